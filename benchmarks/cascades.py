@@ -20,8 +20,6 @@ from extrap.cascading import MARGIN, CascadeFinding, CascadeReport
 from extrap.records import Measure
 from extrap.study import open_study, run, runs_of_table
 
-__all__ = ["measure", "rows", "train_all"]
-
 STUDY = Path(__file__).parents[1] / "studies" / "cascade.py"
 TABLE = STUDY.with_suffix(".csv")
 PART = "cascade on the default study's models"

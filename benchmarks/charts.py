@@ -16,8 +16,6 @@ from extrap.reporting.blocks import Block, Figure
 from extrap.reporting.charts import Axis, Row, RowsChart, Series, XYChart, series
 from extrap.reporting.tables import Table, capped_table
 
-__all__ = ["backtest_blocks", "check_blocks", "plan_blocks", "speed_blocks"]
-
 LEVELS = (50, 80, 90)
 KINDS = {
     "well": "truth inside the family",

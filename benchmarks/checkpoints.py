@@ -20,8 +20,6 @@ from extrap.training import Layout, Pack, train
 from extrap.training.checkpoints import Checkpoint, Checkpoints
 from extrap.training.preemption import EVERY_S, StopAsked
 
-__all__ = ["Stopped", "checkpoint_rows", "measure"]
-
 WIDTH, N_RUNS, STEPS = 128, 18, 600
 LAYOUT = Layout(n_processes=1, n_threads=1, at_once=6)
 SHARE = 0.02

@@ -10,8 +10,6 @@ from unittest.mock import patch
 from extrap.training import parts
 from extrap.training.stacks import Stack
 
-__all__ = ["Clock"]
-
 
 class Clock:
     """How long steps and evaluations take in this process, and how many stacks are made.

@@ -25,16 +25,6 @@ from benchmarks.page import print_rows
 from benchmarks.rows import Row
 from extrap.reading.optuna import read_storage
 
-__all__ = [
-    "Ended",
-    "disk_rows",
-    "end_of",
-    "made_folder",
-    "same_runs",
-    "small_disk",
-    "study_command",
-]
-
 ROOT = Path(__file__).parents[1]
 STUDY = """
 from extrap.records import *

@@ -29,8 +29,6 @@ from extrap.reading.storages import open_storage
 from extrap.records import StudySpec
 from extrap.study.driver import read_study
 
-__all__ = ["GRACE_S", "LIFETIME_S", "WANTED", "Disturbed", "table_of"]
-
 GRACE_S = 60.0
 LEFT_S = 10.0
 """Processes that remain after this time are left over."""

@@ -28,18 +28,6 @@ from extrap.study.events import TuneEvent
 from extrap.study.trainers import PackedTrainer
 from extrap.training.preemption import Preemption
 
-__all__ = [
-    "LOG",
-    "PAUSE",
-    "RAY",
-    "RAY_NODES",
-    "STEPS",
-    "packs_log",
-    "sleeping",
-    "spec_of",
-    "steps_log",
-]
-
 LOG, PAUSE, STEPS = "EXTRAP_SOAK_LOG", "EXTRAP_SOAK_PAUSE", "EXTRAP_SOAK_STEPS"
 RAY, RAY_NODES = "ray", "ray-nodes"
 CURRENT = Path("/tmp/ray/ray_current_cluster")

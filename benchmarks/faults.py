@@ -39,8 +39,6 @@ import extrap
 from benchmarks.rows import Row
 from extrap.records import Cell, Recipe, RunResult, Runs, TunedRange, Verdict, Workload
 
-__all__ = ["BYTES", "CAUSES", "TEACHER", "Case", "Confusion", "confusion", "judge_each", "load"]
-
 HERE = Path(__file__).parent
 TABLE, CURVES = "faults.csv", "fault_curves.csv"
 CLEAN = "none"

@@ -69,8 +69,6 @@ from extrap.records.codec import encode
 from extrap.records.seals import as_sealed
 from extrap.watching import watch
 
-__all__ = ["Tally", "fuzz", "fuzz_rows"]
-
 LIMIT_S = 10.0
 """One input may take so long of a processor."""
 WAIT_S = 60.0

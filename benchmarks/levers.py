@@ -21,8 +21,6 @@ from extrap.levers import LeverFinding, LeverReport
 from extrap.records import Measure
 from extrap.study import open_study, run, runs_of_table
 
-__all__ = ["measure", "rows", "train_all", "write_table"]
-
 STUDY = Path(__file__).parents[1] / "studies" / "batch_levers.py"
 TABLE = STUDY.with_suffix(".csv")
 KEPT = ["arm", "stage", "lr", "seed", "status", "loss", "updates", "n_tokens"]

@@ -16,18 +16,6 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-__all__ = [
-    "CORPUS",
-    "NASTY",
-    "Damage",
-    "as_csv",
-    "damaged_bytes",
-    "damaged_database",
-    "damaged_json",
-    "damaged_table",
-    "damages",
-]
-
 Damage = tuple[str, float, float, Any]
 """Kind, place, length or second place, and what is put there."""
 

@@ -29,8 +29,6 @@ from extrap.study.trainers import own_fingerprint
 from extrap.study.trials import Trials
 from extrap.training.preemption import Preemption
 
-__all__ = ["idle_row", "many_row", "share_row"]
-
 SPEC = spec_of("grid", 432)
 
 

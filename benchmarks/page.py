@@ -27,19 +27,6 @@ from extrap.reporting.forecast_page import provenance
 from extrap.reporting.tables import Table
 from extrap.reporting.text import blocks_text
 
-__all__ = [
-    "Part",
-    "Words",
-    "conclusion",
-    "headline",
-    "parser_of",
-    "print_rows",
-    "run_parts",
-    "write",
-    "write_csv",
-    "write_page",
-]
-
 ROOT = Path(__file__).parents[1]
 
 

@@ -7,8 +7,6 @@ from pathlib import Path
 
 import pandas as pd
 
-__all__ = ["DATA", "Row", "gadre_sets", "learning_curves", "require"]
-
 DATA = Path(__file__).parents[2] / "shared" / "data"
 """Published measurements, beside the project; no part of it."""
 SEQUENCE = 2048

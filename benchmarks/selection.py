@@ -27,8 +27,6 @@ from extrap.comparing.selections import SelectionFindings, selection_findings
 from extrap.records import Measure
 from extrap.selection import select_by
 
-__all__ = ["STUDIES", "Found", "measure", "perceptron_errors", "rows"]
-
 STUDIES = Path(__file__).parents[1] / "studies"
 TABLE = STUDIES / "data_selection.csv"
 DIMENSION, KEEP, N_SEEDS, FIRST_SEED = 100, 0.2, 6, 1000

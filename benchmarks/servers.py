@@ -23,16 +23,6 @@ from urllib.parse import quote
 
 import psutil
 
-__all__ = [
-    "PASSWORD",
-    "CuttingProxy",
-    "DaskCluster",
-    "Server",
-    "ServerError",
-    "free_port",
-    "postgres_server",
-]
-
 INSTALLED = "/usr/lib/postgresql"
 """Where Debian puts the programs, by version."""
 ACCOUNT = "postgres"

@@ -13,8 +13,6 @@ import torch
 from extrap.workloads import Batch
 from extrap.workloads.bytes_mlp import BytesMLP
 
-__all__ = ["SpikedBytes"]
-
 SPOILED = 2**40
 """Added to the rows of examples whose target is wrong."""
 WRONG = 255

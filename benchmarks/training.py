@@ -21,8 +21,6 @@ import numpy as np
 from benchmarks.rows import Row
 from extrap.training.crew import ALLOCATOR, n_cores
 
-__all__ = ["TARGETS", "Race", "race", "race_all", "rows"]
-
 ROOT = Path(__file__).parents[1]
 TARGETS = {16: 2.5, 32: 2.5, 64: 1.7, 128: 1.7, 256: 1.0, 512: 1.0}
 """Width → how many times faster than the ordinary loop."""

@@ -15,8 +15,6 @@ from extrap.training.schedules import multiplier
 from extrap.training.stacks import DATA_STREAM, Stack
 from extrap.workloads import LoadedWorkload
 
-__all__ = ["bench_pack", "train_ordinary", "train_ours", "train_vmap"]
-
 RATES = tuple(2.0 ** (-10 + i / 2) for i in range(12))
 SEEDS = (0, 1, 2)
 EVALUATION_BATCH = 1024

@@ -20,8 +20,6 @@ from extrap.records import Interval, Optimum, Runs
 from extrap.records.codec import shape
 from extrap.records.displays import html_table, named, number, percent, plural
 
-__all__ = ["SCHEMES", "Backtest", "Holdout", "backtest"]
-
 SCHEMES = ("rolling", "leave-one-out")
 BINS = (("up to 1", 1.0), ("1 to 2", 2.0), ("2 to 4", 4.0), ("4 to 8", 8.0), ("above 8", math.inf))
 """Extrapolation ratios that are summarised together: label and upper end, included."""

@@ -44,8 +44,6 @@ from extrap.commands.watch import watch_command
 from extrap.errors import DataError, ExtrapError, as_options
 from extrap.installing import how_to_install
 
-__all__ = ["cli", "main"]
-
 MOST_MESSAGE = 2000
 """Characters of an error: what it quotes may be as long as a file."""
 REMEDIES = {

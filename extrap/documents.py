@@ -53,20 +53,6 @@ from extrap.records.seals import (
     write_document,
 )
 
-__all__ = [
-    "FORECAST",
-    "SHOWN",
-    "content_hash",
-    "forecast_document",
-    "forecast_seal",
-    "load_forecast",
-    "read_if_intact",
-    "restore_seal",
-    "save_forecast",
-    "verdicts_document",
-    "write_sealed",
-]
-
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")

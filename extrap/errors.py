@@ -9,17 +9,6 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import NamedTuple
 
-__all__ = [
-    "Choice",
-    "DataError",
-    "ExtrapError",
-    "FitError",
-    "StudyError",
-    "argument",
-    "as_options",
-    "know_options",
-]
-
 _OPTIONS: ContextVar[dict[str, str] | None] = ContextVar("_OPTIONS", default=None)
 """Argument → option of the command that runs; None outside the command line."""
 

@@ -18,8 +18,6 @@ import numpy as np
 
 from extrap.files import as_written
 
-__all__ = ["FUNCTIONS", "Expression", "parse_definition"]
-
 MOST_CHARACTERS = 500
 """Longer expressions are refused: they are no formulas."""
 MOST_NESTED = 60

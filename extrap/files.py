@@ -27,24 +27,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = [
-    "as_written",
-    "csv_text",
-    "folder_at",
-    "guarded",
-    "import_source",
-    "is_local",
-    "read_csv",
-    "store_faults",
-    "unguarded",
-    "whole_file",
-    "write_bytes",
-    "write_csv",
-    "write_note",
-    "write_object",
-    "write_text",
-]
-
 FORMULA = re.compile(r"'*(?:[ ]*[=+\-@＝＋－＠]|[\t\r\n])")
 """How a cell begins that a spreadsheet may take for a formula, however many apostrophes precede.
 

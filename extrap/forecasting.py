@@ -80,8 +80,6 @@ from extrap.records.fields import require_level
 if TYPE_CHECKING:
     from extrap.fitting.summary import Summary
 
-__all__ = ["Forecast", "forecast"]
-
 MOST_NAMED = 3
 """Outliers that are named one by one."""
 FAR = 8.0

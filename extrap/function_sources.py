@@ -13,8 +13,6 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-__all__ = ["describe_source"]
-
 SHORT = 60
 """A definition no longer than this is told as it stands; of others a hash."""
 DIGITS = 12

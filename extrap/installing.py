@@ -8,8 +8,6 @@ from __future__ import annotations
 import re
 from importlib.metadata import PackageNotFoundError, requires
 
-__all__ = ["DISTRIBUTIONS", "how_to_install"]
-
 DISTRIBUTIONS = {
     "PIL": "pillow",
     "google": "protobuf",

@@ -22,15 +22,6 @@ from extrap.records import Interval, LeverStudy, Measure, StudySpec
 from extrap.records.codec import shape
 from extrap.records.levers import Lever, lever_rate
 
-__all__ = [
-    "ArmResult",
-    "LeverFinding",
-    "LeverReport",
-    "best_rates",
-    "judge_levers",
-    "share_closed",
-]
-
 NEEDED = ("arm", "stage", "lr", "seed", "status", "loss")
 DIGITS = 9
 """Significant digits by which a rate is known again after a table was written and read."""

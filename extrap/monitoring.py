@@ -29,8 +29,6 @@ from extrap.records import Interval
 from extrap.records.displays import between, named, number
 from extrap.records.fields import require_level
 
-__all__ = ["Monitor", "Reading"]
-
 ROUNDING = 1e-9
 """Of fractions of a run: far less than one step of any."""
 FEW = 2

@@ -33,17 +33,6 @@ from extrap.errors import DataError
 from extrap.records import Interval
 from extrap.records.fields import require_level
 
-__all__ = [
-    "NoiseScale",
-    "RunningMoments",
-    "gradient_moments",
-    "mean_noise_scale",
-    "noise_course",
-    "noise_scale",
-    "noise_scale_from_moments",
-    "telling_windows",
-]
-
 Array = NDArray[np.float64]
 
 MOST_BLOCKS = 20

@@ -27,16 +27,6 @@ from numpy.typing import ArrayLike
 
 from extrap.errors import DataError, argument
 
-__all__ = [
-    "CHOICES",
-    "METRICS",
-    "Selection",
-    "choose_next",
-    "prototype_distance",
-    "select",
-    "select_by",
-]
-
 Array = np.ndarray
 CHOICES = ("hard", "easy", "random")
 METRICS = ("cosine", "euclidean")

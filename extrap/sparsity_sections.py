@@ -18,13 +18,11 @@ from extrap.records import Recipe, Workload
 from extrap.reporting.blocks import Block, Details, Figure, Paragraph
 from extrap.reporting.charts import Axis, Series, XYChart
 from extrap.reporting.numbers import NBSP, format_percent, format_quantity, stacked
-from extrap.reporting.study_page import estimate, tabulated
-from extrap.reporting.tables import Table
+from extrap.reporting.study_page import estimate
+from extrap.reporting.tables import Table, tabulated
 
 if TYPE_CHECKING:
     from extrap.training import SparseCosts
-
-__all__ = ["SparseAccounts", "sparse_accounts", "sparsity_sections"]
 
 N_CURVE = 40
 DENSITY, RATE = "density", "lr"

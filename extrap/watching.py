@@ -11,8 +11,6 @@ from extrap.errors import DataError, argument
 from extrap.monitoring import Monitor, Reading
 from extrap.reading.logs import LogReader
 
-__all__ = ["watch"]
-
 logger = logging.getLogger(__name__)
 
 FALLEN, AGAIN = 0.5, 2

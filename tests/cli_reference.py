@@ -14,8 +14,6 @@ from extrap.files import write_text
 
 from .pages import ROOT
 
-__all__ = ["PATH", "cli_page"]
-
 PATH = ROOT / "docs" / "reference" / "cli.md"
 SHARED = 2
 """Commands from which on an option with one description is listed once, as shared."""

@@ -5,8 +5,6 @@ import math
 from extrap.monitoring import Reading
 from extrap.records import Interval
 
-__all__ = ["FakeMonitor"]
-
 
 class FakeMonitor:
     """Completes a comparison point every `every` losses; alarms at NaN or above `limit`."""

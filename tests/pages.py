@@ -30,8 +30,6 @@ import click
 
 from extrap.cli import cli, main
 
-__all__ = ["ROOT", "Block", "Page", "anchors", "blocks_of", "links_of", "parse_command", "slug"]
-
 ROOT = Path(__file__).parents[1]
 FENCE = re.compile(
     r"(?:^<!-- (?P<note>.*?) -->\n)?^```(?P<info>[^\n`]*)\n(?P<text>.*?)^```$",

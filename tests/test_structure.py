@@ -222,17 +222,15 @@ def catch_all_names(modules):
 
 
 def undeclared(modules):
+    """A package lists its public names; a module does not state its own again."""
     found = []
     for module in modules:
-        assigned = {
-            target.id
-            for node in module.tree.body
-            if isinstance(node, ast.Assign | ast.AnnAssign)
-            for target in (node.targets if isinstance(node, ast.Assign) else [node.target])
-            if isinstance(target, ast.Name)
-        }
-        if "__all__" not in assigned and module.name != "__main__":
-            found.append(f"{module.name or '__init__'} has no __all__")
+        named = (getattr(n, "targets", [getattr(n, "target", n)]) for n in module.tree.body)
+        assigned = {target.id for each in named for target in each if isinstance(target, ast.Name)}
+        if module.is_package != ("__all__" in assigned):
+            found.append(
+                f"{module.name or '__init__'}: __all__ belongs into packages, and there only"
+            )
     return found
 
 
@@ -303,7 +301,7 @@ def test_package_has_no(rule):
 
 @pytest.mark.parametrize(("rule", "path", "code"), BREACHES)
 def test_rule_catches(tmp_path, rule, path, code):
-    sound = '"""A room."""\n\n__all__ = []\n'
+    sound = '"""A room."""\n'
     rooms = {
         "__init__.py": "",
         "errors.py": "",
@@ -330,14 +328,12 @@ def test_rule_catches(tmp_path, rule, path, code):
     for name, body in rooms.items():
         file = tmp_path / "extrap" / name
         file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(sound + body, encoding="utf-8")
+        names = "__all__ = []\n" if file.name == "__init__.py" else ""
+        file.write_text(sound + names + body, encoding="utf-8")
     modules = read_modules(tmp_path)
     assert [breach for each in RULES for breach in each(modules)] == []
 
     file = tmp_path / "extrap" / path
     file.parent.mkdir(parents=True, exist_ok=True)
-    if rule is undeclared:
-        file.write_text(code, encoding="utf-8")
-    else:
-        file.write_text(sound + rooms.get(path, "") + code + "\n", encoding="utf-8")
+    file.write_text(sound + rooms.get(path, "") + code + "\n", encoding="utf-8")
     assert rule(read_modules(tmp_path)) != []

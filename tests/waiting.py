@@ -2,8 +2,6 @@
 
 import time
 
-__all__ = ["wait_until"]
-
 
 def wait_until(is_so):
     """Wait for an event; the bound is a protection only."""

@@ -13,8 +13,6 @@ from benchmarks.gpu_acceptance.settings import Setting
 from extrap.records import Recipe
 from extrap.training.optimizers import Way, build_optimizer
 
-__all__ = ["card_limits", "measure_card", "seconds", "wait"]
-
 PART = "card"
 QUERY = (
     "driver_version,clocks.sm,clocks.max.sm,clocks.mem,clocks.max.mem,temperature.gpu,"

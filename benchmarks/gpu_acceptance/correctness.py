@@ -18,8 +18,6 @@ from benchmarks.gpu_acceptance.settings import CUDA, ROOT, Setting
 from extrap.training.packs import Pack
 from extrap.training.stacks import Stack
 
-__all__ = ["measure_correctness"]
-
 PART = "correctness"
 OPTIMIZERS = ("sgd", "adam", "adamw", "muon")
 LIMITS = {"fp32": 1e-4, "tf32": 1e-3, "bf16": 2e-2}

@@ -21,8 +21,6 @@ from extrap.training.graphs import RecordedStep
 from extrap.training.memory import free_cached, run_bytes
 from extrap.workloads import load_workload
 
-__all__ = ["measure_memory", "measure_out_of_memory"]
-
 SMALLEST, LARGEST = 0.8, 1.25
 """Predicted over taken memory of further runs."""
 RELEASED = 2**21

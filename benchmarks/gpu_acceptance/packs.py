@@ -19,16 +19,6 @@ from extrap.training import Pack, train
 from extrap.training.graphs import RecordedStep
 from extrap.workloads import LoadedWorkload, load_workload
 
-__all__ = [
-    "RATES",
-    "WORKLOADS",
-    "difference",
-    "losses",
-    "measure_divergence",
-    "pack_of",
-    "small_workload",
-]
-
 BYTES = {"corpus_bytes": 60_000, "validation_bytes": 20_000, "n_validation": 256}
 WORKLOADS: dict[str, dict[str, Any]] = {
     "bytes-mlp": {**BYTES, "context": 8},

@@ -10,8 +10,6 @@ from benchmarks.gpu_acceptance.results import Book, Result
 from benchmarks.page import Words, write_page
 from benchmarks.rows import Row
 
-__all__ = ["speed_rows", "write_gpu_page"]
-
 BENCH_PART = "training on one GPU"
 
 

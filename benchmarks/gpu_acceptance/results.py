@@ -15,8 +15,6 @@ from typing import Any
 
 from extrap.files import write_text
 
-__all__ = ["Book", "Result", "UsageError"]
-
 KIND, SCHEMA_VERSION = "extrap-gpu-acceptance", 1
 PACKAGES = ("torch", "triton", "numpy", "optuna")
 

@@ -24,8 +24,6 @@ from extrap.training.packs import Pack
 from extrap.training.stacks import Stack
 from extrap.workloads import load_workload
 
-__all__ = ["measure_resume"]
-
 PART = "resume"
 JOB = "benchmarks.gpu_acceptance.training_job"
 INTERRUPTED_AT = 5

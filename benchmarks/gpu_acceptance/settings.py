@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING, TypeVar
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["CPU", "CUDA", "PRETENDED", "ROOT", "Setting"]
-
 CUDA, PRETENDED, CPU = DEVICES = ("cuda", "pretended", "cpu")
 ROOT = Path(__file__).parents[2]
 T = TypeVar("T")

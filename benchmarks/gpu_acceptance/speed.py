@@ -30,8 +30,6 @@ from extrap.training.memory import free_cached, run_bytes
 from extrap.training.stacks import Stack
 from extrap.workloads import LoadedWorkload, load_workload
 
-__all__ = ["TARGETS", "measure_if_any", "measure_speed"]
-
 PART = "speed"
 PEERS = (16, 64)
 WARM_UP = 10

@@ -25,8 +25,6 @@ from benchmarks.gpu_acceptance.settings import ROOT, Setting
 from extrap.records import Recipe, StudySpec, TunedRange, Workload
 from extrap.study import tune
 
-__all__ = ["measure_killed", "measure_optuna", "measure_real"]
-
 EXTRAP = "extrap.__main__"
 WITHIN = 1e-6
 """Of losses on a CPU."""

@@ -21,8 +21,6 @@ from extrap.training import train
 from extrap.training.checkpoints import Checkpoints
 from extrap.training.preemption import Preemption, StopAsked
 
-__all__ = ["STOPPED"]
-
 STOPPED = 75
 """Exit code of a process that was asked to stop."""
 N_EVALS = 20

@@ -10,8 +10,6 @@ import pandas as pd
 
 from extrap.errors import DataError
 
-__all__ = ["Agreement", "agreement"]
-
 FEWEST_PAIRS = 3
 FACTOR = 10.0
 """The factor the two are published to agree within, about."""

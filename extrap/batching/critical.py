@@ -30,8 +30,6 @@ from extrap.records import Interval, Measure
 from extrap.records.codec import shape
 from extrap.records.fields import require_level
 
-__all__ = ["FLAGS", "CriticalBatches", "critical_batch", "fit_group"]
-
 FLAGS = (
     "perfect-only",
     "flat-only",

@@ -12,8 +12,6 @@ from extrap.batching.replicates import PointsFit, fit_points
 from extrap.batching.results import BatchGroup, BatchPoint, BatchPrediction
 from extrap.errors import DataError
 
-__all__ = ["HeldOutBatch", "held_out_batches", "on_lines"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeldOutBatch:

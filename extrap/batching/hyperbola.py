@@ -25,8 +25,6 @@ from scipy import optimize, special, stats
 from extrap.batching.results import BatchPoint, Region
 from extrap.laws.batch import log_steps
 
-__all__ = ["HyperbolaFit", "Steps", "fit_hyperbola"]
-
 Array = npt.NDArray[np.float64]
 BEYOND = 20.0
 """ln B_crit this far beyond the measured batches is perfect scaling, or none, to 2e-9."""

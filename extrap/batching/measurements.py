@@ -16,8 +16,6 @@ from extrap.reading.cells import is_empty, read_numbers
 from extrap.reading.columns import missing_column
 from extrap.reading.tables import read_table
 
-__all__ = ["Measurements", "read_measurements"]
-
 INFEASIBLE = frozenset({"diverged", "infeasible", "failed"})
 YES = frozenset({"true", "1", "1.0", "yes"})
 TARGETS = ("target", "target_loss")

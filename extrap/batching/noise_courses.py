@@ -15,16 +15,6 @@ from extrap.errors import DataError
 from extrap.noise import NoiseScale, mean_noise_scale, noise_course, telling_windows
 from extrap.records import Interval, Measure, Runs
 
-__all__ = [
-    "Collapse",
-    "collapse",
-    "growth",
-    "noise_over_training",
-    "noise_until",
-    "pool_gradients",
-    "step_exponent",
-]
-
 Array = npt.NDArray[np.float64]
 MOMENTS = ["grad_sq_norm", "grad_cov_trace"]
 SKIPPED = 0.1

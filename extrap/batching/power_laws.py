@@ -19,8 +19,6 @@ from extrap.fitting.lines import Line
 from extrap.records import Interval, Measure
 from extrap.records.codec import shape
 
-__all__ = ["BatchLaw", "power_law"]
-
 Array = npt.NDArray[np.float64]
 LARGEST_LOG = 700.0
 

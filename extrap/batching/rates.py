@@ -22,8 +22,6 @@ from extrap.records import Interval, Measure
 from extrap.records.codec import shape
 from extrap.records.fields import require_level
 
-__all__ = ["RATE_RULES", "RateLaw", "RateRule", "joint_rate_law", "rate_law"]
-
 Array = npt.NDArray[np.float64]
 RATE_RULES = {
     "linear": "η ∝ B: SGD in small batches (Goyal et al. 2017, arXiv 1706.02677)",

@@ -12,8 +12,6 @@ from scipy import stats
 from extrap.batching.hyperbola import HyperbolaFit, Steps, fit_hyperbola
 from extrap.batching.results import BatchPoint
 
-__all__ = ["DOUBT", "PointsFit", "fit_points"]
-
 DOUBT = 0.05
 """p-value below which replicates contradict the hyperbola."""
 CAUTION = 0.25

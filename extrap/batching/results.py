@@ -13,21 +13,6 @@ from extrap.laws.batch import log_steps
 from extrap.records import Interval, Measure
 from extrap.records.codec import encode, shape
 
-__all__ = [
-    "BatchGroup",
-    "BatchPoint",
-    "BatchPrediction",
-    "Regimes",
-    "Region",
-    "Segments",
-    "TradeOffPoint",
-    "between_logs",
-    "is_bounded",
-    "require_batch",
-    "scaled",
-    "times",
-]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchPrediction:

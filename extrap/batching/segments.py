@@ -10,8 +10,6 @@ from extrap.batching.hyperbola import Array, HyperbolaFit, Steps
 from extrap.batching.results import Segments
 from extrap.laws.batch import LEAST_SAVING, log_steps, segment_steps
 
-__all__ = ["MIN_POINTS", "fit_segments"]
-
 MIN_POINTS = 7
 """Four parameters and the penalty of AICc leave nothing to say below this."""
 N_KNOTS = 61

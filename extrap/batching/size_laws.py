@@ -34,8 +34,6 @@ from extrap.fitting.lines import Line, fit_line, weighted_line
 from extrap.records import Interval
 from extrap.records.codec import shape
 
-__all__ = ["SizeForecast", "SizeLaws", "fit_size_laws"]
-
 Array = npt.NDArray[np.float64]
 FEWEST_SIZES = 3
 """Sizes that a jackknife over them takes."""

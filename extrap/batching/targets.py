@@ -21,8 +21,6 @@ from scipy import optimize
 from extrap.errors import DataError
 from extrap.records import Runs
 
-__all__ = ["SMOOTHING", "seed_steps", "smooth_curve", "steps_to_target", "tuned_steps"]
-
 Array = npt.NDArray[np.float64]
 SMOOTHING = 0.5
 """Half width of the window in ln step: from .6 to 1.65 times the step."""

@@ -27,8 +27,6 @@ from extrap.errors import DataError
 from extrap.noise import NoiseScale
 from extrap.records import BatchTask, Runs
 
-__all__ = ["TaskResult", "analyse_task"]
-
 BATCH = "batch_size"
 FEWEST_RATES = 3
 

@@ -18,15 +18,6 @@ from extrap.fitting.loss_model import LossModel, fit_loss_model
 from extrap.fitting.noise import Noise
 from extrap.records import Runs
 
-__all__ = [
-    "BatchFindings",
-    "JointForecast",
-    "StepsOverSize",
-    "TradeOffForecast",
-    "check_trade_off",
-    "forecast_trade_off",
-]
-
 BATCH = "batch_size"
 FEWEST_SIZES = 4
 STATUSES = ("reached", "censored", "infeasible")

@@ -16,8 +16,6 @@ from extrap.errors import argument
 from extrap.records import Measure
 from extrap.records.fields import require_level
 
-__all__ = ["cascade"]
-
 CURVE_POINTS = 50
 ROUNDING = 1e-12
 

@@ -14,8 +14,6 @@ from extrap.cascading.predictions import Floats, Predictions
 from extrap.cascading.results import CascadePoint
 from extrap.records import Interval, Measure
 
-__all__ = ["Costs", "judge"]
-
 DRAWS = 1000
 
 

@@ -16,14 +16,6 @@ from extrap.errors import DataError
 from extrap.records import CascadeStudy, Interval, Measure
 from extrap.records.codec import shape
 
-__all__ = [
-    "MARGIN",
-    "CascadeFinding",
-    "CascadeReport",
-    "curve_rows",
-    "judge_pairs",
-]
-
 MARGIN = 0.005
 """What a quality as good as the large model's may fall short: of the inputs, or of the loss."""
 EVERY = 4

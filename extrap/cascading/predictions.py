@@ -16,8 +16,6 @@ from extrap.reading.cells import read_numbers
 from extrap.reading.columns import missing_column
 from extrap.reading.tables import read_table
 
-__all__ = ["Floats", "Predictions", "read_predictions", "split_predictions"]
-
 FEWEST = 20
 """Inputs that the filter leaves in each part: with fewer an interval covers half of [0, 1]."""
 FEWEST_GROUPS = 8

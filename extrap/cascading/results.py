@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from extrap.records import Measure
 from extrap.records.codec import shape
 
-__all__ = ["Cascade", "CascadePoint"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CascadePoint:

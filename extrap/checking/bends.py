@@ -13,8 +13,6 @@ from extrap.errors import DataError, FitError
 from extrap.fitting import fit_loss_model
 from extrap.forecasting import Forecast
 
-__all__ = ["blame_law"]
-
 LARGEST_LOG_LOSS = 230.0
 """No law is fitted to a loss beyond e to this power, or below its inverse: 1e100, as of sweeps."""
 

@@ -27,8 +27,6 @@ from extrap.laws.base import Array
 from extrap.reading.columns import find_column
 from extrap.records import WITHOUT_SEED, Estimate, Interval, Runs, condition_text
 
-__all__ = ["Case", "build_cases", "known_number"]
-
 FARTHEST = 100.0
 """Octaves beyond which a distance no longer matters."""
 DRAWS = 512

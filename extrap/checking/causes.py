@@ -27,8 +27,6 @@ from extrap.forecasting import Forecast
 from extrap.laws.repeated import effective_epochs
 from extrap.records import Interval
 
-__all__ = ["Finding", "Suspect", "find_cause"]
-
 MISTUNED_OCTAVES = 0.5
 """A value closer than this to the forecast, or inside its interval, is tuned, unless it is costly.
 """

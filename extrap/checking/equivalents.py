@@ -13,8 +13,6 @@ from extrap.fitting.equal_loss import multiples_of_equal_loss
 from extrap.fitting.run_costs import RunCost, read_run_cost
 from extrap.forecasting import Forecast
 
-__all__ = ["add_equivalents", "loss_along"]
-
 FACTORS = np.geomspace(1 / 256, 64, 49)
 """Multiples of a run's sizes at which the law is asked."""
 

@@ -18,8 +18,6 @@ from scipy import special
 from extrap.checking.cases import Case
 from extrap.laws.base import Array
 
-__all__ = ["Judgement", "adjust_jointly", "judge_losses"]
-
 LARGEST = 6.0
 """Normal deviation beyond which the sum of all p-values bounds the joint one closely enough."""
 N_NODES, N_DEVIATIONS = 241, 61

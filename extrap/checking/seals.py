@@ -10,8 +10,6 @@ from typing import Any
 from extrap.checking.cases import known_number
 from extrap.forecasting import Forecast
 
-__all__ = ["WORDS", "precedence", "read_seal"]
-
 HAS_TIME = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d")
 EARLIEST, LATEST = 1e9, 1e10
 """Seconds since 1970 that may be the start of a run: from 2001 on."""

@@ -23,8 +23,6 @@ from extrap.forecasting import Forecast
 from extrap.laws.base import Array
 from extrap.records import Interval
 
-__all__ = ["Settings", "weigh_settings"]
-
 COSTLY = 0.005
 """Log excess from which on a value is mistuned."""
 COST_SD = 0.35

@@ -8,8 +8,6 @@ import numpy as np
 
 from extrap.laws.base import Array
 
-__all__ = ["Spike", "climbs_steadily", "find_spike"]
-
 BEFORE = 5
 """Points whose median a new one is compared with."""
 FAR = 10.0

@@ -13,8 +13,6 @@ from extrap.commands.helping import Command
 from extrap.commands.printing import print_json, say
 from extrap.commands.reading import reading_of, reading_options
 
-__all__ = ["allocate_command"]
-
 
 @click.command(name="allocate", cls=Command)
 @click.argument("source")

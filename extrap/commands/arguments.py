@@ -12,8 +12,6 @@ import click
 if TYPE_CHECKING:
     from extrap.records import SizePath
 
-__all__ = ["parse_assignments", "parse_path", "parse_size", "parse_tuned", "path_option"]
-
 path_option = click.option(
     "--path",
     multiple=True,

@@ -14,8 +14,6 @@ from extrap.commands.sweeps import (
     sweep_options,
 )
 
-__all__ = ["backtest_command"]
-
 
 @click.command(name="backtest", cls=Command)
 @click.argument("sweep")

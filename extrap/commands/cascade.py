@@ -9,8 +9,6 @@ import click
 from extrap.commands.helping import Command
 from extrap.commands.printing import print_json, say
 
-__all__ = ["cascade_command"]
-
 
 @click.command(name="cascade", cls=Command)
 @click.argument("source")

@@ -17,8 +17,6 @@ from extrap.commands.sweeps import (
     sweep_options,
 )
 
-__all__ = ["check_command"]
-
 OWN_RUNS = (
     "The forecast was fitted to all of these runs, so they do not test it; give runs that it has "
     "not seen.\n"

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     from extrap.records import Runs
 
-__all__ = ["compare_command"]
-
 
 @click.command(name="compare", cls=Command)
 @click.argument("sources", nargs=-1, required=True)

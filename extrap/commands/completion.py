@@ -16,8 +16,6 @@ from extrap.commands.helping import Command
 from extrap.commands.outputs import given_texts
 from extrap.commands.printing import say
 
-__all__ = ["completes", "completion_command"]
-
 SHELLS = {"bash": BashComplete, "zsh": ZshComplete, "fish": FishComplete}
 VARIABLE = "_EXTRAP_COMPLETE"
 HEADING_BYTES = 65_536

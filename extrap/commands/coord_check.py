@@ -11,8 +11,6 @@ from extrap.commands.exits import DEVIATES, FINE
 from extrap.commands.helping import Command
 from extrap.commands.printing import print_json, say
 
-__all__ = ["coord_check_command"]
-
 
 @click.command(name="coord-check", cls=Command)
 @click.argument("study_file")

@@ -12,8 +12,6 @@ from extrap.commands.helping import Command
 from extrap.commands.printing import print_json, say
 from extrap.commands.sweeps import forecast_of, loss_option, size_of, sweep_options
 
-__all__ = ["cost_command"]
-
 
 @click.command(name="cost", cls=Command)
 @click.argument("forecast_or_sweep")

@@ -12,8 +12,6 @@ from extrap.commands.arguments import parse_size
 from extrap.commands.helping import Command
 from extrap.commands.printing import print_json, say
 
-__all__ = ["critical_batch_command"]
-
 
 @click.command(name="critical-batch", cls=Command)
 @click.argument("source")

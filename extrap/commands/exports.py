@@ -11,8 +11,6 @@ from extrap.commands.helping import Command
 from extrap.commands.outputs import Output
 from extrap.commands.printing import say
 
-__all__ = ["export_command", "import_command"]
-
 
 def _of_a_study(command: Callable[..., Any]) -> Callable[..., Any]:
     """The study file, its storage and fields of it."""

@@ -17,8 +17,6 @@ from extrap.commands.sweeps import (
     sweep_options,
 )
 
-__all__ = ["forecast_command"]
-
 
 @click.command(name="forecast", cls=Command)
 @click.argument("sweep")

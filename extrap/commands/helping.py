@@ -10,8 +10,6 @@ from extrap.commands.outputs import refuse_overwriting
 from extrap.commands.printing import say
 from extrap.errors import know_options
 
-__all__ = ["Command", "Group"]
-
 HEADINGS = {
     "Columns": "size tune loss losses seed where rename condition params tokens compute by step",
     "Laws and intervals": "level band fix path",

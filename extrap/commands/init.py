@@ -20,8 +20,6 @@ from extrap.commands.printing import say
 if TYPE_CHECKING:
     from extrap.records import Command as TrainingCommand
 
-__all__ = ["init_command"]
-
 TUNED = {
     "lr": ("2**-9", "2**-2", 2**-4.5),
     "learning_rate": ("2**-9", "2**-2", 2**-4.5),

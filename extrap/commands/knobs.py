@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     from extrap.knobs import KnobReport
 
-__all__ = ["knobs_command"]
-
 
 @click.command(name="knobs", cls=Command)
 @click.argument("source")

@@ -16,8 +16,6 @@ from extrap.files import as_written
 from extrap.records.displays import duration
 from extrap.study.status import StudyStatus
 
-__all__ = ["follow", "show"]
-
 EVERY_S = 2.0
 IDLE_TIMES = 5
 """A look that takes long is taken seldom: it waits at least so many times as long."""

@@ -11,8 +11,6 @@ from typing import Any
 
 import click
 
-__all__ = ["Output", "given_texts", "refuse_overwriting"]
-
 WRITTEN = {
     "page": rb'<script type="application/json" id="extrap-data">',
     "summary": rb"(?m)^### [^\0]*^(Forecast m|M)ade \d{4}-\d\d-\d\d\.",

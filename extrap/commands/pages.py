@@ -15,8 +15,6 @@ from extrap.commands.printing import print_json, say
 from extrap.commands.sweeps import read_table_of_runs
 from extrap.files import write_text
 
-__all__ = ["beside_command", "index_command", "page_command", "write_besides"]
-
 
 def write_besides(page: str | Path, *, markdown: str | None, figures: str | None) -> None:
     """Say that a report was written, and write its summary and its figures where asked.

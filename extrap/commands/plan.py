@@ -13,8 +13,6 @@ from extrap.commands.outputs import Output
 from extrap.commands.printing import print_json, say
 from extrap.commands.sweeps import forecast_of, loss_option, size_of, sweep_options
 
-__all__ = ["plan_command"]
-
 
 @click.command(name="plan", cls=Command)
 @click.argument("sweep")

@@ -10,8 +10,6 @@ import click
 
 from extrap.files import as_written
 
-__all__ = ["PlainFormatter", "print_json", "say"]
-
 
 class PlainFormatter(logging.Formatter):
     """A log line whose hidden characters are spelled out."""

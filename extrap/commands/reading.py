@@ -7,8 +7,6 @@ from typing import Any, TypedDict
 
 import click
 
-__all__ = ["READING", "Reading", "reading_of", "reading_options"]
-
 READING = (
     click.option(
         "--where",

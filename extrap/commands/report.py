@@ -19,8 +19,6 @@ from extrap.commands.sweeps import (
     sweep_options,
 )
 
-__all__ = ["report_command"]
-
 
 @click.command(name="report", cls=Command)
 @click.argument("sweep")

@@ -8,8 +8,6 @@ from extrap.commands.helping import Command
 from extrap.commands.outputs import Output
 from extrap.commands.printing import print_json, say
 
-__all__ = ["select_command"]
-
 
 @click.command(name="select", cls=Command)
 @click.argument("embedding")

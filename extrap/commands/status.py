@@ -10,8 +10,6 @@ import click
 from extrap.commands.helping import Command
 from extrap.commands.printing import print_json
 
-__all__ = ["status_command"]
-
 
 @click.command(name="status", cls=Command)
 @click.argument("path")

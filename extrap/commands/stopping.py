@@ -13,8 +13,6 @@ import click
 
 from extrap.training.preemption import CHECKPOINTS, Preemption
 
-__all__ = ["accepting", "preemptible", "stops_gracefully"]
-
 STDERR = 2
 SIGNALS = ("SIGTERM", "SIGUSR1")
 ALARM = getattr(signal, "SIGALRM", None)  # Windows has none

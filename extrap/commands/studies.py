@@ -16,8 +16,6 @@ from extrap.commands.printing import say
 if TYPE_CHECKING:
     from extrap.study import Kind, Outcome
 
-__all__ = ["accept_training", "report_study_file", "run_shown", "run_study_file"]
-
 
 def run_study_file(
     path: str,

@@ -23,19 +23,6 @@ if TYPE_CHECKING:
     from extrap.forecasting import Forecast
     from extrap.records import Runs, Verdict
 
-__all__ = [
-    "backtested",
-    "big_curves_option",
-    "forecast_of",
-    "judged",
-    "loss_option",
-    "read_big",
-    "read_table_of_runs",
-    "refuse_columns",
-    "size_of",
-    "sweep_options",
-]
-
 READ_BY = {
     "where": (),
     "rename": (),

@@ -10,8 +10,6 @@ from threading import Event, Thread
 
 from extrap.commands.printing import say
 
-__all__ = ["reports_progress"]
-
 PATIENCE_S = 2.0
 """What takes less is not reported."""
 

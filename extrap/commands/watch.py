@@ -12,8 +12,6 @@ from extrap.commands.exits import DEVIATES, FINE
 from extrap.commands.helping import Command
 from extrap.commands.printing import say
 
-__all__ = ["watch_command"]
-
 
 @click.command(name="watch", cls=Command)
 @click.argument("forecast")

@@ -11,8 +11,6 @@ from extrap.errors import DataError, argument
 from extrap.records import WITHOUT_SEED, Runs, condition_text
 from extrap.records.fields import require_level
 
-__all__ = ["check_arms", "check_numbers", "without_copies"]
-
 LOSSES = (1e-50, 1e50)
 """Losses beyond these are of a broken unit, and their squares and ratios beyond floats."""
 MEASURED = ("loss", "status", "stage", "loss_se", "wall_s", "flops", "noise_scale")

@@ -8,8 +8,6 @@ import numpy as np
 
 from extrap.laws.base import Array
 
-__all__ = ["ArmLaws", "fit_arm_laws"]
-
 FLOORS = 1 - np.concatenate([np.logspace(0, -3, 80)[1:]])
 """Trial floors, as shares of the smallest loss."""
 STEPS = 60

@@ -21,8 +21,6 @@ from extrap.fitting import DISCREPANCY
 from extrap.laws.base import Array
 from extrap.records import Interval, Measure
 
-__all__ = ["Judged", "crossover_of", "judge", "verdict"]
-
 MIN_SIZES = 3
 """Fewer common sizes carry no law."""
 VAGUE = 0.10

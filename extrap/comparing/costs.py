@@ -13,8 +13,6 @@ from extrap.errors import DataError
 from extrap.fitting.run_costs import FLOPS, RunCost, hours_of_runs, read_run_cost
 from extrap.records import Runs
 
-__all__ = ["ArmCompute", "arm_compute", "arm_cost"]
-
 SECONDS = 3600.0
 FLAT = 0.02
 """Compute that grows by a smaller power of size does not move: by less than 5 % over a decade."""

@@ -11,16 +11,6 @@ from extrap.comparing.results import Comparison, Contrast, SizeDifference
 from extrap.records import ComparisonStudy, Interval, Measure, RecipeGroup, Runs
 from extrap.records.codec import SCHEMA_VERSION, document, encode, shape
 
-__all__ = [
-    "GroupFindings",
-    "TargetCheck",
-    "Treatment",
-    "checks_document",
-    "comparison_study_document",
-    "has_misfit",
-    "treatments",
-]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TargetCheck:

@@ -11,8 +11,6 @@ from extrap.forecasting import forecast
 from extrap.planning import cost
 from extrap.records import Interval, Measure, Runs
 
-__all__ = ["at_kept_values"]
-
 Row = tuple[str, ...]
 
 

@@ -12,8 +12,6 @@ from extrap.comparing.pairs import Spread, TwoArms, line_spread, size_spread
 from extrap.comparing.scatter import estimate_scatter, t_p_value
 from extrap.laws.base import Array
 
-__all__ = ["OneLawTest", "compare_laws"]
-
 WEIGHT = 2.0
 """Of the mean difference against that of the slope; chosen by simulated power."""
 SMALLEST = 1e-300

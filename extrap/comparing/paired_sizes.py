@@ -36,20 +36,6 @@ from scipy import stats
 from extrap.errors import DataError
 from extrap.records import Interval, Measure
 
-__all__ = [
-    "ChoiceCrossover",
-    "DataSaved",
-    "LocalExponent",
-    "ResampledLosses",
-    "SizeStep",
-    "crossover_of_differences",
-    "data_saved",
-    "difference_by_size",
-    "exponent_between",
-    "local_exponents",
-    "resample_losses",
-]
-
 Array = np.ndarray
 N_RESAMPLES = 2000
 FEWEST_SEEDS = 3

@@ -23,15 +23,6 @@ from extrap.comparing.scatter import (
 from extrap.comparing.tuned import ArmLosses, Key
 from extrap.laws.base import Array
 
-__all__ = [
-    "Spread",
-    "TwoArms",
-    "law_spread",
-    "line_spread",
-    "size_spread",
-    "two_arms",
-]
-
 LACK_OF_FIT_P = 0.05
 """Lack of fit less probable than this counts alone."""
 

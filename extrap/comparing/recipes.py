@@ -20,8 +20,6 @@ from extrap.errors import DataError, FitError
 from extrap.fitting import fit, holm
 from extrap.records import Fit, Interval, Measure, Runs
 
-__all__ = ["compare"]
-
 DEFAULT_FACTOR = 2.0
 """The target, times the largest common size."""
 ON_LINE = 1e-3

@@ -10,8 +10,6 @@ from extrap.records import Fit, Measure
 from extrap.records.codec import law_summary, shape
 from extrap.records.displays import estimated, html_table, named, number, plain
 
-__all__ = ["ArmCost", "Comparison", "Contrast", "Crossover", "EffectiveCompute", "SizeDifference"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SizeDifference:

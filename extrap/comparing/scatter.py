@@ -15,8 +15,6 @@ from scipy import stats
 
 from extrap.laws.base import Array
 
-__all__ = ["Piece", "Scatter", "combine", "estimate_scatter", "t_p_value", "with_own"]
-
 ROUNDING = 1e-9
 """Standard deviation of a log loss below which only rounding is left."""
 ASSUMED = 1.0

@@ -26,8 +26,6 @@ from extrap.comparing.paired_sizes import (
 )
 from extrap.records import EXAMPLES, TUNABLE
 
-__all__ = ["ACTIVE", "RANDOM", "BestChoice", "SelectionFindings", "selection_findings"]
-
 RANDOM, ACTIVE = "random", "active"
 CHOICES = ("hard", "easy")
 

@@ -13,8 +13,6 @@ from extrap.errors import DataError, FitError
 from extrap.fitting import SparsityFit, fit_sparsity
 from extrap.records import Runs
 
-__all__ = ["SparseArm", "SparsePoint", "SparseSweep", "sparse_sweep"]
-
 Key = tuple[float, ...]
 
 

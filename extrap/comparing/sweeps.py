@@ -21,16 +21,6 @@ from extrap.fitting import LossPrediction
 from extrap.forecasting import Forecast
 from extrap.records import Interval, Optimum
 
-__all__ = [
-    "LossContrast",
-    "Slope",
-    "SlopeContrast",
-    "TunedLoss",
-    "check_comparable",
-    "compare_losses",
-    "compare_slopes",
-]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Slope:

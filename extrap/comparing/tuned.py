@@ -20,8 +20,6 @@ from extrap.fitting.surface import Asymmetry, Neighbourhood, Vertex, fit_surface
 from extrap.laws.base import Array
 from extrap.records import WITHOUT_SEED, Runs
 
-__all__ = ["ArmLosses", "Key", "SizeLosses", "tuned_losses"]
-
 Mask = npt.NDArray[np.bool_]
 Index = npt.NDArray[np.intp]
 Key = tuple[float, ...]

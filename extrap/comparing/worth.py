@@ -16,8 +16,6 @@ from extrap.comparing.results import Crossover, EffectiveCompute
 from extrap.laws.base import Array
 from extrap.records import Interval, Measure
 
-__all__ = ["LEVEL", "effective_compute", "find_crossover"]
-
 LEVEL = 0.90
 """Of the interval of effective compute."""
 REACH = math.log(1e6)

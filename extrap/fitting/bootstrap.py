@@ -23,8 +23,6 @@ from extrap.fitting.robust import minimise_huber
 from extrap.laws.base import Array
 from extrap.records import Fit
 
-__all__ = ["Bootstrap", "Kind", "bootstrap", "replicate_problem", "replicate_starts"]
-
 Kind = Literal["parametric", "residual", "pairs"]
 
 MIN_PAIRS = 8

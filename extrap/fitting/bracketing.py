@@ -8,8 +8,6 @@ from collections.abc import Mapping, Sequence
 
 from extrap.records import Cell, Runs, StudySpec
 
-__all__ = ["grow_grid"]
-
 MARGIN = 2
 """Grid values wanted on each side of the best one."""
 

@@ -13,8 +13,6 @@ from scipy import optimize
 from extrap.expressions import Expression
 from extrap.laws.base import Array
 
-__all__ = ["CostCurve", "FormulaCurve", "Polynomial", "fit_cost_curve"]
-
 MOST_POWERS = {1: 3, 2: 2}
 """Highest power of each size in a product of them, by the number of size columns; else 1."""
 EXACT = 1e-6

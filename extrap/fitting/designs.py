@@ -11,8 +11,6 @@ from extrap.errors import DataError, argument
 from extrap.laws.base import Array
 from extrap.records import Runs, condition_text
 
-__all__ = ["check_identifiable", "check_sizes", "check_sweep"]
-
 MIN_SIZES = 3
 """Fewer sizes than this carry no law and no residual."""
 SMALLEST_LOSS, LARGEST_LOSS = 1e-100, 1e100

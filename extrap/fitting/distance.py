@@ -10,8 +10,6 @@ from scipy.optimize import linprog
 
 from extrap.fitting.rules import compute_of
 
-__all__ = ["extrapolation_ratio"]
-
 
 def extrapolation_ratio(
     target: Mapping[str, float], sizes: Sequence[Mapping[str, float]]

@@ -11,8 +11,6 @@ import numpy as np
 from extrap.laws.base import Array
 from extrap.records import Runs
 
-__all__ = ["DivergenceModel", "fit_divergence", "largest_chance"]
-
 STRENGTH = 10.0
 """Inverse weight of the penalty on squared coefficients. Left out one (N, D) at a time, the dense
 runs of Step Law have their smallest log score, .074 a run, from 10 to 1000 (.078 at 1; .31 for

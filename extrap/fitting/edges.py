@@ -15,8 +15,6 @@ from scipy import optimize
 from extrap.fitting.valley import MAX_EXCESS, MODEL_ERROR, STEEPEST, Shape
 from extrap.laws.base import Array
 
-__all__ = ["OpenSize", "Outside", "locate_outside"]
-
 REACH = 3.0
 """Standard deviation of the prior of an optimum's distance from the best value, in octaves."""
 FARTHEST = 10.0

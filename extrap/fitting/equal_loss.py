@@ -6,8 +6,6 @@ import numpy as np
 
 from extrap.laws.base import Array
 
-__all__ = ["multiples_of_equal_loss"]
-
 
 def multiples_of_equal_loss(logs: Array, losses: Array, wanted: Array) -> Array:
     """Log multiples of the size at which the law has a loss, by linear interpolation.

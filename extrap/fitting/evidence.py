@@ -17,8 +17,6 @@ from scipy import linalg
 from extrap.fitting.reference_curves import ReferenceCurves
 from extrap.laws.base import Array
 
-__all__ = ["Way", "log_ratios", "ways_to_be_off"]
-
 IntArray = np.ndarray[tuple[int, ...], np.dtype[np.integer[Any]]]
 
 SHAPED, WIDER, APART, JUMPS = 0.7, 0.1, 0.1, 0.1

@@ -15,8 +15,6 @@ from extrap.fitting.spread import predict_optimum
 from extrap.fitting.valley import Valley
 from extrap.records import Fit, Interval
 
-__all__ = ["FixedPrediction", "predict_at_values"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FixedPrediction:

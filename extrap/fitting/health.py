@@ -21,8 +21,6 @@ from extrap.laws import LOSS_LAWS
 from extrap.laws.base import Array
 from extrap.records import Fit
 
-__all__ = ["health_flags", "lack_of_fit_p"]
-
 LACK_OF_FIT_P = 0.01
 WEAK_LOG_SE = 0.5
 MAX_CONDITION = 1e5

@@ -14,16 +14,6 @@ from extrap.fitting.mixture import count_sizes, fit_surviving_laws, mix
 from extrap.laws.base import Array
 from extrap.records import Fit
 
-__all__ = [
-    "DISCREPANCY",
-    "Doubling",
-    "anchored",
-    "hold_out_last_doublings",
-    "learned_share",
-    "local_share",
-    "worst_share",
-]
-
 DISCREPANCY = 0.15
 """Structural error of a law, as a share of the change it predicts: at least this much, a stated
 prior, because the data cannot choose it: their own cuts are an easier regime."""

@@ -17,8 +17,6 @@ from scipy import optimize
 
 from extrap.laws.base import Array
 
-__all__ = ["Line", "fit_line", "weighted_line"]
-
 LARGEST_SCATTER = 100.0
 
 

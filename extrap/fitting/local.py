@@ -14,8 +14,6 @@ import numpy as np
 
 from extrap.laws.base import Array
 
-__all__ = ["LocalLaw", "fit_local"]
-
 DISCOUNTS = (1.0, 1.5, 2.0)
 """Powers k of the discount `(x / x_max)^k` of a residual."""
 PRIOR_MEDIANS = (0.4, 0.6, 0.8)

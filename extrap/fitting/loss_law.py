@@ -17,8 +17,6 @@ from extrap.laws import LAWS, LOSS_LAWS, LossLaw
 from extrap.laws.base import Array
 from extrap.records import Fit
 
-__all__ = ["fit", "log_errors", "predict_log", "problem_of", "relative_sizes"]
-
 MIN_LOG_SE = 0.002
 """Weak floor on the standard error of a log loss: no law is exact to better than .2 %."""
 EXACT_DOF = 1000

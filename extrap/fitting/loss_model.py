@@ -23,8 +23,6 @@ from extrap.fitting.prediction import Component, LossPrediction
 from extrap.laws.base import Array
 from extrap.records import Fit
 
-__all__ = ["BANDS", "LossModel", "fit_loss_model"]
-
 BANDS = ("default", "family")
 LOCAL_DOF = 2.0
 """Degrees of freedom that the local law has at least: its spread is that of a posterior, in which

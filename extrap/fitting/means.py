@@ -12,8 +12,6 @@ from scipy import stats
 from extrap.laws.base import Array
 from extrap.records import Interval, Measure
 
-__all__ = ["Ratios", "fieller", "paired_mean", "student_quantile"]
-
 
 class Ratios(NamedTuple):
     """The ratios that Fieller's theorem accepts.

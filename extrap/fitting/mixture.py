@@ -16,8 +16,6 @@ from extrap.laws import FAMILY, JOINT_FAMILY, LOSS_LAWS, Member, Power, PowerFlo
 from extrap.laws.base import Array
 from extrap.records import Fit
 
-__all__ = ["Mixture", "count_sizes", "fit_surviving_laws", "mix", "neighbour_scatter", "none_fits"]
-
 SURVIVAL_P = 0.05
 """A law is dropped when an F-test against the best one rejects it at this level."""
 LACK_OF_FIT_P = 0.01

@@ -6,8 +6,6 @@ from collections.abc import Sequence
 
 import numpy as np
 
-__all__ = ["holm"]
-
 
 def holm(p_values: Sequence[float], families: int = 1) -> list[float]:
     """Adjusted p-values of Holm's step-down procedure; rejected are those at most alpha.

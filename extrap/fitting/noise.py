@@ -20,8 +20,6 @@ from scipy import stats
 
 from extrap.records import WITHOUT_SEED, Runs
 
-__all__ = ["NEW_SEED", "MeanNoise", "Noise", "assume_shared", "estimate_noise"]
-
 NEW_SEED = "a seed that no sweep has"
 UNREPLICATED = ("surface", "parabola")
 ROUNDING = 1e-24

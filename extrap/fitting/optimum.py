@@ -37,8 +37,6 @@ from extrap.fitting.valley import NOISE, fit_shape
 from extrap.laws.base import Array
 from extrap.records import Estimate, Interval, Optimum, Runs
 
-__all__ = ["estimate_optima", "place_outside", "sharpen_noise"]
-
 GRID_FLOOR = 0.1
 """The standard error of an optimum is at least this fraction of the grid's spacing: what a
 polynomial errs by without noise. With it, and .3 % noise, 90 % intervals from five rates an octave

@@ -16,8 +16,6 @@ from extrap.laws import OptimumPower
 from extrap.laws.base import Array
 from extrap.records import Fit, Optimum
 
-__all__ = ["BENDS", "STEPS", "CurvatureTest", "check_curvature", "fit_optimum_law"]
-
 BENDS = "optimum-law-bends"
 """Flag of a law whose optima curve on log-log axes."""
 STEPS = "optimum-law-steps"

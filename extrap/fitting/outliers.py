@@ -11,8 +11,6 @@ from scipy import stats
 from extrap.fitting.noise import NEAR_OPTIMUM
 from extrap.records import Runs
 
-__all__ = ["Outlier", "find_outliers"]
-
 FEWEST = 3
 """Seeds of a cell from which on one that is wrong can be distinguished from the others."""
 TIMES = 15.0

@@ -18,8 +18,6 @@ from extrap.fitting.precision import Precision, slope_weights
 from extrap.laws.base import Array
 from extrap.records import Cell, Runs, StudySpec
 
-__all__ = ["can_place", "place_runs"]
-
 SPACING = 1.0
 """Octaves between neighbouring values on a side …"""
 SPACINGS = 6.0

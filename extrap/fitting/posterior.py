@@ -18,8 +18,6 @@ from extrap.fitting.mixture import neighbour_scatter
 from extrap.fitting.projection import Index
 from extrap.laws.base import Array
 
-__all__ = ["LossPosterior", "fit_posterior"]
-
 N_SHARES = 40
 """Grid of the reducible share of the loss at the largest size, uniform in (0, 1) a priori."""
 NO_FLOOR, LINEAR = 0.35, 0.07

@@ -10,8 +10,6 @@ import numpy as np
 
 from extrap.laws.base import Array
 
-__all__ = ["Precision", "slope_weights"]
-
 MISFIT_SCALE = 0.01
 """Excess over the best at which a value counts half, as in `estimate_optima`."""
 MISFIT = 0.05

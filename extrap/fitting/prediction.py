@@ -11,8 +11,6 @@ from scipy import special
 from extrap.laws.base import Array
 from extrap.records import Interval
 
-__all__ = ["Component", "LossPrediction"]
-
 Component = tuple[float, float]
 """A variance of a log loss, and the degrees of freedom behind it."""
 

@@ -21,18 +21,6 @@ import numpy.typing as npt
 
 from extrap.laws.base import Array, LossLaw
 
-__all__ = [
-    "Index",
-    "Mask",
-    "Problem",
-    "ShapeSpace",
-    "Solutions",
-    "distinct_starts",
-    "nonnegative_least_squares",
-    "project",
-    "screen",
-]
-
 Index = npt.NDArray[np.intp]
 Mask = npt.NDArray[np.bool_]
 

@@ -14,8 +14,6 @@ from extrap.fitting.valley import Valley
 from extrap.laws.base import Array
 from extrap.records import Fit
 
-__all__ = ["DIVERGED_EXCESS", "Recommendation", "expected_excess", "mean_excess", "recommend"]
-
 DIVERGED_EXCESS = 1.0
 """Log excess that a diverged run counts as: a loss e times too high, about that of a network
 before training. No run counts as more."""

@@ -23,8 +23,6 @@ from scipy import stats
 
 from extrap.laws.base import Array
 
-__all__ = ["AtFractions", "ReferenceCurves", "along", "at_fractions", "fit_reference_curves"]
-
 GRID = (
     *(0.01, 0.015, 0.02, 0.03, 0.04, 0.05, 0.06, 0.08, 0.1, 0.125, 0.15, 0.175, 0.2, 0.25, 0.3),
     *(0.35, 0.4, 0.45, 0.5, 0.55, 0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95, 1.0),

@@ -14,8 +14,6 @@ from extrap.fitting.spread import predict_optimum
 from extrap.fitting.valley import Valley
 from extrap.records import Fit
 
-__all__ = ["MOST_OCTAVES", "refuse_loss", "refuse_tuned"]
-
 LEVEL = 0.9
 """Of the intervals that are judged, whatever that of the forecast is."""
 MOST_HALF_WIDTH = 0.05

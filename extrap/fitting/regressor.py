@@ -23,8 +23,6 @@ from extrap.laws.base import Array
 from extrap.records import Fit
 from extrap.records.fields import require_level
 
-__all__ = ["AUTO", "LawRegressor"]
-
 AUTO = "auto"
 """All laws that the data cannot distinguish, as in a forecast with the band `family`."""
 FEWEST = 2

@@ -21,8 +21,6 @@ import numpy as np
 from extrap.fitting.projection import CHUNK, Index, Mask, Problem, ShapeSpace, Solutions
 from extrap.laws.base import Array
 
-__all__ = ["huber", "minimise_huber"]
-
 MAX_STEPS = 300
 TOLERANCE = 1e-12
 MAX_DAMPING = 1e6

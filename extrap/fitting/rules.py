@@ -16,8 +16,6 @@ from extrap.fitting.spread import predict_optimum
 from extrap.fitting.valley import Valley
 from extrap.records import Fit, Optimum
 
-__all__ = ["RULES", "Rule", "RuleRegret", "compare_rules", "compute_of"]
-
 SIZE_NAMES = {
     "N": ("params", "n_params", "non_embedding_params", "params_no_emb"),
     "D": ("tokens", "n_tokens"),

@@ -15,8 +15,6 @@ from extrap.fitting.cost_curves import CostCurve, FormulaCurve, fit_cost_curve
 from extrap.laws.base import Array
 from extrap.records import Runs
 
-__all__ = ["RunCost", "hours_of_runs", "read_run_cost"]
-
 SECONDS = 3600.0
 SIX_N_D = "6 * n_params * n_tokens"
 FLOPS, HOURS, UNITS = "FLOPs", "hours", "units"

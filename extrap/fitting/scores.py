@@ -12,8 +12,6 @@ from dataclasses import dataclass, replace
 
 from extrap.fitting.prediction import LossPrediction
 
-__all__ = ["LEVELS", "Scores", "judge_observed_mean", "score"]
-
 LEVELS = (0.5, 0.8, 0.9)
 """Levels at which coverage is counted."""
 LEAST_DOF = 1.01

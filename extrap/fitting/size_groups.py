@@ -14,16 +14,6 @@ from extrap.fitting.surface import Neighbourhood, monomials
 from extrap.laws.base import Array
 from extrap.records import Runs
 
-__all__ = [
-    "NO_LIMITS",
-    "SizeGroup",
-    "groups_of",
-    "is_determined",
-    "log_losses",
-    "runs_by_size",
-    "spacing",
-]
-
 WINDOW = 0.10
 """The polynomial sees cells whose log loss is within this of the best cell."""
 MIN_CELLS = 5

@@ -19,8 +19,6 @@ from extrap.laws import dense_worth
 from extrap.laws.base import Array
 from extrap.records import Fit, Interval, Measure
 
-__all__ = ["SparsityFit", "fit_sparsity"]
-
 N_REPLICATES = 400
 FEWEST_DENSITIES = 3
 NOTHING = 50.0

@@ -21,8 +21,6 @@ import numpy.typing as npt
 from extrap.errors import DataError
 from extrap.laws.base import Array
 
-__all__ = ["MAX_CUTS", "MAX_HELD_OUT", "Split", "leave_one_size_out", "rolling_origin"]
-
 Positions = npt.NDArray[np.int64]
 
 MAX_CUTS = 8

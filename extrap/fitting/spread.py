@@ -15,8 +15,6 @@ from extrap.fitting.loss_law import predict_log, relative_sizes
 from extrap.laws.base import Array
 from extrap.records import Fit
 
-__all__ = ["OptimumSpread", "predict_optimum"]
-
 POINTS = 1000
 """At most about so many points stand for the distribution, an equal number a tuned column."""
 POINTS_A_COLUMN = 101

@@ -11,9 +11,7 @@ from scipy import stats
 from extrap.records import Fit
 
 if TYPE_CHECKING:
-    from statsmodels.iolib.summary import Summary
-
-__all__ = ["Summary", "summarise"]
+    from statsmodels.iolib.summary import Summary as Summary
 
 
 def summarise(

@@ -17,8 +17,6 @@ from scipy import stats
 
 from extrap.laws.base import Array
 
-__all__ = ["Asymmetry", "Neighbourhood", "Vertex", "fit_surface", "pool_asymmetry", "pool_scatter"]
-
 POOLED = 3.0
 """The other sizes together count for so many sizes, or for their own number if that is less."""
 SEPARABLE = 1e-6

@@ -16,8 +16,6 @@ from extrap.fitting.valley import CEILING, Valley
 from extrap.laws.base import Array
 from extrap.records import Fit, Interval, Optimum
 
-__all__ = ["TransferQuality", "transfer_quality"]
-
 TOLERATED = 0.01
 """The robustness is the range of values that cost at most this log excess."""
 SCATTER_POINTS = 31

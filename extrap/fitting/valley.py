@@ -12,8 +12,6 @@ from scipy import optimize
 from extrap.laws.base import Array
 from extrap.records import Optimum, Runs
 
-__all__ = ["Shape", "Valley", "fit_shape", "fit_valley"]
-
 MAX_EXCESS = 0.5
 """Log excess beyond which a run says nothing about the excess-loss curve."""
 CEILING = 5.0

@@ -13,8 +13,6 @@ from extrap.fitting.surface import monomials
 from extrap.fitting.valley import Valley
 from extrap.laws.base import Array
 
-__all__ = ["Design", "VertexModel", "Vertices"]
-
 HALF_WEIGHT = 0.01
 """Excess over the best at which a value counts half, as in `estimate_optima`."""
 POOLED = 3.0

@@ -16,8 +16,6 @@ from extrap.monitoring import Monitor
 from extrap.training import NoiseMeter
 from extrap.training.noise_meter import MEASURE_EVERY
 
-__all__ = ["MonitorCallback", "NoiseCallback"]
-
 NOISE_SCALE = "noise_scale"
 """Its key in the Trainer's logs."""
 

@@ -19,8 +19,6 @@ from extrap.monitoring import Monitor
 from extrap.training import NoiseMeter
 from extrap.training.noise_meter import MEASURE_EVERY
 
-__all__ = ["MonitorCallback", "NoiseCallback"]
-
 logger = logging.getLogger(__name__)
 
 

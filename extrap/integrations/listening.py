@@ -7,8 +7,6 @@ from typing import SupportsFloat
 
 from extrap.monitoring import Monitor
 
-__all__ = ["Listener"]
-
 
 class Listener:
     """Tells a monitor the losses of a training run, which it never disturbs.

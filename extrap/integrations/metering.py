@@ -11,8 +11,6 @@ from torch import nn
 from extrap.errors import ExtrapError
 from extrap.training import NoiseMeter
 
-__all__ = ["Metering"]
-
 
 class Metering:
     """Has a meter for a training run, which it never disturbs.

@@ -12,8 +12,6 @@ import pandas as pd
 from extrap.errors import DataError
 from extrap.records.knobs import octaves_from
 
-__all__ = ["Moves", "read_moves"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Moves:

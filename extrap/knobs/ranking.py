@@ -23,8 +23,6 @@ from extrap.knobs.results import (
 from extrap.records import Interval, Measure
 from extrap.records.fields import require_level
 
-__all__ = ["rank_knobs"]
-
 INSIDE = 1.25
 """An optimum counts as seen up to so many times the moved range from the fixed value: a loss
 that only rises with a knob, as c·2^u does, puts the vertex of its parabola at 1.5 times it."""

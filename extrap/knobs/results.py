@@ -9,14 +9,6 @@ from extrap.records import Measure
 from extrap.records.codec import encode, shape
 from extrap.records.knobs import ONE_MINUS
 
-__all__ = [
-    "Knob",
-    "KnobReport",
-    "Offset",
-    "or_infinite",
-    "worst_case",
-]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offset:

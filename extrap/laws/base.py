@@ -10,8 +10,6 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["EXPONENT", "Array", "Law", "LossLaw", "Range", "exp", "log_add_exp", "numbered"]
-
 Array = npt.NDArray[np.float64]
 AnyArray = npt.NDArray[Any]
 """Real, or complex while a derivative is taken."""

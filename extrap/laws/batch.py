@@ -14,19 +14,6 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-__all__ = [
-    "LEAST_SAVING",
-    "MOST_EXCESS",
-    "log_steps",
-    "maximal_start",
-    "overhead_batch",
-    "perfect_end",
-    "saturating_rate",
-    "segment_steps",
-    "steps_to_target",
-    "surge_rate",
-]
-
 Array = npt.NDArray[np.float64]
 MOST_EXCESS = 0.2
 """Perfect scaling ends where examples exceed their minimum by this share."""

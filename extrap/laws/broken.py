@@ -8,8 +8,6 @@ import numpy as np
 
 from extrap.laws.base import AnyArray, Array, LossLaw, Range, exp, log_add_exp
 
-__all__ = ["BrokenPower"]
-
 
 @final
 class BrokenPower(LossLaw):

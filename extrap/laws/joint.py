@@ -8,8 +8,6 @@ import numpy as np
 
 from extrap.laws.base import EXPONENT, AnyArray, Array, LossLaw, Range, exp, log_add_exp
 
-__all__ = ["KaplanJoint", "Skaling", "SkalingTied"]
-
 RATIO = Range(1e-6, 1e6, (0.3, 3.0))
 """Of the two terms at the reference size, where both matter or one is absent."""
 EXPONENT_IN_SUM = Range(0.005, 6.0, (0.2, 0.8))

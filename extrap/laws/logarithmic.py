@@ -8,8 +8,6 @@ import numpy as np
 
 from extrap.laws.base import AnyArray, Array, LossLaw, Range, exp
 
-__all__ = ["LogLinear", "LogQuadratic"]
-
 
 @final
 class LogLinear(LossLaw):

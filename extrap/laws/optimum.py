@@ -8,8 +8,6 @@ import numpy as np
 
 from extrap.laws.base import Array, Law
 
-__all__ = ["OptimumPower"]
-
 
 @final
 class OptimumPower(Law):

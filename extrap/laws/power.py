@@ -8,8 +8,6 @@ import numpy as np
 
 from extrap.laws.base import EXPONENT, AnyArray, Array, LossLaw, Range, exp, numbered
 
-__all__ = ["ChinchillaTied", "Power", "PowerFloor"]
-
 
 def _terms(exponents: AnyArray, z: Array) -> AnyArray:
     """Columns `1, z_1^(−c_1), …`; exponents (…, n_columns) → (…, n, 1 + n_columns)."""

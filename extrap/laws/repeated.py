@@ -8,8 +8,6 @@ import numpy as np
 
 from extrap.laws.base import EXPONENT, AnyArray, Array, LossLaw, Range, exp
 
-__all__ = ["DataConstrained", "effective_epochs"]
-
 LARGEST_LOG = 300.0
 """Bound on the log of a compute-optimal size: exponents near zero send it to infinity."""
 

@@ -8,8 +8,6 @@ import numpy as np
 
 from extrap.laws.base import EXPONENT, AnyArray, Array, LossLaw, Range, exp, log_add_exp
 
-__all__ = ["M3", "M4"]
-
 NEWTON_STEPS = 30
 """At most, until M4 is solved: about six are needed."""
 SOLVED = 1e-9

@@ -8,8 +8,6 @@ import numpy as np
 
 from extrap.laws.base import EXPONENT, AnyArray, Array, LossLaw, Range, exp
 
-__all__ = ["Sparsity", "dense_worth"]
-
 
 def dense_worth(
     density: AnyArray | float,

@@ -6,8 +6,6 @@ import math
 
 from extrap.planning.plans import LargerSize, Outlook, Plan
 
-__all__ = ["NO_HELP", "WIDEST_LOSS", "WIDEST_TUNED", "advise", "runs_told", "widths_of"]
-
 NO_HELP = 0.9
 """More runs at the swept sizes do not help where they leave this share of a width."""
 NARROWS = 0.97

@@ -24,8 +24,6 @@ from extrap.reading import read_runs
 from extrap.records import Measure, Runs
 from extrap.records.fields import require_level
 
-__all__ = ["allocate", "allocate_each", "disagreements"]
-
 ORDER = ("parametric", "isoflop", "envelope")
 """The first of those that the fewest flags name is the answer."""
 FACTOR = 2.0

@@ -14,8 +14,6 @@ from extrap.fitting.vertices import Design
 from extrap.planning.candidates import Market, Move
 from extrap.planning.outlooks import Foresight, Widths
 
-__all__ = ["Basket", "Bundle", "Purse", "Step", "best_plan"]
-
 MOST_FIRST = 3
 """Sizes beyond the sweep that a plan may begin with."""
 LEAST_GAIN = 1e-3

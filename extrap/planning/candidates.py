@@ -17,17 +17,6 @@ from extrap.forecasting import Forecast
 from extrap.laws.base import Array
 from extrap.records import Runs
 
-__all__ = [
-    "MOST_SEEDS",
-    "Cell",
-    "Market",
-    "Move",
-    "new_sizes",
-    "read_among",
-    "seed_names",
-    "seed_numbers",
-]
-
 INNER, OUTER = 0.8, 1.6
 """Offsets from the optimum, in units of the distance at which a run's weight halves."""
 REACH = 0.5

@@ -13,8 +13,6 @@ from extrap.errors import DataError
 from extrap.planning.results import Allocation
 from extrap.records import Interval, Measure
 
-__all__ = ["AllocationCheck", "AllocationReport", "CheckedSplit", "check_allocation"]
-
 SAME = 0.3
 """Octaves of parameters by which a run may miss a factor: sizes are whole numbers, and the split
 that is recommended now is not always quite the one that was sealed."""

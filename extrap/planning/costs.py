@@ -21,8 +21,6 @@ from extrap.laws.base import Array
 from extrap.records import Fit, Interval, Measure, Runs
 from extrap.records.codec import encode, shape
 
-__all__ = ["FACTORS", "Cost", "Penalty", "PricedValue", "cost"]
-
 FACTORS = (0.25, 0.5, 1.0, 2.0, 4.0)
 """Multiples of the predicted optimum whose price is given."""
 N_DRAWS = 4000

@@ -23,8 +23,6 @@ from extrap.laws.base import Array
 from extrap.planning.splits import SIX_N_D, ChinchillaLaw, ComputeRule, Split, optimal_split
 from extrap.records import Fit, Interval, Measure
 
-__all__ = ["FormDoubt", "find_doubt", "widen"]
-
 N_BEST = 3
 """Runs of the largest budgets, nearest to the best split, that tell whether the law holds."""
 SAME_BUDGETS = 2.0

@@ -8,8 +8,6 @@ from extrap.errors import DataError
 from extrap.planning.lines import Optima
 from extrap.planning.points import Points
 
-__all__ = ["envelope_optima"]
-
 MIN_RUNS = 5
 WIDTH = np.log(10.0) / 4
 """Of one class of compute, in which the best run counts: four a decade."""

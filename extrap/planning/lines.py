@@ -16,8 +16,6 @@ from extrap.planning.results import Estimated
 from extrap.planning.splits import SIX_N_D, ComputeRule
 from extrap.records import Interval, Measure
 
-__all__ = ["Optima", "extend"]
-
 NO_NOISE = Noise(own_sd=None, own_dof=0, size_sd=None, source="none")
 """No optimum was found twice."""
 SMALLEST_SE = 1e-6

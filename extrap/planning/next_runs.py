@@ -30,8 +30,6 @@ from extrap.planning.outlooks import Foresight, Widths, foresee
 from extrap.planning.plans import LargerSize, Outlook, Plan, Purchase
 from extrap.records import Runs
 
-__all__ = ["plan"]
-
 MOST_RUNS = 2000
 """A plan longer than this is no next step."""
 N_PARTS = 5

@@ -26,8 +26,6 @@ from extrap.laws.base import Array
 from extrap.planning.candidates import seed_numbers
 from extrap.records import Fit
 
-__all__ = ["Foresight", "Widths", "foresee"]
-
 MOST_NOISE = 0.5
 """Share of the variance of optima about their law that counts as noise at most."""
 TINY = 1e-12

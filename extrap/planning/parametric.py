@@ -26,8 +26,6 @@ from extrap.planning.splits import (
 )
 from extrap.records import Fit, Interval, Measure
 
-__all__ = ["FittedLaw", "fit_chinchilla", "law_of"]
-
 DELTA = 1e-3
 """Of Huber's loss of log residuals."""
 N_REPLICATES = 400

@@ -9,8 +9,6 @@ import pandas as pd
 
 from extrap.records.codec import shape
 
-__all__ = ["LargerSize", "Outlook", "Plan", "Purchase", "purchases_table"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Purchase:

@@ -18,8 +18,6 @@ from extrap.reading.tables import read_table
 from extrap.reading.units import check_units
 from extrap.records import Runs
 
-__all__ = ["Points", "read_points"]
-
 COMPLETE = "complete"
 COMPUTE = "flops"
 """The column of compute that is taken where none is named and the table has it."""

@@ -12,8 +12,6 @@ from extrap.laws.base import Array
 from extrap.planning.lines import Optima
 from extrap.planning.points import Points
 
-__all__ = ["Profile", "around_best", "find_profiles", "minimum", "profile_optima"]
-
 DEGREE = 3
 """Of the polynomial in ln N: a profile is steeper on one side, which a parabola takes for another
 optimum."""

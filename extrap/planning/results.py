@@ -10,8 +10,6 @@ from extrap.records import Fit, Measure
 from extrap.records.codec import law_summary, shape
 from extrap.records.displays import estimated, html_table, number, plain, plural
 
-__all__ = ["Allocation", "Estimated", "RepeatedData", "Serving"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimated:

@@ -10,18 +10,6 @@ import numpy as np
 from extrap.laws import effective_epochs
 from extrap.laws.base import Array
 
-__all__ = [
-    "PARAMS_SATURATION",
-    "SIX_N_D",
-    "TOKENS_SATURATION",
-    "ChinchillaLaw",
-    "ComputeRule",
-    "Split",
-    "optimal_split",
-    "repeated_split",
-    "served_split",
-]
-
 TOKENS_SATURATION = 15.3878
 """R_D* of Muennighoff et al."""
 PARAMS_SATURATION = 5.3097

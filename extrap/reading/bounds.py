@@ -12,19 +12,6 @@ from typing import Any, TextIO
 
 from extrap.errors import DataError
 
-__all__ = [
-    "MOST_BYTES",
-    "MOST_CELLS",
-    "MOST_COLUMNS",
-    "bounded_text",
-    "check_shape",
-    "check_text_table",
-    "first_line",
-    "parse_json",
-    "require_file",
-    "shown",
-]
-
 MOST_BYTES = 2**28
 """Of a table as text, or of a sealed forecast."""
 MOST_CELLS = 30_000_000

@@ -12,8 +12,6 @@ import pandas as pd
 from extrap.errors import DataError
 from extrap.reading.bounds import shown
 
-__all__ = ["is_empty", "read_numbers"]
-
 PIECE = 100_000
 SPELLED_NAN = ("nan", "+nan", "-nan")
 

@@ -9,15 +9,6 @@ from extrap.errors import DataError, argument
 from extrap.reading.bounds import shown
 from extrap.reading.names import MEASURED, bare_name, known_name, short_name, synonyms
 
-__all__ = [
-    "MOST_COMPARED",
-    "MOST_NAME",
-    "display_name",
-    "find_column",
-    "missing_column",
-    "taken_column",
-]
-
 MOST_NAME, MOST_COMPARED = 100, 2000
 """Longer names, and more of them, are not searched for the one that was meant."""
 

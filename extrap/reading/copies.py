@@ -47,8 +47,6 @@ from extrap.reading.storages import (
     without_secrets,
 )
 
-__all__ = ["open_if_there", "open_to_read"]
-
 LOCKED_FOR_S = 60.0
 """A file that is locked for longer is given up."""
 TRIES = 20

@@ -12,8 +12,6 @@ from extrap.reading.bounds import shown
 from extrap.reading.columns import missing_column
 from extrap.reading.tables import read_table
 
-__all__ = ["read_curves"]
-
 
 def read_curves(source: str | Path | pd.DataFrame, table: pd.DataFrame) -> pd.DataFrame:
     """The curves of the runs in a table, `run` replaced by the row.

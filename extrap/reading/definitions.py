@@ -10,8 +10,6 @@ from extrap.expressions import parse_definition
 from extrap.reading.cells import read_numbers
 from extrap.reading.columns import find_column, missing_column, taken_column
 
-__all__ = ["with_definitions"]
-
 
 def with_definitions(table: pd.DataFrame, texts: Iterable[str], where: str) -> pd.DataFrame:
     """A table with further columns, in the order they are defined; a later one may use an earlier.

@@ -11,8 +11,6 @@ from extrap.errors import DataError, argument
 from extrap.reading.bounds import first_line, require_file, shown
 from extrap.reading.tables import read_table
 
-__all__ = ["read_embedding"]
-
 UNREADABLE = (
     OSError,
     EOFError,

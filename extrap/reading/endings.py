@@ -8,8 +8,6 @@ import pandas as pd
 
 from extrap.reading.cells import is_empty
 
-__all__ = ["early_notes", "set_rows"]
-
 MOST_SHARE = 0.9
 """Of the steps that the middle run of a size has; a run of fewer ended early."""
 

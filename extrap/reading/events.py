@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from tensorboard.backend.event_processing.event_file_loader import EventFileLoader
 
-__all__ = ["EventLog", "Scalars", "is_event_log", "read_scalars"]
-
 MARK = "tfevents"
 """Stands in the name of every event file."""
 HPARAMS = "_hparams_/"

@@ -50,8 +50,6 @@ from extrap.reading.optuna import (
     require_schema,
 )
 
-__all__ = ["Exported", "read_export", "write_export"]
-
 FORMAT = 1
 KEY = b"extrap"
 TIME = pa.timestamp("us", tz="UTC")

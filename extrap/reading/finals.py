@@ -22,15 +22,6 @@ import pandas as pd
 from extrap.errors import DataError, argument
 from extrap.reading.cells import is_empty
 
-__all__ = [
-    "FinalRule",
-    "final_losses",
-    "parse_final",
-    "summary_notes",
-    "with_final_losses",
-    "with_last_losses",
-]
-
 EXTREMES = {"min": "minimum", "max": "maximum", "best": "best value"}
 """Endings of a summary's metrics → what they are of a curve."""
 TAIL = 0.05

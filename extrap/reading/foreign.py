@@ -27,8 +27,6 @@ from extrap.reading.found import Found
 from extrap.reading.names import WORDS, known_name
 from extrap.reading.settings import number_in, sizes_in_names, without_number
 
-__all__ = ["are_one_sweep", "name_sizes", "read_foreign", "studies_by_base"]
-
 METRIC_NAMES = "study:metric_names"
 """The system attribute in which Optuna keeps the names of a study's values."""
 STATUS = {

@@ -7,8 +7,6 @@ from dataclasses import dataclass, field
 
 import pandas as pd
 
-__all__ = ["Found", "no_curves"]
-
 
 def no_curves(loss: str) -> pd.DataFrame | None:
     """The curves of a table that has none."""

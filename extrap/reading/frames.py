@@ -18,8 +18,6 @@ from extrap.reading.bounds import (
     shown,
 )
 
-__all__ = ["as_frame", "flat", "frame_of_rows", "is_table", "with_flat_cells"]
-
 MOST_NESTED = 8
 MOST_TEXT = 100_000
 """Characters of a cell that may hold a dictionary as text."""

@@ -51,16 +51,6 @@ from extrap.reading.settings import settings_in
 from extrap.reading.states import given_status
 from extrap.records import condition_text
 
-__all__ = [
-    "ONE_AMOUNT",
-    "TRIED",
-    "Parts",
-    "infer_parts",
-    "is_tried",
-    "sentence",
-    "with_named_settings",
-]
-
 FEW_SIZES = 2
 TRIED = 3
 """Values within a size from which on a setting is taken for tuned, and not for a condition."""

@@ -9,8 +9,6 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-__all__ = ["Codes", "Levels", "joint", "levels_of"]
-
 Codes = NDArray[np.intp]
 EMPTY = ("", "None", "nan", "NaN", "<NA>", "NaT")
 """Cells without a value, as text."""

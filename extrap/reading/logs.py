@@ -19,8 +19,6 @@ from extrap.reading.events import EventLog, is_event_log
 from extrap.reading.metrics import loss_of_metric
 from extrap.reading.tailing import Tail
 
-__all__ = ["LogReader"]
-
 SEPARATORS = {".csv": ",", ".tsv": "\t"}
 JSON_LINES = (".jsonl", ".ndjson")
 NO_NUMBER = ("null", "none")

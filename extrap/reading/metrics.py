@@ -19,8 +19,6 @@ import pandas as pd
 
 from extrap.errors import DataError, argument
 
-__all__ = ["LossOfMetric", "loss_of_metric"]
-
 
 class LossOfMetric(NamedTuple):
     """How a metric becomes a loss.

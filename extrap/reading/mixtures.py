@@ -31,8 +31,6 @@ from extrap.reading.names import (
 )
 from extrap.records import Runs, condition_text
 
-__all__ = ["refuse_mixtures"]
-
 PLAYED = ("loss", "seed", "status", "stage")
 COUNTED = ("loss_se", "noise_scale", "flops", "wall_s", "updates", "n_params")
 """Columns with a fixed meaning that set nothing."""

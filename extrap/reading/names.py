@@ -4,29 +4,6 @@ from __future__ import annotations
 
 import re
 
-__all__ = [
-    "BATCHES",
-    "COMPUTE",
-    "HELD_OUT",
-    "KNOWN",
-    "MEASURED",
-    "PARAMS",
-    "RATES",
-    "SCORE",
-    "SEEDS",
-    "TOKENS",
-    "WORDS",
-    "bare_name",
-    "is_bookkeeping",
-    "is_identity",
-    "is_measured",
-    "is_recipe",
-    "known_name",
-    "loss_rank",
-    "short_name",
-    "synonyms",
-]
-
 
 def words(text: str) -> tuple[str, ...]:
     """The words of a text."""

@@ -49,41 +49,6 @@ from extrap.reading.found import Found
 from extrap.reading.storages import open_storage, reading_faults, safe_url, storage_faults
 from extrap.records import STAGES
 
-__all__ = [
-    "ASKED",
-    "CONDITIONS",
-    "CURVE",
-    "DRIVER",
-    "FAILURE",
-    "FINGERPRINT",
-    "GRADIENTS",
-    "IGNORED",
-    "IMPORTED_SEAL",
-    "LOST_RACE",
-    "ORIGIN",
-    "OWNER",
-    "RESULT",
-    "SCHEMA",
-    "SCHEMA_VERSION",
-    "SEALED",
-    "SEED",
-    "TRAINED_BY",
-    "StudyKey",
-    "Tables",
-    "find_study",
-    "ignored_trials",
-    "kept_trials",
-    "parse_study_name",
-    "problem_of",
-    "read_fingerprint",
-    "read_storage",
-    "read_tables",
-    "require_schema",
-    "seal_time",
-    "study_name",
-    "study_names",
-]
-
 FINGERPRINT = "fingerprint"
 ORIGIN = "origin"
 """A name of a storage's own: what runs of a command leave is not taken up in another one."""

@@ -10,8 +10,6 @@ import pandas as pd
 from extrap.reading.cells import is_empty
 from extrap.records import WITHOUT_SEED, text_ranks
 
-__all__ = ["OPTIONAL_NUMBERS", "count_notes", "read_seeds", "renumbered", "without_copies"]
-
 OPTIONAL_NUMBERS = (
     "loss_se",
     "n_params",

@@ -49,8 +49,6 @@ from extrap.reading.trackers.histories import check_rows_are_runs
 from extrap.reading.units import check_units
 from extrap.records import STAGES, Runs
 
-__all__ = ["Request", "loss_columns", "read_runs", "read_sweep"]
-
 LOSS_NOTE = "the loss is the column "
 """How a note begins that says which column was taken for the loss."""
 FIXED_MEANING = ("loss", "seed", "status", "stage")

@@ -14,8 +14,6 @@ from extrap.reading.found import Found
 from extrap.reading.replicates import renumbered
 from extrap.records import POOLED, condition_text
 
-__all__ = ["Where", "is_any", "is_one_value", "is_selected", "selected", "with_new_names"]
-
 ANY = "*"
 """The value that every cell has: a column that may vary."""
 MOST_SHOWN = 8

@@ -8,8 +8,6 @@ from itertools import pairwise
 
 from extrap.reading.names import WORDS
 
-__all__ = ["as_number", "number_in", "settings_in", "sizes_in_names", "without_number"]
-
 MOST_NAME = 1000
 """Characters of a name that are looked at."""
 NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"

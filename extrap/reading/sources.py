@@ -28,8 +28,6 @@ from extrap.reading.trackers.folders import find_in_folder, kind_of_file, read_f
 from extrap.reading.trackers.histories import check_rows_are_runs, history_of, is_history
 from extrap.reading.trackers.wandb_runs import are_runs, read_project, read_run_objects
 
-__all__ = ["find_runs", "without_password"]
-
 SERVERS = ("http://", "https://", "mlflow+")
 DATABASES = (".db", ".sqlite", ".sqlite3")
 

@@ -10,8 +10,6 @@ from extrap.reading.cells import is_empty
 from extrap.reading.names import bare_name
 from extrap.records import STATUSES
 
-__all__ = ["given_status", "state_column"]
-
 WORDS = {
     **{status: status for status in STATUSES},
     "finished": "complete",

@@ -34,29 +34,6 @@ from extrap.errors import DataError, ExtrapError, StudyError, argument
 from extrap.installing import how_to_install
 from extrap.reading.bounds import first_line
 
-__all__ = [
-    "DAMAGES",
-    "OURS",
-    "ConnectionLost",
-    "engine_options",
-    "full_address",
-    "is_file",
-    "is_on_disk",
-    "is_passing",
-    "no_driver",
-    "open_storage",
-    "parse_url",
-    "path_of",
-    "reading_faults",
-    "require_path",
-    "require_tables",
-    "safe_url",
-    "storage_faults",
-    "storage_id",
-    "unusable",
-    "without_secrets",
-]
-
 SQLITE_TIMEOUT_S = 60
 """Several processes may write to one SQLite file; each waits this long for its turn."""
 ENGINES: Mapping[str, Mapping[str, Any]] = {

@@ -31,8 +31,6 @@ from extrap.reading.bounds import (
 )
 from extrap.reading.frames import as_frame, frame_of_rows, is_table, with_flat_cells
 
-__all__ = ["read_table"]
-
 HALF_CHARACTER = re.compile(r"\\u[dD][89a-fA-F]")
 """How JSON spells one half of a character beyond the first 65,536; alone it is none."""
 SEPARATORS = (",", ";", "\t")

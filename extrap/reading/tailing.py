@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-__all__ = ["Tail"]
-
 HEAD_BYTES = 256
 """Remembered of a file's beginning, to see that it was replaced by one of the same length."""
 READ_BYTES = 2**24

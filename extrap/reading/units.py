@@ -14,8 +14,6 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-__all__ = ["check_units"]
-
 FLOPS = ("flops", "compute")
 PARAMETERS = (
     "n_params",

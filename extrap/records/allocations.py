@@ -8,8 +8,6 @@ from extrap.records.fields import require_name
 from extrap.records.recipe import DATA_SIZE
 from extrap.records.study import Cell, StudySpec
 
-__all__ = ["AllocationStudy"]
-
 RATE = "lr"
 
 

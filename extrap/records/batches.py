@@ -11,8 +11,6 @@ from extrap.records.fields import require_level, require_name
 from extrap.records.recipe import BUDGET, DATA_SIZE
 from extrap.records.study import Cell, StudySpec, TunedRange
 
-__all__ = ["BatchStudy", "BatchTask"]
-
 BATCH = "batch_size"
 FEWEST_BATCHES = 3
 

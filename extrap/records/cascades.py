@@ -10,8 +10,6 @@ from extrap.records.fields import require_name
 from extrap.records.recipe import DATA_SIZE, Recipe
 from extrap.records.study import Cell, Workload
 
-__all__ = ["CascadeStudy", "SizedModel", "TextRule"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SizedModel:

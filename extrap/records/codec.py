@@ -20,8 +20,6 @@ from extrap.records.results import Fit, Interval
 if TYPE_CHECKING:
     from cattrs import Converter
 
-__all__ = ["SCHEMA_VERSION", "decode", "document", "encode", "law_summary", "shape"]
-
 SCHEMA_VERSION = 1
 T = TypeVar("T")
 

@@ -9,8 +9,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from pathlib import PurePath
 
-__all__ = ["RESULT_FORMATS", "RUN_DIR", "Command"]
-
 RUN_DIR = "run_dir"
 """The placeholder of a folder that each run has to itself."""
 SEED = "seed"

@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from extrap.records.fields import require_name
 from extrap.records.study import StudySpec
 
-__all__ = ["ComparisonStudy", "RecipeGroup"]
-
 FEWEST_SIZES = 3
 """Sizes that all recipes of a group are tuned at: a law through two has no doubt."""
 

@@ -12,21 +12,6 @@ from html import escape
 
 from extrap.files import as_written
 
-__all__ = [
-    "MOST_ROWS",
-    "between",
-    "duration",
-    "estimated",
-    "html_table",
-    "named",
-    "number",
-    "percent",
-    "plain",
-    "plural",
-    "quantity",
-    "spanned",
-]
-
 MOST_ROWS = 30
 """Rows of a table in a notebook."""
 MOST_TEXT = 200

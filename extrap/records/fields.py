@@ -13,8 +13,6 @@ from typing import Any
 
 from extrap.errors import argument
 
-__all__ = ["require_fields", "require_level", "require_name"]
-
 
 def require_fields(record: Any) -> None:
     """Raise a `TypeError` for a field, however deep, that holds another kind of value.

@@ -10,8 +10,6 @@ from extrap.records.fields import require_name
 from extrap.records.recipe import TUNABLE
 from extrap.records.study import Cell, StudySpec, TunedRange
 
-__all__ = ["ONE_MINUS", "KnobMove", "KnobStudy", "octaves_from"]
-
 ONE_MINUS = ("momentum", "beta1", "beta2")
 """Knobs whose distance from 1 is what is doubled and halved."""
 DEFAULT_KNOBS = (

@@ -9,8 +9,6 @@ from extrap.records.fields import require_level, require_name
 from extrap.records.recipe import DATA_SIZE, Recipe
 from extrap.records.study import StudySpec
 
-__all__ = ["Lever", "LeverStudy", "lever_rate"]
-
 RATE = "lr"
 SAME_EXAMPLES = 0.01
 """Arms of a lever may differ in the examples they see by this part: batches are whole."""

@@ -9,8 +9,6 @@ from typing import Any, TypeVar
 
 from extrap.records.study import Workload
 
-__all__ = ["override"]
-
 Record = TypeVar("Record")
 ANY_NUMBER = {"sizes", "targets", "target", "at"}
 """Fields that hold numbers of either kind, whole or not, whatever stands there now."""

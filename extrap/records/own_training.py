@@ -8,8 +8,6 @@ from typing import Any
 
 from extrap.records.study import TrainFunction
 
-__all__ = ["StudyFunction"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class StudyFunction:

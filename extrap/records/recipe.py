@@ -8,17 +8,6 @@ from dataclasses import dataclass, fields, replace
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-__all__ = [
-    "BUDGET",
-    "DATA_SIZE",
-    "EXAMPLES",
-    "SPARSE_ONLY",
-    "STEPS_ONLY",
-    "TUNABLE",
-    "Phase",
-    "Recipe",
-]
-
 OPTIMIZERS = ("sgd", "adam", "adamw", "muon")
 SCHEDULES = ("constant", "linear", "cosine", "wsd", "steps")
 DECAYS_BY = ("rate", "batch")

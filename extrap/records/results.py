@@ -20,18 +20,6 @@ from extrap.records.displays import (
     quantity,
 )
 
-__all__ = [
-    "Estimate",
-    "Fit",
-    "Interval",
-    "Measure",
-    "Optimum",
-    "Point",
-    "Verdict",
-    "Verdicts",
-    "verdicts_html",
-]
-
 LARGEST_LOG = 709.0
 """`exp` of more than this is no finite float."""
 REFUSED = "refused-"

@@ -13,8 +13,6 @@ from extrap.errors import DataError, argument
 from extrap.files import as_written
 from extrap.records.displays import html_table, plain, quantity, spanned
 
-__all__ = ["POOLED", "STAGES", "STATUSES", "WITHOUT_SEED", "Runs", "condition_text", "text_ranks"]
-
 STATUSES = ("complete", "diverged", "pruned", "failed")
 STAGES = ("tune", "check")
 POOLED = "pooled: runs that differ in "

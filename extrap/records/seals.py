@@ -16,16 +16,6 @@ from typing import Any
 
 from extrap.files import write_text
 
-__all__ = [
-    "Sealed",
-    "SealedKind",
-    "as_sealed",
-    "canonical_hash",
-    "set_aside",
-    "verify",
-    "write_document",
-]
-
 logger = logging.getLogger(__name__)
 
 DIGITS = 10

@@ -7,8 +7,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
 
-__all__ = ["SizePath"]
-
 
 @dataclass(frozen=True, slots=True)
 class SizePath:

@@ -14,20 +14,6 @@ from extrap.records.fields import require_level, require_name
 from extrap.records.recipe import BUDGET, DATA_SIZE, Recipe
 from extrap.records.size_paths import SizePath
 
-__all__ = [
-    "OPTUNA_SAMPLERS",
-    "OWN",
-    "Cell",
-    "OnEval",
-    "RunResult",
-    "StudySpec",
-    "Target",
-    "Train",
-    "TrainFunction",
-    "TunedRange",
-    "Workload",
-]
-
 Option = int | float | str | bool
 OnEval = Callable[[int, tuple[float, ...]], Sequence[bool] | None]
 """Receives a step and the held-out loss of every run; may say which runs to keep."""

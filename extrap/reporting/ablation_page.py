@@ -13,12 +13,10 @@ from extrap.reporting.blocks import Answer, Block, Columns, Details, Figure, Par
 from extrap.reporting.charts import Axis, Row, RowsChart
 from extrap.reporting.glossary import Explanation, explain_flags
 from extrap.reporting.html import write_page
-from extrap.reporting.numbers import NBSP, format_percent, format_quantity
-from extrap.reporting.study_page import About, below, in_percent, measured, study_page, tabulated
-from extrap.reporting.tables import Table
+from extrap.reporting.numbers import NBSP, below, format_percent, format_quantity
+from extrap.reporting.study_page import About, in_percent, measured, study_page
+from extrap.reporting.tables import Table, tabulated
 from extrap.reporting.text import blocks_text
-
-__all__ = ["ablation_answer", "lever_advice", "lever_page", "levers_document", "levers_text"]
 
 FEWER = 1.05
 """Times fewer updates that count as saved."""

@@ -16,27 +16,16 @@ from extrap.reporting.blocks import Answer, Block, Columns, Details, Figure, Par
 from extrap.reporting.charts import Axis, XYChart, series
 from extrap.reporting.glossary import confidence
 from extrap.reporting.html import write_page
-from extrap.reporting.numbers import NBSP, format_percent, format_quantity, format_scientific
-from extrap.reporting.study_page import (
-    About,
+from extrap.reporting.numbers import (
+    NBSP,
     below,
-    doubts,
-    estimate,
-    measured,
-    points,
-    study_page,
-    tabulated,
+    format_percent,
+    format_quantity,
+    format_scientific,
 )
-from extrap.reporting.tables import Table
+from extrap.reporting.study_page import About, doubts, estimate, measured, points, study_page
+from extrap.reporting.tables import Table, tabulated
 from extrap.reporting.text import blocks_text
-
-__all__ = [
-    "allocation_answer",
-    "allocation_page",
-    "allocation_text",
-    "allocations_text",
-    "study_answer",
-]
 
 SAME_PARAMS = 1.15
 """Factor within which a run has the recommended parameters."""

@@ -20,14 +20,6 @@ from extrap.reporting.numbers import (
 )
 from extrap.reporting.tables import Table, capped_table, tabulated
 
-__all__ = [
-    "backtest_answer",
-    "failure_sentences",
-    "holdouts_table",
-    "summary_table",
-    "tuned_sentences",
-]
-
 SHOWN_REASONS = 2
 
 

@@ -27,8 +27,6 @@ from extrap.reporting.numbers import (
 from extrap.reporting.sizes import SizeAxis
 from extrap.reporting.tables import Table, capped_table
 
-__all__ = ["baseline_blocks", "baseline_text", "loss_sentence", "slope_sentences"]
-
 STILL = 2.0
 """An optimum that moves by less than this factor over all sizes is as good as still: an octave is
 the usual spacing of a grid."""

@@ -12,9 +12,6 @@ from extrap.batching import BatchGroup, RateLaw, TaskResult
 from extrap.reporting.charts import Axis, Series, XYChart, series
 from extrap.reporting.critical_batches import Tasks, label
 
-__all__ = ["noise_charts", "of_tasks", "pairs_chart", "rate_charts", "steps_charts"]
-__all__ += ["trade_off_charts"]
-
 N_CURVE = 60
 ROOM = 0.06
 """Part of the span of the batches, in logarithms, that curves go on beyond it."""

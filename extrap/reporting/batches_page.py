@@ -32,8 +32,6 @@ from extrap.reporting.numbers import NBSP, format_p_value, format_percent, forma
 from extrap.reporting.study_page import About, study_page
 from extrap.reporting.tables import Table, records_table
 
-__all__ = ["batch_page", "batches_document", "batches_page"]
-
 LIMITS = (
     "Learning rates are constant and tuned at every batch size; schedule, momentum and weight "
     "decay are not tuned with them and can change the critical batch.",

@@ -43,8 +43,6 @@ from extrap.reporting.numbers import (
 )
 from extrap.reporting.tables import Table
 
-__all__ = ["beside_page", "common_targets"]
-
 CAUTION = "This is no test: extrap compare tests a difference on the runs of both studies."
 LIMITS = (
     "Whether a difference is significant: intervals that overlap may hide one, and intervals that "

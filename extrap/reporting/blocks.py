@@ -16,19 +16,6 @@ from extrap.reporting.tables import Table
 if TYPE_CHECKING:
     from extrap.reporting.charts import Chart
 
-__all__ = [
-    "Answer",
-    "Block",
-    "Columns",
-    "Details",
-    "Equation",
-    "Figure",
-    "Page",
-    "Paragraph",
-    "Warnings",
-    "shown",
-]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:

@@ -28,18 +28,6 @@ from matplotlib.ticker import FixedFormatter
 
 from extrap.reporting.inks import INKS
 
-__all__ = [
-    "RAMP_STEPS",
-    "Hint",
-    "colour",
-    "draw_svg",
-    "inked",
-    "ramp",
-    "ramp_colormap",
-    "standalone_svg",
-    "style_sheet",
-]
-
 RAMP_STEPS = 24
 HINTS = "hints"
 """Class of the shapes that say the values of marks."""

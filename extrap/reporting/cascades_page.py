@@ -12,27 +12,10 @@ from extrap.reporting.blocks import Answer, Block, Columns, Details, Figure, Par
 from extrap.reporting.charts import Axis, Row, RowsChart, Series, XYChart, series
 from extrap.reporting.glossary import explain_flags
 from extrap.reporting.html import write_page
-from extrap.reporting.numbers import NBSP, format_percent
-from extrap.reporting.study_page import (
-    About,
-    below,
-    doubts,
-    estimate,
-    in_percent,
-    measured,
-    study_page,
-    tabulated,
-)
-from extrap.reporting.tables import Table
+from extrap.reporting.numbers import NBSP, below, format_percent
+from extrap.reporting.study_page import About, doubts, estimate, in_percent, measured, study_page
+from extrap.reporting.tables import Table, tabulated
 from extrap.reporting.text import blocks_text
-
-__all__ = [
-    "cascade_page",
-    "cascade_study_answer",
-    "cascade_table",
-    "cascade_text",
-    "cascades_text",
-]
 
 EVERY = 5
 """Of the points of one pair's curve, one in so many is printed."""

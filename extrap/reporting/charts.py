@@ -21,22 +21,6 @@ from extrap.reporting.tables import Table, capped_table
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = [
-    "MARKS",
-    "Axis",
-    "Chart",
-    "HeatChart",
-    "Row",
-    "RowsChart",
-    "Series",
-    "XYChart",
-    "chart_table",
-    "mark_text",
-    "marks",
-    "points",
-    "series",
-]
-
 MARKS = {
     "on": ("o", "good", "on law"),
     "mixed": ("s", "warn", "runs disagree"),

@@ -22,8 +22,6 @@ from extrap.reporting.numbers import (
 )
 from extrap.reporting.tables import Table, tabulated
 
-__all__ = ["differs", "recommendation_sentence", "rules_table", "transfer_table"]
-
 WORTH_TELLING = 0.01
 """Relative difference from which a recommended value is shown beside the optimal one."""
 

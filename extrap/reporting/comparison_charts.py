@@ -18,8 +18,6 @@ from extrap.reporting.numbers import NBSP, name_size
 from extrap.reporting.sizes import SizeAxis, path_axis
 from extrap.reporting.study_page import points
 
-__all__ = ["compute_chart", "size_charts", "targets_chart"]
-
 MARKERS = ("o", "s", "D", "^", "v", "P")
 """Of the recipes, the plain one first."""
 INKS = ("law", "fixed", "good")

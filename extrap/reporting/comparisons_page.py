@@ -26,6 +26,7 @@ from extrap.reporting.glossary import Explanation, explain_flag
 from extrap.reporting.html import write_page
 from extrap.reporting.numbers import (
     NBSP,
+    below,
     format_estimate,
     format_interval,
     format_p_value,
@@ -33,11 +34,9 @@ from extrap.reporting.numbers import (
     format_value,
     name_size,
 )
-from extrap.reporting.study_page import About, below, measured, study_page, tabulated
-from extrap.reporting.tables import Table
+from extrap.reporting.study_page import About, measured, study_page
+from extrap.reporting.tables import Table, tabulated
 from extrap.reporting.text import blocks_text
-
-__all__ = ["comparison_page", "comparison_study_text", "comparison_text"]
 
 LIMITS = (
     "A verdict holds for the sizes that were run. A small difference of exponents can look like a "

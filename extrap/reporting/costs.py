@@ -25,8 +25,6 @@ from extrap.reporting.numbers import (
 from extrap.reporting.tables import Table, tabulated
 from extrap.reporting.text import blocks_text
 
-__all__ = ["cost_answer", "cost_tables", "cost_text"]
-
 LEAST_HOURS = 0.01
 """GPU-hours of a run from which they are written."""
 GRAVE = ("far-off", "far-extrapolation", "lack-of-fit")

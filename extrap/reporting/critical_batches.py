@@ -21,13 +21,8 @@ from extrap.batching import SizeForecast as Sized
 from extrap.records import Interval, Measure
 from extrap.reporting.blocks import Answer, Block, Paragraph, Warnings
 from extrap.reporting.glossary import confidence, explain_flag
-from extrap.reporting.numbers import NBSP, format_percent, format_quantity
-from extrap.reporting.study_page import below, tabulated
-from extrap.reporting.tables import Table, records_table
-
-__all__ = ["Fits", "Tasks", "agreement_of", "batches_answer", "counted"]
-__all__ += ["critical_answer", "critical_blocks", "critical_table", "fits_table", "flag_warnings"]
-__all__ += ["label", "laws_table", "power", "stacked", "tasks_of"]
+from extrap.reporting.numbers import NBSP, below, format_percent, format_quantity
+from extrap.reporting.tables import Table, records_table, tabulated
 
 Fits = Sequence[tuple[str, CriticalBatches]]
 """Tasks with their critical batches; the name of a task is empty where there is but one."""

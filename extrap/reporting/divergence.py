@@ -16,8 +16,6 @@ from extrap.reporting.numbers import (
     name_tuned,
 )
 
-__all__ = ["CHANCES", "divergence_sentence"]
-
 CHANCES = (0.1, 0.5)
 """Chances of divergence whose thresholds are drawn and named."""
 FARTHEST = 20.0

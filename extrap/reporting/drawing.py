@@ -26,8 +26,6 @@ from extrap.reporting.charts import (
 from extrap.reporting.numbers import NBSP
 from extrap.reporting.scales import set_log_axis
 
-__all__ = ["chart_svg", "draw_chart", "plot_chart"]
-
 WIDTH, HEIGHT = 460, 330
 ROW_HEIGHT = 26
 LINE_GAP = 15.0

@@ -13,8 +13,6 @@ from extrap.reporting.blocks import Answer, Block, Columns, Paragraph, Warnings
 from extrap.reporting.glossary import Explanation
 from extrap.reporting.tables import Table
 
-__all__ = ["blocks_data", "read_blocks", "read_report"]
-
 MOST_BYTES = 2**26
 """Of a page; ours have three million at most."""
 PAGE_VERSION = 1

@@ -10,8 +10,6 @@ from extrap.laws import LAWS
 from extrap.records import Fit
 from extrap.reporting.numbers import format_percent, format_quantity, format_value
 
-__all__ = ["Piece", "equation", "law_equations"]
-
 Piece = tuple[str, bool]
 """Text, and whether it is raised (an exponent)."""
 

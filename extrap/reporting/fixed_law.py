@@ -31,8 +31,6 @@ from extrap.reporting.numbers import (
 )
 from extrap.reporting.sizes import SizeAxis
 
-__all__ = ["FixedLaw", "fixed_law", "fixed_law_chart", "fixed_law_text"]
-
 FIXED_SPAN = 4.0
 """The law is fitted to sizes within this factor of the smallest."""
 

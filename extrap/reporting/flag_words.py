@@ -6,8 +6,6 @@ Families keep apart what different results call alike: `forecast` (forecasts, fi
 
 from __future__ import annotations
 
-__all__ = ["FAMILIES", "NO_TUNED_LAW", "REFUSED_TUNED", "UNKNOWN"]
-
 Words = tuple[str, str, str]
 """What it means; why it matters; what to do."""
 

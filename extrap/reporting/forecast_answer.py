@@ -29,17 +29,6 @@ from extrap.reporting.numbers import (
     name_size,
 )
 
-__all__ = [
-    "AnswerRow",
-    "answer_rows",
-    "forecast_answer",
-    "is_reached",
-    "kept_from_smallest",
-    "leading_row",
-    "outcome",
-    "transfer_answer",
-]
-
 NEGLIGIBLE = 0.01
 """Extra loss, as a log, up to which a value that is kept counts as transferred."""
 LOW = (

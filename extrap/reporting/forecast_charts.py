@@ -33,23 +33,6 @@ from extrap.reporting.numbers import (
 from extrap.reporting.scales import positions
 from extrap.reporting.sizes import SizeAxis
 
-__all__ = [
-    "LOSS_BAND",
-    "backtest_chart",
-    "curve_charts",
-    "judged_series",
-    "local_sweeps",
-    "loss_chart",
-    "losses_at",
-    "optimum_chart",
-    "pair_chart",
-    "parabola_vertex",
-    "rule_series",
-    "size_chart",
-    "sweep_chart",
-    "sweep_charts",
-]
-
 MOST_SIZES, MOST_RUNS = 4, 12
 """Sizes whose training curves are drawn, and runs of each."""
 MOST_LINES = 12

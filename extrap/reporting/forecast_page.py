@@ -76,8 +76,6 @@ from extrap.reporting.sizes import SizeAxis, size_axis
 from extrap.reporting.statements import composition_sentence, curvature_sentences, pins_of
 from extrap.reporting.tables import Table
 
-__all__ = ["Metric", "forecast_page", "limits", "provenance", "report"]
-
 LIBRARIES = ("numpy", "pandas", "scipy", "statsmodels", "matplotlib", "seaborn", "jinja2")
 
 

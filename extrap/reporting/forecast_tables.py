@@ -33,16 +33,6 @@ from extrap.reporting.tables import Table, capped_table, tabulated
 if TYPE_CHECKING:
     from extrap.reporting.forecast_answer import AnswerRow
 
-__all__ = [
-    "answer_table",
-    "optima_table",
-    "parameter_table",
-    "points_table",
-    "runs_table",
-    "verdict_table",
-    "verdicts_table",
-]
-
 NOTHING_TO_DO = "On the law: nothing to do."
 """Advice that is not worth a line."""
 VERDICT_WORDS = {

@@ -7,16 +7,6 @@ from dataclasses import dataclass, replace
 
 from extrap.reporting.flag_words import FAMILIES, NO_TUNED_LAW, REFUSED_TUNED, UNKNOWN
 
-__all__ = [
-    "LIMITS",
-    "RULE_NAMES",
-    "Explanation",
-    "confidence",
-    "explain_flag",
-    "explain_flags",
-    "explain_parameter",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class Explanation:

@@ -9,16 +9,6 @@ from dataclasses import dataclass
 from extrap.forecasting import Forecast
 from extrap.records import Verdict
 
-__all__ = [
-    "NEAR",
-    "RunGroup",
-    "group_at_forecast",
-    "group_near",
-    "group_verdicts",
-    "judged_sizes",
-    "verdict_kind",
-]
-
 NEAR = 0.5
 """Octaves within which a run counts as one at a given tuned value."""
 

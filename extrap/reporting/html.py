@@ -24,8 +24,6 @@ from extrap.reporting.numbers import NBSP
 from extrap.reporting.table_files import cell_number, file_name, table_csv
 from extrap.reporting.tables import Table
 
-__all__ = ["environment", "page_document", "page_html", "policy", "write_page"]
-
 MARKS = {
     "● on law": "good",
     "■ runs disagree": "warn",

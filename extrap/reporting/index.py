@@ -12,8 +12,6 @@ from extrap.reporting.html import write_page
 from extrap.reporting.numbers import counted
 from extrap.reporting.tables import Link, Table
 
-__all__ = ["write_index"]
-
 PREFIX = "extrap:"
 KINDS = {
     "report": "forecast",

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["INKS", "ink_sheet"]
-
 # name → (light, dark)
 INKS = {
     "ink": ("#1d2433", "#e6e9ef"),

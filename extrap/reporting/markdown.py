@@ -16,8 +16,6 @@ from extrap.reporting.blocks import Answer, Block, Columns, Details, Paragraph, 
 from extrap.reporting.numbers import NBSP
 from extrap.reporting.tables import Table
 
-__all__ = ["blocks_markdown", "escaped", "report_markdown"]
-
 MOST_ROWS = 20
 """Of a table; the page has them all."""
 LONGEST = 300

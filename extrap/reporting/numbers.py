@@ -9,28 +9,6 @@ from typing import Any
 
 from extrap.records import Interval
 
-__all__ = [
-    "NBSP",
-    "below",
-    "compared",
-    "counted",
-    "dashed",
-    "format_cost",
-    "format_cost_interval",
-    "format_estimate",
-    "format_interval",
-    "format_level",
-    "format_octaves",
-    "format_p_value",
-    "format_percent",
-    "format_quantity",
-    "format_scientific",
-    "format_value",
-    "name_size",
-    "name_tuned",
-    "stacked",
-]
-
 NBSP = "\u00a0"
 SUFFIXES = ((1e12, "T"), (1e9, "B"), (1e6, "M"))
 

@@ -20,8 +20,6 @@ from extrap.reporting.numbers import (
 from extrap.reporting.tables import Table
 from extrap.reporting.text import blocks_text
 
-__all__ = ["plan_answer", "plan_text"]
-
 MOST_LINES = 60
 """Kinds of purchase that are listed."""
 GRAVE = ("no-loss-law", "far-extrapolation", "brackets-first", "lack-of-fit")

@@ -28,8 +28,6 @@ from extrap.reporting.forecast_charts import (
 from extrap.reporting.groups import group_verdicts, judged_sizes
 from extrap.reporting.sizes import size_axis
 
-__all__ = ["plot_backtest", "plot_forecast", "plot_law", "plot_optimum", "plot_sweep"]
-
 
 def plot_forecast(forecast: Forecast, verdicts: Sequence[Verdict] = ()) -> Figure:
     """Draw the two figures of a report: the best value and the loss against size, side by side.

@@ -18,8 +18,6 @@ from extrap.reporting.sizes import SizeAxis
 Metric = Forecast | tuple[Forecast, Sequence[Verdict]]
 """A forecast, alone or with the verdicts on its larger runs."""
 
-__all__ = ["Metric", "report_numbers"]
-
 DIGITS = 8
 """Significant digits of a curve."""
 

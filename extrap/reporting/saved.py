@@ -13,8 +13,6 @@ from extrap.files import write_text
 from extrap.reading.bounds import require_file
 from extrap.reporting.embedded import MOST_BYTES
 
-__all__ = ["save_figures"]
-
 _FIGURE = re.compile(r'<figure data-name="([a-z0-9-]{1,80}\.svg)">.*?(<svg.*?</svg>)', re.DOTALL)
 _TABLE = re.compile(
     r'<a download="([a-z0-9-]{1,80}\.csv)" href="data:text/csv[\w;=-]*;base64,([\w+/=]+)"'

@@ -10,8 +10,6 @@ from matplotlib.ticker import FixedFormatter, FixedLocator, MaxNLocator, NullLoc
 
 from extrap.reporting.numbers import format_quantity
 
-__all__ = ["positions", "set_log_axis"]
-
 MARGIN = 0.05
 """Room beside the values, as a share of their span."""
 

@@ -12,10 +12,7 @@ from extrap.records import Measure
 from extrap.reporting.blocks import Block, Details, Figure, Paragraph
 from extrap.reporting.charts import Axis, Series, XYChart
 from extrap.reporting.numbers import format_percent, format_quantity
-from extrap.reporting.study_page import tabulated
-from extrap.reporting.tables import Table
-
-__all__ = ["selection_sections"]
+from extrap.reporting.tables import Table, tabulated
 
 INKS = {"random": "ink", "hard": "fixed", "easy": "law", "active": "good"}
 MARKERS = {"random": "o", "hard": "^", "easy": "v", "active": "D"}

@@ -14,20 +14,10 @@ from extrap.reporting.blocks import Answer, Block, Columns, Details, Figure, Par
 from extrap.reporting.charts import Axis, Row, RowsChart, Series, XYChart, series
 from extrap.reporting.glossary import explain_flag
 from extrap.reporting.html import write_page
-from extrap.reporting.numbers import NBSP, format_cost, format_quantity
-from extrap.reporting.study_page import (
-    About,
-    below,
-    doubts,
-    measured,
-    points,
-    study_page,
-    tabulated,
-)
-from extrap.reporting.tables import Table
+from extrap.reporting.numbers import NBSP, below, format_cost, format_quantity
+from extrap.reporting.study_page import About, doubts, measured, points, study_page
+from extrap.reporting.tables import Table, tabulated
 from extrap.reporting.text import blocks_text
-
-__all__ = ["knob_advice", "knob_page", "knobs_document", "knobs_text", "sensitivity_answer"]
 
 SMALL = 0.005
 """Less of the loss than this is not worth a sweep."""

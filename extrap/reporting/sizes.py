@@ -12,8 +12,6 @@ import pandas as pd
 from extrap.forecasting import Forecast
 from extrap.reporting.numbers import format_quantity
 
-__all__ = ["SizeAxis", "path_axis", "size_axis"]
-
 N_CURVE = 80
 
 

@@ -7,8 +7,6 @@ from extrap.forecasting import Forecast
 from extrap.records import Fit
 from extrap.reporting.numbers import NBSP, format_p_value, format_percent, format_quantity
 
-__all__ = ["composition_sentence", "curvature_sentences", "pins_of"]
-
 PINNED = "pinned: "
 USELESS = 100.0
 """A factor that a test may miss from which on its size is not stated."""

@@ -17,11 +17,7 @@ from extrap.records.codec import encode
 from extrap.reporting.blocks import Block, Page, Warnings
 from extrap.reporting.forecast_page import limits, provenance
 from extrap.reporting.glossary import explain_flags
-from extrap.reporting.numbers import below, format_estimate, format_percent, stacked
-from extrap.reporting.tables import tabulated
-
-__all__ = ["About", "below", "doubts", "estimate", "in_percent", "measured", "points"]
-__all__ += ["study_page", "tabulated"]
+from extrap.reporting.numbers import format_estimate, format_percent, stacked
 
 
 def _now() -> str:

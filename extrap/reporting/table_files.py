@@ -18,8 +18,6 @@ from extrap.reporting.numbers import NBSP
 if TYPE_CHECKING:
     from extrap.reporting.tables import Table
 
-__all__ = ["cell_number", "file_name", "table_csv"]
-
 NUMBER = r"[+−-]?[0-9]+(?:\.[0-9]+)?(?:e[−+-]?[0-9]+)?[MBT]? ?%?"
 _VALUE = re.compile(rf"({NUMBER})(?: ± ({NUMBER}))?(?: \((.+)\))?[×]?")
 _SCALED = re.compile(r"\(([+−-]?[0-9]+(?:\.[0-9]+)?) ± ([0-9]+(?:\.[0-9]+)?)\)(e[−+-]?[0-9]+)")

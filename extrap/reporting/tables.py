@@ -6,8 +6,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-__all__ = ["MAX_ROWS", "Link", "Table", "capped_table", "records_table", "tabulated"]
-
 Record = TypeVar("Record")
 
 MAX_ROWS = 400

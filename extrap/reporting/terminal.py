@@ -22,15 +22,6 @@ from extrap.reporting.numbers import counted, format_quantity, name_size, name_t
 from extrap.reporting.statements import composition_sentence, curvature_sentences
 from extrap.reporting.text import blocks_text
 
-__all__ = [
-    "NOTHING_JUDGED",
-    "backtest_text",
-    "check_answer",
-    "forecast_text",
-    "reading_text",
-    "verdicts_text",
-]
-
 SEALS = {
     "sealed-first": "begun after it",
     "begun-before": "begun BEFORE it",

@@ -8,8 +8,6 @@ from extrap.reporting.blocks import Answer, Block, Columns, Details, Equation, P
 from extrap.reporting.numbers import NBSP
 from extrap.reporting.tables import Table
 
-__all__ = ["blocks_text", "text_columns"]
-
 LONGEST = 40
 """Characters of a cell in the last column, from which it stands below its row."""
 

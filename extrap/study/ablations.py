@@ -14,8 +14,6 @@ from extrap.reporting.ablation_page import lever_page
 from extrap.reporting.study_page import About
 from extrap.study.protocol import Kind, RunsByStage, Stage, as_handed_out, only, sweep
 
-__all__ = ["AblationKind"]
-
 COLUMNS = (
     "arm",
     "stage",

@@ -12,8 +12,6 @@ from extrap.study.fingerprints import fingerprint, is_of_own_training
 from extrap.study.locks import lock_of
 from extrap.study.trainers import own_trainer
 
-__all__ = ["adopt_training"]
-
 
 def adopt_training(spec: StudySpec, storage: str, train: Train) -> tuple[str, ...]:
     """Write into the storage of a study that it is trained by this function or command.

@@ -33,8 +33,6 @@ from extrap.study.protocol import (
 if TYPE_CHECKING:
     from extrap.workloads import LoadedWorkload
 
-__all__ = ["AllocationKind"]
-
 COLUMNS = (
     DATA_SIZE,
     "n_params",

@@ -29,8 +29,6 @@ from extrap.reporting.batches_page import batch_page
 from extrap.reporting.study_page import About
 from extrap.study.protocol import Kind, RunsByStage, Seal, Stage, only, size_words
 
-__all__ = ["BatchKind"]
-
 BATCH = "batch_size"
 GROWN_BY = 2
 """Rates that a grid grows by at a time, on the side where its best rate is at the edge."""

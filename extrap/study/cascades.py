@@ -22,8 +22,6 @@ from extrap.study.protocol import Kind, RunsByStage, Say, Stage
 if TYPE_CHECKING:
     from extrap.workloads import LoadedWorkload
 
-__all__ = ["CascadeKind"]
-
 Key = tuple[str, int]
 """A model's sizes in words, and its seed."""
 COLUMNS = ["confidence", "correct", "loss"]

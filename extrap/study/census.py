@@ -26,8 +26,6 @@ from extrap.records import Cell
 from extrap.study.trials import cell_of
 from extrap.training.own.processes import is_gone, is_process
 
-__all__ = ["CellState", "Census", "Worker", "take_census"]
-
 Size = tuple[tuple[str, float], ...]
 
 

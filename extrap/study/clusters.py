@@ -25,8 +25,6 @@ from extrap.errors import ExtrapError, StudyError
 from extrap.study.packs import PackFailed, PackStopped, set_cores
 from extrap.study.trainers import NVIDIA
 
-__all__ = ["executor_on", "ships"]
-
 logger = logging.getLogger(__name__)
 
 STUDY_FILES = "extrap_study_"

@@ -41,8 +41,6 @@ from extrap.sparsity_sections import sparsity_sections
 from extrap.study.forecasts import target_cells
 from extrap.study.protocol import Kind, RunsByStage, Seal, Stage, only, size_words, sweep
 
-__all__ = ["SECTIONS", "ComparisonKind"]
-
 MakeSections = Callable[[pd.DataFrame], Sequence[Details]]
 """From the run table of a comparison to further parts of its page; none where it has no say."""
 SECTIONS: tuple[MakeSections, ...] = (selection_sections, sparsity_sections)

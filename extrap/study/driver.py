@@ -29,20 +29,6 @@ from extrap.study.protocol import Kind, RunsByStage, Say, Seal, Stage, no_runs, 
 from extrap.study.training import Training
 from extrap.training.preemption import Preemption
 
-__all__ = [
-    "Outcome",
-    "default_storage",
-    "dry_run",
-    "read_study",
-    "report",
-    "run",
-    "runs_in",
-    "runs_of_table",
-    "train",
-    "tune",
-    "write_seal",
-]
-
 logger = logging.getLogger(__name__)
 
 TimeOf = Callable[[Seal, str], str]

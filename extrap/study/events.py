@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-__all__ = ["Notify", "TuneEvent"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TuneEvent:

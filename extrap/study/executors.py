@@ -15,8 +15,6 @@ from contextlib import suppress
 from multiprocessing import connection, get_context, parent_process
 from typing import Any
 
-__all__ = ["LocalExecutor", "n_workers_of"]
-
 WORKERS = 4
 """Packs in training at once where an executor does not say how many it can take."""
 

@@ -10,8 +10,6 @@ from types import ModuleType
 from extrap.files import import_source
 from extrap.study.protocol import KINDS, Kind
 
-__all__ = ["kind_of", "open_study"]
-
 
 def open_study(
     path: str | Path, *, assignments: Sequence[str] = (), symbol: str | None = None

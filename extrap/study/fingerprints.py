@@ -10,8 +10,6 @@ from extrap.errors import StudyError, argument
 from extrap.records import OWN, Recipe, StudySpec
 from extrap.records.recipe import SPARSE_ONLY, STEPS_ONLY
 
-__all__ = ["fingerprint", "is_of_own_training", "require_same"]
-
 SCHEMA_VERSION = 2
 OWN_PARTS = ("trainer", "command", "source", "loss", "result")
 """What of the data identifies a function or command of the user's own."""

@@ -47,8 +47,6 @@ from extrap.study.protocol import (
     workload_words,
 )
 
-__all__ = ["ForecastKind", "ForecastResult", "sealed_forecast", "target_cells"]
-
 OWN_FIELDS = ("name", "question", "targets", "target_seeds")
 """Fields of a study that are not its baseline's as well."""
 

@@ -39,8 +39,6 @@ from extrap.reading.storages import (
 )
 from extrap.training.own.processes import is_gone, is_process, this_process
 
-__all__ = ["GRACE_S", "DriverLock", "TakenOver", "lock_of"]
-
 logger = logging.getLogger(__name__)
 
 GRACE_S = 60.0

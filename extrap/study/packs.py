@@ -33,25 +33,6 @@ if TYPE_CHECKING:
     from extrap.training.checkpoints import Checkpoints
     from extrap.training.crew import Crew
 
-__all__ = [
-    "PACKS",
-    "REPORTS",
-    "Pack",
-    "PackFailed",
-    "PackFolder",
-    "PackStopped",
-    "Pruning",
-    "Trained",
-    "checkpoints_of",
-    "close_crew",
-    "forget_trainers",
-    "hash_of",
-    "local_crew",
-    "set_cores",
-    "train_pack",
-    "trainer_of",
-]
-
 REPORTS = 10
 """Reports to the pruner in one run, at tenths of the run: runs of different length compare."""
 SLACK = 0.25

@@ -25,8 +25,6 @@ from rich.progress import (
 from extrap.records.displays import duration
 from extrap.study.events import Notify, TuneEvent
 
-__all__ = ["StudyProgress"]
-
 STAGES = {"tune": "sweep", "check": "larger runs"}
 LINE_EVERY_S = 60.0
 """A log gets a line so seldom; a study that is done before gets none."""

@@ -23,22 +23,6 @@ if TYPE_CHECKING:
 
     from extrap.reporting.study_page import About
 
-__all__ = [
-    "Kind",
-    "RunsByStage",
-    "Say",
-    "Seal",
-    "Stage",
-    "Wants",
-    "as_handed_out",
-    "no_runs",
-    "only",
-    "recipe_words",
-    "size_words",
-    "sweep",
-    "workload_words",
-]
-
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")

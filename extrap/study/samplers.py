@@ -25,8 +25,6 @@ from extrap.records import Cell, RunResult, StudySpec
 from extrap.study.packs import REPORTS, Pruning
 from extrap.study.trials import Trials, told_value
 
-__all__ = ["Sampled", "pruner_of", "sampler_of"]
-
 PACKS = 4
 """A sampler learns between packs only: this many packs a size."""
 SAFE_RUNS, SAFE_REPORTS = 5, 3

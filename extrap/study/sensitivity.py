@@ -30,8 +30,6 @@ from extrap.study.protocol import (
     workload_words,
 )
 
-__all__ = ["SensitivityKind", "rank_table"]
-
 
 class SensitivityKind(Kind):
     """`KNOBS` beside a `STUDY`: its sweep says what the tuned values are where knobs are moved.

@@ -25,12 +25,6 @@ from extrap.study.census import CellState, Census, Worker, take_census
 from extrap.study.driver import default_storage
 from extrap.study.protocol import Kind, RunsByStage, Stage, no_runs, only
 
-__all__ = [
-    "SizeStatus",
-    "StudyStatus",
-    "study_status",
-]
-
 Size = tuple[tuple[str, float], ...]
 COUNTS = ("cells", "complete", "running", "waiting", "failed", "diverged", "duplicates")
 MORE = "more runs follow when these are complete"

@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from extrap.training.memory import RunBytes
     from extrap.workloads import LoadedWorkload
 
-__all__ = ["OwnTrainer", "PackedTrainer", "own_fingerprint", "own_trainer"]
-
 NVIDIA = Path("/dev/nvidiactl")
 """There where a GPU is; to ask torch would mean to import it first."""
 LONG = 20_000

@@ -50,8 +50,6 @@ from extrap.study.trials import Trials
 from extrap.training.own.processes import this_process
 from extrap.training.preemption import Preemption, current_preemption
 
-__all__ = ["TRIES", "Training"]
-
 logger = logging.getLogger(__name__)
 
 TRIES = 3

@@ -36,8 +36,6 @@ from extrap.study.protocol import Kind
 from extrap.study.trials import Trials, cell_of
 from extrap.training.own.processes import this_process
 
-__all__ = ["Imported", "export_study", "import_study"]
-
 COSTS = ("wall_s",)
 """Parts of a result that differ when the same run is made twice."""
 

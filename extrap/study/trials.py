@@ -54,8 +54,6 @@ from extrap.records import Cell, RunResult, Runs, StudySpec
 from extrap.study.fingerprints import require_same
 from extrap.training.own.processes import this_process
 
-__all__ = ["PATIENCE_S", "POINTS", "Trials", "cell_of"]
-
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")

@@ -28,8 +28,6 @@ from extrap.files import folder_at, is_local, store_faults, write_object
 from extrap.records import Cell
 from extrap.training.preemption import EVERY_S
 
-__all__ = ["Checkpoint", "Checkpoints", "processor_of"]
-
 logger = logging.getLogger(__name__)
 
 FORMAT = 1

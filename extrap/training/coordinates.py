@@ -23,8 +23,6 @@ from extrap.training.packs import Pack
 from extrap.training.stacks import Stack
 from extrap.workloads import LoadedWorkload, load_workload
 
-__all__ = ["Coordinate", "CoordinateCheck", "coordinate_check"]
-
 WIDTH = "width"
 TOLERANCE = 0.3
 """Slopes this small are called flat: less than a factor of three over a factor of 32 in width."""

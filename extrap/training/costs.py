@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["flops_6nd"]
-
 
 def flops_6nd(n_params: int, n_tokens: int) -> float:
     """Training compute C ≈ 6 N D: 2 operations a parameter and token forward, 4 backward.

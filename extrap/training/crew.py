@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from extrap.training.checkpoints import Checkpoints
     from extrap.training.packs import Pack
 
-__all__ = ["ALLOCATOR", "Crew", "CrewError", "Mate", "n_cores", "result_of"]
-
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 # Where the C library is glibc: memory in huge pages, kept for the next step instead of given back.
 # A tenth faster; the Makefile sets the same for the processes it starts.

@@ -11,8 +11,6 @@ from contextlib import contextmanager
 
 import torch
 
-__all__ = ["without_denormals"]
-
 DENORMAL = 1e-40
 
 

@@ -23,8 +23,6 @@ from extrap.training.packs import Pack
 from extrap.training.preemption import StopAsked
 from extrap.training.saving import keeps_finished
 
-__all__ = ["find_device", "n_gpus", "train"]
-
 logger = logging.getLogger(__name__)
 
 PATIENCE_S = 0.2

@@ -10,8 +10,6 @@ from functools import cache, partial
 
 import torch
 
-__all__ = ["RecordedSteps", "Step"]
-
 # Steps before the recording: libraries choose kernels and allocate workspaces in them.
 WARM_UP = 3
 

@@ -19,8 +19,6 @@ from extrap.training.crew import n_cores
 from extrap.training.packs import Pack
 from extrap.training.stacks import Stack
 
-__all__ = ["Layout", "choose_layout", "threads"]
-
 STACKS = (1, 2, 4, 8, 16, 32, 64)
 # Below this much work nothing is measured and nothing else started.
 SMALL_WORK_S = 1.0

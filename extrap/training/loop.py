@@ -21,8 +21,6 @@ from extrap.training.saving import Saving, keeps_finished
 from extrap.training.sparse_counts import run_flops
 from extrap.workloads import take_rows
 
-__all__ = ["Evaluations", "evaluate_along", "train_alone"]
-
 logger = logging.getLogger(__name__)
 
 Evaluations = Generator[

@@ -16,8 +16,6 @@ from torch.autograd.graph import saved_tensors_hooks
 from extrap.training.packs import Pack
 from extrap.training.stacks import Stack
 
-__all__ = ["RunBytes", "free_cached", "is_out_of_memory", "most_runs", "run_bytes"]
-
 OUT_OF_MEMORY = (
     "can't allocate memory",
     "not enough memory",

@@ -33,8 +33,6 @@ from extrap.noise import (
     noise_scale_from_moments,
 )
 
-__all__ = ["MeasuredStep", "NoiseMeter"]
-
 MEASURE_EVERY = 100
 """Steps; the smallest models then train at most 2 % longer (`benchmarks/noise_scales.py`)."""
 READ_EVERY = 64

@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from extrap.records import DATA_SIZE, EXAMPLES, Cell, Recipe, Workload
 from extrap.workloads import LoadedWorkload
 
-__all__ = ["Pack"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Pack:

@@ -14,8 +14,6 @@ from extrap.training.checkpoints import Checkpoint, Checkpoints
 from extrap.training.packs import Pack
 from extrap.training.stacks import Stack
 
-__all__ = ["Part", "Run", "begin_parts", "evaluation_steps"]
-
 # Held-out tokens and, at least, examples behind a point of the curve; initial and final loss are
 # measured on all.
 CURVE_TOKENS, CURVE_EXAMPLES = 1024, 64

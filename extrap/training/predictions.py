@@ -24,8 +24,6 @@ from extrap.training.packs import Pack
 from extrap.training.stacks import Stack
 from extrap.workloads import Answers, LoadedWorkload
 
-__all__ = ["Answered", "answers_of_rule", "predict", "require_answers", "train_and_predict"]
-
 AT_ONCE = 1024
 """Held-out examples of one pass."""
 Floats = NDArray[np.float64]

@@ -12,8 +12,6 @@ from pathlib import Path
 
 from extrap.files import folder_at
 
-__all__ = ["CHECKPOINTS", "EVERY_S", "Preemption", "StopAsked", "current_preemption"]
-
 CHECKPOINTS = Path(".extrap/checkpoints")
 EVERY_S = 60.0
 """Seconds between two checkpoints of a run that nobody asks to stop."""

@@ -14,8 +14,6 @@ from extrap.training.packs import Pack
 from extrap.training.parts import Part, Run
 from extrap.training.preemption import StopAsked
 
-__all__ = ["Saving", "keeps_finished"]
-
 
 class Saving:
     """The checkpoints of one pack while it trains.

@@ -6,8 +6,6 @@ import math
 
 from extrap.records import Recipe
 
-__all__ = ["multiplier"]
-
 
 def multiplier(recipe: Recipe, step: int) -> float:
     """Warm-up, then the schedule's own course: what the peak rate is multiplied by.

@@ -22,8 +22,6 @@ from extrap.training.packs import Pack
 from extrap.training.preemption import StopAsked
 from extrap.workloads import LoadedWorkload, load_workload
 
-__all__ = ["Lines", "serve"]
-
 Say = Callable[[Mapping[str, Any]], None]
 AT_ONCE = 65_536
 

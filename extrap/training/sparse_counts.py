@@ -19,8 +19,6 @@ from extrap.workloads import LoadedWorkload
 from extrap.workloads.layers import Product, noted_products
 from extrap.workloads.protocol import build_without_memory
 
-__all__ = ["SparseCosts", "run_flops", "sparse_costs"]
-
 VALUE_BYTES = 4.0
 """Of a kept weight or activation."""
 BIT = 1 / 8

@@ -12,8 +12,6 @@ import torch
 
 from extrap.records import Recipe
 
-__all__ = ["SparseWeights", "keep_largest", "smallest_kept"]
-
 Tensors = list[torch.Tensor]
 
 

@@ -34,8 +34,6 @@ from extrap.workloads import (
 )
 from extrap.workloads.layers import sparse_activations
 
-__all__ = ["Stack"]
-
 # A seed's initialisation and its data come from different streams of torch's generator.
 DATA_STREAM = 2**31
 RANDOM = "random state"

@@ -18,8 +18,6 @@ from extrap.workloads.corpus import read_corpus
 from extrap.workloads.kept import Choice, SelectOptions, known_options
 from extrap.workloads.protocol import Batch, count_parameters
 
-__all__ = ["N_BYTES", "ByteOptions", "ByteWindows"]
-
 N_BYTES = 256
 N_FEATURES, N_PROTOTYPES = 32, 64
 """Of the embedding in which windows are chosen."""

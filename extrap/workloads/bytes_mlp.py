@@ -19,8 +19,6 @@ from extrap.workloads.options import read_options
 from extrap.workloads.protocol import Batch
 from extrap.workloads.sizes import whole_sizes
 
-__all__ = ["BytesMLP", "Options"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options(ByteOptions):

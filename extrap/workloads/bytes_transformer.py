@@ -20,8 +20,6 @@ from extrap.workloads.options import read_options
 from extrap.workloads.protocol import Batch
 from extrap.workloads.sizes import whole_sizes
 
-__all__ = ["BytesTransformer", "Options"]
-
 NAME = "bytes-transformer"
 MLP_RATIO = 4
 # Of 1, .3, .1 and .02 the best after 400 steps of batch 32, each at its best rate: 2.029, 1.957,

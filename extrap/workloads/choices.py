@@ -5,8 +5,6 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
-__all__ = ["require_known"]
-
 
 def require_known(kind: str, given: str, known: Iterable[str]) -> None:
     """Raise unless a name is one of the known ones.

@@ -12,8 +12,6 @@ import numpy as np
 
 from extrap.errors import DataError
 
-__all__ = ["Corpus", "read_corpus"]
-
 STDLIB = "stdlib"
 # Distributions ship different tests and packages; without them all have the same 11 to 12 MB.
 NOT_STDLIB = frozenset(

@@ -16,8 +16,6 @@ import numpy as np
 
 from extrap.errors import DataError
 
-__all__ = ["read_idx"]
-
 UBYTE = 0x08
 DEFLATE_RATIO = 1032  # the most that deflate can shrink anything by
 

@@ -14,8 +14,6 @@ import numpy as np
 from extrap.errors import DataError
 from extrap.workloads.idx_files import read_idx
 
-__all__ = ["LabelledImages", "read_images"]
-
 ARRAYS = ("x_train", "y_train", "x_test", "y_test")
 MOST_CLASSES = 99_999
 PICTURES = frozenset(

@@ -24,8 +24,6 @@ from extrap.workloads.options import read_options
 from extrap.workloads.protocol import Batch, TensorWorkload
 from extrap.workloads.sizes import whole_sizes
 
-__all__ = ["Images", "Options"]
-
 NAME = "images"
 
 

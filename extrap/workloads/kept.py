@@ -18,14 +18,6 @@ import numpy as np
 from extrap.selection import choose_next, select_by
 from extrap.workloads.protocol import POOL_STREAM, LoadedWorkload
 
-__all__ = [
-    "Choice",
-    "SelectOptions",
-    "SelectingWorkload",
-    "known_options",
-    "take_rows",
-]
-
 Array = np.ndarray
 CHOICES = ("random", "hard", "easy", "active")
 NEWER = {"width": 0, "difficulty": "prototypes"}

@@ -25,18 +25,6 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-__all__ = [
-    "BatchNorm",
-    "Product",
-    "batch_norm",
-    "cross_entropy",
-    "embedding",
-    "layer_norm",
-    "linear",
-    "noted_products",
-    "sparse_activations",
-]
-
 TINY = torch.finfo(torch.float32).tiny
 
 

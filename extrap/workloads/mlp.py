@@ -14,8 +14,6 @@ from torch import nn
 
 from extrap.workloads.layers import BatchNorm, linear
 
-__all__ = ["MLP"]
-
 
 class MLP(nn.Module):
     """`depth` hidden ReLU layers of one width and a linear one; PyTorch's own initialisation.

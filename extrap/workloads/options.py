@@ -9,8 +9,6 @@ from typing import Any, TypeVar, cast
 
 from extrap.workloads.choices import require_known
 
-__all__ = ["read_options"]
-
 T = TypeVar("T")
 
 

@@ -33,8 +33,6 @@ from extrap.workloads.options import read_options
 from extrap.workloads.protocol import Batch, TensorWorkload
 from extrap.workloads.sizes import whole_sizes
 
-__all__ = ["Options", "Perceptron"]
-
 NAME = "perceptron"
 Array = np.ndarray
 INVERSE_PENALTY = 100.0

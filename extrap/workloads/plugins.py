@@ -18,8 +18,6 @@ from typing import Any, cast
 from extrap.files import import_source
 from extrap.workloads.protocol import LoadedWorkload, TensorWorkload
 
-__all__ = ["is_plugin", "load_plugin"]
-
 MEMBERS = sorted(name for name in vars(LoadedWorkload) if not name.startswith("_"))
 TO_DEFINE = ("build", "loss")
 

@@ -16,17 +16,6 @@ import torch
 from torch import nn
 from torch.overrides import TorchFunctionMode
 
-__all__ = [
-    "POOL_STREAM",
-    "Answers",
-    "Batch",
-    "LoadedWorkload",
-    "TensorWorkload",
-    "build_without_memory",
-    "count_parameters",
-    "draw_batches",
-]
-
 Batch = tuple[torch.Tensor, ...]
 POOL_STREAM = 2**32
 """Added to a run's seed where its examples are drawn: pools, starts and batches are apart."""

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-__all__ = ["whole_sizes"]
-
 
 def whole_sizes(
     workload: str, size: Mapping[str, float], columns: Mapping[str, int | None]

@@ -34,8 +34,6 @@ from extrap.workloads.options import read_options
 from extrap.workloads.protocol import Batch, TensorWorkload
 from extrap.workloads.sizes import whole_sizes
 
-__all__ = ["GradientMoments", "Options", "Teacher"]
-
 NAME = "teacher"
 Array = np.ndarray
 

@@ -27,17 +27,6 @@ from torch import nn
 
 from extrap.workloads.protocol import build_without_memory
 
-__all__ = [
-    "FIXED",
-    "HIDDEN",
-    "INPUT",
-    "OUTPUT",
-    "TensorRule",
-    "is_orthogonalized",
-    "tensor_roles",
-    "width_rules",
-]
-
 WIDTH = "width"
 INPUT, HIDDEN, OUTPUT, FIXED = "input", "hidden", "output", "fixed"
 

@@ -13,8 +13,6 @@ import pytest
 
 from extrap.reporting.html import policy
 
-__all__ = ["CSP", "EVIL", "PAYLOADS", "Page", "inspected", "poisoned"]
-
 PAYLOADS = {
     "script": "<script>alert(1)</script>",
     "svg": "</text></svg><svg onload=alert(2)>",

@@ -22,8 +22,6 @@ from .test_comparisons import FINDINGS
 from .test_knobs import REPORT as KNOBS
 from .test_levers import REPORT as LEVERS
 
-__all__ = ["KINDS", "write_kinds"]
-
 KINDS = ("report", "forecast", "full", "knobs", "levers", "cascade", "comparison")
 KINDS += ("batches", "allocation", "figures", "beside", "index")
 FIGURES = {"title": "Figures", "question": "How good?", "lead": "So good.", "command": "make"}

@@ -8,8 +8,6 @@ from collections.abc import Iterable, Mapping
 from extrap.errors import DataError, argument
 from extrap.reading.bounds import shown
 
-__all__ = ["as_stored", "chosen_experiment"]
-
 MOST_NAMED = 12
 LARGEST = 1.79e308
 """MLflow's databases store what is infinite as the largest number."""

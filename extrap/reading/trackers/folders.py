@@ -11,8 +11,6 @@ from extrap.errors import DataError
 from extrap.reading.bounds import shown
 from extrap.reading.found import Found
 
-__all__ = ["find_in_folder", "kind_of_file", "read_files", "runs_below"]
-
 MOST_ENTRIES = 500_000
 """Files and folders that are looked at."""
 MOST_FILES = 20_000

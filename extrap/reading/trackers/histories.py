@@ -25,8 +25,6 @@ from extrap.reading.settings import settings_in
 from extrap.reading.states import state_column
 from extrap.reading.trackers.tracked import Points, TrackedRun, table_of
 
-__all__ = ["check_rows_are_runs", "history_of", "is_history"]
-
 RUNS = (
     *("run", "run_id", "run id", "run_name", "run name", "name", "id"),
     *("experiment", "experiment_id", "experiment_name", "exp", "trial", "trial_id", "job_id"),

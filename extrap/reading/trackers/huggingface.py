@@ -18,8 +18,6 @@ from extrap.reading.settings import settings_in
 from extrap.reading.trackers.stitching import stitched
 from extrap.reading.trackers.tracked import Points, TrackedRun, number_of, settings_of, table_of
 
-__all__ = ["read"]
-
 LOSSES = ("eval_loss", "loss")
 RATE = "learning_rate"
 STATED = ("train_batch_size", "max_steps", "num_train_epochs")

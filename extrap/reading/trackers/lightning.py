@@ -17,8 +17,6 @@ from extrap.reading.trackers.stitching import stitched
 from extrap.reading.trackers.tracked import Points, TrackedRun, settings_of, table_of
 from extrap.reading.trackers.yaml_files import read_settings
 
-__all__ = ["read"]
-
 STEPS = ("step", "epoch")
 VERSION = re.compile(r"version_(\d+)")
 LOSSES = ("val_loss", "val/loss", "loss")

@@ -25,8 +25,6 @@ from extrap.reading.trackers.tracked import (
     table_of,
 )
 
-__all__ = ["is_database", "read_database"]
-
 TABLES = {"experiments", "runs", "params", "metrics"}
 BESIDE = ("-wal", "-journal")
 """Files in which the newest pages of a database may lie."""

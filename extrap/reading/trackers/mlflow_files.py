@@ -17,8 +17,6 @@ from extrap.reading.trackers.experiments import chosen_experiment
 from extrap.reading.trackers.stitching import stitched
 from extrap.reading.trackers.tracked import MOST_POINTS, Points, TrackedRun, table_of
 
-__all__ = ["read"]
-
 MOST_BYTES = 2**26
 TRASH = ".trash"
 """Where deleted experiments lie."""

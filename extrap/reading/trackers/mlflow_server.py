@@ -23,8 +23,6 @@ from extrap.reading.trackers.tracked import (
     table_of,
 )
 
-__all__ = ["read_server"]
-
 PREFIX = "mlflow+"
 PAGE = 1000
 

@@ -20,8 +20,6 @@ from statistics import median
 
 from extrap.reading.trackers.tracked import LazyHistory, Points, TrackedRun
 
-__all__ = ["stitched"]
-
 FINISHED = ("finished", "complete")
 MOST_INTERVALS = 2.0
 """Between the end of a part and the beginning of the next."""

@@ -19,8 +19,6 @@ from extrap.reading.settings import settings_in
 from extrap.reading.trackers.stitching import stitched
 from extrap.reading.trackers.tracked import MOST_POINTS, TrackedRun, table_of
 
-__all__ = ["read"]
-
 OF_HPARAMS = re.compile(r"\d{9,}(\.\d+)?")
 """A folder that `add_hparams` made: the time in seconds."""
 MOST_BYTES = 2**30

@@ -13,17 +13,6 @@ from extrap.errors import DataError
 from extrap.reading.found import Found
 from extrap.reading.frames import flat, frame_of_rows
 
-__all__ = [
-    "MOST_POINTS",
-    "MOST_RUNS",
-    "LazyHistory",
-    "Points",
-    "TrackedRun",
-    "number_of",
-    "settings_of",
-    "table_of",
-]
-
 Points = Sequence[tuple[float, float]]
 """Step and value of every time a metric was logged; of two of one step the later counts."""
 MOST_RUNS = 20_000

@@ -18,8 +18,6 @@ from extrap.reading.found import Found
 from extrap.reading.trackers.stitching import stitched
 from extrap.reading.trackers.tracked import Points, TrackedRun, number_of, settings_of, table_of
 
-__all__ = ["read"]
-
 MARK = b":W&B"
 HEADER = 7
 BLOCK = 2**15

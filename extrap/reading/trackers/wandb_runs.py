@@ -27,8 +27,6 @@ from extrap.reading.trackers.tracked import (
     table_of,
 )
 
-__all__ = ["are_runs", "read_project", "read_run_objects"]
-
 SCHEME = "wandb://"
 STEP = "_step"
 EXTREMES = ("min", "max", "mean", "best", "last")

@@ -7,8 +7,6 @@ from typing import Any
 
 from extrap.reading.bounds import require_file
 
-__all__ = ["read_settings"]
-
 MOST_BYTES = 2**20
 
 

@@ -10,8 +10,6 @@ import torch
 from extrap.records import Recipe
 from extrap.training.optimizers.base import Optimizer, Part, flat_of
 
-__all__ = ["Adam", "AdamW"]
-
 
 class Adam(Optimizer):
     """Adam with bias correction, equal to `torch.optim.Adam`; weight decay adds λ p to g.

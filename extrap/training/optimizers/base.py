@@ -13,8 +13,6 @@ import torch
 
 from extrap.records import Recipe
 
-__all__ = ["Optimizer", "Part", "Way", "flat_of", "over"]
-
 logger = logging.getLogger(__name__)
 
 Tensors = list[torch.Tensor]

@@ -8,8 +8,6 @@ import torch
 
 from extrap.training.optimizers.base import over
 
-__all__ = ["clip_by_run", "squares_by_run"]
-
 # As in torch.nn.utils.clip_grad_norm_: keeps a gradient of 0 from dividing by 0.
 SMALLEST_NORM = 1e-6
 

@@ -12,8 +12,6 @@ import torch
 import triton
 import triton.language as tl
 
-__all__ = ["Blocks", "make_blocks", "try_out", "update"]
-
 BLOCK = 1024
 SMALLEST = tl.constexpr(1e-300)
 """Keeps a β of 0 from a logarithm of 0."""

@@ -11,8 +11,6 @@ from extrap.records import Recipe
 from extrap.training.optimizers.adam import AdamW
 from extrap.training.optimizers.base import Optimizer, Part, Way, over
 
-__all__ = ["Muon", "orthogonalize"]
-
 COEFFICIENTS = (3.4445, -4.775, 2.0315)
 N_ITERATIONS = 5
 SMALLEST_NORM = 1e-7

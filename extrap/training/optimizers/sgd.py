@@ -9,8 +9,6 @@ import torch
 from extrap.records import Recipe
 from extrap.training.optimizers.base import Optimizer, Part, flat_of
 
-__all__ = ["SGD"]
-
 
 class SGD(Optimizer):
     """SGD with momentum μ, plain or Nesterov's, equal to `torch.optim.SGD` without dampening.

@@ -9,8 +9,6 @@ from typing import Any
 
 from extrap.records import Cell, RunResult
 
-__all__ = ["COSTS", "MOST_POINTS", "read_answer", "read_curve"]
-
 COSTS = ("n_params", "n_params_total", "n_tokens", "epochs", "flops", "updates")
 """Numbers that an answer may have beside its loss, or the path of the study may tell."""
 WHOLE = ("n_params", "n_params_total", "n_tokens", "updates")

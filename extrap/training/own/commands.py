@@ -22,8 +22,6 @@ from extrap.training.own.outputs import LOSSES, PrintedLoss, read_result
 from extrap.training.own.running import Ended, run_command, write_note
 from extrap.training.preemption import StopAsked
 
-__all__ = ["RUNS", "CommandRunner", "describe"]
-
 RUNS = Path(".extrap")
 """Where each study has a folder `NAME/runs`."""
 PYTHON = "python"

@@ -18,8 +18,6 @@ import time
 from contextlib import suppress
 from typing import NoReturn
 
-__all__ = ["keep"]
-
 NO_PROGRAM = 127
 SIGNALLED = 128
 TICK_S = 0.02

@@ -23,8 +23,6 @@ from extrap.files import as_written
 from extrap.records.command import is_pattern
 from extrap.training.own.answers import COSTS, MOST_POINTS
 
-__all__ = ["LOSSES", "PrintedLoss", "read_result"]
-
 LOSSES = ("val_loss", "validation_loss", "eval_loss", "test_loss", "loss")
 """What a loss may be called, the first that is there counts."""
 STEPS = ("step", "global_step", "iter", "iteration")

@@ -13,8 +13,6 @@ from typing import Any, TypeGuard
 
 import psutil
 
-__all__ = ["is_gone", "is_process", "kill_session", "this_process"]
-
 # A process start time is read from clocks that may drift by as much.
 CLOCK_DRIFT_S = 2.0
 N_SWEEPS = 3

@@ -17,8 +17,6 @@ from typing import IO, NamedTuple
 from extrap.errors import ExtrapError, StudyError
 from extrap.training.own.processes import kill_session
 
-__all__ = ["LOG_BYTES", "Ended", "run_command", "write_note"]
-
 KEEPER = Path(__file__).with_name("keeper.py")
 TICK_S = 0.2
 """How often to look whether it is to stop."""

@@ -104,7 +104,7 @@ class PretendedTensor(torch.Tensor):
     __torch_function__ = torch._C._disabled_torch_function_impl  # type: ignore[assignment]
 
     @staticmethod
-    def __new__(cls, on_cpu: torch.Tensor, device: torch.device) -> PretendedTensor:  # noqa: ANN001, D102
+    def __new__(cls, on_cpu: torch.Tensor, device: torch.device) -> PretendedTensor:  # noqa: ANN001
         made: PretendedTensor = torch.Tensor._make_wrapper_subclass(
             cls,
             on_cpu.size(),

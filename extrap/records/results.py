@@ -337,8 +337,9 @@ class Verdict:
         parts += [] if self.seed is None else [f"seed {plain(self.seed)}"]
         seen = plain(self.status) if self.loss is None else f"loss {number(self.loss)}"
         off = ";" if self.deviation is None else f", {percent(self.deviation)} off"
-        if self.mean_loss is not None and self.mean_loss != self.loss:
-            off += f" (mean of its configuration {number(self.mean_loss)})"
+        mean = None if self.mean_loss is None else number(self.mean_loss)
+        if mean is not None and (self.loss is None or mean != number(self.loss)):
+            off += f" (mean of its configuration {mean})"
         seen = f"{seen}{off} the forecast {estimated(self.predicted, self.predicted_pi)}"
         p = "" if self.p_value is None else f", p {number(self.p_value, digits=2)}"
         return f"Verdict({word}{cause}: {', '.join(parts)}: {seen}{p})"

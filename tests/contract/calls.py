@@ -14,6 +14,7 @@ from collections.abc import Callable
 from functools import cache
 from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -37,9 +38,17 @@ def public_names() -> dict[str, Any]:
         parts = pkgutil.iter_modules(getattr(package, "__path__", ()), f"extrap.{part}.")
         modules = [package, *(import_module(p.name) for p in parts)]
         for module in reversed(modules):
-            names = [name for name in getattr(module, "__all__", ()) if hasattr(module, name)]
-            found |= {name: getattr(module, name) for name in names}
+            listed = getattr(module, "__all__", None)
+            names = [n for n in vars(module) if _is_own(module, n)] if listed is None else listed
+            found |= {name: getattr(module, name) for name in names if hasattr(module, name)}
     return found | {name: getattr(extrap, name) for name in extrap.__all__ if "plot" not in name}
+
+
+def _is_own(module: ModuleType, name: str) -> bool:
+    """Whether a module defines a public name itself, or it is a constant."""
+    value = getattr(module, name)
+    is_defined = callable(value) and getattr(value, "__module__", "") == module.__name__
+    return not name.startswith("_") and (is_defined or name.isupper()) and len(name) > 1
 
 
 def show(function: Callable[..., Any], *values: Any) -> dict[str, Any]:

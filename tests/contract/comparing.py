@@ -25,6 +25,8 @@ from extrap.records import Runs
 CLOSED, OPTIMISED = 1e-8, 1e-4
 NEAR_ZERO = 1e-10
 """Numbers may differ by this much, whatever they are: what is left of zero after rounding."""
+COUNT = 1e12
+"""Whole numbers below this are counts, and exact; larger ones are FLOPs, which were computed."""
 LAST_PLACE = 3
 """A number printed with so many digits or more may differ by one in the last of them."""
 NUMBER = re.compile(r"(?<![\w.])[-+−]?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?")
@@ -94,7 +96,7 @@ def _same(found: Any, golden: Any, rel: float) -> bool:
         return _same_text(found, golden, rel)
     if any(isinstance(v, bool) or not isinstance(v, int | float) for v in (found, golden)):
         return found is golden or (type(found) is type(golden) and found == golden)
-    if isinstance(found, int) and isinstance(golden, int):
+    if isinstance(found, int) and isinstance(golden, int) and abs(golden) < COUNT:
         return found == golden
     return math.isclose(found, golden, rel_tol=rel, abs_tol=min(NEAR_ZERO, rel * 1e-4))
 

@@ -1,8 +1,7 @@
 """Packs: what a worker trains at once, as plain data in and out; no storage is touched.
 
-What driver and worker say to each other while a pack trains lies in files beside its checkpoints:
-`PACK.attempt`, by which the driver lets one attempt go on and tells it to stop, and
-`PACK.progress`, by which the worker says how far it is.
+While a pack trains, driver and worker exchange two files beside its checkpoints: the driver
+removes `ATTEMPT` to stop an attempt, and the worker writes its progress to `ATTEMPT.progress`.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ LOOK_S, LOOK_FAR_S = 0.2, 5.0
 """How often a pack looks whether it is to stop, and says how far it is: on a disk, in a store."""
 MOST_TRAINERS = 4
 """Studies whose data a process keeps."""
-STOP, DRIVER = "stop ", "driver"
+DRIVER, PROGRESS = "driver", ".progress"
 PACKS = "packs"
 """Where in the folder of checkpoints the files of packs lie."""
 
@@ -68,30 +67,24 @@ class Pack:
         cells: What to train.
         train: The user's function or command; None for extrap's own training.
         device: Where; a GPU if there is one by default.
-        attempt: Which attempt of these cells this is.
+        driver: A name of the storage and of who handed the pack out.
+        attempt: Name of this attempt at these cells; empty where nobody can stop it.
         every_s: Seconds between two checkpoints; infinite for none.
         origin: A name of the storage that the runs are recorded in.
         pruning: Trials for a pruner, if one is to look.
         made_with: Hash of what determines the results, as the driver finds it.
-        storage: A name of the storage, under which its packs leave their files.
     """
 
     spec: StudySpec
     cells: tuple[Cell, ...]
     train: Train | None = None
     device: str | None = None
+    driver: str = ""
     attempt: str = ""
     every_s: float = EVERY_S
     origin: str = ""
     pruning: Pruning | None = None
     made_with: str = ""
-    storage: str = ""
-
-    @property
-    def name(self) -> str:
-        """A name for its files, the same for every attempt at these cells."""
-        words = repr((self.spec.name, sorted(self.cells)))
-        return f"{self.storage}-{hashlib.sha256(words.encode()).hexdigest()[:16]}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,118 +131,106 @@ class PackFailed(Exception):
 
 
 class PackFolder:
-    """The files that driver and workers share; a folder on one disk, or on a shared one.
+    """The files by which a driver and its workers hear of each other, on a disk or in a store.
+
+    They lie in a folder of the driver's own. An attempt at a pack may go on while its file is
+    there; another file says how far it is.
 
     Args:
-        path: The folder; None where there is none, and nobody hears of anybody.
+        path: Where drivers have their folders; None where there is none: nobody hears of anybody.
+        driver: The driver, by the name of its storage, a dash, and what is its own.
 
     Attributes:
-        look_s: How often to look there.
+        look_s: Seconds between two looks there.
     """
 
-    def __init__(self, path: str | Path | None) -> None:
-        self.path = None if path is None else folder_at(path)
+    def __init__(self, path: str | Path | None, driver: str) -> None:
+        self.path = None if path is None else folder_at(path) / driver
         self.look_s = LOOK_S if self.path is None or is_local(self.path) else LOOK_FAR_S
 
-    def begin(self, storage: str, driver: str) -> None:
-        """End all attempts of earlier drivers of a storage; the folder is that of this one then.
-
-        Args:
-            storage: A name of the storage.
-            driver: What names of this driver's attempts begin with, up to a colon.
+    def begin(self) -> None:
+        """End all attempts of earlier drivers of this storage.
 
         Raises:
-            OSError: It cannot be written to.
+            OSError: The folder cannot be written to.
         """
         assert self.path is not None
+        storage = self.path.name.rpartition("-")[0]
         with store_faults(self.path):
+            for folder in self.path.parent.glob(f"{storage}-*"):
+                _remove(folder)
             self.path.mkdir(parents=True, exist_ok=True)
-            for ending in ("attempt", "progress"):
-                for file in self.path.glob(f"{storage}-*.{ending}"):
-                    file.unlink(missing_ok=True)
-            write_note(self._file(storage, DRIVER), driver)
+            write_note(self.path / DRIVER, "")
 
-    def is_shared(self, pack: Pack) -> bool:
-        """Whether this is the folder of a pack's driver, or one of another machine."""
-        assert self.path is not None
-        try:
-            with store_faults(self.path):
-                told = self._file(pack.storage, DRIVER).read_text(encoding="utf-8")
-        except FileNotFoundError:
-            return False
-        except OSError:  # a disk that is away for a moment
-            return True
-        return not pack.attempt or told == pack.attempt.partition(":")[0]
+    def end(self) -> None:
+        """Remove the folder, and the one above where nothing else is in it."""
+        if self.path is not None:
+            with suppress(OSError), store_faults(self.path):
+                _remove(self.path)
+                self.path.parent.rmdir()
 
-    def permit(self, pack: str, attempt: str) -> None:
-        """Let one attempt of a pack go on, and no other.
+    def is_shared(self) -> bool:
+        """Whether the driver made this folder, or another machine has one at the same path."""
+        return self._has(DRIVER)
+
+    def permit(self, attempt: str) -> None:
+        """Let an attempt go on.
 
         Raises:
             OSError: It cannot be written down.
         """
         if self.path is not None:
             with store_faults(self.path):
-                write_note(self._file(pack, "attempt"), attempt)
+                write_note(self.path / attempt, "")
 
-    def stop(self, pack: str, attempt: str) -> None:
-        """Ask an attempt of a pack to end at its next evaluation; a newer one goes on."""
-        with suppress(OSError):  # then it goes on, and its results are not waited for
-            if self.goes_on(pack, attempt):
-                self.permit(pack, f"{STOP}{attempt}")
-
-    def goes_on(self, pack: str, attempt: str) -> bool:
-        """Whether an attempt may go on; it may where nobody can say."""
-        if self.path is None or not attempt:
-            return True
-        try:
-            return self._permitted(pack) == attempt
-        except FileNotFoundError:
-            return False
-        except OSError:  # a disk that is away for a moment
-            return True
-
-    def tell(self, pack: str, fraction: float, layout: str) -> None:
-        """Say how far a pack is."""
+    def stop(self, attempt: str) -> None:
+        """Ask an attempt to end at its next evaluation."""
         if self.path is not None:
-            with suppress(OSError), store_faults(self.path):  # a full disk ends no training
-                write_note(self._file(pack, "progress"), json.dumps([fraction, layout]))
+            with suppress(OSError), store_faults(self.path):
+                (self.path / attempt).unlink(missing_ok=True)
 
-    def progress(self, pack: str) -> tuple[float, str] | None:
-        """How far a pack is, and how it is trained; None if it did not say."""
+    def goes_on(self, attempt: str) -> bool:
+        """Whether an attempt may go on; it may where nobody can say."""
+        return not attempt or self._has(attempt)
+
+    def write_progress(self, attempt: str, fraction: float, layout: str) -> None:
+        """Say how far an attempt is."""
+        if self.path is not None and attempt:
+            with suppress(OSError), store_faults(self.path):  # a full disk ends no training
+                write_note(self.path / f"{attempt}{PROGRESS}", json.dumps([fraction, layout]))
+
+    def progress(self, attempt: str) -> tuple[float, str] | None:
+        """How far an attempt is and how it is trained; None if that is not known."""
         if self.path is None:
             return None
         try:
             with store_faults(self.path):
-                fraction, layout = json.loads(self._file(pack, "progress").read_text("utf-8"))
+                text = (self.path / f"{attempt}{PROGRESS}").read_text("utf-8")
+            fraction, layout = json.loads(text)
             return float(fraction), str(layout)
         except (OSError, ValueError, TypeError):  # none yet, or half of one
             return None
 
-    def forget(self, pack: str, attempt: str) -> None:
-        """Remove the files of an attempt, which ends if it still trains; a newer one goes on."""
-        if self.path is not None:
-            with suppress(OSError), store_faults(self.path):
-                if self._permitted(pack).removeprefix(STOP) == attempt:
-                    for ending in ("attempt", "progress"):
-                        self._file(pack, ending).unlink(missing_ok=True)
+    def forget(self, attempt: str) -> None:
+        """Remove the files of an attempt, which ends if it still trains."""
+        self.stop(attempt)
+        self.stop(f"{attempt}{PROGRESS}")
 
-    def end(self, storage: str, driver: str) -> None:
-        """Remove what `begin` made, and the folder where nothing else is in it."""
-        if self.path is not None:
-            with suppress(OSError), store_faults(self.path):
-                place = self._file(storage, DRIVER)
-                if place.read_text(encoding="utf-8") == driver:
-                    place.unlink(missing_ok=True)
-                self.path.rmdir()
+    def _has(self, name: str) -> bool:
+        if self.path is None:
+            return True
+        try:
+            with store_faults(self.path):
+                return (self.path / name).exists()
+        except OSError:  # a disk that is away for a moment
+            return True
 
-    def _permitted(self, pack: str) -> str:
-        assert self.path is not None
-        with store_faults(self.path):
-            return self._file(pack, "attempt").read_text(encoding="utf-8")
 
-    def _file(self, pack: str, ending: str) -> Path:
-        assert self.path is not None
-        return self.path / f"{pack}.{ending}"
+def _remove(folder: Path) -> None:
+    for file in folder.glob("*"):
+        file.unlink(missing_ok=True)
+    with suppress(FileNotFoundError):  # as an object store has none
+        folder.rmdir()
 
 
 def train_pack(pack: Pack, folder: str | None = None) -> Trained:
@@ -269,9 +250,9 @@ def train_pack(pack: Pack, folder: str | None = None) -> Trained:
         DataError: It has none.
     """
     try:
-        files = PackFolder(None if folder is None else folder_at(folder) / PACKS)
-        if folder is not None and not files.is_shared(pack):  # that of another machine
-            folder, files = None, PackFolder(None)
+        files = PackFolder(None if folder is None else folder_at(folder) / PACKS, pack.driver)
+        if not files.is_shared():  # that of another machine
+            folder, files = None, PackFolder(None, pack.driver)
         watched = _Watched(files, pack)
         trainer = trainer_of(
             pack.spec, pack.train, pack.device, is_asked=watched.is_asked, origin=pack.origin
@@ -311,7 +292,7 @@ def train_pack(pack: Pack, folder: str | None = None) -> Trained:
                 checkpoints=checkpoints,
             )
         except StopAsked as error:
-            raise PackStopped(pack.name) from error
+            raise PackStopped(pack.attempt) from error
         except PackStopped:
             raise
         except SystemExit as error:
@@ -342,13 +323,13 @@ class _Watched:
         now = time.monotonic()
         if not self._is_asked and now - self._looked_at >= self._files.look_s:
             self._looked_at = now
-            self._is_asked = not self._files.goes_on(self._pack.name, self._pack.attempt)
+            self._is_asked = not self._files.goes_on(self._pack.attempt)
         return self._is_asked
 
     def stop_if_asked(self) -> None:
         self._looked_at = -math.inf
         if self.is_asked():
-            raise PackStopped(self._pack.name)
+            raise PackStopped(self._pack.attempt)
 
     def say(self, layout: str) -> None:
         self.layout = layout
@@ -362,7 +343,7 @@ class _Watched:
             now = time.monotonic()
             if now - self._said_at >= self._files.look_s:
                 self._said_at = now
-                self._files.tell(self._pack.name, part * fraction, self.layout)
+                self._files.write_progress(self._pack.attempt, part * fraction, self.layout)
             return pruner.keep(fraction, losses)
 
         return on_eval

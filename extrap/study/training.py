@@ -107,7 +107,11 @@ class Training:
         self._stack = ExitStack()
         self._flights: dict[Future[Trained], _Flight] = {}
         self._folders: dict[str, tuple[str, PackFolder]] = {}
-        self._token, self._n_attempts, self._n_lost = uuid4().hex[:12], 0, 0
+        self._driver, self._n_attempts, self._n_lost = (
+            f"{self._storage_id}-{uuid4().hex[:12]}",
+            0,
+            0,
+        )
         self._since = datetime.now(UTC).isoformat(timespec="seconds")
         self._beat_at = -math.inf
         self._grace_s = grace_s
@@ -250,19 +254,19 @@ class Training:
             cells=tuple(cells),
             train=course.train,
             device=self._device,
-            attempt=f"{self._token}:{self._n_attempts}",
+            driver=self._driver,
+            attempt=str(self._n_attempts),
             every_s=self._preemption.every_s if keeps else math.inf,
             origin=course.origin(cells[0]),
             pruning=course.pruning(cells),
             made_with=hash_of(course.stage.spec, course.trainer.fingerprint),
-            storage=self._storage_id,
         )
         course.trials.study_of(dict(cells[0].size))
         course.trials.require_lock()
         try:
-            files.permit(pack.name, pack.attempt)
+            files.permit(pack.attempt)
         except OSError as error:  # a full disk; it trains all the same
-            logger.debug("nobody can stop %s: %s", pack.name, error)
+            logger.debug("nobody can stop %s: %s", pack.attempt, error)
             pack = replace(pack, attempt="")
         self._told = self._told or course.trials
         try:
@@ -285,9 +289,9 @@ class Training:
         wanted = self._preemption.folder
         if wanted is not None:
             place = wanted.absolute() / spec.name
-            files = PackFolder(place / PACKS)
+            files = PackFolder(place / PACKS, self._driver)
             try:
-                files.begin(self._storage_id, self._token)
+                files.begin()
             except OSError as error:
                 logger.warning(
                     "checkpoints need a writable folder with free space, got %s (%s); "
@@ -298,12 +302,12 @@ class Training:
                 )
                 wanted = None
             else:
-                self._stack.callback(files.end, self._storage_id, self._token)
+                self._stack.callback(files.end)
         if wanted is None:
             made = tempfile.TemporaryDirectory(prefix="extrap-", ignore_cleanup_errors=True)
             place = Path(self._stack.enter_context(made))
-            files = PackFolder(place / PACKS)
-            files.begin(self._storage_id, self._token)
+            files = PackFolder(place / PACKS, self._driver)
+            files.begin()
         self._folders[spec.name] = str(place), files
         return self._folders[spec.name]
 
@@ -318,7 +322,7 @@ class Training:
             if time.monotonic() < flight.look_at:
                 continue
             flight.look_at = time.monotonic() + flight.files.look_s
-            told = flight.files.progress(flight.pack.name)
+            told = flight.files.progress(flight.pack.attempt)
             if told is not None and told[0] > flight.fraction:
                 flight.fraction, flight.layout = told
                 self._tell(flight)
@@ -334,7 +338,7 @@ class Training:
             if future.cancel():  # an executor that is broken may never say so itself
                 self._land(self._flights.pop(future), future)
             else:
-                flight.files.stop(flight.pack.name, flight.pack.attempt)
+                flight.files.stop(flight.pack.attempt)
         is_heard = self._preemption.is_shared or not getattr(self._executor, "is_remote", False)
         while self._flights and is_heard:
             finished, _ = wait(self._flights, timeout=LOOK_S, return_when=FIRST_COMPLETED)
@@ -346,7 +350,7 @@ class Training:
         """Take in what became of a pack."""
         course, pack = flight.course, flight.pack
         course.in_training.difference_update(pack.cells)
-        flight.files.forget(pack.name, pack.attempt)
+        flight.files.forget(pack.attempt)
         try:
             trained = future.result()
         except PackFailed as error:
@@ -504,7 +508,7 @@ class Training:
         """End what is still in training, and say that nobody trains any more."""
         for future, flight in self._flights.items():
             future.cancel()
-            flight.files.stop(flight.pack.name, flight.pack.attempt)
+            flight.files.stop(flight.pack.attempt)
         if self._flights and isinstance(self._executor, LocalExecutor):
             wait(self._flights, timeout=LEAVE_S)
         for future in [future for future in self._flights if future.done()]:

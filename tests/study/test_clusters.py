@@ -70,10 +70,10 @@ def test_errors_stops_and_other_versions_come_back_as_what_they_are(tmp_path):
     def broken(size, tuned, seed):
         raise Unlike("mine", 2)
 
-    pack = Pack(spec=OWN, cells=OWN.grid_cells()[:1], train=broken, attempt="1")
+    pack = Pack(spec=OWN, cells=OWN.grid_cells()[:1], train=broken, driver="s-me", attempt="1")
     with pytest.raises(PackFailed, match="Unlike: mine; in the run width=8"):
         sent(train_pack, pack, None)
-    PackFolder(tmp_path / "packs").begin("", "1")
+    PackFolder(tmp_path / "packs", "s-me").begin()
     with pytest.raises(PackStopped):
         sent(train_pack, pack, str(tmp_path))
     with pytest.raises(StudyError, match=r"a worker has numpy .*, the driver 0\.1"):

@@ -156,31 +156,34 @@ def test_a_pack_that_fails_is_halved_until_its_cell_is_alone(url, monkeypatch, t
     assert packs.count(1) >= 3
 
 
-def test_an_attempt_ends_when_a_newer_one_began_and_goes_on_where_nobody_can_say(tmp_path):
-    pack = Pack(spec=OWN, cells=OWN.grid_cells()[:1], train=valley, attempt="me:1", storage="s")
-    again, folder = replace(pack, attempt="me:2"), str(tmp_path / "own")
+def test_an_attempt_ends_when_its_file_is_gone_and_goes_on_where_nobody_can_say(tmp_path):
+    pack = Pack(spec=OWN, cells=OWN.grid_cells()[:1], train=valley, driver="s-me", attempt="1")
+    again, folder = replace(pack, attempt="2"), str(tmp_path / "own")
     assert isinstance(train_pack(pack, folder), Trained)  # no folder here: not shared
-    files = PackFolder(f"{folder}/packs")
-    files.begin("s", "another")
+    other, own = (PackFolder(f"{folder}/packs", driver) for driver in ("s-other", "s-me"))
+    other.begin()
     assert isinstance(train_pack(pack, folder), Trained)  # left here by another driver
-    files.begin("s", "me")
+    own.begin()
+    assert not other.path.exists()
     with pytest.raises(PackStopped):
         train_pack(pack, folder)  # not permitted
-    files.permit(pack.name, "me:2")
+    own.permit("2")
     with pytest.raises(PackStopped):
         train_pack(pack, folder)
     assert train_pack(again, folder).results[0].loss > 1
-    for act in (files.stop, files.forget):
-        act(pack.name, "me:1")  # as its driver says when it wakes up: it is another's by now
+    own.write_progress("2", 0.5, "packed")
+    assert (own.progress("2"), other.progress("2")) == ((0.5, "packed"), None)
+    for act in (other.stop, other.forget):
+        act("2")  # as a driver says that wakes up: it is another's by now
         assert train_pack(again, folder).results[0].loss > 1
-    files.stop(pack.name, "me:2")
+    own.stop("2")
     with pytest.raises(PackStopped):
         train_pack(again, folder)
-    files.forget(pack.name, "me:2")
-    files.end("s", "another")
-    assert list(files.path.iterdir())
-    files.end("s", "me")
-    assert not files.path.exists()
+    own.forget("2")
+    other.end()
+    assert own.is_shared()
+    own.end()
+    assert not own.path.parent.exists()
 
 
 def test_other_data_on_a_worker_are_named(tmp_path):
@@ -270,7 +273,7 @@ def test_two_threads_take_turns(tmp_path, monkeypatch):
 
 
 def test_a_folder_that_is_full_ends_no_training(url, whole, monkeypatch):
-    def full(self, pack, attempt):
+    def full(self, attempt):
         raise OSError(28, "no space left")
 
     monkeypatch.setattr(PackFolder, "permit", full)
@@ -278,12 +281,12 @@ def test_a_folder_that_is_full_ends_no_training(url, whole, monkeypatch):
 
 
 def test_storages_that_share_a_folder_and_a_name_leave_each_others_packs_alone(tmp_path):
-    packs = [Pack(spec=OWN, cells=OWN.grid_cells()[:1], storage=name) for name in "ab"]
-    files = PackFolder(tmp_path)
-    for pack in packs:
-        files.permit(pack.name, "1")
-    files.begin("b", "me")
-    assert [files.goes_on(pack.name, "1") for pack in packs] == [True, False]
+    a, b, later = (PackFolder(tmp_path, driver) for driver in ("a-1", "b-1", "b-2"))
+    for files in (a, b):
+        files.begin()
+        files.permit("1")
+    later.begin()
+    assert [files.goes_on("1") for files in (a, b)] == [True, False]
     assert storage_id("sqlite:///a.db") == storage_id(f"sqlite:///{Path.cwd()}/a.db")
     assert storage_id("sqlite:///a.db") != storage_id("sqlite:///b.db")
 

@@ -266,7 +266,7 @@ def tune(
         for each in stages:
             training.train([each], lambda _: train, lambda _, runs: found.append(runs))
         if words := training.failures():
-            raise StudyError(" ".join(words)) from training.last_failure()
+            raise StudyError(" ".join(words)) from [*training.given_up.values()][-1]
     return found[-1]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -68,11 +69,13 @@ class PackedTrainer:
             )
         self._spec = spec
         self._device = device
-        self._n_params: dict[tuple[tuple[str, float], ...], int] = {}
-        self._sizes: dict[tuple[tuple[str, float], ...], dict[str, float]] = {}
         self._run_bytes: dict[Hashable, RunBytes] = {}
         self._layouts: dict[Hashable, Layout] = {}
-        self._values = _SizeValues(spec)
+        self._values = cache(lambda size: spec.size_values(dict(size)))
+        self._size_of_model = cache(lambda size: self._model_size(dict(size)))
+        self._n_params = cache(lambda size: self._workload.n_params(dict(size)))
+        self._handed = cache(self._handed_out)
+        self.cost = cache(self._flops)
         self._crew = crew
         is_on_gpu = NVIDIA.exists() and device != "cpu"  # which trains without them
         if crew is not None and starts_crew and _is_long(spec) and not is_on_gpu:
@@ -97,16 +100,14 @@ class PackedTrainer:
         place = find_device(self._device)
         return list(cells[: most_runs(self._pack(cells), place, known=self._run_bytes)])
 
-    def cost(self, cell: Cell) -> float:
+    def _flops(self, cell: Cell) -> float:
         """FLOPs of one run."""
         from extrap.training import flops_6nd
 
         handed = self._handed(cell).size
         size = tuple((c, v) for c, v in handed if c not in (DATA_SIZE, EXAMPLES))
-        if size not in self._n_params:
-            self._n_params[size] = self._workload.n_params(dict(size))
         n_tokens = self._recipe(cell).n_examples * self._workload.tokens_per_example
-        return flops_6nd(self._n_params[size], n_tokens)
+        return flops_6nd(self._n_params(size), n_tokens)
 
     def steps(self, cell: Cell) -> int:
         """Steps of one run."""
@@ -179,20 +180,19 @@ class PackedTrainer:
         recipe = self._spec.recipe
         if not self._spec.path:
             return recipe
-        values = self._values(cell)
+        values = self._values(cell.size)
         fields = {name: values[name] for name in self._spec.path if name in (*TUNABLE, BUDGET)}
         return recipe.with_values({}, fields, tokens_per_example=1)
 
-    def _handed(self, cell: Cell) -> Cell:
-        """A cell as the model is handed it: with what the path makes of its size.
+    def _handed_out(self, cell: Cell) -> Cell:
+        """A cell as the model gets it: with what the path makes of its size.
 
-        A dial that is not a size of the model is left out.
+        A column of the study that is no size of the model is left out.
         """
         if not self._spec.path:
             return cell
-        if cell.size not in self._sizes:
-            self._sizes[cell.size] = self._model_size(dict(cell.size))
-        size, tuned, values = self._sizes[cell.size], dict(cell.tuned), self._values(cell)
+        size, values = self._size_of_model(cell.size), self._values(cell.size)
+        tuned = dict(cell.tuned)
         rate = {} if "lr" in tuned or "lr" not in values else {"lr": values["lr"]}
         return Cell.of(size, {**rate, **tuned}, cell.seed)
 
@@ -214,19 +214,6 @@ def _is_long(spec: StudySpec) -> bool:
     return len(spec.grid_cells()) * spec.recipe.steps >= LONG
 
 
-class _SizeValues:
-    """What the sizes of a study say, each worked out once."""
-
-    def __init__(self, spec: StudySpec) -> None:
-        self._spec = spec
-        self._known: dict[tuple[tuple[str, float], ...], Mapping[str, float]] = {}
-
-    def __call__(self, cell: Cell) -> Mapping[str, float]:
-        if cell.size not in self._known:
-            self._known[cell.size] = self._spec.size_values(dict(cell.size))
-        return self._known[cell.size]
-
-
 class OwnTrainer:
     """A user's function `train(size, tuned, seed)`, or a command that does as much.
 
@@ -239,7 +226,7 @@ class OwnTrainer:
 
     def __init__(self, function: TrainFunction, spec: StudySpec) -> None:
         self._function = function
-        self._values = _SizeValues(spec)
+        self._values = cache(lambda size: spec.size_values(dict(size)))
         self.fingerprint = own_fingerprint(function)
 
     def shape(self, cell: Cell) -> Hashable:
@@ -248,7 +235,7 @@ class OwnTrainer:
 
     def cost(self, cell: Cell) -> float:
         """FLOPs where the path of the study tells them; else every run counts alike."""
-        return self._values(cell).get("flops", 1.0)
+        return self._values(cell.size).get("flops", 1.0)
 
     def steps(self, cell: Cell) -> int:
         """One: what the function does is not known."""
@@ -271,7 +258,7 @@ class OwnTrainer:
         return [self._train_one(cell) for cell in cells]
 
     def _train_one(self, cell: Cell) -> RunResult:
-        size = dict(self._values(cell))
+        size = dict(self._values(cell.size))
         started = time.perf_counter()
         try:
             answer = self._function(size, dict(cell.tuned), cell.seed)

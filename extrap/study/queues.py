@@ -1,0 +1,192 @@
+"""What a stage still has to train, in packs: the smallest sizes first, what failed in halves."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from itertools import takewhile
+from typing import Any
+
+from extrap.records import Cell, Train
+from extrap.study.packs import Trained
+from extrap.study.protocol import Stage
+from extrap.study.samplers import Sampled
+from extrap.study.trainers import OwnTrainer, PackedTrainer
+from extrap.study.trials import Trials
+
+WORTH_ASKING = 0.05
+"""A stage is asked again what it wants when its finished cells grew by this part."""
+
+
+@dataclass(slots=True, eq=False)
+class StageQueue:
+    """The cells of a stage that have no result yet.
+
+    Attributes:
+        stage: The stage.
+        trials: Its finished cells.
+        trainer: Trains its cells and knows their cost.
+        train: The user's own training; None for extrap's.
+        in_training: Cells that were handed out.
+        n_failed: Cell → how often training it alone raised an error.
+        n_lost: Cell → how often its pack was lost since a pack of that cell was finished.
+        given_up: Cells that are not tried again.
+    """
+
+    stage: Stage
+    trials: Trials
+    trainer: OwnTrainer | PackedTrainer
+    train: Train | None
+    in_training: set[Cell] = field(default_factory=set)
+    n_failed: Counter[Cell] = field(default_factory=Counter)
+    n_lost: Counter[Cell] = field(default_factory=Counter)
+    given_up: set[Cell] = field(default_factory=set)
+    _wanted: Sequence[Cell] = ()
+    _n_done_when_asked: int = -1
+    _waiting: dict[Cell, None] = field(default_factory=dict)
+    _first: list[list[Cell]] = field(default_factory=list)
+    _samplers: dict[tuple[tuple[str, float], ...], Sampled] = field(default_factory=dict)
+    _cost_done: float = 0.0
+    _cost_wanted: float = 0.0
+
+    def __post_init__(self) -> None:
+        self._cost_done = self.cost(self.trials.done())
+
+    def next_cells(self, n_workers: int) -> list[Cell]:
+        """The next pack; empty while all that is wanted is done or in training."""
+        while self._first:
+            done = self.trials.done()
+            if cells := [cell for cell in self._first.pop(0) if cell not in done]:
+                return cells
+        if self.stage.wants is None:
+            return self._sample()
+        self._ask_stage()
+        if not self._waiting:
+            return []
+        self.stage.spec.require_whole()
+        cells = self._pack(n_workers)
+        for cell in cells:
+            del self._waiting[cell]
+        return cells
+
+    def is_done(self) -> bool:
+        """Whether nothing more is wanted."""
+        if self._first or self.in_training:
+            return False
+        if self.stage.wants is None:
+            return self._ready_sampler() is None
+        self._ask_stage()
+        return not self._waiting and self._n_done_when_asked == len(self.trials.done())
+
+    def put_first(self, cells: Sequence[Cell], *, halved: bool = False) -> None:
+        """Train these cells next, as one pack or as two."""
+        middle = (len(cells) + 1) // 2 if halved else len(cells)
+        self._first += [list(part) for part in (cells[:middle], cells[middle:]) if part]
+
+    def give_up(self, cell: Cell, why: str) -> None:
+        """Do not try a cell again; the next start does."""
+        self.given_up.add(cell)
+        self.trials.fail(cell, why)
+        if cell.size in self._samplers:
+            self._samplers[cell.size].give_up(cell)
+
+    def pruning(self, cells: Sequence[Cell]) -> Any:
+        """What a pruner needs to look at a pack; None where nothing is pruned."""
+        is_sampled, spec = self.stage.wants is None, self.stage.spec
+        if self.stage.stage != "tune" or not self.trainer.trains_packs:
+            return None
+        if not is_sampled and spec.pruner in ("", "none"):
+            return None
+        sampler = self._sampler(cells[0].size)
+        sampler.enter(cells)
+        return sampler.pruning(cells)
+
+    def record(self, trained: Trained) -> None:
+        """Write results down."""
+        sampler = self._samplers.get(trained.results[0].cell.size)
+        asked = None if sampler is None else sampler.tell(trained.results, trained.reports)
+        self.trials.add(trained.results, datetime.fromtimestamp(trained.began), asked)
+        self._cost_done += self.cost(result.cell for result in trained.results)
+
+    def cost(self, cells: Iterable[Cell]) -> float:
+        """Cost of runs, in FLOPs where they are known."""
+        return sum(map(self.trainer.cost, cells))
+
+    def costs(self) -> tuple[float, float]:
+        """Cost of what is done and of what is wanted; sampled cells cost what the grid's do."""
+        if self.stage.wants is None and not self._cost_wanted:
+            self._cost_wanted = self.cost(self.stage.spec.grid_cells())
+        return self._cost_done, max(self._cost_done, self._cost_wanted)
+
+    def _ask_stage(self) -> None:
+        """Ask what is wanted if enough was finished since, or nothing is left to hand out."""
+        assert self.stage.wants is not None, "no sampler chooses"
+        done = self.trials.done()
+        n_new = len(done) - self._n_done_when_asked
+        is_much = n_new > WORTH_ASKING * max(len(done), len(self._wanted))
+        is_due = is_much or not self._waiting or self.stage.spec.sampler == "law"
+        if self._n_done_when_asked < 0 or (n_new and is_due):
+            self._wanted = list(dict.fromkeys(self.stage.wants(self.trials.runs())))
+            self._n_done_when_asked, self._cost_wanted = len(done), self.cost(self._wanted)
+            taken = done | self.in_training | self.given_up
+            missing = [cell for cell in self._wanted if cell not in taken]
+            missing.sort(key=lambda cell: [value for _, value in cell.size])
+            self._waiting = dict.fromkeys(missing)
+
+    def _pack(self, n_workers: int) -> list[Cell]:
+        """Cells of the smallest size, of one shape, to train together.
+
+        With several workers at most half of a worker's part of what is left, so that all finish
+        together.
+        """
+        first = next(iter(self._waiting))
+        if not self.trainer.trains_packs:
+            return [first]
+        cells = list(takewhile(lambda cell: cell.size == first.size, self._waiting))
+        shape = self.trainer.shape(first)
+        same = [cell for cell in cells if self.trainer.shape(cell) == shape]
+        if n_workers > 1 and len(same) > 1:
+            part = self.cost(self._waiting) / (2 * n_workers)
+            n_most = min(math.ceil(len(cells) / n_workers), int(part / self.cost(same[:1])))
+            same = same[: max(1, n_most)]
+        return same
+
+    def _sample(self) -> list[Cell]:
+        """The next pack of the first size whose sampler waits for no result."""
+        while (ready := self._ready_sampler()) is not None:
+            self.stage.spec.require_whole()
+            sampler, n_wanted = ready
+            by_shape: dict[Any, list[Cell]] = {}
+            for cell in sampler.ask(n_wanted):
+                by_shape.setdefault(self.trainer.shape(cell), []).append(cell)
+            if packs := list(by_shape.values()):
+                self._first += packs[1:]
+                return packs[0]
+        return []
+
+    def _ready_sampler(self) -> tuple[Sampled, int] | None:
+        """The sampler of the first size that wants more and waits for no result.
+
+        Returns:
+            The sampler, and how many cells of its size are wanted in all.
+        """
+        spec, points = self.stage.spec, self.stage.spec.size_points()
+        n_wanted = len(spec.grid_cells()) // len(points)
+        n_done = Counter(cell.size for cell in self.trials.done())
+        n_given_up = Counter(cell.size for cell in self.given_up)
+        busy = {cell.size for cell in self.in_training}
+        for point in points:
+            size = Cell.of(point, {}, 0).size
+            if size in busy or max(n_done[size], n_given_up[size]) >= n_wanted:
+                continue
+            if not (sampler := self._sampler(size)).is_exhausted:
+                return sampler, n_wanted
+        return None
+
+    def _sampler(self, size: tuple[tuple[str, float], ...]) -> Sampled:
+        if size not in self._samplers:
+            self._samplers[size] = Sampled(self.stage.spec, self.trials, dict(size))
+        return self._samplers[size]

@@ -142,13 +142,13 @@ def _timed_storage() -> Iterator[list[float]]:
 
         return call
 
-    opening, asking, beating = open_storage, Trials._patiently, Trials.beat
+    opening, asking, beating = open_storage, Trials._retry, Trials.beat
     training.open_storage = timed(opening)  # type: ignore[attr-defined]
-    Trials._patiently = timed(asking)  # type: ignore[method-assign]
+    Trials._retry = timed(asking)  # type: ignore[method-assign]
     Trials.beat = timed(beating)  # type: ignore[method-assign]
     try:
         yield spent
     finally:
         training.open_storage = opening  # type: ignore[attr-defined]
-        Trials._patiently = asking  # type: ignore[method-assign]
+        Trials._retry = asking  # type: ignore[method-assign]
         Trials.beat = beating  # type: ignore[method-assign]

@@ -14,13 +14,12 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
 from typing import Any, TypeVar
 from uuid import uuid4
 
 import optuna
-import pandas as pd
 import sqlalchemy
 from optuna.distributions import BaseDistribution, FloatDistribution, IntDistribution
 from optuna.storages import BaseStorage
@@ -40,7 +39,6 @@ from extrap.reading.optuna import (
     SCHEMA,
     SCHEMA_VERSION,
     SEED,
-    Tables,
     ignored_trials,
     parse_study_name,
     problem_of,
@@ -52,6 +50,7 @@ from extrap.reading.optuna import (
 from extrap.reading.storages import is_passing, safe_url, without_secrets
 from extrap.records import Cell, RunResult, Runs, StudySpec
 from extrap.study.fingerprints import require_same
+from extrap.study.protocol import no_runs
 from extrap.training.own.processes import this_process
 
 logger = logging.getLogger(__name__)
@@ -66,20 +65,20 @@ took a quarter longer. A pruner leaves as many as it was told, ten at most."""
 
 
 @dataclass(slots=True)
-class _Size:
+class _SizeTrials:
     """The trials of one size.
 
     Attributes:
         study: Optuna's study.
         size: Size column → value.
-        done: Cell → number of its lowest-numbered finished trial.
         seen: Numbers of trials that will not change.
+        origin: See `Trials.origin`.
     """
 
     study: optuna.Study
     size: tuple[tuple[str, float], ...]
-    done: dict[Cell, int] = field(default_factory=dict)
     seen: set[int] = field(default_factory=set)
+    origin: str = ""
 
 
 class Trials:
@@ -116,33 +115,28 @@ class Trials:
         self._require_lock = require_lock
         self._patience_s = patience_s
         self._studies: set[str] = set()
-        self._told = ""
-        self._sizes: dict[str, _Size] = {}
+        self._beats_in = ""
+        self._sizes: dict[str, _SizeTrials] = {}
         self._done: set[Cell] = set()
-        self._patiently(self._find)
+        self._retry(self._find)
 
     def study_of(self, size: Mapping[str, float]) -> optuna.Study:
-        """Optuna's study of one size; it is made if need be."""
-        name = study_name(self._spec.name, size, stage=self._stage)
-        if name not in self._sizes:
-            self._patiently(lambda: self._adopt(name, makes=True))
-        return self._sizes[name].study
+        """Optuna's study of one size, which is created if it does not exist."""
+        return self._of(size).study
 
     def done(self) -> AbstractSet[Cell]:
-        """Cells that have a result, by now and as they come."""
+        """Cells that have a result; the set grows as results come."""
         return self._done
 
     def origin(self, size: Mapping[str, float]) -> str:
         """A name that the trials of one size have in this storage and in no other."""
-        study = self.study_of(size)
-
-        def named() -> str:
-            if ORIGIN not in study.user_attrs:
-                self._require_lock()
-                study.set_user_attr(ORIGIN, uuid4().hex)
-            return str(study.user_attrs[ORIGIN])
-
-        return self._patiently(named)
+        own = self._of(size)
+        if not own.origin:
+            if (known := self.attribute(size, ORIGIN)) is None:
+                self.set_attribute(size, ORIGIN, uuid4().hex)
+                known = self.attribute(size, ORIGIN)
+            own.origin = str(known)
+        return own.origin
 
     def add(
         self,
@@ -169,53 +163,40 @@ class Trials:
         by_size: dict[tuple[tuple[str, float], ...], dict[Cell, FrozenTrial]] = {}
         for cell, trial in trials:
             by_size.setdefault(cell.size, {}).setdefault(cell, trial)
-        n_before, n_all = len(self.done()), 0
+        n_before = len(self._done)
         for size, wanted in by_size.items():
-            self.study_of(dict(size))
-            shelf = self._sizes[study_name(self._spec.name, dict(size), stage=self._stage)]
+            own = self._of(dict(size))
 
-            def write(shelf: _Size = shelf, wanted: dict[Cell, FrozenTrial] = wanted) -> None:
-                self._read(shelf)
-                for trial in [t for c, t in wanted.items() if c not in shelf.done]:
+            def write(own: _SizeTrials = own, wanted: dict[Cell, FrozenTrial] = wanted) -> None:
+                self._read(own)
+                for trial in [t for c, t in wanted.items() if c not in self._done]:
                     self._require_lock()
-                    shelf.study.add_trial(trial)
-                self._read(shelf)
+                    own.study.add_trial(trial)
+                self._read(own)
 
-            self._patiently(write)
-            n_all += len(wanted)
-        return len(self.done()) - n_before if n_all else 0
+            self._retry(write)
+        return len(self._done) - n_before
 
     def fail(self, cell: Cell, why: str) -> None:
         """Write down that a cell was given up, and why; the next start tries it again."""
         study = self.study_of(dict(cell.size))
-        attributes = {**self._signature(cell.seed), FAILURE: why}
         trial = create_trial(
             state=TrialState.FAIL,
             params=dict(cell.tuned),
             distributions=self.distributions(cell),
-            user_attrs=attributes,
+            user_attrs={**self._signature(cell.seed), FAILURE: why},
         )
-
-        def write() -> None:
-            self._require_lock()
-            study.add_trial(trial)
-
-        self._patiently(write)
+        self._write(lambda: study.add_trial(trial))
 
     def attribute(self, size: Mapping[str, float], name: str) -> Any:
         """An attribute of the study of one size; None if there is none."""
         study = self.study_of(size)
-        return self._patiently(lambda: study.user_attrs.get(name))
+        return self._retry(lambda: study.user_attrs.get(name))
 
     def set_attribute(self, size: Mapping[str, float], name: str, value: Any) -> None:
         """Write an attribute of the study of one size."""
         study = self.study_of(size)
-
-        def write() -> None:
-            self._require_lock()
-            study.set_user_attr(name, value)
-
-        self._patiently(write)
+        self._write(lambda: study.set_user_attr(name, value))
 
     def require_lock(self) -> None:
         """Raise where another driver has the study.
@@ -224,24 +205,24 @@ class Trials:
             TakenOver: It has.
             StudyError: The storage did not answer for too long.
         """
-        self._patiently(self._require_lock)
+        self._retry(self._require_lock)
 
-    def beat(self, told: Mapping[str, Any]) -> None:
-        """Write down what the driver is at; where that cannot be done, do without.
+    def beat(self, state: Mapping[str, Any]) -> None:
+        """Write the state of the driver; where that cannot be done, do without.
 
         Raises:
             TakenOver: Another driver has the study.
         """
-        self._told = self._told or min(self._studies, default="")  # the same one for ever
-        if not self._told:
+        self._beats_in = self._beats_in or min(self._studies, default="")  # always the same one
+        if not self._beats_in:
             return
         try:
             self._require_lock()
-            study_id = self._storage.get_study_id_from_name(self._told)
-            self._storage.set_study_user_attr(study_id, DRIVER, dict(told))
+            study_id = self._storage.get_study_id_from_name(self._beats_in)
+            self._storage.set_study_user_attr(study_id, DRIVER, dict(state))
         except (optuna.exceptions.OptunaError, sqlalchemy.exc.SQLAlchemyError, OSError) as error:
-            logger.debug("the driver's beat was not written: %s", error)
-            self._let_go()
+            logger.debug("the state of the driver was not written: %s", error)
+            self._drop_session()
 
     def hurry(self) -> None:
         """Wait no more for a storage that does not answer."""
@@ -250,24 +231,20 @@ class Trials:
     def trials_of(self, size: Mapping[str, float]) -> list[FrozenTrial]:
         """All trials of one size, by number."""
         study = self.study_of(size)
-        return self._patiently(lambda: study.get_trials(deepcopy=False))
+        return self._retry(lambda: study.get_trials(deepcopy=False))
 
     def runs(self) -> Runs:
         """The finished runs, in the order of size, tuned values and seed."""
-        sizes, tuned = tuple(self._spec.sizes), tuple(self._spec.tune)
-        conditions = tuple(self._conditions)
-        if self.done():
-            tables = self._patiently(
-                lambda: read_tables(self._storage, study=self._spec.name, stage=self._stage)
-            )
-        else:
-            columns = [*sizes, *tuned, *conditions, "loss", "seed", "status", "stage"]
-            tables = Tables(pd.DataFrame(columns=columns).astype({"loss": float}), None, ())
+        if not self._done:
+            return replace(no_runs(self._spec), source=f"study {self._spec.name}")
+        tables = self._retry(
+            lambda: read_tables(self._storage, study=self._spec.name, stage=self._stage)
+        )
         return Runs.from_frame(
             tables.runs,
-            sizes=sizes,
-            tuned=tuned,
-            conditions=conditions,
+            sizes=tuple(self._spec.sizes),
+            tuned=tuple(self._spec.tune),
+            conditions=tuple(self._conditions),
             curves=tables.curves,
             source=f"study {self._spec.name}",
             notes=tables.notes,
@@ -276,6 +253,12 @@ class Trials:
     def cell(self, size: Mapping[str, float], trial: FrozenTrial) -> Cell:
         """The cell that a trial belongs to."""
         return cell_of(tuple(size.items()), trial, tuple(self._spec.tune))
+
+    def _of(self, size: Mapping[str, float]) -> _SizeTrials:
+        name = study_name(self._spec.name, size, stage=self._stage)
+        if name not in self._sizes:
+            self._retry(lambda: self._adopt(name, makes=True))
+        return self._sizes[name]
 
     def _find(self) -> None:
         for name in study_names(self._storage):
@@ -311,19 +294,18 @@ class Trials:
         self._studies.add(name)
         key = parse_study_name(name)
         if key is not None and key.stage == self._stage:
-            shelf = _Size(study, key.size, seen=set(ignored_trials(attributes)))
-            self._read(shelf)
-            self._sizes[name] = shelf
+            own = _SizeTrials(study, key.size, seen=set(ignored_trials(attributes)))
+            self._read(own)
+            self._sizes[name] = own
 
-    def _read(self, shelf: _Size) -> None:
-        for trial in shelf.study.get_trials(deepcopy=False):
-            if trial.number in shelf.seen or not trial.state.is_finished():
+    def _read(self, own: _SizeTrials) -> None:
+        """Take in trials that were finished since the last look."""
+        for trial in own.study.get_trials(deepcopy=False):
+            if trial.number in own.seen or not trial.state.is_finished():
                 continue
-            shelf.seen.add(trial.number)
+            own.seen.add(trial.number)
             if trial.state != TrialState.FAIL and not problem_of(trial):
-                cell = cell_of(shelf.size, trial, tuple(self._spec.tune))
-                shelf.done.setdefault(cell, trial.number)
-                self._done.add(cell)
+                self._done.add(cell_of(own.size, trial, tuple(self._spec.tune)))
 
     def _trial(self, result: RunResult, began: datetime, asked: FrozenTrial | None) -> FrozenTrial:
         """A finished trial of a run."""
@@ -365,12 +347,21 @@ class Trials:
             )
         return found
 
-    def _let_go(self) -> None:
-        """Let go of a session whose connection was lost, or it refuses to make another."""
-        with suppress(Exception):  # it is of no use whatever it says
+    def _drop_session(self) -> None:
+        """Drop a session whose connection was lost, or it refuses to open another."""
+        with suppress(Exception):  # it is of no use, whatever it raises
             getattr(self._storage, "remove_session", lambda: None)()
 
-    def _patiently(self, ask: Callable[[], T]) -> T:
+    def _write(self, write: Callable[[], object]) -> None:
+        """Write while this driver has the study."""
+
+        def locked() -> None:
+            self._require_lock()
+            write()
+
+        self._retry(locked)
+
+    def _retry(self, ask: Callable[[], T]) -> T:
         """Ask a storage again while it does not answer.
 
         Raises:
@@ -383,7 +374,7 @@ class Trials:
             except Exception as error:
                 if not is_passing(error):
                     raise
-                self._let_go()
+                self._drop_session()
                 words = without_secrets(_first_line(error), url=self._url)
                 waited_s = time.monotonic() - began
                 if waited_s >= self._patience_s:

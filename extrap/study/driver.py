@@ -364,47 +364,41 @@ def runs_of_table(
         DataError: There is no such file, or it lacks a column.
     """
     path = Path(path)
-    if not (study.keeps_answers or study.has_arms or study.needs):
-        return RunsByStage(_lenient(partial(_stored, str(path))), Path(reports))
-    frame = _read_table(path)
     if study.keeps_answers:
         found = runs_in(study, str(path), reports=reports)
-        found.curves = frame
+        found.curves = _read_table(path)
         return found
-    first = study.specs()[0]
-    if study.has_arms or study.needs:
-        wanted = ["arm", "stage"] if study.has_arms else ["stage"]
-        wanted += [c for c, values in first.sizes.items() if len(values) > 1]
-        wanted += [*first.tune, *study.needs, "seed", "status", "loss"]
-        if missing := [name for name in wanted if name not in frame]:
-            raise DataError(
-                f"a run table of {study.name!r} needs the columns {', '.join(wanted)}; {path} "
-                f"lacks {', '.join(missing)}."
-            )
+    if not (study.has_arms or study.needs):
+        return runs_in(study, str(path), reports=reports)
+    frame, first = _read_table(path), study.specs()[0]
+    arm = ["arm"] if study.has_arms else []
+    sizes = [column for column, values in first.sizes.items() if len(values) > 1]
+    wanted = [*arm, "stage", *sizes, *first.tune, *study.needs, "seed", "status", "loss"]
+    if missing := [name for name in wanted if name not in frame]:
+        raise DataError(
+            f"a run table of {study.name!r} needs the columns {', '.join(wanted)}; {path} "
+            f"lacks {', '.join(missing)}."
+        )
+    frame = frame if arm else frame.assign(arm=first.name)
 
     def read(spec: StudySpec, stage: str) -> Runs:
-        columns: dict[str, Any] = {
-            "size": tuple(spec.sizes),
-            "tune": tuple(spec.tune),
-            "conditions": tuple(c for c in spec.conditions() if c in frame),
-            "stage": stage,
-        }
-        if not study.has_arms and spec.name == first.name:
-            return read_runs(str(path), **columns)
-        own = frame[0:0]
-        if study.has_arms:
-            own = frame[(frame["arm"] == spec.name) & (frame["stage"] == stage)]
+        own = frame[(frame["arm"] == spec.name) & (frame["stage"] == stage)]
         if own.empty:
-            known = sorted(set(frame["arm"].astype(str))) if study.has_arms else [first.name]
+            known = ", ".join(sorted(set(frame["arm"].astype(str))))
             raise DataError(
-                f"{path} has no runs of stage {stage!r} of {spec.name!r}; it has "
-                f"{', '.join(known)}."
+                f"{path} has no runs of stage {stage!r} of {spec.name!r}; it has {known}."
             )
         given = {c: v[0] for c, v in spec.sizes.items() if c not in own and len(v) == 1}
         own = own.assign(**given).drop(columns="arm")
         kept = {"stage", "seed", "status", "loss"}
         blank = [name for name in own if name not in kept and own[name].isna().all()]
-        return read_runs(own.drop(columns=blank), **columns)
+        return read_runs(
+            own.drop(columns=blank),
+            size=tuple(spec.sizes),
+            tune=tuple(spec.tune),
+            conditions=tuple(c for c in spec.conditions() if c in frame),
+            stage=stage,
+        )
 
     return RunsByStage(_lenient(read), Path(reports))
 

@@ -432,7 +432,7 @@ def _jitter(seed: int) -> float:
 
 def _train(bed: Bed, fault: Fault, cells: Mapping[int, Sequence[Cell]]) -> pd.DataFrame:
     """Train runs of one fault, a pack a width, and write down what a judge may know."""
-    from extrap.training import Crew, Pack, n_cores, train
+    from extrap.training import Pack, WorkerPool, n_cores, train
     from extrap.workloads import load_workload
 
     source = fault.workload or bed.workload
@@ -441,7 +441,7 @@ def _train(bed: Bed, fault: Fault, cells: Mapping[int, Sequence[Cell]]) -> pd.Da
     options = {k: v for k, v in loaded.fingerprint.items() if k in bed.options}
     rows = []
     began = time.perf_counter()
-    with closing(Crew(n_cores() - 1)) as crew:
+    with closing(WorkerPool(n_cores() - 1)) as pool:
         for width, own in cells.items():
             pack = Pack(
                 workload=loaded,
@@ -450,7 +450,7 @@ def _train(bed: Bed, fault: Fault, cells: Mapping[int, Sequence[Cell]]) -> pd.Da
                 cells=tuple(own),
                 source=source,
             )
-            for result in train(pack, crew=crew, prunes=False):
+            for result in train(pack, pool=pool, prunes=False):
                 rows.append({**_row(bed, recipe, result), **options})
     took = time.perf_counter() - began
     sys.stderr.write(

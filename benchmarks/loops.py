@@ -21,7 +21,7 @@ import time
 from collections.abc import Sequence
 
 from extrap.records import Workload
-from extrap.training.crew import Crew, n_cores
+from extrap.training.worker_pool import WorkerPool, n_cores
 
 SOURCE = Workload(name="bytes-mlp")
 N_RUNS = 36
@@ -36,16 +36,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--steps", type=int, default=1000)
     parser.add_argument("--threads", type=int, default=1)
     given = parser.parse_args(arguments)
-    crew = Crew(n_cores() - 1)
+    pool = WorkerPool(n_cores() - 1)
     try:
         if given.way == "ours":
-            crew.start(SOURCE)  # as a study does: they import torch while this process does
-        sys.stdout.write(json.dumps(_train(given, crew)) + "\n")
+            pool.start(SOURCE)  # as a study does: they import torch while this process does
+        sys.stdout.write(json.dumps(_train(given, pool)) + "\n")
     finally:
-        crew.close()
+        pool.close()
 
 
-def _train(given: argparse.Namespace, crew: Crew) -> dict[str, object]:
+def _train(given: argparse.Namespace, pool: WorkerPool) -> dict[str, object]:
     import torch
 
     from benchmarks import ways
@@ -64,7 +64,7 @@ def _train(given: argparse.Namespace, crew: Crew) -> dict[str, object]:
         case "vmap":
             losses = ways.train_vmap(pack)
         case _:
-            losses, spent = ways.train_ours(pack, crew)
+            losses, spent = ways.train_ours(pack, pool)
     return {"seconds": time.perf_counter() - began, "losses": losses, "spent": spent}
 
 

@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.rows import Row
-from extrap.training.crew import ALLOCATOR, n_cores
+from extrap.training.worker_pool import ALLOCATOR, n_cores
 
 ROOT = Path(__file__).parents[1]
 TARGETS = {16: 2.5, 32: 2.5, 64: 1.7, 128: 1.7, 256: 1.0, 512: 1.0}

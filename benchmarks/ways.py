@@ -9,7 +9,7 @@ import torch
 
 from benchmarks.clock import Clock
 from extrap.records import Cell, Recipe, Workload
-from extrap.training import Crew, Layout, Pack, train
+from extrap.training import Layout, Pack, WorkerPool, train
 from extrap.training.parts import CURVE_TOKENS, evaluation_steps
 from extrap.training.schedules import multiplier
 from extrap.training.stacks import DATA_STREAM, Stack
@@ -89,7 +89,7 @@ def train_vmap(pack: Pack) -> list[float]:
     return losses
 
 
-def train_ours(pack: Pack, crew: Crew) -> tuple[list[float], dict[str, float]]:
+def train_ours(pack: Pack, pool: WorkerPool) -> tuple[list[float], dict[str, float]]:
     """In as many processes as there are cores, if that is measured to be quicker.
 
     Returns:
@@ -103,7 +103,7 @@ def train_ours(pack: Pack, crew: Crew) -> tuple[list[float], dict[str, float]]:
         seconds["layout"] = time.perf_counter() - began
 
     with clock.running():
-        results = train(pack, crew=crew, on_layout=note, prunes=False)
+        results = train(pack, pool=pool, on_layout=note, prunes=False)
     seconds |= {"steps": clock.steps_s, "evaluations": clock.evaluations_s}
     seconds["rest"] = time.perf_counter() - began - sum(seconds.values())
     return [float("nan") if r.loss is None else r.loss for r in results], seconds

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from optuna import Study, Trial
 
     from extrap.training.checkpoints import Checkpoints
-    from extrap.training.crew import Crew
+    from extrap.training.worker_pool import WorkerPool
 
 REPORTS = 10
 """Reports to the pruner in one run, at tenths of the run: runs of different length compare."""
@@ -374,7 +374,7 @@ class _Pruner:
 
 
 _TRAINERS: OrderedDict[str, PackedTrainer] = OrderedDict()
-_CREWS: list[Crew] = []
+_POOLS: list[WorkerPool] = []
 _LOCK, _TURNS = Lock(), Lock()
 
 
@@ -385,7 +385,7 @@ def trainer_of(
     *,
     is_asked: Callable[[], bool] = bool,
     origin: str = "",
-    starts_crew: bool = False,
+    starts_pool: bool = False,
 ) -> OwnTrainer | PackedTrainer:
     """Who trains a study in this process; its data stay for the next pack.
 
@@ -395,7 +395,7 @@ def trainer_of(
         device: Where.
         is_asked: Whether a command is to stop.
         origin: A name of the storage.
-        starts_crew: Whether this process is about to train, so that what helps it may start.
+        starts_pool: Whether this process is about to train, so that what helps it may start.
 
     Raises:
         ValueError: The study names neither a workload nor its own training.
@@ -406,7 +406,7 @@ def trainer_of(
     key = repr((spec.workload, spec.recipe, spec.path, spec.sizes, spec.name, device))
     with _LOCK:
         if key not in _TRAINERS:
-            _TRAINERS[key] = PackedTrainer(spec, device, local_crew(), starts_crew=starts_crew)
+            _TRAINERS[key] = PackedTrainer(spec, device, local_pool(), starts_pool=starts_pool)
         _TRAINERS.move_to_end(key)
         while len(_TRAINERS) > MOST_TRAINERS:
             _TRAINERS.popitem(last=False)
@@ -419,28 +419,28 @@ def forget_trainers() -> None:
         _TRAINERS.clear()
 
 
-def local_crew() -> Crew:
+def local_pool() -> WorkerPool:
     """The processes that help this one, one for each further core; they start when needed."""
-    if not _CREWS:
-        from extrap.training.crew import n_cores
+    if not _POOLS:
+        from extrap.training.worker_pool import n_cores
 
         set_cores(n_cores())
-    return _CREWS[0]
+    return _POOLS[0]
 
 
 def set_cores(n_cores: int) -> None:
     """Say how many cores this process may use: on a cluster that is not for it to find out."""
-    if not _CREWS:
-        from extrap.training.crew import Crew
+    if not _POOLS:
+        from extrap.training.worker_pool import WorkerPool
 
-        _CREWS.append(Crew(n_cores - 1))
-        atexit.register(close_crew)
+        _POOLS.append(WorkerPool(n_cores - 1))
+        atexit.register(close_pool)
 
 
-def close_crew() -> None:
+def close_pool() -> None:
     """End the processes that help this one; the next pack starts others."""
-    for crew in _CREWS:
-        crew.close()
+    for pool in _POOLS:
+        pool.close()
 
 
 def hash_of(spec: StudySpec, data: Mapping[str, Any]) -> str:

@@ -31,8 +31,8 @@ from extrap.training.own.commands import CommandRunner
 if TYPE_CHECKING:
     from extrap.training import Layout, Pack
     from extrap.training.checkpoints import Checkpoints
-    from extrap.training.crew import Crew
     from extrap.training.memory import RunBytes
+    from extrap.training.worker_pool import WorkerPool
     from extrap.workloads import LoadedWorkload
 
 NVIDIA = Path("/dev/nvidiactl")
@@ -47,8 +47,8 @@ class PackedTrainer:
     Args:
         spec: The study.
         device: Where to train.
-        crew: Processes that share the work on a CPU, if any do.
-        starts_crew: Whether they may start at once, if the study is long.
+        pool: Processes that share the work on a CPU, if any do.
+        starts_pool: Whether they may start at once, if the study is long.
     """
 
     trains_packs = True
@@ -57,9 +57,9 @@ class PackedTrainer:
         self,
         spec: StudySpec,
         device: str | None,
-        crew: Crew | None = None,
+        pool: WorkerPool | None = None,
         *,
-        starts_crew: bool = False,
+        starts_pool: bool = False,
     ) -> None:
         if spec.workload.name == OWN:
             raise ValueError(
@@ -76,10 +76,10 @@ class PackedTrainer:
         self._n_params = cache(lambda size: self._workload.n_params(dict(size)))
         self._handed = cache(self._handed_out)
         self.cost = cache(self._flops)
-        self._crew = crew
+        self._pool = pool
         is_on_gpu = NVIDIA.exists() and device != "cpu"  # which trains without them
-        if crew is not None and starts_crew and _is_long(spec) and not is_on_gpu:
-            crew.start(spec.workload)  # they import torch and read the data while we do
+        if pool is not None and starts_pool and _is_long(spec) and not is_on_gpu:
+            pool.start(spec.workload)  # they import torch and read the data while we do
         from extrap.workloads import load_workload
 
         self._workload: LoadedWorkload = load_workload(spec.workload)
@@ -136,7 +136,7 @@ class PackedTrainer:
             pack,
             on_eval=on_eval,
             device=self._device,
-            crew=self._crew,
+            pool=self._pool,
             layout=self._layouts.get(key),
             on_layout=note,
             prunes=prunes,

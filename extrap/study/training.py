@@ -36,7 +36,7 @@ from extrap.study.packs import (
     PackStopped,
     Trained,
     checkpoints_of,
-    close_crew,
+    close_pool,
     forget_trainers,
     hash_of,
     train_pack,
@@ -129,7 +129,7 @@ class Training:
             stack.enter_context(storage_faults(self._url))
             self._lock.acquire()
             stack.callback(self._lock.release)
-            stack.callback(close_crew)
+            stack.callback(close_pool)
             self._storage = open_storage(self._url)
             forget_trainers()
             self._stack = stack.pop_all()
@@ -184,7 +184,7 @@ class Training:
 
     def _queue(self, stage: Stage, train: Train | None) -> StageQueue:
         spec = stage.spec
-        trainer = trainer_of(spec, train, self._device, starts_crew=self._executor is None)
+        trainer = trainer_of(spec, train, self._device, starts_pool=self._executor is None)
         trials = Trials(
             self._storage,
             self._url,

@@ -1,8 +1,8 @@
 """Training: all runs of one size as one program, or as one per core.
 
 Packing changes speed only: a run's result does not depend on which others are in its pack. Names
-are fetched on first use, so that `extrap.training.crew` can start its processes before this one
-has imported torch.
+are fetched on first use, so that `extrap.training.worker_pool` can start its processes before this
+one has imported torch.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from extrap.training.coordinates import CoordinateCheck, coordinate_check
     from extrap.training.costs import flops_6nd
-    from extrap.training.crew import Crew, n_cores
     from extrap.training.engine import find_device, n_gpus, train
     from extrap.training.layouts import Layout
     from extrap.training.memory import most_runs
@@ -21,15 +20,16 @@ if TYPE_CHECKING:
     from extrap.training.packs import Pack
     from extrap.training.predictions import Answered, answers_of_rule, train_and_predict
     from extrap.training.sparse_counts import SparseCosts, sparse_costs
+    from extrap.training.worker_pool import WorkerPool, n_cores
 
 __all__ = [
     "Answered",
     "CoordinateCheck",
-    "Crew",
     "Layout",
     "NoiseMeter",
     "Pack",
     "SparseCosts",
+    "WorkerPool",
     "answers_of_rule",
     "coordinate_check",
     "find_device",
@@ -45,7 +45,7 @@ __all__ = [
 _HOMES = {
     "Answered": "predictions",
     "CoordinateCheck": "coordinates",
-    "Crew": "crew",
+    "WorkerPool": "worker_pool",
     "Layout": "layouts",
     "NoiseMeter": "noise_meter",
     "Pack": "packs",
@@ -55,7 +55,7 @@ _HOMES = {
     "find_device": "engine",
     "flops_6nd": "costs",
     "most_runs": "memory",
-    "n_cores": "crew",
+    "n_cores": "worker_pool",
     "n_gpus": "engine",
     "sparse_costs": "sparse_counts",
     "train": "engine",

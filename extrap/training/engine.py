@@ -15,17 +15,17 @@ import torch
 
 from extrap.records import OnEval, RunResult
 from extrap.training.checkpoints import Checkpoints
-from extrap.training.crew import Crew, CrewError, Mate, n_cores, result_of
 from extrap.training.denormals import without_denormals
 from extrap.training.layouts import Layout, choose_layout, threads
 from extrap.training.loop import Evaluations, evaluate_along, train_alone
 from extrap.training.packs import Pack
 from extrap.training.preemption import StopAsked
 from extrap.training.saving import keeps_finished
+from extrap.training.worker_pool import Worker, WorkerError, WorkerPool, n_cores, result_of
 
 logger = logging.getLogger(__name__)
 
-PATIENCE_S = 0.2
+TIMEOUT_S = 0.2
 """How often to look whether training is to end, while others are at work."""
 
 
@@ -34,7 +34,7 @@ def train(
     *,
     on_eval: OnEval | None = None,
     device: str | None = None,
-    crew: Crew | None = None,
+    pool: WorkerPool | None = None,
     layout: Layout | None = None,
     on_layout: Callable[[Layout], None] | None = None,
     prunes: bool = True,
@@ -52,7 +52,7 @@ def train(
             and one held-out loss a run, in the order of the pack's cells; NaN for runs no longer
             trained. It may return one boolean a run: those with False are pruned.
         device: `"cpu"`, `"cuda"`, …; CUDA where there is any by default.
-        crew: Processes to share the work with on a CPU; without, everything happens in this one.
+        pool: Processes to share the work with on a CPU; without, everything happens in this one.
         layout: How to run it; measured by default.
         on_layout: Called with the layout before the first step.
         prunes: Whether `on_eval` may let go of runs. If not, processes need not wait for each
@@ -68,11 +68,11 @@ def train(
     """
     started = time.perf_counter()
     place = find_device(device)
-    helpers = crew if pack.source is not None and place.type == "cpu" else None
+    helpers = pool if pack.source is not None and place.type == "cpu" else None
     with ExitStack() as stack:
         stack.enter_context(without_denormals())
         if layout is None:
-            n_processes = min(helpers.n_mates + 1, n_cores()) if helpers else 1
+            n_processes = min(helpers.n_workers + 1, n_cores()) if helpers else 1
             layout = choose_layout(pack, place, n_processes=n_processes)
         logger.info("%d runs: %s", len(pack.cells), layout)
         if on_layout is not None:
@@ -108,7 +108,7 @@ def n_gpus() -> int:
 
 def _train_shared(
     pack: Pack,
-    crew: Crew,
+    pool: WorkerPool,
     layout: Layout,
     on_eval: OnEval | None,
     *,
@@ -119,29 +119,31 @@ def _train_shared(
     shares, began = _shares(pack, layout.n_processes), time.perf_counter()
     place, is_asked = torch.device("cpu"), checkpoints.is_asked if checkpoints else _never
     try:
-        mates = crew.mates(len(shares) - 1)
-        for mate, share in zip(mates, shares[1:], strict=True):
-            mate.begin(share, layout.at_once, waits=prunes, checkpoints=checkpoints)
+        workers = pool.workers(len(shares) - 1)
+        for worker, share in zip(workers, shares[1:], strict=True):
+            worker.begin(share, layout.at_once, waits=prunes, checkpoints=checkpoints)
         own = evaluate_along(
             shares[0], place=place, at_once=layout.at_once, checkpoints=checkpoints
         )
         with closing(own), ExitStack() as stack:
-            stack.callback(crew.close)  # whatever ends this early leaves them in mid-pack
-            theirs = [_Theirs(m, s, is_asked) for m, s in zip(mates, shares[1:], strict=True)]
-            sharers: list[_Own | _Theirs] = [_Own(own, shares[0]), *theirs]
+            stack.callback(pool.close)  # whatever ends this early leaves them in mid-pack
+            others = [
+                _WorkerShare(w, s, is_asked) for w, s in zip(workers, shares[1:], strict=True)
+            ]
+            sharers: list[_Own | _WorkerShare] = [_Own(own, shares[0]), *others]
             finished: list[RunResult] = []
             with keeps_finished(finished, place, checkpoints, began=began, n_runs=len(pack.cells)):
                 try:
                     results = _gather(sharers, on_eval, together=prunes)
                 except StopAsked:
-                    if _stop(theirs):
+                    if _stop(others):
                         stack.pop_all()  # they are ready for the next pack
                     finished += (r for sharer in sharers for r in sharer.results or ())
                     raise
             stack.pop_all()
             return results
-    except CrewError as error:
-        crew.close()
+    except WorkerError as error:
+        pool.close()
         logger.warning(
             "a worker process was lost (%s); its runs are trained in this process", error
         )
@@ -152,14 +154,14 @@ def _never() -> bool:
     return False
 
 
-def _stop(theirs: Sequence[_Theirs]) -> bool:
+def _stop(others: Sequence[_WorkerShare]) -> bool:
     """Have all other processes save their shares, at the same time; whether none was lost."""
     is_whole = True
     for begins in (True, False):
-        for sharer in theirs:
+        for sharer in others:
             try:
                 sharer.begin_stop() if begins else sharer.end_stop()
-            except CrewError as error:  # it has what it saved before
+            except WorkerError as error:  # it has what it saved before
                 logger.warning("a worker process was lost while it was stopped (%s)", error)
                 is_whole = False
     return is_whole
@@ -177,7 +179,7 @@ class _Own:
     def go_on(self, kept: Sequence[bool] | None) -> None:
         self._kept = kept
 
-    def hear(self) -> tuple[int, Sequence[float]] | None:
+    def receive(self) -> tuple[int, Sequence[float]] | None:
         try:
             return self._evaluations.send(self._kept)
         except StopIteration as end:
@@ -185,21 +187,21 @@ class _Own:
             return None
 
 
-class _Theirs:
+class _WorkerShare:
     """Another process's share."""
 
-    def __init__(self, mate: Mate, pack: Pack, is_asked: Callable[[], bool]) -> None:
-        self._mate, self._pack, self._is_asked = mate, pack, is_asked
+    def __init__(self, worker: Worker, pack: Pack, is_asked: Callable[[], bool]) -> None:
+        self._worker, self._pack, self._is_asked = worker, pack, is_asked
         self.n_runs = len(pack.cells)
         self.results: Sequence[RunResult] | None = None
         self._is_waiting = False
 
     def go_on(self, kept: Sequence[bool] | None) -> None:
         if self._is_waiting:
-            self._mate.send({"kept": None if kept is None else list(kept)})
+            self._worker.send({"kept": None if kept is None else list(kept)})
 
-    def hear(self) -> tuple[int, Sequence[float]] | None:
-        while not self._mate.has_word(PATIENCE_S):
+    def receive(self) -> tuple[int, Sequence[float]] | None:
+        while not self._worker.has_message(TIMEOUT_S):
             if self._is_asked():
                 raise StopAsked("asked to stop")
         message = self._hear()
@@ -211,7 +213,7 @@ class _Theirs:
     def begin_stop(self) -> None:
         """Ask it to end."""
         if self.results is None:
-            self._mate.stop()
+            self._worker.stop()
 
     def end_stop(self) -> None:
         """Wait until it has saved its share, or finished it."""
@@ -219,7 +221,7 @@ class _Theirs:
             continue  # it was at an evaluation
 
     def _hear(self) -> dict[str, Any]:
-        message: dict[str, Any] = self._mate.hear()
+        message: dict[str, Any] = self._worker.receive()
         if "results" in message:
             told = zip(message["results"], self._pack.cells, strict=True)
             self.results = [result_of(result, cell) for result, cell in told]
@@ -227,7 +229,7 @@ class _Theirs:
 
 
 def _gather(
-    sharers: Sequence[_Own | _Theirs], on_eval: OnEval | None, *, together: bool
+    sharers: Sequence[_Own | _WorkerShare], on_eval: OnEval | None, *, together: bool
 ) -> tuple[RunResult, ...]:
     """Lead all shares from one evaluation to the next, and put their results together.
 
@@ -246,7 +248,7 @@ def _gather(
         # the others are at work meanwhile: this process's share comes first
         for sharer in sharers:
             is_asked = sharer.results is None and (together or is_own_done or sharer is sharers[0])
-            heard = sharer.hear() if is_asked else None
+            heard = sharer.receive() if is_asked else None
             steps += [] if heard is None else [heard[0]]
             losses += [math.nan] * sharer.n_runs if heard is None else list(heard[1])
         if steps:

@@ -15,9 +15,9 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from extrap.training.crew import n_cores
 from extrap.training.packs import Pack
 from extrap.training.stacks import Stack
+from extrap.training.worker_pool import n_cores
 
 STACKS = (1, 2, 4, 8, 16, 32, 64)
 # Below this much work nothing is measured and nothing else started.

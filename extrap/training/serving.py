@@ -1,4 +1,4 @@
-"""The worker side of `crew`: `python -m extrap.training.serving` trains the packs it receives."""
+"""The worker side of `pool`: `python -m extrap.training.serving` trains the packs it receives."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
 import pytest
 
-from extrap.training import Crew
+from extrap.training import WorkerPool
 
 
 @pytest.fixture(scope="session")
-def crew():
+def pool():
     """One process beside this one, started anew when a test has ended it."""
-    made = Crew(1)
+    made = WorkerPool(1)
     yield made
     made.close()

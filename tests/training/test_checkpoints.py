@@ -265,9 +265,9 @@ def test_runs_that_are_over_are_not_trained_again(workload, tmp_path, advanced):
     assert resumed(only_over, tmp_path) == [expected[2], expected[5]]
 
 
-def test_two_processes_save_and_go_on_as_one(workload, tmp_path, crew):
+def test_two_processes_save_and_go_on_as_one(workload, tmp_path, pool):
     pack = pack_of(workload, rates=(2**-9, 2**-7, 1e30, 2**-5))
-    expected, two = trained(pack), {"layout": layout(n_processes=2), "crew": crew}
+    expected, two = trained(pack), {"layout": layout(n_processes=2), "pool": pool}
     for prunes in (True, False):
         folder = tmp_path / f"{prunes}"
         asked = {"prunes": True} if prunes else once_another_saved(folder)
@@ -278,11 +278,11 @@ def test_two_processes_save_and_go_on_as_one(workload, tmp_path, crew):
         assert resumed(pack, folder, prunes=prunes, **two) == expected
 
 
-def test_a_process_that_waits_for_another_notices_that_it_is_asked(workload, tmp_path, crew):
+def test_a_process_that_waits_for_another_notices_that_it_is_asked(workload, tmp_path, pool):
     """Its own share is done by then: that is saved too, and not trained again."""
     long = replace(RECIPE, steps=2_000_000, n_evals=4_000)
     pack = pack_of(workload, long, rates=(1e30, 2**-8), seeds=(0,))
-    two = {"layout": layout(n_processes=2), "crew": crew}
+    two = {"layout": layout(n_processes=2), "pool": pool}
     heard = stopped(pack, tmp_path, after=1, **once_another_saved(tmp_path), **two)
     assert heard == [500]  # the first run is over
     going, over = each_step(tmp_path)

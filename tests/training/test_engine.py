@@ -32,8 +32,8 @@ def pack():
     )
 
 
-def trained(pack, crew=None, layout=SHARED, **given):
-    results = train(pack, crew=crew, layout=layout, device="cpu", **given)
+def trained(pack, pool=None, layout=SHARED, **given):
+    results = train(pack, pool=pool, layout=layout, device="cpu", **given)
     return [replace(result, wall_s=0.0) for result in results]
 
 
@@ -47,7 +47,7 @@ def is_gone(pid):
     return not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
 
 
-def test_two_processes_give_what_one_gives_and_say_the_same(pack, crew):
+def test_two_processes_give_what_one_gives_and_say_the_same(pack, pool):
     heard, results = {ALONE: [], SHARED: []}, {}
     for layout, own in heard.items():
         told = []
@@ -57,7 +57,7 @@ def test_two_processes_give_what_one_gives_and_say_the_same(pack, crew):
             own.append((step, [None if math.isnan(x) else x for x in losses]))
             return [not (step == 6 and i in (1, 8)) for i in range(len(losses))]
 
-        results[layout] = trained(pack, crew, layout, on_eval=prune, on_layout=told.append)
+        results[layout] = trained(pack, pool, layout, on_eval=prune, on_layout=told.append)
         assert told == [layout]
     assert results[SHARED] == results[ALONE]
     assert heard[SHARED] == heard[ALONE]
@@ -68,23 +68,23 @@ def test_two_processes_give_what_one_gives_and_say_the_same(pack, crew):
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR1])
 def test_a_process_that_is_told_to_end_leaves_that_to_the_one_it_helps(
-    pack, expected, crew, number
+    pack, expected, pool, number
 ):
     """A cluster signals every process of a job."""
-    trained(pack, crew)  # it runs
-    (mate,) = crew.mates(1)
-    assert trained(pack, crew, on_eval=lambda *_: os.kill(mate.pid, number)) == expected
-    assert crew.mates(1) == [mate]
+    trained(pack, pool)  # it runs
+    (worker,) = pool.workers(1)
+    assert trained(pack, pool, on_eval=lambda *_: os.kill(worker.pid, number)) == expected
+    assert pool.workers(1) == [worker]
 
 
-def test_a_stop_that_comes_with_the_request_is_heard(pack, crew):
-    (mate,) = crew.mates(1)
-    os.kill(mate.pid, signal.SIGSTOP)  # it reads both at once
-    wait_until(lambda: psutil.Process(mate.pid).status() == psutil.STATUS_STOPPED)
-    mate.begin(pack, 2, waits=False)
-    mate.stop()
-    os.kill(mate.pid, signal.SIGCONT)
-    assert mate.hear() == {"saved": True}
+def test_a_stop_that_comes_with_the_request_is_heard(pack, pool):
+    (worker,) = pool.workers(1)
+    os.kill(worker.pid, signal.SIGSTOP)  # it reads both at once
+    wait_until(lambda: psutil.Process(worker.pid).status() == psutil.STATUS_STOPPED)
+    worker.begin(pack, 2, waits=False)
+    worker.stop()
+    os.kill(worker.pid, signal.SIGCONT)
+    assert worker.receive() == {"saved": True}
 
 
 LOUD = """
@@ -104,7 +104,7 @@ class Loud(TensorWorkload):
 """
 
 
-def test_what_a_workload_prints_does_not_reach_the_answers(tmp_path, crew, caplog):
+def test_what_a_workload_prints_does_not_reach_the_answers(tmp_path, pool, caplog):
     (tmp_path / "loud.py").write_text(LOUD)
     source = Workload(name=f"{tmp_path / 'loud.py'}:Loud")
     size = {"width": 1}
@@ -115,40 +115,40 @@ def test_what_a_workload_prints_does_not_reach_the_answers(tmp_path, crew, caplo
         cells=tuple(Cell.of(size, {"lr": lr}, 0) for lr in (0.01, 0.1)),
         source=source,
     )
-    shared = trained(loud, crew, replace(SHARED, at_once=1))
+    shared = trained(loud, pool, replace(SHARED, at_once=1))
     assert shared == trained(loud, layout=ALONE)
     assert caplog.records == []
 
 
-def test_a_workload_that_only_this_process_can_load_is_trained_here(pack, expected, crew, caplog):
+def test_a_workload_that_only_this_process_can_load_is_trained_here(pack, expected, pool, caplog):
     lost = replace(pack, source=Workload(name="bytes-mlp", options={"corpus": "/nowhere"}))
-    assert trained(lost, crew) == expected
+    assert trained(lost, pool) == expected
     assert "DataError" in caplog.text
 
 
-def test_a_lost_process_costs_time_and_nothing_else(pack, expected, crew, caplog):
-    (mate,) = crew.mates(1)
+def test_a_lost_process_costs_time_and_nothing_else(pack, expected, pool, caplog):
+    (worker,) = pool.workers(1)
 
     def kill(step, losses):
-        if psutil.pid_exists(mate.pid):
-            os.kill(mate.pid, 9)
-            wait_until(lambda: is_gone(mate.pid))
+        if psutil.pid_exists(worker.pid):
+            os.kill(worker.pid, 9)
+            wait_until(lambda: is_gone(worker.pid))
 
-    assert trained(pack, crew, on_eval=kill) == expected
+    assert trained(pack, pool, on_eval=kill) == expected
     assert "process was lost" in caplog.text
-    assert not psutil.pid_exists(mate.pid)
-    assert trained(pack, crew) == expected
+    assert not psutil.pid_exists(worker.pid)
+    assert trained(pack, pool) == expected
 
 
-def test_ctrl_c_passes_through_and_ends_the_processes(pack, crew):
-    (mate,) = crew.mates(1)
+def test_ctrl_c_passes_through_and_ends_the_processes(pack, pool):
+    (worker,) = pool.workers(1)
 
     def interrupt(step, losses):
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        trained(pack, crew, on_eval=interrupt)
-    assert not psutil.pid_exists(mate.pid)
+        trained(pack, pool, on_eval=interrupt)
+    assert not psutil.pid_exists(worker.pid)
 
 
 MASTER = """
@@ -156,7 +156,7 @@ import os, sys, time
 from pathlib import Path
 from types import SimpleNamespace
 from extrap.records import Cell, Recipe, Workload
-from extrap.training.crew import Crew
+from extrap.training.worker_pool import WorkerPool
 
 folder = sys.argv[1]
 size = {"width": 4}
@@ -167,7 +167,7 @@ pack = SimpleNamespace(
     cells=(Cell.of(size, {"lr": 0.01}, 0),),
 )
 words = {"folder": folder, "study": "", "every_s": 0.0, "n_shares": 1, "reports": False}
-idle, busy = Crew(2).mates(2)
+idle, busy = WorkerPool(2).workers(2)
 busy.begin(pack, 1, waits=False, checkpoints=SimpleNamespace(words=lambda: words))
 while not any(Path(folder).glob("*.pt")):
     time.sleep(0.01)

@@ -33,12 +33,12 @@ ALLOCATOR = {
 }
 
 
-class CrewError(Exception):
-    """A process of the crew ended or failed; its part has to be trained elsewhere."""
+class WorkerError(Exception):
+    """A process of the pool ended or failed; its part has to be trained elsewhere."""
 
 
-class Mate:
-    """One process of the crew, at the other end of two pipes."""
+class Worker:
+    """One process of the pool, at the other end of two pipes."""
 
     def __init__(self) -> None:
         self._process = subprocess.Popen(
@@ -75,11 +75,11 @@ class Mate:
         """Ask it to end at its next evaluation; then it says `saved`.
 
         Raises:
-            CrewError: The process is gone.
+            WorkerError: The process is gone.
         """
         self.send({"stop": True})
 
-    def has_word(self, timeout_s: float) -> bool:
+    def has_message(self, timeout_s: float) -> bool:
         """Whether it says something, or is gone, within a time."""
         assert self._process.stdout is not None
         return bool(select.select([self._process.stdout], [], [], timeout_s)[0])
@@ -88,28 +88,28 @@ class Mate:
         """Write one message.
 
         Raises:
-            CrewError: The process is gone.
+            WorkerError: The process is gone.
         """
         assert self._process.stdin is not None
         try:
             self._process.stdin.write(json.dumps(message) + "\n")
             self._process.stdin.flush()
         except (OSError, ValueError) as error:
-            raise CrewError(f"process {self.pid} has ended") from error
+            raise WorkerError(f"process {self.pid} has ended") from error
 
-    def hear(self) -> dict[str, Any]:
+    def receive(self) -> dict[str, Any]:
         """Read one message; waits for it.
 
         Raises:
-            CrewError: The process is gone, or reports that it failed.
+            WorkerError: The process is gone, or reports that it failed.
         """
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
         if not line.endswith("\n"):
-            raise CrewError(f"process {self.pid} has ended")
+            raise WorkerError(f"process {self.pid} has ended")
         message: dict[str, Any] = json.loads(line)
         if "error" in message:
-            raise CrewError(message["error"])
+            raise WorkerError(message["error"])
         return message
 
     def close(self) -> None:
@@ -124,33 +124,33 @@ class Mate:
                     continue  # what was left unsent is of no use any more
 
 
-class Crew:
+class WorkerPool:
     """The processes beside this one; started when first needed, and again when one is gone.
 
     Args:
-        n_mates: How many; with this process they should be as many as there are cores.
+        n_workers: How many; with this process they should be as many as there are cores.
     """
 
-    def __init__(self, n_mates: int) -> None:
-        self.n_mates = n_mates
-        self._mates: list[Mate] = []
+    def __init__(self, n_workers: int) -> None:
+        self.n_workers = n_workers
+        self._workers: list[Worker] = []
 
     def start(self, workload: Workload) -> None:
         """Start them all now; they import and read while this process does something else."""
-        if not self._mates:
-            for mate in self.mates(self.n_mates):
-                mate.send({"load": _words(workload)})
+        if not self._workers:
+            for worker in self.workers(self.n_workers):
+                worker.send({"load": _words(workload)})
 
-    def mates(self, n: int) -> list[Mate]:
+    def workers(self, n: int) -> list[Worker]:
         """So many running processes."""
-        while len(self._mates) < min(n, self.n_mates):
-            self._mates.append(Mate())
-        return self._mates[:n]
+        while len(self._workers) < min(n, self.n_workers):
+            self._workers.append(Worker())
+        return self._workers[:n]
 
     def close(self) -> None:
         """End all of them."""
-        while self._mates:
-            self._mates.pop().close()
+        while self._workers:
+            self._workers.pop().close()
 
 
 def n_cores() -> int:

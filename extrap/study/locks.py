@@ -1,8 +1,7 @@
-"""One driver per study: a lock that says who has it, and that a frozen holder loses.
+"""One driver per study: a lock that names its holder, and that a frozen holder loses.
 
-For SQLite and a journal it is a file beside them, in whose text the holder says every few seconds
-that it lives. For PostgreSQL it is an advisory lock, which ends with its connection; the holder's
-queries on that connection are its beats.
+For SQLite and a journal it is a file beside them. For PostgreSQL it is an advisory lock, which
+ends with its connection.
 """
 
 from __future__ import annotations
@@ -11,16 +10,14 @@ import errno
 import fcntl
 import hashlib
 import json
-import logging
 import os
+import tempfile
 import threading
-import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Protocol
-from uuid import uuid4
+from typing import Any, TextIO
 
 import sqlalchemy
 
@@ -39,8 +36,6 @@ from extrap.reading.storages import (
 )
 from extrap.training.own.processes import is_gone, is_process, this_process
 
-logger = logging.getLogger(__name__)
-
 GRACE_S = 60.0
 """Seconds of silence after which another driver may take a study over."""
 BEATS = 6
@@ -52,21 +47,22 @@ class TakenOver(StudyError):
     """Another driver has the study: this one stood still for too long."""
 
 
-class DriverLock(Protocol):
-    """The right to write to a study."""
+class DriverLock:
+    """The right to write to a study; this one is for a storage that no other process can reach."""
 
     def acquire(self) -> None:
-        """Get it.
+        """Take it.
 
         Raises:
             StudyError: Another process has it.
         """
 
     def check(self) -> None:
-        """Look whether this process still has it.
+        """Check that this process still has it.
 
         Raises:
             TakenOver: It has not.
+            ConnectionLost: The connection was lost in between: what is done must be read again.
         """
 
     def release(self) -> None:
@@ -83,52 +79,33 @@ def lock_of(url: str, names: Sequence[str], grace_s: float = GRACE_S) -> DriverL
     """
     parsed = parse_url(url)
     kind = parsed.get_backend_name()
+    names = sorted(set(names))
     if kind == "postgresql":
         return _ServerLock(url, names, grace_s)
     base = path_of(parsed) if is_on_disk(parsed) else Path(".extrap") / storage_id(url)
     base = base.resolve()  # whoever changes the working directory, or has a link to it
     if kind == "sqlite" and not is_file(parsed):
-        return _NoLock()
-    return _FileLocks([Path(f"{base}.{name}.lock") for name in sorted(set(names))], url, grace_s)
+        return DriverLock()
+    return _FileLocks([Path(f"{base}.{name}.lock") for name in names], url, grace_s)
 
 
-class _NoLock:
-    """Of what no other process can reach."""
+class _FileLocks(DriverLock):
+    """Files that are locked while their holder lives, and touched while it is awake.
 
-    def acquire(self) -> None:
-        """Nobody else can have it."""
-
-    def check(self) -> None:
-        """Nobody else can have it."""
-
-    def release(self) -> None:
-        """Nothing to give back."""
-
-
-class _FileLocks:
-    """Files that name their holder; one whose process is gone or silent is taken over."""
+    The kernel unlocks the file of a process that dies. The file of one that is silent is removed
+    and made anew; the holder notices that its file is no longer the one at that path.
+    """
 
     def __init__(self, paths: Sequence[Path], url: str, grace_s: float) -> None:
-        self._paths, self._url, self._grace_s = list(paths), url, grace_s
-        self._told = {
-            **this_process(),
-            "token": uuid4().hex,
-            "since": datetime.now(UTC).isoformat(timespec="seconds"),
-            "grace_s": grace_s,
-        }
-        self._held: list[Path] = []
+        self._paths, self._url, self._grace_s = paths, url, grace_s
+        self._files: dict[Path, TextIO] = {}
         self._ended = threading.Event()
-        self._is_lost = False
 
     def acquire(self) -> None:
         for path in self._paths:
             try:
                 path.parent.mkdir(parents=True, exist_ok=True)
-                with _opened(path) as file:
-                    holder = _read(file)
-                    if holder and not self._is_free(holder):
-                        raise StudyError(_busy(path.name, holder))
-                    self._write(file)
+                self._files[path] = self._locked(path)
             except OSError as error:
                 if error.errno in READ_ONLY and self._is_read_only():
                     continue  # what is finished can be reported, and nobody can write
@@ -141,82 +118,85 @@ class _FileLocks:
             except StudyError:
                 self.release()
                 raise
-            self._held.append(path)
-        threading.Thread(target=self._beat_on, name="extrap-lock", daemon=True).start()
+        threading.Thread(target=self._touch, name="extrap-lock", daemon=True).start()
 
     def check(self) -> None:
-        for path in self._held:
-            try:
-                with _opened(path, makes=False) as file:
-                    self._is_lost |= _read(file).get("token") != self._told["token"]
-            except FileNotFoundError:  # who took over is done already
-                self._is_lost = True
-            except OSError as error:  # a disk away for a moment: as it was
-                logger.debug("the lock %s cannot be read: %s", path, error)
-        if self._is_lost:
+        if not all(_is_at(path, file) for path, file in self._files.items()):
             raise _lost()
 
     def release(self) -> None:
         self._ended.set()
-        for path in self._held:
-            with suppress(OSError), _opened(path, makes=False) as file:
-                if _read(file).get("token") == self._told["token"]:
+        while self._files:
+            path, file = self._files.popitem()
+            with suppress(OSError), file:
+                if _is_at(path, file):
                     path.unlink()
-        self._held.clear()
+
+    def _locked(self, path: Path) -> TextIO:
+        """The file, locked, with this process named in it."""
+        while True:
+            file = os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT, 0o666), "r+", encoding="utf-8")
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                if _is_at(path, file):
+                    since = datetime.now(UTC).isoformat(timespec="seconds")
+                    json.dump({**this_process(), "since": since, "grace_s": self._grace_s}, file)
+                    file.truncate()
+                    file.flush()
+                    return file
+            except BlockingIOError:
+                holder = _holder(file)
+                silent_s = _now_in(path.parent) - os.fstat(file.fileno()).st_mtime
+                is_silent = silent_s > _number(holder.get("grace_s"), self._grace_s)
+                # a process that the holder started may keep the file locked
+                if not (is_silent or (is_process(holder) and is_gone(holder))):
+                    file.close()
+                    raise StudyError(_busy(path.name, holder)) from None
+                if _is_at(path, file):
+                    path.unlink(missing_ok=True)
+            except OSError:
+                file.close()
+                raise
+            file.close()
 
     def _is_read_only(self) -> bool:
         parsed = parse_url(self._url)
         path = path_of(parsed)
         return is_on_disk(parsed) and path.is_file() and not os.access(path, os.W_OK)
 
-    def _is_free(self, holder: Mapping[str, Any]) -> bool:
-        gone = is_gone(holder) if is_process(holder) else None
-        silent_s = time.time() - float(holder.get("at", 0.0))
-        return bool(gone) or silent_s > float(holder.get("grace_s", self._grace_s))
-
-    def _write(self, file: Any) -> None:
-        file.seek(0)
-        json.dump({**self._told, "at": time.time()}, file)
-        file.flush()  # over what was there: a full disk has room for that
-        file.truncate()
-
-    def _beat_on(self) -> None:
+    def _touch(self) -> None:
         while not self._ended.wait(self._grace_s / BEATS):
-            for path in list(self._held):
-                with suppress(OSError), _opened(path, makes=False) as file:
-                    if _read(file).get("token") == self._told["token"]:
-                        self._write(file)
-                    else:
-                        self._is_lost = True
+            for file in list(self._files.values()):
+                with suppress(OSError, ValueError):  # a disk away for a moment; just released
+                    os.utime(file.fileno())
 
 
-@contextmanager
-def _opened(path: Path, *, makes: bool = True) -> Iterator[Any]:
-    """A lock's file, while no other process reads or writes it."""
-    while True:
-        flags = os.O_RDWR | (os.O_CREAT if makes else 0)
-        with os.fdopen(os.open(path, flags, 0o666), "r+", encoding="utf-8") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
-            is_there = path.exists() and path.stat().st_ino == os.fstat(file.fileno()).st_ino
-            if is_there:  # else it was removed meanwhile
-                yield file
-                return
+def _is_at(path: Path, file: TextIO) -> bool:
+    """Whether an open file is still the one at its path."""
+    try:
+        return path.stat().st_ino == os.fstat(file.fileno()).st_ino
+    except FileNotFoundError:
+        return False
+    except OSError:  # a disk away for a moment: as it was
+        return True
 
 
-def _read(file: Any) -> dict[str, Any]:
-    file.seek(0)
+def _now_in(folder: Path) -> float:
+    """Seconds since 1970 by the clock of a file system, which may not be this machine's."""
+    with tempfile.TemporaryFile(dir=folder) as file:
+        return os.fstat(file.fileno()).st_mtime
+
+
+def _holder(file: TextIO) -> dict[str, Any]:
     try:
         found = json.loads(file.read() or "{}")
-    except ValueError:  # half of one, of a process that was killed
+    except ValueError:  # it is writing just now
         return {}
     return found if isinstance(found, dict) else {}
 
 
-def _number(text: str | None, otherwise: float) -> float:
-    try:
-        return float(text or "")
-    except ValueError:
-        return otherwise
+def _number(given: Any, otherwise: float) -> float:
+    return float(given) if isinstance(given, int | float) else otherwise
 
 
 def _busy(name: str, holder: Mapping[str, Any]) -> str:
@@ -235,16 +215,20 @@ def _lost() -> TakenOver:
     )
 
 
-class _ServerLock:
-    """Advisory locks on a connection of their own; its name in the server names the holder."""
+class _ServerLock(DriverLock):
+    """Advisory locks of PostgreSQL on a connection of their own, whose name says who holds them.
+
+    The server ends the connection of a process that dies, and, from version 14, of one that is
+    silent for too long.
+    """
 
     def __init__(self, url: str, names: Sequence[str], grace_s: float) -> None:
-        self._url, self._names, self._grace_s = url, sorted(set(names)), grace_s
+        self._names, self._grace_s = names, grace_s
         parsed = parse_url(url)
         since = datetime.now(UTC).isoformat(timespec="seconds")
         process = this_process()
         # a server keeps 63 bytes of a name
-        self._name = f"extrap {process['pid']} {since[:19]} {grace_s:g} {process['host']}"[:63]
+        self._name = f"extrap {process['pid']} {since[:19]} {process['host']}"[:63]
         address = full_address(parsed).replace("{{", "{").replace("}}", "}")
         options = dict(engine_options(parsed).get("connect_args", {}))
         options["application_name"] = self._name
@@ -260,18 +244,18 @@ class _ServerLock:
         self._mutex = threading.Lock()
 
     def acquire(self) -> None:
-        self._get()
-        threading.Thread(target=self._beat_on, name="extrap-lock", daemon=True).start()
+        with self._mutex:
+            self._connect()
+        threading.Thread(target=self._keep_awake, name="extrap-lock", daemon=True).start()
 
     def check(self) -> None:
-        """Look; a connection that was lost is made again, unless another driver came first."""
         with self._mutex:
             try:
                 if self._connection is not None:
                     self._connection.execute(sqlalchemy.text("SELECT 1"))
                     return
             except sqlalchemy.exc.SQLAlchemyError as error:
-                self._drop()
+                self._disconnect()
                 if not is_passing(error):
                     raise
             try:
@@ -283,63 +267,54 @@ class _ServerLock:
     def release(self) -> None:
         self._ended.set()
         with self._mutex:
-            self._drop()
+            self._disconnect()
         self._engine.dispose()
-
-    def _get(self) -> None:
-        with self._mutex:
-            self._connect()
 
     def _connect(self) -> None:
         connection = self._engine.connect()
         try:
+            # a connection of ours that was cut, which the server has not noticed
+            end = "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity "
+            end += "WHERE pid = :pid AND application_name = :name"
+            own = {"pid": self._backend, "name": self._name}
+            connection.execute(sqlalchemy.text(end), own)
+            limit = "SELECT set_config('idle_session_timeout', :ms, false) "
+            limit += "WHERE current_setting('server_version_num')::int >= 140000"
+            connection.execute(sqlalchemy.text(limit), {"ms": f"{self._grace_s * 1000:.0f}"})
             for name in self._names:
                 self._take(connection, name)
+            self._backend = connection.scalar(sqlalchemy.text("SELECT pg_backend_pid()"))
         except BaseException:
             connection.close()
             raise
-        self._backend = connection.scalar(sqlalchemy.text("SELECT pg_backend_pid()"))
         self._connection = connection
 
-    def _take(self, connection: sqlalchemy.Connection, name: str) -> None:
-        key = int(hashlib.sha256(f"extrap {name}".encode()).hexdigest()[:15], 16)
-        take = sqlalchemy.text("SELECT pg_try_advisory_lock(:key)")
-        if connection.scalar(take, {"key": key}):
+    @staticmethod
+    def _take(connection: sqlalchemy.Connection, name: str) -> None:
+        key = {"key": int(hashlib.sha256(f"extrap {name}".encode()).hexdigest()[:15], 16)}
+        if connection.scalar(sqlalchemy.text("SELECT pg_try_advisory_lock(:key)"), key):
             return
-        held = sqlalchemy.text(
-            "SELECT a.pid, a.application_name, "
-            "extract(epoch FROM clock_timestamp() - greatest(a.query_start, a.state_change)) "
-            "AS silent_s FROM pg_locks l JOIN pg_stat_activity a ON a.pid = l.pid "
+        holders = sqlalchemy.text(
+            "SELECT a.application_name FROM pg_locks l JOIN pg_stat_activity a ON a.pid = l.pid "
             "WHERE l.locktype = 'advisory' AND l.granted AND l.objsubid = 1 "
             "AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database()) "
             "AND ((l.classid::bigint << 32) | l.objid::bigint) = :key"
         )
-        row = connection.execute(held, {"key": key}).first()
-        is_ours = row is not None and (row.pid, row.application_name) == (
-            self._backend,  # of a connection that was cut, which the server has not noticed
-            self._name,
-        )
-        told = str(row.application_name).split(" ", 4) if row is not None else []
-        named = dict(zip(("pid", "since", "grace_s", "host"), told[1:], strict=False))
-        grace_s = _number(named.get("grace_s"), self._grace_s)
-        if row is not None and (is_ours or float(row.silent_s or 0.0) > grace_s):
-            end = sqlalchemy.text("SELECT pg_terminate_backend(:pid, 5000)")
-            connection.execute(end, {"pid": row.pid})
-            if connection.scalar(take, {"key": key}):
-                return
-        raise StudyError(_busy(name, named))
+        words = str(connection.scalar(holders, key) or "").split(" ", 3)
+        holder = dict(zip(("pid", "since", "host"), words[1:], strict=False))
+        raise StudyError(_busy(name, holder))
 
-    def _drop(self) -> None:
+    def _disconnect(self) -> None:
         if self._connection is not None:
             with suppress(sqlalchemy.exc.SQLAlchemyError):
                 self._connection.close()
             self._connection = None
 
-    def _beat_on(self) -> None:
+    def _keep_awake(self) -> None:
         while not self._ended.wait(self._grace_s / BEATS):
             with self._mutex:
                 try:
                     if self._connection is not None:
                         self._connection.execute(sqlalchemy.text("SELECT 1"))
                 except sqlalchemy.exc.SQLAlchemyError:  # it is made again when it is needed
-                    self._drop()
+                    self._disconnect()

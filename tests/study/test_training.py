@@ -30,10 +30,11 @@ from extrap.reading.storages import (
 )
 from extrap.records import OPTUNA_SAMPLERS, TunedRange
 from extrap.study import packs, training, tune
-from extrap.study.locks import TakenOver, lock_of
+from extrap.study.locks import GRACE_S, TakenOver, lock_of
 from extrap.study.packs import Pack, PackFailed, PackFolder, PackStopped, Trained, train_pack
 from extrap.study.trainers import PackedTrainer
 from extrap.study.trials import Trials
+from extrap.training.own.processes import this_process
 from extrap.training.preemption import Preemption, StopAsked
 from tests.study.trials import OWN, SPEC, lost_connection, trials_of, valley
 from tests.waiting import wait_until
@@ -362,17 +363,38 @@ def test_a_frozen_driver_is_taken_over_and_writes_nothing_when_woken(kind, tmp_p
     assert len(before) == N
 
 
-def test_the_lock_of_a_dead_process_or_half_of_one_is_nobodys(tmp_path):
+def test_a_lock_file_that_no_process_holds_is_free_whatever_is_in_it(tmp_path):
     url, path = f"sqlite:///{tmp_path}/study.db", tmp_path / "study.db.own.lock"
-    for text in ("{", "", "[1]", json.dumps({"host": socket.gethostname(), "pid": 2**22 + 1})):
+    for text in ("{", "", "[1]", json.dumps(this_process())):
         path.write_text(text)
         lock = lock_of(url, ["own"])
         lock.acquire()
+        assert json.loads(path.read_text())["pid"] == os.getpid()
         lock.release()
-    lock.acquire()
-    path.write_text(json.dumps({"token": "another"}))
+        assert not path.exists()
+
+
+def test_a_silent_holder_or_the_child_of_a_dead_one_is_taken_over(tmp_path):
+    url, path = f"sqlite:///{tmp_path}/study.db", tmp_path / "study.db.own.lock"
+    first, second = lock_of(url, ["own"]), lock_of(url, ["own"], grace_s=3600)
+    first.acquire()
+    os.utime(path, (0, time.time() - GRACE_S / 2))
+    with pytest.raises(StudyError, match="only one process"):
+        second.acquire()
+    os.utime(path, (0, time.time() - 2 * GRACE_S))  # the holder's own grace counts
+    second.acquire()
     with pytest.raises(TakenOver):
-        lock.check()
+        first.check()
+    first.release()
+    second.check()
+    path.write_text(json.dumps({**this_process(), "pid": 2**22 + 1}))
+    third = lock_of(url, ["own"])
+    third.acquire()
+    with pytest.raises(TakenOver):
+        second.check()
+    second.release()
+    third.check()
+    third.release()
 
 
 def test_a_folder_that_cannot_be_written_is_named(tmp_path):

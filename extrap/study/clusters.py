@@ -97,46 +97,52 @@ def _versions() -> dict[str, str]:
 
 
 def _call(payload: bytes, versions: dict[str, str], n_gpus: float) -> bytes:
-    """On a worker: run a call, and return what it gave or why it gave nothing."""
+    """On a worker: run a call; what it returned and what it raised, one of them None."""
     import cloudpickle  # noqa: TID251
 
-    own = _versions()
-    if differ := [n for n in versions if own[n] != versions[n]]:
-        told = ", ".join(f"{n} {own[n]}, the driver {versions[n]}" for n in differ)
-        return bytes(cloudpickle.dumps((False, ("differs", f"a worker has {told}"))))
-    if n_gpus and not NVIDIA.exists():
-        told = f"every worker must have a GPU for --gpus-per-pack {n_gpus:g}, got one without"
-        words = f"{told}; remove that worker, or drop the option."
-        return bytes(cloudpickle.dumps((False, ("refused", words))))
-    set_cores(1)
+    returned: Any = None
+    raised: Exception | None = None
     try:
+        _require_alike(versions, n_gpus)
+        set_cores(1)
         function, args = cloudpickle.loads(payload)  # as the cluster does anyway
-        return bytes(cloudpickle.dumps((True, function(*args))))
-    except PackStopped as error:
-        return bytes(cloudpickle.dumps((False, ("stopped", str(error)))))
-    except PackFailed as error:
-        return bytes(cloudpickle.dumps((False, ("failed", error))))
-    except ExtrapError as error:  # of its data
-        return bytes(cloudpickle.dumps((False, ("refused", str(error)))))
+        returned = function(*args)
+    except (PackStopped, PackFailed) as error:
+        raised = error
+    except ExtrapError as error:  # of this worker's data
+        raised = StudyError(str(error))
+    return bytes(cloudpickle.dumps((returned, raised)))
+
+
+def _require_alike(versions: dict[str, str], n_gpus: float) -> None:
+    """Raise unless this worker is what the driver expects.
+
+    Raises:
+        StudyError: It has other versions, or no GPU.
+    """
+    own = _versions()
+    if differ := [
+        f"{n} {own[n]}, the driver {versions[n]}" for n in versions if own[n] != versions[n]
+    ]:
+        raise StudyError(
+            f"workers must have the driver's versions, a worker has {', '.join(differ)}; install "
+            "those on every worker."
+        )
+    if n_gpus and not NVIDIA.exists():
+        raise StudyError(
+            f"every worker must have a GPU for --gpus-per-pack {n_gpus:g}, got one without; "
+            "remove that worker, or drop the option."
+        )
 
 
 def _opened(answer: bytes) -> Any:
-    """What a worker answered; raises what it says was raised."""
+    """What a call returned; raises what it raised."""
     import cloudpickle  # noqa: TID251
 
-    is_fine, told = cloudpickle.loads(answer)  # of our own workers
-    if is_fine:
-        return told
-    what, why = told
-    if what == "stopped":
-        raise PackStopped(why)
-    if what == "failed":
-        raise why
-    if what == "refused":
-        raise StudyError(why)
-    raise StudyError(
-        f"workers must have the driver's versions, {why}; install those on every worker."
-    )
+    returned, raised = cloudpickle.loads(answer)  # of our own workers
+    if raised is not None:
+        raise raised
+    return returned
 
 
 class _Cluster(Executor, ABC):

@@ -12,11 +12,15 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import BrokenExecutor, Executor, Future, ProcessPoolExecutor
 from contextlib import suppress
+from functools import partial
 from multiprocessing import connection, get_context, parent_process
 from typing import Any
 
 WORKERS = 4
 """Packs in training at once where an executor does not say how many it can take."""
+
+
+_Call = tuple[Future[Any], partial[Any]]
 
 
 class LocalExecutor(Executor):
@@ -30,16 +34,14 @@ class LocalExecutor(Executor):
     """
 
     def __init__(self, n_gpus: int = 0) -> None:
-        self._work: queue.SimpleQueue[tuple[Future[Any], Callable[[], Any]]] = queue.SimpleQueue()
+        self._calls: queue.SimpleQueue[_Call | None] = queue.SimpleQueue()
         self.n_workers = max(1, n_gpus)
         self._is_shut = False
         self._pools: dict[int, ProcessPoolExecutor] = {}
         for gpu in range(self.n_workers):
-            run = self._apart if n_gpus > 1 else _here
-            thread = threading.Thread(
-                target=self._serve, args=(gpu, run), name=f"extrap-pack-{gpu}", daemon=True
-            )
-            thread.start()
+            run = partial(self._in_process, gpu) if n_gpus > 1 else _here
+            name = f"extrap-pack-{gpu}"
+            threading.Thread(target=self._serve, args=(run,), name=name, daemon=True).start()
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **options: Any) -> Future[Any]:
         """Train as soon as there is room.
@@ -50,50 +52,45 @@ class LocalExecutor(Executor):
         if self._is_shut:
             raise RuntimeError("this executor was shut down")
         future: Future[Any] = Future()
-        self._work.put((future, lambda: (fn, args, options)))
+        self._calls.put((future, partial(fn, *args, **options)))
         return future
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """End; packs in training are not waited for: the driver has asked them to stop."""
         self._is_shut = True
         with suppress(queue.Empty):
-            while True:
-                future, _ = self._work.get_nowait()
-                future.cancel()
+            while call := self._calls.get_nowait():
+                call[0].cancel()
         for _ in range(self.n_workers):
-            self._work.put((Future(), lambda: None))
+            self._calls.put(None)
         for pool in self._pools.values():
             _end(pool)
 
-    def _serve(self, gpu: int, run: Callable[[int, Any], Any]) -> None:
-        while not self._is_shut:
-            future, told = self._work.get()
-            work = told()
-            if work is None or not future.set_running_or_notify_cancel():
-                continue
-            try:
-                future.set_result(run(gpu, work))
-            except BaseException as error:  # of the pack: who waits for it hears of it
-                future.set_exception(error)
-            del future, told, work  # what was trained is not held until there is more to do
+    def _serve(self, run: Callable[[partial[Any]], Any]) -> None:
+        while call := self._calls.get():
+            future, function = call
+            if future.set_running_or_notify_cancel():
+                try:
+                    future.set_result(run(function))
+                except BaseException as error:  # of the pack: who waits for it gets it
+                    future.set_exception(error)
+            del call, future, function  # what was trained is not held until there is more to do
 
-    def _apart(self, gpu: int, work: tuple[Callable[..., Any], Any, Any]) -> Any:
+    def _in_process(self, gpu: int, function: partial[Any]) -> Any:
         """Train in the process of a GPU."""
         if gpu not in self._pools:
             self._pools[gpu] = ProcessPoolExecutor(
                 1, mp_context=get_context("spawn"), initializer=_begin, initargs=(gpu,)
             )
-        function, args, options = work
         try:
-            return self._pools[gpu].submit(function, *args, **options).result()
+            return self._pools[gpu].submit(function).result()
         except BrokenExecutor:
             _end(self._pools.pop(gpu))
             raise
 
 
-def _here(gpu: int, work: tuple[Callable[..., Any], Any, Any]) -> Any:
-    function, args, options = work
-    return function(*args, **options)
+def _here(function: partial[Any]) -> Any:
+    return function()
 
 
 def _end(pool: ProcessPoolExecutor) -> None:

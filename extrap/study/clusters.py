@@ -22,8 +22,8 @@ from typing import Any
 
 from extrap import __version__
 from extrap.errors import ExtrapError, StudyError
-from extrap.study.packs import PackFailed, PackStopped, set_cores
-from extrap.study.trainers import NVIDIA
+from extrap.study.packs import PackFailed, PackStopped
+from extrap.study.trainers import NVIDIA, set_cores
 
 logger = logging.getLogger(__name__)
 

@@ -6,13 +6,10 @@ removes `ATTEMPT` to stop an attempt, and the worker writes its progress to `ATT
 
 from __future__ import annotations
 
-import atexit
-import hashlib
 import json
 import math
 import time
-from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,15 +19,12 @@ from typing import TYPE_CHECKING, Any
 from extrap.errors import ExtrapError, StudyError
 from extrap.files import folder_at, is_local, store_faults, write_note
 from extrap.records import Cell, OnEval, RunResult, StudySpec, Train
-from extrap.study.fingerprints import fingerprint
-from extrap.study.trainers import OwnTrainer, PackedTrainer, own_trainer
+from extrap.study.trainers import trainer_of
 from extrap.training.preemption import EVERY_S, StopAsked
 
 if TYPE_CHECKING:
     from optuna import Study, Trial
 
-    from extrap.training.checkpoints import Checkpoints
-    from extrap.training.worker_pool import WorkerPool
 
 REPORTS = 10
 """Reports to the pruner in one run, at tenths of the run: runs of different length compare."""
@@ -38,11 +32,12 @@ SLACK = 0.25
 """An evaluation stands for a tenth that it misses by less: steps are whole numbers."""
 LOOK_S, LOOK_FAR_S = 0.2, 5.0
 """How often a pack looks whether it is to stop, and says how far it is: on a disk, in a store."""
-MOST_TRAINERS = 4
-"""Studies whose data a process keeps."""
 DRIVER, PROGRESS = "driver", ".progress"
 PACKS = "packs"
 """Where in the folder of checkpoints the files of packs lie."""
+
+
+_ONE_BY_ONE = Lock()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -264,21 +259,17 @@ def train_pack(pack: Pack, folder: str | None = None) -> Trained:
             "a worker must be able to set up the study as the driver does, got "
             f"{type(error).__name__}: {error}; install or copy what is missing there."
         ) from error
-    if pack.made_with not in ("", hash_of(pack.spec, trainer.fingerprint)):
+    if pack.made_with not in ("", trainer.made_with):
         raise StudyError(
             "a worker must have the driver's data and training code, got different ones; copy "
             "the driver's files to every worker."
         )
     keeps = pack.pruning is None and math.isfinite(pack.every_s)
-    checkpoints = checkpoints_of(
-        pack.spec,
-        trainer,
-        folder if keeps else None,
-        every_s=pack.every_s,
-        is_asked=watched.is_asked,
+    checkpoints = trainer.checkpoints(
+        folder if keeps else None, every_s=pack.every_s, is_asked=watched.is_asked
     )
     cells: Sequence[Cell] = pack.cells
-    with _TURNS if trainer.trains_packs else nullcontext():
+    with _ONE_BY_ONE if trainer.trains_packs else nullcontext():
         began = time.time()
         try:
             watched.stop_if_asked()
@@ -371,100 +362,3 @@ class _Pruner:
                 trial.report(losses[i], due)
                 kept[i] = not trial.should_prune()
         return None if all(kept) else kept
-
-
-_TRAINERS: OrderedDict[str, PackedTrainer] = OrderedDict()
-_POOLS: list[WorkerPool] = []
-_LOCK, _TURNS = Lock(), Lock()
-
-
-def trainer_of(
-    spec: StudySpec,
-    train: Train | None,
-    device: str | None = None,
-    *,
-    is_asked: Callable[[], bool] = bool,
-    origin: str = "",
-    starts_pool: bool = False,
-) -> OwnTrainer | PackedTrainer:
-    """Who trains a study in this process; its data stay for the next pack.
-
-    Args:
-        spec: The study.
-        train: The user's own training.
-        device: Where.
-        is_asked: Whether a command is to stop.
-        origin: A name of the storage.
-        starts_pool: Whether this process is about to train, so that what helps it may start.
-
-    Raises:
-        ValueError: The study names neither a workload nor its own training.
-        DataError: The workload's data are missing.
-    """
-    if train is not None:
-        return own_trainer(train, spec, is_asked=is_asked, origin=origin)
-    key = repr((spec.workload, spec.recipe, spec.path, spec.sizes, spec.name, device))
-    with _LOCK:
-        if key not in _TRAINERS:
-            _TRAINERS[key] = PackedTrainer(spec, device, local_pool(), starts_pool=starts_pool)
-        _TRAINERS.move_to_end(key)
-        while len(_TRAINERS) > MOST_TRAINERS:
-            _TRAINERS.popitem(last=False)
-        return _TRAINERS[key]
-
-
-def forget_trainers() -> None:
-    """Let go of the data of all studies; those that change on the disk are read anew."""
-    with _LOCK:
-        _TRAINERS.clear()
-
-
-def local_pool() -> WorkerPool:
-    """The processes that help this one, one for each further core; they start when needed."""
-    if not _POOLS:
-        from extrap.training.worker_pool import n_cores
-
-        set_cores(n_cores())
-    return _POOLS[0]
-
-
-def set_cores(n_cores: int) -> None:
-    """Say how many cores this process may use: on a cluster that is not for it to find out."""
-    if not _POOLS:
-        from extrap.training.worker_pool import WorkerPool
-
-        _POOLS.append(WorkerPool(n_cores - 1))
-        atexit.register(close_pool)
-
-
-def close_pool() -> None:
-    """End the processes that help this one; the next pack starts others."""
-    for pool in _POOLS:
-        pool.close()
-
-
-def hash_of(spec: StudySpec, data: Mapping[str, Any]) -> str:
-    """Hash of what determines the results of a study."""
-    made_with = json.dumps(fingerprint(spec, data), sort_keys=True)
-    return hashlib.sha256(made_with.encode()).hexdigest()
-
-
-def checkpoints_of(
-    spec: StudySpec,
-    trainer: OwnTrainer | PackedTrainer,
-    folder: str | None,
-    *,
-    every_s: float = EVERY_S,
-    is_asked: Callable[[], bool] = bool,
-) -> Checkpoints | None:
-    """The checkpoints of a study in a folder; a user's own training has none."""
-    if not trainer.trains_packs:
-        return None
-    from extrap.training.checkpoints import Checkpoints
-
-    return Checkpoints(
-        folder,
-        hash_of(spec, trainer.fingerprint),
-        every_s=every_s,
-        is_asked=is_asked,
-    )

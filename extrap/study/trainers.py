@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import atexit
+import hashlib
+import json
 import time
+from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from extrap.records import (
@@ -25,8 +30,10 @@ from extrap.records import (
     TrainFunction,
 )
 from extrap.records.own_training import StudyFunction
+from extrap.study.fingerprints import fingerprint
 from extrap.training.own.answers import read_answer
 from extrap.training.own.commands import CommandRunner
+from extrap.training.preemption import EVERY_S
 
 if TYPE_CHECKING:
     from extrap.training import Layout, Pack
@@ -37,6 +44,8 @@ if TYPE_CHECKING:
 
 NVIDIA = Path("/dev/nvidiactl")
 """There where a GPU is; to ask torch would mean to import it first."""
+MOST_TRAINERS = 4
+"""Studies whose data a process keeps."""
 LONG = 20_000
 """Runs times steps of a study that takes some seconds at least, whatever its model."""
 
@@ -84,6 +93,7 @@ class PackedTrainer:
 
         self._workload: LoadedWorkload = load_workload(spec.workload)
         self.fingerprint: Mapping[str, Any] = {"trainer": "extrap", **self._workload.fingerprint}
+        self.made_with = hash_of(spec, self.fingerprint)
 
     @property
     def processor(self) -> str:
@@ -146,9 +156,21 @@ class PackedTrainer:
             return results
         return [replace(r, cell=c) for r, c in zip(results, cells, strict=True)]
 
-    def forget(self, cells: Iterable[Cell], checkpoints: Checkpoints) -> None:
+    def checkpoints(
+        self,
+        folder: str | None,
+        *,
+        every_s: float = EVERY_S,
+        is_asked: Callable[[], bool] = bool,
+    ) -> Checkpoints:
+        """The checkpoints of the study in a folder."""
+        from extrap.training.checkpoints import Checkpoints
+
+        return Checkpoints(folder, self.made_with, every_s=every_s, is_asked=is_asked)
+
+    def forget(self, cells: Iterable[Cell], folder: str) -> None:
         """Delete the checkpoints of runs that are recorded."""
-        checkpoints.drop(self._handed(cell) for cell in cells)
+        self.checkpoints(folder).drop(self._handed(cell) for cell in cells)
 
     def _pack(self, cells: Sequence[Cell]) -> Pack:
         from extrap.training import Pack
@@ -228,6 +250,7 @@ class OwnTrainer:
         self._function = function
         self._values = cache(lambda size: spec.size_values(dict(size)))
         self.fingerprint = own_fingerprint(function)
+        self.made_with = hash_of(spec, self.fingerprint)
 
     def shape(self, cell: Cell) -> Hashable:
         """Each cell is a pack of its own."""
@@ -256,6 +279,12 @@ class OwnTrainer:
     ) -> Sequence[RunResult]:
         """Train the cells one after the other; a loss that is not finite is a diverged run."""
         return [self._train_one(cell) for cell in cells]
+
+    def checkpoints(self, folder: str | None, **options: Any) -> None:
+        """None: what the function leaves is its own."""
+
+    def forget(self, cells: Iterable[Cell], folder: str) -> None:
+        """There is nothing to delete."""
 
     def _train_one(self, cell: Cell) -> RunResult:
         size = dict(self._values(cell.size))
@@ -296,3 +325,70 @@ def own_trainer(
     if isinstance(train, Command):
         return OwnTrainer(CommandRunner(train, spec, is_asked=is_asked, origin=origin), spec)
     return OwnTrainer(train, spec)
+
+
+def hash_of(spec: StudySpec, data: Mapping[str, Any]) -> str:
+    """Hash of what determines the results of a study."""
+    made_with = json.dumps(fingerprint(spec, data), sort_keys=True)
+    return hashlib.sha256(made_with.encode()).hexdigest()
+
+
+_TRAINERS: OrderedDict[str, PackedTrainer] = OrderedDict()
+_N_CORES: list[int] = []
+_LOCK = Lock()
+
+
+def trainer_of(
+    spec: StudySpec,
+    train: Train | None,
+    device: str | None = None,
+    *,
+    is_asked: Callable[[], bool] = bool,
+    origin: str = "",
+    starts_pool: bool = False,
+) -> OwnTrainer | PackedTrainer:
+    """The trainer of a study in this process, which keeps its data for the next pack.
+
+    Args:
+        spec: The study.
+        train: The user's own training.
+        device: Where.
+        is_asked: Whether a command is to stop.
+        origin: A name of the storage.
+        starts_pool: Whether this process is about to train, so that its worker pool may start.
+
+    Raises:
+        ValueError: The study names neither a workload nor its own training.
+        DataError: The workload's data are missing.
+    """
+    if train is not None:
+        return own_trainer(train, spec, is_asked=is_asked, origin=origin)
+    key = repr((spec.workload, spec.recipe, spec.path, spec.sizes, spec.name, device))
+    with _LOCK:
+        if key not in _TRAINERS:
+            _TRAINERS[key] = PackedTrainer(spec, device, local_pool(), starts_pool=starts_pool)
+        _TRAINERS.move_to_end(key)
+        while len(_TRAINERS) > MOST_TRAINERS:
+            _TRAINERS.popitem(last=False)
+        return _TRAINERS[key]
+
+
+def forget_trainers() -> None:
+    """Forget the data of all studies; those that change on the disk are read anew."""
+    with _LOCK:
+        _TRAINERS.clear()
+
+
+def set_cores(n_cores: int) -> None:
+    """Limit the cores of this process; call it before the first training."""
+    _N_CORES[:] = [n_cores]
+
+
+@cache
+def local_pool() -> WorkerPool:
+    """The worker pool of this process: one process for each further core, started when needed."""
+    from extrap.training.worker_pool import WorkerPool, n_cores
+
+    pool = WorkerPool((_N_CORES or [n_cores()])[0] - 1)
+    atexit.register(pool.close)
+    return pool

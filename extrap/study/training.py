@@ -35,16 +35,11 @@ from extrap.study.packs import (
     PackFolder,
     PackStopped,
     Trained,
-    checkpoints_of,
-    close_pool,
-    forget_trainers,
-    hash_of,
     train_pack,
-    trainer_of,
 )
 from extrap.study.protocol import Stage
 from extrap.study.queues import StageQueue
-from extrap.study.trainers import NVIDIA, PackedTrainer
+from extrap.study.trainers import NVIDIA, forget_trainers, local_pool, trainer_of
 from extrap.study.trials import Trials
 from extrap.training.own.processes import this_process
 from extrap.training.preemption import Preemption, current_preemption
@@ -129,7 +124,7 @@ class Training:
             stack.enter_context(storage_faults(self._url))
             self._lock.acquire()
             stack.callback(self._lock.release)
-            stack.callback(close_pool)
+            stack.callback(local_pool().close)
             self._storage = open_storage(self._url)
             forget_trainers()
             self._stack = stack.pop_all()
@@ -244,7 +239,7 @@ class Training:
             every_s=math.inf if self._preemption.folder is None else self._preemption.every_s,
             origin="" if queue.train is None else queue.trials.origin(size),
             pruning=queue.pruning(cells),
-            made_with=hash_of(spec, queue.trainer.fingerprint),
+            made_with=queue.trainer.made_with,
         )
         queue.trials.study_of(size)
         queue.trials.require_lock()
@@ -427,12 +422,8 @@ class Training:
                     " and ".join(sorted(self._processors)),
                 )
         queue.record(trained)
-        if isinstance(queue.trainer, PackedTrainer):
-            kept = checkpoints_of(
-                queue.stage.spec, queue.trainer, self._folder(queue.stage.spec)[0]
-            )
-            assert kept is not None
-            queue.trainer.forget([result.cell for result in trained.results], kept)
+        folder, _ = self._folder(queue.stage.spec)
+        queue.trainer.forget([result.cell for result in trained.results], folder)
 
     def _report(self, running: _RunningPack, *, is_finished: bool = False) -> None:
         """Notify the listener of the progress of a pack."""

@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+import pandas as pd
+
+from extrap.comparing.recipes import compare
 from extrap.comparing.results import Comparison, Contrast, SizeDifference
+from extrap.errors import DataError
+from extrap.fitting.means import paired_mean
 from extrap.records import ComparisonStudy, Interval, Measure, RecipeGroup, Runs
 from extrap.records.codec import SCHEMA_VERSION, document, encode, shape
 
@@ -71,6 +77,97 @@ shape(
         "comparison": lambda found: found.comparison and document(found.comparison),
     },
 )
+
+
+def find_group(
+    study: ComparisonStudy, group: RecipeGroup, sweeps: Mapping[str, Runs]
+) -> GroupFindings:
+    """Compare the recipes of a group; why that is not possible is part of the result.
+
+    Args:
+        study: The study, which gives price and speed.
+        group: The group.
+        sweeps: Name of a recipe's study → its runs.
+    """
+    runs = {name: sweeps[spec.name] for name, spec in group.arms.items()}
+    try:
+        found = compare(
+            runs,
+            at=group.target,
+            level=group.plain.level,
+            price=study.price,
+            flops_per_second=study.flops_per_second,
+        )
+    except DataError as error:
+        return GroupFindings(group=group, runs=runs, comparison=None, problem=str(error))
+    return GroupFindings(group=group, runs=runs, comparison=found)
+
+
+def with_checks(found: GroupFindings, large: Mapping[str, Runs], *, sealed: str) -> GroupFindings:
+    """The findings of a group with the runs at its target.
+
+    Args:
+        found: The findings.
+        large: Name of a recipe's study → its runs at the target, if there are any.
+        sealed: When the forecast was written down.
+    """
+    if found.comparison is None:
+        return replace(found, sealed=sealed)
+    arms, target = found.group.arms, found.group.target
+    own = {arm: large[spec.name] for arm, spec in arms.items() if spec.name in large}
+    losses = {
+        arm: _at(runs.complete().to_frame(), target).groupby("seed")["loss"].mean()
+        for arm, runs in own.items()
+    }
+    plain = losses.get(found.comparison.plain, pd.Series(dtype=float))
+    checks = tuple(
+        _check(contrast, plain, losses[contrast.treated], level=found.comparison.level)
+        for contrast in found.comparison.contrasts
+        if len(plain) and len(losses.get(contrast.treated, ()))
+    )
+    frames = [_at(runs.to_frame(), target) for runs in own.values()]
+    starts = [str(t) for f in frames if "started_at" in f for t in f["started_at"].dropna()]
+    return replace(found, checks=checks, sealed=sealed, began=min(starts, default=""))
+
+
+def _at(frame: pd.DataFrame, size: Mapping[str, float]) -> pd.DataFrame:
+    """The rows of one size."""
+    for column, value in size.items():
+        frame = frame[np.isclose(frame[column], value, rtol=1e-9)]
+    return frame
+
+
+def _check(contrast: Contrast, plain: pd.Series, own: pd.Series, *, level: float) -> TargetCheck:
+    """Losses paired by seed against the forecast of their difference."""
+    changes = np.log(own / plain).dropna()
+    logged = paired_mean(changes, level=level)
+    expected = None if contrast.at_target is None else contrast.at_target.difference
+    return TargetCheck(
+        treated=contrast.treated,
+        n_pairs=len(changes),
+        plain=float(plain.mean()),
+        loss=float(own.mean()),
+        difference=Measure(
+            value=float(np.expm1(changes.mean())) if len(changes) else None,
+            ci=Interval(*(None if side is None else math.expm1(side) for side in logged.ci)),
+        ),
+        forecast=expected or Measure(),
+        agrees=None if expected is None else _agrees(logged, expected),
+    )
+
+
+def _agrees(measured: Measure, expected: Measure) -> bool | None:
+    """Whether a measured log ratio lies within both uncertainties of a forecast difference.
+
+    None where either has no interval. Half widths add in squares: the two are independent.
+    """
+    sides = (measured.value, *measured.ci, expected.value, *expected.ci)
+    if any(side is None for side in sides):
+        return None
+    value, lower, upper, *known = (side or 0.0 for side in sides)
+    centre, low, high = (math.log1p(side) for side in known)
+    reach = math.hypot((upper - lower) / 2, (high - low) / 2)
+    return abs(value - centre) <= reach
 
 
 def comparison_study_document(

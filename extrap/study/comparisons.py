@@ -2,36 +2,22 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
-from extrap.comparing import Contrast, compare
 from extrap.comparing.findings import (
     GroupFindings,
-    TargetCheck,
     checks_document,
     comparison_study_document,
+    find_group,
+    with_checks,
 )
-from extrap.errors import DataError
-from extrap.fitting.means import paired_mean
 from extrap.forecasting import forecast
-from extrap.records import (
-    Cell,
-    ComparisonStudy,
-    Interval,
-    Measure,
-    RecipeGroup,
-    Runs,
-    StudySpec,
-    Target,
-    override,
-)
+from extrap.records import Cell, ComparisonStudy, StudySpec, Target, override
 from extrap.records.seals import SealedKind, canonical_hash
 from extrap.reporting.blocks import Details
 from extrap.reporting.comparisons_page import comparison_page
@@ -108,13 +94,13 @@ class ComparisonKind(Kind):
         known = runs.sealed(COMPARISON, self._file)
         says = _said(comparison_study_document(self.study, findings))
         sealed = known.created if known is not None and _said(known.content) == says else ""
-        return tuple(_checked(found, large, sealed=sealed) for found in findings)
+        return tuple(with_checks(found, large, sealed=sealed) for found in findings)
 
     def _findings(self, runs: RunsByStage) -> list[GroupFindings]:
         sweeps = {spec.name: runs.of(spec) for spec in self.specs()}
         return runs.once(
             "findings",
-            lambda: [_compare(self.study, group, sweeps) for group in self.study.groups],
+            lambda: [find_group(self.study, group, sweeps) for group in self.study.groups],
         )
 
     @property
@@ -177,23 +163,6 @@ class ComparisonKind(Kind):
         comparison_page(self.study, result, about, path, sections=sections)
 
 
-def _compare(
-    study: ComparisonStudy, group: RecipeGroup, sweeps: Mapping[str, Runs]
-) -> GroupFindings:
-    runs = {name: sweeps[spec.name] for name, spec in group.arms.items()}
-    try:
-        found = compare(
-            runs,
-            at=group.target,
-            level=group.plain.level,
-            price=study.price,
-            flops_per_second=study.flops_per_second,
-        )
-    except DataError as error:
-        return GroupFindings(group=group, runs=runs, comparison=None, problem=str(error))
-    return GroupFindings(group=group, runs=runs, comparison=found)
-
-
 def _cells_at_targets(
     findings: Sequence[GroupFindings], spec: StudySpec
 ) -> tuple[tuple[Cell, ...], tuple[str, ...]]:
@@ -213,81 +182,6 @@ def _cells_at_targets(
             notes.append(f"{spec.name} is not trained at {target}: no value is forecast there")
         cells += own
     return tuple(cells), tuple(notes)
-
-
-def _checked(found: GroupFindings, large: Mapping[str, Runs], *, sealed: str) -> GroupFindings:
-    """The findings of a group with what was trained at its target."""
-    if found.comparison is None:
-        return replace(found, sealed=sealed)
-    at = {
-        arm: _losses_at(large[spec.name], found.group.target)
-        for arm, spec in found.group.arms.items()
-        if spec.name in large
-    }
-    plain = at.get(found.comparison.plain)
-    checks = []
-    for contrast in found.comparison.contrasts if plain is not None else ():
-        own = at.get(contrast.treated)
-        if own is not None and plain is not None and len(own) and len(plain):
-            checks.append(_check(contrast, plain, own, level=found.comparison.level))
-    began = _first_start(found.group, large)
-    return replace(found, checks=tuple(checks), sealed=sealed, began=began)
-
-
-def _first_start(group: RecipeGroup, large: Mapping[str, Runs]) -> str:
-    """When the first run of a group at its target began; empty if that is not known."""
-    starts: list[str] = []
-    for spec in group.arms.values():
-        frame = large[spec.name].to_frame() if spec.name in large else pd.DataFrame()
-        if "started_at" in frame:
-            here = _at(frame, group.target)
-            starts += [str(start) for start in here["started_at"].dropna()]
-    return min(starts, default="")
-
-
-def _losses_at(runs: Runs, size: Mapping[str, float]) -> pd.Series:
-    """Seed → mean loss at a size."""
-    return _at(runs.complete().to_frame(), size).groupby("seed")["loss"].mean()
-
-
-def _at(frame: pd.DataFrame, size: Mapping[str, float]) -> pd.DataFrame:
-    """The rows of one size."""
-    for column, value in size.items():
-        frame = frame[np.isclose(frame[column], value, rtol=1e-9)]
-    return frame
-
-
-def _check(contrast: Contrast, plain: pd.Series, own: pd.Series, *, level: float) -> TargetCheck:
-    """Losses paired by seed against the forecast of their difference."""
-    changes = np.log(own / plain).dropna()
-    logged = paired_mean(changes, level=level)
-    told = None if contrast.at_target is None else contrast.at_target.difference
-    return TargetCheck(
-        treated=contrast.treated,
-        n_pairs=len(changes),
-        plain=float(plain.mean()),
-        loss=float(own.mean()),
-        difference=Measure(
-            value=float(np.expm1(changes.mean())) if len(changes) else None,
-            ci=Interval(*(None if side is None else math.expm1(side) for side in logged.ci)),
-        ),
-        forecast=told or Measure(),
-        agrees=None if told is None else _agrees(logged, told),
-    )
-
-
-def _agrees(measured: Measure, told: Measure) -> bool | None:
-    """Whether a measured log ratio lies within both uncertainties of a forecast difference.
-
-    None where either has no interval. Half widths add in squares: the two are independent.
-    """
-    sides = (measured.value, *measured.ci, told.value, *told.ci)
-    if any(side is None for side in sides):
-        return None
-    value, lower, upper, *known = (side or 0.0 for side in sides)
-    centre, low, high = (math.log1p(side) for side in known)
-    reach = math.hypot((upper - lower) / 2, (high - low) / 2)
-    return abs(value - centre) <= reach
 
 
 def _said(content: Mapping[str, Any]) -> str:

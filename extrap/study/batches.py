@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from extrap.batching import (
@@ -18,9 +17,8 @@ from extrap.batching import (
     analyse_task,
     check_trade_off,
     forecast_trade_off,
-    steps_to_target,
-    tuned_steps,
 )
+from extrap.batching.rate_grids import wanted_cells
 from extrap.errors import DataError
 from extrap.records import BatchStudy, BatchTask, Cell, Runs, StudySpec
 from extrap.records.codec import encode
@@ -30,8 +28,6 @@ from extrap.reporting.study_page import About
 from extrap.study.protocol import Kind, RunsByStage, Seal, Stage, only, size_words
 
 BATCH = "batch_size"
-GROWN_BY = 2
-"""Rates that a grid grows by at a time, on the side where its best rate is at the edge."""
 TRADE_OFF = SealedKind(kind="extrap-front", what="forecast of a trade-off", may_be_open=True)
 FACTORS = (0.5, 1.0, 2.0)
 """Multiples of the forecast rate that are run at the larger size."""
@@ -61,7 +57,7 @@ class BatchKind(Kind):
     def stages(self, runs: RunsByStage) -> Iterator[Sequence[Stage]]:
         """The grids of all tasks; then the larger sizes."""
         yield [
-            Stage(spec=task.spec(), wants=partial(_wanted, task), has_optima=False)
+            Stage(spec=task.spec(), wants=partial(wanted_cells, task), has_optima=False)
             for task in self.study.tasks
         ]
         larger = []
@@ -199,63 +195,6 @@ class BatchKind(Kind):
     ) -> None:
         """The page of the tasks."""
         batch_page(self.study, tuple(result), about, path)
-
-
-def _wanted(task: BatchTask, runs: Runs) -> tuple[Cell, ...]:
-    """The grid at every size and batch, grown where its best rate is at the edge."""
-    seen = _seen_indices(task, runs)
-    cells: list[Cell] = []
-    edges = _edges(task, runs) if len(runs) else {}
-    for size in task.study.size_points():
-        key = tuple(size.values())
-        indices: dict[int, Iterable[int]] = {}
-        for batch in task.batches:
-            own = seen.get((key, batch), set()) | set(range(task.n_rates))
-            sides = edges.get((key, batch), set())
-            if "low" in sides:
-                own |= set(range(min(own) - GROWN_BY, min(own)))
-            if "high" in sides:
-                own |= set(range(max(own) + 1, max(own) + 1 + GROWN_BY))
-            growth = task.study.growth
-            indices[batch] = [i for i in sorted(own) if -growth <= i < task.n_rates + growth]
-        cells += task.cells(size, indices)
-    return tuple(cells)
-
-
-def _seen_indices(task: BatchTask, runs: Runs) -> dict[tuple[tuple[float, ...], int], set[int]]:
-    """(size, batch) → indices of the rates that were run."""
-    growth, sizes = task.study.growth, list(task.study.sizes)
-    names = {
-        (b, task.rate(b, i)): i
-        for b in task.batches
-        for i in range(-growth, task.n_rates + growth)
-    }
-    seen: dict[tuple[tuple[float, ...], int], set[int]] = {}
-    for row in runs.to_frame().to_dict("records"):
-        index = names.get((row["batch_size"], row["lr"]))
-        if index is not None:
-            key = tuple(float(row[c]) for c in sizes)
-            seen.setdefault((key, int(row["batch_size"])), set()).add(index)
-    return seen
-
-
-def _edges(task: BatchTask, runs: Runs) -> dict[tuple[tuple[float, ...], int], set[str]]:
-    """(size, batch) → the sides at which the best rate for some target is the last one."""
-    sizes = list(task.study.sizes)
-    reached = steps_to_target(runs, targets=task.targets)
-    tuned = tuned_steps(reached, by=sizes)
-    ends = reached.groupby([*sizes, "batch_size"])["lr"].agg(["min", "max"])
-    found: dict[tuple[tuple[float, ...], int], set[str]] = {}
-    for row in tuned[tuned["at_edge"]].to_dict("records"):
-        low, high = ends.loc[tuple(row[c] for c in (*sizes, "batch_size"))]
-        side = (
-            "low"
-            if abs(np.log(row["lr_opt"] / low)) < abs(np.log(row["lr_opt"] / high))
-            else "high"
-        )
-        key = (tuple(float(row[c]) for c in sizes), int(row["batch_size"]))
-        found.setdefault(key, set()).add(side)
-    return found
 
 
 def _large_cells(task: BatchTask, trade_off: TradeOffForecast) -> tuple[Cell, ...]:

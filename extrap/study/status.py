@@ -3,27 +3,40 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 from optuna.storages import BaseStorage
+from optuna.trial import TrialState
 
 from extrap.errors import DataError, ExtrapError
 from extrap.fitting import estimate_noise, estimate_optima
 from extrap.reading import without_password
 from extrap.reading.copies import open_if_there
-from extrap.reading.optuna import read_tables
+from extrap.reading.optuna import (
+    DRIVER,
+    FAILURE,
+    FREED,
+    RESULT,
+    kept_trials,
+    parse_study_name,
+    problem_of,
+    read_tables,
+    require_schema,
+)
 from extrap.reading.storages import storage_faults
 from extrap.records import Cell, Runs, StudySpec
 from extrap.study.cascades import CascadeKind
-from extrap.study.census import CellState, Census, Worker, take_census
 from extrap.study.driver import default_storage
 from extrap.study.protocol import Kind, RunsByStage, Stage, no_runs, only
+from extrap.study.trials import cell_of
+from extrap.training.own.processes import is_gone, is_process
 
 Size = tuple[tuple[str, float], ...]
 COUNTS = ("cells", "complete", "running", "waiting", "failed", "diverged", "duplicates")
@@ -59,6 +72,64 @@ class SizeStatus:
     failed: int = 0
     diverged: int = 0
     duplicates: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Worker:
+    """The process that runs a study, or ran it last.
+
+    Attributes:
+        worker: Where packs train.
+        host: Its machine.
+        pid: Its number there.
+        state: `"at work"`; `"left"`, as it said; `"gone"`, as this machine knows; `"silent"` for
+            longer than it said it might be, by the clocks.
+        last_beat: When it was last heard of, ISO 8601 in UTC.
+        n_running: Cells in training.
+        n_done: Cells that have a result.
+        n_workers: Packs it can have in training at once.
+    """
+
+    worker: str
+    host: str
+    pid: int
+    state: str
+    last_beat: str | None
+    n_running: int = 0
+    n_done: int = 0
+    n_workers: int = 1
+
+
+@dataclass(slots=True)
+class _CellState:
+    """The results of a cell: how many there are, and whether the first one is a diverged run.
+
+    A cell without any was given up.
+    """
+
+    n_results: int = 0
+    is_diverged: bool = False
+
+
+@dataclass(slots=True, kw_only=True)
+class _Counts:
+    """What a storage holds of some studies.
+
+    Attributes:
+        cells: (study, stage) → cell → its state.
+        running: (study, stage, size) → cells in training.
+        wall_s: (study, stage, size) → wall-clock seconds of each run that gave a result.
+        flops: Of all runs that gave a result, FLOPs.
+        workers: The driver; empty before there was one.
+        n_broken: Finished trials that are not in extrap's format.
+    """
+
+    cells: dict[tuple[str, str], dict[Cell, _CellState]] = field(default_factory=dict)
+    running: Counter[tuple[str, str, Size]] = field(default_factory=Counter)
+    wall_s: dict[tuple[str, str, Size], list[float]] = field(default_factory=dict)
+    flops: float = 0.0
+    workers: tuple[Worker, ...] = ()
+    n_broken: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,18 +203,18 @@ def study_status(study: Kind, storage: str | None = None) -> StudyStatus:
     with storage_faults(where):
         opened = open_if_there(where)
         tuned = {spec.name: tuple(spec.tune) for spec in study.specs()}
-        census = Census() if opened is None else take_census(opened, tuned)
-        runs = RunsByStage(partial(_runs, census, opened), Path("reports"))
-        sizes, stages, to_come = _count_all(study, census, runs)
+        counts = _Counts() if opened is None else _count_trials(opened, tuned)
+        runs = RunsByStage(partial(_runs, counts, opened), Path("reports"))
+        sizes, stages, to_come = _count_all(study, counts, runs)
         optima = [
             optimum
             for stage in stages
             if stage.has_optima and stage.stage == "tune"
             for optimum in _optima(stage.spec, runs.of(stage.spec))
         ]
-    notes = [] if opened is not None and census.cells else ["no run has started"]
-    if census.n_broken:
-        notes.append(f"trials left out because they are not in extrap's format: {census.n_broken}")
+    notes = [] if opened is not None and counts.cells else ["no run has started"]
+    if counts.n_broken:
+        notes.append(f"trials left out because they are not in extrap's format: {counts.n_broken}")
     if to_come:
         notes.append(to_come)
     return StudyStatus(
@@ -152,10 +223,10 @@ def study_status(study: Kind, storage: str | None = None) -> StudyStatus:
         at=datetime.now(UTC).isoformat(timespec="seconds"),
         done=not any(map(_n_left, sizes)) and not to_come,
         sizes=sizes,
-        workers=census.workers,
-        eta_s=_time_left(sizes, census),
-        wall_s=sum(map(sum, census.wall_s.values())),
-        flops=census.flops,
+        workers=counts.workers,
+        eta_s=_time_left(sizes, counts),
+        wall_s=sum(map(sum, counts.wall_s.values())),
+        flops=counts.flops,
         optima=tuple(optima),
         notes=tuple(notes),
     )
@@ -191,7 +262,7 @@ def _status_of_answers(study: CascadeKind, folder: str) -> StudyStatus:
 
 
 def _count_all(
-    study: Kind, census: Census, runs: RunsByStage
+    study: Kind, counts: _Counts, runs: RunsByStage
 ) -> tuple[tuple[SizeStatus, ...], list[Stage], str]:
     """The counts of all stages, those that are wanted by now, and why more may be later."""
     sizes: list[SizeStatus] = []
@@ -209,17 +280,17 @@ def _count_all(
             break
         is_first = not found
         for stage in stages:
-            there = census.cells.get((stage.spec.name, stage.stage), {})
+            there = counts.cells.get((stage.spec.name, stage.stage), {})
             wanted = () if stage.wants is None else stage.wants(runs.of(stage.spec, stage.stage))
-            sizes += _count_stage(stage, wanted, there, census.running)
+            sizes += _count_stage(stage, wanted, there, counts.running)
             found.append(stage)
         if any(map(_n_left, sizes)):
             to_come = MORE if is_first and study.follows() else ""
             break
-    return tuple([*sizes, *_count_later(study, census, found)]), found, to_come
+    return tuple([*sizes, *_count_later(study, counts, found)]), found, to_come
 
 
-def _count_later(study: Kind, census: Census, found: Sequence[Stage]) -> list[SizeStatus]:
+def _count_later(study: Kind, counts: _Counts, found: Sequence[Stage]) -> list[SizeStatus]:
     """The counts of what is there of stages that wait for others."""
     known = {(stage.spec.name, stage.stage) for stage in found}
     return [
@@ -230,7 +301,7 @@ def _count_later(study: Kind, census: Census, found: Sequence[Stage]) -> list[Si
         for size in _count_stage(
             Stage(spec=spec, wants=only(()), stage=stage),
             (),
-            census.cells.get((spec.name, stage), {}),
+            counts.cells.get((spec.name, stage), {}),
             {},
         )
     ]
@@ -239,17 +310,17 @@ def _count_later(study: Kind, census: Census, found: Sequence[Stage]) -> list[Si
 def _count_stage(
     stage: Stage,
     wanted: Sequence[Cell],
-    there: Mapping[Cell, CellState],
+    there: Mapping[Cell, _CellState],
     running: Mapping[tuple[str, str, Size], int],
 ) -> list[SizeStatus]:
     """The counts of every size of one stage."""
     is_sampled = stage.wants is None
     asked = set(wanted)
     planned = stage.spec.grid_cells() if is_sampled else ()
-    states: dict[Size, list[CellState]] = {cell.size: [] for cell in (*wanted, *planned)}
+    states: dict[Size, list[_CellState]] = {cell.size: [] for cell in (*wanted, *planned)}
     for cell, state in there.items():
         # nobody trains one that nobody asks for; for a failed one another is sampled
-        if state.state == "complete" or cell in asked or is_sampled:
+        if state.n_results or cell in asked or is_sampled:
             states.setdefault(cell.size, []).append(state)
     found = []
     for size, seen in sorted(states.items(), key=lambda item: [value for _, value in item[0]]):
@@ -267,10 +338,10 @@ def _count_stage(
                 stage=stage.stage,
                 size=dict(size),
                 cells=n_cells,
-                complete=sum(state.state == "complete" for state in seen),
+                complete=sum(state.n_results > 0 for state in seen),
                 running=n_running,
                 waiting=n_open - n_running,
-                failed=sum(state.state == "failed" for state in seen),
+                failed=sum(not state.n_results for state in seen),
                 diverged=sum(state.is_diverged for state in seen),
                 duplicates=sum(state.n_results > 1 for state in seen),
             )
@@ -278,10 +349,10 @@ def _count_stage(
     return found
 
 
-def _without_replaced(seen: Sequence[CellState], n_planned: int) -> list[CellState]:
+def _without_replaced(seen: Sequence[_CellState], n_planned: int) -> list[_CellState]:
     """Sampled cells without those failed ones for which others are there."""
-    failed = [state for state in seen if state.state == "failed"]
-    others = [state for state in seen if state.state != "failed"]
+    failed = [state for state in seen if not state.n_results]
+    others = [state for state in seen if state.n_results]
     return others + failed[: max(0, n_planned - len(others))]
 
 
@@ -290,15 +361,15 @@ def _n_left(size: SizeStatus) -> int:
     return size.running + size.waiting + size.failed
 
 
-def _runs(census: Census, opened: BaseStorage | None, spec: StudySpec, stage: str) -> Runs:
+def _runs(counts: _Counts, opened: BaseStorage | None, spec: StudySpec, stage: str) -> Runs:
     """The runs of one stage so far, as `extrap.tune` hands them to a sampler."""
-    states = census.cells.get((spec.name, stage), {}).values()
+    states = counts.cells.get((spec.name, stage), {}).values()
     if opened is None or not any(state.n_results for state in states):
         return no_runs(spec)
     try:
         frame, curves, _ = read_tables(opened, study=spec.name, stage=stage)
     except DataError:
-        if not census.n_broken:
+        if not counts.n_broken:
             raise
         return no_runs(spec)  # until they are set aside
     return Runs.from_frame(
@@ -345,7 +416,7 @@ def _finite(value: float | None) -> float | None:
     return float(value) if value is not None and math.isfinite(value) else None
 
 
-def _time_left(sizes: Sequence[SizeStatus], census: Census) -> float | None:
+def _time_left(sizes: Sequence[SizeStatus], counts: _Counts) -> float | None:
     """Seconds of work left, shared by the workers at work; None if no run tells.
 
     A size without a result costs what the others of its sweep's columns do, extended in the
@@ -354,7 +425,7 @@ def _time_left(sizes: Sequence[SizeStatus], census: Census) -> float | None:
     left = [size for size in sizes if _n_left(size)]
     if not left:
         return 0.0
-    known = {key: float(np.mean(own)) for key, own in census.wall_s.items() if sum(own) > 0}
+    known = {key: float(np.mean(own)) for key, own in counts.wall_s.items() if sum(own) > 0}
     total = 0.0
     for size in left:
         own = known.get((size.study, size.stage, _key(size.size)))
@@ -362,7 +433,7 @@ def _time_left(sizes: Sequence[SizeStatus], census: Census) -> float | None:
         if each is None:
             return None
         total += each * _n_left(size)
-    n_workers = sum(w.n_workers for w in census.workers if w.state == "at work")
+    n_workers = sum(w.n_workers for w in counts.workers if w.state == "at work")
     return total / max(1, n_workers)
 
 
@@ -385,3 +456,87 @@ def _extended(
 
 def _key(size: Mapping[str, float]) -> Size:
     return tuple(size.items())
+
+
+def _count_trials(storage: BaseStorage, tuned: Mapping[str, Sequence[str]]) -> _Counts:
+    """Count the trials of some studies, and read the state of their driver.
+
+    Args:
+        storage: Where they are; nothing is written.
+        tuned: Name of each study → names of its tuned values, in its order.
+
+    Raises:
+        StudyError: A newer version wrote one of them.
+    """
+    counts, drivers = _Counts(), list[Mapping[str, Any]]()
+    for study in storage.get_all_studies():
+        key = parse_study_name(study.study_name)
+        if key is None or key.name not in tuned:
+            continue
+        require_schema(study.user_attrs, study=study.study_name)
+        if _is_beat(driver := study.user_attrs.get(DRIVER)):
+            drivers.append(driver)
+        cells = counts.cells.setdefault((key.name, key.stage), {})
+        for trial in kept_trials(storage, study._study_id):
+            is_failed, attributes = trial.state == TrialState.FAIL, trial.user_attrs
+            if not trial.state.is_finished():
+                continue
+            if problem_of(trial):
+                counts.n_broken += not is_failed
+                continue
+            cell = cell_of(key.size, trial, tuned[key.name])
+            if is_failed:
+                if attributes.get(FAILURE, FREED[0]) not in FREED:
+                    cells.setdefault(cell, _CellState())
+                continue
+            result, state = attributes.get(RESULT, {}), cells.setdefault(cell, _CellState())
+            if not state.n_results:
+                state.is_diverged = result.get("status") == "diverged"
+            state.n_results += 1
+            own = counts.wall_s.setdefault((key.name, key.stage, key.size), [])
+            own.append(_cost(result.get("wall_s")))
+            counts.flops += _cost(result.get("flops"))
+    if drivers:
+        last = max(drivers, key=lambda e: (datetime.fromisoformat(e["at"]), bool(e.get("left"))))
+        _read_driver(counts, last)
+    return counts
+
+
+def _read_driver(counts: _Counts, driver: Mapping[str, Any]) -> None:
+    """Take in the state that the driver wrote last."""
+    silent_s = (datetime.now(UTC) - datetime.fromisoformat(driver["at"])).total_seconds()
+    state = "silent" if silent_s > driver["grace_s"] else "at work"
+    if driver.get("left") or is_gone(driver):
+        state = "left" if driver.get("left") else "gone"
+    else:
+        for study, stage, size, n in driver.get("running", []):
+            counts.running[study, stage, Cell.of(size, {}, 0).size] += int(n)
+    states = [state for cells in counts.cells.values() for state in cells.values()]
+    counts.workers = (
+        Worker(
+            worker=str(driver.get("executor", "")),
+            host=driver["host"],
+            pid=driver["pid"],
+            state=state,
+            last_beat=driver["at"],
+            n_running=sum(counts.running.values()),
+            n_done=sum(state.n_results > 0 for state in states),
+            n_workers=int(driver.get("workers", 1)),
+        ),
+    )
+
+
+def _is_beat(found: object) -> TypeGuard[Mapping[str, Any]]:
+    try:
+        return (
+            is_process(found)
+            and datetime.fromisoformat(found["at"]).tzinfo is not None
+            and float(found["grace_s"]) > 0
+        )
+    except (KeyError, TypeError, ValueError):
+        return False
+
+
+def _cost(value: object) -> float:
+    is_known = isinstance(value, int | float) and math.isfinite(value) and value > 0
+    return float(value) if is_known else 0.0  # type: ignore[arg-type]

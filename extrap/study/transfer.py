@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from optuna.storages import BaseStorage
-from optuna.trial import FrozenTrial, TrialState, create_trial
+from optuna.trial import FrozenTrial, create_trial
 
 from extrap.errors import DataError, StudyError
 from extrap.reading.copies import open_to_read
@@ -23,17 +23,14 @@ from extrap.reading.optuna import (
     SEALED,
     TRAINED_BY,
     StudyKey,
-    kept_trials,
     parse_study_name,
-    require_schema,
 )
 from extrap.reading.storages import open_storage, storage_faults
 from extrap.records import STAGES, Cell, StudySpec
 from extrap.study.driver import default_storage
-from extrap.study.fingerprints import require_same
 from extrap.study.locks import DriverLock, lock_of
 from extrap.study.protocol import Kind
-from extrap.study.trials import Trials, cell_of
+from extrap.study.trials import Trials
 from extrap.training.own.processes import this_process
 
 COSTS = ("wall_s",)
@@ -105,68 +102,93 @@ def import_study(study: Kind, path: str | Path, *, storage: str | None = None) -
         StudyError: The storage cannot be used, another process runs the study, or it was made
             differently in the two.
     """
-    where, specs = _storage(study, storage), study.specs()
-    exported = read_export(path)
-    keys = {name: parse_study_name(name) for name in exported.attributes}
-    wanted = {
-        spec.name: {n: k for n, k in keys.items() if k is not None and k.name == spec.name}
-        for spec in specs
-    }
-    if not any(wanted.values()):
+    where, specs, exported = _storage(study, storage), study.specs(), read_export(path)
+    keys = [key for name in exported.attributes if (key := parse_study_name(name)) is not None]
+    names = {key.name for key in keys}
+    if not any(spec.name in names for spec in specs):
+        wanted = ", ".join(sorted(spec.name for spec in specs))
         raise DataError(
-            f"an import needs runs of {', '.join(sorted(wanted))}, got none in {path}; check that "
-            "it was exported from this study."
+            f"an import needs runs of {wanted}, got none in {path}; check that it was exported "
+            "from this study."
         )
-    for spec in specs:
-        _check_columns(spec, exported.storage, wanted[spec.name], path)
-    lock, imported = lock_of(where, [spec.name for spec in specs]), Imported()
+    imported, lock = Imported(), lock_of(where, [spec.name for spec in specs])
+    sources = [_source(s, exported.storage, keys, path) for s in specs if s.name in names]
     with storage_faults(where):
         lock.acquire()
         try:
             target = open_storage(where)
-            for spec in specs:
-                if wanted[spec.name]:
-                    parts = wanted[spec.name]
-                    imported += _copy(spec, exported.storage, parts, target, where, lock)
+            for source in sources:
+                imported += _copy(source, target, where, lock)
         finally:
             lock.release()
     return imported
 
 
-def _copy(
-    spec: StudySpec,
-    source: BaseStorage,
-    keys: Mapping[str, StudyKey],
-    target: BaseStorage,
-    url: str,
-    lock: DriverLock,
-) -> Imported:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Source:
+    """A sweep of an export.
+
+    Attributes:
+        spec: The sweep.
+        storage: Where the export was read to.
+        made_with: Its fingerprint.
+        finished: Stage and size → its finished cells and their trials.
+    """
+
+    spec: StudySpec
+    storage: BaseStorage
+    made_with: Mapping[str, Any]
+    finished: Mapping[StudyKey, Mapping[Cell, FrozenTrial]]
+
+
+def _source(
+    spec: StudySpec, storage: BaseStorage, keys: Iterable[StudyKey], path: str | Path
+) -> _Source:
+    """A sweep of an export.
+
+    Raises:
+        DataError: It has other columns than the study.
+        StudyError: Parts of it were made differently, or by a newer version.
+    """
+    made_with = dict(_attributes(storage, spec.name)[0].get(FINGERPRINT, {}))
+    trials = {
+        stage: Trials(storage, str(path), spec, stage=stage, fingerprint=made_with)
+        for stage in STAGES
+    }
+    finished = {k: trials[k.stage].finished(dict(k.size)) for k in keys if k.name == spec.name}
+    for key, found in finished.items():
+        tuned = {frozenset(trial.params) for trial in found.values()}
+        if set(dict(key.size)) != set(spec.sizes) or tuned - {frozenset(spec.tune)}:
+            raise DataError(
+                "an import needs the columns of its study, "
+                f"{', '.join([*spec.sizes, *spec.tune])}; got others in {key.name!r} of {path}; "
+                "export it from the same study."
+            )
+    return _Source(spec=spec, storage=storage, made_with=made_with, finished=finished)
+
+
+def _attributes(storage: BaseStorage, name: str) -> list[Mapping[str, Any]]:
+    """Attributes of all studies of a sweep."""
+    keys = ((study, parse_study_name(study.study_name)) for study in storage.get_all_studies())
+    return [study.user_attrs for study, key in keys if key is not None and key.name == name]
+
+
+def _copy(source: _Source, target: BaseStorage, url: str, lock: DriverLock) -> Imported:
     """Copy the runs and seals of one sweep."""
-    made_with, *others = [_fingerprint(source, name) for name in keys]
-    for other in others:
-        require_same(made_with, other, study=spec.name)
-    n_copied = n_same = n_other = 0
+    spec, n_copied, n_same, n_other = source.spec, 0, 0, 0
+    made_with, check = source.made_with, lock.check
     for stage in STAGES:
-        trials = Trials(
-            target, url, spec, stage=stage, fingerprint=made_with, require_lock=lock.check
-        )
-        for name, key in keys.items():
-            if key.stage != stage:
+        trials = Trials(target, url, spec, stage=stage, fingerprint=made_with, require_lock=check)
+        for key, found in source.finished.items():
+            if key.stage != stage or not found:
                 continue
-            found, there = _finished(source, name, key, spec), dict[Cell, FrozenTrial]()
-            for trial in trials.trials_of(dict(key.size)) if found else ():
-                if trial.state in (TrialState.COMPLETE, TrialState.PRUNED):
-                    there.setdefault(cell_of(key.size, trial, tuple(spec.tune)), trial)
+            there = trials.finished(dict(key.size))
             same = [c for c in found if c in there and _result(there[c]) == _result(found[c])]
             n_same += len(same)
             n_other += sum(cell in there for cell in found) - len(same)
             n_copied += trials.copy((c, _copied(t)) for c, t in found.items() if c not in there)
-    return Imported(
-        n_copied=n_copied,
-        n_same=n_same,
-        n_other=n_other,
-        n_seals=_copy_seals(spec, source, keys, target),
-    )
+    n_seals = _copy_seals(source, target)
+    return Imported(n_copied=n_copied, n_same=n_same, n_other=n_other, n_seals=n_seals)
 
 
 def _copied(trial: FrozenTrial) -> FrozenTrial:
@@ -184,32 +206,27 @@ def _copied(trial: FrozenTrial) -> FrozenTrial:
     return copy
 
 
-def _copy_seals(
-    spec: StudySpec, source: BaseStorage, keys: Mapping[str, StudyKey], target: BaseStorage
-) -> int:
+def _copy_seals(source: _Source, target: BaseStorage) -> int:
     """Copy the times at which forecasts were sealed, marked as copied; how many were new."""
     times: dict[str, str] = {}
-    for name in keys:
-        attributes = source.get_study_user_attrs(source.get_study_id_from_name(name))
+    for attributes in _attributes(source.storage, source.spec.name):
         for key, sealed in attributes.items():
             if key.startswith(SEALED) and _is_time(sealed):
-                content = key.removeprefix(SEALED)
-                times[content] = min(
-                    times.get(content, sealed), sealed, key=datetime.fromisoformat
-                )
+                known = times.get(key, sealed)
+                times[key] = min(known, sealed, key=datetime.fromisoformat)
     ids = [
         study._study_id
         for study in target.get_all_studies()
-        if (own := parse_study_name(study.study_name)) is not None and own.name == spec.name
+        if (own := parse_study_name(study.study_name)) and own.name == source.spec.name
     ]
     if not ids:  # nothing was finished there
         return 0
     there = {key for i in ids for key in target.get_study_user_attrs(i)}
     now = datetime.now(UTC).isoformat(timespec="seconds")
-    missing = {content: time for content, time in times.items() if SEALED + content not in there}
-    for content, sealed in missing.items():
-        target.set_study_user_attr(min(ids), IMPORTED_SEAL + content, now)
-        target.set_study_user_attr(min(ids), SEALED + content, sealed)
+    missing = {key: sealed for key, sealed in times.items() if key not in there}
+    for key, sealed in missing.items():
+        target.set_study_user_attr(min(ids), IMPORTED_SEAL + key.removeprefix(SEALED), now)
+        target.set_study_user_attr(min(ids), key, sealed)
     return len(missing)
 
 
@@ -218,37 +235,6 @@ def _is_time(sealed: object) -> bool:
         return isinstance(sealed, str) and datetime.fromisoformat(sealed).tzinfo is not None
     except ValueError:
         return False
-
-
-def _check_columns(
-    spec: StudySpec, storage: BaseStorage, keys: Mapping[str, StudyKey], path: str | Path
-) -> None:
-    """Raise unless sizes and tuned values are those of the study."""
-    for name, key in keys.items():
-        tuned = {frozenset(trial.params) for trial in _finished(storage, name, key, spec).values()}
-        if set(dict(key.size)) != set(spec.sizes) or tuned - {frozenset(spec.tune)}:
-            raise DataError(
-                "an import needs the columns of its study, "
-                f"{', '.join([*spec.sizes, *spec.tune])}; got others in {name!r} of {path}; "
-                "export it from the same study."
-            )
-
-
-def _fingerprint(storage: BaseStorage, name: str) -> dict[str, Any]:
-    attributes = storage.get_study_user_attrs(storage.get_study_id_from_name(name))
-    require_schema(attributes, study=name)
-    return dict(attributes.get(FINGERPRINT, {}))
-
-
-def _finished(
-    storage: BaseStorage, name: str, key: StudyKey, spec: StudySpec
-) -> dict[Cell, FrozenTrial]:
-    """Finished cells and their lowest-numbered trials."""
-    found: dict[Cell, FrozenTrial] = {}
-    for trial in kept_trials(storage, storage.get_study_id_from_name(name)):
-        if trial.state in (TrialState.COMPLETE, TrialState.PRUNED):
-            found.setdefault(cell_of(key.size, trial, tuple(spec.tune)), trial)
-    return found
 
 
 def _result(trial: FrozenTrial) -> tuple[Any, ...]:

@@ -1,4 +1,4 @@
-"""How far a study is: a bar on a terminal or in a notebook, a line now and then in a log."""
+"""Progress of a study: a bar on a terminal or in a notebook, a line now and then in a log."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from html import escape
 from types import TracebackType
-from typing import Any, Protocol
+from typing import Any
 
 from rich.console import Console
 from rich.progress import (
@@ -27,14 +27,14 @@ from extrap.study.events import Notify, TuneEvent
 
 STAGES = {"tune": "sweep", "check": "larger runs"}
 LINE_EVERY_S = 60.0
-"""A log gets a line so seldom; a study that is done before gets none."""
+"""Seconds between two lines of a log; a study that is done before gets none."""
 DRAW_EVERY_S = 0.5
-"""A notebook is redrawn so seldom: every drawing is a message to the browser."""
+"""Seconds between two drawings in a notebook: each is a message to the browser."""
 
 
 @dataclass(slots=True)
-class _Course:
-    """A stage on its way: what is spent of its cost, and since when we look."""
+class _StageProgress:
+    """The cost of a stage that is done, and since when and what was seen."""
 
     name: str
     began: float
@@ -55,20 +55,10 @@ class _Course:
         return f"{100 * self.fraction:.0f} % after {duration(elapsed)}{about}; {self.pack}"
 
 
-class _Face(Protocol):
-    """Where progress is shown."""
-
-    def start(self) -> None: ...
-
-    def show(self, course: _Course, event: TuneEvent) -> None: ...
-
-    def stop(self) -> None: ...
-
-
 class StudyProgress:
     """Shows a study's `TuneEvent`s; a context manager.
 
-    On a terminal one bar a stage and one line per finished size; in a notebook the same without
+    On a terminal one bar per stage and one line per finished pack; in a notebook the same without
     the lines, in the cell's output; elsewhere one line per minute.
 
     Args:
@@ -79,18 +69,16 @@ class StudyProgress:
     def __init__(self, console: Console | None = None, *, quiet: bool = False) -> None:
         console = console or Console(stderr=True)
         display = notebook_display()
-        self._face: _Face | None
+        self._shown: _Notebook | _Terminal | _Log | None
         if quiet:
-            self._face = None
+            self._shown = None
         elif display is not None:
-            self._face = _Notebook(display)
+            self._shown = _Notebook(display)
         else:
-            self._face = _Terminal(console) if console.is_terminal else _Log(console)
-        self._courses: dict[str, _Course] = {}
+            self._shown = _Terminal(console) if console.is_terminal else _Log(console)
+        self._stages: dict[str, _StageProgress] = {}
 
     def __enter__(self) -> StudyProgress:
-        if self._face is not None:
-            self._face.start()
         return self
 
     def __exit__(
@@ -99,25 +87,25 @@ class StudyProgress:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        if self._face is not None:
-            self._face.stop()
+        if self._shown is not None:
+            self._shown.stop()
 
     def notify(self, event: TuneEvent) -> None:
-        """Hear how far a stage is."""
-        if self._face is None:
+        """Show the progress of a stage."""
+        if self._shown is None:
             return
-        if event.stage not in self._courses:
+        if event.stage not in self._stages:
             name = STAGES.get(event.stage, event.stage)
-            self._courses[event.stage] = _Course(name, time.monotonic(), event.cost_done)
-        course = self._courses[event.stage]
-        course.total = event.cost_total
-        course.done = min(event.cost_done, course.total)  # a cell may be trained twice
+            self._stages[event.stage] = _StageProgress(name, time.monotonic(), event.cost_done)
+        stage = self._stages[event.stage]
+        stage.total = event.cost_total
+        stage.done = min(event.cost_done, stage.total)  # a cell may be trained twice
         size = ", ".join(f"{column} {value:g}" for column, value in event.size.items())
-        course.pack = f"{size}, {event.n_runs} run{'s' * (event.n_runs != 1)}"
-        self._face.show(course, event)
+        stage.pack = f"{size}, {event.n_runs} run{'s' * (event.n_runs != 1)}"
+        self._shown.show(stage, event)
 
     def beside(self, notify: Notify | None) -> Notify:
-        """A listener that tells this one and another."""
+        """A listener that passes events to this one and to another."""
 
         def both(event: TuneEvent) -> None:
             self.notify(event)
@@ -128,10 +116,9 @@ class StudyProgress:
 
 
 class _Terminal:
-    """A bar a stage, and one line per finished pack."""
+    """A bar per stage, and one line per finished pack."""
 
     def __init__(self, console: Console) -> None:
-        self._console = console
         self._bar = Progress(
             TextColumn("{task.description}"),
             BarColumn(),
@@ -145,17 +132,14 @@ class _Terminal:
         )
         self._tasks: dict[str, TaskID] = {}
 
-    def start(self) -> None:
+    def show(self, stage: _StageProgress, event: TuneEvent) -> None:
         self._bar.start()
-
-    def show(self, course: _Course, event: TuneEvent) -> None:
-        if course.name not in self._tasks:
-            self._tasks[course.name] = self._bar.add_task(course.name, total=course.total)
-        self._bar.update(self._tasks[course.name], total=course.total, completed=course.done)
+        if stage.name not in self._tasks:
+            self._tasks[stage.name] = self._bar.add_task(stage.name, total=stage.total)
+        self._bar.update(self._tasks[stage.name], total=stage.total, completed=stage.done)
         if event.is_finished:
             how = f" ({event.layout})" if event.layout else ""
-            line = f"{course.name}: {course.pack} in {event.wall_s:.1f} s{how}"
-            self._console.print(line, highlight=False, markup=False, soft_wrap=True)
+            _print(self._bar.console, f"{stage.name}: {stage.pack} in {event.wall_s:.1f} s{how}")
 
     def stop(self) -> None:
         self._bar.stop()
@@ -165,21 +149,14 @@ class _Log:
     """A line now and then, for output that is not a terminal: a file, a batch system, a pipe."""
 
     def __init__(self, console: Console) -> None:
-        self._console = console
-        self._last = time.monotonic()
+        self._console, self._last = console, time.monotonic()
 
-    def start(self) -> None:
-        self._last = time.monotonic()
-
-    def show(self, course: _Course, event: TuneEvent) -> None:
-        del event
+    def show(self, stage: _StageProgress, event: TuneEvent) -> None:
         now = time.monotonic()
-        if now - self._last < LINE_EVERY_S:
-            return
-        self._last = now
-        with suppress(OSError, ValueError):  # nobody reads any more: no reason to stop training
-            line = f"{course.name}: {course.words(now)}"
-            self._console.print(line, highlight=False, markup=False, soft_wrap=True)
+        if now - self._last >= LINE_EVERY_S:
+            self._last = now
+            with suppress(OSError, ValueError):  # a closed log is no reason to stop training
+                _print(self._console, f"{stage.name}: {stage.words(now)}")
 
     def stop(self) -> None:
         """A log needs no end."""
@@ -191,43 +168,37 @@ class _Notebook:
     def __init__(self, display: Callable[..., Any]) -> None:
         self._display = display
         self._handle: Any = None
-        self._bars = _Bars()
         self._last = 0.0
+        self._stages: dict[str, tuple[float, str]] = {}
 
-    def start(self) -> None:
-        """The first event draws."""
-
-    def show(self, course: _Course, event: TuneEvent) -> None:
+    def show(self, stage: _StageProgress, event: TuneEvent) -> None:
         now = time.monotonic()
-        self._bars.courses[course.name] = (course.fraction, course.words(now))
+        self._stages[stage.name] = (stage.fraction, stage.words(now))
         if self._handle is None:
-            self._handle = self._display(self._bars, display_id=True)
+            self._handle = self._display(self, display_id=True)
         elif event.is_finished or now - self._last >= DRAW_EVERY_S:
-            self._handle.update(self._bars)
+            self._handle.update(self)
         else:
             return
         self._last = now
 
     def stop(self) -> None:
         if self._handle is not None:
-            self._handle.update(self._bars)
-
-
-class _Bars:
-    """What a notebook shows: one bar per stage, or a line where there is no HTML."""
-
-    def __init__(self) -> None:
-        self.courses: dict[str, tuple[float, str]] = {}
+            self._handle.update(self)
 
     def __repr__(self) -> str:
-        return "\n".join(f"{name}: {words}" for name, (_, words) in self.courses.items())
+        return "\n".join(f"{name}: {words}" for name, (_, words) in self._stages.items())
 
     def _repr_html_(self) -> str:
         return "".join(
             f'<div>{escape(name)} <progress value="{fraction:.4f}" max="1"></progress> '
             f"{escape(words)}</div>"
-            for name, (fraction, words) in self.courses.items()
+            for name, (fraction, words) in self._stages.items()
         )
+
+
+def _print(console: Console, line: str) -> None:
+    console.print(line, highlight=False, markup=False, soft_wrap=True)
 
 
 def notebook_display() -> Callable[..., Any] | None:

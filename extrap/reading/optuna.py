@@ -131,36 +131,16 @@ def study_names(storage: BaseStorage) -> tuple[str, ...]:
     return tuple(study.study_name for study in storage.get_all_studies())
 
 
-def read_storage(url: str, *, study: str | None = None, stage: str | None = None) -> Tables:
-    """Read the runs of a study; nothing is written, and no file is created.
-
-    Args:
-        url: The storage, as in `open_storage`.
-        study: Name of the study, ours (`"metz"` reads every size) or anyone's. May be left out if
-            the storage holds only one.
-        stage: Of our studies, only the runs of this stage, `"tune"` or `"check"`; both by default.
-            For other studies it is the stage their runs are given, `"tune"` by default.
-
-    Raises:
-        DataError: There is no such file or study, there are several and none was named, or the
-            study maximises or has several objectives.
-        StudyError: The storage cannot be opened.
-    """
-    if stage is not None and stage not in STAGES:
-        raise ValueError(f"stage must be one of {', '.join(STAGES)}, got {stage!r}.")
-    with storage_faults(url), reading_faults(url):
-        return read_tables(open_to_read(url), study=study, stage=stage, source=safe_url(url))
-
-
 def find_study(
     url: str, *, study: str | None = None, stage: str = "tune", sizes: Sequence[str] = ()
 ) -> Found:
-    """As `read_storage`, with what the study says of its columns; of anyone's, any directions.
+    """The runs of a study and what it says of its columns; nothing is written or created.
 
     Args:
         url: The storage, as in `open_storage`.
-        study: Name of the study; of studies that hold a size each, what their names share.
-        stage: `"tune"` or `"check"`.
+        study: Name of the study, ours (`"metz"` reads every size) or anyone's; of studies that
+            hold a size each, what their names share. May be left out if there is only one.
+        stage: `"tune"` or `"check"`; of other studies the stage that their runs are given.
         sizes: Size columns that were asked for, which names of studies may hold.
 
     Raises:
@@ -193,8 +173,10 @@ def find_study(
             return read_foreign(storage, theirs[chosen], stage=stage, source=source, sizes=sizes)
         if chosen in names and chosen not in ours:
             return read_foreign(storage, [chosen], stage=stage, source=source)
-        tables = read_tables(storage, study=chosen, stage=stage, source=source)
         wanted = {n: k for n, k in ours.items() if chosen in (k.name, n)}
+        if not wanted:
+            raise DataError(f"{source} has no study {chosen!r}; it has {_listed(bases)}.")
+        tables = _read_ours(storage, wanted, None if chosen in names else stage)
         return Found(
             table=tables.runs,
             where=source,
@@ -356,43 +338,11 @@ def seal_time(url: str, *, study: str, content_hash: str, now: str | None = None
     return now or ""
 
 
-def read_tables(
-    storage: BaseStorage,
-    *,
-    study: str | None = None,
-    stage: str | None = None,
-    source: str = "the storage",
-) -> Tables:
-    """As `read_storage`, from a storage that is open already."""
-    names = study_names(storage)
-    ours = {name: key for name in names if (key := parse_study_name(name)) is not None}
-    chosen = study if study is not None else _only_study(names, ours, source)
-    wanted = {name: key for name, key in ours.items() if key.name == chosen}
-    if wanted:
-        return _read_ours(storage, wanted, stage)
-    if chosen in names:
-        key = ours.get(chosen)
-        if key is not None:
-            return _read_ours(storage, {chosen: key}, None)
-        found = read_foreign(storage, [chosen], stage=stage or "tune", source=source)
-        if found.losses != ("loss",):
-            raise DataError(
-                f"runs need one loss that is minimised; the study {chosen!r} in {source} has "
-                f"{_directions(storage, chosen)}; extrap.read_runs takes it, with its loss named."
-            )
-        return Tables(found.table, found.curves("loss"), found.notes)
-    raise DataError(
-        f"{source} has no study {chosen!r}; it has {_listed(_base_names(names, ours))}."
-    )
-
-
-def _directions(storage: BaseStorage, name: str) -> str:
-    directions = storage.get_study_directions(storage.get_study_id_from_name(name))
-    return _listed([direction.name.lower() for direction in directions])
-
-
-def _only_study(names: Sequence[str], ours: Mapping[str, StudyKey], source: str) -> str:
-    return _only(_base_names(names, ours), source)
+def read_tables(storage: BaseStorage, *, study: str, stage: str) -> Tables:
+    """The runs of one stage of a study of ours, from a storage that is open."""
+    keys = {name: key for name in study_names(storage) if (key := parse_study_name(name))}
+    wanted = {name: key for name, key in keys.items() if key.name == study}
+    return _read_ours(storage, wanted, stage)
 
 
 def _only(bases: Sequence[str], source: str) -> str:
@@ -404,10 +354,6 @@ def _only(bases: Sequence[str], source: str) -> str:
             [Choice({"study": base}) for base in bases[:MOST_CHOICES]],
         )
     return bases[0]
-
-
-def _base_names(names: Sequence[str], ours: Mapping[str, StudyKey]) -> list[str]:
-    return list(dict.fromkeys(ours[name].name if name in ours else name for name in names))
 
 
 def _read_ours(storage: BaseStorage, keys: Mapping[str, StudyKey], stage: str | None) -> Tables:

@@ -13,10 +13,11 @@ from extrap.cli import main
 from extrap.errors import DataError, StudyError
 from extrap.reading import copies, read_runs
 from extrap.reading.copies import open_if_there, open_to_read
-from extrap.reading.optuna import SCHEMA, SCHEMA_VERSION, kept_trials, read_storage, study_names
+from extrap.reading.optuna import SCHEMA, SCHEMA_VERSION, kept_trials, study_names
 from extrap.reading.storages import open_storage
 from extrap.records import StudySpec, TunedRange, Workload
 from extrap.study import tune
+from tests.reading.storage_tables import read_storage
 
 optuna.logging.set_verbosity(optuna.logging.WARNING)
 DUMPS = sorted((Path(__file__).parent / "storages").glob("*.sql"))
@@ -87,9 +88,7 @@ def test_storages_of_older_versions_are_read_without_being_changed(dump, tmp_pat
     first = curves[curves["run"] == 0]["loss"].tolist()
     assert list(map(str, first)) == ["3.0", "inf", "nan", "-1e+308"]
     assert [note.endswith(": many.") for note in notes] == [True]
-    assert list(read_storage(url, study="old").runs["width"]) == [8]
-    with pytest.raises(DataError, match="minimize, maximize"):
-        read_storage(url, study="both")
+    assert list(read_storage(url, study="old")[0]["width"]) == [8]
     with pytest.raises(DataError, match="values_0"):
         read_runs(url, study="both", size="width")
     opened = open_to_read(url)
@@ -116,7 +115,7 @@ def test_a_writer_may_be_there_while_one_reads_but_not_lock_the_file(own, monkey
     writer = sqlite3.connect(own, isolation_level=None)
     writer.execute("BEGIN IMMEDIATE")
     writer.execute("UPDATE trials SET state = 'FAIL'")
-    assert len(read_storage(f"sqlite:///{own}").runs) == N
+    assert len(read_storage(f"sqlite:///{own}")[0]) == N
     writer.execute("ROLLBACK")
     writer.execute("BEGIN EXCLUSIVE")
     monkeypatch.setattr(sqlite3, "connect", partial(sqlite3.connect, timeout=0))
@@ -137,20 +136,20 @@ def test_what_a_killed_writer_left_is_rolled_back_in_the_copy_only(full, own, tm
     assert (killed / "study.db").read_bytes() != full.read_bytes()
     before = state(killed)
     url = f"sqlite:///{killed}/study.db"
-    assert read_storage(url).runs.equals(read_storage(f"sqlite:///{full}").runs)
+    assert read_storage(url)[0].equals(read_storage(f"sqlite:///{full}")[0])
     assert state(killed) == before
 
 
 def test_a_file_with_a_log_beside_it_is_read_without_one_being_made(full, own, tmp_path):
     url = changed(own, "PRAGMA journal_mode = WAL")
     before = state(tmp_path)
-    assert read_storage(url).runs.equals(read_storage(f"sqlite:///{full}").runs)
+    assert read_storage(url)[0].equals(read_storage(f"sqlite:///{full}")[0])
     assert state(tmp_path) == before
     writer = sqlite3.connect(own, isolation_level=None)
     writer.execute("PRAGMA wal_autocheckpoint = 0")
     writer.execute("UPDATE trials SET state = 'FAIL' WHERE trial_id = 1")
     before = state(tmp_path)
-    assert len(read_storage(url).runs) == N - 1
+    assert len(read_storage(url)[0]) == N - 1
     assert state(tmp_path) == before
     writer.close()
 
@@ -161,7 +160,7 @@ def test_a_journal_with_half_a_line_is_read_as_it_is(tmp_path):
     with (tmp_path / "study.log").open("ab") as file:
         file.write(b'{"op_code": 4, "wor')
     before = state(tmp_path)
-    assert len(read_storage(url).runs) == N
+    assert len(read_storage(url)[0]) == N
     assert state(tmp_path) == before
 
 
@@ -210,7 +209,7 @@ def test_a_server_is_read_in_transactions_that_cannot_write(postgres):
     sign = "&" if "?" in url else "?"
     for address in (url, f"{url}{sign}options=-c%20statement_timeout=90s&options=-c%20a.b=2"):
         storage = open_to_read(address)
-        assert len(read_storage(address).runs) == N
+        assert len(read_storage(address)[0]) == N
         with pytest.raises(optuna.exceptions.StorageInternalError) as caught:
             storage.set_study_user_attr(1, "a", 1)
         assert "read-only" in str(caught.value.__cause__)

@@ -5,8 +5,10 @@ import optuna
 import pytest
 
 from extrap.errors import DataError, StudyError
-from extrap.reading.optuna import parse_study_name, read_storage, study_name
+from extrap.reading import read_runs
+from extrap.reading.optuna import parse_study_name, study_name
 from extrap.reading.storages import open_storage
+from tests.reading.storage_tables import read_storage
 
 optuna.logging.set_verbosity(optuna.logging.WARNING)
 
@@ -70,12 +72,12 @@ def test_anybodys_study_is_read_and_of_several_the_named_one(url):
     plain_study(url, "two")
     with pytest.raises(DataError, match="theirs, two"):
         read_storage(url)
-    assert len(read_storage(url, study="two").runs) == 6
+    assert len(read_storage(url, study="two")[0]) == 6
     with pytest.raises(DataError, match="no study 'three'"):
         read_storage(url, study="three")
     plain_study(url, "up", direction="maximize")
-    with pytest.raises(DataError, match="minimised"):
-        read_storage(url, study="up")
+    with pytest.raises(DataError, match="a metric that is maximised lies in"):
+        read_runs(url, study="up", size="width", tune="lr")
 
 
 def test_somebody_elses_database_is_left_alone(url, tmp_path):
@@ -138,7 +140,7 @@ def test_a_study_begun_twice_under_one_prefix_reads_as_one(url):
     ]
     assert list(curves["run"]) == [0, 1, 2, 3]
     assert notes == ()
-    assert read_storage(url, stage="check").runs.empty
+    assert read_storage(url, stage="check")[0].empty
 
 
 def test_the_folder_of_a_new_storage_is_made(tmp_path):

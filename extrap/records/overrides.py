@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
 from typing import Any, TypeVar
 
-from extrap.records.study import Workload
+from extrap.records.study import StudySpec, Workload
 
 Record = TypeVar("Record")
 ANY_NUMBER = {"sizes", "targets", "target", "at"}
@@ -35,6 +35,29 @@ def override(spec: Record, assignments: Iterable[str]) -> Record:
             raise ValueError(f"an override has the form key=value, got {assignment!r}.")
         spec = _assign(spec, path.strip().split("."), text.strip(), path.strip())
     return spec
+
+
+def override_sweeps(node: Any, assignments: Sequence[str]) -> Any:
+    """A record with fields of every sweep inside it replaced, however deep it lies.
+
+    Args:
+        node: The record, or a sequence or mapping of records.
+        assignments: As of `override`, for a `StudySpec`.
+
+    Raises:
+        ValueError: As `override`.
+    """
+    if isinstance(node, StudySpec):
+        return override(node, assignments)
+    if isinstance(node, tuple):
+        return tuple(override_sweeps(item, assignments) for item in node)
+    if isinstance(node, Mapping):
+        return {key: override_sweeps(value, assignments) for key, value in node.items()}
+    if not is_dataclass(node) or isinstance(node, type):
+        return node
+    values = {f.name: getattr(node, f.name) for f in fields(node) if f.init}
+    changed = {name: override_sweeps(value, assignments) for name, value in values.items()}
+    return replace(node, **{k: v for k, v in changed.items() if v != values[k]})
 
 
 def _assign(node: Any, keys: list[str], text: str, path: str) -> Any:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
 
 from extrap.levers import LeverReport, best_rates, judge_levers
-from extrap.records import Cell, Lever, LeverStudy, StudySpec, override
+from extrap.records import Cell, LeverStudy, StudySpec
 from extrap.reporting.ablation_page import lever_page
 from extrap.reporting.study_page import About
 from extrap.study.protocol import Kind, RunsByStage, Stage, as_handed_out, only, sweep
@@ -36,22 +35,8 @@ class AblationKind(Kind):
 
     symbol = "LEVERS"
     record = LeverStudy
+    own_fields = ("name", "question", "judge_seeds", "level")
     example = "LeverStudy(name=…, question=…, levers=(Lever(…),))"
-
-    @classmethod
-    def override(cls, study: LeverStudy, assignments: Sequence[str]) -> LeverStudy:
-        """`judge_seeds` and `level` are the study's own; other fields those of all arms."""
-        for assignment in assignments:
-            key, _, text = assignment.partition("=")
-            if key.strip() == "judge_seeds":
-                seeds = tuple(int(part) for part in text.split(",") if part.strip())
-                study = replace(study, judge_seeds=seeds)
-            elif key.strip() == "level":
-                study = replace(study, level=float(text))
-            else:
-                own = tuple(_with(lever, assignment) for lever in study.levers)
-                study = replace(study, levers=own)
-        return study
 
     def specs(self) -> tuple[StudySpec, ...]:
         """The arms."""
@@ -113,14 +98,9 @@ class AblationKind(Kind):
         return lines
 
     def provenance(self, result: LeverReport, runs: RunsByStage, source: str) -> dict[str, str]:
-        """Where the runs come from, seeds and recipes."""
-        tuning = (", ".join(map(str, spec.seeds)) for spec in self.study.tuned_arms())
-        return {
-            **super().provenance(result, runs, source),
-            "judging seeds": ", ".join(map(str, self.study.judge_seeds)),
-            "tuning seeds": "; ".join(dict.fromkeys(tuning)),
-            **{f"arm {spec.name}": _arm_words(spec) for spec in self.specs()},
-        }
+        """Where the runs come from, and the seeds that arms are judged on."""
+        seeds = ", ".join(map(str, self.study.judge_seeds))
+        return {**super().provenance(result, runs, source), "judging seeds": seeds}
 
     def page(self, result: LeverReport, runs: RunsByStage, about: About, path: Path) -> None:
         """The page of the ablations."""
@@ -131,21 +111,3 @@ def _rows(spec: StudySpec, runs: RunsByStage, *, stage: str = "tune") -> pd.Data
     """The runs of an arm with its name, in the columns of the run table."""
     frame = runs.of(spec, stage).to_frame().assign(arm=spec.name)
     return frame[[name for name in COLUMNS if name in frame]]
-
-
-def _with(lever: Lever, assignment: str) -> Lever:
-    """A lever with a field of all of its arms replaced."""
-    reference = lever.reference
-    return replace(
-        lever,
-        plain=override(lever.plain, [assignment]),
-        treated=override(lever.treated, [assignment]),
-        reference=None if reference is None else override(reference, [assignment]),
-    )
-
-
-def _arm_words(spec: StudySpec) -> str:
-    """Workload, size and recipe of an arm."""
-    (size,) = spec.size_points()
-    parts = {**size, **spec.conditions()}
-    return ", ".join(f"{name} {value}" for name, value in parts.items())

@@ -27,6 +27,7 @@ from extrap.study.protocol import (
     Stage,
     as_handed_out,
     only,
+    sweep_words,
     workload_words,
 )
 
@@ -160,15 +161,11 @@ class AllocationKind(Kind):
     def provenance(
         self, result: AllocationReport, runs: RunsByStage, source: str
     ) -> dict[str, str]:
-        """Where the runs come from, when the split was sealed, the recipe."""
-        recipe = self.study.study.recipe
+        """Where the runs come from, and when the split was sealed."""
         return {
             **super().provenance(result, runs, source),
+            f"sweep {self._spec.name}": sweep_words(self.study.study),  # lengths follow budgets
             "split sealed": self._sealed_when(runs),
-            "workload": self.study.study.workload.name,
-            "recipe": f"batches of {recipe.batch_size}, {recipe.optimizer}, {recipe.schedule}, "
-            f"warm-up {recipe.warmup:g}, decay {recipe.decay:g}",
-            "seeds of the profiles": ", ".join(map(str, self.study.study.seeds)),
             "seeds of the check": ", ".join(map(str, self.study.check_seeds)),
         }
 

@@ -174,22 +174,6 @@ class BatchKind(Kind):
                 lines.append(f"  then {at} at the forecast rates times {FACTORS}")
         return lines
 
-    def provenance(
-        self, result: Sequence[BatchFindings], runs: RunsByStage, source: str
-    ) -> dict[str, str]:
-        """Where the runs are, and what each task was trained with."""
-        rows = super().provenance(result, runs, source)
-        for task in self.study.tasks:
-            recipe = task.study.conditions()
-            options = ", ".join(f"{k} {v}" for k, v in task.study.workload.options.items())
-            workload = " ".join(
-                filter(None, [task.study.workload.name, options and f"({options})"])
-            )
-            shown = ", ".join(f"{k} {v}" for k, v in recipe.items() if k != "workload")
-            seeds = ", ".join(map(str, task.study.seeds))
-            rows[f"task {task.study.name}"] = f"{workload}; {shown}; seeds {seeds}"
-        return rows
-
     def page(
         self, result: Sequence[BatchFindings], runs: RunsByStage, about: About, path: Path
     ) -> None:

@@ -17,7 +17,7 @@ from extrap.comparing.findings import (
     with_checks,
 )
 from extrap.forecasting import forecast
-from extrap.records import Cell, ComparisonStudy, StudySpec, Target, override
+from extrap.records import Cell, ComparisonStudy, StudySpec, Target
 from extrap.records.seals import SealedKind, canonical_hash
 from extrap.reporting.blocks import Details
 from extrap.reporting.comparisons_page import comparison_page
@@ -34,8 +34,6 @@ SECTIONS: tuple[MakeSections, ...] = (selection_sections, sparsity_sections)
 COMPARISON = SealedKind(
     kind="extrap-comparison-study", what="comparison", loose=("checks",), may_be_open=True
 )
-OWN_FIELDS = ("name", "question", "groups", "price", "flops_per_second")
-"""Fields of a comparison that are set as they stand; others are those of all of its recipes."""
 
 
 class ComparisonKind(Kind):
@@ -43,22 +41,8 @@ class ComparisonKind(Kind):
 
     symbol = "COMPARISON"
     record = ComparisonStudy
+    own_fields = ("name", "question", "groups", "price", "flops_per_second")
     example = "ComparisonStudy(name=…, question=…, groups=(RecipeGroup(…),))"
-
-    @classmethod
-    def override(cls, study: ComparisonStudy, assignments: Sequence[str]) -> ComparisonStudy:
-        """Name, question, price and speed are its own; other fields those of all recipes."""
-        shared = []
-        for assignment in assignments:
-            if assignment.partition("=")[0].split(".")[0].strip() in OWN_FIELDS:
-                study = override(study, [assignment])
-            else:
-                shared.append(assignment)
-        groups = tuple(
-            replace(group, arms={k: override(arm, shared) for k, arm in group.arms.items()})
-            for group in study.groups
-        )
-        return replace(study, groups=groups)
 
     def specs(self) -> tuple[StudySpec, ...]:
         """The recipes."""
@@ -147,11 +131,10 @@ class ComparisonKind(Kind):
     def provenance(
         self, result: Sequence[GroupFindings], runs: RunsByStage, source: str
     ) -> dict[str, str]:
-        """Where the runs come from, when the comparison was written down, the recipes."""
+        """Where the runs come from, and when the comparison was written down."""
         return {
             **super().provenance(result, runs, source),
             "comparison written down": result[0].sealed,
-            **{f"recipe {spec.name}": _recipe_words(spec) for spec in self.specs()},
         }
 
     def page(
@@ -188,15 +171,3 @@ def _said(content: Mapping[str, Any]) -> str:
     """The hash of what a comparison says, without the prose of version 0.1."""
     groups = [{k: v for k, v in group.items() if k != "words"} for group in content["groups"]]
     return canonical_hash({**content, "groups": groups})
-
-
-def _recipe_words(spec: StudySpec) -> str:
-    """Sizes, seeds, workload and recipe of a sweep."""
-    sizes = "; ".join(
-        f"{column} {', '.join(f'{v:g}' for v in values)}" for column, values in spec.sizes.items()
-    )
-    seeds = ", ".join(map(str, spec.seeds))
-    words = {k: v for k, v in spec.workload.options.items() if isinstance(v, str)}
-    texts = {k: v for k, v in words.items() if "/" not in v}  # no places of data
-    fixed = ", ".join(f"{k} {v}" for k, v in {**spec.conditions(), **texts}.items())
-    return f"{sizes}; seeds {seeds}; {fixed}"

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from extrap.errors import StudyError
 from extrap.records import Cell, Runs, StudySpec, Train, override
+from extrap.records.overrides import override_sweeps
 from extrap.records.seals import Sealed, SealedKind, canonical_hash
 
 if TYPE_CHECKING:
@@ -186,6 +187,8 @@ class Kind(ABC):
         has_arms: Whether its run table has the column `arm`, the name of a run's sweep.
         needs: Columns of its run table beside sizes, tuned values and what every run has.
         float_format: Of numbers in its tables.
+        own_fields: Fields of the record that are set as they stand; others are those of all of
+            its sweeps. Empty where all are the record's.
         known: All kinds by their symbols.
     """
 
@@ -197,6 +200,7 @@ class Kind(ABC):
     has_arms: ClassVar[bool] = True
     needs: ClassVar[tuple[str, ...]] = ()
     float_format: ClassVar[str | None] = None
+    own_fields: ClassVar[tuple[str, ...]] = ()
     known: ClassVar[dict[str, type[Kind]]] = {}
 
     def __init_subclass__(cls) -> None:
@@ -241,7 +245,13 @@ class Kind(ABC):
     @classmethod
     def override(cls, study: Any, assignments: Sequence[str]) -> Any:
         """The record with fields replaced by assignments such as `recipe.steps=100`."""
-        return override(study, assignments)
+        if not cls.own_fields:
+            return override(study, assignments)
+        is_own = {
+            a: a.partition("=")[0].split(".")[0].strip() in cls.own_fields for a in assignments
+        }
+        study = override(study, [a for a in assignments if is_own[a]])
+        return override_sweeps(study, [a for a in assignments if not is_own[a]])
 
     @property
     def name(self) -> str:
@@ -332,7 +342,8 @@ class Kind(ABC):
         from extrap.reading import without_password
 
         del result, runs
-        return {"runs from": without_password(source)}
+        sweeps = {f"sweep {spec.name}": sweep_words(spec) for spec in self.specs()}
+        return {"runs from": without_password(source), **sweeps}
 
     def text(self, result: Any, page: Path) -> str:
         """What is printed at the end: the first screen of the page."""
@@ -363,6 +374,17 @@ def as_handed_out(name: str, value: float) -> float:
 def size_words(size: Mapping[str, float]) -> str:
     """`width 64, depth 2`."""
     return ", ".join(f"{column} {value:g}" for column, value in size.items())
+
+
+def sweep_words(spec: StudySpec) -> str:
+    """Sizes, seeds, workload and recipe of a sweep."""
+    sizes = "; ".join(
+        f"{column} {', '.join(f'{v:g}' for v in values)}" for column, values in spec.sizes.items()
+    )
+    words = {k: v for k, v in spec.workload.options.items() if isinstance(v, str)}
+    texts = {k: v for k, v in words.items() if "/" not in v}  # no places of data
+    fixed = ", ".join(f"{k} {v}" for k, v in {**spec.conditions(), **texts}.items())
+    return f"{sizes}; seeds {', '.join(map(str, spec.seeds))}; {fixed}"
 
 
 def recipe_words(spec: StudySpec) -> str:

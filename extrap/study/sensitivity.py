@@ -25,9 +25,7 @@ from extrap.study.protocol import (
     Stage,
     as_handed_out,
     only,
-    recipe_words,
     sweep,
-    workload_words,
 )
 
 
@@ -158,9 +156,6 @@ class SensitivityKind(Kind):
             **super().provenance(result, runs, source),
             "sweep of the tuned values": f"{knobs.study.name}, {len(own)} runs, data hash "
             f"{own.data_hash()}",
-            "recipe": recipe_words(knobs.study),
-            "workload": workload_words(knobs.study),
-            "seeds": ", ".join(map(str, knobs.seeds or knobs.study.seeds)),
         }
 
     def page(self, result: KnobReport, runs: RunsByStage, about: About, path: Path) -> None:

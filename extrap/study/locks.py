@@ -131,6 +131,7 @@ class _FileLocks(DriverLock):
             with suppress(OSError), file:
                 if _is_at(path, file):
                     path.unlink()
+                fcntl.flock(file, fcntl.LOCK_UN)  # a forked child may have the descriptor too
 
     def _locked(self, path: Path) -> TextIO:
         """The file, locked, with this process named in it."""

@@ -195,7 +195,7 @@ def _large_cells(task: BatchTask, trade_off: TradeOffForecast) -> tuple[Cell, ..
 
 
 def _key(trade_off: TradeOffForecast, sweep: Runs) -> dict[str, Any]:
-    """What a trade-off follows from, and where it is told."""
+    """What identifies a trade-off: the runs it follows from, and its size."""
     return {"kind": TRADE_OFF.kind, "data_hash": sweep.data_hash(), "size": dict(trade_off.size)}
 
 

@@ -167,14 +167,12 @@ def _answers(
                 recipe=study.recipe,
                 cells=tuple(model.cell(seed) for seed in missing),
             )
-            for cell, told in train_and_predict(pack):
-                columns = (told.confidence, told.correct, told.loss)
+            for cell, answer in train_and_predict(pack):
+                columns = (answer.confidence, answer.correct, answer.loss)
                 frame = pd.DataFrame(dict(zip(COLUMNS, columns, strict=True)))
                 _save(frame, places[cell.seed])
-                say(
-                    f"{model.label}, seed {cell.seed}: {100 * told.correct.mean():.1f} % correct, "
-                    f"loss {told.loss.mean():.4f}"
-                )
+                share, loss = 100 * answer.correct.mean(), answer.loss.mean()
+                say(f"{model.label}, seed {cell.seed}: {share:.1f} % correct, loss {loss:.4f}")
         found |= {(model.label, seed): pd.read_parquet(places[seed]) for seed in seeds}
     return found
 
@@ -187,7 +185,7 @@ def _save(frame: pd.DataFrame, path: Path) -> None:
 
 def _file_name(study: CascadeStudy, workload: LoadedWorkload, model: SizedModel, seed: int) -> str:
     """Named by all that determines the answers, so that another study finds none of these."""
-    told = {
+    parts = {
         "workload": study.workload.name,
         "data": dict(workload.fingerprint),
         "recipe": asdict(study.recipe),
@@ -195,7 +193,7 @@ def _file_name(study: CascadeStudy, workload: LoadedWorkload, model: SizedModel,
         "lr": model.lr,
         "seed": seed,
     }
-    text = json.dumps(told, sort_keys=True, default=str)
+    text = json.dumps(parts, sort_keys=True, default=str)
     return f"{hashlib.sha256(text.encode()).hexdigest()[:24]}.parquet"
 
 

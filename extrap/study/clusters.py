@@ -44,7 +44,7 @@ def executor_on(address: str, *, n_gpus: float = 0) -> Executor:
         n_gpus: GPUs for each pack.
 
     Raises:
-        StudyError: The address is none, or nobody answers there.
+        StudyError: The address is malformed, or no cluster answers there.
         ModuleNotFoundError: Its library is not installed.
     """
     scheme, _, place = address.partition("://")

@@ -14,7 +14,7 @@ SCHEMA_VERSION = 2
 OWN_PARTS = ("trainer", "command", "source", "loss", "result")
 """What of the data identifies a function or command of the user's own."""
 NEWER = ("noise_every", *STEPS_ONLY, *SPARSE_ONLY)
-"""Fields of a recipe that came after the schema; where they are idle nobody need know them."""
+"""Fields of a recipe that came after the schema; left out where they have no effect."""
 
 
 def fingerprint(spec: StudySpec, data: Mapping[str, Any]) -> dict[str, Any]:

@@ -263,17 +263,17 @@ class ForecastKind(Kind):
 
     def text(self, result: ForecastResult, page: Path) -> str:
         """The first screen of the page, and how the baseline compares."""
-        said = super().text(result, page)
+        text = super().text(result, page)
         if self.baseline is None:
-            return said
+            return text
         if result.baseline is None:
-            return f"{said}\n\nno comparison with {self.baseline.name}: {result.problem}"
+            return f"{text}\n\nno comparison with {self.baseline.name}: {result.problem}"
         from extrap.reporting.baselines import baseline_text
 
         found = baseline_text(
             result.forecast, result.baseline, result.verdicts, title=self.study.name
         )
-        return f"{said}\n\n{found}"
+        return f"{text}\n\n{found}"
 
 
 def sealed_forecast(spec: StudySpec, made: Forecast) -> Seal:
@@ -313,17 +313,17 @@ def target_cells(spec: StudySpec, made: Forecast) -> tuple[Cell, ...]:
 
 def _untrained(spec: StudySpec, made: Forecast) -> list[str]:
     """A sentence for each target at which nothing is trained, with the reason."""
-    said = []
+    lines = []
     for target in spec.targets:
         point = made.at(**target.size)
         if unknown := _unknown_at(point):
             flags = [f for f in point.flags if f.startswith("refused-") or "-law:" in f]
             why = "; ".join(flags) or "see the flags in the report"
-            said.append(
+            lines.append(
                 f"no larger run is trained at {size_words(target.size)}: no forecast of "
                 f"{' and '.join(unknown)} there ({why})"
             )
-    return said
+    return lines
 
 
 def _unknown_at(point: Point) -> list[str]:
@@ -426,11 +426,9 @@ def _trained_by(made_with: Mapping[str, object]) -> str:
     trainer = str(made_with.get("data.trainer", ""))
     if trainer in ("", "extrap"):
         return ""
-    told = str(made_with.get("data.command", f"the function {trainer}"))
-    prefix = "data.source."
-    parts = (f"{k.removeprefix(prefix)} {v}" for k, v in made_with.items() if prefix in k)
-    source = ", ".join(parts)
-    return f"{told} ({source})" if source else told
+    words, prefix = str(made_with.get("data.command", f"the function {trainer}")), "data.source."
+    source = (f"{k.removeprefix(prefix)} {v}" for k, v in made_with.items() if prefix in k)
+    return f"{words} ({', '.join(source)})" if any(prefix in k for k in made_with) else words
 
 
 def _first_start(large: Runs, sealed: str) -> str:

@@ -63,7 +63,7 @@ class Pack:
         train: The user's function or command; None for extrap's own training.
         device: Where; a GPU if there is one by default.
         driver: A name of the storage and of who handed the pack out.
-        attempt: Name of this attempt at these cells; empty where nobody can stop it.
+        attempt: Name of this attempt at these cells; empty where it cannot be stopped.
         every_s: Seconds between two checkpoints; infinite for none.
         origin: A name of the storage that the runs are recorded in.
         pruning: Trials for a pruner, if one is to look.
@@ -91,7 +91,7 @@ class Trained:
             into memory.
         began: When it was begun, seconds since 1970.
         layout: How it was trained, in words.
-        reports: Of each run the losses that the pruner was told, by tenths of the run.
+        reports: Of each run the losses reported to the pruner, by tenths of the run.
         processor: What extrap's own training computed on.
     """
 
@@ -126,13 +126,13 @@ class PackFailed(Exception):
 
 
 class PackFolder:
-    """The files by which a driver and its workers hear of each other, on a disk or in a store.
+    """The files that a driver and its workers exchange, on a disk or in an object store.
 
     They lie in a folder of the driver's own. An attempt at a pack may go on while its file is
     there; another file says how far it is.
 
     Args:
-        path: Where drivers have their folders; None where there is none: nobody hears of anybody.
+        path: Where drivers have their folders; None where nothing is exchanged.
         driver: The driver, by the name of its storage, a dash, and what is its own.
 
     Attributes:
@@ -185,7 +185,7 @@ class PackFolder:
                 (self.path / attempt).unlink(missing_ok=True)
 
     def goes_on(self, attempt: str) -> bool:
-        """Whether an attempt may go on; it may where nobody can say."""
+        """Whether an attempt may go on; it may where that is not known."""
         return not attempt or self._has(attempt)
 
     def write_progress(self, attempt: str, fraction: float, layout: str) -> None:
@@ -277,7 +277,7 @@ def train_pack(pack: Pack, folder: str | None = None) -> Trained:
             pruner = _Pruner(pack, cells)
             results = trainer.train(
                 cells,
-                watched.hears(trainer.steps(cells[0]), len(cells), pruner),
+                watched.listener(trainer.steps(cells[0]), len(cells), pruner),
                 watched.say,
                 prunes=pack.pruning is not None,
                 checkpoints=checkpoints,
@@ -291,12 +291,12 @@ def train_pack(pack: Pack, folder: str | None = None) -> Trained:
             raise PackFailed(left, cells) from error
         except Exception as error:
             raise PackFailed(error, cells) from error
-    told = tuple(pruner.reports[cell] for cell in cells) if pack.pruning else ()
+    reports = tuple(pruner.reports[cell] for cell in cells) if pack.pruning else ()
     return Trained(
         results=tuple(results),
         began=began,
         layout=watched.layout,
-        reports=told,
+        reports=reports,
         processor=trainer.processor,
     )
 
@@ -325,7 +325,7 @@ class _Watched:
     def say(self, layout: str) -> None:
         self.layout = layout
 
-    def hears(self, n_steps: int, n_cells: int, pruner: _Pruner) -> OnEval:
+    def listener(self, n_steps: int, n_cells: int, pruner: _Pruner) -> OnEval:
         """What is called at every evaluation."""
         part = n_cells / len(self._pack.cells)
 
@@ -356,9 +356,9 @@ class _Pruner:
         """Report held-out losses; which runs the pruner keeps, None for all."""
         due, kept = int(REPORTS * fraction + SLACK), [True] * len(losses)
         for i, trial in enumerate(self._trials):
-            told = self.reports[self._cells[i]]
-            if math.isfinite(losses[i]) and due > max(told, default=0):
-                told[due] = losses[i]
+            reported = self.reports[self._cells[i]]
+            if math.isfinite(losses[i]) and due > max(reported, default=0):
+                reported[due] = losses[i]
                 trial.report(losses[i], due)
                 kept[i] = not trial.should_prune()
         return None if all(kept) else kept

@@ -47,7 +47,7 @@ DIGITS = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seal:
-    """What is written down before a stage trains, so that nobody can say it knew the runs.
+    """What is written down before a stage trains, to prove that it did not know the runs.
 
     Attributes:
         kind: The kind of file.
@@ -80,7 +80,7 @@ class Stage:
         wants: All cells wanted by now; None where Optuna chooses as many as the grid has.
         stage: `"tune"` or `"check"`.
         seal: What is written down before its first cell is trained.
-        notes: Sentences said before it is trained.
+        notes: Sentences printed before it is trained.
         has_optima: Whether status reports the optima of its tuned values.
     """
 

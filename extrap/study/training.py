@@ -246,7 +246,7 @@ class Training:
         try:
             files.permit(pack.attempt)
         except OSError as error:  # a full disk; it trains all the same
-            logger.debug("nobody can stop attempt %s: %s", pack.attempt, error)
+            logger.debug("no request can stop attempt %s: %s", pack.attempt, error)
             pack = replace(pack, attempt="")
         self._beats_in = self._beats_in or queue.trials
         try:
@@ -473,7 +473,7 @@ class Training:
         )
 
     def _leave(self) -> None:
-        """End what is still in training, and write down that nobody trains any more."""
+        """End what is still in training, and write down that this driver has left."""
         self._ask_to_stop()
         if self._running and isinstance(self._executor, LocalExecutor):
             wait(self._running, timeout=LEAVE_S)

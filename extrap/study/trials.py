@@ -63,7 +63,7 @@ PATIENCE_S = 300.0
 FIRST_WAIT_S, LONGEST_WAIT_S = 0.1, 5.0
 POINTS = 5
 """Intermediate values of a trial, from which a dashboard draws its curve; reading and writing ten
-took a quarter longer. A pruner leaves as many as it was told, ten at most."""
+took a quarter longer. Of a pruned study all reports are kept, ten at most."""
 
 
 @dataclass(slots=True)

@@ -23,7 +23,7 @@ import pandas as pd
 
 from benchmarks.page import print_rows
 from benchmarks.rows import Row
-from extrap.reading.optuna import read_storage
+from extrap.reading.optuna import find_study
 
 ROOT = Path(__file__).parents[1]
 STUDY = """
@@ -131,7 +131,7 @@ def same_runs(one: Path, other: Path, *, rtol: float = 0.0) -> bool:
     """Whether two storages hold the same runs, each once, with rates and losses this near."""
 
     def runs(path: Path) -> pd.DataFrame:
-        frame = read_storage(f"sqlite:///{path}", study="tiny").runs
+        frame = find_study(f"sqlite:///{path}", study="tiny").table
         return frame[COMPARED].sort_values(COMPARED).reset_index(drop=True)
 
     first, second = runs(one), runs(other)

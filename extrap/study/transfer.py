@@ -2,30 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
+from copy import deepcopy
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from optuna.storages import BaseStorage
-from optuna.trial import FrozenTrial, TrialState, create_trial
+from optuna.trial import FrozenTrial
 
 from extrap.errors import DataError, StudyError
 from extrap.reading.copies import open_to_read
 from extrap.reading.exports import read_export, write_export
 from extrap.reading.optuna import (
     CURVE,
-    FINGERPRINT,
+    ENDED,
     IMPORTED_SEAL,
     OWNER,
     RESULT,
     SEALED,
     TRAINED_BY,
-    StudyKey,
+    OurStudy,
+    fingerprint_of,
     kept_trials,
-    parse_study_name,
-    require_schema,
+    our_studies,
+    problem_of,
 )
 from extrap.reading.storages import open_storage, storage_faults
 from extrap.records import STAGES, Cell, StudySpec
@@ -36,6 +38,8 @@ from extrap.study.protocol import Kind
 from extrap.study.trials import Trials, cell_of
 from extrap.training.own.processes import this_process
 
+Finished = dict[tuple[str, Cell], FrozenTrial]
+"""(stage, cell) → trial."""
 COSTS = ("wall_s",)
 """Parts of a result that differ when the same run is made twice."""
 
@@ -106,149 +110,105 @@ def import_study(study: Kind, path: str | Path, *, storage: str | None = None) -
             differently in the two.
     """
     where, specs = _storage(study, storage), study.specs()
-    exported = read_export(path)
-    keys = {name: parse_study_name(name) for name in exported.attributes}
-    wanted = {
-        spec.name: {n: k for n, k in keys.items() if k is not None and k.name == spec.name}
-        for spec in specs
-    }
-    if not any(wanted.values()):
+    source = read_export(path)
+    names = sorted(spec.name for spec in specs)
+    if not our_studies(source, names):
         raise DataError(
-            f"an import needs runs of {', '.join(sorted(wanted))}, got none in {path}; check that "
+            f"an import needs runs of {', '.join(names)}, got none in {path}; check that "
             "it was exported from this study."
         )
+    found = {spec.name: _finished(source, spec) for spec in specs}
     for spec in specs:
-        _check_columns(spec, exported.storage, wanted[spec.name], path)
+        _check_columns(spec, found[spec.name], path)
     lock, imported = lock_of(where, [spec.name for spec in specs]), Imported()
     with storage_faults(where):
         lock.acquire()
         try:
             target = open_storage(where)
             for spec in specs:
-                if wanted[spec.name]:
-                    parts = wanted[spec.name]
-                    imported += _copy(spec, exported.storage, parts, target, where, lock)
+                if parts := our_studies(source, (spec.name,)):
+                    imported += _copy(spec, parts, found[spec.name], target, where, lock)
         finally:
             lock.release()
     return imported
 
 
+def _finished(storage: BaseStorage, spec: StudySpec) -> Finished:
+    """Cells of a sweep that have a result, and the lowest-numbered trial of each."""
+    found: Finished = {}
+    for study in our_studies(storage, (spec.name,)):
+        for trial in kept_trials(storage, study.id):
+            if trial.state in ENDED and not problem_of(trial):
+                cell = cell_of(study.key.size, trial, tuple(spec.tune))
+                found.setdefault((study.key.stage, cell), trial)
+    return found
+
+
+def _check_columns(spec: StudySpec, found: Finished, path: str | Path) -> None:
+    """Raise unless sizes and tuned values are those of the study."""
+    for _, cell in found:
+        sizes, tuned = dict(cell.size), dict(cell.tuned)
+        if set(sizes) != set(spec.sizes) or set(tuned) != set(spec.tune):
+            raise DataError(
+                "an import needs the columns of its study, "
+                f"{', '.join([*spec.sizes, *spec.tune])}; got {', '.join([*sizes, *tuned])} in "
+                f"{path}; export it from the same study."
+            )
+
+
 def _copy(
     spec: StudySpec,
-    source: BaseStorage,
-    keys: Mapping[str, StudyKey],
+    parts: Sequence[OurStudy],
+    found: Finished,
     target: BaseStorage,
     url: str,
     lock: DriverLock,
 ) -> Imported:
     """Copy the runs and seals of one sweep."""
-    made_with, *others = [_fingerprint(source, name) for name in keys]
+    made_with, *others = map(fingerprint_of, parts)
     for other in others:
         require_same(made_with, other, study=spec.name)
-    n_copied = n_same = n_other = 0
+    there, n_copied = _finished(target, spec), 0
     for stage in STAGES:
         trials = Trials(
             target, url, spec, stage=stage, fingerprint=made_with, require_lock=lock.check
         )
-        for name, key in keys.items():
-            if key.stage != stage:
-                continue
-            found, there = _finished(source, name, key, spec), dict[Cell, FrozenTrial]()
-            for trial in trials.trials_of(dict(key.size)) if found else ():
-                if trial.state in (TrialState.COMPLETE, TrialState.PRUNED):
-                    there.setdefault(cell_of(key.size, trial, tuple(spec.tune)), trial)
-            same = [c for c in found if c in there and _result(there[c]) == _result(found[c])]
-            n_same += len(same)
-            n_other += sum(cell in there for cell in found) - len(same)
-            n_copied += trials.copy((c, _copied(t)) for c, t in found.items() if c not in there)
+        n_copied += trials.copy(
+            (key[1], _copied(t)) for key, t in found.items() if key[0] == stage
+        )
+    same = [_result(there[key]) == _result(found[key]) for key in found if key in there]
     return Imported(
         n_copied=n_copied,
-        n_same=n_same,
-        n_other=n_other,
-        n_seals=_copy_seals(spec, source, keys, target),
+        n_same=sum(same),
+        n_other=len(same) - sum(same),
+        n_seals=_copy_seals(spec, parts, target),
     )
 
 
 def _copied(trial: FrozenTrial) -> FrozenTrial:
     """A trial of another storage, signed by this process."""
-    trainer = trial.user_attrs.get(OWNER)
-    copy = create_trial(
-        state=trial.state,
-        params=trial.params,
-        distributions=trial.distributions,
-        values=trial.values,
-        user_attrs={**trial.user_attrs, OWNER: this_process(), TRAINED_BY: trainer},
-        intermediate_values=trial.intermediate_values,
-    )
-    copy.datetime_start, copy.datetime_complete = trial.datetime_start, trial.datetime_complete
+    copy, trainer = deepcopy(trial), trial.user_attrs.get(OWNER)
+    copy.user_attrs = {**trial.user_attrs, OWNER: this_process(), TRAINED_BY: trainer}
     return copy
 
 
-def _copy_seals(
-    spec: StudySpec, source: BaseStorage, keys: Mapping[str, StudyKey], target: BaseStorage
-) -> int:
+def _copy_seals(spec: StudySpec, parts: Sequence[OurStudy], target: BaseStorage) -> int:
     """Copy the times at which forecasts were sealed, marked as copied; how many were new."""
-    times: dict[str, str] = {}
-    for name in keys:
-        attributes = source.get_study_user_attrs(source.get_study_id_from_name(name))
-        for key, sealed in attributes.items():
-            if key.startswith(SEALED) and _is_time(sealed):
-                content = key.removeprefix(SEALED)
-                times[content] = min(
-                    times.get(content, sealed), sealed, key=datetime.fromisoformat
-                )
-    ids = [
-        study._study_id
-        for study in target.get_all_studies()
-        if (own := parse_study_name(study.study_name)) is not None and own.name == spec.name
-    ]
-    if not ids:  # nothing was finished there
+    own = our_studies(target, (spec.name,))
+    if not own:  # nothing was finished there
         return 0
-    there = {key for i in ids for key in target.get_study_user_attrs(i)}
+    sealed = [
+        item for part in parts for item in part.attributes.items() if item[0].startswith(SEALED)
+    ]
+    earliest = dict(sorted(sealed, key=lambda item: datetime.fromisoformat(item[1]), reverse=True))
+    known = {name for study in own for name in study.attributes}
+    missing = {name: time for name, time in earliest.items() if name not in known}
     now = datetime.now(UTC).isoformat(timespec="seconds")
-    missing = {content: time for content, time in times.items() if SEALED + content not in there}
-    for content, sealed in missing.items():
-        target.set_study_user_attr(min(ids), IMPORTED_SEAL + content, now)
-        target.set_study_user_attr(min(ids), SEALED + content, sealed)
+    for name, time in missing.items():
+        first = min(study.id for study in own)
+        target.set_study_user_attr(first, IMPORTED_SEAL + name.removeprefix(SEALED), now)
+        target.set_study_user_attr(first, name, time)
     return len(missing)
-
-
-def _is_time(sealed: object) -> bool:
-    try:
-        return isinstance(sealed, str) and datetime.fromisoformat(sealed).tzinfo is not None
-    except ValueError:
-        return False
-
-
-def _check_columns(
-    spec: StudySpec, storage: BaseStorage, keys: Mapping[str, StudyKey], path: str | Path
-) -> None:
-    """Raise unless sizes and tuned values are those of the study."""
-    for name, key in keys.items():
-        tuned = {frozenset(trial.params) for trial in _finished(storage, name, key, spec).values()}
-        if set(dict(key.size)) != set(spec.sizes) or tuned - {frozenset(spec.tune)}:
-            raise DataError(
-                "an import needs the columns of its study, "
-                f"{', '.join([*spec.sizes, *spec.tune])}; got others in {name!r} of {path}; "
-                "export it from the same study."
-            )
-
-
-def _fingerprint(storage: BaseStorage, name: str) -> dict[str, Any]:
-    attributes = storage.get_study_user_attrs(storage.get_study_id_from_name(name))
-    require_schema(attributes, study=name)
-    return dict(attributes.get(FINGERPRINT, {}))
-
-
-def _finished(
-    storage: BaseStorage, name: str, key: StudyKey, spec: StudySpec
-) -> dict[Cell, FrozenTrial]:
-    """Finished cells and their lowest-numbered trials."""
-    found: dict[Cell, FrozenTrial] = {}
-    for trial in kept_trials(storage, storage.get_study_id_from_name(name)):
-        if trial.state in (TrialState.COMPLETE, TrialState.PRUNED):
-            found.setdefault(cell_of(key.size, trial, tuple(spec.tune)), trial)
-    return found
 
 
 def _result(trial: FrozenTrial) -> tuple[Any, ...]:

@@ -1,10 +1,11 @@
-"""What the storage of a study holds, exported and imported."""
+"""What the storage of a study holds: exported, imported, accepted as a changed training's."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -13,11 +14,12 @@ from optuna.storages import BaseStorage
 from optuna.trial import FrozenTrial
 
 from extrap.errors import DataError, StudyError
-from extrap.reading.copies import open_to_read
+from extrap.reading.copies import open_if_there, open_to_read
 from extrap.reading.exports import read_export, write_export
 from extrap.reading.optuna import (
     CURVE,
     ENDED,
+    FINGERPRINT,
     IMPORTED_SEAL,
     OWNER,
     RESULT,
@@ -30,11 +32,12 @@ from extrap.reading.optuna import (
     problem_of,
 )
 from extrap.reading.storages import open_storage, storage_faults
-from extrap.records import STAGES, Cell, StudySpec
+from extrap.records import STAGES, Cell, StudySpec, Train
 from extrap.study.driver import default_storage
-from extrap.study.fingerprints import require_same
+from extrap.study.fingerprints import fingerprint, is_of_own_training, require_same
 from extrap.study.locks import DriverLock, lock_of
 from extrap.study.protocol import Kind
+from extrap.study.trainers import own_trainer
 from extrap.study.trials import Trials, cell_of
 from extrap.training.own.processes import this_process
 
@@ -69,12 +72,7 @@ class Imported:
         return ", ".join(parts)
 
     def __add__(self, other: Imported) -> Imported:
-        return Imported(
-            n_copied=self.n_copied + other.n_copied,
-            n_same=self.n_same + other.n_same,
-            n_other=self.n_other + other.n_other,
-            n_seals=self.n_seals + other.n_seals,
-        )
+        return Imported(**{k: n + getattr(other, k) for k, n in asdict(self).items()})
 
 
 def export_study(study: Kind, path: str | Path, *, storage: str | None = None) -> int:
@@ -120,17 +118,61 @@ def import_study(study: Kind, path: str | Path, *, storage: str | None = None) -
     found = {spec.name: _finished(source, spec) for spec in specs}
     for spec in specs:
         _check_columns(spec, found[spec.name], path)
-    lock, imported = lock_of(where, [spec.name for spec in specs]), Imported()
-    with storage_faults(where):
+    imported = Imported()
+    with _held(where, [spec.name for spec in specs]) as (target, lock):
+        for spec in specs:
+            if parts := our_studies(source, (spec.name,)):
+                imported += _copy(spec, parts, found[spec.name], target, where, lock)
+    return imported
+
+
+def adopt_training(spec: StudySpec, storage: str, train: Train) -> tuple[str, ...]:
+    """Write into the storage of a study that it is trained by this function or command.
+
+    Whatever was trained before then counts as trained by it; nothing is trained again.
+
+    Args:
+        spec: The study.
+        storage: URL of its storage; where there is none, nothing happens.
+        train: The function or command.
+
+    Returns:
+        What changed, one sentence each.
+
+    Raises:
+        StudyError: The storage cannot be used, or another process runs the study.
+        ValueError: The command does not go with the study, or its program is not here.
+    """
+    now = fingerprint(spec, own_trainer(train, spec).fingerprint)
+    changes: dict[str, None] = {}
+    with storage_faults(storage):
+        if open_if_there(storage) is None:
+            return ()
+    with _held(storage, [spec.name]) as (opened, _):
+        for study in our_studies(opened, (spec.name,)):
+            stored = fingerprint_of(study)
+            own = sorted(filter(is_of_own_training, {*stored, *now}))
+            differ = [part for part in own if stored.get(part) != now.get(part)]
+            if stored and differ:
+                kept = {k: v for k, v in stored.items() if k not in own}
+                accepted = {k: now[k] for k in own if k in now}
+                opened.set_study_user_attr(study.id, FINGERPRINT, {**kept, **accepted})
+                for part in differ:
+                    was, is_now = stored.get(part, "nothing"), now.get(part, "nothing")
+                    changes[f"{part} was {was}, is {is_now}"] = None
+    return tuple(changes)
+
+
+@contextmanager
+def _held(url: str, names: Sequence[str]) -> Iterator[tuple[BaseStorage, DriverLock]]:
+    """A storage in which no other process runs some sweeps meanwhile."""
+    lock = lock_of(url, names)
+    with storage_faults(url):
         lock.acquire()
         try:
-            target = open_storage(where)
-            for spec in specs:
-                if parts := our_studies(source, (spec.name,)):
-                    imported += _copy(spec, parts, found[spec.name], target, where, lock)
+            yield open_storage(url), lock
         finally:
             lock.release()
-    return imported
 
 
 def _finished(storage: BaseStorage, spec: StudySpec) -> Finished:

@@ -11,8 +11,8 @@ from extrap.errors import StudyError
 from extrap.reading.optuna import find_study
 from extrap.records import OWN, StudySpec, TunedRange
 from extrap.study import open_study, tune
-from extrap.study.adoption import adopt_training
 from extrap.study.locks import lock_of
+from extrap.study.transfer import adopt_training
 from extrap.training.own.answers import MOST_POINTS, read_answer, read_curve
 
 SPEC = StudySpec(

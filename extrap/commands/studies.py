@@ -93,7 +93,7 @@ def run_shown(
 def accept_training(study: Kind, path: str, storage: str | None) -> None:
     """Accept a changed TRAIN or COMMAND."""
     from extrap.study import default_storage
-    from extrap.study.adoption import adopt_training
+    from extrap.study.transfer import adopt_training
 
     trains = [(spec, train) for spec in study.specs() if (train := study.training_of(spec))]
     if not trains:

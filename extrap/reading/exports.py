@@ -45,6 +45,7 @@ from extrap.reading.optuna import (
     ORIGIN,
     SEALED,
     kept_trials,
+    our_studies,
     parse_study_name,
     problem_of,
     require_schema,
@@ -88,14 +89,6 @@ DEEPEST = 20
 BATCH = 1000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Exported:
-    """A file that was read: a storage in memory, and the attributes of its studies by name."""
-
-    storage: BaseStorage
-    attributes: Mapping[str, Mapping[str, Any]]
-
-
 def write_export(storage: BaseStorage, names: Iterable[str], path: str | Path) -> int:
     """Write the finished trials of some of our studies to a file, whole or not at all.
 
@@ -116,15 +109,11 @@ def write_export(storage: BaseStorage, names: Iterable[str], path: str | Path) -
         raise DataError(f"an export ends in .parquet, got {place}; name it so.")
     studies: list[dict[str, Any]] = []
     rows: list[dict[str, Any]] = []
-    for study in storage.get_all_studies():
-        key = parse_study_name(study.study_name)
-        if key is None or key.name not in wanted:
-            continue
-        require_schema(study.user_attrs, study=study.study_name)
-        kept = {k: v for k, v in study.user_attrs.items() if not k.startswith(LEFT_OUT)}
-        directions = [direction.name for direction in study.directions]
-        studies.append({"name": study.study_name, "directions": directions, "attributes": kept})
-        rows += _rows(study.study_name, kept_trials(storage, study._study_id))
+    for study in our_studies(storage, wanted):
+        kept = {k: v for k, v in study.attributes.items() if not k.startswith(LEFT_OUT)}
+        directions = [direction.name for direction in storage.get_study_directions(study.id)]
+        studies.append({"name": study.full_name, "directions": directions, "attributes": kept})
+        rows += _rows(study.full_name, kept_trials(storage, study.id))
     if not rows:
         raise DataError(
             f"an export holds finished runs, there is none of {', '.join(sorted(wanted))} yet; "
@@ -193,8 +182,8 @@ def _utc(moment: datetime | None) -> datetime | None:
     return None if moment is None else moment.astimezone(UTC)
 
 
-def read_export(path: str | Path) -> Exported:
-    """Read a file that `write_export` wrote; nothing in it is believed unseen.
+def read_export(path: str | Path) -> BaseStorage:
+    """Read a file that `write_export` wrote into memory; nothing in it is believed unseen.
 
     Args:
         path: The file.
@@ -218,13 +207,12 @@ def read_export(path: str | Path) -> Exported:
         raise _foreign(place, f"it cannot be read ({reason})") from error
 
 
-def _read(place: Path) -> Exported:
+def _read(place: Path) -> BaseStorage:
     with pq.ParquetFile(place, memory_map=False) as file:
         _check_frame(place, file)
         budget = _Budget(place)
         told = _metadata(place, file, budget)
         storage = InMemoryStorage()
-        attributes: dict[str, Mapping[str, Any]] = {}
         ids: dict[str, int] = {}
         for study in told["studies"]:
             name, own = _study(place, study)
@@ -234,12 +222,11 @@ def _read(place: Path) -> Exported:
             ids[name] = storage.create_new_study([StudyDirection.MINIMIZE], name)
             for key, value in own.items():
                 storage.set_study_user_attr(ids[name], key, value)
-            attributes[name] = own
         for name, trial in _trials(place, budget):
             if name not in ids:
                 raise _foreign(place, f"a trial is of {_short(name)}, which it does not name")
             storage.create_new_trial(ids[name], trial)
-    return Exported(storage=storage, attributes=attributes)
+    return storage
 
 
 def _check_frame(place: Path, file: pq.ParquetFile) -> None:

@@ -27,8 +27,9 @@ finished trials aside by `ignored:…`; whoever reads trials leaves those out (`
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from datetime import UTC, datetime
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from datetime import UTC
+from functools import partial
 from typing import Any, NamedTuple
 
 import pandas as pd
@@ -80,8 +81,6 @@ MOST_CHOICES = 6
 ENDED = (TrialState.COMPLETE, TrialState.PRUNED)
 """How trials end that have a result."""
 MOMENTS = ("grad_sq_norm", "grad_cov_trace")
-SHAPES = {CURVE: 2, GRADIENTS: 3}
-"""Attribute → numbers of a point."""
 
 
 class StudyKey(NamedTuple):
@@ -90,6 +89,22 @@ class StudyKey(NamedTuple):
     name: str
     stage: str
     size: tuple[tuple[str, float], ...]
+
+
+class OurStudy(NamedTuple):
+    """One size of one stage of a study of ours, as a storage has it.
+
+    Attributes:
+        full_name: As `study_name` makes it.
+        key: What `full_name` says.
+        id: Optuna's number of it.
+        attributes: Of the study, not of its trials.
+    """
+
+    full_name: str
+    key: StudyKey
+    id: int
+    attributes: Mapping[str, Any]
 
 
 class Tables(NamedTuple):
@@ -103,7 +118,7 @@ class Tables(NamedTuple):
     """
 
     runs: pd.DataFrame
-    curves: pd.DataFrame | None
+    curves: pd.DataFrame
     notes: tuple[str, ...]
 
 
@@ -131,21 +146,41 @@ def study_names(storage: BaseStorage) -> tuple[str, ...]:
     return tuple(study.study_name for study in storage.get_all_studies())
 
 
+def our_studies(storage: BaseStorage, names: Container[str]) -> list[OurStudy]:
+    """Every size and stage of some studies of ours, in the order they were made.
+
+    Args:
+        storage: Where they are.
+        names: Names of studies of ours, without size and stage.
+
+    Raises:
+        StudyError: A newer version wrote one of them.
+    """
+    found = []
+    for study in storage.get_all_studies():
+        key = parse_study_name(study.study_name)
+        if key is not None and key.name in names:
+            require_schema(study.user_attrs, study=study.study_name)
+            found.append(OurStudy(study.study_name, key, study._study_id, study.user_attrs))
+    return found
+
+
 def find_study(
     url: str, *, study: str | None = None, stage: str = "tune", sizes: Sequence[str] = ()
 ) -> Found:
-    """The runs of a study and what it says of its columns; nothing is written or created.
+    """Read the runs of a study, and what it says of its columns; nothing is written or created.
 
     Args:
         url: The storage, as in `open_storage`.
         study: Name of the study, ours (`"metz"` reads every size) or anyone's; of studies that
             hold a size each, what their names share. May be left out if there is only one.
-        stage: `"tune"` or `"check"`; of other studies the stage that their runs are given.
+        stage: Of our studies, only the runs of this stage, `"tune"` or `"check"`; the runs of
+            other studies are given it.
         sizes: Size columns that were asked for, which names of studies may hold.
 
     Raises:
         DataError: There is no such file or study, or there are several and none was named.
-        StudyError: The storage cannot be opened.
+        StudyError: The storage cannot be opened, or a newer version wrote the study.
     """
     source = safe_url(url)
     with storage_faults(url), reading_faults(url):
@@ -158,32 +193,38 @@ def find_study(
         }
         theirs = studies_by_base([name for name in names if name not in ours], sizes)
         bases = list(dict.fromkeys([key.name for key in ours.values()] + list(theirs)))
-        if study is None and bases[1:] and not ours and are_one_sweep(storage, names):
-            return read_foreign(storage, names, stage=stage, source=source, sizes=sizes)
-        are_apart = len(theirs) == len(names) > 1
-        if study is None and are_apart and not name_sizes(storage, names):
-            raise DataError(
-                f"the sizes of a sweep stand in its studies or their names, {source} holds "
-                f"{_listed(bases)}; name studies NAME/SIZE=VALUE, as in mine/width=64, or give "
-                'each its size, study.set_user_attr("width", 64); a study that has several sizes '
-                f"is named with {argument('study', ...)}."
-            )
+        if study is None and bases[1:] and not ours:
+            if are_one_sweep(storage, names):
+                return read_foreign(storage, names, stage=stage, source=source, sizes=sizes)
+            if len(bases) == len(names) and not name_sizes(storage, names):
+                raise DataError(
+                    f"the sizes of a sweep stand in its studies or their names, {source} holds "
+                    f"{_listed(bases)}; name studies NAME/SIZE=VALUE, as in mine/width=64, or "
+                    'give each its size, study.set_user_attr("width", 64); a study that has '
+                    f"several sizes is named with {argument('study', ...)}."
+                )
         chosen = study if study is not None else _only(bases, source)
         if chosen in theirs:
             return read_foreign(storage, theirs[chosen], stage=stage, source=source, sizes=sizes)
         if chosen in names and chosen not in ours:
             return read_foreign(storage, [chosen], stage=stage, source=source)
-        wanted = {n: k for n, k in ours.items() if chosen in (k.name, n)}
-        if not wanted:
+        wanted = {ours[chosen].name if chosen in ours else chosen}
+        found = [
+            own
+            for own in our_studies(storage, wanted)
+            if own.full_name in ours and chosen in (own.key.name, own.full_name)
+        ]
+        if not found:
             raise DataError(f"{source} has no study {chosen!r}; it has {_listed(bases)}.")
-        tables = _read_ours(storage, wanted, None if chosen in names else stage)
+        is_whole = chosen in wanted
+        tables = _read(storage, [o for o in found if not is_whole or o.key.stage == stage])
         return Found(
             table=tables.runs,
             where=source,
             curves=lambda loss: tables.curves if loss == "loss" else None,
             notes=tables.notes,
-            sizes=tuple(dict.fromkeys(c for key in wanted.values() for c, _ in key.size)),
-            tuned=_tuned_of(storage, wanted),
+            sizes=tuple(dict.fromkeys(column for own in found for column, _ in own.key.size)),
+            tuned=_tuned_of(storage, found),
         )
 
 
@@ -193,16 +234,12 @@ def _has_other_goals(storage: BaseStorage, name: str) -> bool:
     return list(directions) != [StudyDirection.MINIMIZE]
 
 
-def _tuned_of(storage: BaseStorage, names: Iterable[str]) -> tuple[str, ...]:
+def _tuned_of(storage: BaseStorage, studies: Sequence[OurStudy]) -> tuple[str, ...]:
     """Names of the tuned values of our studies, of old ones those of their trials."""
-    found: dict[str, None] = {}
-    for name in names:
-        found.update(dict.fromkeys(_order_of_tuned(storage, name)))
+    found = dict.fromkeys(name for study in studies for name in _order_of_tuned(study))
     if not found:
-        for name in names:
-            study_id = storage.get_study_id_from_name(name)
-            for trial in storage.get_all_trials(study_id, deepcopy=False):
-                found.update(dict.fromkeys(trial.params))
+        trials = (t for s in studies for t in storage.get_all_trials(s.id, deepcopy=False))
+        found = dict.fromkeys(name for trial in trials for name in trial.params)
     return tuple(found)
 
 
@@ -213,22 +250,21 @@ def read_fingerprint(url: str, *, study: str) -> dict[str, Any]:
         StudyError: The storage cannot be opened.
     """
     with storage_faults(url), reading_faults(url):
-        storage = open_to_read(url)
-        for name in study_names(storage):
-            key = parse_study_name(name)
-            if key is not None and key.name == study:
-                return _fingerprint(storage, name)
-    return {}
+        found = our_studies(open_to_read(url), (study,))
+        return fingerprint_of(found[0]) if found else {}
 
 
-def _fingerprint(storage: BaseStorage, name: str) -> dict[str, Any]:
-    stored = storage.get_study_user_attrs(storage.get_study_id_from_name(name))
-    require_schema(stored, study=name)
-    made_with = stored.get(FINGERPRINT, {})
+def fingerprint_of(study: OurStudy) -> dict[str, Any]:
+    """What a study was made with; empty if nobody wrote it down.
+
+    Raises:
+        DataError: It is no table.
+    """
+    made_with = study.attributes.get(FINGERPRINT, {})
     if not isinstance(made_with, dict):
         raise DataError(
             f"the fingerprint of a study is a table of names, got {type(made_with).__name__} in "
-            f"{name!r}; restore the storage from a backup."
+            f"{study.full_name!r}; restore the storage from a backup."
         )
     return made_with
 
@@ -267,25 +303,22 @@ def kept_trials(storage: BaseStorage, study_id: int) -> list[FrozenTrial]:
 
 def problem_of(trial: FrozenTrial) -> str:
     """What of a finished trial of ours is not as it is written; nothing if all is well."""
-    attributes = trial.user_attrs
-    result, conditions = attributes.get(RESULT, {}), attributes.get(CONDITIONS, {})
     if not all(_is_number(value) and value > 0 for value in trial.params.values()):
         return f"its parameters are no positive numbers: {_short(trial.params)}"
-    seed = attributes.get(SEED)
-    if seed is not None and (not isinstance(seed, int) or isinstance(seed, bool)):
-        return f"its seed is no whole number: {_short(seed)}"
-    for name, part in ((RESULT, result), (CONDITIONS, conditions)):
-        if not (isinstance(part, dict) and all(map(_is_scalar, part.values()))):
-            return f"its {name} is no table of single values: {_short(part)}"
-    if not isinstance(result.get("status", ""), str):
-        return f"its status is no word: {_short(result['status'])}"
-    for name, n in SHAPES.items():
-        points = attributes.get(name, [])
-        if not _are_points(points, n):
-            return f"its {name} is no list of points of {n} numbers: {_short(points)}"
+    for name, (is_sound, what) in SOUND.items():
+        if name in trial.user_attrs and not is_sound(trial.user_attrs[name]):
+            return f"its {name} is no {what}: {_short(trial.user_attrs[name])}"
     if trial.state in ENDED and len(trial.values or ()) != 1:
         return f"it has not one value but {_short(trial.values)}"
     return ""
+
+
+def _is_table(part: object) -> bool:
+    return (
+        isinstance(part, dict)
+        and all(map(_is_scalar, part.values()))
+        and isinstance(part.get("status", ""), str)
+    )
 
 
 def _are_points(points: object, n: int) -> bool:
@@ -300,6 +333,20 @@ def _are_points(points: object, n: int) -> bool:
 
 def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _is_scalar(value: object) -> bool:
+    return value is None or isinstance(value, bool | int | float | str)
+
+
+SOUND: Mapping[str, tuple[Callable[[Any], bool], str]] = {
+    SEED: (lambda seed: seed is None or type(seed) is int, "whole number"),
+    RESULT: (_is_table, "table of single values"),
+    CONDITIONS: (_is_table, "table of single values"),
+    CURVE: (partial(_are_points, n=2), "list of points of 2 numbers"),
+    GRADIENTS: (partial(_are_points, n=3), "list of points of 3 numbers"),
+}
+"""Attribute of a trial → whether a value of it is as it is written, and what that is."""
 
 
 def _short(value: object) -> str:
@@ -324,25 +371,25 @@ def seal_time(url: str, *, study: str, content_hash: str, now: str | None = None
     key = SEALED + content_hash
     with storage_faults(url):
         storage = open_to_read(url) if now is None else open_storage(url)
-        ids = []
-        for each in storage.get_all_studies():
-            parsed = parse_study_name(each.study_name)
-            if parsed is not None and parsed.name == study:
-                if key in each.user_attrs:
-                    return str(each.user_attrs[key])
-                ids.append(each._study_id)
-        if not ids:
+        found = our_studies(storage, (study,))
+        for each in found:
+            if key in each.attributes:
+                return str(each.attributes[key])
+        if not found:
             raise DataError(f"{safe_url(url)} has no study {study!r}; tune first.")
         if now is not None:
-            storage.set_study_user_attr(min(ids), key, now)
+            storage.set_study_user_attr(min(each.id for each in found), key, now)
     return now or ""
 
 
 def read_tables(storage: BaseStorage, *, study: str, stage: str) -> Tables:
-    """The runs of one stage of a study of ours, from a storage that is open."""
-    keys = {name: key for name in study_names(storage) if (key := parse_study_name(name))}
-    wanted = {name: key for name, key in keys.items() if key.name == study}
-    return _read_ours(storage, wanted, stage)
+    """The runs of one stage of a study of ours, from a storage that is open already.
+
+    Raises:
+        StudyError: A newer version wrote the study.
+    """
+    found = our_studies(storage, (study,))
+    return _read(storage, [own for own in found if own.key.stage == stage])
 
 
 def _only(bases: Sequence[str], source: str) -> str:
@@ -356,36 +403,35 @@ def _only(bases: Sequence[str], source: str) -> str:
     return bases[0]
 
 
-def _read_ours(storage: BaseStorage, keys: Mapping[str, StudyKey], stage: str | None) -> Tables:
+def _read(storage: BaseStorage, studies: Iterable[OurStudy]) -> Tables:
     """Rows in the order of size, tuned values, seed, whichever process trained them when."""
-    entries: list[tuple[tuple[Any, ...], dict[str, Any], Any]] = []
+    cells: dict[tuple[Any, ...], tuple[dict[str, Any], list[Sequence[float]]]] = {}
     n_failed, broken = 0, list[str]()
-    for name, key in keys.items():
-        if stage is not None and key.stage != stage:
-            continue
-        seen: set[tuple[Any, ...]] = set()
-        options = _options(storage, name)
-        order = _order_of_tuned(storage, name)
-        for trial in kept_trials(storage, storage.get_study_id_from_name(name)):
+    for study in studies:
+        options, order = _options(study), _order_of_tuned(study)
+        for trial in kept_trials(storage, study.id):
             if trial.state == TrialState.FAIL:
                 n_failed += trial.user_attrs.get(FAILURE) != LOST_RACE
-            if trial.state not in (TrialState.COMPLETE, TrialState.PRUNED):
+            if trial.state not in ENDED:
                 continue
             if problem := problem_of(trial):
-                broken.append(f"Trial {trial.number} of {name!r} was left out: {problem}.")
+                broken.append(
+                    f"Trial {trial.number} of {study.full_name!r} was left out: {problem}."
+                )
                 continue
-            params = _in_order(trial.params, order)
-            cell = (key.stage, key.size, *params.values(), trial.user_attrs.get(SEED))
-            if cell in seen:
-                continue  # a cell belongs to its lowest-numbered trial
-            seen.add(cell)
-            row = {**options, **_our_row(key, trial, params)}
-            entries.append((cell, row, _points(trial)))
-    entries.sort(key=lambda entry: (STAGES.index(entry[0][0]), *entry[0][1:]))
+            params = {name: trial.params[name] for name in order if name in trial.params}
+            params |= trial.params
+            at = (STAGES.index(study.key.stage), study.key.size)
+            cell = (*at, *params.values(), trial.user_attrs.get(SEED))
+            if cell not in cells:  # a cell belongs to its lowest-numbered trial
+                cells[cell] = ({**options, **_row(study.key, trial, params)}, _points(trial))
+    ordered = [cells[cell] for cell in sorted(cells)]
     notes = (*broken, *[f"{n_failed} interrupted attempts were left out."] * bool(n_failed))
+    points = [(run, *point) for run, (_, curve) in enumerate(ordered) for point in curve]
+    columns = ["run", "step", "loss", *MOMENTS]
     return Tables(
-        pd.DataFrame([row for _, row, _ in entries]),
-        _long((curve for _, _, curve in entries)),
+        pd.DataFrame([row for row, _ in ordered]),
+        pd.DataFrame(points, columns=columns[: max(map(len, points), default=3)]),
         notes,
     )
 
@@ -397,10 +443,9 @@ def _points(trial: FrozenTrial) -> list[Sequence[float]]:
     return [(step, loss, *moments.get(step, ())) for step, loss in points]
 
 
-def _options(storage: BaseStorage, name: str) -> dict[str, int | float]:
+def _options(study: OurStudy) -> dict[str, int | float]:
     """The workload's options that are numbers, those left at their defaults included."""
-    made_with = _fingerprint(storage, name).items()
-    parts = ((key.partition("."), value) for key, value in made_with)
+    parts = ((key.partition("."), value) for key, value in fingerprint_of(study).items())
     return {
         option: value
         for (part, _, option), value in parts
@@ -408,21 +453,16 @@ def _options(storage: BaseStorage, name: str) -> dict[str, int | float]:
     }
 
 
-def _order_of_tuned(storage: BaseStorage, name: str) -> tuple[str, ...]:
+def _order_of_tuned(study: OurStudy) -> tuple[str, ...]:
     """Names of the tuned values as the study has them; Optuna's proxy shuffles those of trials."""
-    stored = storage.get_study_user_attrs(storage.get_study_id_from_name(name))
-    parts = (key.split(".") for key in stored.get(FINGERPRINT, {}))
+    parts = (key.split(".") for key in fingerprint_of(study))
     return tuple(dict.fromkeys(part[1] for part in parts if part[0] == "tune" and part[1:]))
 
 
-def _in_order(params: Mapping[str, Any], order: Sequence[str]) -> dict[str, Any]:
-    first = {name: params[name] for name in order if name in params}
-    return {**first, **params}
-
-
-def _our_row(key: StudyKey, trial: FrozenTrial, params: Mapping[str, Any]) -> dict[str, Any]:
+def _row(key: StudyKey, trial: FrozenTrial, params: Mapping[str, Any]) -> dict[str, Any]:
     result = dict(trial.user_attrs.get(RESULT, {}))
     status = result.pop("status", STATUS[trial.state])
+    began = trial.datetime_start  # local time, which Optuna does not say
     return {
         **{column: int(v) if v.is_integer() else v for column, v in key.size},
         **params,
@@ -430,25 +470,10 @@ def _our_row(key: StudyKey, trial: FrozenTrial, params: Mapping[str, Any]) -> di
         "loss": trial.value if status == "complete" else float("nan"),
         "status": status,
         "stage": key.stage,
-        "started_at": _utc(trial.datetime_start),
+        "started_at": began and began.astimezone(UTC).isoformat(timespec="seconds"),
         **result,
         **trial.user_attrs.get(CONDITIONS, {}),
     }
-
-
-def _utc(moment: datetime | None) -> str | None:
-    """ISO 8601 in UTC; Optuna writes local time without saying so."""
-    return None if moment is None else moment.astimezone(UTC).isoformat(timespec="seconds")
-
-
-def _long(curves: Iterable[Iterable[Sequence[float]]]) -> pd.DataFrame:
-    points = [(run, *point) for run, curve in enumerate(curves) for point in curve]
-    columns = ["run", "step", "loss", *MOMENTS]
-    return pd.DataFrame(points, columns=columns[: max(map(len, points), default=3)])
-
-
-def _is_scalar(value: object) -> bool:
-    return value is None or isinstance(value, bool | int | float | str)
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from functools import partial
@@ -15,7 +15,7 @@ import numpy as np
 from optuna.storages import BaseStorage
 from optuna.trial import TrialState
 
-from extrap.errors import DataError, ExtrapError
+from extrap.errors import ExtrapError
 from extrap.fitting import estimate_noise, estimate_optima
 from extrap.reading import without_password
 from extrap.reading.copies import open_if_there
@@ -25,24 +25,51 @@ from extrap.reading.optuna import (
     FREED,
     RESULT,
     kept_trials,
-    parse_study_name,
+    our_studies,
     problem_of,
     read_tables,
-    require_schema,
 )
 from extrap.reading.storages import storage_faults
-from extrap.records import Cell, Runs, StudySpec
+from extrap.records import STAGES, Cell, Runs, StudySpec
+from extrap.records.codec import encode
 from extrap.study.cascades import CascadeKind
 from extrap.study.driver import default_storage
-from extrap.study.protocol import Kind, RunsByStage, Stage, no_runs, only
+from extrap.study.protocol import Kind, RunsByStage, Stage, no_runs
 from extrap.study.trials import cell_of
 from extrap.training.own.processes import is_gone, is_process
 
 Size = tuple[tuple[str, float], ...]
+SizeKey = tuple[str, str, Size]
+"""Study, stage, size."""
 COUNTS = ("cells", "complete", "running", "waiting", "failed", "diverged", "duplicates")
 MORE = "more runs follow when these are complete"
-FEW = 2
-"""Sizes with a cost from which that of others is extended, in the logarithms."""
+OPTIMUM = ("loss", "best_loss", "bracketed", "n_runs", "n_diverged")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Worker:
+    """The process that runs a study, or ran it last.
+
+    Attributes:
+        worker: Where packs train.
+        host: Its machine.
+        pid: Its number there.
+        state: `"at work"`; `"left"`, as it said; `"gone"`, as this machine knows; `"silent"` for
+            longer than it said it might be, by the clocks.
+        last_beat: When it last wrote its state, ISO 8601 in UTC.
+        n_running: Cells in training.
+        n_done: Cells that have a result.
+        n_workers: Packs it can have in training at once.
+    """
+
+    worker: str
+    host: str
+    pid: int
+    state: str
+    last_beat: str | None
+    n_running: int = 0
+    n_done: int = 0
+    n_workers: int = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,15 +182,15 @@ class StudyStatus:
 
     study: str
     storage: str
-    at: str
+    at: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
     done: bool
     sizes: tuple[SizeStatus, ...]
-    workers: tuple[Worker, ...]
+    workers: tuple[Worker, ...] = ()
     eta_s: float | None
-    wall_s: float
-    flops: float
-    optima: tuple[Mapping[str, Any], ...]
-    notes: tuple[str, ...]
+    wall_s: float = 0.0
+    flops: float = 0.0
+    optima: tuple[Mapping[str, Any], ...] = ()
+    notes: tuple[str, ...] = ()
 
     def count(self, name: str) -> int:
         """One of the counts over all sizes."""
@@ -202,31 +229,29 @@ def study_status(study: Kind, storage: str | None = None) -> StudyStatus:
         return _status_of_answers(study, where)
     with storage_faults(where):
         opened = open_if_there(where)
-        tuned = {spec.name: tuple(spec.tune) for spec in study.specs()}
-        counts = _Counts() if opened is None else _count_trials(opened, tuned)
-        runs = RunsByStage(partial(_runs, counts, opened), Path("reports"))
-        sizes, stages, to_come = _count_all(study, counts, runs)
+        seen = _Seen() if opened is None else _look(opened, study.specs())
+        runs = RunsByStage(partial(_runs, seen, opened), Path("reports"))
+        sizes, stages, to_come = _count_all(study, seen, runs)
         optima = [
             optimum
             for stage in stages
             if stage.has_optima and stage.stage == "tune"
             for optimum in _optima(stage.spec, runs.of(stage.spec))
         ]
-    notes = [] if opened is not None and counts.cells else ["no run has started"]
-    if counts.n_broken:
-        notes.append(f"trials left out because they are not in extrap's format: {counts.n_broken}")
+    notes = [] if seen.cells else ["no run has started"]
+    if seen.n_broken:
+        notes.append(f"trials left out because they are not in extrap's format: {seen.n_broken}")
     if to_come:
         notes.append(to_come)
     return StudyStatus(
         study=study.name,
         storage=without_password(where),
-        at=datetime.now(UTC).isoformat(timespec="seconds"),
         done=not any(map(_n_left, sizes)) and not to_come,
         sizes=sizes,
-        workers=counts.workers,
-        eta_s=_time_left(sizes, counts),
-        wall_s=sum(map(sum, counts.wall_s.values())),
-        flops=counts.flops,
+        workers=seen.workers,
+        eta_s=_time_left(sizes, seen),
+        wall_s=sum(map(sum, seen.wall_s.values())),
+        flops=seen.flops,
         optima=tuple(optima),
         notes=tuple(notes),
     )
@@ -245,30 +270,118 @@ def _status_of_answers(study: CascadeKind, folder: str) -> StudyStatus:
         )
         for model, there in study.saved(folder)
     )
-    is_done = not any(size.waiting for size in sizes)
+    is_done = not any(map(_n_left, sizes))
     return StudyStatus(
         study=study.name,
         storage=folder,
-        at=datetime.now(UTC).isoformat(timespec="seconds"),
         done=is_done,
         sizes=sizes,
-        workers=(),
         eta_s=0.0 if is_done else None,
-        wall_s=0.0,
-        flops=0.0,
-        optima=(),
         notes=("only saved answers are counted; training processes and costs are not recorded",),
     )
 
 
+@dataclass(slots=True, kw_only=True)
+class _Seen:
+    """What a storage holds of some studies.
+
+    Attributes:
+        cells: (study, stage) → cell → status of each of its results, lowest number first; none
+            for a cell that failed.
+        running: Cells in training.
+        wall_s: Wall-clock seconds of each run that gave a result.
+        flops: Of all runs that gave a result.
+        workers: Who trains; empty before anybody did.
+        n_broken: Finished trials that are not as extrap writes them.
+    """
+
+    cells: dict[tuple[str, str], dict[Cell, list[str]]] = field(default_factory=dict)
+    running: dict[SizeKey, int] = field(default_factory=dict)
+    wall_s: dict[SizeKey, list[float]] = field(default_factory=dict)
+    flops: float = 0.0
+    workers: tuple[Worker, ...] = ()
+    n_broken: int = 0
+
+
+def _look(storage: BaseStorage, specs: Sequence[StudySpec]) -> _Seen:
+    """Look at every trial of some studies, and at their driver; nothing is written."""
+    seen, tuned = _Seen(), {spec.name: tuple(spec.tune) for spec in specs}
+    states: list[Mapping[str, Any]] = []
+    for study in our_studies(storage, tuned):
+        name, stage, size = study.key
+        cells = seen.cells.setdefault((name, stage), {})
+        if _is_driver_state(state := study.attributes.get(DRIVER)):
+            states.append(state)
+        for trial in kept_trials(storage, study.id):
+            if not trial.state.is_finished():
+                continue
+            is_failed = trial.state == TrialState.FAIL
+            if problem_of(trial):
+                seen.n_broken += not is_failed
+                continue
+            cell, result = cell_of(size, trial, tuned[name]), trial.user_attrs.get(RESULT, {})
+            if not is_failed:
+                cells.setdefault(cell, []).append(result.get("status", ""))
+                wall_s = seen.wall_s.setdefault((name, stage, size), [])
+                wall_s.append(_cost(result.get("wall_s")))
+                seen.flops += _cost(result.get("flops"))
+            elif trial.user_attrs.get(FAILURE, FREED[0]) not in FREED:
+                cells.setdefault(cell, [])
+    if states:
+        last = max(states, key=lambda s: (datetime.fromisoformat(s["at"]), bool(s.get("left"))))
+        _look_at_driver(seen, last)
+    return seen
+
+
+def _look_at_driver(seen: _Seen, driver: Mapping[str, Any]) -> None:
+    """Take in what the driver wrote last."""
+    if driver.get("left"):
+        state = "left"
+    elif is_gone(driver):
+        state = "gone"
+    else:
+        silent_s = (datetime.now(UTC) - datetime.fromisoformat(driver["at"])).total_seconds()
+        state = "silent" if silent_s > driver["grace_s"] else "at work"
+        for study, stage, size, n in driver.get("running", []):
+            seen.running[study, stage, Cell.of(size, {}, 0).size] = int(n)
+    worker = Worker(
+        worker=str(driver.get("executor", "")),
+        host=driver["host"],
+        pid=driver["pid"],
+        state=state,
+        last_beat=driver["at"],
+        n_running=sum(seen.running.values()),
+        n_done=sum(bool(results) for cells in seen.cells.values() for results in cells.values()),
+        n_workers=int(driver.get("workers", 1)),
+    )
+    seen.workers = (worker,)
+
+
+def _is_driver_state(found: object) -> TypeGuard[Mapping[str, Any]]:
+    try:
+        return (
+            is_process(found)
+            and datetime.fromisoformat(found["at"]).tzinfo is not None
+            and float(found["grace_s"]) > 0
+        )
+    except (KeyError, TypeError, ValueError):
+        return False
+
+
+def _cost(value: object) -> float:
+    """What a run cost; 0 if that is unknown."""
+    is_known = isinstance(value, int | float) and math.isfinite(value) and value > 0
+    return float(value) if is_known else 0.0  # type: ignore[arg-type]
+
+
 def _count_all(
-    study: Kind, counts: _Counts, runs: RunsByStage
+    study: Kind, seen: _Seen, runs: RunsByStage
 ) -> tuple[tuple[SizeStatus, ...], list[Stage], str]:
     """The counts of all stages, those that are wanted by now, and why more may be later."""
     sizes: list[SizeStatus] = []
     found: list[Stage] = []
-    groups, to_come = study.stages(runs), ""
-    while True:
+    groups, n_groups, to_come = study.stages(runs), 0, ""
+    while not any(map(_n_left, sizes)):
         try:
             stages = next(groups, None)
         except ExtrapError as error:
@@ -278,82 +391,64 @@ def _count_all(
             break
         if stages is None:
             break
-        is_first = not found
+        n_groups += 1
         for stage in stages:
-            there = counts.cells.get((stage.spec.name, stage.stage), {})
-            wanted = () if stage.wants is None else stage.wants(runs.of(stage.spec, stage.stage))
-            sizes += _count_stage(stage, wanted, there, counts.running)
+            spec = stage.spec
+            wanted = None if stage.wants is None else stage.wants(runs.of(spec, stage.stage))
+            sizes += _count_stage(spec, stage.stage, wanted, seen)
             found.append(stage)
-        if any(map(_n_left, sizes)):
-            to_come = MORE if is_first and study.follows() else ""
-            break
-    return tuple([*sizes, *_count_later(study, counts, found)]), found, to_come
-
-
-def _count_later(study: Kind, counts: _Counts, found: Sequence[Stage]) -> list[SizeStatus]:
-    """The counts of what is there of stages that wait for others."""
+    if n_groups == 1 and study.follows() and any(map(_n_left, sizes)):
+        to_come = MORE
     known = {(stage.spec.name, stage.stage) for stage in found}
-    return [
-        size
-        for spec in study.specs()
-        for stage in ("tune", "check")
-        if (spec.name, stage) not in known
-        for size in _count_stage(
-            Stage(spec=spec, wants=only(()), stage=stage),
-            (),
-            counts.cells.get((spec.name, stage), {}),
-            {},
-        )
-    ]
+    for spec in study.specs():
+        for name in STAGES:
+            if (spec.name, name) not in known:  # it waits for others
+                sizes += _count_stage(spec, name, (), seen)
+    return tuple(sizes), found, to_come
 
 
 def _count_stage(
-    stage: Stage,
-    wanted: Sequence[Cell],
-    there: Mapping[Cell, _CellState],
-    running: Mapping[tuple[str, str, Size], int],
+    spec: StudySpec, stage: str, wanted: Collection[Cell] | None, seen: _Seen
 ) -> list[SizeStatus]:
-    """The counts of every size of one stage."""
-    is_sampled = stage.wants is None
-    asked = set(wanted)
-    planned = stage.spec.grid_cells() if is_sampled else ()
-    states: dict[Size, list[_CellState]] = {cell.size: [] for cell in (*wanted, *planned)}
-    for cell, state in there.items():
-        # nobody trains one that nobody asks for; for a failed one another is sampled
-        if state.n_results or cell in asked or is_sampled:
-            states.setdefault(cell.size, []).append(state)
+    """The counts of every size of one stage; nothing is wanted of a sampler by its cells."""
+    is_sampled = wanted is None
+    asked = set(wanted or ())
+    there = seen.cells.get((spec.name, stage), {})
+    done = {cell: results for cell, results in there.items() if results}
+
+    def count(cells: Iterable[Cell]) -> Counter[Size]:
+        return Counter(cell.size for cell in cells)
+
+    planned = count(spec.grid_cells() if is_sampled else asked)
+    missing = count(asked - set(there))
+    complete = count(done)
+    # nobody trains a failed cell that nobody asks for
+    failed = count(cell for cell in there if cell not in done and (is_sampled or cell in asked))
+    diverged = count(cell for cell, results in done.items() if results[0] == "diverged")
+    duplicates = count(cell for cell, results in done.items() if len(results) > 1)
     found = []
-    for size, seen in sorted(states.items(), key=lambda item: [value for _, value in item[0]]):
-        if is_sampled:
-            n_planned = sum(cell.size == size for cell in planned)
-            seen = _without_replaced(seen, n_planned)
-            n_cells = max(n_planned, len(seen))
-        else:
-            n_cells = sum(cell.size == size and cell not in there for cell in asked) + len(seen)
-        n_open = n_cells - len(seen)
-        n_running = min(n_open, running.get((stage.spec.name, stage.stage, size), 0))
+    for size in sorted({**planned, **complete, **failed}, key=lambda s: [v for _, v in s]):
+        n_open, n_failed = missing[size], failed[size]
+        if is_sampled:  # any cells will do, and another is sampled for a failed one
+            n_open = max(0, planned[size] - complete[size])
+            n_failed = min(n_failed, n_open)
+            n_open -= n_failed
+        n_running = min(n_open, seen.running.get((spec.name, stage, size), 0))
         found.append(
             SizeStatus(
-                study=stage.spec.name,
-                stage=stage.stage,
+                study=spec.name,
+                stage=stage,
                 size=dict(size),
-                cells=n_cells,
-                complete=sum(state.n_results > 0 for state in seen),
+                cells=complete[size] + n_failed + n_open,
+                complete=complete[size],
                 running=n_running,
                 waiting=n_open - n_running,
-                failed=sum(not state.n_results for state in seen),
-                diverged=sum(state.is_diverged for state in seen),
-                duplicates=sum(state.n_results > 1 for state in seen),
+                failed=n_failed,
+                diverged=diverged[size],
+                duplicates=duplicates[size],
             )
         )
     return found
-
-
-def _without_replaced(seen: Sequence[_CellState], n_planned: int) -> list[_CellState]:
-    """Sampled cells without those failed ones for which others are there."""
-    failed = [state for state in seen if not state.n_results]
-    others = [state for state in seen if state.n_results]
-    return others + failed[: max(0, n_planned - len(others))]
 
 
 def _n_left(size: SizeStatus) -> int:
@@ -361,23 +456,17 @@ def _n_left(size: SizeStatus) -> int:
     return size.running + size.waiting + size.failed
 
 
-def _runs(counts: _Counts, opened: BaseStorage | None, spec: StudySpec, stage: str) -> Runs:
+def _runs(seen: _Seen, opened: BaseStorage | None, spec: StudySpec, stage: str) -> Runs:
     """The runs of one stage so far, as `extrap.tune` hands them to a sampler."""
-    states = counts.cells.get((spec.name, stage), {}).values()
-    if opened is None or not any(state.n_results for state in states):
+    if opened is None or not any(seen.cells.get((spec.name, stage), {}).values()):
         return no_runs(spec)
-    try:
-        frame, curves, _ = read_tables(opened, study=spec.name, stage=stage)
-    except DataError:
-        if not counts.n_broken:
-            raise
-        return no_runs(spec)  # until they are set aside
+    tables = read_tables(opened, study=spec.name, stage=stage)
     return Runs.from_frame(
-        frame,
+        tables.runs,
         sizes=tuple(spec.sizes),
         tuned=tuple(spec.tune),
         conditions=tuple(spec.conditions()),
-        curves=curves,
+        curves=tables.curves,
         source=spec.name,
     )
 
@@ -393,150 +482,45 @@ def _optima(spec: StudySpec, runs: Runs) -> list[dict[str, Any]]:
     return [
         {
             "study": spec.name,
-            "size": dict(each.size),
+            "size": dict(optimum.size),
             "tuned": {
-                name: {
-                    "value": _finite(estimate.value),
-                    "se": _finite(estimate.se),
-                    "ci": [*map(_finite, estimate.ci)],
-                }
-                for name, estimate in each.tuned.items()
+                name: {"value": encode(e.value), "se": encode(e.se), "ci": encode(e.ci)}
+                for name, e in optimum.tuned.items()
             },
-            "loss": _finite(each.loss),
-            "best_loss": _finite(each.best_loss),
-            "bracketed": bool(each.bracketed),
-            "n_runs": each.n_runs,
-            "n_diverged": each.n_diverged,
+            **{name: encode(getattr(optimum, name)) for name in OPTIMUM},
         }
-        for each in found
+        for optimum in found
     ]
 
 
-def _finite(value: float | None) -> float | None:
-    return float(value) if value is not None and math.isfinite(value) else None
-
-
-def _time_left(sizes: Sequence[SizeStatus], counts: _Counts) -> float | None:
+def _time_left(sizes: Sequence[SizeStatus], seen: _Seen) -> float | None:
     """Seconds of work left, shared by the workers at work; None if no run tells.
 
     A size without a result costs what the others of its sweep's columns do, extended in the
     logarithms of size and cost; with one such size, as much.
     """
     left = [size for size in sizes if _n_left(size)]
-    if not left:
-        return 0.0
-    known = {key: float(np.mean(own)) for key, own in counts.wall_s.items() if sum(own) > 0}
+    known = {key: float(np.mean(own)) for key, own in seen.wall_s.items() if sum(own) > 0}
     total = 0.0
     for size in left:
-        own = known.get((size.study, size.stage, _key(size.size)))
+        own = known.get((size.study, size.stage, tuple(size.size.items())))
         each = _extended(size.size, known) if own is None else own
         if each is None:
             return None
         total += each * _n_left(size)
-    n_workers = sum(w.n_workers for w in counts.workers if w.state == "at work")
+    n_workers = sum(w.n_workers for w in seen.workers if w.state == "at work")
     return total / max(1, n_workers)
 
 
-def _extended(
-    size: Mapping[str, float], known: Mapping[tuple[str, str, Size], float]
-) -> float | None:
+def _extended(size: Mapping[str, float], known: Mapping[SizeKey, float]) -> float | None:
     alike = [
-        (math.log(math.prod(dict(own).values())), math.log(cost))
+        (math.log(math.prod(value for _, value in own)), math.log(cost))
         for (_, _, own), cost in known.items()
-        if set(dict(own)) == set(size)
+        if {column for column, _ in own} == set(size)
     ]
     if not alike:
         return None
+    x, y = zip(*alike, strict=True)
+    line = np.polyfit(x, y, min(1, len(set(x)) - 1))
     at = math.log(math.prod(size.values()))
-    if len({x for x, _ in alike}) < FEW:
-        return math.exp(float(np.mean([y for _, y in alike])))
-    slope, intercept = np.polyfit([x for x, _ in alike], [y for _, y in alike], 1)
-    return float(math.exp(min(slope * at + intercept, 700.0)))
-
-
-def _key(size: Mapping[str, float]) -> Size:
-    return tuple(size.items())
-
-
-def _count_trials(storage: BaseStorage, tuned: Mapping[str, Sequence[str]]) -> _Counts:
-    """Count the trials of some studies, and read the state of their driver.
-
-    Args:
-        storage: Where they are; nothing is written.
-        tuned: Name of each study → names of its tuned values, in its order.
-
-    Raises:
-        StudyError: A newer version wrote one of them.
-    """
-    counts, drivers = _Counts(), list[Mapping[str, Any]]()
-    for study in storage.get_all_studies():
-        key = parse_study_name(study.study_name)
-        if key is None or key.name not in tuned:
-            continue
-        require_schema(study.user_attrs, study=study.study_name)
-        if _is_beat(driver := study.user_attrs.get(DRIVER)):
-            drivers.append(driver)
-        cells = counts.cells.setdefault((key.name, key.stage), {})
-        for trial in kept_trials(storage, study._study_id):
-            is_failed, attributes = trial.state == TrialState.FAIL, trial.user_attrs
-            if not trial.state.is_finished():
-                continue
-            if problem_of(trial):
-                counts.n_broken += not is_failed
-                continue
-            cell = cell_of(key.size, trial, tuned[key.name])
-            if is_failed:
-                if attributes.get(FAILURE, FREED[0]) not in FREED:
-                    cells.setdefault(cell, _CellState())
-                continue
-            result, state = attributes.get(RESULT, {}), cells.setdefault(cell, _CellState())
-            if not state.n_results:
-                state.is_diverged = result.get("status") == "diverged"
-            state.n_results += 1
-            own = counts.wall_s.setdefault((key.name, key.stage, key.size), [])
-            own.append(_cost(result.get("wall_s")))
-            counts.flops += _cost(result.get("flops"))
-    if drivers:
-        last = max(drivers, key=lambda e: (datetime.fromisoformat(e["at"]), bool(e.get("left"))))
-        _read_driver(counts, last)
-    return counts
-
-
-def _read_driver(counts: _Counts, driver: Mapping[str, Any]) -> None:
-    """Take in the state that the driver wrote last."""
-    silent_s = (datetime.now(UTC) - datetime.fromisoformat(driver["at"])).total_seconds()
-    state = "silent" if silent_s > driver["grace_s"] else "at work"
-    if driver.get("left") or is_gone(driver):
-        state = "left" if driver.get("left") else "gone"
-    else:
-        for study, stage, size, n in driver.get("running", []):
-            counts.running[study, stage, Cell.of(size, {}, 0).size] += int(n)
-    states = [state for cells in counts.cells.values() for state in cells.values()]
-    counts.workers = (
-        Worker(
-            worker=str(driver.get("executor", "")),
-            host=driver["host"],
-            pid=driver["pid"],
-            state=state,
-            last_beat=driver["at"],
-            n_running=sum(counts.running.values()),
-            n_done=sum(state.n_results > 0 for state in states),
-            n_workers=int(driver.get("workers", 1)),
-        ),
-    )
-
-
-def _is_beat(found: object) -> TypeGuard[Mapping[str, Any]]:
-    try:
-        return (
-            is_process(found)
-            and datetime.fromisoformat(found["at"]).tzinfo is not None
-            and float(found["grace_s"]) > 0
-        )
-    except (KeyError, TypeError, ValueError):
-        return False
-
-
-def _cost(value: object) -> float:
-    is_known = isinstance(value, int | float) and math.isfinite(value) and value > 0
-    return float(value) if is_known else 0.0  # type: ignore[arg-type]
+    return math.exp(min(float(np.polyval(line, at)), 700.0))

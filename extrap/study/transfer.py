@@ -1,38 +1,48 @@
-"""What the storage of a study holds, exported and imported."""
+"""What the storage of a study holds: exported, imported, accepted as a changed training's."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from copy import deepcopy
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from optuna.storages import BaseStorage
-from optuna.trial import FrozenTrial, create_trial
+from optuna.trial import FrozenTrial
 
 from extrap.errors import DataError, StudyError
-from extrap.reading.copies import open_to_read
+from extrap.reading.copies import open_if_there, open_to_read
 from extrap.reading.exports import read_export, write_export
 from extrap.reading.optuna import (
     CURVE,
+    ENDED,
     FINGERPRINT,
     IMPORTED_SEAL,
     OWNER,
     RESULT,
     SEALED,
     TRAINED_BY,
-    StudyKey,
-    parse_study_name,
+    OurStudy,
+    fingerprint_of,
+    kept_trials,
+    our_studies,
+    problem_of,
 )
 from extrap.reading.storages import open_storage, storage_faults
-from extrap.records import STAGES, Cell, StudySpec
+from extrap.records import STAGES, Cell, StudySpec, Train
 from extrap.study.driver import default_storage
+from extrap.study.fingerprints import fingerprint, is_of_own_training, require_same
 from extrap.study.locks import DriverLock, lock_of
 from extrap.study.protocol import Kind
-from extrap.study.trials import Trials
+from extrap.study.trainers import own_trainer
+from extrap.study.trials import Trials, cell_of
 from extrap.training.own.processes import this_process
 
+Finished = dict[tuple[str, Cell], FrozenTrial]
+"""(stage, cell) → trial."""
 COSTS = ("wall_s",)
 """Parts of a result that differ when the same run is made twice."""
 
@@ -62,12 +72,7 @@ class Imported:
         return ", ".join(parts)
 
     def __add__(self, other: Imported) -> Imported:
-        return Imported(
-            n_copied=self.n_copied + other.n_copied,
-            n_same=self.n_same + other.n_same,
-            n_other=self.n_other + other.n_other,
-            n_seals=self.n_seals + other.n_seals,
-        )
+        return Imported(**{k: n + getattr(other, k) for k, n in asdict(self).items()})
 
 
 def export_study(study: Kind, path: str | Path, *, storage: str | None = None) -> int:
@@ -102,139 +107,150 @@ def import_study(study: Kind, path: str | Path, *, storage: str | None = None) -
         StudyError: The storage cannot be used, another process runs the study, or it was made
             differently in the two.
     """
-    where, specs, exported = _storage(study, storage), study.specs(), read_export(path)
-    keys = [key for name in exported.attributes if (key := parse_study_name(name)) is not None]
-    names = {key.name for key in keys}
-    if not any(spec.name in names for spec in specs):
-        wanted = ", ".join(sorted(spec.name for spec in specs))
+    where, specs = _storage(study, storage), study.specs()
+    source = read_export(path)
+    names = sorted(spec.name for spec in specs)
+    if not our_studies(source, names):
         raise DataError(
-            f"an import needs runs of {wanted}, got none in {path}; check that it was exported "
-            "from this study."
+            f"an import needs runs of {', '.join(names)}, got none in {path}; check that "
+            "it was exported from this study."
         )
-    imported, lock = Imported(), lock_of(where, [spec.name for spec in specs])
-    sources = [_source(s, exported.storage, keys, path) for s in specs if s.name in names]
-    with storage_faults(where):
-        lock.acquire()
-        try:
-            target = open_storage(where)
-            for source in sources:
-                imported += _copy(source, target, where, lock)
-        finally:
-            lock.release()
+    found = {spec.name: _finished(source, spec) for spec in specs}
+    for spec in specs:
+        _check_columns(spec, found[spec.name], path)
+    imported = Imported()
+    with _held(where, [spec.name for spec in specs]) as (target, lock):
+        for spec in specs:
+            if parts := our_studies(source, (spec.name,)):
+                imported += _copy(spec, parts, found[spec.name], target, where, lock)
     return imported
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Source:
-    """A sweep of an export.
+def adopt_training(spec: StudySpec, storage: str, train: Train) -> tuple[str, ...]:
+    """Write into the storage of a study that it is trained by this function or command.
 
-    Attributes:
-        spec: The sweep.
-        storage: Where the export was read to.
-        made_with: Its fingerprint.
-        finished: Stage and size → its finished cells and their trials.
-    """
+    Whatever was trained before then counts as trained by it; nothing is trained again.
 
-    spec: StudySpec
-    storage: BaseStorage
-    made_with: Mapping[str, Any]
-    finished: Mapping[StudyKey, Mapping[Cell, FrozenTrial]]
+    Args:
+        spec: The study.
+        storage: URL of its storage; where there is none, nothing happens.
+        train: The function or command.
 
-
-def _source(
-    spec: StudySpec, storage: BaseStorage, keys: Iterable[StudyKey], path: str | Path
-) -> _Source:
-    """A sweep of an export.
+    Returns:
+        What changed, one sentence each.
 
     Raises:
-        DataError: It has other columns than the study.
-        StudyError: Parts of it were made differently, or by a newer version.
+        StudyError: The storage cannot be used, or another process runs the study.
+        ValueError: The command does not go with the study, or its program is not here.
     """
-    made_with = dict(_attributes(storage, spec.name)[0].get(FINGERPRINT, {}))
-    trials = {
-        stage: Trials(storage, str(path), spec, stage=stage, fingerprint=made_with)
-        for stage in STAGES
-    }
-    finished = {k: trials[k.stage].finished(dict(k.size)) for k in keys if k.name == spec.name}
-    for key, found in finished.items():
-        tuned = {frozenset(trial.params) for trial in found.values()}
-        if set(dict(key.size)) != set(spec.sizes) or tuned - {frozenset(spec.tune)}:
+    now = fingerprint(spec, own_trainer(train, spec).fingerprint)
+    changes: dict[str, None] = {}
+    with storage_faults(storage):
+        if open_if_there(storage) is None:
+            return ()
+    with _held(storage, [spec.name]) as (opened, _):
+        for study in our_studies(opened, (spec.name,)):
+            stored = fingerprint_of(study)
+            own = sorted(filter(is_of_own_training, {*stored, *now}))
+            differ = [part for part in own if stored.get(part) != now.get(part)]
+            if stored and differ:
+                kept = {k: v for k, v in stored.items() if k not in own}
+                accepted = {k: now[k] for k in own if k in now}
+                opened.set_study_user_attr(study.id, FINGERPRINT, {**kept, **accepted})
+                for part in differ:
+                    was, is_now = stored.get(part, "nothing"), now.get(part, "nothing")
+                    changes[f"{part} was {was}, is {is_now}"] = None
+    return tuple(changes)
+
+
+@contextmanager
+def _held(url: str, names: Sequence[str]) -> Iterator[tuple[BaseStorage, DriverLock]]:
+    """A storage in which no other process runs some sweeps meanwhile."""
+    lock = lock_of(url, names)
+    with storage_faults(url):
+        lock.acquire()
+        try:
+            yield open_storage(url), lock
+        finally:
+            lock.release()
+
+
+def _finished(storage: BaseStorage, spec: StudySpec) -> Finished:
+    """Cells of a sweep that have a result, and the lowest-numbered trial of each."""
+    found: Finished = {}
+    for study in our_studies(storage, (spec.name,)):
+        for trial in kept_trials(storage, study.id):
+            if trial.state in ENDED and not problem_of(trial):
+                cell = cell_of(study.key.size, trial, tuple(spec.tune))
+                found.setdefault((study.key.stage, cell), trial)
+    return found
+
+
+def _check_columns(spec: StudySpec, found: Finished, path: str | Path) -> None:
+    """Raise unless sizes and tuned values are those of the study."""
+    for _, cell in found:
+        sizes, tuned = dict(cell.size), dict(cell.tuned)
+        if set(sizes) != set(spec.sizes) or set(tuned) != set(spec.tune):
             raise DataError(
                 "an import needs the columns of its study, "
-                f"{', '.join([*spec.sizes, *spec.tune])}; got others in {key.name!r} of {path}; "
-                "export it from the same study."
+                f"{', '.join([*spec.sizes, *spec.tune])}; got {', '.join([*sizes, *tuned])} in "
+                f"{path}; export it from the same study."
             )
-    return _Source(spec=spec, storage=storage, made_with=made_with, finished=finished)
 
 
-def _attributes(storage: BaseStorage, name: str) -> list[Mapping[str, Any]]:
-    """Attributes of all studies of a sweep."""
-    keys = ((study, parse_study_name(study.study_name)) for study in storage.get_all_studies())
-    return [study.user_attrs for study, key in keys if key is not None and key.name == name]
-
-
-def _copy(source: _Source, target: BaseStorage, url: str, lock: DriverLock) -> Imported:
+def _copy(
+    spec: StudySpec,
+    parts: Sequence[OurStudy],
+    found: Finished,
+    target: BaseStorage,
+    url: str,
+    lock: DriverLock,
+) -> Imported:
     """Copy the runs and seals of one sweep."""
-    spec, n_copied, n_same, n_other = source.spec, 0, 0, 0
-    made_with, check = source.made_with, lock.check
+    made_with, *others = map(fingerprint_of, parts)
+    for other in others:
+        require_same(made_with, other, study=spec.name)
+    there, n_copied = _finished(target, spec), 0
     for stage in STAGES:
-        trials = Trials(target, url, spec, stage=stage, fingerprint=made_with, require_lock=check)
-        for key, found in source.finished.items():
-            if key.stage != stage or not found:
-                continue
-            there = trials.finished(dict(key.size))
-            same = [c for c in found if c in there and _result(there[c]) == _result(found[c])]
-            n_same += len(same)
-            n_other += sum(cell in there for cell in found) - len(same)
-            n_copied += trials.copy((c, _copied(t)) for c, t in found.items() if c not in there)
-    n_seals = _copy_seals(source, target)
-    return Imported(n_copied=n_copied, n_same=n_same, n_other=n_other, n_seals=n_seals)
+        trials = Trials(
+            target, url, spec, stage=stage, fingerprint=made_with, require_lock=lock.check
+        )
+        n_copied += trials.copy(
+            (key[1], _copied(t)) for key, t in found.items() if key[0] == stage
+        )
+    same = [_result(there[key]) == _result(found[key]) for key in found if key in there]
+    return Imported(
+        n_copied=n_copied,
+        n_same=sum(same),
+        n_other=len(same) - sum(same),
+        n_seals=_copy_seals(spec, parts, target),
+    )
 
 
 def _copied(trial: FrozenTrial) -> FrozenTrial:
     """A trial of another storage, signed by this process."""
-    trainer = trial.user_attrs.get(OWNER)
-    copy = create_trial(
-        state=trial.state,
-        params=trial.params,
-        distributions=trial.distributions,
-        values=trial.values,
-        user_attrs={**trial.user_attrs, OWNER: this_process(), TRAINED_BY: trainer},
-        intermediate_values=trial.intermediate_values,
-    )
-    copy.datetime_start, copy.datetime_complete = trial.datetime_start, trial.datetime_complete
+    copy, trainer = deepcopy(trial), trial.user_attrs.get(OWNER)
+    copy.user_attrs = {**trial.user_attrs, OWNER: this_process(), TRAINED_BY: trainer}
     return copy
 
 
-def _copy_seals(source: _Source, target: BaseStorage) -> int:
+def _copy_seals(spec: StudySpec, parts: Sequence[OurStudy], target: BaseStorage) -> int:
     """Copy the times at which forecasts were sealed, marked as copied; how many were new."""
-    times: dict[str, str] = {}
-    for attributes in _attributes(source.storage, source.spec.name):
-        for key, sealed in attributes.items():
-            if key.startswith(SEALED) and _is_time(sealed):
-                known = times.get(key, sealed)
-                times[key] = min(known, sealed, key=datetime.fromisoformat)
-    ids = [
-        study._study_id
-        for study in target.get_all_studies()
-        if (own := parse_study_name(study.study_name)) and own.name == source.spec.name
-    ]
-    if not ids:  # nothing was finished there
+    own = our_studies(target, (spec.name,))
+    if not own:  # nothing was finished there
         return 0
-    there = {key for i in ids for key in target.get_study_user_attrs(i)}
+    sealed = [
+        item for part in parts for item in part.attributes.items() if item[0].startswith(SEALED)
+    ]
+    earliest = dict(sorted(sealed, key=lambda item: datetime.fromisoformat(item[1]), reverse=True))
+    known = {name for study in own for name in study.attributes}
+    missing = {name: time for name, time in earliest.items() if name not in known}
     now = datetime.now(UTC).isoformat(timespec="seconds")
-    missing = {key: sealed for key, sealed in times.items() if key not in there}
-    for key, sealed in missing.items():
-        target.set_study_user_attr(min(ids), IMPORTED_SEAL + key.removeprefix(SEALED), now)
-        target.set_study_user_attr(min(ids), key, sealed)
+    for name, time in missing.items():
+        first = min(study.id for study in own)
+        target.set_study_user_attr(first, IMPORTED_SEAL + name.removeprefix(SEALED), now)
+        target.set_study_user_attr(first, name, time)
     return len(missing)
-
-
-def _is_time(sealed: object) -> bool:
-    try:
-        return isinstance(sealed, str) and datetime.fromisoformat(sealed).tzinfo is not None
-    except ValueError:
-        return False
 
 
 def _result(trial: FrozenTrial) -> tuple[Any, ...]:

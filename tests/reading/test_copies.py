@@ -13,7 +13,7 @@ from extrap.cli import main
 from extrap.errors import DataError, StudyError
 from extrap.reading import copies, read_runs
 from extrap.reading.copies import open_if_there, open_to_read
-from extrap.reading.optuna import SCHEMA, SCHEMA_VERSION, kept_trials, study_names
+from extrap.reading.optuna import SCHEMA, SCHEMA_VERSION, find_study, kept_trials, study_names
 from extrap.reading.storages import open_storage
 from extrap.records import StudySpec, TunedRange, Workload
 from extrap.study import tune
@@ -78,7 +78,8 @@ def own(full, tmp_path):
 def test_storages_of_older_versions_are_read_without_being_changed(dump, tmp_path):
     url = f"sqlite:///{restored(dump, tmp_path)}"
     before = state(tmp_path)
-    runs, curves, notes = read_storage(url, study="theirs")
+    found = find_study(url, study="theirs")
+    runs, curves, notes = found.table, found.curves("loss"), found.notes
     assert list(runs["status"]) == [
         *("complete", "complete", "diverged", "complete"),
         *("failed", "failed", "pruned"),
@@ -88,7 +89,10 @@ def test_storages_of_older_versions_are_read_without_being_changed(dump, tmp_pat
     first = curves[curves["run"] == 0]["loss"].tolist()
     assert list(map(str, first)) == ["3.0", "inf", "nan", "-1e+308"]
     assert [note.endswith(": many.") for note in notes] == [True]
-    assert list(read_storage(url, study="old")[0]["width"]) == [8]
+    assert list(find_study(url, study="old").table["width"]) == [8]
+    both = find_study(url, study="both")
+    assert (both.metrics, both.losses) == (("values_0", "values_1"), ())
+    assert both.maximised == ("values_1",)
     with pytest.raises(DataError, match="values_0"):
         read_runs(url, study="both", size="width")
     opened = open_to_read(url)
@@ -107,7 +111,7 @@ def test_tables_of_another_version_are_upgraded_or_refused(tmp_path):
     assert versions - {(optuna.storages.RDBStorage("sqlite://").get_head_version(),)}
     newer = "UPDATE alembic_version SET version_num = 'v99.0.0.a'"
     with pytest.raises(StudyError, match=r"tables v99\.0\.0\.a"):
-        read_storage(changed(folder / "old.db", newer), study="theirs")
+        find_study(changed(folder / "old.db", newer), study="theirs")
 
 
 def test_a_writer_may_be_there_while_one_reads_but_not_lock_the_file(own, monkeypatch):
@@ -115,12 +119,12 @@ def test_a_writer_may_be_there_while_one_reads_but_not_lock_the_file(own, monkey
     writer = sqlite3.connect(own, isolation_level=None)
     writer.execute("BEGIN IMMEDIATE")
     writer.execute("UPDATE trials SET state = 'FAIL'")
-    assert len(read_storage(f"sqlite:///{own}")[0]) == N
+    assert len(find_study(f"sqlite:///{own}").table) == N
     writer.execute("ROLLBACK")
     writer.execute("BEGIN EXCLUSIVE")
     monkeypatch.setattr(sqlite3, "connect", partial(sqlite3.connect, timeout=0))
     with pytest.raises(StudyError, match="locked for long"):
-        read_storage(f"sqlite:///{own}")
+        find_study(f"sqlite:///{own}")
     writer.close()
 
 
@@ -136,20 +140,20 @@ def test_what_a_killed_writer_left_is_rolled_back_in_the_copy_only(full, own, tm
     assert (killed / "study.db").read_bytes() != full.read_bytes()
     before = state(killed)
     url = f"sqlite:///{killed}/study.db"
-    assert read_storage(url)[0].equals(read_storage(f"sqlite:///{full}")[0])
+    assert find_study(url).table.equals(find_study(f"sqlite:///{full}").table)
     assert state(killed) == before
 
 
 def test_a_file_with_a_log_beside_it_is_read_without_one_being_made(full, own, tmp_path):
     url = changed(own, "PRAGMA journal_mode = WAL")
     before = state(tmp_path)
-    assert read_storage(url)[0].equals(read_storage(f"sqlite:///{full}")[0])
+    assert find_study(url).table.equals(find_study(f"sqlite:///{full}").table)
     assert state(tmp_path) == before
     writer = sqlite3.connect(own, isolation_level=None)
     writer.execute("PRAGMA wal_autocheckpoint = 0")
     writer.execute("UPDATE trials SET state = 'FAIL' WHERE trial_id = 1")
     before = state(tmp_path)
-    assert len(read_storage(url)[0]) == N - 1
+    assert len(find_study(url).table) == N - 1
     assert state(tmp_path) == before
     writer.close()
 
@@ -160,19 +164,19 @@ def test_a_journal_with_half_a_line_is_read_as_it_is(tmp_path):
     with (tmp_path / "study.log").open("ab") as file:
         file.write(b'{"op_code": 4, "wor')
     before = state(tmp_path)
-    assert len(read_storage(url)[0]) == N
+    assert len(find_study(url).table) == N
     assert state(tmp_path) == before
 
 
 @pytest.mark.parametrize("address", ["file:made.db?uri=true", "file:made.db?mode=rwc&uri=true"])
 def test_no_address_makes_reading_create_a_file(address, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    for read in (open_if_there, open_to_read, read_storage):
+    for read in (open_if_there, open_to_read, find_study):
         with pytest.raises(StudyError, match="given by its path"):
             read(f"sqlite:///{address}")
     for kind in ("sqlite", "journal"):
         assert open_if_there(f"{kind}:///{tmp_path}/none/x") is None
-        for read in (open_to_read, read_storage):
+        for read in (open_to_read, find_study):
             with pytest.raises(DataError, match="there is no storage"):
                 read(f"{kind}:///{tmp_path}/none/x")
     assert list(tmp_path.iterdir()) == []
@@ -204,12 +208,12 @@ def test_a_server_is_read_in_transactions_that_cannot_write(postgres):
     url = postgres.make_database("readonly")
     assert open_if_there(url) is None
     with pytest.raises(DataError, match="no Optuna studies"):
-        read_storage(url)
+        find_study(url)
     tune(SPEC, url, train=loss_of)
     sign = "&" if "?" in url else "?"
     for address in (url, f"{url}{sign}options=-c%20statement_timeout=90s&options=-c%20a.b=2"):
         storage = open_to_read(address)
-        assert len(read_storage(address)[0]) == N
+        assert len(find_study(address).table) == N
         with pytest.raises(optuna.exceptions.StorageInternalError) as caught:
             storage.set_study_user_attr(1, "a", 1)
         assert "read-only" in str(caught.value.__cause__)
@@ -217,7 +221,7 @@ def test_a_server_is_read_in_transactions_that_cannot_write(postgres):
     with made._backend.engine.begin() as connection:
         connection.exec_driver_sql("UPDATE alembic_version SET version_num = 'v3.0.0.d'")
     with pytest.raises(StudyError, match=r"v3\.0\.0\.d, .* upgrade"):
-        read_storage(url)
+        find_study(url)
 
 
 def test_a_schema_is_written_and_a_newer_one_is_refused(own):
@@ -226,7 +230,7 @@ def test_a_schema_is_written_and_a_newer_one_is_refused(own):
     assert {study.user_attrs[SCHEMA] for study in storage.get_all_studies()} == {SCHEMA_VERSION}
     for schema in (SCHEMA_VERSION + 1, "two"):
         storage.set_study_user_attr(1, SCHEMA, schema)
-        for use in (read_storage, lambda url: tune(SPEC, url, train=loss_of)):
+        for use in (find_study, lambda url: tune(SPEC, url, train=loss_of)):
             with pytest.raises(StudyError, match=f"got {schema!r}"):
                 use(url)
 

@@ -187,7 +187,7 @@ def test_an_export_is_whole_or_not_there(full, tmp_path, monkeypatch):
     monkeypatch.setattr("extrap.reading.exports.WRITTEN_AT_ONCE", 2000)
     assert export_study(STUDY, path, storage=full) == N + 1
     assert pq.ParquetFile(path).num_row_groups > 10
-    assert len(read_export(path).attributes) == 4
+    assert len(read_export(path).get_all_studies()) == 4
 
 
 def changed(sent, path, **cells):

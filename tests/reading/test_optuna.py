@@ -5,8 +5,7 @@ import optuna
 import pytest
 
 from extrap.errors import DataError, StudyError
-from extrap.reading import read_runs
-from extrap.reading.optuna import parse_study_name, study_name
+from extrap.reading.optuna import find_study, parse_study_name, study_name
 from extrap.reading.storages import open_storage
 from tests.reading.storage_tables import read_storage
 
@@ -59,7 +58,8 @@ def test_other_names_are_not_ours(name):
 
 def test_anybodys_study_is_read_and_of_several_the_named_one(url):
     plain_study(url)
-    runs, curves, notes = read_storage(url)
+    found = find_study(url)
+    runs, curves, notes = found.table, found.curves("loss"), found.notes
     assert list(runs["status"]) == ["complete"] * 3 + ["pruned", "failed", "diverged"]
     assert list(runs["width"][:3]) == [8, 16, 32]
     assert list(runs["loss"][:3]) == list(2.0 + runs["lr"][:3])
@@ -71,13 +71,12 @@ def test_anybodys_study_is_read_and_of_several_the_named_one(url):
     assert [note.endswith(": layers.") for note in notes] == [True]
     plain_study(url, "two")
     with pytest.raises(DataError, match="theirs, two"):
-        read_storage(url)
-    assert len(read_storage(url, study="two")[0]) == 6
+        find_study(url)
+    assert len(find_study(url, study="two").table) == 6
     with pytest.raises(DataError, match="no study 'three'"):
-        read_storage(url, study="three")
+        find_study(url, study="three")
     plain_study(url, "up", direction="maximize")
-    with pytest.raises(DataError, match="a metric that is maximised lies in"):
-        read_runs(url, study="up", size="width", tune="lr")
+    assert find_study(url, study="up").maximised == ("value",)
 
 
 def test_somebody_elses_database_is_left_alone(url, tmp_path):
@@ -85,14 +84,14 @@ def test_somebody_elses_database_is_left_alone(url, tmp_path):
         connection.execute("CREATE TABLE mine (x)")
     before = (tmp_path / "study.db").read_bytes()
     with pytest.raises(DataError, match="holds other tables"):
-        read_storage(url)
+        find_study(url)
     assert (tmp_path / "study.db").read_bytes() == before
 
 
 def test_a_corrupt_or_damaged_file_is_one_clear_error(url, tmp_path):
     path = tmp_path / "study.db"
     path.write_bytes(b"this is no database at all " * 100)
-    for use in (open_storage, read_storage):
+    for use in (open_storage, find_study):
         with pytest.raises(StudyError, match="not a database") as caught:
             use(url)
         assert "\n" not in str(caught.value)
@@ -101,7 +100,7 @@ def test_a_corrupt_or_damaged_file_is_one_clear_error(url, tmp_path):
     data = path.read_bytes()
     path.write_bytes(data[:4096] + b"\xff" * (len(data) - 4096))
     with pytest.raises(StudyError, match="storage must be"):
-        read_storage(url)
+        find_study(url)
 
 
 @pytest.mark.parametrize(
@@ -134,13 +133,14 @@ def test_a_study_begun_twice_under_one_prefix_reads_as_one(url):
             trial.set_user_attr("result", {"status": "complete", "flops": 1.0})
             trial.set_user_attr("curve", [(1, 3.0)])
             study.tell(trial, 2.0 + trial.number)
-    runs, curves, notes = read_storage(url)
+    found = find_study(url)
+    runs, curves, notes = found.table, found.curves("loss"), found.notes
     assert runs[["width", "lr", "loss"]].to_numpy().tolist() == [
         *([8, 0.01, 4.0], [8, 0.1, 2.0], [16, 0.01, 4.0], [16, 0.1, 2.0])
     ]
     assert list(curves["run"]) == [0, 1, 2, 3]
     assert notes == ()
-    assert read_storage(url, stage="check")[0].empty
+    assert find_study(url, stage="check").table.empty
 
 
 def test_the_folder_of_a_new_storage_is_made(tmp_path):

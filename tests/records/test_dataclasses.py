@@ -14,7 +14,7 @@ MUTABLE = {"_Trip", "_State", "Purse", "Market", "_Budget"}
 POSITIONAL = {"FinalRule", "_State", "Cell", "_Budget", "Command", "SizePath"}
 """A cell or a rule is a key of one or two parts."""
 WITHOUT_EQUALITY = """
-    AllocationReport Asymmetry AtFractions Basket Design Doubling Exported FittedLaw Foresight
+    AllocationReport Asymmetry AtFractions Basket Design Doubling FittedLaw Foresight
     FormDoubt Found Levels Line Neighbourhood OpenSize Optima Points Precision Problem Profile Runs
     Shape SizeGroup Solutions StudyFunction TrackedRun Vertex Way _Claim _Draws _Estimators
     _Bent _Line _Plan _Pricing _Profile _Solved _Trip

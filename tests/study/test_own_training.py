@@ -8,10 +8,11 @@ from dataclasses import replace
 import pytest
 
 from extrap.errors import StudyError
+from extrap.reading.optuna import find_study
 from extrap.records import OWN, StudySpec, TunedRange
 from extrap.study import open_study, tune
-from extrap.study.adoption import adopt_training
 from extrap.study.locks import lock_of
+from extrap.study.transfer import adopt_training
 from extrap.training.own.answers import MOST_POINTS, read_answer, read_curve
 from tests.reading.storage_tables import read_storage
 
@@ -166,7 +167,7 @@ def test_a_study_file_brings_its_function_and_what_it_rests_on(tmp_path, url):
     train = own.training_of(own.study)
     assert train is own.training_of(own.baseline)
     runs = tune(SPEC, url, train=train)
-    assert set(read_storage(url, study="mine")[0]["workload"]) == {OWN}
+    assert set(find_study(url, study="mine").table["workload"]) == {OWN}
     assert runs.to_frame()["loss"].min() == pytest.approx(1.5 + 0.01 / 4)
     source = train.source
     assert set(source) == {"train", "depth", "FLOOR"}

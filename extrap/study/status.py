@@ -102,64 +102,6 @@ class SizeStatus:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Worker:
-    """The process that runs a study, or ran it last.
-
-    Attributes:
-        worker: Where packs train.
-        host: Its machine.
-        pid: Its number there.
-        state: `"at work"`; `"left"`, as it said; `"gone"`, as this machine knows; `"silent"` for
-            longer than it said it might be, by the clocks.
-        last_beat: When it was last heard of, ISO 8601 in UTC.
-        n_running: Cells in training.
-        n_done: Cells that have a result.
-        n_workers: Packs it can have in training at once.
-    """
-
-    worker: str
-    host: str
-    pid: int
-    state: str
-    last_beat: str | None
-    n_running: int = 0
-    n_done: int = 0
-    n_workers: int = 1
-
-
-@dataclass(slots=True)
-class _CellState:
-    """The results of a cell: how many there are, and whether the first one is a diverged run.
-
-    A cell without any was given up.
-    """
-
-    n_results: int = 0
-    is_diverged: bool = False
-
-
-@dataclass(slots=True, kw_only=True)
-class _Counts:
-    """What a storage holds of some studies.
-
-    Attributes:
-        cells: (study, stage) → cell → its state.
-        running: (study, stage, size) → cells in training.
-        wall_s: (study, stage, size) → wall-clock seconds of each run that gave a result.
-        flops: Of all runs that gave a result, FLOPs.
-        workers: The driver; empty before there was one.
-        n_broken: Finished trials that are not in extrap's format.
-    """
-
-    cells: dict[tuple[str, str], dict[Cell, _CellState]] = field(default_factory=dict)
-    running: Counter[tuple[str, str, Size]] = field(default_factory=Counter)
-    wall_s: dict[tuple[str, str, Size], list[float]] = field(default_factory=dict)
-    flops: float = 0.0
-    workers: tuple[Worker, ...] = ()
-    n_broken: int = 0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class StudyStatus:
     """Status of a study; `to_dict` is what `extrap study status --json` prints.
 

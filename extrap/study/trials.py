@@ -30,7 +30,6 @@ from extrap.reading.optuna import (
     CONDITIONS,
     CURVE,
     DRIVER,
-    ENDED,
     FAILURE,
     FINGERPRINT,
     GRADIENTS,
@@ -41,7 +40,6 @@ from extrap.reading.optuna import (
     SCHEMA_VERSION,
     SEED,
     ignored_trials,
-    kept_trials,
     parse_study_name,
     problem_of,
     read_tables,
@@ -234,14 +232,6 @@ class Trials:
         """All trials of one size, by number."""
         study = self.study_of(size)
         return self._retry(lambda: study.get_trials(deepcopy=False))
-
-    def finished(self, size: Mapping[str, float]) -> dict[Cell, FrozenTrial]:
-        """The cells of one size that have a result, and the trial that counts for each."""
-        study_id, found = self._of(size).study._study_id, dict[Cell, FrozenTrial]()
-        for trial in self._retry(lambda: kept_trials(self._storage, study_id)):
-            if trial.state in ENDED and not problem_of(trial):
-                found.setdefault(self.cell(size, trial), trial)
-        return found
 
     def runs(self) -> Runs:
         """The finished runs, in the order of size, tuned values and seed."""

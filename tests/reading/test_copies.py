@@ -17,7 +17,6 @@ from extrap.reading.optuna import SCHEMA, SCHEMA_VERSION, find_study, kept_trial
 from extrap.reading.storages import open_storage
 from extrap.records import StudySpec, TunedRange, Workload
 from extrap.study import tune
-from tests.reading.storage_tables import read_storage
 
 optuna.logging.set_verbosity(optuna.logging.WARNING)
 DUMPS = sorted((Path(__file__).parent / "storages").glob("*.sql"))

@@ -7,7 +7,6 @@ import pytest
 from extrap.errors import DataError, StudyError
 from extrap.reading.optuna import find_study, parse_study_name, study_name
 from extrap.reading.storages import open_storage
-from tests.reading.storage_tables import read_storage
 
 optuna.logging.set_verbosity(optuna.logging.WARNING)
 

@@ -14,7 +14,6 @@ from extrap.study import open_study, tune
 from extrap.study.locks import lock_of
 from extrap.study.transfer import adopt_training
 from extrap.training.own.answers import MOST_POINTS, read_answer, read_curve
-from tests.reading.storage_tables import read_storage
 
 SPEC = StudySpec(
     name="mine",

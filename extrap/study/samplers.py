@@ -14,6 +14,7 @@ from typing import Any
 
 import optuna
 from optuna.distributions import BaseDistribution, FloatDistribution, IntDistribution
+from optuna.exceptions import ExperimentalWarning
 from optuna.pruners import BasePruner, HyperbandPruner, MedianPruner, NopPruner
 from optuna.samplers import BaseSampler, CmaEsSampler, GPSampler, QMCSampler, TPESampler
 from optuna.storages import InMemoryStorage
@@ -61,9 +62,8 @@ class Sampled:
         self._spec, self._trials, self._size = spec, trials, dict(size)
         stored = trials.trials_of(size)
         name = trials.study_of(size).study_name
-        ranges = {name: _range(spec, name) for name in spec.tune}
-        _require_ranges(name, stored, ranges)
-        self._ranges = ranges
+        self._ranges = {column: _range(spec, column) for column in spec.tune}
+        _require_ranges(name, stored, self._ranges)
         self._memory = InMemoryStorage()
         self._study = optuna.create_study(
             study_name=name,
@@ -72,10 +72,17 @@ class Sampled:
             pruner=pruner_of(spec),
         )
         for trial in stored:
-            self._study.add_trial(trial if trial.state.is_finished() else _as_failed(trial))
+            if not trial.state.is_finished():  # of version 0.1: nobody trains it any more
+                trial = create_trial(
+                    state=TrialState.FAIL,
+                    params=trial.params,
+                    distributions=trial.distributions,
+                    user_attrs=trial.user_attrs,
+                )
+            self._study.add_trial(trial)
         if stored and not isinstance(spec.sampler, str):
             self._study.sampler.reseed_rng()  # or it would draw its first values again
-        self._running: dict[Cell, int] = {}
+        self._running: dict[Cell, optuna.Trial] = {}
         self._given_up: set[Cell] = set()
         self._known = {
             trials.cell(self._size, t): t.values[0] for t in stored if t.values is not None
@@ -85,17 +92,11 @@ class Sampled:
         for key, value in dict(kept.get(STATE, {})).items():
             self._memory.set_study_system_attr(self._study._study_id, key, value)
         done = trials.done()
-        for told in kept.get("trials", []):
-            trial = create_trial(
-                state=TrialState.RUNNING,
-                params={n: told["params"][n] for n in ranges},
-                distributions=ranges,
-                user_attrs={SEED: told[SEED]},
-                system_attrs=told["system_attrs"],
-            )
-            cell = trials.cell(self._size, trial)
+        for asked in kept.get("trials", []):
+            params = {column: asked["params"][column] for column in self._ranges}
+            cell = Cell.of(self._size, params, asked[SEED])
             if cell not in done and cell not in self._running:
-                self._add_running(cell, trial)
+                self._add(cell, params, self._ranges, asked["system_attrs"])
         self._waiting = list(self._running)
 
     def ask(self, n_wanted: int) -> list[Cell]:
@@ -117,12 +118,11 @@ class Sampled:
             seed = self._spec.seeds[trial.number % len(self._spec.seeds)]
             cell = Cell.of(self._size, trial.params, seed)
             if cell in self._running or cell in self._given_up:  # drawn twice: whole numbers
-                self._study.tell(trial.number, state=TrialState.FAIL)
+                self._study.tell(trial, state=TrialState.FAIL)
             elif cell in self._known:
-                self._study.tell(trial.number, self._known[cell])
+                self._study.tell(trial, self._known[cell])
             else:
-                trial.set_user_attr(SEED, seed)
-                self._running[cell] = trial.number
+                self._running[cell] = trial
                 cells.append(cell)
         self.is_exhausted = len(cells) < n_new or not cells
         if cells:
@@ -133,71 +133,74 @@ class Sampled:
         """Take in cells that somebody else chose, so that the pruner may look at them."""
         for cell in cells:
             if cell not in self._running:
-                trial = create_trial(
-                    state=TrialState.RUNNING,
-                    params=dict(cell.tuned),
-                    distributions=self._trials.distributions(cell),
-                    user_attrs={SEED: cell.seed},
-                )
-                self._add_running(cell, trial)
+                self._add(cell, dict(cell.tuned), self._trials.distributions(cell))
 
     def pruning(self, cells: Sequence[Cell]) -> Pruning | None:
         """A copy for the pruner to look at while cells train; None if it prunes nothing."""
         if isinstance(self._study.pruner, NopPruner):
             return None
-        trials = tuple(
-            optuna.Trial(self._study, self._frozen(self._running[cell])._trial_id)
-            for cell in cells
-        )
+        trials = tuple(self._running[cell] for cell in cells)
         return copy.deepcopy(Pruning(study=self._study, trials=trials))  # ours stay as they are
 
     def tell(
         self, results: Sequence[RunResult], reports: Sequence[Mapping[int, float]]
     ) -> dict[Cell, FrozenTrial]:
         """Tell the sampler what runs gave; their trials with what it keeps on them."""
-        told = {}
+        finished = {}
         for i, result in enumerate(results):
-            number = self._running.pop(result.cell)
-            frozen = self._frozen(number)
-            trial = optuna.Trial(self._study, frozen._trial_id)
+            trial = self._running.pop(result.cell)
             for step, loss in (reports[i] if reports else {}).items():
                 trial.report(loss, step)
             if reports:  # rungs and the like, which a pruner keeps on its trials
                 trial.should_prune()
-            state = TrialState.PRUNED if result.status == "pruned" else TrialState.COMPLETE
-            value = told_value(result)
-            self._study.tell(number, None if state == TrialState.PRUNED else value, state)
-            self._known[result.cell] = value
-            told[result.cell] = self._frozen(number)
-        return told
+            self._known[result.cell] = value = told_value(result)
+            finished[result.cell] = (
+                self._study.tell(trial, state=TrialState.PRUNED)
+                if result.status == "pruned"
+                else self._study.tell(trial, value)
+            )
+        return finished
 
     def give_up(self, cell: Cell) -> None:
         """A cell that cannot be trained counts as failed; another is asked for instead."""
         self._given_up.add(cell)
-        if (number := self._running.pop(cell, None)) is not None:
-            self._study.tell(number, state=TrialState.FAIL)
+        if (trial := self._running.pop(cell, None)) is not None:
+            self._study.tell(trial, state=TrialState.FAIL)
 
     def pack_size(self) -> int:
         """Runs to sample together."""
         return math.ceil(len(self._spec.grid_cells()) / len(self._spec.size_points()) / PACKS)
 
-    def _add_running(self, cell: Cell, trial: FrozenTrial) -> None:
-        self._study.add_trial(trial)
-        self._running[cell] = len(self._study.get_trials(deepcopy=False)) - 1
-
-    def _frozen(self, number: int) -> FrozenTrial:
-        return self._study.get_trials(deepcopy=False)[number]
+    def _add(
+        self,
+        cell: Cell,
+        params: dict[str, Any],
+        ranges: dict[str, BaseDistribution],
+        system_attrs: dict[str, Any] | None = None,
+    ) -> None:
+        """Let the sampler and the pruner know of a cell that is in training."""
+        trial = create_trial(
+            state=TrialState.RUNNING,
+            params=params,
+            distributions=ranges,
+            system_attrs=system_attrs,
+        )
+        trial_id = self._memory.create_new_trial(self._study._study_id, trial)
+        self._running[cell] = optuna.Trial(self._study, trial_id)
 
     def _write_down(self) -> None:
         """Write what is asked for before it trains."""
+        asked = [
+            {
+                "params": trial.params,
+                SEED: cell.seed,
+                "system_attrs": self._memory.get_trial(trial._trial_id).system_attrs,
+            }
+            for cell, trial in self._running.items()
+        ]
         system = self._memory.get_study_system_attrs(self._study._study_id)
-        told: list[dict[str, Any]] = []
-        for number in self._running.values():
-            trial = self._frozen(number)
-            own = {"params": trial.params, SEED: trial.user_attrs[SEED]}
-            told.append({**own, "system_attrs": trial.system_attrs})
-        state = {k: v for k, v in system.items() if _is_plain(v)}
-        self._trials.set_attribute(self._size, ASKED, {"trials": told, STATE: state})
+        state = {k: v for k, v in system.items() if v is None or isinstance(v, int | float | str)}
+        self._trials.set_attribute(self._size, ASKED, {"trials": asked, STATE: state})
 
 
 def sampler_of(spec: StudySpec, *, seed: int) -> BaseSampler:
@@ -220,8 +223,7 @@ def sampler_of(spec: StudySpec, *, seed: int) -> BaseSampler:
     if given == "cmaes":
         return CmaEsSampler(seed=seed)
     if given == "qmc":
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
+        with warnings.catch_warnings(action="ignore", category=ExperimentalWarning):
             return QMCSampler(seed=0, scramble=True, warn_independent_sampling=False)
     return TPESampler(constant_liar=True, seed=seed)
 
@@ -271,19 +273,5 @@ def _require_ranges(
                 )
 
 
-def _as_failed(trial: FrozenTrial) -> FrozenTrial:
-    """A trial that nobody trains any more, of version 0.1 or of a killed process."""
-    return create_trial(
-        state=TrialState.FAIL,
-        params=trial.params,
-        distributions=trial.distributions,
-        user_attrs=trial.user_attrs,
-    )
-
-
 def _key(size: Mapping[str, float]) -> tuple[tuple[str, float], ...]:
     return Cell.of(size, {}, 0).size
-
-
-def _is_plain(value: object) -> bool:
-    return value is None or isinstance(value, bool | int | float | str)

@@ -48,7 +48,6 @@ from extrap.reading.foreign import (
 )
 from extrap.reading.found import Found
 from extrap.reading.storages import open_storage, reading_faults, safe_url, storage_faults
-from extrap.records import STAGES
 
 FINGERPRINT = "fingerprint"
 ORIGIN = "origin"
@@ -156,13 +155,20 @@ def our_studies(storage: BaseStorage, names: Container[str]) -> list[OurStudy]:
     Raises:
         StudyError: A newer version wrote one of them.
     """
-    found = []
-    for study in storage.get_all_studies():
-        key = parse_study_name(study.study_name)
-        if key is not None and key.name in names:
-            require_schema(study.user_attrs, study=study.study_name)
-            found.append(OurStudy(study.study_name, key, study._study_id, study.user_attrs))
+    found = [study for study in _ours(storage) if study.key.name in names]
+    for study in found:
+        require_schema(study.attributes, study=study.full_name)
     return found
+
+
+def _ours(storage: BaseStorage) -> list[OurStudy]:
+    """All studies that are named as ours and have one value that is minimised."""
+    return [
+        OurStudy(study.study_name, key, study._study_id, study.user_attrs)
+        for study in storage.get_all_studies()
+        if study.directions == [StudyDirection.MINIMIZE]
+        and (key := parse_study_name(study.study_name)) is not None
+    ]
 
 
 def find_study(
@@ -185,17 +191,13 @@ def find_study(
     source = safe_url(url)
     with storage_faults(url), reading_faults(url):
         storage = open_to_read(url)
-        names = study_names(storage)
-        ours = {
-            name: key
-            for name in names
-            if (key := parse_study_name(name)) is not None and not _has_other_goals(storage, name)
-        }
+        names, ours = study_names(storage), {own.full_name: own for own in _ours(storage)}
         theirs = studies_by_base([name for name in names if name not in ours], sizes)
-        bases = list(dict.fromkeys([key.name for key in ours.values()] + list(theirs)))
+        bases = list(dict.fromkeys([own.key.name for own in ours.values()] + list(theirs)))
+        read_theirs = partial(read_foreign, storage, stage=stage, source=source)
         if study is None and bases[1:] and not ours:
             if are_one_sweep(storage, names):
-                return read_foreign(storage, names, stage=stage, source=source, sizes=sizes)
+                return read_theirs(names, sizes=sizes)
             if len(bases) == len(names) and not name_sizes(storage, names):
                 raise DataError(
                     f"the sizes of a sweep stand in its studies or their names, {source} holds "
@@ -205,19 +207,15 @@ def find_study(
                 )
         chosen = study if study is not None else _only(bases, source)
         if chosen in theirs:
-            return read_foreign(storage, theirs[chosen], stage=stage, source=source, sizes=sizes)
+            return read_theirs(theirs[chosen], sizes=sizes)
         if chosen in names and chosen not in ours:
-            return read_foreign(storage, [chosen], stage=stage, source=source)
-        wanted = {ours[chosen].name if chosen in ours else chosen}
-        found = [
-            own
-            for own in our_studies(storage, wanted)
-            if own.full_name in ours and chosen in (own.key.name, own.full_name)
-        ]
+            return read_theirs([chosen])
+        found = [own for own in ours.values() if chosen in (own.key.name, own.full_name)]
         if not found:
             raise DataError(f"{source} has no study {chosen!r}; it has {_listed(bases)}.")
-        is_whole = chosen in wanted
-        tables = _read(storage, [o for o in found if not is_whole or o.key.stage == stage])
+        for own in found:
+            require_schema(own.attributes, study=own.full_name)
+        tables = _read(storage, found, ours[chosen].key.stage if chosen in ours else stage)
         return Found(
             table=tables.runs,
             where=source,
@@ -226,12 +224,6 @@ def find_study(
             sizes=tuple(dict.fromkeys(column for own in found for column, _ in own.key.size)),
             tuned=_tuned_of(storage, found),
         )
-
-
-def _has_other_goals(storage: BaseStorage, name: str) -> bool:
-    """Whether a study maximises or has several values, which none of ours does."""
-    directions = storage.get_study_directions(storage.get_study_id_from_name(name))
-    return list(directions) != [StudyDirection.MINIMIZE]
 
 
 def _tuned_of(storage: BaseStorage, studies: Sequence[OurStudy]) -> tuple[str, ...]:
@@ -280,12 +272,11 @@ def require_schema(stored: Mapping[str, Any], *, study: str) -> None:
         StudyError: A newer version wrote it; both versions are named.
     """
     version = stored.get(SCHEMA, 1)
-    if isinstance(version, int) and not isinstance(version, bool) and version <= SCHEMA_VERSION:
-        return
-    raise StudyError(
-        f"the study {study!r} must have schema {SCHEMA_VERSION} or older, got {version!r}: a "
-        "newer extrap wrote it; install that version here."
-    )
+    if type(version) is not int or version > SCHEMA_VERSION:
+        raise StudyError(
+            f"the study {study!r} must have schema {SCHEMA_VERSION} or older, got {version!r}: a "
+            "newer extrap wrote it; install that version here."
+        )
 
 
 def ignored_trials(stored: Mapping[str, Any]) -> frozenset[int]:
@@ -388,8 +379,7 @@ def read_tables(storage: BaseStorage, *, study: str, stage: str) -> Tables:
     Raises:
         StudyError: A newer version wrote the study.
     """
-    found = our_studies(storage, (study,))
-    return _read(storage, [own for own in found if own.key.stage == stage])
+    return _read(storage, our_studies(storage, (study,)), stage)
 
 
 def _only(bases: Sequence[str], source: str) -> str:
@@ -403,11 +393,11 @@ def _only(bases: Sequence[str], source: str) -> str:
     return bases[0]
 
 
-def _read(storage: BaseStorage, studies: Iterable[OurStudy]) -> Tables:
+def _read(storage: BaseStorage, studies: Iterable[OurStudy], stage: str) -> Tables:
     """Rows in the order of size, tuned values, seed, whichever process trained them when."""
     cells: dict[tuple[Any, ...], tuple[dict[str, Any], list[Sequence[float]]]] = {}
     n_failed, broken = 0, list[str]()
-    for study in studies:
+    for study in (each for each in studies if each.key.stage == stage):
         options, order = _options(study), _order_of_tuned(study)
         for trial in kept_trials(storage, study.id):
             if trial.state == TrialState.FAIL:
@@ -421,8 +411,7 @@ def _read(storage: BaseStorage, studies: Iterable[OurStudy]) -> Tables:
                 continue
             params = {name: trial.params[name] for name in order if name in trial.params}
             params |= trial.params
-            at = (STAGES.index(study.key.stage), study.key.size)
-            cell = (*at, *params.values(), trial.user_attrs.get(SEED))
+            cell = (study.key.size, *params.values(), trial.user_attrs.get(SEED))
             if cell not in cells:  # a cell belongs to its lowest-numbered trial
                 cells[cell] = ({**options, **_row(study.key, trial, params)}, _points(trial))
     ordered = [cells[cell] for cell in sorted(cells)]

@@ -47,27 +47,17 @@ def require_same(stored: Mapping[str, Any], now: Mapping[str, Any], *, study: st
     Raises:
         StudyError: They differ; every difference is named.
     """
-    differ = _differences(stored, now)
-    if differ:
+    names = dict.fromkeys([*now, *stored])
+    if differ := [name for name in names if stored.get(name) != now.get(name)]:
+        differences = "; ".join(
+            f"{name}: {stored.get(name, 'nothing')} in the storage, {now.get(name, 'nothing')} now"
+            for name in differ
+        )
         raise StudyError(
-            f"the study {study!r} can be resumed only with its original settings; "
-            f"{_told(differ, stored, now, 'the storage')}. Choose another "
-            f"{argument('storage')} or another name, or delete the old storage."
+            f"the study {study!r} can be resumed only with its original settings; {differences}. "
+            f"Choose another {argument('storage')} or another name, or delete the old storage."
             + (ACCEPT if all(map(is_of_own_training, differ)) else "")
         )
-
-
-def _differences(stored: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    """The names that have another value."""
-    names = [*now, *(name for name in stored if name not in now)]
-    return [name for name in names if stored.get(name) != now.get(name)]
-
-
-def _told(names: list[str], stored: Mapping[str, Any], now: Mapping[str, Any], place: str) -> str:
-    return "; ".join(
-        f"{name}: {stored.get(name, 'nothing')} in {place}, {now.get(name, 'nothing')} now"
-        for name in names
-    )
 
 
 def is_of_own_training(name: str) -> bool:
@@ -86,6 +76,6 @@ def _recipe(recipe: Recipe) -> dict[str, Any]:
 def _flat(parts: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     flat: dict[str, Any] = {}
     for name, value in parts.items():
-        inner = _flat(value, f"{prefix}{name}.") if isinstance(value, Mapping) else None
-        flat.update({f"{prefix}{name}": value} if inner is None else inner)
+        is_table = isinstance(value, Mapping)
+        flat |= _flat(value, f"{prefix}{name}.") if is_table else {f"{prefix}{name}": value}
     return flat

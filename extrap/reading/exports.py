@@ -37,6 +37,7 @@ from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial, TrialState, create_trial
 
 from extrap.errors import DataError
+from extrap.reading.bounds import first_line, shown
 from extrap.reading.optuna import (
     ASKED,
     DRIVER,
@@ -203,8 +204,7 @@ def read_export(path: str | Path) -> BaseStorage:
     except DataError:
         raise
     except (pa.ArrowException, OSError, MemoryError, OverflowError, ValueError) as error:
-        reason = (str(error).splitlines() or [type(error).__name__])[0][:200]
-        raise _foreign(place, f"it cannot be read ({reason})") from error
+        raise _foreign(place, f"it cannot be read ({first_line(error)})") from error
 
 
 def _read(place: Path) -> BaseStorage:
@@ -217,14 +217,14 @@ def _read(place: Path) -> BaseStorage:
         for study in told["studies"]:
             name, own = _study(place, study)
             if name in ids:
-                raise _foreign(place, f"it has the study {_short(name)} twice")
+                raise _foreign(place, f"it has the study {shown(name)} twice")
             require_schema(own, study=name)
             ids[name] = storage.create_new_study([StudyDirection.MINIMIZE], name)
             for key, value in own.items():
                 storage.set_study_user_attr(ids[name], key, value)
         for name, trial in _trials(place, budget):
             if name not in ids:
-                raise _foreign(place, f"a trial is of {_short(name)}, which it does not name")
+                raise _foreign(place, f"a trial is of {shown(name)}, which it does not name")
             storage.create_new_trial(ids[name], trial)
     return storage
 
@@ -302,14 +302,14 @@ def _study(place: Path, told: object) -> tuple[str, dict[str, Any]]:
     name, attributes = told["name"], told["attributes"]
     key = parse_study_name(name) if isinstance(name, str) and len(name) < LONGEST_NAME else None
     if key is None or not all(0 < value < math.inf for _, value in key.size):
-        raise _foreign(place, f"a study is called {_short(name)}")
+        raise _foreign(place, f"a study is called {shown(name)}")
     if told["directions"] != ["MINIMIZE"] or not isinstance(attributes, dict):
-        raise _foreign(place, f"the study {_short(name)} is none of ours")
+        raise _foreign(place, f"the study {shown(name)} is none of ours")
     own = {k: v for k, v in attributes.items() if not k.startswith(LEFT_OUT)}
     if not isinstance(own.get(FINGERPRINT), dict):
-        raise _foreign(place, f"the study {_short(name)} has no fingerprint")
+        raise _foreign(place, f"the study {shown(name)} has no fingerprint")
     if not all(_is_time(value) for key, value in own.items() if key.startswith(SEALED)):
-        raise _foreign(place, f"a seal of {_short(name)} has no time")
+        raise _foreign(place, f"a seal of {shown(name)} has no time")
     return name, own
 
 
@@ -354,15 +354,15 @@ def _rows_of(
         if not isinstance(name, str) or not isinstance(number, int):
             raise _foreign(place, "a trial has no study or no number")
         if number <= last.get(name, -1):
-            raise _foreign(place, f"the trials of {_short(name)} are not in order")
+            raise _foreign(place, f"the trials of {shown(name)} are not in order")
         last[name] = number
         yield name, _trial(place, row)
 
 
 def _trial(place: Path, row: Mapping[str, Any]) -> FrozenTrial:
-    where = f"trial {row['number']} of {_short(row['study'])}"
+    where = f"trial {row['number']} of {shown(row['study'])}"
     if row["state"] not in ENDED:
-        raise _foreign(place, f"{where} ended as {_short(row['state'])}")
+        raise _foreign(place, f"{where} ended as {shown(row['state'])}")
     params, told, attributes, steps = (
         _json(place, f"{name} of {where}", row[name]) for name in DOCUMENTS
     )
@@ -445,11 +445,6 @@ def _is_deep(value: object) -> bool:
         if not level:
             return False
     return True
-
-
-def _short(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else f"{text[:60]}…"
 
 
 def _foreign(place: Path, why: str) -> DataError:

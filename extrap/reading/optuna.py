@@ -38,6 +38,7 @@ from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial, TrialState
 
 from extrap.errors import Choice, DataError, StudyError, argument
+from extrap.reading.bounds import shown
 from extrap.reading.copies import open_to_read
 from extrap.reading.foreign import (
     STATUS,
@@ -295,12 +296,12 @@ def kept_trials(storage: BaseStorage, study_id: int) -> list[FrozenTrial]:
 def problem_of(trial: FrozenTrial) -> str:
     """What of a finished trial of ours is not as it is written; nothing if all is well."""
     if not all(_is_number(value) and value > 0 for value in trial.params.values()):
-        return f"its parameters are no positive numbers: {_short(trial.params)}"
+        return f"its parameters are no positive numbers: {shown(trial.params)}"
     for name, (is_sound, what) in SOUND.items():
         if name in trial.user_attrs and not is_sound(trial.user_attrs[name]):
-            return f"its {name} is no {what}: {_short(trial.user_attrs[name])}"
+            return f"its {name} is no {what}: {shown(trial.user_attrs[name])}"
     if trial.state in ENDED and len(trial.values or ()) != 1:
-        return f"it has not one value but {_short(trial.values)}"
+        return f"it has not one value but {shown(trial.values)}"
     return ""
 
 
@@ -338,11 +339,6 @@ SOUND: Mapping[str, tuple[Callable[[Any], bool], str]] = {
     GRADIENTS: (partial(_are_points, n=3), "list of points of 3 numbers"),
 }
 """Attribute of a trial → whether a value of it is as it is written, and what that is."""
-
-
-def _short(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else f"{text[:60]}…"
 
 
 def seal_time(url: str, *, study: str, content_hash: str, now: str | None = None) -> str:

@@ -54,8 +54,8 @@ class Worker:
         worker: Where packs train.
         host: Its machine.
         pid: Its number there.
-        state: `"at work"`; `"left"`, as it said; `"gone"`, as this machine knows; `"silent"` for
-            longer than it said it might be, by the clocks.
+        state: `"at work"`; `"left"`, as it wrote; `"gone"`, as this machine knows; `"silent"` for
+            longer than it wrote it might be, by the clocks.
         last_beat: When it last wrote its state, ISO 8601 in UTC.
         n_running: Cells in training.
         n_done: Cells that have a result.

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields, is_dataclass, replace
+from functools import partial
 from typing import Any, TypeVar
 
-from extrap.records.study import Workload
+from extrap.records.study import StudySpec, Workload
 
 Record = TypeVar("Record")
 ANY_NUMBER = {"sizes", "targets", "target", "at"}
@@ -16,6 +17,8 @@ ANY_NUMBER = {"sizes", "targets", "target", "at"}
 
 def override(spec: Record, assignments: Iterable[str]) -> Record:
     """A study with some fields replaced.
+
+    What is no field of the study itself, but holds sweeps, is replaced in each of its sweeps.
 
     Args:
         spec: The study: a record of any kind, of records.
@@ -33,8 +36,30 @@ def override(spec: Record, assignments: Iterable[str]) -> Record:
         path, found, text = assignment.partition("=")
         if not found or not path.strip():
             raise ValueError(f"an override has the form key=value, got {assignment!r}.")
-        spec = _assign(spec, path.strip().split("."), text.strip(), path.strip())
+        keys, whole = path.strip().split("."), path.strip()
+        change = partial(_assign, keys=keys, text=text.strip(), path=whole)
+        names = [f.name for f in fields(spec)] if is_dataclass(spec) else []
+        changed = spec if keys[0] in names else _in_sweeps(spec, change)
+        spec = change(spec) if changed is spec else changed
     return spec
+
+
+def _in_sweeps(node: Any, change: Callable[[Any], Any]) -> Any:
+    """The node with every sweep in it changed; the same object if it holds none."""
+    if isinstance(node, StudySpec):
+        return change(node)
+    if is_dataclass(node) and not isinstance(node, type):
+        old: dict[Any, Any] = {f.name: getattr(node, f.name) for f in fields(node)}
+    elif isinstance(node, Mapping | tuple):
+        old = dict(node if isinstance(node, Mapping) else enumerate(node))
+    else:
+        return node
+    new = {key: _in_sweeps(value, change) for key, value in old.items()}
+    if all(new[key] is old[key] for key in old):
+        return node
+    if isinstance(node, Mapping):
+        return new
+    return tuple(new.values()) if isinstance(node, tuple) else replace(node, **new)
 
 
 def _assign(node: Any, keys: list[str], text: str, path: str) -> Any:

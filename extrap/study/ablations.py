@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
 
 from extrap.levers import LeverReport, best_rates, judge_levers
-from extrap.records import Cell, Lever, LeverStudy, StudySpec, override
+from extrap.records import Cell, LeverStudy, StudySpec
 from extrap.reporting.ablation_page import lever_page
 from extrap.reporting.study_page import About
 from extrap.study.protocol import Kind, RunsByStage, Stage, as_handed_out, only, sweep
@@ -38,28 +37,9 @@ class AblationKind(Kind):
     record = LeverStudy
     example = "LeverStudy(name=…, question=…, levers=(Lever(…),))"
 
-    @classmethod
-    def override(cls, study: LeverStudy, assignments: Sequence[str]) -> LeverStudy:
-        """`judge_seeds` and `level` are the study's own; other fields those of all arms."""
-        for assignment in assignments:
-            key, _, text = assignment.partition("=")
-            if key.strip() == "judge_seeds":
-                seeds = tuple(int(part) for part in text.split(",") if part.strip())
-                study = replace(study, judge_seeds=seeds)
-            elif key.strip() == "level":
-                study = replace(study, level=float(text))
-            else:
-                own = tuple(_with(lever, assignment) for lever in study.levers)
-                study = replace(study, levers=own)
-        return study
-
     def specs(self) -> tuple[StudySpec, ...]:
         """The arms."""
         return tuple(self.study.arms())
-
-    def follows(self) -> bool:
-        """Arms are always judged."""
-        return True
 
     def stages(self, runs: RunsByStage) -> Iterator[Sequence[Stage]]:
         """The arms that are tuned; then all of them at the rates found."""
@@ -91,21 +71,17 @@ class AblationKind(Kind):
         parts += [_rows(spec, runs, stage="check") for spec in self.specs()]
         return pd.concat([part for part in parts if len(part)], ignore_index=True)
 
-    def plan(self) -> list[str]:
-        """The arms and the treatments."""
+    def later(self) -> list[str]:
+        """The arms as they are judged, and the treatments."""
         study, lines = self.study, []
         apart = {spec.name: 1 + i / 997 for i, spec in enumerate(study.tuned_arms())}
         rates = study.rates(apart)
         for spec in self.specs():
-            recipe, n_grid = spec.recipe, len(spec.grid_cells()) if spec.name in apart else 0
-            batches = recipe.batch_at(0), recipe.batch_at(recipe.n_updates - 1)
-            batch = (
-                f"{batches[0]}" if batches[0] == batches[1] else f"{batches[0]} to {batches[1]}"
-            )
+            recipe, n_runs = spec.recipe, len(study.judge_seeds) * len(rates[spec.name])
+            first, last = recipe.batch_at(0), recipe.batch_at(recipe.n_updates - 1)
             lines.append(
-                f"  arm {spec.name}: {n_grid} runs to tune, "
-                f"{len(study.judge_seeds) * len(rates[spec.name])} to compare, "
-                f"{recipe.n_updates} updates of {batch} examples"
+                f"then arm {spec.name}: {n_runs} runs to compare, {recipe.n_updates} updates of "
+                f"{first if first == last else f'{first} to {last}'} examples"
             )
         for lever in study.levers:
             rate = "tuned" if lever.rate is None else f"rate × {lever.rate:.4g}"
@@ -113,14 +89,9 @@ class AblationKind(Kind):
         return lines
 
     def provenance(self, result: LeverReport, runs: RunsByStage, source: str) -> dict[str, str]:
-        """Where the runs come from, seeds and recipes."""
-        tuning = (", ".join(map(str, spec.seeds)) for spec in self.study.tuned_arms())
-        return {
-            **super().provenance(result, runs, source),
-            "judging seeds": ", ".join(map(str, self.study.judge_seeds)),
-            "tuning seeds": "; ".join(dict.fromkeys(tuning)),
-            **{f"arm {spec.name}": _arm_words(spec) for spec in self.specs()},
-        }
+        """Where the runs come from, recipes and seeds."""
+        rows = super().provenance(result, runs, source)
+        return {**rows, "judging seeds": ", ".join(map(str, self.study.judge_seeds))}
 
     def page(self, result: LeverReport, runs: RunsByStage, about: About, path: Path) -> None:
         """The page of the ablations."""
@@ -131,21 +102,3 @@ def _rows(spec: StudySpec, runs: RunsByStage, *, stage: str = "tune") -> pd.Data
     """The runs of an arm with its name, in the columns of the run table."""
     frame = runs.of(spec, stage).to_frame().assign(arm=spec.name)
     return frame[[name for name in COLUMNS if name in frame]]
-
-
-def _with(lever: Lever, assignment: str) -> Lever:
-    """A lever with a field of all of its arms replaced."""
-    reference = lever.reference
-    return replace(
-        lever,
-        plain=override(lever.plain, [assignment]),
-        treated=override(lever.treated, [assignment]),
-        reference=None if reference is None else override(reference, [assignment]),
-    )
-
-
-def _arm_words(spec: StudySpec) -> str:
-    """Workload, size and recipe of an arm."""
-    (size,) = spec.size_points()
-    parts = {**size, **spec.conditions()}
-    return ", ".join(f"{name} {value}" for name, value in parts.items())

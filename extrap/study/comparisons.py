@@ -30,7 +30,6 @@ from extrap.records import (
     Runs,
     StudySpec,
     Target,
-    override,
 )
 from extrap.records.seals import SealedKind, canonical_hash
 from extrap.reporting.blocks import Details
@@ -48,8 +47,6 @@ SECTIONS: tuple[MakeSections, ...] = (selection_sections, sparsity_sections)
 COMPARISON = SealedKind(
     kind="extrap-comparison-study", what="comparison", loose=("checks",), may_be_open=True
 )
-OWN_FIELDS = ("name", "question", "groups", "price", "flops_per_second")
-"""Fields of a comparison that are set as they stand; others are those of all of its recipes."""
 
 
 class ComparisonKind(Kind):
@@ -58,21 +55,6 @@ class ComparisonKind(Kind):
     symbol = "COMPARISON"
     record = ComparisonStudy
     example = "ComparisonStudy(name=…, question=…, groups=(RecipeGroup(…),))"
-
-    @classmethod
-    def override(cls, study: ComparisonStudy, assignments: Sequence[str]) -> ComparisonStudy:
-        """Name, question, price and speed are its own; other fields those of all recipes."""
-        shared = []
-        for assignment in assignments:
-            if assignment.partition("=")[0].split(".")[0].strip() in OWN_FIELDS:
-                study = override(study, [assignment])
-            else:
-                shared.append(assignment)
-        groups = tuple(
-            replace(group, arms={k: override(arm, shared) for k, arm in group.arms.items()})
-            for group in study.groups
-        )
-        return replace(study, groups=groups)
 
     def specs(self) -> tuple[StudySpec, ...]:
         """The recipes."""
@@ -136,25 +118,15 @@ class ComparisonKind(Kind):
         """The comparison, and how it did at the targets."""
         return [self._seal(result)]
 
-    def plan(self) -> list[str]:
-        """The recipes and the groups."""
-        lines, total = [], 0
-        for spec in self.specs():
-            n_runs, sizes = len(spec.grid_cells()), [size_words(s) for s in spec.size_points()]
-            total += n_runs
-            lines.append(
-                f"  {spec.name} ({spec.workload.name}): {n_runs} runs at {len(sizes)} sizes, "
-                f"{sizes[0]} to {sizes[-1]}, sampler {spec.sampler_name}"
-            )
-        lines.append(f"{total} runs, more if a grid is extended")
+    def later(self) -> list[str]:
+        """The groups."""
+        lines = []
         for group in self.study.groups:
             plain, *treated = group.arms
+            then = ", then trained at that size" if group.check_target else ""
+            at = size_words(group.target)
             lines.append(
-                (
-                    f"{group.name}: {', '.join(treated)} compared with {plain}, at "
-                    f"{size_words(group.target)}"
-                )
-                + (", then trained at that size" if group.check_target else "")
+                f"{group.name}: {', '.join(treated)} compared with {plain}, at {at}{then}"
             )
         return lines
 
@@ -165,7 +137,6 @@ class ComparisonKind(Kind):
         return {
             **super().provenance(result, runs, source),
             "comparison written down": result[0].sealed,
-            **{f"recipe {spec.name}": _recipe_words(spec) for spec in self.specs()},
         }
 
     def page(
@@ -294,15 +265,3 @@ def _said(content: Mapping[str, Any]) -> str:
     """The hash of what a comparison says, without the prose of version 0.1."""
     groups = [{k: v for k, v in group.items() if k != "words"} for group in content["groups"]]
     return canonical_hash({**content, "groups": groups})
-
-
-def _recipe_words(spec: StudySpec) -> str:
-    """Sizes, seeds, workload and recipe of a sweep."""
-    sizes = "; ".join(
-        f"{column} {', '.join(f'{v:g}' for v in values)}" for column, values in spec.sizes.items()
-    )
-    seeds = ", ".join(map(str, spec.seeds))
-    words = {k: v for k, v in spec.workload.options.items() if isinstance(v, str)}
-    texts = {k: v for k, v in words.items() if "/" not in v}  # no places of data
-    fixed = ", ".join(f"{k} {v}" for k, v in {**spec.conditions(), **texts}.items())
-    return f"{sizes}; seeds {seeds}; {fixed}"

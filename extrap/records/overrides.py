@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields, is_dataclass, replace
+from functools import partial
 from typing import Any, TypeVar
 
 from extrap.records.study import StudySpec, Workload
@@ -16,6 +17,8 @@ ANY_NUMBER = {"sizes", "targets", "target", "at"}
 
 def override(spec: Record, assignments: Iterable[str]) -> Record:
     """A study with some fields replaced.
+
+    What is no field of the study itself, but holds sweeps, is replaced in each of its sweeps.
 
     Args:
         spec: The study: a record of any kind, of records.
@@ -33,31 +36,30 @@ def override(spec: Record, assignments: Iterable[str]) -> Record:
         path, found, text = assignment.partition("=")
         if not found or not path.strip():
             raise ValueError(f"an override has the form key=value, got {assignment!r}.")
-        spec = _assign(spec, path.strip().split("."), text.strip(), path.strip())
+        keys, whole = path.strip().split("."), path.strip()
+        change = partial(_assign, keys=keys, text=text.strip(), path=whole)
+        names = [f.name for f in fields(spec)] if is_dataclass(spec) else []
+        changed = spec if keys[0] in names else _in_sweeps(spec, change)
+        spec = change(spec) if changed is spec else changed
     return spec
 
 
-def override_sweeps(node: Any, assignments: Sequence[str]) -> Any:
-    """A record with fields of every sweep inside it replaced, however deep it lies.
-
-    Args:
-        node: The record, or a sequence or mapping of records.
-        assignments: As of `override`, for a `StudySpec`.
-
-    Raises:
-        ValueError: As `override`.
-    """
+def _in_sweeps(node: Any, change: Callable[[Any], Any]) -> Any:
+    """The node with every sweep in it changed; the same object if it holds none."""
     if isinstance(node, StudySpec):
-        return override(node, assignments)
-    if isinstance(node, tuple):
-        return tuple(override_sweeps(item, assignments) for item in node)
-    if isinstance(node, Mapping):
-        return {key: override_sweeps(value, assignments) for key, value in node.items()}
-    if not is_dataclass(node) or isinstance(node, type):
+        return change(node)
+    if is_dataclass(node) and not isinstance(node, type):
+        old: dict[Any, Any] = {f.name: getattr(node, f.name) for f in fields(node)}
+    elif isinstance(node, Mapping | tuple):
+        old = dict(node if isinstance(node, Mapping) else enumerate(node))
+    else:
         return node
-    values = {f.name: getattr(node, f.name) for f in fields(node) if f.init}
-    changed = {name: override_sweeps(value, assignments) for name, value in values.items()}
-    return replace(node, **{k: v for k, v in changed.items() if v != values[k]})
+    new = {key: _in_sweeps(value, change) for key, value in old.items()}
+    if all(new[key] is old[key] for key in old):
+        return node
+    if isinstance(node, Mapping):
+        return new
+    return tuple(new.values()) if isinstance(node, tuple) else replace(node, **new)
 
 
 def _assign(node: Any, keys: list[str], text: str, path: str) -> Any:

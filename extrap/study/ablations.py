@@ -42,10 +42,6 @@ class AblationKind(Kind):
         """The arms."""
         return tuple(self.study.arms())
 
-    def follows(self) -> bool:
-        """Arms are always judged."""
-        return True
-
     def stages(self, runs: RunsByStage) -> Iterator[Sequence[Stage]]:
         """The arms that are tuned; then all of them at the rates found."""
         tuned = self.study.tuned_arms()
@@ -76,21 +72,17 @@ class AblationKind(Kind):
         parts += [_rows(spec, runs, stage="check") for spec in self.specs()]
         return pd.concat([part for part in parts if len(part)], ignore_index=True)
 
-    def plan(self) -> list[str]:
-        """The arms and the treatments."""
+    def later(self) -> list[str]:
+        """The arms as they are judged, and the treatments."""
         study, lines = self.study, []
         apart = {spec.name: 1 + i / 997 for i, spec in enumerate(study.tuned_arms())}
         rates = study.rates(apart)
         for spec in self.specs():
-            recipe, n_grid = spec.recipe, len(spec.grid_cells()) if spec.name in apart else 0
-            batches = recipe.batch_at(0), recipe.batch_at(recipe.n_updates - 1)
-            batch = (
-                f"{batches[0]}" if batches[0] == batches[1] else f"{batches[0]} to {batches[1]}"
-            )
+            recipe, n_runs = spec.recipe, len(study.judge_seeds) * len(rates[spec.name])
+            first, last = recipe.batch_at(0), recipe.batch_at(recipe.n_updates - 1)
             lines.append(
-                f"  arm {spec.name}: {n_grid} runs to tune, "
-                f"{len(study.judge_seeds) * len(rates[spec.name])} to compare, "
-                f"{recipe.n_updates} updates of {batch} examples"
+                f"then arm {spec.name}: {n_runs} runs to compare, {recipe.n_updates} updates of "
+                f"{first if first == last else f'{first} to {last}'} examples"
             )
         for lever in study.levers:
             rate = "tuned" if lever.rate is None else f"rate × {lever.rate:.4g}"
@@ -98,9 +90,9 @@ class AblationKind(Kind):
         return lines
 
     def provenance(self, result: LeverReport, runs: RunsByStage, source: str) -> dict[str, str]:
-        """Where the runs come from, and the seeds that arms are judged on."""
-        seeds = ", ".join(map(str, self.study.judge_seeds))
-        return {**super().provenance(result, runs, source), "judging seeds": seeds}
+        """Where the runs come from, recipes and seeds."""
+        rows = super().provenance(result, runs, source)
+        return {**rows, "judging seeds": ", ".join(map(str, self.study.judge_seeds))}
 
     def page(self, result: LeverReport, runs: RunsByStage, about: About, path: Path) -> None:
         """The page of the ablations."""

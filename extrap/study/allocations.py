@@ -69,10 +69,6 @@ class AllocationKind(Kind):
     def _spec(self) -> StudySpec:
         return self.specs()[0]
 
-    def follows(self) -> bool:
-        """The split is checked."""
-        return True
-
     def stages(self, runs: RunsByStage) -> Iterator[Sequence[Stage]]:
         """The profiles; then splits of the budget to come."""
         study, spec = self.study, self._spec
@@ -145,26 +141,34 @@ class AllocationKind(Kind):
         return frame[[name for name in (self.study.column, *COLUMNS) if name in frame]]
 
     def plan(self) -> list[str]:
-        """The profiles and the check."""
+        """The profiles and the check; their cells need the workload, which is not loaded."""
         study, spec = self.study, self.study.study
         sizes, rates = spec.sizes[study.column], spec.tune["lr"].values()
         n_runs = len(study.budgets) * len(sizes) * len(rates) * len(spec.seeds)
         return [
-            f"workload: {workload_words(spec)}",
             f"profiles: {n_runs} runs, {study.column} {', '.join(f'{s:g}' for s in sizes)} at "
             f"{len(study.budgets)} budgets from {study.budgets[0]:.3g} to "
-            f"{study.budgets[-1]:.3g} FLOPs, {len(rates)} rates, {len(spec.seeds)} seeds",
+            f"{study.budgets[-1]:.3g} FLOPs, {len(rates)} rates, {len(spec.seeds)} seeds; "
+            f"workload {workload_words(spec.workload)}",
+            *self.later(),
+        ]
+
+    def later(self) -> list[str]:
+        """The check."""
+        study = self.study
+        return [
             f"then {len(study.factors) * len(study.check_seeds)} runs at {study.target:.3g} FLOPs,"
-            f" at {', '.join(f'{f:g}' for f in study.factors)} times the recommended parameters",
+            f" at {', '.join(f'{f:g}' for f in study.factors)} times the recommended parameters"
         ]
 
     def provenance(
         self, result: AllocationReport, runs: RunsByStage, source: str
     ) -> dict[str, str]:
-        """Where the runs come from, and when the split was sealed."""
+        """Where the runs come from, when the split was sealed, the recipe."""
+        study = self.study
         return {
             **super().provenance(result, runs, source),
-            f"sweep {self._spec.name}": sweep_words(self.study.study),  # lengths follow budgets
+            f"sweep {self._spec.name}": sweep_words(study.study),
             "split sealed": self._sealed_when(runs),
             "seeds of the check": ", ".join(map(str, self.study.check_seeds)),
         }

@@ -50,10 +50,6 @@ class BatchKind(Kind):
         """One sweep per task."""
         return tuple(task.spec() for task in self.study.tasks)
 
-    def follows(self) -> bool:
-        """Whether a task names a larger size."""
-        return any(task.at for task in self.study.tasks)
-
     def stages(self, runs: RunsByStage) -> Iterator[Sequence[Stage]]:
         """The grids of all tasks; then the larger sizes."""
         yield [
@@ -157,22 +153,14 @@ class BatchKind(Kind):
             if (parts := [part for part in of if not part.empty])
         }
 
-    def plan(self) -> list[str]:
-        """The tasks."""
-        lines = []
-        for task in self.study.tasks:
-            sizes = task.study.size_points()
-            n_runs = len(sizes) * len(task.batches) * task.n_rates * len(task.study.seeds)
-            n_examples = sum(b * s for b, s in task.steps.items()) * n_runs // len(task.batches)
-            lines.append(
-                f"{task.study.name} ({task.study.workload.name}): {n_runs} runs, {n_examples:.3g} "
-                f"examples, at {'; '.join(map(size_words, sizes))}, batches "
-                f"{', '.join(map(str, task.batches))}, targets {', '.join(map(str, task.targets))}"
-            )
-            if task.at:
-                at = size_words(task.at)
-                lines.append(f"  then {at} at the forecast rates times {FACTORS}")
-        return lines
+    def later(self) -> list[str]:
+        """The larger sizes."""
+        factors = ", ".join(f"{factor:g}" for factor in FACTORS)
+        return [
+            f"then {size_words(task.at)} at {factors} times the forecast rates ({task.study.name})"
+            for task in self.study.tasks
+            if task.at
+        ]
 
     def page(
         self, result: Sequence[BatchFindings], runs: RunsByStage, about: About, path: Path

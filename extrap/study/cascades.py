@@ -17,7 +17,7 @@ from extrap.reading import without_password
 from extrap.records import CascadeStudy, SizedModel, StudySpec
 from extrap.reporting.cascades_page import cascade_page
 from extrap.reporting.study_page import About
-from extrap.study.protocol import Kind, RunsByStage, Say, Stage
+from extrap.study.protocol import Kind, RunsByStage, Say, Stage, workload_words
 
 if TYPE_CHECKING:
     from extrap.workloads import LoadedWorkload
@@ -95,7 +95,7 @@ class CascadeKind(Kind):
     def plan(self) -> list[str]:
         """The trainings and the cascades."""
         study = self.study
-        lines = [f"workload: {study.workload.name} {dict(study.workload.options) or ''}".rstrip()]
+        lines = [f"workload: {workload_words(study.workload)}"]
         lines += [
             f"  {m.label}: {len(seeds)} runs of {study.recipe.n_updates} steps at lr {m.lr:g}"
             for m, seeds in study.trainings()
@@ -113,7 +113,7 @@ class CascadeKind(Kind):
         rates = [f"{model.label}: {model.lr:g}" for model, _ in study.trainings()]
         return {
             "made from": source,
-            "workload": f"{study.workload.name} {dict(study.workload.options) or ''}".strip(),
+            "workload": workload_words(study.workload),
             "recipe": f"{study.recipe.n_updates} steps of {study.recipe.batch_size} examples, "
             f"{study.recipe.optimizer}, {study.recipe.schedule}",
             "learning rates": "; ".join(rates),

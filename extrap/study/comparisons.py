@@ -17,7 +17,16 @@ from extrap.comparing.findings import (
     with_checks,
 )
 from extrap.forecasting import forecast
-from extrap.records import Cell, ComparisonStudy, StudySpec, Target
+from extrap.records import (
+    Cell,
+    ComparisonStudy,
+    Interval,
+    Measure,
+    RecipeGroup,
+    Runs,
+    StudySpec,
+    Target,
+)
 from extrap.records.seals import SealedKind, canonical_hash
 from extrap.reporting.blocks import Details
 from extrap.reporting.comparisons_page import comparison_page
@@ -106,25 +115,15 @@ class ComparisonKind(Kind):
         """The comparison, and how it did at the targets."""
         return [self._seal(result)]
 
-    def plan(self) -> list[str]:
-        """The recipes and the groups."""
-        lines, total = [], 0
-        for spec in self.specs():
-            n_runs, sizes = len(spec.grid_cells()), [size_words(s) for s in spec.size_points()]
-            total += n_runs
-            lines.append(
-                f"  {spec.name} ({spec.workload.name}): {n_runs} runs at {len(sizes)} sizes, "
-                f"{sizes[0]} to {sizes[-1]}, sampler {spec.sampler_name}"
-            )
-        lines.append(f"{total} runs, more if a grid is extended")
+    def later(self) -> list[str]:
+        """The groups."""
+        lines = []
         for group in self.study.groups:
             plain, *treated = group.arms
+            then = ", then trained at that size" if group.check_target else ""
+            at = size_words(group.target)
             lines.append(
-                (
-                    f"{group.name}: {', '.join(treated)} compared with {plain}, at "
-                    f"{size_words(group.target)}"
-                )
-                + (", then trained at that size" if group.check_target else "")
+                f"{group.name}: {', '.join(treated)} compared with {plain}, at {at}{then}"
             )
         return lines
 

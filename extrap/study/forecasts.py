@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import platform
-import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,13 +13,10 @@ import pandas as pd
 from extrap.checking import check
 from extrap.documents import FORECAST, content_hash, forecast_seal, restore_seal
 from extrap.errors import DataError, StudyError
-from extrap.fitting import can_place
 from extrap.forecasting import Forecast, forecast
 from extrap.function_sources import describe_source
-from extrap.reading import without_password
 from extrap.reading.optuna import read_fingerprint
 from extrap.records import (
-    DATA_SIZE,
     OWN,
     Cell,
     Command,
@@ -41,10 +37,8 @@ from extrap.study.protocol import (
     Stage,
     as_handed_out,
     only,
-    recipe_words,
     size_words,
     sweep,
-    workload_words,
 )
 
 OWN_FIELDS = ("name", "question", "targets", "target_seeds")
@@ -139,10 +133,6 @@ class ForecastKind(Kind):
         """The study and its baseline."""
         return (self.study, *filter(None, [self.baseline]))
 
-    def follows(self) -> bool:
-        """Whether there are larger runs."""
-        return bool(self.study.targets)
-
     def stages(self, runs: RunsByStage) -> Iterator[Sequence[Stage]]:
         """The sweep and that of the baseline; then larger runs behind the seal of the forecast."""
         spec = self.study
@@ -189,18 +179,9 @@ class ForecastKind(Kind):
         """The forecast, which `extrap check` reads."""
         return [sealed_forecast(self.study, result.forecast)]
 
-    def plan(self) -> list[str]:
-        """Sweep, larger runs and baseline."""
+    def later(self) -> list[str]:
+        """The larger runs."""
         spec, lines = self.study, []
-        for each in self.specs():
-            each.require_whole()
-        train = self.training_of(spec)
-        lines.append(
-            f"workload: {workload_words(spec)}"
-            if train is None
-            else f"trained by {_training_words(train)}"
-        )
-        lines += _sweep_lines(spec)
         for target in spec.targets:
             n_runs = (len(target.factors) + target.fixed) * len(spec.target_seeds)
             factors = [f"{f:g}" for f in target.factors]
@@ -210,8 +191,6 @@ class ForecastKind(Kind):
                 "recommended values"
                 + (" and at the values tuned at the smallest size" if target.fixed else "")
             )
-        if self.baseline is not None:
-            lines += [f"then the baseline {self.baseline.name}", *_sweep_lines(self.baseline)]
         return lines
 
     def run_table(self, runs: RunsByStage) -> pd.DataFrame:
@@ -222,16 +201,12 @@ class ForecastKind(Kind):
     def provenance(self, result: ForecastResult, runs: RunsByStage, source: str) -> dict[str, str]:
         """Where the runs come from, who trained them, when the forecast was sealed."""
         spec, made = self.study, result.forecast
-        is_storage = "://" in source
-        made_with = read_fingerprint(source, study=spec.name) if is_storage else {}
+        made_with = read_fingerprint(source, study=spec.name) if "://" in source else {}
         rows = {
-            "study": spec.name,
-            "storage" if is_storage else "run table": without_password(source),
-            "workload": "" if spec.workload.name == OWN else spec.workload.name,
+            **super().provenance(result, runs, source),
             "trained by": _trained_by(made_with),
             "path of the size": str(SizePath(spec.path)),
             "corpus hash (SHA-256)": str(made_with.get("data.corpus_sha256", "")),
-            "recipe": recipe_words(spec),
             "sealed": f"{made.created}, content hash {result.seal}",
             "first larger run started": _first_start(runs.of(spec, "check"), made.created),
             "machine": platform.machine(),
@@ -241,7 +216,7 @@ class ForecastKind(Kind):
                 f"no comparison with {baseline.name}: {result.problem}"
                 if result.baseline is None
                 else f"{baseline.name}, {len(result.baseline.runs)} runs, data hash "
-                f"{result.baseline.runs.data_hash()}; {recipe_words(baseline)}"
+                f"{result.baseline.runs.data_hash()}"
             )
         return {key: value for key, value in rows.items() if value}
 
@@ -397,28 +372,6 @@ def _own(module: ModuleType, path: str | Path, function: str, command: str) -> T
     name = getattr(given, "__qualname__", type(given).__qualname__)
     source = describe_source(given, known_as=function, study=path)
     return StudyFunction(function=given, name=name, source=source)
-
-
-def _training_words(train: Train) -> str:
-    if isinstance(train, Command):
-        return shlex.join(train.args)
-    return f"the function {getattr(train, 'name', getattr(train, '__name__', 'train'))}"
-
-
-def _sweep_lines(spec: StudySpec) -> list[str]:
-    cells, places = spec.grid_cells(), spec.sampler == "law" and can_place(spec)
-    steps, examples = spec.recipe.n_updates, spec.recipe.n_examples
-    is_set_by_size = DATA_SIZE in spec.sizes or spec.path or spec.workload.name == OWN
-    length = "" if is_set_by_size else f" of {steps} steps ({examples} examples)"
-    lines = [
-        f"sweep: {'at most ' if places else ''}{len(cells)} runs{length} at "
-        f"{len(spec.size_points())} sizes, sampler {spec.sampler_name}",
-    ]
-    for size in spec.size_points():
-        here = [cell for cell in cells if dict(cell.size) == size]
-        n_runs = "as many runs as needed" if places else f"{len(here)} runs"
-        lines.append(f"  {size_words(spec.size_values(size))}: {n_runs}")
-    return lines
 
 
 def _trained_by(made_with: Mapping[str, object]) -> str:

@@ -7,6 +7,7 @@ such a study. The driver (`extrap.study.driver`) trains, seals and reports all k
 from __future__ import annotations
 
 import logging
+import shlex
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,8 +16,18 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from extrap.errors import StudyError
-from extrap.records import Cell, Runs, StudySpec, Train, override
-from extrap.records.overrides import override_sweeps
+from extrap.records import (
+    DATA_SIZE,
+    OWN,
+    Cell,
+    Command,
+    Runs,
+    StudySpec,
+    Train,
+    Workload,
+    override,
+)
+from extrap.records.recipe import BUDGET
 from extrap.records.seals import Sealed, SealedKind, canonical_hash
 
 if TYPE_CHECKING:
@@ -225,7 +236,7 @@ class Kind(ABC):
             ValueError: The file defines something else by that name, or an assignment fits no
                 field.
         """
-        return cls(cls.override(cls.defined(module, path), assignments))
+        return cls(override(cls.defined(module, path), assignments))
 
     @classmethod
     def defined(cls, module: ModuleType, path: str | Path) -> Any:
@@ -241,17 +252,6 @@ class Kind(ABC):
             f"the {cls.symbol} of {path} must be {article} {name}, got {type(found).__name__}; "
             f"write {cls.example}."
         )
-
-    @classmethod
-    def override(cls, study: Any, assignments: Sequence[str]) -> Any:
-        """The record with fields replaced by assignments such as `recipe.steps=100`."""
-        if not cls.own_fields:
-            return override(study, assignments)
-        is_own = {
-            a: a.partition("=")[0].split(".")[0].strip() in cls.own_fields for a in assignments
-        }
-        study = override(study, [a for a in assignments if is_own[a]])
-        return override_sweeps(study, [a for a in assignments if not is_own[a]])
 
     @property
     def name(self) -> str:
@@ -291,9 +291,38 @@ class Kind(ABC):
             DataError: They do not suffice.
         """
 
-    @abstractmethod
     def plan(self) -> list[str]:
-        """Lines of the dry run."""
+        """Lines of the dry run: the sweeps, then what follows from them.
+
+        Raises:
+            ValueError: A sweep would train rounded numbers instead of its own.
+        """
+        from extrap.fitting import can_place
+
+        lines, total = [], 0
+        for stage in next(iter(self.stages(RunsByStage(lambda spec, _: no_runs(spec)))), ()):
+            spec, recipe, train = stage.spec, stage.spec.recipe, self.training_of(stage.spec)
+            spec.require_whole()
+            is_placed = spec.sampler == "law" and can_place(spec)
+            wants = None if is_placed else stage.wants
+            n_runs = len(spec.grid_cells() if wants is None else wants(no_runs(spec)))
+            moving = {*spec.sizes, *spec.tune} & {DATA_SIZE, BUDGET, "batch_size"}
+            is_fixed = not (moving or spec.path or spec.workload.name == OWN)
+            length = f" of {recipe.n_updates} steps ({recipe.n_examples} examples)"
+            sizes = "; ".join(size_words(spec.size_values(size)) for size in spec.size_points())
+            tuned = [f"{name} {r.low:.4g} to {r.high:.4g}" for name, r in spec.tune.items()]
+            lines.append(
+                f"sweep {spec.name}: {'at most ' if is_placed else ''}{n_runs} runs"
+                f"{length if is_fixed else ''} at {sizes}; {', '.join(tuned) or 'nothing'} tuned, "
+                f"sampler {spec.sampler_name}; {_training_words(spec, train)}"
+            )
+            total += n_runs
+        more = [f"{total} runs, more if a grid is extended"] if len(lines) > 1 else []
+        return [*lines, *more, *self.later()]
+
+    def later(self) -> list[str]:
+        """Lines of the dry run on what follows from the sweeps."""
+        return []
 
     @abstractmethod
     def page(self, result: Any, runs: RunsByStage, about: About, path: Path) -> None:
@@ -309,7 +338,7 @@ class Kind(ABC):
 
     def follows(self) -> bool:
         """Whether more is trained on the strength of the sweeps."""
-        return False
+        return bool(self.later())
 
     def seals(self, result: Any) -> Sequence[Seal]:
         """Files that commands read, written or completed with the report."""
@@ -342,8 +371,8 @@ class Kind(ABC):
         from extrap.reading import without_password
 
         del result, runs
-        sweeps = {f"sweep {spec.name}": sweep_words(spec) for spec in self.specs()}
-        return {"runs from": without_password(source), **sweeps}
+        rows = {f"sweep {spec.name}": sweep_words(spec) for spec in self.specs()}
+        return {"runs from": without_password(source), **rows}
 
     def text(self, result: Any, page: Path) -> str:
         """What is printed at the end: the first screen of the page."""
@@ -381,17 +410,22 @@ def sweep_words(spec: StudySpec) -> str:
     sizes = "; ".join(
         f"{column} {', '.join(f'{v:g}' for v in values)}" for column, values in spec.sizes.items()
     )
+    seeds = ", ".join(map(str, spec.seeds))
     words = {k: v for k, v in spec.workload.options.items() if isinstance(v, str)}
     texts = {k: v for k, v in words.items() if "/" not in v}  # no places of data
     fixed = ", ".join(f"{k} {v}" for k, v in {**spec.conditions(), **texts}.items())
-    return f"{sizes}; seeds {', '.join(map(str, spec.seeds))}; {fixed}"
+    return f"{sizes}; seeds {seeds}; {fixed}"
 
 
-def recipe_words(spec: StudySpec) -> str:
-    """What all runs of a sweep have in common."""
-    return ", ".join(f"{k} {v}" for k, v in spec.conditions().items() if k != "workload")
-
-
-def workload_words(spec: StudySpec) -> str:
+def workload_words(workload: Workload) -> str:
     """The workload with its options."""
-    return f"{spec.workload.name} {dict(spec.workload.options) or ''}".rstrip()
+    return f"{workload.name} {dict(workload.options) or ''}".rstrip()
+
+
+def _training_words(spec: StudySpec, train: Train | None) -> str:
+    if train is None:
+        return f"workload {workload_words(spec.workload)}"
+    if isinstance(train, Command):
+        return f"trained by {shlex.join(train.args)}"
+    name = getattr(train, "name", getattr(train, "__name__", "train"))
+    return f"trained by the function {name}"

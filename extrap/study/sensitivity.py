@@ -81,10 +81,6 @@ class SensitivityKind(Kind):
         knobs = self.study
         return (knobs.study, knobs.moved_spec(), *filter(None, [knobs.precision_spec()]))
 
-    def follows(self) -> bool:
-        """Knobs are moved at the tuned values."""
-        return True
-
     def stages(self, runs: RunsByStage) -> Iterator[Sequence[Stage]]:
         """The sweep of the tuned values; then the moves."""
         knobs = self.study
@@ -130,17 +126,14 @@ class SensitivityKind(Kind):
         parts = [_rows(runs.of(spec), cells) for spec, cells in self._moves(self._tuned(runs))]
         return pd.concat([part for part in parts if len(part)] or parts)
 
-    def plan(self) -> list[str]:
-        """The sweep and the moves."""
-        knobs = self.study
-        study, spec = knobs.study, knobs.moved_spec()
-        tuned = {point: dict.fromkeys(study.tune, 1.0) for point in knobs.points}
+    def later(self) -> list[str]:
+        """The moves."""
+        knobs, spec = self.study, self.study.moved_spec()
+        tuned = {point: dict.fromkeys(knobs.study.tune, 1.0) for point in knobs.points}
         n_runs = sum(len(cells) for _, cells in self._moves(tuned))
         points = ", ".join(f"{point:g}" for point in knobs.points)
         return [
-            f"sweep {study.name}: {len(study.grid_cells())} runs over "
-            f"{', '.join(study.tune) or 'nothing'}",
-            f"then {n_runs} runs of {study.recipe.steps} steps at {knobs.column} {points}, "
+            f"then {n_runs} runs of {spec.recipe.steps} steps at {knobs.column} {points}, "
             f"{len(spec.seeds)} seeds, for the target {knobs.column} {knobs.target_size:g}",
             *(
                 f"  {move.name}: {_level(move.base)} changed to "
@@ -150,13 +143,10 @@ class SensitivityKind(Kind):
         ]
 
     def provenance(self, result: KnobReport, runs: RunsByStage, source: str) -> dict[str, str]:
-        """Where the runs come from, the sweep of the tuned values, the recipe."""
-        knobs, own = self.study, runs.of(self.study.study)
-        return {
-            **super().provenance(result, runs, source),
-            "sweep of the tuned values": f"{knobs.study.name}, {len(own)} runs, data hash "
-            f"{own.data_hash()}",
-        }
+        """Where the runs come from, how they were made, and the sweep of the tuned values."""
+        own = runs.of(self.study.study)
+        found = f"{len(own)} runs, data hash {own.data_hash()}"
+        return {**super().provenance(result, runs, source), "sweep of the tuned values": found}
 
     def page(self, result: KnobReport, runs: RunsByStage, about: About, path: Path) -> None:
         """The page of the ranking."""

@@ -102,6 +102,8 @@ def test_file_may_define_levers_batches_or_a_comparison(path):
     assert open_study(path).study.tasks[0].batches == (4, 16, 64)
     own = open_study(path, assignments=["tasks.0.steps.16=60", "tasks.0.study.seeds=7"]).study
     assert (own.tasks[0].steps[16], own.tasks[0].study.seeds) == (60, (7,))
+    own = open_study(path, assignments=["seeds=7", "level=0.9"]).study
+    assert (own.tasks[0].study.seeds, own.level) == ((7,), 0.9)
     path.write_text(COMPARISON)
     assert [spec.name for spec in open_study(path).specs()] == ["none", "norm"]
     assignments = ["sizes.width=4,8,16", "price=2", "groups.0.target.width=48", "name=d"]

@@ -59,7 +59,7 @@ slow = partial(pytest.param, marks=pytest.mark.slow)
 @pytest.mark.parametrize(
     ("text", "change", "planned", "n_cells", "said"),
     [
-        slow(LEVERS, "judge_seeds=1,2", "3 runs to tune, 2 ", 18, ("falls: best", "→ 40")),
+        slow(LEVERS, "judge_seeds=1,2", "falls: 2 runs to compare", 18, ("falls: best", "→ 40")),
         slow(COMPARISON, "seeds=1,2,3", "54 runs", 36, ("norm: 18 runs", "norm ")),
         (
             CASCADE,

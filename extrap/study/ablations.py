@@ -35,7 +35,6 @@ class AblationKind(Kind):
 
     symbol = "LEVERS"
     record = LeverStudy
-    own_fields = ("name", "question", "judge_seeds", "level")
     example = "LeverStudy(name=…, question=…, levers=(Lever(…),))"
 
     def specs(self) -> tuple[StudySpec, ...]:

@@ -20,10 +20,6 @@ from extrap.forecasting import forecast
 from extrap.records import (
     Cell,
     ComparisonStudy,
-    Interval,
-    Measure,
-    RecipeGroup,
-    Runs,
     StudySpec,
     Target,
 )
@@ -50,7 +46,6 @@ class ComparisonKind(Kind):
 
     symbol = "COMPARISON"
     record = ComparisonStudy
-    own_fields = ("name", "question", "groups", "price", "flops_per_second")
     example = "ComparisonStudy(name=…, question=…, groups=(RecipeGroup(…),))"
 
     def specs(self) -> tuple[StudySpec, ...]:

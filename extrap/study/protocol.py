@@ -198,8 +198,6 @@ class Kind(ABC):
         has_arms: Whether its run table has the column `arm`, the name of a run's sweep.
         needs: Columns of its run table beside sizes, tuned values and what every run has.
         float_format: Of numbers in its tables.
-        own_fields: Fields of the record that are set as they stand; others are those of all of
-            its sweeps. Empty where all are the record's.
         known: All kinds by their symbols.
     """
 
@@ -211,7 +209,6 @@ class Kind(ABC):
     has_arms: ClassVar[bool] = True
     needs: ClassVar[tuple[str, ...]] = ()
     float_format: ClassVar[str | None] = None
-    own_fields: ClassVar[tuple[str, ...]] = ()
     known: ClassVar[dict[str, type[Kind]]] = {}
 
     def __init_subclass__(cls) -> None:

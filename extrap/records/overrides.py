@@ -32,16 +32,22 @@ def override(spec: Record, assignments: Iterable[str]) -> Record:
         ValueError: An assignment has no `=`, names no field (the nearest is named), or its value
             is of the wrong kind.
     """
-    for assignment in assignments:
-        path, found, text = assignment.partition("=")
-        if not found or not path.strip():
-            raise ValueError(f"an override has the form key=value, got {assignment!r}.")
-        keys, whole = path.strip().split("."), path.strip()
-        change = partial(_assign, keys=keys, text=text.strip(), path=whole)
-        names = [f.name for f in fields(spec)] if is_dataclass(spec) else []
+    names = [f.name for f in fields(spec)] if is_dataclass(spec) else []
+    found = [_parted(assignment) for assignment in assignments]
+    # the study's own first: its sweeps are checked against them
+    for keys, text in sorted(found, key=lambda each: each[0][0] not in names):
+        change = partial(_assign, keys=keys, text=text, path=".".join(keys))
         changed = spec if keys[0] in names else _in_sweeps(spec, change)
         spec = change(spec) if changed is spec else changed
     return spec
+
+
+def _parted(assignment: str) -> tuple[list[str], str]:
+    """The keys and the text of an assignment."""
+    path, found, text = assignment.partition("=")
+    if not found or not path.strip():
+        raise ValueError(f"an override has the form key=value, got {assignment!r}.")
+    return path.strip().split("."), text.strip()
 
 
 def _in_sweeps(node: Any, change: Callable[[Any], Any]) -> Any:

@@ -1,5 +1,7 @@
 """The driver: packs are handed out, handed out again, and written down once, whatever is lost."""
 
+import errno
+import fcntl
 import json
 import os
 import signal
@@ -395,6 +397,52 @@ def test_a_silent_holder_or_the_child_of_a_dead_one_is_taken_over(tmp_path):
     second.release()
     third.check()
     third.release()
+
+
+@pytest.mark.parametrize("is_killed", [True, False])
+def test_a_killed_or_silent_holder_is_replaced_though_a_forked_child_has_its_file(
+    is_killed, tmp_path
+):
+    url = f"sqlite:///{tmp_path}/study.db"
+    script = (
+        "import os, time\n"
+        "from extrap.study.locks import lock_of\n"
+        f"lock_of({url!r}, ['own'], {60 if is_killed else 1}).acquire()\n"
+        "child = os.fork() or time.sleep(600)\n"
+        "print(child, flush=True)\n"
+        "time.sleep(600)\n"
+    )
+    holder = subprocess.Popen(
+        [sys.executable, "-W", "ignore", "-c", script],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stdout=subprocess.PIPE,
+    )
+    child = int(holder.stdout.readline())
+    lock = lock_of(url, ["own"])
+    with pytest.raises(StudyError, match=f"process {holder.pid}, since"):
+        lock.acquire()
+    holder.send_signal(signal.SIGKILL if is_killed else signal.SIGSTOP)
+
+    def is_taken():
+        with suppress(StudyError):
+            lock.acquire()
+            return True
+
+    wait_until(is_taken)
+    lock.check()
+    os.kill(child, signal.SIGKILL)
+    lock.release()
+    holder.kill()
+    holder.communicate()
+
+
+def test_a_file_system_without_locks_is_named(tmp_path, monkeypatch):
+    def refused(*args):
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(fcntl, "flock", refused)
+    with pytest.raises(StudyError, match=r"study\.db\.own\.lock .* No locks available"):
+        lock_of(f"sqlite:///{tmp_path}/study.db", ["own"]).acquire()
 
 
 def test_a_folder_that_cannot_be_written_is_named(tmp_path):

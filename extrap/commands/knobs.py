@@ -135,6 +135,7 @@ def _read_knobs(
     **reading: Any,
 ) -> tuple[KnobReport, Path | None]:
     """Rank the knobs of a table."""
+    from extrap.reading import read_runs
     from extrap.study.sensitivity import rank_table
 
     if not size or not named:
@@ -142,16 +143,14 @@ def _read_knobs(
             "a table needs its size column and the settings that were varied: --size width --knob "
             "warmup --knob beta2=0.999."
         )
+    knobs, at = _parse_knobs(named), None if target is None else _target(target, size)
+    table, options = sys.stdin if source == "-" else source, reading_of(reading)
     return rank_table(
-        sys.stdin if source == "-" else source,
-        size=size,
-        knobs=_parse_knobs(named),
-        target=None if target is None else _target(target, size),
-        loss=loss,
-        seed=seed,
+        read_runs(table, size=size, tune=(), loss=loss, seed=seed, **options),
+        knobs=knobs,
+        target=at,
         level=0.95 if level is None else level,
         path=output,
-        **reading_of(reading),
     )
 
 

@@ -153,6 +153,18 @@ class BatchKind(Kind):
             if (parts := [part for part in of if not part.empty])
         }
 
+    def plan(self) -> list[str]:
+        """The sweeps, then batches, targets and examples of each task."""
+        lines = super().plan()
+        for task in self.study.tasks:
+            n_each = len(task.study.size_points()) * task.n_rates * len(task.study.seeds)
+            n_examples = n_each * sum(batch * steps for batch, steps in task.steps.items())
+            lines.append(
+                f"  {task.study.name}: batches {', '.join(map(str, task.batches))}, targets "
+                f"{', '.join(map(str, task.targets))}, {n_examples:.3g} examples"
+            )
+        return lines
+
     def later(self) -> list[str]:
         """The larger sizes."""
         factors = ", ".join(f"{factor:g}" for factor in FACTORS)

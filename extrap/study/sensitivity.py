@@ -6,14 +6,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
-from typing import TextIO
 
 import pandas as pd
 
 from extrap.errors import DataError, StudyError
 from extrap.forecasting import Forecast, forecast
 from extrap.knobs import KnobReport, rank_knobs, read_moves
-from extrap.reading import read_runs
 from extrap.records import Cell, KnobStudy, Runs, StudySpec, Train, override
 from extrap.records.knobs import TIMES_LARGEST, KnobMove
 from extrap.reporting.sensitivity_page import knob_page
@@ -170,54 +168,26 @@ class SensitivityKind(Kind):
 
 
 def rank_table(
-    source: str | Path | TextIO,
+    runs: Runs,
     *,
-    size: str,
     knobs: Mapping[str, float | str | None],
     target: float | None = None,
-    loss: str | None = None,
-    seed: str = "seed",
     level: float = 0.95,
     path: str | Path | None = None,
-    let: str | Iterable[str] = (),
-    final: str = "last",
-    maximise: str | Iterable[str] = (),
-    where: Mapping[str, object] | None = None,
-    rename: Mapping[str, str] | None = None,
 ) -> tuple[KnobReport, Path | None]:
-    """Rank the knobs of a table of your own runs, one knob moved at a time.
+    """Rank the knobs of your own runs, one knob moved at a time.
 
     Args:
-        source: What `extrap.read_runs` takes.
-        size: The size column.
+        runs: With one size column.
         knobs: Knob → its fixed value; None for the commonest one.
-        target: The size asked about; by default 8 times the largest in the table.
-        loss: The loss column.
-        seed: The seed column.
+        target: The size asked about; by default 8 times the largest of the runs.
         level: Level of all intervals.
         path: Where to write a page; by default there is none.
-        let: New columns by formula, as in `extrap.read_runs`.
-        final: The rule of the final loss, as there.
-        maximise: Metrics that are better when larger, as there.
-        where: The rows to read, as there.
-        rename: Old → new names of columns, as there.
 
     Raises:
-        DataError: As `extrap.read_runs` and `extrap.knobs.read_moves`.
+        DataError: As `extrap.knobs.read_moves`.
     """
-    runs = read_runs(
-        source,
-        size=size,
-        tune=(),
-        loss=loss,
-        seed=seed,
-        let=let,
-        final=final,
-        maximise=maximise,
-        where=where,
-        rename=rename,
-    )
-    frame = runs.to_frame()
+    frame, (size,) = runs.to_frame(), runs.sizes
     ranking = rank_knobs(
         read_moves(frame, column=size, knobs=knobs),
         column=size,

@@ -61,7 +61,7 @@ def test_study_counts_steps_and_writes_page_tables_and_index(outcome, places):
     }
     assert not found.result.noise.empty
     assert outcome.report_path.name == "tiny_batches.html"
-    assert "task tiny" in outcome.report_path.read_text(encoding="utf-8")
+    assert "sweep tiny" in outcome.report_path.read_text(encoding="utf-8")
     assert "tiny_batches" in outcome.index_path.read_text(encoding="utf-8")
     for name in ("tuned", "noise", "courses", "front"):
         assert (places["reports"] / f"tiny_batches.{name}.csv").is_file(), name

@@ -306,7 +306,8 @@ class Kind(ABC):
             moving = {*spec.sizes, *spec.tune} & {DATA_SIZE, BUDGET, "batch_size"}
             is_fixed = not (moving or spec.path or spec.workload.name == OWN)
             length = f" of {recipe.n_updates} steps ({recipe.n_examples} examples)"
-            sizes = "; ".join(size_words(spec.size_values(size)) for size in spec.size_points())
+            points = [size_words(spec.size_values(size)) for size in spec.size_points()]
+            sizes = "; ".join(points) if spec.path else _listed(spec.sizes)
             tuned = [f"{name} {r.low:.4g} to {r.high:.4g}" for name, r in spec.tune.items()]
             lines.append(
                 f"sweep {spec.name}: {'at most ' if is_placed else ''}{n_runs} runs"
@@ -404,14 +405,16 @@ def size_words(size: Mapping[str, float]) -> str:
 
 def sweep_words(spec: StudySpec) -> str:
     """Sizes, seeds, workload and recipe of a sweep."""
-    sizes = "; ".join(
-        f"{column} {', '.join(f'{v:g}' for v in values)}" for column, values in spec.sizes.items()
-    )
     seeds = ", ".join(map(str, spec.seeds))
     words = {k: v for k, v in spec.workload.options.items() if isinstance(v, str)}
     texts = {k: v for k, v in words.items() if "/" not in v}  # no places of data
     fixed = ", ".join(f"{k} {v}" for k, v in {**spec.conditions(), **texts}.items())
-    return f"{sizes}; seeds {seeds}; {fixed}"
+    return f"{_listed(spec.sizes)}; seeds {seeds}; {fixed}"
+
+
+def _listed(sizes: Mapping[str, Sequence[float]]) -> str:
+    """`width 16, 32; depth 2`."""
+    return "; ".join(f"{c} {', '.join(f'{v:g}' for v in values)}" for c, values in sizes.items())
 
 
 def workload_words(workload: Workload) -> str:

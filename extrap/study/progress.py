@@ -99,11 +99,13 @@ class StudyProgress:
 
     def __enter__(self) -> StudyProgress:
         self._last = time.monotonic()
-        self._bar.start()
+        if not self._bar.disable:  # older versions of rich print an empty line all the same
+            self._bar.start()
         return self
 
     def __exit__(self, *error: object) -> None:
-        self._bar.stop()
+        if not self._bar.disable:
+            self._bar.stop()
         if self._cell is not None:
             self._cell.update(self)
 

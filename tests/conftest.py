@@ -79,8 +79,8 @@ pytest_make_collect_report = pytest_runtest_makereport
 
 
 DRAW = canvas._drawn
-BLANK, HINTS = DRAW(lambda axes: None, 480, 360, most=None)
-canvas._drawn = lambda *_, **__: (BLANK, HINTS)
+BLANK = DRAW(lambda axes: None, 480, 360, most=None)
+canvas._drawn = lambda *_, **__: BLANK
 
 
 @pytest.fixture

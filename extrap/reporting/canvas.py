@@ -7,13 +7,11 @@ drawing serves light and dark mode and print. Text stays text in the reader's ow
 from __future__ import annotations
 
 import io
-import math
 import re
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
 from xml.etree import ElementTree
@@ -29,9 +27,6 @@ from matplotlib.ticker import FixedFormatter
 from extrap.reporting.inks import INKS
 
 RAMP_STEPS = 24
-HINTS = "hints"
-"""Class of the shapes that say the values of marks."""
-MOST_HINTS = 500
 CUTS = (40, 16)
 """Characters of a label, where longer ones leave no room for the picture."""
 _NO_ROOM = "constrained_layout not applied"
@@ -114,31 +109,13 @@ def inked(mode: str) -> Iterator[None]:
         _mode.reset(token)
 
 
-@dataclass(frozen=True, slots=True)
-class Hint:
-    """What a mark says when it is pointed at.
-
-    Attributes:
-        x: Where, in units of the axes.
-        y: Likewise.
-        text: What it says.
-        corner: The opposite corner of a cell; None for a mark.
-    """
-
-    x: float
-    y: float
-    text: str
-    corner: tuple[float, float] | None = None
-
-
-Draw = Callable[[Axes], Sequence[Hint] | None]
-
-
-def draw_svg(draw: Draw, *, width: int, height: int, key: str, label: str) -> str:
+def draw_svg(
+    draw: Callable[[Axes], object], *, width: int, height: int, key: str, label: str
+) -> str:
     """Run a draw function on fresh axes and return an inline `<svg>` element.
 
     Args:
-        draw: Draws on the axes it is given, and returns what its marks say.
+        draw: Draws on the axes it is given.
         width: Width in CSS pixels.
         height: Height in CSS pixels.
         key: Prefix of all ids, unique within the page; letters and digits.
@@ -146,18 +123,16 @@ def draw_svg(draw: Draw, *, width: int, height: int, key: str, label: str) -> st
     """
     for most in (None, *CUTS):
         try:
-            text, hints = _drawn(draw, width, height, most=most)
+            text = _drawn(draw, width, height, most=most)
         except UserWarning:  # names so long that nothing is left for the picture
             continue
         break
-    return _inline(_NO_XML.sub("\ufffd", text), hints, key=key, label=_NO_XML.sub("\ufffd", label))
+    return _inline(_NO_XML.sub("\ufffd", text), key=key, label=_NO_XML.sub("\ufffd", label))
 
 
 def standalone_svg(svg: str) -> str:
-    """An inline drawing as an SVG document in light colours on white, without hints."""
+    """An inline drawing as an SVG document in light colours on white."""
     root = ElementTree.fromstring(svg)
-    for hints in root.findall(f"g[@class='{HINTS}']"):
-        root.remove(hints)
     variables = _variables("light")
     for element in root.iter():
         if (style := element.get("style")) is not None:
@@ -171,45 +146,24 @@ def standalone_svg(svg: str) -> str:
     return ElementTree.tostring(root, encoding="unicode")
 
 
-def _drawn(draw: Draw, width: int, height: int, *, most: int | None) -> tuple[str, list[_Shape]]:
-    """An SVG document, its texts cut after so many characters, and what its marks say.
+def _drawn(draw: Callable[[Axes], object], width: int, height: int, *, most: int | None) -> str:
+    """An SVG document, its texts cut after so many characters.
 
     Raises:
         UserWarning: They leave no room for the axes; never at the last cut.
     """
     buffer = io.StringIO()
-    with _figure(draw, width, height, most=most) as (figure, hints):
+    with _figure(draw, width, height, most=most) as figure:
         figure.savefig(
             buffer, format="svg", transparent=True, metadata={"Date": None, "Creator": None}
         )
-        shapes = list(_shapes(figure.axes[0], hints, height))
-    return buffer.getvalue(), shapes
-
-
-_Shape = tuple[str, dict[str, str], str]
-"""Element, its place in pixels, its text."""
-
-
-def _shapes(ax: Axes, hints: Sequence[Hint], height: int) -> Iterator[_Shape]:
-    """Transparent shapes over the marks, for hints within the axes."""
-    box = ax.bbox
-    for hint in hints[:MOST_HINTS]:
-        x, y = (float(v) for v in ax.transData.transform((hint.x, hint.y)))
-        if not (math.isfinite(x) and math.isfinite(y) and box.contains(x, y)):
-            continue
-        if hint.corner is None:
-            yield "circle", {"cx": f"{x:.1f}", "cy": f"{height - y:.1f}", "r": "6"}, hint.text
-            continue
-        u, v = (float(each) for each in ax.transData.transform(hint.corner))
-        y, v = sorted((height - y, height - v))
-        place = {"x": min(x, u), "y": y, "width": abs(u - x), "height": v - y}
-        yield "rect", {name: f"{value:.1f}" for name, value in place.items()}, hint.text
+    return buffer.getvalue()
 
 
 @contextmanager
 def _figure(
-    draw: Draw, width: int, height: int, *, most: int | None
-) -> Iterator[tuple[Figure, Sequence[Hint]]]:
+    draw: Callable[[Axes], object], width: int, height: int, *, most: int | None
+) -> Iterator[Figure]:
     """A figure in our settings, drawn on and ready to be saved within the context."""
     with mpl.rc_context(), warnings.catch_warnings():
         # the reader's font has it
@@ -219,10 +173,10 @@ def _figure(
         mpl.rcParams.update(_settings())
         figure = Figure(figsize=(width / 72, height / 72), dpi=72, layout="constrained")
         figure.set_facecolor("#ffffff")
-        hints = draw(figure.add_subplot()) or ()
+        draw(figure.add_subplot())
         if most is not None:
             _cut_texts(figure, most)
-        yield figure, hints
+        yield figure
 
 
 def _cut_texts(figure: Figure, most: int) -> None:
@@ -265,7 +219,7 @@ def _settings() -> dict[Any, Any]:
     }
 
 
-def _inline(text: str, hints: Sequence[_Shape], *, key: str, label: str) -> str:
+def _inline(text: str, *, key: str, label: str) -> str:
     """Strip what a page needs only once or not at all, and make ids unique."""
     root = ElementTree.fromstring(text)
     for element in root.iter():
@@ -288,12 +242,6 @@ def _inline(text: str, hints: Sequence[_Shape], *, key: str, label: str) -> str:
             parent.set("style", styles.pop())
             for child in parent:
                 child.attrib.pop("style", None)
-    group = ElementTree.Element("g", {"class": HINTS, "fill": "transparent", "stroke": "none"})
-    for kind, place, words in hints:
-        shape = ElementTree.SubElement(group, kind, place)
-        ElementTree.SubElement(shape, "title").text = _NO_XML.sub("\ufffd", words)
-    if len(group):
-        root.append(group)
     for name in ("width", "height", "version"):
         root.attrib.pop(name, None)
     root.attrib.update({"role": "img", "aria-label": label, "id": key})

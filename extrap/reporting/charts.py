@@ -55,7 +55,7 @@ class Series:
 
     Attributes:
         label: Its name, written beside it; empty for none.
-        name: Its name in the table and under the pointer, where that is not the label.
+        name: Its name in the table, where that is not the label.
         x: Places.
         y: Values; NaN draws nothing there.
         lower: Lower ends of intervals; empty for none, NaN for an open side.
@@ -266,20 +266,3 @@ def _sides(axis: Axis, interval: Interval) -> str:
         side = "at most" if lower is None else "at least"
         return f"{side} {format_percent(upper if lower is None else lower)}"
     return f"{format_percent(lower)} to {format_percent(upper)}"
-
-
-def mark_text(
-    x_axis: Axis,
-    y_axis: Axis,
-    label: str,
-    x: float | None,
-    y: float,
-    sides: tuple[float | None, float | None],
-) -> str:
-    """A mark in words: which series, where, its value and its interval."""
-    value = f"{y_axis.label} {_written(y_axis, y)}".strip()
-    if any(side is not None for side in sides):
-        value += f" ({_sides(y_axis, Interval(*sides))})"
-    where = "" if x is None else f"{x_axis.label} {_written(x_axis, x)}"
-    named = label[:60]
-    return (f"{named}: " if named else "") + ", ".join(filter(None, [where, value]))

@@ -1,13 +1,12 @@
-"""Which tuned value to use: the recommended one, one that is kept, or that of a known rule."""
+"""Which tuned value to use: the recommended one, or one that is kept."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
 
-from extrap.fitting import RULES, Recommendation
+from extrap.fitting import Recommendation
 from extrap.forecasting import Forecast
-from extrap.reporting.glossary import RULE_NAMES
 from extrap.reporting.numbers import (
     NBSP,
     format_cost,
@@ -67,26 +66,6 @@ def _reason(forecast: Forecast, recommended: Recommendation) -> str:
         for name, off in recommended.octaves.items()
     )
     return f"{steep}, and runs may diverge" if moved else steep
-
-
-def rules_table(forecast: Forecast, size: Mapping[str, float]) -> Table:
-    """What known rules say at a size and what following them is expected to cost."""
-    known = {rule.key: rule for rule in RULES}
-    return tabulated(
-        f"Known rules at {name_size(size)}, the cheapest first",
-        forecast.rules(**size),
-        {
-            "rule": lambda row: RULE_NAMES.get(row.rule, row.rule),
-            "value": lambda row: f"{row.tuned}{NBSP}= {format_quantity(row.value)}",
-            "octaves from forecast": lambda row: format_octaves(row.octaves),
-            "expected regret": lambda row: format_cost(row.expected_regret),
-            "formula and source": lambda row: (
-                f"{known[row.rule].formula.replace('-', '−')}\n{known[row.rule].reference}"
-            ),
-        },
-        note="Expected regret: extra loss over that of a tuned run, averaged over the uncertainty "
-        "of the optimum. v_0 is the optimum at the smallest size.",
-    )
 
 
 def transfer_table(forecast: Forecast, size: Mapping[str, float]) -> Table:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import seaborn as sns
@@ -12,7 +12,7 @@ from matplotlib.colors import to_rgba
 from matplotlib.text import Text
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from extrap.reporting.canvas import Hint, colour, draw_svg, inked, ramp, ramp_colormap
+from extrap.reporting.canvas import colour, draw_svg, inked, ramp, ramp_colormap
 from extrap.reporting.charts import (
     Axis,
     Chart,
@@ -20,8 +20,6 @@ from extrap.reporting.charts import (
     RowsChart,
     Series,
     XYChart,
-    mark_text,
-    marks,
 )
 from extrap.reporting.numbers import NBSP
 from extrap.reporting.scales import set_log_axis
@@ -62,14 +60,17 @@ def plot_chart(chart: Chart, ax: Axes | None = None) -> Axes:
     return ax
 
 
-def draw_chart(ax: Axes, chart: Chart) -> list[Hint]:
-    """Draw a chart on axes; returns what its marks say."""
+def draw_chart(ax: Axes, chart: Chart) -> None:
+    """Draw a chart on axes."""
     if isinstance(chart, RowsChart):
-        return _draw_rows(ax, chart)
-    return _draw_heat(ax, chart) if isinstance(chart, HeatChart) else _draw_xy(ax, chart)
+        _draw_rows(ax, chart)
+    elif isinstance(chart, HeatChart):
+        _draw_heat(ax, chart)
+    else:
+        _draw_xy(ax, chart)
 
 
-def _draw_xy(ax: Axes, chart: XYChart) -> list[Hint]:
+def _draw_xy(ax: Axes, chart: XYChart) -> None:
     if chart.shaded is not None:
         ax.axvspan(*chart.shaded, color=colour("shade"), lw=0, zorder=0)
     if chart.reference is not None:
@@ -81,7 +82,6 @@ def _draw_xy(ax: Axes, chart: XYChart) -> list[Hint]:
     for each in chart.series:
         _draw_series(ax, each)
     _name_series(ax, chart.series)
-    return list(_hints(chart, chart.series))
 
 
 def _draw_series(ax: Axes, each: Series) -> None:
@@ -225,23 +225,13 @@ def _spread(labels: Sequence[tuple[float, str, str]], gap: float) -> list[tuple[
     return [(h, label, ink) for h, (_, label, ink) in zip(heights, ordered, strict=True)]
 
 
-def _hints(chart: XYChart | HeatChart, shown: Sequence[Series]) -> Iterator[Hint]:
-    """What marks say; faint ones are in the table below the chart only."""
-    for each in shown:
-        for x, y, sides in () if each.is_faint else marks(each):
-            known = [side for side in sides if side is not None]
-            text = mark_text(chart.x, chart.y, each.name or each.label, x, y, sides)
-            yield Hint(x, y if math.isfinite(y) else known[0], text)
-
-
-def _draw_rows(ax: Axes, chart: RowsChart) -> list[Hint]:
+def _draw_rows(ax: Axes, chart: RowsChart) -> None:
     axis = chart.axis
     values = [row.value for row in chart.rows if row.value is not None]
     ends = [end for row in chart.rows for end in row.interval if end is not None]
     reference = [] if chart.reference is None else [chart.reference]
     _set_axis(ax, "x", axis, [*_reach(axis, values, ends), *reference])
     left, right = ax.get_xlim()
-    hints = []
     for place, row in enumerate(chart.rows):
         ink, (lower, upper) = _ink(row.ink), row.interval
         if lower is not None or upper is not None:
@@ -254,18 +244,15 @@ def _draw_rows(ax: Axes, chart: RowsChart) -> list[Hint]:
             ax.annotate(f"{NBSP}not known", (left, place), va="center", color=colour("muted"))
         if row.value is not None:
             ax.plot([row.value], [place], row.marker, color=ink, ms=7.5, mec=colour("paper"))
-            text = mark_text(Axis(""), axis, row.label, None, row.value, row.interval)
-            hints.append(Hint(row.value, place, text))
     if chart.reference is not None:
         ax.axvline(chart.reference, color=colour("muted"), lw=1.0, zorder=1)
     ax.set_xlim(left, right)
     ax.set_yticks(range(len(chart.rows)), [row.label for row in chart.rows])
     ax.set_ylim(len(chart.rows) - 0.5, -0.5)
     ax.grid(visible=False, axis="y")
-    return hints
 
 
-def _draw_heat(ax: Axes, chart: HeatChart) -> list[Hint]:
+def _draw_heat(ax: Axes, chart: HeatChart) -> None:
     x_edges, y_edges = _edges(chart.xs, chart.x), _edges(chart.ys, chart.y)
     values = np.ma.masked_invalid(np.asarray(chart.values, dtype=float))
     mesh = ax.pcolormesh(x_edges, y_edges, values, cmap=ramp_colormap("heat"), rasterized=False)
@@ -277,13 +264,6 @@ def _draw_heat(ax: Axes, chart: HeatChart) -> list[Hint]:
         _draw_series(ax, each)
     _name_series(ax, chart.series)
     ax.grid(visible=False)
-    cells = []
-    for j, i in zip(*np.nonzero(~np.ma.getmaskarray(values)), strict=True):
-        name = f"{chart.label} {values[j, i]:.4g}"
-        text = mark_text(chart.x, chart.y, name, chart.xs[i], chart.ys[j], (None, None))
-        corner = (x_edges[i + 1], y_edges[j + 1])
-        cells.append(Hint(x_edges[i], y_edges[j], text, corner))
-    return [*cells, *_hints(chart, chart.series)]
 
 
 def _edges(values: Sequence[float], axis: Axis) -> list[float]:

@@ -15,18 +15,13 @@ import pandas as pd
 from extrap.backtesting import Backtest
 from extrap.errors import DataError
 from extrap.fitting import at_fractions
-from extrap.fitting.optimum import GRID_FLOOR
 from extrap.forecasting import Forecast
 from extrap.records import Runs, Verdict
-from extrap.reporting.blocks import Figure
 from extrap.reporting.charts import MARKS, Axis, HeatChart, Series, XYChart, points, series
 from extrap.reporting.divergence import CHANCES
-from extrap.reporting.glossary import RULE_NAMES
-from extrap.reporting.groups import NEAR, RunGroup, judged_sizes, verdict_kind
+from extrap.reporting.groups import RunGroup, verdict_kind
 from extrap.reporting.numbers import (
-    counted,
     format_level,
-    format_percent,
     format_quantity,
     name_size,
 )
@@ -41,11 +36,6 @@ MAX_VALUES, N_BINS = 48, 24
 """More different tuned values than this are grouped into so many bins."""
 N_LIMIT = 20
 """Points of a contour."""
-MOST_LOCAL = 6
-AROUND = 4.0
-"""Octaves around the forecast within which a run belongs to the sweep of a larger size."""
-WINDOW = 1.25
-"""Octaves around the best mean loss that the parabola sees."""
 BARS = 1.7
 """Intervals of a backtest are drawn up to so many times the largest deviation."""
 
@@ -106,20 +96,6 @@ def _optimum_series(
             marker=marker,
             label="" if has_law else label,
         ),
-    ]
-
-
-def rule_series(forecast: Forecast, axis: SizeAxis, name: str) -> list[Series]:
-    """Known rules along the sizes, each a straight line between the corners of the path."""
-    corners = {axis.low, axis.high, *(float(k[axis.column]) for k in axis.knots)}
-    lines: dict[str, list[tuple[float, float]]] = {}
-    for x in sorted(x for x in corners if axis.low <= x <= axis.high):
-        for found in forecast.rules(**axis.at(x)):
-            if found.tuned == name:
-                lines.setdefault(found.rule, []).append((x, found.value))
-    return [
-        points(line, label=RULE_NAMES.get(rule, rule), ink="muted", line="--", is_faint=True)
-        for rule, line in lines.items()
     ]
 
 
@@ -398,127 +374,6 @@ def _reference(forecast: Forecast, size: Mapping[str, float]) -> Iterable[tuple[
     )
     half = curves.half_width(covariance, forecast.level)
     return zip(curves.places, np.exp(mean), np.exp(mean - half), np.exp(mean + half), strict=True)
-
-
-def local_sweeps(forecast: Forecast, groups: Sequence[RunGroup]) -> list[Figure]:
-    """Judged runs at several values of one tuned column around the forecast.
-
-    Of every size and tuned column; the largest sizes only.
-    """
-    found = []
-    for size in judged_sizes(groups):
-        for name in forecast.runs.tuned:
-            here = _around(forecast, groups, size, name)
-            if here:
-                found.append(_local_sweep(forecast, here, size, name))
-    return found[-MOST_LOCAL:]
-
-
-def parabola_vertex(octaves: Sequence[float], log_loss: Sequence[float]) -> float | None:
-    """Minimum of a least-squares parabola near the lowest point; None if that is at an end."""
-    u, y = np.asarray(octaves, dtype=float), np.asarray(log_loss, dtype=float)
-    lowest = u[np.argmin(y)]
-    if lowest in (u.min(), u.max()):
-        return None
-    near = np.abs(u - lowest) <= WINDOW
-    if near.sum() < 3:
-        near = np.argsort(np.abs(u - lowest))[:3]
-    a, b, _ = np.polyfit(u[near], y[near], 2)
-    if a <= 0:
-        return None
-    return float(np.clip(-b / (2 * a), u.min(), u.max()))
-
-
-def _around(
-    forecast: Forecast, groups: Sequence[RunGroup], size: Mapping[str, float], name: str
-) -> list[RunGroup]:
-    centre = {n: e.value for n, e in forecast.at(**size).tuned.items()}
-    if any(value is None for value in centre.values()):
-        return []
-    kept = []
-    for group in groups:
-        if dict(group.size) != dict(size) or not group.losses:
-            continue
-        values = {n: v for n, v in group.tuned.items() if v is not None}
-        if set(values) != set(centre):
-            continue
-        distance = {n: abs(math.log2(v / (centre[n] or 1.0))) for n, v in values.items()}
-        if distance[name] <= AROUND and all(d <= NEAR for n, d in distance.items() if n != name):
-            kept.append(group)
-    return kept
-
-
-def _local_sweep(
-    forecast: Forecast, groups: list[RunGroup], size: Mapping[str, float], name: str
-) -> Figure:
-    estimate = forecast.at(**size).tuned[name]
-    centre = estimate.value or math.nan
-    rows = [(g.tuned[name], v.loss, str(v.seed)) for g in groups for v in g.verdicts]
-    runs = (
-        pd.DataFrame(rows, columns=["x", "loss", "seed"])
-        .dropna()
-        .astype({"x": float, "loss": float})
-    )
-    means = runs.groupby("x", as_index=False)["loss"].mean()
-    vertex = parabola_vertex(np.log2(means["x"] / centre), np.log(means["loss"]))
-    error = None if vertex is None else _spread_over_seeds(runs, centre)
-    low, high = estimate.pi
-    chart = XYChart(
-        title=f"{name} at {name_size(size)}",
-        x=Axis(name),
-        y=Axis("loss"),
-        series=(
-            points(_expected(forecast, size, name, means["x"]), line=":", label="expected"),
-            series(means, ink="muted", line="-", label="mean"),
-            *judged_series(groups, lambda group: group.tuned[name]),
-        ),
-        shaded=None if low is None or high is None else (low, high),
-    )
-    return Figure(chart, _local_text(name, means, vertex, error))
-
-
-def _local_text(name: str, means: pd.DataFrame, vertex: float | None, error: float | None) -> str:
-    n = len(means)
-    tried = f"{counted(n, 'value')} of {name} tried"
-    start = f"{tried}; shaded: where the forecast puts the best."
-    if n < 3:
-        return start
-    if vertex is None:
-        best = format_quantity(float(means.loc[means["loss"].idxmin(), "x"]))
-        return f"{start} The lowest loss, at {best}, lies at an end of them."
-    sides = "" if error is None else f" ± {error:.2f}"
-    side = "below" if vertex < 0 else "above"
-    return (
-        f"{start} The best lies {abs(vertex):.2f}{sides} octaves {side} the forecast "
-        f"({format_percent(2**vertex - 1)}), by a parabola through the mean losses."
-    )
-
-
-def _spread_over_seeds(runs: pd.DataFrame, centre: float) -> float | None:
-    vertices = []
-    for _, rows in runs.groupby("seed"):
-        if rows["x"].nunique() >= 3:
-            vertices.append(parabola_vertex(np.log2(rows["x"] / centre), np.log(rows["loss"])))
-    known = [v for v in vertices if v is not None]
-    if len(known) < 2 or len(known) < len(vertices):
-        return None
-    spacing = float(np.diff(np.log2(np.unique(runs["x"]))).min())
-    return math.hypot(np.std(known, ddof=1) / math.sqrt(len(known)), GRID_FLOOR * spacing)
-
-
-def _expected(
-    forecast: Forecast, size: Mapping[str, float], name: str, values: pd.Series
-) -> list[tuple[float, float]]:
-    """The loss expected at values of one tuned column, the others at their best."""
-    point = forecast.at(**size)
-    centre = {n: e.value or 1.0 for n, e in point.tuned.items()}
-    low, high = min(values.min(), centre[name] / 2), max(values.max(), centre[name] * 2)
-    rows = []
-    for value in map(float, np.geomspace(low, high, 60)):
-        excess = forecast.predict_excess(size, {**centre, name: value})
-        if excess is not None and point.loss is not None:
-            rows.append((value, point.loss * math.exp(excess)))
-    return rows
 
 
 def pair_chart(

@@ -32,7 +32,7 @@ from extrap.reporting.blocks import (
     Warnings,
 )
 from extrap.reporting.charts import Chart
-from extrap.reporting.choices import differs, recommendation_sentence, rules_table, transfer_table
+from extrap.reporting.choices import differs, recommendation_sentence, transfer_table
 from extrap.reporting.costs import cost_tables
 from extrap.reporting.divergence import divergence_sentence
 from extrap.reporting.equations import law_equations
@@ -47,7 +47,6 @@ from extrap.reporting.forecast_answer import (
 from extrap.reporting.forecast_charts import (
     backtest_chart,
     curve_charts,
-    local_sweeps,
     loss_chart,
     optimum_chart,
     sweep_charts,
@@ -172,7 +171,6 @@ def forecast_page(
         _kept(forecast, above, axis, lead),
         _laws(forecast, lead),
         Details("Training curves", [_beside(curve_charts(forecast, verdicts, runs))]),
-        Details("Sensitivity at the larger sizes", [Columns(local_sweeps(forecast, above))]),
         Details(cost, cost_tables(forecast, lead, price=price)),
         *starmap(_metric, (metrics or {}).items()),
         Details("Tables", [verdict_table(groups), *tables, *map(Paragraph, forecast.runs.notes)]),
@@ -274,8 +272,8 @@ def _kept(
     if law is not None and axis.holds(lead.size):
         blocks.append(Paragraph(fixed_law_text(forecast, lead.size, groups, law)))
         blocks.append(Figure(fixed_law_chart(forecast, groups, axis, law)))
-    blocks += [transfer_table(forecast, lead.size), rules_table(forecast, lead.size)]
-    return Details("Keeping a value, and known rules", blocks)
+    blocks.append(transfer_table(forecast, lead.size))
+    return Details("Keeping a value", blocks)
 
 
 def _laws(forecast: Forecast, lead: AnswerRow) -> Details:

@@ -27,17 +27,6 @@ class Explanation:
     detail: str = ""
 
 
-RULE_NAMES = {
-    "constant": "constant (muP)",
-    "inverse_width": "1/width",
-    "inverse_root_width": "1/√width",
-    "step_law_lr": "Step Law",
-    "step_law_batch": "Step Law",
-    "deepseek_lr": "DeepSeek",
-    "deepseek_batch": "DeepSeek",
-}
-"""Rule → what it is called in a picture."""
-
 FLOOR = "floor: the loss no size removes"
 PARAMETERS = {
     "power": {"b": "loss at the reference size", "c": "exponent: how fast the loss falls"},

@@ -22,7 +22,6 @@ from extrap.reporting.forecast_charts import (
     backtest_chart,
     loss_chart,
     optimum_chart,
-    rule_series,
     sweep_chart,
 )
 from extrap.reporting.groups import group_verdicts, judged_sizes
@@ -92,7 +91,7 @@ def plot_optimum(
     *,
     ax: Axes | None = None,
 ) -> Axes:
-    """Draw how the optimum of a tuned value moves with size, with its band and known rules.
+    """Draw how the optimum of a tuned value moves with size, with its band.
 
     Args:
         forecast: The forecast.
@@ -110,10 +109,7 @@ def plot_optimum(
         )
     groups = group_verdicts(verdicts)
     axis = size_axis(forecast, judged_sizes(groups))
-    chart = optimum_chart(forecast, groups, axis, name)
-    return plot_chart(
-        replace(chart, series=(*rule_series(forecast, axis, name), *chart.series)), ax
-    )
+    return plot_chart(optimum_chart(forecast, groups, axis, name), ax)
 
 
 def plot_sweep(

@@ -259,20 +259,6 @@ def test_print_shows_what_is_folded_in_light_colours(browser, pages):
     assert len(re.findall(rb"/Type\s*/Page\b", pdf)) >= 3
 
 
-def test_marks_say_their_values_when_pointed_at(browser, pages, made):
-    show(browser, pages["report"])
-    seen = browser.execute_script(
-        "const svg = document.getElementById('figure1');"
-        "svg.scrollIntoView({block: 'center'});"
-        "return [...svg.querySelectorAll('.hints circle')].map(c => {"
-        "  const b = c.getBoundingClientRect();"
-        "  const at = document.elementFromPoint(b.x + b.width / 2, b.y + b.height / 2);"
-        "  return at.querySelector('title')?.textContent ?? ''})"
-    )
-    optimum = made.optima[2]
-    assert any(f"width 64, loss {optimum.loss:.3g}" in text for text in seen), seen
-
-
 @pytest.mark.usefixtures("pictures")
 def test_pages_of_ten_thousand_runs_weigh_one_megabyte_at_most(tmp_path, pages):
     rates = tuple(2.0 ** (-10 + 7 * i / 39) for i in range(40))

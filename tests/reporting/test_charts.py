@@ -56,20 +56,6 @@ def test_the_table_behind_a_chart_has_every_mark():
 
 
 @pytest.mark.usefixtures("pictures")
-@pytest.mark.parametrize("chart", [XY, ROWS, HEAT], ids=lambda chart: chart.title)
-def test_marks_say_their_values(chart):
-    root = ElementTree.fromstring(chart_svg(chart, key="k"))
-    said = [title.text for title in root.iter("title")]
-    values = {XY: [[1, 3], [2, 2]], ROWS: [[2, 1, 3]], HEAT: [[1, 1, 0.1], [5, 1, 0.4]]}[chart]
-    for expected in values:
-        assert any(
-            figures(text.partition(":")[2] or text)[: len(expected)] == expected
-            or figures(text)[: len(expected)] == expected
-            for text in said
-        ), (expected, said)
-
-
-@pytest.mark.usefixtures("pictures")
 @pytest.mark.parametrize("payload", PAYLOADS.values(), ids=PAYLOADS)
 def test_names_do_not_break_a_drawing(payload):
     odd = XYChart(
@@ -106,4 +92,6 @@ def test_charts_without_a_finite_value_are_drawn_empty():
     from matplotlib.figure import Figure
 
     empty = XYChart(title="t", x=Axis("x"), y=Axis("y"), series=())
-    assert draw_chart(Figure().add_subplot(), empty) == []
+    axes = Figure().add_subplot()
+    draw_chart(axes, empty)
+    assert not axes.lines

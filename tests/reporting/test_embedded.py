@@ -99,7 +99,6 @@ def test_saved_files_are_those_of_the_page(tmp_path, made, judge):
     assert "var(--" not in svg
     assert "#1264b8" in svg
     assert 'xmlns="http://www.w3.org/2000/svg"' in svg
-    assert "hints" not in svg
     assert save_figures(page, tmp_path / "files") == written
     judged, optima, points = (
         read_csv(tmp_path / "files" / f"{name}.csv")

@@ -19,7 +19,7 @@ from extrap.reporting.forecast_answer import (
     kept_from_smallest,
     transfer_answer,
 )
-from extrap.reporting.forecast_charts import curve_charts, local_sweeps, loss_chart, optimum_chart
+from extrap.reporting.forecast_charts import curve_charts, loss_chart, optimum_chart
 from extrap.reporting.forecast_page import forecast_page, report
 from extrap.reporting.groups import group_verdicts
 from extrap.reporting.index import write_index
@@ -30,7 +30,6 @@ from .conftest import (
     RATES,
     as_runs,
     figures,
-    large_frame,
     plain,
     sweep_frame,
     tables_of,
@@ -146,19 +145,6 @@ def test_charts_show_the_forecast_the_optima_and_the_judged_runs(made, judge):
     for x, y in list(zip(law.x, law.y, strict=True))[::20]:
         assert y == pytest.approx(made.at(width=x).tuned["lr"].value)
     assert optima.y == tuple(o.tuned["lr"].value for o in made.optima)
-
-
-def test_the_best_of_a_larger_sweep_is_the_vertex_of_its_mean_losses(made):
-    frame = large_frame()
-    runs = frame[frame["width"] == 512].assign(
-        loss=lambda f: 2 * np.exp(0.02 * (np.log2(f["lr"] / true_optimum(512)) - 0.25) ** 2)
-    )
-    (found,) = local_sweeps(made, group_verdicts(check(made, as_runs(runs))))
-    centre = made.at(width=512).tuned["lr"].value
-    off = np.log2(true_optimum(512) / centre) + 0.25
-    told = float(re.search(r"lies ([\d.]+).* octaves", found.caption)[1])
-    assert told == pytest.approx(abs(off), abs=0.01)
-    assert ("above" if off > 0 else "below") in found.caption
 
 
 STEPS = np.arange(20.0, 1001.0, 20.0)

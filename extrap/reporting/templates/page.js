@@ -83,7 +83,6 @@ const standalone = (svg) => {
       if (element.style[name].includes("var(")) element.style[name] = style[name];
     }
   });
-  for (const hints of copy.querySelectorAll(".hints")) hints.remove();
   const [, , width, height] = svg.getAttribute("viewBox").split(" ").map(Number);
   const paper = document.createElementNS("http://www.w3.org/2000/svg", "rect");
   for (const [key, value] of Object.entries({ width: "100%", height: "100%", fill: getComputedStyle(document.body).backgroundColor })) paper.setAttribute(key, value);

@@ -225,3 +225,21 @@ def test_losses_at_the_end_of_the_number_line_are_refused(sweep_table, unit):
     table = sweep_table()
     with pytest.raises(DataError, match="another unit"):
         forecast_of(table.assign(loss=unit * table["loss"]))
+
+
+@pytest.mark.parametrize("loss", [4.89e298, 1e30, math.inf, -math.inf])
+def test_a_run_of_a_sweep_may_end_in_any_number(sweep_table, loss):
+    table = sweep_table()
+    row = table["lr"].idxmax()
+    table.loc[row, "loss"] = loss
+    expected = forecast_of(table.drop(index=row)).at(1024).loss
+    made = forecast_of(table)
+    assert made.runs.counts()["diverged"] == 1
+    assert made.at(1024).loss == pytest.approx(expected, rel=0.02)
+
+
+def test_a_loss_too_small_for_a_law_names_its_run(sweep_table):
+    table = sweep_table()
+    table.loc[table["lr"].idxmax(), "loss"] = 1e-300
+    with pytest.raises(DataError, match=r"at least 1e-100, got 1e-300 for the run width="):
+        forecast_of(table)

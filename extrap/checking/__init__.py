@@ -51,7 +51,7 @@ def check(
       direction; or
     - its tuned values cost more than half a percent with a probability of 0.95, judged by the
       position of the optimum and by the loss together; or
-    - a run diverged; or
+    - a run diverged, or its loss is above the ceiling of the sweep; or
     - a run differs from its replicates by far more than seeds do, and lies farther from the law.
 
     The loss of each configuration raises a false alarm with probability `1 − forecast.level`,
@@ -93,6 +93,7 @@ def check(
             f"{', '.join(forecast.runs.sizes)}, got {', '.join(runs.sizes)}; read them with the "
             f"same {argument('size', ...)}."
         )
+    runs = runs.beside(forecast.runs)
     cases = build_cases(forecast, runs)
     unjudged = [_why_unjudged(forecast, case) for case in cases]
     told = [

@@ -10,11 +10,10 @@ import pandas as pd
 from extrap.errors import DataError, argument
 from extrap.laws.base import Array
 from extrap.records import Runs, condition_text
+from extrap.records.fields import LARGEST_LOSS, SMALLEST_LOSS
 
 MIN_SIZES = 3
 """Fewer sizes than this carry no law and no residual."""
-SMALLEST_LOSS, LARGEST_LOSS = 1e-100, 1e100
-"""Squares of losses beyond this are no finite floats."""
 MIN_SPAN = 1.1
 MOST_SPAN = 1e30
 """Beyond it powers of sizes are no floats; no sweep comes near."""
@@ -49,10 +48,17 @@ def check_sweep(sweep: Runs) -> None:
             "pruned); lower the learning rates or check the loss column."
         )
     low, high = complete["loss"].min(), complete["loss"].max()
-    if low < SMALLEST_LOSS or high > LARGEST_LOSS:
+    is_tiny = complete["loss"].lt(SMALLEST_LOSS)
+    if is_tiny.all() or high > LARGEST_LOSS:
         raise DataError(
             f"losses must lie between {SMALLEST_LOSS:g} and {LARGEST_LOSS:g}, got {low:g} to "
             f"{high:g}; use another unit."
+        )
+    if is_tiny.any():
+        row = int(is_tiny.idxmax())
+        raise DataError(
+            f"losses must be at least {SMALLEST_LOSS:g}, got {low:g} for the run "
+            f"{sweep.run_words(row)}; look at this run, and leave it out."
         )
     for condition in sweep.conditions:
         values = {condition_text(value) for value in frame[condition].unique()}

@@ -452,7 +452,7 @@ def _row(key: StudyKey, trial: FrozenTrial, params: Mapping[str, Any]) -> dict[s
         **{column: int(v) if v.is_integer() else v for column, v in key.size},
         **params,
         SEED: trial.user_attrs.get(SEED),
-        "loss": trial.value if status == "complete" else float("nan"),
+        "loss": result.pop("loss", trial.value) if status == "complete" else float("nan"),
         "status": status,
         "stage": key.stage,
         "started_at": began and began.astimezone(UTC).isoformat(timespec="seconds"),

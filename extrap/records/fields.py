@@ -13,6 +13,9 @@ from typing import Any
 
 from extrap.errors import argument
 
+SMALLEST_LOSS, LARGEST_LOSS = 1e-100, 1e100
+"""Squares of losses beyond this are no finite floats."""
+
 
 def require_fields(record: Any) -> None:
     """Raise a `TypeError` for a field, however deep, that holds another kind of value.

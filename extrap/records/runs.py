@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -12,6 +13,7 @@ import pandas as pd
 from extrap.errors import DataError, argument
 from extrap.files import as_written
 from extrap.records.displays import html_table, plain, quantity, spanned
+from extrap.records.fields import LARGEST_LOSS
 
 STATUSES = ("complete", "diverged", "pruned", "failed")
 STAGES = ("tune", "check")
@@ -21,6 +23,15 @@ WITHOUT_SEED = "row-"
 """How the seed of a run begins whose seed nobody gave."""
 MOST_NAME = 100
 """Characters of the name of a column that plays a part."""
+FAR = 1e8
+"""Times the lower quartile of the losses of a sweep, beyond which a run has diverged. A network
+before training is at most a million times worse than a trained one (a mean squared error of 1
+against 1e-6), and one that is merely mistuned at most a hundred times worse than that. Forecasts
+need no less: between 100 and 1e8 times the others a loss moves them by less than a hundredth."""
+QUARTILE = 0.25
+"""As long as that many of the runs are sound, runs that blew up do not set the scale."""
+MOST_NAMED = 8
+"""Runs that a note names; of more their number."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -67,6 +78,8 @@ class Runs:
         Args:
             frame: One row per run; see the class for its columns. `status` and `stage` may be
                 left out: `complete` (`diverged` for a non-finite loss) and `tune` are assumed.
+                A complete run with a loss above `loss_ceiling` of its stage becomes diverged; a
+                note names it.
             sizes: Names of the size columns, at least one.
             tuned: Names of the tuned columns.
             conditions: Names of the recipe columns.
@@ -85,14 +98,16 @@ class Runs:
             frame["status"] = np.where(np.isfinite(frame["loss"]), "complete", "diverged")
         if "stage" not in frame:
             frame["stage"] = "tune"
+        sizes, tuned = tuple(sizes), tuple(tuned)
+        far = _mark_far(frame, (*sizes, *tuned, "seed"))
         return cls(
             _frame=frame,
             _curves=None if curves is None else curves.copy(),
-            sizes=tuple(sizes),
-            tuned=tuple(tuned),
+            sizes=sizes,
+            tuned=tuned,
             conditions=tuple(conditions),
             source=source,
-            notes=tuple(notes),
+            notes=(*notes, *far),
         )
 
     def __post_init__(self) -> None:
@@ -125,7 +140,8 @@ class Runs:
             row = int(frame.index[complete & frame["loss"].le(0)][0])
             raise DataError(
                 "losses must be positive (nats, an error rate, …), got "
-                f"{frame.loc[row, 'loss']:g} in row {row + 1}; shift or rescale the metric."
+                f"{frame.loc[row, 'loss']:g} in row {row + 1}, {self.run_words(row)}; shift or "
+                "rescale the metric, or leave the run out."
             )
         frame.loc[~complete, "loss"] = np.nan
 
@@ -174,6 +190,10 @@ class Runs:
         if self._curves is not None and len(self._curves):
             reach.append(f"{self._curves['run'].nunique()} with a loss curve")
         return reach
+
+    def run_words(self, row: int) -> str:
+        """`width=64, lr=0.1, seed=0`: what names a run."""
+        return _run_words(self._frame, row, (*self.sizes, *self.tuned, "seed"))
 
     def to_frame(self) -> pd.DataFrame:
         """A copy of the table, one row per run, in the order given."""
@@ -229,6 +249,12 @@ class Runs:
         text = self.canonical().to_csv(index=False, float_format="%.12g", lineterminator="\n")
         return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
+    def beside(self, sweep: Runs) -> Runs:
+        """The same runs, those diverged that have a loss above the ceiling of a sweep."""
+        frame = self.to_frame()
+        far = frame["loss"] > loss_ceiling(sweep.complete().to_frame()["loss"])
+        return replace(self, _frame=frame.assign(status=frame["status"].mask(far, "diverged")))
+
     def _order(self) -> pd.Index:
         """Row labels sorted by size, tuned values, seed, status and loss."""
         by = [*self.sizes, *self.tuned, "seed", "status", "loss"]
@@ -245,6 +271,57 @@ class Runs:
             curves = curves[curves["run"].isin(position.keys())].copy()
             curves["run"] = curves["run"].map(position)
         return replace(self, _frame=frame.reset_index(drop=True), _curves=curves)
+
+
+def loss_ceiling(losses: Iterable[float]) -> float:
+    """The loss above which a run has diverged, though its loss is a number.
+
+    It is `FAR` times the lower quartile of the losses, of those alone that are not above it; and
+    at most `LARGEST_LOSS` unless all are above that. The unit of the losses does not matter, nor
+    their order.
+
+    Args:
+        losses: Of the complete runs of a sweep.
+
+    Example:
+        >>> loss_ceiling([2.0, 2.1, 2.5, 4.9e298])
+        200000000.0
+    """
+    within = np.sort(np.asarray(list(losses), dtype=float))
+    ceiling, n_before = math.inf, -1
+    while len(within) and len(within) != n_before:
+        n_before = len(within)
+        ceiling = FAR * float(np.quantile(within, QUARTILE, method="lower"))
+        ceiling = min(ceiling, LARGEST_LOSS) if within[0] <= LARGEST_LOSS else ceiling
+        within = within[within <= ceiling]
+    return ceiling
+
+
+def _mark_far(frame: pd.DataFrame, names: Sequence[str]) -> list[str]:
+    """Complete runs above the ceiling of their stage are diverged; a note on them."""
+    if not {"loss", "status", "stage", *names} <= set(frame):
+        return []
+    notes = []
+    for stage in STAGES:
+        losses = frame.loc[frame["status"].eq("complete") & frame["stage"].eq(stage), "loss"]
+        ceiling = loss_ceiling(losses[losses > 0])
+        far = losses[losses > ceiling]
+        far = far[np.isfinite(far)]
+        if far.empty:
+            continue
+        frame.loc[far.index, "status"] = "diverged"
+        rows = [f"{_run_words(frame, row, names)} ({loss:.3g})" for row, loss in far.items()]
+        more = f"; and {len(rows) - MOST_NAMED} more" if len(rows) > MOST_NAMED else ""
+        notes.append(
+            f"{len(rows)} run(s) count as diverged, with a loss above {ceiling:.3g} ({FAR:g} "
+            f"times the lower quartile of the losses): {'; '.join(rows[:MOST_NAMED])}{more}"
+        )
+    return notes
+
+
+def _run_words(frame: pd.DataFrame, row: int, names: Sequence[str]) -> str:
+    values = ((name, frame.loc[row, name]) for name in names)
+    return ", ".join(f"{n}={v:g}" if isinstance(v, float) else f"{n}={v}" for n, v in values)
 
 
 def condition_text(value: object) -> str:

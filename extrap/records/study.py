@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from extrap.records.command import Command
-from extrap.records.fields import require_level, require_name
+from extrap.records.fields import SMALLEST_LOSS, require_level, require_name
 from extrap.records.recipe import BUDGET, DATA_SIZE, Recipe
 from extrap.records.size_paths import SizePath
 
@@ -153,11 +153,11 @@ class RunResult:
             raise ValueError(
                 f"a run with status {self.status} has no final loss, got {self.loss}; give None."
             )
-        if self.status == "complete" and not _is_positive(self.loss):
+        if self.status == "complete" and not _is_loss(self.loss):
             raise ValueError(
-                f"the loss of a complete run must be a positive number, got {self.loss}; laws "
-                "use its logarithm. Give a loss, not a score, and status='diverged' with "
-                "loss=None for a run that ended in nan or inf."
+                f"the loss of a complete run must be a positive number, {SMALLEST_LOSS:g} or "
+                f"more, got {self.loss}; laws use its logarithm. Give a loss, not a score, and "
+                "status='diverged' with loss=None for a run that ended in nan or inf."
             )
 
 
@@ -174,8 +174,8 @@ def _single(value: Option | tuple[float, ...]) -> Option:
     return " ".join(f"{part:g}" for part in value) if isinstance(value, tuple) else value
 
 
-def _is_positive(value: object) -> bool:
-    return isinstance(value, numbers.Real) and 0 < float(value) < math.inf
+def _is_loss(value: object) -> bool:
+    return isinstance(value, numbers.Real) and SMALLEST_LOSS <= float(value) < math.inf
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

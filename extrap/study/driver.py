@@ -159,6 +159,8 @@ def train(
         larger = "larger " if stage.stage == "check" else ""
         if len(specs) > 1:
             say(f"{stage.spec.name}: {len(found)} {larger}runs")
+        for note in found.notes:
+            say(note)
 
     tell = _named(study, notify)
     with Training(storage, specs, executor=executor, device=device, notify=tell) as training:

@@ -337,7 +337,7 @@ def _count_all(
         for stage in stages:
             spec = stage.spec
             wanted = None if stage.wants is None else stage.wants(runs.of(spec, stage.stage))
-            sizes += _count_stage(spec, stage.stage, wanted, seen)
+            sizes += _count_stage(spec, stage.stage, wanted, seen, runs)
             found.append(stage)
     if n_groups == 1 and study.follows() and any(map(_n_left, sizes)):
         to_come = MORE
@@ -345,12 +345,16 @@ def _count_all(
     for spec in study.specs():
         for name in STAGES:
             if (spec.name, name) not in known:  # it waits for others
-                sizes += _count_stage(spec, name, (), seen)
+                sizes += _count_stage(spec, name, (), seen, runs)
     return tuple(sizes), found, to_come
 
 
 def _count_stage(
-    spec: StudySpec, stage: str, wanted: Collection[Cell] | None, seen: _Seen
+    spec: StudySpec,
+    stage: str,
+    wanted: Collection[Cell] | None,
+    seen: _Seen,
+    runs: RunsByStage,
 ) -> list[SizeStatus]:
     """The counts of every size of one stage; nothing is wanted of a sampler by its cells."""
     is_sampled = wanted is None
@@ -366,7 +370,9 @@ def _count_stage(
     complete = count(done)
     # nobody trains a failed cell that nobody asks for
     failed = count(cell for cell in there if cell not in done and (is_sampled or cell in asked))
-    diverged = count(cell for cell, results in done.items() if results[0] == "diverged")
+    frame = runs.of(spec, stage).to_frame()
+    lost = frame.loc[frame["status"].eq("diverged"), list(spec.sizes)]
+    diverged = Counter(tuple(zip(spec.sizes, row, strict=True)) for row in lost.to_numpy(float))
     duplicates = count(cell for cell, results in done.items() if len(results) > 1)
     found = []
     for size in sorted({**planned, **complete, **failed}, key=lambda s: [v for _, v in s]):

@@ -49,6 +49,7 @@ from extrap.reading.optuna import (
 )
 from extrap.reading.storages import is_passing, safe_url, without_secrets
 from extrap.records import Cell, RunResult, Runs, StudySpec
+from extrap.records.fields import LARGEST_LOSS
 from extrap.study.fingerprints import require_same
 from extrap.study.protocol import no_runs
 from extrap.training.own.processes import this_process
@@ -416,7 +417,7 @@ def cell_of(size: tuple[tuple[str, float], ...], trial: FrozenTrial, tuned: Sequ
 def told_value(result: RunResult) -> float:
     """What a sampler learns from: a diverged run made nothing of its initial loss."""
     if result.loss is not None:
-        return result.loss
+        return result.loss if result.loss <= LARGEST_LOSS else math.inf  # squares overflow
     if result.status == "pruned" and result.curve:
         return result.curve[-1][1]
     return math.inf if result.initial_loss is None else result.initial_loss
@@ -431,7 +432,8 @@ def _points(result: RunResult) -> dict[int, float]:
 
 
 def _costs(result: RunResult) -> dict[str, Any]:
-    others = ["cell", "loss", "curve", "gradients"]
+    others = ["cell", "curve", "gradients"]
+    others += ["loss"] if result.loss is None or result.loss == told_value(result) else []
     others += [] if result.gradients else ["noise_scale"]
     return {f.name: getattr(result, f.name) for f in fields(result) if f.name not in others}
 

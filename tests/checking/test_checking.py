@@ -48,6 +48,14 @@ def test_diverged_run_is_unstable_and_has_no_number(made: Forecast) -> None:
     assert "a factor of 8.3" in verdict.advice
 
 
+@pytest.mark.parametrize("loss", [1e12, 4.89e298])
+def test_run_far_above_the_losses_of_the_sweep_diverged(made: Forecast, loss: float) -> None:
+    assert (only(made, loss=loss).cause, only(made, loss=loss).status) == (
+        "instability",
+        "diverged",
+    )
+
+
 @pytest.mark.parametrize("status", ["failed", "pruned"])
 def test_run_without_a_final_loss_is_left_open(made: Forecast, status: str) -> None:
     verdict = only(made, loss=None, status=status)

@@ -166,3 +166,14 @@ def test_studies_that_tuned_something_else_are_no_sweep(url):
     made.tell(trial, 1.0)
     with pytest.raises(DataError, match="a, b, c, d; name one"):
         read_runs(url)
+
+
+def test_a_huge_value_of_somebodys_study_is_that_of_a_diverged_run(url):
+    made = study(url)
+    trial = made.ask()
+    trial.suggest_float("lr", 0.08, 0.08)
+    trial.set_user_attr("width", 64)
+    made.tell(trial, 4.89e298)
+    runs = read_runs(url, size="width")
+    assert runs.counts()["diverged"] == 1
+    assert any("width=64, lr=0.08" in note and "4.89e+298" in note for note in runs.notes)

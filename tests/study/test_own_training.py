@@ -5,15 +5,20 @@ import subprocess
 import sys
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from extrap.errors import StudyError
 from extrap.reading.optuna import find_study
 from extrap.records import OWN, StudySpec, TunedRange
 from extrap.study import open_study, tune
+from extrap.study.forecasts import ForecastKind
 from extrap.study.locks import lock_of
+from extrap.study.status import study_status
 from extrap.study.transfer import adopt_training
 from extrap.training.own.answers import MOST_POINTS, read_answer, read_curve
+
+from .trials import trials_of
 
 SPEC = StudySpec(
     name="mine",
@@ -110,6 +115,20 @@ def test_curves_and_costs_of_ones_own_come_back_from_the_storage(url):
     curves = runs.curves()
     assert curves is not None
     assert list(curves[curves["run"] == 0]["loss"]) == [2.0, 1.01]
+
+
+def test_a_run_that_ends_in_a_huge_number_diverged(url):
+    def train(size, tuned, seed):
+        loss = 4.89e298 if size["width"] == 16 and tuned["lr"] > 0.03 else 1 + tuned["lr"]
+        return {"loss": np.float64(loss), "curve": [(1, 2.0), (2, loss)]}
+
+    runs = tune(SPEC, url, train=train)
+    assert list(runs.to_frame()["status"]) == ["complete"] * 3 + ["diverged"]
+    assert "width=16, lr=0.04, seed=0 (4.89e+298)" in runs.notes[-1]
+    assert [size.diverged for size in study_status(ForecastKind(SPEC), url).sizes] == [0, 1]
+    largest = trials_of(url)[-1]  # squares of what samplers see are floats
+    assert (largest.value, largest.user_attrs["result"]["loss"]) == (math.inf, 4.89e298)
+    assert answered(10**400).status == "diverged"
 
 
 def test_an_error_names_the_run_and_its_cell_is_trained_at_the_next_start(url):

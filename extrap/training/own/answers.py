@@ -107,6 +107,8 @@ def _number(value: Any, answer: object) -> float:
         if _is_truth(value):
             raise TypeError
         return float(value)
+    except OverflowError:  # a whole number beyond the floats
+        return math.inf
     except (TypeError, ValueError):
         raise TypeError(
             "train= must return the final loss as a number (nan for a diverged run), a "

@@ -44,6 +44,7 @@ from extrap.fitting import (
     fit_optimum_law,
     fit_reference_curves,
     fit_valley,
+    fix_flat,
     place_outside,
     predict_at_values,
     predict_log,
@@ -792,6 +793,7 @@ def _made(
     sweep = runs.of_stage("tune").in_order()
     check_sweep(sweep)
     of_loss, of_tuned = _pins(fix, sweep.tuned)
+    sweep, flags = fix_flat(sweep, but=[name for name, pins in of_tuned.items() if pins])
     noise = estimate_noise(sweep)
     if noise.source != "replicates":  # what looks like replicates are copies
         sweep = sweep.without_copies()
@@ -799,7 +801,7 @@ def _made(
     noise = assume_shared(sweep, sharpen_noise(sweep, noise))
     optima = estimate_optima(sweep, noise=noise, level=level)
     pooled = [note.removeprefix(POOLED) for note in sweep.notes if note.startswith(POOLED)]
-    flags = [f"recipes-pooled: {name}" for name in pooled]
+    flags += [f"recipes-pooled: {name}" for name in pooled]
     if any(not o.bracketed for o in optima):
         flags.append("optimum-not-bracketed-everywhere")
     loss_model = _loss_model(sweep, optima, noise, fix=of_loss)

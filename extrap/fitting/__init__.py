@@ -17,6 +17,7 @@ What to use when:
 * `fit_divergence` — how likely a run diverges.
 * `recommend` — the values of smallest expected loss, given all of these.
 * `refuse_loss`, `refuse_tuned` — where a forecast says nothing, and why.
+* `fix_flat` — a sweep without the tuned columns whose value does not matter.
 * `place_runs` — where the next runs of a sweep teach most; `grow_grid` for a plain grid.
 * `predict_at_values` — the loss at values that are kept instead.
 * `holm` — p-values of several tests, adjusted for their number.
@@ -34,6 +35,7 @@ from extrap.fitting.distance import extrapolation_ratio
 from extrap.fitting.divergence import DivergenceModel, fit_divergence, largest_chance
 from extrap.fitting.evidence import Way, log_ratios, ways_to_be_off
 from extrap.fitting.fixed import FixedPrediction, predict_at_values
+from extrap.fitting.flatness import fix_flat
 from extrap.fitting.holdout import DISCREPANCY, hold_out_last_doublings, worst_share
 from extrap.fitting.local import LocalLaw
 from extrap.fitting.loss_law import fit, predict_log, relative_sizes
@@ -111,6 +113,7 @@ __all__ = [
     "fit_sparsity",
     "fit_surviving_laws",
     "fit_valley",
+    "fix_flat",
     "grow_grid",
     "hold_out_last_doublings",
     "holm",

@@ -161,6 +161,11 @@ NO_TUNED_LAW: Words = (
     "The best guess for a larger run is then the last tuned value.",
     "Extend the grid of this value, or add sizes.",
 )
+FLAT_TUNED: Words = (
+    "The losses of this column's values do not differ by more than noise or half a percent.",
+    "No value of it is best, so only the runs at one of them are used.",
+    "Leave the column out of the tuned values; keep one value.",
+)
 REFUSED_TUNED: Words = (
     "The best value is not known well enough there to be given.",
     "The predicted one is expected to cost more than 3 % of the loss, or its interval spans more "

@@ -300,6 +300,7 @@ def _confidence(forecast: Forecast, row: AnswerRow) -> str:
     certain = f"Confidence: high; no warnings at {ratio} times the largest size of the sweep."
     if (high - low) / 2 > WIDE * row.point.loss:
         certain = "Confidence: medium; the interval of the loss is wide."
-    flags = [*forecast.flags, *row.point.flags]
+    every = (*forecast.flags, *row.point.flags)
+    flags = [flag for flag in every if not flag.startswith("flat-")]  # it costs no confidence
     lawless = [f.name for f in explain_flags(flags) if re.fullmatch("no-.*-law", f.name)]
     return confidence(flags, grave=(*LOW, *lawless), otherwise=certain)

@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from extrap.reporting.flag_words import FAMILIES, NO_TUNED_LAW, REFUSED_TUNED, UNKNOWN
+from extrap.reporting.flag_words import (
+    FAMILIES,
+    FLAT_TUNED,
+    NO_TUNED_LAW,
+    REFUSED_TUNED,
+    UNKNOWN,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +82,9 @@ def explain_flag(flag: str, *, of: str = "forecast") -> Explanation:
         return Explanation(name, *words, detail)
     if of == "forecast" and name.startswith("no-") and name.endswith("-law"):
         return Explanation(name, *NO_TUNED_LAW, detail)
-    if of == "forecast" and name.startswith("refused-"):
-        return Explanation(name, *REFUSED_TUNED, detail)
+    for start, words in (("refused-", REFUSED_TUNED), ("flat-", FLAT_TUNED)):
+        if of == "forecast" and name.startswith(start):
+            return Explanation(name, *words, detail)
     return Explanation(flag, *UNKNOWN)
 
 

@@ -278,8 +278,11 @@ def target_cells(spec: StudySpec, made: Forecast) -> tuple[Cell, ...]:
         settings = [{n: v * factor for n, v in centre.items()} for factor in target.factors]
         if target.fixed:
             settings.append(_smallest_optimum(made))
+        flat = made.runs.to_frame().iloc[0]  # a column that does not matter has one value there
         cells += [
-            Cell.of(target.size, {n: as_handed_out(n, v) for n, v in tuned.items()}, seed)
+            Cell.of(
+                target.size, {n: as_handed_out(n, tuned.get(n, flat[n])) for n in spec.tune}, seed
+            )
             for tuned in settings
             for seed in spec.target_seeds
         ]

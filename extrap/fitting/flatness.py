@@ -1,0 +1,182 @@
+"""Tuned columns whose value does not matter, over the whole grid or up to one of its ends.
+
+Such a column has no optimum to follow over size, and a grid that grows along it never ends.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pandas as pd
+from scipy import stats
+
+from extrap.fitting.noise import NEAR_OPTIMUM
+from extrap.laws.base import Array
+from extrap.records import WITHOUT_SEED, Runs
+
+SMALL = 0.005
+"""Difference of the log loss that is not worth another run: half a percent is what a few percent
+of compute buy."""
+OF_NOISE = math.sqrt(2)
+"""Differences count as noise up to so many standard deviations of a run: that of two runs."""
+LEVEL = 0.95
+"""Of the test that sees a difference, and of each bound on one."""
+LEAST_VALUES, LEAST_OCTAVES = 3, 3.0
+"""A plateau at one end of the grid has so many values and is so wide: within two octaves of their
+minimum the curves of learning rates are flat as well."""
+ROUNDING = 1e-12
+"""Standard deviation of a log loss below which only rounding is left."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plateau:
+    """The values of a tuned column that are best and alike.
+
+    Attributes:
+        values: Neighbouring values of the grid, smallest first.
+        is_low: Whether the smallest value tried is one of them.
+        is_high: Whether the largest is.
+    """
+
+    values: tuple[float, ...]
+    is_low: bool
+    is_high: bool
+
+    @property
+    def value(self) -> float:
+        """The one in the middle."""
+        return self.values[(len(self.values) - 1) // 2]
+
+
+def find_plateau(runs: Runs, name: str) -> Plateau | None:
+    """The plateau of a tuned column that reaches an end of its grid; None if there is none.
+
+    The log losses are paired: at each size the values share the seed and the other tuned values,
+    of which those within 5 % of the best count. An effect of each value and its trend over the
+    sizes are fitted. Values are alike where an F test at 5 % sees no effect, and no value is worse
+    than the best by √2 standard deviations of a run; or where none is worse by half a percent at
+    the smallest or largest size. Each bound is one-sided, at 95 %: few runs show no plateau.
+
+    Args:
+        runs: A sweep over a grid; values that were not tried at every size do not count.
+        name: The column.
+
+    References:
+        Ours. Berger and Hsu (1996), Statistical Science 11, 283: where every bound has to hold,
+        each at its level is a test at that level. Its power is measured by
+        `benchmarks/refusal_causes.py`.
+    """
+    table, place = _paired(runs, name)
+    values = np.array(table.columns, dtype=float)
+    y = table.to_numpy(dtype=float)
+    if len(values) < LEAST_VALUES or len(y) < 2 or len(np.unique(y)) < 2:
+        return None
+    best = int(np.argmin(np.where(np.isfinite(y).all(axis=0), y.mean(axis=0), np.inf)))
+    n = len(values)
+    parts = [(0, n)]
+    parts += [part for m in range(n - 1, LEAST_VALUES - 1, -1) for part in ((0, m), (n - m, n))]
+    for first, stop in parts:
+        width = math.log2(values[stop - 1] / values[first])
+        is_wide = width >= LEAST_OCTAVES or stop - first == n
+        if is_wide and first <= best < stop and _are_alike(y[:, first:stop], place):
+            own = tuple(map(float, values[first:stop]))
+            return Plateau(values=own, is_low=first == 0, is_high=stop == n)
+    return None
+
+
+def fix_flat(runs: Runs, *, but: Collection[str] = ()) -> tuple[Runs, list[str]]:
+    """A sweep at one value of each tuned column that has a plateau, and a flag for each.
+
+    The column becomes a condition: what is fitted is what `where` with that value gives.
+
+    Args:
+        runs: The sweep.
+        but: Columns to leave alone.
+    """
+    flags = []
+    for name in [name for name in runs.tuned if name not in but]:
+        plateau = find_plateau(runs, name)
+        if plateau is not None:
+            frame = runs.to_frame()
+            away = frame.index[frame[name].to_numpy(dtype=float) != plateau.value]
+            tuned = tuple(column for column in runs.tuned if column != name)
+            conditions = tuple(dict.fromkeys((*runs.conditions, name)))
+            runs = replace(runs.without_rows(away), tuned=tuned, conditions=conditions)
+            flags.append(_flag(name, plateau))
+    return runs, flags
+
+
+def _flag(name: str, plateau: Plateau) -> str:
+    low, high = (f"{value:.4g}" for value in (plateau.values[0], plateau.values[-1]))
+    if plateau.is_low and plateau.is_high:
+        reach = f"any from {low} to {high}"
+    else:
+        reach = f"any up to {high}" if plateau.is_low else f"any from {low} on"
+    return (
+        f"flat-{name}: {reach} does as well, so it is fixed at {plateau.value:.4g}; leave it out "
+        f"of the tuned values, or read the runs with --where {name}={plateau.value:.12g}"
+    )
+
+
+def _paired(runs: Runs, name: str) -> tuple[pd.DataFrame, Array]:
+    """Log losses, one row per size, seed and other tuned values, one column per value; and sizes.
+
+    A run without a loss is infinitely bad; runs without a seed are paired in their order. The
+    sizes are ranks, centred.
+    """
+    frame = runs.to_frame()
+    frame = frame[frame["status"] != "failed"]
+    others = [column for column in runs.tuned if column != name]
+    frame = frame.assign(
+        _y=np.log(frame["loss"].astype(float)).fillna(np.inf),
+        _size=frame.groupby(list(runs.sizes)).ngroup(),
+        _other=frame.groupby(others).ngroup() if others else 0,
+        _seed=frame["seed"].where(
+            ~frame["seed"].astype(str).str.startswith(WITHOUT_SEED),
+            frame.groupby([*runs.sizes, *runs.tuned]).cumcount(),
+        ),
+    )
+    n_sizes = frame["_size"].nunique()
+    at_all = frame.groupby(name)["_size"].transform("nunique") == n_sizes
+    key = ["_size", "_other", "_seed"]
+    table = frame[at_all].pivot_table(index=key, columns=name, values="_y", aggfunc="mean")
+    table = table.dropna()
+    means = table.groupby(["_size", "_other"]).mean()
+    lowest = pd.Series(np.sort(means, axis=1)[:, :LEAST_VALUES].sum(axis=1), index=means.index)
+    lowest /= LEAST_VALUES
+    near = lowest <= lowest.groupby("_size").transform("min") + np.log1p(NEAR_OPTIMUM)
+    table = table[near.reindex(table.index.droplevel("_seed")).to_numpy()]
+    place = table.index.get_level_values("_size").to_numpy(dtype=float)
+    return table, place - (place.mean() if len(place) else 0.0)
+
+
+def _are_alike(y: Array, place: Array) -> bool:
+    """Whether the columns of a table differ by no more than noise, or by hardly anything."""
+    if not np.isfinite(y).all():
+        return False
+    n, k = y.shape
+    own = y - y.mean(axis=1, keepdims=True)
+    spread = float(place @ place)
+    trend = place @ own / spread if spread else np.zeros(k)
+    effect, n_terms = own.mean(axis=0), 1 + bool(spread)
+    square = float(np.sum((own - effect - np.outer(place, trend)) ** 2))
+    dof = (n - n_terms) * (k - 1)
+    if dof < 1:
+        return False
+    sd = max(math.sqrt(square / dof), ROUNDING)
+    t, best = float(stats.t.ppf(LEVEL, dof)), int(np.argmin(effect))
+    ends = np.array([place.min(), place.max()])
+    at_ends = effect + np.outer(ends, trend)
+    se_at_ends = sd * np.sqrt(2 / n + (2 * ends**2 / spread if spread else 0.0))
+    worst_at_ends = np.ptp(at_ends, axis=1) + t * se_at_ends
+    if np.all(worst_at_ends < SMALL):
+        return True
+    explained = n * float(effect @ effect) + spread * float(trend @ trend)
+    f = explained / (n_terms * (k - 1)) / sd**2
+    if f > float(stats.f.ppf(LEVEL, n_terms * (k - 1), dof)):
+        return False
+    worst = float(effect.max() - effect[best]) + t * sd * math.sqrt(2 / n)
+    return worst < OF_NOISE * sd

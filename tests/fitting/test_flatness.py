@@ -1,0 +1,109 @@
+"""Which tuned columns do not matter, and what a forecast makes of them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import extrap
+from benchmarks.refusal_causes import DRAWS, LR, WEIGHT_DECAY, causes, draw
+from extrap.fitting.flatness import find_plateau, fix_flat
+from extrap.records import Runs
+
+TUNED = ("lr", "weight_decay")
+
+
+def runs_of(table, tuned=TUNED) -> Runs:
+    return extrap.read_runs(table, size="width", tune=tuned)
+
+
+def drawn(cost, seed=0):
+    rng = np.random.default_rng(seed)
+    return draw(rng, decay_cost=cost, noise=(0.01, 0.01))
+
+
+def flat(octaves, place):
+    return np.zeros_like(octaves)
+
+
+@pytest.mark.parametrize(
+    ("cost", "values"),
+    [
+        (flat, WEIGHT_DECAY),
+        (lambda octaves, place: 0.1 * (octaves > -4), WEIGHT_DECAY[:-1]),
+        (lambda octaves, place: 0.1 * (octaves < -15), WEIGHT_DECAY[1:]),
+    ],
+)
+def test_a_plateau_reaches_as_far_as_the_values_are_alike(cost, values):
+    found = find_plateau(runs_of(drawn(cost)), "weight_decay")
+    assert found is not None
+    assert found.values == tuple(values)
+    assert found.is_low == (values[0] == WEIGHT_DECAY[0])
+    assert found.is_high == (values[-1] == WEIGHT_DECAY[-1])
+    assert found.value in values[1:-1]
+
+
+@pytest.mark.parametrize(
+    "cost",
+    [
+        lambda octaves, place: 0.01 * (octaves + 7) ** 2,  # an optimum inside the grid
+        lambda octaves, place: 0.02 * octaves * (place - 2),  # one that runs from end to end
+        lambda octaves, place: 0.1 * (octaves > -11),  # two values alike are not many
+    ],
+)
+def test_what_matters_at_some_size_is_no_plateau(cost):
+    assert find_plateau(runs_of(drawn(cost)), "weight_decay") is None
+
+
+def test_few_runs_show_no_plateau_and_diverged_ones_end_it():
+    table = drawn(flat)
+    few = table[(table["seed"] == 0) & (table["lr"] == LR[3])]
+    assert find_plateau(runs_of(few.drop(columns="lr"), "weight_decay"), "weight_decay") is None
+    top = table["weight_decay"] == WEIGHT_DECAY[-1]
+    lost = table.assign(loss=table["loss"].where(~(top & (table["width"] == 16)), np.inf))
+    found = find_plateau(runs_of(lost), "weight_decay")
+    assert found is not None
+    assert found.values == tuple(WEIGHT_DECAY[:-1])
+
+
+def test_equal_losses_are_a_plateau_if_sizes_differ():
+    table = drawn(flat)
+    same = table.assign(loss=3 / table["width"] ** 0.3 + np.log2(table["lr"] * 256) ** 2)
+    found = find_plateau(runs_of(same), "weight_decay")
+    assert found is not None
+    assert len(found.values) == len(WEIGHT_DECAY)
+    assert find_plateau(runs_of(table.assign(loss=2.0)), "weight_decay") is None
+
+
+def test_forecast_of_a_flat_column_is_that_at_its_value():
+    table = drawn(flat)
+    made = extrap.forecast(table, size="width", tune=TUNED)
+    chosen = extrap.forecast(table, size="width", tune="lr", where={"weight_decay": 1e-3})
+    assert (made.at(512).loss_pi, made.at(512).tuned) == (
+        chosen.at(512).loss_pi,
+        chosen.at(512).tuned,
+    )
+    assert [flag.partition(":")[0] for flag in {*made.flags} - {*chosen.flags}] == [
+        "flat-weight_decay"
+    ]
+    pinned = extrap.forecast(table, size="width", tune=TUNED, fix={"weight_decay.b": 0.0})
+    assert pinned.runs.tuned == TUNED
+
+
+def test_a_single_flat_column_leaves_the_law_of_the_loss():
+    table = drawn(flat)
+    table = table[table["lr"] == LR[3]].drop(columns="lr")
+    made = extrap.forecast(table, size="width", tune="weight_decay")
+    assert made.runs.tuned == ()
+    assert "any from 1e-05 to 0.1" in made.flags[0]
+    assert made.at(512).loss is not None
+    assert fix_flat(made.runs)[1] == []
+
+
+@pytest.mark.slow
+def test_flags_name_what_was_planted():
+    n = 20
+    for number, (planted, draw_one) in enumerate(DRAWS.items()):
+        found = [causes(draw_one(np.random.default_rng([number, i]))) for i in range(n)]
+        flats = sum("flat" in each for each in found)
+        assert flats >= 0.9 * n if planted == "flat" else flats <= 0.05 * n

@@ -72,10 +72,10 @@ calibrate: $(INSTALLED)  ## Alarms, power and intervals over drawn settings
 	$(BIN)/python -m benchmarks.calibrate
 	$(BIN)/python -m benchmarks.interval_draws
 
-bench-batch: $(INSTALLED)  ## Noise scales, critical batches and levers, write reports/bench-batch.html
+bench-batch: $(INSTALLED)  ## Noise scales and critical batches, write reports/bench-batch.html
 	$(BIN)/python -m benchmarks.batch
 
-bench-compute: $(INSTALLED)  ## Budgets, recipes, selected data, sparsity, write reports/bench-compute.html
+bench-compute: $(INSTALLED)  ## Budgets and recipes, write reports/bench-compute.html
 	$(BIN)/python -m benchmarks.compute
 
 bench-plan: $(INSTALLED)  ## The next runs to buy and what being wrong costs, write reports/bench-plan.html

@@ -16,7 +16,6 @@ from typing import Any
 from benchmarks import (
     chinchilla,
     curves,
-    five_rates,
     gadre,
     ladders,
     optima,
@@ -62,7 +61,6 @@ def parts(data: Path, n_replicates: int) -> dict[str, Part]:
             ("gadre_mlfoundations.csv", "chinchilla_epoch.csv", *step_law),
         ),
         "larger": Part(on_data(optima.judge_larger), optima.rows, step_law),
-        "five rates": Part(on_data(five_rates.judge_sweeps), five_rates.rows, step_law),
         "edges": Part(on_data(optima.judge_edges), optima.edge_rows, misfitting),
         "rolling": Part(
             on_data(optima.judge_rolling), optima.rolling_rows, (*step_law, "porian_optima.csv")

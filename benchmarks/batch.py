@@ -1,4 +1,4 @@
-"""`make bench-batch`: every figure about noise scale, critical batch and levers.
+"""`make bench-batch`: every figure about noise scale and critical batch.
 
     python -m benchmarks.batch [DATA] [--only PART …] [--out FOLDER]
 
@@ -11,14 +11,14 @@ from __future__ import annotations
 from functools import partial
 from pathlib import Path
 
-from benchmarks import batch_studies, critical_batches, levers, noise_scales
+from benchmarks import batch_studies, critical_batches, noise_scales
 from benchmarks.page import Part, Words, parser_of, run_parts
 
 WORDS = Words(
     title="Batch size",
     question="How large a batch is useful, and does the noise of the gradients tell?",
     lead="Simulations with known answers, published steps to a target, and our own batch studies: "
-    "estimators, intervals, forecasts, levers, and what measuring costs.",
+    "estimators, intervals, forecasts, and what measuring costs.",
     command="make bench-batch",
     seeds="every draw is seeded; the same tree gives the same table, but for times",
     libraries=("numpy", "pandas", "scipy", "torch"),
@@ -33,7 +33,6 @@ def parts(data: Path) -> dict[str, Part]:
             partial(critical_batches.measure, data), critical_batches.rows, ("zhang_cbs.csv",)
         ),
         "studies": Part(batch_studies.measure, batch_studies.rows),
-        "levers": Part(levers.measure, levers.rows),
     }
 
 

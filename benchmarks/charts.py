@@ -36,7 +36,7 @@ STRATEGIES = {
 }
 OFF = {-3: "3 octaves low", -2: "2 octaves low", 0: "tuned", 2: "2 high", 3: "3 high"}
 """Octaves from the forecast learning rate → label."""
-WAYS = {"ordinary_s": "one run at a time", "vmap_s": "eager vmap", "ours_s": "extrap"}
+WAYS = {"ordinary_s": "one run at a time", "ours_s": "extrap"}
 
 
 def backtest_blocks(found: Mapping[str, Any]) -> list[Block]:
@@ -315,7 +315,7 @@ def _monitor(found: pd.DataFrame) -> XYChart:
 
 
 def speed_blocks(found: Mapping[str, Any]) -> list[Block]:
-    """Milliseconds per step and run against width, three ways of training."""
+    """Milliseconds per step and run against width, both ways of training."""
     races: Sequence[Race] = found.get("training") or ()
     widths = tuple(float(race.width) for race in races)
     chart = XYChart(
@@ -331,7 +331,7 @@ def speed_blocks(found: Mapping[str, Any]) -> list[Block]:
                 line="-",
                 marker="o",
             )
-            for (column, name), ink in zip(WAYS.items(), ("muted", "fixed", "law"), strict=True)
+            for (column, name), ink in zip(WAYS.items(), ("muted", "law"), strict=True)
         ),
     )
     return [Figure(chart, "Wall time of whole processes.")] if races else []

@@ -81,11 +81,10 @@ class Stopped:
 
 def measure(*, width: int = WIDTH, n_runs: int = N_RUNS, steps: int = STEPS) -> Stopped:
     """Train a pack three times."""
-    from benchmarks import ways
-    from benchmarks.loops import SOURCE
+    from benchmarks.loops import SOURCE, bench_pack
     from extrap.workloads import load_workload
 
-    pack = ways.bench_pack(
+    pack = bench_pack(
         load_workload(SOURCE), width=width, first=0, last=n_runs, steps=steps, source=None
     )
     whole, whole_s = _timed(pack, Checkpoints(None, ""))

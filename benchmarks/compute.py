@@ -1,4 +1,4 @@
-"""`make bench-compute`: every figure about compute, data, sparsity and comparisons of recipes.
+"""`make bench-compute`: every figure about splits of a budget and comparisons of recipes.
 
     python -m benchmarks.compute [DATA] [--only PART …] [--out FOLDER]
 
@@ -11,17 +11,17 @@ from __future__ import annotations
 from functools import partial
 from pathlib import Path
 
-from benchmarks import allocations, cascades, comparisons, selection, sparsity
+from benchmarks import allocations, comparisons
 from benchmarks.page import Part, Words, parser_of, run_parts
 
 WORDS = Words(
-    title="Compute, data and sparsity",
-    question="Which lever changes the law, and is the tool right about it?",
-    lead="Published laws and runs, simulations with known answers, and our own studies: splits of "
-    "a compute budget, comparisons of recipes, selected data, sparse weights, cascades.",
+    title="Compute and recipes",
+    question="Are budgets split right, and recipes told apart?",
+    lead="Published laws and runs, and simulations with known answers: splits of a budget, "
+    "comparisons of recipes.",
     command="make bench-compute",
     seeds="every draw is seeded; the same tree gives the same table, but for times",
-    libraries=("numpy", "pandas", "scipy", "torch"),
+    libraries=("numpy", "pandas", "scipy"),
 )
 
 
@@ -34,9 +34,6 @@ def parts(data: Path) -> dict[str, Part]:
             ("chinchilla_epoch.csv", "porian_formll.csv"),
         ),
         "comparison": Part(comparisons.measure, comparisons.rows),
-        "selection": Part(selection.measure, selection.rows),
-        "sparsity": Part(sparsity.measure, sparsity.rows),
-        "cascade": Part(cascades.measure, cascades.rows),
     }
 
 

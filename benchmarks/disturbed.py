@@ -20,7 +20,6 @@ import optuna
 import pandas as pd
 import psutil
 
-from benchmarks.disks import ROUNDED
 from benchmarks.driving import LOG, PAUSE, packs_log, spec_of, steps_log
 from benchmarks.page import ROOT
 from benchmarks.rows import Row
@@ -37,6 +36,9 @@ LIFETIME_S = 1200.0
 MARKER = "EXTRAP_SOAK_MARKER"
 """Environment variable of a driver and all that it starts."""
 COMPARED = ["width", "lr", "seed", "loss", "status"]
+ROUNDED = 1e-5
+"""Relative difference of losses that were trained in other packs: some processors round a product
+by where a run lies in its pack."""
 WANTED = "each cell complete once, table equal to an undisturbed run, no process left after 10 s"
 TOLD = 2000
 """Characters of what drivers wrote that an error quotes."""

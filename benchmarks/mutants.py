@@ -55,7 +55,6 @@ NOT_RELEVANT = (
     "workloads",
     "integrations",
     "test_benchmarks.py",
-    "test_disks.py",
     "test_docs.py",
     "test_fuzzing.py",
     "test_makefile.py",

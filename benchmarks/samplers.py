@@ -24,8 +24,8 @@ import optuna
 import pandas as pd
 from scipy.interpolate import make_smoothing_spline
 
-from benchmarks.five_rates import curves
-from benchmarks.optima import rms
+from benchmarks import optima
+from benchmarks.optima import SIZES, TUNED, rms
 from benchmarks.page import print_rows
 from benchmarks.rows import DATA, Row
 from extrap.errors import DataError
@@ -149,10 +149,14 @@ def shipped(rng: np.random.Generator) -> Truth:
 def paths(data: Path) -> list[list[tuple[float, Curve]]]:
     """Step Law at 19 tokens a parameter, one path a batch size: log2 parameters and curves."""
     by_cell: dict[float, list[Curve]] = {}
-    for curve in curves(data):
-        params, tokens = curve.cell
-        if 18 < tokens / params < 19:
-            by_cell.setdefault(np.log2(params), []).append(Curve(curve.x, curve.y))
+    table = optima.step_law(data)
+    table = table[np.isfinite(table["loss"]) & (table["tokens"] / table["params"]).between(18, 19)]
+    for (params, *_), group in table.groupby([*SIZES, TUNED[1]]):
+        mean = np.log(group.groupby("lr")["loss"].mean())
+        is_bracketed = 2 <= mean.argmin() <= len(mean) - 3
+        if len(mean) >= 9 and is_bracketed:
+            curve = Curve(np.log2(mean.index.to_numpy(dtype=float)), mean.to_numpy())
+            by_cell.setdefault(np.log2(params), []).append(curve)
     n = min(len(found) for found in by_cell.values())
     return [[(size, by_cell[size][j]) for size in sorted(by_cell)] for j in range(n)]
 

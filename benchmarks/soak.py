@@ -11,7 +11,7 @@
 | `node-…`, `scheduler-dask`, `woken-dask` | nodes and schedulers are killed; a worker wakes |
 | `idle`, `idle-long` | 16 workers; 256 simulated workers, with `--long` or by its name |
 | `share`, `many` | what a storage costs: in the default study, and with 10,000 trials |
-| `checkpoints`, `disks`, `fuzz` | the modules of these names |
+| `checkpoints`, `fuzz` | the modules of these names |
 
 A name stands for all that begin with it. Drivers are processes of `benchmarks.driving`. Writes
 reports/soak.csv and reports/soak.html.
@@ -39,7 +39,6 @@ import pandas as pd
 import psutil
 
 from benchmarks.checkpoints import checkpoint_rows
-from benchmarks.disks import disk_rows
 from benchmarks.disturbed import LIFETIME_S, Disturbed, table_of
 from benchmarks.driving import RAY, RAY_NODES, STEPS
 from benchmarks.fuzz import fuzz_rows
@@ -117,7 +116,7 @@ class Soak:
         found["idle-long"] = lambda: idle_row(self._fresh("SQLite"), 256, 20_000, 5.0, most=0.1)
         found["share"] = partial(share_row, self._folder, is_small=self._is_small)
         found["many"] = partial(many_row, self._folder, 1_000 if self._is_small else 10_000)
-        found["checkpoints"], found["disks"] = checkpoint_rows, disk_rows
+        found["checkpoints"] = checkpoint_rows
         found["fuzz"] = partial(fuzz_rows, N_FUZZED_SMALL if self._is_small else N_FUZZED)
         return found
 

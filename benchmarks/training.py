@@ -1,4 +1,4 @@
-"""Training speed on a CPU: an ordinary loop, eager vmap, and ours, whole processes by the clock.
+"""Training speed on a CPU: an ordinary loop and ours, whole processes by the clock.
 
 Times are end to end: from starting Python to the last result, with imports, reading the data,
 starting further processes and choosing a layout.
@@ -27,9 +27,8 @@ TARGETS = {16: 2.5, 32: 2.5, 64: 1.7, 128: 1.7, 256: 1.0, 512: 1.0}
 N_RUNS, STEPS, REPEATS = 36, 1000, 2
 FEWER_STEPS = {512: 500}
 """Widths at which nothing new is learned from more steps."""
-# Steps behind the choice between threads and processes, and behind the time of eager vmap, which
-# is scaled up: it is nobody's target.
-PROBE_STEPS, PROBE_RUNS, VMAP_STEPS = 200, 2, 60
+# steps behind the choice between threads and processes
+PROBE_STEPS, PROBE_RUNS = 200, 2
 CORE_HOUR = 0.05
 """Dollars, a common price of a rented core."""
 
@@ -40,7 +39,7 @@ class Race:
 
     Attributes:
         width: Of the byte MLP.
-        ours_s, ordinary_s, vmap_s: Seconds for all runs; of vmap, scaled up.
+        ours_s, ordinary_s: Seconds for all runs.
         shape: Of the ordinary loop: processes × threads.
         layout: Of ours, in its own words.
         spent_s: What of ours took how many seconds in its first process.
@@ -52,7 +51,6 @@ class Race:
     width: int
     ours_s: float
     ordinary_s: float
-    vmap_s: float
     shape: str
     layout: str
     spent_s: dict[str, float]
@@ -66,7 +64,7 @@ def race_all() -> list[Race]:
 
 
 def race(width: int, *, n_runs: int = N_RUNS, steps: int = STEPS) -> Race:
-    """Train the same runs in the three ways; ours and the ordinary loop by turns."""
+    """Train the same runs in both ways; ours and the ordinary loop by turns."""
     n = n_cores()
     shapes = {f"1 × {n}": (1, n), f"{n} × 1": (n, 1)}
     probes = {
@@ -79,16 +77,12 @@ def race(width: int, *, n_runs: int = N_RUNS, steps: int = STEPS) -> Race:
         ordinary.append(_ordinary(width, n_runs, steps, *shapes[shape]))
         ours.append(_run([_command("ours", width, (0, n_runs), steps, n)]))
     best = min(ours, key=lambda ended: ended.wall_s)
-    few = min(steps, VMAP_STEPS)
-    vmap = _run([_command("vmap", width, (0, n_runs), few, n)])
-    start_s = vmap.wall_s - vmap.work_s
     pairs = np.array([ours[0].losses, ordinary[0].losses])
     close = pairs[:, (pairs < 3).all(axis=0)]
     return Race(
         width=width,
         ours_s=best.wall_s,
         ordinary_s=min(ended.wall_s for ended in ordinary),
-        vmap_s=start_s + vmap.work_s * steps / few,
         shape=shape,
         layout=best.said,
         spent_s=best.spent_s,
@@ -103,8 +97,7 @@ def rows(races: Sequence[Race]) -> list[Row]:
     fewer = ", ".join(f"Width {w}: {n} steps." for w, n in FEWER_STEPS.items())
     note = (
         f"Whole processes by the clock, the better of {REPEATS}. The ordinary loop is the better "
-        "of one process with all threads and one a core; eager vmap is timed for "
-        f"{VMAP_STEPS} steps and scaled up. {fewer}"
+        f"of one process with all threads and one a core. {fewer}"
     )
     found = []
     for r in races:
@@ -115,8 +108,7 @@ def rows(races: Sequence[Race]) -> list[Row]:
             Row(
                 part=part,
                 figure=f"width {r.width}, against one run at a time",
-                beat=f"ordinary loop ({r.shape}) {r.ordinary_s:.1f} s, "
-                f"eager vmap {r.vmap_s:.1f} s",
+                beat=f"ordinary loop ({r.shape}) {r.ordinary_s:.1f} s",
                 target=f"≥ {target:g}×",
                 reached=f"{ratio:.2f}×: {r.ours_s:.1f} s ({r.layout}; {spent}); "
                 f"final losses within {r.difference:.1g}",
@@ -167,7 +159,7 @@ def _run(commands: Sequence[list[str]]) -> _Ended:
         subprocess.Popen(
             command,
             cwd=ROOT,
-            env={**ALLOCATOR, **os.environ},  # all ways alike, as `make` sets it
+            env={**ALLOCATOR, **os.environ},  # both alike, as `make` sets it
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,

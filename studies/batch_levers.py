@@ -29,7 +29,7 @@ of .012; .0058 (.0012 to .0105) on half octaves. Shares of the gap were 1.26 and
 Cost: 597 runs, 550 seconds of processor time on cores shared with other work, so less than five
 minutes on two that do nothing else. On a GPU `--set sizes.width=512` asks it of larger models.
 
-`batch_levers.csv` has every run; `python -m benchmarks.levers` prints its figures.
+`batch_levers.csv` has every run; docs/measured.md has its figures.
 
 Papers: Smith, Kindermans, Ying, Le 2018, arXiv 1711.00489; Hoffer, Hubara, Soudry 2017, arXiv
 1705.08741; Shallue et al. 2018, arXiv 1811.03600.

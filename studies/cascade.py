@@ -30,7 +30,7 @@ octave of what `extrap forecast examples/sweep.csv` says of them.
 Cost: 48 runs, some five minutes of processor time; not timed on two cores that do nothing
 else.
 
-`cascade.csv` has every curve; `python -m benchmarks.cascades` prints the figures.
+`cascade.csv` has every curve; docs/measured.md has the figures.
 
 Papers: Wang et al. 2022, arXiv 2012.01988; Chen et al. 2023, FrugalGPT, arXiv 2305.05176.
 """

@@ -45,7 +45,7 @@ of a problem take the same.
 
 Cost: 5225 runs, 1559 seconds of training on cores shared with much other work.
 
-`data_selection.csv` has every run; `python -m benchmarks.selection` prints its figures.
+`data_selection.csv` has every run; docs/measured.md has its figures.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ with shares by layer shape (no gain), thresholds every update (no gain), 10 % of
 Cost: 184 runs of 1,000 steps and twenty larger ones, perhaps ten minutes on two processor cores
 that do nothing else, which was not timed.
 
-`sparsity.csv` has every run; `python -m benchmarks.sparsity` prints its figures.
+`sparsity.csv` has every run; docs/measured.md has its figures.
 
 Papers: Raihan and Aamodt 2020, "Sparse weight activation training", arXiv 2001.01969; Frantar,
 Riquelme, Houlsby, Alistarh, Evci 2023, "Scaling laws for sparsely-connected foundation models",

@@ -29,7 +29,7 @@ What to use when:
 
 from __future__ import annotations
 
-from extrap.fitting.bracketing import grow_grid
+from extrap.fitting.bracketing import grow_grid, most_cells
 from extrap.fitting.designs import check_sweep
 from extrap.fitting.distance import extrapolation_ratio
 from extrap.fitting.divergence import DivergenceModel, fit_divergence, largest_chance
@@ -119,6 +119,7 @@ __all__ = [
     "holm",
     "largest_chance",
     "log_ratios",
+    "most_cells",
     "place_outside",
     "place_runs",
     "predict_at_values",

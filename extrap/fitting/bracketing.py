@@ -4,22 +4,27 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
+from extrap.fitting.flatness import find_plateau
 from extrap.records import Cell, Runs, StudySpec
 
 MARGIN = 2
 """Grid values wanted on each side of the best one."""
 
-Row = tuple[Cell, str, float]
-"""A finished cell, its status and its loss."""
+Size = tuple[tuple[str, float], ...]
+Ranges = dict[str, range]
+"""Tuned column → indices of its grid."""
 
 
 def grow_grid(spec: StudySpec, runs: Runs) -> tuple[Cell, ...]:
     """The grid of a study, grown at each size until the best value has two values on each side.
 
     A diverged value counts as a worse one. A side grows by at most `spec.growth` values beyond the
-    declared grid.
+    declared grid, and a column with a plateau (`find_plateau`) does not grow.
+
+    All sizes grow at once, step by step. Each step looks only at the cells of the grid before it,
+    so the grid does not depend on the order in which cells were finished.
 
     Args:
         spec: The study.
@@ -28,37 +33,41 @@ def grow_grid(spec: StudySpec, runs: Runs) -> tuple[Cell, ...]:
     Returns:
         All cells wanted, the finished ones among them.
     """
-    finished: dict[tuple[tuple[str, float], ...], list[Row]] = {}
     names = [*runs.tuned, "seed", "status", "loss"]
+    cells, losses = [], []
     for row in runs.to_frame()[[*runs.sizes, *names]].to_dict("records"):
-        cell = Cell.of(
-            {c: row[c] for c in runs.sizes}, {n: row[n] for n in runs.tuned}, row["seed"]
-        )
-        finished.setdefault(cell.size, []).append((cell, row["status"], row["loss"]))
-    wanted: list[Cell] = []
-    for size in spec.size_points():
-        key = Cell.of(size, {}, 0).size
-        wanted += _cells_of_size(spec, size, finished.get(key, []))
-    return tuple(dict.fromkeys(wanted))
-
-
-def _cells_of_size(spec: StudySpec, size: Mapping[str, float], rows: Sequence[Row]) -> list[Cell]:
-    """The grid of one size, grown step by step as far as the finished cells call for.
-
-    Each step looks only at the cells of the grid before it, so the grid does not depend on the
-    order in which cells were finished.
-    """
-    ranges = {name: range(tune.n) for name, tune in spec.tune.items()}
+        size, tuned = ({c: row[c] for c in columns} for columns in (runs.sizes, runs.tuned))
+        cells.append(Cell.of(size, tuned, row["seed"]))
+        # one diverged seed spoils a setting; a pruned one was worse than the best
+        losses.append(row["loss"] if row["status"] == "complete" else math.inf)
+    points = {Cell.of(size, {}, 0).size: size for size in spec.size_points()}
+    declared = {name: range(tune.n) for name, tune in spec.tune.items()}
+    ranges = dict.fromkeys(points, declared)
     while True:
-        cells = _product(spec, size, ranges)
-        within = set(cells)
-        done = [row for row in rows if row[0] in within]
-        if len({cell for cell, _, _ in done}) < len(within):
-            return cells
-        grown = _around_best(spec, ranges, done)
+        wanted = dict.fromkeys(
+            cell for key, size in points.items() for cell in _product(spec, size, ranges[key])
+        )
+        if not wanted.keys() <= set(cells):
+            return tuple(wanted)
+        away = [i for i, cell in enumerate(cells) if cell not in wanted]
+        within = runs.without_rows(away)
+        flat = [name for name in spec.tune if find_plateau(within, name)]
+        done: dict[Size, dict[Size, list[float]]] = {key: {} for key in points}
+        for cell, loss in zip(cells, losses, strict=True):
+            if cell in wanted:
+                done[cell.size].setdefault(cell.tuned, []).append(loss)
+        grown = {key: _around_best(spec, ranges[key], done[key], flat) for key in points}
         if grown == ranges:
-            return cells
+            return tuple(wanted)
         ranges = grown
+
+
+def most_cells(spec: StudySpec) -> int:
+    """The cells of a grid that has grown at every size on every side as far as it may."""
+    grown = {
+        name: _within(spec, name, -spec.growth, r.n + spec.growth) for name, r in spec.tune.items()
+    }
+    return sum(len(_product(spec, size, grown)) for size in spec.size_points())
 
 
 def _product(
@@ -73,27 +82,28 @@ def _product(
 
 
 def _around_best(
-    spec: StudySpec, ranges: Mapping[str, range], rows: Sequence[Row]
-) -> dict[str, range]:
+    spec: StudySpec,
+    ranges: Ranges,
+    losses: Mapping[Size, Sequence[float]],
+    flat: Collection[str],
+) -> Ranges:
     """The ranges, with `MARGIN` values on each side of the best cell where growth allows it."""
-    losses: dict[tuple[tuple[str, float], ...], list[float]] = {}
-    for cell, status, loss in rows:
-        # one diverged seed spoils a setting; a pruned one was worse than the best
-        value = loss if status == "complete" else math.inf
-        losses.setdefault(cell.tuned, []).append(value)
     means = {tuned: sum(values) / len(values) for tuned, values in losses.items()}
     # if everything diverged, the lowest values
     best = dict(min(means.items(), key=lambda item: (item[1], item[0]))[0])
     grown = {}
-
-    def allows(name: str, index: int) -> bool:
-        """Whether training takes the value: a momentum of 1 and more it does not."""
-        return spec.allows(name, spec.tune[name].value(index))
-
     for name, indices in ranges.items():
         tune, index = spec.tune[name], round(spec.tune[name].index(best[name]))
         first = max(min(indices.start, index - MARGIN), -spec.growth)
         last = min(max(indices.stop - 1, index + MARGIN), tune.n - 1 + spec.growth)
-        possible = [i for i in range(first, last + 1) if i in indices or allows(name, i)]
-        grown[name] = range(possible[0], possible[-1] + 1)
+        grown[name] = indices if name in flat else _within(spec, name, first, last + 1)
     return grown
+
+
+def _within(spec: StudySpec, name: str, start: int, stop: int) -> range:
+    """The indices whose values training takes: a momentum of 1 and more it does not."""
+    tune = spec.tune[name]
+    possible = [
+        i for i in range(start, stop) if 0 <= i < tune.n or spec.allows(name, tune.value(i))
+    ]
+    return range(possible[0], possible[-1] + 1)

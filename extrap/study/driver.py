@@ -25,7 +25,7 @@ from extrap.reporting.index import write_index
 from extrap.reporting.study_page import About
 from extrap.study.events import Notify, TuneEvent
 from extrap.study.locks import GRACE_S
-from extrap.study.protocol import Kind, RunsByStage, Say, Seal, Stage, no_runs, only
+from extrap.study.protocol import Kind, RunsByStage, Say, Seal, Stage, no_runs, sweep
 from extrap.study.training import Training
 from extrap.training.preemption import Preemption
 
@@ -163,7 +163,9 @@ def train(
             say(note)
 
     tell = _named(study, notify)
-    with Training(storage, specs, executor=executor, device=device, notify=tell) as training:
+    with Training(
+        storage, specs, executor=executor, device=device, notify=tell, say=say
+    ) as training:
         for stages in study.stages(runs):
             for stage in stages:
                 if stage.seal is not None and stage.seal.file not in sealed:
@@ -205,9 +207,9 @@ def tune(
             a diverged run, a mapping with `loss` and optionally `curve`, `n_params`, `n_tokens`
             and `flops`, or a `RunResult`. Or a `Command` that trains a run. By default extrap's
             own training.
-        extend: Function from the runs so far to all wanted cells; finished cells are skipped. The
-            study's grid by default, or where Optuna samples nothing beyond what it samples.
-            `extrap.study` passes that of the study's sampler.
+        extend: Function from the runs so far to all wanted cells; finished cells are skipped. By
+            default what the study's sampler wants, a grid grown where its best value lies at an
+            edge; where Optuna samples, cells beyond those.
         stage: `"tune"` for the sweep, `"check"` for larger runs; the latter needs `extend`.
         notify: Called with a `TuneEvent` as packs train and when one is done.
         progress: Whether to show progress: a bar in a notebook or on a terminal, else one line per
@@ -237,17 +239,10 @@ def tune(
         raise ValueError(
             "stage='check' needs extend=, a function that returns the next runs; got None."
         )
-    if stage == "tune" and spec.sampler == "law" and extend is None:
-        raise ValueError(
-            "sampler='law' needs extend=, a function that returns the next runs; got "
-            "None. extrap.study.run provides it."
-        )
     if not grace_s > 0:
         raise ValueError(f"grace_s must be above 0 seconds, got {grace_s}.")
-    samples = spec.is_sampled and stage == "tune"
-    wants = extend if extend is not None or samples else only(spec.grid_cells())
-    stages = [Stage(spec=spec, wants=None, stage=stage)] if samples else []
-    stages += [] if wants is None else [Stage(spec=spec, wants=wants, stage=stage)]
+    stages = [sweep(spec)] if stage == "tune" and (extend is None or spec.is_sampled) else []
+    stages += [] if extend is None else [Stage(spec=spec, wants=extend, stage=stage)]
     found: list[Runs] = []
     with ExitStack() as stack:
         if progress:
@@ -261,6 +256,7 @@ def tune(
                 executor=executor,
                 device=device,
                 notify=notify,
+                say=logger.warning if extend is None else logger.info,
                 preemption=preemption,
                 grace_s=grace_s,
             )

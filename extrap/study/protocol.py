@@ -11,6 +11,7 @@ import shlex
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
@@ -89,6 +90,7 @@ class Stage:
     Attributes:
         spec: Its name in the storage, sizes, tuned values and recipe.
         wants: All cells wanted by now; None where Optuna chooses as many as the grid has.
+        n_most: Cells of a grid that grows, if it grows as far as it may; 0 where none grows.
         stage: `"tune"` or `"check"`.
         seal: What is written down before its first cell is trained.
         notes: Sentences printed before it is trained.
@@ -97,6 +99,7 @@ class Stage:
 
     spec: StudySpec
     wants: Wants | None
+    n_most: int = 0
     stage: str = "tune"
     seal: Seal | None = None
     notes: tuple[str, ...] = ()
@@ -105,12 +108,13 @@ class Stage:
 
 def sweep(spec: StudySpec) -> Stage:
     """The sweep of a spec, grown as its sampler has it."""
-    from extrap.fitting import grow_grid, place_runs
+    from extrap.fitting import can_place, grow_grid, most_cells, place_runs
 
     if spec.is_sampled:
         return Stage(spec=spec, wants=None)
-    rule = grow_grid if spec.sampler == "grid" else place_runs
-    return Stage(spec=spec, wants=lambda runs: rule(spec, runs))
+    if spec.sampler == "law" and can_place(spec):
+        return Stage(spec=spec, wants=partial(place_runs, spec))
+    return Stage(spec=spec, wants=partial(grow_grid, spec), n_most=most_cells(spec))
 
 
 def only(cells: Iterable[Cell]) -> Wants:
@@ -309,14 +313,16 @@ class Kind(ABC):
             points = [size_words(spec.size_values(size)) for size in spec.size_points()]
             sizes = "; ".join(points) if spec.path else _listed(spec.sizes)
             tuned = [f"{name} {r.low:.4g} to {r.high:.4g}" for name, r in spec.tune.items()]
+            more = stage.n_most - n_runs
+            grown = f" (up to {more} more if a best value lies at an edge)" if more > 0 else ""
             lines.append(
-                f"sweep {spec.name}: {'at most ' if is_placed else ''}{n_runs} runs"
+                f"sweep {spec.name}: {'at most ' if is_placed else ''}{n_runs} runs{grown}"
                 f"{length if is_fixed else ''} at {sizes}; {', '.join(tuned) or 'nothing'} tuned, "
                 f"sampler {spec.sampler_name}; {_training_words(spec, train)}"
             )
             total += n_runs
-        more = [f"{total} runs, more if a grid is extended"] if len(lines) > 1 else []
-        return [*lines, *more, *self.later()]
+        sums = [f"{total} runs"] if len(lines) > 1 else []
+        return [*lines, *sums, *self.later()]
 
     def later(self) -> list[str]:
         """Lines of the dry run on what follows from the sweeps."""

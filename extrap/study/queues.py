@@ -12,11 +12,13 @@ from typing import Any
 
 from extrap.records import Cell, Train
 from extrap.study.packs import Trained
-from extrap.study.protocol import Stage
+from extrap.study.protocol import Say, Stage, size_words
 from extrap.study.samplers import Sampled
 from extrap.study.trainers import OwnTrainer, PackedTrainer
 from extrap.study.trials import Trials
 
+ROUNDING = 1e-9
+Size = tuple[tuple[str, float], ...]
 WORTH_ASKING = 0.05
 """A stage is asked again what it wants when its finished cells grew by this part."""
 
@@ -30,6 +32,7 @@ class StageQueue:
         trials: Its finished cells.
         trainer: Trains its cells and knows their cost.
         train: The user's own training; None for extrap's.
+        say: Hears one line where a grid grows.
         in_training: Cells that were handed out.
         n_failed: Cell → how often training it alone raised an error.
         n_lost: Cell → how often its pack was lost since a pack of that cell was finished.
@@ -40,6 +43,7 @@ class StageQueue:
     trials: Trials
     trainer: OwnTrainer | PackedTrainer
     train: Train | None
+    say: Say
     in_training: set[Cell] = field(default_factory=set)
     n_failed: Counter[Cell] = field(default_factory=Counter)
     n_lost: Counter[Cell] = field(default_factory=Counter)
@@ -48,12 +52,14 @@ class StageQueue:
     _n_done_when_asked: int = -1
     _waiting: dict[Cell, None] = field(default_factory=dict)
     _first: list[list[Cell]] = field(default_factory=list)
-    _samplers: dict[tuple[tuple[str, float], ...], Sampled] = field(default_factory=dict)
+    _samplers: dict[Size, Sampled] = field(default_factory=dict)
+    _reach: dict[tuple[Size, str], tuple[float, float]] = field(default_factory=dict)
     _cost_done: float = 0.0
     _cost_wanted: float = 0.0
 
     def __post_init__(self) -> None:
         self._cost_done = self.cost(self.trials.done())
+        self._widen(self.trials.done())
 
     def next_cells(self, n_workers: int) -> list[Cell]:
         """The next pack; empty while all that is wanted is done or in training."""
@@ -135,6 +141,29 @@ class StageQueue:
             missing = [cell for cell in self._wanted if cell not in taken]
             missing.sort(key=lambda cell: [value for _, value in cell.size])
             self._waiting = dict.fromkeys(missing)
+            n_missing = Counter(cell.size for cell in missing)
+            for size, moves in self._widen(missing).items():
+                self.say(
+                    f"{self.stage.spec.name}: the grid at {size_words(dict(size))} grows by "
+                    f"{n_missing[size]} runs, {' and '.join(moves)}, as its best value lies near "
+                    "an edge; growth=0 keeps the grid"
+                )
+
+    def _widen(self, cells: Iterable[Cell]) -> dict[Size, list[str]]:
+        """Note how far the tuned values reach; size → where they reach further than before."""
+        tune, before = self.stage.spec.tune, dict(self._reach)
+        moves: dict[Size, list[str]] = {}
+        for cell in cells if self.stage.stage == "tune" else ():
+            for name, value in cell.tuned:
+                low, high = self._reach.get((cell.size, name), (tune[name].low, tune[name].high))
+                if not low * (1 - ROUNDING) < value < high * (1 + ROUNDING):
+                    self._reach[cell.size, name] = min(low, value), max(high, value)
+        for (size, name), (low, high) in self._reach.items():
+            old = before.get((size, name), (tune[name].low, tune[name].high))
+            if old != (low, high):
+                was, now = (f"{a:.4g}–{b:.4g}" for a, b in (old, (low, high)))
+                moves.setdefault(size, []).append(f"{name} from {was} to {now}")
+        return moves
 
     def _pack(self, n_workers: int) -> list[Cell]:
         """Cells of the smallest size, of one shape, to train together.
@@ -186,7 +215,7 @@ class StageQueue:
                 return sampler, n_wanted
         return None
 
-    def _sampler(self, size: tuple[tuple[str, float], ...]) -> Sampled:
+    def _sampler(self, size: Size) -> Sampled:
         if size not in self._samplers:
             self._samplers[size] = Sampled(self.stage.spec, self.trials, dict(size))
         return self._samplers[size]

@@ -37,7 +37,7 @@ from extrap.study.packs import (
     Trained,
     train_pack,
 )
-from extrap.study.protocol import Stage
+from extrap.study.protocol import Say, Stage
 from extrap.study.queues import StageQueue
 from extrap.study.trainers import NVIDIA, forget_trainers, local_pool, trainer_of
 from extrap.study.trials import Trials
@@ -85,6 +85,7 @@ class Training:
         executor: Where packs train; on this machine by default.
         device: `"cpu"`, `"cuda:1"`, … of extrap's own training; a GPU if there is one by default.
         notify: Called with a `TuneEvent` at each step of progress.
+        say: Hears one line where a grid grows.
         preemption: How training is asked to stop, and the folder of checkpoints.
         grace_s: Seconds of silence after which another driver may take the study over.
 
@@ -100,11 +101,12 @@ class Training:
         executor: Executor | None = None,
         device: str | None = None,
         notify: Notify | None = None,
+        say: Say = logger.info,
         preemption: Preemption | None = None,
         grace_s: float = GRACE_S,
     ) -> None:
         self._url, self._device, self._grace_s = storage, device, grace_s
-        self._executor, self._notify = executor, notify
+        self._executor, self._notify, self._say = executor, notify, say
         self._preemption = preemption or current_preemption()
         self._lock = lock_of(storage, [spec.name for spec in specs], grace_s)
         self._stack = ExitStack()
@@ -188,7 +190,7 @@ class Training:
             fingerprint=fingerprint(spec, trainer.fingerprint),
             require_lock=self._lock.check,
         )
-        return StageQueue(stage, trials, trainer, train)
+        return StageQueue(stage, trials, trainer, train, self._say)
 
     def _start_executor(self) -> Executor:
         """The executor; the first time also what goes with it."""

@@ -4,10 +4,12 @@ import math
 from collections.abc import Callable
 from dataclasses import replace
 
+import numpy as np
 import pandas as pd
 import pytest
 
-from extrap.fitting import grow_grid
+from benchmarks.refusal_causes import LR, SEEDS, SIZES, WEIGHT_DECAY, draw
+from extrap.fitting import grow_grid, most_cells
 from extrap.records import Runs, StudySpec, TunedRange, Workload
 
 
@@ -108,3 +110,33 @@ def test_growth_ends_where_values_are_no_longer_whole() -> None:
         table["loss"] = 1 + (table["batch_size"] / best - 1).abs()
         runs = Runs.from_frame(table, sizes=["width"], tuned=["batch_size"])
         assert {dict(cell.tuned)["batch_size"] for cell in grow_grid(spec, runs)} == grown
+
+
+def test_grid_does_not_grow_along_a_plateau_nor_before_all_sizes_are_there() -> None:
+    columns = {"lr": LR, "weight_decay": WEIGHT_DECAY}
+    tune = {
+        name: TunedRange(low=float(v[0]), high=float(v[-1]), n=len(v))
+        for name, v in columns.items()
+    }
+    spec = replace(spec_of(), sizes={"width": tuple(SIZES)}, tune=tune, seeds=SEEDS)
+
+    def grown(table: pd.DataFrame) -> tuple[float, ...]:
+        runs = Runs.from_frame(table, sizes=["width"], tuned=list(tune))
+        values = sorted({dict(cell.tuned)["weight_decay"] for cell in grow_grid(spec, runs)})
+        return tuple(np.log10(values).round(6))
+
+    low = draw(
+        np.random.default_rng(0),
+        decay_cost=lambda octaves, place: 0.05 * np.maximum(octaves + 6.7, 0) ** 2,
+        noise=(0.01, 0.01),
+    )
+    assert grown(low) == (-5, -4, -3, -2, -1)
+    falling = low.assign(loss=low["loss"] * low["weight_decay"] ** 0.05)
+    assert grown(falling) == (-7, -6, -5, -4, -3, -2, -1)
+    assert grown(falling[falling["width"] < SIZES[-1]]) == (-5, -4, -3, -2, -1)
+
+
+def test_most_cells_count_growth_on_every_side_where_values_are_allowed() -> None:
+    assert most_cells(spec_of(growth=3)) == 2 * (5 + 2 * 3) * 2
+    momentum = {"momentum": TunedRange(low=0.5, high=0.8, n=2)}
+    assert most_cells(replace(spec_of(growth=2), tune=momentum)) == 2 * (2 + 2) * 2

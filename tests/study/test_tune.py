@@ -14,9 +14,11 @@ from extrap.reading.optuna import study_names
 from extrap.reading.storages import open_storage
 from extrap.records import OPTUNA_SAMPLERS, Cell, TunedRange, Workload
 from extrap.records.study import RunResult
-from extrap.study import tune
+from extrap.study import dry_run, tune
+from extrap.study.driver import train
 from extrap.study.events import TuneEvent
-from tests.study.trials import SPEC, trials_of, valley
+from extrap.study.forecasts import ForecastKind
+from tests.study.trials import OWN, SPEC, trials_of, valley
 
 
 @pytest.fixture
@@ -101,9 +103,26 @@ def test_sizes_and_seeds_may_grow_and_larger_runs_are_kept_apart(url, finished):
     assert set(study_names(open_storage(url))) == {*tuned, "small/check/width=512"}
 
 
-def test_a_sampler_that_asks_for_runs_needs_to_be_handed_in(url):
-    with pytest.raises(ValueError, match="needs extend="):
-        tune(replace(SPEC, sampler="law"), url, train=valley)
+def test_a_grid_grows_as_in_a_study_and_says_so_once(url, tmp_path, caplog):
+    spec = replace(OWN, growth=2, tune={"lr": TunedRange(low=2**-8, high=2**-6, n=3)}, seeds=(0,))
+    runs = tune(spec, url, train=valley)
+    assert sorted(runs.to_frame()["lr"].unique()) == [2.0**i for i in range(-8, -3)]
+    said = [message for message in caplog.messages if "grows" in message]
+    assert [("width 8" in line, "width 16" in line, "2 runs" in line) for line in said] == [
+        (True, False, True),
+        (False, True, True),
+    ]
+    caplog.clear()
+    assert tune(spec, url, train=valley).data_hash() == runs.data_hash()
+    assert caplog.messages == []
+    lines = list[str]()
+    study = ForecastKind(spec, valley)
+    train(study, f"sqlite:///{tmp_path}/other.db", reports=tmp_path, say=lines.append)
+    assert lines == said
+    assert "6 runs (up to 8 more" in dry_run(study)
+
+
+def test_larger_runs_need_to_be_handed_in(url):
     with pytest.raises(ValueError, match="needs extend="):
         tune(SPEC, url, stage="check")
     with pytest.raises(ValueError, match="stage must be"):
@@ -114,7 +133,7 @@ def test_a_killed_study_goes_on_where_it_was_and_ends_with_the_same_table(url, t
     script = tmp_path / "killed.py"
     script.write_text(
         "import os, signal\n"
-        "from tests.study.trials import SPEC, hit_at_half\n"
+        "from tests.study.trials import OWN, SPEC, hit_at_half\n"
         "from extrap.study import tune\n"
         "hit_at_half(16, lambda: os.kill(os.getpid(), signal.SIGKILL))\n"
         f"tune(SPEC, {url!r})\n"

@@ -22,8 +22,9 @@ SPEC = StudySpec(
     tune={"lr": TunedRange(low=2**-8, high=2**-4, n=3)},
     recipe=Recipe(steps=8, batch_size=8, n_evals=4),
     seeds=(0, 1),
+    growth=0,
 )
-OWN = replace(SPEC, name="own", workload=Workload(name="mine"), growth=0)
+OWN = replace(SPEC, name="own", workload=Workload(name="mine"))
 
 
 def valley(size, tuned, seed):

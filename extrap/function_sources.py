@@ -1,7 +1,8 @@
-"""What a training function is made of: it and all that it speaks of in its own file, hashed.
+"""What a training function is made of: it and all that it speaks of, hashed.
 
-Two versions that differ in comments, docstrings or layout alone are the same. What comes from
-other files, such as imported modules and data, is not looked at.
+Of its own file these are the definitions that it speaks of, of the folder of its study file whole
+modules that these import, however deep. Two versions that differ in comments, docstrings or layout
+alone are the same. Installed libraries and data are not looked at.
 """
 
 from __future__ import annotations
@@ -9,9 +10,11 @@ from __future__ import annotations
 import ast
 import hashlib
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from pathlib import Path
 from typing import Any
+
+from extrap.study_folders import beside, imported, syntax_tree
 
 SHORT = 60
 """A definition no longer than this is told as it stands; of others a hash."""
@@ -21,7 +24,7 @@ DIGITS = 12
 def describe_source(
     function: Callable[..., Any], *, known_as: str, study: str | Path | None = None
 ) -> dict[str, str]:
-    """Name → text or hash of every definition that a function rests on, in its own file.
+    """Name → text or hash of every definition and module that a function rests on.
 
     Args:
         function: The function; of another kind of callable its class.
@@ -31,8 +34,9 @@ def describe_source(
 
     Returns:
         The function and, however deep, the functions, classes and constants of its file that it
-        speaks of, with all statements that give them their values. Empty where there is no source
-        to read, as of a compiled function.
+        speaks of, with all statements that give them their values; and the modules beside the
+        study file that these import. Empty where there is no source to read, as of a compiled
+        function.
     """
     inner = inspect.unwrap(function)
     inner = getattr(inner, "func", inner)  # of a partial
@@ -42,22 +46,41 @@ def describe_source(
     except TypeError:
         return {}
     first = str(inner.__qualname__).partition(".")[0]
-    own = {} if file is None else _described(Path(file), first, otherwise=known_as)
-    given = {} if study is None else _described(Path(study), known_as)
-    return {**given, **own}
+    starts = [] if study is None else [(Path(study), known_as, known_as)]
+    starts += [] if file is None else [(Path(file), first, known_as)]
+    files = [place for place, _, _ in starts]
+    parts: dict[str, str] = {}
+    modules: list[Path] = []
+    for place, start, otherwise in starts:
+        tree = syntax_tree(place)
+        defined = _definitions(tree)
+        start = start if start in defined else otherwise
+        names = _reachable(start, defined)
+        nodes = _imports(tree, {start, *_spoken_of(s for name in names for s in defined[name])})
+        modules += [m for m in imported(files[0].parent, place, nodes) if m not in files]
+        if start in names and all(map(_is_alias, defined[start])):
+            names.remove(start)
+        parts |= {name: _told(defined[name]) for name in sorted(names)}
+    for module in dict.fromkeys([*modules, *beside(files[0].parent, modules).values()]):
+        if module not in files and (tree := syntax_tree(module)).body:
+            name = module.relative_to(files[0].parent).as_posix()
+            parts[name] = _told(tree.body[ast.get_docstring(tree) is not None :])
+    return parts
 
 
-def _described(file: Path, start: str, *, otherwise: str | None = None) -> dict[str, str]:
-    """Name → text or hash of what a name of a file rests on; a mere other name is left out."""
-    try:
-        defined = _definitions(ast.parse(file.read_text(encoding="utf-8")))
-    except (OSError, ValueError, SyntaxError):
-        return {}
-    start = start if start in defined or otherwise is None else otherwise
-    names = _reachable(start, defined)
-    if start in names and all(map(_is_alias, defined[start])):
-        names.remove(start)
-    return {name: _told(defined[name]) for name in sorted(names)}
+def _imports(tree: ast.Module, names: Container[str]) -> list[ast.AST]:
+    """The statements of a file that import what has one of these names, or all of a module."""
+    return [
+        node
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        and any(a.name == "*" or (a.asname or a.name).split(".")[0] in names for a in node.names)
+    ]
+
+
+def _spoken_of(statements: Iterable[ast.stmt]) -> set[str]:
+    """The names in some statements."""
+    return {n.id for s in statements for n in ast.walk(s) if isinstance(n, ast.Name)}
 
 
 def _is_alias(statement: ast.stmt) -> bool:
@@ -106,12 +129,7 @@ def _reachable(start: str, defined: Mapping[str, list[ast.stmt]]) -> set[str]:
         name = waiting.pop()
         if name in defined and name not in seen:
             seen.add(name)
-            waiting += [
-                node.id
-                for statement in defined[name]
-                for node in ast.walk(statement)
-                if isinstance(node, ast.Name)
-            ]
+            waiting += _spoken_of(defined[name])
     return seen
 
 

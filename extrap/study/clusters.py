@@ -18,17 +18,18 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from concurrent.futures import Executor, Future
+from pathlib import Path
 from typing import Any
 
 from extrap import __version__
 from extrap.errors import ExtrapError, StudyError
+from extrap.records.own_training import StudyFunction
 from extrap.study.packs import PackFailed, PackStopped
 from extrap.study.trainers import NVIDIA, set_cores
+from extrap.study_folders import STUDY_FILES, enter, import_words, receive
 
 logger = logging.getLogger(__name__)
 
-STUDY_FILES = "extrap_study_"
-"""Beginning of the names of modules that study files are imported as."""
 CHECKED = ("extrap-hp", "torch", "numpy")
 """Distributions that must be the same on workers: results are compared to the last bit."""
 SCHEMES = ("ray", "dask")
@@ -64,16 +65,24 @@ def executor_on(address: str, *, n_gpus: float = 0) -> Executor:
 def ships(function: Callable[..., Any], *args: Any) -> bytes:
     """A call as bytes, functions and classes of study files by value.
 
+    The modules beside a study file travel as source.
+
     Raises:
         StudyError: Something in it cannot be copied to another process.
     """
     import cloudpickle  # noqa: TID251  # a cluster runs what it is sent, by its own pickles
 
+    train = getattr(next(iter(args), None), "train", None)
+    own = train if isinstance(train, StudyFunction) else None
+    if own is not None:
+        enter(own.folder)
     modules = [m for name, m in sys.modules.items() if name.startswith(STUDY_FILES)]
     for module in modules:
         cloudpickle.register_pickle_by_value(module)
     try:
-        return bytes(cloudpickle.dumps((function, args)))
+        call = cloudpickle.dumps((function, args))
+        sent = None if own is None else (own.folder, own.beside)
+        return bytes(cloudpickle.dumps((sent, call)))
     except Exception as error:  # whatever a user's object does when it is copied
         raise StudyError(
             "a training function must be one that can be copied to a cluster, got "
@@ -105,13 +114,34 @@ def _call(payload: bytes, versions: dict[str, str], n_gpus: float) -> bytes:
     try:
         _require_alike(versions, n_gpus)
         set_cores(1)
-        function, args = cloudpickle.loads(payload)  # as the cluster does anyway
+        function, args = _loaded(payload)
         returned = function(*args)
     except (PackStopped, PackFailed) as error:
         raised = error
     except ExtrapError as error:  # of this worker's data
         raised = StudyError(str(error))
     return bytes(cloudpickle.dumps((returned, raised)))
+
+
+def _loaded(payload: bytes) -> Any:
+    """A call, from its bytes.
+
+    Raises:
+        StudyError: Something that it speaks of cannot be imported here.
+    """
+    import cloudpickle  # noqa: TID251
+
+    sent, call = cloudpickle.loads(payload)  # as the cluster does anyway
+    try:
+        if sent is not None:
+            receive(*sent)
+        return cloudpickle.loads(call)
+    except Exception as error:  # whatever the user's modules do as they are imported
+        words = import_words(error, Path() if sent is None else sent[0])
+        raise StudyError(
+            f"a worker must be able to load the training function, got {words}; install or copy "
+            "on every worker what is missing there."
+        ) from error
 
 
 def _require_alike(versions: dict[str, str], n_gpus: float) -> None:

@@ -9,12 +9,15 @@ from types import ModuleType
 
 from extrap.files import import_source
 from extrap.study.protocol import KINDS, Kind
+from extrap.study_folders import STUDY_FILES, import_words, loading
 
 
 def open_study(
     path: str | Path, *, assignments: Sequence[str] = (), symbol: str | None = None
 ) -> Kind:
     """The study that a file defines; the file is imported once.
+
+    It may import modules from its own folder, which comes first on `sys.path` from now on.
 
     Args:
         path: The file.
@@ -25,7 +28,8 @@ def open_study(
         ValueError: There is no such file, it cannot be imported or defines no study, or an
             assignment fits no field.
     """
-    module = _module(Path(path))
+    path = Path(path)
+    module = _module(path)
     own = {name: kind.record for name, kind in Kind.known.items() if name not in KINDS}
     names = [n for n, record in own.items() if isinstance(getattr(module, n, None), record)]
     names += [n for n in KINDS if getattr(module, n, None) is not None]
@@ -47,7 +51,12 @@ def _module(path: Path) -> ModuleType:
         raise ValueError(f"study file {path} does not exist; study files there: {known}.")
     if path.suffix != ".py":
         raise ValueError(f"a study file is a Python file that ends in .py, got {path}.")
+    folder = path.resolve().parent
     try:
-        return import_source(path, f"extrap_study_{path.stem}")
+        with loading(folder):
+            return import_source(folder / path.name, f"{STUDY_FILES}{path.stem}")
     except (Exception, SystemExit) as error:  # a script may exit on import
-        raise ValueError(f"{path} cannot be imported: {type(error).__name__}: {error}.") from error
+        raise ValueError(
+            f"{path} cannot be imported: {import_words(error, folder)}; correct it, or install "
+            "what it needs."
+        ) from error

@@ -40,6 +40,7 @@ from extrap.study.protocol import (
     size_words,
     sweep,
 )
+from extrap.study_folders import beside
 
 OWN_FIELDS = ("name", "question", "targets", "target_seeds")
 """Fields of a study that are not its baseline's as well."""
@@ -373,8 +374,14 @@ def _own(module: ModuleType, path: str | Path, function: str, command: str) -> T
             f"{type(given).__name__} in {path}; write {function} = train."
         )
     name = getattr(given, "__qualname__", type(given).__qualname__)
-    source = describe_source(given, known_as=function, study=path)
-    return StudyFunction(function=given, name=name, source=source)
+    file = Path(path).resolve()
+    return StudyFunction(
+        function=given,
+        name=name,
+        source=describe_source(given, known_as=function, study=file),
+        folder=file.parent,
+        beside={n: f.read_text("utf-8") for n, f in beside(file.parent, [file]).items()},
+    )
 
 
 def _trained_by(made_with: Mapping[str, object]) -> str:

@@ -20,6 +20,7 @@ from extrap.errors import ExtrapError, StudyError
 from extrap.files import folder_at, is_local, store_faults, write_note
 from extrap.records import Cell, OnEval, RunResult, StudySpec, Train
 from extrap.study.trainers import trainer_of
+from extrap.study_folders import import_words
 from extrap.training.preemption import EVERY_S, StopAsked
 
 if TYPE_CHECKING:
@@ -245,7 +246,8 @@ def train_pack(pack: Pack, folder: str | None = None) -> Trained:
     Raises:
         PackStopped: It was asked to end, or a newer attempt began; checkpoints are left.
         PackFailed: Training raised an error.
-        StudyError: This process has other data than the driver.
+        StudyError: This process has other data than the driver, or cannot import what training
+            imports.
         DataError: It has none.
     """
     try:
@@ -293,6 +295,12 @@ def train_pack(pack: Pack, folder: str | None = None) -> Trained:
         except SystemExit as error:
             left = ExtrapError(f"a training must return its loss, got a call to exit ({error}).")
             raise PackFailed(left, cells) from error
+        except ImportError as error:  # no other run would find it either
+            words = import_words(error, getattr(pack.train, "folder", Path()))
+            raise StudyError(
+                f"a training must find all that it imports, got {words}; install it, or copy it "
+                "to the folder of the study file."
+            ) from error
         except Exception as error:
             raise PackFailed(error, cells) from error
     reports = tuple(pruner.reports[cell] for cell in cells) if pack.pruning else ()

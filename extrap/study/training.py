@@ -346,6 +346,11 @@ class Training:
             queue.put_first([cell for cell in pack.cells if cell not in set(error.cells)])
         except ExtrapError:
             raise
+        except ImportError as error:  # of the executor: a worker lacks a library, extrap itself
+            raise StudyError(
+                f"a worker must have the driver's libraries, got {type(error).__name__}: {error}; "
+                "install what is missing on every worker."
+            ) from error
         except (CancelledError, Exception) as error:  # whatever an executor says of a lost worker
             self._lose(queue, pack.cells, error, is_new=running.n_losses_before >= self._n_losses)
         else:

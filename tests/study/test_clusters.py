@@ -13,9 +13,10 @@ from optuna.trial import TrialState
 from benchmarks.servers import DaskCluster
 from extrap.cli import main
 from extrap.errors import StudyError
-from extrap.study import clusters, open_study, tune
+from extrap.study import clusters, open_study, train, tune
 from extrap.study.clusters import executor_on, ships
 from extrap.study.packs import Pack, PackFailed, PackFolder, PackStopped, train_pack
+from tests.study.test_own_training import BESIDE, folder_of, losses
 from tests.study.trials import OWN, SPEC, trials_of, valley
 from tests.waiting import wait_until
 
@@ -50,6 +51,22 @@ def test_functions_of_study_files_travel_by_value(tmp_path, monkeypatch):
     payload = ships(train_pack, pack, None)
     assert b"floor" in payload  # and what it speaks of
     assert sent(train_pack, pack, None).results[0].loss == pytest.approx(1.3548, abs=1e-3)
+
+
+def test_modules_beside_a_study_file_travel_with_it(tmp_path):
+    train = folder_of(tmp_path)
+    pack = Pack(spec=OWN, cells=OWN.grid_cells()[:1], train=train)
+    payload = ships(train_pack, pack, None)
+    for path in tmp_path.rglob("*.py"):  # a worker on another machine
+        path.unlink()
+    own = clusters._versions()
+    results = clusters._opened(clusters._call(payload, own, 0)).results
+    assert results[0].loss == losses(train) == 3.0
+    broken = folder_of(tmp_path, **{"fit.py": "import late\n" + BESIDE["fit.py"]})
+    broken = replace(broken, beside={**broken.beside, "late.py": "import nonesuch"})
+    words = r"load the training function, got .*'nonesuch' \(late.py, line 1\); install"
+    with pytest.raises(StudyError, match=words):
+        sent(train_pack, replace(pack, train=broken), None)
 
 
 def test_what_cannot_be_copied_is_named():
@@ -143,6 +160,20 @@ def test_a_cluster_gives_the_same_table_to_the_last_bit(cluster, url, tmp_path):
     assert len(own) == len(OWN.grid_cells())
     complete = [t for t in trials_of(url) if t.state == TrialState.COMPLETE]
     assert len(complete) == len(runs) + len(own) == len(trials_of(url))
+
+
+@pytest.mark.slow
+def test_a_study_file_with_modules_beside_it_trains_on_a_cluster(cluster, tmp_path):
+    folder_of(tmp_path)
+    with executor_on(cluster) as executor:
+        own = open_study(tmp_path / "mine.py")
+        runs = train(own, "sqlite:///mine.db", executor=executor)
+        assert set(runs.of(own.study).to_frame()["loss"]) == {3.0}
+        folder_of(tmp_path, **{"late.py": "import nonesuch\nK = 1.0\n"})
+        own = open_study(tmp_path / "mine.py")
+        with pytest.raises(StudyError, match=r"'nonesuch' \(late.py, line 1\)"):
+            train(own, "sqlite:///broken.db", executor=executor)
+    assert trials_of("sqlite:///broken.db") == []
 
 
 @pytest.mark.slow

@@ -1,9 +1,11 @@
 """A training function of one's own: what it may answer, and whose study it is."""
 
 import math
+import re
 import subprocess
 import sys
 from dataclasses import replace
+from types import ModuleType
 
 import numpy as np
 import pytest
@@ -16,6 +18,7 @@ from extrap.study.forecasts import ForecastKind
 from extrap.study.locks import lock_of
 from extrap.study.status import study_status
 from extrap.study.transfer import adopt_training
+from extrap.study_folders import enter
 from extrap.training.own.answers import MOST_POINTS, read_answer, read_curve
 
 from .trials import trials_of
@@ -253,6 +256,97 @@ def test_all_that_makes_the_function_what_it_is_counts(tmp_path, monkeypatch, be
     assert begun == source(f"# so\n{before}\nOTHER = 3")
     assert begun != source(before.replace("k=1", after))
     assert not {"I", "OTHER"} & set(begun)
+
+
+BESIDE = {
+    "mine.py": f"{BEGINNING}from fit import train\nTRAIN = train\n",
+    "fit.py": "from parts import floor\nfrom unused import X\nfrom extrap import Runs\n"
+    "def train(size, tuned, seed):\n    import late\n    return floor.FLOOR + late.K\n",
+    "late.py": "K = 1.0\n",
+    "parts/__init__.py": "",
+    "parts/floor.py": "from .deep import FLOOR\n",
+    "parts/deep.py": "FLOOR = 2.0\n",
+    "unused.py": "X = 1\n",
+    "other.py": "X = 1\n",
+}
+
+
+def folder_of(place, **texts):
+    """A study file with modules beside it."""
+    for name, text in (BESIDE | texts).items():
+        (place / name).parent.mkdir(parents=True, exist_ok=True)
+        (place / name).write_text(text)
+    own = open_study(place / "mine.py")
+    return own.training_of(own.study)
+
+
+def losses(train):
+    return train({"width": 8}, {"lr": 0.01}, 0)
+
+
+def test_studies_import_the_modules_beside_them_though_they_have_one_name(tmp_path, url):
+    sys.modules["late"] = foreign = ModuleType("late")
+    foreign.__file__ = "/elsewhere/late.py"
+    one = folder_of(tmp_path / "one")
+    two = folder_of(tmp_path / "two", **{"late.py": "K = 10.0\n", "parts/deep.py": "FLOOR = 3.0"})
+    assert [losses(train) for train in (one, two, one, two)] == [3.0, 13.0, 3.0, 13.0]
+    assert sys.path.count(str(tmp_path / "two")) == 1
+    assert str(tmp_path / "one") not in sys.path
+    again = folder_of(tmp_path / "two", **{"late.py": "K = 20.0\n"})  # at once: no stale bytecode
+    assert losses(again) == 22.0
+    assert not list(tmp_path.rglob("*.pyc"))
+    assert len(tune(SPEC, url, train=again)) == 4
+    enter(tmp_path)
+    assert sys.modules.pop("late") is foreign
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "changes"),
+    [
+        ("late.py", "K = 2.0", ["late.py"]),
+        ("parts/deep.py", "FLOOR = 3.0", ["parts/deep.py"]),
+        ("fit.py", BESIDE["fit.py"].replace("+", "-"), ["train"]),
+        ("late.py", '"""Late."""\nK = 1.0  # one', []),
+        ("unused.py", "X = 2", []),
+        ("other.py", "X = 2", []),
+    ],
+)
+def test_modules_that_the_function_imports_are_part_of_it(tmp_path, name, text, changes):
+    before, after = folder_of(tmp_path), folder_of(tmp_path, **{name: text})
+    assert set(before.source) == {"train", "late.py", "parts/floor.py", "parts/deep.py"}
+    assert [key for key in before.source if before.source[key] != after.source[key]] == changes
+    sent = {"fit.py", "late.py", "parts/__init__.py", "parts/floor.py", "parts/deep.py"}
+    assert set(before.beside) == {*sent, "unused.py"}
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("import nonesuch", "ModuleNotFoundError: No module named 'nonesuch' (fit.py, line 1)"),
+        ("from late import L", "(fit.py, line 1)"),
+        ("K = 1\n1 / 0", "ZeroDivisionError: division by zero (fit.py, line 2)"),
+        ("def", "SyntaxError: invalid syntax (fit.py, line 1)"),
+    ],
+)
+def test_what_a_module_raises_as_it_is_imported_is_one_line(tmp_path, text, words):
+    with pytest.raises(ValueError, match=re.escape(f"{words}; correct it")) as caught:
+        folder_of(tmp_path, **{"fit.py": text})
+    assert "\n" not in str(caught.value)
+    assert "mine.py cannot be imported: " in str(caught.value)
+
+
+def test_a_missing_import_ends_the_study_at_its_first_run(tmp_path, url):
+    train = folder_of(tmp_path, **{"late.py": "K = 1.0\nimport nonesuch\n"})
+    n_calls = []
+
+    def counted(size, tuned, seed):
+        n_calls.append(1)
+        return train.function(size, tuned, seed)
+
+    words = re.escape("No module named 'nonesuch' (late.py, line 2); install it")
+    with pytest.raises(StudyError, match=words):
+        tune(SPEC, url, train=replace(train, function=counted))
+    assert len(n_calls) == 1
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,209 @@
+"""Modules beside a study file, importable as when Python runs the file itself.
+
+The folder of the study file comes first on `sys.path`, until a study file of another folder is
+opened: its modules then leave `sys.modules`, and come back when a function of the study is called.
+A worker of a cluster gets the source of these modules with the function; it writes no file.
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+import sysconfig
+import traceback
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from importlib.abc import MetaPathFinder, SourceLoader
+from importlib.machinery import ModuleSpec
+from importlib.util import spec_from_file_location
+from pathlib import Path
+from threading import RLock
+from types import ModuleType
+
+STUDY_FILES = "extrap_study_"
+"""Beginning of the names of modules that study files are imported as."""
+INSTALLED = tuple(sysconfig.get_paths()[name] for name in ("stdlib", "purelib", "platlib"))
+"""Where modules lie that no study file replaces once they are imported."""
+OURS = __name__.partition(".")[0]
+_LOCK = RLock()
+_ENTERED: list[tuple[Path, frozenset[str]]] = []
+"""The folder whose turn it is, and the modules that were there before."""
+_AWAY: dict[Path, dict[str, ModuleType]] = {}
+"""Modules of folders whose turn it is not."""
+_HIDDEN: dict[str, ModuleType] = {}
+"""Modules from elsewhere, of the names of those of the folder whose turn it is."""
+_SENT: dict[Path, _Sent] = {}
+"""On a worker: what the driver sent of its folders."""
+
+
+class _Sent(MetaPathFinder, SourceLoader):  # type: ignore[misc]  # of its types alone
+    """Imports the modules of a folder from their sources.
+
+    Args:
+        folder: The folder, on the driver's machine.
+        sources: Path relative to it → source.
+    """
+
+    def __init__(self, folder: Path, sources: Mapping[str, str]) -> None:
+        self._folder, self.sources = folder, dict(sources)
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """Where a module is, if it is one of these."""
+        place = name.replace(".", "/")
+        if {f"{place}.py", f"{place}/__init__.py"} & set(self.sources):
+            return spec_from_file_location(name, self.get_filename(name), loader=self)
+        if not any(source.startswith(f"{place}/") for source in self.sources):
+            return None
+        spec = ModuleSpec(name, None, is_package=True)
+        spec.submodule_search_locations = [str(self._folder / place)]
+        return spec
+
+    def get_filename(self, name: str) -> str:
+        """The file of a module on the driver's machine."""
+        place = name.replace(".", "/")
+        package = f"{place}/__init__.py"
+        return str(self._folder / (package if package in self.sources else f"{place}.py"))
+
+    def get_data(self, path: str) -> bytes:
+        """The source of a file."""
+        return self.sources[Path(path).relative_to(self._folder).as_posix()].encode()
+
+
+def enter(folder: Path) -> None:
+    """Make the modules of a folder those that are imported, unless they are already."""
+    with _LOCK:
+        if _ENTERED and _ENTERED[0][0] == folder:
+            return
+        _leave()
+        if (sent := _SENT.get(folder)) is not None:
+            names = {Path(name.partition("/")[0]).stem for name in sent.sources}
+            sys.meta_path.insert(0, sent)
+        else:
+            names = {path.stem for path in folder.glob("*.py")}
+            names |= {path.parent.name for path in folder.glob("*/__init__.py")}
+            sys.path.insert(0, str(folder))
+        _HIDDEN.update(
+            _take(lambda n, m: n in names and not _is_installed(m) and not _is_of(m, folder))
+        )
+        _ENTERED.append((folder, frozenset(sys.modules)))
+        sys.modules.update(_AWAY.pop(folder, {}))
+
+
+@contextmanager
+def loading(folder: Path) -> Iterator[None]:
+    """Within the block a study file is loaded: the modules beside it are imported anew.
+
+    No bytecode is written: it is compared with its source by whole seconds and bytes only.
+    """
+    with _LOCK:
+        _leave()
+        _AWAY.pop(folder, None)
+        _SENT.pop(folder, None)
+        enter(folder)
+        before, sys.dont_write_bytecode = sys.dont_write_bytecode, True
+        try:
+            yield
+        finally:
+            sys.dont_write_bytecode = before
+
+
+def receive(folder: Path, sources: Mapping[str, str]) -> None:
+    """On a worker: make the modules that a driver sent those that are imported."""
+    with _LOCK:
+        if folder not in _SENT or _SENT[folder].sources != sources:
+            _leave()
+            _AWAY.pop(folder, None)
+            _SENT[folder] = _Sent(folder, sources)
+        enter(folder)
+
+
+def beside(folder: Path, starts: Iterable[Path]) -> dict[str, Path]:
+    """Modules of a folder that Python files import, however deep: path relative to it → file."""
+    found: dict[str, Path] = {}
+    waiting = list(starts)
+    while waiting:
+        file = waiting.pop()
+        for path in imported(folder, file, ast.walk(syntax_tree(file))):
+            if (name := path.relative_to(folder).as_posix()) not in found:
+                found[name] = path
+                waiting.append(path)
+    return found
+
+
+def imported(folder: Path, file: Path, nodes: Iterable[ast.AST]) -> list[Path]:
+    """Files of a folder that the import statements among some nodes of a file load."""
+    names: list[str] = []
+    for node in nodes:
+        if isinstance(node, ast.Import):
+            names += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            base = node.module or ""
+            if node.level and file.is_relative_to(folder):
+                package = file.relative_to(folder).parts[: -node.level]
+                base = ".".join([*package, *filter(None, [base])])
+            names += [base, *(f"{base}.{alias.name}".strip(".") for alias in node.names)]
+    wanted = dict.fromkeys(
+        Path(*parts[: i + 1])
+        for parts in (name.split(".") for name in names if name)
+        for i in range(len(parts) if parts[0] != OURS else 0)
+    )
+    places = [p for name in wanted for p in (f"{name}.py", f"{name}/__init__.py")]
+    return [folder / place for place in places if (folder / place).is_file()]
+
+
+def syntax_tree(file: Path) -> ast.Module:
+    """The syntax tree of a Python file; empty where it has none."""
+    try:
+        return ast.parse(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError, SyntaxError):
+        return ast.Module(body=[], type_ignores=[])
+
+
+def import_words(error: BaseException, folder: Path) -> str:
+    """What loading a training raised, with the file of the folder and its line; one line."""
+    words = " ".join(f"{type(error).__name__}: {error}".split())
+    for frame in reversed(traceback.extract_tb(error.__traceback__)):
+        file = Path(frame.filename)
+        if file.is_relative_to(folder) and not frame.filename.startswith(INSTALLED):
+            # an error of syntax names its file itself
+            where = f" ({file.relative_to(folder)}, line {frame.lineno})"
+            return words if isinstance(error, SyntaxError) else words + where
+    return words
+
+
+def _leave() -> None:
+    """End the turn of a folder."""
+    if not _ENTERED:
+        return
+    folder, before = _ENTERED.pop()
+    _AWAY[folder] = _take(lambda name, module: name not in before and _is_of(module, folder))
+    if folder in _SENT:
+        sys.meta_path.remove(_SENT[folder])
+    elif str(folder) in sys.path:
+        sys.path.remove(str(folder))
+    sys.modules.update(_HIDDEN)
+    _HIDDEN.clear()
+
+
+def _take(is_taken: Callable[[str, ModuleType], bool]) -> dict[str, ModuleType]:
+    """Take modules out of `sys.modules`, packages with their parts."""
+    tops = [n for n in sys.modules if "." not in n and not n.startswith(STUDY_FILES)]
+    whole = {name for name in tops if is_taken(name, sys.modules[name])}
+    names = [name for name in sys.modules if name.partition(".")[0] in whole]
+    return {name: sys.modules.pop(name) for name in names}
+
+
+def _is_of(module: ModuleType, folder: Path) -> bool:
+    """Whether a module lies in a folder; a package lies in that above its own."""
+    file, places = getattr(module, "__file__", None), list(getattr(module, "__path__", ()))
+    place = Path(places[0] if places else file or "/")
+    return place.parent == folder
+
+
+def _is_installed(module: ModuleType) -> bool:
+    """Whether a module is Python's, of an installed library, or of ours."""
+    file = getattr(module, "__file__", None)
+    is_ours = module.__name__ in ("__main__", OURS)
+    return file is None or is_ours or file.startswith(INSTALLED)

@@ -29,13 +29,14 @@ SPEC = StudySpec(
     sizes={"width": (8, 16)},
     tune={"lr": TunedRange(low=0.01, high=0.04, n=2)},
     seeds=(0,),
+    growth=0,
 )
 CELL = SPEC.grid_cells()[0]
 
 BEGINNING = """
 from extrap import StudySpec, TunedRange
 STUDY = StudySpec(name="mine", question="?", sizes={"width": (8, 16)},
-                  tune={"lr": TunedRange(low=0.01, high=0.04, n=2)}, seeds=(0,))
+                  tune={"lr": TunedRange(low=0.01, high=0.04, n=2)}, seeds=(0,), growth=0)
 """
 FILE = f"""{BEGINNING}
 FLOOR = 1.5

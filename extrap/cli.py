@@ -32,7 +32,7 @@ from extrap.commands.forecast import forecast_command
 from extrap.commands.helping import Command, Group
 from extrap.commands.init import init_command
 from extrap.commands.knobs import knobs_command
-from extrap.commands.pages import beside_command, index_command, page_command
+from extrap.commands.pages import index_command, page_command
 from extrap.commands.plan import plan_command
 from extrap.commands.printing import PlainFormatter, say
 from extrap.commands.report import report_command
@@ -139,7 +139,7 @@ study.add_section("Storage", export_command, import_command)
 cli.add_section("Forecast", forecast_command, plan_command, cost_command)
 cli.add_section("Check", backtest_command, check_command, watch_command)
 cli.add_section("Run studies", init_command, study, coord_check_command)
-cli.add_section("Reports", report_command, page_command, index_command, beside_command)
+cli.add_section("Reports", report_command, page_command, index_command)
 cli.add_section(
     "More analyses",
     compare_command,

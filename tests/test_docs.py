@@ -326,10 +326,11 @@ def test_keys_of_a_sealed_forecast_are_listed(watched, tmp_path):
 
 
 def test_pages_carry_the_keys_that_are_listed():
-    from extrap.reporting.forecast_page import report_document
+    from extrap.reporting.forecast_page import forecast_page
+    from extrap.reporting.html import page_document
 
     sweep = extrap.read_runs(ROOT / "examples/sweep.csv", size="width", tune="lr")
-    page = report_document(extrap.forecast(sweep))  # its optima bend, so there is a flag
+    page = page_document(forecast_page(extrap.forecast(sweep)))
     assert set(page) == listed_keys()["page"]
     assert set(page["numbers"]) == listed_keys()["report page"]
     for at, keys in inner_keys()["report page"].items():

@@ -1,18 +1,14 @@
-"""`extrap page`, `extrap index` and `extrap beside`: what is made from existing reports."""
+"""`extrap page` and `extrap index`: what is made from existing reports."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
 
 import click
 
-from extrap.commands.arguments import parse_tuned
 from extrap.commands.helping import Command
-from extrap.commands.outputs import Output
 from extrap.commands.printing import print_json, say
-from extrap.commands.sweeps import read_table_of_runs
 from extrap.files import write_text
 
 
@@ -84,60 +80,3 @@ def index_command(folder: str) -> None:
     from extrap.reporting.index import write_index
 
     say(f"wrote {write_index(folder)}")
-
-
-@click.command(name="beside", cls=Command)
-@click.argument("first")
-@click.argument("second")
-@click.option("--size", multiple=True, help="Size column, if a sweep is given (repeatable).")
-@click.option("--tune", multiple=True, help="Tuned column, if a sweep is given (repeatable).")
-@click.option("--loss", help="Loss column of a sweep; default loss.")
-@click.option("--title", help="Title of the page.")
-@click.option(
-    "-o",
-    "--output",
-    type=Output("page"),
-    default="reports/beside.html",
-    show_default=True,
-    help="HTML file to write.",
-)
-def beside_command(
-    first: str, second: str, *, output: str, title: str | None, **columns: Any
-) -> None:
-    """Write a page with two studies side by side.
-
-    FIRST and SECOND are each a report (.html), a sealed forecast (.json), or a sweep as extrap
-    forecast reads it. The page tests nothing; extrap compare tests whether two recipes differ.
-    """
-    from extrap.reporting.beside import beside_page
-
-    given = [name for name, value in columns.items() if value not in (None, ())]
-    if given and not any(map(_is_sweep, (first, second))):
-        raise click.UsageError(
-            f"--{given[0]} says how a sweep is read, and neither {first} nor {second} is one: "
-            "both hold what they were made from; leave the option out."
-        )
-    both = [_document(source, columns) for source in (first, second)]
-    say(f"wrote {beside_page(*both, path=output, title=title)}")
-
-
-def _is_sweep(source: str) -> bool:
-    return not source.endswith((".html", ".htm", ".json"))
-
-
-def _document(source: str, columns: dict[str, Any]) -> dict[str, Any]:
-    """The numbers of a report, of a sealed forecast, or of a forecast from a sweep."""
-    from extrap.reporting.embedded import read_report
-    from extrap.reporting.forecast_page import report_document
-
-    if source.endswith((".html", ".htm")):
-        return read_report(source)
-    if source.endswith(".json"):
-        from extrap.documents import load_forecast
-
-        return report_document(load_forecast(source), title=Path(source).stem)
-    from extrap.forecasting import forecast
-
-    given = {**dict.fromkeys(("where", "rename", "let", "maximise"), ()), "final": "last"}
-    runs = read_table_of_runs(source, given | columns, tune=parse_tuned(columns["tune"]))
-    return report_document(forecast(runs), title=Path(source).name)

@@ -5,7 +5,7 @@
 * `forecast_page` — one page for a forecast and the verdicts on its larger runs.
 * `ablation_page`, `allocations_page`, `batches_page`, `cascades_page`, `comparisons_page`,
   `sensitivity_page` — one page per kind of study, each with its text for a terminal.
-* `index` — the reports of a folder; `beside` — two of them side by side.
+* `index` — the reports of a folder.
 * `saved` — the pictures and tables of a report as files; `plots` — its charts on your axes.
 """
 

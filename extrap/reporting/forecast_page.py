@@ -61,8 +61,8 @@ from extrap.reporting.forecast_tables import (
     verdicts_table,
 )
 from extrap.reporting.glossary import LIMITS, explain_flags
-from extrap.reporting.groups import RunGroup, group_verdicts, judged_sizes
-from extrap.reporting.html import page_document, write_page
+from extrap.reporting.groups import RunGroup, group_verdicts
+from extrap.reporting.html import write_page
 from extrap.reporting.numbers import (
     counted,
     format_level,
@@ -366,23 +366,3 @@ def _origin_rows(
     rows.append(("Python", platform.python_version()))
     rows.append(("libraries", ", ".join(f"{name} {metadata.version(name)}" for name in LIBRARIES)))
     return [*rows, *((str(k), str(v)) for k, v in extra.items())]
-
-
-def report_document(
-    forecast: Forecast,
-    verdicts: Sequence[Verdict] = (),
-    *,
-    title: str | None = None,
-    question: str | None = None,
-) -> dict[str, Any]:
-    """The numbers that a report would carry, without the report: what `read_report` returns."""
-    groups = group_verdicts(verdicts)
-    rows = answer_rows(forecast, groups)
-    axis = size_axis(forecast, judged_sizes(groups))
-    return page_document(
-        Page(
-            **_about(forecast, verdicts, rows, title=title, question=question),
-            blocks=[forecast_answer(forecast, rows, groups)],
-            numbers=report_numbers(forecast, verdicts, rows, axis),
-        )
-    )

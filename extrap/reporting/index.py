@@ -21,7 +21,6 @@ KINDS = {
     "comparison": "comparison",
     "allocation": "allocation",
     "cascade": "cascade",
-    "beside": "side by side",
     "figures": "benchmark",
 }
 """What a page is about → what the index calls it."""
@@ -61,7 +60,6 @@ def write_index(folder: str | Path) -> Path:
             reports.append({"link": f"./{quote(os.fsencode(path.name))}", **found})
     reports.sort(key=lambda r: r["created"], reverse=True)
     n = len(reports)
-    has_pair = sum(r["kind"] == KINDS["report"] for r in reports) > 1
     page = Page(
         kind="index",
         title="extrap",
@@ -76,7 +74,6 @@ def write_index(folder: str | Path) -> Path:
                 "Reports, newest first",
                 ("study and its answer", "status", "kind", "made", "question", "MB"),
                 [*map(_row, reports)],
-                "Compare two studies: extrap beside A.html B.html" if has_pair else "",
             ),
         ),
         numbers={"kind": "extrap-index", "reports": reports},

@@ -79,7 +79,6 @@ COMMANDS = [
     ("plan", "s.csv", "--at", "2x", "--runs", "2", "--cost", "width**2"),
     ("report", "s.csv", "big.csv", "-o", "r.html"),
     ("compare", "s.csv", "other.csv", "--at", "2x"),
-    ("beside", "s.csv", "other.csv", "-o", "b.html"),
 ]
 
 

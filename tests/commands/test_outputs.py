@@ -44,7 +44,6 @@ def folder(made, tmp_path, monkeypatch):
         "plan f.json --at 4096 --runs 2 --out sweep.csv",
         "select sweep.csv --keep 0.5 --label lr -o mine.txt",
         "knobs sweep.csv -o sweep.csv",
-        "beside f.json sweep.csv -o sweep.csv",
         "study export study.py --out mine.txt",
     ],
 )
@@ -63,7 +62,6 @@ def test_what_is_read_or_not_ours_is_never_replaced(line, folder, capsys):
         "forecast sweep.csv --save again.json",
         "plan f.json --at 4096 --runs 2 --cost width --out plan.csv",
         "select sweep.csv --keep 0.5 --which hard --label lr -o kept.csv",
-        "beside f.json f.json -o both.html",
     ],
 )
 def test_what_extrap_wrote_and_an_empty_file_are_replaced(line, folder):

@@ -1,4 +1,4 @@
-"""`extrap page`, `extrap index`, `extrap beside` and what `extrap report` writes besides."""
+"""`extrap page`, `extrap index` and what `extrap report` writes besides."""
 
 import pytest
 
@@ -26,19 +26,11 @@ def test_report_writes_its_summary_and_its_figures(page):
     assert {"loss-against-width.svg", "fitted-parameters.csv"} <= names
 
 
-def test_two_studies_stand_beside_each_other_and_in_the_index(page, tmp_path, capsys):
-    sealed = tmp_path / "kept.json"
-    assert (
-        main(["forecast", "examples/kept_rate.csv", "--size", "width", "--save", str(sealed)]) == 0
-    )
-    output = page.parent / "both.html"
-    assert main(["beside", str(page), str(sealed), "-o", str(output)]) == 0
-    found = read_report(output)
-    assert found["numbers"]["names"] == ["examples/sweep.csv", "kept"]
+def test_index_lists_the_reports_of_a_folder(page):
     assert main(["index", str(page.parent)]) == 0
-    rows = read_report(page.parent / "index.html")["numbers"]["reports"]
-    assert {(row["kind"], row["status"]) for row in rows} >= {("forecast", "on law; 6 runs off")}
-    assert {row["link"] for row in rows} == {"./page.html", "./both.html"}
-    capsys.readouterr()
-    assert main(["beside", str(page), SWEEP, "-o", str(output)]) == 0
-    assert capsys.readouterr().err.startswith("Using size = width, tune = lr")
+    (row,) = read_report(page.parent / "index.html")["numbers"]["reports"]
+    assert (row["link"], row["kind"], row["status"]) == (
+        "./page.html",
+        "forecast",
+        "on law; 6 runs off",
+    )

@@ -96,7 +96,6 @@ USELESS += [("--curves", "curves.csv")]
         ("cost", "f.json", "--at", "256"),
         ("backtest", "f.json"),
         ("report", "f.json"),
-        ("beside", "f.json", "page.html"),
     ],
     ids=lambda command: command[0],
 )
@@ -104,9 +103,6 @@ def test_options_that_would_read_no_runs_are_refused(command, option, capsys):
     assert main([*command, *option]) == 2
     error = capsys.readouterr().err
     assert error.count("\n") == 1
-    if command[0] == "beside" and option[0] != "--loss":
-        assert "No such option" in error
-        return
     assert f"extrap: {option[0]} says how " in error
     assert "f.json" in error
     assert "leave the option out" in error

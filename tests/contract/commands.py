@@ -100,7 +100,6 @@ JSON = {
     "--knob idle --level .9",
     "status": "study status W/tiny.py --storage sqlite:///W/tiny.db",
     "page": "page W/page.html",
-    "page-beside": "page W/beside.html",
     "coord-check": CHECKED,
 }
 """Called with --json: what they print is a document."""
@@ -127,7 +126,6 @@ TEXT = {
     "dry-run": "study run W/tiny.py --storage sqlite:///W/new.db --dry-run",
     "page": "page W/page.html --link https://example.org/page.html",
     "report": f"report {CLEAN} W/big.csv -o W/again.html --markdown -",
-    "beside": "beside W/pages/clean.html W/pages/sweep.html -o W/beside2.html",
     "index": "index W/pages",
     "init": "init W/fresh",
     "coord-check": f"{CHECKED} --set recipe.parametrization=mup",
@@ -141,7 +139,6 @@ TEXT = {
 
 PAGES = {
     "report-page": (TEXT["report"], "again.html"),
-    "beside-page": (TEXT["beside"], "beside2.html"),
 }
 CSV = {
     "study-table": (TEXT["study-run"], "reports/tiny.runs.csv"),

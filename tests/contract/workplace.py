@@ -15,7 +15,6 @@ from typing import Any
 import pandas as pd
 
 import extrap
-from extrap.reporting.beside import beside_page
 
 ROOT = Path(__file__).parents[2]
 FOLDER = Path(__file__).parent
@@ -73,8 +72,6 @@ def workplace() -> Path:
     big = extrap.read_runs(folder / "big.csv", size="width", tune="lr", stage="check")
     verdicts = extrap.check(forecast("clean"), big)
     page = extrap.report(forecast("clean"), verdicts, path=folder / "pages" / "clean.html")
-    other = extrap.report(forecast("sweep"), path=folder / "pages" / "sweep.html")
+    extrap.report(forecast("sweep"), path=folder / "pages" / "sweep.html")
     shutil.copy(page, folder / "page.html")
-    both = extrap.read_report(page), extrap.read_report(other)
-    beside_page(*both, path=folder / "beside.html")
     return folder

@@ -25,6 +25,8 @@ from extrap.records import (
 )
 from extrap.reporting.blocks import Columns, Details
 from extrap.reporting.canvas import draw_svg
+from extrap.reporting.forecast_page import forecast_page
+from extrap.reporting.html import page_document
 from extrap.reporting.tables import Table
 
 RATES = tuple(2.0**power for power in range(-10, -3))
@@ -236,3 +238,8 @@ def two_tasks():
         findings.append(BatchFindings(result=analyse_task(task, runs)))
     study = BatchStudy(name="noise", question="Does the noise scale predict it?", tasks=tasks)
     return study, tuple(findings)
+
+
+def report_document(made, verdicts=(), **about):
+    """The numbers that a report carries, without the file."""
+    return page_document(forecast_page(made, verdicts, **about))

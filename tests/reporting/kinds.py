@@ -6,10 +6,8 @@ from extrap.forecasting import forecast
 from extrap.reporting.ablation_page import lever_page
 from extrap.reporting.allocations_page import allocation_page
 from extrap.reporting.batches_page import batch_page
-from extrap.reporting.beside import beside_page
 from extrap.reporting.cascades_page import cascade_page
 from extrap.reporting.comparisons_page import comparison_page
-from extrap.reporting.embedded import read_report
 from extrap.reporting.forecast_page import report
 from extrap.reporting.index import write_index
 from extrap.reporting.sensitivity_page import knob_page
@@ -23,7 +21,7 @@ from .test_knobs import REPORT as KNOBS
 from .test_levers import REPORT as LEVERS
 
 KINDS = ("report", "forecast", "full", "knobs", "levers", "cascade", "comparison")
-KINDS += ("batches", "allocation", "figures", "beside", "index")
+KINDS += ("batches", "allocation", "figures", "index")
 FIGURES = {"title": "Figures", "question": "How good?", "lead": "So good.", "command": "make"}
 ABOUT = About(
     "A study", "Which is best?", {"commit": "abc123"}, created="2026-01-02T03:04:05+00:00"
@@ -73,8 +71,6 @@ def write_kinds(folder, made, judge, one_task):
         words=figures_page.Words(**FIGURES, seeds="0", libraries=("numpy",)),
         path=pages["figures"],
     )
-    both = (read_report(pages["report"]), read_report(pages["forecast"]))
-    pages["beside"] = beside_page(*both, path=folder / "beside.html")
     pages["index"] = write_index(folder)
     assert tuple(pages) == KINDS
     return pages

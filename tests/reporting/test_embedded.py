@@ -10,11 +10,11 @@ from extrap.errors import DataError
 from extrap.files import read_csv
 from extrap.forecasting import forecast
 from extrap.reporting.embedded import read_blocks, read_report
-from extrap.reporting.forecast_page import forecast_page, report, report_document
+from extrap.reporting.forecast_page import forecast_page, report
 from extrap.reporting.saved import save_figures
 from extrap.reporting.tables import Table
 
-from .conftest import as_runs, sweep_frame
+from .conftest import as_runs, report_document, sweep_frame
 from .hostile import EVIL, PAYLOADS
 
 BLOCK = '<script type="application/json" id="extrap-data">{}</script>'

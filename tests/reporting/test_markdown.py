@@ -5,10 +5,10 @@ from dataclasses import replace
 import pytest
 
 from extrap.forecasting import forecast
-from extrap.reporting.forecast_page import forecast_page, report_document
+from extrap.reporting.forecast_page import forecast_page
 from extrap.reporting.markdown import escaped, report_markdown
 
-from .conftest import as_runs, figures, sweep_frame
+from .conftest import as_runs, figures, report_document, sweep_frame
 from .hostile import EVIL, PAYLOADS
 
 

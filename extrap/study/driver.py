@@ -213,7 +213,7 @@ def tune(
         stage: `"tune"` for the sweep, `"check"` for larger runs; the latter needs `extend`.
         notify: Called with a `TuneEvent` as packs train and when one is done.
         progress: Whether to show progress: a bar in a notebook or on a terminal, else one line per
-            minute.
+            size.
         device: `"cpu"`, `"cuda:1"`, …, of extrap's own training; by default CUDA if available.
         executor: Where runs train, any `concurrent.futures.Executor`; on this machine by default.
         grace_s: Seconds without a sign of life after which another process may take the study

@@ -1,4 +1,4 @@
-"""Progress of a study: a bar on a terminal or in a notebook, a line per minute in a log."""
+"""Progress of a study: a bar on a terminal or in a notebook, a line per size in a log."""
 
 from __future__ import annotations
 
@@ -11,22 +11,12 @@ from html import escape
 from typing import Any
 
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    Progress,
-    TaskID,
-    TaskProgressColumn,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
+from rich.progress import BarColumn, Progress, TaskID, TextColumn
 
 from extrap.records.displays import duration
 from extrap.study.events import Notify, TuneEvent
 
 STAGES = {"tune": "sweep", "check": "larger runs"}
-LINE_EVERY_S = 60.0
-"""Seconds between lines of a log; a study that is done before gets none."""
 DRAW_EVERY_S = 0.5
 """Seconds between drawings in a notebook: every drawing is a message to the browser."""
 
@@ -36,34 +26,42 @@ class _Stage:
     """Progress of one stage, in units of cost, and the time since its first event."""
 
     name: str
-    began: float
     done_before: float
+    began: float
+    elapsed: float = 0.0
     done: float = 0.0
     total: float = 0.0
     pack: str = ""
-    text: str = ""
 
     @property
     def fraction(self) -> float:
         return min(1.0, self.done / self.total) if self.total > 0 else 0.0
 
+    @property
+    def text(self) -> str:
+        """As of now, unless it is done: `37 % after 4 min, about 7 min left; width 64, 2 runs`."""
+        elapsed = self.elapsed if self.fraction == 1 else time.monotonic() - self.began
+        own = self.done - self.done_before
+        left = ""
+        if own > 0 and self.fraction < 1:
+            left = f", about {duration(elapsed * (self.total - self.done) / own)} left"
+        return f"{100 * self.fraction:.0f} % after {duration(elapsed)}{left}; {self.pack}"
+
     def update(self, event: TuneEvent) -> None:
-        """Take the numbers of an event; the text is `37 % after 4 min, about 7 min left; …`."""
+        """Take the numbers of an event."""
+        self.elapsed = time.monotonic() - self.began
         self.total = event.cost_total
         self.done = min(event.cost_done, self.total)  # a cell may be trained twice
         size = ", ".join(f"{column} {value:g}" for column, value in event.size.items())
-        self.pack = f"{size}, {event.n_runs} run{'s' * (event.n_runs != 1)}"
-        elapsed, own = time.monotonic() - self.began, self.done - self.done_before
-        left_s = elapsed * (self.total - self.done) / own if own > 0 else None
-        left = "" if left_s is None else f", about {duration(left_s)} left"
-        self.text = f"{100 * self.fraction:.0f} % after {duration(elapsed)}{left}; {self.pack}"
+        how = f" ({event.layout})" if event.layout else ""
+        self.pack = f"{size}, {event.n_runs} run{'s' * (event.n_runs != 1)}{how}"
 
 
 class StudyProgress:
     """Shows a study's `TuneEvent`s; a context manager.
 
-    On a terminal one bar per stage and one line per finished pack; in a notebook the same without
-    the lines, in the cell's output; elsewhere one line per minute.
+    On a terminal and in a notebook one bar per stage, elsewhere a line at the first pack of each
+    size and one per stage at the end.
 
     Args:
         console: Where to draw outside of notebooks; by default the standard error.
@@ -73,6 +71,7 @@ class StudyProgress:
     def __init__(self, console: Console | None = None, *, quiet: bool = False) -> None:
         self._console = console or Console(stderr=True)
         self._stages: dict[str, _Stage] = {}
+        self._sizes: set[tuple[object, ...]] = set()
         self._last = time.monotonic()
         self._display = notebook_display()
         self._cell: Any = None
@@ -80,13 +79,8 @@ class StudyProgress:
         self._bar = Progress(
             TextColumn("{task.description}"),
             BarColumn(),
-            TaskProgressColumn(),
-            TimeElapsedColumn(),
-            TextColumn("elapsed,"),
-            TimeRemainingColumn(elapsed_when_finished=False),
-            TextColumn("left"),
+            TextColumn("{task.fields[stage].text}", markup=False),
             console=self._console,
-            speed_estimate_period=120,
             disable=quiet or self._display is not None or not self._console.is_terminal,
         )
         self._show: Callable[[_Stage, TuneEvent], None] | None
@@ -98,7 +92,6 @@ class StudyProgress:
             self._show = self._write_log if self._bar.disable else self._draw_bar
 
     def __enter__(self) -> StudyProgress:
-        self._last = time.monotonic()
         if not self._bar.disable:  # older versions of rich print an empty line all the same
             self._bar.start()
         return self
@@ -106,8 +99,10 @@ class StudyProgress:
     def __exit__(self, *error: object) -> None:
         if not self._bar.disable:
             self._bar.stop()
-        if self._cell is not None:
+        elif self._cell is not None:
             self._cell.update(self)
+        elif self._stages:
+            self._write(str(self))
 
     def notify(self, event: TuneEvent) -> None:
         """Show an event."""
@@ -115,7 +110,7 @@ class StudyProgress:
             return
         if event.stage not in self._stages:
             name = STAGES.get(event.stage, event.stage)
-            self._stages[event.stage] = _Stage(name, time.monotonic(), event.cost_done)
+            self._stages[event.stage] = _Stage(name, event.cost_done, time.monotonic())
         stage = self._stages[event.stage]
         stage.update(event)
         self._show(stage, event)
@@ -131,39 +126,34 @@ class StudyProgress:
         return both
 
     def _draw_bar(self, stage: _Stage, event: TuneEvent) -> None:
-        """A bar per stage, and one line per finished pack."""
+        """A bar per stage."""
+        del event
         if stage.name not in self._tasks:
-            self._tasks[stage.name] = self._bar.add_task(stage.name, total=stage.total)
+            self._tasks[stage.name] = self._bar.add_task(stage.name, stage=stage)
         self._bar.update(self._tasks[stage.name], total=stage.total, completed=stage.done)
-        if event.is_finished:
-            how = f" ({event.layout})" if event.layout else ""
-            self._write(f"{stage.name}: {stage.pack} in {event.wall_s:.1f} s{how}")
 
     def _write_log(self, stage: _Stage, event: TuneEvent) -> None:
-        """A line per minute, for output that is not a terminal: a file, a batch system, a pipe."""
-        del event
-        if self._is_due(LINE_EVERY_S):
-            with suppress(OSError, ValueError):  # a closed output is no reason to stop training
-                self._write(f"{stage.name}: {stage.text}")
+        """A line per size, for output that is not a terminal: a file, a batch system, a pipe."""
+        size = (stage.name, *event.size.items())
+        if size not in self._sizes:
+            self._sizes.add(size)
+            self._write(f"{stage.name}: {stage.text}")
 
     def _draw_cell(self, stage: _Stage, event: TuneEvent) -> None:
         """Bars in the output of a notebook's cell, which stay there when it is saved."""
         del stage
-        if self._display is not None and self._cell is None:
-            self._last = time.monotonic()
-            self._cell = self._display(self, display_id=True)
-        elif self._is_due(0.0 if event.is_finished else DRAW_EVERY_S):
-            self._cell.update(self)
-
-    def _is_due(self, every_s: float) -> bool:
-        """Whether the last output is this long ago; if so, the next one counts from now."""
         now = time.monotonic()
-        is_due = now - self._last >= every_s
-        self._last = now if is_due else self._last
-        return is_due
+        if self._display is not None and self._cell is None:
+            self._cell = self._display(self, display_id=True)
+        elif event.is_finished or now - self._last >= DRAW_EVERY_S:
+            self._cell.update(self)
+        else:
+            return
+        self._last = now
 
-    def _write(self, line: str) -> None:
-        self._console.print(line, highlight=False, markup=False, soft_wrap=True)
+    def _write(self, text: str) -> None:
+        with suppress(OSError, ValueError):  # a closed output is no reason to stop training
+            self._console.print(text, highlight=False, markup=False, soft_wrap=True)
 
     def __repr__(self) -> str:
         return "\n".join(f"{stage.name}: {stage.text}" for stage in self._stages.values())

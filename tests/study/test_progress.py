@@ -18,26 +18,30 @@ def clock(monkeypatch):
     return made
 
 
-def event(done, *, stage="tune", is_finished=False):
+def event(done, *, stage="tune", is_finished=False, width=64.0):
     cost = {"fraction": 0.5, "cost_done": done, "cost_total": 100.0, "is_finished": is_finished}
     ran = {"n_runs": 24, "wall_s": 3.0, "layout": "packed"}
-    return TuneEvent(stage=stage, size={"width<b>": 64.0}, **cost, **ran)
+    return TuneEvent(stage=stage, size={"width<b>": width}, **cost, **ran)
 
 
 def console(*, terminal):
     return Console(file=io.StringIO(), force_terminal=terminal, width=120)
 
 
-def test_a_log_gets_one_line_a_minute(clock):
+def test_a_log_gets_one_line_a_size_and_one_at_the_end(clock):
     place = console(terminal=False)
     with StudyProgress(place) as shown:
-        for done in range(0, 31):
-            shown.notify(event(done, is_finished=done % 5 == 0))
+        for done in range(1, 31):
             clock.now += 10.0
+            shown.notify(event(done, is_finished=True, width=(16.0, 32.0)[done // 10 % 2]))
     lines = place.file.getvalue().splitlines()
-    assert len(lines) == 5
-    # 6 of 100 in 60 s: 940 s are left; 30 in 300 s: 700 s
-    for line, words in ((lines[0], ("6 %", "60 s", "16 min")), (lines[-1], ("30 %", "12 min"))):
+    assert len(lines) == 3
+    # the second size begins with 10 of 100: 9 in 90 s since the first, 900 s for 90; 29 in 290 s
+    for line, words in (
+        (lines[0], ("1 %", " 16,")),
+        (lines[1], ("10 %", "2 min", "15 min", " 32,")),
+        (lines[2], ("30 %", "12 min")),
+    ):
         assert all(word in line for word in words)
 
 
@@ -46,7 +50,7 @@ def test_the_time_left_counts_what_others_had_done_and_a_closed_log_stops_nothin
     with StudyProgress(place) as shown:
         shown.notify(event(80))
         clock.now += 100.0
-        shown.notify(event(90))
+        shown.notify(event(90, width=128.0))
         assert "about 2 min left" in place.file.getvalue()  # ten more as those in 100 s
         place.file.close()
         clock.now += 100.0
@@ -66,23 +70,24 @@ def test_the_time_left_is_never_negative(clock):
     assert "-" not in place.file.getvalue()
 
 
-def test_a_terminal_gets_a_bar_and_a_line_a_finished_pack():
+def test_a_terminal_gets_a_bar_a_stage_and_no_line_a_run():
     place = console(terminal=True)
     with StudyProgress(place) as shown:
-        shown.notify(event(40))
-        shown.notify(event(50, is_finished=True))
+        for done in range(51):
+            shown.notify(event(done, is_finished=True))
         shown.notify(event(10, stage="check"))
-    text = place.file.getvalue()
-    assert "runs in 3.0 s (packed)" in text
-    assert "larger runs" in text
-    assert "50%" in text
+    last = place.file.getvalue().rpartition("\x1b[2K")[2]  # what the last drawing leaves
+    last = last.partition("\x1b[?25h")[0]
+    assert [line.split()[0] for line in last.splitlines()] == ["sweep", "larger"]
+    assert "50 %" in last
+    assert "24 runs (packed)" in last
+    assert place.file.getvalue().count("\n") < 10
 
 
-@pytest.mark.parametrize(("terminal", "quiet"), [(True, True), (False, True), (False, False)])
-def test_quiet_and_a_short_study_show_nothing(clock, terminal, quiet):
+@pytest.mark.parametrize("terminal", [True, False])
+def test_quiet_shows_nothing(terminal):
     place = console(terminal=terminal)
-    with StudyProgress(place, quiet=quiet) as shown:
-        clock.now += 100.0 * quiet
+    with StudyProgress(place, quiet=True) as shown:
         shown.notify(event(100, is_finished=True))
     assert place.file.getvalue() == ""
 

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 import pandas as pd
@@ -16,6 +16,7 @@ from extrap.errors import DataError, ExtrapError
 from extrap.fitting.scores import LEVELS, judge_observed_mean, score
 from extrap.fitting.splits import Split, leave_one_size_out, rolling_origin
 from extrap.forecasting import Forecast, forecast
+from extrap.reading.runs import ReadingKeywords, as_runs
 from extrap.records import Interval, Optimum, Runs
 from extrap.records.codec import shape
 from extrap.records.displays import html_table, named, number, percent, plural
@@ -159,13 +160,14 @@ class Backtest:
 
 
 def backtest(
-    runs: Runs,
+    runs: Any,
     *,
     level: float = 0.9,
     scheme: str = "rolling",
     band: str = "default",
     fix: Mapping[str, float] | None = None,
     min_sizes: int | None = None,
+    **columns: Unpack[ReadingKeywords],
 ) -> Backtest:
     """Fit some sizes of a sweep, predict the others, and score the predictions.
 
@@ -173,7 +175,7 @@ def backtest(
     held-out size is judged by the loss the whole sweep shows there, with its own standard error.
 
     Args:
-        runs: A sweep; only rows of stage `tune` are used.
+        runs: A sweep, as `extrap.forecast` takes it; only rows of stage `tune` are used.
         level: Level of the reported intervals, in (0, 1). Coverage is counted at 50, 80 and 90 %.
         scheme: `"rolling"`: the smallest k sizes predict every larger one, for growing k;
             `"leave-one-out"`: all sizes but one predict that one.
@@ -181,27 +183,27 @@ def backtest(
         fix: As in `extrap.forecast`.
         min_sizes: Smallest k of the rolling scheme; by default 4 and at least a quarter of the
             sizes, and 3 where there are fewer than six.
+        columns: How the runs are read, as for `extrap.forecast`.
 
     Returns:
         The predictions; those that could not be made or judged are counted with their reasons.
 
     Raises:
-        TypeError: `runs` are not `Runs`.
+        TypeError: As `extrap.read_runs`.
         ValueError: The scheme is unknown, `min_sizes` is below 3, or as `extrap.forecast`.
         DataError: `extrap.forecast` refuses the sweep, it has too few sizes, or no prediction
             could be made and judged.
 
     Example:
         >>> import extrap
-        >>> runs = extrap.read_runs("examples/sweep.csv", size="width", tune="lr")
-        >>> found = extrap.backtest(runs)
+        >>> found = extrap.backtest("examples/sweep.csv")
         >>> len(found.holdouts), found.n_failed
         (10, 0)
     """
     if scheme not in SCHEMES:
         raise ValueError(f"the scheme must be one of {', '.join(SCHEMES)}, got {scheme!r}.")
     make = partial(forecast, level=level, band=band, fix=fix)
-    whole = make(runs)
+    whole = make(as_runs(runs, columns))
     sizes = [optimum.size for optimum in whole.optima]
     rolling = scheme == "rolling"
     splits = rolling_origin(sizes, min_sizes=min_sizes) if rolling else leave_one_size_out(sizes)

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 import pandas as pd
 
 from extrap import __version__
-from extrap.errors import DataError
+from extrap.errors import DataError, argument
 from extrap.fitting import (
     DISCREPANCY,
     STATED_DOF,
@@ -29,7 +29,7 @@ from extrap.fitting import (
     ReferenceCurves,
     Valley,
 )
-from extrap.forecasting import Forecast
+from extrap.forecasting import Forecast, forecast
 from extrap.laws import LAWS
 from extrap.reading.bounds import MOST_BYTES, first_line, parse_json, require_file
 from extrap.records import (
@@ -284,6 +284,36 @@ def load_forecast(path: str | Path) -> Forecast:
         return made
     except NO_FORECAST as error:
         raise DataError(f"{path} is not a complete forecast: {first_line(error)}.") from error
+
+
+def as_forecast(source: Any, columns: Mapping[str, Any] | None = None) -> Forecast:
+    """The forecast of an analysis: as it is, from the `.json` it was sealed in, or made of runs.
+
+    Args:
+        source: What the analysis was given.
+        columns: How runs are read, as for `extrap.forecast`; None where it takes no runs.
+
+    Raises:
+        TypeError: It is no forecast and the analysis takes no runs; or as `extrap.read_runs`.
+        ValueError: Keywords for reading were given beside a forecast.
+        DataError: As `load_forecast` or `extrap.forecast`.
+    """
+    is_sealed = isinstance(source, str | Path) and str(source).endswith(".json")
+    if columns and (is_sealed or isinstance(source, Forecast)):
+        raise ValueError(
+            f"{argument(next(iter(columns)))} says how runs are read, got a forecast, which has "
+            "read its own; leave it out."
+        )
+    if isinstance(source, Forecast):
+        return source
+    if is_sealed:
+        return load_forecast(source)
+    if columns is None:
+        raise TypeError(
+            f"a forecast is what extrap.forecast returns or the .json it was sealed in, got "
+            f"{type(source).__name__}; write extrap.forecast(…)."
+        )
+    return forecast(source, **columns)
 
 
 def read_sealed(kind: SealedKind, path: Path) -> Sealed:

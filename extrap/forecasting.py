@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from functools import partial
 from numbers import Real
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 import pandas as pd
@@ -56,6 +56,7 @@ from extrap.fitting import (
     summarise,
     transfer_quality,
 )
+from extrap.reading.runs import ReadingKeywords, as_runs
 from extrap.records import (
     POOLED,
     Estimate,
@@ -702,28 +703,18 @@ def _exp(log_value: float) -> float:
 def forecast(
     runs: Any,
     *,
-    size: str | Iterable[str] | None = None,
-    tune: str | Iterable[str] | None = None,
-    loss: str | None = None,
-    seed: str = "seed",
-    where: Mapping[str, object] | None = None,
     level: float = 0.95,
     band: str = "default",
     fix: Mapping[str, float] | None = None,
     path: Mapping[str, str] | SizePath | None = None,
+    **columns: Unpack[ReadingKeywords],
 ) -> Forecast:
     """Fit the optima, the law of the loss and the law of each tuned value's optimum.
 
     Args:
         runs: A sweep over at least three sizes: `Runs`, of which only rows of stage `tune` are
-            used, or whatever `extrap.read_runs` takes, such as a path or a DataFrame.
-        size: Size column(s), where `runs` are not `Runs`; like the three arguments below inferred
-            if left out, as `extrap.read_runs` says.
-        tune: Tuned column(s); `()`: the loss law alone.
-        loss: The loss column.
-        seed: The seed column.
-        where: Column → the value of the rows to read, or a list of values; `"*"` pools runs that
-            differ in that column.
+            used, or whatever `extrap.read_runs` takes: a path, a DataFrame, an Optuna study, or a
+            list of them, such as one study per size.
         level: Level of all intervals, in (0, 1).
         band: `"default"` allows for laws that are only approximately right; `"family"` assumes
             that one of the mixed laws is true, and is narrower.
@@ -733,6 +724,8 @@ def forecast(
         path: Formulas of the size columns in other names, as in
             `{"n_params": "12 * depth * (64 * depth)**2", "n_tokens": "20 * n_params"}`; then
             `at(depth=34)` works too. The fit does not depend on it.
+        columns: How the runs are read, as keywords of `extrap.read_runs`: `size`, `tune`, `loss`,
+            `seed`, `conditions`, `where` and so on; what is left out is inferred.
 
     Returns:
         The forecast. If the data allow no point estimate, its flags say so. A run whose loss is
@@ -740,7 +733,7 @@ def forecast(
 
     Raises:
         ValueError: `level` is not in (0, 1), the band is unknown, or no law has a parameter of
-            `fix`, or the path does not lead to every size column; columns of `Runs` were named.
+            `fix`, or the path does not lead to every size column.
         DataError: Too few sizes, a tuned column with a single value, no run with a loss, or
             conditions that vary within the sweep; or as `extrap.read_runs`.
 
@@ -752,16 +745,7 @@ def forecast(
     require_level(level)
     if band not in BANDS:
         raise ValueError(f"{argument('band')} must be one of {', '.join(BANDS)}; got {band!r}.")
-    given: dict[str, Any] = {"size": size, "tune": tune, "loss": loss, "where": where}
-    if not isinstance(runs, Runs):
-        from extrap.reading.runs import Request, read_sweep
-
-        runs, _ = read_sweep(runs, Request(**given, seed=seed))
-    elif named := [name for name, value in given.items() if value is not None]:
-        raise ValueError(
-            f"{argument(named[0])} says how a table is read, got Runs, which have their columns; "
-            "leave it out."
-        )
+    runs = as_runs(runs, columns)
     followed = _path_to(path, runs.sizes)
     make = partial(_made, level=level, band=band, fix=fix or {}, path=followed)
     whole, found = make(runs), find_outliers(runs)

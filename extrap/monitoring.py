@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 from scipy import special
 
-from extrap.documents import load_forecast
+from extrap.documents import as_forecast
 from extrap.errors import DataError, argument
 from extrap.fitting import Way, along, log_ratios, ways_to_be_off
 from extrap.forecasting import Forecast
@@ -105,7 +105,7 @@ class Monitor:
         tuned: Mapping[str, float] | None = None,
         level: float = 0.95,
     ) -> None:
-        made = forecast if isinstance(forecast, Forecast) else load_forecast(forecast)
+        made = as_forecast(forecast)
         require_level(level)
         size = dict(made.at(**at).size)
         if refused := made.refusals(size).get("loss"):

@@ -21,11 +21,13 @@ from __future__ import annotations
 import math
 import warnings
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from extrap.errors import DataError, argument
+from extrap.reading import read_embedding
 
 Array = np.ndarray
 CHOICES = ("hard", "easy", "random")
@@ -73,7 +75,7 @@ class Selection:
 
 
 def select(
-    embedding: ArrayLike,
+    embedding: ArrayLike | Path,
     *,
     keep: float,
     which: str = "hard",
@@ -86,7 +88,8 @@ def select(
     """Keep a part of the examples, chosen by distance to the nearest prototype.
 
     Args:
-        embedding: Shape (n, f): the features of each example by any model.
+        embedding: Shape (n, f): the features of each example by any model, or a file of them: an
+            `.npy` array or a table of numbers.
         keep: A fraction in (0, 1], or a whole number of examples above 1.
         which: `"hard"`, the farthest; `"easy"`, the nearest; or `"random"`.
         labels: Class of each example; every class then keeps a share, see `balance`.
@@ -190,7 +193,11 @@ def _selected(
 
 
 def prototype_distance(
-    embedding: ArrayLike, *, n_clusters: int | None = None, metric: str = "cosine", seed: int = 0
+    embedding: ArrayLike | Path,
+    *,
+    n_clusters: int | None = None,
+    metric: str = "cosine",
+    seed: int = 0,
 ) -> Array:
     """Distance of every example to the nearest k-means prototype.
 
@@ -252,7 +259,7 @@ def prototype_distance(
 
 
 def choose_next(
-    embedding: ArrayLike | None,
+    embedding: ArrayLike | Path | None,
     *,
     labelled: ArrayLike,
     n: int,
@@ -305,7 +312,9 @@ def choose_next(
     return rest[_order(values[rest], which, seed)][:n]
 
 
-def _points(embedding: ArrayLike) -> Array:
+def _points(embedding: ArrayLike | Path) -> Array:
+    if isinstance(embedding, str | Path):
+        embedding, _ = read_embedding(embedding)
     points = np.asarray(embedding)
     if points.ndim != 2 or not points.size or points.dtype.kind not in "biuf":
         raise DataError(

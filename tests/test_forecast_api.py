@@ -31,10 +31,13 @@ def test_any_source_gives_the_forecast_of_its_runs(made, tmp_path):
     assert untuned.tuned_laws == {}
 
 
-def test_arguments_that_runs_settle_are_refused_by_name(made):
-    for name, value in (("size", "width"), ("tune", "lr"), ("loss", "loss"), ("where", {})):
-        with pytest.raises(ValueError, match=f"^{name} says how a table is read"):
-            extrap.forecast(made.runs, **{name: value})
+def test_runs_are_read_again_where_columns_or_rows_are_named(made):
+    assert extrap.forecast(made.runs, size="width", tune="lr").at(1024) == made.at(1024)
+    assert extrap.forecast(made.runs, tune=()).tuned_laws == {}
+    fewer = extrap.forecast(made.runs, where={"width": [64, 128, 256]}).runs
+    assert sorted(set(fewer.to_frame()["width"])) == [64, 128, 256]
+    with pytest.raises(TypeError, match=r"\(.*size, tune, .*\), got 'tuned'"):
+        extrap.forecast(TABLE, tuned="lr")
     with pytest.raises(extrap.DataError, match=r'where=\{"warmup": "100"\}'):
         extrap.forecast(two("warmup", (100, 500)))
     assert len(extrap.forecast(two("warmup", (100, 500)), where={"warmup": 500}).runs) == 72

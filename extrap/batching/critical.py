@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TextIO
+from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from extrap.batching.hyperbola import HyperbolaFit, Steps, fit_hyperbola
 from extrap.batching.measurements import Measurements, read_measurements
@@ -26,6 +24,7 @@ from extrap.batching.segments import fit_segments
 from extrap.batching.size_laws import SizeForecast, SizeLaws, fit_size_laws
 from extrap.errors import DataError, argument
 from extrap.laws.batch import maximal_start, overhead_batch, perfect_end
+from extrap.reading.sources import read_rows
 from extrap.records import Interval, Measure
 from extrap.records.codec import shape
 from extrap.records.fields import require_level
@@ -108,12 +107,13 @@ class CriticalBatches:
 
 
 def critical_batch(
-    source: str | Path | TextIO | pd.DataFrame,
+    source: Any,
     *,
     batch: str = "batch_size",
     steps: str = "steps",
     by: str | Iterable[str] = (),
     seed: str = "seed",
+    let: str | Iterable[str] = (),
     overhead: float = 0.2,
     from_batch: float | None = None,
     level: float = 0.95,
@@ -126,11 +126,12 @@ def critical_batch(
     `infeasible` are counted and left out; `censored` ones are lower bounds, steps or no steps.
 
     Args:
-        source: A CSV, Parquet or JSONL file, open CSV text, or a DataFrame.
+        source: Whatever `extrap.read_runs` takes, such as a path or a DataFrame; one row per run.
         batch: Column of batch sizes, in examples (or tokens).
         steps: Column of steps to the target.
         by: Column(s) that define groups, such as model size; laws use the numeric ones.
         seed: Seed column, if the table has one; a repeated seed is noted.
+        let: New columns by formula, as in `extrap.read_runs`.
         overhead: Share above linear scaling that `b_overhead` allows.
         from_batch: Batch size from which linear scaling is counted; by default the largest of the
             groups' smallest batch sizes that reached the target, the same for all groups.
@@ -159,7 +160,8 @@ def critical_batch(
         if value is not None and not (np.isfinite(value) and value > 0):
             raise ValueError(f"{argument(name)} must be positive and finite, got {value:g}.")
     columns = (by,) if isinstance(by, str) else tuple(by)
-    measured, notes = read_measurements(source, batch=batch, steps=steps, by=columns, seed=seed)
+    table = read_rows(source, let)
+    measured, notes = read_measurements(table, batch=batch, steps=steps, by=columns, seed=seed)
     groups, refused = [], []
     smallest = [min((p.batch for p in m.points if p.values), default=0.0) for m in measured]
     start = max(smallest) if from_batch is None else from_batch

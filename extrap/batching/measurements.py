@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TextIO
 
 import numpy as np
 import pandas as pd
@@ -14,7 +12,6 @@ from extrap.batching.results import BatchPoint
 from extrap.errors import DataError, argument
 from extrap.reading.cells import is_empty, read_numbers
 from extrap.reading.columns import missing_column
-from extrap.reading.tables import read_table
 
 INFEASIBLE = frozenset({"diverged", "infeasible", "failed"})
 YES = frozenset({"true", "1", "1.0", "yes"})
@@ -39,7 +36,7 @@ class Measurements:
 
 
 def read_measurements(
-    source: str | Path | TextIO | pd.DataFrame,
+    table: pd.DataFrame,
     *,
     batch: str,
     steps: str,
@@ -49,7 +46,7 @@ def read_measurements(
     """Groups in ascending order of their `by` columns, and what reading had to decide.
 
     Raises:
-        DataError: The source is not a table, lacks a column, or holds impossible values.
+        DataError: The table lacks a column, or holds impossible values.
         ValueError: A column was given two parts to play.
     """
     parts = [batch, steps, *by]
@@ -57,9 +54,6 @@ def read_measurements(
         raise ValueError(
             f"each column has one role, {twice[0]!r} was given two; name another column."
         )
-    table = read_table(source)
-    if table.empty:
-        raise DataError("a table needs at least one row, this one has none; add measurements.")
     have = list(map(str, table.columns))
     for name in (*parts, *([seed] if seed != "seed" else [])):
         if name not in have:

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import math
-from pathlib import Path
-from typing import TextIO
+from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from extrap.cascading.judging import Costs, judge
 from extrap.cascading.predictions import Predictions, read_predictions, split_predictions
@@ -21,7 +19,7 @@ ROUNDING = 1e-12
 
 
 def cascade(
-    source: str | Path | TextIO | pd.DataFrame,
+    source: Any,
     *,
     cost_small: float = 1.0,
     cost_large: float,
@@ -49,7 +47,7 @@ def cascade(
     alike in every column, the confidence to more than four digits, are a group.
 
     Args:
-        source: A CSV, Parquet or JSONL file, open CSV text, or a DataFrame.
+        source: A path, open CSV text, a DataFrame, or a list of them.
         cost_small: Cost of one input by the small model, positive, in any unit.
         cost_large: The same by the large model, above `cost_small`.
         cost_filter: Cost of an input that the rule answers, at least 0; for other inputs its cost

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TextIO
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -14,7 +13,7 @@ from numpy.typing import NDArray
 from extrap.errors import DataError
 from extrap.reading.cells import read_numbers
 from extrap.reading.columns import missing_column
-from extrap.reading.tables import read_table
+from extrap.reading.sources import read_rows
 
 FEWEST = 20
 """Inputs that the filter leaves in each part: with fewer an interval covers half of [0, 1]."""
@@ -69,11 +68,9 @@ class Predictions:
         return int(self.group.max()) + 1
 
 
-def read_predictions(
-    source: str | Path | TextIO | pd.DataFrame, group: str | None = None
-) -> Predictions:
+def read_predictions(source: Any, group: str | None = None) -> Predictions:
     """The inputs of a table, in its order."""
-    table = read_table(source)
+    table = read_rows(source)
     have = list(map(str, table.columns))
     kind = _kind(have)
     for name in ("confidence_small", f"{kind}_small", f"{kind}_large"):

@@ -11,7 +11,8 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from pathlib import Path
+from typing import Any, Unpack
 
 from extrap.checking.bends import blame_law
 from extrap.checking.cases import Case, build_cases
@@ -21,9 +22,11 @@ from extrap.checking.joint import judge_losses
 from extrap.checking.seals import WORDS, precedence, read_seal
 from extrap.checking.settings import weigh_settings
 from extrap.checking.spikes import Spike, find_spike
+from extrap.documents import as_forecast
 from extrap.errors import DataError, argument
 from extrap.forecasting import Forecast
-from extrap.records import Interval, Runs, Verdict, Verdicts
+from extrap.reading.runs import ReadingKeywords, as_runs, known_of
+from extrap.records import Interval, Verdict, Verdicts
 
 __all__ = ["TOLERANCE", "Spike", "check", "find_spike"]
 
@@ -36,11 +39,12 @@ ODD_RATIO = 1e5
 
 
 def check(
-    forecast: Forecast,
-    runs: Runs,
+    forecast: Forecast | str | Path,
+    runs: Any,
     *,
     tolerance: float = TOLERANCE,
     familywise: bool = False,
+    **columns: Unpack[ReadingKeywords],
 ) -> Verdicts:
     """Compare every configuration with the forecast at its size.
 
@@ -58,30 +62,35 @@ def check(
     whatever else the table holds.
 
     Args:
-        forecast: The forecast.
-        runs: Runs with the forecast's size and tuned columns, of any stage. A run whose tuned
-            value is empty is judged by its loss alone. A run without a final loss, below the
-            sweep's sizes, or where the loss is refused, gets an open verdict (`on_law` is None).
+        forecast: The forecast, or the file it was sealed in.
+        runs: Runs with the forecast's size and tuned columns: `Runs` of any stage, or whatever
+            `extrap.read_runs` takes; of a table with a column `stage`, the rows of `check`. A run
+            whose tuned value is empty is judged by its loss alone. A run without a final loss,
+            below the sweep's sizes, or where the loss is refused, gets an open verdict (`on_law`
+            is None).
         tolerance: Relative deviation in [0, 1); a smaller deviation is never an alarm.
         familywise: If true, `1 − forecast.level` is the probability of at least one false alarm
             by a loss among all configurations, not the probability for each.
+        columns: How the runs are read, as for `extrap.forecast`; by default as those of the
+            forecast were.
 
     Returns:
         One verdict per row, in row order: a tuple that notebooks show as a table. The runs of a
         configuration share their verdict; `.configurations` lists one per configuration.
 
     Raises:
-        TypeError: `forecast` is no forecast, or `runs` are not `Runs`.
+        TypeError: `forecast` is no forecast; or as `extrap.read_runs`.
         ValueError: The tolerance is not in [0, 1).
         DataError: A size column is missing, or the forecast predicts no loss at a run's size.
     """
-    if not isinstance(forecast, Forecast):
+    if isinstance(runs, Forecast):
         raise TypeError(
             "a check takes the forecast first and then the runs, got "
-            f"{type(forecast).__name__} and {type(runs).__name__}; write check(forecast, runs)."
+            f"{type(forecast).__name__} and Forecast; write check(forecast, runs)."
         )
-    if not isinstance(runs, Runs):
-        raise TypeError(f"a check needs Runs, got {type(runs).__name__}; use extrap.read_runs.")
+    forecast = as_forecast(forecast)
+    conditions = forecast.runs.conditions
+    runs = as_runs(runs, columns, stage="check", conditions=conditions, **known_of(forecast.runs))
     if not 0 <= tolerance < 1:
         raise ValueError(
             f"the tolerance is a relative deviation in [0, 1), got {tolerance:g}; write 0.005 for "

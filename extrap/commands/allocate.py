@@ -19,7 +19,7 @@ from extrap.commands.reading import reading_of, reading_options
 @click.option("--flops", type=float, required=True, help="Compute budget, in FLOPs.")
 @click.option("--params", default="params", show_default=True, help="Column of parameters.")
 @click.option("--tokens", default="tokens", show_default=True, help="Column of tokens.")
-@click.option("--loss", help="Loss column; default loss.")
+@click.option("--loss", help="The loss column; default loss, else by name.")
 @click.option("--compute", help="Column of training FLOPs; default flops if present, else 6 N D.")
 @reading_options
 @click.option("--level", default=0.95, show_default=True, help="Level of the intervals.")
@@ -55,32 +55,25 @@ def allocate_command(
 ) -> None:
     """Split a compute budget between parameters and tokens.
 
-    SOURCE is a CSV, Parquet or JSONL file, or - for CSV on the standard input, with one row per
-    run: its parameters, tokens and final loss. With --let, --final or --maximise it is anything
-    that extrap forecast reads.
+    SOURCE is what extrap forecast reads, with one row per run: its parameters, tokens and final
+    loss.
     """
     from extrap.planning import allocate
     from extrap.records.codec import document
     from extrap.reporting.allocations_page import allocation_text
 
-    given: Any = sys.stdin if source == "-" else source
-    options = reading_of(reading)
-    if any(value not in ("last", (), {}) for value in options.values()):
-        from extrap.reading import read_runs
-
-        given = read_runs(given, size=(params, tokens), tune=(), loss=loss, **options)
-        loss = "loss"
     found = allocate(
-        given,
+        sys.stdin if source == "-" else source,
         flops=flops,
         params=params,
         tokens=tokens,
-        loss=loss or "loss",
+        loss=loss,
         compute=compute,
         level=level,
         fix=parse_assignments(fix, option="--fix", example="E=1.7"),
         unique_tokens=unique_tokens,
         inference_tokens=inference_tokens,
+        **reading_of(reading),
     )
     if as_json:
         print_json(document(found))

@@ -15,8 +15,6 @@ from extrap.commands.reading import reading_options
 from extrap.commands.sweeps import read_table_of_runs
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from extrap.records import Runs
 
 
@@ -57,15 +55,22 @@ def compare_command(
     by seed and size.
     """
     from extrap.comparing import compare
+    from extrap.comparing.arm_checks import read_arms
     from extrap.records.codec import document
     from extrap.reporting.comparisons_page import comparison_text
 
     if by is None:
         arms = _arms_of_files(sources, names, columns)
+    elif names is not None or len(sources) != 1:
+        raise click.UsageError(
+            "--by splits a single table by the names in its column; leave one table, and --names "
+            "out."
+        )
     else:
-        if names is not None:
-            raise click.UsageError("--by takes the names from its column; leave --names out.")
-        arms = _arms_of_column(sources, by, columns)
+        runs = read_table_of_runs(
+            sources[0], columns, tune=_tuned(columns), conditions=(by,), may_mix=True
+        )
+        arms = read_arms(runs, by)
     found = compare(
         _plain_first(arms, plain),
         at=None if at is None else _target(at, next(iter(arms.values()))),
@@ -87,7 +92,7 @@ def _target(text: str, runs: Runs) -> dict[str, float]:
 def _arms_of_files(
     sources: Sequence[str], names: str | None, columns: dict[str, Any]
 ) -> dict[str, Runs]:
-    from extrap.reading.runs import loss_columns
+    from extrap.reading.runs import known_of
 
     if len(sources) < 2:
         raise click.UsageError(
@@ -107,52 +112,11 @@ def _arms_of_files(
                 f"recipes need different names, {name!r} is there twice; give --names plain,…"
             )
     arms: dict[str, Runs] = {}
-    losses: tuple[str, ...] = ()
+    known: dict[str, Any] = {"tune": _tuned(columns)}
     for name, source in zip(given, sources, strict=True):
-        arms[name] = read_table_of_runs(
-            source, columns, tune=_tuned(columns), may_mix=True, losses=losses
-        )
-        columns = {**columns, "size": arms[name].sizes, "tune": arms[name].tuned or ("none",)}
-        losses = loss_columns(arms[name])
+        arms[name] = read_table_of_runs(source, columns, may_mix=True, **known)
+        known = known_of(arms[name])
     return arms
-
-
-def _arms_of_column(sources: Sequence[str], by: str, columns: dict[str, Any]) -> dict[str, Runs]:
-    from dataclasses import replace
-
-    from extrap.records import Runs, condition_text
-
-    if len(sources) != 1:
-        raise click.UsageError(f"--by splits a single table, got {len(sources)}; leave one.")
-    runs = read_table_of_runs(
-        sources[0], columns, tune=_tuned(columns), conditions=(by,), may_mix=True
-    )
-    frame = runs.to_frame()
-    _refuse_empty(frame[by], by, sources[0])
-    labels = frame[by].map(condition_text)
-    free = replace(runs, conditions=())
-    return {
-        str(name): Runs.from_frame(
-            frame[labels == name],
-            sizes=free.sizes,
-            tuned=free.tuned,
-            source=free.source,
-            notes=[note for note in free.notes if "copies" in note],
-        )
-        for name in dict.fromkeys(labels)
-    }
-
-
-def _refuse_empty(cells: pd.Series, by: str, source: str) -> None:
-    """A cell without a name is no recipe."""
-    empty = (cells.isna() | cells.astype(str).str.strip().eq("")).to_numpy()
-    if empty.any():
-        rows = [str(i + 1) for i in empty.nonzero()[0]]
-        more = f" and {len(rows) - 5} more" if len(rows) > 5 else ""
-        raise click.UsageError(
-            f"--by {by} needs a recipe in every row, row(s) {', '.join(rows[:5])}{more} of "
-            f"{source} have none; name it or leave the row out."
-        )
 
 
 def _plain_first(arms: dict[str, Runs], plain: str | None) -> dict[str, Runs]:

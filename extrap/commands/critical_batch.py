@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from typing import Any
 
 import click
 
@@ -61,7 +60,7 @@ def critical_batch_command(
 ) -> None:
     """Estimate critical batch sizes from steps to a target.
 
-    SOURCE is a CSV, Parquet or JSONL file, or - for CSV on the standard input, with one row per
+    SOURCE is what extrap forecast reads, with one row per
     batch size, each with its own tuned learning rate. Further rows of one batch size are
     replicates. Rows without steps did not reach the target; a column budget makes them lower
     bounds.
@@ -71,18 +70,13 @@ def critical_batch_command(
     from extrap.reporting.critical_batches import critical_blocks
     from extrap.reporting.text import blocks_text
 
-    given: Any = sys.stdin if source == "-" else source
-    if let:
-        from extrap.reading.definitions import with_definitions
-        from extrap.reading.tables import read_table
-
-        given = with_definitions(read_table(given), let, source)
     found = critical_batch(
-        given,
+        sys.stdin if source == "-" else source,
         batch=batch,
         steps=steps,
         by=by,
         seed=seed,
+        let=let,
         overhead=overhead,
         from_batch=from_batch,
         level=level,

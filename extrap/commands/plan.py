@@ -74,7 +74,6 @@ def plan_command(
     """
     from extrap.files import write_csv
     from extrap.planning import plan, purchases_table
-    from extrap.reading.tables import read_table
     from extrap.records.codec import document
     from extrap.reporting.plans import plan_text
 
@@ -89,7 +88,7 @@ def plan_command(
         hours=budget_hours is not None,
         cost=cost,
         aim=aim,
-        among=None if among is None else read_table(sys.stdin if among == "-" else Path(among)),
+        among=sys.stdin if among == "-" else among,
         larger=not no_larger,
         most_seeds=most_seeds,
     )

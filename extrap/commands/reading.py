@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, TypedDict
+from typing import TYPE_CHECKING, Any
 
 import click
+
+if TYPE_CHECKING:
+    from extrap.reading.runs import RowKeywords
 
 READING = (
     click.option(
@@ -43,16 +46,6 @@ READING = (
 )
 
 
-class Reading(TypedDict):
-    """What these options say, as `read_runs` takes it."""
-
-    where: dict[str, list[str]]
-    rename: dict[str, str]
-    let: tuple[str, ...]
-    final: str
-    maximise: tuple[str, ...]
-
-
 def reading_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """A command with these options."""
     for option in reversed(READING):
@@ -60,18 +53,18 @@ def reading_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
-def reading_of(columns: Mapping[str, Any]) -> Reading:
+def reading_of(columns: Mapping[str, Any]) -> RowKeywords:
     """The values of these options among those of a command."""
     where: dict[str, list[str]] = {}
     for name, value in _pairs("where", columns["where"], "warmup=100"):
         where.setdefault(name, []).append(value)
-    return Reading(
-        where=where,
-        rename=dict(_pairs("rename", columns["rename"], "learning_rate=lr")),
-        let=tuple(columns["let"]),
-        final=columns["final"],
-        maximise=tuple(columns["maximise"]),
-    )
+    return {
+        "where": where,
+        "rename": dict(_pairs("rename", columns["rename"], "learning_rate=lr")),
+        "let": tuple(columns["let"]),
+        "final": columns["final"],
+        "maximise": tuple(columns["maximise"]),
+    }
 
 
 def _pairs(option: str, texts: Iterable[str], example: str) -> Iterator[tuple[str, str]]:

@@ -249,11 +249,10 @@ def read_table_of_runs(
     from extrap.reading.sources import without_password
 
     request = Request(
-        size=columns["size"],
         loss=columns["loss"],
         seed=columns.get("seed", "seed"),
         **reading_of(columns),
-        **others,
+        **{"size": columns["size"], **others},
     )
     with reports_progress(f"reading {without_password(source)}"):
         given = sys.stdin if source == "-" else source
@@ -265,17 +264,16 @@ def read_table_of_runs(
 
 def read_big(source: str, made: Forecast, columns: dict[str, Any]) -> Runs:
     """Runs to judge; what their columns are is known from the forecast."""
-    from extrap.reading.runs import loss_columns
+    from extrap.reading.runs import known_of
 
     return read_table_of_runs(
         source,
-        {**columns, "size": made.runs.sizes},
-        tune=made.runs.tuned,
+        columns,
         conditions=made.runs.conditions,
         study=columns["study"],
         stage="check",
         curves=columns["big_curves"],
-        losses=loss_columns(made.runs),
+        **known_of(made.runs),
     )
 
 

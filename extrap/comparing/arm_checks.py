@@ -1,14 +1,17 @@
-"""What is asked of recipes before they are compared."""
+"""The runs of recipes, and what is asked of them before they are compared."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
 
 import pandas as pd
 
 from extrap.errors import DataError, argument
-from extrap.records import WITHOUT_SEED, Runs, condition_text
+from extrap.reading.runs import as_runs, known_of
+from extrap.records import Runs, condition_text
 from extrap.records.fields import require_level
 
 LOSSES = (1e-50, 1e50)
@@ -37,6 +40,61 @@ def check_numbers(level: float, *, price: float | None, flops_per_second: float 
         )
 
 
+def read_arms(
+    arms: Any, by: str | None = None, columns: Mapping[str, Any] = MappingProxyType({})
+) -> dict[str, Runs]:
+    """The runs of each recipe; what the columns of the first are holds for the others.
+
+    Args:
+        arms: Name → runs, or with `by` the runs of all.
+        by: Column that names the recipe of each run.
+        columns: How the runs are read.
+
+    Raises:
+        TypeError: There is neither a mapping nor a column.
+        DataError: As `extrap.read_runs`; or a run has no name of a recipe.
+    """
+    if by is not None:
+        return _split(as_runs(arms, {"conditions": by, **columns}, may_mix=True), by)
+    if not isinstance(arms, Mapping):
+        raise TypeError(
+            'recipes are given by name, as in {"plain": runs, "treated": others}, got '
+            f"{type(arms).__name__}; for one table with all of them name the column that tells "
+            f"them apart, {argument('by', 'recipe')}."
+        )
+    read: dict[str, Runs] = {}
+    known: dict[str, Any] = {}
+    for name, source in arms.items():
+        read[name] = as_runs(source, columns, may_mix=True, **known)
+        known = known_of(read[name])
+    return read
+
+
+def _split(runs: Runs, by: str) -> dict[str, Runs]:
+    """The runs of each recipe that a column names, in the order of their first rows."""
+    frame = runs.to_frame()
+    empty = (frame[by].isna() | frame[by].astype(str).str.strip().eq("")).to_numpy().nonzero()[0]
+    if len(empty):
+        rows = ", ".join(str(i + 1) for i in empty[:5]) + f" and {len(empty) - 5} more" * (
+            len(empty) > 5
+        )
+        raise DataError(
+            f"{argument('by', by)} needs a recipe in every row, row(s) {rows} of {runs.source} "
+            "have none; name it or leave the row out."
+        )
+    labels = frame[by].map(condition_text)
+    return {
+        str(name): Runs.from_frame(
+            frame[labels == name],
+            sizes=runs.sizes,
+            tuned=runs.tuned,
+            source=runs.source,
+            notes=[note for note in runs.notes if "copies" in note],
+        )
+        for name in dict.fromkeys(labels)
+    }
+
+
 def check_arms(arms: Mapping[str, Runs]) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Refuse recipes that cannot be compared.
 
@@ -44,7 +102,6 @@ def check_arms(arms: Mapping[str, Runs]) -> tuple[tuple[str, ...], tuple[str, ..
         Their names and their size columns.
 
     Raises:
-        TypeError: An arm is no `Runs`.
         DataError: Fewer than two arms, different size columns, conditions or other columns that
             vary within a recipe, or losses beyond reason.
     """
@@ -52,11 +109,6 @@ def check_arms(arms: Mapping[str, Runs]) -> tuple[tuple[str, ...], tuple[str, ..
         raise DataError(
             f"a comparison needs at least two recipes, got {len(arms)}; name the plain one first."
         )
-    for name, runs in arms.items():
-        if not isinstance(runs, Runs):
-            raise TypeError(
-                f"a recipe needs Runs, {name!r} is {type(runs).__name__}; use extrap.read_runs."
-            )
     names = tuple(arms)
     columns = arms[names[0]].sizes
     for name in names[1:]:
@@ -118,8 +170,7 @@ def without_copies(arms: Mapping[str, Runs]) -> tuple[dict[str, Runs], list[str]
     found, notes = {}, []
     for name, runs in arms.items():
         notes += [f"{name}: {note}" for note in runs.notes if "copies of" in note]
-        seeds = runs.to_frame()["seed"].map(str)
-        kept = runs.without_copies() if seeds.str.startswith(WITHOUT_SEED).all() else runs
+        kept = runs.with_seedless_once()
         n_left_out = len(runs) - len(kept)
         if n_left_out:
             notes.append(

@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any, Unpack
 
 import numpy as np
 from scipy import stats
 
-from extrap.comparing.arm_checks import check_arms, check_numbers, without_copies
+from extrap.comparing.arm_checks import check_arms, check_numbers, read_arms, without_copies
 from extrap.comparing.contrast import Judged, crossover_of, judge, verdict
 from extrap.comparing.costs import arm_compute, arm_cost
 from extrap.comparing.kept import at_kept_values
@@ -18,6 +19,7 @@ from extrap.comparing.results import Comparison, Contrast, Crossover
 from extrap.comparing.tuned import ArmLosses, Key, tuned_losses
 from extrap.errors import DataError, FitError
 from extrap.fitting import fit, holm
+from extrap.reading.runs import ReadingKeywords
 from extrap.records import Fit, Interval, Measure, Runs
 
 DEFAULT_FACTOR = 2.0
@@ -29,12 +31,14 @@ NEAR = 4.0
 
 
 def compare(
-    arms: Mapping[str, Runs],
+    arms: Any,
     *,
+    by: str | None = None,
     at: Mapping[str, float] | None = None,
     level: float = 0.95,
     price: float | None = None,
     flops_per_second: float | None = None,
+    **columns: Unpack[ReadingKeywords],
 ) -> Comparison:
     """Compare each recipe with the first, the plain one, over sizes.
 
@@ -44,18 +48,21 @@ def compare(
     difference.
 
     Args:
-        arms: Name → runs, two or more, with the same size columns; tuned columns may differ.
+        arms: Name → runs, two or more, each whatever `extrap.read_runs` takes, with the same size
+            columns; tuned columns of `Runs` may differ. With `by`, one source of all runs.
+        by: Column that names the recipe of each run; the plain one comes first.
         at: The target, one number per size column; default twice the largest common size.
         level: Level of the intervals, in (0, 1); that of effective compute is 0.90.
         price: Price of one GPU-hour, to give costs in money.
         flops_per_second: Speed of one GPU, to give costs in hours; by default from a column
             `wall_s`.
+        columns: How the runs are read, as for `extrap.forecast`.
 
     Returns:
         Differences by size and at the target, exponents, effective compute, crossing and costs.
 
     Raises:
-        TypeError: A recipe is not a `Runs`.
+        TypeError: As `extrap.read_runs`; or there is neither a mapping nor `by`.
         ValueError: An argument is out of range, or the target names other sizes.
         DataError: Fewer than two recipes, different size columns, no common size, a recipe without
             a loss, losses out of range, or runs of one size and seed that differ in a column other
@@ -70,19 +77,18 @@ def compare(
         >>> arms = {}
         >>> for name, scale in (("plain", 1.0), ("treated", 0.9)):
         ...     rows = [(w, s, 2 + scale * w**-.3 + .01 * s) for w in (4, 8, 16) for s in (0, 1)]
-        ...     frame = pd.DataFrame(rows, columns=["width", "seed", "loss"])
-        ...     arms[name] = Runs.from_frame(frame, sizes=["width"])
+        ...     arms[name] = pd.DataFrame(rows, columns=["width", "seed", "loss"])
         >>> round(compare(arms).contrasts[0].effective_compute[0].size_factor.value, 1)
         1.4
     """
     check_numbers(level, price=price, flops_per_second=flops_per_second)
-    names, columns = check_arms(arms)
-    arms, copies = without_copies(arms)
+    arms, copies = without_copies(read_arms(arms, by, columns))
+    names, sizes = check_arms(arms)
     losses = {name: tuned_losses(name, runs) for name, runs in arms.items()}
     plain, *others = names
     common = {name: _common(losses[plain], losses[name]) for name in others}
     largest = max(key for keys in common.values() for key in keys)
-    target = _target(at, columns, largest, common)
+    target = _target(at, sizes, largest, common)
     notes = [*copies, *_notes(arms, losses)]
     has_law = {name: _on_line(keys) for name, keys in common.items()}
     powers = {name: arm_compute(runs) for name, runs in arms.items()}
@@ -90,7 +96,7 @@ def compare(
         judge(
             losses[plain],
             losses[name],
-            columns=columns,
+            columns=sizes,
             has_law=has_law[name],
             target=target,
             level=level,
@@ -101,7 +107,7 @@ def compare(
     for name in others:
         if not has_law[name]:
             notes.append(
-                f"{name}: the size columns {', '.join(columns)} vary independently, so no "
+                f"{name}: the size columns {', '.join(sizes)} vary independently, so no "
                 "law is fitted; differences by size and the test hold."
             )
     notes += [note for each in judged for note in each.notes]
@@ -118,7 +124,7 @@ def compare(
         if contrast.differs:  # laws that are one cross nowhere in particular
             largest_common = max(common[contrast.treated])[0]
             crossover = crossover_of(each, target=largest_common, level=level)
-            if _is_told(crossover, contrast, columns[0]):
+            if _is_told(crossover, contrast, sizes[0]):
                 contrast = replace(contrast, crossover=crossover)
         treated = arms[contrast.treated]
         contrast, note = at_kept_values(contrast, arms[plain], treated, target, level=level)
@@ -127,10 +133,10 @@ def compare(
     return Comparison(
         plain=plain,
         contrasts=tuple(contrasts),
-        columns=columns,
+        columns=sizes,
         target=target,
         level=level,
-        laws=_fits(losses, judged, columns),
+        laws=_fits(losses, judged, sizes),
         costs=tuple(
             arm_cost(
                 name,

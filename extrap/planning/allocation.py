@@ -6,10 +6,7 @@ import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TextIO
-
-import pandas as pd
+from typing import Any, Unpack
 
 from extrap.errors import DataError, FitError, argument
 from extrap.fitting import DISCREPANCY
@@ -20,7 +17,7 @@ from extrap.planning.parametric import FittedLaw, fit_chinchilla
 from extrap.planning.points import Points, read_points
 from extrap.planning.profiles import profile_optima
 from extrap.planning.results import Allocation, Estimated
-from extrap.reading import read_runs
+from extrap.reading.runs import RowKeywords
 from extrap.records import Measure, Runs
 from extrap.records.fields import require_level
 
@@ -39,18 +36,19 @@ FEW_LOST = 0.01
 
 
 def allocate(
-    source: str | Path | TextIO | pd.DataFrame | Runs,
+    source: Any,
     *,
     flops: float,
     params: str = "params",
     tokens: str = "tokens",
-    loss: str = "loss",
+    loss: str | None = None,
     compute: str | None = None,
     level: float = 0.95,
     fix: Mapping[str, float] | None = None,
     unique_tokens: float | None = None,
     inference_tokens: float | None = None,
     seed: int = 0,
+    **rows: Unpack[RowKeywords],
 ) -> Allocation:
     """Split a training budget between parameters and tokens for the smallest loss.
 
@@ -68,12 +66,11 @@ def allocate(
     the split. The other intervals hold if the form of the law is right.
 
     Args:
-        source: A CSV, Parquet or JSONL file, open CSV text, a DataFrame, or `Runs`; one row per
-            run.
+        source: Whatever `extrap.read_runs` takes, such as a path or a DataFrame; one row per run.
         flops: The budget C, in FLOPs as the runs count them.
         params: Column of parameters N.
         tokens: Column of tokens D.
-        loss: Column of the final loss.
+        loss: Column of the final loss; by default `loss`, else by its name.
         compute: Column of the training FLOPs of every run; by default `flops` where the table has
             it, else C = 6 N D. Budgets are distinguished by it, and D follows from `C = k N^p D`.
         level: Of all intervals.
@@ -82,6 +79,8 @@ def allocate(
         inference_tokens: Tokens to be served; if given, also find the cheapest model for training
             and serving that reaches the compute-optimal loss.
         seed: Seed of the bootstrap.
+        rows: Which rows are read and how: `where`, `rename`, `let`, `final` and so on, as in
+            `extrap.read_runs`.
 
     Returns:
         Parameters, tokens, loss and exponent with intervals, and every estimator's own.
@@ -115,23 +114,25 @@ def allocate(
         unique_tokens=unique_tokens,
         inference_tokens=inference_tokens,
         seed=seed,
+        **rows,
     )
     return found
 
 
 def allocate_each(
-    source: str | Path | TextIO | pd.DataFrame | Runs,
+    source: Any,
     *,
     budgets: Sequence[float],
     params: str = "params",
     tokens: str = "tokens",
-    loss: str = "loss",
+    loss: str | None = None,
     compute: str | None = None,
     level: float = 0.95,
     fix: Mapping[str, float] | None = None,
     unique_tokens: float | None = None,
     inference_tokens: float | None = None,
     seed: int = 0,
+    **rows: Unpack[RowKeywords],
 ) -> tuple[Allocation, ...]:
     """Split several budgets by one fit of the same runs; one `Allocation` each, in order.
 
@@ -147,6 +148,7 @@ def allocate_each(
         unique_tokens: As above.
         inference_tokens: As above.
         seed: As above.
+        rows: As above.
 
     Raises:
         DataError: As from `allocate`.
@@ -156,10 +158,12 @@ def allocate_each(
         _check(flops=flops)
     _check(unique_tokens=unique_tokens, inference_tokens=inference_tokens)
     require_level(level)
-    points = read_points(source, params=params, tokens=tokens, loss=loss, compute=compute)
+    points = read_points(
+        source, params=params, tokens=tokens, loss=loss, compute=compute, rows=rows
+    )
     _check_floor(fix, float(points.loss.min()))
     estimators = _estimators(points, level=level, seed=seed, fix=fix)
-    made = _forecast(points, size=(params, tokens), loss=loss, level=level, fix=fix)
+    made = _forecast(points.runs, level=level, fix=fix)
     return tuple(
         _split(
             estimators,
@@ -288,16 +292,10 @@ def _choose(
 
 
 def _forecast(
-    points: Points,
-    *,
-    size: tuple[str, str],
-    loss: str,
-    level: float,
-    fix: Mapping[str, float] | None,
+    runs: Runs | None, *, level: float, fix: Mapping[str, float] | None
 ) -> Forecast | None:
-    """What `extrap.forecast` makes of the same rows; None where it refuses them."""
+    """What `extrap.forecast` makes of the same runs; None where it refuses them."""
     try:
-        runs = read_runs(points.rows, size=size, tune=(), loss=loss)
         return forecast(runs, level=level, fix=fix)
     except (DataError, FitError):
         return None

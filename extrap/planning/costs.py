@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any, Unpack
 
 import numpy as np
 
 from extrap.checking.equivalents import loss_along
+from extrap.documents import as_forecast
 from extrap.errors import DataError, argument
 from extrap.fitting import LossPrediction, fit_valley
 from extrap.fitting.equal_loss import multiples_of_equal_loss
@@ -18,12 +20,15 @@ from extrap.fitting.spread import OptimumSpread, predict_optimum
 from extrap.fitting.valley import Valley
 from extrap.forecasting import Forecast
 from extrap.laws.base import Array
+from extrap.reading.runs import ReadingKeywords
 from extrap.records import Fit, Interval, Measure, Runs
 from extrap.records.codec import encode, shape
 
 FACTORS = (0.25, 0.5, 1.0, 2.0, 4.0)
 """Multiples of the predicted optimum whose price is given."""
 N_DRAWS = 4000
+SEED = 0
+"""Of the draws; another one moves the ends of an interval by a few percent of its width."""
 SECONDS = 3600.0
 LEAST_GROWTH = 1.1
 """Factor by which the cost grows at least from the smallest swept size on, or tells nothing."""
@@ -112,7 +117,7 @@ class Cost:
 
 
 def cost(
-    forecast: Forecast,
+    source: Any,
     *,
     at: Mapping[str, float],
     tuned: Mapping[str, float] | None = None,
@@ -121,7 +126,7 @@ def cost(
     flops_per_s: float | None = None,
     price: float | None = None,
     formula: str | None = None,
-    seed: int = 0,
+    **columns: Unpack[ReadingKeywords],
 ) -> Cost:
     """Estimate the cost of tuned values at a size, relative to a tuned run there.
 
@@ -131,7 +136,7 @@ def cost(
     size is left out, and the law of the loss with its structural discrepancy.
 
     Args:
-        forecast: The forecast.
+        source: The forecast, the file it was sealed in, or runs as `extrap.forecast` takes them.
         at: One value per size column.
         tuned: Tuned column → value; a column that is not given is at its recommended value.
         flops: FLOPs of a run there; by default extrapolated from the runs.
@@ -139,7 +144,7 @@ def cost(
         flops_per_s: Speed of a GPU, for hours from FLOPs.
         price: Price of one GPU-hour.
         formula: FLOPs of a run as arithmetic over columns, if the table has none.
-        seed: Of the draws.
+        columns: How runs are read, as for `extrap.forecast`.
 
     Raises:
         ValueError: A size or tuned column is unknown, or a number is not positive.
@@ -151,12 +156,12 @@ def cost(
 
     Example:
         >>> import extrap
-        >>> runs = extrap.read_runs("examples/sweep.csv", size="width", tune="lr")
-        >>> found = extrap.cost(extrap.forecast(runs), at={"width": 1024}, tuned={"lr": 0.01})
+        >>> found = extrap.cost("examples/sweep.csv", at={"width": 1024}, tuned={"lr": 0.01})
         >>> found.chosen.nats.value > 0.01
         True
     """
     _check(flops=flops, gpu_hours=gpu_hours, flops_per_s=flops_per_s, price=price)
+    forecast = as_forecast(source, columns)
     point = forecast.at(**at)
     advised = forecast.recommend(**at)
     laws = {name: fit for name, fit in forecast.tuned_laws.items() if fit is not None}
@@ -177,7 +182,7 @@ def cost(
     pricing = _Pricing(
         forecast=forecast,
         size=point.size,
-        draws=_draws(forecast, laws, point.size, seed=seed),
+        draws=_draws(forecast, laws, point.size),
         run=(flops, hours, None if hours is None or price is None else hours * price),
         curve=along,
         log_costs=log_costs,
@@ -274,10 +279,8 @@ class _Pricing:
         return np.minimum(np.exp(np.interp(at, logs, self.log_costs)), 1.0)
 
 
-def _draws(
-    forecast: Forecast, laws: Mapping[str, Fit], size: Mapping[str, float], *, seed: int
-) -> _Draws:
-    rng, spread = np.random.default_rng(seed), predict_optimum(laws, size)
+def _draws(forecast: Forecast, laws: Mapping[str, Fit], size: Mapping[str, float]) -> _Draws:
+    rng, spread = np.random.default_rng(SEED), predict_optimum(laws, size)
     optima = np.column_stack(
         [
             centre + sd * rng.standard_t(dof, N_DRAWS)

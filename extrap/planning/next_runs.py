@@ -7,14 +7,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 from numbers import Integral, Real
+from typing import Any, Unpack
 
 import numpy as np
-import pandas as pd
 
+from extrap.documents import as_forecast
 from extrap.errors import DataError, argument
 from extrap.fitting.run_costs import RunCost, read_run_cost
 from extrap.fitting.vertices import Design, VertexModel
-from extrap.forecasting import Forecast, forecast
+from extrap.forecasting import Forecast
 from extrap.planning.advice import advise
 from extrap.planning.buying import Basket, Purse, best_plan
 from extrap.planning.candidates import (
@@ -28,6 +29,8 @@ from extrap.planning.candidates import (
 )
 from extrap.planning.outlooks import Foresight, Widths, foresee
 from extrap.planning.plans import LargerSize, Outlook, Plan, Purchase
+from extrap.reading.runs import ReadingKeywords
+from extrap.reading.sources import read_rows
 from extrap.records import Runs
 
 MOST_RUNS = 2000
@@ -42,7 +45,7 @@ large: what it says now is an estimate, so they are known to about that."""
 
 
 def plan(
-    runs: Runs | Forecast,
+    source: Any,
     *,
     at: Sizes,
     budget: float | None = None,
@@ -50,9 +53,10 @@ def plan(
     hours: bool = False,
     cost: str | None = None,
     aim: str | None = None,
-    among: pd.DataFrame | None = None,
+    among: Any = None,
     larger: bool = True,
     most_seeds: int = MOST_SEEDS,
+    **columns: Unpack[ReadingKeywords],
 ) -> Plan:
     """Choose the runs that narrow the forecast at a size most for their cost.
 
@@ -67,7 +71,7 @@ def plan(
     optimum is not bracketed is bracketed first.
 
     Args:
-        runs: The sweep, or its forecast.
+        source: The forecast, the file it was sealed in, or runs as `extrap.forecast` takes them.
         at: The target: one value per size column.
         budget: Largest total cost, in FLOPs, in hours, or in the unit of `cost`.
         n_runs: Largest number of runs.
@@ -75,9 +79,11 @@ def plan(
         cost: Cost of a run as arithmetic over columns, such as `6 * n_params * n_tokens`; by
             default the column `flops`, else `n_params` and `n_tokens`.
         aim: `"loss"` or a tuned column, to narrow its interval only; None for all intervals.
-        among: Table of the runs to choose from: size and tuned columns, and optionally `seed`.
+        among: The runs to choose from, a path or a frame: size and tuned columns, and optionally
+            `seed`.
         larger: Whether the plan may contain sizes beyond the sweep.
         most_seeds: Largest number of seeds per size and values, including those of the sweep.
+        columns: How runs are read, as for `extrap.forecast`.
 
     Raises:
         ValueError: No budget, or one that is not positive; the target is not a size; `aim` is not
@@ -92,18 +98,18 @@ def plan(
 
     Example:
         >>> import extrap
-        >>> runs = extrap.read_runs("examples/sweep.csv", size="width", tune="lr")
-        >>> made = extrap.plan(runs, at={"width": 1024}, budget=2e12)
+        >>> made = extrap.plan("examples/sweep.csv", at={"width": 1024}, budget=2e12)
         >>> made.cost <= 2e12
         True
     """
     _check_budget(budget, n_runs, most_seeds)
-    made = runs if isinstance(runs, Forecast) else forecast(runs)
+    made = as_forecast(source, columns)
     target = dict(made.at(**at).size)
     price = read_run_cost(made.runs, formula=cost, hours=hours)
     aims = _aims(made, aim)
-    cells = None if among is None else read_among(among, made.runs)
-    names = seed_names(made.runs, among)
+    offered = None if among is None else read_rows(among)
+    cells = None if offered is None else read_among(offered, made.runs)
+    names = seed_names(made.runs, offered)
     noise_free = VertexModel.of(made.valley, made.noise, scatter=0.0)
     market = Market(forecast=made, model=noise_free, among=cells, at=target, most_seeds=most_seeds)
     purse = Purse(

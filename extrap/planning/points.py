@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TextIO
+from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -12,13 +13,12 @@ import pandas as pd
 from extrap.errors import DataError
 from extrap.laws.base import Array
 from extrap.planning.splits import SIX_N_D, ComputeRule
-from extrap.reading.cells import is_empty, read_numbers
+from extrap.reading.cells import read_numbers
 from extrap.reading.columns import missing_column
-from extrap.reading.tables import read_table
+from extrap.reading.runs import as_runs
 from extrap.reading.units import check_units
 from extrap.records import Runs
 
-COMPLETE = "complete"
 COMPUTE = "flops"
 """The column of compute that is taken where none is named and the table has it."""
 
@@ -32,7 +32,7 @@ class Points:
         tokens: D, shape (n,).
         loss: Shape (n,).
         counted_flops: C as the table counts it, shape (n,); None where it has no such column.
-        rows: The rows of the table.
+        runs: The runs, with those that have no loss.
         notes: What was left out or taken together.
     """
 
@@ -40,7 +40,7 @@ class Points:
     tokens: Array
     loss: Array
     counted_flops: Array | None = None
-    rows: pd.DataFrame | None = None
+    runs: Runs | None = None
     notes: tuple[str, ...] = ()
 
     @property
@@ -65,12 +65,13 @@ class Points:
 
 
 def read_points(
-    source: str | Path | TextIO | pd.DataFrame | Runs,
+    source: Any,
     *,
     params: str,
     tokens: str,
-    loss: str,
+    loss: str | None = None,
     compute: str | None = None,
+    rows: Mapping[str, Any] = MappingProxyType({}),
 ) -> Points:
     """Runs of a table that have a loss; rows alike in every column are one run.
 
@@ -78,11 +79,12 @@ def read_points(
         source: As for `allocate`.
         params: Column of N.
         tokens: Column of D.
-        loss: Column of the loss.
+        loss: Column of the loss; by default `loss`, else by its name.
         compute: Column of C; by default `flops` where there is one, else C is 6 N D.
+        rows: Which rows are read and how.
 
     Raises:
-        DataError: The source is not a table, lacks a column, or holds values that are not
+        DataError: The source cannot be read, lacks a column, or holds values that are not
             positive.
         ValueError: A column was given two parts to play.
     """
@@ -92,21 +94,23 @@ def read_points(
             "params, tokens, loss and compute must be different columns, got "
             f"{', '.join(named)}; name another column."
         )
-    table = source.to_frame() if isinstance(source, Runs) else read_table(source)
-    have = list(map(str, table.columns))
+    runs = as_runs(
+        source,
+        {**rows, "loss": loss},
+        may_mix=True,
+        size=(params, tokens),
+        tune=(),
+        named_by={params: "params", tokens: "tokens"},
+    )
+    complete = runs.complete()
+    kept = complete.with_seedless_once().to_frame()
+    have = list(map(str, kept.columns))
     for name in named:
-        if name not in have:
+        if name not in have and name != loss:
             raise missing_column(name, have, "the table")
-    lost = read_numbers(table[loss], loss)
-    keep = np.isfinite(lost)
-    if "status" in have:
-        keep &= is_empty(table["status"]) | (table["status"].astype(str) == COMPLETE)
-    if not keep.any():
-        raise DataError(f"no run has a loss; fill in the column {loss}.")
-    kept = table[keep]
-    is_copy = kept.astype(str).duplicated().to_numpy()
-    kept = kept[~is_copy]
-    unknown = 0
+    if kept.empty:
+        raise DataError(f"no run has a loss; fill in the column {loss or 'loss'}.")
+    n_without, n_copies, unknown = len(runs) - len(complete), len(complete) - len(kept), 0
     if compute is None and COMPUTE in have and COMPUTE not in named:
         unknown = int(np.sum(~np.isfinite(read_numbers(kept[COMPUTE], COMPUTE))))
         compute = None if unknown else COMPUTE
@@ -115,12 +119,14 @@ def read_points(
     return Points(
         params=n,
         tokens=d,
-        loss=_positive(kept[loss], loss),
+        loss=kept["loss"].to_numpy(dtype=float),
         counted_flops=counted,
-        rows=kept,
+        runs=runs.with_seedless_once(),
         notes=(
-            *_notes(n_without=int((~keep).sum()), n_copies=int(is_copy.sum())),
-            *_unit_notes(n, d, counted),
+            *(note for note in runs.notes if "copies of" in note),
+            *[f"{n_without} runs without a final loss are left out"] * bool(n_without),
+            *[f"{n_copies} rows are exact copies of others and are counted once"] * bool(n_copies),
+            *check_units(pd.DataFrame({"flops": counted, "params": n, "tokens": d})),
             *(
                 [f"{unknown} run(s) have no {COMPUTE}; C = 6 N D is used for them"]
                 if unknown
@@ -128,19 +134,6 @@ def read_points(
             ),
         ),
     )
-
-
-def _unit_notes(params: Array, tokens: Array, flops: Array | None) -> tuple[str, ...]:
-    """Where the compute column is far from 6 N D, as in another unit."""
-    if flops is None:
-        return ()
-    return check_units(pd.DataFrame({"flops": flops, "params": params, "tokens": tokens}))
-
-
-def _notes(*, n_without: int, n_copies: int) -> tuple[str, ...]:
-    without = f"{n_without} runs without a final loss are left out"
-    copies = f"{n_copies} rows are exact copies of others and are counted once"
-    return (*[without] * bool(n_without), *[copies] * bool(n_copies))
 
 
 def _positive(values: pd.Series, name: str) -> Array:

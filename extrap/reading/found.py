@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import accumulate, chain
 
 import pandas as pd
 
@@ -49,3 +50,28 @@ class Found:
     maximised: tuple[str, ...] = ()
     names: str | None = None
     origins: Mapping[str, str] = field(default_factory=dict)
+
+
+def joined(parts: Sequence[Found], where: str) -> Found:
+    """The rows of several sources of one kind, one after the other, with their curves.
+
+    Args:
+        parts: The sources, at least one.
+        where: What to call all of them.
+    """
+    starts = [0, *accumulate(len(part.table) for part in parts)]
+
+    def curves(loss: str) -> pd.DataFrame | None:
+        found = [(part.curves(loss), start) for part, start in zip(parts, starts, strict=False)]
+        points = [own.assign(run=own["run"] + start) for own, start in found if own is not None]
+        return pd.concat(points, ignore_index=True) if points else None
+
+    return replace(
+        parts[0],
+        table=pd.concat([part.table for part in parts], ignore_index=True),
+        where=where,
+        curves=curves,
+        is_remote=any(part.is_remote for part in parts),
+        unread=frozenset().union(*(part.unread for part in parts)),
+        notes=tuple(dict.fromkeys(chain.from_iterable(part.notes for part in parts))),
+    )

@@ -28,7 +28,7 @@ DICTIONARIES = ("config", "summary")
 def is_table(source: Any) -> bool:
     """Whether something in memory is a table of any kind this room knows."""
     if isinstance(source, pd.DataFrame) or hasattr(source, "__arrow_c_stream__"):
-        return True
+        return type(source).__name__ != "Series"  # a single column, of pandas or polars
     is_rows = isinstance(source, Sequence) and not isinstance(source, str | bytes)
     return is_rows and all(isinstance(row, Mapping) for row in source)
 

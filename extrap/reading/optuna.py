@@ -32,9 +32,10 @@ from datetime import UTC
 from functools import partial
 from typing import Any, NamedTuple
 
+import optuna
 import pandas as pd
-from optuna.storages import BaseStorage
-from optuna.study import StudyDirection
+from optuna.storages import BaseStorage, InMemoryStorage
+from optuna.study import Study, StudyDirection
 from optuna.trial import FrozenTrial, TrialState
 
 from extrap.errors import Choice, DataError, StudyError, argument
@@ -189,42 +190,104 @@ def find_study(
         DataError: There is no such file or study, or there are several and none was named.
         StudyError: The storage cannot be opened, or a newer version wrote the study.
     """
-    source = safe_url(url)
     with storage_faults(url), reading_faults(url):
         storage = open_to_read(url)
-        names, ours = study_names(storage), {own.full_name: own for own in _ours(storage)}
-        theirs = studies_by_base([name for name in names if name not in ours], sizes)
-        bases = list(dict.fromkeys([own.key.name for own in ours.values()] + list(theirs)))
-        read_theirs = partial(read_foreign, storage, stage=stage, source=source)
-        if study is None and bases[1:] and not ours:
-            if are_one_sweep(storage, names):
-                return read_theirs(names, sizes=sizes)
-            if len(bases) == len(names) and not name_sizes(storage, names):
-                raise DataError(
-                    f"the sizes of a sweep stand in its studies or their names, {source} holds "
-                    f"{_listed(bases)}; name studies NAME/SIZE=VALUE, as in mine/width=64, or "
-                    'give each its size, study.set_user_attr("width", 64); a study that has '
-                    f"several sizes is named with {argument('study', ...)}."
-                )
-        chosen = study if study is not None else _only(bases, source)
-        if chosen in theirs:
-            return read_theirs(theirs[chosen], sizes=sizes)
-        if chosen in names and chosen not in ours:
-            return read_theirs([chosen])
-        found = [own for own in ours.values() if chosen in (own.key.name, own.full_name)]
-        if not found:
-            raise DataError(f"{source} has no study {chosen!r}; it has {_listed(bases)}.")
-        for own in found:
-            require_schema(own.attributes, study=own.full_name)
-        tables = _read(storage, found, ours[chosen].key.stage if chosen in ours else stage)
-        return Found(
-            table=tables.runs,
-            where=source,
-            curves=lambda loss: tables.curves if loss == "loss" else None,
-            notes=tables.notes,
-            sizes=tuple(dict.fromkeys(column for own in found for column, _ in own.key.size)),
-            tuned=_tuned_of(storage, found),
+        return _find(storage, safe_url(url), study=study, stage=stage, sizes=sizes)
+
+
+def find_studies(
+    studies: Sequence[Study],
+    source: str,
+    *,
+    study: str | None = None,
+    stage: str = "tune",
+    sizes: Sequence[str] = (),
+) -> Found:
+    """Read the trials of study objects, each in a storage of its own or in memory.
+
+    Args:
+        studies: The studies; they are copied, and not changed.
+        source: What to call them.
+        study: As in `find_study`, like the rest.
+        stage: As there; to be judged are all where none is named `NAME/check/SIZE=VALUE`.
+        sizes: As there.
+
+    Raises:
+        DataError: Two have one name, or they are no sweep; or as `find_study`.
+    """
+    storage = InMemoryStorage()
+    names = [each.study_name for each in studies]
+    if twice := [name for name in names if names.count(name) > 1]:
+        raise DataError(
+            f"the studies of a list have names of their own, {twice[0]!r} is there twice; give "
+            "each once, or name them after their size, as in mine/width=64."
         )
+    keys = [parse_study_name(name) for name in names]
+    if stage == "check" and not any(key and key.stage == stage for key in keys):
+        names = [
+            study_name(key.name, dict(key.size), stage=stage) if key else name
+            for key, name in zip(keys, names, strict=True)
+        ]
+    verbosity = optuna.logging.get_verbosity()
+    optuna.logging.set_verbosity(optuna.logging.WARNING)  # it would log each copy
+    try:
+        for each, name in zip(studies, names, strict=True):
+            optuna.copy_study(
+                from_study_name=each.study_name,
+                from_storage=each._storage,
+                to_storage=storage,
+                to_study_name=name,
+            )
+    finally:
+        optuna.logging.set_verbosity(verbosity)
+    return _find(storage, source, study=study, stage=stage, sizes=sizes, are_one=True)
+
+
+def _find(
+    storage: BaseStorage,
+    source: str,
+    *,
+    study: str | None,
+    stage: str,
+    sizes: Sequence[str],
+    are_one: bool = False,
+) -> Found:
+    """What `find_study` finds in an open storage; `are_one`: they are said to be one sweep."""
+    names, ours = study_names(storage), {own.full_name: own for own in _ours(storage)}
+    theirs = studies_by_base([name for name in names if name not in ours], sizes)
+    bases = list(dict.fromkeys([own.key.name for own in ours.values()] + list(theirs)))
+    read_theirs = partial(read_foreign, storage, stage=stage, source=source)
+    if study is None and bases[1:] and not ours:
+        has_size = bool(sizes) or name_sizes(storage, names)
+        if (are_one and has_size) or are_one_sweep(storage, names):
+            return read_theirs(names, sizes=sizes)
+        if len(bases) == len(names) and not has_size:
+            raise DataError(
+                f"the sizes of a sweep stand in its studies or their names, {source} holds "
+                f"{_listed(bases[:MOST_CHOICES])}; name studies NAME/SIZE=VALUE, as in "
+                'mine/width=64, or give each its size, study.set_user_attr("width", 64), '
+                f"with {argument('size', ...)} where it has a name of yours; a study that has "
+                f"several sizes is named with {argument('study', ...)}."
+            )
+    chosen = study if study is not None else _only(bases, source)
+    if chosen in theirs:
+        return read_theirs(theirs[chosen], sizes=sizes)
+    if chosen in names and chosen not in ours:
+        return read_theirs([chosen])
+    found = [own for own in ours.values() if chosen in (own.key.name, own.full_name)]
+    if not found:
+        raise DataError(f"{source} has no study {chosen!r}; it has {_listed(bases)}.")
+    for own in found:
+        require_schema(own.attributes, study=own.full_name)
+    tables = _read(storage, found, ours[chosen].key.stage if chosen in ours else stage)
+    return Found(
+        table=tables.runs,
+        where=source,
+        curves=lambda loss: tables.curves if loss == "loss" else None,
+        notes=tables.notes,
+        sizes=tuple(dict.fromkeys(column for own in found for column, _ in own.key.size)),
+        tuned=_tuned_of(storage, found),
+    )
 
 
 def _tuned_of(storage: BaseStorage, studies: Sequence[OurStudy]) -> tuple[str, ...]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 import pandas as pd
@@ -74,6 +74,30 @@ class Request:
     rename: Mapping[str, str] | None = None
     losses: tuple[str, ...] = ()
     """Columns to take the loss from, the first there is, where none is given; known of a sweep."""
+    named_by: Mapping[str, str] = field(default_factory=dict)
+    """Size column → the argument that named it, where that is not `size`."""
+
+
+class RowKeywords(TypedDict, total=False):
+    """Keywords of `read_runs` that say which rows are read and how."""
+
+    study: str | None
+    curves: str | Path | pd.DataFrame | None
+    final: str
+    let: str | Iterable[str]
+    maximise: str | Iterable[str]
+    where: Where | None
+    rename: Mapping[str, str] | None
+
+
+class ReadingKeywords(RowKeywords, total=False):
+    """The keywords of `read_runs`, which says what they mean, as the analyses take them."""
+
+    size: str | Iterable[str] | None
+    tune: str | Iterable[str] | None
+    loss: str | None
+    seed: str
+    conditions: str | Iterable[str]
 
 
 def read_runs(
@@ -113,9 +137,10 @@ def read_runs(
 
     Args:
         source: A CSV, Parquet or JSONL file, open CSV text, a frame of pandas, polars or pyarrow,
-            a list of dictionaries or of W&B's run objects, the URL of an Optuna storage or of an
-            MLflow store (`sqlite:///…`, `postgresql://…`, `http://…`), or a folder of MLflow,
-            W&B, TensorBoard, Lightning's CSV logs or HF Trainer's checkpoints.
+            a list of dictionaries or of W&B's run objects, an Optuna study, the URL of an Optuna
+            storage or of an MLflow store (`sqlite:///…`, `postgresql://…`, `http://…`), a folder
+            of MLflow, W&B, TensorBoard, Lightning's CSV logs or HF Trainer's checkpoints, or
+            `Runs`. A list of one kind of these is one sweep.
         size: Size column(s), positive numbers. With two, the model first and the data second.
         tune: Tuned column(s), positive numbers; `()`: the loss law alone.
         loss: The loss column, smaller is better; `loss` where there is one, of HF's `eval_loss`
@@ -141,6 +166,7 @@ def read_runs(
         The runs, in the order of the source.
 
     Raises:
+        TypeError: The source is none of these.
         DataError: The source cannot be read, is empty, lacks a column (the nearest is named), has
             several that could play a part, or holds text or impossible values where numbers
             belong.
@@ -188,6 +214,34 @@ def read_sweep(source: Any, request: Request, *, may_mix: bool = False) -> tuple
     return runs, announcement
 
 
+def as_runs(
+    source: Any, columns: Mapping[str, Any], *, may_mix: bool = False, **known: Any
+) -> Runs:
+    """The runs of an analysis: `Runs` as they are, anything else as `read_sweep` reads it.
+
+    Args:
+        source: What the analysis was given.
+        columns: The `ReadingKeywords` that it was given; None is as if left out.
+        may_mix: Whether conditions may vary.
+        known: Fields of the request that hold where `columns` say nothing else.
+
+    Raises:
+        TypeError: A keyword is none of `ReadingKeywords`; or as `read_runs`.
+        DataError: As `read_sweep`.
+        ValueError: As `read_runs`.
+    """
+    names = ReadingKeywords.__annotations__
+    if unknown := [name for name in columns if name not in names]:
+        raise TypeError(
+            "an analysis takes keywords of its own and those that say how runs are read "
+            f"({', '.join(names)}), got {unknown[0]!r}."
+        )
+    given = {name: value for name, value in columns.items() if value is not None}
+    if isinstance(source, Runs) and not given:
+        return source
+    return read_sweep(source, Request(**{**known, **given}), may_mix=may_mix)[0]
+
+
 def _read(source: Any, request: Request) -> tuple[Runs, str]:
     stage, rule = request.stage, parse_final(request.final)
     for name in ("where", "rename"):
@@ -208,7 +262,14 @@ def _read(source: Any, request: Request) -> tuple[Runs, str]:
     maximised = [_column_of(found, name, "maximise") for name in _names(request.maximise)]
     is_lasting = rule.name == "last" and metric not in found.unread
     points = None if found.is_remote and is_lasting else found.curves(metric)
-    table, name_notes = _renamed(found, sizes=sizes, tuned=tuned, recipe=recipe, seed=seed)
+    asked = {
+        **dict.fromkeys(sizes, "size"),
+        **request.named_by,
+        **dict.fromkeys(tuned, "tune"),
+        **dict.fromkeys(recipe, "conditions"),
+        seed: "seed",
+    }
+    table, name_notes = _renamed(found, asked)
     cells, loss_notes = table[metric], list[str]()
     if metric in (*maximised, *found.maximised):
         cells, points, loss_notes = _turned(table, cells, loss, points)
@@ -321,10 +382,11 @@ def _asked_loss(request: Request) -> str | None:
     return request.loss or (maximised[0] if len(maximised) == 1 else None)
 
 
-def loss_columns(runs: Runs) -> tuple[str, ...]:
-    """The column that the loss of these runs was found in, where their notes name it."""
+def known_of(runs: Runs) -> dict[str, Any]:
+    """Fields of the request for runs that are compared with these: sizes, tuned values, loss."""
     named = [note for note in runs.notes if note.startswith(LOSS_NOTE)]
-    return tuple(note.removeprefix(LOSS_NOTE) for note in named)
+    losses = tuple(note.removeprefix(LOSS_NOTE) for note in named)
+    return {"size": runs.sizes, "tune": runs.tuned, "losses": losses}
 
 
 def _recipe(found: Found, request: Request, played: Sequence[str]) -> tuple[str, ...]:
@@ -383,22 +445,9 @@ def _column_of(found: Found, name: str, option: str) -> str:
     return column
 
 
-def _renamed(
-    found: Found,
-    *,
-    sizes: Sequence[str],
-    tuned: Sequence[str],
-    recipe: Sequence[str],
-    seed: str,
-) -> tuple[pd.DataFrame, list[str]]:
-    """The table with the columns that were asked for under the names that were asked for."""
+def _renamed(found: Found, asked: Mapping[str, str]) -> tuple[pd.DataFrame, list[str]]:
+    """The table with columns under the names that were asked for, each by an argument."""
     table, notes, have = found.table, [], _columns(found)
-    asked = {
-        **dict.fromkeys(sizes, "size"),
-        **dict.fromkeys(tuned, "tune"),
-        **dict.fromkeys(recipe, "conditions"),
-        seed: "seed",
-    }
     for name, option in asked.items():
         column = find_column(name, have, found.where)
         if column is not None:

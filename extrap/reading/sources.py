@@ -3,30 +3,35 @@
 | source | is read as |
 |---|---|
 | `….csv`, `….parquet`, `….jsonl`, open text | a table |
-| a frame, a list of dictionaries | a table |
+| a frame, a list of dictionaries, `Runs` | a table |
+| an Optuna study, a list of them | its trials |
 | `sqlite:///…`, `….db`, `journal://…`, `postgresql://…` | an Optuna storage, or an MLflow store |
 | `http://…`, `https://…`, `mlflow+…` | an MLflow tracking server or store |
 | `wandb://ENTITY/PROJECT`, a list of run objects | runs of W&B |
 | a folder | what it holds: MLflow, W&B, HF Trainer, Lightning or TensorBoard |
+| a list of paths, of frames or of `Runs` | their rows, one after the other |
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+import sys
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from extrap.errors import argument
+from extrap.errors import DataError, argument
 from extrap.reading.curves import read_curves
-from extrap.reading.found import Found
+from extrap.reading.definitions import with_definitions
+from extrap.reading.found import Found, joined
 from extrap.reading.frames import is_table
 from extrap.reading.tables import read_table
 from extrap.reading.trackers.folders import find_in_folder, kind_of_file, read_files
 from extrap.reading.trackers.histories import check_rows_are_runs, history_of, is_history
 from extrap.reading.trackers.wandb_runs import are_runs, read_project, read_run_objects
+from extrap.records import Runs
 
 SERVERS = ("http://", "https://", "mlflow+")
 DATABASES = (".db", ".sqlite", ".sqlite3")
@@ -58,7 +63,11 @@ def find_runs(
     """
     if curves is not None and isinstance(source, str | Path) and _address(source) is not None:
         raise _own_curves()
-    found = _tracked(source, study=study, stage=stage, sizes=sizes)
+    if _are_sources(source):
+        parts = [find_runs(p, study=study, stage=stage, sizes=sizes) for p in source]
+        found: Found | None = joined(parts, _place(source))
+    else:
+        found = _tracked(source, study=study, stage=stage, sizes=sizes)
     if found is not None:
         if curves is not None:
             raise _own_curves()
@@ -73,6 +82,48 @@ def find_runs(
     return Found(table=table, where=where, curves=lambda loss: points)
 
 
+def read_rows(source: Any, let: str | Iterable[str] = ()) -> pd.DataFrame:
+    """The rows of what `read_runs` takes, for analyses of other things than a sweep's losses.
+
+    Args:
+        source: The source.
+        let: New columns by formula, in this order.
+
+    Raises:
+        TypeError: As `read_runs`.
+        DataError: The source cannot be read or is empty, or a formula cannot be evaluated.
+    """
+    if _are_sources(source):
+        table = pd.concat([read_rows(part) for part in source], ignore_index=True)
+    else:
+        found = _tracked(source, study=None, stage="tune", sizes=())
+        table = read_table(source) if found is None else found.table
+    if table.empty:
+        raise DataError(f"a table needs at least one row, {_place(source)} has none.")
+    return with_definitions(table, [let] if isinstance(let, str) else list(let), _place(source))
+
+
+def _are_sources(source: Any) -> bool:
+    """Whether it is a list of paths, of frames or of `Runs`, all of one kind."""
+    if not isinstance(source, list | tuple) or not source:
+        return False
+    return any(
+        all(map(is_one, source))
+        for is_one in (
+            lambda part: isinstance(part, str | Path),
+            lambda part: isinstance(part, Runs),
+            lambda part: is_table(part) and not isinstance(part, Mapping | list | tuple),
+        )
+    )
+
+
+def _are_studies(source: Any) -> bool:
+    """Whether it is a study of Optuna's, or a list of them."""
+    items = source if isinstance(source, list | tuple) else [source]
+    optuna = sys.modules.get("optuna")  # who has a study has imported it
+    return optuna is not None and bool(items) and all(isinstance(i, optuna.Study) for i in items)
+
+
 def _own_curves() -> ValueError:
     return ValueError(
         "a storage holds the curves of its runs, and so does a tracker; leave "
@@ -82,6 +133,20 @@ def _own_curves() -> ValueError:
 
 def _tracked(source: Any, *, study: str | None, stage: str, sizes: Sequence[str]) -> Found | None:
     """What a storage or a tracker has; None of a table. Each is imported where it is needed."""
+    if isinstance(source, Runs):
+        return Found(
+            table=source.to_frame(),
+            where=source.source or _place(source),
+            curves=lambda loss: source.curves(),
+            sizes=source.sizes,
+            tuned=source.tuned,
+            notes=source.notes,
+        )
+    if _are_studies(source):
+        from extrap.reading.optuna import find_studies
+
+        studies = source if isinstance(source, list | tuple) else [source]
+        return find_studies(studies, _place(source), study=study, stage=stage, sizes=sizes)
     if are_runs(source):
         return read_run_objects(source)
     if not isinstance(source, str | Path):
@@ -133,15 +198,16 @@ def _place(source: Any) -> str:
     """What to call a source in a message."""
     if isinstance(source, str | Path):
         return str(source)
-    if isinstance(source, pd.DataFrame):
-        return "the DataFrame"
+    if isinstance(source, pd.DataFrame | Runs):
+        return f"the {type(source).__name__}"
+    if _are_studies(source):
+        is_list = isinstance(source, list | tuple)
+        return f"the list of {len(source)} studies" if is_list else f"study {source.study_name}"
     if isinstance(source, list | tuple):
-        return "the list of runs"
-    return (
-        f"the {type(source).__module__.partition('.')[0]} frame"
-        if is_table(source)
-        else ("the standard input")
-    )
+        return f"the list of {'sources' if _are_sources(source) else 'runs'}"
+    if is_table(source):
+        return f"the {type(source).__module__.partition('.')[0]} frame"
+    return "the standard input"
 
 
 def without_password(url: str) -> str:

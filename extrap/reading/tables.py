@@ -36,6 +36,13 @@ HALF_CHARACTER = re.compile(r"\\u[dD][89a-fA-F]")
 SEPARATORS = (",", ";", "\t")
 SNIFFED, LONGEST_LINE = 6, 1_000_000
 """Lines by which the separator is told, and characters of one."""
+REMEDIES = {
+    "Forecast": "give its .runs",
+    "LazyFrame": "give what its .collect() returns",
+    "Series": "give the DataFrame with all columns",
+    "dict": "give pd.DataFrame of it",
+}
+"""What holds no runs → what to give instead."""
 CHUNK_ROWS = 100_000
 """Rows of text that are held as Python's own strings at once."""
 try:
@@ -59,6 +66,7 @@ def read_table(source: Any) -> pd.DataFrame:
             dictionaries, one a row.
 
     Raises:
+        TypeError: The source is of another kind.
         DataError: The file is missing, empty, or not a table.
     """
     if isinstance(source, str | Path):
@@ -68,11 +76,13 @@ def read_table(source: Any) -> pd.DataFrame:
     elif hasattr(source, "read"):
         frame = _guarded(_read_csv, source, name="the standard input")
     else:
-        if type(source).__name__ == "LazyFrame":
-            raise DataError("a LazyFrame has no rows yet; hand in what its .collect() gives.")
-        raise DataError(
-            "runs are read from a file, a folder, a storage URL, a frame or a list of "
-            f"dictionaries, got {type(source).__name__}; convert it to a pandas DataFrame first."
+        kind = type(source).__name__
+        if isinstance(source, list | tuple):
+            kind += f" of {', '.join(sorted({type(item).__name__ for item in source}))}"
+        raise TypeError(
+            "runs are read from a path, a storage URL, a frame, Runs, an Optuna study, a list of "
+            f"one kind of these or a list of dictionaries, got {kind}; "
+            f"{REMEDIES.get(kind, 'give one of these')}."
         )
     frame.columns = [str(c).strip() for c in frame.columns]
     repeated = frame.columns[frame.columns.duplicated()]

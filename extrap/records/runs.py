@@ -216,6 +216,11 @@ class Runs:
         same = [*self.sizes, *self.tuned, "status", "stage", "loss"]
         return self._subset(~self._frame.duplicated(same))
 
+    def with_seedless_once(self) -> Runs:
+        """`without_copies` where no run has a seed of its own: a copy would pass for a seed."""
+        seeds = self._frame["seed"].map(str)
+        return self.without_copies() if seeds.str.startswith(WITHOUT_SEED).all() else self
+
     def without_rows(self, rows: Iterable[int]) -> Runs:
         """All rows but those at these positions."""
         return self._subset(~self._frame.index.isin(list(rows)))

@@ -7,12 +7,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from importlib import metadata
 from itertools import starmap
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 from extrap import __version__
 from extrap.backtesting import backtest
+from extrap.documents import as_forecast
 from extrap.errors import ExtrapError
 from extrap.forecasting import Forecast
+from extrap.reading.runs import ReadingKeywords
 from extrap.records import Runs, Verdict
 from extrap.reporting.backtests import (
     backtest_answer,
@@ -79,7 +81,7 @@ LIBRARIES = ("numpy", "pandas", "scipy", "statsmodels", "matplotlib", "seaborn",
 
 
 def report(
-    forecast: Forecast,
+    source: Any,
     verdicts: Sequence[Verdict] = (),
     *,
     path: str | Path,
@@ -91,11 +93,12 @@ def report(
     baseline: Forecast | None = None,
     runs: Runs | None = None,
     price: float | None = None,
+    **columns: Unpack[ReadingKeywords],
 ) -> Path:
     """Write the report of a forecast as one HTML file that loads nothing else.
 
     Args:
-        forecast: The forecast.
+        source: The forecast, the file it was sealed in, or runs as `extrap.forecast` takes them.
         verdicts: The judged larger runs, from `check`.
         path: Where to write; missing folders are made.
         at: Sizes the answer is about; by default those of the larger runs, else 2, 4 and 8 times
@@ -109,15 +112,17 @@ def report(
             width rule, to compare with.
         runs: The judged runs, one per verdict; their curves are drawn if they have any.
         price: Of an hour of training, in any currency, for what a deviation costs.
+        columns: How runs are read, as for `extrap.forecast`.
 
     Returns:
         The path written.
 
     Raises:
+        TypeError: Verdicts are none; or as `extrap.read_runs`.
         ValueError: The baseline has other size or tuned columns, or another level.
     """
     page = forecast_page(
-        forecast,
+        as_forecast(source, columns),
         verdicts,
         at=at,
         title=title,

@@ -84,7 +84,17 @@ def verdict_kind(verdict: Verdict) -> str:
 
 
 def group_verdicts(verdicts: Sequence[Verdict]) -> tuple[RunGroup, ...]:
-    """Collect configurations, smallest size and tuned values first."""
+    """Collect configurations, smallest size and tuned values first.
+
+    Raises:
+        TypeError: They are no verdicts.
+    """
+    given: object = verdicts
+    if not isinstance(given, Sequence) or not all(isinstance(v, Verdict) for v in given):
+        raise TypeError(
+            f"verdicts are what extrap.check returns, got {type(verdicts).__name__}; write "
+            "extrap.check(forecast, runs)."
+        )
     found: dict[tuple[tuple[float, ...], tuple[float, ...], int], list[Verdict]] = {}
     for verdict in verdicts:
         size = tuple(float(f"{v:.10g}") for v in verdict.size.values())

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import TypeVar
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -27,6 +28,8 @@ from extrap.reporting.forecast_charts import (
 from extrap.reporting.groups import group_verdicts, judged_sizes
 from extrap.reporting.sizes import size_axis
 
+T = TypeVar("T")
+
 
 def plot_forecast(forecast: Forecast, verdicts: Sequence[Verdict] = ()) -> Figure:
     """Draw the two figures of a report: the best value and the loss against size, side by side.
@@ -40,7 +43,7 @@ def plot_forecast(forecast: Forecast, verdicts: Sequence[Verdict] = ()) -> Figur
     """
     from matplotlib import pyplot as plt
 
-    names = forecast.runs.tuned
+    names = _checked(forecast, Forecast).runs.tuned
     figure, axes = plt.subplots(
         1,
         1 + len(names),
@@ -74,10 +77,10 @@ def plot_law(
 
     Example:
         >>> import extrap
-        >>> runs = extrap.read_runs("examples/sweep.csv", size="width", tune="lr")
-        >>> ax = extrap.plot_law(extrap.forecast(runs))  # doctest: +SKIP
+        >>> ax = extrap.plot_law(extrap.forecast("examples/sweep.csv"))  # doctest: +SKIP
     """
     groups = group_verdicts(verdicts)
+    _checked(forecast, Forecast)
     chart = loss_chart(forecast, groups, size_axis(forecast, judged_sizes(groups)))
     if not fixed:
         chart = replace(chart, series=tuple(s for s in chart.series if s.label != "kept"))
@@ -152,7 +155,7 @@ def plot_backtest(found: Backtest, *, ax: Axes | None = None) -> Axes:
     Raises:
         DataError: No size could be predicted.
     """
-    if not found.holdouts:
+    if not _checked(found, Backtest).holdouts:
         raise DataError(
             "a backtest is drawn from its predictions, none could be made "
             f"({'; '.join(why for why, _ in found.failures) or 'no reason known'}); add sizes."
@@ -160,8 +163,23 @@ def plot_backtest(found: Backtest, *, ax: Axes | None = None) -> Axes:
     return plot_chart(backtest_chart(found), ax)
 
 
+def _checked(value: T, kind: type[T]) -> T:
+    """What a chart is drawn of.
+
+    Raises:
+        TypeError: It is of another kind.
+    """
+    if not isinstance(value, kind):
+        made_by = f"extrap.{kind.__name__.lower()}"
+        raise TypeError(
+            f"this chart is drawn of what {made_by} returns, got {type(value).__name__}; write "
+            f"{made_by}(runs)."
+        )
+    return value
+
+
 def _tuned_column(forecast: Forecast, tuned: str | None) -> str | None:
-    names = forecast.runs.tuned
+    names = _checked(forecast, Forecast).runs.tuned
     if tuned is not None and tuned not in names:
         raise ValueError(
             f"the tuned columns are {', '.join(names) or 'none'}, got {tuned!r}; name one of them."

@@ -388,18 +388,27 @@ def test_sizes_that_move_together_count_as_one_and_others_have_no_law():
         ({"a": table(), "b": table().assign(loss=1e51)}, DataError, r"got|has 1e\+51"),
         ({"a": table(), "b": table().assign(loss=1e-51)}, DataError, "has 1e-51"),
         ({"a": table(rates=True), "b": table()}, DataError, "differ in lr"),
-        ({"a": table(), "b": None}, TypeError, "'b' is DataFrame"),
     ],
 )
 def test_arms_that_cannot_be_compared_are_refused(arms, error, words):
     made = {
-        name: table()
-        if frame is None
-        else Runs.from_frame(frame, sizes=["width" if "width" in frame else "depth"])
+        name: Runs.from_frame(frame, sizes=["width" if "width" in frame else "depth"])
         for name, frame in arms.items()
     }
     with pytest.raises(error, match=words):
         extrap.compare(made)
+
+
+def test_recipes_of_one_table_are_those_of_several():
+    arms = {"plain": table(rates=True), "treated": table(rates=True, luck=1, scale=1.6)}
+    both = pd.concat([f.assign(recipe=name) for name, f in arms.items()], ignore_index=True)
+    found = extrap.compare(both, by="recipe", size="width", tune="lr")
+    assert found == extrap.compare(arms, size="width", tune="lr")
+    with pytest.raises(TypeError, match=r'got DataFrame; .* by="recipe"'):
+        extrap.compare(both)
+    both.loc[1, "recipe"] = " "
+    with pytest.raises(DataError, match=r"row\(s\) 2 of"):
+        extrap.compare(both, by="recipe")
 
 
 @pytest.mark.parametrize(

@@ -38,7 +38,7 @@ def test_a_polars_frame_keeps_apart_what_is_missing_and_what_is_no_number():
     runs = read_runs(frame, size="width", tune="lr")
     assert runs.source == "the polars frame"
     assert runs.to_frame()["name"].tolist()[:2] == ["a", "b"]
-    with pytest.raises(DataError, match=r"\.collect\(\)"):
+    with pytest.raises(TypeError, match=r"\.collect\(\)"):
         read_runs(frame.lazy(), size="width", tune="lr")
     whole = {name: [cells[0], cells[3]] for name, cells in COLUMNS.items()}
     sources = [polars.DataFrame(whole), pa.table(whole), pd.DataFrame(whole), ROWS[::3]]

@@ -41,6 +41,8 @@ GRID_FLOOR = 0.1
 """The standard error of an optimum is at least this fraction of the grid's spacing: what a
 polynomial errs by without noise. With it, and .3 % noise, 90 % intervals from five rates an octave
 apart hold 89 to 94 % of the optima of whole curves."""
+MOST_LOG2 = 1000.0
+"""A float may be multiplied by two so many times."""
 
 
 def estimate_optima(runs: Runs, *, noise: Noise, level: float) -> tuple[Optimum, ...]:
@@ -226,10 +228,12 @@ def _tuned_optimum(
     loss_se, paired_se = _loss_errors(loss, vertex.log_loss_variance, n_seeds, group.stable, noise)
     log2_se = np.sqrt(np.diag(vertex.covariance) + _floors(group, names) ** 2)
     t = float(stats.t.ppf(0.5 + level / 2, vertex.dof))
-    located = zip(names, vertex.position, log2_se, group.limits, strict=True)
+    tried = ((group.rows[name].min(), group.rows[name].max()) for name in names)
+    located = zip(vertex.position, log2_se, group.limits, tried, strict=True)
+    estimates = (_estimate(at, se, t, limits, tried=ends) for at, se, limits, ends in located)
     return replace(
         observed,
-        tuned={name: _estimate(position, se, t, limits) for name, position, se, limits in located},
+        tuned=dict(zip(names, estimates, strict=True)),
         loss=loss,
         loss_se=loss_se,
         paired_loss_se=paired_se,
@@ -248,11 +252,21 @@ def _nothing_stable(unknown: Optimum, group: SizeGroup, names: list[str]) -> Opt
 
 
 def _estimate(
-    log2_value: float, log2_se: float, t: float, limits: tuple[float, float]
+    log2_value: float,
+    log2_se: float,
+    t: float,
+    limits: tuple[float, float],
+    *,
+    tried: tuple[float, float] = (0.0, math.inf),
 ) -> Estimate:
-    """The estimate; its interval ends where values diverged."""
+    """The estimate; its interval ends where values diverged.
+
+    One that is wider than the values tried says no more than they do: it is theirs.
+    """
     value = float(2**log2_value)
     lower, upper = Interval.around_log(np.log(2) * log2_value, t * np.log(2) * log2_se)
+    if tried[0] * 2 ** min(2 * t * log2_se, MOST_LOG2) > tried[1]:
+        lower, upper = map(float, tried)
     if math.isfinite(limits[0]):
         lower = max(lower or 0.0, 2.0 ** limits[0])
     if math.isfinite(limits[1]):

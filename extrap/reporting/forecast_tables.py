@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from extrap.forecasting import Forecast
-from extrap.records import Interval
+from extrap.records import Interval, Optimum
 from extrap.reporting.choices import differs
 from extrap.reporting.glossary import explain_parameter
 from extrap.reporting.groups import RunGroup
@@ -123,20 +123,24 @@ def verdict_table(groups: Sequence[RunGroup]) -> Table:
 
 def optima_table(forecast: Forecast) -> Table:
     """The best tuned values of each size and the loss there."""
-    names = forecast.runs.tuned
+    names, frame = forecast.runs.tuned, forecast.runs.to_frame()
+    tried = {name: set(frame[name]) for name in names}
     rows = []
     for o in forecast.optima:
-        line = [*map(format_quantity, o.size.values())]
+        line, open_names = [*map(format_quantity, o.size.values())], []
         for name in names:
             estimate = o.tuned[name]
-            line.append(format_value(estimate.value, estimate.se) if estimate.value else "–")
+            if o.bracketed and set(estimate.ci) <= tried[name]:  # it is that of the grid
+                open_names.append(name)
+            is_known = estimate.value and name not in open_names
+            line.append(format_value(estimate.value, estimate.se) if is_known else "–")
             line.append(format_interval(estimate.ci))
         line.append("–" if o.loss is None else format_value(o.loss, o.loss_se))
         line += [
             dashed(o.best_loss),
             str(o.n_runs),
             str(o.n_diverged),
-            _bracket_words(o.edge, o.bracketed),
+            _bracket_words(o, open_names),
         ]
         rows.append(line)
     per_name = [text for n in names for text in (f"best {n} ± se", f"{n} interval")]
@@ -144,12 +148,13 @@ def optima_table(forecast: Forecast) -> Table:
     return capped_table("The optimum of each size of the sweep", (*columns, "optimum"), rows)
 
 
-def _bracket_words(edge: object, bracketed: bool) -> str:
-    if bracketed:
+def _bracket_words(optimum: Optimum, open_names: Sequence[str]) -> str:
+    if open_names:
+        return f"{' and '.join(open_names)} not determined: noise"
+    if optimum.bracketed:
         return "bracketed"
-    if isinstance(edge, dict) and edge:
-        return "; ".join(f"at the {side} end of {name}" for name, side in edge.items())
-    return "not found"
+    edges = (optimum.edge or {}).items()
+    return "; ".join(f"at the {side} end of {name}" for name, side in edges) or "not found"
 
 
 def points_table(forecast: Forecast, rows: Sequence[AnswerRow]) -> Table:

@@ -195,3 +195,23 @@ def test_without_tuned_columns_the_optimum_is_the_mean() -> None:
     assert small.n_runs == 2
     assert small.tuned == {}
     assert large.loss == 1.0
+
+
+def test_interval_wider_than_the_values_tried_is_that_of_the_values_tried() -> None:
+    """Of noise of 10 % about a shallow curve; the estimates themselves stay as they are."""
+    rates, n_wide = 2.0 ** np.arange(-9, -2), 0
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        off = np.log2(np.tile(rates, 3)) + 6
+        loss = np.exp(0.01 * off**2 + 0.1 * rng.normal(size=21))
+        seeds = np.repeat(range(3), 7)
+        table = pd.DataFrame({"width": 8, "lr": np.tile(rates, 3), "seed": seeds, "loss": loss})
+        (found,) = optima_of(table)
+        if found.bracketed:
+            estimate = found.tuned["lr"]
+            low, high = estimate.ci
+            assert high / low <= rates[-1] / rates[0]
+            n_wide += estimate.ci == (rates[0], rates[-1])
+            octaves = estimate.se / estimate.value / np.log(2)
+            assert (4 * octaves > 6.5) <= (estimate.ci == (rates[0], rates[-1]))
+    assert 2 <= n_wide <= 8

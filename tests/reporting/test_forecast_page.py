@@ -21,6 +21,7 @@ from extrap.reporting.forecast_answer import (
 )
 from extrap.reporting.forecast_charts import curve_charts, loss_chart, optimum_chart
 from extrap.reporting.forecast_page import forecast_page, report
+from extrap.reporting.forecast_tables import optima_table
 from extrap.reporting.groups import group_verdicts
 from extrap.reporting.index import write_index
 from extrap.reporting.sizes import size_axis
@@ -248,6 +249,16 @@ def test_tables_hold_the_numbers_of_the_records(made, judge):
     assert [float(plain(row[at])) for row in judged.rows] == pytest.approx(
         [v.loss for v in judge()], rel=2e-3
     )
+
+
+def test_an_optimum_that_noise_hides_is_said_to_be_unknown(made):
+    optimum = made.optima[0]
+    low, high = (extreme(made.runs.to_frame()["lr"]) for extreme in (min, max))
+    hidden = replace(optimum.tuned["lr"], ci=Interval(low, high))
+    optima = (replace(optimum, tuned={"lr": hidden}), *made.optima[1:])
+    first, *rest = optima_table(replace(made, optima=optima)).rows
+    assert (first[1], first[-1]) == ("–", "lr not determined: noise")
+    assert {row[-1] for row in rest} == {"bracketed"}
 
 
 def test_index_lists_reports_newest_first_and_nothing_else(tmp_path, made):

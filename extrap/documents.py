@@ -112,14 +112,12 @@ def forecast_document(forecast: Forecast, points: Sequence[Point]) -> dict[str, 
 
 
 def _advised_point(forecast: Forecast, point: Point) -> dict[str, Any]:
-    """A point with what to run instead of its optimum, and what known or kept values would do."""
-    recommended = forecast.recommend(**point.size)
+    """A point with what known or kept values would do."""
     found = encode(point)
     if not point.dial:
         del found["dial"]
     return {
         **found,
-        "recommended": None if recommended is None else recommended.tuned,
         "rules": forecast.rules(**point.size),
         "transfer": forecast.transfer(**point.size),
     }

@@ -128,7 +128,7 @@ class Forecast:
         lines = [f"Forecast({self._basis()})", *self._law_words()]
         lines += [
             f"at {named(p.size)}: loss {estimated(p.loss, p.loss_pi)}"
-            + "".join(f", {plain(n)} {estimated(e.value, e.pi)}" for n, e in p.tuned.items())
+            + "".join(f", {plain(n)} {p.to_use(n)}" for n in p.tuned)
             + "".join(f"; refused-{name}: {why}" for name, why in p.refusals.items())
             for p in self._default_points()
         ]
@@ -145,7 +145,7 @@ class Forecast:
             for p in points
         ]
         heads = ["loss", "one new run (pi)"]
-        heads += [text for name in self.runs.tuned for text in (f"best {name}", f"{name} (pi)")]
+        heads += [text for n in self.runs.tuned for text in (f"{n} to use", f"optimum {n} (pi)")]
         return html_table(
             f"Forecast from {self._basis()}",
             [*self.runs.sizes, "extrapolation ratio", *heads],
@@ -230,12 +230,14 @@ class Forecast:
         else:
             loss_ci = prediction.interval(self.level, new_run=False)
             loss_pi = prediction.interval(self.level, new_run=True)
+        tuned = self._tuned_but(refused, target)
         return Point(
             size=target,
             loss=None if prediction is None else _exp(prediction.log_loss),
             loss_ci=loss_ci,
             loss_pi=loss_pi,
-            tuned=self._tuned_but(refused, target),
+            tuned=tuned,
+            recommended=self._values_to_use(target, tuned),
             extrapolation_ratio=ratio,
             flags=tuple(flags),
             dial={} if set(size) == set(target) else dict(size),
@@ -358,26 +360,31 @@ class Forecast:
         Raises:
             ValueError: As `at`.
         """
-        target = self._checked(self._named(value, size))
-        laws = self._laws_to_use(target)
+        return self._recommend(self._checked(self._named(value, size)))
+
+    def _recommend(self, size: Mapping[str, float]) -> Recommendation | None:
+        laws = self._laws_to_use(size)
         if laws is None or self.valley is None:
             return None
-        return recommend(laws, target, valley=self.valley, divergence=self.divergence)
+        return recommend(laws, size, valley=self.valley, divergence=self.divergence)
 
-    def advised(self, value: float | None = None, /, **size: float) -> dict[str, float]:
-        """The tuned values to use at one size: the recommended ones, or else the optimal ones.
+    def predict_recommended(self, size: Mapping[str, float]) -> dict[str, float | None]:
+        """The tuned values to use at a size: the recommended ones, or else the optimal ones.
 
-        Those without a point estimate are left out.
+        None for a value that is unknown or refused.
 
-        Raises:
-            ValueError: As `at`.
+        Args:
+            size: Size column → size.
         """
-        size = self._named(value, size)
-        found = self.recommend(**size)
+        return self._values_to_use(size, self.predict_tuned(size))
+
+    def _values_to_use(
+        self, size: Mapping[str, float], tuned: Mapping[str, Estimate]
+    ) -> dict[str, float | None]:
+        found = self._recommend(size)
         if found is not None:
             return dict(found.tuned)
-        values = {name: e.value for name, e in self.predict_tuned(self._checked(size)).items()}
-        return {name: value for name, value in values.items() if value is not None}
+        return {name: estimate.value for name, estimate in tuned.items()}
 
     def transfer(
         self, value: float | None = None, /, **size: float
@@ -507,8 +514,9 @@ class Forecast:
         """The forecast at many sizes as a table, one row per size.
 
         Columns: the sizes, `loss`, `loss_se` (of the law, in the unit of the loss),
-        `loss_ci_lower` … `loss_pi_upper`, for each tuned value the same, and
-        `extrapolation_ratio`. Open sides are missing values.
+        `loss_ci_lower` … `loss_pi_upper`, the same for the optimum of each tuned value, with the
+        value to use as `NAME_recommended`, and `extrapolation_ratio`. Open sides are missing
+        values.
 
         Args:
             sizes: Sizes, each as in `at`: a number, or a mapping of size columns; by default 2, 4
@@ -533,6 +541,7 @@ class Forecast:
                 row[name], row[f"{name}_se"] = estimate.value, estimate.se
                 for kind, interval in (("ci", estimate.ci), ("pi", estimate.pi)):
                     row[f"{name}_{kind}_lower"], row[f"{name}_{kind}_upper"] = interval
+                row[f"{name}_recommended"] = point.recommended[name]
             row["extrapolation_ratio"] = point.extrapolation_ratio
             rows.append(row)
         return pd.DataFrame(rows)
@@ -672,9 +681,10 @@ class Forecast:
 
 
 def _shown(point: Point) -> list[tuple[str, str]]:
-    """The loss and each tuned value, with where one new run, or the optimum there, may fall."""
+    """The loss and each value to use, with where one new run, or the optimum there, may fall."""
     pairs = [(number(point.loss), between(point.loss_pi))]
-    return pairs + [(number(e.value), between(e.pi)) for e in point.tuned.values()]
+    values = point.recommended
+    return pairs + [(quantity(values[n]), between(e.pi)) for n, e in point.tuned.items()]
 
 
 def _public(name: str) -> Callable[..., Any]:

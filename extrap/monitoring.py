@@ -305,19 +305,19 @@ class Monitor:
 
     def _better_values(self) -> str:
         parts = []
-        for name, estimate in self._forecast.predict_tuned(self._size).items():
-            if estimate.value is None:
+        for name, value in self._forecast.predict_recommended(self._size).items():
+            if value is None:
                 continue
             own = self._tuned.get(name)
             given = "" if own is None else f" instead of {own:.3g}"
-            parts.append(f"{name} {estimate.value:.3g}{given}")
+            parts.append(f"{name} {value:.3g}{given}")
         return f"Stop, and restart with {', '.join(parts)}." if parts else "Stop, and tune again."
 
     def _high_values(self) -> str:
         expected = self._forecast.predict_tuned(self._size)
         known = {name: expected[name].value for name in self._tuned if name in expected}
         high = [
-            f"{name} is {self._tuned[name] / best:.2g} times the forecast value"
+            f"{name} is {self._tuned[name] / best:.2g} times the optimum"
             for name, best in known.items()
             if best and self._tuned[name] > best * math.sqrt(2)
         ]

@@ -87,7 +87,7 @@ def test_the_column_of_the_loss_outlives_a_sealed_file(tmp_path):
 
 
 def test_recommendations_take_the_size_that_a_forecast_takes(made):
-    for method in (made.recommend, made.transfer, made.rules, made.advised):
+    for method in (made.recommend, made.transfer, made.rules):
         assert method(1024) == method(width=1024)
 
 

@@ -115,6 +115,7 @@ def test_excess_and_recommendation_follow_the_parabola() -> None:
     assert replace(made, tuned_laws={"lr": None}).predict_excess(LARGE, {"lr": 0.01}) is None
     found = made.recommend(**LARGE)
     assert found.tuned["lr"] == pytest.approx(0.0025, rel=1e-3)
+    assert made.at(**LARGE).recommended == made.predict_recommended(LARGE) == found.tuned
     assert found.expected_excess == pytest.approx(
         0.02 * 0.26**2 / math.log(2) ** 2 * 5 / 3, rel=0.01
     )
@@ -132,6 +133,8 @@ def test_excess_and_recommendation_follow_the_parabola() -> None:
 def test_without_a_valley_or_a_law_nothing_is_recommended(change: dict[str, Any]) -> None:
     made = by_hand(**change)
     assert made.recommend(**LARGE) is None
+    point = made.at(**LARGE)
+    assert point.recommended == {"lr": point.tuned["lr"].value}
     assert made.transfer(**LARGE) == made.rules(**LARGE) == ()
     with pytest.raises(DataError, match="excess-loss curve"):
         made.frame_at_values([LARGE], tuned={"lr": 0.01})
@@ -250,7 +253,7 @@ def test_names_of_the_columns_do_not_matter(sweep_table, made, names):
 def test_identical_losses_say_nothing_of_larger_sizes(sweep_table: Table) -> None:
     made = forecast_of(sweep_table().assign(loss=2.0))
     assert says_nothing(made.at(width=1024), "loss", "lr")
-    assert made.advised(width=1024) == {}
+    assert made.at(width=1024).recommended == {"lr": None}
 
 
 def says_nothing(point: Point, *names: str) -> bool:
@@ -294,8 +297,9 @@ def test_refused_value_is_neither_advised_nor_priced_and_leaves_the_loss() -> No
         by_hand().at(**LARGE).loss,
         by_hand().at(**LARGE).loss_pi,
     )
-    nothing = (made.recommend(**LARGE), made.advised(**LARGE), made.rules(**LARGE))
-    assert (*nothing, made.transfer(**LARGE)) == (None, {}, (), ())
+    nothing = (made.recommend(**LARGE), made.rules(**LARGE))
+    assert (*nothing, made.transfer(**LARGE)) == (None, (), ())
+    assert point.recommended == {"lr": None}
     assert made.predict_excess(LARGE, {"lr": 0.01}) is None
     assert made.predict_tuned(LARGE)["lr"].value is None
     assert made.predict_tuned(LARGE, refuse=False)["lr"].value == pytest.approx(0.0025)

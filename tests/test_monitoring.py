@@ -50,7 +50,7 @@ def test_mistuned_run_is_called_so_on_its_way(watched, draw_curve, octaves, word
     assert alarm.fraction <= 0.5
     assert alarm.cause == "mistuned"
     assert f"too {word}" in alarm.advice
-    best = watched.at(width=512).tuned["lr"].value
+    best = watched.at(width=512).recommended["lr"]
     assert f"lr {best:.3g}" in alarm.advice
 
 
@@ -211,7 +211,7 @@ def test_restarted_monitor_hears_anew(watched, draw_curve):
 
 
 def test_value_on_the_other_side_is_not_called_mistuned(watched, draw_curve):
-    best = watched.at(width=512).tuned["lr"].value
+    best = watched.at(width=512).recommended["lr"]
     losses = draw_curve(512, -3.0, np.random.default_rng(12))
     high = first_alarm(watch(watched, losses, tuned={"lr": 4 * best}))
     assert high.cause == "unknown"

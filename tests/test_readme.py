@@ -39,7 +39,7 @@ def test_numbers_of_the_last_comment_are_those_of_the_forecast(monkeypatch):
     comment = " ".join(re.findall(r"^# (.*)$", block.text, flags=re.MULTILINE))
     point, big = names["point"], names["big"]
     assert isinstance(point, extrap.Point)
-    wanted = [point.tuned["lr"].value, point.loss, *point.loss_pi]
+    wanted = [point.recommended["lr"], point.loss, *point.loss_pi]
     said = re.search(r"lr ([\d.]+) .* loss of ([\d.]+) \(95 %: ([\d.]+) to ([\d.]+)\)", comment)
     assert said is not None
     assert [float(each) for each in said.groups()] == [

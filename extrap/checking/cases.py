@@ -55,6 +55,7 @@ class Case:
         size: Size column → value.
         tuned: Tuned column → value; None where it is not known.
         expected: Tuned column → the forecast of its optimum here.
+        recommended: Tuned column → the value to use here.
         extrapolation_ratio: How many times larger its size is than those fitted.
         log_loss: Of the forecast, before anything is known of the seeds.
         law: Predictive distribution of its mean log loss at the optimum.
@@ -81,6 +82,7 @@ class Case:
     size: Mapping[str, float]
     tuned: Mapping[str, float | None]
     expected: Mapping[str, Estimate]
+    recommended: Mapping[str, float | None]
     extrapolation_ratio: float
     log_loss: float
     law: LossPrediction
@@ -152,6 +154,7 @@ def build_cases(forecast: Forecast, runs: Runs) -> list[Case]:
                         size=here.size,
                         tuned={name: known_number(row.get(name)) for name in here.expected},
                         expected=here.expected,
+                        recommended=here.recommended,
                         extrapolation_ratio=here.ratio,
                         log_loss=here.log_loss,
                         law=law,
@@ -183,6 +186,7 @@ class _AtSize:
     ) -> None:
         self.forecast, self.size, self.log_loss = forecast, size, prediction.log_loss
         self.expected = forecast.predict_tuned(size)
+        self.recommended = forecast.predict_recommended(size)
         self.ratio = forecast.extrapolation_ratio(size)
         self.refusal = forecast.refusals(size).get("loss", "")
         self.unknown_optimum = _unknown_optimum(forecast, size)

@@ -20,7 +20,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from extrap.checking.cases import Case, known_number
+from extrap.checking.cases import FARTHEST, Case, known_number
 from extrap.checking.joint import Judgement
 from extrap.checking.settings import COSTLY, Settings
 from extrap.forecasting import Forecast
@@ -193,39 +193,31 @@ def _mistuned(suspect: Suspect) -> Finding | None:
     """Tuned values off their optimum."""
     if not suspect.is_mistuned:
         return None
-    case, valley = suspect.case, suspect.forecast.valley
-    assert valley is not None
+    case = suspect.case
     name, distance = _culprit(suspect)
-    own = case.tuned[name]
+    own, use = case.tuned[name], case.recommended[name]
     assert own is not None
+    assert use is not None
     assert case.excess is not None
     assert suspect.settings is not None
-    mended = list(case.octaves)
-    mended[valley.tuned.index(name)] -= distance
-    left = valley.excess(mended, case.size)
-    cost, predicted = suspect.settings.cost, case.log_loss + suspect.off - suspect.settings.cost
-    use, loss = own * 2.0**-distance, math.exp(predicted + left)
+    cost, octaves = suspect.settings.cost, math.log2(own) - math.log2(use)
     evidence = {
         **_distances(suspect),
         f"{name}_octaves_from_best": distance,
-        f"{name}_best": use,
+        f"{name}_recommended": use,
         "chance_mistuned": suspect.settings.chance,
         "expected_excess": math.expm1(case.cost),
         "excess_by_its_loss": math.expm1(cost),
-        "loss_if_mended": loss,
     }
-    explains = f"costs about {100 * math.expm1(max(cost - left, 0.0)):.1f} % in loss"
+    explains = f"costs about {100 * math.expm1(cost):.1f} % in loss"
     if suspect.judgement.is_off and suspect.off > 0:
         evidence["explained_share"] = cost / suspect.off
-        share = min(max(cost - left, 0.0) / suspect.off, 1.0)
-        explains = f"explains {_share(share)} of the excess loss"
-    side = "high" if distance > 0 else "low"
-    which = "with the other values as they are"
-    if len(case.tuned) == 1:
-        which = f"{100 * suspect.forecast.level:g} %: {_range(case.expected[name].pi)}"
+        explains = f"explains {_share(min(cost / suspect.off, 1.0))} of the excess loss"
+    side = "high" if octaves > 0 else "low"
+    best = " and ".join(f"{n} {value:.3g}" for n, value in case.recommended.items() if value)
     advice = (
-        f"{name} {own:.3g} is too {side} by {_factor(distance)} and {explains}. Use "
-        f"{name} {use:.3g} ({which}) and expect a loss of {loss:.4g}."
+        f"{name} {own:.3g} is too {side} by {_factor(octaves)} and {explains}. Use {best} and "
+        f"expect a loss of {math.exp(case.log_loss):.4g}."
     )
     if _is_surprising(suspect):
         advice += (
@@ -233,9 +225,6 @@ def _mistuned(suspect: Suspect) -> Finding | None:
             if suspect.off > case.excess
             else " The sweep predicts a higher cost, but this far out it is uncertain."
         )
-    if len(_far_off(case)) > 1:
-        best = ", ".join(f"{n} {e.value:.3g}" for n, e in case.expected.items() if e.value)
-        advice += f" The best values are {best}, with a loss of {math.exp(predicted):.4g}."
     return Finding(
         cause="mistuned",
         advice=advice,
@@ -460,10 +449,10 @@ def _distances(suspect: Suspect) -> dict[str, float]:
 
 
 def _distance_words(case: Case) -> str:
-    """How far each tuned value is from where the forecast has its optimum."""
+    """How far each tuned value is from the optimum of the law."""
     sides = {True: "above", False: "below"}
     words = [
-        f"{name} is {sides[u > 0]} the forecast value by {_factor(u)}"
+        f"{name} is {sides[u > 0]} the optimum by {_factor(u)}"
         for name, u in zip(case.tuned, case.octaves, strict=True)
         if abs(u) >= min(MISTUNED_OCTAVES, max(map(abs, case.octaves)))
     ]
@@ -472,12 +461,12 @@ def _distance_words(case: Case) -> str:
 
 def _high_values(suspect: Suspect) -> str:
     pairs = zip(suspect.case.tuned, suspect.case.octaves, strict=False)
-    high = [f"{name} is above the forecast value by {_factor(u)}" for name, u in pairs if u > 0.5]
+    high = [f"{name} is above the optimum by {_factor(u)}" for name, u in pairs if u > 0.5]
     return f" {'; '.join(high)}." if high else ""
 
 
 def _factor(octaves: float) -> str:
-    return f"a factor of {2 ** abs(octaves):.2g}"
+    return f"a factor of {2 ** min(abs(octaves), FARTHEST):.2g}"
 
 
 def _rise(height: float) -> str:

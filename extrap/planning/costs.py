@@ -25,7 +25,7 @@ from extrap.records import Fit, Interval, Measure, Runs
 from extrap.records.codec import encode, shape
 
 FACTORS = (0.25, 0.5, 1.0, 2.0, 4.0)
-"""Multiples of the predicted optimum whose price is given."""
+"""Multiples of the recommended value whose price is given."""
 N_DRAWS = 4000
 SEED = 0
 """Of the draws; another one moves the ends of an interval by a few percent of its width."""
@@ -71,9 +71,10 @@ class PricedValue:
 
     Attributes:
         name: The tuned column.
-        factor: Value / predicted optimum; None for a kept one.
+        factor: Value / recommended value; None for a kept one.
         kept_from: The size whose optimum is kept; None for a factor.
-        penalty: What it costs; the other columns are at their predicted optimum.
+        penalty: What it costs; the other columns are at their recommended value, or, beside a
+            kept one, at their predicted optimum.
     """
 
     name: str
@@ -97,7 +98,7 @@ class Cost:
         knows_compute: Whether shares of compute are known; a share of None then belongs to a tuned
             run below the smallest swept size.
         chosen: Their penalty.
-        around: Of multiples of the predicted optimum, each tuned column by itself.
+        around: Of multiples of the recommended value, each tuned column by itself.
         kept: Of the optima of the smallest and of the largest swept size.
         flags: Reasons to doubt them.
     """
@@ -198,7 +199,7 @@ def cost(
         is_recommended=not tuned,
         knows_compute=log_costs is not None,
         chosen=chosen,
-        around=_around(pricing),
+        around=_around(pricing, advised.tuned),
         kept=_kept(pricing),
         flags=(
             *point.flags,
@@ -364,9 +365,7 @@ def _wasted(total: float | None, share: Measure) -> Measure:
     )
 
 
-def _around(pricing: _Pricing) -> tuple[PricedValue, ...]:
-    spread = pricing.draws.spread
-    best = {name: 2.0**centre for name, centre in zip(spread.tuned, spread.centre, strict=True)}
+def _around(pricing: _Pricing, best: Mapping[str, float]) -> tuple[PricedValue, ...]:
     return tuple(
         PricedValue(
             name=name,
@@ -374,7 +373,7 @@ def _around(pricing: _Pricing) -> tuple[PricedValue, ...]:
             kept_from=None,
             penalty=pricing.of({**best, name: best[name] * factor}),
         )
-        for name in spread.tuned
+        for name in best
         for factor in FACTORS
     )
 

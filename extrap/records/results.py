@@ -224,6 +224,8 @@ class Point:
         loss_ci: Confidence interval of the law.
         loss_pi: Prediction interval of one new, tuned run. Contains `loss_ci`.
         tuned: Tuned column → estimate of its optimum there.
+        recommended: Tuned column → the value to use, of smallest expected loss; the optimum where
+            the cost of a mistuned value is unknown, `None` where that is unknown or refused.
         extrapolation_ratio: Target size / largest fitted size, see
             `extrap.fitting.extrapolation_ratio`.
         flags: Named reasons to doubt the point; empty when there are none.
@@ -235,6 +237,7 @@ class Point:
     loss_ci: Interval
     loss_pi: Interval
     tuned: Mapping[str, Estimate]
+    recommended: Mapping[str, float | None]
     extrapolation_ratio: float
     flags: tuple[str, ...] = ()
     dial: Mapping[str, float] = field(default_factory=dict)
@@ -245,9 +248,14 @@ class Point:
         flags = (flag.removeprefix(REFUSED) for flag in self.flags if flag.startswith(REFUSED))
         return {name: why for name, _, why in (flag.partition(": ") for flag in flags)}
 
+    def to_use(self, name: str) -> str:
+        """A tuned value to use, and where its optimum is: `0.002 (optimum 0.001 to 0.003)`."""
+        value, optimum = self.recommended[name], f"optimum {between(self.tuned[name].pi)}"
+        return optimum if value is None else f"{quantity(value)} ({optimum})"
+
     def __repr__(self) -> str:
         parts = [f"loss {estimated(self.loss, self.loss_pi)}"]
-        parts += [f"{plain(name)} {estimated(e.value, e.pi)}" for name, e in self.tuned.items()]
+        parts += [f"{plain(name)} {self.to_use(name)}" for name in self.tuned]
         flags = f"; {', '.join(map(plain, self.flags))}" if self.flags else ""
         ratio = f"extrapolation ratio {number(self.extrapolation_ratio, digits=3)}"
         return f"Point({named(self.size)}, {ratio}: {', '.join(parts)}{flags})"
@@ -255,12 +263,13 @@ class Point:
     def _repr_html_(self) -> str:
         rows = [("loss", number(self.loss), between(self.loss_ci), between(self.loss_pi))]
         rows += [
-            (name, number(e.value), between(e.ci), between(e.pi)) for name, e in self.tuned.items()
+            (f"{name} to use", quantity(self.recommended[name]), between(e.ci), between(e.pi))
+            for name, e in self.tuned.items()
         ]
         return html_table(
             f"Forecast at {named(self.size)}, {number(self.extrapolation_ratio, digits=3)} times "
             "the largest fitted size",
-            ["", "forecast", "law (ci)", "one new run (pi)"],
+            ["", "forecast", "law (ci)", "one new run, or the optimum (pi)"],
             rows,
             notes=self.flags,
         )
@@ -293,8 +302,8 @@ class Verdict:
         advice: What to do, in sentences.
         evidence: The numbers behind cause and verdict, by name. Replicates: `off_replicates`,
             the relative distance from them. Tuned values: `NAME_octaves` from the forecast,
-            `NAME_octaves_from_best` and `NAME_best` given the other values, `chance_mistuned`,
-            `expected_excess`, `excess_by_its_loss`, `explained_share`, `loss_if_mended`. Data and
+            `NAME_octaves_from_best` given the other values, `NAME_recommended`,
+            `chance_mistuned`, `expected_excess`, `excess_by_its_loss`, `explained_share`. Data and
             batch: `epochs`, `epochs_in_sweep`, `effective_share_of_data`, `batch_size`,
             `noise_scale`, `data_factor`. Spikes: `spike_step`, `spike_height`. Size and compute
             at which the law expects this loss, relative to the run's own: `equivalent_size`,

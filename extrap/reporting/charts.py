@@ -26,6 +26,7 @@ MARKS = {
     "mixed": ("s", "warn", "runs disagree"),
     "mistuned": ("D", "warn", "mistuned"),
     "off": ("X", "bad", "off law"),
+    "contrast": ("d", "muted", "mistuned on purpose"),
     "open": ("o", "muted", "not judged"),
     "none": ("^", "bad", "no loss"),
 }

@@ -22,18 +22,23 @@ from extrap.reporting.numbers import (
 from extrap.reporting.tables import Table, tabulated
 
 WORTH_TELLING = 0.01
-"""Relative difference from which a recommended value is shown beside the optimal one."""
+"""Relative difference from which a recommended value is explained."""
 
 
-def differs(recommended: Recommendation | None, *, by: float = WORTH_TELLING) -> bool:
-    """Whether a recommendation is far enough from the optimum to be shown."""
-    if recommended is None:
-        return False
+def differs(recommended: Recommendation, *, by: float = WORTH_TELLING) -> bool:
+    """Whether a recommendation is far enough from the optimum to be explained."""
     return any(abs(2**off - 1) > by for off in recommended.octaves.values())
 
 
-def recommendation_sentence(forecast: Forecast, recommended: Recommendation) -> str:
-    """The recommended values, how far from the optimum they are and why, and what both cost."""
+def recommendation_sentence(
+    forecast: Forecast, recommended: Recommendation | None, *, by: float = WORTH_TELLING
+) -> str:
+    """The recommended values, how far from the optimum they are and why, and what both cost.
+
+    Nothing where they are unknown, or closer to it than `by`.
+    """
+    if recommended is None or not differs(recommended, by=by):
+        return ""
     moves = {
         name: f"{format_percent(abs(2**off - 1), signed=False)} {'below' if off < 0 else 'above'}"
         for name, off in recommended.octaves.items()
@@ -42,10 +47,10 @@ def recommendation_sentence(forecast: Forecast, recommended: Recommendation) -> 
         [f"{name} {move}" for name, move in moves.items()] if len(moves) > 1 else moves.values()
     )
     return (
-        f"The recommended {name_tuned(recommended.tuned)} is {', '.join(named)} the optimum, "
-        f"because {_reason(forecast, recommended)}. As the optimum is uncertain, the expected "
-        f"extra loss is {format_cost(recommended.expected_excess)} at the recommended value and "
-        f"{format_cost(recommended.at_optimum)} at the optimum."
+        f"The recommended {name_tuned(recommended.tuned)} is {', '.join(named)} the optimum of "
+        f"the law, because {_reason(forecast, recommended)}. As the optimum is uncertain, the "
+        f"expected extra loss is {format_cost(recommended.expected_excess)} at the recommended "
+        f"value and {format_cost(recommended.at_optimum)} at that optimum."
     )
 
 

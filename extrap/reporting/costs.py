@@ -103,7 +103,8 @@ def _table(found: Cost, *, note: str = "") -> Table:
     if found.money is not None:
         columns["money wasted"] = lambda each: _cell(each.penalty.wasted_money, _number)
     return tabulated(
-        f"Expected cost of other values, with {format_level(found.level)} intervals",
+        f"Expected cost of other values at {name_size(found.size)}, with "
+        f"{format_level(found.level)} intervals",
         (*found.around, *found.kept),
         columns,
         note="Equivalent compute: of a tuned, smaller run that reaches the same loss, as a share "
@@ -119,7 +120,7 @@ def _what(each: PricedValue) -> str:
     value = format_quantity(each.penalty.tuned[each.name])
     if each.kept_from is not None:
         return f"{each.name} {value}, best at {name_size(each.kept_from)}"
-    factor = {0.25: "¼ ×", 0.5: "½ ×", 1.0: "forecast"}.get(each.factor or 1.0)
+    factor = {0.25: "¼ ×", 0.5: "½ ×", 1.0: "recommended"}.get(each.factor or 1.0)
     return f"{each.name} {value}, {factor or f'{each.factor:g} ×'}"
 
 

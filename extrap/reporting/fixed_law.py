@@ -144,5 +144,6 @@ def fixed_law_text(
     kept = group_near(groups, size, law.tuned)
     if kept is not None and kept.mean_loss is not None:
         seen = format_value(kept.mean_loss, kept.loss_se(forecast.noise.log_sd))
-        text.append(f"Runs there reached {seen}, {compared(kept.mean_loss / predicted - 1)} it.")
+        above = compared(kept.mean_loss / predicted - 1)
+        text.append(f"Runs at {name_tuned(kept.tuned)} reached {seen}, {above} it.")
     return " ".join(text)

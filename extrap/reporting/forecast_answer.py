@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from extrap.errors import DataError
-from extrap.fitting import Recommendation
 from extrap.fitting.transfer import TransferQuality, transfer_quality
 from extrap.forecasting import Forecast
 from extrap.records import Interval, Point
@@ -23,10 +22,10 @@ from extrap.reporting.numbers import (
     format_estimate,
     format_interval,
     format_level,
-    format_percent,
     format_quantity,
     format_value,
     name_size,
+    name_tuned,
 )
 
 NEGLIGIBLE = 0.01
@@ -59,7 +58,6 @@ class AnswerRow:
         observed_se: Its standard error.
         error: Observed over forecast, minus 1.
         last_error: Observed over the loss of the largest tuned size, minus 1.
-        recommended: The tuned values of smallest expected loss; None where they are unknown.
     """
 
     size: Mapping[str, float]
@@ -69,7 +67,6 @@ class AnswerRow:
     observed_se: float | None
     error: float | None
     last_error: float | None
-    recommended: Recommendation | None
 
     @property
     def is_inside(self) -> bool:
@@ -132,7 +129,6 @@ def _answer_row(
         observed_se=group.loss_se(forecast.noise.log_sd) if group else None,
         error=_ratio(observed, point.loss),
         last_error=_ratio(observed, forecast.last_value()),
-        recommended=forecast.recommend(**size),
     )
 
 
@@ -181,10 +177,9 @@ def _kind(row: AnswerRow) -> str:
 def _use(forecast: Forecast, row: AnswerRow, metric: str) -> str:
     """Use lr 0.0024 at width 1024; expect a loss of 1.82 (95 %: 1.76 to 1.89)."""
     where, level = name_size(row.size), format_level(forecast.level)
-    advised = forecast.advised(**row.size)
-    known = [f"{name}{NBSP}{format_quantity(value)}" for name, value in advised.items()]
-    refused = row.point.refusals
-    missing = [name for name in forecast.runs.tuned if name not in {**advised, **refused}]
+    values, refused = row.point.recommended, row.point.refusals
+    known = [f"{n}{NBSP}{format_quantity(value)}" for n, value in values.items() if value]
+    missing = [name for name, value in values.items() if not value and name not in refused]
     a_loss = "a loss" if metric == "loss" else metric
     loss, interval = row.point.loss, row.point.loss_pi
     if loss is None:
@@ -265,14 +260,15 @@ def transfer_answer(
         if _capped(low) != _capped(high):
             cost += f" ({level}: {_capped(low)} to {_capped(high)})"
         start = f"The {each.tuned} tuned at {name_size(each.kept_from)}"
-        keeping = f"keeping {format_quantity(each.kept)} costs {cost}"
+        keeping = f"keeping {format_quantity(each.kept)} is predicted to cost {cost}"
         if high <= NEGLIGIBLE:
             sentences.append(f"{start} transfers: {keeping}.")
         elif low >= NEGLIGIBLE:
-            sentences.append(f"{start} does not transfer: {keeping}{_seen(each, groups)}.")
+            sentences.append(f"{start} does not transfer: {keeping}.")
         else:
             sentences.append(f"Whether the {start[4:]} transfers cannot be told: {keeping}.")
-    return " ".join(sentences)
+        sentences.append(_measured(forecast, each, groups))
+    return " ".join(filter(None, sentences))
 
 
 def _capped(log_excess: float) -> str:
@@ -280,12 +276,14 @@ def _capped(log_excess: float) -> str:
     return format_cost(log_excess) if log_excess <= math.log(2) else f"more than 100{NBSP}%"
 
 
-def _seen(each: TransferQuality, groups: Sequence[RunGroup]) -> str:
-    """What keeping the value cost in runs made there."""
+def _measured(forecast: Forecast, each: TransferQuality, groups: Sequence[RunGroup]) -> str:
+    """What runs at the kept value reached there."""
     kept = group_near(groups, each.size, {each.tuned: each.kept})
-    if kept is None or kept.deviation is None or len(kept.tuned) > 1:
+    if kept is None or kept.mean_loss is None or kept.deviation is None or len(kept.tuned) > 1:
         return ""
-    return f"; measured there: {format_percent(kept.deviation)}"
+    loss = format_value(kept.mean_loss, kept.loss_se(forecast.noise.log_sd))
+    runs = f"{counted(len(kept.losses), 'run')} at {name_tuned(kept.tuned)}"
+    return f"Measured: {runs} reached {loss}, {compared(kept.deviation)} the forecast."
 
 
 def _confidence(forecast: Forecast, row: AnswerRow) -> str:

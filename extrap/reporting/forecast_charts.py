@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import compress
 from operator import not_
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -27,6 +27,9 @@ from extrap.reporting.numbers import (
 )
 from extrap.reporting.scales import positions
 from extrap.reporting.sizes import SizeAxis
+
+if TYPE_CHECKING:
+    from extrap.reporting.forecast_answer import AnswerRow
 
 MOST_SIZES, MOST_RUNS = 4, 12
 """Sizes whose training curves are drawn, and runs of each."""
@@ -62,10 +65,19 @@ def size_chart(title: str, axis: SizeAxis, y: str, shown: Sequence[Series]) -> X
 
 
 def optimum_chart(
-    forecast: Forecast, groups: Sequence[RunGroup], axis: SizeAxis, name: str
+    forecast: Forecast,
+    groups: Sequence[RunGroup],
+    axis: SizeAxis,
+    name: str,
+    rows: Sequence[AnswerRow] = (),
 ) -> XYChart:
-    """The best value of a tuned column against size: optima, law with band, larger runs."""
-    shown = _optimum_series(forecast, axis, name)
+    """The best value of a tuned column against size: optima, law with band, larger runs.
+
+    At the sizes of the answer, if given, the recommended values too.
+    """
+    shown = _optimum_series(forecast, axis, name, label="optimum of the law")
+    values = [(r.size[axis.column], r.point.recommended[name]) for r in rows if axis.holds(r.size)]
+    shown.append(points(values, ink="law", marker="D", is_open=True, label="recommended"))
     if kept := kept_values(forecast):
         ends = [(x, kept[name]) for x in (axis.low, axis.high)]
         shown.append(points(ends, label="kept", ink="fixed", line="--"))
@@ -82,7 +94,7 @@ def _optimum_series(
     name: str,
     *,
     ink: str = "law",
-    label: str = "law",
+    label: str,
     marker: str = "o",
 ) -> list[Series]:
     has_law = forecast.tuned_laws.get(name) is not None
@@ -136,10 +148,12 @@ def judged_series(
     groups: Sequence[RunGroup], place: Callable[[RunGroup], float | None]
 ) -> list[Series]:
     """The losses of judged runs, one series a kind."""
-    runs = [(place(g), v) for g in groups for v in g.verdicts if v.loss is not None]
+    runs = [
+        (place(g), v.loss, g.kind_of(v)) for g in groups for v in g.verdicts if v.loss is not None
+    ]
     return [
         points(
-            [(x, v.loss) for x, v in runs if verdict_kind(v) == kind],
+            [(x, loss) for x, loss, own in runs if own == kind],
             ink=ink,
             marker=marker,
             label=label,
@@ -306,7 +320,10 @@ def backtest_chart(found: Backtest) -> XYChart:
 
 
 def curve_charts(
-    forecast: Forecast, verdicts: Sequence[Verdict], runs: Runs | None
+    forecast: Forecast,
+    verdicts: Sequence[Verdict],
+    runs: Runs | None,
+    contrasts: Collection[int] = (),
 ) -> list[XYChart]:
     """Training curves of the largest sizes' runs, on the band of tuned runs.
 
@@ -314,6 +331,7 @@ def curve_charts(
         forecast: The forecast; with reference curves, or there is nothing to draw.
         verdicts: One per row of `runs`.
         runs: The judged runs with their curves, or None.
+        contrasts: `Verdict.configuration` of those that were mistuned on purpose.
     """
     courses = None if runs is None else runs.curves()
     if forecast.curves is None or courses is None or courses.empty:
@@ -324,13 +342,17 @@ def curve_charts(
         if i in having and verdict.on_law is not None:
             by_size.setdefault(tuple(verdict.size.values()), []).append(i)
     return [
-        _curves_at(forecast, verdicts, courses, by_size[size])
+        _curves_at(forecast, verdicts, courses, by_size[size], contrasts)
         for size in sorted(by_size)[-MOST_SIZES:]
     ]
 
 
 def _curves_at(
-    forecast: Forecast, verdicts: Sequence[Verdict], courses: pd.DataFrame, here: list[int]
+    forecast: Forecast,
+    verdicts: Sequence[Verdict],
+    courses: pd.DataFrame,
+    here: list[int],
+    contrasts: Collection[int],
 ) -> XYChart:
     """Of each size the runs that end farthest from the forecast."""
     size = verdicts[here[0]].size
@@ -343,7 +365,8 @@ def _curves_at(
         found = at_fractions(courses[courses["run"] == i].assign(run=0), 1, length=length)
         if found is None:
             continue
-        marker, ink, label = MARKS[verdict_kind(verdicts[i])]
+        is_contrast = verdicts[i].configuration in contrasts
+        marker, ink, label = MARKS[verdict_kind(verdicts[i], is_contrast=is_contrast)]
         curve = zip(found.places, np.exp(found.table[0]), strict=True)
         label_once = "" if label in named else label
         shown.append(points(curve, ink=ink, line="-", marker=marker, label=label_once))

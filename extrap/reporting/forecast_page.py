@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from importlib import metadata
 from itertools import starmap
 from pathlib import Path
@@ -34,7 +34,7 @@ from extrap.reporting.blocks import (
     Warnings,
 )
 from extrap.reporting.charts import Chart
-from extrap.reporting.choices import differs, recommendation_sentence, transfer_table
+from extrap.reporting.choices import recommendation_sentence, transfer_table
 from extrap.reporting.costs import cost_tables
 from extrap.reporting.divergence import divergence_sentence
 from extrap.reporting.equations import law_equations
@@ -93,6 +93,7 @@ def report(
     baseline: Forecast | None = None,
     runs: Runs | None = None,
     price: float | None = None,
+    contrasts: Collection[int] = (),
     **columns: Unpack[ReadingKeywords],
 ) -> Path:
     """Write the report of a forecast as one HTML file that loads nothing else.
@@ -112,6 +113,8 @@ def report(
             width rule, to compare with.
         runs: The judged runs, one per verdict; their curves are drawn if they have any.
         price: Of an hour of training, in any currency, for what a deviation costs.
+        contrasts: `Verdict.configuration` of larger runs that were mistuned on purpose, which are
+            shown as such and not as faults.
         columns: How runs are read, as for `extrap.forecast`.
 
     Returns:
@@ -132,6 +135,7 @@ def report(
         baseline=baseline,
         runs=runs,
         price=price,
+        contrasts=contrasts,
     )
     return write_page(page, path)
 
@@ -148,14 +152,15 @@ def forecast_page(
     baseline: Forecast | None = None,
     runs: Runs | None = None,
     price: float | None = None,
+    contrasts: Collection[int] = (),
 ) -> Page:
     """The page as blocks; see `report`."""
-    groups = group_verdicts(verdicts)
+    groups = group_verdicts(verdicts, contrasts)
     above = [group for group in groups if is_reached(forecast, group.size)]
     rows = answer_rows(forecast, groups, at)
     axis = size_axis(forecast, [row.size for row in rows])
     lead = leading_row(rows)
-    first = [optimum_chart(forecast, above, axis, name) for name in forecast.runs.tuned[:1]]
+    first = [optimum_chart(forecast, above, axis, name, rows) for name in forecast.runs.tuned[:1]]
     law = Figure(loss_chart(forecast, above, axis), _legend(forecast, axis))
     blocks: list[Block] = [
         forecast_answer(forecast, rows, groups),
@@ -175,7 +180,7 @@ def forecast_page(
         _sweep(forecast, axis),
         _kept(forecast, above, axis, lead),
         _laws(forecast, lead),
-        Details("Training curves", [_beside(curve_charts(forecast, verdicts, runs))]),
+        Details("Training curves", [_beside(curve_charts(forecast, verdicts, runs, contrasts))]),
         Details(cost, cost_tables(forecast, lead, price=price)),
         *starmap(_metric, (metrics or {}).items()),
         Details("Tables", [verdict_table(groups), *tables, *map(Paragraph, forecast.runs.notes)]),
@@ -183,22 +188,31 @@ def forecast_page(
         limits(LIMITS),
     ]
     return Page(
-        **_about(forecast, verdicts, rows, title=title, question=question),
+        **_about(forecast, groups, rows, title=title, question=question),
         blocks=blocks,
-        numbers=report_numbers(forecast, verdicts, rows, axis, metrics=metrics, baseline=baseline),
+        numbers=report_numbers(
+            forecast,
+            verdicts,
+            rows,
+            axis,
+            metrics=metrics,
+            baseline=baseline,
+            contrasts=contrasts,
+        ),
     )
 
 
 def _about(
     forecast: Forecast,
-    verdicts: Sequence[Verdict],
+    groups: Sequence[RunGroup],
     rows: Sequence[AnswerRow],
     *,
     title: str | None,
     question: str | None,
 ) -> dict[str, Any]:
     """What a page says about itself."""
-    judged = [verdict.on_law for verdict in verdicts if verdict.on_law is not None]
+    meant = [v for g in groups if g.kind != "contrast" for v in g.verdicts]
+    judged = [verdict.on_law for verdict in meant if verdict.on_law is not None]
     return {
         "kind": "report",
         "title": title or forecast.runs.source or "a sweep",
@@ -245,10 +259,8 @@ def _legend(forecast: Forecast, axis: SizeAxis) -> str:
 
 def _forecasts(forecast: Forecast, rows: Sequence[AnswerRow], judged: bool) -> Details:
     blocks: list[Block] = [answer_table(forecast, rows)] if judged else []
-    last = rows[-1].recommended
-    if last is not None and differs(last):
-        blocks.append(Paragraph(recommendation_sentence(forecast, last)))
-    return Details("Forecasts", blocks)
+    reason = Paragraph(recommendation_sentence(forecast, forecast.recommend(**rows[-1].size)))
+    return Details("Forecasts", [*blocks, *([reason] if reason.text else [])])
 
 
 def _backtest(forecast: Forecast) -> Details:
@@ -316,10 +328,8 @@ def _noise(forecast: Forecast) -> str:
 
 
 def _divergence(forecast: Forecast, row: AnswerRow) -> str:
-    """How likely a run at the recommended or else the optimal values diverges."""
-    tuned = {name: e.value for name, e in row.point.tuned.items() if e.value is not None}
-    if row.recommended is not None:
-        tuned = dict(row.recommended.tuned)
+    """How likely a run at the recommended values diverges."""
+    tuned = {name: value for name, value in row.point.recommended.items() if value is not None}
     return divergence_sentence(forecast, row.size, tuned)
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from extrap.forecasting import Forecast
-from extrap.records import Interval, Optimum
-from extrap.reporting.choices import differs
+from extrap.records import Interval, Optimum, Point
 from extrap.reporting.glossary import explain_parameter
 from extrap.reporting.groups import RunGroup
 from extrap.reporting.numbers import (
@@ -27,7 +27,7 @@ from extrap.reporting.numbers import (
     stacked,
 )
 from extrap.reporting.statements import pins_of
-from extrap.reporting.table_files import cell_number
+from extrap.reporting.table_files import OPEN
 from extrap.reporting.tables import Table, capped_table, tabulated
 
 if TYPE_CHECKING:
@@ -40,6 +40,7 @@ VERDICT_WORDS = {
     "mixed": "■ runs disagree",
     "mistuned": "◆ off law, mistuned",
     "off": "✕ off law",
+    "contrast": "◇ contrast",
     "open": "○ not judged",
     "none": "▲ no loss",
 }
@@ -52,7 +53,7 @@ def answer_table(forecast: Forecast, rows: Sequence[AnswerRow], *, metric: str =
     dials = [name for name in dials if name not in forecast.runs.sizes]
     own = [[flag for flag in row.point.flags if flag not in forecast.flags] for row in rows]
     columns = [*dials, *forecast.runs.sizes, "extrapolation ratio", f"forecast {metric}"]
-    columns += [f"forecast {name}" for name in forecast.runs.tuned]
+    columns += [f"recommended {name}" for name in forecast.runs.tuned]
     columns += ["observed", "against forecast", "against last value", "verdict"] if judged else []
     columns += ["warning"] if any(own) else []
     cells = []
@@ -61,23 +62,20 @@ def answer_table(forecast: Forecast, rows: Sequence[AnswerRow], *, metric: str =
         line = [format_quantity(point.dial.get(name)) for name in dials]
         line += [*map(format_quantity, row.size.values()), f"{point.extrapolation_ratio:.3g}×"]
         line.append(stacked(point.loss, point.loss_pi))
-        line += [_optimum_cell(row, n, stacked(e.value, e.pi)) for n, e in point.tuned.items()]
+        line += [_value_cell(point, name) for name in point.tuned]
         line += _observed_cells(row) if judged else []
         if any(own):
             line.append(", ".join(flag.partition(":")[0].replace("-", " ") for flag in flags))
         cells.append(line)
     caption = f"Forecasts with {format_level(forecast.level)} prediction intervals"
-    note = _last_value_note(forecast) if judged else ""
-    return Table(f"{caption} (for one new run)", columns, cells, note)
+    caption += " (of one new run, and of the optimum)" if forecast.runs.tuned else ""
+    return Table(caption, columns, cells, _last_value_note(forecast) if judged else "")
 
 
-def _optimum_cell(row: AnswerRow, name: str, optimum: str) -> str:
-    """The optimum, and below it what is recommended instead, where the printed values differ."""
-    if row.recommended is None or not differs(row.recommended):
-        return optimum
-    instead = format_quantity(row.recommended.tuned[name])
-    is_same = cell_number(instead) == cell_number(optimum)
-    return optimum if is_same else f"{optimum}\nrecommended {instead}"
+def _value_cell(point: Point, name: str) -> str:
+    """The value to use, and below it where its optimum may lie."""
+    value, interval = point.recommended[name], format_interval(point.tuned[name].pi)
+    return interval if value is None else f"{format_quantity(value)}\n{interval}"
 
 
 def _observed_cells(row: AnswerRow) -> list[str]:
@@ -102,15 +100,13 @@ def _last_value_note(forecast: Forecast) -> str:
 def verdict_table(groups: Sequence[RunGroup]) -> Table:
     """Every judged run."""
     columns = [*groups[0].size, *groups[0].tuned] if groups else []
-    columns += ["seed", "status", "loss", "forecast", "expected as run", "against forecast"]
+    columns += ["seed", "status", "loss", "against forecast"]
     rows = [
         (
             *map(format_quantity, (*v.size.values(), *v.tuned.values())),
             dashed(v.seed, str),
             v.status,
             dashed(v.loss),
-            format_estimate(v.predicted, v.predicted_pi),
-            dashed(v.expected),
             dashed(v.deviation, format_percent),
             format_p_value(v.p_value),
             {True: "on law", False: "off law", None: "not judged"}[v.on_law],
@@ -171,7 +167,7 @@ def points_table(forecast: Forecast, rows: Sequence[AnswerRow]) -> Table:
         cells.append(line)
     columns = [*forecast.runs.sizes, "loss", "loss, law", "loss, one new run"]
     for name in forecast.runs.tuned:
-        columns += [f"{name} ± se", f"{name}, law", f"{name}, optimum there"]
+        columns += [f"optimum of the law, {name} ± se", f"{name}, law", f"{name}, optimum there"]
     return Table(f"Forecasts with both {format_level(forecast.level)} intervals", columns, cells)
 
 
@@ -211,29 +207,43 @@ def parameter_table(forecast: Forecast) -> Table:
 
 def verdicts_table(forecast: Forecast, groups: Sequence[RunGroup]) -> Table:
     """Judged runs by configuration: replicates of one size and one choice of values are a row."""
+    level = format_level(forecast.level)
     advice = [_advice_cell(group) for group in groups]
     shown = ["as above" if text and text in advice[:i] else text for i, text in enumerate(advice)]
-    decide = dict.fromkeys(v.experiment for g in groups for v in g.verdicts if v.experiment)
-    predicted = f"forecast ({format_level(forecast.level)})"
+    faults = [v for g in groups if g.kind != "contrast" for v in g.verdicts]
+    decide = dict.fromkeys(v.experiment for v in faults if v.experiment)
     return tabulated(
         "Larger runs, by configuration",
         list(zip(groups, shown, strict=True)),
         {
-            "verdict": lambda row: VERDICT_WORDS[row[0].kind],
+            "verdict": lambda row: _verdict_cell(row[0]),
             "size": lambda row: name_size(row[0].size),
             "values": lambda row: name_tuned(row[0].tuned) or "–",
             "loss": lambda row: _seen_cell(forecast, row[0]),
-            predicted: lambda row: _predicted(row[0]),
-            "difference": lambda row: dashed(row[0].deviation, format_percent),
+            "forecast": lambda row: dashed(row[0].verdicts[0].predicted),
+            f"difference ({level} of tuned runs)": lambda row: _difference_cell(row[0]),
             "what to do": lambda row: row[1],
         },
         note=f"To decide: {' '.join(decide)}" if decide else "",
     )
 
 
-def _predicted(group: RunGroup) -> str:
+def _verdict_cell(group: RunGroup) -> str:
+    """The verdict; of a contrast below that, as it is expected."""
+    word = VERDICT_WORDS[group.kind]
+    if group.kind != "contrast":
+        return word
+    return f"{word}\n{VERDICT_WORDS[replace(group, is_contrast=False).kind][2:]}"
+
+
+def _difference_cell(group: RunGroup) -> str:
+    """The difference from the forecast, and below it that of as many tuned runs."""
     first = group.verdicts[0]
-    return stacked(first.predicted, first.predicted_pi)
+    if group.deviation is None or not first.predicted:
+        return "–"
+    sides = (None if side is None else side / first.predicted - 1 for side in first.predicted_pi)
+    low, high = (OPEN if side is None else format_percent(side) for side in sides)
+    return f"{format_percent(group.deviation)}\n{low} to {high}"
 
 
 def _seen_cell(forecast: Forecast, group: RunGroup) -> str:
@@ -245,11 +255,14 @@ def _seen_cell(forecast: Forecast, group: RunGroup) -> str:
 
 def _advice_cell(group: RunGroup) -> str:
     """What to do, once per cause; where replicates disagree only for those that are off."""
+    first = group.verdicts[0]
+    expected = ""
+    if first.expected is not None and (first.cause == "mistuned" or group.is_contrast):
+        loss = format_estimate(first.expected, first.expected_pi or Interval())
+        expected = f"Expected at these values: {loss}."
+    if group.kind == "contrast":
+        return f"Trained to show the cost of a mistuned {' and '.join(group.tuned)}. {expected}"
     heard = [v for v in group.verdicts if group.kind != "mixed" or v.on_law is False]
     advice = dict.fromkeys({v.cause: v.advice for v in reversed(heard) if v.advice}.values())
     advice.pop(NOTHING_TO_DO, None)
-    first, parts = group.verdicts[0], [*advice]
-    if first.cause == "mistuned" and first.expected is not None:
-        expected = format_estimate(first.expected, first.expected_pi or Interval())
-        parts.append(f"Expected at these values: {expected}.")
-    return " ".join(parts)
+    return " ".join([*advice, expected]).strip()

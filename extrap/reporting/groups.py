@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from extrap.forecasting import Forecast
@@ -11,6 +11,8 @@ from extrap.records import Verdict
 
 NEAR = 0.5
 """Octaves within which a run counts as one at a given tuned value."""
+OF_CONTRAST = (None, "mistuned", "instability")
+"""Causes that a run which was mistuned on purpose may have and still be no fault."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,11 +23,13 @@ class RunGroup:
         size: Size column → value.
         tuned: Tuned column → value, None where it is not known.
         verdicts: One a run.
+        is_contrast: Whether they were mistuned on purpose.
     """
 
     size: Mapping[str, float]
     tuned: Mapping[str, float | None]
     verdicts: tuple[Verdict, ...]
+    is_contrast: bool = False
 
     @property
     def losses(self) -> tuple[float, ...]:
@@ -46,10 +50,14 @@ class RunGroup:
     @property
     def kind(self) -> str:
         """The kind all runs share, `off` if none is on law, `mixed`, `none` without a loss."""
-        kinds = {verdict_kind(v) for v in self.verdicts if v.loss is not None}
+        kinds = {self.kind_of(v) for v in self.verdicts if v.loss is not None or self.is_contrast}
         if len(kinds) > 1:
             return "mixed" if "on" in kinds else "off"
         return kinds.pop() if kinds else "none"
+
+    def kind_of(self, verdict: Verdict) -> str:
+        """How one of the runs is marked."""
+        return verdict_kind(verdict, is_contrast=self.is_contrast)
 
     def loss_se(self, noise_log_sd: float | None) -> float | None:
         """Standard error of the mean loss: from the sweep's seed noise or from the replicates.
@@ -72,8 +80,13 @@ class RunGroup:
         return max(distances)
 
 
-def verdict_kind(verdict: Verdict) -> str:
-    """How a run is marked: `on`, `mistuned`, `off`, `open` if not judged, `none` without loss."""
+def verdict_kind(verdict: Verdict, *, is_contrast: bool = False) -> str:
+    """How a run is marked: `on`, `mistuned`, `off`, `open` if not judged, `none` without loss.
+
+    `contrast` if it was mistuned on purpose and is off for no other cause.
+    """
+    if is_contrast and verdict.cause in OF_CONTRAST:
+        return "contrast"
     if verdict.loss is None:
         return "none"
     if verdict.on_law is None:
@@ -83,8 +96,14 @@ def verdict_kind(verdict: Verdict) -> str:
     return "mistuned" if verdict.cause == "mistuned" else "off"
 
 
-def group_verdicts(verdicts: Sequence[Verdict]) -> tuple[RunGroup, ...]:
+def group_verdicts(
+    verdicts: Sequence[Verdict], contrasts: Collection[int] = ()
+) -> tuple[RunGroup, ...]:
     """Collect configurations, smallest size and tuned values first.
+
+    Args:
+        verdicts: One per run.
+        contrasts: `Verdict.configuration` of those that were mistuned on purpose.
 
     Raises:
         TypeError: They are no verdicts.
@@ -101,7 +120,12 @@ def group_verdicts(verdicts: Sequence[Verdict]) -> tuple[RunGroup, ...]:
         tuned = tuple(float(f"{v or 0:.10g}") for v in verdict.tuned.values())
         found.setdefault((size, tuned, verdict.configuration), []).append(verdict)
     return tuple(
-        RunGroup(size=found[key][0].size, tuned=found[key][0].tuned, verdicts=tuple(found[key]))
+        RunGroup(
+            size=found[key][0].size,
+            tuned=found[key][0].tuned,
+            verdicts=tuple(found[key]),
+            is_contrast=key[-1] in contrasts,
+        )
         for key in sorted(found)
     )
 
@@ -129,12 +153,13 @@ def group_at_forecast(
 ) -> RunGroup | None:
     """The runs that tell whether a size is on course: those at the recommended tuned values.
 
-    Where the forecast has no tuned values, or the runs do not know theirs, the best runs stand in.
+    Runs that were mistuned on purpose do not tell. Where the forecast has no tuned values, or the
+    runs do not know theirs, the best runs stand in.
     """
-    tuned = {name: None for name in forecast.runs.tuned} | forecast.advised(**size)
-    here = [g for g in groups if dict(g.size) == dict(size)]
+    tuned = forecast.predict_recommended(size)
+    here = [g for g in groups if dict(g.size) == dict(size) and not g.is_contrast]
     unknown = [g for g in here if any(v is None for v in g.tuned.values())]
     if any(v is None for v in tuned.values()):
         unknown = here
     best = min(unknown, key=lambda g: g.mean_loss or math.inf, default=None)
-    return group_near(groups, size, tuned) or best
+    return group_near(here, size, tuned) or best

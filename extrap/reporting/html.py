@@ -29,6 +29,7 @@ MARKS = {
     "■ runs disagree": "warn",
     "◆ off law, mistuned": "warn",
     "✕ off law": "bad",
+    "◇ contrast": "muted",
     "▲ no loss": "bad",
     "▼ better": "good",
     "■ depends on size": "warn",

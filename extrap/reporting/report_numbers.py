@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -30,6 +30,7 @@ def report_numbers(
     *,
     metrics: Mapping[str, Metric] | None = None,
     baseline: Forecast | None = None,
+    contrasts: Collection[int] = (),
 ) -> dict[str, Any]:
     """What `extrap forecast --json` and `extrap check --json` print, and the curves drawn.
 
@@ -40,10 +41,11 @@ def report_numbers(
         axis: Along which the curve runs.
         metrics: Further metrics, as `report` takes them.
         baseline: Forecast of another sweep.
+        contrasts: `Verdict.configuration` of the larger runs that were mistuned on purpose.
 
     Returns:
-        `forecast`, `verdicts` (null without larger runs), `curve` (column → values along the
-        drawn sizes), `flags` in words, `baseline` and `metrics`.
+        `forecast`, `verdicts` (null without larger runs), `contrasts`, `curve` (column → values
+        along the drawn sizes), `flags` in words, `baseline` and `metrics`.
     """
     flags = [*forecast.flags, *(flag for row in rows for flag in row.point.flags)]
     return encode(
@@ -53,6 +55,7 @@ def report_numbers(
             "sizes": forecast.runs.sizes,
             "tuned": forecast.runs.tuned,
             **_judged(forecast, verdicts, rows),
+            "contrasts": sorted(contrasts),
             "curve": _curve(forecast, axis),
             "flags": [asdict(found) for found in explain_flags(flags)],
             "baseline": None if baseline is None else forecast_document(baseline, []),

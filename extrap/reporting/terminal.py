@@ -12,7 +12,7 @@ from extrap.monitoring import Reading
 from extrap.records import Interval, Point, Verdict, Verdicts
 from extrap.reporting.backtests import backtest_answer, failure_sentences, summary_table
 from extrap.reporting.blocks import Answer, Equation, Paragraph, Warnings
-from extrap.reporting.choices import differs, recommendation_sentence
+from extrap.reporting.choices import recommendation_sentence
 from extrap.reporting.equations import law_equations
 from extrap.reporting.forecast_answer import answer_rows, forecast_answer, leading_row, outcome
 from extrap.reporting.forecast_tables import answer_table, optima_table, verdicts_table
@@ -45,11 +45,7 @@ def forecast_text(made: Forecast, points: Sequence[Point]) -> str:
         [
             forecast_answer(made, rows),
             answer_table(made, rows),
-            *(
-                Paragraph(recommendation_sentence(made, row.recommended))
-                for row in rows[-1:]
-                if row.recommended is not None and differs(row.recommended, by=FAR)
-            ),
+            Paragraph(recommendation_sentence(made, made.recommend(**rows[-1].size), by=FAR)),
             optima_table(made),
             *(Equation(pieces, text) for pieces, text in law_equations(made)),
             Paragraph("\n".join([composition_sentence(made), *curvature_sentences(made)])),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import platform
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -24,6 +25,7 @@ from extrap.records import (
     Runs,
     SizePath,
     StudySpec,
+    Target,
     Train,
     Verdict,
     override,
@@ -44,6 +46,8 @@ from extrap.study_folders import beside
 
 OWN_FIELDS = ("name", "question", "targets", "target_seeds")
 """Fields of a study that are not its baseline's as well."""
+SAME = 1e-3
+"""Relative difference of two tuned values that are the same but for rounding."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -235,6 +239,7 @@ class ForecastKind(Kind):
             provenance=about.provenance,
             baseline=result.baseline,
             runs=large if len(large) else None,
+            contrasts=contrasts(self.study, result.forecast, result.verdicts),
         )
 
     def text(self, result: ForecastResult, page: Path) -> str:
@@ -275,19 +280,50 @@ def target_cells(spec: StudySpec, made: Forecast) -> tuple[Cell, ...]:
     for target in spec.targets:
         if _unknown_at(made.at(**target.size)):
             continue
-        centre = made.advised(**target.size)
-        settings = [{n: v * factor for n, v in centre.items()} for factor in target.factors]
-        if target.fixed:
-            settings.append(_smallest_optimum(made))
-        flat = made.runs.to_frame().iloc[0]  # a column that does not matter has one value there
         cells += [
-            Cell.of(
-                target.size, {n: as_handed_out(n, tuned.get(n, flat[n])) for n in spec.tune}, seed
-            )
-            for tuned in settings
+            Cell.of(target.size, tuned, seed)
+            for tuned in _target_values(spec, target, made)
             for seed in spec.target_seeds
         ]
     return tuple(dict.fromkeys(cells))
+
+
+def _target_values(spec: StudySpec, target: Target, made: Forecast) -> list[dict[str, float]]:
+    """The tuned values of the runs of a target: multiples of the recommended ones, fixed ones."""
+    best = {n: v for n, v in made.at(**target.size).recommended.items() if v is not None}
+    settings = [{n: v * factor for n, v in best.items()} for factor in target.factors]
+    if target.fixed:
+        settings.append(_smallest_optimum(made))
+    flat = made.runs.to_frame().iloc[0]  # a column that does not matter has one value there
+    return [{n: as_handed_out(n, tuned.get(n, flat[n])) for n in spec.tune} for tuned in settings]
+
+
+def contrasts(spec: StudySpec, made: Forecast, verdicts: Sequence[Verdict]) -> frozenset[int]:
+    """Configurations that a study mistuned on purpose: at its factors and fixed values.
+
+    Those at the recommended values are not among them.
+    """
+    found = set()
+    for target in spec.targets:
+        here = [verdict for verdict in verdicts if dict(verdict.size) == dict(target.size)]
+        if not here:  # then its values may be unknown
+            continue
+        with_best = replace(target, factors=(1.0, *target.factors))
+        best, *others = _target_values(spec, with_best, made)
+        found |= {
+            verdict.configuration
+            for verdict in here
+            if any(_is_at(verdict, tuned) for tuned in others) and not _is_at(verdict, best)
+        }
+    return frozenset(found)
+
+
+def _is_at(verdict: Verdict, tuned: Mapping[str, float]) -> bool:
+    """Whether a run was made at these tuned values, as they were handed out."""
+    return all(
+        math.isclose(value or math.nan, tuned[name], rel_tol=SAME)
+        for name, value in verdict.tuned.items()
+    )
 
 
 def _untrained(spec: StudySpec, made: Forecast) -> list[str]:

@@ -132,6 +132,7 @@ def case_of(**given: Any) -> Case:
         "size": LARGE,
         "tuned": {},
         "expected": {},
+        "recommended": {},
         "extrapolation_ratio": 4.0,
         "log_loss": 0.5,
         "law": told,

@@ -1,12 +1,13 @@
-"""The recommended value, known rules, and values that are kept, in words and tables."""
+"""The recommended value in words and tables."""
 
 import math
 from dataclasses import replace
 
+import pytest
+
 from extrap.reporting.choices import differs, recommendation_sentence
 from extrap.reporting.forecast_answer import answer_rows
 from extrap.reporting.forecast_tables import answer_table
-from extrap.reporting.text import blocks_text
 
 from .conftest import figures, plain
 
@@ -15,7 +16,6 @@ SIZE = {"width": 1024.0}
 
 def test_recommendation_states_values_distances_and_both_costs(made, diverging):
     found = made.recommend(**SIZE)
-    assert not differs(None)
     assert not differs(replace(found, octaves={"lr": -0.014}))  # less than a percent off
     assert differs(replace(found, octaves={"lr": -0.016}))
     known = replace(
@@ -26,6 +26,8 @@ def test_recommendation_states_values_distances_and_both_costs(made, diverging):
         at_optimum=math.log(1.0034),
     )
     text = plain(recommendation_sentence(made, known))
+    assert not recommendation_sentence(made, known, by=0.2)
+    assert not recommendation_sentence(made, None)
     assert figures(text) == [0.0025, 10, 0.20, 0.34]
     assert "10 % below the optimum" in text
     two = replace(
@@ -40,14 +42,12 @@ def test_recommendation_states_values_distances_and_both_costs(made, diverging):
     assert "may diverge" not in text
 
 
-def test_a_recommended_value_is_shown_where_it_is_printed_differently(diverging):
+def test_tables_state_the_recommended_value_above_the_interval_of_the_optimum(diverging):
     row, *_ = answer_rows(diverging, (), [SIZE])
-    printed = answer_table(diverging, [row]).rows[0][-1]
-    assert printed.split("\n")[2].startswith("recommended ")
-    text = blocks_text([answer_table(diverging, [row])])
-    assert f"forecast {diverging.runs.tuned[0]}" in text.splitlines()[1]
-    assert len(text.splitlines()) == 3
-    moved = replace(row.recommended, tuned={"lr": row.point.tuned["lr"].value * 1.0001})
-    assert (
-        "recommended" not in answer_table(diverging, [replace(row, recommended=moved)]).rows[0][-1]
-    )
+    table, point = answer_table(diverging, [row]), diverging.at(**SIZE)
+    assert table.columns[-1] == "recommended lr"
+    shown = figures(table.rows[0][-1])
+    assert shown == pytest.approx([point.recommended["lr"], *point.tuned["lr"].pi], rel=5e-3)
+    assert shown[0] < 0.98 * point.tuned["lr"].value  # it is not the optimum
+    silent = replace(row, point=replace(point, recommended={"lr": None}))
+    assert figures(answer_table(diverging, [silent]).rows[0][-1]) == shown[1:]

@@ -92,7 +92,6 @@ def row_of(made, *, observed, half_width, last_error):
         observed_se=None,
         error=observed - 1,
         last_error=last_error,
-        recommended=None,
     )
 
 

@@ -21,6 +21,7 @@ from extrap import StudySpec, Target, TunedRange, Workload, forecast
 from extrap.errors import DataError
 from extrap.fitting import place_runs
 from extrap.reading.optuna import seal_time
+from extrap.reporting.embedded import read_report
 from extrap.study import Outcome, dry_run, report, run, tune
 from extrap.study.events import TuneEvent
 from extrap.study.forecasts import ForecastKind, ForecastResult, target_cells
@@ -92,7 +93,9 @@ def test_study_seals_its_forecast_and_then_judges_the_larger_runs(finished):
     predicted = [v.predicted for v in result.verdicts]
     assert predicted == pytest.approx([1.5 + 2 * 512**-0.5] * 6, rel=0.01)
     assert predicted[0] in result.verdicts[0].predicted_pi
-    assert outcome.report_path.is_file()
+    page = read_report(outcome.report_path)
+    assert (page["status"], page["ok"]) == ("on law", True)  # but for what is meant to be off
+    assert page["numbers"]["contrasts"] == [v.configuration for v in result.verdicts[2::2]]
     assert outcome.index_path.is_file()
     storage = f"sqlite:///{finished.home}/study.db"
     large = optuna.load_study(study_name="toy/check/width=512", storage=storage)
@@ -156,6 +159,7 @@ def test_report_can_be_made_again_from_the_run_table(finished, tmp_path):
     assert [v.cause for v in told.verdicts] == [v.cause for v in ran.verdicts]
     size = {"width": 512}
     assert told.forecast.at(**size).loss == pytest.approx(ran.forecast.at(**size).loss, rel=1e-9)
+    assert len(read_report(outcome.report_path)["numbers"]["contrasts"]) == 2
     assert "kept.csv" in outcome.report_path.read_text(encoding="utf-8")
     assert not list(tmp_path.glob("**/*kept.csv.db"))
 
@@ -219,7 +223,8 @@ def test_larger_runs_are_trained_at_the_recommended_values():
     cells = target_cells(replace(SPEC, targets=(target,)), made)
     rates = {dict(cell.tuned)["lr"] for cell in cells}
     assert rates == {as_handed_out("lr", advised), as_handed_out("lr", 2 * advised)}
-    assert by_hand(valley=None).advised(width=1024) == {"lr": pytest.approx(0.0025)}
+    (plain, *_) = target_cells(replace(SPEC, targets=(target,)), by_hand(valley=None))
+    assert dict(plain.tuned)["lr"] == pytest.approx(0.0025)
 
 
 def test_plan_counts_runs_without_opening_a_storage(tmp_path):

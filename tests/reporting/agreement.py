@@ -1,0 +1,180 @@
+"""Which numbers a page of a forecast states for one question, and where they differ.
+
+`python -m tests.reporting.agreement PAGE.html` prints them.
+"""
+
+import re
+import sys
+from collections import defaultdict
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import NamedTuple
+
+from extrap.reporting.embedded import read_report
+
+from .conftest import plain
+
+NUMBER = r"\d+(?:\.\d+)?(?:e-?\d+)?"
+USE, LOSS, INTERVAL = "value to use", "loss", "interval of the loss"
+OTHER_FITS = "Held-out sizes"
+"""The table of a backtest, each row of which belongs to another forecast."""
+SEEN, COST, COST_INTERVAL = "measured loss", "cost of keeping", "interval of that cost"
+
+
+class Statement(NamedTuple):
+    """Numbers as a page writes them, and where."""
+
+    numbers: tuple[str, ...]
+    place: str
+
+
+class _Reader(HTMLParser):
+    """Texts and tables of a page; a line break in a cell is a new line."""
+
+    def __init__(self):
+        super().__init__()
+        self.texts, self.tables, self._into = [], [], None
+
+    def handle_starttag(self, tag, attrs):
+        if tag == "table":
+            self.tables.append({"caption": "", "rows": []})
+        elif tag == "tr":
+            self.tables[-1]["rows"].append([])
+        elif tag in ("td", "th"):
+            self.tables[-1]["rows"][-1].append("")
+            self._into = self.tables[-1]["rows"][-1]
+        elif tag == "p":
+            self.texts.append("")
+            self._into = self.texts
+        elif tag == "caption":
+            self._into = tag
+        elif tag == "br" and isinstance(self._into, list):
+            self._into[-1] += "\n"
+
+    def handle_endtag(self, tag):
+        if tag in ("td", "th", "p", "caption"):
+            self._into = None
+
+    def handle_data(self, data):
+        if self._into == "caption":
+            self.tables[-1]["caption"] += data
+        elif self._into is not None:
+            self._into[-1] += data
+
+
+def questions(path):
+    """(quantity, size) → the statements of a page."""
+    reader = _Reader()
+    reader.feed(plain(re.sub(r"(?s)<(script|svg|style).*?</\1>", "", path.read_text("utf-8"))))
+    found = defaultdict(list)
+    for point in read_report(path)["numbers"]["forecast"]["points"]:
+        size = " ".join(f"{name} {value:g}" for name, value in point["size"].items())
+        for quantity, numbers in (
+            (USE, point["recommended"].values()),
+            (LOSS, [point["loss"]]),
+            (INTERVAL, point["loss_pi"]),
+        ):
+            numbers = tuple(f"{number:.10g}" for number in numbers)
+            found[quantity, size].append(Statement(numbers, "JSON"))
+    for text in reader.texts:
+        read_text(found, text, re.findall(rf"at (\w+ {NUMBER})", text)[:1], "text")
+    for table in reader.tables:
+        head, *rows = table["rows"]
+        for row in rows if table["caption"] != OTHER_FITS else []:
+            _read_row(found, table["caption"], dict(zip(head, row, strict=True)))
+    return dict(found)
+
+
+def conflicts(path):
+    """The questions for which a page states numbers that differ."""
+    return {
+        question: statements
+        for question, statements in questions(path).items()
+        if any(
+            not _agree(one.numbers, other.numbers) for one in statements for other in statements
+        )
+    }
+
+
+def _agree(ours, theirs):
+    """Whether two statements are the same numbers, rounded each in its own way."""
+    return len(ours) != len(theirs) or all(
+        abs(float(a) - float(b)) <= 0.51 * (_step(a) + _step(b))
+        for a, b in zip(ours, theirs, strict=True)
+    )
+
+
+def _step(number):
+    """One unit of the last digit that is written."""
+    digits, _, power = number.partition("e")
+    return 10.0 ** (int(power or 0) - len(digits.partition(".")[2]))
+
+
+def read_text(found, text, sizes, place):
+    """Sentences that say what to use, what to expect, what was seen, what keeping costs."""
+    for size in sizes:
+        for quantity, pattern in (
+            (USE, rf"Use \w+ ({NUMBER})"),
+            (USE, rf"[Rr]ecommended (?:\w+ = )?({NUMBER})"),
+            (LOSS, rf"expect a loss of ({NUMBER})"),
+            (INTERVAL, rf"expect a loss of {NUMBER} \(.*?: ({NUMBER}) to ({NUMBER})\)"),
+            (SEEN, rf"runs there reached ({NUMBER}) ± ({NUMBER})"),
+            (COST, rf"keeping {NUMBER} .*?costs? ({NUMBER}) %"),
+            (COST_INTERVAL, rf"costs? {NUMBER} % in loss \(.*?: ({NUMBER}) % to ({NUMBER}) %\)"),
+        ):
+            for match in re.finditer(pattern, text):
+                found[quantity, size].append(Statement(match.groups(), place))
+
+
+def _read_row(found, caption, row):
+    """What a row of a table, or of the numbers behind a figure, says of its size."""
+    width = f"width {row['width']}" if "width" in row else f"{row.get('size', '')} {caption}"
+    for size in re.findall(rf"width {NUMBER}", width)[:1]:
+        best = next((s.numbers[0] for s in found[USE, size]), "nan")
+        is_best = re.findall(NUMBER, row.get("values", row.get("lr", "")))[:1]
+        is_best = is_best and _agree((is_best[0],), (best,))
+        for column, cell in row.items():
+            place = f"{caption}: {column}"
+            read_text(found, cell, [size], place)
+            quantity = _quantity(caption, column, row, is_best=is_best)
+            numbers = re.findall(rf"(?<![\w.]){NUMBER}", cell) if quantity else []
+            parts = {quantity: numbers[:1]}
+            if quantity == SEEN:
+                parts = {SEEN: numbers[:2]}
+            elif column in ("interval", "loss, one new run"):
+                parts = {INTERVAL: numbers}
+            elif quantity == LOSS:
+                parts[INTERVAL] = numbers[1:3]
+            elif quantity == COST:
+                parts[COST_INTERVAL] = numbers[1:3]
+            for part, values in parts.items():
+                if values:
+                    found[part, size].append(Statement(tuple(values), place))
+
+
+def _quantity(caption, column, row, *, is_best):
+    """What the first number of a cell is; None for what no other place of a page states."""
+    if (line := row.get("series", row.get("tuned value"))) is not None:
+        drawn = {"tuned": LOSS, "recommended": USE}.get(line)
+        if line.startswith("lr"):  # the cost of other values
+            kept = COST if line.endswith("best at width 16") else None
+            named = USE if line.endswith((", recommended", ", forecast")) else None
+            return {"extra loss": kept, "tuned value": named}.get(column)
+        return drawn if column in ("loss", "best lr", "interval") else None
+    if column in ("recommended lr", "forecast lr"):
+        return USE
+    if re.fullmatch(r"forecast( \(.*\)| loss)?", column):
+        return LOSS
+    if caption.startswith("Forecasts with both") and column in ("loss", "loss, one new run"):
+        return LOSS
+    if is_best and column == "expected as run":
+        return LOSS
+    is_seen = column == "observed" or (is_best and caption.startswith("Larger runs"))
+    return SEEN if is_seen and column in ("observed", "loss") else None
+
+
+if __name__ == "__main__":
+    for (quantity, size), statements in sorted(conflicts(Path(sys.argv[1])).items()):
+        print(f"{quantity} at {size}")  # noqa: T201
+        for statement in statements:
+            print(f"  {' to '.join(statement.numbers)}  {statement.place}")  # noqa: T201

@@ -1,0 +1,106 @@
+"""One question has one number, wherever a page, a terminal or a file states it."""
+
+import re
+from collections import defaultdict
+from pathlib import Path
+
+import pytest
+
+from extrap.checking import check
+from extrap.reporting.embedded import read_report
+from extrap.reporting.forecast_page import report
+from extrap.reporting.groups import OF_CONTRAST, group_verdicts
+from extrap.reporting.numbers import format_quantity
+from extrap.reporting.terminal import forecast_text, verdicts_text
+
+from .agreement import (
+    COST,
+    COST_INTERVAL,
+    INTERVAL,
+    LOSS,
+    SEEN,
+    USE,
+    conflicts,
+    questions,
+    read_text,
+)
+from .conftest import as_runs, large_frame, plain, true_optimum
+
+SIZE = "width 1024"
+
+
+@pytest.fixture(params=["made", "diverging"])
+def fitted(request):
+    """A forecast, and one whose recommended rate lies far below the optimum of its law."""
+    return request.getfixturevalue(request.param)
+
+
+@pytest.fixture
+def verdicts(fitted):
+    frame = large_frame()
+    best = fitted.at(width=1024).recommended["lr"]
+    return check(fitted, as_runs(frame.replace({"lr": {true_optimum(1024): best}})))
+
+
+def test_no_two_statements_of_a_page_differ(tmp_path, fitted, verdicts):
+    path = report(fitted, verdicts, path=tmp_path / "page.html")
+    assert conflicts(path) == {}
+    found = questions(path)
+    places = {q: len({s.place for s in found[q, SIZE]}) for q in (USE, LOSS, INTERVAL, SEEN)}
+    least = {USE: 5, LOSS: 6, INTERVAL: 5, SEEN: 3}
+    assert all(places[quantity] >= n for quantity, n in least.items()), places
+    assert len(found[COST, SIZE]) == len(found[COST_INTERVAL, SIZE]) == 2
+
+
+def test_terminal_repr_frame_and_advice_state_the_numbers_of_the_point(fitted, verdicts):
+    point, found = fitted.at(width=1024), defaultdict(list)
+    read_text(found, plain(forecast_text(fitted, [point])), [SIZE], "forecast")
+    checked = plain(verdicts_text(verdicts, fitted)).split("width 1024")[-1]
+    read_text(found, checked, [SIZE], "check")
+    for verdict in verdicts:
+        if verdict.size == point.size:
+            read_text(found, verdict.advice, [SIZE], "verdict")
+    use = [statement.numbers[0] for statement in found[USE, SIZE]]
+    assert len(use) >= 4
+    assert set(use) == {plain(format_quantity(point.recommended["lr"]))}
+    assert {float(s.numbers[0]) for s in found[LOSS, SIZE]} == {float(f"{point.loss:.4g}")}
+    assert f"lr {point.recommended['lr']:.3g} (optimum " in repr(point)
+    row = fitted.frame([1024]).iloc[0]
+    assert (row["lr_recommended"], row["loss"]) == (point.recommended["lr"], point.loss)
+
+
+def test_readme_states_one_rate_and_one_loss():
+    text = Path("README.md").read_text(encoding="utf-8")
+    assert len(set(re.findall(r"[Uu]se lr (\S+) ", text))) == 1
+    losses = {float(f"{float(n):.3g}") for n in re.findall(r"expect a loss of ([\d.]+)", text)}
+    assert len(losses) == 1
+
+
+def of_kind(groups, kind):
+    return [g for g in groups if g.kind == kind]
+
+
+def test_runs_mistuned_on_purpose_are_contrasts_and_no_faults(tmp_path, made, judge):
+    verdicts = judge()
+    plain_groups = group_verdicts(verdicts)
+    kept = {g.verdicts[0].configuration for g in plain_groups if g.kind == "mistuned"}
+    assert kept
+    groups = group_verdicts(verdicts, kept)
+    assert {g.verdicts[0].configuration for g in of_kind(groups, "contrast")} == kept
+    assert not of_kind(groups, "mistuned")
+    path = report(made, verdicts, path=tmp_path / "a.html", contrasts=kept)
+    document = read_report(path)
+    assert (document["status"], document["ok"]) == ("on law", True)
+    assert document["numbers"]["contrasts"] == sorted(kept)
+    listed = document["numbers"]["verdicts"]["configurations"]
+    causes = {c["cause"] for c in listed if c["configuration"] in kept}
+    assert causes == {"mistuned"}  # the verdict itself stays
+    assert read_report(report(made, verdicts, path=tmp_path / "b.html"))["ok"] is False
+
+
+def test_a_contrast_that_is_off_for_another_cause_is_a_fault(judge):
+    verdicts = judge(1.3)
+    off = {v.configuration for v in verdicts if v.cause not in OF_CONTRAST}
+    assert off
+    groups = group_verdicts(verdicts, {v.configuration for v in verdicts})
+    assert {g.verdicts[0].configuration for g in of_kind(groups, "off")} == off

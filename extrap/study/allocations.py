@@ -264,9 +264,9 @@ def _optima(study: AllocationStudy, made: Forecast, frame: pd.DataFrame) -> pd.D
 
 
 def _check_cells(study: AllocationStudy, made: Forecast, size: int, tokens: int) -> list[Cell]:
-    """The runs of one split, at the rate that the sweep's law forecasts for it."""
+    """The runs of one split, at the rate that is recommended for it."""
     at = {study.column: float(size), DATA_SIZE: float(tokens)}
-    rate = made.at(**at).tuned["lr"].value
+    rate = made.at(**at).recommended["lr"]
     if rate is None:
         raise DataError(
             "the sweep forecasts no learning rate for the split; widen the tuned range so that "

@@ -26,7 +26,6 @@ from benchmarks.charts import backtest_blocks
 from benchmarks.page import conclusion, headline, print_rows, write_csv, write_page
 from benchmarks.rows import DATA, Row
 from extrap.comparing.tuned import tuned_losses
-from extrap.training import noise_meter
 
 ROWS = [
     Row(part="a", figure="x", target="≤ 1", reached="0.5", met=True, note="said once"),
@@ -133,7 +132,7 @@ def test_a_judge_that_knows_is_right_and_one_that_is_silent_is_not(cases):
 
 
 def test_noise_scales_of_a_few_replicates_make_their_rows(monkeypatch):
-    monkeypatch.setattr(noise_meter, "MEASURE_EVERY", 4)
+    monkeypatch.setattr(noise_scales, "GAP", 4)
     rng = np.random.default_rng(0)
     kinds = (noise_scales.drifting, noise_scales.correlated, noise_scales.heavy_tailed)
     stress = pd.DataFrame(

@@ -14,7 +14,6 @@ from extrap.integrations.listening import Listener
 from extrap.integrations.metering import Metering
 from extrap.monitoring import Monitor
 from extrap.training import NoiseMeter
-from extrap.training.noise_meter import MEASURE_EVERY
 
 NOISE_SCALE = "noise_scale"
 """Its key in the Trainer's logs."""
@@ -86,11 +85,11 @@ class NoiseCallback(TrainerCallback):
     those add; they do after `trainer.callback_handler.callbacks.insert(0, noise)`.
 
     Args:
-        every: Each how many steps one is measured, the first included.
+        every: As in `extrap.NoiseMeter`, which by default measures every step at first.
         raises: Whether an error in here ends the training; by default it is logged, once.
     """
 
-    def __init__(self, *, every: int = MEASURE_EVERY, raises: bool = False) -> None:
+    def __init__(self, *, every: int | None = None, raises: bool = False) -> None:
         self._metering = Metering(logger, every=every, raises=raises)
 
     @property

@@ -17,7 +17,6 @@ from extrap.integrations.listening import Listener
 from extrap.integrations.metering import Metering
 from extrap.monitoring import Monitor
 from extrap.training import NoiseMeter
-from extrap.training.noise_meter import MEASURE_EVERY
 
 logger = logging.getLogger(__name__)
 
@@ -100,12 +99,12 @@ class NoiseCallback(Callback):
 
     Args:
         batch_size: Examples of one batch on one process; by default that of the data loader.
-        every: Each how many steps one is measured, the first included.
+        every: As in `extrap.NoiseMeter`, which by default measures every step at first.
         raises: Whether an error in here ends the training; by default it is logged, once.
     """
 
     def __init__(
-        self, *, batch_size: int | None = None, every: int = MEASURE_EVERY, raises: bool = False
+        self, *, batch_size: int | None = None, every: int | None = None, raises: bool = False
     ) -> None:
         self._metering = Metering(logger, every=every, raises=raises)
         self._batch_size = batch_size

@@ -19,11 +19,11 @@ class Metering:
 
     Args:
         logger: Of the trainer's callback.
-        every: Each how many steps one is measured.
+        every: As in `NoiseMeter`.
         raises: Whether an error in here ends the training instead.
     """
 
-    def __init__(self, logger: logging.Logger, *, every: int, raises: bool) -> None:
+    def __init__(self, logger: logging.Logger, *, every: int | None, raises: bool) -> None:
         self._logger = logger
         self._every = every
         self._raises = raises

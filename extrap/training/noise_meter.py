@@ -32,11 +32,17 @@ from extrap.noise import (
     gradient_moments,
     noise_scale_from_moments,
 )
+from extrap.records import Interval
 
-MEASURE_EVERY = 100
-"""Steps; the smallest models then train at most 2 % longer (`benchmarks/noise_scales.py`)."""
 READ_EVERY = 64
 """Measured steps that wait on the device before they are read out together."""
+NARROW = 1.5
+"""Upper over lower end of the 95 % interval at which fewer steps are measured. The noise scale
+misses critical batch sizes by factors of up to 5.7 (`docs/measured.md`): a narrower interval would
+say no more, and takes steps in proportion to 1 / ln² of this ratio."""
+MOST_STEPS = 512
+"""Evenly spaced measured steps at which fewer are measured anyway: where |G|² is not significant
+by then, noise dominates."""
 HALVES = (torch.float16, torch.bfloat16)
 
 
@@ -68,14 +74,17 @@ class NoiseMeter:
     every process has its own meter, and one tiny tensor is summed over them each measured step.
     Norms stay on the device until they are requested or many have accumulated.
 
+    At first every step is measured. Whenever the 95 % interval of the noise scale is narrow, its
+    upper end at most 1.5 times its lower one, or 512 evenly spaced steps were measured, the gap
+    between measured steps doubles: every 2nd, 4th, 8th … step. So an estimate is always of steps
+    that lie evenly over the training so far, and their share falls. A measured step of a small
+    model takes up to twice its time; between them the hooks are removed.
+
     Args:
         model: Its parameters that require gradients are watched. Not for parameters that are
             sharded over processes.
         batch_size: Examples of one backward pass on one process.
-        every: Interval in steps between measured steps, the first included; hooks are removed in
-            between.
-            A measured step of a small model takes up to twice its time; measure more often where
-            training is short or the model large.
+        every: Gap in steps between measured ones, the first included, instead of that rule.
         loss_is_divided: Whether losses are divided by the number of micro-batches, so that
             gradients add up to their mean. It scales |G|² and tr Σ; their ratio does not depend on
             it.
@@ -96,22 +105,23 @@ class NoiseMeter:
         model: nn.Module,
         *,
         batch_size: int,
-        every: int = MEASURE_EVERY,
+        every: int | None = None,
         loss_is_divided: bool = True,
         process_group: distributed.ProcessGroup | None = None,
         is_last_pass: Callable[[], bool] | None = None,
     ) -> None:
         for name, value in (("batch_size", batch_size), ("every", every)):
-            if value < 1:
+            if value is not None and value < 1:
                 raise ValueError(f"{name} must be at least 1, got {value}.")
         _check_parameters(model)
         self._model = model
         self._batch_size = batch_size
-        self._every = every
+        self._every = every or 1
+        self._may_double = every is None
         self._loss_is_divided = loss_is_divided
         self._group = process_group
         self._is_last_pass = is_last_pass
-        self._n_steps = 0
+        self._n_steps = self._n_measured = 0
         self._waiting: list[tuple[int, torch.Tensor]] = []
         self._history: list[MeasuredStep] = []
         self._running = RunningMoments()
@@ -144,13 +154,18 @@ class NoiseMeter:
         if not self._handles and self._n_steps % self._every == 0:
             self._install()
 
+    def __repr__(self) -> str:
+        rule = "every step" if self._every == 1 else f"one step in {self._every}"
+        found = str(self.estimate()) if self.history else self._why_nothing()
+        return f"NoiseMeter({found}; measures {rule}{', for now' * self._may_double})"
+
     def estimate(self, *, last: int | None = None, level: float = 0.95) -> NoiseScale:
         """The noise scale with its interval.
 
         Args:
-            last: Number of the last measured steps to use; by default all. The noise scale grows
-                during training; over a drift this is an average in which steps with large
-                gradients count most.
+            last: Number of the last measured steps to use; by default those of `moments`. The
+                noise scale grows during training; over a drift this is an average in which steps
+                with large gradients count most.
             level: Content of the interval, in (0, 1).
 
         Raises:
@@ -172,12 +187,15 @@ class NoiseMeter:
 
     @property
     def moments(self) -> tuple[Array, Array]:
-        """|G|² and tr Σ of every measured step, for `noise_course` and `mean_noise_scale`.
+        """|G|² and tr Σ of the measured steps that lie evenly over the training.
+
+        For `noise_course` and `mean_noise_scale`. Steps between them, measured while the gap was
+        smaller, are left out, so that the beginning does not stand for the whole.
 
         Raises:
             DataError: No measured step could be used; says why.
         """
-        history = self.history
+        history = [step for step in self.history if step.step % self._every == 0]
         if not history:
             raise DataError(self._why_nothing())
         columns = ("grad_sq_small", "grad_sq_big", "batch_small", "batch_big")
@@ -264,8 +282,23 @@ class NoiseMeter:
         if not self._loss_is_divided:
             big = big * (n_processes / total) ** 2
         self._waiting.append((self._n_steps, torch.stack([squares / total, big, total])))
-        if len(self._waiting) >= READ_EVERY:
+        self._n_measured += 1
+        if self._n_measured % READ_EVERY == 0:
             self._read()
+            if self._may_double and self._is_enough(n_processes):
+                self._every *= 2
+
+    def _is_enough(self, n_processes: int) -> bool:
+        """Whether the gap doubles, for all processes alike, or they would wait for each other."""
+        n_even = sum(step.step % self._every == 0 for step in self._history)
+        lower, upper = self.estimate().ci if n_even else Interval()
+        is_narrow = lower is not None and upper is not None and upper <= NARROW * lower
+        is_enough = is_narrow or n_even >= MOST_STEPS
+        if n_processes == 1:
+            return is_enough
+        agreed = torch.tensor(float(is_enough), device=self._parameters[0].device)
+        distributed.all_reduce(agreed, op=distributed.ReduceOp.MIN, group=self._group)
+        return bool(agreed)
 
     def _refuse(self, n_passes: int) -> None:
         if not (self._history or self._waiting or self.n_skipped):

@@ -11,6 +11,7 @@ from torch import nn
 from torch.utils.checkpoint import checkpoint
 
 from extrap.errors import DataError
+from extrap.training import noise_meter
 from extrap.training.noise_meter import READ_EVERY, NoiseMeter
 
 N_EXAMPLES, N_FEATURES = 64, 5
@@ -212,6 +213,33 @@ def test_only_gradients_that_are_not_finite_or_nothing_at_all_are_an_error(model
         meter.estimate()
 
 
+@pytest.mark.parametrize("rules", [{"NARROW": 1e9}, {"NARROW": 1.0, "MOST_STEPS": 8}])
+def test_the_gap_doubles_and_an_estimate_is_of_evenly_spaced_steps(
+    model, data, monkeypatch, rules
+):
+    for name, value in {**rules, "READ_EVERY": 8}.items():
+        monkeypatch.setattr(noise_meter, name, value)
+    meter = NoiseMeter(model, batch_size=1)
+    assert repr(meter).endswith("measures every step, for now)")
+    numbers = []
+    for seed in range(72):
+        accumulate(meter, model, data, split(60, seed, 1))
+        numbers.append(meter.estimate().n_steps)
+    steps = [step.step for step in meter.history]
+    assert steps == [*range(8), *range(8, 24, 2), *range(24, 56, 4), *range(56, 72, 8)]
+    assert numbers[6:10] == [7, 4, 5, 5]  # 0, 2, 4, 6 and 8
+    assert numbers[-1] == 9  # 0, 8, …, 64
+    assert repr(meter).endswith("from 9 steps; measures one step in 8, for now)")
+
+
+def test_a_gap_that_was_given_stays_and_a_wide_interval_keeps_every_step(model, data, monkeypatch):
+    monkeypatch.setattr(noise_meter, "READ_EVERY", 4)
+    monkeypatch.setattr(noise_meter, "NARROW", 1e9)
+    assert len(measured(model, data, *[2] * 20, every=4).history) == 5
+    monkeypatch.setattr(noise_meter, "NARROW", 1.0)
+    assert len(measured(model, data, *[2] * 20, every=None).history) == 20
+
+
 def test_hooks_of_others_stay(model, data):
     heard = []
     handle = model[0].weight.register_hook(lambda _: heard.append(1))
@@ -302,20 +330,22 @@ import torch
 from torch import distributed, nn
 from torch.nn.parallel import DistributedDataParallel
 from extrap import NoiseMeter
+from extrap.training import noise_meter
 
+noise_meter.READ_EVERY, noise_meter.MOST_STEPS = 1, 1  # the gap doubles at once
 folder = sys.argv[1]
 rank = 0 if (child := os.fork()) else 1  # torch is imported once
 rendezvous = f"file://{folder}/rendezvous"
 distributed.init_process_group("gloo", init_method=rendezvous, rank=rank, world_size=2)
 inputs = torch.load(f"{folder}/inputs.pt")
 
-def measure(steps, is_early):
+def measure(steps, is_early, every=2):
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(5, 4), nn.Tanh(), nn.Linear(4, 1)).double()
     model = DistributedDataParallel(model)
     is_last = False
     options = {"is_last_pass": lambda: is_last} if is_early else {}
-    meter = NoiseMeter(model, batch_size=4, every=2, **options)
+    meter = NoiseMeter(model, batch_size=4, every=every, **options)
     for micros in steps:
         model.zero_grad()
         own = micros[rank::2]
@@ -329,9 +359,10 @@ def measure(steps, is_early):
         meter.step()
     return [[s.step, s.grad_sq_small, s.grad_sq_big, s.batch_big] for s in meter.history]
 
+doubled = [row[0] for row in measure(inputs["steps"][0] * 2, False, None)]
 found = [measure(steps, early) for steps in inputs["steps"] for early in (False, True)]
 with open(f"{folder}/{rank}.json", "w") as file:
-    json.dump(found, file)
+    json.dump([found, doubled], file)
 distributed.destroy_process_group()
 if child:
     sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
@@ -357,7 +388,8 @@ def test_two_processes_measure_what_one_does(data, tmp_path):
             accumulate(alone, model, data, micros)
         truths += [[(s.step, s.grad_sq_small, s.grad_sq_big, s.batch_big) for s in alone.history]]
     for rank in (0, 1):
-        found = json.loads((tmp_path / f"{rank}.json").read_text())
+        found, doubled = json.loads((tmp_path / f"{rank}.json").read_text())
+        assert doubled == [0, 2, 4]
         assert np.allclose(found[0::2], truths)
         assert np.allclose(found[1::2], truths)
         assert [row[0] for row in found[0]] == [0, 2]

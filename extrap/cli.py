@@ -87,6 +87,12 @@ def study() -> None:
     metavar="KEY=VALUE",
     help="Override a field of the study and of its baseline (repeatable).",
 )
+@click.option(
+    "--cells",
+    type=click.Path(dir_okay=False),
+    help="Also train the runs of this table: size and tuned columns and seed, as extrap plan -o "
+    "writes it.",
+)
 @click.option("--device", help="Device: cpu, cuda:1, …; default: a GPU if there is one.")
 @click.option(
     "--on",
@@ -108,6 +114,7 @@ def study_run(
     storage: str | None,
     dry_run: bool,
     assignments: Sequence[str],
+    cells: str | None,
     device: str | None,
     on: str | None,
     gpus_per_pack: float,
@@ -124,6 +131,7 @@ def study_run(
         run_study_file(
             path,
             assignments,
+            cells=cells,
             storage=storage,
             dry_run=dry_run,
             device=device,

@@ -21,6 +21,7 @@ def run_study_file(
     path: str,
     assignments: Sequence[str],
     *,
+    cells: str | None,
     storage: str | None,
     dry_run: bool,
     device: str | None,
@@ -33,6 +34,15 @@ def run_study_file(
     from extrap import study as studies
 
     study = studies.open_study(path, assignments=assignments)
+    if cells is not None:
+        from extrap.study.forecasts import ForecastKind
+        from extrap.study.protocol import read_cells
+
+        if not isinstance(study, ForecastKind):
+            raise click.UsageError(
+                f"--cells adds runs to a STUDY, {path} defines {study.symbol}; leave it out."
+            )
+        study.cells = read_cells(cells, study.study)
     if dry_run:
         say(studies.dry_run(study, storage=storage))
         return

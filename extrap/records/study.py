@@ -195,7 +195,8 @@ class StudySpec:
         target_seeds: Their seeds.
         sampler: `"grid"`; `"law"`, which places runs where they determine best how the optimum
             depends on size; `"tpe"`, `"gp"`, `"cmaes"` or `"qmc"`, Optuna's samplers; or a
-            sampler object of Optuna's that can resume from its trials.
+            sampler object of Optuna's that can resume from its trials; a class of your own says
+            that it can by the attribute `resumes = True`.
         pruner: `"median"` or `"hyperband"`, Optuna's pruners, `"none"`, or a pruner object; by
             default the median where Optuna samples, else none.
         growth: Number of values by which a grid may grow on each side if its optimum is not

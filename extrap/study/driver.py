@@ -25,7 +25,17 @@ from extrap.reporting.index import write_index
 from extrap.reporting.study_page import About
 from extrap.study.events import Notify, TuneEvent
 from extrap.study.locks import GRACE_S
-from extrap.study.protocol import Kind, RunsByStage, Say, Seal, Stage, no_runs, sweep
+from extrap.study.protocol import (
+    Kind,
+    RunsByStage,
+    Say,
+    Seal,
+    Stage,
+    no_runs,
+    only,
+    read_cells,
+    sweep,
+)
 from extrap.study.training import Training
 from extrap.training.preemption import Preemption
 
@@ -186,7 +196,7 @@ def tune(
     storage: str,
     *,
     train: Train | None = None,
-    extend: Callable[[Runs], Sequence[Cell]] | None = None,
+    extend: Callable[[Runs], Sequence[Cell]] | Any = None,
     stage: str = "tune",
     notify: Notify | None = None,
     progress: bool = False,
@@ -207,7 +217,8 @@ def tune(
             a diverged run, a mapping with `loss` and optionally `curve`, `n_params`, `n_tokens`
             and `flops`, or a `RunResult`. Or a `Command` that trains a run. By default extrap's
             own training.
-        extend: Function from the runs so far to all wanted cells; finished cells are skipped. By
+        extend: Function from the runs so far to all wanted cells, or a table of them, such as the
+            `next.csv` of `extrap plan`; finished cells are skipped. By
             default what the study's sampler wants, a grid grown where its best value lies at an
             edge; where Optuna samples, cells beyond those.
         stage: `"tune"` for the sweep, `"check"` for larger runs; the latter needs `extend`.
@@ -242,7 +253,9 @@ def tune(
     if not grace_s > 0:
         raise ValueError(f"grace_s must be above 0 seconds, got {grace_s}.")
     stages = [sweep(spec)] if stage == "tune" and (extend is None or spec.is_sampled) else []
-    stages += [] if extend is None else [Stage(spec=spec, wants=extend, stage=stage)]
+    if extend is not None:
+        wants = extend if callable(extend) else only(read_cells(extend, spec))
+        stages.append(Stage(spec=spec, wants=wants, stage=stage))
     found: list[Runs] = []
     with ExitStack() as stack:
         if progress:

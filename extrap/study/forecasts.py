@@ -76,6 +76,8 @@ class ForecastKind(Kind):
     record = StudySpec
     example = "STUDY = StudySpec(…)"
     has_arms = False
+    cells: tuple[Cell, ...] = ()
+    """What is trained besides the sweep."""
 
     def __init__(
         self,
@@ -142,6 +144,8 @@ class ForecastKind(Kind):
         """The sweep and that of the baseline; then larger runs behind the seal of the forecast."""
         spec = self.study
         yield list(map(sweep, self.specs()))
+        if self.cells:
+            yield [Stage(spec=spec, wants=only(self.cells))]
         if spec.targets:
             made = self._forecast(runs)
             yield [
@@ -186,7 +190,8 @@ class ForecastKind(Kind):
 
     def later(self) -> list[str]:
         """The larger runs."""
-        spec, lines = self.study, []
+        spec = self.study
+        lines = [f"then the {len(self.cells)} runs of the table"] if self.cells else []
         for target in spec.targets:
             n_runs = (len(target.factors) + target.fixed) * len(spec.target_seeds)
             factors = [f"{f:g}" for f in target.factors]

@@ -16,7 +16,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
-from extrap.errors import StudyError
+from extrap.errors import DataError, StudyError
 from extrap.records import (
     DATA_SIZE,
     OWN,
@@ -121,6 +121,37 @@ def only(cells: Iterable[Cell]) -> Wants:
     """These cells, whatever the runs so far."""
     wanted = tuple(dict.fromkeys(cells))
     return lambda _: wanted
+
+
+def read_cells(source: Any, spec: StudySpec) -> tuple[Cell, ...]:
+    """The cells of a table, one per row, as `extrap plan` writes it: size, tuned values, seed.
+
+    Args:
+        source: The table, as `extrap.read_runs` takes it.
+        spec: The study that trains them.
+
+    Raises:
+        DataError: The table cannot be read, lacks a column, or a seed is no whole number.
+    """
+    from extrap.reading.cells import read_numbers
+    from extrap.reading.columns import missing_column
+    from extrap.reading.sources import read_rows
+
+    table, cells = read_rows(source), list[Cell]()
+    names = [*spec.sizes, *spec.tune, "seed"]
+    if missing := [name for name in names if name not in table]:
+        raise missing_column(missing[0], list(table), "the table of runs")
+    numbers = {name: read_numbers(table[name], name, required=True).tolist() for name in names}
+    for values in zip(*numbers.values(), strict=True):
+        row = dict(zip(names, values, strict=True))
+        if not float(row["seed"]).is_integer() or min(values[:-1]) <= 0:
+            raise DataError(
+                f"a run has a whole seed, and positive sizes and tuned values, got {row} in the "
+                "table of runs; correct that row."
+            )
+        size, tuned = ({c: row[c] for c in columns} for columns in (spec.sizes, spec.tune))
+        cells.append(Cell.of(size, tuned, int(row["seed"])))
+    return tuple(cells)
 
 
 class RunsByStage:

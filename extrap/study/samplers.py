@@ -37,7 +37,8 @@ RESUMABLE = (
     "CmaEsSampler",
     "QMCSampler",
 )
-"""Samplers that work from the trials alone, or keep what they know on them."""
+"""Samplers that work from the trials alone, or keep what they know on them; one of somebody's own
+says so by an attribute `resumes`."""
 TRIES = 20
 """How often to draw again what was drawn before, for each run; whole numbers may run out."""
 STATE = "sampler"
@@ -211,11 +212,12 @@ def sampler_of(spec: StudySpec, *, seed: int) -> BaseSampler:
     """
     given = spec.sampler
     if not isinstance(given, str):
-        if not isinstance(given, BaseSampler) or type(given).__name__ not in RESUMABLE:
+        does_resume = type(given).__name__ in RESUMABLE or getattr(given, "resumes", False)
+        if not (isinstance(given, BaseSampler) and does_resume):
             raise StudyError(
                 f"a sampler must be able to resume from its trials, as {', '.join(RESUMABLE)} "
                 f"can; got {type(given).__name__}, which may keep state outside its trials. "
-                "Choose one of these."
+                "Choose one of these, or write resumes = True in the class of one that does not."
             )
         return given
     if given == "gp":

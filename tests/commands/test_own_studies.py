@@ -92,6 +92,23 @@ def test_status_export_and_import_know_it(study, capsys):
     assert len(Path("trained.txt").read_text().splitlines()) == 8  # none of them again
 
 
+def test_runs_of_a_plan_are_trained_once_beside_the_grid(study, capsys):
+    table = "width,lr,seed,cost,reason\n24,0.05,0,1,new size\n16,0.03125,7,1,replicate\n"
+    Path("next.csv").write_text(table + "8,0.015625,0,1,replicate\n")  # the grid has it
+    command = ["study", "run", study, "--quiet", "--cells", "next.csv"]
+    assert main([*command, "--dry-run"]) == 0
+    assert "then the 3 runs of the table" in capsys.readouterr().out
+    assert main(command) == 0
+    rows = [row.split()[:3] for row in Path("trained.txt").read_text().splitlines()]
+    assert len(rows) == N_CELLS + 2
+    assert {("24.0", "0.05", 0), ("16.0", "0.03125", 7)} < {
+        (w, r, int(float(s))) for w, r, s in rows
+    }
+    Path("next.csv").write_text(table + "8,0.0156,.5,1,replicate\n")
+    assert main(command) == 2
+    assert "whole seed" in capsys.readouterr().err
+
+
 def test_a_failed_run_is_told_with_its_place_and_stands_as_failed(study, capsys):
     Path("mine.py").write_text(Path("mine.py").read_text().replace("size['width']", "size['x']"))
     Path("fit.py").write_text(SCRIPT.replace("int(", "x(").replace("open(", "nothing("))

@@ -3,6 +3,7 @@
 import errno
 import fcntl
 import json
+import math
 import os
 import signal
 import socket
@@ -554,15 +555,35 @@ def test_a_connection_cut_after_commit_doubles_nothing(postgres, whole):
 # Samplers
 
 
+class Middle(optuna.samplers.BaseSampler):
+    """A sampler of one's own: halves the largest gap between the trials so far."""
+
+    resumes = True
+
+    def infer_relative_search_space(self, study, trial):
+        return {}
+
+    def sample_relative(self, study, trial, search_space):
+        return {}
+
+    def sample_independent(self, study, trial, name, distribution):
+        ends = math.log(distribution.low), math.log(distribution.high)
+        others = [t.params[name] for t in study.get_trials() if name in t.params]
+        logs = sorted([*ends, *map(math.log, others)])
+        gap = max(range(len(logs) - 1), key=lambda i: logs[i + 1] - logs[i])
+        return math.exp((logs[gap] + logs[gap + 1]) / 2)
+
+
 def named_object(name):
     return {
+        "own": Middle(),
         "random": optuna.samplers.RandomSampler(seed=1),
         "object": optuna.samplers.TPESampler(seed=1),
     }.get(name, name)
 
 
 @pytest.mark.filterwarnings("ignore::optuna.exceptions.ExperimentalWarning")
-@pytest.mark.parametrize("name", [*OPTUNA_SAMPLERS, "random", "object"])
+@pytest.mark.parametrize("name", [*OPTUNA_SAMPLERS, "random", "object", "own"])
 def test_a_sampler_that_is_stopped_goes_on_with_what_it_asked_for(name, url, monkeypatch):
     """A driver that dies twice in the middle of packs asks for no more cells than others."""
     if name == "cmaes":

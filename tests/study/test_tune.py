@@ -6,10 +6,11 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+import pandas as pd
 import pytest
 from optuna.trial import TrialState
 
-from extrap.errors import StudyError
+from extrap.errors import DataError, StudyError
 from extrap.reading.optuna import study_names
 from extrap.reading.storages import open_storage
 from extrap.records import OPTUNA_SAMPLERS, Cell, TunedRange, Workload
@@ -31,6 +32,17 @@ def trained(tmp_path_factory):
     """The study run once with our own training, what was heard of it, and its storage."""
     path, events = tmp_path_factory.mktemp("trained") / "study.db", list[TuneEvent]()
     return tune(SPEC, f"sqlite:///{path}", notify=events.append), events, path
+
+
+def test_a_table_of_cells_is_trained(url):
+    table = pd.DataFrame({"width": [8, 24], "lr": [0.03, 0.02], "seed": [0, 5], "cost": 1})
+    runs = tune(OWN, url, train=valley, extend=table)
+    assert runs.to_frame()[["width", "lr", "seed"]].to_numpy().tolist() == [
+        [8, 0.03, 0],
+        [24, 0.02, 5],
+    ]
+    with pytest.raises(DataError, match="the table of runs has no column 'seed'"):
+        tune(OWN, url, train=valley, extend=table.drop(columns="seed"))
 
 
 def test_every_cell_of_the_grid_is_trained_once_and_told(trained, url):

@@ -278,7 +278,7 @@ def _hold(made: Forecast, optimum: Optimum, *, dof: int) -> Holdout:
     return Holdout(
         size=size,
         n_fitted=len(made.optima),
-        extrapolation_ratio=made.at(**size).extrapolation_ratio,
+        extrapolation_ratio=made.extrapolation_ratio(size),
         observed=observed,
         observed_log_se=log_se,
         predicted=predicted,

@@ -98,7 +98,7 @@ def _optimum_series(
     marker: str = "o",
 ) -> list[Series]:
     has_law = forecast.tuned_laws.get(name) is not None
-    laws = [(x, forecast.at(**axis.at(x)).tuned[name]) for x in axis.values() if has_law]
+    laws = [(x, forecast.predict_tuned(axis.at(x))[name]) for x in axis.values() if has_law]
     optima = [(o.size[axis.column], o.tuned[name]) for o in forecast.optima if axis.holds(o.size)]
     return [
         points([(x, e.value, *e.pi) for x, e in laws], ink=ink, label=label, **BAND),
@@ -130,9 +130,13 @@ def loss_chart(
     """Tuned losses and their law with its band, the kept value's curve, larger runs."""
     shown: list[Series] = []
     if forecast.loss_laws:
-        values = axis.values()
-        curve = forecast.frame(axis.at(v) for v in values).assign(x=values)
-        shown.append(series(curve, **LOSS_BAND, label="tuned"))
+        curve = [(x, forecast.predict_loss(axis.at(x))) for x in axis.values()]
+        law = [
+            (x, math.exp(p.log_loss), *p.interval(forecast.level, new_run=True))
+            for x, p in curve
+            if p is not None
+        ]
+        shown.append(points(law, **BAND, label="tuned"))
     if kept := kept_values(forecast):
         shown.append(series(losses_at(forecast, kept, axis), ink="fixed", line="--", label="kept"))
     optima = [o for o in forecast.optima if axis.holds(o.size)]

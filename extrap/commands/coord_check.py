@@ -45,7 +45,7 @@ def coord_check_command(
     from extrap.study import open_study
     from extrap.training import coordinate_check
 
-    spec = open_study(study_file, assignments=assignments, symbol="STUDY").study
+    spec = open_study(study_file, assignments=assignments, symbol="STUDY").given
     found = coordinate_check(spec, widths=width or None, steps=steps, lr=lr)
     if as_json:
         print_json({**asdict(found), "is_flat": found.is_flat})

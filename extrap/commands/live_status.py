@@ -78,7 +78,8 @@ def _drawn(status: StudyStatus) -> Group:
         who = f"the {n_workers} workers at work" if n_workers > 1 else "one worker"
         head.append(f"about {duration(status.eta_s)} left with {who}")
     if status.wall_s:
-        head.append(f"so far {duration(status.wall_s)} of training, {status.flops:.3g} FLOPs")
+        flops = f", {status.flops:.3g} FLOPs" if status.flops else ""
+        head.append(f"so far {duration(status.wall_s)} of training{flops}")
     parts: list[Text | Table] = [*(_text(line) for line in head), _sizes(status)]
     if status.workers:
         parts.append(_workers(status))

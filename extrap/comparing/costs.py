@@ -10,10 +10,15 @@ import numpy as np
 
 from extrap.comparing.results import ArmCost
 from extrap.errors import DataError
-from extrap.fitting.run_costs import FLOPS, RunCost, hours_of_runs, read_run_cost
+from extrap.fitting.run_costs import (
+    FLOPS,
+    SECONDS_PER_HOUR,
+    RunCost,
+    hours_of_runs,
+    read_run_cost,
+)
 from extrap.records import Runs
 
-SECONDS = 3600.0
 FLAT = 0.02
 """Compute that grows by a smaller power of size does not move: by less than 5 % over a decade."""
 
@@ -82,6 +87,6 @@ def arm_cost(
     flops = None if compute is None else compute.growth.of(size)
     hours = None if wall is None else wall.of(size)
     if flops_per_second is not None and flops is not None:
-        hours = flops / flops_per_second / SECONDS
+        hours = flops / flops_per_second / SECONDS_PER_HOUR
     money = None if hours is None or price is None else hours * price
     return ArmCost(arm=name, flops=flops, gpu_hours=hours, money=money)

@@ -1,4 +1,4 @@
-"""What a run costs at a size: as the table says, or by a formula; in FLOPs, hours, or units."""
+"""What a run costs at a size: as the table says, or by a formula; its unit is told."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from extrap.fitting.cost_curves import CostCurve, FormulaCurve, fit_cost_curve
 from extrap.laws.base import Array
 from extrap.records import Runs
 
-SECONDS = 3600.0
+SECONDS_PER_HOUR = 3600.0
 SIX_N_D = "6 * n_params * n_tokens"
-FLOPS, HOURS, UNITS = "FLOPs", "hours", "units"
+FLOPS, HOURS, SECONDS, UNITS = "FLOPs", "hours", "seconds", "units"
 MOST_MISFIT = 0.05
 """Share by which a cost may miss its curve without a word."""
 
@@ -31,7 +31,7 @@ class RunCost:
         curve: The cost at a size.
         known: Sizes in the order of the columns → median cost of the runs there.
         misfit: Largest relative distance of the curve from these.
-        unit: `"FLOPs"`, `"hours"` or `"units"`.
+        unit: `"FLOPs"`, `"hours"`, `"seconds"` or `"units"`.
         source: Where it is from, in words.
     """
 
@@ -77,17 +77,21 @@ class RunCost:
         )
 
 
-def read_run_cost(runs: Runs, *, formula: str | None = None, hours: bool = False) -> RunCost:
-    """The cost of a run: by a formula, else hours, else the FLOPs of the table.
+def read_run_cost(
+    runs: Runs, *, formula: str | None = None, hours: bool = False, seconds: bool = False
+) -> RunCost:
+    """The cost of a run: by a formula, else hours, else as the table has it.
 
     Hours are those of the column `wall_s`. FLOPs are those of the column `flops`, else
-    `6 * n_params * n_tokens`. Between and beyond the swept sizes the cost is that of the formula
-    if it uses sizes alone, else of a curve through the costs (`fit_cost_curve`).
+    `6 * n_params * n_tokens`. Without either the column `cost` counts, in its own unit. Between
+    and beyond the swept sizes the cost is that of the formula if it uses sizes alone, else of a
+    curve through the costs (`fit_cost_curve`).
 
     Args:
         runs: The sweep.
         formula: Arithmetic over columns of the table, such as `6 * n_params * n_tokens`.
         hours: Count hours instead of FLOPs.
+        seconds: Count the seconds of the column `wall_s` where nothing else is known.
 
     Raises:
         ValueError: The formula is none, or speaks of a column that the table lacks.
@@ -118,20 +122,31 @@ def read_run_cost(runs: Runs, *, formula: str | None = None, hours: bool = False
     if {"n_params", "n_tokens"} <= set(frame):
         values = _by_formula(frame, SIX_N_D)
         return _over_sizes(runs, frame, values, FLOPS, source=SIX_N_D, formula=SIX_N_D)
+    if "cost" in frame and _positive(frame["cost"]).any():
+        return _over_sizes(runs, frame, frame["cost"], UNITS, source="the column cost")
+    if seconds and (found := _wall_cost(runs, SECONDS)) is not None:
+        return found
+    in_hours = ", or a budget in hours" if "wall_s" in frame else ""
     raise DataError(
-        "the cost of the runs is unknown: there is no column flops, nor n_params and "
-        "n_tokens; give a formula over their columns, such as "
-        f"{argument('cost', '6 * params * tokens')}."
+        "the cost of the runs is unknown: there is no column flops, n_params and n_tokens, or "
+        "cost; give a formula over their columns, such as "
+        f"{argument('cost', '6 * params * tokens')}{in_hours}."
     )
 
 
 def hours_of_runs(runs: Runs) -> RunCost | None:
     """Hours of a run from the column `wall_s`; None without it."""
+    return _wall_cost(runs, HOURS)
+
+
+def _wall_cost(runs: Runs, unit: str) -> RunCost | None:
+    """Hours or seconds of a run from the column `wall_s`; None without it."""
     frame = runs.to_frame()
     if "wall_s" not in frame or not _positive(frame["wall_s"]).any():
         return None
     seconds = pd.to_numeric(frame["wall_s"], errors="coerce")
-    return _over_sizes(runs, frame, seconds / SECONDS, HOURS, source="the column wall_s")
+    values = seconds if unit == SECONDS else seconds / SECONDS_PER_HOUR
+    return _over_sizes(runs, frame, values, unit, source="the column wall_s")
 
 
 def _by_formula(frame: pd.DataFrame, text: str) -> pd.Series:

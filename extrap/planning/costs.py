@@ -15,7 +15,13 @@ from extrap.errors import DataError, argument
 from extrap.fitting import LossPrediction, fit_valley
 from extrap.fitting.equal_loss import multiples_of_equal_loss
 from extrap.fitting.recommendation import DIVERGED_EXCESS, expected_excess
-from extrap.fitting.run_costs import FLOPS, RunCost, hours_of_runs, read_run_cost
+from extrap.fitting.run_costs import (
+    FLOPS,
+    SECONDS_PER_HOUR,
+    RunCost,
+    hours_of_runs,
+    read_run_cost,
+)
 from extrap.fitting.spread import OptimumSpread, predict_optimum
 from extrap.fitting.valley import Valley
 from extrap.forecasting import Forecast
@@ -29,7 +35,6 @@ FACTORS = (0.25, 0.5, 1.0, 2.0, 4.0)
 N_DRAWS = 4000
 SEED = 0
 """Of the draws; another one moves the ends of an interval by a few percent of its width."""
-SECONDS = 3600.0
 LEAST_GROWTH = 1.1
 """Factor by which the cost grows at least from the smallest swept size on, or tells nothing."""
 LEAST_SIZES = 4
@@ -399,13 +404,13 @@ def _kept(pricing: _Pricing) -> tuple[PricedValue, ...]:
 
 
 def _growth(runs: Runs, formula: str | None) -> RunCost | None:
-    """FLOPs of a run over size, else its hours; None where the runs tell neither."""
+    """The cost of a run over size; None where the runs tell nothing of it."""
     try:
-        return read_run_cost(runs, formula=formula)
+        return read_run_cost(runs, formula=formula, seconds=True)
     except DataError:
         if formula is not None:
             raise
-        return hours_of_runs(runs)
+        return None
 
 
 def _log_costs(growth: RunCost | None, size: Mapping[str, float], logs: Array) -> Array | None:
@@ -462,7 +467,7 @@ def _hours(
     if gpu_hours is not None:
         return gpu_hours
     if flops_per_s is not None:
-        return None if flops is None else flops / flops_per_s / SECONDS
+        return None if flops is None else flops / flops_per_s / SECONDS_PER_HOUR
     measured = hours_of_runs(runs)
     return None if measured is None else measured.of(size)
 

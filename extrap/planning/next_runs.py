@@ -77,7 +77,8 @@ def plan(
         n_runs: Largest number of runs.
         hours: Whether the budget is in hours, measured by the column `wall_s`.
         cost: Cost of a run as arithmetic over columns, such as `6 * n_params * n_tokens`; by
-            default the column `flops`, else `n_params` and `n_tokens`.
+            default the column `flops`, else `n_params` and `n_tokens`, else `cost`; without a
+            budget the seconds of `wall_s` where nothing else is known.
         aim: `"loss"` or a tuned column, to narrow its interval only; None for all intervals.
         among: The runs to choose from, a path or a frame: size and tuned columns, and optionally
             `seed`.
@@ -105,7 +106,7 @@ def plan(
     _check_budget(budget, n_runs, most_seeds)
     made = as_forecast(source, columns)
     target = dict(made.at(**at).size)
-    price = read_run_cost(made.runs, formula=cost, hours=hours)
+    price = read_run_cost(made.runs, formula=cost, hours=hours, seconds=budget is None)
     aims = _aims(made, aim)
     offered = None if among is None else read_rows(among)
     cells = None if offered is None else read_among(offered, made.runs)

@@ -6,7 +6,7 @@ import itertools
 import math
 import numbers
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from extrap.records.command import Command
@@ -126,6 +126,7 @@ class RunResult:
         gradients: What was measured of the gradients since the point of the curve before, as
             (step, |G|², tr Σ), both unbiased.
         updates: Updates the run was to make; 0 if unknown.
+        cost: Of the run in a unit of the user's own; 0 if unknown.
     """
 
     cell: Cell
@@ -143,6 +144,7 @@ class RunResult:
     noise_scale: float | None = None
     gradients: tuple[tuple[int, float, float], ...] = ()
     updates: int = 0
+    cost: float = 0.0
 
     def __post_init__(self) -> None:
         if self.status not in RESULT_STATUSES:
@@ -185,8 +187,8 @@ class StudySpec:
     Attributes:
         name: Name of the study in its storage and of its report; letters, digits, `-`, `_`, `.`.
         question: The question of the study, one sentence; printed on the report.
-        workload: Model and data; leave it out if a function or command trains the runs, which uses
-            no recipe.
+        workload: Model and data. If a function or command of your own trains the runs, neither it
+            nor the recipe is used or recorded; leave both out.
         recipe: The fixed training settings.
         sizes: Size column → tuned sizes. Several columns: every combination.
         tune: Tuned column → range.
@@ -371,6 +373,10 @@ class StudySpec:
         columns = list(self.sizes)
         grids = itertools.product(*(sorted(self.sizes[c]) for c in columns))
         return tuple(dict(zip(columns, point, strict=True)) for point in grids)
+
+    def without_recipe(self) -> StudySpec:
+        """The study as a function or command trains it: what that does is its own affair."""
+        return replace(self, workload=replace(self.workload, name=OWN), recipe=Recipe())
 
     def grid_cells(self) -> tuple[Cell, ...]:
         """The cells of the sweep before any growth, sizes outermost, seeds innermost."""

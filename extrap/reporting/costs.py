@@ -6,8 +6,9 @@ import math
 from collections.abc import Callable
 
 from extrap.errors import DataError
+from extrap.fitting.run_costs import SECONDS, SECONDS_PER_HOUR
 from extrap.forecasting import Forecast
-from extrap.planning import Cost, PricedValue, cost
+from extrap.planning import Cost, Penalty, PricedValue, cost
 from extrap.records import Measure
 from extrap.reporting.blocks import Answer, Warnings
 from extrap.reporting.forecast_answer import AnswerRow
@@ -82,9 +83,8 @@ def _run_table(found: Cost) -> Table:
     rows = [("loss if tuned", format_value(found.loss), _cell(chosen.nats, _number))]
     if found.flops is not None:
         rows.append(("FLOPs", _number(found.flops), _cell(chosen.wasted_flops, _number)))
-    if _knows_hours(found):
-        wasted = _cell(chosen.wasted_gpu_hours, _number)
-        rows.append(("GPU-hours", _number(found.gpu_hours or 0.0), wasted))
+    if unit := _unit_of_time(found):
+        rows.append((unit, _time(found.gpu_hours or 0.0, unit), _wasted_time(chosen, unit)))
     if found.money is not None:
         rows.append(("money", _number(found.money), _cell(chosen.wasted_money, _number)))
     return Table("This run", ("", "run", "lost by this choice"), rows)
@@ -98,8 +98,8 @@ def _table(found: Cost, *, note: str = "") -> Table:
         "in nats": lambda each: _cell(each.penalty.nats, _number),
         "equivalent compute": lambda each: _share(each.penalty.equivalent_compute, found),
     }
-    if _knows_hours(found):
-        columns["GPU-hours wasted"] = lambda each: _cell(each.penalty.wasted_gpu_hours, _number)
+    if unit := _unit_of_time(found):
+        columns[f"{unit} wasted"] = lambda each: _wasted_time(each.penalty, unit)
     if found.money is not None:
         columns["money wasted"] = lambda each: _cell(each.penalty.wasted_money, _number)
     return tabulated(
@@ -112,8 +112,20 @@ def _table(found: Cost, *, note: str = "") -> Table:
     )
 
 
-def _knows_hours(found: Cost) -> bool:
-    return found.gpu_hours is not None and found.gpu_hours >= LEAST_HOURS
+def _unit_of_time(found: Cost) -> str:
+    """What the time of a run is told in; of a short run only where nothing else is known."""
+    if found.gpu_hours is None:
+        return ""
+    short = SECONDS if found.flops is None else ""
+    return "GPU-hours" if found.gpu_hours >= LEAST_HOURS else short
+
+
+def _time(hours: float, unit: str) -> str:
+    return _number(SECONDS_PER_HOUR * hours if unit == SECONDS else hours)
+
+
+def _wasted_time(penalty: Penalty, unit: str) -> str:
+    return _cell(penalty.wasted_gpu_hours, lambda hours: _time(hours, unit))
 
 
 def _what(each: PricedValue) -> str:

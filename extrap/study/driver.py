@@ -252,6 +252,7 @@ def tune(
         )
     if not grace_s > 0:
         raise ValueError(f"grace_s must be above 0 seconds, got {grace_s}.")
+    spec = spec if train is None else spec.without_recipe()
     stages = [sweep(spec)] if stage == "tune" and (extend is None or spec.is_sampled) else []
     if extend is not None:
         wants = extend if callable(extend) else only(read_cells(extend, spec))

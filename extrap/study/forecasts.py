@@ -87,6 +87,9 @@ class ForecastKind(Kind):
         baseline: StudySpec | None = None,
     ) -> None:
         super().__init__(study, train)
+        if train is not None:
+            self.study = study = study.without_recipe()
+            baseline = baseline and baseline.without_recipe()
         self.baseline = baseline
         if baseline is not None:
             check_baseline(study, baseline)

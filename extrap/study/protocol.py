@@ -225,6 +225,7 @@ class Kind(ABC):
             extrap's own training by default.
 
     Attributes:
+        given: The study as it was given; `study` lacks the recipe if it has its own training.
         symbol: Name by which study files define such a study.
         record: Type of the record.
         example: What a study file may write.
@@ -255,7 +256,7 @@ class Kind(ABC):
         Kind.known[cls.symbol] = cls
 
     def __init__(self, study: Any, train: Train | Mapping[str, Train] | None = None) -> None:
-        self.study = study
+        self.study = self.given = study
         self._train = train
 
     @classmethod

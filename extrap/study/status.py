@@ -115,7 +115,7 @@ class StudyStatus:
         eta_s: Seconds until what is wanted by now is done, with as many workers as it has now, or
             one; None where no run tells what one costs.
         wall_s: Wall-clock seconds of all runs that gave a result; a pack's runs share its time.
-        flops: Of the same runs.
+        flops: Of the same runs; 0 where they are not known.
         optima: The best tuned values of each size so far: `study`, `size`, `tuned` (name → value,
             standard error, interval; None where there is none), `loss`, `best_loss`,
             `bracketed`, `n_runs`, `n_diverged`.
@@ -147,7 +147,7 @@ class StudyStatus:
             **{name: self.count(name) for name in COUNTS},
             "done": self.done,
             "eta_s": self.eta_s,
-            "cost": {"wall_s": self.wall_s, "flops": self.flops},
+            "cost": {"wall_s": self.wall_s, "flops": self.flops or None},
             "sizes": [{**asdict(size), "size": dict(size.size)} for size in self.sizes],
             "workers": [asdict(worker) for worker in self.workers],
             "optima": [dict(optimum) for optimum in self.optima],
@@ -413,7 +413,7 @@ def _runs(seen: _Seen, opened: BaseStorage | None, spec: StudySpec, stage: str) 
         tables.runs,
         sizes=tuple(spec.sizes),
         tuned=tuple(spec.tune),
-        conditions=tuple(spec.conditions()),
+        conditions=tuple(c for c in spec.conditions() if c in tables.runs),
         curves=tables.curves,
         source=spec.name,
     )

@@ -257,8 +257,9 @@ class OwnTrainer:
         return cell
 
     def cost(self, cell: Cell) -> float:
-        """FLOPs where the path of the study tells them; else every run counts alike."""
-        return self._values(cell.size).get("flops", 1.0)
+        """FLOPs or cost where the path of the study tells them; else every run counts alike."""
+        values = self._values(cell.size)
+        return values.get("flops", values.get("cost", 1.0))
 
     def steps(self, cell: Cell) -> int:
         """One: what the function does is not known."""

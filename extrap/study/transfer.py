@@ -143,6 +143,7 @@ def adopt_training(spec: StudySpec, storage: str, train: Train) -> tuple[str, ..
         StudyError: The storage cannot be used, or another process runs the study.
         ValueError: The command does not go with the study, or its program is not here.
     """
+    spec = spec.without_recipe()
     now = fingerprint(spec, own_trainer(train, spec).fingerprint)
     changes: dict[str, None] = {}
     with storage_faults(storage):

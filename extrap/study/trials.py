@@ -52,6 +52,7 @@ from extrap.records import Cell, RunResult, Runs, StudySpec
 from extrap.records.fields import LARGEST_LOSS
 from extrap.study.fingerprints import require_same
 from extrap.study.protocol import no_runs
+from extrap.training.own.answers import COSTS
 from extrap.training.own.processes import this_process
 
 logger = logging.getLogger(__name__)
@@ -432,10 +433,12 @@ def _points(result: RunResult) -> dict[int, float]:
 
 
 def _costs(result: RunResult) -> dict[str, Any]:
+    """What is known of a run beside what is kept by itself."""
     others = ["cell", "curve", "gradients"]
     others += ["loss"] if result.loss is None or result.loss == told_value(result) else []
     others += [] if result.gradients else ["noise_scale"]
-    return {f.name: getattr(result, f.name) for f in fields(result) if f.name not in others}
+    known = {f.name: getattr(result, f.name) for f in fields(result) if f.name not in others}
+    return {name: value for name, value in known.items() if value or name not in COSTS}
 
 
 def _first_line(error: BaseException) -> str:

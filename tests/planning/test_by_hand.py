@@ -188,6 +188,17 @@ def test_a_table_says_what_its_runs_cost() -> None:
     assert (hours.unit, hours.of({"width": 1000.0})) == ("hours", pytest.approx(10))
     units = read_run_cost(runs, formula="width ** 2 + 1")
     assert (units.unit, units.of({"width": 100.0})) == ("units", 10001)
+    timed = sweep(wall_s=lambda t: 36 * t["width"])
+    with pytest.raises(DataError, match="or a budget in hours"):
+        read_run_cost(timed)  # a budget would be taken for FLOPs
+    seconds = read_run_cost(timed, seconds=True)
+    assert (seconds.unit, seconds.of({"width": 64.0})) == ("seconds", 36 * 64)
+    own = sweep(cost=lambda t: 5 * t["width"], wall_s=1.0)
+    price = read_run_cost(own, seconds=True)
+    assert (price.unit, price.source, price.of({"width": 10.0})) == (
+        *("units", "the column cost"),
+        pytest.approx(50),
+    )
     six = read_run_cost(runs, formula="6 * width * width")
     assert (six.unit, six.of({"width": 10.0})) == ("FLOPs", 600)
     with pytest.raises(DataError, match="got -9"):

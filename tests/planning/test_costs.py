@@ -72,6 +72,17 @@ def test_hours_that_do_not_grow_with_size_tell_no_share_of_compute() -> None:
         assert "as well" not in cost_text(found)
 
 
+def test_a_short_run_of_which_nothing_else_is_known_costs_seconds() -> None:
+    table = valleys().drop(columns="flops")
+    made = extrap.forecast(runs_of(table.assign(wall_s=1e-4 * table["width"])))
+    text = cost_text(cost(made, at=TARGET, tuned={"lr": 0.01}))
+    assert "\nseconds " in text
+    assert "seconds wasted" in text
+    assert "hours" not in text
+    planned = extrap.plan(made, at=TARGET, n_runs=3)
+    assert (planned.unit, planned.cost_from) == ("seconds", "the column wall_s")
+
+
 def test_what_is_not_known_is_none_and_said() -> None:
     made = extrap.forecast(runs_of(valleys().drop(columns="flops")))
     found = cost(made, at=TARGET, price=2.0)

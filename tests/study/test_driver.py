@@ -143,7 +143,7 @@ def test_second_start_and_report_train_nothing_and_keep_the_seal(finished, tmp_p
     trained: list[TuneEvent] = []
     second = run(ForecastKind(SPEC, toy), notify=trained.append, **places)
     assert trained == []
-    told = report(ForecastKind(SPEC), **places)
+    told = report(ForecastKind(SPEC, toy), **places)
     for again in (second.result, told.result):
         assert again.seal == finished.result.seal
         assert again.forecast.created == finished.result.forecast.created
@@ -154,7 +154,7 @@ def test_second_start_and_report_train_nothing_and_keep_the_seal(finished, tmp_p
 def test_report_can_be_made_again_from_the_run_table(finished, tmp_path):
     ran, table = finished.result, tmp_path / "kept.csv"
     shutil.copy(finished.home / "reports" / "toy.runs.csv", table)
-    outcome = report(ForecastKind(SPEC), table=table, reports=tmp_path / "elsewhere")
+    outcome = report(ForecastKind(SPEC, toy), table=table, reports=tmp_path / "elsewhere")
     told = outcome.result
     assert [v.cause for v in told.verdicts] == [v.cause for v in ran.verdicts]
     size = {"width": 512}
@@ -164,14 +164,16 @@ def test_report_can_be_made_again_from_the_run_table(finished, tmp_path):
     assert not list(tmp_path.glob("**/*kept.csv.db"))
 
 
-def test_table_may_be_parquet_and_has_the_recipe(finished, tmp_path):
+def test_table_may_be_parquet_and_has_the_conditions(finished, tmp_path):
     table = pd.read_csv(finished.home / "reports" / "toy.runs.csv")
     table.to_parquet(tmp_path / "kept.parquet")
-    told = report(ForecastKind(SPEC), table=tmp_path / "kept.parquet", reports=tmp_path).result
+    told = report(
+        ForecastKind(SPEC, toy), table=tmp_path / "kept.parquet", reports=tmp_path
+    ).result
     assert told.forecast.runs.data_hash() == finished.result.forecast.runs.data_hash()
-    table.drop(columns="optimizer").to_csv(tmp_path / "less.csv", index=False)
-    with pytest.raises(DataError, match="no column 'optimizer'"):
-        report(ForecastKind(SPEC), table=tmp_path / "less.csv", reports=tmp_path)
+    table.drop(columns="workload").to_csv(tmp_path / "less.csv", index=False)
+    with pytest.raises(DataError, match="no column 'workload'"):
+        report(ForecastKind(SPEC, toy), table=tmp_path / "less.csv", reports=tmp_path)
 
 
 def test_grid_grows_until_the_optimum_of_every_size_is_bracketed(tmp_path):
@@ -280,7 +282,7 @@ def test_second_start_and_report_have_the_comparison_and_train_nothing(compared,
     places = compared.places(tmp_path)
     trained: list[TuneEvent] = []
     second = run(ForecastKind(TARGETED, BOTH, baseline=FALLING), notify=trained.append, **places)
-    told = report(ForecastKind(TARGETED, baseline=FALLING), **places)
+    told = report(ForecastKind(TARGETED, BOTH, baseline=FALLING), **places)
     assert trained == []
     for again in (second, told):
         assert again.result.baseline.optima == compared.result.baseline.optima
@@ -292,7 +294,7 @@ def test_baseline_that_supports_no_forecast_leaves_the_study_its_report(tmp_path
     trains = {**BOTH, broken.name: lambda *_: math.nan}
     found = finish(tmp_path, ForecastKind(FLAT, trains, baseline=broken))
     other = replace(FALLING, name="never-run")
-    told = report(ForecastKind(FLAT, baseline=other), **found.places(tmp_path))
+    told = report(ForecastKind(FLAT, toy, baseline=other), **found.places(tmp_path))
     assert found.outcome.text().splitlines()[-1].startswith("no comparison with flat")
     for outcome, name in ((found.outcome, "flat-falling"), (told, "never-run")):
         assert outcome.result.baseline is None

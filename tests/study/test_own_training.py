@@ -12,7 +12,7 @@ import pytest
 
 from extrap.errors import StudyError
 from extrap.reading.optuna import find_study
-from extrap.records import OWN, StudySpec, TunedRange
+from extrap.records import OWN, StudySpec, TunedRange, Workload
 from extrap.study import open_study, tune
 from extrap.study.forecasts import ForecastKind
 from extrap.study.locks import lock_of
@@ -119,6 +119,21 @@ def test_curves_and_costs_of_ones_own_come_back_from_the_storage(url):
     curves = runs.curves()
     assert curves is not None
     assert list(curves[curves["run"] == 0]["loss"]) == [2.0, 1.01]
+
+
+def test_what_is_recorded_is_what_is_known_of_a_run(url):
+    def train(size, tuned, seed):
+        return {"loss": 1 + tuned["lr"], "cost": 2 * size["width"]} if seed else 1 + tuned["lr"]
+
+    named = replace(SPEC, workload=Workload(name="digits"), seeds=(0, 1))
+    frame = tune(named, url, train=train).to_frame()
+    assert list(frame)[:5] == ["width", "lr", "seed", "loss", "status"]
+    assert set(frame) - set(list(frame)[:5]) == {
+        *("stage", "started_at", "initial_loss", "wall_s", "diverged_step", "cost", "workload")
+    }
+    assert (frame["wall_s"] > 0).all()
+    assert set(frame["workload"]) == {OWN}
+    assert list(frame["cost"].dropna()) == [16, 16, 32, 32]
 
 
 def test_a_run_that_ends_in_a_huge_number_diverged(url):

@@ -195,7 +195,6 @@ def test_a_wrong_answer_of_ones_own_function_leaves_nothing_behind(url, answer, 
 def test_resuming_with_another_recipe_names_every_difference(url, finished):
     copied(finished, url)
     for changed, named in (
-        (replace(SPEC, recipe=replace(SPEC.recipe, steps=9)), "recipe.steps: 8 in "),
         (replace(SPEC, tune={"lr": replace(SPEC.tune["lr"], n=4)}), "tune.lr.n: 3 in "),
         (
             replace(SPEC, workload=Workload(name="bytes-mlp", options={"depth": 2})),
@@ -205,6 +204,10 @@ def test_resuming_with_another_recipe_names_every_difference(url, finished):
     ):
         with pytest.raises(StudyError, match=named):
             tune(changed, url, train=valley)
+    # a function of one's own has no recipe
+    tune(replace(SPEC, recipe=replace(SPEC.recipe, steps=9)), url, train=valley)
+    with pytest.raises(StudyError, match=r"recipe\.steps: nothing in the storage, 8 now"):
+        tune(SPEC, url)
 
 
 def test_resuming_with_other_data_names_the_hash(url, tmp_path):

@@ -9,8 +9,9 @@ from typing import Any
 
 from extrap.records import Cell, RunResult
 
-COSTS = ("n_params", "n_params_total", "n_tokens", "epochs", "flops", "updates")
-"""Numbers that an answer may have beside its loss, or the path of the study may tell."""
+COSTS = ("n_params", "n_params_total", "n_tokens", "epochs", "flops", "updates", "cost")
+"""Numbers that an answer may have beside its loss, or the path of the study may tell; `cost` is in
+a unit of the user's own."""
 WHOLE = ("n_params", "n_params_total", "n_tokens", "updates")
 KEYS = ("loss", "curve", "initial_loss", "diverged_step", *COSTS)
 MOST_POINTS = 1000

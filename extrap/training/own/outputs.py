@@ -170,6 +170,8 @@ def read_result(path: Path, loss: str = "") -> tuple[dict[str, Any], str]:
         if isinstance(record.get(key), int | float) and math.isfinite(record[key])
     ]
     costs = {key: told[-1][key] for key in COSTS if key in told[-1]}
+    if not isinstance(costs.get("cost"), int | float) or costs["cost"] <= 0:
+        costs.pop("cost", None)  # scripts call other things so
     final = _told_number(told[-1][name], path)
     words = (
         f"loss {final:g} is {name} of the last record that has it in {path.name}; points "

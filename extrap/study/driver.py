@@ -214,9 +214,9 @@ def tune(
         spec: The study.
         storage: URL of its storage, `sqlite:///…` or any other that Optuna can open.
         train: Your own training function `train(size, tuned, seed)`; it returns the loss, NaN for
-            a diverged run, a mapping with `loss` and optionally `curve`, `n_params`, `n_tokens`
-            and `flops`, or a `RunResult`. Or a `Command` that trains a run. By default extrap's
-            own training.
+            a diverged run, a mapping with `loss` and optionally `curve`, `n_params`, `n_tokens`,
+            `flops` and `cost`, or a `RunResult`. Or a `Command` that trains a run. By default
+            extrap's own training.
         extend: Function from the runs so far to all wanted cells, or a table of them, such as the
             `next.csv` of `extrap plan`; finished cells are skipped. By
             default what the study's sampler wants, a grid grown where its best value lies at an

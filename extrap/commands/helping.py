@@ -13,7 +13,7 @@ from extrap.errors import know_options
 HEADINGS = {
     "Columns": "size tune loss losses seed where rename condition params tokens compute by step",
     "Laws and intervals": "level band fix path",
-    "Output": "json summary markdown figures quiet",
+    "Output": "json summary markdown quiet",
     "Advanced": "let final maximise study curves big_curves storage interval aim among no_larger "
     "most_seeds",
 }

@@ -12,23 +12,19 @@ from extrap.commands.printing import print_json, say
 from extrap.files import write_text
 
 
-def write_besides(page: str | Path, *, markdown: str | None, figures: str | None) -> None:
-    """Say that a report was written, and write its summary and its figures where asked.
+def write_besides(page: str | Path, *, markdown: str | None) -> None:
+    """Say that a report was written, and write its summary where asked.
 
     Args:
         page: The report.
         markdown: File of the summary, `-` for the standard output; its link is relative to it.
-        figures: Folder of the figures and tables.
     """
     from extrap.reporting.embedded import read_blocks, read_report
     from extrap.reporting.markdown import report_markdown
-    from extrap.reporting.saved import save_figures
     from extrap.reporting.text import blocks_text
 
     blocks = read_blocks(page)
     say(f"{blocks_text(blocks[:1])}\nwrote {page}", err=markdown == "-")
-    if figures:
-        say(f"wrote {len(save_figures(page, figures))} files into {figures}", err=markdown == "-")
     if markdown == "-":
         say(
             report_markdown(
@@ -44,13 +40,8 @@ def write_besides(page: str | Path, *, markdown: str | None, figures: str | None
 @click.command(name="page", cls=Command)
 @click.argument("page", type=click.Path(dir_okay=False))
 @click.option("--json", "as_json", is_flag=True, help="Print the page's numbers as JSON.")
-@click.option(
-    "--files",
-    type=click.Path(file_okay=False),
-    help="Write the figures (SVG) and tables (CSV) into this folder.",
-)
 @click.option("--link", help="Address of the page, for the last line of the summary.")
-def page_command(page: str, *, as_json: bool, files: str | None, link: str | None) -> None:
+def page_command(page: str, *, as_json: bool, link: str | None) -> None:
     """Print the summary or the numbers of a report.
 
     PAGE is an HTML report. The summary is Markdown, for a pull request or, in a GitHub
@@ -58,15 +49,11 @@ def page_command(page: str, *, as_json: bool, files: str | None, link: str | Non
     """
     from extrap.reporting.embedded import read_blocks, read_report
     from extrap.reporting.markdown import report_markdown
-    from extrap.reporting.saved import save_figures
 
-    if files:
-        written = save_figures(page, files)
-        say(f"wrote {len(written)} files into {files}", err=as_json)
     document = read_report(page)
     if as_json:
         print_json(document)
-    elif not files:
+    else:
         say(report_markdown(document, read_blocks(page), link=link).rstrip("\n"))
 
 

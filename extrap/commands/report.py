@@ -50,11 +50,6 @@ from extrap.commands.sweeps import (
     type=Output("summary", allow_dash=True),
     help="Write a summary for a pull request to this file; - prints it.",
 )
-@click.option(
-    "--figures",
-    type=click.Path(file_okay=False),
-    help="Also write the figures (SVG) and tables (CSV) into this folder.",
-)
 def report_command(
     sweep: str,
     big: str | None,
@@ -65,7 +60,6 @@ def report_command(
     at: Sequence[str],
     price: float | None,
     markdown: str | None,
-    figures: str | None,
     losses: Sequence[str],
     **columns: Any,
 ) -> None:
@@ -79,7 +73,7 @@ def report_command(
     if sweep.endswith(".py"):
         refuse_columns(sweep, {**columns, "loss": losses})
         page = report_study_file(sweep, storage=storage, table=big, output=output)
-        write_besides(page, markdown=markdown, figures=figures)
+        write_besides(page, markdown=markdown)
         return
     from extrap.reporting.forecast_page import report
 
@@ -100,4 +94,4 @@ def report_command(
         runs=runs,
         price=price,
     )
-    write_besides(path, markdown=markdown, figures=figures)
+    write_besides(path, markdown=markdown)

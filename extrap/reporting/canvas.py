@@ -130,22 +130,6 @@ def draw_svg(
     return _inline(_NO_XML.sub("\ufffd", text), key=key, label=_NO_XML.sub("\ufffd", label))
 
 
-def standalone_svg(svg: str) -> str:
-    """An inline drawing as an SVG document in light colours on white."""
-    root = ElementTree.fromstring(svg)
-    variables = _variables("light")
-    for element in root.iter():
-        if (style := element.get("style")) is not None:
-            element.set("style", _VARIABLE.sub(lambda m: variables[m[1]], style))
-        if (target := element.attrib.pop("href", None)) is not None:
-            element.set("xlink:href", target)
-    width, height = root.get("viewBox", "0 0 480 360").split()[2:]
-    root.attrib.update({"width": width, "height": height, "font-family": _FONTS})
-    root.attrib.update({"xmlns": _SVG[1:-1], "xmlns:xlink": _XLINK[1:-1]})
-    root.insert(0, ElementTree.Element("rect", width="100%", height="100%", fill="#fff"))
-    return ElementTree.tostring(root, encoding="unicode")
-
-
 def _drawn(draw: Callable[[Axes], object], width: int, height: int, *, most: int | None) -> str:
     """An SVG document, its texts cut after so many characters.
 

@@ -38,7 +38,6 @@ def folder(made, tmp_path, monkeypatch):
         "report f.json -o sweep.csv",
         "report f.json -o new.html --markdown mine.txt",
         "report f.json -o ",
-        "report f.json --figures ",
         "forecast sweep.csv --save sweep.csv",
         "forecast f.json --save mine.txt",
         "plan f.json --at 4096 --runs 2 --out sweep.csv",

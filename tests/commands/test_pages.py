@@ -14,16 +14,14 @@ def page(tmp_path_factory):
     folder = tmp_path_factory.mktemp("reports")
     path = folder / "page.html"
     given = ("report", SWEEP, BIG, *COLUMNS, "-o", str(path), "--markdown", str(folder / "p.md"))
-    assert main([*given, "--figures", str(folder / "figures")]) == 0
+    assert main(given) == 0
     return path
 
 
-def test_report_writes_its_summary_and_its_figures(page):
+def test_report_writes_its_summary(page):
     text = (page.parent / "p.md").read_text(encoding="utf-8")
     assert text.startswith("### 🟡 ")
     assert "(page.html)" in text
-    names = {path.name for path in (page.parent / "figures").iterdir()}
-    assert {"loss-against-width.svg", "fitted-parameters.csv"} <= names
 
 
 def test_index_lists_the_reports_of_a_folder(page):

@@ -22,7 +22,6 @@ from extrap.commands.backtest import backtest_command
 from extrap.commands.cascade import cascade_command
 from extrap.commands.check import check_command
 from extrap.commands.compare import compare_command
-from extrap.commands.completion import completes, completion_command
 from extrap.commands.coord_check import coord_check_command
 from extrap.commands.cost import cost_command
 from extrap.commands.critical_batch import critical_batch_command
@@ -60,7 +59,6 @@ REMEDIES = {
 @click.group(
     cls=Group,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-    epilog="Completion in your shell: extrap completion --help",
 )
 @click.version_option(__version__, prog_name="extrap")
 @click.option("--debug", is_flag=True, help="Show the traceback of an error.")
@@ -157,8 +155,6 @@ cli.add_section(
     cascade_command,
     select_command,
 )
-cli.add_command(completion_command)
-completes(cli)
 
 
 RARELY = (50_000, 20, 20)

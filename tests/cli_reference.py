@@ -68,8 +68,7 @@ def _commands(group, before):
 def _rows(name, command):
     """Name and description of the options of a command."""
     context = click.Context(command, info_name=" ".join(("extrap", *name)))
-    headed = command.headed_options(context).values()
-    return [_row(each, context) for part in headed for each in part if each in command.params]
+    return [_row(each, context) for each in command.params if isinstance(each, click.Option)]
 
 
 def _section(name, command, rows, shared, sweep):

@@ -8,7 +8,6 @@ from typing import Any
 import click
 
 from extrap.commands.helping import Command
-from extrap.commands.outputs import Output
 from extrap.commands.printing import say
 
 
@@ -32,7 +31,9 @@ def _of_a_study(command: Callable[..., Any]) -> Callable[..., Any]:
 
 @click.command(name="export", cls=Command)
 @_of_a_study
-@click.option("--out", type=Output("export"), required=True, help="File to write: FILE.parquet.")
+@click.option(
+    "--out", type=click.Path(dir_okay=False), required=True, help="File to write: FILE.parquet."
+)
 def export_command(
     path: str, *, storage: str | None, assignments: Sequence[str], out: str
 ) -> None:

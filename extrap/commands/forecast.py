@@ -8,7 +8,6 @@ from typing import Any
 import click
 
 from extrap.commands.helping import Command
-from extrap.commands.outputs import Output
 from extrap.commands.printing import print_json, say
 from extrap.commands.sweeps import (
     forecast_of,
@@ -28,7 +27,7 @@ from extrap.commands.sweeps import (
     help="A size to forecast: 4096, 8x (8 times the largest swept), width=4096, or "
     "params=1e9,tokens=2e10 (repeatable).",
 )
-@click.option("--save", type=Output("forecast"), help="Seal the forecast in this file.")
+@click.option("--save", type=click.Path(dir_okay=False), help="Seal the forecast in this file.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option("--summary", is_flag=True, help="Print tables of coefficients and forecasts.")
 def forecast_command(

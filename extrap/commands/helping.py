@@ -1,4 +1,4 @@
-"""Commands whose help lists options and subcommands under headings."""
+"""Commands whose errors name options, and groups whose help lists commands under headings."""
 
 from __future__ import annotations
 
@@ -6,50 +6,15 @@ from typing import Any
 
 import click
 
-from extrap.commands.outputs import refuse_overwriting
 from extrap.commands.printing import say
 from extrap.errors import know_options
 
-HEADINGS = {
-    "Columns": "size tune loss losses seed where rename condition params tokens compute by step",
-    "Laws and intervals": "level band fix path",
-    "Output": "json summary markdown quiet",
-    "Advanced": "let final maximise study curves big_curves storage interval aim among no_larger "
-    "most_seeds",
-}
-"""Heading → names of the options below it; every other option is in front, under Options."""
-FEW = 10
-"""So many options are one list."""
-
 
 class Command(click.Command):
-    """A command with its options under headings; its errors name options, not arguments."""
-
-    def headed_options(self, ctx: click.Context) -> dict[str, list[click.Option]]:
-        """Heading → the options below it, in the order of the help."""
-        options = [
-            each
-            for each in self.get_params(ctx)
-            if isinstance(each, click.Option) and not each.hidden
-        ]
-        if len(options) <= FEW:
-            return {"Options": options}
-        of_name = {name: head for head, names in HEADINGS.items() for name in names.split()}
-        found: dict[str, list[click.Option]] = {head: [] for head in ("Options", *HEADINGS)}
-        for option in options:
-            name = (option.name or "").removeprefix("as_")
-            found["Options" if option.required else of_name.get(name, "Options")].append(option)
-        return {head: below for head, below in found.items() if below}
-
-    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the options under their headings."""
-        for heading, options in self.headed_options(ctx).items():
-            with formatter.section(heading):
-                records = [option.get_help_record(ctx) for option in options]
-                formatter.write_dl([record for record in records if record is not None])
+    """A command whose errors name options, not arguments."""
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the command; messages name its options, and no file of the user is replaced."""
+        """Run the command; messages name its options."""
         options: dict[str, str] = {}
         for param in self.params:
             if isinstance(param, click.Option) and param.name:
@@ -59,7 +24,6 @@ class Command(click.Command):
                 if param.multiple:  # its argument takes several
                     options.setdefault(f"{name}s", option)
         know_options(options)
-        refuse_overwriting(ctx)
         return super().invoke(ctx)
 
 

@@ -11,7 +11,6 @@ import click
 
 from extrap.commands.arguments import parse_size
 from extrap.commands.helping import Command
-from extrap.commands.outputs import Output
 from extrap.commands.printing import print_json, say
 from extrap.commands.reading import reading_of, reading_options
 from extrap.commands.studies import run_shown
@@ -39,7 +38,7 @@ if TYPE_CHECKING:
 @click.option("--seed", default="seed", show_default=True, help="Seed column of a table.")
 @reading_options
 @click.option("--level", type=float, help="Level of the intervals of a table; default 0.95.")
-@click.option("-o", "--output", type=Output("page"), help="HTML file to write.")
+@click.option("-o", "--output", type=click.Path(dir_okay=False), help="HTML file to write.")
 @click.option("--quiet", is_flag=True, help="Show no progress.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def knobs_command(

@@ -9,7 +9,6 @@ from typing import Any
 import click
 
 from extrap.commands.helping import Command
-from extrap.commands.outputs import Output
 from extrap.commands.printing import print_json, say
 from extrap.commands.sweeps import forecast_of, loss_option, size_of, sweep_options
 
@@ -48,7 +47,7 @@ from extrap.commands.sweeps import forecast_of, loss_option, size_of, sweep_opti
 @click.option(
     "-o",
     "--out",
-    type=Output("plan"),
+    type=click.Path(dir_okay=False),
     help="Write the suggested runs to this CSV file.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")

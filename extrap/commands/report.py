@@ -8,7 +8,6 @@ from typing import Any
 import click
 
 from extrap.commands.helping import Command
-from extrap.commands.outputs import Output
 from extrap.commands.pages import write_besides
 from extrap.commands.studies import report_study_file
 from extrap.commands.sweeps import (
@@ -31,7 +30,7 @@ from extrap.commands.sweeps import (
     multiple=True,
     help="Loss column, default loss; each further one gets a short section (repeatable).",
 )
-@click.option("-o", "--output", type=Output("page"), help="HTML file to write.")
+@click.option("-o", "--output", type=click.Path(dir_okay=False), help="HTML file to write.")
 @click.option("--storage", help="Storage URL, if a study file is given.")
 @click.option("--title", help="Title of the page.")
 @click.option(
@@ -47,7 +46,7 @@ from extrap.commands.sweeps import (
 )
 @click.option(
     "--markdown",
-    type=Output("summary", allow_dash=True),
+    type=click.Path(dir_okay=False, allow_dash=True),
     help="Write a summary for a pull request to this file; - prints it.",
 )
 def report_command(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import click
 
 from extrap.commands.helping import Command
-from extrap.commands.outputs import Output
 from extrap.commands.printing import print_json, say
 
 
@@ -43,7 +42,7 @@ from extrap.commands.printing import print_json, say
 @click.option(
     "-o",
     "--output",
-    type=Output("selection"),
+    type=click.Path(dir_okay=False),
     help="CSV file to write: row, difficulty and kept, one line per example.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")

@@ -47,8 +47,6 @@ _NO_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 """Characters that no XML may hold."""
 _SVG = "{http://www.w3.org/2000/svg}"
 _XLINK = "{http://www.w3.org/1999/xlink}"
-_VARIABLE = re.compile(r"var\(--([a-z0-9-]+)\)")
-_FONTS = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif"
 _mode: ContextVar[str | None] = ContextVar("mode", default=None)
 """`light` or `dark` while a figure is drawn in colours that can be seen, else placeholders."""
 

@@ -129,7 +129,6 @@ TEXT = {
     "index": "index W/pages",
     "init": "init W/fresh",
     "coord-check": f"{CHECKED} --set recipe.parametrization=mup",
-    "completion": "completion bash",
     "study-run": f"cd W/ && study run {STUDY} --quiet && study status {STUDY} && "
     f"study export {STUDY} --out W/run.parquet",
     "version": "--version",

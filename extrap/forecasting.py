@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from functools import partial
 from numbers import Real
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import Any, Unpack
 
 import numpy as np
 import pandas as pd
@@ -53,7 +53,6 @@ from extrap.fitting import (
     refuse_tuned,
     relative_sizes,
     sharpen_noise,
-    summarise,
     transfer_quality,
 )
 from extrap.reading.runs import ReadingKeywords, as_runs
@@ -78,9 +77,6 @@ from extrap.records.displays import (
     spanned,
 )
 from extrap.records.fields import require_level
-
-if TYPE_CHECKING:
-    from extrap.fitting.summary import Summary
 
 MOST_NAMED = 3
 """Outliers that are named one by one."""
@@ -473,42 +469,6 @@ class Forecast:
                 values = [found.loss, *found.pi, found.excess, *found.octaves.values()]
             rows.append({**target, **dict(zip(columns, values, strict=True))})
         return pd.DataFrame(rows).astype(float)
-
-    def summary(self) -> Summary:
-        """Laws, their coefficients and the default targets as tables; print it.
-
-        It has statsmodels' methods `.as_html()`, `.as_csv()` and `.as_latex()`.
-        """
-        counts = self.runs.counts()
-        noise = self.noise.log_sd
-        facts = [
-            ("Runs:", f"{counts['runs']}"),
-            ("Sizes:", f"{len(self.optima)}"),
-            ("Bracketed optima:", f"{sum(o.bracketed for o in self.optima)}"),
-            ("Noise of one run (sd of ln loss):", "unknown" if noise is None else f"{noise:.3g}"),
-            ("Level:", f"{self.level:g}"),
-            ("Band:", self.band),
-        ]
-        if self.loss_model is not None:
-            facts += [
-                ("Form of the loss law:", self._form_of_loss()),
-                ("Structural discrepancy:", f"{self.loss_model.discrepancy:.3g}"),
-            ]
-        laws = [("loss", fit, weight) for fit, weight in self.loss_laws if weight > 0]
-        laws += [(name, fit, 1.0) for name, fit in self.tuned_laws.items() if fit is not None]
-        table = self.frame(self.default_targets()).astype(object)
-        points = table.where(table.notna(), None).to_dict("records")
-        return summarise(
-            title=f"Forecast from {self.runs.source or 'a sweep'}",
-            facts=facts,
-            laws=laws,
-            points=points,
-            level=self.level,
-            notes=[
-                "Coefficients hold at relative sizes x / x0; x0 is the geometric mean of the fit.",
-                *self._flag_words(self._default_points()),
-            ],
-        )
 
     def frame(self, sizes: Iterable[float | Mapping[str, float]] | None = None) -> pd.DataFrame:
         """The forecast at many sizes as a table, one row per size.

@@ -93,12 +93,13 @@ def parse(text):
     return json.loads(text, parse_constant=refuse)
 
 
-def test_pins_and_band_reach_forecast_check_and_summary(run):
+def test_pins_and_band_reach_forecast_and_check(run):
     pins = MADE_SO[2:]
-    code, out, _ = run("forecast", "sweep.csv", *COLUMNS, *pins, "--summary")
+    code, out, _ = run("forecast", "sweep.csv", *COLUMNS, *pins, "--json")
     assert code == 0
-    told = [line.split()[:3] for line in out.splitlines() if "pinned" in line.split()[2:3]]
-    assert told == [["E", "1.5", "pinned"], ["b", "-0.4", "pinned"]]
+    laws = {law["of"]: law["parameters"] for law in parse(out)["laws"] if law["weight"]}
+    assert laws["loss"]["E"] == {"value": 1.5, "se": 0}
+    assert laws["lr"]["b"] == {"value": -0.4, "se": 0}
     code, out, _ = run("forecast", "sweep.csv", *COLUMNS, "--band", "family", "--json")
     assert (code, parse(out)["band"]) == (0, "family")
 

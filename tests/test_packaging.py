@@ -186,15 +186,6 @@ def test_make_help_lists_the_targets_that_are_kept():
     assert {line.split()[1] for line in shown} <= {*phony, "study-NAME"}
 
 
-def test_modules_with_examples_in_docstrings_are_those_that_pytest_collects():
-    listed = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["pytest"]
-    files = {
-        str(p.relative_to(ROOT)): p.read_text("utf-8") for p in (ROOT / "extrap").rglob("*.py")
-    }
-    holding = {name for name, text in files.items() if re.search(r"^\s*>>> ", text, re.MULTILINE)}
-    assert holding == set(listed["ini_options"]["testpaths"]) - {"tests"}
-
-
 def _is_checkout():
     return (ROOT / ".git").exists()
 

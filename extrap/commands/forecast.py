@@ -29,14 +29,12 @@ from extrap.commands.sweeps import (
 )
 @click.option("--save", type=click.Path(dir_okay=False), help="Seal the forecast in this file.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-@click.option("--summary", is_flag=True, help="Print tables of coefficients and forecasts.")
 def forecast_command(
     sweep: str,
     *,
     at: Sequence[str],
     save: str | None,
     as_json: bool,
-    summary: bool,
     **columns: Any,
 ) -> None:
     """Forecast the best values and the loss at larger sizes.
@@ -48,16 +46,12 @@ def forecast_command(
     from extrap.reporting.forecast_answer import answer_rows, forecast_answer
     from extrap.reporting.terminal import forecast_text
 
-    if as_json and summary:
-        raise click.UsageError("--json and --summary are two ways to print; give one of them.")
     made = forecast_of(sweep, columns)
     sizes = [size_of(text, made) for text in at] or made.default_targets()
     points = [made.at(**size) for size in sizes]
     if as_json:
         answer = forecast_answer(made, answer_rows(made, (), sizes))
         print_json({"answer": answer.plain, **forecast_document(made, points)})
-    elif summary:
-        say(str(made.summary()))
     else:
         say(forecast_text(made, points))
     if save:

@@ -65,7 +65,6 @@ from extrap.fitting.reference_curves import (
 from extrap.fitting.refusals import MOST_OCTAVES, refuse_loss, refuse_tuned
 from extrap.fitting.rules import RULES, Rule, RuleRegret, compare_rules
 from extrap.fitting.sparsity import SparsityFit, fit_sparsity
-from extrap.fitting.summary import summarise
 from extrap.fitting.transfer import TransferQuality, transfer_quality
 from extrap.fitting.valley import Valley, fit_valley
 
@@ -129,7 +128,6 @@ __all__ = [
     "refuse_tuned",
     "relative_sizes",
     "sharpen_noise",
-    "summarise",
     "transfer_quality",
     "ways_to_be_off",
     "worst_share",

@@ -106,7 +106,6 @@ JSON = {
 
 TEXT = {
     "forecast": f"forecast {CLEAN} --at 512 --at 4096",
-    "forecast-summary": f"forecast {CURVED} --summary",
     "check": f"check {CLEAN} T/clean_big.csv",
     "backtest": f"backtest {CLEAN}",
     "watch": "watch W/accuracy.json T/log_bad.csv --at 256 --total-steps 1000 --loss acc "

@@ -3,7 +3,6 @@
 import re
 from base64 import b64decode
 from functools import partial
-from io import BytesIO
 
 import pytest
 
@@ -83,14 +82,17 @@ def test_what_is_no_report_is_refused(tmp_path, text, words):
 
 def tables_of(page):
     """Name of a table → what the link below it hands out."""
-    links = re.findall(r'download="([a-z0-9-]+)\.csv" href="data:text/csv[^,]*,([^"]+)"', page)
-    return {name: read_csv(BytesIO(b64decode(text))) for name, text in links}
+    text = page.read_text(encoding="utf-8")
+    links = re.findall(r'download="([a-z0-9-]+)\.csv" href="data:text/csv[^,]*,([^"]+)"', text)
+    for name, content in links:
+        page.with_name(f"{name}.csv").write_bytes(b64decode(content))
+    return {name: read_csv(page.with_name(f"{name}.csv")) for name, _ in links}
 
 
 def test_tables_to_download_hold_the_numbers_of_the_forecast(tmp_path, made, judge):
     verdicts = judge()
     page = report(made, verdicts, path=tmp_path / "page.html")
-    tables = tables_of(page.read_text(encoding="utf-8"))
+    tables = tables_of(page)
     judged, optima, points = (
         tables[name]
         for name in (

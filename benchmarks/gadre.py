@@ -18,11 +18,10 @@ import numpy as np
 import pandas as pd
 
 import extrap
-from benchmarks.rows import DATA, Row, gadre_sets
+from benchmarks.rows import DATA, Row, gadre_sets, interval_score
 from extrap.fitting import predict_log, relative_sizes
-from extrap.fitting.scores import score
 
-LEVEL, SMALL = 0.9, 154e6
+LEVEL, LEVELS, SMALL = 0.9, (0.5, 0.8, 0.9), 154e6
 SIZES = ("params", "tokens")
 RULES = {"all runs": 1.6, "short warm-up": 1.4}
 """Rule → largest mean absolute error, percent."""
@@ -80,14 +79,15 @@ def _ours(made: extrap.Forecast, size: dict[str, float], loss: float) -> dict[st
         prediction = replace(made, band=band).predict_loss(size, refuse=False)
         if prediction is None:
             raise RuntimeError(f"no law of the loss at {size}")
-        scored = score(prediction, loss)
         low, high = prediction.interval(LEVEL, new_run=True)
         predicted = float(np.exp(prediction.log_loss))
         if band == "default":
             found |= {"predicted": predicted, "error": abs(predicted / loss - 1)}
         found |= {f"lower_{band}": low, f"upper_{band}": high}
-        found |= {f"held_{band}_{100 * lv:g}": held for lv, held in scored.covered.items()}
-        found[f"interval_score_{band}"] = scored.interval_scores[LEVEL]
+        for level in LEVELS:
+            held = loss in prediction.interval(level, new_run=True)
+            found[f"held_{band}_{100 * level:g}"] = held
+        found[f"interval_score_{band}"] = interval_score(loss, low, high, LEVEL)
         found[f"width_{band}"] = (high or np.inf) / (low or 0.0) - 1
     return found
 

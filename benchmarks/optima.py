@@ -37,11 +37,10 @@ from extrap.fitting import (
     relative_sizes,
     sharpen_noise,
 )
-from extrap.fitting.scores import score
 from extrap.fitting.surface import monomials
 from extrap.records import Estimate, Interval, Optimum
 
-LEVEL = 0.9
+LEVEL, LEVELS = 0.9, (0.5, 0.8, 0.9)
 SIZES, TUNED = ("params", "tokens"), ("lr", "batch_size_tokens")
 LARGE = 5.3e8
 SURFACES = ((2, 0.01, np.inf, 0.05), (3, 0.1, 0.01, 0.08), (4, 0.1, 0.01, 0.08))
@@ -190,13 +189,14 @@ def _losses(made: extrap.Forecast, targets: list[Optimum]) -> pd.DataFrame:
         row["last"] = _last_value(fitted, target)
         for band in BANDS:
             prediction = replace(made, band=band).predict_loss(target.size, refuse=False)
-            scored = score(prediction, target.loss)
             low, high = prediction.interval(LEVEL, new_run=True)
             if band == "default":
                 row["predicted"] = float(np.exp(prediction.log_loss))
                 row["ratio"] = made.at(**target.size).extrapolation_ratio
             row |= {f"lower_{band}": low, f"upper_{band}": high}
-            row |= {f"held_{band}_{100 * lv:g}": held for lv, held in scored.covered.items()}
+            for level in LEVELS:
+                held = target.loss in prediction.interval(level, new_run=True)
+                row[f"held_{band}_{100 * level:g}"] = held
         rows.append(row)
     return pd.DataFrame(rows)
 

@@ -45,8 +45,7 @@ def rows(table: pd.DataFrame) -> list[Row]:
             beat=f"last value rms {100 * r['last_value_rms_error']:.2f} %",
             reached="held at 50/80/90 %: "
             + "/".join(f"{100 * r[f'coverage_{level}']:.0f}" for level in LEVELS)
-            + f" %; interval score {r['interval_score']:.3f}, CRPS {r['crps']:.4f}, "
-            f"rms {100 * r['rms_error']:.2f} %, skill {r['skill']:.2f}",
+            + f" %; rms {100 * r['rms_error']:.2f} %, skill {r['skill']:.2f}",
             note="Predictions of one sweep share data and are no independent trials."
             if r["sweep"].startswith("examples")
             else "",

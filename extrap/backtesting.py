@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Any, Unpack
 
@@ -13,15 +13,15 @@ import numpy as np
 import pandas as pd
 
 from extrap.errors import DataError, ExtrapError
-from extrap.fitting.scores import LEVELS, judge_observed_mean, score
-from extrap.fitting.splits import Split, leave_one_size_out, rolling_origin
+from extrap.fitting.splits import Split, rolling_origin
 from extrap.forecasting import Forecast, forecast
 from extrap.reading.runs import ReadingKeywords, as_runs
 from extrap.records import Interval, Optimum, Runs
 from extrap.records.codec import shape
 from extrap.records.displays import html_table, named, number, percent, plural
 
-SCHEMES = ("rolling", "leave-one-out")
+LEVELS = (0.5, 0.8, 0.9)
+"""Levels at which coverage is counted."""
 BINS = (("up to 1", 1.0), ("1 to 2", 2.0), ("2 to 4", 4.0), ("4 to 8", 8.0), ("above 8", math.inf))
 """Extrapolation ratios that are summarised together: label and upper end, included."""
 ROUNDING = 1e-9
@@ -43,11 +43,7 @@ class Holdout:
         predicted_pi: Prediction interval of `observed` at the level of the backtest; it covers the
             uncertainty of the law and the standard error of `observed`.
         deviation: observed / predicted − 1.
-        z: Log deviation over its predicted standard deviation.
-        pit: Predicted probability of a smaller loss; uniform in [0, 1] if calibrated.
         p_value: Two-sided, of the deviation.
-        crps: Continuous ranked probability score of the log loss.
-        interval_score: Of the log loss, at the level of the backtest.
         covered: Level → whether the interval holds `observed`.
         last_value: The trivial forecast: the loss of the nearest fitted size that is not larger;
             None where it has none.
@@ -64,11 +60,7 @@ class Holdout:
     predicted: float
     predicted_pi: Interval
     deviation: float
-    z: float
-    pit: float
     p_value: float
-    crps: float
-    interval_score: float
     covered: Mapping[float, bool]
     last_value: float | None
     last_deviation: float | None
@@ -81,8 +73,7 @@ class Backtest:
 
     Attributes:
         runs: The sweep.
-        level: Level of the intervals in `holdouts` and of the interval score, in (0, 1).
-        scheme: `"rolling"` or `"leave-one-out"`.
+        level: Level of the intervals in `holdouts`, in (0, 1).
         n_sizes: Sizes of the sweep.
         holdouts: One per prediction, fewest fitted sizes first.
         failures: Why predictions could not be made or judged, and how many; most frequent first.
@@ -90,14 +81,13 @@ class Backtest:
 
     runs: Runs
     level: float
-    scheme: str
     n_sizes: int
     holdouts: tuple[Holdout, ...]
     failures: tuple[tuple[str, int], ...]
 
     def __repr__(self) -> str:
         failed = f", {self.n_failed} not made" if self.n_failed else ""
-        head = f"{self.scheme}, {plural(len(self.holdouts), 'prediction')} of {self.n_sizes} sizes"
+        head = f"{plural(len(self.holdouts), 'prediction')} of {self.n_sizes} sizes"
         if not self.holdouts:
             return f"Backtest({head}{failed})"
         last = self.summary().iloc[-1]
@@ -148,7 +138,7 @@ class Backtest:
         """One row per bin of extrapolation ratios that holds a prediction, and one for all.
 
         Columns: `extrapolation_ratio` (label of the bin), `n`, `coverage_50`, `coverage_80`,
-        `coverage_90`, `interval_score`, `crps` (means), `bias` (mean log deviation),
+        `coverage_90`, `bias` (mean log deviation),
         `rms_error` (root mean square log deviation), `last_value_rms_error` and `skill`, 1 −
         rms_error / last_value_rms_error, both over the predictions that have a last value;
         missing where none has.
@@ -163,13 +153,12 @@ def backtest(
     runs: Any,
     *,
     level: float = 0.9,
-    scheme: str = "rolling",
     band: str = "default",
     fix: Mapping[str, float] | None = None,
     min_sizes: int | None = None,
     **columns: Unpack[ReadingKeywords],
 ) -> Backtest:
-    """Fit some sizes of a sweep, predict the others, and score the predictions.
+    """Fit the smallest k sizes of a sweep, predict every larger one, for growing k.
 
     The forecasts are those of `extrap.forecast`, noise and optima from the fitted sizes alone. A
     held-out size is judged by the loss the whole sweep shows there, with its own standard error.
@@ -177,11 +166,9 @@ def backtest(
     Args:
         runs: A sweep, as `extrap.forecast` takes it; only rows of stage `tune` are used.
         level: Level of the reported intervals, in (0, 1). Coverage is counted at 50, 80 and 90 %.
-        scheme: `"rolling"`: the smallest k sizes predict every larger one, for growing k;
-            `"leave-one-out"`: all sizes but one predict that one.
         band: As in `extrap.forecast`.
         fix: As in `extrap.forecast`.
-        min_sizes: Smallest k of the rolling scheme; by default 4 and at least a quarter of the
+        min_sizes: Smallest k; by default 4 and at least a quarter of the
             sizes, and 3 where there are fewer than six.
         columns: How the runs are read, as for `extrap.forecast`.
 
@@ -190,7 +177,7 @@ def backtest(
 
     Raises:
         TypeError: As `extrap.read_runs`.
-        ValueError: The scheme is unknown, `min_sizes` is below 3, or as `extrap.forecast`.
+        ValueError: `min_sizes` is below 3, or as `extrap.forecast`.
         DataError: `extrap.forecast` refuses the sweep, it has too few sizes, or no prediction
             could be made and judged.
 
@@ -200,16 +187,12 @@ def backtest(
         >>> len(found.holdouts), found.n_failed
         (10, 0)
     """
-    if scheme not in SCHEMES:
-        raise ValueError(f"the scheme must be one of {', '.join(SCHEMES)}, got {scheme!r}.")
     make = partial(forecast, level=level, band=band, fix=fix)
     whole = make(as_runs(runs, columns))
     sizes = [optimum.size for optimum in whole.optima]
-    rolling = scheme == "rolling"
-    splits = rolling_origin(sizes, min_sizes=min_sizes) if rolling else leave_one_size_out(sizes)
     holdouts: list[Holdout] = []
     failures: Counter[str] = Counter()
-    for split in splits:
+    for split in rolling_origin(sizes, min_sizes=min_sizes):
         found, refused = _predict(make, whole, split)
         holdouts += found
         failures.update(refused)
@@ -219,7 +202,6 @@ def backtest(
     return Backtest(
         runs=whole.runs,
         level=level,
-        scheme=scheme,
         n_sizes=len(sizes),
         holdouts=tuple(holdouts),
         failures=tuple(failures.most_common()),
@@ -272,8 +254,8 @@ def _hold(made: Forecast, optimum: Optimum, *, dof: int) -> Holdout:
         raise DataError("the fitted sizes are too few for a law of the loss; extend their grids.")
     se = optimum.paired_loss_se
     log_se = None if se is None else se / observed
-    prediction = judge_observed_mean(prediction, log_se=log_se, dof=dof)
-    scores = score(prediction, observed, levels=(*LEVELS, made.level))
+    if log_se is not None:  # in place of the noise of a single run
+        prediction = replace(prediction, run=((log_se**2, max(dof, 1)),))
     predicted, last = math.exp(prediction.log_loss), _last_value(made, size)
     return Holdout(
         size=size,
@@ -284,12 +266,8 @@ def _hold(made: Forecast, optimum: Optimum, *, dof: int) -> Holdout:
         predicted=predicted,
         predicted_pi=prediction.interval(made.level, new_run=True),
         deviation=observed / predicted - 1,
-        z=scores.z,
-        pit=scores.pit,
-        p_value=scores.p_value,
-        crps=scores.crps,
-        interval_score=scores.interval_scores[made.level],
-        covered={level: scores.covered[level] for level in LEVELS},
+        p_value=prediction.p_value(observed),
+        covered={level: observed in prediction.interval(level, new_run=True) for level in LEVELS},
         last_value=last,
         last_deviation=None if last is None else observed / last - 1,
         tuned_octaves=_tuned_octaves(made, optimum),
@@ -349,8 +327,6 @@ def _summarised(label: str, holdouts: Sequence[Holdout]) -> dict[str, Any]:
             f"coverage_{100 * level:g}": float(np.mean([h.covered[level] for h in holdouts]))
             for level in LEVELS
         },
-        "interval_score": float(np.mean([h.interval_score for h in holdouts])),
-        "crps": float(np.mean([h.crps for h in holdouts])),
         "bias": float(np.mean(log_errors)),
         "rms_error": _rms(log_errors),
         "last_value_rms_error": rms_last,

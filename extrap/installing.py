@@ -39,7 +39,6 @@ DISTRIBUTIONS = {
             "ray",
             "rich",
             "scipy",
-            "scoringrules",
             "seaborn",
             "statsmodels",
             "tensorboard",

@@ -70,7 +70,6 @@ def test_later_sizes_cannot_change_a_prediction(found, sweep_table):
     assert again.predicted == found.holdouts[-1].predicted
     assert again.deviation == pytest.approx(1.5 * (1 + found.holdouts[-1].deviation) - 1)
     assert not any(again.covered.values())
-    assert again.z > 3
     assert again.p_value < 0.01
 
 
@@ -84,14 +83,9 @@ def test_single_run_is_held_against_the_interval_of_a_new_run():
     assert held.observed_log_se is None
     off = math.log(held.observed / held.predicted)
     assert held.deviation == pytest.approx(math.expm1(off))
-    assert held.z == pytest.approx(off / prediction.log_sd)
     assert held.p_value == pytest.approx(prediction.p_value(held.observed))
-    assert held.pit == pytest.approx(0.5 + math.copysign(0.5 - held.p_value / 2, off))
     for level, inside in held.covered.items():
         assert inside == (held.observed in prediction.interval(level, new_run=True))
-    low, high = map(math.log, held.predicted_pi)
-    beyond = max(low - math.log(held.observed), math.log(held.observed) - high, 0)
-    assert held.interval_score == pytest.approx(high - low + 2 / 0.1 * beyond)
     assert held.last_deviation == pytest.approx(held.observed / table["loss"].iloc[-2] - 1)
 
 
@@ -110,18 +104,7 @@ def test_summary_of_all_is_made_of_its_bins(found):
     assert total["skill"] == pytest.approx(1 - np.sqrt((errors**2).mean() / (last**2).mean()))
     assert total["skill"] > 0.5
     assert total["coverage_80"] == frame["covered_80"].mean()
-    assert total["crps"] == pytest.approx(frame["crps"].mean())
     assert bins[0]["n"] == (frame["extrapolation_ratio"] <= 2 + 1e-9).sum()
-
-
-def test_leaving_one_size_out_predicts_every_size_but_the_smallest(sweep_table):
-    found = backtest(read(sweep_table()), scheme="leave-one-out")
-    assert [h.size["width"] for h in found.holdouts] == [32, 64, 128, 192]
-    assert {h.n_fitted for h in found.holdouts} == {4}
-    ratios = [h.extrapolation_ratio for h in found.holdouts]
-    assert ratios == [pytest.approx(r) for r in (32 / 192, 64 / 192, 128 / 192, 1.5)]
-    below = [true_loss(w) for w in (16, 32, 64, 128)]
-    assert [h.last_value for h in found.holdouts] == pytest.approx(below, rel=0.01)
 
 
 def test_size_without_an_optimum_is_counted_and_not_judged(sweep_table):

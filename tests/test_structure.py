@@ -59,7 +59,6 @@ DOORS = {
     "ray": ("study.clusters",),
     "rich": ("cli", "commands", "study.progress"),
     "scipy": ("laws", "fitting", *VERDICTS),
-    "scoringrules": ("fitting",),
     "seaborn": ("reporting",),
     "sklearn": ("fitting", "selection", "workloads"),  # k-means, which serves both wings
     "sqlalchemy": ("study", *STORAGES),  # addresses and errors of its storages

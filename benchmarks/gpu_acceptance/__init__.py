@@ -32,7 +32,7 @@ numpy, scipy, scikit-learn, pandas, pyarrow, psutil and rich. For the rest carry
 * `killed`, `optuna`, `real`: optuna 5.0, alembic, sqlalchemy, greenlet, mako, colorlog, tqdm,
   pyyaml, packaging, typing-extensions; and click for the command `extrap`
 * `real` and the page: jinja2, markupsafe, matplotlib, pillow, seaborn, statsmodels, patsy,
-  formulaic, scoringrules
+  formulaic
 * the tests: pytest, pytest-timeout, hypothesis
 
 Where a package is missing, the part that needs it fails, the tests are not measured, or the page

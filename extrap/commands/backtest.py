@@ -19,15 +19,8 @@ from extrap.commands.sweeps import (
 @click.argument("sweep")
 @sweep_options
 @loss_option
-@click.option(
-    "--scheme",
-    type=click.Choice(["rolling", "leave-one-out"]),
-    default="rolling",
-    show_default=True,
-    help="Fit the smallest sizes and predict the larger ones, or all sizes but one.",
-)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def backtest_command(sweep: str, *, scheme: str, as_json: bool, **columns: Any) -> None:
+def backtest_command(sweep: str, *, as_json: bool, **columns: Any) -> None:
     """Fit the small sizes, test on the larger ones.
 
     SWEEP is what extrap forecast reads. A sealed forecast gives its runs, its band and its fixed
@@ -40,7 +33,7 @@ def backtest_command(sweep: str, *, scheme: str, as_json: bool, **columns: Any) 
 
     level = 0.9 if columns["level"] is None else columns["level"]
     runs, band, fix = backtested(sweep, columns)
-    found = backtest(runs, level=level, scheme=scheme, band=band, fix=fix)
+    found = backtest(runs, level=level, band=band, fix=fix)
     if as_json:
         print_json(document(found, answer=backtest_answer(found).plain))
     else:

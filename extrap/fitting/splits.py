@@ -1,7 +1,6 @@
 """Which sizes to fit and which to hold out, so that a forecast can be judged on known sizes.
 
-* `rolling_origin` — fit the smallest sizes, predict the larger ones: what a forecast is for.
-* `leave_one_size_out` — fit all sizes but one: how well the laws hold inside the data.
+`rolling_origin` fits the smallest sizes and predicts the larger ones: what a forecast is for.
 
 With several size columns sizes are ordered by their product, which is the training compute up to
 a constant where the columns are parameters and tokens; sizes of one product stay together. No
@@ -26,7 +25,7 @@ Positions = npt.NDArray[np.int64]
 MAX_CUTS = 8
 """More cuts than this (checkpoints of one run, say) are thinned to as many, even in log size."""
 MAX_HELD_OUT = 40
-"""The same for the sizes held out by one cut, and for sizes left out one at a time."""
+"""The same for the sizes held out by one cut."""
 START, SHORT_START = 4, 3
 """Fitted sizes of the first cut; the second where there are fewer than `START + 2` sizes."""
 LEAST_SHARE = 0.25
@@ -84,34 +83,6 @@ def rolling_origin(
             f"predict, got {len(sizes)}; add a size, small ones are cheapest."
         )
     return found
-
-
-def leave_one_size_out(sizes: Sequence[Mapping[str, float]]) -> tuple[Split, ...]:
-    """Hold out one size at a time and fit all others.
-
-    Args:
-        sizes: Distinct sizes, each size column → value.
-
-    Returns:
-        At most `MAX_HELD_OUT` splits, smallest held-out size first.
-
-    Raises:
-        DataError: Fewer than four sizes.
-    """
-    if len(sizes) <= SHORT_START:
-        raise DataError(
-            f"leaving one size out needs at least {SHORT_START + 1} sizes, got {len(sizes)}; add "
-            "a size, small ones are the cheapest."
-        )
-    from sklearn.model_selection import LeaveOneGroupOut  # not at import: it takes a second
-
-    x = _log_sizes(sizes)
-    order = np.argsort(x.sum(axis=1).round(DIGITS), kind="stable")
-    parts = LeaveOneGroupOut().split(order, groups=np.arange(len(order)))
-    splits = [_split(x, order[fitted], order[left_out]) for fitted, left_out in parts]
-    found = [s for s in splits if s.held_out]
-    places = [float(x[s.held_out[0]].sum()) for s in found]
-    return tuple(found[i] for i in _evenly(places, MAX_HELD_OUT))
 
 
 def _first_cut(n_sizes: int) -> int:

@@ -29,19 +29,14 @@ def backtest_answer(found: Backtest) -> Answer:
     counts = sorted({h.n_fitted for h in found.holdouts})
     fitted = " to ".join(map(str, dict.fromkeys((counts[0], counts[-1]))))
     held = sum(h.observed in h.predicted_pi for h in found.holdouts)
-    if found.scheme == "rolling":
-        ratio = max(h.extrapolation_ratio for h in found.holdouts)
-        start = (
-            f"Fitted to the smallest {fitted} of {found.n_sizes} sizes, the "
-            f"forecast misses the larger ones, up to {ratio:.2g} times as large, by "
-        )
-        last = "assuming no improvement"
-    else:
-        start = f"With one of {found.n_sizes} sizes left out, the forecast misses it by "
-        last = "the loss of the next smaller size"
-    text = f"{start}{_off(total['rms_error'])} (root mean square)"
+    ratio = max(h.extrapolation_ratio for h in found.holdouts)
+    text = (
+        f"Fitted to the smallest {fitted} of {found.n_sizes} sizes, the forecast misses the "
+        f"larger ones, up to {ratio:.2g} times as large, by {_off(total['rms_error'])} "
+        "(root mean square)"
+    )
     if total["last_value_rms_error"] > 0:  # False for a missing value too
-        text += f", {last} by {_off(total['last_value_rms_error'])}"
+        text += f", assuming no improvement by {_off(total['last_value_rms_error'])}"
     level, n = format_level(found.level), len(found.holdouts)
     return Answer(text=f"{text}. Its {level} intervals held {held} of {n}.")
 
@@ -95,13 +90,10 @@ def summary_table(found: Backtest) -> Table:
                 "–" if math.isnan(row["skill"]) else f"{row['skill']:.2f}".replace("-", "−")
             ),
             "bias": lambda row: format_percent(row["bias"]),
-            "interval score": lambda row: f"{row['interval_score']:.2g}",
-            "CRPS": lambda row: f"{row['crps']:.2g}",
         },
         note="The predictions share data and are not independent. Error and bias are root mean "
         "square and mean of ln observed − ln forecast, skill is 1 − error / last value's "
-        f"error. Interval score ({format_level(found.level)}) and CRPS, lower is better, are "
-        "in log loss, where 0.01 is one percent of the loss.",
+        "error.",
     )
 
 

@@ -61,7 +61,6 @@ JSON = {
     "check-kept": "check examples/kept_rate.csv examples/big.csv --size width --band family",
     "check-accuracy": f"check {CURVES} T/accuracy.csv --big-curves T/accuracy_curves.csv",
     "backtest-clean": f"backtest {CLEAN}",
-    "backtest-curved-loo": f"backtest {CURVED} --scheme leave-one-out --level .8",
     "backtest-pair": f"backtest {PAIR} --band family",
     "backtest-sealed": f"backtest {SEALED}",
     "watch-log": "watch W/accuracy.json T/log.csv --at 256 --total-steps 1000 --tuned lr=0.01 "

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from extrap.fitting.splits import MAX_CUTS, MAX_HELD_OUT, leave_one_size_out, rolling_origin
+from extrap.fitting.splits import MAX_CUTS, MAX_HELD_OUT, rolling_origin
 
 
 def widths(*values: float) -> list[dict[str, float]]:
@@ -41,14 +41,8 @@ def test_sizes_of_one_product_stay_together() -> None:
 
 def test_sizes_below_the_fitted_ones_in_any_column_are_not_held_out() -> None:
     sizes = [{"n": n, "d": d} for n, d in [(2, 2), (2, 4), (4, 2), (4, 4), (8, 8), (1, 512)]]
-    for split in (*rolling_origin(sizes), *leave_one_size_out(sizes)):
+    for split in rolling_origin(sizes):
         for column in ("n", "d"):
             low = min(sizes[i][column] for i in split.fitted)
             assert all(sizes[i][column] >= low for i in split.held_out)
     assert all(5 not in split.held_out for split in rolling_origin(sizes))
-
-
-def test_leaving_one_size_out_leaves_each_out_once_but_the_smallest() -> None:
-    splits = leave_one_size_out(widths(8, 1, 4, 2))
-    assert [s.held_out for s in splits] == [(3,), (2,), (0,)]
-    assert all(sorted((*s.fitted, *s.held_out)) == [0, 1, 2, 3] for s in splits)

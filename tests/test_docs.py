@@ -1,6 +1,5 @@
 """The documentation is true: its code runs, its links lead somewhere, what it lists is there."""
 
-import importlib
 import json
 import re
 import subprocess
@@ -244,97 +243,6 @@ EXAMPLES = [p for p in sorted((ROOT / "examples").rglob("*")) if p.is_file()]
 def test_example_is_executed_or_parsed(path):
     assert path.suffix in EXECUTED, f"say in EXECUTED how {path.name} is executed"
     EXECUTED[path.suffix](path)
-
-
-DOCUMENTS = {
-    "forecast": "forecast examples/sweep.csv --size width --tune lr --at 1024 --json",
-    "verdicts": "check examples/sweep.csv examples/big.csv --size width --tune lr --json",
-    "backtest": "backtest examples/sweep.csv --size width --tune lr --json",
-    "comparison": "compare examples/sweep.csv examples/kept_rate.csv --size width "
-    "--tune lr --json",
-    "allocation": "allocate examples/splits.csv --flops 1e21 --json",
-    "critical batches": "critical-batch examples/steps.csv --by width --by target --json",
-    "cascade": "cascade saved.csv --cost-small 1 --cost-large 20 --json",
-    "plan": "plan examples/sweep.csv --size width --tune lr --at 1024 --runs 8 --json",
-    "cost": "cost examples/sweep.csv --size width --tune lr --at 1024 --json",
-    "selection": "select embedding.npy --keep 0.2 --json",
-    "study status": "study status studies/metz.py --json",
-    "reading": "watch forecast.json train.csv --at width=4096 --total-steps 20000 --json",
-}
-"""Document → the command that prints it; the tables are those of `setups`."""
-
-
-def test_python_names_that_are_promised_are_there():
-    """What docs/stability.md calls by its full name."""
-    names = re.findall(r"`extrap\.([\w.]+)`", text_of("docs/stability.md"))
-    assert "reporting.levers_document" in names
-    for name in names:
-        *module, last = name.split(".")
-        assert hasattr(importlib.import_module(".".join(["extrap", *module])), last), name
-
-
-def listed_keys():
-    """Document → its keys as docs/stability.md lists them."""
-    section = text_of("docs/stability.md").split("\n## JSON documents")[1].split("\n## ")[0]
-    rows = re.findall(r"^\| \*\*(.*?)\*\* \|.*\| (.*?) \|$", section, flags=re.MULTILINE)
-    return {name: set(re.findall(r"`([^`]+)`", keys)) for name, keys in rows}
-
-
-def inner_keys():
-    """Document → place in it → keys there."""
-    section = text_of("docs/stability.md").split("\n## Nested keys")[1].split("\n## ")[0]
-    rows = re.findall(r"^\| \*\*(.*?)\*\* \| `(.*?)` \| (.*?) \|$", section, flags=re.MULTILINE)
-    found: dict[str, dict[str, set[str]]] = {}
-    for document, at, keys in rows:
-        found.setdefault(document, {})[at] = set(re.findall(r"`([^`]+)`", keys))
-    assert sum(map(len, found.values())) > 20
-    return found
-
-
-def at_path(document, path):
-    """`points[].rules[]` → the first rule of the first point."""
-    for part in path.split("."):
-        document = document[part.removesuffix("[]")]
-        if part.endswith("[]"):
-            document = document[0]
-    return document
-
-
-@pytest.mark.parametrize("document", DOCUMENTS)
-def test_keys_that_are_listed_are_those_that_are_printed(
-    document, tmp_path, monkeypatch, capsys, setups
-):
-    from extrap.cli import main
-
-    monkeypatch.chdir(tmp_path)
-    for name in ("examples", "studies"):
-        (tmp_path / name).symlink_to(ROOT / name)
-    for setup in ("a training in progress", "predictions of two models", "an embedding"):
-        setups[setup]({})
-    assert main(DOCUMENTS[document].split()) in (0, 1)
-    printed = capsys.readouterr().out
-    found = json.loads(printed.splitlines()[0] if document == "reading" else printed)
-    assert set(found) == listed_keys()[document]
-    for at, keys in inner_keys().get(document, {}).items():
-        assert keys == set(at_path(found, at)), f"{document}: {at}"
-
-
-def test_keys_of_a_sealed_forecast_are_listed(watched, tmp_path):
-    extrap.save_forecast(watched, tmp_path / "forecast.json")
-    found = json.loads((tmp_path / "forecast.json").read_text(encoding="utf-8"))
-    assert set(found) == listed_keys()["sealed forecast"]
-
-
-def test_pages_carry_the_keys_that_are_listed():
-    from extrap.reporting.forecast_page import forecast_page
-    from extrap.reporting.html import page_document
-
-    sweep = extrap.read_runs(ROOT / "examples/sweep.csv", size="width", tune="lr")
-    page = page_document(forecast_page(extrap.forecast(sweep)))
-    assert set(page) == listed_keys()["page"]
-    assert set(page["numbers"]) == listed_keys()["report page"]
-    for at, keys in inner_keys()["report page"].items():
-        assert keys == set(at_path(page["numbers"], at)), at
 
 
 @pytest.mark.parametrize(

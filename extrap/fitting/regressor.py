@@ -50,7 +50,7 @@ class LawRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         if self.law == AUTO:
             laws = fit_surviving_laws(sizes, loss.tolist(), loss_se=None, fix=self.fix)
         elif self.law in LOSS_LAWS:
-            laws = [(fit(self.law, sizes, loss.tolist(), fix=self.fix), 1.0)]
+            laws = ((fit(self.law, sizes, loss.tolist(), fix=self.fix), 1.0),)
         else:
             known = ", ".join((AUTO, *LOSS_LAWS))
             raise ValueError(f"law must be one of {known}; got {self.law!r}.")

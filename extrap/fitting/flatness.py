@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -31,28 +31,8 @@ ROUNDING = 1e-12
 """Standard deviation of a log loss below which only rounding is left."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Plateau:
-    """The values of a tuned column that are best and alike.
-
-    Attributes:
-        values: Neighbouring values of the grid, smallest first.
-        is_low: Whether the smallest value tried is one of them.
-        is_high: Whether the largest is.
-    """
-
-    values: tuple[float, ...]
-    is_low: bool
-    is_high: bool
-
-    @property
-    def value(self) -> float:
-        """The one in the middle."""
-        return self.values[(len(self.values) - 1) // 2]
-
-
-def find_plateau(runs: Runs, name: str) -> Plateau | None:
-    """The plateau of a tuned column that reaches an end of its grid; None if there is none.
+def find_plateau(runs: Runs, name: str) -> tuple[float, ...]:
+    """The values of a tuned column that are best and alike, up to an end of its grid; often none.
 
     The log losses are paired: at each size the values share the seed and the other tuned values,
     of which those within 5 % of the best count. An effect of each value and its trend over the
@@ -73,7 +53,7 @@ def find_plateau(runs: Runs, name: str) -> Plateau | None:
     values = np.array(table.columns, dtype=float)
     y = table.to_numpy(dtype=float)
     if len(values) < LEAST_VALUES or len(y) < 2 or len(np.unique(y)) < 2:
-        return None
+        return ()
     best = int(np.argmin(np.where(np.isfinite(y).all(axis=0), y.mean(axis=0), np.inf)))
     n = len(values)
     parts = [(0, n)]
@@ -82,9 +62,8 @@ def find_plateau(runs: Runs, name: str) -> Plateau | None:
         width = math.log2(values[stop - 1] / values[first])
         is_wide = width >= LEAST_OCTAVES or stop - first == n
         if is_wide and first <= best < stop and _are_alike(y[:, first:stop], place):
-            own = tuple(map(float, values[first:stop]))
-            return Plateau(values=own, is_low=first == 0, is_high=stop == n)
-    return None
+            return tuple(map(float, values[first:stop]))
+    return ()
 
 
 def fix_flat(runs: Runs, *, but: Collection[str] = ()) -> tuple[Runs, list[str]]:
@@ -98,27 +77,18 @@ def fix_flat(runs: Runs, *, but: Collection[str] = ()) -> tuple[Runs, list[str]]
     """
     flags = []
     for name in [name for name in runs.tuned if name not in but]:
-        plateau = find_plateau(runs, name)
-        if plateau is not None:
-            frame = runs.to_frame()
-            away = frame.index[frame[name].to_numpy(dtype=float) != plateau.value]
+        if alike := find_plateau(runs, name):
+            frame, value = runs.to_frame(), alike[(len(alike) - 1) // 2]
+            away = frame.index[frame[name].to_numpy(dtype=float) != value]
             tuned = tuple(column for column in runs.tuned if column != name)
             conditions = tuple(dict.fromkeys((*runs.conditions, name)))
             runs = replace(runs.without_rows(away), tuned=tuned, conditions=conditions)
-            flags.append(_flag(name, plateau))
+            flags.append(
+                f"flat-{name}: any from {alike[0]:.4g} to {alike[-1]:.4g} does as well, so it is "
+                f"fixed at {value:.4g}; leave it out of the tuned values, or read the runs with "
+                f"--where {name}={value:.12g}"
+            )
     return runs, flags
-
-
-def _flag(name: str, plateau: Plateau) -> str:
-    low, high = (f"{value:.4g}" for value in (plateau.values[0], plateau.values[-1]))
-    if plateau.is_low and plateau.is_high:
-        reach = f"any from {low} to {high}"
-    else:
-        reach = f"any up to {high}" if plateau.is_low else f"any from {low} on"
-    return (
-        f"flat-{name}: {reach} does as well, so it is fixed at {plateau.value:.4g}; leave it out "
-        f"of the tuned values, or read the runs with --where {name}={plateau.value:.12g}"
-    )
 
 
 def _paired(runs: Runs, name: str) -> tuple[pd.DataFrame, Array]:

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from extrap.fitting.bracketing import grow_grid
 from extrap.fitting.precision import Precision, slope_weights
 from extrap.laws.base import Array
 from extrap.records import Cell, Runs, StudySpec
@@ -121,11 +120,10 @@ def place_runs(spec: StudySpec, runs: Runs, *, budget: int | None = None) -> tup
 
     Each round looks only at the runs of the rounds before it, all of them finished: whatever the
     order of finishing, a resumed study, or one shared by several processes, wants the same cells.
-    A run that is not complete counts as worse than any other. Where `can_place` says no the grid
-    is grown instead (`grow_grid`).
+    A run that is not complete counts as worse than any other.
 
     Args:
-        spec: The study.
+        spec: A study of which `can_place` says yes.
         runs: Its runs so far.
         budget: The most runs to spend; by default as many as the declared grid has.
 
@@ -136,8 +134,6 @@ def place_runs(spec: StudySpec, runs: Runs, *, budget: int | None = None) -> tup
         Ours. Chernoff (1953), Locally optimal designs for estimating parameters, Ann. Math.
         Statist. 24, 586: the best places depend on what they are to find, hence the rounds.
     """
-    if not can_place(spec):
-        return grow_grid(spec, runs)
     plan, finished = _plan(spec, budget), _finished(runs)
     wanted: dict[Place, Cell] = {}
     while all(cell in finished for cell in wanted.values()):

@@ -17,7 +17,6 @@ from extrap.study.samplers import Sampled
 from extrap.study.trainers import OwnTrainer, PackedTrainer
 from extrap.study.trials import Trials
 
-ROUNDING = 1e-9
 Size = tuple[tuple[str, float], ...]
 WORTH_ASKING = 0.05
 """A stage is asked again what it wants when its finished cells grew by this part."""
@@ -53,13 +52,11 @@ class StageQueue:
     _waiting: dict[Cell, None] = field(default_factory=dict)
     _first: list[list[Cell]] = field(default_factory=list)
     _samplers: dict[Size, Sampled] = field(default_factory=dict)
-    _reach: dict[tuple[Size, str], tuple[float, float]] = field(default_factory=dict)
     _cost_done: float = 0.0
     _cost_wanted: float = 0.0
 
     def __post_init__(self) -> None:
         self._cost_done = self.cost(self.trials.done())
-        self._widen(self.trials.done())
 
     def next_cells(self, n_workers: int) -> list[Cell]:
         """The next pack; empty while all that is wanted is done or in training."""
@@ -135,35 +132,25 @@ class StageQueue:
         is_much = n_new > WORTH_ASKING * max(len(done), len(self._wanted))
         is_due = is_much or not self._waiting or self.stage.spec.sampler == "law"
         if self._n_done_when_asked < 0 or (n_new and is_due):
+            asked = self._wanted
             self._wanted = list(dict.fromkeys(self.stage.wants(self.trials.runs())))
             self._n_done_when_asked, self._cost_wanted = len(done), self.cost(self._wanted)
             taken = done | self.in_training | self.given_up
             missing = [cell for cell in self._wanted if cell not in taken]
             missing.sort(key=lambda cell: [value for _, value in cell.size])
             self._waiting = dict.fromkeys(missing)
-            n_missing = Counter(cell.size for cell in missing)
-            for size, moves in self._widen(missing).items():
-                self.say(
-                    f"{self.stage.spec.name}: the grid at {size_words(dict(size))} grows by "
-                    f"{n_missing[size]} runs, {' and '.join(moves)}, as its best value lies near "
-                    "an edge; growth=0 keeps the grid"
-                )
+            self._announce(missing, before=[*self.stage.spec.grid_cells(), *done, *asked])
 
-    def _widen(self, cells: Iterable[Cell]) -> dict[Size, list[str]]:
-        """Note how far the tuned values reach; size → where they reach further than before."""
-        tune, before = self.stage.spec.tune, dict(self._reach)
-        moves: dict[Size, list[str]] = {}
-        for cell in cells if self.stage.stage == "tune" else ():
-            for name, value in cell.tuned:
-                low, high = self._reach.get((cell.size, name), (tune[name].low, tune[name].high))
-                if not low * (1 - ROUNDING) < value < high * (1 + ROUNDING):
-                    self._reach[cell.size, name] = min(low, value), max(high, value)
-        for (size, name), (low, high) in self._reach.items():
-            old = before.get((size, name), (tune[name].low, tune[name].high))
-            if old != (low, high):
-                was, now = (f"{a:.4g}–{b:.4g}" for a, b in (old, (low, high)))
-                moves.setdefault(size, []).append(f"{name} from {was} to {now}")
-        return moves
+    def _announce(self, missing: Iterable[Cell], *, before: Iterable[Cell]) -> None:
+        """Say where the values of a sweep reach further than before."""
+        n_missing, was = Counter(cell.size for cell in missing), _reach(before)
+        for (size, name), now in _reach(self._wanted).items():
+            if self.stage.stage == "tune" and now != was.get((size, name), now):
+                self.say(
+                    f"{self.stage.spec.name}: the grid of {name} at {size_words(dict(size))} "
+                    f"grows from {was[size, name]} to {now}, by {n_missing[size]} runs there, as "
+                    "the best value lies near its edge; growth=0 keeps it"
+                )
 
     def _pack(self, n_workers: int) -> list[Cell]:
         """Cells of the smallest size, of one shape, to train together.
@@ -219,3 +206,12 @@ class StageQueue:
         if size not in self._samplers:
             self._samplers[size] = Sampled(self.stage.spec, self.trials, dict(size))
         return self._samplers[size]
+
+
+def _reach(cells: Iterable[Cell]) -> dict[tuple[Size, str], str]:
+    """Size and tuned column → the smallest and largest value there, as text."""
+    values: dict[tuple[Size, str], list[float]] = {}
+    for cell in cells:
+        for name, value in cell.tuned:
+            values.setdefault((cell.size, name), []).append(value)
+    return {key: f"{min(found):.4g}–{max(found):.4g}" for key, found in values.items()}

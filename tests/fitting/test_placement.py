@@ -9,8 +9,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from extrap.fitting import can_place, estimate_noise, estimate_optima, grow_grid, place_runs
+from extrap.fitting import can_place, estimate_noise, estimate_optima, place_runs
 from extrap.records import Cell, Runs, StudySpec, TunedRange, Workload
+from extrap.study import protocol
 
 WIDTHS = (16.0, 32.0, 64.0, 128.0, 256.0)
 SPEC = StudySpec(
@@ -172,11 +173,10 @@ def test_a_narrow_range_is_divided_not_left() -> None:
     ids=["two columns", "none", "a grid cheaper than the first runs"],
 )
 def test_where_it_cannot_place_the_grid_is_grown(spec: StudySpec) -> None:
-    columns = [*spec.sizes, *spec.tune, "seed", "loss"]
-    empty = pd.DataFrame(columns=columns).astype({"loss": float})
-    runs = Runs.from_frame(empty, sizes=list(spec.sizes), tuned=list(spec.tune))
-    assert not can_place(spec)
-    assert place_runs(spec, runs) == grow_grid(spec, runs)
+    stage = protocol.sweep(replace(spec, sampler="law"))
+    assert (can_place(spec), stage.n_most > 0) == (False, True)
+    assert stage.wants is not None
+    assert stage.wants(protocol.no_runs(spec)) == spec.grid_cells()
 
 
 @pytest.mark.parametrize("widths", [(64.0,), (64.0, 128.0)])

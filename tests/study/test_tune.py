@@ -120,7 +120,7 @@ def test_a_grid_grows_as_in_a_study_and_says_so_once(url, tmp_path, caplog):
     runs = tune(spec, url, train=valley)
     assert sorted(runs.to_frame()["lr"].unique()) == [2.0**i for i in range(-8, -3)]
     said = [message for message in caplog.messages if "grows" in message]
-    assert [("width 8" in line, "width 16" in line, "2 runs" in line) for line in said] == [
+    assert [("width 8" in line, "width 16" in line, "by 2 runs" in line) for line in said] == [
         (True, False, True),
         (False, True, True),
     ]

@@ -19,15 +19,14 @@ class PlainFormatter(logging.Formatter):
         return as_written(super().format(record))
 
 
-def say(text: object, *, err: bool = False, over: bool = False) -> None:
+def say(text: object, *, err: bool = False) -> None:
     """Print text; what would command the terminal, from whatever file it came, is spelled out.
 
     Args:
         text: The text.
         err: Whether to print it on the standard error.
-        over: Whether to write it over the line before, and the next text over it.
     """
-    click.echo(("\r" if over else "") + as_written(str(text)), err=err, nl=not over)
+    click.echo(as_written(str(text)), err=err)
 
 
 def print_json(document: dict[str, Any]) -> None:

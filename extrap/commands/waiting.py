@@ -1,12 +1,10 @@
-"""Lines on the standard error while something takes long."""
+"""A line on the standard error while something takes long."""
 
 from __future__ import annotations
 
-import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from threading import Event, Thread
+from threading import Timer
 
 from extrap.commands.printing import say
 
@@ -16,30 +14,11 @@ PATIENCE_S = 2.0
 
 @contextmanager
 def reports_progress(what: str) -> Iterator[None]:
-    """Say what is being done once it takes long: a counting line on a terminal, else one line.
-
-    Args:
-        what: What is being done, as in `reading runs.csv`.
-    """
-    is_done, began = Event(), time.monotonic()
-    is_terminal = sys.stderr.isatty()
-
-    def report() -> None:
-        pause = PATIENCE_S
-        while not is_done.wait(pause):
-            seconds = time.monotonic() - began
-            if not is_terminal:
-                say(f"{what} …", err=True)
-                return
-            say(f"{what} … {seconds:.0f} s", err=True, over=True)
-            pause = 1.0
-
-    thread = Thread(target=report, daemon=True)
-    thread.start()
+    """Say what is being done once it takes long, as in `reading runs.csv …`."""
+    timer = Timer(PATIENCE_S, say, [f"{what} …"], {"err": True})
+    timer.daemon = True
+    timer.start()
     try:
         yield
     finally:
-        is_done.set()
-        thread.join()
-        if is_terminal and time.monotonic() - began > PATIENCE_S:
-            say("", err=True)
+        timer.cancel()

@@ -4,11 +4,13 @@ import io
 import json
 import shlex
 from pathlib import Path
+from threading import Event
 
 import pandas as pd
 import pytest
 
 from extrap.cli import main
+from extrap.commands import waiting
 
 from ..reading.messy import isoflop, sweep, two, wandb_export
 
@@ -182,25 +184,11 @@ def test_errors_name_options_and_hide_passwords(called, monkeypatch):
     assert "secret" not in err
 
 
-def test_long_work_is_announced_and_short_work_is_not(monkeypatch, capsys):
-    from extrap.commands import waiting
-
-    class Waiting:
-        """An event that is waited for in vain as often as said."""
-
-        def __init__(self, times):
-            self.times = times
-
-        def wait(self, _):
-            self.times -= 1
-            return self.times < 0
-
-        def set(self):
-            pass
-
-    for is_terminal, times, lines in ((False, 3, 1), (True, 3, 3), (True, 0, 0)):
-        monkeypatch.setattr(waiting, "Event", lambda n=times: Waiting(n))
-        monkeypatch.setattr("sys.stderr.isatty", lambda t=is_terminal: t, raising=False)
-        with waiting.reports_progress("reading runs.csv"):
-            pass
-        assert capsys.readouterr().err.count("reading runs.csv …") == lines
+@pytest.mark.parametrize("patience_s", [0.0, 600.0])
+def test_long_work_is_announced_and_short_work_is_not(monkeypatch, patience_s):
+    said = Event()
+    monkeypatch.setattr(waiting, "PATIENCE_S", patience_s)
+    monkeypatch.setattr(waiting, "say", lambda text, err: said.set())
+    with waiting.reports_progress("reading runs.csv"):
+        assert patience_s or said.wait(60)
+    assert said.is_set() == (patience_s == 0)

@@ -20,8 +20,10 @@ from extrap.records import WITHOUT_SEED, Runs
 SMALL = 0.005
 """Difference of the log loss that is not worth another run: half a percent is what a few percent
 of compute buy."""
-OF_NOISE = math.sqrt(2)
-"""Differences count as noise up to so many standard deviations of a run: that of two runs."""
+OF_NOISE = 2.0
+"""Differences of so many standard deviations of a run count as noise: those of one run …"""
+MOST = 0.1
+"""… unless a value may cost as much as a tenth of the loss: then more seeds have to tell."""
 LEVEL = 0.95
 """Of the test that sees a difference, and of each bound on one."""
 LEAST_VALUES, LEAST_OCTAVES = 3, 3.0
@@ -31,18 +33,22 @@ ROUNDING = 1e-12
 """Standard deviation of a log loss below which only rounding is left."""
 
 
-def find_plateau(runs: Runs, name: str) -> tuple[float, ...]:
+def find_plateau(runs: Runs, name: str, *, most: float = MOST) -> tuple[tuple[float, ...], float]:
     """The values of a tuned column that are best and alike, up to an end of its grid; often none.
+
+    And an upper bound of what the worst of them costs, log loss.
 
     The log losses are paired: at each size the values share the seed and the other tuned values,
     of which those within 5 % of the best count. An effect of each value and its trend over the
     sizes are fitted. Values are alike where an F test at 5 % sees no effect, and no value is worse
-    than the best by √2 standard deviations of a run; or where none is worse by half a percent at
-    the smallest or largest size. Each bound is one-sided, at 95 %: few runs show no plateau.
+    than the best by two standard deviations of a run, nor by a tenth; or where none is worse by
+    half a percent at the smallest or largest size. Each bound is one-sided, at 95 %: few runs show
+    no plateau.
 
     Args:
         runs: A sweep over a grid; values that were not tried at every size do not count.
         name: The column.
+        most: Log loss that none of them may cost beyond noise.
 
     References:
         Ours. Berger and Hsu (1996), Statistical Science 11, 283: where every bound has to hold,
@@ -53,7 +59,7 @@ def find_plateau(runs: Runs, name: str) -> tuple[float, ...]:
     values = np.array(table.columns, dtype=float)
     y = table.to_numpy(dtype=float)
     if len(values) < LEAST_VALUES or len(y) < 2 or len(np.unique(y)) < 2:
-        return ()
+        return (), 0.0
     best = int(np.argmin(np.where(np.isfinite(y).all(axis=0), y.mean(axis=0), np.inf)))
     n = len(values)
     parts = [(0, n)]
@@ -61,9 +67,11 @@ def find_plateau(runs: Runs, name: str) -> tuple[float, ...]:
     for first, stop in parts:
         width = math.log2(values[stop - 1] / values[first])
         is_wide = width >= LEAST_OCTAVES or stop - first == n
-        if is_wide and first <= best < stop and _are_alike(y[:, first:stop], place):
-            return tuple(map(float, values[first:stop]))
-    return ()
+        if is_wide and first <= best < stop:
+            worst = _cost_if_alike(y[:, first:stop], place, most=most)
+            if worst is not None:
+                return tuple(map(float, values[first:stop])), worst
+    return (), 0.0
 
 
 def fix_flat(runs: Runs, *, but: Collection[str] = ()) -> tuple[Runs, list[str]]:
@@ -77,16 +85,17 @@ def fix_flat(runs: Runs, *, but: Collection[str] = ()) -> tuple[Runs, list[str]]
     """
     flags = []
     for name in [name for name in runs.tuned if name not in but]:
-        if alike := find_plateau(runs, name):
+        alike, worst = find_plateau(runs, name)
+        if alike:
             frame, value = runs.to_frame(), alike[(len(alike) - 1) // 2]
             away = frame.index[frame[name].to_numpy(dtype=float) != value]
             tuned = tuple(column for column in runs.tuned if column != name)
             conditions = tuple(dict.fromkeys((*runs.conditions, name)))
             runs = replace(runs.without_rows(away), tuned=tuned, conditions=conditions)
             flags.append(
-                f"flat-{name}: any from {alike[0]:.4g} to {alike[-1]:.4g} does as well, so it is "
-                f"fixed at {value:.4g}; leave it out of the tuned values, or read the runs with "
-                f"--where {name}={value:.12g}"
+                f"flat-{name}: any from {alike[0]:.4g} to {alike[-1]:.4g} does as well, within "
+                f"{100 * worst:.2g} %, so it is fixed at {value:.4g}; leave it out of the tuned "
+                f"values, or read the runs with --where {name}={value:.12g}"
             )
     return runs, flags
 
@@ -123,10 +132,10 @@ def _paired(runs: Runs, name: str) -> tuple[pd.DataFrame, Array]:
     return table, place - (place.mean() if len(place) else 0.0)
 
 
-def _are_alike(y: Array, place: Array) -> bool:
-    """Whether the columns of a table differ by no more than noise, or by hardly anything."""
+def _cost_if_alike(y: Array, place: Array, *, most: float) -> float | None:
+    """An upper bound of what the worst column costs; None where they differ beyond noise."""
     if not np.isfinite(y).all():
-        return False
+        return None
     n, k = y.shape
     own = y - y.mean(axis=1, keepdims=True)
     spread = float(place @ place)
@@ -135,18 +144,15 @@ def _are_alike(y: Array, place: Array) -> bool:
     square = float(np.sum((own - effect - np.outer(place, trend)) ** 2))
     dof = (n - n_terms) * (k - 1)
     if dof < 1:
-        return False
-    sd = max(math.sqrt(square / dof), ROUNDING)
-    t, best = float(stats.t.ppf(LEVEL, dof)), int(np.argmin(effect))
+        return None
+    sd, t = max(math.sqrt(square / dof), ROUNDING), float(stats.t.ppf(LEVEL, dof))
     ends = np.array([place.min(), place.max()])
-    at_ends = effect + np.outer(ends, trend)
-    se_at_ends = sd * np.sqrt(2 / n + (2 * ends**2 / spread if spread else 0.0))
-    worst_at_ends = np.ptp(at_ends, axis=1) + t * se_at_ends
-    if np.all(worst_at_ends < SMALL):
-        return True
+    se = sd * np.sqrt(2 / n + (2 * ends**2 / spread if spread else 0.0))
+    at_ends = float(np.max(np.ptp(effect + np.outer(ends, trend), axis=1) + t * se))
+    if at_ends < SMALL:
+        return at_ends
     explained = n * float(effect @ effect) + spread * float(trend @ trend)
     f = explained / (n_terms * (k - 1)) / sd**2
-    if f > float(stats.f.ppf(LEVEL, n_terms * (k - 1), dof)):
-        return False
-    worst = float(effect.max() - effect[best]) + t * sd * math.sqrt(2 / n)
-    return worst < OF_NOISE * sd
+    worst = float(np.ptp(effect)) + t * sd * math.sqrt(2 / n)
+    is_noise = f <= float(stats.f.ppf(LEVEL, n_terms * (k - 1), dof))
+    return worst if is_noise and worst < min(OF_NOISE * sd, most) else None

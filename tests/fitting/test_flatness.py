@@ -36,7 +36,7 @@ def flat(octaves, place):
 )
 def test_a_plateau_reaches_as_far_as_the_values_are_alike(cost, values):
     runs = runs_of(drawn(cost))
-    assert find_plateau(runs, "weight_decay") == tuple(values)
+    assert find_plateau(runs, "weight_decay")[0] == tuple(values)
     fixed, (flag,) = fix_flat(runs)
     assert flag.startswith("flat-weight_decay: any from")
     assert set(fixed.to_frame()["weight_decay"]) < set(values[1:-1])
@@ -51,23 +51,32 @@ def test_a_plateau_reaches_as_far_as_the_values_are_alike(cost, values):
     ],
 )
 def test_what_matters_at_some_size_is_no_plateau(cost):
-    assert find_plateau(runs_of(drawn(cost)), "weight_decay") == ()
+    assert find_plateau(runs_of(drawn(cost)), "weight_decay")[0] == ()
 
 
 def test_few_runs_show_no_plateau_and_diverged_ones_end_it():
     table = drawn(flat)
-    few = table[(table["seed"] == 0) & (table["lr"] == LR[3])]
-    assert find_plateau(runs_of(few.drop(columns="lr"), "weight_decay"), "weight_decay") == ()
+    few = table[(table["seed"] == 0) & (table["lr"] == LR[3]) & (table["width"] < 100)]
+    assert find_plateau(runs_of(few.drop(columns="lr"), "weight_decay"), "weight_decay")[0] == ()
     top = table["weight_decay"] == WEIGHT_DECAY[-1]
     lost = table.assign(loss=table["loss"].where(~(top & (table["width"] == 16)), np.inf))
-    assert find_plateau(runs_of(lost), "weight_decay") == tuple(WEIGHT_DECAY[:-1])
+    assert find_plateau(runs_of(lost), "weight_decay")[0] == tuple(WEIGHT_DECAY[:-1])
+
+
+def test_what_noise_may_hide_is_no_plateau_unless_asked_for():
+    table = draw(np.random.default_rng(0), decay_cost=flat, noise=(0.3, 0.3))
+    table = table[table["lr"] == LR[3]].drop(columns="lr")
+    runs = runs_of(table, "weight_decay")
+    assert find_plateau(runs, "weight_decay")[0] == ()
+    alike, worst = find_plateau(runs, "weight_decay", most=np.inf)
+    assert (alike, worst > 0.1) == (tuple(WEIGHT_DECAY), True)
 
 
 def test_equal_losses_are_a_plateau_if_sizes_differ():
     table = drawn(flat)
     same = table.assign(loss=3 / table["width"] ** 0.3 + np.log2(table["lr"] * 256) ** 2)
-    assert find_plateau(runs_of(same), "weight_decay") == tuple(WEIGHT_DECAY)
-    assert find_plateau(runs_of(table.assign(loss=2.0)), "weight_decay") == ()
+    assert find_plateau(runs_of(same), "weight_decay")[0] == tuple(WEIGHT_DECAY)
+    assert find_plateau(runs_of(table.assign(loss=2.0)), "weight_decay")[0] == ()
 
 
 def test_forecast_of_a_flat_column_is_that_at_its_value():

@@ -75,6 +75,7 @@ from extrap.records.displays import (
     plain,
     quantity,
     spanned,
+    to_use,
 )
 from extrap.records.fields import require_level
 
@@ -124,7 +125,7 @@ class Forecast:
         lines = [f"Forecast({self._basis()})", *self._law_words()]
         lines += [
             f"at {named(p.size)}: loss {estimated(p.loss, p.loss_pi)}"
-            + "".join(f", {plain(n)} {p.to_use(n)}" for n in p.tuned)
+            + "".join(f", {plain(n)} {to_use(p.recommended[n], e.pi)}" for n, e in p.tuned.items())
             + "".join(f"; refused-{name}: {why}" for name, why in p.refusals.items())
             for p in self._default_points()
         ]

@@ -50,6 +50,12 @@ def estimated(value: float | None, interval: Side, *, digits: int = 4) -> str:
     return f"{number(value, digits=digits)} ({between(interval, digits=digits)})"
 
 
+def to_use(value: float | None, optimum: Side) -> str:
+    """A tuned value to use, and where its optimum is: `0.002 (optimum 0.001 to 0.003)`."""
+    where = f"optimum {between(optimum)}"
+    return where if value is None else f"{quantity(value)} ({where})"
+
+
 def named(values: Mapping[str, float | None]) -> str:
     """Column and value in pairs: `width 1024, depth 8`."""
     return ", ".join(f"{plain(name)} {quantity(v)}" for name, v in values.items())

@@ -18,6 +18,7 @@ from extrap.records.displays import (
     plain,
     plural,
     quantity,
+    to_use,
 )
 
 LARGEST_LOG = 709.0
@@ -248,14 +249,10 @@ class Point:
         flags = (flag.removeprefix(REFUSED) for flag in self.flags if flag.startswith(REFUSED))
         return {name: why for name, _, why in (flag.partition(": ") for flag in flags)}
 
-    def to_use(self, name: str) -> str:
-        """A tuned value to use, and where its optimum is: `0.002 (optimum 0.001 to 0.003)`."""
-        value, optimum = self.recommended[name], f"optimum {between(self.tuned[name].pi)}"
-        return optimum if value is None else f"{quantity(value)} ({optimum})"
-
     def __repr__(self) -> str:
         parts = [f"loss {estimated(self.loss, self.loss_pi)}"]
-        parts += [f"{plain(name)} {self.to_use(name)}" for name in self.tuned]
+        values = self.recommended
+        parts += [f"{plain(n)} {to_use(values[n], e.pi)}" for n, e in self.tuned.items()]
         flags = f"; {', '.join(map(plain, self.flags))}" if self.flags else ""
         ratio = f"extrapolation ratio {number(self.extrapolation_ratio, digits=3)}"
         return f"Point({named(self.size)}, {ratio}: {', '.join(parts)}{flags})"

@@ -20,14 +20,17 @@ from extrap.errors import DataError, argument
 from extrap.fitting import (
     BANDS,
     MOST_OCTAVES,
+    OF_NOISE,
     CurvatureTest,
     DivergenceModel,
+    Expected,
     LossModel,
     LossPrediction,
     Noise,
     Outlier,
     Recommendation,
     ReferenceCurves,
+    Remedy,
     RuleRegret,
     TransferQuality,
     Valley,
@@ -45,9 +48,14 @@ from extrap.fitting import (
     fit_reference_curves,
     fit_valley,
     fix_flat,
+    less_noise,
+    name_remedy,
+    name_unbracketed,
     place_outside,
+    possible_excesses,
     predict_at_values,
     predict_log,
+    predict_optimum,
     recommend,
     refuse_loss,
     refuse_tuned,
@@ -215,18 +223,24 @@ class Forecast:
         target = self._checked(size)
         prediction = self.predict_loss(target, refuse=False)
         refused = self._refusals(target, prediction)
+        imprecise = self._reasons(target, prediction, of_noise=0.0)
         ratio = self.extrapolation_ratio(target)
         flags = [*self.flags]
         if ratio > FAR:
             flags.append("far-extrapolation")
         flags += [f"refused-{name}: {why}" for name, why in refused.items()]
+        flags += [
+            f"imprecise-{name}: {why}; {less_noise(self.noise)}"
+            for name, why in imprecise.items()
+            if name not in refused
+        ]
         if "loss" in refused:
             prediction = None
         if prediction is None:
             loss_ci = loss_pi = Interval() if "loss" in refused else self._bound_of_loss()
         else:
             loss_ci = prediction.interval(self.level, new_run=False)
-            loss_pi = prediction.interval(self.level, new_run=True)
+            loss_pi = self.as_run(prediction, target).interval(self.level, new_run=True)
         tuned = self._tuned_but(refused, target)
         return Point(
             size=target,
@@ -259,24 +273,79 @@ class Forecast:
     def _refusals(
         self, size: Mapping[str, float], prediction: LossPrediction | None
     ) -> dict[str, str]:
-        found = {"loss": self._refusal_of_loss(size, prediction), **self._refusals_of_tuned(size)}
-        top = self.largest()
-        more = "a size closer to it" if any(size[c] > top[c] for c in top) else "sizes"
-        remedy = f"add {more}, or seeds at the largest sizes"
-        return {name: f"{why}; {remedy}" for name, why in found.items() if why}
+        """What is refused at a size, with the reason and what would end it."""
+        reasons = self._reasons(size, prediction)
+        return {name: f"{why}; {self.remedy(name, size)}" for name, why in reasons.items()}
+
+    def _reasons(
+        self,
+        size: Mapping[str, float],
+        prediction: LossPrediction | None,
+        *,
+        of_noise: float = OF_NOISE,
+    ) -> dict[str, str]:
+        """What is refused at a size, with the reason."""
+        of_loss = self._refusal_of_loss(size, prediction, of_noise=of_noise)
+        of_tuned = self._refusals_of_tuned(size, of_noise=of_noise)
+        return ({"loss": of_loss} if of_loss else {}) | of_tuned
+
+    def remedy(self, name: str, size: Mapping[str, float]) -> Remedy:
+        """What would end a refusal.
+
+        Args:
+            name: `"loss"` or a tuned column, which is refused, or has no law.
+            size: Size column → size.
+        """
+        if (name == "loss" and self.loss_model is None) or self.tuned_laws.get(name, 0) is None:
+            return name_unbracketed(self.runs, self.optima)
+
+        def expect(at: Mapping[str, float]) -> Expected:
+            loss, tuned = self.predict_loss(at, refuse=False), self.predict_tuned(at, refuse=False)
+            return Expected(
+                log_loss=0.0 if loss is None else loss.log_loss,
+                tuned={n: math.log(e.value) for n, e in tuned.items() if e.value is not None},
+            )
+
+        def is_refused(optima: Sequence[Optimum], noise: Noise) -> bool:
+            fits = {n: fit.fixed for n, fit in self.tuned_laws.items() if fit is not None}
+            laws = {
+                n: _tuned_law(optima, n, self.runs.sizes, fix=fixed) for n, fixed in fits.items()
+            }
+            pinned = {} if self.loss_model is None else self.loss_model.laws[0][0].fixed
+            model = _loss_model(self.runs, optima, noise, fix=pinned)
+            other = replace(
+                self, optima=tuple(optima), noise=noise, loss_model=model, tuned_laws=laws
+            )
+            prediction = other.predict_loss(size, refuse=False)
+            return name in other._reasons(size, prediction)
+
+        return name_remedy(
+            self.runs, self.optima, self.noise, expect=expect, is_refused=is_refused
+        )
 
     def _refusal_of_loss(
-        self, size: Mapping[str, float], prediction: LossPrediction | None
+        self,
+        size: Mapping[str, float],
+        prediction: LossPrediction | None,
+        *,
+        of_noise: float = OF_NOISE,
     ) -> str:
         top = self.largest()
         inside = {column: min(value, top[column]) for column, value in size.items()}
         last = prediction if inside == size else self.predict_loss(inside, refuse=False)
-        return "" if prediction is None or last is None else refuse_loss(prediction, last)
+        if prediction is None or last is None:
+            return ""
+        return refuse_loss(prediction, last, of_noise=of_noise)
 
-    def _refusals_of_tuned(self, size: Mapping[str, float]) -> dict[str, str]:
+    def _refusals_of_tuned(
+        self, size: Mapping[str, float], *, of_noise: float = OF_NOISE
+    ) -> dict[str, str]:
         laws = {name: fit for name, fit in self.tuned_laws.items() if fit is not None}
+        if not laws:
+            return {}
         valley = self.valley if len(laws) == len(self.tuned_laws) else None
-        return refuse_tuned(laws, size, valley=valley) if laws else {}
+        log_sd = self.noise.log_sd or 0.0
+        return refuse_tuned(laws, size, valley=valley, log_sd=log_sd, of_noise=of_noise)
 
     def predict_loss(
         self,
@@ -299,6 +368,22 @@ class Forecast:
         if refuse and self._refusal_of_loss(size, self.predict_loss(size, refuse=False)):
             return None
         return self.loss_model.predict(size, noise=self.noise, band=self.band, seeds=seeds)
+
+    def as_run(self, prediction: LossPrediction, size: Mapping[str, float]) -> LossPrediction:
+        """The prediction of a tuned run with what its values may cost, not being quite the best.
+
+        Where a value is refused it stays that of a run at the best values.
+
+        Args:
+            prediction: From `predict_loss`.
+            size: Its size.
+        """
+        laws = self._laws_to_use(size)
+        if laws is None or self.valley is None:
+            return prediction
+        spread = predict_optimum(laws, size)
+        excess = possible_excesses(spread, size, valley=self.valley)
+        return replace(prediction, excess=excess)
 
     def predict_tuned(
         self, size: Mapping[str, float], *, refuse: bool = True
@@ -460,7 +545,7 @@ class Forecast:
         for size in sizes:
             target = self._checked(size)
             prediction = self.predict_loss(target, refuse=False)
-            if self._refusals(target, prediction):
+            if self._reasons(target, prediction):
                 prediction = None
             values: list[float | None] = [None] * len(columns)
             if prediction is not None:
@@ -761,12 +846,14 @@ def _made(
         flags.append("optimum-not-bracketed-everywhere")
     loss_model = _loss_model(sweep, optima, noise, fix=of_loss)
     flags += _loss_flags(loss_model, fix=of_loss)
+    if loss_model is None:
+        flags[-1] += f"; {name_unbracketed(sweep, optima)}"
     placed = place_outside(sweep, optima, noise=noise)
     tuned_laws = {
         name: _tuned_law(placed, name, sweep.sizes, fix=of_tuned[name]) for name in sweep.tuned
     }
     flags += [
-        f"no-{name}-law: too few sizes with a bracketed optimum"
+        f"no-{name}-law: too few sizes with a bracketed optimum; {name_unbracketed(sweep, optima)}"
         for name, fit in tuned_laws.items()
         if fit is None
     ]
@@ -890,7 +977,7 @@ def _pins(
 
 
 def _loss_model(
-    sweep: Runs, optima: tuple[Optimum, ...], noise: Noise, *, fix: Mapping[str, float]
+    sweep: Runs, optima: Sequence[Optimum], noise: Noise, *, fix: Mapping[str, float]
 ) -> LossModel | None:
     points = [o for o in optima if o.loss is not None]
     sizes = {c: [o.size[c] for o in points] for c in sweep.sizes}
@@ -940,7 +1027,7 @@ def _loss_flags(model: LossModel | None, *, fix: Mapping[str, float]) -> list[st
 
 
 def _tuned_law(
-    optima: tuple[Optimum, ...],
+    optima: Sequence[Optimum],
     name: str,
     columns: tuple[str, ...],
     *,

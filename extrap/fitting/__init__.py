@@ -18,6 +18,7 @@ What to use when:
 * `recommend` — the values of smallest expected loss, given all of these.
 * `refuse_loss`, `refuse_tuned` — where a forecast says nothing, and why.
 * `fix_flat` — a sweep without the tuned columns whose value does not matter.
+* `name_remedy` — what would end that.
 * `place_runs` — where the next runs of a sweep teach most; `grow_grid` for a plain grid.
 * `predict_at_values` — the loss at values that are kept instead.
 * `holm` — p-values of several tests, adjusted for their number.
@@ -55,16 +56,24 @@ from extrap.fitting.outliers import Outlier, find_outliers
 from extrap.fitting.placement import can_place, place_runs
 from extrap.fitting.posterior import LossPosterior
 from extrap.fitting.prediction import LossPrediction
-from extrap.fitting.recommendation import Recommendation, recommend
+from extrap.fitting.recommendation import Recommendation, possible_excesses, recommend
 from extrap.fitting.reference_curves import (
     ReferenceCurves,
     along,
     at_fractions,
     fit_reference_curves,
 )
-from extrap.fitting.refusals import MOST_OCTAVES, refuse_loss, refuse_tuned
+from extrap.fitting.refusals import MOST_OCTAVES, OF_NOISE, refuse_loss, refuse_tuned
+from extrap.fitting.remedies import (
+    Expected,
+    Remedy,
+    less_noise,
+    name_remedy,
+    name_unbracketed,
+)
 from extrap.fitting.rules import RULES, Rule, RuleRegret, compare_rules
 from extrap.fitting.sparsity import SparsityFit, fit_sparsity
+from extrap.fitting.spread import predict_optimum
 from extrap.fitting.transfer import TransferQuality, transfer_quality
 from extrap.fitting.valley import Valley, fit_valley
 
@@ -73,10 +82,12 @@ __all__ = [
     "DISCREPANCY",
     "MOST_OCTAVES",
     "NEW_SEED",
+    "OF_NOISE",
     "RULES",
     "STATED_DOF",
     "CurvatureTest",
     "DivergenceModel",
+    "Expected",
     "FixedPrediction",
     "LocalLaw",
     "LossModel",
@@ -87,6 +98,7 @@ __all__ = [
     "Outlier",
     "Recommendation",
     "ReferenceCurves",
+    "Remedy",
     "Rule",
     "RuleRegret",
     "SparsityFit",
@@ -117,12 +129,17 @@ __all__ = [
     "hold_out_last_doublings",
     "holm",
     "largest_chance",
+    "less_noise",
     "log_ratios",
     "most_cells",
+    "name_remedy",
+    "name_unbracketed",
     "place_outside",
     "place_runs",
+    "possible_excesses",
     "predict_at_values",
     "predict_log",
+    "predict_optimum",
     "recommend",
     "refuse_loss",
     "refuse_tuned",

@@ -105,6 +105,7 @@ class LossModel:
         if band == "default":
             move = self.discrepancy * (here.log_loss - self._blend(self._inside(size)).log_loss)
             curve.append((max(move**2 - here.between, 0.0), self.discrepancy_dof))
+        noise = noise.at_size(size)
         mean = noise.of_mean([NEW_SEED] if seeds is None else seeds)
         # without replicates the scatter about the laws is all there is, and runs may share it
         run = list(here.scatter)

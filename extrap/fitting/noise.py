@@ -9,6 +9,7 @@ the share that its seed has in it by a posterior.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -16,8 +17,10 @@ from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
-from scipy import stats
+from scipy import special, stats
+from statsmodels.regression.linear_model import WLS
 
+from extrap.laws.base import Array
 from extrap.records import WITHOUT_SEED, Runs
 
 NEW_SEED = "a seed that no sweep has"
@@ -25,7 +28,8 @@ UNREPLICATED = ("surface", "parabola")
 ROUNDING = 1e-24
 """Variance of a log loss below which only rounding is left."""
 NEAR_OPTIMUM = 0.05
-"""Only cells with a mean loss within 5 % of the best of their size: mistuned runs are noisier."""
+"""Only cells with a mean loss within 5 % of the best of their size, or within the standard error
+of their difference if that is more: mistuned runs are noisier."""
 
 
 OTHER_DOF = 8
@@ -38,8 +42,8 @@ ASSUMED_SHARE = 0.5
 """The same where one seed was used: it cannot be known, and this is taken to be the most."""
 N_SHARES = 200
 """Points of the posterior of the share."""
-GROWTH_P = 0.01
-"""The noise of larger sizes is another where a variance ratio as far off is rarer than this."""
+TREND_P = 0.01
+"""The noise changes with size where a trend of its variance as steep is rarer than this."""
 
 
 class MeanNoise(NamedTuple):
@@ -62,6 +66,10 @@ class MeanNoise(NamedTuple):
 class Noise:
     """Run-to-run noise of the log loss, in two parts.
 
+    Small models can be far noisier than large ones. Where the sweep shows that, all standard
+    deviations are those at its largest size, and `at_size` tells how many times larger they are at
+    another.
+
     Attributes:
         own_sd: Standard deviation of what a seed does at one size only; `None` if unknown.
         own_dof: Degrees of freedom behind it, and behind `shared_sd`.
@@ -77,6 +85,9 @@ class Noise:
         n_seeds: Seeds that occur at every size; their mean carries `shared_sd / √n_seeds`.
         seed_effects: Seed, as text → what it does to the log loss at all sizes, less the mean of
             all seeds.
+        trend: Slope of ln(standard deviation) on ln(scale), the geometric mean of the size
+            columns; 0 where the sweep shows none.
+        log_scale: ln(scale) of the largest size.
     """
 
     own_sd: float | None
@@ -88,6 +99,27 @@ class Noise:
     n_seeds: int = 1
     source: str = "replicates"
     seed_effects: Mapping[str, float] = field(default_factory=dict)
+    trend: float = 0.0
+    log_scale: float = 0.0
+
+    def at_size(self, size: Mapping[str, float]) -> Noise:
+        """The noise at one size; beyond the largest of the sweep it is taken to stay as it is.
+
+        Args:
+            size: Size column → value.
+        """
+        log_ratio = self.trend * min(_log_scale(np.array([*size.values()])) - self.log_scale, 0.0)
+        if self.own_sd is None or log_ratio == 0:
+            return self
+        ratio = math.exp(log_ratio)
+        return replace(
+            self,
+            own_sd=ratio * self.own_sd,
+            size_sd=None if self.size_sd is None else ratio * self.size_sd,
+            shared_sd=ratio * self.shared_sd,
+            seed_effects={seed: ratio * effect for seed, effect in self.seed_effects.items()},
+            trend=0.0,
+        )
 
     @property
     def log_sd(self) -> float | None:
@@ -117,11 +149,11 @@ def estimate_noise(runs: Runs) -> Noise:
     """Variance components of the log loss.
 
     The variance of a run is the pooled one within near-optimal cells, together with the median one
-    of all other cells, which counts as at most 8 degrees of freedom; it is that of the larger half
-    of the sizes where it clearly differs from that of the rest. Where at least two seeds occur at
-    every one of at least three sizes, a two-way analysis of variance of the mean residual of each
-    (size, seed) and a Beta prior tell the share of the seed. Without any replicate: the scatter
-    about a parabola through the near-optimal runs of each size.
+    of all other cells, which counts as at most 8 degrees of freedom. Where it clearly changes with
+    size, as a power of it, residuals are first brought to the largest size. Where at least two
+    seeds occur at every one of at least three sizes, a two-way analysis of variance of the mean
+    residual of each (size, seed) and a Beta prior tell the share of the seed. Without any
+    replicate: the scatter about a parabola through the near-optimal runs of each size.
 
     Args:
         runs: A sweep; only complete rows count.
@@ -130,9 +162,12 @@ def estimate_noise(runs: Runs) -> Noise:
         Searle, Casella, McCulloch (1992), Variance Components: the two-way crossed layout with one
         observation a cell. Gelman et al. (2013), Bayesian Data Analysis, Sec. 3.3, for a prior of
         a variance as so many degrees of freedom. Satterthwaite (1946), for the degrees of freedom
-        of a sum of variances.
+        of a sum of variances. Davidian, Carroll (1987), Variance function estimation, for a
+        variance that is a power of the mean's predictor.
     """
     table = _residuals(runs)
+    trend, log_scale = _trend(table[table["is_near"]])
+    table["residual"] *= np.exp(trend * (log_scale - table["log_scale"]))
     near = table[table["is_near"]]
     n_sizes = near["size"].nunique()
     common = near.groupby("seed")["size"].transform("nunique") == n_sizes
@@ -144,13 +179,18 @@ def estimate_noise(runs: Runs) -> Noise:
         source = "parabola" if dof else "none"
         return Noise(own_sd=own_sd, own_dof=dof, size_sd=own_sd, size_dof=dof, source=source)
     others = table[~table["is_near"]]
-    of_run = _at_larger_sizes(near, variance, dof)
     if n_sizes >= 3 and crossed.shape[1] >= 2:
-        return _variance_components(crossed, variance, of_run, others)
+        components = _variance_components(crossed, variance, dof, others)
+        return replace(components, trend=trend, log_scale=log_scale)
     own_sd = float(np.sqrt(variance))
-    run_variance, run_dof = _with_others(of_run, others)
+    run_variance, run_dof = _with_others((variance, dof), others)
     return Noise(
-        own_sd=float(np.sqrt(run_variance)), own_dof=run_dof, size_sd=own_sd, size_dof=dof
+        own_sd=float(np.sqrt(run_variance)),
+        own_dof=run_dof,
+        size_sd=own_sd,
+        size_dof=dof,
+        trend=trend,
+        log_scale=log_scale,
     )
 
 
@@ -182,17 +222,20 @@ def _residuals(runs: Runs) -> pd.DataFrame:
     frame = pd.DataFrame(
         {
             "size": complete.groupby(list(runs.sizes)).ngroup(),
+            "log_scale": _log_scale(complete[list(runs.sizes)].to_numpy(dtype=float)),
             "cell": complete.groupby([*runs.sizes, *runs.tuned]).ngroup(),
             "seed": pd.Series(seeds).astype(str).to_numpy()[seed],
             "log_loss": np.log(complete["loss"].astype(float)),
         }
     )
     cells = frame.groupby("cell")["log_loss"]
-    mean = cells.transform("mean")
-    best = mean.groupby(frame["size"]).transform("min")
-    is_near = mean <= best + np.log1p(NEAR_OPTIMUM)
-    told = frame.assign(residual=frame["log_loss"] - mean, is_near=is_near)
-    return told[cells.transform("count") > 1]
+    mean, count = cells.transform("mean"), cells.transform("count")
+    above = mean - mean.groupby(frame["size"]).transform("min")
+    is_near = above <= np.log1p(NEAR_OPTIMUM)
+    table = frame.assign(residual=frame["log_loss"] - mean, is_near=is_near)[count > 1]
+    variance, _ = _pooled(table[table["is_near"]])
+    table["is_near"] |= above <= np.sqrt(2 * variance / count)
+    return table
 
 
 def _about_valley(runs: Runs) -> tuple[float, int]:
@@ -223,16 +266,31 @@ def _pooled(near: pd.DataFrame) -> tuple[float, int]:
     return (squares / dof, dof) if squares > ROUNDING * dof else (0.0, 0)
 
 
-def _at_larger_sizes(near: pd.DataFrame, variance: float, dof: int) -> tuple[float, int]:
-    """The variance of the larger half of the sizes where it clearly differs from the rest's."""
-    sizes = np.unique(near["size"])
-    middle = sizes[len(sizes) // 2 :]
-    is_large = near["size"].isin(middle)
-    (large, n_large), (small, n_small) = _pooled(near[is_large]), _pooled(near[~is_large])
-    if not (n_large and n_small):
-        return variance, dof
-    p_value = float(stats.f.sf(large / small, n_large, n_small))
-    return (large, n_large) if 2 * min(p_value, 1 - p_value) < GROWTH_P else (variance, dof)
+def _log_scale(sizes: Array) -> Array:
+    """Logarithm of the geometric mean of the size columns, the last axis."""
+    return np.asarray(np.log(sizes).mean(axis=-1))
+
+
+def _trend(near: pd.DataFrame) -> tuple[float, float]:
+    """Slope of ln(standard deviation) on ln(scale) if it is clear, else 0; ln(scale) at the top.
+
+    A regression of the log variances of the sizes, each of which errs by the trigamma function of
+    half its degrees of freedom.
+    """
+    sizes = near.groupby("size")
+    dof = (sizes.size() - sizes["cell"].nunique()).to_numpy(dtype=float)
+    squares = sizes["residual"].agg(lambda r: float(r @ r)).to_numpy(dtype=float)
+    log_scale = sizes["log_scale"].first().to_numpy(dtype=float)
+    varies = squares > ROUNDING * dof
+    top = float(log_scale.max(initial=-math.inf))
+    if varies.sum() < 3:
+        return 0.0, top
+    half, x = dof[varies] / 2, log_scale[varies]
+    y = np.log(squares[varies] / 2) - special.digamma(half)
+    model = WLS(y, np.column_stack([np.ones(len(x)), x]), weights=1 / special.polygamma(1, half))
+    slope, se = model.fit().params[1], math.sqrt(model.fit().normalized_cov_params[1, 1])
+    clear = 2 * stats.norm.sf(abs(slope) / se) < TREND_P
+    return (float(slope) / 2 if clear else 0.0), top
 
 
 def _with_others(known: tuple[float, int], others: pd.DataFrame) -> tuple[float, int]:
@@ -249,14 +307,14 @@ def _with_others(known: tuple[float, int], others: pd.DataFrame) -> tuple[float,
 
 
 def _variance_components(
-    crossed: pd.DataFrame, variance: float, of_run: tuple[float, int], others: pd.DataFrame
+    crossed: pd.DataFrame, variance: float, dof: int, others: pd.DataFrame
 ) -> Noise:
     """Seed and residual variance of a (sizes, seeds) table of mean residuals.
 
     Args:
         crossed: The table, one column per seed.
         variance: Of one run, within its cell.
-        of_run: The same for larger sizes, with the degrees of freedom of independent runs.
+        dof: Degrees of freedom behind it.
         others: Residuals of the cells that are not near the optimum.
     """
     table = crossed.to_numpy(dtype=float)
@@ -269,12 +327,9 @@ def _variance_components(
     size_variance = float((rest**2).sum()) / size_dof
     whole = max(variance, size_variance)
     share = _seed_share(seed_square, size_variance, whole, n_sizes=n_sizes, dof=n_seeds - 1)
-    at_large, dof = of_run
-    if at_large == variance:
-        at_large = whole
     # of the two parts the seeds' has a degree of freedom a seed
     known = 1 / (share**2 / (n_seeds - 1) + (1 - share) ** 2 / max(dof - n_seeds + 1, 1))
-    total, run_dof = _with_others((at_large, max(round(known), 1)), others)
+    total, run_dof = _with_others((whole, max(round(known), 1)), others)
     shared = share * total
     kept = shared / (shared + size_variance / n_sizes) if shared else 0.0
     return Noise(

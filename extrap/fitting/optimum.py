@@ -64,19 +64,20 @@ def estimate_optima(runs: Runs, *, noise: Noise, level: float) -> tuple[Optimum,
         error (.33 of the spacing there, for an interpolation).
     """
     if not runs.tuned:
-        return tuple(_plain_mean(group, size, noise=noise) for size, group in runs_by_size(runs))
+        return tuple(
+            _plain_mean(group, size, noise=noise.at_size(size))
+            for size, group in runs_by_size(runs)
+        )
     names, groups = list(runs.tuned), list(groups_of(runs, noise).values())
     around = [g.around for g in groups if g.around is not None]
     shapes = pool_asymmetry(around)
-    known = (noise.own_sd or 0.0, noise.own_dof)
     rest = iter(shapes)
     optima = tuple(
         _tuned_optimum(
             group,
             names,
             None if group.around is None else next(rest),
-            known=known,
-            noise=noise,
+            noise=noise.at_size(group.size),
             level=level,
         )
         for group in groups
@@ -128,7 +129,11 @@ def _outside(
     """Optima that no grid brackets, by their number, where others tell the excess-loss curve."""
     sizes = {}
     for i, optimum in enumerate(optima):
-        size = None if optimum.bracketed else _open_size(groups[i], optimum, noise)
+        size = (
+            None
+            if optimum.bracketed
+            else _open_size(groups[i], optimum, noise.at_size(optimum.size))
+        )
         if size is not None:
             sizes[i] = size
     shape = fit_shape(runs, optima) if sizes else None
@@ -145,7 +150,8 @@ def _with_losses_outside(
     for i, found in outside.items():
         stable, loss = groups[i].stable, float(np.exp(found.log_loss))
         variance, n_seeds = found.log_loss_variance, stable["seed"].nunique()
-        loss_se, paired_se = _loss_errors(loss, variance, n_seeds, stable, noise)
+        here = noise.at_size(optima[i].size)
+        loss_se, paired_se = _loss_errors(loss, variance, n_seeds, stable, here)
         completed[i] = replace(optima[i], loss=loss, loss_se=loss_se, paired_loss_se=paired_se)
     return tuple(completed)
 
@@ -211,7 +217,6 @@ def _tuned_optimum(
     names: list[str],
     asymmetry: Asymmetry | None,
     *,
-    known: tuple[float, int],
     noise: Noise,
     level: float,
 ) -> Optimum:
@@ -219,7 +224,7 @@ def _tuned_optimum(
     if group.stable.empty:
         return _nothing_stable(unknown, group, names)
     observed = replace(unknown, best_loss=group.best_loss)
-    vertex = None if group.around is None else _find_vertex(group, names, asymmetry, known)
+    vertex = None if group.around is None else _find_vertex(group, names, asymmetry, noise)
     if vertex is None:
         bounds = _one_sided(group.rows, names, group.tied, group.edge)
         return replace(observed, tuned=bounds, edge=group.edge or None)
@@ -314,12 +319,11 @@ def _floors(group: SizeGroup, names: Sequence[str]) -> Array:
 
 
 def _find_vertex(
-    group: SizeGroup, names: list[str], asymmetry: Asymmetry | None, known: tuple[float, int]
+    group: SizeGroup, names: list[str], asymmetry: Asymmetry | None, noise: Noise
 ) -> Vertex | None:
     """The minimum of a cubic surface, else of a quadratic one."""
     around = group.around
     assert around is not None
-    known_sd, known_dof = known
     attempts: list[tuple[int, Asymmetry | None]] = []
     if asymmetry is not None:
         attempts.append((3, asymmetry))
@@ -331,8 +335,8 @@ def _find_vertex(
             around,
             degree=degree,
             asymmetry=shape,
-            known_sd=known_sd,
-            known_dof=known_dof,
+            known_sd=noise.own_sd or 0.0,
+            known_dof=noise.own_dof,
         )
         if vertex is not None and not _is_beyond(group, names, vertex.position):
             return vertex

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import special
+from scipy import optimize, special
 
 from extrap.laws.base import Array
 from extrap.records import Interval
@@ -15,10 +15,12 @@ Component = tuple[float, float]
 """A variance of a log loss, and the degrees of freedom behind it."""
 
 
-SMALLEST_SD, TINY = 1e-12, 1e-300
-"""Standard deviation of a log loss below which only rounding is left; guard of a division."""
+SMALLEST_SD = 1e-12
+"""Standard deviation of a log loss below which only rounding is left."""
 MANY = 1e12
 """Degrees of freedom of a normal distribution, near enough."""
+FAR_OUT = 50.0
+"""Standard deviations within which the end of an interval is looked for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,25 +28,51 @@ class LossPrediction:
     """The predictive distribution of a log loss: Student t around `log_loss`.
 
     Variances come in components, each known with its own degrees of freedom; those with the same
-    degrees of freedom rest on the same residuals and are one estimate.
+    degrees of freedom rest on the same residuals and are one estimate. A run at values that may
+    not be the best ones can only be worse for that: `excess` moves the upper end of its interval,
+    never the lower one.
 
     Attributes:
         log_loss: Centre.
         curve: `(variance, degrees of freedom)` of where the law's curve is.
         run: The same for what a new run adds to it.
+        excess: `(log excess, probability)` of a new run's values, log excesses ≥ 0, probabilities
+            that sum to 1; empty for the best values.
     """
 
     log_loss: float
     curve: tuple[Component, ...]
     run: tuple[Component, ...]
+    excess: tuple[tuple[float, float], ...] = ()
 
     def interval(self, level: float, *, new_run: bool) -> Interval:
         """The loss interval `exp(log_loss ± t sd)`: of one new run, or of the curve."""
-        return Interval.around_log(self.log_loss, self.half_width(level, new_run=new_run))
+        tuned = Interval.around_log(self.log_loss, self.half_width(level, new_run=new_run))
+        reach = FAR_OUT * self.half_width(level, new_run=True)
+        if not (new_run and self.excess and math.isfinite(reach)):
+            return tuned
+        reach += max(excess for excess, _ in self.excess)
+        upper = float(
+            optimize.brentq(
+                lambda off: float(self._chance_above(np.array([off]))[0]) - (1 - level) / 2,
+                0.0,
+                reach,
+            )
+        )
+        return Interval(tuned.lower, Interval.around_log(self.log_loss, upper).upper)
+
+    def _chance_above(self, off: Array) -> Array:
+        """Probability that a new run's log loss is farther above the centre, shape (n,)."""
+        excess, weights = np.array(self.excess).T
+        tails = [
+            special.stdtr(min(dof, MANY), -(off[:, None] - excess) / sd) @ weights
+            for sd, dof in self.spreads()
+        ]
+        return np.asarray(np.max(tails, axis=0))
 
     def half_width(self, level: float, *, new_run: bool) -> float:
         """Half the width of the interval of the log loss."""
-        quantile, spreads = 0.5 + level / 2, self._spreads(new_run)
+        quantile, spreads = 0.5 + level / 2, self.spreads(new_run=new_run)
         return max(float(special.stdtrit(dof, quantile) * sd) for sd, dof in spreads)
 
     @property
@@ -61,55 +89,33 @@ class LossPrediction:
         """Two-sided p-value of the loss of one new run; below 1 − level outside its interval."""
         return float(self.p_values(np.log([loss]))[0])
 
-    def p_values(
-        self,
-        log_loss: Array,
-        *,
-        curve_share: Array | float = 1.0,
-        run_share: Array | float = 1.0,
-    ) -> Array:
-        """Two-sided p-values of many log losses, each of one new run or of a mean of some.
+    def p_values(self, log_loss: Array) -> Array:
+        """Two-sided p-values of many log losses, each of one new run, shape (n,)."""
+        off = np.asarray(log_loss) - self.log_loss
+        p_values = np.zeros(off.shape)
+        for sd, dof in self.spreads():
+            tails = 2 * special.stdtr(min(dof, MANY), -np.abs(off) / sd)
+            p_values = np.maximum(p_values, tails)
+        above = off > 0
+        if self.excess and above.any():
+            p_values[above] = np.minimum(2 * self._chance_above(off[above]), 1.0)
+        return p_values
 
-        Args:
-            log_loss: Log losses, shape (n,); what is known of the curve may be taken off them.
-            curve_share: Of the curve's variance, what is left when that is known, shape (n,).
-            run_share: Of a run's variance, what a mean leaves of it, shape (n,).
-        """
-        off = np.abs(np.asarray(log_loss) - self.log_loss)
-        curve, run = np.broadcast_to(curve_share, off.shape), np.broadcast_to(run_share, off.shape)
-        found = np.zeros(off.shape)
-        for sd, dof in self._spreads(True, curve_share=curve, run_share=run):
-            found = np.maximum(found, 2 * special.stdtr(np.minimum(dof, MANY), -off / sd))
-        return found
-
-    def spreads(self) -> list[tuple[float, float]]:
-        """Standard deviations of a new run's log loss, each with its degrees of freedom."""
-        return [(float(sd), float(dof)) for sd, dof in self._spreads(True)]
-
-    def _spreads(
-        self,
-        new_run: bool,
-        *,
-        curve_share: Array | float = 1.0,
-        run_share: Array | float = 1.0,
-    ) -> list[tuple[Array, Array]]:
-        """Standard deviations with their degrees of freedom (Satterthwaite 1946).
+    def spreads(self, *, new_run: bool = True) -> list[tuple[float, float]]:
+        """Standard deviations of a log loss with their degrees of freedom (Satterthwaite 1946).
 
         A component that is hardly known (few degrees of freedom) must not get better known by
         adding others, as Satterthwaite's formula has it: each sum of the least known ones counts,
         and the widest interval wins.
         """
         spreads = []
-        curve = [(variance * np.asarray(curve_share), dof) for variance, dof in self.curve]
-        run = [(variance * np.asarray(run_share), dof) for variance, dof in self.run]
-        for parts in [curve, curve + run][: 1 + new_run]:
-            estimates: dict[float, Array] = {}
+        for parts in [self.curve, self.curve + self.run][: 1 + new_run]:
+            estimates: dict[float, float] = {}
             for variance, dof in parts:
-                estimates[dof] = estimates.get(dof, np.zeros(())) + variance
-            total, satterthwaite = np.zeros(()), np.zeros(())
+                estimates[dof] = estimates.get(dof, 0.0) + variance
+            total = satterthwaite = 0.0
             for dof, variance in sorted(estimates.items()):
                 total, satterthwaite = total + variance, satterthwaite + variance**2 / dof
-                known = total**2 / np.maximum(satterthwaite, TINY)
-                known = np.where(satterthwaite > 0, known, np.inf)
-                spreads.append((np.maximum(np.sqrt(total), SMALLEST_SD), known))
+                known = total**2 / satterthwaite if satterthwaite > 0 else math.inf
+                spreads.append((max(math.sqrt(total), SMALLEST_SD), known))
         return spreads

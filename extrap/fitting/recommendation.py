@@ -17,6 +17,8 @@ from extrap.records import Fit
 DIVERGED_EXCESS = 1.0
 """Log excess that a diverged run counts as: a loss e times too high, about that of a network
 before training. No run counts as more."""
+N_EXCESSES = 100
+"""Groups of equal probability of what a run may lose."""
 WITHIN = 0.975
 """Quantile of where the optimum may lie, either side, within which a value is recommended."""
 
@@ -137,6 +139,23 @@ def expected_excess(
         ]
     )
     return mean_excess(at - centre, spread.nodes(), valley, size, DIVERGED_EXCESS)
+
+
+def possible_excesses(
+    spread: OptimumSpread, size: Mapping[str, float], *, valley: Valley
+) -> tuple[tuple[float, float], ...]:
+    """What a run at the predicted optimum may lose by the optimum's being elsewhere.
+
+    Returns:
+        `(log excess, probability)`, at most `N_EXCESSES` of them.
+    """
+    offsets, weights = spread.nodes()
+    excess = np.minimum(valley.excesses(-offsets, size), DIVERGED_EXCESS)
+    order = np.argsort(excess, kind="stable")
+    parts = np.minimum(np.cumsum(weights[order]) * N_EXCESSES, N_EXCESSES - 1).astype(int)
+    shares = np.bincount(parts, weights[order], N_EXCESSES)
+    sums = np.bincount(parts, (weights * excess)[order], N_EXCESSES)
+    return tuple((float(e / w), float(w)) for e, w in zip(sums, shares, strict=True) if w > 0)
 
 
 def mean_excess(

@@ -61,7 +61,7 @@ def groups_of(
     """The runs of every size, or of the wanted ones, sorted out, by the number of the size."""
     names = list(runs.tuned)
     return {
-        i: _sort_out(rows, size, names, noise=noise)
+        i: _sort_out(rows, size, names, noise=noise.at_size(size))
         for i, (size, rows) in enumerate(runs_by_size(runs))
         if wanted is None or wanted[i]
     }

@@ -23,7 +23,7 @@ from extrap.records.displays import (
 
 LARGEST_LOG = 709.0
 """`exp` of more than this is no finite float."""
-REFUSED = "refused-"
+REFUSED, IMPRECISE = "refused-", "imprecise-"
 """Flags of a point: `refused-loss: why`."""
 MOST_ADVICE = 5
 """Sentences of advice below a table of verdicts."""
@@ -246,7 +246,15 @@ class Point:
     @property
     def refusals(self) -> dict[str, str]:
         """`loss` or tuned column, not given because its interval is too wide → why."""
-        flags = (flag.removeprefix(REFUSED) for flag in self.flags if flag.startswith(REFUSED))
+        return self._reasons(REFUSED)
+
+    @property
+    def imprecise(self) -> dict[str, str]:
+        """`loss` or tuned column, given although only noise excuses how little is known → why."""
+        return self._reasons(IMPRECISE)
+
+    def _reasons(self, prefix: str) -> dict[str, str]:
+        flags = (flag.removeprefix(prefix) for flag in self.flags if flag.startswith(prefix))
         return {name: why for name, _, why in (flag.partition(": ") for flag in flags)}
 
     def __repr__(self) -> str:

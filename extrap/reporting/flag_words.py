@@ -59,7 +59,12 @@ _FORECAST: dict[str, Words] = {
     "refused-loss": (
         "The interval of the loss would be too wide to be of use.",
         "Half of it is more than 5 % and more than the change that the forecast predicts.",
-        "Add a size closer to the target, or seeds at the largest sizes.",
+        "Do what the reason names: more seeds, a finer or wider grid, or more sizes.",
+    ),
+    "imprecise-loss": (
+        "The loss is forecast as roughly as the seeds scatter.",
+        "Half its interval is more than 5 % and more than the change that the forecast predicts.",
+        "Read the interval, not the number.",
     ),
     "too-few-sizes-for-a-floor": (
         "A law with a floor needs one more size than the sweep has.",
@@ -170,7 +175,12 @@ REFUSED_TUNED: Words = (
     "The best value is not known well enough there to be given.",
     "The predicted one is expected to cost more than 3 % of the loss, or its interval spans more "
     "than eight octaves.",
-    "Add a size closer to the target, or seeds at the largest sizes.",
+    "Do what the reason names: more seeds, a finer or wider grid, or more sizes.",
+)
+IMPRECISE_TUNED: Words = (
+    "The best value is known only roughly.",
+    "The predicted one is expected to cost more than 3 % of the loss; seeds scatter as much.",
+    "Use it, and expect a loss above that of the best value.",
 )
 UNKNOWN: Words = (
     "The library flagged this result.",

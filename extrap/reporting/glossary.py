@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from extrap.reporting.flag_words import (
     FAMILIES,
     FLAT_TUNED,
+    IMPRECISE_TUNED,
     NO_TUNED_LAW,
     REFUSED_TUNED,
     UNKNOWN,
@@ -82,7 +83,11 @@ def explain_flag(flag: str, *, of: str = "forecast") -> Explanation:
         return Explanation(name, *words, detail)
     if of == "forecast" and name.startswith("no-") and name.endswith("-law"):
         return Explanation(name, *NO_TUNED_LAW, detail)
-    for start, words in (("refused-", REFUSED_TUNED), ("flat-", FLAT_TUNED)):
+    for start, words in (
+        ("refused-", REFUSED_TUNED),
+        ("imprecise-", IMPRECISE_TUNED),
+        ("flat-", FLAT_TUNED),
+    ):
         if of == "forecast" and name.startswith(start):
             return Explanation(name, *words, detail)
     return Explanation(flag, *UNKNOWN)

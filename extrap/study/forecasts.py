@@ -14,6 +14,7 @@ import pandas as pd
 from extrap.checking import check
 from extrap.documents import FORECAST, content_hash, forecast_seal, restore_seal
 from extrap.errors import DataError, StudyError
+from extrap.fitting import Remedy
 from extrap.forecasting import Forecast, forecast
 from extrap.function_sources import describe_source
 from extrap.reading.optuna import read_fingerprint
@@ -242,6 +243,7 @@ class ForecastKind(Kind):
             result.forecast,
             result.verdicts,
             path=path,
+            at=[dict(target.size) for target in self.study.targets],
             title=about.title,
             question=about.question,
             provenance=about.provenance,
@@ -253,6 +255,7 @@ class ForecastKind(Kind):
     def text(self, result: ForecastResult, page: Path) -> str:
         """The first screen of the page, and how the baseline compares."""
         text = super().text(result, page)
+        text = "\n\n".join(filter(None, [text, _next_command(self.study, result.forecast)]))
         if self.baseline is None:
             return text
         if result.baseline is None:
@@ -282,11 +285,11 @@ def target_cells(spec: StudySpec, made: Forecast) -> tuple[Cell, ...]:
     """The larger runs of a study: at multiples of the recommended values, and at the fixed ones.
 
     The fixed values are those tuned at the smallest size, as one does who tunes only once. Where
-    the loss or a tuned value is unknown or refused, nothing is trained.
+    a tuned value is unknown or refused, nothing is trained.
     """
     cells = []
     for target in spec.targets:
-        if _unknown_at(made.at(**target.size)):
+        if _unknown_values(made.at(**target.size)):
             continue
         cells += [
             Cell.of(target.size, tuned, seed)
@@ -338,21 +341,49 @@ def _untrained(spec: StudySpec, made: Forecast) -> list[str]:
     """A sentence for each target at which nothing is trained, with the reason."""
     lines = []
     for target in spec.targets:
-        point = made.at(**target.size)
-        if unknown := _unknown_at(point):
-            flags = [f for f in point.flags if f.startswith("refused-") or "-law:" in f]
-            why = "; ".join(flags) or "see the flags in the report"
+        if unknown := _unknown_values(made.at(**target.size)):
+            names, remedy = " and ".join(unknown), made.remedy(unknown[0], target.size)
             lines.append(
-                f"no larger run is trained at {size_words(target.size)}: no forecast of "
-                f"{' and '.join(unknown)} there ({why})"
+                f"no larger run is trained at {size_words(target.size)}: the best {names} there "
+                f"is not known; {remedy}"
             )
     return lines
 
 
-def _unknown_at(point: Point) -> list[str]:
-    """What a forecast does not say at a size: the loss, tuned columns."""
-    values = {"loss": point.loss, **{name: e.value for name, e in point.tuned.items()}}
-    return [name for name, value in values.items() if value is None]
+def _next_command(spec: StudySpec, made: Forecast) -> str:
+    """The command that would end the first refusal at a target; empty without any."""
+    for target in spec.targets:
+        point = made.at(**target.size)
+        for name in [*_unknown_values(point), *(["loss"] if point.loss is None else [])]:
+            remedy = made.remedy(name, target.size)
+            options = " ".join(f"--set {option}" for option in _assignments(spec, remedy))
+            return f"next, against {remedy.cause}: extrap study run FILE {options}"
+    return ""
+
+
+def _assignments(spec: StudySpec, remedy: Remedy) -> list[str]:
+    """The fields of a study with which a remedy is tried, as of `--set`."""
+    if remedy.cause == "noise":
+        first, n_more = max(spec.seeds) + 1, (remedy.times - 1) * len(spec.seeds)
+        return [f"seeds={','.join(map(str, (*spec.seeds, *range(first, first + n_more))))}"]
+    if remedy.cause == "sizes":
+        largest = {c: max(values) for c, values in spec.sizes.items()}
+        added = remedy.sizes or ({c: 2 * v for c, v in largest.items()},)
+        columns = {
+            c: sorted({*values, *(s[c] for s in added)}) for c, values in spec.sizes.items()
+        }
+        return [f"sizes.{c}={','.join(f'{v:g}' for v in values)}" for c, values in columns.items()]
+    values = spec.tune[remedy.column]
+    if remedy.cause == "grid":
+        return [f"tune.{remedy.column}.n={remedy.times * (values.n - 1) + 1}"]
+    n, field = values.n + spec.growth, "low" if remedy.side == "low" else "high"
+    end = values.value(-spec.growth if field == "low" else n - 1)
+    return [f"tune.{remedy.column}.{field}={end:g}", f"tune.{remedy.column}.n={n}"]
+
+
+def _unknown_values(point: Point) -> list[str]:
+    """The tuned columns whose best value a forecast does not say."""
+    return [name for name, estimate in point.tuned.items() if estimate.value is None]
 
 
 def _smallest_optimum(made: Forecast) -> dict[str, float]:

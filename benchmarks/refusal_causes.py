@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 import extrap
+from extrap.fitting import Remedy
 
 Optimum = Callable[[np.ndarray], np.ndarray]
 """log2 of the optimum over log2 of the size, above the smallest one."""
@@ -24,6 +27,8 @@ NOISE, NULL_NOISE = (0.003, 0.05), (0.003, 0.03)
 LR_COST, DECAY_COST, STEEP = (0.008, 0.025), (0.001, 0.005), (0.005, 0.02)
 """Log loss that one octave from the optimum costs, and one octave beyond the plateau."""
 FLAT = "flat-weight_decay"
+MOST_DRAWS = 12
+"""Sweeps drawn for each one that is refused, at most."""
 
 
 def draw_flat(rng: np.random.Generator) -> pd.DataFrame:
@@ -88,6 +93,103 @@ def draw(
     return pd.DataFrame({**columns, "loss": np.exp(law + cost + error)})
 
 
+@dataclass(frozen=True, kw_only=True)
+class Planted:
+    """A sweep of a learning rate with one fault that keeps it from reaching its target.
+
+    Attributes:
+        sizes: Widths.
+        rates: log2 of the learning rates.
+        seeds: How many.
+        noise: Standard deviation of a log loss.
+        target: Width that is asked for.
+        law: Number of the draw of the laws, which stay the same when a remedy is tried.
+    """
+
+    sizes: tuple[float, ...]
+    rates: np.ndarray
+    seeds: int
+    noise: float
+    target: float
+    law: int
+
+    def table(self) -> pd.DataFrame:
+        """Its runs: a loss with a floor, and an excess that is steeper at high rates."""
+        rng = np.random.default_rng([self.law, 1])
+        floor, exponent, move = rng.uniform(0.5, 2), rng.uniform(0.25, 0.5), rng.uniform(0.2, 0.5)
+        cost, rise = rng.uniform(0.02, 0.08), rng.uniform(0.2, 0.8)
+        grid = np.meshgrid(self.sizes, self.rates, range(self.seeds), indexing="ij")
+        width, rate, seed = (axis.ravel() for axis in grid)
+        octaves = rate - np.log2(0.02 * (width / 16) ** -move)
+        excess = np.minimum(2 * cost * (np.expm1(rise * octaves) - rise * octaves) / rise**2, 3.0)
+        error = np.random.default_rng([self.law, 2]).normal(0, self.noise, len(width))
+        loss = (floor + 2 * (width / 16) ** -exponent) * np.exp(excess + error)
+        return pd.DataFrame({"width": width, "lr": 2.0**rate, "seed": seed, "loss": loss})
+
+    def mended(self, remedy: Remedy) -> Planted:
+        """The sweep with a remedy applied."""
+        first, last, n = self.rates[0], self.rates[-1], len(self.rates)
+        if remedy.cause == "noise":
+            return replace(self, seeds=remedy.times * self.seeds)
+        if remedy.cause == "grid":
+            return replace(self, rates=np.linspace(first, last, remedy.times * (n - 1) + 1))
+        if remedy.cause == "sizes":
+            return replace(self, sizes=(*self.sizes, *(s["width"] for s in remedy.sizes)))
+        more = np.arange(1, 5) * np.diff(self.rates).mean()
+        rates = {
+            "low": [*(first - more[::-1]), *self.rates],
+            "high": [*self.rates, *(last + more)],
+        }
+        return replace(self, rates=np.array(rates[remedy.side]))
+
+
+def plant(cause: str, number: int) -> Planted:
+    """A sweep with one fault.
+
+    Seeds that differ by 8 to 30 %; three rates, a factor of 23 apart; three sizes within a factor
+    of two; or a grid that ends above the best rates of the larger sizes.
+    """
+    rng = np.random.default_rng([number, 0])
+    sizes, start = 16.0 * 2.0 ** np.arange(5), rng.uniform(-0.5, 0.5)
+    common = {"sizes": tuple(sizes), "target": 2048.0, "law": number, "seeds": 3, "noise": 0.003}
+    rates = {
+        "noise": start + np.arange(-10.0, -2.0),
+        "grid": 2 * start + np.array([-11.5, -7.0, -2.5]),
+        "sizes": start + np.arange(-9.0, -3.0),
+        "edge": start + np.arange(-6.8, -2.0),
+    }[cause]
+    change: dict[str, dict[str, Any]] = {
+        "noise": {"seeds": int(rng.integers(2, 4)), "noise": rng.uniform(0.08, 0.3)},
+        "grid": {"sizes": tuple(sizes[:4]), "target": 1024.0},
+        "sizes": {"sizes": ((16.0, 24.0, 32.0), (32.0, 45.0, 64.0))[number % 2]},
+        "edge": {},
+    }
+    return Planted(**{**common, "rates": rates, **change[cause]})
+
+
+def refusals(sweep: Planted) -> tuple[extrap.Forecast, list[str]]:
+    """The forecast, and what it refuses at the target: the rate, the loss."""
+    made = extrap.forecast(sweep.table(), size="width", tune="lr")
+    point = made.at(sweep.target)
+    values = {"lr": point.tuned["lr"].value, "loss": point.loss}
+    return made, [name for name, value in values.items() if value is None]
+
+
+def remedies(cause: str, n_refused: int) -> tuple[int, int, int]:
+    """Of sweeps that are refused: how many there were, named the planted cause, were mended."""
+    n = n_named = n_mended = 0
+    for number in range(MOST_DRAWS * n_refused):
+        if n == n_refused:
+            break
+        sweep = plant(cause, number)
+        made, refused = refusals(sweep)
+        if refused:
+            remedy = made.remedy(refused[0], {"width": sweep.target})
+            n, n_named = n + 1, n_named + (remedy.cause == cause)
+            n_mended += refused[0] not in refusals(sweep.mended(remedy))[1]
+    return n, n_named, n_mended
+
+
 def causes(table: pd.DataFrame) -> set[str]:
     """The causes that the flags of a forecast name."""
     made = extrap.forecast(table, size="width", tune=("lr", "weight_decay"))
@@ -115,5 +217,8 @@ def named(n_draws: int) -> pd.DataFrame:
 
 
 if __name__ == "__main__":
-    table = named(int(sys.argv[1]) if len(sys.argv) > 1 else 100)
-    sys.stdout.write(f"{table.to_string(float_format='{:.2f}'.format)}\n")
+    n_draws = int(sys.argv[1]) if len(sys.argv) > 1 else 100
+    sys.stdout.write(f"{named(n_draws).to_string(float_format='{:.2f}'.format)}\n")
+    for cause in ("noise", "grid", "sizes", "edge"):
+        n, n_named, n_mended = remedies(cause, n_draws)
+        sys.stdout.write(f"{cause}: {n} refused, {n_named} named so, {n_mended} mended\n")

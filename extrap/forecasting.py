@@ -302,26 +302,26 @@ class Forecast:
         def expect(at: Mapping[str, float]) -> Expected:
             loss, tuned = self.predict_loss(at, refuse=False), self.predict_tuned(at, refuse=False)
             return Expected(
-                log_loss=0.0 if loss is None else loss.log_loss,
+                log_loss=None if loss is None else loss.log_loss,
                 tuned={n: math.log(e.value) for n, e in tuned.items() if e.value is not None},
             )
 
         def is_refused(optima: Sequence[Optimum], noise: Noise) -> bool:
-            fits = {n: fit.fixed for n, fit in self.tuned_laws.items() if fit is not None}
+            pins = {n: fit.fixed for n, fit in self.tuned_laws.items() if fit is not None}
             laws = {
-                n: _tuned_law(optima, n, self.runs.sizes, fix=fixed) for n, fixed in fits.items()
+                n: _tuned_law(optima, n, self.runs.sizes, fix=fixed) for n, fixed in pins.items()
             }
             pinned = {} if self.loss_model is None else self.loss_model.laws[0][0].fixed
             model = _loss_model(self.runs, optima, noise, fix=pinned)
             other = replace(
                 self, optima=tuple(optima), noise=noise, loss_model=model, tuned_laws=laws
             )
-            prediction = other.predict_loss(size, refuse=False)
-            return name in other._reasons(size, prediction)
+            if model is None or None in laws.values():
+                return True
+            return name in other._reasons(size, other.predict_loss(size, refuse=False))
 
-        return name_remedy(
-            self.runs, self.optima, self.noise, expect=expect, is_refused=is_refused
-        )
+        placed = place_outside(self.runs, self.optima, noise=self.noise)
+        return name_remedy(self.runs, placed, self.noise, expect=expect, is_refused=is_refused)
 
     def _refusal_of_loss(
         self,

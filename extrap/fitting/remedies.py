@@ -16,23 +16,30 @@ import numpy as np
 from extrap.fitting.noise import Noise
 from extrap.fitting.optimum import GRID_FLOOR
 from extrap.fitting.size_groups import spacing
+from extrap.laws.base import Array
 from extrap.records import Estimate, Interval, Optimum, Runs
 
 FINER = (2, 4)
 """Steps of a grid are divided by these."""
-MORE_SEEDS = (2, 4)
+MORE_SEEDS = (4, 8, 16, 32, 64)
 """Seeds are multiplied by these."""
+SPARE = 2.0
+"""Seeds are taken to lower a variance less by this factor, as it is itself known roughly."""
 LARGER = ((2,), (2, 4))
 """Sizes are added at these multiples of the largest."""
+SEVERAL = 2
+"""Sizes whose best value is at an end of the grid: noise alone brings one there."""
+NOISE_SDS = 3.0
+"""Standard errors up to which the deviation of an optimum from a power law is noise."""
 COARSE = 2.0
 """Octaves between the values of a grid from which on it is coarse."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expected:
-    """What the laws of a forecast say at one size: log loss, tuned column → log value."""
+    """What laws say at one size: log loss, tuned column → log value, as far as there are laws."""
 
-    log_loss: float
+    log_loss: float | None
     tuned: Mapping[str, float]
 
 
@@ -95,12 +102,12 @@ def name_unbracketed(runs: Runs, optima: Sequence[Optimum]) -> Remedy:
     name, octaves = _coarsest(runs)
     if octaves >= COARSE:
         return _finer(name, octaves, FINER[0])
-    names, times = " and ".join(runs.tuned), MORE_SEEDS[-1]
+    names, times = " and ".join(runs.tuned), MORE_SEEDS[0]
     text = f"the losses show no minimum over {names}; train {times} times as many seeds"
     return Remedy("noise", text, times=times)
 
 
-def less_noise(noise: Noise, *, times: int = MORE_SEEDS[-1]) -> Remedy:
+def less_noise(noise: Noise, *, times: int = MORE_SEEDS[0]) -> Remedy:
     """More seeds."""
     percent = 100 * math.expm1(noise.log_sd or 0.0)
     text = f"the seed changes a loss by {percent:.2g} %; train {times} times as many seeds"
@@ -114,28 +121,26 @@ def _remedies(
     expect: Callable[[Mapping[str, float]], Expected],
 ) -> Iterator[tuple[Remedy, Sequence[Optimum], Noise]]:
     """Each remedy with the optima and the noise that it would probably give."""
-    ideal = [expect(o.size) for o in optima]
+    straight = _straight(runs, optima)
     steps = [_steps(runs, o) for o in optima]
     like = [o for o in optima if o.bracketed][-1]
-    if open_sizes := [o for o in optima if o.edge]:
-        changed = [
-            o if o.bracketed else _at(o.size, laws, like=like)
-            for o, laws in zip(optima, ideal, strict=True)
-        ]
+    open_sizes = [o for o in optima if o.edge]
+    if len(open_sizes) >= SEVERAL:
+        changed = [o if o.bracketed else _at(o.size, expect(o.size), like=like) for o in optima]
         yield _wider(runs, open_sizes), changed, noise
     if 2 * sum(map(_is_coarse, optima, steps)) > len(optima):
         name, octaves = _coarsest(runs)
         for parts in FINER:
             changed = [
-                _shrunk(o, laws, own, noise_share=1.0, step_share=1 / parts)
-                for o, laws, own in zip(optima, ideal, steps, strict=True)
+                _shrunk(o, line, own, noise_share=1.0, step_share=1 / parts)
+                for o, line, own in zip(optima, straight, steps, strict=True)
             ]
             yield _finer(name, octaves, parts), changed, noise
     if noise.log_sd:
         for times in MORE_SEEDS:
             changed = [
-                _shrunk(o, laws, own, noise_share=1 / times, step_share=1.0)
-                for o, laws, own in zip(optima, ideal, steps, strict=True)
+                _shrunk(o, line, own, noise_share=SPARE / times, step_share=1.0)
+                for o, line, own in zip(optima, straight, steps, strict=True)
             ]
             known = replace(noise, own_dof=times * noise.own_dof, size_dof=times * noise.size_dof)
             yield less_noise(noise, times=times), changed, known
@@ -144,11 +149,8 @@ def _remedies(
         sizes = [{c: v * m for c, v in largest.size.items()} for m in multiples]
         added = [_at(size, expect(size), like=like) for size in sizes]
         names = " and ".join(", ".join(f"{c} {v:g}" for c, v in size.items()) for size in sizes)
-        yield (
-            f"sizes: {len(optima)} sizes are few for so far; add {names}",
-            [*optima, *added],
-            noise,
-        )
+        text = f"{len(optima)} sizes are few for one so far above; add {names}"
+        yield Remedy("sizes", text, sizes=tuple(sizes)), [*optima, *added], noise
 
 
 def _steps(runs: Runs, optimum: Optimum) -> dict[str, float]:
@@ -181,33 +183,79 @@ def _coarsest(runs: Runs) -> tuple[str, float]:
     return name, steps[name]
 
 
+def _straight(runs: Runs, optima: Sequence[Optimum]) -> list[Expected]:
+    """Power laws of losses and optima, fitted as if all deviations from them were noise."""
+    x = np.log([[o.size[c] for c in runs.sizes] for o in optima])
+    design = np.column_stack([np.ones(len(x)), x - x.mean(axis=0)])
+
+    def line(values: Sequence[float | None], errors: Sequence[float | None]) -> Array | None:
+        pairs = list(zip(values, errors, strict=True))
+        known = [bool(v and e and math.isfinite(e)) for v, e in pairs]
+        if sum(known) < design.shape[1]:
+            return None
+        y = np.log([v for (v, _), ok in zip(pairs, known, strict=True) if ok])
+        se = np.array([e / v for (v, e), ok in zip(pairs, known, strict=True) if ok])
+        weighted = design[known] / se[:, None]
+        return np.asarray(design @ np.linalg.lstsq(weighted, y / se, rcond=None)[0])
+
+    loss = line([o.loss for o in optima], [o.paired_loss_se for o in optima])
+    of_tuned = {
+        name: line([o.tuned[name].value for o in optima], [o.tuned[name].se for o in optima])
+        for name in runs.tuned
+    }
+    return [
+        Expected(
+            log_loss=None if loss is None else float(loss[i]),
+            tuned={n: float(values[i]) for n, values in of_tuned.items() if values is not None},
+        )
+        for i in range(len(optima))
+    ]
+
+
 def _shrunk(
     optimum: Optimum,
-    laws: Expected,
+    line: Expected,
     steps: Mapping[str, float],
     *,
     noise_share: float,
     step_share: float,
 ) -> Optimum:
-    """An optimum with a share of its variance by noise, and of the error by the grid's steps."""
+    """A bracketed optimum with a share of its noise, and of its error by the grid's steps.
+
+    Of its deviation from a power law up to `NOISE_SDS` standard errors are taken for noise.
+    """
+    if not optimum.bracketed:
+        return optimum
     tuned = {}
     for name, e in optimum.tuned.items():
-        if e.value is None or not math.isfinite(e.se or math.inf) or name not in laws.tuned:
+        if e.value is None or e.se is None or name not in line.tuned:
             tuned[name] = e
             continue
-        floor = GRID_FLOOR * math.log(2) * steps[name]
-        variance = ((e.se or 0.0) / e.value) ** 2
-        left = noise_share * max(variance - floor**2, 0.0) + (step_share * floor) ** 2
-        off = math.log(e.value) - laws.tuned[name]
-        value = math.exp(laws.tuned[name] + off * math.sqrt(min(left / variance, 1.0)))
+        variance = (e.se / e.value) ** 2
+        floor = (GRID_FLOOR * math.log(2) * steps[name]) ** 2
+        left = noise_share * max(variance - floor, 0.0) + step_share**2 * floor
+        value = math.exp(_towards(math.log(e.value), line.tuned[name], variance, left))
         tuned[name] = replace(e, value=value, se=value * math.sqrt(left))
-    if optimum.loss is None:
+    if optimum.loss is None or not optimum.paired_loss_se or line.log_loss is None:
         return replace(optimum, tuned=tuned)
+    variance = (optimum.paired_loss_se / optimum.loss) ** 2
+    log_loss = _towards(math.log(optimum.loss), line.log_loss, variance, noise_share * variance)
     root = math.sqrt(noise_share)
-    loss = math.exp(laws.log_loss + root * (math.log(optimum.loss) - laws.log_loss))
-    errors = (optimum.loss_se, optimum.paired_loss_se)
-    se, paired = (None if error is None else root * error for error in errors)
-    return replace(optimum, tuned=tuned, loss=loss, loss_se=se, paired_loss_se=paired)
+    return replace(
+        optimum,
+        tuned=tuned,
+        loss=math.exp(log_loss),
+        loss_se=None if optimum.loss_se is None else root * optimum.loss_se,
+        paired_loss_se=root * optimum.paired_loss_se,
+    )
+
+
+def _towards(log_value: float, centre: float, variance: float, left: float) -> float:
+    """A value nearer to a line, after its variance became less."""
+    off = log_value - centre
+    most = NOISE_SDS * math.sqrt(variance)
+    noise = min(max(off, -most), most)
+    return centre + off - noise * (1 - math.sqrt(min(left / variance, 1.0)))
 
 
 def _at(size: Mapping[str, float], laws: Expected, *, like: Optimum) -> Optimum:
@@ -217,8 +265,8 @@ def _at(size: Mapping[str, float], laws: Expected, *, like: Optimum) -> Optimum:
         value = math.exp(laws.tuned[name]) if name in laws.tuned else e.value or 1.0
         se = value * (e.se / e.value if e.se and e.value else 0.0)
         tuned[name] = Estimate(value=value, se=se, ci=Interval(), pi=Interval())
-    loss = math.exp(laws.log_loss)
-    share = loss / (like.loss or loss)
+    loss = like.loss if laws.log_loss is None else math.exp(laws.log_loss)
+    share = 1.0 if loss is None else loss / (like.loss or loss)
     errors = (like.loss_se, like.paired_loss_se)
     se, paired = (None if error is None else share * error for error in errors)
     return replace(

@@ -61,13 +61,30 @@ def test_p_value_at_the_end_of_the_interval_is_one_minus_its_level(level: float)
         assert prediction.p_value(end) == pytest.approx(1 - level)
 
 
-def test_p_values_of_means_use_the_shares_that_are_left() -> None:
-    """Half of the curve's variance and a quarter of the run's: .5 · 3 + .25 · 2 = 2."""
-    prediction = LossPrediction(log_loss=0.1, curve=((3e-4, 5),), run=((2e-4, 5),))
-    log_loss = np.array([0.08, 0.1, 0.13])
-    found = prediction.p_values(log_loss, curve_share=0.5, run_share=np.full(3, 0.25))
-    expected = 2 * stats.t.sf(np.abs(log_loss - 0.1) / math.sqrt(2e-4), 5)
-    assert found == pytest.approx(expected)
-    plain = 2 * stats.t.sf(np.abs(log_loss - 0.1) / math.sqrt(5e-4), 5)
-    assert prediction.p_values(log_loss) == pytest.approx(plain)
-    assert prediction.p_value(math.exp(0.08)) == pytest.approx(plain[0])
+EXCESS = ((0.0, 0.5), (0.02, 0.3), (0.3, 0.2))
+"""Log excess, probability."""
+
+
+@pytest.mark.parametrize("level", [0.8, 0.95])
+def test_upper_end_is_that_of_the_run_and_its_excess_and_the_lower_that_of_a_tuned_run(level):
+    """By 4e6 draws of a Student t of 7 degrees of freedom and one of three excesses."""
+    parts = {"log_loss": 0.7, "curve": ((3e-4, 7),), "run": ((1e-4, 7),)}
+    tuned = LossPrediction(**parts).interval(level, new_run=True)
+    made = LossPrediction(**parts, excess=EXCESS)
+    rng = np.random.default_rng(0)
+    excess, chances = np.array(EXCESS).T
+    draws = 0.7 + 0.02 * rng.standard_t(7, 4_000_000) + rng.choice(excess, 4_000_000, p=chances)
+    interval = made.interval(level, new_run=True)
+    assert interval.lower == tuned.lower
+    assert math.log(interval.upper) == pytest.approx(np.quantile(draws, (1 + level) / 2), abs=1e-3)
+    assert made.interval(level, new_run=False) == LossPrediction(**parts).interval(
+        level, new_run=False
+    )
+
+
+@pytest.mark.parametrize("level", [0.5, 0.9, 0.99])
+def test_p_value_agrees_with_an_interval_that_has_an_excess(level: float) -> None:
+    parts = {"curve": ((3e-4, 5), (2e-4, math.inf)), "run": ((1e-4, 9),)}
+    prediction = LossPrediction(log_loss=0.7, excess=EXCESS, **parts)
+    for end in prediction.interval(level, new_run=True):
+        assert prediction.p_value(end) == pytest.approx(1 - level, rel=1e-6)

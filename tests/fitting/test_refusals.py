@@ -43,6 +43,26 @@ def test_loss_is_refused_where_its_interval_is_wider_than_its_change_and_5_perce
     assert bool(why) == is_refused
 
 
+@pytest.mark.parametrize(("half", "is_refused"), [(0.29, False), (0.31, True)])
+def test_an_interval_of_three_times_the_noise_is_given(half: float, is_refused: bool) -> None:
+    """Noise with a 90 % interval of ± .1, a law that makes half of the whole interval `half`."""
+    noise, curve = (0.1 / Z90) ** 2, (half / Z90) ** 2 - (0.1 / Z90) ** 2
+    wide = LossPrediction(log_loss=1.0, curve=((curve, 1e9),), run=((noise, 1e9),))
+    assert bool(refuse_loss(wide, predicted(1.0, 10.0))) == is_refused
+    assert refuse_loss(wide, predicted(1.0, 10.0), of_noise=0.0)
+
+
+def test_a_regret_of_three_times_the_noise_is_given() -> None:
+    """Noise of .1: a regret of up to 3 · 1.645 · .1 = .49 instead of .03."""
+    law = rate_law(1.0)
+    k = 0.1  # E[u²] k / 2 = .083 with 5 degrees of freedom
+    assert refuse_tuned(law, LARGE, valley=parabola(k)) == refuse_tuned(
+        law, LARGE, valley=parabola(k), log_sd=0.1, of_noise=0.0
+    )
+    assert list(refuse_tuned(law, LARGE, valley=parabola(k))) == ["lr"]
+    assert refuse_tuned(law, LARGE, valley=parabola(k), log_sd=0.1) == {}
+
+
 def rate_law(octaves: float) -> dict[str, Fit]:
     """A law of which one optimum at width 1024 lies this far off, one standard deviation."""
     nats = octaves * math.log(2)

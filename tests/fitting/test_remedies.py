@@ -1,0 +1,31 @@
+from __future__ import annotations
+
+import pytest
+
+from benchmarks.refusal_causes import plant, refusals
+
+
+@pytest.mark.parametrize(
+    ("cause", "number"), [("noise", 7), ("grid", 0), ("sizes", 0), ("edge", 0)]
+)
+def test_the_planted_cause_is_named_and_its_remedy_ends_the_refusal(
+    cause: str, number: int
+) -> None:
+    """One sweep for each cause; `benchmarks/refusal_causes.py` counts over a hundred."""
+    sweep = plant(cause, number)
+    made, (refused, *_) = refusals(sweep)
+    remedy = made.remedy(refused, {"width": sweep.target})
+    assert remedy.cause == cause
+    assert f"; {cause}: " in made.at(sweep.target).refusals[refused]
+    assert refused not in refusals(sweep.mended(remedy))[1]
+
+
+def test_what_only_noise_excuses_is_given_and_called_imprecise() -> None:
+    for number in range(4):
+        sweep = plant("noise", number)
+        made, refused = refusals(sweep)
+        point = made.at(sweep.target)
+        assert not set(refused) & set(point.imprecise)
+        for name, reason in point.imprecise.items():
+            assert "; noise: " in reason
+            assert (point.loss if name == "loss" else point.tuned[name].value) is not None

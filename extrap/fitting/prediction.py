@@ -73,7 +73,8 @@ class LossPrediction:
     def half_width(self, level: float, *, new_run: bool) -> float:
         """Half the width of the interval of the log loss."""
         quantile, spreads = 0.5 + level / 2, self.spreads(new_run=new_run)
-        return max((float(special.stdtrit(dof, quantile) * sd) for sd, dof in spreads), default=0.0)
+        halves = (float(special.stdtrit(dof, quantile) * sd) for sd, dof in spreads)
+        return max(halves, default=0.0)
 
     @property
     def log_sd(self) -> float:

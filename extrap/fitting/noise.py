@@ -108,7 +108,8 @@ class Noise:
         Args:
             size: Size column → value.
         """
-        log_ratio = self.trend * min(_log_scale(np.array([*size.values()])) - self.log_scale, 0.0)
+        beyond = float(_log_scale(np.array([*size.values()]))) - self.log_scale
+        log_ratio = self.trend * min(beyond, 0.0)
         if self.own_sd is None or log_ratio == 0:
             return self
         ratio = math.exp(log_ratio)

@@ -189,12 +189,11 @@ def _straight(runs: Runs, optima: Sequence[Optimum]) -> list[Expected]:
     design = np.column_stack([np.ones(len(x)), x - x.mean(axis=0)])
 
     def line(values: Sequence[float | None], errors: Sequence[float | None]) -> Array | None:
-        pairs = list(zip(values, errors, strict=True))
-        known = [bool(v and e and math.isfinite(e)) for v, e in pairs]
-        if sum(known) < design.shape[1]:
+        value, error = np.array(values, dtype=float), np.array(errors, dtype=float)
+        known = np.isfinite(value) & np.isfinite(error) & (error > 0)
+        if known.sum() < design.shape[1]:
             return None
-        y = np.log([v for (v, _), ok in zip(pairs, known, strict=True) if ok])
-        se = np.array([e / v for (v, e), ok in zip(pairs, known, strict=True) if ok])
+        y, se = np.log(value[known]), error[known] / value[known]
         weighted = design[known] / se[:, None]
         return np.asarray(design @ np.linalg.lstsq(weighted, y / se, rcond=None)[0])
 
@@ -268,9 +267,9 @@ def _at(size: Mapping[str, float], laws: Expected, *, like: Optimum) -> Optimum:
     loss = like.loss if laws.log_loss is None else math.exp(laws.log_loss)
     share = 1.0 if loss is None else loss / (like.loss or loss)
     errors = (like.loss_se, like.paired_loss_se)
-    se, paired = (None if error is None else share * error for error in errors)
+    loss_se, paired = (None if error is None else share * error for error in errors)
     return replace(
-        like, size=dict(size), tuned=tuned, loss=loss, loss_se=se, paired_loss_se=paired
+        like, size=dict(size), tuned=tuned, loss=loss, loss_se=loss_se, paired_loss_se=paired
     )
 
 

@@ -255,8 +255,8 @@ def sight() -> Foresight:
 
 def test_widths_now_are_those_of_the_forecast(sight: Foresight) -> None:
     """Also by the laws' linearisation; and what makes them wide, as shares of the variance."""
-    point = sight.forecast.at(**LARGE)
-    loss = math.log(point.loss_pi.upper / point.loss_pi.lower)
+    tuned_run = sight.forecast.predict_loss(LARGE).interval(0.95, new_run=True)
+    loss = math.log(tuned_run.upper / tuned_run.lower)
     octaves = 2 * 2.5705818356 * 0.26 / math.log(2)
     for widths in (sight.now(), sight.quick(sight.designs)):
         assert widths.loss == pytest.approx(loss, rel=1e-9)

@@ -197,21 +197,39 @@ def test_a_larger_run_has_whole_examples_and_needs_a_point_estimate(tmp_path):
     assert any("no larger run" in line for line in found.lines)
 
 
-def test_nothing_larger_is_trained_on_a_refused_forecast(tmp_path):
-    """Three sizes and a noise of 20 %: neither a loss nor a rate is forecast at width 512."""
+def noisy(size, tuned, seed):
+    """The toy with a noise of 20 %."""
+    rng = np.random.default_rng([seed, int(size["width"]), round(1e6 * tuned["lr"])])
+    return toy(size, tuned, seed) * math.exp(rng.normal(0, 0.2))
 
-    def noisy(size, tuned, seed):
-        rng = np.random.default_rng([seed, int(size["width"]), round(1e6 * tuned["lr"])])
-        return toy(size, tuned, seed) * math.exp(rng.normal(0, 0.2))
 
-    spec = replace(SPEC, sizes={"width": (32, 64, 128)}, growth=0)
+def test_a_target_is_trained_where_its_rate_is_known_and_the_answer_is_about_it(tmp_path):
+    """Five sizes and a noise of 20 %: the loss is imprecise, the rate is given and used."""
+    spec = replace(SPEC, growth=0)
     found = finish(tmp_path, ForecastKind(spec, noisy))
-    point = found.result.forecast.at(width=512)
-    assert (point.loss, tuple(point.loss_pi)) == (None, (None, None))
-    assert target_cells(spec, found.result.forecast) == ()
+    made = found.result.forecast
+    point = made.at(width=512)
+    assert "loss" in point.imprecise
+    rates = {v.tuned["lr"] for v in found.result.verdicts if v.size == {"width": 512}}
+    assert as_handed_out("lr", made.advised(width=512)["lr"]) in rates
+    answer = found.outcome.text().splitlines()[0]
+    assert "at width 512" in answer
+
+
+def test_nothing_larger_is_trained_where_the_rate_is_refused(tmp_path):
+    """Three sizes within a factor of two: how the rate moves on to width 4096 is unknown."""
+    target = Target(size={"width": 4096})
+    spec = replace(SPEC, sizes={"width": (32, 45, 64)}, targets=(target,), growth=0)
+    found = finish(tmp_path, ForecastKind(spec, noisy))
+    made = found.result.forecast
+    assert made.at(width=4096).tuned["lr"].value is None
+    assert target_cells(spec, made) == ()
     assert {event.stage for event in found.events} == {"tune"}
     assert found.result.verdicts == ()
-    assert any("no larger run is trained at width 512" in line for line in found.lines)
+    assert any("no larger run is trained at width 4096" in line for line in found.lines)
+    text = found.outcome.text()
+    assert "at width 4096" in text.splitlines()[0]
+    assert "extrap study run FILE --set " in text
     assert found.outcome.report_path.is_file()
 
 

@@ -211,7 +211,7 @@ def test_a_target_is_trained_where_its_rate_is_known_and_the_answer_is_about_it(
     point = made.at(width=512)
     assert "loss" in point.imprecise
     rates = {v.tuned["lr"] for v in found.result.verdicts if v.size == {"width": 512}}
-    assert as_handed_out("lr", made.advised(width=512)["lr"]) in rates
+    assert as_handed_out("lr", made.at(width=512).recommended["lr"]) in rates
     answer = found.outcome.text().splitlines()[0]
     assert "at width 512" in answer
 

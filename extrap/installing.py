@@ -1,94 +1,35 @@
-"""What to install for a library that is missing: what the package's own metadata require.
-
-The distribution is in no index, so that its extras cannot be named; what they hold can be.
-"""
+"""What to install for a library that is missing; the distribution itself is in no index."""
 
 from __future__ import annotations
 
-import re
-from importlib.metadata import PackageNotFoundError, requires
-
-DISTRIBUTIONS = {
+SAME = """cattrs click cmaes distributed jinja2 lightning matplotlib numpy optuna pandas polars
+pyarrow rich scipy seaborn statsmodels wandb"""
+PACKAGES = {
+    **{name: name for name in SAME.split()},
     "PIL": "pillow",
-    "google": "protobuf",
+    "accelerate": "accelerate transformers",
+    "cloudpickle": "cloudpickle 'ray[client]'",
+    "fsspec": "fsspec universal-pathlib",
+    "google": "protobuf tensorboard",
     "mlflow": "mlflow-skinny",
-    "psycopg": "psycopg",
+    "psutil": "psutil torch",
+    "psycopg": "'psycopg[binary]'",
     "pytorch_lightning": "lightning",
+    "ray": "cloudpickle 'ray[client]'",
     "sklearn": "scikit-learn",
-    "upath": "universal-pathlib",
+    "tensorboard": "protobuf tensorboard",
+    "torch": "psutil torch",
+    "transformers": "accelerate transformers",
+    "triton": "triton",
+    "upath": "fsspec universal-pathlib",
     "yaml": "pyyaml",
-    **{
-        name: name
-        for name in (
-            "accelerate",
-            "cattrs",
-            "click",
-            "cloudpickle",
-            "cmaes",
-            "distributed",
-            "fsspec",
-            "jinja2",
-            "lightning",
-            "matplotlib",
-            "numpy",
-            "optuna",
-            "pandas",
-            "polars",
-            "psutil",
-            "pyarrow",
-            "ray",
-            "rich",
-            "scipy",
-            "seaborn",
-            "statsmodels",
-            "tensorboard",
-            "torch",
-            "transformers",
-            "triton",
-            "wandb",
-        )
-    },
 }
-"""What is imported → the distribution that brings it."""
-WITH = {
-    "psutil": ("optuna",),
-    "ray": ("cloudpickle",),
-    "tensorboard": ("protobuf",),
-    "torch": ("psutil",),
-    "transformers": ("accelerate",),
-    "wandb": ("protobuf",),
-}
-"""Distribution → what else is needed wherever it is."""
+"""Module that is imported → what pip installs for it."""
 
 
 def how_to_install(module: str) -> str:
-    """What to do about a library that is missing, for the end of a sentence.
-
-    Args:
-        module: What could not be imported, such as `wandb` or `google.protobuf`.
-
-    Returns:
-        `run pip install` with the bounds that the package itself has, of the library and of what
-        is needed wherever it is; without its metadata their names alone. A module that is none
-        of ours may come from anywhere, so that no name is guessed for it.
-    """
-    distribution = DISTRIBUTIONS.get(module.partition(".")[0])
-    if distribution is None:
+    """What to do about a library that is missing, for the end of a sentence."""
+    packages = PACKAGES.get(module.partition(".")[0])
+    if packages is None:
         return "install the package that provides it, or check the name"
-    wanted = [_bounded(each) for each in (*WITH.get(distribution, ()), distribution)]
-    return "run pip install " + " ".join(f"'{requirement}'" for requirement in wanted)
-
-
-def _bounded(distribution: str) -> str:
-    """A distribution with the bounds of the package's metadata, where it has them."""
-    try:
-        lines = requires("extrap-hp") or []
-    except PackageNotFoundError:  # a source tree that was never installed
-        return distribution
-    wanted = (line.partition(";")[0].strip() for line in lines)
-    return next((each for each in wanted if _name(each) == distribution), distribution)
-
-
-def _name(requirement: str) -> str:
-    """`psycopg[binary]>=3.2` → `psycopg`."""
-    return re.split(r"[^\w.-]", requirement, maxsplit=1)[0].lower().replace("_", "-")
+    return f"run pip install {packages}"

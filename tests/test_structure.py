@@ -43,7 +43,7 @@ DOORS = {
     "click": ("cli", "commands"),
     "cloudpickle": ("study.clusters",),
     "distributed": ("study.clusters",),
-    "google": ("reading.events", "reading.trackers.wandb_files"),  # protobuf
+    "google": ("reading.events",),  # protobuf
     "IPython": ("study.progress",),  # a notebook's display, where there is a notebook
     "jinja2": ("reporting",),
     "lightning": ("integrations.lightning",),
@@ -68,7 +68,7 @@ DOORS = {
     "triton": ("training",),
     "upath": ("files",),
     "transformers": ("integrations.huggingface",),
-    "wandb": ("reading.trackers.wandb_files", "reading.trackers.wandb_runs"),
+    "wandb": ("reading.trackers.wandb_runs",),
     "yaml": ("reading.trackers.yaml_files",),
 }
 CATCH_ALLS = {"utils", "util", "helpers", "helper", "common", "misc"}

@@ -139,7 +139,7 @@ def read_runs(
         source: A CSV, Parquet or JSONL file, open CSV text, a frame of pandas, polars or pyarrow,
             a list of dictionaries or of W&B's run objects, an Optuna study, the URL of an Optuna
             storage or of an MLflow store (`sqlite:///…`, `postgresql://…`, `http://…`), a folder
-            of MLflow, W&B, TensorBoard, Lightning's CSV logs or HF Trainer's checkpoints, or
+            of MLflow, TensorBoard, Lightning's CSV logs or HF Trainer's checkpoints, or
             `Runs`. A list of one kind of these is one sweep.
         size: Size column(s), positive numbers. With two, the model first and the data second.
         tune: Tuned column(s), positive numbers; `()`: the loss law alone.

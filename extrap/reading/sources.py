@@ -8,7 +8,7 @@
 | `sqlite:///…`, `….db`, `journal://…`, `postgresql://…` | an Optuna storage, or an MLflow store |
 | `http://…`, `https://…`, `mlflow+…` | an MLflow tracking server or store |
 | `wandb://ENTITY/PROJECT`, a list of run objects | runs of W&B |
-| a folder | what it holds: MLflow, W&B, HF Trainer, Lightning or TensorBoard |
+| a folder | what it holds: MLflow, HF Trainer, Lightning or TensorBoard |
 | a list of paths, of frames or of `Runs` | their rows, one after the other |
 """
 

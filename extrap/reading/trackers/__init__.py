@@ -3,7 +3,7 @@
 | they leave | is read by |
 |---|---|
 | tables of W&B's pages | `histories`, and as any table |
-| W&B's run objects, `wandb://ENTITY/PROJECT`, offline run folders | `wandb_runs`, `wandb_files` |
+| W&B's run objects, `wandb://ENTITY/PROJECT` | `wandb_runs` |
 | MLflow's folders, databases and servers | `mlflow_files`, `mlflow_database`, `mlflow_server` |
 | TensorBoard's event files | `tensorboard` |
 | HF Trainer's checkpoints | `huggingface` |

@@ -18,7 +18,6 @@ MOST_FILES = 20_000
 MOST_DEPTH = 12
 KINDS: dict[str, Callable[[str], bool]] = {
     "mlflow_files": lambda name: name == "meta.yaml",
-    "wandb_files": lambda name: name.startswith("run-") and name.endswith(".wandb"),
     "huggingface": lambda name: name == "trainer_state.json",
     "lightning": lambda name: name == "metrics.csv",
     "tensorboard": lambda name: "tfevents" in name,
@@ -43,14 +42,14 @@ def find_in_folder(folder: Path, *, study: str | None) -> Found:
             return read_files(kind, folder, own, study=study)
     raise DataError(
         f"{shown(str(folder))} is a folder without runs; a tracker leaves meta.yaml (MLflow), "
-        "run-….wandb (W&B), trainer_state.json (HF Trainer), metrics.csv (Lightning) or event "
-        "files (TensorBoard). Name the table inside it, or another folder."
+        "trainer_state.json (HF Trainer), metrics.csv (Lightning) or event files (TensorBoard). "
+        "Name the table inside it, or another folder."
     )
 
 
 def kind_of_file(path: Path) -> str | None:
     """The reader of a file that is a run of its own; None for a table."""
-    kinds = ("wandb_files", "huggingface", "tensorboard")
+    kinds = ("huggingface", "tensorboard")
     return next((kind for kind in kinds if KINDS[kind](path.name)), None)
 
 

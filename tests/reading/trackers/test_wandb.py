@@ -9,57 +9,6 @@ wandb = pytest.importorskip("wandb")
 NAMES = {"size": "width", "tune": "lr", "loss": "val_loss"}
 
 
-def log(root, config, losses, **options):
-    """A run that W&B itself writes, offline: losses by step."""
-    with wandb.init(
-        project="p", mode="offline", dir=str(root), config=config, **options
-    ) as logged:
-        for step, loss in losses.items():
-            logged.log({"val_loss": loss, "val_acc": step / 10}, step=step)
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory, sweep):
-    """Run files of four runs, one of them resumed."""
-    root = tmp_path_factory.mktemp("wandb")
-    for run in sweep[:4]:
-        config = {"width": run.width, "opt": {"lr": run.lr}, "seed": run.seed}
-        log(root / "sweep", config, {step: run.loss(step) for step in range(6)}, name=run.name)
-    for steps, loss in ((range(5), 3.0), (range(3, 8), 2.0)):
-        log(root / "resumed", {"width": 8, "lr": 1}, dict.fromkeys(steps, loss), id="same")
-    wandb.teardown()  # what it writes is there when its own process has ended
-    return root
-
-
-def test_offline_run_files_hold_the_sweep(folder, table):
-    runs = read_runs(folder / "sweep", **{**NAMES, "tune": "opt.lr"})
-    plain = table[:4].rename(columns={"lr": "opt.lr"})
-    assert runs.data_hash() == read_runs(plain, size="width", tune="opt.lr").data_hash()
-    assert len(runs.curves()) == 6 * 4
-    named = {"size": "width", "tune": "opt.lr", "maximise": "val_acc"}
-    best = read_runs(folder / "sweep", **named, final="best")
-    assert best.to_frame()["loss"].unique().tolist() == [0.5]
-
-
-def test_a_file_cut_short_is_read_to_where_it_was_cut(folder, tmp_path):
-    file = sorted((folder / "sweep").rglob("run-*.wandb"))[0]
-    (tmp_path / file.name).write_bytes(file.read_bytes()[:-700])
-    with pytest.raises(DataError, match="three sizes"):
-        read_runs(tmp_path)
-    runs = read_runs(tmp_path, size="width", loss="val_loss", stage="check")
-    assert runs.to_frame()["status"].tolist() == ["failed"]
-    (tmp_path / file.name).write_bytes(b"something else")
-    with pytest.raises(DataError, match="is no run of W&B"):
-        read_runs(tmp_path, **NAMES)
-
-
-def test_a_resumed_run_is_one(folder):
-    runs = read_runs(folder / "resumed", **NAMES)
-    assert runs.curves()["step"].tolist() == list(range(8))
-    assert runs.curves()["loss"].tolist() == [3.0] * 3 + [2.0] * 5
-    assert runs.to_frame()["loss"].tolist() == [2.0]
-
-
 def test_objects_of_the_public_api_are_runs(sweep, table):
     from wandb.apis.public import Run
 

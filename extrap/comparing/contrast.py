@@ -13,7 +13,13 @@ from extrap.comparing.arm_laws import ArmLaws, fit_arm_laws
 from extrap.comparing.costs import ArmCompute
 from extrap.comparing.one_law import OneLawTest, compare_laws
 from extrap.comparing.pairs import Spread, TwoArms, law_spread, size_spread, two_arms
-from extrap.comparing.results import Contrast, Crossover, EffectiveCompute, SizeDifference
+from extrap.comparing.results import (
+    Contrast,
+    Crossover,
+    EffectiveCompute,
+    SizeDifference,
+    sign_of,
+)
 from extrap.comparing.scatter import t_p_value
 from extrap.comparing.tuned import ArmLosses
 from extrap.comparing.worth import NO_CROSSING, effective_compute, find_crossover
@@ -146,7 +152,10 @@ def verdict(judged: Judged, p_adjusted: float | None, *, level: float) -> str:
     test = judged.test
     half = float(stats.t.ppf(0.5 + level / 2, test.shift_dof)) * test.shift_se
     is_vague = abs(test.shift) + half > VAGUE
-    return "unknown" if is_vague or len(judged.contrast.by_size) < MIN_SIZES else "same"
+    at = judged.contrast.at_target
+    is_off = abs(test.shift) > half or bool(at and sign_of(at.difference))  # and yet p is large
+    is_unknown = is_vague or is_off or len(judged.contrast.by_size) < MIN_SIZES
+    return "unknown" if is_unknown else "same"
 
 
 def _remarks(

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from extrap.comparing.recipes import compare
-from extrap.comparing.results import Comparison, Contrast, SizeDifference
+from extrap.comparing.results import Comparison, Contrast, SizeDifference, sign_of
 from extrap.errors import DataError
 from extrap.fitting.means import paired_mean
 from extrap.records import ComparisonStudy, Interval, Measure, RecipeGroup, Runs
@@ -192,25 +192,6 @@ def checks_document(findings: Sequence[GroupFindings]) -> list[dict[str, Any]]:
     ]
 
 
-def has_misfit(contrast: Contrast) -> bool:
-    """Whether the laws miss the losses by more than their noise."""
-    return any(flag.startswith("lack-of-fit") for flag in contrast.flags)
-
-
-def _measured_target(contrast: Contrast) -> SizeDifference | None:
-    """The measured difference at the target, where that is a size both recipes have."""
-    at = contrast.at_target
-    if at is None:
-        return None
-    for place in contrast.by_size:
-        if place.difference.value is not None and all(
-            math.isclose(place.size[column], value, rel_tol=1e-9)
-            for column, value in at.size.items()
-        ):
-            return place
-    return None
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Treatment:
     """A treated recipe with all that is known of it.
@@ -234,22 +215,18 @@ class Treatment:
 
     @property
     def verdict(self) -> str:
-        """In two or three words; `better` and `worse` speak of the loss where it counts."""
+        """`Contrast.in_words`, but for the side of a difference measured at the target."""
         contrast, check = self.contrast, self.check
-        if contrast.sign_changes:
-            return "depends on size"
-        is_checked = check is not None and None not in tuple(check.difference.ci)
-        side = _sign(check.difference) if check and is_checked else ""
-        if contrast.differs and not is_checked:
-            side = _side(contrast)
-        if side or contrast.differs:
-            return side or "differs"
-        return "not significant" if contrast.verdict == "same" else "cannot tell"
+        if check is None or None in tuple(check.difference.ci) or contrast.sign_changes:
+            return contrast.in_words
+        if not (side := sign_of(check.difference)) and not contrast.differs:
+            return contrast.in_words
+        return side or "differs"
 
     @property
     def decisive(self) -> SizeDifference | None:
-        """Where it counts: measured at the target, else forecast there, else the largest size."""
-        check, contrast = self.check, self.contrast
+        """What was measured at the target afterwards, else `Contrast.decisive`."""
+        check = self.check
         if check is not None and check.difference.value is not None:
             return SizeDifference(
                 size=self.comparison.target,
@@ -259,10 +236,7 @@ class Treatment:
                 difference=check.difference,
                 is_forecast=False,
             )
-        at = _measured_target(contrast) or contrast.at_target
-        if at is None or (at.is_forecast and has_misfit(contrast)):
-            return contrast.by_size[-1] if contrast.by_size else None
-        return at
+        return self.contrast.decisive
 
 
 def treatments(findings: Sequence[GroupFindings]) -> tuple[Treatment, ...]:
@@ -278,28 +252,3 @@ def treatments(findings: Sequence[GroupFindings]) -> tuple[Treatment, ...]:
         if found.comparison is not None
         for contrast in found.comparison.contrasts
     )
-
-
-def _side(contrast: Contrast) -> str:
-    """Which recipe is better, where it counts.
-
-    Read off the difference at the target, measured there or else forecast by laws that fit, or
-    off the largest measured size; where one law is a multiple of the other and fits, off any size
-    with a significant difference. Where significant differences have both signs: neither.
-    """
-    if contrast.sign_changes:
-        return ""
-    measured = list(reversed(contrast.by_size))
-    is_law = not has_misfit(contrast)
-    places = measured if contrast.verdict == "shift" and is_law else measured[:1]
-    forecast = contrast.at_target if is_law else None
-    for place in filter(None, [_measured_target(contrast), forecast, *places]):
-        if sign := _sign(place.difference):
-            return sign
-    return ""
-
-
-def _sign(difference: Measure) -> str:
-    if 0.0 in difference.ci:
-        return ""
-    return "better" if (difference.ci.upper or 0.0) < 0 else "worse"

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from extrap.records import Fit, Measure
+from extrap.records import Fit, Interval, Measure
 from extrap.records.codec import law_summary, shape
 from extrap.records.displays import estimated, html_table, named, number, plain
 
@@ -141,6 +142,66 @@ class Contrast:
         """Whether a difference is significant at the level of the comparison."""
         return self.verdict in ("shift", "exponent")
 
+    @property
+    def has_misfit(self) -> bool:
+        """Whether the laws miss the losses by more than their noise."""
+        return any(flag.startswith("lack-of-fit") for flag in self.flags)
+
+    @property
+    def in_words(self) -> str:
+        """The verdict as pages say it; `better` and `worse` speak of the loss where it counts."""
+        if self.sign_changes:
+            return "depends on size"
+        if self.differs:
+            return self._side or "differs"
+        return "not significant" if self.verdict == "same" else "cannot tell"
+
+    @property
+    def decisive(self) -> SizeDifference | None:
+        """Where it counts: measured at the target, else forecast there, else the largest size."""
+        at = self._measured_target or self.at_target
+        if at is None or (at.is_forecast and self.has_misfit):
+            return self.by_size[-1] if self.by_size else None
+        return at
+
+    @property
+    def has_mean_only(self) -> bool:
+        """Whether the mean over the sizes alone has an interval, and not the decisive place."""
+        place = self.decisive
+        return self.mean_difference.ci != Interval() and (
+            place is None or place.difference.ci == Interval()
+        )
+
+    @property
+    def _measured_target(self) -> SizeDifference | None:
+        """The measured difference at the target, where that is a size both recipes have."""
+        at = self.at_target
+        if at is None:
+            return None
+        for place in self.by_size:
+            if place.difference.value is not None and all(
+                math.isclose(place.size[column], value, rel_tol=1e-9)
+                for column, value in at.size.items()
+            ):
+                return place
+        return None
+
+    @property
+    def _side(self) -> str:
+        """Which recipe is better, where it counts; nothing where differences have both signs.
+
+        Read off the difference at the target, measured there or else forecast by laws that fit, or
+        off the largest measured size; where one law is a multiple of the other and fits, off any
+        size with a significant difference.
+        """
+        measured = list(reversed(self.by_size))
+        places = measured if self.verdict == "shift" and not self.has_misfit else measured[:1]
+        forecast = None if self.has_misfit else self.at_target
+        for place in filter(None, [self._measured_target, forecast, *places]):
+            if sign := sign_of(place.difference):
+                return sign
+        return ""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
@@ -177,7 +238,7 @@ class Comparison:
 
     def __repr__(self) -> str:
         parts = [
-            f"{plain(each.treated)}: {each.verdict}, {_differs_by(each)}"
+            f"{plain(each.treated)}: {each.in_words}, {_differs_by(each)}"
             for each in self.contrasts
         ]
         return f"Comparison(with {plain(self.plain)} at {named(self.target)}: {'; '.join(parts)})"
@@ -186,7 +247,7 @@ class Comparison:
         rows = [
             [
                 each.treated,
-                each.verdict,
+                each.in_words,
                 number(each.p_adjusted, digits=2),
                 _differs_by(each),
                 estimated(each.exponent_difference.value, each.exponent_difference.ci, digits=3),
@@ -208,11 +269,23 @@ class Comparison:
 
 
 def _differs_by(contrast: Contrast) -> str:
-    """The relative difference at the target in percent, or what is known of it."""
-    if contrast.at_target is None:
+    """The relative difference in percent that the verdict speaks of, and where it is."""
+    place, difference = contrast.decisive, contrast.mean_difference
+    where = "the mean over the sizes"
+    if place is not None and not contrast.has_mean_only:
+        how = "forecast" if place.is_forecast else "measured"
+        difference, where = place.difference, f"{named(place.size)}, {how}"
+    if difference.value is None:
         return "difference unknown"
-    percent = contrast.at_target.difference.map(lambda share: 100 * share)
-    return f"{estimated(percent.value, percent.ci, digits=3)} %"
+    percent = difference.map(lambda share: 100 * share)
+    return f"{estimated(percent.value, percent.ci, digits=3)} % ({where})"
+
+
+def sign_of(difference: Measure) -> str:
+    """`better` or `worse` where an interval excludes 0, else nothing."""
+    if 0.0 in difference.ci:
+        return ""
+    return "better" if (difference.ci.upper or 0.0) < 0 else "worse"
 
 
 shape(

@@ -14,9 +14,9 @@ from extrap.comparing.findings import (
     Treatment,
     checks_document,
     comparison_study_document,
-    has_misfit,
     treatments,
 )
+from extrap.comparing.results import sign_of
 from extrap.laws import LAWS
 from extrap.records import ComparisonStudy, Fit, Interval, Measure
 from extrap.reporting.blocks import Answer, Block, Columns, Details, Figure, Paragraph, Warnings
@@ -187,6 +187,8 @@ def _sentence(each: Treatment) -> str:
 def _found(each: Treatment, level: str = "") -> str:
     """The difference that counts, and where it was found."""
     place = each.decisive
+    if each.check is None and each.contrast.has_mean_only:
+        return f"{_percent(each.contrast.mean_difference, level)} in loss, the mean over the sizes"
     if place is None:
         return "unknown"
     how = "forecast" if place.is_forecast else "measured"
@@ -198,7 +200,7 @@ def _by_size(each: Treatment) -> str:
     contrast = each.contrast
     for pair in contrast.sign_changes[:1]:
         return "measured " + ", ".join(f"{_short(p)} at {name_size(p.size)}" for p in pair)
-    if has_misfit(contrast):
+    if contrast.has_misfit:
         return "the laws do not fit"
     if contrast.verdict == "shift":
         return "the law is shifted, the exponents do not differ significantly"
@@ -240,9 +242,13 @@ def _certainty(each: Treatment) -> tuple[str, str]:
     if each.check is not None and each.check.agrees is False:
         return "low", f"{name}: the forecast did not hold at {where}"
     if contrast.verdict == "unknown" or place is None or None in tuple(place.difference.ci):
-        return "low", about or f"{name}: the runs do not bound the difference"
+        why = "the runs do not bound the difference"
+        if place is not None and contrast.p_adjusted is not None and sign_of(place.difference):
+            p_value = format_p_value(contrast.p_adjusted)
+            why = f"an interval excludes 0, the test of both laws does not (p {p_value})"
+        return "low", about or f"{name}: {why}"
     if flags:
-        return "low" if has_misfit(contrast) else "medium", about
+        return "low" if contrast.has_misfit else "medium", about
     if not place.is_forecast:
         return "high", f"measured at {where} with {_pairs(place)}"
     largest = contrast.by_size[-1].size if contrast.by_size else place.size
@@ -293,6 +299,8 @@ def verdicts_table(shown: Sequence[Treatment]) -> Table:
 
     def loss(each: Treatment) -> str:
         place = each.decisive
+        if each.check is None and each.contrast.has_mean_only:
+            return f"{below(_percent(each.contrast.mean_difference))}\nthe mean over the sizes"
         if place is None:
             return "unknown"
         how = "forecast" if place.is_forecast else _pairs(place)
@@ -330,7 +338,7 @@ def _advice(each: Treatment) -> str:
         at = contrast.by_size[-1].size if contrast.by_size else each.comparison.target
         column, twice = next((name, format_quantity(2 * value)) for name, value in at.items())
         return f"Add seeds, and {column} {twice} to both sweeps."
-    if has_misfit(contrast):
+    if contrast.has_misfit:
         return "Use the measured differences by size; forecast nothing from these laws."
     if verdict == "worse":
         is_rising = contrast.verdict == "exponent" and _gains(each)

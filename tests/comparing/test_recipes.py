@@ -17,6 +17,8 @@ from extrap.errors import DataError
 from extrap.fitting import DISCREPANCY
 from extrap.records import Interval, Measure, Runs
 from extrap.records.codec import document
+from extrap.reporting.comparisons_page import comparison_text
+from extrap.reporting.numbers import format_estimate
 
 WIDTHS = (16.0, 32.0, 64.0, 128.0, 256.0, 512.0)
 NOISE = 0.003
@@ -397,6 +399,41 @@ def test_arms_that_cannot_be_compared_are_refused(arms, error, words):
     }
     with pytest.raises(error, match=words):
         extrap.compare(made)
+
+
+@pytest.mark.parametrize("n_seeds", [1, 2, 3])
+def test_three_sizes_have_one_verdict_and_an_interval_that_agrees_with_it(n_seeds):
+    rng = np.random.default_rng(n_seeds)
+    seen = set()
+    for draw in range(12):
+        arms = {"plain": 1.0, "treated": 1 + 0.01 * (draw % 3)}
+        tables = {
+            name: pd.DataFrame(
+                [
+                    (w, s, scale * (1.5 + 8 / w) * math.exp(rng.normal(0, 0.003)))
+                    for w in (16, 32, 64)
+                    for s in range(n_seeds)
+                ],
+                columns=["width", "seed", "loss"],
+            )
+            for name, scale in arms.items()
+        }
+        found = extrap.compare(tables, size="width", tune=())
+        (contrast,) = found.contrasts
+        seen.add(contrast.in_words)
+        assert f"treated: {contrast.in_words}, " in repr(found)
+        answer, *lines = comparison_text(found).splitlines()
+        (row,) = [line for line in lines if " treated " in line and contrast.in_words in line]
+        shown = (
+            contrast.mean_difference if contrast.has_mean_only else contrast.decisive.difference
+        )
+        assert shown.ci != Interval()
+        assert format_estimate(100 * shown.value, shown.map(lambda x: 100 * x).ci)[:3] in row
+        assert "unknown" not in answer + row
+        if contrast.in_words == "not significant":
+            assert 0.0 in shown.ci
+            assert 0.0 in contrast.mean_difference.ci
+    assert {"not significant", "worse"} <= seen or n_seeds == 1
 
 
 def test_recipes_of_one_table_are_those_of_several():

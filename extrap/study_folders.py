@@ -44,7 +44,7 @@ class _Sent(MetaPathFinder, SourceLoader):  # type: ignore[misc]  # of its types
         sources: Path relative to it → source.
     """
 
-    def __init__(self, folder: Path, sources: Mapping[str, str]) -> None:
+    def __init__(self, folder: Path, sources: Mapping[str, bytes]) -> None:
         self._folder, self.sources = folder, dict(sources)
 
     def find_spec(
@@ -68,7 +68,7 @@ class _Sent(MetaPathFinder, SourceLoader):  # type: ignore[misc]  # of its types
 
     def get_data(self, path: str) -> bytes:
         """The source of a file."""
-        return self.sources[Path(path).relative_to(self._folder).as_posix()].encode()
+        return self.sources[Path(path).relative_to(self._folder).as_posix()]
 
 
 def enter(folder: Path) -> None:
@@ -109,7 +109,7 @@ def loading(folder: Path) -> Iterator[None]:
             sys.dont_write_bytecode = before
 
 
-def receive(folder: Path, sources: Mapping[str, str]) -> None:
+def receive(folder: Path, sources: Mapping[str, bytes]) -> None:
     """On a worker: make the modules that a driver sent those that are imported."""
     with _LOCK:
         if folder not in _SENT or _SENT[folder].sources != sources:
@@ -156,7 +156,7 @@ def imported(folder: Path, file: Path, nodes: Iterable[ast.AST]) -> list[Path]:
 def syntax_tree(file: Path) -> ast.Module:
     """The syntax tree of a Python file; empty where it has none."""
     try:
-        return ast.parse(file.read_text(encoding="utf-8"))
+        return ast.parse(file.read_bytes())
     except (OSError, ValueError, SyntaxError):
         return ast.Module(body=[], type_ignores=[])
 

@@ -27,7 +27,7 @@ class StudyFunction:
     name: str
     source: Mapping[str, str] = field(default_factory=dict)
     folder: Path
-    beside: Mapping[str, str] = field(default_factory=dict)
+    beside: Mapping[str, bytes] = field(default_factory=dict)
 
     def __call__(self, size: Mapping[str, float], tuned: Mapping[str, float], seed: int) -> Any:
         """What the function returns."""

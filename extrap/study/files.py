@@ -54,7 +54,7 @@ def _module(path: Path) -> ModuleType:
     folder = path.resolve().parent
     try:
         with loading(folder):
-            return import_source(folder / path.name, f"{STUDY_FILES}{path.stem}")
+            return import_source(path, f"{STUDY_FILES}{path.stem}")
     except (Exception, SystemExit) as error:  # a script may exit on import
         raise ValueError(
             f"{path} cannot be imported: {import_words(error, folder)}; correct it, or install "

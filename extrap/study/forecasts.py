@@ -455,7 +455,7 @@ def _own(module: ModuleType, path: str | Path, function: str, command: str) -> T
         name=name,
         source=describe_source(given, known_as=function, study=file),
         folder=file.parent,
-        beside={n: f.read_text("utf-8") for n, f in beside(file.parent, [file]).items()},
+        beside={n: f.read_bytes() for n, f in beside(file.parent, [file]).items()},
     )
 
 

@@ -278,7 +278,7 @@ BESIDE = {
     "mine.py": f"{BEGINNING}from fit import train\nTRAIN = train\n",
     "fit.py": "from parts import floor\nfrom unused import X\nfrom extrap import Runs\n"
     "def train(size, tuned, seed):\n    import late\n    return floor.FLOOR + late.K\n",
-    "late.py": "K = 1.0\n",
+    "late.py": "# -*- coding: latin-1 -*-\nK = 1.0\n",
     "parts/__init__.py": "",
     "parts/floor.py": "from .deep import FLOOR\n",
     "parts/deep.py": "FLOOR = 2.0\n",

@@ -158,21 +158,21 @@ def test_sweep_is_read_from_standard_input(run, monkeypatch):
     assert (code, parse(out)["runs"]["complete"]) == (0, 120)
 
 
-def test_check_exits_one_where_a_run_deviates_and_says_where_none_was_judged(run):
+def test_check_exits_one_where_a_run_deviates_and_says_where_none_is_decided(run):
     code, out, err = run("check", "f.json", "big.csv", "--json")
     assert (code, err) == (1, "")
     assert [v["on_law"] for v in parse(out)["verdicts"]] == [True, False]
-    assert "NOTHING" not in run("check", "f.json", "big.csv")[1]
+    assert "UNDECIDED" not in run("check", "f.json", "big.csv")[1]
     big = pd.read_csv("big.csv")
     big.head(1).to_csv("one.csv", index=False)
     code, out, _ = run("check", "f.json", "one.csv")
     assert (code, "0 of 1 configuration off the law" in out) == (0, True)
     big.assign(width=2).to_csv("small.csv", index=False)
     code, out, err = run("check", "f.json", "small.csv")
-    assert (code, err, "NOTHING WAS JUDGED" in out) == (0, "", True)
+    assert (code, err, out.startswith("UNDECIDED: ")) == (0, "", True)
     code, out, err = run("check", "f.json", "small.csv", "--json")
     assert (code, parse(out)["n_judged"]) == (0, 0)
-    assert err.startswith("NOTHING WAS JUDGED")
+    assert err.startswith("UNDECIDED: ")
 
 
 def forecast(*options):

@@ -2,8 +2,7 @@
 
 `cases` pairs each configuration with its forecast, `joint` tests its loss against its interval,
 `settings` judges its tuned values, `causes` looks for the cause of a deviation in a documented
-order, `bends` tests whether the law itself is wrong, `seals` whether the forecast came first,
-`equivalents` converts a deviation to compute.
+order, `bends` tests whether the law itself is wrong, `seals` whether the forecast came first.
 """
 
 from __future__ import annotations
@@ -17,7 +16,6 @@ from typing import Any, Unpack
 from extrap.checking.bends import blame_law
 from extrap.checking.cases import Case, build_cases
 from extrap.checking.causes import Finding, Suspect, find_cause
-from extrap.checking.equivalents import add_equivalents
 from extrap.checking.joint import judge_losses
 from extrap.checking.seals import WORDS, precedence, read_seal
 from extrap.checking.settings import weigh_settings
@@ -50,13 +48,18 @@ def check(
 
     A configuration is the set of runs that differ only in their seed. It is off the law if
 
-    - its mean loss lies outside the prediction interval, which covers the laws, the optimum, the
-      noise and structural discrepancy, and deviates by more than the tolerance in either
-      direction; or
+    - its mean loss lies below the prediction interval of tuned runs, or above what is expected at
+      its own tuned values, by more than the tolerance; or
     - its tuned values cost more than half a percent with a probability of 0.95, judged by the
       position of the optimum and by the loss together; or
     - a run diverged, or its loss is above the ceiling of the sweep; or
     - a run differs from its replicates by far more than seeds do, and lies farther from the law.
+
+    It is on the law if its mean loss lies in the interval of tuned runs and that interval could
+    have said otherwise: it is not wider than 5 % either way, or does not hold the loss of the
+    sweep's largest size. All else is undecided (`on_law` is None): above the interval of tuned
+    runs, but not above what is expected at its own values, whose cost is never negative; without
+    a final loss; below the sweep's sizes; or where the loss is refused.
 
     The loss of each configuration raises a false alarm with probability `1 − forecast.level`,
     whatever else the table holds.
@@ -65,9 +68,7 @@ def check(
         forecast: The forecast, or the file it was sealed in.
         runs: Runs with the forecast's size and tuned columns: `Runs` of any stage, or whatever
             `extrap.read_runs` takes; of a table with a column `stage`, the rows of `check`. A run
-            whose tuned value is empty is judged by its loss alone. A run without a final loss,
-            below the sweep's sizes, or where the loss is refused, gets an open verdict (`on_law`
-            is None).
+            whose tuned value is empty is judged as if it had that of the forecast.
         tolerance: Relative deviation in [0, 1); a smaller deviation is never an alarm.
         familywise: If true, `1 − forecast.level` is the probability of at least one false alarm
             by a loss among all configurations, not the probability for each.
@@ -109,45 +110,33 @@ def check(
         case if reason is None else replace(case, log_deviation=None)
         for case, reason in zip(cases, unjudged, strict=True)
     ]
+    settings = weigh_settings(forecast, told)
     judgements = judge_losses(
-        told, alpha=1 - forecast.level, tolerance=tolerance, familywise=familywise
+        told, settings, alpha=1 - forecast.level, tolerance=tolerance, familywise=familywise
     )
     suspects = [
-        Suspect(forecast=forecast, case=case, judgement=judgement, settings=settings)
-        for case, judgement, settings in zip(
-            cases, judgements, weigh_settings(forecast, told), strict=True
-        )
+        Suspect(forecast=forecast, case=case, judgement=judgement, settings=own)
+        for case, judgement, own in zip(cases, judgements, settings, strict=True)
     ]
     findings = [
         find_cause(suspect) if reason is None else Finding(cause=None, advice=reason)
         for suspect, reason in zip(suspects, unjudged, strict=True)
     ]
     findings = blame_law(suspects, findings)
-    is_judged = [reason is None for reason in unjudged]
-    off = [s.deviates and judged for s, judged in zip(suspects, is_judged, strict=True)]
-    worth = add_equivalents(forecast, cases, off)
     known, frame = read_seal(forecast), runs.to_frame().to_dict("records")
     verdicts: dict[int, Verdict] = {}
     for i, suspect in enumerate(suspects):
-        shared = _verdict(suspect, findings[i], number=i, is_judged=is_judged[i], worth=worth[i])
+        shared = _verdict(suspect, findings[i], number=i, is_judged=unjudged[i] is None)
         for row in suspect.case.members:
             verdicts[row] = _of_run(shared, suspect, frame[row], known)
     return Verdicts(verdicts[row] for row in range(len(frame)))
 
 
-def _verdict(
-    suspect: Suspect,
-    finding: Finding,
-    *,
-    number: int,
-    is_judged: bool,
-    worth: Mapping[str, float],
-) -> Verdict:
+def _verdict(suspect: Suspect, finding: Finding, *, number: int, is_judged: bool) -> Verdict:
     """What the runs of one configuration share, as its first run has it."""
     case, judgement, settings = suspect.case, suspect.judgement, suspect.settings
-    predicted, own = math.exp(case.log_loss), None
-    if case.excess is not None:
-        own = settings.expected_pi if settings else case.predicted_pi
+    predicted = math.exp(case.log_loss)
+    own = None if case.excess is None else case.predicted_pi
     found = Verdict(
         size=case.size,
         tuned=case.tuned,
@@ -157,8 +146,8 @@ def _verdict(
         predicted=predicted,
         predicted_pi=case.predicted_pi,
         expected=None if case.excess is None else predicted * math.exp(case.cost),
-        expected_pi=own,
-        on_law=not suspect.deviates if is_judged else None,
+        expected_pi=settings.expected_pi if settings else own,
+        on_law=suspect.on_law if is_judged else None,
         deviation=None,
         p_value=judgement.p_value,
         p_adjusted=judgement.p_adjusted,
@@ -166,7 +155,7 @@ def _verdict(
         advice=" ".join(
             filter(None, [finding.advice, _place(suspect.forecast, case) if is_judged else ""])
         ),
-        evidence={**finding.evidence, **worth},
+        evidence=finding.evidence,
         experiment=finding.experiment,
         configuration=number,
         mean_loss=None if case.log_deviation is None else predicted * math.exp(case.log_deviation),

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -29,8 +29,6 @@ from extrap.records import WITHOUT_SEED, Estimate, Interval, Runs, condition_tex
 
 FARTHEST = 100.0
 """Octaves beyond which a distance no longer matters."""
-DRAWS = 512
-"""Draws of where the optimum may lie, for what not knowing it costs."""
 PART_OF_RECIPE = ("epochs", "batch_size")
 """Columns that tell two configurations apart though nobody declared them a condition."""
 MANY_RUNS = 256
@@ -59,7 +57,6 @@ class Case:
         extrapolation_ratio: How many times larger its size is than those fitted.
         log_loss: Of the forecast, before anything is known of the seeds.
         law: Predictive distribution of its mean log loss at the optimum.
-        prediction: The same at the forecast's values, which may not be the best ones.
         predicted_pi: Its interval at the forecast's level.
         octaves: log2(value / optimum), one per tuned column; empty where one is unknown.
         excess: What being so far off costs, in log loss, if the optimum is where the forecast has
@@ -86,7 +83,6 @@ class Case:
     extrapolation_ratio: float
     log_loss: float
     law: LossPrediction
-    prediction: LossPrediction
     predicted_pi: Interval
     octaves: tuple[float, ...]
     excess: float | None
@@ -144,7 +140,7 @@ def build_cases(forecast: Forecast, runs: Runs) -> list[Case]:
             spike = spikes.get(members[0])
             for part, apart in _apart(here, [(m, rows[m]) for m in members], cost or 0.0):
                 seeds, off = _distinct(here, [rows[m] for m in part])
-                law, prediction, interval = here.of_seeds(seeds or (NEW_SEED,))
+                law, interval = here.of_seeds(seeds or (NEW_SEED,))
                 row = rows[part[0]]
                 cases.append(
                     Case(
@@ -158,7 +154,6 @@ def build_cases(forecast: Forecast, runs: Runs) -> list[Case]:
                         extrapolation_ratio=here.ratio,
                         log_loss=here.log_loss,
                         law=law,
-                        prediction=prediction,
                         predicted_pi=interval,
                         octaves=tuple(map(float, octaves[i])) if known else (),
                         excess=cost,
@@ -189,8 +184,7 @@ class _AtSize:
         self.recommended = forecast.predict_recommended(size)
         self.ratio = forecast.extrapolation_ratio(size)
         self.refusal = forecast.refusals(size).get("loss", "")
-        self.unknown_optimum = _unknown_optimum(forecast, size)
-        self._known: dict[MeanNoise, tuple[LossPrediction, LossPrediction, Interval]] = {}
+        self._known: dict[MeanNoise, tuple[LossPrediction, Interval]] = {}
 
     @classmethod
     def of(cls, forecast: Forecast, size: Mapping[str, float]) -> _AtSize:
@@ -220,15 +214,13 @@ class _AtSize:
         ]
         return np.array(found)[own.ravel()]
 
-    def of_seeds(self, seeds: Sequence[object]) -> tuple[LossPrediction, LossPrediction, Interval]:
-        """Of the mean of runs with these seeds: at the optimum, at the forecast's values."""
+    def of_seeds(self, seeds: Sequence[object]) -> tuple[LossPrediction, Interval]:
+        """Of the mean of tuned runs with these seeds, and its interval."""
         key = self.forecast.noise.of_mean(seeds)
         if key not in self._known:
             law = self.forecast.predict_loss(self.size, seeds=seeds, refuse=False)
             assert law is not None
-            found = replace(law, curve=(*law.curve, *self.unknown_optimum))
-            interval = found.interval(self.forecast.level, new_run=True)
-            self._known[key] = law, found, interval
+            self._known[key] = law, law.interval(self.forecast.level, new_run=True)
         return self._known[key]
 
 
@@ -239,18 +231,6 @@ def known_number(value: object) -> float | None:
     except ValueError:
         return None
     return number if math.isfinite(number) else None
-
-
-def _unknown_optimum(forecast: Forecast, size: Mapping[str, float]) -> list[tuple[float, float]]:
-    """Mean square of what not knowing the optimum costs, with its degrees of freedom."""
-    fits = [fit for fit in forecast.tuned_laws.values() if fit is not None]
-    if forecast.valley is None or not fits or len(fits) < len(forecast.tuned_laws):
-        return []
-    rng = np.random.default_rng(0)
-    draws = rng.standard_normal((DRAWS, len(fits)))
-    spread = [forecast.octave_sd(name, size) for name in forecast.runs.tuned]
-    cost = forecast.valley.excesses(draws * spread, size)
-    return [(float(np.mean(cost**2)), min(fit.dof for fit in fits))]
 
 
 def _texts(frame: pd.DataFrame, name: str) -> list[str]:

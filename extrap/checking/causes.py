@@ -18,11 +18,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from extrap.checking.cases import FARTHEST, Case, known_number
 from extrap.checking.joint import Judgement
 from extrap.checking.settings import COSTLY, Settings
+from extrap.fitting.refusals import MOST_HALF_WIDTH
 from extrap.forecasting import Forecast
 from extrap.laws.repeated import effective_epochs
 from extrap.records import Interval
@@ -47,6 +48,7 @@ CRITICAL_OVERHEAD = 1.2
 """Data that a critical batch takes, as a multiple (Zhang et al. 2024, arXiv 2410.21676)."""
 UNIT_TOLERANCE = 0.03
 """Log loss by which the ratio of two units may be missed."""
+AGREES = "The loss agrees with the law."
 ALL = 0.95
 """A larger share of the excess is called all of it."""
 DATA_SHARE = 0.2
@@ -70,6 +72,11 @@ class Suspect:
         return math.nan if self.case.log_deviation is None else self.case.log_deviation
 
     @property
+    def is_above(self) -> bool:
+        """Whether its loss is above the interval of tuned runs."""
+        return self.off > 0 and not self.judgement.is_inside
+
+    @property
     def is_mistuned(self) -> bool:
         """Whether its tuned values cost more than half a percent, by loss and values together."""
         case, settings = self.case, self.settings
@@ -79,7 +86,7 @@ class Suspect:
             return False
         is_away = case.excess > COSTLY or bool(_far_off(case))
         is_likely = settings.p_value > SURPRISING
-        if self.judgement.is_off and self.off > 0:  # far out the cost is known badly
+        if self.is_above:  # far out the cost is known badly
             is_likely |= case.excess >= MISTUNED_SHARE * self.off
         return is_away and settings.chance >= SURE and is_likely
 
@@ -96,6 +103,24 @@ class Suspect:
     def is_far(self) -> bool:
         """Whether its tuned values lie so far from the forecast's that it should be mentioned."""
         return max(map(abs, self.case.octaves), default=0.0) >= ELSEWHERE_OCTAVES
+
+    @property
+    def on_law(self) -> bool | None:
+        """Whether it is on the law of tuned runs; None where that is undecided.
+
+        It is off if it deviates, and on if its loss lies in the interval of tuned runs and that
+        interval could have said otherwise.
+        """
+        if self.deviates:
+            return False
+        return True if self.judgement.is_inside and not self.is_uninformative else None
+
+    @property
+    def is_uninformative(self) -> bool:
+        """Whether the interval is wide and holds the loss of the sweep's largest size as well."""
+        low, high = self.case.predicted_pi
+        is_wide = not low or not high or math.log(high / low) > 2 * MOST_HALF_WIDTH
+        return is_wide and self.forecast.last_value() in self.case.predicted_pi
 
     @property
     def deviates(self) -> bool:
@@ -126,37 +151,76 @@ class Finding:
 def find_cause(suspect: Suspect) -> Finding:
     """The first cause that fits; for a run on the law, what sets it apart nevertheless."""
     if not suspect.deviates:
-        return _on_law(suspect)
+        return _not_off(suspect)
     for look in ORDER:
         finding = look(suspect)
         if finding is not None:
-            return finding
+            return _beside_replicates(finding, suspect.case.off_replicates)
     return _unknown(suspect)
 
 
-def _on_law(suspect: Suspect) -> Finding:
-    case = suspect.case
+def _beside_replicates(finding: Finding, apart: float | None) -> Finding:
+    """A cause that replicates may share, and how far from them the run is."""
+    if apart is None:
+        return finding
+    return replace(
+        finding,
+        advice=f"{finding.advice} The run is {_apart_words(apart)}.",
+        evidence={**finding.evidence, "off_replicates": math.expm1(apart)},
+    )
+
+
+def _apart_words(apart: float) -> str:
+    direction = "worse" if apart > 0 else "better"
+    return f"{100 * abs(math.expm1(apart)):.1f} % {direction} than its replicates"
+
+
+def _not_off(suspect: Suspect) -> Finding:
+    """What sets a run apart that is no alarm."""
+    case, standing = suspect.case, _standing(suspect)
     if case.differing:
         return Finding(
             cause="recipe",
-            advice="The loss agrees with the law, but the recipe differs from the sweep's "
-            f"({_differences(case)}). The forecast holds for the sweep's recipe only.",
+            advice=f"{standing} The recipe differs from the sweep's ({_differences(case)}); the "
+            "forecast holds for the sweep's recipe only.",
         )
     if case.spike is not None:
         return Finding(
             cause="instability",
-            advice=f"The loss agrees with the law, but it {_rise(case.spike.height)} at step "
-            f"{case.spike.step:g}. Look at the gradient norm and the data at that step.",
+            advice=f"{standing} It {_rise(case.spike.height)} at step {case.spike.step:g}: look "
+            "at the gradient norm and the data at that step.",
             evidence=_spike_evidence(case),
         )
     if suspect.is_elsewhere or suspect.is_far:
         return Finding(
             cause=None,
-            advice=f"The loss agrees with the law, but {_distance_words(case)}"
-            f"{_elsewhere_words(suspect)}",
+            advice=f"{standing} Its {_distance_words(case)}{_elsewhere_words(suspect)}",
             evidence=_distances(suspect),
         )
-    return Finding(cause=None, advice="On the law: nothing to do.")
+    return Finding(cause=None, advice=standing.replace(AGREES, "On the law: nothing to do."))
+
+
+def _standing(suspect: Suspect) -> str:
+    """Where the loss of a run lies that is no alarm, and what would decide if that is open."""
+    case, settings = suspect.case, suspect.settings
+    loss = math.exp(case.log_loss + suspect.off)
+    if loss in case.predicted_pi:
+        return (
+            AGREES
+            if suspect.on_law
+            else "Undecided: the interval is too wide to tell, it holds the loss of the sweep's "
+            "largest size as well. Add seeds, or a size closer to this one."
+        )
+    if suspect.on_law:
+        return "The loss misses its interval by less than the tolerance: no alarm."
+    if settings is None or loss not in settings.expected_pi:
+        return "Undecided: so large a deviation is expected among so many configurations."
+    upper = settings.expected_pi.upper
+    highest = "any value" if upper is None else f"{upper:.4g}"
+    return (
+        "Undecided: the loss is above the interval of tuned runs, but a mistuned "
+        f"{' or '.join(case.tuned)} explains losses up to {highest}. Tune at this size."
+    )
 
 
 def _instability(suspect: Suspect) -> Finding | None:
@@ -210,7 +274,7 @@ def _mistuned(suspect: Suspect) -> Finding | None:
         "excess_by_its_loss": math.expm1(cost),
     }
     explains = f"costs about {100 * math.expm1(cost):.1f} % in loss"
-    if suspect.judgement.is_off and suspect.off > 0:
+    if suspect.is_above:
         evidence["explained_share"] = cost / suspect.off
         explains = f"explains {_share(min(cost / suspect.off, 1.0))} of the excess loss"
     side = "high" if octaves > 0 else "low"
@@ -362,16 +426,11 @@ def _batch(suspect: Suspect) -> Finding | None:
 
 
 def _unknown(suspect: Suspect) -> Finding:
-    apart = suspect.case.off_replicates
-    off = suspect.off
-    evidence = _distances(suspect)
+    apart, evidence = suspect.case.off_replicates, _distances(suspect)
+    where = f"{'better' if suspect.off < 0 else 'worse'} than the law predicts"
     if apart is not None:
-        off = apart
         evidence["off_replicates"] = math.expm1(apart)
-    direction = "worse" if off > 0 or math.isnan(off) else "better"
-    where = f"{direction} than the law predicts"
-    if apart is not None:
-        where = f"{100 * abs(math.expm1(apart)):.1f} % {direction} than its replicates"
+        where = _apart_words(apart)
     unit = _unit_hint(suspect)
     todo = unit or (
         "Repeat it with another seed; if the deviation stays, the law may not hold at this size."

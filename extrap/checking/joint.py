@@ -1,8 +1,9 @@
 """Is a configuration off by its loss: by itself, and among all that are checked?
 
-Each is compared with its own interval, whatever else is in the table. How surprising the largest
-deviation of a whole table is follows from one factor: the law's error is common to all larger
-runs, since they extrapolate the same fit, and the noise of each is its own.
+Each is compared with its own interval, whatever else is in the table: below with that of tuned
+runs, above with what is expected at its own values. How surprising the largest deviation of a
+whole table is follows from one factor: the law's error is common to all larger runs, since they
+extrapolate the same fit, and the noise of each is its own.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import numpy as np
 from scipy import special
 
 from extrap.checking.cases import Case
+from extrap.checking.settings import Settings, law_deviation
 from extrap.laws.base import Array
 
 LARGEST = 6.0
@@ -36,20 +38,28 @@ class Judgement:
         p_value: Two-sided, of its mean deviation from the law; None without a loss.
         p_adjusted: How often the largest deviation of the table would be as large.
         is_off: Whether its loss is an alarm.
+        is_inside: Whether it lies in the interval of tuned runs, or within the tolerance.
     """
 
     p_value: float | None
     p_adjusted: float | None
     is_off: bool
+    is_inside: bool = False
 
 
 def judge_losses(
-    cases: Sequence[Case], *, alpha: float, tolerance: float, familywise: bool = False
+    cases: Sequence[Case],
+    settings: Sequence[Settings | None],
+    *,
+    alpha: float,
+    tolerance: float,
+    familywise: bool = False,
 ) -> list[Judgement]:
     """Compare every configuration with its interval.
 
     Args:
         cases: The configurations.
+        settings: What is expected at their own values.
         alpha: Probability of a false alarm of each of them.
         tolerance: Relative deviation that is no alarm, however significant.
         familywise: Let alpha be the probability of any false alarm among all of them.
@@ -62,24 +72,33 @@ def judge_losses(
     alike: dict[int, list[int]] = defaultdict(list)
     for i, case in enumerate(cases):
         if case.log_deviation is not None:
-            alike[id(case.prediction)].append(i)
+            alike[id(case.law)].append(i)
     for members in alike.values():
         case = cases[members[0]]
-        p_values[members] = case.prediction.p_values(case.log_loss + off[members])
-        total = case.prediction.log_sd
-        common[members] = case.prediction.curve_log_sd / total if total > 0 else 1.0
+        p_values[members] = case.law.p_values(case.log_loss + off[members])
+        total = case.law.log_sd
+        common[members] = case.law.curve_log_sd / total if total > 0 else 1.0
     known = ~np.isnan(p_values)
     adjusted = np.full(len(cases), math.nan)
     adjusted[known] = adjust_jointly(p_values[known], common[known])
-    decides = adjusted if familywise else p_values
-    is_off = (decides <= alpha) & (np.abs(np.expm1(off)) > tolerance)
+    is_above = np.array([law_deviation(case) > 0 for case in cases], dtype=bool)
+    unexplained = np.array([0.0 if own is None else own.p_above for own in settings])
+    decides = np.where(is_above, np.maximum(p_values, unexplained), p_values)
+    if familywise:
+        decides[known] = adjust_jointly(decides[known], common[known])
+    is_large = np.abs(np.expm1(off)) > tolerance
+    is_off = (decides <= alpha) & is_large
+    is_inside = (p_values > alpha) | (known & ~is_large)
     return [
         Judgement(
             p_value=float(p) if k else None,
             p_adjusted=float(a) if k else None,
             is_off=bool(o or (case.off_replicates and abs(case.off_replicates) > tolerance)),
+            is_inside=bool(i),
         )
-        for case, p, a, o, k in zip(cases, p_values, adjusted, is_off, known, strict=True)
+        for case, p, a, o, i, k in zip(
+            cases, p_values, adjusted, is_off, is_inside, known, strict=True
+        )
     ]
 
 

@@ -1,8 +1,9 @@
 """What the tuned values of a configuration say, beside its loss.
 
 Its distance from the optimum is known no better than the optimum is, and the cost of a distance no
-better than the excess-loss curve. The loss tells both better: one that shows no excess says that
-the optimum is elsewhere, and runs at other values of the same size say where.
+better than the excess-loss curve. A cost is never negative: a run is expected at the law of tuned
+runs or above it. The loss tells more: one that shows no excess says that the optimum is elsewhere,
+and runs at other values of the same size say where.
 """
 
 from __future__ import annotations
@@ -37,6 +38,10 @@ CHUNK = 512
 """Configurations whose draws are summed at once."""
 N_DRAWS = 1024
 """Of where the optimum lies and of how steep the curve is; a power of 2, for Sobol's sequence."""
+N_COSTS = 64
+"""Quantiles of a cost, of equal probability, that stand for its distribution."""
+N_HALVINGS = 30
+"""Of the bracket around an end of an interval."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,14 +51,26 @@ class Settings:
     Attributes:
         chance: Probability that its values cost more than half a percent, given the losses.
         cost: What its values cost in log loss, given the losses: the mean.
-        p_value: Two-sided, of its loss under what is expected at its own values; None without one.
-        expected_pi: Interval of its loss at its own values, at the forecast's level.
+        below: Probability of a loss at or below its own, under what is expected at its own values
+            whatever the losses; NaN without a loss.
+        above: The same of a loss at or above it.
+        p_above: The same as a p-value: 1 − level at the upper end of `expected_pi`.
+        expected_pi: Interval of its loss at its own values, at the forecast's level. It begins
+            where that of tuned runs does and ends higher.
     """
 
     chance: float
     cost: float
-    p_value: float | None
+    below: float
+    above: float
+    p_above: float
     expected_pi: Interval
+
+    @property
+    def p_value(self) -> float | None:
+        """Two-sided p-value of its loss at its own values; None without a loss."""
+        lower = min(self.below, self.above)
+        return None if math.isnan(lower) else min(1.0, 2 * lower)
 
 
 def weigh_settings(forecast: Forecast, cases: Sequence[Case]) -> list[Settings | None]:
@@ -62,14 +79,15 @@ def weigh_settings(forecast: Forecast, cases: Sequence[Case]) -> list[Settings |
     With `u = v − u*` octaves from the optimum, `u* ~ t(m, s²)` of the law of the optimum, `g ~
     N(0, .35²)` and h the excess-loss curve, the log deviations of one size are `d_i = c + e^g
     h(u_i) + ε_i`, with c the law's error and ε_i noise. u* and g are drawn; c, which all
-    configurations of a size share, is integrated out.
+    configurations of a size share, is integrated out. Where a configuration's values are not
+    known, or the optimum is refused, `v = m`.
 
     Args:
         forecast: The forecast.
         cases: The configurations, of any size.
 
     Returns:
-        One per case; None where its values, an optimum or the excess-loss curve are unknown.
+        One per case; None where a law of the optimum or the excess-loss curve is unknown.
 
     References:
         Ours: importance sampling of a posterior from its prior. Sobol (1967), for the draws.
@@ -80,8 +98,7 @@ def weigh_settings(forecast: Forecast, cases: Sequence[Case]) -> list[Settings |
         return found
     by_size: dict[tuple[float, ...], list[int]] = defaultdict(list)
     for i, case in enumerate(cases):
-        if case.octaves and case.excess is not None:
-            by_size[case.key].append(i)
+        by_size[case.key].append(i)
     draws = _draws(tuple(fit.dof for fit in laws))
     for members in by_size.values():
         of_size = [cases[i] for i in members]
@@ -91,50 +108,83 @@ def weigh_settings(forecast: Forecast, cases: Sequence[Case]) -> list[Settings |
 
 
 @lru_cache(maxsize=8)
-def _draws(dofs: tuple[int, ...]) -> tuple[Array, Array, Array]:
-    """Standard t of each optimum (n, d), e^g (n,), and ranks of the noise in (0, 1) (n,)."""
-    points = stats.qmc.Sobol(len(dofs) + 2, seed=0).random(N_DRAWS)
+def _draws(dofs: tuple[int, ...]) -> tuple[Array, Array]:
+    """Standard t of each optimum (n, d), and e^g (n,)."""
+    points = stats.qmc.Sobol(len(dofs) + 1, seed=0).random(N_DRAWS)
     points = np.clip(points, 0.5 / N_DRAWS, 1 - 0.5 / N_DRAWS)
     places = np.column_stack([special.stdtrit(d, p) for d, p in zip(dofs, points.T, strict=False)])
-    return places, np.exp(COST_SD * special.ndtri(points[:, -2])), points[:, -1]
+    return places, np.exp(COST_SD * special.ndtri(points[:, -1]))
 
 
 def _of_size(
-    forecast: Forecast, cases: Sequence[Case], draws: tuple[Array, Array, Array]
+    forecast: Forecast, cases: Sequence[Case], draws: tuple[Array, Array]
 ) -> list[Settings]:
-    places, factors, ranks = draws
+    places, factors = draws
     size, valley = cases[0].size, forecast.valley
     assert valley is not None
     spread = np.array([forecast.octave_sd(name, size) for name in forecast.runs.tuned])
-    given = np.array([case.octaves for case in cases])
+    given = np.array([case.octaves or np.zeros(len(spread)) for case in cases])
     if len(given) > MANY_CASES:
         given = np.round(given, DECIMALS)
     distinct, own = np.unique(given, axis=0, return_inverse=True)
     octaves = (distinct[:, None] - spread * places).reshape(-1, distinct.shape[1])
     costs = valley.excesses(octaves, size).reshape(len(distinct), -1)
-    costs = (costs * factors)[own.ravel()]
-    off = np.array([_off(case) for case in cases])
-    chances, means = _posterior(cases, off, costs)
-    found, outcomes = [], {}
-    for case, cost, distance, chance, mean, kind in zip(
-        cases, costs, off, chances, means, own.ravel(), strict=True
-    ):
-        key = (int(kind), id(case.law))
-        if key not in outcomes:
-            sd, dof = _widest(case.law, forecast.level)
-            drawn = case.law.log_loss + cost + sd * special.stdtrit(dof, ranks)
-            tails = (0.5 - forecast.level / 2, 0.5 + forecast.level / 2)
-            outcomes[key] = drawn, Interval(*map(_exp, np.quantile(drawn, tails)))
-        drawn, interval = outcomes[key]
-        below = float(np.mean(drawn <= case.law.log_loss + distance))
-        p_value = None if math.isnan(distance) else 2 * min(below, 1 - below)
-        found.append(
-            Settings(chance=float(chance), cost=float(mean), p_value=p_value, expected_pi=interval)
-        )
-    return found
+    costs, own = costs * factors, own.ravel()
+    quantiles = np.sort(costs, axis=1)[:, N_DRAWS // N_COSTS // 2 :: N_DRAWS // N_COSTS]
+    off = np.array([law_deviation(case) for case in cases])
+    chances, means = _posterior(cases, off, costs[own])
+    alike: dict[tuple[int, int], list[int]] = defaultdict(list)
+    for i, case in enumerate(cases):
+        alike[int(own[i]), id(case.law)].append(i)
+    found: dict[int, Settings] = {}
+    for (kind, _), members in alike.items():
+        law, possible = cases[members[0]].law, quantiles[kind]
+        spreads = law.spreads()
+        below, above = (_tail(spreads, possible, off[members], side=side) for side in (-1, 1))
+        interval, most = _interval(law, spreads, possible, forecast.level)
+        for i, under, over in zip(members, below, above, strict=True):
+            found[i] = Settings(
+                chance=float(chances[i]),
+                cost=float(means[i]),
+                below=float(under),
+                above=float(over),
+                p_above=min(1.0, float(over) * (1 - forecast.level) / most),
+                expected_pi=interval,
+            )
+    return [found[i] for i in range(len(cases))]
 
 
-def _off(case: Case) -> float:
+def _tail(spreads: Sequence[tuple[float, float]], costs: Array, off: Array, *, side: int) -> Array:
+    """Probability of log losses so far from the law or farther, of runs that have a cost.
+
+    Args:
+        spreads: Of tuned runs about the law: standard deviations and degrees of freedom.
+        costs: Possible ones, all as likely.
+        off: Log losses less the law's, shape (n,).
+        side: 1 for a loss above, −1 for one below.
+    """
+    beyond = side * (costs - off[:, None])
+    tails = [special.stdtr(min(dof, MANY), beyond / sd).mean(axis=1) for sd, dof in spreads]
+    return np.asarray(np.max(tails, axis=0))
+
+
+def _interval(
+    law: LossPrediction, spreads: Sequence[tuple[float, float]], costs: Array, level: float
+) -> tuple[Interval, float]:
+    """From the lower end of tuned runs to where it has its level, and the probability above."""
+    half = law.half_width(level, new_run=True)
+    if not math.isfinite(half):
+        return law.interval(level, new_run=True), (1 - level) / 2
+    most = 1 - level - float(_tail(spreads, costs, np.array([-half]), side=-1)[0])
+    low, high = 0.0, half + float(costs[-1])
+    for _ in range(N_HALVINGS):
+        middle = (low + high) / 2
+        is_above = _tail(spreads, costs, np.array([middle]), side=1)[0] <= most
+        low, high = (low, middle) if is_above else (middle, high)
+    return Interval(*(_exp(law.log_loss + end) for end in (-half, high))), most
+
+
+def law_deviation(case: Case) -> float:
     """Log deviation from the law as its seeds correct it; NaN without a loss."""
     if case.log_deviation is None:
         return math.nan
@@ -179,12 +229,6 @@ def _posterior(cases: Sequence[Case], off: Array, costs: Array) -> tuple[Array, 
         own = weights(shared + terms(np.array([i])), int(plain.sum()) + 1)
         chances[i], means[i] = own @ (costs[i] > COSTLY), own @ costs[i]
     return chances, means
-
-
-def _widest(prediction: LossPrediction, level: float) -> tuple[float, float]:
-    """The standard deviation and degrees of freedom that make the interval."""
-    spreads = [(sd, min(dof, MANY)) for sd, dof in prediction.spreads()]
-    return max(spreads, key=lambda each: each[0] * special.stdtrit(each[1], 0.5 + level / 2))
 
 
 def _exp(log_value: float) -> float | None:

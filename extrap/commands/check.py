@@ -55,12 +55,12 @@ def check_command(
     FORECAST_OR_SWEEP is a sealed forecast (.json) or a sweep; BIG holds the larger runs. Runs that
     differ only in their seed are one configuration and are judged together.
 
-    The exit code is 1 if a run is off the law of tuned runs. It is 0 if no run deviates, also
-    where no run could be judged; the output says so (n_judged with --json).
+    The exit code is 1 if a run is off the law of tuned runs. It is 0 if none is, also where some
+    or all are undecided; the output says so (on_law null and n_judged with --json).
     """
     from extrap.checking import check
     from extrap.documents import verdicts_document
-    from extrap.reporting.terminal import NOTHING_JUDGED, check_answer, verdicts_text
+    from extrap.reporting.terminal import UNDECIDED, check_answer, verdicts_text
 
     made = forecast_of(forecast_or_sweep, columns, big=big)
     runs = read_big(big, made, columns)
@@ -72,7 +72,7 @@ def check_command(
         answer = check_answer(verdicts, made, familywise=familywise)
         print_json({"answer": answer.plain, **document})
         if not document["n_judged"]:
-            say(NOTHING_JUDGED, err=True)
+            say(UNDECIDED, err=True)
     else:
         say(verdicts_text(verdicts, made, familywise=familywise))
     return FINE if document["ok"] else DEVIATES

@@ -9,11 +9,9 @@ from typing import Any, Unpack
 
 import numpy as np
 
-from extrap.checking.equivalents import loss_along
 from extrap.documents import as_forecast
 from extrap.errors import DataError, argument
 from extrap.fitting import LossPrediction, fit_valley
-from extrap.fitting.equal_loss import multiples_of_equal_loss
 from extrap.fitting.recommendation import DIVERGED_EXCESS, expected_excess
 from extrap.fitting.run_costs import (
     FLOPS,
@@ -32,6 +30,8 @@ from extrap.records.codec import encode, shape
 
 FACTORS = (0.25, 0.5, 1.0, 2.0, 4.0)
 """Multiples of the recommended value whose price is given."""
+SIZE_FACTORS = np.geomspace(1 / 256, 64, 49)
+"""Multiples of a run's sizes at which the law is asked."""
 N_DRAWS = 4000
 SEED = 0
 """Of the draws; another one moves the ends of an interval by a few percent of its width."""
@@ -183,7 +183,7 @@ def cost(
     if flops is None and growth is not None and growth.unit == FLOPS:
         flops = growth.of(point.size)
     hours = _hours(forecast.runs, point.size, gpu_hours, flops, flops_per_s)
-    along = loss_along(forecast, point.size)
+    along = _loss_along(forecast, point.size)
     log_costs = _log_costs(growth, point.size, along[0])
     pricing = _Pricing(
         forecast=forecast,
@@ -281,7 +281,7 @@ class _Pricing:
             return np.full(len(excess), math.nan)
         here = float(np.interp(0.0, logs, losses))
         wanted = np.maximum(here + excess / slope, losses[-1])
-        at = multiples_of_equal_loss(logs, losses, wanted)
+        at = _multiples_of_equal_loss(logs, losses, wanted)
         return np.minimum(np.exp(np.interp(at, logs, self.log_costs)), 1.0)
 
 
@@ -401,6 +401,31 @@ def _kept(pricing: _Pricing) -> tuple[PricedValue, ...]:
                 )
             )
     return tuple(found)
+
+
+def _loss_along(forecast: Forecast, size: Mapping[str, float]) -> tuple[Array, Array]:
+    """Log multiples of a size within the law's reach, and the log losses there."""
+    smallest = {c: min(o.size[c] for o in forecast.optima) for c in size}
+    logs, losses = [], []
+    for factor in SIZE_FACTORS:
+        scaled = {c: v * factor for c, v in size.items()}
+        if all(scaled[c] >= smallest[c] for c in scaled):
+            prediction = forecast.predict_loss(scaled, refuse=False)
+            if prediction is not None:
+                logs.append(math.log(factor))
+                losses.append(prediction.log_loss)
+    return np.array(logs), np.array(losses)
+
+
+def _multiples_of_equal_loss(logs: Array, losses: Array, wanted: Array) -> Array:
+    """Log multiples at which the law has a loss, by linear interpolation.
+
+    NaN beyond the losses of the curve, and all of them where it does not fall throughout.
+    """
+    if len(logs) < 2 or np.any(np.diff(losses) >= 0):
+        return np.full(wanted.shape, np.nan)
+    found = np.interp(wanted, losses[::-1], logs[::-1])
+    return np.where((losses[-1] <= wanted) & (wanted <= losses[0]), found, np.nan)
 
 
 def _growth(runs: Runs, formula: str | None) -> RunCost | None:

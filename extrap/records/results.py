@@ -280,6 +280,10 @@ class Point:
         )
 
 
+OUTCOMES = {True: "on the law", False: "OFF the law", None: "undecided"}
+"""Words for `Verdict.on_law`."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
     """One observed run compared with the forecast.
@@ -296,13 +300,13 @@ class Verdict:
         expected: Loss expected at the run's own tuned values (`predicted` plus the cost of
             mistuning); equal to `predicted` when nothing is tuned.
         on_law: Whether its configuration is on the law of tuned runs, by its loss and by its
-            tuned values; `None` where it cannot be judged: no final loss although the run did not
-            diverge, or a size below the sweep's.
+            tuned values; `None` where that is undecided, see `check`.
         deviation: observed / predicted − 1; `None` if either is missing.
         p_value: Two-sided, of the mean loss of its configuration under the law of tuned runs:
             below 1 − level outside `predicted_pi`.
         p_adjusted: Probability that the largest deviation among all checked configurations is as
-            large, given that they share the law's error; with `familywise` it decides.
+            large, given that they share the law's error; with `familywise` no run is off by its
+            loss where it exceeds 1 − level.
         cause: `None`, `instability`, `mistuned`, `recipe`, `data`, `batch`, `law` or `unknown`.
         advice: What to do, in sentences.
         evidence: The numbers behind cause and verdict, by name. Replicates: `off_replicates`,
@@ -310,17 +314,16 @@ class Verdict:
             `NAME_octaves_from_best` given the other values, `NAME_recommended`,
             `chance_mistuned`, `expected_excess`, `excess_by_its_loss`, `explained_share`. Data and
             batch: `epochs`, `epochs_in_sweep`, `effective_share_of_data`, `batch_size`,
-            `noise_scale`, `data_factor`. Spikes: `spike_step`, `spike_height`. Size and compute
-            at which the law expects this loss, relative to the run's own: `equivalent_size`,
-            `equivalent_compute`.
+            `noise_scale`, `data_factor`. Spikes: `spike_step`, `spike_height`.
         experiment: The cheapest experiment that would decide the cause; may be empty.
         seal: `"sealed-first"`; `"begun-before"` if the run started before the forecast was made;
             `"in-sweep"` if the forecast was fitted to the run; `None` if its start is unknown.
         configuration: Number of its configuration: runs that differ only in their seed.
         mean_loss: Geometric mean loss of the configuration; `None` without a loss. Equal losses
             count once.
-        expected_pi: Interval of the mean loss at the configuration's own tuned values; `None` if
-            their cost is unknown.
+        expected_pi: Interval of the mean loss at the configuration's own tuned values, or at the
+            best guess where they or their optimum are not known. A cost is never negative: no end
+            lies below that of `predicted_pi`. `None` if what a mistuned value costs is unknown.
     """
 
     size: Mapping[str, float]
@@ -345,7 +348,6 @@ class Verdict:
     expected_pi: Interval | None = None
 
     def __repr__(self) -> str:
-        word = {True: "on the law", False: "OFF the law", None: "not judged"}[self.on_law]
         cause = f", {plain(self.cause)}" if self.cause else ""
         parts = [named(self.size), *([named(self.tuned)] if self.tuned else [])]
         parts += [] if self.seed is None else [f"seed {plain(self.seed)}"]
@@ -356,7 +358,7 @@ class Verdict:
             off += f" (mean of its configuration {mean})"
         seen = f"{seen}{off} the forecast {estimated(self.predicted, self.predicted_pi)}"
         p = "" if self.p_value is None else f", p {number(self.p_value, digits=2)}"
-        return f"Verdict({word}{cause}: {', '.join(parts)}: {seen}{p})"
+        return f"Verdict({OUTCOMES[self.on_law]}{cause}: {', '.join(parts)}: {seen}{p})"
 
     def _repr_html_(self) -> str:
         return verdicts_html([self])
@@ -377,7 +379,7 @@ class Verdicts(tuple[Verdict, ...]):
 
     @property
     def n_judged(self) -> int:
-        """Configurations that could be judged."""
+        """Configurations that are on or off the law; the others are undecided."""
         return sum(runs[0].on_law is not None for runs in self.configurations)
 
     @property
@@ -415,7 +417,7 @@ def verdicts_html(verdicts: Sequence[Verdict]) -> str:
     tuned = list(verdicts[0].tuned) if verdicts else []
     rows = [
         (
-            {True: "on the law", False: "OFF the law", None: "not judged"}[v.on_law],
+            OUTCOMES[v.on_law],
             *(quantity(v.size.get(name)) for name in sizes),
             *(quantity(v.tuned.get(name)) for name in tuned),
             "" if v.seed is None else str(v.seed),

@@ -23,12 +23,11 @@ if TYPE_CHECKING:
 
 MARKS = {
     "on": ("o", "good", "on law"),
-    "mixed": ("s", "warn", "runs disagree"),
     "mistuned": ("D", "warn", "mistuned"),
     "off": ("X", "bad", "off law"),
     "contrast": ("d", "muted", "mistuned on purpose"),
-    "open": ("o", "muted", "not judged"),
-    "none": ("^", "bad", "no loss"),
+    "undecided": ("o", "muted", "undecided"),
+    "none": ("^", "bad", "diverged"),
 }
 """Kind of a judged run → marker, ink, label."""
 

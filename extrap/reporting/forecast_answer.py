@@ -43,7 +43,7 @@ LOW = (
 """Flags that make the confidence low, the gravest first."""
 WIDE = 0.1
 """Half width of the loss's interval, over the loss, from which the confidence is not high."""
-_SEVERITY = {"open": 0, "on": 0, "mixed": 1, "mistuned": 2, "off": 2, "none": 2}
+_SEVERITY = {"on": 0, "undecided": 1, "mistuned": 2, "off": 2, "none": 2}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,35 +69,14 @@ class AnswerRow:
     last_error: float | None
 
     @property
-    def is_inside(self) -> bool:
-        """Whether the observed loss lies in the interval of the forecast."""
-        return self.observed is not None and self.observed in self.point.loss_pi
-
-    @property
-    def is_narrow(self) -> bool:
-        """Whether half the width of the interval is less than the error of the last value."""
-        low, high = self.point.loss_pi
-        if self.last_error is None or self.point.loss is None:
-            return True
-        if low is None or high is None:
-            return False
-        return (high - low) / 2 < abs(self.last_error) * self.point.loss
-
-    @property
     def outcome(self) -> str:
-        """How the runs at the forecast's values did; empty without any."""
+        """How the runs at the forecast's values did, by their verdict; empty without any."""
         if self.group is None:
             return ""
-        if self.point.loss is None:
-            return "not judged"
-        if self.error is None:
-            return "off course"
-        found = {"on": "on course", "mixed": "undecided", "open": "not judged"}.get(
-            self.group.kind, "off course"
-        )
-        if found == "on course" and not (self.is_inside and self.is_narrow):
-            return "undecided"
-        return "better than forecast" if found == "off course" and self.error < 0 else found
+        if self.group.kind == "off" and (self.error or 0.0) < 0:
+            return "better than forecast"
+        words = {"on": "on course", "undecided": "undecided", "mistuned": "off course, mistuned"}
+        return words.get(self.group.kind, "off course")
 
 
 def answer_rows(
@@ -206,16 +185,16 @@ def outcome(row: AnswerRow, metric: str = "loss") -> str:
     """How the runs at the forecast's values did, a sentence."""
     assert row.group is not None
     runs = f"{counted(len(row.group.verdicts), 'run')} there reached"
-    if row.observed is not None and row.point.loss is None:
-        return f"{runs} {format_value(row.observed, row.observed_se)}: {row.outcome}."
-    if row.observed is None or row.error is None:
+    if row.observed is None:
         states = ", ".join(sorted({v.status for v in row.group.verdicts}))
-        return f"{runs} no {metric} ({states}): off course."
-    seen = format_value(row.observed, row.observed_se)
-    text = f"{runs} {seen}, {compared(row.error)} the forecast: {row.outcome}"
-    if row.outcome == "undecided" and row.group.kind == "on" and not row.is_narrow:
-        text += ", because the interval is wider than the error of assuming no improvement"
-    return f"{text}."
+        return f"{runs} no {metric} ({states}): {row.outcome}."
+    text = f"{runs} {format_value(row.observed, row.observed_se)}"
+    if row.error is not None:
+        text += f", {compared(row.error)} the forecast"
+        own = row.group.verdicts[0].predicted_pi
+        if (row.observed in own) != (row.observed in row.point.loss_pi):
+            text += f" (of these seeds {format_interval(own)} is expected)"
+    return f"{text}: {row.outcome}."
 
 
 def kept_from_smallest(

@@ -211,14 +211,14 @@ def _about(
     question: str | None,
 ) -> dict[str, Any]:
     """What a page says about itself."""
-    meant = [v for g in groups if g.kind != "contrast" for v in g.verdicts]
-    judged = [verdict.on_law for verdict in meant if verdict.on_law is not None]
+    outcomes = [v.on_law for g in groups if g.kind != "contrast" for v in g.verdicts]
+    judged = [on_law for on_law in outcomes if on_law is not None]
     return {
         "kind": "report",
         "title": title or forecast.runs.source or "a sweep",
         "question": question or _question(forecast),
         "created": forecast.created,
-        "status": _status(leading_row(rows), judged),
+        "status": _status(leading_row(rows), outcomes),
         "ok": all(judged) if judged else None,
     }
 
@@ -232,15 +232,14 @@ def _beside(charts: Iterable[Chart]) -> Columns:
     return Columns([Figure(chart) for chart in charts])
 
 
-def _status(lead: AnswerRow, judged: Sequence[bool]) -> str:
-    """What became of the forecast: on law only where every judged run is."""
-    if not judged:
+def _status(lead: AnswerRow, outcomes: Sequence[bool | None]) -> str:
+    """What became of the forecast: on law only where every run is."""
+    others = {"off": outcomes.count(False), "undecided": outcomes.count(None)}
+    if not outcomes:
         return "forecast"
-    if all(judged):
-        return "on law"
-    if lead.group is None or lead.group.kind != "on":
-        return "deviates"
-    return f"on law; {counted(judged.count(False), 'run')} off"
+    if any(others.values()) and (lead.group is None or lead.group.kind != "on"):
+        return "deviates" if others["off"] else "undecided"
+    return "; ".join(["on law", *(f"{counted(n, 'run')} {w}" for w, n in others.items() if n)])
 
 
 def _question(forecast: Forecast) -> str:

@@ -37,12 +37,11 @@ NOTHING_TO_DO = "On the law: nothing to do."
 """Advice that is not worth a line."""
 VERDICT_WORDS = {
     "on": f"●{NBSP}on{NBSP}law",
-    "mixed": "■ runs disagree",
     "mistuned": "◆ off law, mistuned",
     "off": "✕ off law",
     "contrast": "◇ contrast",
-    "open": "○ not judged",
-    "none": "▲ no loss",
+    "undecided": "○ undecided",
+    "none": "▲ off law, diverged",
 }
 
 
@@ -109,7 +108,7 @@ def verdict_table(groups: Sequence[RunGroup]) -> Table:
             dashed(v.loss),
             dashed(v.deviation, format_percent),
             format_p_value(v.p_value),
-            {True: "on law", False: "off law", None: "not judged"}[v.on_law],
+            {True: "on law", False: "off law", None: "undecided"}[v.on_law],
         )
         for g in groups
         for v in g.verdicts
@@ -254,7 +253,7 @@ def _seen_cell(forecast: Forecast, group: RunGroup) -> str:
 
 
 def _advice_cell(group: RunGroup) -> str:
-    """What to do, once per cause; where replicates disagree only for those that are off."""
+    """What to do."""
     first = group.verdicts[0]
     expected = ""
     if first.expected is not None and (first.cause == "mistuned" or group.is_contrast):
@@ -262,7 +261,5 @@ def _advice_cell(group: RunGroup) -> str:
         expected = f"Expected at these values: {loss}."
     if group.kind == "contrast":
         return f"Trained to show the cost of a mistuned {' and '.join(group.tuned)}. {expected}"
-    heard = [v for v in group.verdicts if group.kind != "mixed" or v.on_law is False]
-    advice = dict.fromkeys({v.cause: v.advice for v in reversed(heard) if v.advice}.values())
-    advice.pop(NOTHING_TO_DO, None)
-    return " ".join([*advice, expected]).strip()
+    advice = "" if first.advice == NOTHING_TO_DO else first.advice
+    return f"{advice} {expected}".strip()

@@ -38,8 +38,8 @@ class RunGroup:
 
     @property
     def mean_loss(self) -> float | None:
-        """Mean loss, or None if no run has one."""
-        return sum(self.losses) / len(self.losses) if self.losses else None
+        """The loss that was judged: the geometric mean, or None if no run has one."""
+        return self.verdicts[0].mean_loss
 
     @property
     def deviation(self) -> float | None:
@@ -49,11 +49,8 @@ class RunGroup:
 
     @property
     def kind(self) -> str:
-        """The kind all runs share, `off` if none is on law, `mixed`, `none` without a loss."""
-        kinds = {self.kind_of(v) for v in self.verdicts if v.loss is not None or self.is_contrast}
-        if len(kinds) > 1:
-            return "mixed" if "on" in kinds else "off"
-        return kinds.pop() if kinds else "none"
+        """The kind of their verdict, which they share."""
+        return self.kind_of(self.verdicts[0])
 
     def kind_of(self, verdict: Verdict) -> str:
         """How one of the runs is marked."""
@@ -81,18 +78,18 @@ class RunGroup:
 
 
 def verdict_kind(verdict: Verdict, *, is_contrast: bool = False) -> str:
-    """How a run is marked: `on`, `mistuned`, `off`, `open` if not judged, `none` without loss.
+    """How a run is marked: `on`, `undecided`, `mistuned`, `none` without a loss, or else `off`.
 
     `contrast` if it was mistuned on purpose and is off for no other cause.
     """
     if is_contrast and verdict.cause in OF_CONTRAST:
         return "contrast"
-    if verdict.loss is None:
-        return "none"
     if verdict.on_law is None:
-        return "open"
+        return "undecided"
     if verdict.on_law:
         return "on"
+    if verdict.loss is None:
+        return "none"
     return "mistuned" if verdict.cause == "mistuned" else "off"
 
 

@@ -26,15 +26,16 @@ from extrap.reporting.tables import Table
 
 MARKS = {
     "● on law": "good",
-    "■ runs disagree": "warn",
     "◆ off law, mistuned": "warn",
     "✕ off law": "bad",
     "◇ contrast": "muted",
-    "▲ no loss": "bad",
+    "○ undecided": "warn",
+    "▲ off law, diverged": "bad",
     "▼ better": "good",
     "■ depends on size": "warn",
     "▲ worse": "bad",
     "on law": "good",
+    "undecided": "warn",
     "deviates": "bad",
     "met": "good",
     "MISSED": "bad",

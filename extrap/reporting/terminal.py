@@ -28,9 +28,8 @@ SEALS = {
     "in-sweep": "among its own runs",
 }
 """How runs stand to the forecast in time."""
-NOTHING_JUDGED = (
-    "NOTHING WAS JUDGED: no run deviates because none could be compared with the forecast; "
-    "see what each run lacks."
+UNDECIDED = (
+    "UNDECIDED: no run is off the law, and none is shown to be on it; see what each run lacks."
 )
 """What an exit code of 0 does not say."""
 FAR = 0.1
@@ -76,27 +75,22 @@ def check_answer(
 ) -> Answer:
     """How many configurations are off, how many would be by chance, and how surprising it is."""
     found = Verdicts(verdicts)
-    n, n_off = found.n_judged, found.n_off
-    if not n:
-        return Answer(text=NOTHING_JUDGED, kind="none")
-    n_open = len(found.configurations) - n
+    n, n_off = len(found.configurations), found.n_off
+    n_undecided = n - found.n_judged
     text = f"{n_off} of {counted(n, 'configuration')} off the law"
-    text += f", {n_open} not judged" if n_open else ""
+    text += f", {n_undecided} undecided" if n_undecided else ""
+    if found.n_tested > 1 and found.joint_p is not None:
+        alpha = 1 - made.level
+        chance = f"at most {alpha:.2g}" if familywise else f"{alpha * found.n_tested:.2g}"
+        text += f"; {chance} expected by chance, and the largest deviation has p "
+        text += f"{found.joint_p:.2g} among all"
+    sentences = [f"{text}." if found.n_judged else UNDECIDED]
     lead = leading_row(answer_rows(made, group_verdicts(found)))
-    seen = ""
     if lead.group is not None:
         where = ", ".join(filter(None, [name_size(lead.size), name_tuned(lead.group.tuned)]))
-        seen = f" At {where}: {outcome(lead)}"
-    kind = "off" if n_off else "on"
-    if n < 2 or found.joint_p is None:
-        return Answer(text=f"{text}.{seen}", kind=kind)
-    alpha = 1 - made.level
-    chance = f"at most {alpha:.2g}" if familywise else f"{alpha * found.n_tested:.2g}"
-    return Answer(
-        text=f"{text}; {chance} expected by chance, and the largest deviation has p "
-        f"{found.joint_p:.2g} among all.{seen}",
-        kind=kind,
-    )
+        sentences.append(f"At {where}: {outcome(lead)}")
+    kind = "off" if n_off else "mixed" if n_undecided or not n else "on"
+    return Answer(text=" ".join(sentences), kind=kind)
 
 
 def backtest_text(found: Backtest) -> str:

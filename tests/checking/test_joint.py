@@ -19,11 +19,12 @@ def prediction(law: float = LAW, run: float = RUN) -> LossPrediction:
 def case(off: float | None, *, law: float = LAW, **more) -> Case:
     """A configuration that is off by a log deviation from a law known to 1 %, by noise to .2 %."""
     told = prediction(law)
-    return case_of(log_loss=0.5, prediction=told, law=told, log_deviation=off, **more)
+    return case_of(log_loss=0.5, law=told, log_deviation=off, **more)
 
 
 def judged(*cases: Case, tolerance: float = 0.005, familywise: bool = False) -> list[Judgement]:
-    return judge_losses(cases, alpha=0.05, tolerance=tolerance, familywise=familywise)
+    unknown = [None] * len(cases)
+    return judge_losses(cases, unknown, alpha=0.05, tolerance=tolerance, familywise=familywise)
 
 
 def tail(off: float, *sds: float) -> float:

@@ -28,7 +28,6 @@ def case(u: float, off: float | None, **more: Any) -> Any:
     told = LossPrediction(log_loss=0.5, curve=((LAW**2, math.inf),), run=((RUN**2, math.inf),))
     return case_of(
         law=told,
-        prediction=told,
         octaves=(u,),
         excess=cost(u),
         log_deviation=off,
@@ -76,9 +75,28 @@ def test_what_is_expected_at_its_own_values_allows_for_optimum_curve_law_and_noi
     noise = np.hypot(LAW, RUN) * rng.normal(size=n)
     drawn = np.minimum(cost(u, 0.35 * rng.normal(size=n)), 5) + noise
     (found,) = weigh_settings(by_hand(), [case(1.5, 0.08)])
-    bounds = np.log([found.expected_pi.lower, found.expected_pi.upper]) - 0.5
-    assert bounds == pytest.approx(np.quantile(drawn, [0.025, 0.975]), abs=0.006)
+    lower, upper = np.log([found.expected_pi.lower, found.expected_pi.upper]) - 0.5
+    assert lower == pytest.approx(stats.norm.ppf(0.025) * np.hypot(LAW, RUN))
+    assert upper == pytest.approx(np.quantile(drawn, 0.95 + np.mean(drawn < lower)), abs=0.006)
     assert found.p_value == pytest.approx(2 * np.mean(drawn >= 0.08), abs=0.01)
+
+
+@pytest.mark.parametrize("u", [0.0, 1.0, -2.0])
+def test_an_alarm_above_is_as_rare_as_the_level_leaves_it(u):
+    """The p-value is 1 − level just where what is expected at its own values ends."""
+    (found,) = weigh_settings(by_hand(), [case(u, 0.0)])
+    end = math.log(found.expected_pi.upper) - 0.5
+    inside, outside = (weigh_settings(by_hand(), [case(u, end + d)])[0] for d in (-1e-6, 1e-6))
+    assert outside.p_above < 0.05 < inside.p_above
+    assert outside.p_above == pytest.approx(0.05, rel=1e-3)
+
+
+def test_what_is_expected_of_a_run_at_a_known_optimum_is_the_law():
+    sure = by_hand(tuned_laws={"lr": of_rate(scatter=1e-9, dof=10**9)})
+    (found,) = weigh_settings(sure, [case(0.0, 0.0, size={"width": 64.0})])
+    half = stats.norm.ppf(0.975) * np.hypot(LAW, RUN)
+    ends = np.log([found.expected_pi.lower, found.expected_pi.upper]) - 0.5
+    assert ends == pytest.approx([-half, half], abs=6e-4)
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 import re
 from dataclasses import replace
-from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -13,7 +12,6 @@ from extrap.forecasting import forecast
 from extrap.records import Interval, Runs
 from extrap.reporting.blocks import Details, Figure, Warnings
 from extrap.reporting.forecast_answer import (
-    AnswerRow,
     answer_rows,
     forecast_answer,
     kept_from_smallest,
@@ -80,36 +78,27 @@ def test_transfer_is_yes_no_or_cannot_tell_by_the_interval_of_its_cost(made, mon
         assert words in transfer_answer(made, {"width": 1024})
 
 
-def row_of(made, *, observed, half_width, last_error):
-    point = made.at(width=1024)
-    own = SimpleNamespace(loss=point.loss)
-    own.loss_pi = Interval(point.loss * (1 - half_width), point.loss * (1 + half_width))
-    return AnswerRow(
-        size={"width": 1024.0},
-        point=own,
-        group=SimpleNamespace(kind="on", verdicts=(None,), tuned={"lr": 0.01}),
-        observed=observed * point.loss,
-        observed_se=None,
-        error=observed - 1,
-        last_error=last_error,
-    )
-
-
 @pytest.mark.parametrize(
-    ("observed", "half_width", "last_error", "outcome"),
+    ("on_law", "cause", "error", "outcome"),
     [
-        (1.01, 0.03, 0.05, "on course"),
-        (1.01, 0.03, -0.05, "on course"),
-        (1.01, 0.06, 0.05, "undecided"),  # too wide to be better than the last value
-        (1.65, 0.70, 0.05, "undecided"),
-        (1.04, 0.03, 0.05, "undecided"),  # outside
+        (True, None, 0.01, "on course"),
+        (None, None, 0.01, "undecided"),
+        (None, None, None, "undecided"),
+        (False, "mistuned", 0.01, "off course, mistuned"),
+        (False, "unknown", 0.01, "off course"),
+        (False, "unknown", -0.01, "better than forecast"),
+        (False, "instability", None, "off course"),
     ],
 )
-def test_on_course_means_inside_an_interval_that_beats_the_last_value(
-    made, observed, half_width, last_error, outcome
-):
-    row = row_of(made, observed=observed, half_width=half_width, last_error=last_error)
+def test_the_headline_is_the_verdict(made, judge, on_law, cause, error, outcome):
+    point = made.at(width=1024)
+    loss = None if error is None else point.loss * (1 + error)
+    told = {"size": {"width": 1024.0}, "tuned": point.recommended, "loss": loss}
+    told |= {"on_law": on_law, "cause": cause, "mean_loss": loss}
+    groups = group_verdicts([replace(judge()[0], **told)])
+    (row,) = answer_rows(made, groups, [{"width": 1024.0}])
     assert row.outcome == outcome
+    assert forecast_answer(made, [row], groups).text.count(f": {outcome}.") == 1
 
 
 def test_a_page_has_the_answer_two_figures_warnings_and_verdicts_before_its_details(made, judge):
@@ -190,12 +179,12 @@ def test_sizes_asked_for_lead_the_page(made):
 def test_runs_that_were_lost_or_unknown_are_said(tmp_path, made, judge):
     assert "larger runs" not in write(tmp_path, made).casefold().split("<script")[0]
     gone = [
-        replace(v, loss=None, status="diverged", deviation=None, p_value=None, on_law=False)
+        replace(v, loss=None, mean_loss=None, status="diverged", p_value=None, on_law=False)
         for v in judge()
     ]
     html = write(tmp_path, made, gone)
     assert "off course" in html
-    assert "▲ no loss" in html
+    assert "▲ off law, diverged" in html
     unknown = [replace(v, tuned={"lr": None}, expected=None) for v in judge()]
     assert "not known" in write(tmp_path, made, unknown)
 

@@ -1,0 +1,63 @@
+"""What a check says agrees with the interval that it prints; `benchmarks.verdicts` draws more."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import pandas as pd
+import pytest
+
+from benchmarks.verdicts import drawn
+from extrap.checking import check
+from extrap.records import Runs
+from tests.checking.byhand import LARGE, by_hand, loss_at, of_rate
+
+REFUSED = {"lr": of_rate(scatter=2.0)}
+"""Where the best rate lies is known to a factor of e² at every size."""
+
+
+def test_verdict_interval_headline_page_and_exit_code_agree():
+    tables = [table for number in range(6) for table in drawn(0, number, n_tables=5)]
+    assert [wrong for _, wrong, _ in tables if wrong] == []
+    outcomes = {outcome for _, _, found in tables for outcome in found}
+    assert (len(tables), outcomes) == (30, {True, False, None})
+
+
+def checked(loss, *, made=None, lr=0.0025):
+    table = pd.DataFrame([{**LARGE, "lr": lr, "seed": 9, "loss": loss}])
+    runs = Runs.from_frame(table, sizes=["width"], tuned=["lr"])
+    (found,) = check(made or by_hand(tuned_laws=REFUSED), runs)
+    return found
+
+
+def test_run_above_the_interval_of_tuned_runs_is_undecided_where_the_rate_is_refused():
+    """Ticket 53: 7, 9 and 10 % too high, and called on the law of an interval down to a tenth."""
+    made = by_hand(tuned_laws=REFUSED)
+    assert "lr" in made.refusals(LARGE)
+    sealed = made.at(**LARGE).loss_pi
+    for off in (0.07, 0.09, 0.10):
+        found = checked(loss_at(1024) * math.exp(off))
+        assert found.predicted_pi == pytest.approx(sealed)
+        assert found.loss > sealed.upper
+        assert (found.on_law, found.cause) == (None, None)
+        assert found.advice.startswith("Undecided: ")
+        assert found.expected_pi.lower == pytest.approx(sealed.lower)
+        assert found.expected_pi.upper > found.loss
+
+
+def test_what_the_rate_may_cost_never_makes_a_loss_below_the_law_expected():
+    """Neither refused nor known rates excuse a loss that is lower than that of tuned runs."""
+    for made in (by_hand(), by_hand(tuned_laws=REFUSED), by_hand(valley=None)):
+        lower = made.at(**LARGE).loss_pi.lower
+        assert checked(0.999 * lower, made=made).on_law is False
+        assert checked(1.001 * lower, made=made).on_law is True
+
+
+def test_interval_that_would_pass_a_run_as_good_as_the_sweeps_largest_decides_nothing():
+    """The law falls by 13 % from width 256 to 1024."""
+    for sd, on_law in ((0.04, True), (0.08, None)):
+        made = by_hand()
+        noise = replace(made.noise, own_sd=sd, size_sd=sd)
+        found = checked(loss_at(1024), made=replace(made, noise=noise))
+        assert (found.loss in found.predicted_pi, found.on_law) == (True, on_law)

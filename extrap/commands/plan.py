@@ -72,7 +72,7 @@ def plan_command(
     The plan lists their sizes, tuned values and seeds. SWEEP is what extrap forecast reads.
     """
     from extrap.files import write_csv
-    from extrap.planning import plan, purchases_table
+    from extrap.planning import plan
     from extrap.records.codec import document
     from extrap.reporting.plans import plan_text
 
@@ -96,5 +96,5 @@ def plan_command(
     else:
         say(plan_text(found))
     if out:
-        write_csv(purchases_table(found), Path(out))
+        write_csv(found.frame(), Path(out))
         say(f"wrote {len(found.purchases)} runs to {out}", err=as_json)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 import pandas as pd
 
 from extrap.records.codec import shape
+from extrap.records.displays import html_table, named
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,15 +115,21 @@ class Plan:
         """The widths after everything is bought."""
         return self.outlooks[-1]
 
+    def frame(self) -> pd.DataFrame:
+        """One row per run: sizes, tuned values, seed, cost, step, reason."""
+        columns = [*self.at, *self.now.tuned_width, "seed", "cost", "step", "reason"]
+        runs = (
+            {**asdict(purchase), **purchase.size, **purchase.tuned} for purchase in self.purchases
+        )
+        return pd.DataFrame(runs, columns=columns)
 
-def purchases_table(found: Plan) -> pd.DataFrame:
-    """One row per run: sizes, tuned values, seed, cost, step, reason."""
-    columns = [*found.at, *found.now.tuned_width, "seed", "cost", "step", "reason"]
-    rows = [
-        {**p.size, **p.tuned, "seed": p.seed, "cost": p.cost, "step": p.step, "reason": p.reason}
-        for p in found.purchases
-    ]
-    return pd.DataFrame(rows, columns=columns)
+    def __repr__(self) -> str:
+        return f"Plan(at {named(self.at)}: {' '.join(self.advice)})"
+
+    def _repr_html_(self) -> str:
+        rows = [list(map(str, row)) for row in self.frame().to_numpy()]
+        heading = repr(self).removeprefix("Plan(").removesuffix(")")
+        return html_table(heading, self.frame().columns, rows, notes=self.flags)
 
 
 shape(LargerSize, inline=("outlook",))

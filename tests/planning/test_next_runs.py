@@ -12,7 +12,7 @@ import pytest
 import extrap
 from extrap.cli import main
 from extrap.fitting.vertices import VertexModel
-from extrap.planning import next_runs, purchases_table
+from extrap.planning import next_runs
 from extrap.planning.candidates import Market, read_among
 from extrap.planning.next_runs import plan
 from extrap.planning.outlooks import Foresight, Widths
@@ -106,7 +106,7 @@ def test_where_nothing_narrows_none_is_bought_and_that_is_said(monkeypatch) -> N
 def test_after_runs_at_the_target_the_interval_is_as_foreseen() -> None:
     at = {"width": 512.0}
     found = plan(runs_of(valleys()), at=at, n_runs=3)
-    bought = purchases_table(found)
+    bought = found.frame()
     assert set(bought["width"]) == {512}
     losses = [loss_at(w, lr) for w, lr in zip(bought["width"], bought["lr"], strict=True)]
     more = pd.concat([valleys(), bought.assign(loss=losses)[["width", "lr", "seed", "loss"]]])
@@ -142,7 +142,7 @@ def test_seeds_with_names_are_one_and_the_same_in_both_tables() -> None:
     )
     assert found.purchases
     assert {p.seed for p in found.purchases} == {"d"}
-    assert set(purchases_table(found)["seed"]) == {"d"}
+    assert set(found.frame()["seed"]) == {"d"}
     assert " d " in plan_text(found)
 
 

@@ -90,6 +90,7 @@ def written(outcome):
 
 def test_recipes_are_tuned_beyond_their_grid_and_compared(first_run):
     outcome, lines = first_run
+    lines = [line for line in lines if " grows from " not in line]
     assert [line.partition(":")[0] for line in lines[:3]] == ["plain", "lower", "alike"]
     assert lines[3].startswith(f"sealed comparison written to {outcome.sealed['comparison']} (")
     first, second = outcome.result

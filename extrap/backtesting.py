@@ -292,7 +292,8 @@ def _tuned_octaves(made: Forecast, optimum: Optimum) -> dict[str, float | None]:
     expected = made.predict_tuned(optimum.size)
     octaves: dict[str, float | None] = {}
     for name, estimate in optimum.tuned.items():
-        found, predicted = estimate.value, expected[name].value
+        found = estimate.value  # of other sizes alone a column may be flat: nothing is predicted
+        predicted = expected[name].value if name in expected else None
         octaves[name] = math.log2(found / predicted) if found and predicted else None
     return octaves
 

@@ -11,6 +11,7 @@ import extrap
 from extrap.backtesting import backtest
 from extrap.errors import DataError
 from extrap.fitting.splits import MAX_CUTS, MAX_HELD_OUT
+from extrap.records import Runs
 
 Table = Callable[..., pd.DataFrame]
 WIDTHS = (16.0, 24.0, 32.0, 48.0, 64.0, 96.0, 128.0)
@@ -153,3 +154,16 @@ def test_pins_and_band_reach_every_forecast(found, sweep_table):
     made = extrap.forecast(small, level=0.9, band="family", fix={"E": 1.5})
     assert pinned.predicted == pytest.approx(made.at(width=128).loss)
     assert pinned.predicted != found.holdouts[-1].predicted
+
+
+def test_a_column_that_is_flat_at_the_fitted_sizes_alone_is_not_predicted():
+    rows = [
+        (width, lr, seed, 1 + width**-0.5 + (lr - 0.05) ** 2 + 0.001 * seed)
+        for width in (8, 16, 32, 64)
+        for lr in np.geomspace(2**-6, 2**-3, 5)
+        for seed in (0, 1)
+    ]
+    frame = pd.DataFrame(rows, columns=["width", "lr", "seed", "loss"])
+    found = backtest(Runs.from_frame(frame, sizes=["width"], tuned=["lr"]))
+    assert {name for h in found.holdouts for name in h.tuned_octaves} == {"lr"}
+    assert None in [h.tuned_octaves["lr"] for h in found.holdouts]

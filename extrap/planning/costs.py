@@ -27,6 +27,7 @@ from extrap.laws.base import Array
 from extrap.reading.runs import ReadingKeywords
 from extrap.records import Fit, Interval, Measure, Runs
 from extrap.records.codec import encode, shape
+from extrap.records.displays import estimated, named, number
 
 FACTORS = (0.25, 0.5, 1.0, 2.0, 4.0)
 """Multiples of the recommended value whose price is given."""
@@ -121,11 +122,18 @@ class Cost:
     kept: tuple[PricedValue, ...]
     flags: tuple[str, ...]
 
+    def __repr__(self) -> str:
+        nats = self.chosen.nats
+        return (
+            f"Cost(at {named(self.size)}: {named(self.chosen.tuned)} loses "
+            f"{estimated(nats.value, nats.ci, digits=3)} of a tuned run's {number(self.loss)})"
+        )
+
 
 def cost(
     source: Any,
     *,
-    at: Mapping[str, float],
+    at: Mapping[str, float] | float,
     tuned: Mapping[str, float] | None = None,
     flops: float | None = None,
     gpu_hours: float | None = None,
@@ -143,7 +151,7 @@ def cost(
 
     Args:
         source: The forecast, the file it was sealed in, or runs as `extrap.forecast` takes them.
-        at: One value per size column.
+        at: One value per size column, or the value of the only one.
         tuned: Tuned column → value; a column that is not given is at its recommended value.
         flops: FLOPs of a run there; by default extrapolated from the runs.
         gpu_hours: GPU-hours of a run there; by default from the column `wall_s`, or from FLOPs.
@@ -168,8 +176,8 @@ def cost(
     """
     _check(flops=flops, gpu_hours=gpu_hours, flops_per_s=flops_per_s, price=price)
     forecast = as_forecast(source, columns)
-    point = forecast.at(**at)
-    advised = forecast.recommend(**at)
+    point = forecast.at(**at) if isinstance(at, Mapping) else forecast.at(at)
+    advised = forecast.recommend(**point.size)
     laws = {name: fit for name, fit in forecast.tuned_laws.items() if fit is not None}
     if refused := [f"refused-{name}: {why}" for name, why in point.refusals.items()]:
         raise DataError(f"a cost needs the forecast of a tuned run, got {'; '.join(refused)}.")

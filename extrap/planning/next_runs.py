@@ -47,7 +47,7 @@ large: what it says now is an estimate, so they are known to about that."""
 def plan(
     source: Any,
     *,
-    at: Sizes,
+    at: Sizes | float,
     budget: float | None = None,
     n_runs: int | None = None,
     hours: bool = False,
@@ -72,7 +72,7 @@ def plan(
 
     Args:
         source: The forecast, the file it was sealed in, or runs as `extrap.forecast` takes them.
-        at: The target: one value per size column.
+        at: The target: one value per size column, or the value of the only one.
         budget: Largest total cost, in FLOPs, in hours, or in the unit of `cost`.
         n_runs: Largest number of runs.
         hours: Whether the budget is in hours, measured by the column `wall_s`.
@@ -105,7 +105,7 @@ def plan(
     """
     _check_budget(budget, n_runs, most_seeds)
     made = as_forecast(source, columns)
-    target = dict(made.at(**at).size)
+    target = dict((made.at(**at) if isinstance(at, Mapping) else made.at(at)).size)
     price = read_run_cost(made.runs, formula=cost, hours=hours, seconds=budget is None)
     aims = _aims(made, aim)
     offered = None if among is None else read_rows(among)

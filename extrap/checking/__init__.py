@@ -48,18 +48,18 @@ def check(
 
     A configuration is the set of runs that differ only in their seed. It is off the law if
 
-    - its mean loss lies below the prediction interval of tuned runs, or above what is expected at
+    - its mean loss lies below the prediction interval, or above both that and what is expected at
       its own tuned values, by more than the tolerance; or
     - its tuned values cost more than half a percent with a probability of 0.95, judged by the
       position of the optimum and by the loss together; or
     - a run diverged, or its loss is above the ceiling of the sweep; or
     - a run differs from its replicates by far more than seeds do, and lies farther from the law.
 
-    It is on the law if its mean loss lies in the interval of tuned runs and that interval could
+    It is on the law if its mean loss lies in the prediction interval and that interval could
     have said otherwise: it is not wider than 5 % either way, or does not hold the loss of the
-    sweep's largest size. All else is undecided (`on_law` is None): above the interval of tuned
-    runs, but not above what is expected at its own values, whose cost is never negative; without
-    a final loss; below the sweep's sizes; or where the loss is refused.
+    sweep's largest size. All else is undecided (`on_law` is None): above the prediction interval,
+    but not above what is expected at its own values, whose cost is never negative; without a
+    final loss; below the sweep's sizes; or where the loss is refused.
 
     The loss of each configuration raises a false alarm with probability `1 − forecast.level`,
     whatever else the table holds.
@@ -136,7 +136,10 @@ def _verdict(suspect: Suspect, finding: Finding, *, number: int, is_judged: bool
     """What the runs of one configuration share, as its first run has it."""
     case, judgement, settings = suspect.case, suspect.judgement, suspect.settings
     predicted = math.exp(case.log_loss)
-    own = None if case.excess is None else case.predicted_pi
+    own = None if case.excess is None and settings is None else case.predicted_pi
+    if own and settings:  # at its own values no less is expected than at the forecast's
+        ends = own.upper, settings.expected_pi.upper
+        own = Interval(own.lower, None if None in ends else max(filter(None, ends)))
     found = Verdict(
         size=case.size,
         tuned=case.tuned,
@@ -146,7 +149,7 @@ def _verdict(suspect: Suspect, finding: Finding, *, number: int, is_judged: bool
         predicted=predicted,
         predicted_pi=case.predicted_pi,
         expected=None if case.excess is None else predicted * math.exp(case.cost),
-        expected_pi=settings.expected_pi if settings else own,
+        expected_pi=own,
         on_law=suspect.on_law if is_judged else None,
         deviation=None,
         p_value=judgement.p_value,

@@ -57,7 +57,8 @@ class Case:
         extrapolation_ratio: How many times larger its size is than those fitted.
         log_loss: Of the forecast, before anything is known of the seeds.
         law: Predictive distribution of its mean log loss at the optimum.
-        predicted_pi: Its interval at the forecast's level.
+        prediction: The same at the forecast's values, with what they may cost.
+        predicted_pi: Its interval at the forecast's level, which of one new run is the sealed one.
         octaves: log2(value / optimum), one per tuned column; empty where one is unknown.
         excess: What being so far off costs, in log loss, if the optimum is where the forecast has
             it; None where unknown.
@@ -83,6 +84,7 @@ class Case:
     extrapolation_ratio: float
     log_loss: float
     law: LossPrediction
+    prediction: LossPrediction
     predicted_pi: Interval
     octaves: tuple[float, ...]
     excess: float | None
@@ -140,7 +142,7 @@ def build_cases(forecast: Forecast, runs: Runs) -> list[Case]:
             spike = spikes.get(members[0])
             for part, apart in _apart(here, [(m, rows[m]) for m in members], cost or 0.0):
                 seeds, off = _distinct(here, [rows[m] for m in part])
-                law, interval = here.of_seeds(seeds or (NEW_SEED,))
+                law, prediction, interval = here.of_seeds(seeds or (NEW_SEED,))
                 row = rows[part[0]]
                 cases.append(
                     Case(
@@ -154,6 +156,7 @@ def build_cases(forecast: Forecast, runs: Runs) -> list[Case]:
                         extrapolation_ratio=here.ratio,
                         log_loss=here.log_loss,
                         law=law,
+                        prediction=prediction,
                         predicted_pi=interval,
                         octaves=tuple(map(float, octaves[i])) if known else (),
                         excess=cost,
@@ -184,7 +187,7 @@ class _AtSize:
         self.recommended = forecast.predict_recommended(size)
         self.ratio = forecast.extrapolation_ratio(size)
         self.refusal = forecast.refusals(size).get("loss", "")
-        self._known: dict[MeanNoise, tuple[LossPrediction, Interval]] = {}
+        self._known: dict[MeanNoise, tuple[LossPrediction, LossPrediction, Interval]] = {}
 
     @classmethod
     def of(cls, forecast: Forecast, size: Mapping[str, float]) -> _AtSize:
@@ -214,13 +217,14 @@ class _AtSize:
         ]
         return np.array(found)[own.ravel()]
 
-    def of_seeds(self, seeds: Sequence[object]) -> tuple[LossPrediction, Interval]:
-        """Of the mean of tuned runs with these seeds, and its interval."""
+    def of_seeds(self, seeds: Sequence[object]) -> tuple[LossPrediction, LossPrediction, Interval]:
+        """Of the mean of runs with these seeds: at the optimum, at the forecast's values."""
         key = self.forecast.noise.of_mean(seeds)
         if key not in self._known:
             law = self.forecast.predict_loss(self.size, seeds=seeds, refuse=False)
             assert law is not None
-            self._known[key] = law, law.interval(self.forecast.level, new_run=True)
+            found = self.forecast.as_run(law, self.size)
+            self._known[key] = law, found, found.interval(self.forecast.level, new_run=True)
         return self._known[key]
 
 

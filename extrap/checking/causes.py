@@ -73,7 +73,7 @@ class Suspect:
 
     @property
     def is_above(self) -> bool:
-        """Whether its loss is above the interval of tuned runs."""
+        """Whether its loss is above its prediction interval."""
         return self.off > 0 and not self.judgement.is_inside
 
     @property
@@ -108,7 +108,7 @@ class Suspect:
     def on_law(self) -> bool | None:
         """Whether it is on the law of tuned runs; None where that is undecided.
 
-        It is off if it deviates, and on if its loss lies in the interval of tuned runs and that
+        It is off if it deviates, and on if its loss lies in its prediction interval and that
         interval could have said otherwise.
         """
         if self.deviates:
@@ -218,7 +218,7 @@ def _standing(suspect: Suspect) -> str:
     upper = settings.expected_pi.upper
     highest = "any value" if upper is None else f"{upper:.4g}"
     return (
-        "Undecided: the loss is above the interval of tuned runs, but a mistuned "
+        "Undecided: the loss is above the prediction interval, but a mistuned "
         f"{' or '.join(case.tuned)} explains losses up to {highest}. Tune at this size."
     )
 

@@ -1,7 +1,7 @@
 """Is a configuration off by its loss: by itself, and among all that are checked?
 
-Each is compared with its own interval, whatever else is in the table: below with that of tuned
-runs, above with what is expected at its own values. How surprising the largest deviation of a
+Each is compared with its own interval, whatever else is in the table: with the sealed one, and
+above it with what is expected at its own values. How surprising the largest deviation of a
 whole table is follows from one factor: the law's error is common to all larger runs, since they
 extrapolate the same fit, and the noise of each is its own.
 """
@@ -38,7 +38,7 @@ class Judgement:
         p_value: Two-sided, of its mean deviation from the law; None without a loss.
         p_adjusted: How often the largest deviation of the table would be as large.
         is_off: Whether its loss is an alarm.
-        is_inside: Whether it lies in the interval of tuned runs, or within the tolerance.
+        is_inside: Whether it lies in its prediction interval, or within the tolerance.
     """
 
     p_value: float | None
@@ -72,12 +72,12 @@ def judge_losses(
     alike: dict[int, list[int]] = defaultdict(list)
     for i, case in enumerate(cases):
         if case.log_deviation is not None:
-            alike[id(case.law)].append(i)
+            alike[id(case.prediction)].append(i)
     for members in alike.values():
         case = cases[members[0]]
-        p_values[members] = case.law.p_values(case.log_loss + off[members])
-        total = case.law.log_sd
-        common[members] = case.law.curve_log_sd / total if total > 0 else 1.0
+        p_values[members] = case.prediction.p_values(case.log_loss + off[members])
+        total = case.prediction.log_sd
+        common[members] = case.prediction.curve_log_sd / total if total > 0 else 1.0
     known = ~np.isnan(p_values)
     adjusted = np.full(len(cases), math.nan)
     adjusted[known] = adjust_jointly(p_values[known], common[known])

@@ -136,6 +136,7 @@ def case_of(**given: Any) -> Case:
         "extrapolation_ratio": 4.0,
         "log_loss": 0.5,
         "law": told,
+        "prediction": told,
         "predicted_pi": Interval(None, None),
         "octaves": (),
         "excess": 0.0,

@@ -240,8 +240,11 @@ def test_verdict_counts_the_law_its_form_and_the_run():
     loss = loss_at(1024) * math.exp(0.04)
     (one,) = by_hand_checked({"lr": 0.005, "loss": loss})
     assert one.predicted == pytest.approx(loss_at(1024))
-    assert one.predicted_pi == pytest.approx(law.interval(0.95, new_run=True))
-    assert one.p_value == one.p_adjusted == pytest.approx(law.p_value(loss))
+    sealed = by_hand().at(**LARGE).loss_pi
+    assert one.predicted_pi == pytest.approx(sealed)
+    assert one.predicted_pi.lower == pytest.approx(law.interval(0.95, new_run=True).lower)
+    run = by_hand().as_run(law, LARGE)
+    assert one.p_value == one.p_adjusted == pytest.approx(run.p_value(loss))
     assert one.deviation == pytest.approx(math.expm1(0.04))
     spread = 0.26**2 / math.log(2) ** 2 * 5 / 3  # the variance of Student's t with 5 dof
     assert one.expected == pytest.approx(loss_at(1024) * math.exp(0.02 * (1 + spread)), rel=1e-4)

@@ -19,7 +19,7 @@ def prediction(law: float = LAW, run: float = RUN) -> LossPrediction:
 def case(off: float | None, *, law: float = LAW, **more) -> Case:
     """A configuration that is off by a log deviation from a law known to 1 %, by noise to .2 %."""
     told = prediction(law)
-    return case_of(log_loss=0.5, law=told, log_deviation=off, **more)
+    return case_of(log_loss=0.5, prediction=told, law=told, log_deviation=off, **more)
 
 
 def judged(*cases: Case, tolerance: float = 0.005, familywise: bool = False) -> list[Judgement]:

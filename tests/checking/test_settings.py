@@ -28,6 +28,7 @@ def case(u: float, off: float | None, **more: Any) -> Any:
     told = LossPrediction(log_loss=0.5, curve=((LAW**2, math.inf),), run=((RUN**2, math.inf),))
     return case_of(
         law=told,
+        prediction=told,
         octaves=(u,),
         excess=cost(u),
         log_deviation=off,

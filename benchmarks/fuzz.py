@@ -638,6 +638,7 @@ class Material:
                 storage = optuna.storages.JournalStorage(backend)
             for name in ("mine/width=16", "mine/width=32", "mine/check/width=64", "other"):
                 study = optuna.create_study(storage=storage, study_name=name)
+                study.set_user_attr("schema", 2)
                 study.set_user_attr("fingerprint", {"workload.depth": 2, "recipe.momentum": 0.9})
                 for i in range(2):
                     study.add_trial(_trial(i))

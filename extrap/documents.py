@@ -18,8 +18,6 @@ import pandas as pd
 from extrap import __version__
 from extrap.errors import DataError, argument
 from extrap.fitting import (
-    DISCREPANCY,
-    STATED_DOF,
     CurvatureTest,
     DivergenceModel,
     LocalLaw,
@@ -379,7 +377,7 @@ def _content(forecast: Forecast) -> dict[str, Any]:
         "conditions": list(runs.conditions),
         "data_hash": runs.data_hash(),
         "optima": forecast.optima,
-        "noise": _noise(forecast.noise),
+        "noise": encode(forecast.noise),
         "band": forecast.band,
         **_path(forecast),
         "loss_laws": [{"fit": fit, "weight": w} for fit, w in forecast.loss_laws],
@@ -404,28 +402,13 @@ def _combination(model: LossModel | None) -> dict[str, Any]:
     """How the laws of the loss are combined."""
     if model is None:
         return {}
-    added: dict[str, Any] = {}
-    if model.discrepancy_dof != STATED_DOF:  # forecasts sealed before these existed lack them
-        added = {
-            "averaged_law": model.posterior,
-            "discrepancy_dof": model.discrepancy_dof,
-            "reach": model.reach,
-        }
     return {
         "local_law": model.local,
         "local_weight": model.local_weight,
         "discrepancy": model.discrepancy,
-        **added,
-    }
-
-
-def _noise(noise: Noise) -> dict[str, Any]:
-    """Its fields, without those that forecasts sealed before they existed do not have."""
-    found = encode(noise)
-    return {
-        key: value
-        for key, value in found.items()
-        if not (key == "size_dof" and value == noise.own_dof) and value != {}
+        "averaged_law": model.posterior,
+        "discrepancy_dof": model.discrepancy_dof,
+        "reach": model.reach,
     }
 
 
@@ -446,15 +429,15 @@ def _restore(sealed: Sealed) -> Forecast:
         ),
         level=document["level"],
         optima=tuple(decode(Optimum, optimum) for optimum in document["optima"]),
-        noise=decode(Noise, {"size_dof": document["noise"]["own_dof"], **document["noise"]}),
-        band=document.get("band", "default"),
+        noise=decode(Noise, document["noise"]),
+        band=document["band"],
         loss_model=_restore_loss_model(document),
         tuned_laws={
             name: None if fit is None else decode(Fit, fit)
             for name, fit in document["tuned_laws"].items()
         },
         valley=None if document["valley"] is None else _restore_valley(document["valley"]),
-        divergence=_known(DivergenceModel, document.get("divergence")),
+        divergence=_known(DivergenceModel, document["divergence"]),
         curves=_known(ReferenceCurves, sealed.attached.get("curves")),
         flags=tuple(document["flags"]),
         created=sealed.created,
@@ -465,17 +448,16 @@ def _restore(sealed: Sealed) -> Forecast:
 def _restore_loss_model(document: Mapping[str, Any]) -> LossModel | None:
     if not document["loss_laws"]:
         return None
-    # earlier files say nothing of these: they had only the laws, and this discrepancy
     return LossModel(
         laws=tuple(
             (decode(Fit, entry["fit"]), float(entry["weight"])) for entry in document["loss_laws"]
         ),
-        local=_known(LocalLaw, document.get("local_law")),
-        local_weight=float(document.get("local_weight", 0.0)),
-        discrepancy=float(document.get("discrepancy", DISCREPANCY)),
-        posterior=_known(LossPosterior, document.get("averaged_law")),
-        discrepancy_dof=float(document.get("discrepancy_dof", STATED_DOF)),
-        reach=document.get("reach"),
+        local=_known(LocalLaw, document["local_law"]),
+        local_weight=float(document["local_weight"]),
+        discrepancy=float(document["discrepancy"]),
+        posterior=_known(LossPosterior, document["averaged_law"]),
+        discrepancy_dof=float(document["discrepancy_dof"]),
+        reach=document["reach"],
     )
 
 

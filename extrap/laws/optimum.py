@@ -33,7 +33,7 @@ class OptimumPower(Law):
         return ("a", *slopes)
 
     def log_predict(self, values: Array, z: Array) -> Array:
-        """`a + Σ b_i ln z_i + bend · (mean ln z_i)²`; without a bend in fits of version 0.1."""
+        """`a + Σ b_i ln z_i + bend · (mean ln z_i)²`; without a bend where `values` has none."""
         return np.asarray(self.log_gradient(values, z) @ values)
 
     def log_gradient(self, values: Array, z: Array) -> Array:

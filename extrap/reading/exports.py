@@ -42,10 +42,8 @@ from extrap.reading.optuna import (
     ASKED,
     DRIVER,
     FINGERPRINT,
-    IGNORED,
     ORIGIN,
     SEALED,
-    kept_trials,
     our_studies,
     parse_study_name,
     problem_of,
@@ -81,7 +79,7 @@ WRITTEN_AT_ONCE = 16 * 2**20
 A_ROW = 256
 """Bytes of what is no JSON in a row, at most as a rule."""
 MOST_METADATA = 16 * 2**20
-LEFT_OUT = (DRIVER, ASKED, IGNORED, ORIGIN, "worker:", "unreadable:")
+LEFT_OUT = (DRIVER, ASKED, ORIGIN)
 """Beginnings of attributes that are not in a file, for what they tell of is not."""
 LONGEST_TEXT = 16 * 2**20
 """Of one cell of the table; a curve of a million points is about as long."""
@@ -114,7 +112,7 @@ def write_export(storage: BaseStorage, names: Iterable[str], path: str | Path) -
         kept = {k: v for k, v in study.attributes.items() if not k.startswith(LEFT_OUT)}
         directions = [direction.name for direction in storage.get_study_directions(study.id)]
         studies.append({"name": study.full_name, "directions": directions, "attributes": kept})
-        rows += _rows(study.full_name, kept_trials(storage, study.id))
+        rows += _rows(study.full_name, storage.get_all_trials(study.id, deepcopy=False))
     if not rows:
         raise DataError(
             f"an export holds finished runs, there is none of {', '.join(sorted(wanted))} yet; "

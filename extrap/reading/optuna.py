@@ -6,8 +6,7 @@
 | study `NAME/check/width=512` | larger runs at one size |
 | study attribute `fingerprint` | what determines the results; its workload's options as columns |
 | trial parameters | tuned values |
-| study attribute `schema` | the version of these names and what they hold; 1 if there is none |
-| study attributes `ignored:…` | why a finished trial, by its number, is as if it had never been |
+| study attribute `schema` | the version of these names and what they hold |
 | study attributes `sealed:…` | when the forecast of this content hash was sealed |
 | study attributes `imported-seal:…` | when such a time was copied here: nobody here saw it |
 | study attribute `driver` | the process that trains the study, since when, and what it is at |
@@ -19,9 +18,6 @@
 | trial attribute `gradients` | moments of its gradients along the way, where they were measured |
 
 Any other study reads as a plain one: parameters and scalar attributes are columns.
-
-Version 0.1 had workers that wrote running trials, `worker:…` attributes with their beats, and set
-finished trials aside by `ignored:…`; whoever reads trials leaves those out (`ignored_trials`).
 """
 
 from __future__ import annotations
@@ -58,15 +54,10 @@ SEED = "seed"
 CONDITIONS = "conditions"
 OWNER = "owner"
 FAILURE = "failure"
-LOST_RACE = "another trial has this cell"
-FREED = (LOST_RACE, "its process died", "interrupted")
-"""Failures by which version 0.1 set a cell free; they say nothing of the run."""
 ASKED = "asked"
 DRIVER = "driver"
 SCHEMA = "schema"
 SCHEMA_VERSION = 2
-"""1 is version 0.1, where many workers wrote."""
-IGNORED = "ignored:"
 SEALED = "sealed:"
 IMPORTED_SEAL = "imported-seal:"
 TRAINED_BY = "trained_by"
@@ -326,34 +317,20 @@ def fingerprint_of(study: OurStudy) -> dict[str, Any]:
 
 
 def require_schema(stored: Mapping[str, Any], *, study: str) -> None:
-    """Raise unless a study was written by this version, or an older one.
+    """Raise where a study was written with another schema.
 
     Args:
         stored: The attributes of the study.
         study: Its name, for the message.
 
     Raises:
-        StudyError: A newer version wrote it; both versions are named.
+        StudyError: It was; both versions are named.
     """
-    version = stored.get(SCHEMA, 1)
-    if type(version) is not int or version > SCHEMA_VERSION:
+    if (version := stored.get(SCHEMA, SCHEMA_VERSION)) != SCHEMA_VERSION:
         raise StudyError(
-            f"the study {study!r} must have schema {SCHEMA_VERSION} or older, got {version!r}: a "
-            "newer extrap wrote it; install that version here."
+            f"the study {study!r} must have schema {SCHEMA_VERSION}, got {version!r}: another "
+            "extrap wrote it; install that version here, or choose another storage."
         )
-
-
-def ignored_trials(stored: Mapping[str, Any]) -> frozenset[int]:
-    """Numbers of the trials that are set aside, by the attributes of their study."""
-    numbers = (key.removeprefix(IGNORED) for key in stored if key.startswith(IGNORED))
-    return frozenset(int(number) for number in numbers if number.isdecimal())
-
-
-def kept_trials(storage: BaseStorage, study_id: int) -> list[FrozenTrial]:
-    """The trials of a study of ours without those that are set aside."""
-    ignored = ignored_trials(storage.get_study_user_attrs(study_id))
-    trials = storage.get_all_trials(study_id, deepcopy=False)
-    return [trial for trial in trials if trial.number not in ignored] if ignored else trials
 
 
 def problem_of(trial: FrozenTrial) -> str:
@@ -458,9 +435,9 @@ def _read(storage: BaseStorage, studies: Iterable[OurStudy], stage: str) -> Tabl
     n_failed, broken = 0, list[str]()
     for study in (each for each in studies if each.key.stage == stage):
         options, order = _options(study), _order_of_tuned(study)
-        for trial in kept_trials(storage, study.id):
+        for trial in storage.get_all_trials(study.id, deepcopy=False):
             if trial.state == TrialState.FAIL:
-                n_failed += trial.user_attrs.get(FAILURE) != LOST_RACE
+                n_failed += 1
             if trial.state not in ENDED:
                 continue
             if problem := problem_of(trial):

@@ -33,7 +33,6 @@ class SealedKind:
         time: Key of the time.
         attached: Keys that are sealed but do not count for the content hash.
         loose: Keys that are not sealed.
-        may_be_open: Whether files without a seal are read: version 0.1 sealed forecasts alone.
     """
 
     kind: str
@@ -42,7 +41,6 @@ class SealedKind:
     time: str = "created"
     attached: tuple[str, ...] = ()
     loose: tuple[str, ...] = ()
-    may_be_open: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,12 +98,7 @@ def verify(kind: SealedKind, document: Mapping[str, Any]) -> Sealed:
             loose={key: document[key] for key in kind.loose if key in document},
         )
         hashes = {"content_hash": found.content_hash, "seal": _over(found)}
-        is_open = kind.may_be_open and "seal" not in document
-        is_whole = all(
-            document[key] == value
-            for key, value in hashes.items()
-            if key in document or not is_open
-        )
+        is_whole = all(document[key] == value for key, value in hashes.items())
     except (LookupError, TypeError, ValueError):  # such a thing was never sealed
         is_whole = False
     if not is_whole:

@@ -61,14 +61,14 @@ def read_report(path: str | Path) -> dict[str, Any]:
 
 
 def read_blocks(path: str | Path) -> list[Block]:
-    """What a page shows outside its closed parts, but figures; empty for pages of version 0.1.
+    """What a page shows outside its closed parts, but figures.
 
     Raises:
         DataError: The file is missing, or what it shows is not whole.
     """
     content = _embedded(path, "blocks")
     if content is None:
-        return []
+        raise DataError(f"{path} has no blocks; write the report again.")
     try:
         return [_block(data) for data in parse_json(content)]
     except (ValueError, TypeError, LookupError, AttributeError) as error:

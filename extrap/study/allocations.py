@@ -48,7 +48,7 @@ COLUMNS = (
 )
 """Of the run table, after the model's size."""
 LARGEST_SIZE = 2**16
-SPLIT = SealedKind(kind="extrap-allocation", what="split", time="sealed", may_be_open=True)
+SPLIT = SealedKind(kind="extrap-allocation", what="split", time="sealed")
 
 
 class AllocationKind(Kind):

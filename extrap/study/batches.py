@@ -28,7 +28,7 @@ from extrap.reporting.study_page import About
 from extrap.study.protocol import Kind, RunsByStage, Seal, Stage, only, size_words
 
 BATCH = "batch_size"
-TRADE_OFF = SealedKind(kind="extrap-front", what="forecast of a trade-off", may_be_open=True)
+TRADE_OFF = SealedKind(kind="extrap-front", what="forecast of a trade-off")
 FACTORS = (0.5, 1.0, 2.0)
 """Multiples of the forecast rate that are run at the larger size."""
 TABLES = ("tuned", "rates", "held_out", "noise", "courses")

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 
@@ -36,9 +35,7 @@ MakeSections = Callable[[pd.DataFrame], Sequence[Details]]
 """From the run table of a comparison to further parts of its page; none where it has no say."""
 SECTIONS: tuple[MakeSections, ...] = (selection_sections, sparsity_sections)
 """Those that every comparison is offered."""
-COMPARISON = SealedKind(
-    kind="extrap-comparison-study", what="comparison", loose=("checks",), may_be_open=True
-)
+COMPARISON = SealedKind(kind="extrap-comparison-study", what="comparison", loose=("checks",))
 
 
 class ComparisonKind(Kind):
@@ -80,8 +77,9 @@ class ComparisonKind(Kind):
         large = {spec.name: own for spec in self.specs() if len(own := runs.of(spec, "check"))}
         findings = self._findings(runs)
         known = runs.sealed(COMPARISON, self._file)
-        says = _said(comparison_study_document(self.study, findings))
-        sealed = known.created if known is not None and _said(known.content) == says else ""
+        says = canonical_hash(comparison_study_document(self.study, findings))
+        is_sealed = known is not None and canonical_hash(known.content) == says
+        sealed = known.created if known is not None and is_sealed else ""
         return tuple(with_checks(found, large, sealed=sealed) for found in findings)
 
     def _findings(self, runs: RunsByStage) -> list[GroupFindings]:
@@ -102,7 +100,7 @@ class ComparisonKind(Kind):
             file=self._file,
             content=comparison_study_document(self.study, findings),
             spec=self.specs()[0],
-            says=_said,
+            says=canonical_hash,
             added={"checks": checks} if checks else {},
         )
 
@@ -159,9 +157,3 @@ def _cells_at_targets(
             notes.append(f"{spec.name} is not trained at {target}: no value is forecast there")
         cells += own
     return tuple(cells), tuple(notes)
-
-
-def _said(content: Mapping[str, Any]) -> str:
-    """The hash of what a comparison says, without the prose of version 0.1."""
-    groups = [{k: v for k, v in group.items() if k != "words"} for group in content["groups"]]
-    return canonical_hash({**content, "groups": groups})

@@ -13,8 +13,8 @@ from extrap.records.recipe import SPARSE_ONLY, STEPS_ONLY
 SCHEMA_VERSION = 2
 OWN_PARTS = ("trainer", "command", "source", "loss", "result")
 """What of the data identifies a function or command of the user's own."""
-NEWER = ("noise_every", *STEPS_ONLY, *SPARSE_ONLY)
-"""Fields of a recipe that came after the schema; left out where they have no effect."""
+IDLE = ("noise_every", *STEPS_ONLY, *SPARSE_ONLY)
+"""Fields of a recipe that are left out where they have no effect."""
 
 
 def fingerprint(spec: StudySpec, data: Mapping[str, Any]) -> dict[str, Any]:
@@ -67,9 +67,9 @@ def is_of_own_training(name: str) -> bool:
 
 
 def _recipe(recipe: Recipe) -> dict[str, Any]:
-    """All fields; of those that storages of earlier versions do not know only what is in use."""
+    """All fields; of those in `IDLE` only what is in use."""
     in_use = recipe.in_use()
-    known = {k: v for k, v in asdict(recipe).items() if k in in_use or k not in NEWER}
+    known = {k: v for k, v in asdict(recipe).items() if k in in_use or k not in IDLE}
     return {k: list(v) if isinstance(v, tuple) else v for k, v in known.items()}  # as JSON has it
 
 

@@ -223,10 +223,7 @@ class PackFolder:
 
 
 def _remove(folder: Path) -> None:
-    """Remove what a driver left: a folder of files, or a file of version 0.1."""
-    if folder.is_file():
-        folder.unlink(missing_ok=True)
-        return
+    """Remove the folder that a driver left."""
     for file in folder.glob("*"):
         file.unlink(missing_ok=True)
     with suppress(FileNotFoundError):  # as an object store has none

@@ -20,7 +20,7 @@ from optuna.samplers import BaseSampler, CmaEsSampler, GPSampler, QMCSampler, TP
 from optuna.storages import InMemoryStorage
 from optuna.trial import FrozenTrial, TrialState, create_trial
 
-from extrap.errors import StudyError, argument
+from extrap.errors import StudyError
 from extrap.reading.optuna import ASKED, SEED
 from extrap.records import Cell, RunResult, StudySpec
 from extrap.study.packs import REPORTS, Pruning
@@ -64,7 +64,6 @@ class Sampled:
         stored = trials.trials_of(size)
         name = trials.study_of(size).study_name
         self._ranges = {column: _range(spec, column) for column in spec.tune}
-        _require_ranges(name, stored, self._ranges)
         self._memory = InMemoryStorage()
         self._study = optuna.create_study(
             study_name=name,
@@ -73,13 +72,6 @@ class Sampled:
             pruner=pruner_of(spec),
         )
         for trial in stored:
-            if not trial.state.is_finished():  # of version 0.1: nobody trains it any more
-                trial = create_trial(
-                    state=TrialState.FAIL,
-                    params=trial.params,
-                    distributions=trial.distributions,
-                    user_attrs=trial.user_attrs,
-                )
             self._study.add_trial(trial)
         if stored and not isinstance(spec.sampler, str):
             self._study.sampler.reseed_rng()  # or it would draw its first values again
@@ -252,27 +244,6 @@ def _range(spec: StudySpec, name: str) -> BaseDistribution:
     if spec.is_whole(name):
         return IntDistribution(int(tuned.low), int(tuned.high), log=True)
     return FloatDistribution(tuned.low, tuned.high, log=True)
-
-
-def _require_ranges(
-    study: str, stored: Sequence[FrozenTrial], ranges: Mapping[str, BaseDistribution]
-) -> None:
-    """Raise where an earlier version drew fractions of what is trained whole.
-
-    Raises:
-        StudyError: It did.
-    """
-    for trial in stored:
-        for name, known in trial.distributions.items():
-            if isinstance(known, FloatDistribution) and isinstance(
-                ranges.get(name), IntDistribution
-            ):
-                raise StudyError(
-                    f"{name} is sampled as a whole number, trial {trial.number} of "
-                    f"{study!r} has {trial.params[name]:g}, which was rounded "
-                    f"for training; start again with another {argument('storage')} or "
-                    "name."
-                )
 
 
 def _key(size: Mapping[str, float]) -> tuple[tuple[str, float], ...]:

@@ -22,9 +22,7 @@ from extrap.reading.copies import open_if_there
 from extrap.reading.optuna import (
     DRIVER,
     FAILURE,
-    FREED,
     RESULT,
-    kept_trials,
     our_studies,
     problem_of,
     read_tables,
@@ -254,7 +252,7 @@ def _look(storage: BaseStorage, specs: Sequence[StudySpec]) -> _Seen:
         cells = seen.cells.setdefault((name, stage), {})
         if _is_driver_state(state := study.attributes.get(DRIVER)):
             states.append(state)
-        for trial in kept_trials(storage, study.id):
+        for trial in storage.get_all_trials(study.id, deepcopy=False):
             if not trial.state.is_finished():
                 continue
             is_failed = trial.state == TrialState.FAIL
@@ -267,7 +265,7 @@ def _look(storage: BaseStorage, specs: Sequence[StudySpec]) -> _Seen:
                 wall_s = seen.wall_s.setdefault((name, stage, size), [])
                 wall_s.append(_cost(result.get("wall_s")))
                 seen.flops += _cost(result.get("flops"))
-            elif trial.user_attrs.get(FAILURE, FREED[0]) not in FREED:
+            elif FAILURE in trial.user_attrs:
                 cells.setdefault(cell, [])
     if states:
         last = max(states, key=lambda s: (datetime.fromisoformat(s["at"]), bool(s.get("left"))))

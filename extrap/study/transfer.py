@@ -27,7 +27,6 @@ from extrap.reading.optuna import (
     TRAINED_BY,
     OurStudy,
     fingerprint_of,
-    kept_trials,
     our_studies,
     problem_of,
 )
@@ -180,7 +179,7 @@ def _finished(storage: BaseStorage, spec: StudySpec) -> Finished:
     """Cells of a sweep that have a result, and the lowest-numbered trial of each."""
     found: Finished = {}
     for study in our_studies(storage, (spec.name,)):
-        for trial in kept_trials(storage, study.id):
+        for trial in storage.get_all_trials(study.id, deepcopy=False):
             if trial.state in ENDED and not problem_of(trial):
                 cell = cell_of(study.key.size, trial, tuple(spec.tune))
                 found.setdefault((study.key.stage, cell), trial)

@@ -39,7 +39,6 @@ from extrap.reading.optuna import (
     SCHEMA,
     SCHEMA_VERSION,
     SEED,
-    ignored_trials,
     parse_study_name,
     problem_of,
     read_tables,
@@ -278,8 +277,8 @@ class Trials:
         else:
             study = optuna.load_study(study_name=name, storage=self._storage)
         attributes = study.user_attrs
-        require_schema(attributes, study=name)
         stored = attributes.get(FINGERPRINT)
+        require_schema(attributes, study=name)
         if not isinstance(stored, dict | None):
             raise StudyError(
                 "the fingerprint of a study must be a table of names, got "
@@ -287,7 +286,7 @@ class Trials:
             )
         if stored is not None:
             require_same(stored, self._fingerprint, study=self._spec.name)
-        if attributes.get(SCHEMA) != SCHEMA_VERSION:  # older versions keep out from now on
+        if SCHEMA not in attributes:
             self._require_lock()
             study.set_user_attr(SCHEMA, SCHEMA_VERSION)
         if stored is None:
@@ -296,7 +295,7 @@ class Trials:
         self._studies.add(name)
         key = parse_study_name(name)
         if key is not None and key.stage == self._stage:
-            own = _SizeTrials(study, key.size, seen=set(ignored_trials(attributes)))
+            own = _SizeTrials(study, key.size, seen=set())
             self._read(own)
             self._sizes[name] = own
 

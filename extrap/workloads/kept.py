@@ -20,8 +20,8 @@ from extrap.workloads.protocol import POOL_STREAM, LoadedWorkload
 
 Array = np.ndarray
 CHOICES = ("random", "hard", "easy", "active")
-NEWER = {"width": 0, "difficulty": "prototypes"}
-"""Further options of single workloads that came later, with their defaults."""
+IDLE = {"width": 0, "difficulty": "prototypes"}
+"""Further options of single workloads, with the values at which they do nothing."""
 FIRST_LABELS, GROWTH = 20, 1.25
 """Examples an active learner takes at random, and by what the labelled ones grow a round."""
 
@@ -169,11 +169,8 @@ class Choice:
 
 
 def known_options(options: object) -> dict[str, str | int | float]:
-    """Options for a fingerprint, without those of a choice, and later ones, that say nothing.
-
-    Storages of earlier versions know nothing of them.
-    """
-    idle = {**asdict(SelectOptions()), **NEWER}
+    """Options for a fingerprint, without those that say nothing."""
+    idle = {**asdict(SelectOptions()), **IDLE}
     given = asdict(options)  # type: ignore[call-overload]
     return {k: v for k, v in given.items() if k not in idle or v != idle[k]}
 

@@ -26,7 +26,7 @@ ACCURACY = "T/accuracy.csv --size width --tune lr --loss acc --maximise acc"
 CURVES = f"{ACCURACY} --curves T/accuracy_curves.csv"
 SWEEP = "examples/sweep.csv --size width --tune lr"
 BATCH = "examples/steps.csv --by width --by target"
-SEALED = "S/forecast-0.1.json"
+SEALED = "S/forecast.json"
 STUDY = "W/tiny.py --storage sqlite:///W/run.db --set seeds=0"
 CHECKED = (
     "coord-check W/tiny.py --set workload.name=digits --steps 2 --lr .0078 --width 16 --width 256"

@@ -60,11 +60,11 @@ def workplace() -> Path:
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     for name in ("tiny", "theirs"):
         with sqlite3.connect(folder / f"{name}.db") as connection:
-            connection.executescript((SAVED / f"{name}-0.1.sql").read_text(encoding="utf-8"))
+            connection.executescript((SAVED / f"{name}.sql").read_text(encoding="utf-8"))
     shutil.copy(SAVED / "tiny.py", folder)
     for name in ("clean", "accuracy"):
         extrap.save_forecast(forecast(name), folder / f"{name}.json")
-    sealed = json.loads((SAVED / "forecast-0.1.json").read_text(encoding="utf-8"))
+    sealed = json.loads((SAVED / "forecast.json").read_text(encoding="utf-8"))
     (folder / "broken.json").write_text(json.dumps({**sealed, "level": 0.9}))
     table("recipes").query("width < 128")[["width", "loss"]].to_csv(folder / "three.csv")
     (folder / "pages").mkdir()

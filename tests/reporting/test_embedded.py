@@ -125,7 +125,8 @@ def test_visible_blocks_come_back_as_they_went_in(tmp_path, made, judge):
     text = (tmp_path / "page.html").read_text(encoding="utf-8")
     old = re.sub(r'<script type="application/json" id="extrap-blocks">.*?</script>', "", text)
     (tmp_path / "old.html").write_text(old, encoding="utf-8")
-    assert read_blocks(tmp_path / "old.html") == []
+    with pytest.raises(DataError, match="no blocks"):
+        read_blocks(tmp_path / "old.html")
     forged = re.sub(r'id="extrap-blocks">.*?</script>', 'id="extrap-blocks">[{}]</script>', text)
     (tmp_path / "page.html").write_text(forged, encoding="utf-8")
     with pytest.raises(DataError, match="not whole"):

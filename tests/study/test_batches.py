@@ -9,9 +9,10 @@ import pytest
 from extrap.cli import main
 from extrap.errors import DataError
 from extrap.records import BatchStudy, BatchTask, Recipe, StudySpec, TunedRange, Workload
+from extrap.records.seals import as_sealed
 from extrap.reporting.batches_page import batches_document
 from extrap.study import report, run
-from extrap.study.batches import BatchKind
+from extrap.study.batches import TRADE_OFF, BatchKind
 from extrap.study.driver import runs_in
 from extrap.study.events import TuneEvent
 from extrap.study.status import study_status
@@ -98,10 +99,10 @@ def test_trade_off_is_written_before_the_larger_size_is_trained(outcome, places)
         assert sorted(rates) == pytest.approx([0.5, 1.0, 2.0], rel=1e-3)
 
 
-def unsealed(path):
-    """What version 0.1 would have written."""
+def content_of(path):
+    """What a sealed file says."""
     document = json.loads(path.read_text("utf-8"))
-    return {key: document[key] for key in document if key not in ("content_hash", "seal")}
+    return {k: v for k, v in document.items() if k not in ("content_hash", "seal", "created")}
 
 
 @pytest.mark.slow
@@ -111,9 +112,12 @@ def test_second_start_trains_nothing_and_keeps_a_trade_off_of_the_same_data_only
     path = places["reports"] / "tiny_batches.front.json"
     trained: list[TuneEvent] = []
     for data_hash, is_kept in ((None, True), ("other", False)):
-        written = unsealed(path)
-        marked = {**written, "marked": True, "data_hash": data_hash or written["data_hash"]}
-        path.write_text(json.dumps({**marked, "created": "2000"}), encoding="utf-8")
+        written = json.loads(path.read_text("utf-8"))
+        content = {
+            k: v for k, v in written.items() if k not in ("content_hash", "seal", "created")
+        }
+        marked = {**content, "marked": True, "data_hash": data_hash or content["data_hash"]}
+        path.write_text(json.dumps(as_sealed(marked, "2000").document(TRADE_OFF)), "utf-8")
         again = run(KIND, notify=trained.append, **places)
         assert trained == []
         found = json.loads(path.read_text("utf-8"))
@@ -134,11 +138,11 @@ def test_second_start_trains_nothing_and_keeps_a_trade_off_of_the_same_data_only
 def test_runs_are_held_against_the_trade_off_that_was_written_down(outcome, places):
     path = places["reports"] / "tiny_batches.front.json"
     before = path.read_text("utf-8")
-    written = unsealed(path)
+    written = content_of(path)
     for point in written["points"]:
         point["predicted"] *= 2
         point["lr"] = float(f"{2 * point['lr']:.4g}")
-    path.write_text(json.dumps(written), encoding="utf-8")
+    path.write_text(json.dumps(as_sealed(written, "2000").document(TRADE_OFF)), "utf-8")
     (found,) = report(KIND, **places).result
     path.write_text(before, encoding="utf-8")
     (first,) = outcome.result

@@ -12,7 +12,7 @@ from optuna.distributions import FloatDistribution
 from optuna.trial import TrialState, create_trial
 
 from extrap.errors import StudyError
-from extrap.reading.optuna import CONDITIONS, DRIVER, IGNORED, OWNER, RESULT, SEED
+from extrap.reading.optuna import CONDITIONS, DRIVER, RESULT, SEED
 from extrap.reading.storages import open_storage
 from extrap.records import Cell, RunResult, StudySpec, Target, TunedRange, Workload
 from extrap.study import open_study, train, tune
@@ -134,10 +134,6 @@ def test_every_state_of_a_cell_is_told_apart(url):
     done = {"state": TrialState.COMPLETE, RESULT: {"status": "complete", "wall_s": 1.0}}
     add(url, 1, **done)
     assert counts(status_of(SPEC, url)) == (N, 1, 0, N - 1, 0, 0, 1)
-    storage = open_storage(url)
-    study_id = storage.get_study_id_from_name("stand/width=16")
-    storage.set_study_user_attr(study_id, f"{IGNORED}2", "twice")
-    assert counts(status_of(SPEC, url)) == (N, 1, 0, N - 1, 0, 0, 0)
 
 
 @pytest.mark.parametrize(
@@ -157,7 +153,6 @@ def test_cells_in_training_are_those_of_a_driver_that_lives(who, state, n_runnin
     told = {**this_process(), **BEAT, "at": now, "workers": 4, "running": running, **who}
     storage = open_storage(url)
     storage.set_study_user_attr(storage.get_study_id_from_name("stand/width=8"), DRIVER, told)
-    add(url, 0, **{OWNER: this_process()})  # of version 0.1: nobody trains it any more
     status = status_of(SPEC, url)
     assert counts(status) == (N, 2, n_running, N - 2 - n_running, 0, 0, 0)
     (worker,) = status.workers

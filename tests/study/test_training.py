@@ -165,8 +165,6 @@ def test_an_attempt_ends_when_its_file_is_gone_and_goes_on_where_nobody_can_say(
     again, folder = replace(pack, attempt="2"), str(tmp_path / "own")
     assert isinstance(train_pack(pack, folder), Trained)  # no folder here: not shared
     other, own = (PackFolder(f"{folder}/packs", driver) for driver in ("s-other", "s-me"))
-    other.path.parent.mkdir(parents=True)
-    (other.path.parent / "s-1.attempt").touch()  # as earlier drivers left
     other.begin()
     assert isinstance(train_pack(pack, folder), Trained)  # left here by another driver
     own.begin()

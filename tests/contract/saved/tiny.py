@@ -1,4 +1,4 @@
-"""The study whose storage of version 0.1 is `tiny-0.1.sql`; its loss is known in closed form."""
+"""The study whose storage is `tiny.sql`; its loss is known in closed form."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from extrap import StudySpec, Target, TunedRange
 
 STUDY = StudySpec(
     name="tiny",
-    question="What does version 0.1 leave behind?",
+    question="What does a study leave behind?",
     sizes={"width": (16, 32, 64, 128)},
     tune={"lr": TunedRange(low=2**-8, high=2**-3, n=6)},
     seeds=(0, 1),

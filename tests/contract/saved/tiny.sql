@@ -44,14 +44,14 @@ CREATE TABLE study_user_attributes (
 	UNIQUE (study_id, "key"), 
 	FOREIGN KEY(study_id) REFERENCES studies (study_id)
 );
-INSERT INTO "study_user_attributes" VALUES(1,1,'schema','1');
+INSERT INTO "study_user_attributes" VALUES(1,1,'schema','2');
 INSERT INTO "study_user_attributes" VALUES(2,1,'fingerprint','{"schema_version": 2, "sampler": "grid", "workload.name": "own", "tune.lr.low": 0.00390625, "tune.lr.high": 0.125, "tune.lr.n": 6, "data.trainer": "train"}');
 INSERT INTO "study_user_attributes" VALUES(3,1,'worker:0123456789ab','{"beat": 2, "at": "2026-11-22T17:36:07+00:00", "grace_s": 60.0, "host": "somewhere", "pid": 21892, "created": 1795368961.95, "start": 184795, "boot": "00000000-0000-4000-8000-000000000000", "space": "pid:[4026531836]", "left": true}');
-INSERT INTO "study_user_attributes" VALUES(4,2,'schema','1');
+INSERT INTO "study_user_attributes" VALUES(4,2,'schema','2');
 INSERT INTO "study_user_attributes" VALUES(5,2,'fingerprint','{"schema_version": 2, "sampler": "grid", "workload.name": "own", "tune.lr.low": 0.00390625, "tune.lr.high": 0.125, "tune.lr.n": 6, "data.trainer": "train"}');
-INSERT INTO "study_user_attributes" VALUES(6,3,'schema','1');
+INSERT INTO "study_user_attributes" VALUES(6,3,'schema','2');
 INSERT INTO "study_user_attributes" VALUES(7,3,'fingerprint','{"schema_version": 2, "sampler": "grid", "workload.name": "own", "tune.lr.low": 0.00390625, "tune.lr.high": 0.125, "tune.lr.n": 6, "data.trainer": "train"}');
-INSERT INTO "study_user_attributes" VALUES(8,4,'schema','1');
+INSERT INTO "study_user_attributes" VALUES(8,4,'schema','2');
 INSERT INTO "study_user_attributes" VALUES(9,4,'fingerprint','{"schema_version": 2, "sampler": "grid", "workload.name": "own", "tune.lr.low": 0.00390625, "tune.lr.high": 0.125, "tune.lr.n": 6, "data.trainer": "train"}');
 CREATE TABLE trial_heartbeats (
 	trial_heartbeat_id INTEGER NOT NULL, 

@@ -13,7 +13,7 @@ from extrap.laws.base import Array
 from extrap.records import Optimum, Runs
 
 MAX_EXCESS = 0.5
-"""Log excess beyond which a run says nothing about the excess-loss curve."""
+"""Log excess beyond which a run says of the excess-loss curve only that it is at least as high."""
 CEILING = 5.0
 """Largest log excess ever expected: a factor of 150, more than an untrained network has."""
 FARTHEST = 100.0
@@ -118,7 +118,7 @@ def fit_valley(runs: Runs, optima: Sequence[Optimum]) -> Valley | None:
     shape = _fit_shape(u, excess, log_x, reference)
     curvature, trend, rise = shape.unpack(shape.theta)
     fitted = shape.excesses(shape.theta, u, log_x)
-    deep = excess > DEEP
+    deep = (excess > DEEP) & (excess < MAX_EXCESS)
     relative = (excess[deep] - fitted[deep]) / np.maximum(fitted[deep], 1e-3)
     return Valley(
         tuned=runs.tuned,
@@ -145,9 +145,8 @@ def _excess_table(
         u = np.log2(here[list(runs.tuned)].to_numpy(dtype=float) / best)
         excess = np.log(here["loss"].to_numpy(dtype=float) / optimum.loss)
         x = np.tile([optimum.size[c] for c in runs.sizes], (len(here), 1))
-        keep = excess < MAX_EXCESS
-        parts.append((u[keep], excess[keep], x[keep]))
-    if not parts or sum(len(p[1]) for p in parts) < MIN_ROWS:
+        parts.append((u, np.minimum(excess, MAX_EXCESS), x))
+    if sum(int(np.sum(p[1] < MAX_EXCESS)) for p in parts) < MIN_ROWS:
         return None
     u, excess, x = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
     thinned = slice(None, None, -(-len(excess) // MOST_ROWS))
@@ -241,10 +240,14 @@ def _fit_shape(u: Array, excess: Array, log_x: Array, reference: Array) -> Shape
     most = centre + 8 * spread
     most[-2 * d :] = STEEPEST
     shape = Shape(n_tuned=d, reference=reference, theta=centre, root=np.diag(1 / spread))
+
+    def residuals(theta: Array) -> Array:
+        off = excess - shape.excesses(theta, u, log_x)
+        off = np.where(excess < MAX_EXCESS, off, np.maximum(off, 0.0))
+        return np.concatenate([off * weights, (theta - centre) / spread])
+
     found = optimize.least_squares(
-        lambda theta: np.concatenate(
-            [(excess - shape.excesses(theta, u, log_x)) * weights, (theta - centre) / spread]
-        ),
+        residuals,
         centre,
         loss="soft_l1",
         bounds=(centre - 8 * spread, most),

@@ -868,7 +868,7 @@ def _made(
         noise=noise,
         loss_model=loss_model,
         tuned_laws=tuned_laws,
-        valley=fit_valley(sweep, optima) if sweep.tuned else None,
+        valley=fit_valley(sweep, optima, log_sd=noise.log_sd) if sweep.tuned else None,
         divergence=fit_divergence(sweep) if sweep.tuned else None,
         flags=tuple(flags),
         created=datetime.now(UTC).isoformat(timespec="seconds"),

@@ -136,7 +136,7 @@ def _outside(
         )
         if size is not None:
             sizes[i] = size
-    shape = fit_shape(runs, optima) if sizes else None
+    shape = fit_shape(runs, optima, log_sd=noise.log_sd) if sizes else None
     if shape is None or any(o.bracketed and o.loss_se is None for o in optima):
         return {}  # no curve, or errors that nothing can be weighed by
     return dict(zip(sizes, locate_outside(shape, list(sizes.values())), strict=True))

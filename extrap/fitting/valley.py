@@ -97,12 +97,15 @@ class Valley:
         return _bend(straight, self.rise[i])
 
 
-def fit_valley(runs: Runs, optima: Sequence[Optimum]) -> Valley | None:
+def fit_valley(
+    runs: Runs, optima: Sequence[Optimum], *, log_sd: float | None = None
+) -> Valley | None:
     """Pool the excess over all sizes whose optimum is bracketed.
 
     Args:
         runs: The sweep.
         optima: Its optima, from `estimate_optima`.
+        log_sd: Noise of a run's log loss, where it is known; at least `NOISE` counts.
 
     Returns:
         The excess-loss curve, or None where too few runs surround their optima.
@@ -115,7 +118,7 @@ def fit_valley(runs: Runs, optima: Sequence[Optimum]) -> Valley | None:
     if table is None:
         return None
     u, excess, log_x, reference = table
-    shape = _fit_shape(u, excess, log_x, reference)
+    shape = _fit_shape(u, excess, log_x, reference, log_sd=log_sd)
     curvature, trend, rise = shape.unpack(shape.theta)
     fitted = shape.excesses(shape.theta, u, log_x)
     deep = (excess > DEEP) & (excess < MAX_EXCESS)
@@ -219,16 +222,20 @@ class Shape:
         return np.asarray(np.exp(log_x @ trend) * _half_square(_straighten(u, rise), curvature))
 
 
-def fit_shape(runs: Runs, optima: Sequence[Optimum]) -> Shape | None:
+def fit_shape(
+    runs: Runs, optima: Sequence[Optimum], *, log_sd: float | None = None
+) -> Shape | None:
     """The curve of `fit_valley`, with the error of its parameters."""
     table = _excess_table(runs, optima)
-    return None if table is None else _fit_shape(*table)
+    return None if table is None else _fit_shape(*table, log_sd=log_sd)
 
 
-def _fit_shape(u: Array, excess: Array, log_x: Array, reference: Array) -> Shape:
+def _fit_shape(
+    u: Array, excess: Array, log_x: Array, reference: Array, *, log_sd: float | None
+) -> Shape:
     """Robust least squares."""
     d, k = u.shape[1], log_x.shape[1]
-    weights = 1.0 / np.hypot(NOISE, MODEL_ERROR * excess)
+    weights = 1.0 / np.hypot(max(NOISE, log_sd or 0.0), MODEL_ERROR * excess)
     n_below = d * (d - 1) // 2
     # weak priors keep a side with few runs from growing without bound
     centre = np.concatenate(

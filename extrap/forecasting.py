@@ -48,6 +48,7 @@ from extrap.fitting import (
     fit_reference_curves,
     fit_valley,
     fix_flat,
+    fix_weakest,
     less_noise,
     name_remedy,
     name_unbracketed,
@@ -852,6 +853,12 @@ def _made(
     tuned_laws = {
         name: _tuned_law(placed, name, sweep.sizes, fix=of_tuned[name]) for name in sweep.tuned
     }
+    if None in tuned_laws.values() and len(sweep.tuned) > 1 and not any(of_tuned.values()):
+        sweep, flag = fix_weakest(sweep)
+        made = _made(sweep, level=level, band=band, fix=fix, path=path)
+        return replace(
+            made, flags=(*(f for f in flags if f.startswith("flat-")), flag, *made.flags)
+        )
     flags += [
         f"no-{name}-law: too few sizes with a bracketed optimum; {name_unbracketed(sweep, optima)}"
         for name, fit in tuned_laws.items()

@@ -36,7 +36,7 @@ from extrap.fitting.distance import extrapolation_ratio
 from extrap.fitting.divergence import DivergenceModel, fit_divergence, largest_chance
 from extrap.fitting.evidence import Way, log_ratios, ways_to_be_off
 from extrap.fitting.fixed import FixedPrediction, predict_at_values
-from extrap.fitting.flatness import fix_flat
+from extrap.fitting.flatness import fix_flat, fix_weakest
 from extrap.fitting.holdout import DISCREPANCY, hold_out_last_doublings, worst_share
 from extrap.fitting.local import LocalLaw
 from extrap.fitting.loss_law import fit, predict_log, relative_sizes
@@ -125,6 +125,7 @@ __all__ = [
     "fit_surviving_laws",
     "fit_valley",
     "fix_flat",
+    "fix_weakest",
     "grow_grid",
     "hold_out_last_doublings",
     "holm",

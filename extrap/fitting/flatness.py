@@ -87,17 +87,48 @@ def fix_flat(runs: Runs, *, but: Collection[str] = ()) -> tuple[Runs, list[str]]
     for name in [name for name in runs.tuned if name not in but]:
         alike, worst = find_plateau(runs, name)
         if alike:
-            frame, value = runs.to_frame(), alike[(len(alike) - 1) // 2]
-            away = frame.index[frame[name].to_numpy(dtype=float) != value]
-            tuned = tuple(column for column in runs.tuned if column != name)
-            conditions = tuple(dict.fromkeys((*runs.conditions, name)))
-            runs = replace(runs.without_rows(away), tuned=tuned, conditions=conditions)
+            value = alike[(len(alike) - 1) // 2]
+            runs = _at_value(runs, name, value)
             flags.append(
                 f"flat-{name}: any from {alike[0]:.4g} to {alike[-1]:.4g} does as well, within "
                 f"{100 * worst:.2g} %, so it is fixed at {value:.4g}; leave it out of the tuned "
                 f"values, or read the runs with --where {name}={value:.12g}"
             )
     return runs, flags
+
+
+def fix_weakest(runs: Runs) -> tuple[Runs, str]:
+    """A sweep at one value of the tuned column that changes the loss least, and a flag.
+
+    For sweeps whose optimum is bracketed at too few sizes as long as that column is tuned. The
+    value is the one with the lowest log loss over all sizes, the other columns at their best.
+
+    Args:
+        runs: A sweep of several tuned columns.
+    """
+    frame = runs.complete().to_frame()
+    log_loss = np.log(frame["loss"].astype(float)).rename("log_loss")
+    cells = log_loss.groupby([frame[c] for c in (*runs.sizes, *runs.tuned)]).mean()
+    best = {
+        name: cells.groupby(level=[*runs.sizes, name]).min().unstack(name).dropna(axis="columns")
+        for name in runs.tuned
+    }
+    name = min(best, key=lambda column: float(np.ptp(best[column], axis=1).mean()))
+    value = float(best[name].mean().idxmin())
+    return _at_value(runs, name, value), (
+        f"fixed-{name}: how its best value moves with size is not known, so it is fixed at "
+        f"{value:.4g}, the best one over all sizes; tune it over a finer or wider grid, or leave "
+        "it out of the tuned values"
+    )
+
+
+def _at_value(runs: Runs, name: str, value: float) -> Runs:
+    """The runs at one value of a tuned column, which becomes a condition."""
+    frame = runs.to_frame()
+    away = frame.index[frame[name].to_numpy(dtype=float) != value]
+    tuned = tuple(column for column in runs.tuned if column != name)
+    conditions = tuple(dict.fromkeys((*runs.conditions, name)))
+    return replace(runs.without_rows(away), tuned=tuned, conditions=conditions)
 
 
 def _paired(runs: Runs, name: str) -> tuple[pd.DataFrame, Array]:

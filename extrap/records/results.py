@@ -223,7 +223,7 @@ class Point:
         loss: Loss of one tuned run, in the unit of the runs; `None` without a point estimate, or
             where it is refused, as a tuned value may be: `flags` then say why.
         loss_ci: Confidence interval of the law.
-        loss_pi: Prediction interval of one new run at the recommended values, whose upper end allows
+        loss_pi: Prediction interval of one new run at the recommended values; its upper end allows
             for their not being the best ones. Contains `loss_ci`.
         tuned: Tuned column → estimate of its optimum there.
         recommended: Tuned column → the value to use, of smallest expected loss; the optimum where

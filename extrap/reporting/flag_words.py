@@ -166,6 +166,11 @@ NO_TUNED_LAW: Words = (
     "The best guess for a larger run is then the last tuned value.",
     "Extend the grid of this value, or add sizes.",
 )
+FIXED_TUNED: Words = (
+    "The sweep does not say how the best value of this column moves with size.",
+    "It is fixed at the value that is best over all sizes; a larger one may want another.",
+    "Tune it over a finer or wider grid, or leave it out of the tuned values.",
+)
 FLAT_TUNED: Words = (
     "The losses of this column's values do not differ by more than noise or half a percent.",
     "No value of it is best, so only the runs at one of them are used.",

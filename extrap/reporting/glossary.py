@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from extrap.reporting.flag_words import (
     FAMILIES,
+    FIXED_TUNED,
     FLAT_TUNED,
     IMPRECISE_TUNED,
     NO_TUNED_LAW,
@@ -87,6 +88,7 @@ def explain_flag(flag: str, *, of: str = "forecast") -> Explanation:
         ("refused-", REFUSED_TUNED),
         ("imprecise-", IMPRECISE_TUNED),
         ("flat-", FLAT_TUNED),
+        ("fixed-", FIXED_TUNED),
     ):
         if of == "forecast" and name.startswith(start):
             return Explanation(name, *words, detail)

@@ -8,10 +8,8 @@ reports/bench.csv and reports/bench.html. Nothing else should run meanwhile.
 
 from __future__ import annotations
 
-from benchmarks import fits, samplers, speed, training
+from benchmarks import fits, gpu, samplers, speed, training
 from benchmarks.charts import speed_blocks
-from benchmarks.gpu_acceptance import speed as gpu
-from benchmarks.gpu_acceptance.page import speed_rows
 from benchmarks.page import Part, Words, parser_of, run_parts
 
 WORDS = Words(
@@ -28,7 +26,7 @@ PARTS = {
     "fits": Part(fits.rows, list),
     "sweep": Part(speed.time_sweep, speed.rows),
     "training": Part(training.race_all, training.rows),
-    "gpu": Part(gpu.measure_if_any, speed_rows),
+    "gpu": Part(gpu.speed_if_any, list),
     "samplers": Part(samplers.judge_all, samplers.rows),
 }
 

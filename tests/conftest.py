@@ -33,10 +33,8 @@ def pytest_addoption(parser):
 
 
 def pytest_configure(config):
-    if not config.getoption("--device").startswith("cuda"):
-        os.environ["TRITON_INTERPRET"] = "1"  # kernels run in NumPy, where there is no GPU
     if config.getoption("--device") == PRETENDED:
-        from benchmarks.pretended_cuda import GuardError, install
+        from tests.pretended_cuda import GuardError, install
 
         try:
             install()
@@ -121,7 +119,7 @@ def device(request):
 @pytest.fixture
 def card():
     """The pretended device: what it holds, and what it counted during this test."""
-    from benchmarks.pretended_cuda.device import CARD
+    from tests.pretended_cuda.device import CARD
 
     CARD.reset()
     yield CARD

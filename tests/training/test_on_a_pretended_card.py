@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
 
-from extrap.records import Cell, Recipe
+from extrap.records import Cell, Recipe, StudySpec, TunedRange, Workload
+from extrap.study import tune
 from extrap.training import Pack, layouts, parts, train
 from extrap.training.graphs import WARM_UP, RecordedSteps
 from extrap.training.layouts import Layout
@@ -22,7 +24,7 @@ pytestmark = pytest.mark.pretended
 
 CARD = torch.device("cuda", 0)
 PLACES = ("cuda", "cpu")
-KERNELS = {"flat": 54, "triton": 48}  # of one step of Adam, for any number of small runs
+KERNELS = 54  # of one step of Adam, for any number of small runs
 
 
 def pack_of(workload, n_runs, **recipe):
@@ -53,26 +55,11 @@ def replay_clock(monkeypatch, card):
     monkeypatch.setattr(layouts, "time", clock)
 
 
-@pytest.fixture
-def launched(monkeypatch):
-    """Our Triton kernels as kernels of the card; or functions that stand for them."""
-    from benchmarks.pretended_cuda.stand_ins import as_kernel
-
-    kernels = pytest.importorskip("extrap.training.optimizers.kernels")
-
-    def launch(update=kernels.update):
-        monkeypatch.setattr(kernels, "update", as_kernel(update))
-
-    return launch
-
-
 @pytest.mark.parametrize("n_runs", [1, 36])
-@pytest.mark.parametrize("way", KERNELS)
-def test_a_step_has_the_known_number_of_kernels(tiny, card, launched, way, n_runs):
-    launched(lambda *_, **__: None)  # what it computes is tested below
-    Stack(pack_of(tiny("bytes-mlp"), n_runs), CARD, way=way).advance(0, 12)
+def test_a_step_has_the_known_number_of_kernels(tiny, card, n_runs):
+    Stack(pack_of(tiny("bytes-mlp"), n_runs), CARD).advance(0, 12)
     assert card.captures == 1
-    assert card.recorded.total() == KERNELS[way], card.recorded
+    assert card.recorded.total() == KERNELS, card.recorded
 
 
 def test_recorded_steps_take_every_input_once(card):
@@ -216,9 +203,9 @@ def test_devices_do_not_mix():
     ("name", "recipe", "run_axis"),
     [
         ("bytes-mlp", {"noise_every": 2, "clip": 1.0}, True),
-        ("bytes-mlp", {"optimizer": "adam", "way": "triton"}, True),
-        ("bytes-mlp", {"optimizer": "sgd", "weight_decay": 0.1, "way": "triton"}, True),
-        ("bytes-transformer", {"optimizer": "muon", "way": "triton"}, True),
+        ("bytes-mlp", {"optimizer": "adam"}, True),
+        ("bytes-mlp", {"optimizer": "sgd", "weight_decay": 0.1}, True),
+        ("bytes-transformer", {"optimizer": "muon"}, True),
         ("bytes-mlp", {"density": 0.5, "activation_density": 0.5}, True),
         ("bytes-mlp", {"optimizer": "sgd"}, False),
         ("bytes-transformer", {"optimizer": "adamw"}, False),
@@ -228,11 +215,9 @@ def test_devices_do_not_mix():
         ("teacher", {}, None),
     ],
 )
-def test_every_workload_trains_as_on_a_cpu(tiny, launched, name, recipe, run_axis):
-    launched()
-    way = {"way": recipe["way"]} if "way" in recipe else {}
-    pack = pack_of(tiny(name), 3, **{k: v for k, v in recipe.items() if k not in way})
-    ours = Stack(pack, CARD, run_axis=run_axis, **way)
+def test_every_workload_trains_as_on_a_cpu(tiny, name, recipe, run_axis):
+    pack = pack_of(tiny(name), 3, **recipe)
+    ours = Stack(pack, CARD, run_axis=run_axis)
     expected = Stack(pack, torch.device("cpu"), run_axis=run_axis)
     for stack in (ours, expected):
         assert stack.advance(0, 5) == [None] * 3
@@ -349,3 +334,39 @@ def test_the_second_card_trains_what_a_cpu_trains(tiny):
     pack = pack_of(tiny("bytes-mlp"), 3)
     ours, expected = (losses(train(pack, device=place)) for place in ("cuda:1", "cpu"))
     assert ours == pytest.approx(expected, rel=1e-3)
+
+
+STUDY = StudySpec(
+    name="card",
+    question="?",
+    workload=Workload(name="teacher", options={"n_features": 8, "n_examples": 200}),
+    sizes={"width": (4, 8)},
+    tune={"lr": TunedRange(low=2**-6, high=2**-3, n=4)},
+    seeds=(0, 1),
+    recipe=Recipe(steps=8, batch_size=8, n_evals=2),
+    growth=0,
+)
+
+
+def test_a_study_that_is_killed_goes_on_though_memory_is_short(tmp_path, monkeypatch, card):
+    class SmallStack(Stack):
+        def advance(self, start, stop):
+            if len(self) > 3:
+                run_out_during_capture(card)
+            return super().advance(start, stop)
+
+    def kill(event):
+        if event.is_finished:
+            raise KeyboardInterrupt
+
+    url = f"sqlite:///{tmp_path}/card.db"
+    monkeypatch.setattr(parts, "Stack", SmallStack)
+    with ThreadPoolExecutor(1) as executor:
+        with pytest.raises(KeyboardInterrupt):
+            tune(STUDY, url, device="cuda", executor=executor, notify=kill)
+        found = tune(STUDY, url, device="cuda", executor=executor).to_frame()
+    expected = tune(STUDY, f"sqlite:///{tmp_path}/cpu.db", device="cpu").to_frame()
+    cells = ["width", "lr", "seed"]
+    assert len(found) == len(expected) == len(found[cells].drop_duplicates()) == 16
+    both = found.merge(expected, on=cells)
+    assert both["loss_x"].tolist() == pytest.approx(both["loss_y"].tolist(), rel=1e-3)

@@ -6,7 +6,6 @@ beside the tests of the CPU.
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
@@ -14,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.pretended_cuda import guard
+from tests.pretended_cuda import guard
 
 ROOT = Path(__file__).parents[2]
 MISSING = guard.what_is_missing()
@@ -41,19 +40,6 @@ def test_the_tests_of_the_gpu_path_pass_on_the_pretended_device(marker: str, tes
         text=True,
     )
     assert done.returncode == 0, (done.stdout + done.stderr)[-TAIL:]
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(MISSING is not None, reason=str(MISSING))
-def test_the_acceptance_of_a_card_runs_on_the_pretended_device(tmp_path: Path) -> None:
-    parts = "--parts card oom optuna"
-    words = f"-m benchmarks.gpu_acceptance --device pretended {parts} --out {tmp_path}"
-    subprocess.run([sys.executable, *words.split()], cwd=ROOT, check=True)
-    found = json.loads((tmp_path / "gpu.json").read_text(encoding="utf-8"))
-    judged = {row["what"]: row["passed"] for row in found["rows"] if row["passed"] is not None}
-    assert found["passed_on_a_card"] == 0
-    assert all(judged.values())
-    assert judged["stacks made for it"]
 
 
 def test_without_a_compiler_the_device_is_not_pretended(monkeypatch: pytest.MonkeyPatch) -> None:

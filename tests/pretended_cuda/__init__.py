@@ -22,10 +22,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from benchmarks.pretended_cuda.guard import GuardError, load_guard
+from tests.pretended_cuda.guard import GuardError, load_guard
 
 if TYPE_CHECKING:
-    from benchmarks.pretended_cuda.device import Card
+    from tests.pretended_cuda.device import Card
 
 __all__ = ["GuardError", "install"]
 
@@ -37,8 +37,8 @@ def install() -> Card:
         GuardError: There is no C++ compiler, or it fails, or PyTorch is imported already.
     """
     guard = load_guard()
-    from benchmarks.pretended_cuda.device import CARD
-    from benchmarks.pretended_cuda.stand_ins import stand_in
+    from tests.pretended_cuda.device import CARD
+    from tests.pretended_cuda.stand_ins import stand_in
 
     stand_in(guard.exchange_device)
     return CARD

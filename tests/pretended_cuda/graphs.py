@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import torch
 from torch.utils._pytree import tree_leaves
 
-from benchmarks.pretended_cuda.device import CARD, Memory, PretendedTensor
+from tests.pretended_cuda.device import CARD, Memory, PretendedTensor
 
 Call = tuple[torch._ops.OpOverload, Sequence[Any], dict[str, Any], Any]
 """An operation, its arguments by position and by name, and its result, all on the CPU."""

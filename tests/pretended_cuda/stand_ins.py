@@ -8,18 +8,13 @@ from functools import partial
 from typing import Any
 
 import torch
-from torch.utils._pytree import tree_flatten, tree_unflatten
 
-from benchmarks.pretended_cuda.device import CARD, run
-from benchmarks.pretended_cuda.graphs import Capture, Graph
+from tests.pretended_cuda.device import CARD, run
+from tests.pretended_cuda.graphs import Capture, Graph
 
 # Their kernels for all devices call one that only a CUDA build has, or resize an empty tensor.
 OWN = ("copy_", "arange", "arange.start", "arange.start_step", "eye", "linspace", "randperm")
 KERNELS = [torch.library.Library("_", "IMPL"), torch.library.Library("aten", "IMPL")]
-CALLS: list[Callable[[list[torch.Tensor]], None]] = []
-OTHERS = torch.library.Library("pretended", "DEF")
-OTHERS.define("call(int which, Tensor(a!)[] tensors) -> ()")
-OTHERS.impl("call", lambda which, tensors: CALLS[which](tensors), "CPU")
 
 
 class Stream:
@@ -34,25 +29,6 @@ class Stream:
     def synchronize(self) -> None:
         """Wait for the card."""
         CARD.wait("synchronize")
-
-
-def as_kernel(function: Callable[..., None]) -> Callable[..., None]:
-    """A function of tensors on the CPU, which writes into them, as one kernel of the device."""
-
-    def launch(*args: Any, **kwargs: Any) -> None:
-        leaves, spec = tree_flatten((args, kwargs))
-        places = [i for i, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
-
-        def call(tensors: list[torch.Tensor]) -> None:
-            given = dict(zip(places, tensors, strict=True))
-            own = [given.get(i, leaf) for i, leaf in enumerate(leaves)]
-            args_on_cpu, kwargs_on_cpu = tree_unflatten(own, spec)
-            function(*args_on_cpu, **kwargs_on_cpu)
-
-        CALLS.append(call)
-        torch.ops.pretended.call(len(CALLS) - 1, [leaves[i] for i in places])
-
-    return launch
 
 
 def stand_in(exchange_device: Callable[[int], int]) -> None:

@@ -12,7 +12,7 @@ from torch.nn.attention import SDPBackend
 from torch.utils._pytree import tree_leaves, tree_map_only
 
 if TYPE_CHECKING:
-    from benchmarks.pretended_cuda.graphs import Recording
+    from tests.pretended_cuda.graphs import Recording
 
 CPU = torch.device("cpu")
 MEMORY = 80 * 2**30
@@ -104,7 +104,7 @@ class PretendedTensor(torch.Tensor):
     __torch_function__ = torch._C._disabled_torch_function_impl  # type: ignore[assignment]
 
     @staticmethod
-    def __new__(cls, on_cpu: torch.Tensor, device: torch.device) -> PretendedTensor:  # noqa: ANN001
+    def __new__(cls, on_cpu: torch.Tensor, device: torch.device) -> PretendedTensor:
         made: PretendedTensor = torch.Tensor._make_wrapper_subclass(
             cls,
             on_cpu.size(),

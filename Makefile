@@ -105,7 +105,7 @@ $(INSTALLED): pyproject.toml constraints.txt
 
 # the trainers and trackers that only the tests need
 $(TESTED): $(INSTALLED)
-	$(BIN)/pip install -q -c constraints.txt -e '.[train,dev,hf,lightning,tensorboard,wandb,mlflow,polars,yaml,postgres,cmaes,dask,ray,objects,triton]'
+	$(BIN)/pip install -q -c constraints.txt -e '.[train,dev,hf,lightning,tensorboard,wandb,mlflow,polars,yaml,postgres,cmaes,dask,ray,objects]'
 	touch $@
 
 $(MUTATED): $(TESTED)

@@ -20,7 +20,6 @@ PACKAGES = {
     "tensorboard": "protobuf tensorboard",
     "torch": "psutil torch",
     "transformers": "accelerate transformers",
-    "triton": "triton",
     "upath": "fsspec universal-pathlib",
     "yaml": "pyyaml",
 }

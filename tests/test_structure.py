@@ -65,7 +65,6 @@ DOORS = {
     "statsmodels": ("fitting",),
     "tensorboard": ("reading.events",),
     "torch": ("workloads", "training", "integrations"),
-    "triton": ("training",),
     "upath": ("files",),
     "transformers": ("integrations.huggingface",),
     "wandb": ("reading.trackers.wandb_runs",),

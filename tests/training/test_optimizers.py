@@ -1,14 +1,10 @@
 from dataclasses import replace
-from importlib.util import find_spec
 
 import pytest
 import torch
 
 from extrap.records import Recipe
-from extrap.training.optimizers import base, build_optimizer, clip_by_run
-
-if find_spec("triton") is not None:
-    from extrap.training.optimizers import kernels
+from extrap.training.optimizers import build_optimizer, clip_by_run
 
 SHAPES = ((4, 6), (6,), (2, 2))  # the last one with fewer rows than there are runs
 RATES = (1e-3, 3e-2, 0.2)
@@ -32,8 +28,7 @@ RECIPES = {
 }
 MATRICES = (True, False, True)
 KINDS = sorted(RECIPES)
-NEEDS_TRITON = pytest.mark.skipif(find_spec("triton") is None, reason="Triton is not installed")
-EACH = ["fused", "flat", pytest.param("triton", marks=NEEDS_TRITON)]
+EACH = ["fused", "flat"]
 WAYS = pytest.mark.parametrize("way", EACH)
 
 
@@ -188,36 +183,6 @@ def test_fused_updates_follow_gradients_whatever_their_strides():
         optimizer = build_optimizer([parameter], [Recipe(), Recipe()], way=way)
         optimizer.step([gradient], RATES_M[:2])
     torch.testing.assert_close(one_by_one, together)
-
-
-@NEEDS_TRITON
-@pytest.mark.parametrize(("name", "flag"), [("_adam", "IS_DECOUPLED"), ("_sgd", "IS_NESTEROV")])
-def test_the_kernels_compile_for_a_card_that_is_not_here(name, flag, tmp_path, monkeypatch):
-    from triton.backends.compiler import GPUTarget
-    from triton.compiler import ASTSource, compile
-    from triton.runtime.jit import JITFunction
-
-    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
-    monkeypatch.setattr(kernels, "_block", JITFunction(kernels._block.fn))
-    kernel = JITFunction(getattr(kernels, name).fn)
-    known = dict.fromkeys(("scales", "rates", "constants"), "*fp64") | {"places": "*i64"}
-    for value in (True, False):
-        fixed = {flag: value, "BLOCK": kernels.BLOCK}
-        known |= dict.fromkeys(fixed, "constexpr")
-        signature = {argument: known.get(argument, "*fp32") for argument in kernel.arg_names}
-        source = ASTSource(kernel, signature, fixed)
-        assert compile(source, target=GPUTarget("cuda", 90, 32)).asm["cubin"]
-
-
-@NEEDS_TRITON
-def test_without_a_working_triton_there_is_another_way(monkeypatch, caplog):
-    found = base._has_kernels.__wrapped__
-    assert not found(torch.device("cpu")), "a build without CUDA"
-    monkeypatch.setattr(torch.version, "cuda", "13.0")
-    assert found(torch.device("cpu")), "here in its interpreter"
-    monkeypatch.setattr(kernels, "update", lambda *_, **__: None)
-    assert not found(torch.device("cpu"))
-    assert "a step of adam at rate 1 takes 1 to 1" in caplog.text
 
 
 def test_state_is_counted_in_bytes():

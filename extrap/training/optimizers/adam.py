@@ -23,11 +23,6 @@ class Adam(Optimizer):
     constants = ("beta1", "beta2", "eps", "weight_decay")
     is_decoupled = False
 
-    @property
-    def kernel(self) -> str:
-        """Its kind of update, as `kernels.update` takes it."""
-        return "adamw" if self.is_decoupled else "adam"
-
     def _step_fused(
         self, part: Part, gradients: list[torch.Tensor], lr: float | torch.Tensor, recipe: Recipe
     ) -> None:

@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-import importlib
-import logging
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from functools import cache
 from typing import Literal, NamedTuple
 
 import torch
 
 from extrap.records import Recipe
 
-logger = logging.getLogger(__name__)
-
 Tensors = list[torch.Tensor]
 Value = float | torch.Tensor
-Way = Literal["fused", "flat", "triton"]
-KERNELS = "extrap.training.optimizers.kernels"
+Way = Literal["fused", "flat"]
 FUSED_FROM = 2**17
 """Parameters a run from which a launch for each costs a GPU less than several passes over all."""
 
@@ -51,15 +45,14 @@ class Constant(NamedTuple):
 class Optimizer(ABC):
     """An update rule over stacked parameters.
 
-    There are three ways to update.
+    There are two ways to update.
 
     | way | is | serves |
     |---|---|---|
     | `"fused"` | torch's fused kernel, run by run | a CPU; large runs on a GPU |
-    | `"triton"` | one kernel of ours for all runs | small runs on a GPU |
-    | `"flat"` | elementwise operations over all runs at once | the same, where Triton fails |
+    | `"flat"` | elementwise operations over all runs at once | small runs on a GPU |
 
-    The last two see the numbers of all runs as one flat vector (N,): few launches, however many
+    The second sees the numbers of all runs as one flat vector (N,): few launches, however many
     tensors there are.
 
     Args:
@@ -91,11 +84,6 @@ class Optimizer(ABC):
         self._bind(parameters)
         self._round()
 
-    @property
-    def kernel(self) -> str:
-        """Its kind of update, as `kernels.update` takes it."""
-        raise AssertionError("there is no kernel for it")
-
     @torch.no_grad()
     def step(self, gradients: Sequence[torch.Tensor], lr_M: torch.Tensor) -> None:
         """Update every parameter in place.
@@ -107,17 +95,9 @@ class Optimizer(ABC):
         self._n_updates += 1
         if self._way == "fused":
             self._step_apart(gradients, lr_M)
-        elif self._way == "triton":
-            self._step_at_once(gradients, lr_M)
         else:
             self._step_together(gradients, lr_M)
         self._round()
-
-    def _step_at_once(self, gradients: Sequence[torch.Tensor], lr_M: torch.Tensor) -> None:
-        """Update all runs in one kernel."""
-        g, states = flat_of(gradients), self._flat_states
-        given = (self._blocks, g, states, lr_M, self._constants_MC, self._n_updates)
-        importlib.import_module(KERNELS).update(*given, kind=self.kernel)
 
     def _step_apart(self, gradients: Sequence[torch.Tensor], lr_M: torch.Tensor) -> None:
         """Update the runs one after the other."""
@@ -201,10 +181,6 @@ class Optimizer(ABC):
         self._constants_MC = torch.tensor(by_run, dtype=torch.float64, device=device)
         if self._way == "flat":
             self._bind_flat(device)
-        elif self._way == "triton":
-            self._blocks = importlib.import_module(KERNELS).make_blocks(
-                self._parameters, self._scales
-            )
 
     def _bind_flat(self, device: torch.device) -> None:
         """Where in the flat state which run and which scale is, and the constants there."""
@@ -238,22 +214,7 @@ class Optimizer(ABC):
 def _quickest_way(parameters: Sequence[torch.Tensor]) -> Way:
     if all(p.device.type == "cpu" for p in parameters):
         return "fused"
-    if sum(p[0].numel() for p in parameters) >= FUSED_FROM:
-        return "fused"
-    return "triton" if _has_kernels(parameters[0].device) else "flat"
-
-
-@cache
-def _has_kernels(device: torch.device) -> bool:
-    """Whether our kernels work on a GPU: Triton may be missing, or the C compiler it needs."""
-    if torch.version.cuda is None:
-        return False
-    try:
-        importlib.import_module(KERNELS).try_out(device)
-    except Exception as error:  # compilers fail in many ways, and there is another way
-        logger.warning("Triton does not work here, updates take more kernels: %s", error)
-        return False
-    return True
+    return "fused" if sum(p[0].numel() for p in parameters) >= FUSED_FROM else "flat"
 
 
 def flat_of(tensors: Sequence[torch.Tensor]) -> torch.Tensor:

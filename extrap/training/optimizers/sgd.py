@@ -23,11 +23,6 @@ class SGD(Optimizer):
     n_states = 1
     constants = ("momentum", "weight_decay")
 
-    @property
-    def kernel(self) -> str:
-        """Its kind of update, as `kernels.update` takes it."""
-        return "nesterov" if self._recipes[0].nesterov else "sgd"
-
     def _step_fused(
         self, part: Part, gradients: list[torch.Tensor], lr: float | torch.Tensor, recipe: Recipe
     ) -> None:

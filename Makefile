@@ -3,14 +3,18 @@ BIN := .venv/bin
 INSTALLED := .venv/installed
 TESTED := .venv/tested
 MUTATED := .venv/mutated
-# with TORCH=cpu: a CPU build of torch, which pip finds if it is set up for that, and uv by itself
-ifneq ($(filter-out cpu,$(TORCH)),)
-$(error TORCH is cpu or not given, got $(TORCH))
+# On Linux PyPI's torch brings CUDA, 3 GB: without a driver of NVIDIA's a CPU build is taken, which
+# pip finds if it is set up for that, and uv by itself. TORCH=cuda or TORCH=cpu decides.
+NVIDIA ?= $(if $(filter Linux,$(shell uname)),$(wildcard /proc/driver/nvidia/version /dev/dxg),any)
+TORCH ?= $(if $(NVIDIA),cuda,cpu)
+ifeq ($(filter cpu cuda,$(TORCH)),)
+$(error TORCH is cpu or cuda, got $(TORCH))
 endif
-SIZE := 0.4 GB$(if $(TORCH),,; on Linux, where torch brings CUDA, 3 GB: without a GPU use TORCH=cpu)
+SIZE := $(if $(filter cpu,$(TORCH)),0.4 GB,0.4 GB; on Linux, where torch brings CUDA, 3 GB)
 CPU_TORCH = $(BIN)/pip install -q -c constraints.txt torch==$(shell sed -n 's/^torch==//p' constraints.txt)+cpu \
 	2>/dev/null || { $(BIN)/pip install -q -c constraints.txt uv && \
-	$(BIN)/uv pip install -q --python $(BIN)/python -c constraints.txt --torch-backend cpu torch; }
+	$(BIN)/uv pip install -q --python $(BIN)/python -c constraints.txt --torch-backend cpu torch; } \
+	|| echo "No CPU build of torch was found: the usual one is taken."
 # two at once: the second waits, and then finds everything there
 LOCKED := $(addsuffix $() Makefile,$(shell which flock 2>/dev/null)) $(MAKE) --no-print-directory IS_LOCKED=1
 
@@ -25,7 +29,7 @@ export GLIBC_TUNABLES ?= glibc.malloc.hugetlb=1:glibc.malloc.trim_threshold=2684
 help:  ## List the targets
 	@awk -F ':.*## ' '/^[a-z%-]+:.*## / { sub("%", "NAME", $$1); printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-report: study-metz  ## Set everything up, run the default study, write reports/ (without a GPU: TORCH=cpu)
+report: study-metz  ## Set everything up, run the default study, write reports/
 
 study-%: $(INSTALLED)  ## Run or resume studies/NAME.py, then write its report
 	$(BIN)/extrap study run studies/$*.py
@@ -99,7 +103,7 @@ ifdef IS_LOCKED
 $(INSTALLED): pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
 	@echo "Fetching torch and the other libraries into .venv/, about $(SIZE)."
-	$(if $(TORCH),$(CPU_TORCH))
+	$(if $(filter cpu,$(TORCH)),$(CPU_TORCH))
 	$(BIN)/pip install -q -c constraints.txt -e '.[train,dev]'
 	touch $@
 

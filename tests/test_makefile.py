@@ -42,7 +42,7 @@ def project(tmp_path):
 def start(project, *more, no_cpu_build=1):
     kept = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}
     return subprocess.Popen(
-        ["make", "report", f"PYTHON={project / 'python'}", *more],
+        ["make", "report", f"PYTHON={project / 'python'}", "NVIDIA=driver", *more],
         cwd=project,
         env=kept | {"NO_CPU_BUILD": str(no_cpu_build)},
         stdout=subprocess.DEVNULL,
@@ -67,9 +67,12 @@ def test_an_installation_that_failed_is_made_again(project):
     assert (project / "log").read_text().split() == ["begin", "end", "pip", "study"]
 
 
+@pytest.mark.parametrize("choice", ["TORCH=cpu", "NVIDIA="])
 @pytest.mark.parametrize(("no_cpu_build", "by_uv"), [(0, []), (1, ["pip-uv", "uv"])])
-def test_a_cpu_build_of_torch_comes_first_from_pip_or_else_by_uv(project, no_cpu_build, by_uv):
-    assert start(project, "TORCH=cpu", no_cpu_build=no_cpu_build).wait(60) == 0
+def test_a_cpu_build_of_torch_comes_first_from_pip_or_else_by_uv(
+    project, no_cpu_build, by_uv, choice
+):
+    assert start(project, choice, no_cpu_build=no_cpu_build).wait(60) == 0
     log = (project / "log").read_text().split()
     assert log == ["begin", "end", "cpu", *by_uv, "pip", "study"]
 

@@ -10,68 +10,7 @@ from extrap.cli import main
 from extrap.study import open_study
 from extrap.study.files import kind_of
 
-FILE = '''
-from dataclasses import dataclass
-
-from extrap import Recipe, StudySpec, TunedRange, Workload
-from extrap.records import Cell
-from extrap.records.seals import SealedKind
-from extrap.reporting.blocks import Answer
-from extrap.reporting.html import write_page
-from extrap.reporting.study_page import study_page
-from extrap.study import Kind, Seal, Stage
-from extrap.study.protocol import only, sweep
-
-
-@dataclass(frozen=True)
-class Doubling:
-    name: str
-    question: str
-    spec: StudySpec
-
-
-class DoublingKind(Kind):
-    """The best rate of a sweep, then half and twice of it."""
-
-    symbol = "DOUBLING"
-    record = Doubling
-
-    def specs(self):
-        return (self.study.spec,)
-
-    def follows(self):
-        return True
-
-    def stages(self, runs):
-        spec = self.study.spec
-        yield [sweep(spec)]
-        best = self.best(runs)
-        cells = [Cell.of({"width": 8}, {"lr": f * best}, 0) for f in (0.5, 2)]
-        note = SealedKind(kind="doubling", what="best rate")
-        content = {"kind": "doubling", "best": best}
-        seal = Seal(kind=note, file="doubling.json", content=content, spec=spec)
-        yield [Stage(spec=spec, wants=only(cells), stage="check", seal=seal)]
-
-    def best(self, runs):
-        frame = runs.of(self.study.spec).to_frame()
-        return float(frame.loc[frame["loss"].idxmin(), "lr"])
-
-    def analyse(self, runs):
-        return {"best": self.best(runs), "n": len(runs.of(self.study.spec, "check"))}
-
-    def plan(self):
-        return ["a sweep, then two runs"]
-
-    def page(self, result, runs, about, path):
-        blocks = [Answer(text=f"Use {result['best']:g}, which {result['n']} runs bear out.")]
-        write_page(study_page("doubling", about, blocks, caveats=(), numbers=result), path)
-
-
-DOUBLING = Doubling("twice", "Is it best?", StudySpec(name="twice", question="?",
-    workload=Workload(name="teacher"), recipe=Recipe(steps=8, batch_size=4, n_evals=1),
-    tune={"lr": TunedRange(low=0.01, high=0.04, n=3)}, sizes={"width": (8,)}, seeds=(0,),
-    growth=0))
-'''
+FILE = (Path(__file__).parents[2] / "examples" / "own" / "kind.py").read_text(encoding="utf-8")
 
 
 @pytest.fixture

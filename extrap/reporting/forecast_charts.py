@@ -130,12 +130,12 @@ def loss_chart(
     """Tuned losses and their law with its band, the kept value's curve, larger runs."""
     shown: list[Series] = []
     if forecast.loss_laws:
-        curve = [(x, forecast.predict_loss(axis.at(x))) for x in axis.values()]
-        law = [
-            (x, math.exp(p.log_loss), *p.interval(forecast.level, new_run=True))
-            for x, p in curve
-            if p is not None
-        ]
+        law = []
+        for x in axis.values():
+            if (tuned := forecast.predict_loss(size := axis.at(x))) is not None:
+                run = forecast.as_run(tuned, size)
+                band = run.interval(forecast.level, new_run=True)
+                law.append((x, math.exp(run.log_loss), *band))
         shown.append(points(law, **BAND, label="tuned"))
     if kept := kept_values(forecast):
         shown.append(series(losses_at(forecast, kept, axis), ink="fixed", line="--", label="kept"))

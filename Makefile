@@ -109,7 +109,7 @@ $(INSTALLED): pyproject.toml constraints.txt
 
 # the trainers and trackers that only the tests need
 $(TESTED): $(INSTALLED)
-	$(BIN)/pip install -q -c constraints.txt -e '.[train,dev,hf,lightning,tensorboard,wandb,mlflow,polars,yaml,postgres,cmaes,dask,ray,objects]'
+	$(BIN)/pip install -q -c constraints.txt -e '.[train,dev,hf,lightning,tensorboard,wandb,mlflow,polars,yaml,postgres,cmaes,dask,ray]'
 	touch $@
 
 $(MUTATED): $(TESTED)

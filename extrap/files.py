@@ -82,62 +82,12 @@ def whole_file(path: str | Path) -> Iterator[Path]:
         raise OSError(number, reason, str(path)) from error
 
 
-def folder_at(address: str | Path) -> Path:
-    """A folder on a disk, or in an object store: `s3://BUCKET/FOLDER`, whatever fsspec opens.
-
-    Raises:
-        ModuleNotFoundError: The library of that store is not installed.
-        ValueError: There is no such kind of store.
-    """
-    if isinstance(address, Path) or "://" not in str(address):
-        return Path(address)
-    from upath import UPath
-
-    place = UPath(address, use_listings_cache=False)  # others write there too
-    try:
-        place.fs  # noqa: B018  # imports the library of the store
-    except ImportError as error:
-        raise error.__cause__ or error from None
-    return place  # type: ignore[return-value]  # it has the methods of a path
-
-
-def is_local(path: Path) -> bool:
-    """Whether a folder is on a disk; an object store shows a file once it is whole."""
-    return isinstance(path, Path)
-
-
-@contextmanager
-def store_faults(path: Path) -> Iterator[None]:
-    """Within the block the library of an object store raises nothing but `OSError`."""
-    try:
-        yield
-    except OSError:
-        raise
-    except Exception as error:
-        if is_local(path):
-            raise
-        raise OSError(errno.EIO, f"{type(error).__name__}: {error}") from error
-
-
-def write_object(path: Path, content: bytes) -> None:
-    """Write a file of an object store, which shows it once it is whole.
-
-    Raises:
-        OSError: It cannot be written.
-    """
-    with store_faults(path):
-        path.write_bytes(content)
-
-
 def write_note(path: Path, text: str) -> None:
     """Write a short text for another process, whole; it need not outlive the machine.
 
     Raises:
         OSError: It cannot be written.
     """
-    if not is_local(path):
-        path.write_text(text, encoding="utf-8")
-        return
     draft = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:
         draft.write_text(text, encoding="utf-8")

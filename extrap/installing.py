@@ -9,7 +9,6 @@ PACKAGES = {
     "PIL": "pillow",
     "accelerate": "accelerate transformers",
     "cloudpickle": "cloudpickle 'ray[client]'",
-    "fsspec": "fsspec universal-pathlib",
     "google": "protobuf tensorboard",
     "mlflow": "mlflow-skinny",
     "psutil": "psutil torch",
@@ -20,7 +19,6 @@ PACKAGES = {
     "tensorboard": "protobuf tensorboard",
     "torch": "psutil torch",
     "transformers": "accelerate transformers",
-    "upath": "fsspec universal-pathlib",
     "yaml": "pyyaml",
 }
 """Module that is imported → what pip installs for it."""

@@ -17,11 +17,9 @@ from extrap.cli import main
 from extrap.commands.printing import PlainFormatter, say
 from extrap.files import (
     as_written,
-    folder_at,
     guarded,
     import_source,
     read_csv,
-    store_faults,
     unguarded,
     whole_file,
     write_csv,
@@ -211,18 +209,6 @@ def test_a_file_is_imported_as_it_stands_and_nothing_is_written_beside_it(tmp_pa
     with pytest.raises(ZeroDivisionError):
         import_source(path, name)
     assert name not in sys.modules
-
-
-def test_what_a_library_of_an_object_store_raises_is_an_error_of_a_file(tmp_path):
-    pytest.importorskip("upath")
-    with (
-        pytest.raises(OSError, match="KeyError: 'no credentials'"),
-        store_faults(folder_at("memory://bucket/folder")),
-    ):
-        raise KeyError("no credentials")
-    with pytest.raises(KeyError), store_faults(tmp_path):  # a fault of ours
-        raise KeyError("ours")
-    assert main(["study", "run", "x.py", "--checkpoints", "nothing://bucket"]) == 2
 
 
 def test_a_note_that_does_not_fit_leaves_no_draft(tmp_path, monkeypatch):

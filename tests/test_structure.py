@@ -65,7 +65,6 @@ DOORS = {
     "statsmodels": ("fitting",),
     "tensorboard": ("reading.events",),
     "torch": ("workloads", "training", "integrations"),
-    "upath": ("files",),
     "transformers": ("integrations.huggingface",),
     "wandb": ("reading.trackers.wandb_runs",),
     "yaml": ("reading.trackers.yaml_files",),

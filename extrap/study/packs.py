@@ -17,7 +17,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from extrap.errors import ExtrapError, StudyError
-from extrap.files import folder_at, is_local, store_faults, write_note
+from extrap.files import write_note
 from extrap.records import Cell, OnEval, RunResult, StudySpec, Train
 from extrap.study.trainers import trainer_of
 from extrap.study_folders import import_words
@@ -31,8 +31,8 @@ REPORTS = 10
 """Reports to the pruner in one run, at tenths of the run: runs of different length compare."""
 SLACK = 0.25
 """An evaluation stands for a tenth that it misses by less: steps are whole numbers."""
-LOOK_S, LOOK_FAR_S = 0.2, 5.0
-"""How often a pack looks whether it is to stop, and says how far it is: on a disk, in a store."""
+PROGRESS_EVERY_S = 0.2
+"""How often a pack looks whether it is to stop, and says how far it is."""
 DRIVER, PROGRESS = "driver", ".progress"
 PACKS = "packs"
 """Where in the folder of checkpoints the files of packs lie."""
@@ -127,7 +127,7 @@ class PackFailed(Exception):
 
 
 class PackFolder:
-    """The files that a driver and its workers exchange, on a disk or in an object store.
+    """The files that a driver and its workers exchange.
 
     They lie in a folder of the driver's own. An attempt at a pack may go on while its file is
     there; another file says how far it is.
@@ -135,14 +135,10 @@ class PackFolder:
     Args:
         path: Where drivers have their folders; None where nothing is exchanged.
         driver: The driver, by the name of its storage, a dash, and what is its own.
-
-    Attributes:
-        look_s: Seconds between two looks there.
     """
 
     def __init__(self, path: str | Path | None, driver: str) -> None:
-        self.path = None if path is None else folder_at(path) / driver
-        self.look_s = LOOK_S if self.path is None or is_local(self.path) else LOOK_FAR_S
+        self.path = None if path is None else Path(path) / driver
 
     def begin(self) -> None:
         """End all attempts of earlier drivers of this storage.
@@ -152,16 +148,15 @@ class PackFolder:
         """
         assert self.path is not None
         storage = self.path.name.rpartition("-")[0]
-        with store_faults(self.path):
-            for folder in self.path.parent.glob(f"{storage}-*"):
-                _remove(folder)
-            self.path.mkdir(parents=True, exist_ok=True)
-            write_note(self.path / DRIVER, "")
+        for folder in self.path.parent.glob(f"{storage}-*"):
+            _remove(folder)
+        self.path.mkdir(parents=True, exist_ok=True)
+        write_note(self.path / DRIVER, "")
 
     def end(self) -> None:
         """Remove the folder, and the one above where nothing else is in it."""
         if self.path is not None:
-            with suppress(OSError), store_faults(self.path):
+            with suppress(OSError):
                 _remove(self.path)
                 self.path.parent.rmdir()
 
@@ -176,13 +171,12 @@ class PackFolder:
             OSError: It cannot be written down.
         """
         if self.path is not None:
-            with store_faults(self.path):
-                write_note(self.path / attempt, "")
+            write_note(self.path / attempt, "")
 
     def stop(self, attempt: str) -> None:
         """Ask an attempt to end at its next evaluation."""
         if self.path is not None:
-            with suppress(OSError), store_faults(self.path):
+            with suppress(OSError):
                 (self.path / attempt).unlink(missing_ok=True)
 
     def goes_on(self, attempt: str) -> bool:
@@ -192,7 +186,7 @@ class PackFolder:
     def write_progress(self, attempt: str, fraction: float, layout: str) -> None:
         """Say how far an attempt is."""
         if self.path is not None and attempt:
-            with suppress(OSError), store_faults(self.path):  # a full disk ends no training
+            with suppress(OSError):  # a full disk ends no training
                 write_note(self.path / f"{attempt}{PROGRESS}", json.dumps([fraction, layout]))
 
     def progress(self, attempt: str) -> tuple[float, str] | None:
@@ -200,8 +194,7 @@ class PackFolder:
         if self.path is None:
             return None
         try:
-            with store_faults(self.path):
-                text = (self.path / f"{attempt}{PROGRESS}").read_text("utf-8")
+            text = (self.path / f"{attempt}{PROGRESS}").read_text("utf-8")
             fraction, layout = json.loads(text)
             return float(fraction), str(layout)
         except (OSError, ValueError, TypeError):  # none yet, or half of one
@@ -216,8 +209,7 @@ class PackFolder:
         if self.path is None:
             return True
         try:
-            with store_faults(self.path):
-                return (self.path / name).exists()
+            return (self.path / name).exists()
         except OSError:  # a disk that is away for a moment
             return True
 
@@ -226,7 +218,7 @@ def _remove(folder: Path) -> None:
     """Remove the folder that a driver left."""
     for file in folder.glob("*"):
         file.unlink(missing_ok=True)
-    with suppress(FileNotFoundError):  # as an object store has none
+    with suppress(FileNotFoundError):
         folder.rmdir()
 
 
@@ -248,7 +240,7 @@ def train_pack(pack: Pack, folder: str | None = None) -> Trained:
         DataError: It has none.
     """
     try:
-        files = PackFolder(None if folder is None else folder_at(folder) / PACKS, pack.driver)
+        files = PackFolder(None if folder is None else Path(folder) / PACKS, pack.driver)
         if not files.is_shared():  # that of another machine
             folder, files = None, PackFolder(None, pack.driver)
         watched = _Watched(files, pack)
@@ -321,7 +313,7 @@ class _Watched:
 
     def is_asked(self) -> bool:
         now = time.monotonic()
-        if not self._is_asked and now - self._looked_at >= self._files.look_s:
+        if not self._is_asked and now - self._looked_at >= PROGRESS_EVERY_S:
             self._looked_at = now
             self._is_asked = not self._files.goes_on(self._pack.attempt)
         return self._is_asked
@@ -341,7 +333,7 @@ class _Watched:
         def on_eval(step: int, losses: tuple[float, ...]) -> Sequence[bool] | None:
             fraction = step / n_steps
             now = time.monotonic()
-            if now - self._said_at >= self._files.look_s:
+            if now - self._said_at >= PROGRESS_EVERY_S:
                 self._said_at = now
                 self._files.write_progress(self._pack.attempt, part * fraction, self.layout)
             return pruner.keep(fraction, losses)

@@ -30,6 +30,7 @@ from extrap.study.fingerprints import fingerprint
 from extrap.study.locks import GRACE_S, lock_of
 from extrap.study.packs import (
     PACKS,
+    PROGRESS_EVERY_S,
     Pack,
     PackFailed,
     PackFolder,
@@ -303,7 +304,7 @@ class Training:
         for running in self._running.values():
             if time.monotonic() < running.look_at:
                 continue
-            running.look_at = time.monotonic() + running.files.look_s
+            running.look_at = time.monotonic() + PROGRESS_EVERY_S
             progress = running.files.progress(running.pack.attempt)
             if progress is not None and progress[0] > running.fraction:
                 running.fraction, running.layout = progress

@@ -24,7 +24,6 @@ from typing import Any
 import torch
 
 from extrap import __version__
-from extrap.files import folder_at, is_local, store_faults, write_object
 from extrap.records import Cell
 from extrap.training.preemption import EVERY_S
 
@@ -76,7 +75,7 @@ class Checkpoints:
         n_shares: int = 1,
         reports: bool = True,
     ) -> None:
-        self.folder = None if folder is None else folder_at(folder)
+        self.folder = None if folder is None else Path(folder)
         self.study = study
         self.every_s = every_s
         self.is_asked = is_asked
@@ -146,8 +145,7 @@ class Checkpoints:
             return
         began = time.monotonic()
         try:
-            with store_faults(self.folder):
-                self.folder.mkdir(parents=True, exist_ok=True)
+            self.folder.mkdir(parents=True, exist_ok=True)
             for cell, checkpoint in found:
                 origin = self._origin(cell, place)
                 _write(self.path(cell), {**origin, **_plain(checkpoint)})
@@ -168,7 +166,7 @@ class Checkpoints:
         """Delete the checkpoints of runs that are recorded, and what a killed writer left."""
         if self.folder is None:
             return
-        with suppress(OSError), store_faults(self.folder):  # what is left does no harm
+        with suppress(OSError):  # what is left does no harm
             there: dict[str, list[Path]] = {}
             for path in self.folder.iterdir():
                 there.setdefault(path.name.partition(".")[0], []).append(path)
@@ -221,9 +219,6 @@ def _write(path: Path, content: Mapping[str, Any]) -> None:
     """
     buffer = io.BytesIO()
     torch.save(dict(content), buffer)
-    if not is_local(path):
-        write_object(path, buffer.getvalue())
-        return
     number, name = tempfile.mkstemp(suffix=UNFINISHED, prefix=f"{path.stem}.", dir=path.parent)
     unfinished = Path(name)
     try:

@@ -10,8 +10,6 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
 
-from extrap.files import folder_at
-
 CHECKPOINTS = Path(".extrap/checkpoints")
 EVERY_S = 60.0
 """Seconds between two checkpoints of a run that nobody asks to stop."""
@@ -29,7 +27,7 @@ class Preemption:
 
     Args:
         folder: Where checkpoints lie, a folder in it for each study; for several machines on a
-            shared disk, or in an object store, such as `s3://BUCKET/FOLDER`. None to leave none.
+            shared disk. None to leave none.
         every_s: Seconds after which the next evaluation leaves one.
 
     Attributes:
@@ -44,7 +42,9 @@ class Preemption:
     def __init__(
         self, folder: str | Path | None = CHECKPOINTS, *, every_s: float = EVERY_S
     ) -> None:
-        self.folder = None if folder is None else folder_at(folder)
+        if "://" in str(folder):
+            raise ValueError(f"checkpoints lie in a folder, got the address {folder}; mount it.")
+        self.folder = None if folder is None else Path(folder)
         self.is_shared = folder is not None and folder is not CHECKPOINTS
         self.every_s = every_s
         self._is_asked = False

@@ -14,11 +14,10 @@ from optuna.trial import TrialState
 
 from extrap.cli import main
 from extrap.commands.stopping import stops_gracefully
-from extrap.files import is_local
 from extrap.reading import read_runs
 from extrap.reading.optuna import ASKED
 from extrap.reading.storages import open_storage
-from extrap.study import packs, tune
+from extrap.study import tune
 from extrap.study.training import LOOK_S
 from extrap.training import parts
 from extrap.training.preemption import Preemption, StopAsked, current_preemption
@@ -79,15 +78,12 @@ def asks_at(request):
     return at
 
 
-@pytest.mark.parametrize("scheme", ["", "file://"])  # as an object store: read anew, no renames
 def test_asked_to_stop_it_leaves_checkpoints_and_the_next_start_goes_on(
-    scheme, url, folder, whole, run_steps, asks_at, monkeypatch
+    url, folder, whole, run_steps, asks_at
 ):
-    if scheme:
-        pytest.importorskip("upath")
-    monkeypatch.setattr(packs, "LOOK_FAR_S", 0.1)
-    preemption = Preemption(f"{scheme}{folder}")
-    assert is_local(preemption.folder) is (not scheme)
+    with pytest.raises(ValueError, match="s3://bucket"):
+        Preemption("s3://bucket")
+    preemption = Preemption(folder)
     asks_at(preemption, 16)
     with pytest.raises(KeyboardInterrupt):
         tune(SPEC, url, preemption=preemption, device="cpu")
@@ -96,7 +92,7 @@ def test_asked_to_stop_it_leaves_checkpoints_and_the_next_start_goes_on(
     assert len(list((folder / "small").iterdir())) == 6
 
     run_steps.clear()
-    runs = tune(SPEC, url, preemption=Preemption(f"{scheme}{folder}"), device="cpu")
+    runs = tune(SPEC, url, preemption=Preemption(folder), device="cpu")
     assert sum(run_steps) == 0.25 * N_STEPS
     assert list((folder / "small").iterdir()) == []
     require_same(runs, whole, check_exact=True)

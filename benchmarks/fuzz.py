@@ -627,21 +627,17 @@ class Material:
         optuna.storages.RDBStorage(f"sqlite:///{path}")
         return path.read_bytes()
 
-    def storage(self, kind: str) -> bytes:
+    @cached_property
+    def storage(self) -> bytes:
         """A storage with two studies of ours and one of a stranger."""
-        path = self.folder / f"sound-{kind}"
-        if not path.exists():
-            optuna.logging.set_verbosity(optuna.logging.ERROR)
-            storage: Any = f"sqlite:///{path}"
-            if kind == "journal":
-                backend = optuna.storages.journal.JournalFileBackend(str(path))
-                storage = optuna.storages.JournalStorage(backend)
-            for name in ("mine/width=16", "mine/width=32", "mine/check/width=64", "other"):
-                study = optuna.create_study(storage=storage, study_name=name)
-                study.set_user_attr("schema", 2)
-                study.set_user_attr("fingerprint", {"workload.depth": 2, "recipe.momentum": 0.9})
-                for i in range(2):
-                    study.add_trial(_trial(i))
+        path = self.folder / "sound.db"
+        optuna.logging.set_verbosity(optuna.logging.ERROR)
+        for name in ("mine/width=16", "mine/width=32", "mine/check/width=64", "other"):
+            study = optuna.create_study(storage=f"sqlite:///{path}", study_name=name)
+            study.set_user_attr("schema", 2)
+            study.set_user_attr("fingerprint", {"workload.depth": 2, "recipe.momentum": 0.9})
+            for i in range(2):
+                study.add_trial(_trial(i))
         return path.read_bytes()
 
 
@@ -715,19 +711,14 @@ def _curves(m: Material, done: Sequence[Damage]) -> bool:
 
 
 def _sqlite_bytes(m: Material, done: Sequence[Damage]) -> bool:
-    path = m.write("a.db", damaged_bytes(m.storage("sqlite"), done))
+    path = m.write("a.db", damaged_bytes(m.storage, done))
     return _read_storage(f"sqlite:///{path}", len(done))
 
 
 def _sqlite_values(m: Material, done: Sequence[Damage]) -> bool:
-    path = m.write("a.db", m.storage("sqlite"))
+    path = m.write("a.db", m.storage)
     damaged_database(path, done)
     return _read_storage(f"sqlite:///{path}", len(done))
-
-
-def _journal(m: Material, done: Sequence[Damage]) -> bool:
-    path = m.write("a.log", damaged_bytes(m.storage("journal"), done))
-    return _read_storage(f"journal:///{path}", len(done))
 
 
 def _read_storage(url: str, turn: int) -> bool:
@@ -878,7 +869,6 @@ READERS: dict[str, Reader] = {
     "curves": Reader(of="read_runs", kind="cells", share=0.03, attempt=_curves),
     "sqlite bytes": Reader(of="storages", kind="bytes", share=0.03, attempt=_sqlite_bytes),
     "sqlite values": Reader(of="storages", kind="json", share=0.03, attempt=_sqlite_values),
-    "journal": Reader(of="storages", kind="bytes", share=0.02, attempt=_journal),
     "import": Reader(of="study import", kind="bytes", share=0.01, attempt=_import),
     "import values": Reader(of="study import", kind="json", share=0.02, attempt=_import_values),
     "forecast": Reader(of="extrap forecast", kind="cells", share=0.07, attempt=_forecast_cells),
@@ -908,9 +898,8 @@ def _corpus(m: Material, data: bytes) -> Iterator[tuple[str, Callable[[], bool]]
     for name in ("c.csv", "c.jsonl", "c.tfevents"):
         log = m.write(name, data)
         yield f"log {name}", lambda log=log: _follow(m, log)
-    database, journal = m.write("c.db", data), m.write("c.log", data)
+    database = m.write("c.db", data)
     yield ".db", lambda: _read_storage(f"sqlite:///{database}", 0)
-    yield ".log", lambda: _read_storage(f"journal:///{journal}", 0)
 
 
 def fuzz(name: str, n: int, *, seed: int = 0) -> Tally:

@@ -3,7 +3,6 @@
 | storage | is read |
 |---|---|
 | SQLite file | from a copy, which is upgraded where an older Optuna wrote it |
-| journal | from a copy, without what a killed writer left of its last line |
 | other databases | in transactions that may not write; one of another Optuna is an error |
 
 An SQLite file that is opened where it is would leave a journal, a lock or a rolled back
@@ -26,8 +25,7 @@ from urllib.parse import quote
 
 import optuna
 import sqlalchemy
-from optuna.storages import BaseStorage, JournalStorage, RDBStorage
-from optuna.storages.journal import JournalFileBackend
+from optuna.storages import BaseStorage, RDBStorage
 
 from extrap.errors import DataError, StudyError
 from extrap.reading.storages import (
@@ -73,7 +71,7 @@ def open_to_read(url: str) -> BaseStorage:
     storage = open_if_there(url)
     if storage is None:
         parsed = parse_url(url)
-        if parsed.get_backend_name() in ("sqlite", "journal") and not path_of(parsed).is_file():
+        if parsed.get_backend_name() == "sqlite" and not path_of(parsed).is_file():
             shown = repr(str(path_of(parsed)))
             raise DataError(f"there is no storage {shown}; check the path, or tune first.")
         raise DataError(f"{safe_url(url)} holds no Optuna studies yet; check the address.")
@@ -103,7 +101,7 @@ def open_if_there(url: str) -> BaseStorage | None:
                 return None if server is None else _closing(server, None)
             folder = Path(tempfile.mkdtemp(prefix="extrap-"))
             try:
-                return _closing(_copied(path_of(parsed), folder / "copy", kind, url), folder)
+                return _closing(_copied(path_of(parsed), folder / "copy", url), folder)
             except BaseException:
                 shutil.rmtree(folder, ignore_errors=True)
                 raise
@@ -126,15 +124,7 @@ def _closing(storage: BaseStorage, folder: Path | None) -> BaseStorage:
     return storage
 
 
-def _copied(source: Path, copy: Path, kind: str, url: str) -> BaseStorage:
-    if kind == "journal":
-        content = source.read_bytes()
-        end = content.rfind(b"\n") + 1
-        if content[end : end + 1] not in (b"", b"{"):  # not the beginning of a line of a journal
-            raise ValueError("it does not end as a journal does")
-        with copy.open("wb") as file:
-            file.write(content[:end])
-        return JournalStorage(JournalFileBackend(str(copy)))
+def _copied(source: Path, copy: Path, url: str) -> BaseStorage:
     try:
         _copy_database(source, copy)
     except sqlite3.DatabaseError as error:

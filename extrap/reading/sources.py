@@ -5,7 +5,7 @@
 | `….csv`, `….parquet`, `….jsonl`, open text | a table |
 | a frame, a list of dictionaries, `Runs` | a table |
 | an Optuna study, a list of them | its trials |
-| `sqlite:///…`, `….db`, `journal://…`, `postgresql://…` | an Optuna storage, or an MLflow store |
+| `sqlite:///…`, `….db`, `postgresql://…` | an Optuna storage, or an MLflow store |
 | `http://…`, `https://…`, `mlflow+…` | an MLflow tracking server or store |
 | `wandb://ENTITY/PROJECT`, a list of run objects | runs of W&B |
 | a folder | what it holds: MLflow, HF Trainer, Lightning or TensorBoard |

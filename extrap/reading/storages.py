@@ -4,7 +4,6 @@
 |---|---|
 | `sqlite:///.extrap/NAME.db` | a file on this machine |
 | `postgresql://USER:PASSWORD@HOST/NAME` | a server that several machines share |
-| `journal:////SHARED/FOLDER/NAME.log` | a file on a shared disk, where there is no server |
 
 Anything else that Optuna opens, such as `mysql://`, works too. No message holds a password.
 """
@@ -14,7 +13,6 @@ from __future__ import annotations
 import errno
 import hashlib
 import json
-import os
 import re
 import sqlite3
 import weakref
@@ -27,8 +25,7 @@ from urllib.parse import quote, unquote
 
 import optuna
 import sqlalchemy
-from optuna.storages import BaseStorage, JournalStorage, RDBStorage
-from optuna.storages.journal import JournalFileBackend, JournalFileSymlinkLock
+from optuna.storages import BaseStorage, RDBStorage
 
 from extrap.errors import DataError, ExtrapError, StudyError, argument
 from extrap.installing import how_to_install
@@ -73,10 +70,6 @@ DAMAGES = (
     ValueError,
 )
 """What Optuna and we stumble over in a storage that holds something else than trials."""
-OURS = ("journal",)
-"""Kinds of address that SQLAlchemy does not know."""
-FILES = ("sqlite", "journal")
-"""Kinds of address that name a file."""
 
 
 class ConnectionLost(ConnectionError):
@@ -84,7 +77,7 @@ class ConnectionLost(ConnectionError):
 
 
 def open_storage(url: str) -> BaseStorage:
-    """Open a storage for reading and writing, creating an SQLite file or journal and its folder.
+    """Open a storage for reading and writing, creating an SQLite file and its folder.
 
     Args:
         url: Its address.
@@ -97,8 +90,6 @@ def open_storage(url: str) -> BaseStorage:
     parsed = parse_url(url)
     try:
         with storage_faults(url):
-            if parsed.get_backend_name() == "journal":
-                return _open_journal(parsed, url)
             return _open_database(parsed, url)
     except ImportError as error:
         raise no_driver(error, url) from error
@@ -171,34 +162,6 @@ def _with_driver(parsed: sqlalchemy.URL) -> sqlalchemy.URL:
     return parsed
 
 
-def _open_journal(parsed: sqlalchemy.URL, url: str) -> BaseStorage:
-    if not parsed.database:
-        raise StudyError(
-            f"a journal is a file, got {safe_url(url)}; write journal:///FOLDER/NAME.log, with "
-            "four slashes for a path from the root."
-        )
-    path = path_of(parsed)
-    _make_folder(path, safe_url(url))
-    try:
-        _cut_torn_line(path)
-        # symbolic links are made by one process only on every version of NFS
-        lock = JournalFileSymlinkLock(str(path))
-        return JournalStorage(JournalFileBackend(str(path), lock_obj=lock))
-    except OSError as error:
-        raise StudyError(
-            f"a journal must be a file that can be written, got {safe_url(url)} "
-            f"({error.strerror}); choose another {argument('storage')}."
-        ) from error
-
-
-def _cut_torn_line(path: Path) -> None:
-    """Cut a journal behind its last whole line: its writer may have been killed in the middle."""
-    if path.is_file():
-        content = path.read_bytes()
-        if content and not content.endswith(b"\n"):
-            os.truncate(path, content.rfind(b"\n") + 1)
-
-
 @contextmanager
 def storage_faults(url: str) -> Iterator[None]:
     """Turn whatever a database cannot do within the block into one clear `StudyError`."""
@@ -252,8 +215,7 @@ def parse_url(url: str) -> sqlalchemy.URL:
     try:
         parsed = sqlalchemy.make_url(url)
         _check_signs(parsed, url)
-        if parsed.drivername not in OURS:
-            _with_driver(parsed).get_dialect().import_dbapi()
+        _with_driver(parsed).get_dialect().import_dbapi()
     except ImportError as error:
         raise no_driver(error, url) from error
     except (sqlalchemy.exc.SQLAlchemyError, ValueError):
@@ -267,7 +229,7 @@ def parse_url(url: str) -> sqlalchemy.URL:
 
 def _check_signs(parsed: sqlalchemy.URL, url: str) -> None:
     """Raise if an @ of a password is not written as %40, which puts the rest into the host."""
-    parts = [parsed.host, "" if parsed.drivername.startswith(FILES) else parsed.database]
+    parts = [parsed.host, "" if parsed.drivername.startswith("sqlite") else parsed.database]
     parts += [] if parsed.password is None else [key for key in parsed.query if "@" in key]
     if parsed.password is not None:  # of a question without an answer nothing is parsed
         parts += [part for part in url.partition("?")[2].split("&") if "=" not in part]
@@ -293,7 +255,7 @@ def safe_url(url: str) -> str:
     # first the query, to its end: an @ in there would look like the end of a user's password, and
     # an & that should have been %26 like that of this one
     shown = re.sub(r"([?&;](?:ssl)?(?:password|passwd)=).*", r"\1***", url, flags=re.I | re.S)
-    user = "[^:/]*" if url.startswith(FILES) else "[^:]*"
+    user = "[^:/]*" if url.startswith("sqlite") else "[^:]*"
     return re.sub(rf"(://{user}):.*@", r"\1:***@", shown, flags=re.S)
 
 
@@ -355,9 +317,8 @@ def storage_id(url: str) -> str:
 
 
 def is_on_disk(parsed: sqlalchemy.URL) -> bool:
-    """Whether a storage is a file, of SQLite or a journal."""
-    kind = parsed.get_backend_name()
-    return kind == "journal" or (kind == "sqlite" and is_file(parsed))
+    """Whether a storage is a file."""
+    return parsed.get_backend_name() == "sqlite" and is_file(parsed)
 
 
 def is_file(parsed: sqlalchemy.URL) -> bool:

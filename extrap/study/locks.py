@@ -1,7 +1,7 @@
 """One driver per study: a lock that names its holder, and that a frozen holder loses.
 
-For SQLite and a journal it is a file beside them. For PostgreSQL it is an advisory lock, which
-ends with its connection.
+For SQLite it is a file beside it. For PostgreSQL it is an advisory lock, which ends with its
+connection.
 """
 
 from __future__ import annotations

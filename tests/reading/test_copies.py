@@ -9,7 +9,6 @@ import optuna
 import pytest
 from optuna.trial import TrialState
 
-from extrap.cli import main
 from extrap.errors import DataError, StudyError
 from extrap.reading import copies, read_runs
 from extrap.reading.copies import open_if_there, open_to_read
@@ -159,50 +158,17 @@ def test_a_file_with_a_log_beside_it_is_read_without_one_being_made(full, own, t
     writer.close()
 
 
-def test_a_journal_with_half_a_line_is_read_as_it_is(tmp_path):
-    url = f"journal:///{tmp_path}/study.log"
-    tune(SPEC, url, train=loss_of)
-    with (tmp_path / "study.log").open("ab") as file:
-        file.write(b'{"op_code": 4, "wor')
-    before = state(tmp_path)
-    assert len(find_study(url).table) == N
-    assert state(tmp_path) == before
-
-
 @pytest.mark.parametrize("address", ["file:made.db?uri=true", "file:made.db?mode=rwc&uri=true"])
 def test_no_address_makes_reading_create_a_file(address, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for read in (open_if_there, open_to_read, find_study):
         with pytest.raises(StudyError, match="given by its path"):
             read(f"sqlite:///{address}")
-    for kind in ("sqlite", "journal"):
-        assert open_if_there(f"{kind}:///{tmp_path}/none/x") is None
-        for read in (open_to_read, find_study):
-            with pytest.raises(DataError, match="there is no storage"):
-                read(f"{kind}:///{tmp_path}/none/x")
+    assert open_if_there(f"sqlite:///{tmp_path}/none/x") is None
+    for read in (open_to_read, find_study):
+        with pytest.raises(DataError, match="there is no storage"):
+            read(f"sqlite:///{tmp_path}/none/x")
     assert list(tmp_path.iterdir()) == []
-
-
-BEGUN = '{"op_code": 0, "worker_id": "w", "study_name": "read/width=8", "directions": [1]}\n'
-LINES = {
-    "{}": "export",
-    "[]": "status",
-    '{"op_code": 99, "worker_id": "w"}': "repair",
-    '{"op_code": 0, "worker_id": "w"}': "export",
-    '{"op_code": 0, "worker_id": "w", "study_name": "a", "directions": [9]}': "repair",
-    '{"op_code": 4, "worker_id": "w", "study_id": 0, "datetime_start": 5}': "status",
-}
-
-
-@pytest.mark.parametrize("line", LINES)
-def test_a_journal_that_is_none_is_one_clear_error(line, tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "study.py").write_text(STUDY)
-    (tmp_path / "study.log").write_text(f"{BEGUN}{line}\n")
-    options = ["--out", "x.parquet"] if LINES[line] == "export" else []
-    url = f"journal:///{tmp_path}/study.log"
-    assert main(["study", LINES[line], "study.py", "--storage", url, *options]) == 2
-    assert len(capsys.readouterr().err.splitlines()) == 1
 
 
 def test_a_server_is_read_in_transactions_that_cannot_write(postgres):

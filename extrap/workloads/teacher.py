@@ -21,9 +21,8 @@ References:
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -58,23 +57,6 @@ class Options:
     n_features: int = 256
     n_examples: int = 65_536
     data_seed: int = 0
-
-
-class GradientMoments(NamedTuple):
-    """Of the gradient of one example, at one point.
-
-    Attributes:
-        grad_sq_norm: |G|², of its mean.
-        grad_cov_trace: tr Σ, of its covariance.
-    """
-
-    grad_sq_norm: float
-    grad_cov_trace: float
-
-    @property
-    def noise_scale(self) -> float:
-        """B_simple = tr Σ / |G|² (McCandlish et al. 2018, arXiv 1812.06162)."""
-        return self.grad_cov_trace / self.grad_sq_norm if self.grad_sq_norm else math.inf
 
 
 class _Student(nn.Module):
@@ -137,67 +119,6 @@ class Teacher(TensorWorkload):
             return best
         degrees = n_examples - width - 1
         return best * (n_examples - 1) / degrees if degrees > 0 else math.inf
-
-    def expected_loss(
-        self, size: Mapping[str, float], *, rates: Sequence[float], batch_size: int
-    ) -> float:
-        """The mean loss of plain SGD on fresh examples; exact, so best rates can be computed.
-
-        With m_j = E δ_j², every step of rate η and batch B takes m_j to
-        (1 - η λ_j)² m_j + η² λ_j² (|δ|² + τ + m_j) / B.
-
-        Args:
-            size: `width`.
-            rates: The learning rate of every step.
-            batch_size: Examples of one step.
-        """
-        width = self._width(size)
-        squares = self._expected_squares(width, rates, batch_size)
-        return float(0.5 * (squares.sum() + self._residual(width)))
-
-    def expected_noise_scale(
-        self, size: Mapping[str, float], *, rates: Sequence[float], batch_size: int
-    ) -> float:
-        """B_simple after so many steps of plain SGD on fresh examples: E tr Σ / E |G|²; exact.
-
-        Args:
-            size: `width`.
-            rates: The learning rate of every step up to where it is wanted; none for the start.
-            batch_size: Examples of one step.
-
-        References:
-            McCandlish et al. 2018, arXiv 1812.06162, Eq. 2.9; the moments of `gradient_moments`.
-        """
-        width = self._width(size)
-        squares = self._expected_squares(width, rates, batch_size)
-        return self._moments(squares, self._scales[:width] ** 2).noise_scale
-
-    def gradient_moments(self, module: nn.Module) -> GradientMoments:
-        """Those of a student where it stands; exact.
-
-        |G|² = Σ_j λ_j δ_j² and tr Σ = 2 L Σ_j λ_j + |G|², sums over j ≤ n.
-        """
-        (weight,) = module.parameters()
-        theta = weight.detach().double().cpu().numpy().reshape(-1)
-        scales = self._scales[: len(theta)]
-        delta = scales * theta - self._teacher[: len(theta)]
-        return self._moments(delta**2, scales**2)
-
-    def _moments(self, squares: Array, variances: Array) -> GradientMoments:
-        """From δ_j², or their means, and λ_j."""
-        grad_sq_norm = float(variances @ squares)
-        double_loss = float(squares.sum()) + self._residual(len(squares))
-        return GradientMoments(grad_sq_norm, double_loss * float(variances.sum()) + grad_sq_norm)
-
-    def _expected_squares(self, width: int, rates: Sequence[float], batch_size: int) -> Array:
-        """m_j = E δ_j² after the steps of `expected_loss`."""
-        variances = self._scales[:width] ** 2
-        residual, squares = self._residual(width), self._teacher[:width] ** 2
-        for rate in rates:
-            moved = rate * variances
-            spread = squares.sum() + residual + squares
-            squares = (1 - moved) ** 2 * squares + moved**2 * spread / batch_size
-        return squares
 
     def _width(self, size: Mapping[str, float]) -> int:
         width = whole_sizes(NAME, size, {"width": None})["width"]

@@ -5,6 +5,7 @@ import pytest
 import torch
 
 from extrap.workloads.teacher import Teacher
+from tests.truths import expected_loss, expected_noise_scale, gradient_moments
 
 SPECTRA = pytest.mark.parametrize("spectrum", [0.0, 1.5])
 
@@ -92,17 +93,17 @@ def test_sgd_and_its_noise_scale_do_as_expected(spectrum):
     losses = 0.5 * (np.sum(delta**2, axis=1) + residual)
     workload = Teacher({"n_features": 4, "n_examples": 10, "spectrum": spectrum})
     given = {"rates": rates, "batch_size": batch_size}
-    expected = workload.expected_loss({"width": width}, **given)
+    expected = expected_loss(workload, {"width": width}, **given)
     standard_error = np.std(losses) / math.sqrt(len(losses))
     assert standard_error < 0.01 * expected
     assert np.mean(losses) == pytest.approx(expected, abs=3 * standard_error)
     # of Gaussian inputs: E|g|² = tr Λ · 2 L + 2 |Λ^½ δ|², of which |G|² = |Λ^½ δ|²
     squared = np.sum((scales * delta) ** 2, axis=1)
     trace = np.sum(scales**2) * 2 * losses + squared
-    found = workload.expected_noise_scale({"width": width}, **given)
+    found = expected_noise_scale(workload, {"width": width}, **given)
     assert found == pytest.approx(trace.mean() / squared.mean(), rel=0.02)
-    start = workload.gradient_moments(workload.build({"width": 4})).noise_scale
-    assert workload.expected_noise_scale({"width": 4}, rates=(), batch_size=2) == start
+    start = gradient_moments(workload, workload.build({"width": 4})).noise_scale
+    assert expected_noise_scale(workload, {"width": 4}, rates=(), batch_size=2) == start
 
 
 @SPECTRA
@@ -110,7 +111,7 @@ def test_sgd_and_its_noise_scale_do_as_expected(spectrum):
 def test_gradient_moments_are_those_of_the_examples(spectrum, n_steps):
     workload = Teacher({"n_features": 8, "n_examples": 200_000, "spectrum": spectrum})
     _, module = train(workload, 6, rates=[0.05] * n_steps, batch_size=8, seed=0)
-    moments = workload.gradient_moments(module)
+    moments = gradient_moments(workload, module)
     x, y = (t.double().numpy() for t in workload.training)
     theta = module.output.weight.detach().double().numpy()[0]
     gradients = x[:, :6] * (x[:, :6] @ theta - y)[:, None]
@@ -123,7 +124,7 @@ def test_gradient_moments_are_those_of_the_examples(spectrum, n_steps):
 def test_a_known_noise_scale():
     """At 0, width 1: |G|² = 1, L = (1 + 1 + ¼) / 2, tr Σ = 2 L + 1."""
     workload = Teacher({"n_features": 4, "n_examples": 10})
-    assert workload.gradient_moments(workload.build({"width": 1})).noise_scale == 3.25
+    assert gradient_moments(workload, workload.build({"width": 1})).noise_scale == 3.25
 
 
 def test_data_follow_from_their_seed(tiny):

@@ -1,7 +1,4 @@
-"""What a file may ask of us: plain files only, so many bytes, cells, columns and no more.
-
-What is read may come from a stranger. A table within these bounds takes some gigabytes at most.
-"""
+"""What a file may ask of us: plain files only, so many bytes and no more."""
 
 from __future__ import annotations
 
@@ -14,14 +11,8 @@ from extrap.errors import DataError
 
 MOST_BYTES = 2**28
 """Of a table as text, or of a sealed forecast."""
-MOST_CELLS = 30_000_000
-"""Of a table as text, where each cell takes some sixty bytes."""
-MOST_STORED_CELLS = 100_000_000
-"""Of a table of numbers, as Parquet holds it."""
-MOST_STORED_BYTES = 2**31
-"""Of such a table when it is unpacked."""
-MOST_COLUMNS = 20_000
-CHUNK_BYTES = 2**22
+MOST_CELLS = 100_000_000
+"""Of a table whose size is known before it is made."""
 
 
 def require_file(path: Path, what: str = "table", *, most: int | None = None) -> None:
@@ -65,34 +56,11 @@ def bounded_text(source: TextIO) -> TextIO:
     return io.StringIO(text.removeprefix("\ufeff"))
 
 
-def check_text_table(path: Path, separator: str) -> None:
-    """Count the cells of a table of text before anything is made of them.
-
-    Raises:
-        DataError: It has too many columns or cells.
-    """
-    mark, n_cells, n_columns = separator.encode(), 0, 0
-    with path.open("rb") as file:
-        is_first = True
-        while chunk := file.read(CHUNK_BYTES):
-            if is_first:
-                head, ended, _ = chunk.partition(b"\n")
-                n_columns += head.count(mark)
-                is_first = not ended
-            n_cells += chunk.count(mark) + chunk.count(b"\n")
-    check_shape(n_cells, n_columns + 1, str(path), most_cells=MOST_CELLS)
-
-
-def check_shape(n_cells: int, n_columns: int, where: str, *, most_cells: int) -> None:
-    """Raise a `DataError` for a table of too many cells or columns."""
-    if n_columns > MOST_COLUMNS:
+def check_cells(n_cells: int, where: str) -> None:
+    """Raise a `DataError` for a table of too many cells."""
+    if n_cells > MOST_CELLS:
         raise DataError(
-            f"a table has at most {MOST_COLUMNS:,} columns, got {n_columns:,} in {where}; keep "
-            "those that are needed, a run a row."
-        )
-    if n_cells > most_cells:
-        raise DataError(
-            f"a table has at most {most_cells:,} cells, got {n_cells:,} in {where}; leave out "
+            f"a table has at most {MOST_CELLS:,} cells, got {n_cells:,} in {where}; leave out "
             "what is not needed, or split it."
         )
 

@@ -11,10 +11,7 @@ import pandas as pd
 
 from extrap.errors import DataError
 from extrap.reading.bounds import (
-    MOST_CELLS,
-    MOST_COLUMNS,
-    MOST_STORED_CELLS,
-    check_shape,
+    check_cells,
     shown,
 )
 
@@ -52,8 +49,7 @@ def as_frame(source: Any) -> pd.DataFrame:
         import pyarrow as pa
 
         table = pa.table(source)
-        n_cells = table.num_rows * table.num_columns
-        check_shape(n_cells, table.num_columns, "the frame", most_cells=MOST_STORED_CELLS)
+        check_cells(table.num_rows * table.num_columns, "the frame")
         return _without_views(table).to_pandas(types_mapper=pd.ArrowDtype)
     return _of_rows([flat(row) for row in source])
 
@@ -65,7 +61,7 @@ def frame_of_rows(rows: Sequence[Mapping[str, Any]], where: str) -> pd.DataFrame
         DataError: It is too large.
     """
     names = list(dict.fromkeys(name for row in rows for name in row))
-    check_shape(len(rows) * len(names), len(names), where, most_cells=MOST_CELLS)
+    check_cells(len(rows) * len(names), where)
     whole = [{name: row.get(name) for name in names} for row in rows]
     return pd.DataFrame(whole, dtype=object)
 
@@ -89,7 +85,7 @@ def flat(nested: Mapping[Any, Any], *, above: str = "", depth: int = 0) -> dict[
     """A dictionary of dictionaries as one whose keys have dots.
 
     Raises:
-        DataError: It is nested deeper than eight times, or holds too much.
+        DataError: It is nested deeper than eight times.
     """
     if depth > MOST_NESTED:
         raise DataError(
@@ -103,11 +99,6 @@ def flat(nested: Mapping[Any, Any], *, above: str = "", depth: int = 0) -> dict[
             found.update(flat(value, above=f"{name}.", depth=depth + 1))
         else:
             found[name] = value
-        if len(found) > MOST_COLUMNS:
-            raise DataError(
-                f"a run has at most {MOST_COLUMNS:,} settings, got more; leave out what is not "
-                "needed."
-            )
     return found
 
 

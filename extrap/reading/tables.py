@@ -18,12 +18,8 @@ from extrap.errors import DataError
 from extrap.files import unguarded
 from extrap.reading.bounds import (
     MOST_BYTES,
-    MOST_CELLS,
-    MOST_STORED_BYTES,
-    MOST_STORED_CELLS,
     bounded_text,
-    check_shape,
-    check_text_table,
+    check_cells,
     first_line,
     parse_json,
     require_file,
@@ -123,6 +119,8 @@ def _guarded(
         return reader(source)
     except DataError:
         raise
+    except MemoryError as error:
+        raise DataError(f"{name} is too large for the memory here; split it.") from error
     except (ValueError, OSError, KeyError) as error:
         raise DataError(f"{name} is not a readable table: {_fault(error)}") from error
 
@@ -148,7 +146,6 @@ def _read_csv(source: Path | TextIO) -> pd.DataFrame:
     if isinstance(source, Path):
         usual = "\t" if source.suffix.lower() == ".tsv" else ","
         separator = _separator(_first_lines(source), usual)
-        check_text_table(source, separator)
     else:
         source = bounded_text(source)
         separator = _separator(list(islice(source, SNIFFED)), ",")
@@ -218,19 +215,8 @@ def _read_parquet(path: Path) -> pd.DataFrame:
     import pyarrow.parquet as pq
 
     with pq.ParquetFile(path) as file:
-        n_rows, n_columns = file.metadata.num_rows, file.metadata.num_columns
-        most = MOST_STORED_CELLS
-        check_shape(n_rows * n_columns, n_columns, str(path), most_cells=most)
-        batches, n_bytes = [], 0
-        for batch in file.iter_batches():
-            batches.append(batch)
-            n_bytes += batch.nbytes
-            if n_bytes > MOST_STORED_BYTES:  # a small file may be packed from a huge one
-                raise DataError(
-                    f"a table unpacks to at most {MOST_STORED_BYTES:,} bytes, got more in {path}; "
-                    "leave out the columns that are not needed."
-                )
-        table = pa.Table.from_batches(batches, schema=file.schema_arrow)
+        check_cells(file.metadata.num_rows * file.metadata.num_columns, str(path))
+        table = pa.Table.from_batches(file.iter_batches(), schema=file.schema_arrow)
     return table.to_pandas(types_mapper=pd.ArrowDtype)
 
 
@@ -253,5 +239,5 @@ def _read_jsonl(path: Path) -> pd.DataFrame:
             )
         rows.append(row)
         names.update(dict.fromkeys(row))
-        check_shape(len(rows) * len(names), len(names), str(path), most_cells=MOST_CELLS)
+        check_cells(len(rows) * len(names), str(path))
     return frame_of_rows(rows, str(path))

@@ -27,7 +27,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from extrap.errors import DataError, argument
-from extrap.reading import read_embedding
 
 Array = np.ndarray
 CHOICES = ("hard", "easy", "random")
@@ -314,6 +313,8 @@ def choose_next(
 
 def _points(embedding: ArrayLike | Path) -> Array:
     if isinstance(embedding, str | Path):
+        from extrap.reading import read_embedding
+
         embedding, _ = read_embedding(embedding)
     points = np.asarray(embedding)
     if points.ndim != 2 or not points.size or points.dtype.kind not in "biuf":

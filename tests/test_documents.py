@@ -149,7 +149,8 @@ def test_missing_numbers_are_null_and_bounds_one_sided(sweep_table):
     made = edge_forecast(sweep_table)
     document = strict(forecast_document(made, [made.at(width=1024)]))
     (point,) = document["points"]
-    assert point["loss"] is point["recommended"] is None
+    assert point["loss"] is None
+    assert point["recommended"] == {"lr": None}
     assert point["rules"] == point["transfer"] == []
     assert document["curvature"] == {"lr": None}
     assert document["local_weight"] is document["discrepancy"] is None

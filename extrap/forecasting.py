@@ -88,6 +88,8 @@ from extrap.records.displays import (
 )
 from extrap.records.fields import require_level
 
+AnySizes = float | Mapping[str, float] | Iterable[float | Mapping[str, float]]
+"""One or several sizes."""
 MOST_NAMED = 3
 """Outliers that are named one by one."""
 FAR = 8.0
@@ -557,7 +559,20 @@ class Forecast:
             rows.append({**target, **dict(zip(columns, values, strict=True))})
         return pd.DataFrame(rows).astype(float)
 
-    def frame(self, sizes: Iterable[float | Mapping[str, float]] | None = None) -> pd.DataFrame:
+    def sizes(self, at: AnySizes) -> list[dict[str, float]]:
+        """One or several sizes, each a number or a mapping of size columns, as mappings.
+
+        Raises:
+            ValueError: As `at`.
+            TypeError: One of them is neither.
+        """
+        several = [at] if isinstance(at, Real | Mapping) else list(at)
+        return [
+            self._checked(dict(one) if isinstance(one, Mapping) else self._named(one, {}))
+            for one in several
+        ]
+
+    def frame(self, sizes: AnySizes | None = None) -> pd.DataFrame:
         """The forecast at many sizes as a table, one row per size.
 
         Columns: the sizes, `loss`, `loss_se` (of the law, in the unit of the loss),
@@ -566,15 +581,15 @@ class Forecast:
         values.
 
         Args:
-            sizes: Sizes, each as in `at`: a number, or a mapping of size columns; by default 2, 4
-                and 8 times the largest swept one.
+            sizes: One or several, each a number or a mapping of size columns; by default 2, 4 and
+                8 times the largest swept one.
 
         Raises:
             ValueError: As `at`.
         """
         rows = []
-        for size in self.default_targets() if sizes is None else sizes:
-            point = self.at(**size) if isinstance(size, Mapping) else self.at(size)
+        for size in self.default_targets() if sizes is None else self.sizes(sizes):
+            point = self.at(**size)
             row: dict[str, float | None] = {
                 **point.size,
                 "loss": point.loss,

@@ -61,6 +61,8 @@ def test_a_size_without_a_name_is_that_of_the_only_size_column(made):
 def test_frames_take_numbers_mappings_and_nothing(made):
     expected = made.frame([{"width": 1024}, {"width": 2048}])
     pd.testing.assert_frame_equal(made.frame([1024, {"width": 2048}]), expected)
+    for one in (1024, {"width": 1024}):
+        pd.testing.assert_frame_equal(made.frame(one), expected.head(1))
     assert made.frame()["width"].tolist() == [1024, 2048, 4096]
     assert made.largest() == {"width": 512}
 
@@ -69,6 +71,10 @@ def test_report_writes_the_page_of_the_forecast(made, tmp_path):
     path = made.report(tmp_path / "deep" / "page.html", title="Mine")
     assert extrap.read_report(path)["title"] == "Mine"
     assert path == tmp_path / "deep" / "page.html"
+    answer = f"at width 1024; expect a loss of {made.at(1024).loss:.3f}"
+    for at in (1024, [1024], {"width": 1024}):
+        page = made.report(tmp_path / "page.html", at=at).read_text(encoding="utf-8")
+        assert answer in " ".join(page.replace("\u00a0", " ").split())
 
 
 def test_plot_draws_the_best_value_and_the_loss_against_size(made):
@@ -102,5 +108,8 @@ def test_arguments_of_another_type_are_named(made, tmp_path):
     for name, value in (("where", "warmup=500"), ("level", "0.9")):
         with pytest.raises(TypeError, match=f"^{name} is a "):
             extrap.forecast(TABLE, **{name: value})
+    for tuned in (0.01, {"lr": "0.01"}):
+        with pytest.raises(TypeError, match="^tuned is a number per tuned column"):
+            extrap.cost(made, at=1024, tuned=tuned)
     with pytest.raises(ValueError, match=r"^path is a file, got the folder"):
         made.report(tmp_path)

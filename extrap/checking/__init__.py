@@ -56,7 +56,7 @@ def check(
     - a run differs from its replicates by far more than seeds do, and lies farther from the law.
 
     It is on the law if its mean loss lies in the prediction interval and that interval could
-    have said otherwise: it is not wider than 5 % either way, or does not hold the loss of the
+    have said otherwise: it is not wider than 10 %, or does not hold the loss of the
     sweep's largest size. All else is undecided (`on_law` is None): above the prediction interval,
     but not above what is expected at its own values, whose cost is never negative; without a
     final loss; below the sweep's sizes; or where the loss is refused.

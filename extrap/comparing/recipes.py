@@ -34,7 +34,7 @@ def compare(
     arms: Any,
     *,
     by: str | None = None,
-    at: Mapping[str, float] | None = None,
+    at: Mapping[str, float] | float | None = None,
     level: float = 0.95,
     price: float | None = None,
     flops_per_second: float | None = None,
@@ -51,7 +51,8 @@ def compare(
         arms: Name → runs, two or more, each whatever `extrap.read_runs` takes, with the same size
             columns; tuned columns of `Runs` may differ. With `by`, one source of all runs.
         by: Column that names the recipe of each run; the plain one comes first.
-        at: The target, one number per size column; default twice the largest common size.
+        at: The target, one number per size column, or that of the only one; by default twice the
+            largest common size.
         level: Level of the intervals, in (0, 1); that of effective compute is 0.90.
         price: Price of one GPU-hour, to give costs in money.
         flops_per_second: Speed of one GPU, to give costs in hours; by default from a column
@@ -165,13 +166,15 @@ def _common(plain: ArmLosses, treated: ArmLosses) -> list[Key]:
 
 
 def _target(
-    at: Mapping[str, float] | None,
+    at: Mapping[str, float] | float | None,
     columns: tuple[str, ...],
     largest: Key,
     common: Mapping[str, Sequence[Key]],
 ) -> dict[str, float]:
     if at is None:
         return {c: DEFAULT_FACTOR * v for c, v in zip(columns, largest, strict=True)}
+    if not isinstance(at, Mapping):
+        at = dict.fromkeys(columns[:1], float(at))
     if set(at) != set(columns):
         raise ValueError(
             f"the target needs exactly the size column(s) {', '.join(columns)}, got "

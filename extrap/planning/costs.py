@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any, Unpack
 
 import numpy as np
@@ -524,6 +525,9 @@ def _doubts(
 
 
 def _known(tuned: Mapping[str, float], runs: Runs) -> Mapping[str, float]:
+    if not isinstance(tuned, Mapping) or not all(isinstance(v, Real) for v in tuned.values()):
+        example = f"{{{runs.tuned[0]!r}: 0.01}}"
+        raise TypeError(f"tuned is a number per tuned column, got {tuned!r}; write {example}.")
     for name, value in tuned.items():
         if name not in runs.tuned:
             raise ValueError(

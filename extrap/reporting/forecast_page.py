@@ -13,7 +13,7 @@ from extrap import __version__
 from extrap.backtesting import backtest
 from extrap.documents import as_forecast
 from extrap.errors import ExtrapError
-from extrap.forecasting import Forecast
+from extrap.forecasting import AnySizes, Forecast
 from extrap.reading.runs import ReadingKeywords
 from extrap.records import Runs, Verdict
 from extrap.reporting.backtests import (
@@ -85,7 +85,7 @@ def report(
     verdicts: Sequence[Verdict] = (),
     *,
     path: str | Path,
-    at: Sequence[Mapping[str, float]] = (),
+    at: AnySizes = (),
     title: str | None = None,
     question: str | None = None,
     provenance: Mapping[str, str] | None = None,
@@ -102,8 +102,8 @@ def report(
         source: The forecast, the file it was sealed in, or runs as `extrap.forecast` takes them.
         verdicts: The judged larger runs, from `check`.
         path: Where to write; missing folders are made.
-        at: Sizes the answer is about; by default those of the larger runs, else 2, 4 and 8 times
-            the largest size of the sweep.
+        at: One or several sizes the answer is about; by default those of the larger runs, else 2,
+            4 and 8 times the largest size of the sweep.
         title: Name of the study; by default the source of the runs.
         question: The question the study asks, one sentence.
         provenance: Further rows of the provenance table, such as commit or storage.
@@ -144,7 +144,7 @@ def forecast_page(
     forecast: Forecast,
     verdicts: Sequence[Verdict] = (),
     *,
-    at: Sequence[Mapping[str, float]] = (),
+    at: AnySizes = (),
     title: str | None = None,
     question: str | None = None,
     origin: Mapping[str, str] | None = None,
@@ -157,7 +157,7 @@ def forecast_page(
     """The page as blocks; see `report`."""
     groups = group_verdicts(verdicts, contrasts)
     above = [group for group in groups if is_reached(forecast, group.size)]
-    rows = answer_rows(forecast, groups, at)
+    rows = answer_rows(forecast, groups, forecast.sizes(at))
     axis = size_axis(forecast, [row.size for row in rows])
     lead = leading_row(rows)
     first = [optimum_chart(forecast, above, axis, name, rows) for name in forecast.runs.tuned[:1]]

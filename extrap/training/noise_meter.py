@@ -110,9 +110,11 @@ class NoiseMeter:
         process_group: distributed.ProcessGroup | None = None,
         is_last_pass: Callable[[], bool] | None = None,
     ) -> None:
+        if not isinstance(model, nn.Module):
+            raise TypeError(f"a noise meter takes a torch.nn.Module, got {type(model).__name__}.")
         for name, value in (("batch_size", batch_size), ("every", every)):
-            if value is not None and value < 1:
-                raise ValueError(f"{name} must be at least 1, got {value}.")
+            if value is not None and not (isinstance(value, int) and value >= 1):
+                raise ValueError(f"{name} must be a whole number of at least 1, got {value!r}.")
         _check_parameters(model)
         self._model = model
         self._batch_size = batch_size

@@ -33,6 +33,8 @@ from extrap.reporting.sizes import SizeAxis
 
 FIXED_SPAN = 4.0
 """The law is fitted to sizes within this factor of the smallest."""
+WIDEST = 100.0
+"""Upper over lower end of an interval from which on its forecast is not stated."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -136,7 +138,7 @@ def fixed_law_text(
     with suppress(DataError):  # no law of the loss or of an optimum, or no excess-loss curve
         expected = forecast.frame_at_values([size], tuned=law.tuned).iloc[0]
         loss, *sides = map(float, expected[["loss", "loss_pi_lower", "loss_pi_upper"]])
-        if math.isfinite(loss):  # it is not refused there
+        if math.isfinite(loss) and sides[1] < WIDEST * sides[0]:  # it is not refused there
             text.append(
                 f"The forecast for this value is {format_estimate(loss, Interval(*sides))}, "
                 f"{compared(loss / predicted - 1)} that."

@@ -46,10 +46,10 @@ _FORECAST: dict[str, Words] = {
         "Give --gpu-hours, or --flops-per-s.",
     ),
     "optimum-not-bracketed-everywhere": (
-        "At some size the best value is at the edge of the grid.",
+        "At some size no best value was found inside the grid.",
         "The true optimum may lie outside. How far outside, and the loss there, is estimated from "
         "the excess-loss curve of the other sizes; the laws use these estimates by their errors.",
-        "Extend the grid until the loss rises on both sides.",
+        "Extend the grid where its last value is the best; elsewhere add values around the best.",
     ),
     "no-loss-law": (
         "Too few sizes have a usable optimum for a law of the loss.",

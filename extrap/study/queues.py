@@ -145,7 +145,8 @@ class StageQueue:
         """Say where the values of a sweep reach further than before."""
         n_missing, was = Counter(cell.size for cell in missing), _reach(before)
         for (size, name), now in _reach(self._wanted).items():
-            if self.stage.stage == "tune" and now != was.get((size, name), now):
+            grows = n_missing[size] and now != was.get((size, name), now)
+            if self.stage.stage == "tune" and grows:
                 self.say(
                     f"{self.stage.spec.name}: the grid of {name} at {size_words(dict(size))} "
                     f"grows from {was[size, name]} to {now}, by {n_missing[size]} runs there, as "

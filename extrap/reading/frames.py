@@ -15,6 +15,8 @@ from extrap.reading.bounds import (
     shown,
 )
 
+MOST_SETTINGS = 20_000
+"""Of a run; aliases of aliases in a file of a few lines can stand for billions."""
 MOST_NESTED = 8
 MOST_TEXT = 100_000
 """Characters of a cell that may hold a dictionary as text."""
@@ -85,7 +87,7 @@ def flat(nested: Mapping[Any, Any], *, above: str = "", depth: int = 0) -> dict[
     """A dictionary of dictionaries as one whose keys have dots.
 
     Raises:
-        DataError: It is nested deeper than eight times.
+        DataError: It is nested deeper than eight times, or holds too much.
     """
     if depth > MOST_NESTED:
         raise DataError(
@@ -99,6 +101,11 @@ def flat(nested: Mapping[Any, Any], *, above: str = "", depth: int = 0) -> dict[
             found.update(flat(value, above=f"{name}.", depth=depth + 1))
         else:
             found[name] = value
+        if len(found) > MOST_SETTINGS:
+            raise DataError(
+                f"a run has at most {MOST_SETTINGS:,} settings, got more; leave out what is not "
+                "needed."
+            )
     return found
 
 

@@ -150,6 +150,7 @@ def critical_batch(
         arXiv 1811.03600, Sec. 4 (regimes). Zhang et al. (2024), arXiv 2410.21676 (overhead, law).
 
     Example:
+        >>> import pandas as pd
         >>> table = pd.DataFrame({"batch_size": [250, 1000, 4000], "steps": [500, 200, 125]})
         >>> found = critical_batch(table)
         >>> round(found.groups[0].b_crit.value), round(found.groups[0].s_min.value)

@@ -76,6 +76,7 @@ def cascade(
         Agresti & Min (2005), Statistics in Medicine 24, 729 (half an input in each cell).
 
     Example:
+        >>> import pandas as pd
         >>> sure = np.tile([0.9, 0.1], 100)
         >>> right = {"correct_small": sure > 0.5, "correct_large": np.ones(200)}
         >>> table = pd.DataFrame({"confidence_small": sure, **right}).astype(float)

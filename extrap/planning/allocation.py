@@ -96,6 +96,7 @@ def allocate(
         arXiv 2305.16264, for repeated data. Sardana et al. (2024), arXiv 2401.00448, for serving.
 
     Example:
+        >>> import pandas as pd
         >>> sizes = [(n, d) for n in (1e7, 4e7, 2e8, 1e9) for d in (1e9, 5e9, 3e10)]
         >>> table = pd.DataFrame(sizes, columns=["params", "tokens"])
         >>> table["loss"] = 1.7 + 400 / table["params"]**.34 + 400 / table["tokens"]**.34

@@ -23,9 +23,9 @@ def watch(made, losses, *, steps=STEPS, **more):
 
 
 def test_no_run_is_watched_where_the_loss_is_refused(watched):
-    noisy = replace(watched, noise=replace(watched.noise, own_sd=0.3))
+    rough = replace(watched.loss_model, discrepancy=20.0)
     with pytest.raises(DataError, match="refused"):
-        Monitor(noisy, at=BIG)
+        Monitor(replace(watched, loss_model=rough), at=BIG)
 
 
 def first_alarm(monitor):

@@ -67,7 +67,7 @@ def test_no_test_has_less_than_ten_minutes():
     ("ci", "reason", "outcome"),
     [
         ("true", "no card here", "failed"),
-        ("true", "NOT TESTED that zsh reads it: zsh is not installed", "skipped"),
+        ("true", "this processor cannot take denormals for 0", "skipped"),
         ("", "no card here", "skipped"),
     ],
 )

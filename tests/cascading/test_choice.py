@@ -287,7 +287,7 @@ def broken(**columns):
         (broken(filtered=1), "'correct_filter'"),
         (broken(filtered=1, correct_filter=1), "the table has 0"),
         (broken().drop(columns="correct_large"), "'correct_large'"),
-        (pd.DataFrame(), "'confidence_small'"),
+        (pd.DataFrame(), "at least one row"),
         (lossy().assign(loss_large=1e307), r"got 1e\+307"),
     ],
 )

@@ -97,7 +97,7 @@ def test_runs_of_a_plan_are_trained_once_beside_the_grid(study, capsys):
     Path("next.csv").write_text(table + "8,0.015625,0,1,replicate\n")  # the grid has it
     command = ["study", "run", study, "--quiet", "--cells", "next.csv"]
     assert main([*command, "--dry-run"]) == 0
-    assert "then the 3 runs of the table" in capsys.readouterr().out
+    assert "3 runs of the table" in capsys.readouterr().out
     assert main(command) == 0
     rows = [row.split()[:3] for row in Path("trained.txt").read_text().splitlines()]
     assert len(rows) == N_CELLS + 2

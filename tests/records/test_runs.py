@@ -107,7 +107,7 @@ def test_a_loss_far_above_the_others_is_that_of_a_diverged_run_in_any_unit(unit,
         assert turned.to_frame()["status"].tolist() == runs.to_frame()["status"].tolist()[::-1]
         (note,) = runs.notes
         assert f"{len(far)} run(s)" in note
-        assert f"width=8, lr=0.1, seed=6 ({far[0]:.3g})" in note
+        assert f"lr=0.1, seed=6 ({far[0]:.3g})" in note
         assert ("; and" in note) == (len(far) > MOST_NAMED)
         again = Runs.from_frame(runs.to_frame(), sizes=["width"], tuned=["lr"])
         assert (again.data_hash(), again.notes) == (runs.data_hash(), ())
@@ -139,5 +139,5 @@ def test_runs_that_blew_up_do_not_set_the_scale():
 
 @pytest.mark.parametrize("loss", [0.0, -1.0])
 def test_a_loss_that_has_no_logarithm_names_its_run(loss):
-    with pytest.raises(DataError, match=rf"got {loss:g} in row 2, width=16, lr=0.2, seed=1"):
+    with pytest.raises(DataError, match=rf"got {loss:g} in row 2, width=16"):
         three_runs(loss=[1.0, loss, 2.0])

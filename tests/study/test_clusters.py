@@ -64,7 +64,7 @@ def test_modules_beside_a_study_file_travel_with_it(tmp_path):
     assert results[0].loss == losses(train) == 3.0
     broken = folder_of(tmp_path, **{"fit.py": "import late\n" + BESIDE["fit.py"]})
     broken = replace(broken, beside={**broken.beside, "late.py": b"import nonesuch"})
-    words = r"load the training function, got .*'nonesuch' \(late.py, line 1\); install"
+    words = r"load the training function, got .*'nonesuch'; install"
     with pytest.raises(StudyError, match=words):
         sent(train_pack, replace(pack, train=broken), None)
 
@@ -171,7 +171,7 @@ def test_a_study_file_with_modules_beside_it_trains_on_a_cluster(cluster, tmp_pa
         assert set(runs.of(own.study).to_frame()["loss"]) == {3.0}
         folder_of(tmp_path, **{"late.py": "import nonesuch\nK = 1.0\n"})
         own = open_study(tmp_path / "mine.py")
-        with pytest.raises(StudyError, match=r"'nonesuch' \(late.py, line 1\)"):
+        with pytest.raises(StudyError, match=r"'nonesuch'"):
             train(own, "sqlite:///broken.db", executor=executor)
     assert trials_of("sqlite:///broken.db") == []
 

@@ -15,6 +15,7 @@ SPEC = StudySpec(
         options={"corpus_bytes": 60_000, "validation_bytes": 20_000, "n_validation": 64},
     ),
     recipe=Recipe(steps=10, batch_size=8, n_evals=2),
+    growth=0,
     sizes={"depth": (1, 2)},
     tune={"lr": TunedRange(low=2**-4, high=2**-2, n=2)},
     seeds=(0,),

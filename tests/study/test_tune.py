@@ -41,7 +41,7 @@ def test_a_table_of_cells_is_trained(url):
         [8, 0.03, 0],
         [24, 0.02, 5],
     ]
-    with pytest.raises(DataError, match="the table of runs has no column 'seed'"):
+    with pytest.raises(DataError, match="no column 'seed'"):
         tune(OWN, url, train=valley, extend=table.drop(columns="seed"))
 
 
@@ -206,7 +206,7 @@ def test_resuming_with_another_recipe_names_every_difference(url, finished):
             tune(changed, url, train=valley)
     # a function of one's own has no recipe
     tune(replace(SPEC, recipe=replace(SPEC.recipe, steps=9)), url, train=valley)
-    with pytest.raises(StudyError, match=r"recipe\.steps: nothing in the storage, 8 now"):
+    with pytest.raises(StudyError, match=r"recipe\.steps: nothing"):
         tune(SPEC, url)
 
 

@@ -23,6 +23,7 @@ SPEC = StudySpec(
     sizes={"width": (8,)},
     tune={"lr": TunedRange(low=0.01, high=0.04, n=2)},
     seeds=(0,),
+    growth=0,
 )
 NO_STOP = Preemption(folder=None)
 TOLD = ("--width={width}", "--lr={lr}", "--seed={seed}")

@@ -566,7 +566,7 @@ class Forecast:
             ValueError: As `at`.
             TypeError: One of them is neither.
         """
-        several = [at] if isinstance(at, Real | Mapping) else list(at)
+        several = list(at) if isinstance(at, Iterable) and not isinstance(at, Mapping) else [at]
         return [
             self._checked(dict(one) if isinstance(one, Mapping) else self._named(one, {}))
             for one in several

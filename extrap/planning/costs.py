@@ -524,18 +524,19 @@ def _doubts(
     return found
 
 
-def _known(tuned: Mapping[str, float], runs: Runs) -> Mapping[str, float]:
+def _known(tuned: Any, runs: Runs) -> Mapping[str, float]:
     if not isinstance(tuned, Mapping) or not all(isinstance(v, Real) for v in tuned.values()):
         example = f"{{{runs.tuned[0]!r}: 0.01}}"
         raise TypeError(f"tuned is a number per tuned column, got {tuned!r}; write {example}.")
-    for name, value in tuned.items():
+    values: dict[str, float] = dict(tuned)
+    for name, value in values.items():
         if name not in runs.tuned:
             raise ValueError(
                 f"the tuned columns are {', '.join(runs.tuned)}, got {name!r}; give one of them."
             )
         if not (math.isfinite(value) and value > 0):
             raise ValueError(f"{name} must be positive and finite, got {value:g}.")
-    return tuned
+    return values
 
 
 def _check(**given: float | None) -> None:

@@ -112,7 +112,8 @@ class NoiseMeter:
     ) -> None:
         if not isinstance(model, nn.Module):
             raise TypeError(f"a noise meter takes a torch.nn.Module, got {type(model).__name__}.")
-        for name, value in (("batch_size", batch_size), ("every", every)):
+        numbers: dict[str, Any] = {"batch_size": batch_size, "every": every}
+        for name, value in numbers.items():
             if value is not None and not (isinstance(value, int) and value >= 1):
                 raise ValueError(f"{name} must be a whole number of at least 1, got {value!r}.")
         _check_parameters(model)

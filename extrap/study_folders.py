@@ -72,7 +72,12 @@ class _Sent(MetaPathFinder, SourceLoader):  # type: ignore[misc]  # of its types
 
 
 def enter(folder: Path) -> None:
-    """Make the modules of a folder those that are imported, unless they are already."""
+    """Make the modules of a folder those that are imported, unless they are already.
+
+    From then on this process writes no bytecode: it is compared with its source by whole seconds
+    and bytes only.
+    """
+    sys.dont_write_bytecode = True
     with _LOCK:
         if _ENTERED and _ENTERED[0][0] == folder:
             return
@@ -93,20 +98,13 @@ def enter(folder: Path) -> None:
 
 @contextmanager
 def loading(folder: Path) -> Iterator[None]:
-    """Within the block a study file is loaded: the modules beside it are imported anew.
-
-    No bytecode is written: it is compared with its source by whole seconds and bytes only.
-    """
+    """Within the block a study file is loaded: the modules beside it are imported anew."""
     with _LOCK:
         _leave()
         _AWAY.pop(folder, None)
         _SENT.pop(folder, None)
         enter(folder)
-        before, sys.dont_write_bytecode = sys.dont_write_bytecode, True
-        try:
-            yield
-        finally:
-            sys.dont_write_bytecode = before
+        yield
 
 
 def receive(folder: Path, sources: Mapping[str, bytes]) -> None:

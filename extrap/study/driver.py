@@ -18,13 +18,12 @@ from extrap.documents import read_if_intact, write_sealed
 from extrap.errors import DataError, StudyError
 from extrap.files import read_csv, write_csv
 from extrap.reading import read_runs, without_password
-from extrap.reading.optuna import read_fingerprint, seal_time
+from extrap.reading.optuna import seal_time
 from extrap.records import STAGES, Cell, Runs, StudySpec, Train
 from extrap.records.seals import Sealed, as_sealed
 from extrap.reporting.index import write_index
 from extrap.reporting.study_page import About
 from extrap.study.events import Notify, TuneEvent
-from extrap.study.fingerprints import is_of_own_training
 from extrap.study.locks import GRACE_S
 from extrap.study.protocol import (
     Kind,
@@ -335,8 +334,6 @@ def read_study(spec: StudySpec, storage: str, *, stage: str = "tune") -> Runs:
     Raises:
         DataError: There is no such run.
     """
-    made_with = read_fingerprint(storage, study=spec.name) if "://" in storage else {}
-    spec = spec.without_recipe() if any(map(is_of_own_training, made_with)) else spec
     return read_runs(
         storage,
         size=tuple(spec.sizes),

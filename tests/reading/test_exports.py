@@ -17,7 +17,7 @@ from extrap.errors import DataError, ExtrapError, StudyError
 from extrap.reading.exports import COLUMNS, KEY, read_export, write_export
 from extrap.reading.optuna import IMPORTED_SEAL, SCHEMA_VERSION, SEALED, seal_time
 from extrap.reading.storages import open_storage
-from extrap.records import Cell, RunResult, StudySpec, TunedRange, Workload
+from extrap.records import Cell, RunResult, StudySpec, TunedRange
 from extrap.study import read_study, tune
 from extrap.study.forecasts import ForecastKind
 from extrap.study.transfer import export_study, import_study
@@ -25,7 +25,6 @@ from extrap.study.transfer import export_study, import_study
 SPEC = StudySpec(
     name="sent",
     question="?",
-    workload=Workload(name="mine"),
     sizes={"width": (8, 16, 32, 64)},
     tune={"lr": TunedRange(low=2**-8, high=2**-2, n=4)},
     seeds=(0, 1),

@@ -338,7 +338,8 @@ class Forecast:
         last = prediction if inside == size else self.predict_loss(inside, refuse=False)
         if prediction is None or last is None:
             return ""
-        return refuse_loss(prediction, last, of_noise=of_noise)
+        is_measured = self.noise.source == "replicates"  # or it is the scatter about the law
+        return refuse_loss(prediction, last, of_noise=of_noise if is_measured else 0.0)
 
     def _refusals_of_tuned(
         self, size: Mapping[str, float], *, of_noise: float = OF_NOISE

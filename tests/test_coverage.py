@@ -23,6 +23,11 @@ N = 200
 WIDTHS = (16.0, 32.0, 64.0, 128.0, 192.0, 256.0)
 
 
+def tuned_run(made, width, level):
+    """The interval of a run at the best values, as those of these runs are."""
+    return made.predict_loss({"width": width}, refuse=False).interval(level, new_run=True)
+
+
 def covered(sweep_table, *, widths, wander):
     """Shares of intervals that hold; optima wander about their law, in octaves."""
     held, target = [], 4 * widths[-1]
@@ -40,8 +45,8 @@ def covered(sweep_table, *, widths, wander):
             {
                 "lr at .95": lr in made.at(width=target).tuned["lr"].pi,
                 "lr at .5": lr in half.tuned["lr"].pi,
-                "loss at .5": loss in half.loss_pi,
-                "loss at .3": loss in replace(made, level=0.3).at(width=target).loss_pi,
+                "loss at .5": loss in tuned_run(replace(made, band="family"), target, 0.5),
+                "loss at .3": loss in tuned_run(made, target, 0.3),
             }
         )
     return pd.DataFrame(held).mean().to_dict()

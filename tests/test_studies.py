@@ -160,7 +160,7 @@ def test_figures_of_the_allocation_are_those_of_the_committed_runs(committed):
     ]
     assert [claim for claim in claims if claim not in text_of(path)] == []
     assert check.is_best
-    assert (check.n_predicted, len(base.losses)) == (3, 4)
+    assert (check.n_predicted, len(base.losses)) == (4, 4)
     assert check.holds
     assert table["epochs"].max() < 1
 

@@ -167,7 +167,7 @@ def estimate_noise(runs: Runs) -> Noise:
         variance that is a power of the mean's predictor.
     """
     table = _residuals(runs)
-    trend, log_scale = _trend(table[table["is_near"]])
+    trend, log_scale = _trend(table[table["is_near"]]) if len(runs.sizes) == 1 else (0.0, 0.0)
     table["residual"] *= np.exp(trend * (log_scale - table["log_scale"]))
     near = table[table["is_near"]]
     n_sizes = near["size"].nunique()
@@ -235,7 +235,8 @@ def _residuals(runs: Runs) -> pd.DataFrame:
     is_near = above <= np.log1p(NEAR_OPTIMUM)
     table = frame.assign(residual=frame["log_loss"] - mean, is_near=is_near)[count > 1]
     variance, _ = _pooled(table[table["is_near"]])
-    table["is_near"] |= above <= np.sqrt(2 * variance / count)
+    if len(runs.sizes) == 1:
+        table["is_near"] |= above <= np.sqrt(2 * variance / count)
     return table
 
 

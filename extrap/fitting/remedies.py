@@ -31,6 +31,8 @@ SEVERAL = 2
 """Sizes whose best value is at an end of the grid: noise alone brings one there."""
 NOISE_SDS = 3.0
 """Standard errors up to which the deviation of an optimum from a power law is noise."""
+LARGEST_LOG = 700.0
+"""Guard of an exponential."""
 COARSE = 2.0
 """Octaves between the values of a grid from which on it is coarse."""
 
@@ -109,7 +111,7 @@ def name_unbracketed(runs: Runs, optima: Sequence[Optimum]) -> Remedy:
 
 def less_noise(noise: Noise, *, times: int = MORE_SEEDS[0]) -> Remedy:
     """More seeds."""
-    percent = 100 * math.expm1(noise.log_sd or 0.0)
+    percent = 100 * math.expm1(min(noise.log_sd or 0.0, LARGEST_LOG))
     text = f"the seed changes a loss by {percent:.2g} %; train {times} times as many seeds"
     return Remedy("noise", text, times=times)
 

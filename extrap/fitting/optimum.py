@@ -41,6 +41,8 @@ GRID_FLOOR = 0.1
 """The standard error of an optimum is at least this fraction of the grid's spacing: what a
 polynomial errs by without noise. With it, and .3 % noise, 90 % intervals from five rates an octave
 apart hold 89 to 94 % of the optima of whole curves."""
+WITHIN_NOISE = 2.0
+"""Standard errors up to which the mean of a cell is as good as the best one."""
 MOST_LOG2 = 1000.0
 """A float may be multiplied by two so many times."""
 
@@ -54,7 +56,7 @@ def estimate_optima(runs: Runs, *, noise: Noise, level: float) -> tuple[Optimum,
         level: Level of the intervals, in (0, 1).
 
     Returns:
-        One optimum a size. At the edge of the grid, and where no interior minimum is found, it has
+        One optimum a size. At the edge of the grid, and where nothing tells an interior minimum, it has
         no point estimate but a one-sided interval; the loss there is estimated from the shape of
         the excess-loss curve, if other sizes tell it (`extrap.fitting.edges`). With one tuned
         column it lies on the near side of the first value that diverged in any seed.
@@ -226,6 +228,8 @@ def _tuned_optimum(
     observed = replace(unknown, best_loss=group.best_loss)
     vertex = None if group.around is None else _find_vertex(group, names, asymmetry, noise)
     if vertex is None:
+        vertex = _between_neighbours(group, names, noise)
+    if vertex is None:
         bounds = _one_sided(group.rows, names, group.tied, group.edge)
         return replace(observed, tuned=bounds, edge=group.edge or None)
     loss = float(np.exp(vertex.log_loss))
@@ -341,6 +345,36 @@ def _find_vertex(
         if vertex is not None and not _is_beyond(group, names, vertex.position):
             return vertex
     return None
+
+
+def _between_neighbours(group: SizeGroup, names: list[str], noise: Noise) -> Vertex | None:
+    """Beside a cliff no polynomial has a minimum: anywhere between the values seen to be worse.
+
+    Only of one tuned column, whose best value is inside the grid. Values whose mean is within
+    noise of the best count as best. The log loss is that of the best cell; below it the curve may
+    go by a quarter of what the better neighbour is above it.
+    """
+    if len(names) > 1 or group.edge or group.is_level:
+        return None
+    cells = log_losses(group.stable).groupby(np.log2(group.stable[names[0]])).agg(["mean", "count"])
+    tried = np.unique(np.log2(group.rows[names[0]].to_numpy(dtype=float)))
+    variance = (noise.own_sd or 0.0) ** 2 / cells["count"]
+    best = cells["mean"].idxmin()
+    excess = cells["mean"] - cells["mean"][best]
+    is_best = excess <= WITHIN_NOISE * np.sqrt(variance + variance[best])
+    low, high = cells.index[is_best].min(), cells.index[is_best].max()
+    below, above = tried[tried < low], tried[tried > high]
+    if not (len(below) and len(above)):
+        return None
+    beside = excess[~is_best].min() if not is_best.all() else 0.0
+    width = above[0] - below[-1]
+    return Vertex(
+        position=np.array([(above[0] + below[-1]) / 2]),
+        log_loss=float(cells["mean"][best]),
+        covariance=np.array([[width**2 / 12]]),
+        log_loss_variance=float(variance[best] + (beside / 4) ** 2),
+        dof=math.inf,
+    )
 
 
 def _is_beyond(group: SizeGroup, names: list[str], position: Array) -> bool:

@@ -199,7 +199,8 @@ def _called(given: list[str]) -> int:
         needed = f"this needs {error.name}, which is not installed"
         return _fail(f"{needed}; {how_to_install(error.name or '')}", BAD_USAGE, given)
     except Exception as error:  # the last door: nobody sees a bare traceback
-        return _fail(f"unexpected {type(error).__name__}: {_noted(error)}", UNEXPECTED, given)
+        whose = "" if hasattr(error, "__notes__") else "unexpected "  # the note says it
+        return _fail(f"{whose}{type(error).__name__}: {_noted(error)}", UNEXPECTED, given)
     return result if isinstance(result, int) else FINE
 
 

@@ -109,6 +109,12 @@ class Case:
         )
 
     @property
+    def recommended_octaves(self) -> tuple[float, ...]:
+        """log2(recommended / optimum), one per tuned column; 0 where one of them is not known."""
+        pairs = [(self.recommended[name], best.value) for name, best in self.expected.items()]
+        return tuple(math.log2(own / best) if own and best else 0.0 for own, best in pairs)
+
+    @property
     def key(self) -> tuple[float, ...]:
         """Its size, to sort by."""
         return tuple(self.size.values())

@@ -49,7 +49,8 @@ class Settings:
     """What is expected at a configuration's own tuned values, and what its loss makes of it.
 
     Attributes:
-        chance: Probability that its values cost more than half a percent, given the losses.
+        chance: Probability that its values cost more than half a percent more than the recommended
+            ones, given the losses.
         cost: What its values cost in log loss, given the losses: the mean.
         below: Probability of a loss at or below its own, under what is expected at its own values
             whatever the losses; NaN without a loss.
@@ -127,12 +128,13 @@ def _of_size(
     if len(given) > MANY_CASES:
         given = np.round(given, DECIMALS)
     distinct, own = np.unique(given, axis=0, return_inverse=True)
+    distinct, own = np.vstack([distinct, cases[0].recommended_octaves]), own.ravel()
     octaves = (distinct[:, None] - spread * places).reshape(-1, distinct.shape[1])
-    costs = valley.excesses(octaves, size).reshape(len(distinct), -1)
-    costs, own = costs * factors, own.ravel()
+    costs = valley.excesses(octaves, size).reshape(len(distinct), -1) * factors
+    costs, at_recommended = costs[:-1], costs[-1]
     quantiles = np.sort(costs, axis=1)[:, N_DRAWS // N_COSTS // 2 :: N_DRAWS // N_COSTS]
     off = np.array([law_deviation(case) for case in cases])
-    chances, means = _posterior(cases, off, costs[own])
+    chances, means = _posterior(cases, off, costs[own], at_recommended)
     alike: dict[tuple[int, int], list[int]] = defaultdict(list)
     for i, case in enumerate(cases):
         alike[int(own[i]), id(case.law)].append(i)
@@ -191,7 +193,9 @@ def law_deviation(case: Case) -> float:
     return case.log_loss + case.log_deviation - case.law.log_loss
 
 
-def _posterior(cases: Sequence[Case], off: Array, costs: Array) -> tuple[Array, Array]:
+def _posterior(
+    cases: Sequence[Case], off: Array, costs: Array, at_recommended: Array
+) -> tuple[Array, Array]:
     """Of each case the chance that it is costly, and its mean cost, from all plain cases and it.
 
     The residuals of one size are a multivariate t: independent noise and an error in common.
@@ -224,10 +228,11 @@ def _posterior(cases: Sequence[Case], off: Array, costs: Array) -> tuple[Array, 
 
     shared = terms(np.flatnonzero(plain))
     of_all = weights(shared, int(plain.sum()))
-    chances, means = (costs > COSTLY) @ of_all, costs @ of_all
+    are_costly = costs - at_recommended > COSTLY
+    chances, means = are_costly @ of_all, costs @ of_all
     for i in np.flatnonzero(tells & ~plain):
         own = weights(shared + terms(np.array([i])), int(plain.sum()) + 1)
-        chances[i], means[i] = own @ (costs[i] > COSTLY), own @ costs[i]
+        chances[i], means[i] = own @ are_costly[i], own @ costs[i]
     return chances, means
 
 

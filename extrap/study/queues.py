@@ -132,6 +132,8 @@ class StageQueue:
         is_much = n_new > WORTH_ASKING * max(len(done), len(self._wanted))
         is_due = is_much or not self._waiting or self.stage.spec.sampler == "law"
         if self._n_done_when_asked < 0 or (n_new and is_due):
+            if self._n_done_when_asked < 0:
+                self._announce_others(done)
             asked = self._wanted
             self._wanted = list(dict.fromkeys(self.stage.wants(self.trials.runs())))
             self._n_done_when_asked, self._cost_wanted = len(done), self.cost(self._wanted)
@@ -152,6 +154,17 @@ class StageQueue:
                     f"grows from {was[size, name]} to {now}, by {n_missing[size]} runs there, as "
                     "the best value lies near its edge; growth=0 keeps it"
                 )
+
+    def _announce_others(self, done: Iterable[Cell]) -> None:
+        """Say that stored runs count that the study does not name any more, or a plan added."""
+        spec = self.stage.spec
+        sizes = {cell.size for cell in spec.grid_cells()}
+        n = sum(cell.size not in sizes or cell.seed not in spec.seeds for cell in done)
+        if n and self.stage.stage == "tune":
+            self.say(
+                f"{spec.name}: {n} stored runs at other sizes or seeds than the study's count as "
+                "well; another storage or name leaves them out"
+            )
 
     def _pack(self, n_workers: int) -> list[Cell]:
         """Cells of the smallest size, of one shape, to train together.

@@ -107,7 +107,7 @@ class Sampled:
         for _ in range(TRIES * max(0, n_new)):
             if len(cells) == n_new:
                 break
-            trial = self._study.ask(self._ranges)
+            trial = self._ask()
             seed = self._spec.seeds[trial.number % len(self._spec.seeds)]
             cell = Cell.of(self._size, trial.params, seed)
             if cell in self._running or cell in self._given_up:  # drawn twice: whole numbers
@@ -121,6 +121,13 @@ class Sampled:
         if cells:
             self._write_down()
         return cells
+
+    def _ask(self) -> optuna.Trial:
+        try:
+            return self._study.ask(self._ranges)
+        except Exception as error:
+            error.add_note(f"raised by the study's sampler, {self._study.sampler}")
+            raise
 
     def enter(self, cells: Sequence[Cell]) -> None:
         """Take in cells that somebody else chose, so that the pruner may look at them."""

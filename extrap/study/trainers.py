@@ -291,13 +291,19 @@ class OwnTrainer:
         size = dict(self._values(cell.size))
         started = time.perf_counter()
         try:
-            answer = self._function(size, dict(cell.tuned), cell.seed)
+            answer = self._function(_whole(size), _whole(dict(cell.tuned)), cell.seed)
             wall_s = time.perf_counter() - started
             return read_answer(answer, cell, wall_s=wall_s, known=size)
         except Exception as error:
             values = [f"{name}={value:g}" for name, value in (*cell.size, *cell.tuned)]
-            error.add_note(f"in the run {', '.join([*values, f'seed={cell.seed}'])}")
+            where = ", ".join([*values, f"seed={cell.seed}"])
+            error.add_note(f"raised by the training function in the run {where}")
             raise
+
+
+def _whole(values: Mapping[str, float]) -> dict[str, float]:
+    """Values of which the whole ones are `int`, so that they may be the shape of an array."""
+    return {name: int(v) if float(v).is_integer() else v for name, v in values.items()}
 
 
 def own_fingerprint(function: TrainFunction) -> Mapping[str, Any]:

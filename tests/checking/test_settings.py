@@ -11,12 +11,14 @@ from scipy import stats
 from extrap.checking import check
 from extrap.checking.settings import weigh_settings
 from extrap.fitting import LossPrediction
-from extrap.records import Runs, Verdict
+from extrap.records import Estimate, Interval, Runs, Verdict
 from tests.checking.byhand import LARGE, by_hand, case_of, loss_at, of_rate
 
 SPREAD = 0.26 / math.log(2)
 """Octaves: the standard deviation of one optimum at width 1024, with 5 degrees of freedom."""
 LAW, RUN = 0.01, 0.003
+RECOMMENDED = -0.25
+"""Octaves from the optimum."""
 
 
 def cost(u: Any, g: Any = 0.0) -> Any:
@@ -33,12 +35,14 @@ def case(u: float, off: float | None, **more: Any) -> Any:
         excess=cost(u),
         log_deviation=off,
         tuned={"lr": 0.0025 * 2**u},
+        expected={"lr": Estimate(value=0.0025, se=None, ci=Interval(), pi=Interval())},
+        recommended={"lr": 0.0025 * 2**RECOMMENDED},
         **more,
     )
 
 
 def posterior(u: list[float], off: list[float]) -> np.ndarray:
-    """Probability of more than half a percent, each, on a fine grid of optimum and steepness."""
+    """Probability that each costs half a percent more than the recommended, on a fine grid."""
     place, g = np.meshgrid(np.linspace(-12, 12, 1201), np.linspace(-2, 2, 81), indexing="ij")
     log_density = stats.t.logpdf(place / SPREAD, 5) + stats.norm.logpdf(g, scale=0.35)
     costs = [cost(v - place, g) for v in u]
@@ -48,7 +52,8 @@ def posterior(u: list[float], off: list[float]) -> np.ndarray:
     square = np.einsum("...i,...i", rest, np.linalg.solve(covariance, rest[..., None])[..., 0])
     log_density = log_density - 0.5 * square - 0.5 * np.linalg.slogdet(covariance)[1]
     weight = np.exp(log_density - log_density.max())
-    return np.array([(weight * (c > 0.005)).sum() for c in costs]) / weight.sum()
+    least = cost(RECOMMENDED - place, g) + 0.005
+    return np.array([(weight * (c > least)).sum() for c in costs]) / weight.sum()
 
 
 @pytest.mark.parametrize(
@@ -166,7 +171,10 @@ def test_other_values_of_a_size_say_where_its_optimum_is():
     alone, *_ = checked((1.3, 0.02), **made)
     _, middle, high = checked((0.3, 0.06), (1.3, 0.02), (2.3, 0.06), **made)
     assert middle.evidence.get("chance_mistuned", 0.0) < 0.5
-    assert (middle.cause, high.cause) == (None, "mistuned")
+    assert (middle.cause, high.cause) == (None, None)  # the forecast's value is as far off
+    assert "tune at this size" in high.advice
+    _, *rising = checked((0.3, 0.02), (1.3, 0.06), (2.3, 0.12), **made)
+    assert [verdict.cause for verdict in rising] == ["mistuned"] * 2
     assert alone.cause in (None, "mistuned")
 
 

@@ -92,8 +92,8 @@ def fix_flat(runs: Runs, *, but: Collection[str] = ()) -> tuple[Runs, list[str]]
             runs = _at_value(runs, name, value)
             flags.append(
                 f"flat-{name}: any from {alike[0]:.4g} to {alike[-1]:.4g} does as well, within "
-                f"{100 * worst:.2g} %, so it is fixed at {value:.4g}; leave it out of the tuned "
-                f"values, or read the runs with --where {name}={value:.12g}"
+                f"{100 * worst:.2g} %, so it is fixed at {value:.4g}; leave it out of a study's "
+                f"tuned values, or read a table with --where {name}={value:.12g}"
             )
     return runs, flags
 

@@ -347,7 +347,7 @@ N_BELOW = 5
 TARGETS = {"own": 0.20, "quadratic": 0.15}
 NOTE = (
     "Not a blind test: the degree of the surface, its weights and how much cells lend each other "
-    "(POOLED, GRID_FLOOR) were chosen while looking at these runs."
+    "(POOLED, GRID_ERROR) were chosen while looking at these runs."
 )
 
 

@@ -19,6 +19,7 @@ from extrap.fitting.edges import OpenSize, Outside, locate_outside
 from extrap.fitting.noise import Noise
 from extrap.fitting.size_groups import (
     NO_LIMITS,
+    Grid,
     SizeGroup,
     groups_of,
     is_determined,
@@ -37,10 +38,6 @@ from extrap.fitting.valley import NOISE, fit_shape
 from extrap.laws.base import Array
 from extrap.records import Estimate, Interval, Optimum, Runs
 
-GRID_FLOOR = 0.1
-"""The standard error of an optimum is at least this fraction of the grid's spacing: what a
-polynomial errs by without noise. With it, and .3 % noise, 90 % intervals from five rates an octave
-apart hold 89 to 94 % of the optima of whole curves."""
 WITHIN_NOISE = 2.0
 """Standard errors up to which the mean of a cell is as good as the best one."""
 MOST_LOG2 = 1000.0
@@ -56,14 +53,11 @@ def estimate_optima(runs: Runs, *, noise: Noise, level: float) -> tuple[Optimum,
         level: Level of the intervals, in (0, 1).
 
     Returns:
-        One optimum a size. At the edge of the grid, and where nothing tells an interior minimum, it has
-        no point estimate but a one-sided interval; the loss there is estimated from the shape of
-        the excess-loss curve, if other sizes tell it (`extrap.fitting.edges`). With one tuned
-        column it lies on the near side of the first value that diverged in any seed.
-
-    References:
-        Porian et al. (2024), arXiv 2406.19146, `minimize_with_interp`, for a floor on the standard
-        error (.33 of the spacing there, for an interpolation).
+        One optimum a size. At the edge of the grid, and where nothing tells an interior minimum,
+        it has no point estimate but a one-sided interval; the loss there is estimated from the
+        shape of the excess-loss curve, if other sizes tell it (`extrap.fitting.edges`). With one
+        tuned column it lies on the near side of the first value beyond the best at which a seed
+        diverged.
     """
     if not runs.tuned:
         return tuple(
@@ -319,7 +313,7 @@ def _one_sided(
 def _floors(group: SizeGroup, names: Sequence[str]) -> Array:
     """Least standard error of the optimum of each tuned column, in octaves."""
     pairs = zip(names, group.best, strict=True)
-    return GRID_FLOOR * np.array([spacing(group.rows[name], best) for name, best in pairs])
+    return np.array([Grid.of(group.rows[name], best).error() for name, best in pairs])
 
 
 def _find_vertex(
@@ -356,7 +350,9 @@ def _between_neighbours(group: SizeGroup, names: list[str], noise: Noise) -> Ver
     """
     if len(names) > 1 or group.edge or group.is_level:
         return None
-    cells = log_losses(group.stable).groupby(np.log2(group.stable[names[0]])).agg(["mean", "count"])
+    cells = (
+        log_losses(group.stable).groupby(np.log2(group.stable[names[0]])).agg(["mean", "count"])
+    )
     tried = np.unique(np.log2(group.rows[names[0]].to_numpy(dtype=float)))
     variance = (noise.own_sd or 0.0) ** 2 / cells["count"]
     best = cells["mean"].idxmin()

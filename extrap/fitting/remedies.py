@@ -14,8 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from extrap.fitting.noise import Noise
-from extrap.fitting.optimum import GRID_FLOOR
-from extrap.fitting.size_groups import spacing
+from extrap.fitting.size_groups import Grid
 from extrap.laws.base import Array
 from extrap.records import Estimate, Interval, Optimum, Runs
 
@@ -24,7 +23,8 @@ FINER = (2, 4)
 MORE_SEEDS = (4, 8, 16, 32, 64)
 """Seeds are multiplied by these."""
 SPARE = 2.0
-"""Seeds are taken to lower a variance less by this factor, as it is itself known roughly."""
+"""Seeds are taken to lower a variance less by this factor, as it is itself known roughly, and an
+added size to err more by it, as it may lie elsewhere than the laws have it."""
 LARGER = ((2,), (2, 4))
 """Sizes are added at these multiples of the largest."""
 SEVERAL = 2
@@ -124,52 +124,51 @@ def _remedies(
 ) -> Iterator[tuple[Remedy, Sequence[Optimum], Noise]]:
     """Each remedy with the optima and the noise that it would probably give."""
     straight = _straight(runs, optima)
-    steps = [_steps(runs, o) for o in optima]
+    grids = [_grids(runs, o) for o in optima]
     like = [o for o in optima if o.bracketed][-1]
     open_sizes = [o for o in optima if o.edge]
     if len(open_sizes) >= SEVERAL:
         changed = [o if o.bracketed else _at(o.size, expect(o.size), like=like) for o in optima]
         yield _wider(runs, open_sizes), changed, noise
-    if 2 * sum(map(_is_coarse, optima, steps)) > len(optima):
+    if 2 * sum(map(_is_coarse, optima, grids)) > len(optima):
         name, octaves = _coarsest(runs)
         for parts in FINER:
             changed = [
-                _shrunk(o, line, own, noise_share=1.0, step_share=1 / parts)
-                for o, line, own in zip(optima, straight, steps, strict=True)
+                _shrunk(o, line, own, noise_share=1.0, parts=parts)
+                for o, line, own in zip(optima, straight, grids, strict=True)
             ]
             yield _finer(name, octaves, parts), changed, noise
     if noise.log_sd:
         for times in MORE_SEEDS:
             changed = [
-                _shrunk(o, line, own, noise_share=SPARE / times, step_share=1.0)
-                for o, line, own in zip(optima, straight, steps, strict=True)
+                _shrunk(o, line, own, noise_share=SPARE / times, parts=1)
+                for o, line, own in zip(optima, straight, grids, strict=True)
             ]
             known = replace(noise, own_dof=times * noise.own_dof, size_dof=times * noise.size_dof)
             yield less_noise(noise, times=times), changed, known
     largest = max(optima, key=lambda o: math.prod(o.size.values()))
     for multiples in LARGER:
         sizes = [{c: v * m for c, v in largest.size.items()} for m in multiples]
-        added = [_at(size, expect(size), like=like) for size in sizes]
+        added = [_at(size, expect(size), like=like, spare=SPARE) for size in sizes]
         names = " and ".join(", ".join(f"{c} {v:g}" for c, v in size.items()) for size in sizes)
         text = f"{len(optima)} sizes are few for one so far above; add {names}"
         yield Remedy("sizes", text, sizes=tuple(sizes)), [*optima, *added], noise
 
 
-def _steps(runs: Runs, optimum: Optimum) -> dict[str, float]:
-    """Octaves between the values that were tried around the optimum, tuned column → octaves."""
+def _grids(runs: Runs, optimum: Optimum) -> dict[str, Grid]:
+    """Tuned column → the values that were tried around the optimum."""
     frame = runs.to_frame()
     rows = frame[np.logical_and.reduce([frame[c] == v for c, v in optimum.size.items()])]
-    return {
-        name: spacing(rows[name], e.value) if e.value else 0.0 for name, e in optimum.tuned.items()
-    }
+    return {n: Grid.of(rows[n], e.value) for n, e in optimum.tuned.items() if e.value}
 
 
-def _is_coarse(optimum: Optimum, steps: Mapping[str, float]) -> bool:
+def _is_coarse(optimum: Optimum, grids: Mapping[str, Grid]) -> bool:
     """Whether the steps of the grid are most of what is not known of an optimum."""
-    floors = {name: GRID_FLOOR * math.log(2) * octaves for name, octaves in steps.items()}
+    pairs = ((e, grids[name]) for name, e in optimum.tuned.items() if name in grids)
     return any(
-        e.value is not None and e.se is not None and 2 * floors[name] ** 2 > (e.se / e.value) ** 2
-        for name, e in optimum.tuned.items()
+        e.se is not None and 2 * (math.log(2) * grid.error()) ** 2 > (e.se / e.value) ** 2
+        for e, grid in pairs
+        if e.value
     )
 
 
@@ -216,12 +215,12 @@ def _straight(runs: Runs, optima: Sequence[Optimum]) -> list[Expected]:
 def _shrunk(
     optimum: Optimum,
     line: Expected,
-    steps: Mapping[str, float],
+    grids: Mapping[str, Grid],
     *,
     noise_share: float,
-    step_share: float,
+    parts: int,
 ) -> Optimum:
-    """A bracketed optimum with a share of its noise, and of its error by the grid's steps.
+    """A bracketed optimum with a share of its noise, and steps of the grid divided in parts.
 
     Of its deviation from a power law up to `NOISE_SDS` standard errors are taken for noise.
     """
@@ -233,8 +232,10 @@ def _shrunk(
             tuned[name] = e
             continue
         variance = (e.se / e.value) ** 2
-        floor = (GRID_FLOOR * math.log(2) * steps[name]) ** 2
-        left = noise_share * max(variance - floor, 0.0) + step_share**2 * floor
+        floor, finer = (
+            (math.log(2) * grid.error()) ** 2 for grid in (grids[name], grids[name].finer(parts))
+        )
+        left = noise_share * max(variance - floor, 0.0) + finer
         value = math.exp(_towards(math.log(e.value), line.tuned[name], variance, left))
         tuned[name] = replace(e, value=value, se=value * math.sqrt(left))
     if optimum.loss is None or not optimum.paired_loss_se or line.log_loss is None:
@@ -259,15 +260,17 @@ def _towards(log_value: float, centre: float, variance: float, left: float) -> f
     return centre + off - noise * (1 - math.sqrt(min(left / variance, 1.0)))
 
 
-def _at(size: Mapping[str, float], laws: Expected, *, like: Optimum) -> Optimum:
-    """An optimum where the laws have it, as well known as another one."""
+def _at(
+    size: Mapping[str, float], laws: Expected, *, like: Optimum, spare: float = 1.0
+) -> Optimum:
+    """An optimum where the laws have it, whose errors are those of another one times `spare`."""
     tuned = {}
     for name, e in like.tuned.items():
         value = math.exp(laws.tuned[name]) if name in laws.tuned else e.value or 1.0
-        se = value * (e.se / e.value if e.se and e.value else 0.0)
+        se = spare * value * (e.se / e.value if e.se and e.value else 0.0)
         tuned[name] = Estimate(value=value, se=se, ci=Interval(), pi=Interval())
     loss = like.loss if laws.log_loss is None else math.exp(laws.log_loss)
-    share = 1.0 if loss is None else loss / (like.loss or loss)
+    share = spare if loss is None else spare * loss / (like.loss or loss)
     errors = (like.loss_se, like.paired_loss_se)
     loss_se, paired = (None if error is None else share * error for error in errors)
     return replace(

@@ -7,8 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
+import pandas as pd
 
 from extrap.fitting.noise import Noise
+from extrap.fitting.size_groups import Grid
 from extrap.fitting.surface import monomials
 from extrap.fitting.valley import Valley
 from extrap.laws.base import Array
@@ -17,8 +19,6 @@ HALF_WEIGHT = 0.01
 """Excess over the best at which a value counts half, as in `estimate_optima`."""
 POOLED = 3.0
 """The asymmetry is known as from so many more sizes, as in `estimate_optima`."""
-GRID_FLOOR = 0.1
-"""Standard error of an optimum in units of the spacing of its values, as there."""
 LARGEST = 1e6
 
 
@@ -98,7 +98,7 @@ class VertexModel:
         d = design.octaves.shape[1]
         excess = self.valley.excesses(design.octaves, design.size)
         weights = 1.0 / (1.0 + (excess / max(HALF_WEIGHT, self.run_sd)) ** 2)
-        floor = tuple((GRID_FLOOR * _spacing(u)) ** 2 for u in design.octaves.T)
+        floor = tuple(_grid(u).error() ** 2 for u in design.octaves.T)
         covariance = _covariance(design.octaves, weights)
         if covariance is None:
             return Vertices(position=(LARGEST,) * d, floor=floor, loss=LARGEST)
@@ -145,9 +145,6 @@ def _covariance(u: Array, weights: Array) -> Array | None:
     return np.asarray(np.linalg.inv(low.T @ low))
 
 
-def _spacing(octaves: Array) -> float:
-    """Mean gap beside the value nearest to the optimum."""
-    tried = np.unique(np.round(octaves, 6))
-    i = int(np.argmin(np.abs(tried)))
-    around = tried[max(i - 1, 0) : i + 2]
-    return float(np.diff(around).mean()) if len(around) > 1 else 0.0
+def _grid(octaves: Array) -> Grid:
+    """Of values around the predicted optimum, at 0."""
+    return Grid.of(pd.Series(2.0 ** np.round(octaves, 6)), 1.0)

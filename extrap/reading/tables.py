@@ -105,8 +105,8 @@ def _read_file(path: Path) -> pd.DataFrame:
     reader = readers.get(path.suffix.lower())
     if reader is None:
         raise DataError(
-            f"a table ends in {', '.join(sorted(readers))}, got {path.name}; rename or convert it, "
-            "or read a sealed forecast with load_forecast."
+            f"a table ends in {', '.join(sorted(readers))}, got {path.name}; rename or convert "
+            "it, or read a sealed forecast with load_forecast."
         )
     require_file(path, most=None if reader is _read_parquet else MOST_BYTES)
     return _guarded(reader, path, name=str(path))

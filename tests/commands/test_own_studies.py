@@ -101,9 +101,7 @@ def test_runs_of_a_plan_are_trained_once_beside_the_grid(study, capsys):
     assert main(command) == 0
     rows = [row.split()[:3] for row in Path("trained.txt").read_text().splitlines()]
     assert len(rows) == N_CELLS + 2
-    assert {("24.0", "0.05", 0), ("16.0", "0.03125", 7)} < {
-        (w, r, int(float(s))) for w, r, s in rows
-    }
+    assert {(24, 0.05, 0), (16, 0.03125, 7)} < {tuple(map(float, row)) for row in rows}
     Path("next.csv").write_text(table + "8,0.0156,.5,1,replicate\n")
     assert main(command) == 2
     assert "whole seed" in capsys.readouterr().err

@@ -9,6 +9,7 @@ from scipy import stats
 from statsmodels.regression.linear_model import WLS
 
 from extrap.fitting import Noise, estimate_noise, estimate_optima
+from extrap.fitting.size_groups import Grid
 from extrap.reading import read_runs
 from extrap.records import Interval, Optimum
 
@@ -122,6 +123,50 @@ def test_rate_at_which_a_seed_diverged_is_never_the_best(sweep_table: Table) -> 
     others = table[here & (table["lr"] != best)]
     log_means = np.log(others["loss"]).groupby(others["lr"]).mean()
     assert optima_of(table)[0].best_loss == pytest.approx(np.exp(log_means.min()))
+
+
+def test_one_seed_that_diverged_by_chance_hides_no_better_values(sweep_table: Table) -> None:
+    """The optimum at width 16 lies above a rate at which one of three seeds diverged."""
+    table = sweep_table()
+    (whole, *_) = optima_of(table)
+    below = table["lr"] < 0.7 * whole.tuned["lr"].value
+    hit = (table["width"] == 16) & (table["lr"] == table["lr"][below].max()) & (table["seed"] == 0)
+    table.loc[hit, "loss"] = np.inf
+    (found, *_) = optima_of(table)
+    assert found.bracketed
+    assert found.tuned["lr"].value == pytest.approx(whole.tuned["lr"].value, rel=0.15)
+
+
+CLIFF = np.log([0.40, 0.21, 0.138, 0.104, 0.087, 2.08, 2.31])
+"""Mean log losses of rates an octave apart, from 2^-4: a slow fall, and a cliff."""
+
+
+def test_beside_a_cliff_the_optimum_lies_between_the_values_seen_to_be_worse() -> None:
+    noise = 0.02 * np.array([[-1, 0, 1]])
+    rows = [
+        {"width": 8, "lr": 2.0 ** (i - 4), "seed": seed, "loss": np.exp(mean + noise[0, seed])}
+        for i, mean in enumerate(CLIFF)
+        for seed in range(3)
+    ]
+    (found,) = optima_of(pd.DataFrame(rows))
+    assert found.bracketed
+    assert found.loss == pytest.approx(0.087, rel=0.01)
+    rate = found.tuned["lr"]
+    assert rate.value == pytest.approx(1.0)  # between 1/2 and 2
+    assert rate.se == pytest.approx(np.log(2) * np.hypot(2 / np.sqrt(12), 0.1))
+    beside = (CLIFF[3] - CLIFF[4]) / 4  # the curve may go below the best cell
+    variance = (found.paired_loss_se / found.loss) ** 2
+    assert variance == pytest.approx(0.02**2 / 3 + beside**2, rel=0.1)
+
+
+@pytest.mark.parametrize(("octaves", "expected"), [(1.0, 0.1), (3.0, 0.45), (4.5, 1.0125)])
+@pytest.mark.parametrize("n_values", [3, 5])
+def test_values_far_apart_locate_an_optimum_badly(octaves, expected, n_values) -> None:
+    """The error grows with the square of the spacing, and is double with three values."""
+    grid = Grid.of(pd.Series(2.0 ** (octaves * np.arange(n_values))), 2.0**octaves)
+    doubled = 2 if n_values == 3 and octaves > 1 else 1
+    assert grid.error() == pytest.approx(doubled * expected)
+    assert grid.finer(2) == Grid(octaves / 2, 2 * n_values - 1)
 
 
 @pytest.mark.parametrize("seed", range(2))

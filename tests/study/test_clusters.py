@@ -88,7 +88,9 @@ def test_errors_stops_and_other_versions_come_back_as_what_they_are(tmp_path):
         raise Unlike("mine", 2)
 
     pack = Pack(spec=OWN, cells=OWN.grid_cells()[:1], train=broken, driver="s-me", attempt="1")
-    with pytest.raises(PackFailed, match="Unlike: mine; in the run width=8"):
+    with pytest.raises(
+        PackFailed, match="Unlike: mine; raised by the training function in the run width=8"
+    ):
         sent(train_pack, pack, None)
     PackFolder(tmp_path / "packs", "s-me").begin()
     with pytest.raises(PackStopped):

@@ -5,15 +5,17 @@ import re
 import subprocess
 import sys
 from dataclasses import replace
+from pathlib import Path
 from types import ModuleType
 
 import numpy as np
 import pytest
 
+from extrap.cli import main
 from extrap.errors import StudyError
 from extrap.reading.optuna import find_study
 from extrap.records import OWN, StudySpec, TunedRange, Workload
-from extrap.study import open_study, tune
+from extrap.study import open_study, run, tune
 from extrap.study.forecasts import ForecastKind
 from extrap.study.locks import lock_of
 from extrap.study.status import study_status
@@ -49,11 +51,63 @@ def train(size, tuned, seed):
 
 TRAIN = train
 """
+SAMPLER = """
+from dataclasses import replace
+from optuna.samplers import RandomSampler
+
+class Broken(RandomSampler):
+    resumes = True
+
+    def sample_independent(self, study, trial, name, distribution):
+        raise KeyError("lost")
+
+STUDY = replace(STUDY, sampler=Broken(seed=0))
+"""
+RATES = {"lr": TunedRange(low=2**-8, high=2**-4, n=5)}
 COMMAND = "COMMAND = ['a', '{lr}', '{width}']"
+
+
+def valley(size, tuned, seed):
+    """Best at 2^-6."""
+    noise = np.random.default_rng([seed, size["width"]]).normal(0, 0.002)
+    return (1 + size["width"] ** -0.5) * np.exp(0.03 * np.log2(64 * tuned["lr"]) ** 2 + noise)
 
 
 def answered(answer, known=None):
     return read_answer(answer, CELL, wall_s=2.0, known=known or {})
+
+
+def test_whole_numbers_reach_the_function_as_int(tmp_path):
+    given = []
+    spec = replace(SPEC, tune={**SPEC.tune, "batch": TunedRange(low=4, high=16, n=2)})
+
+    def train(size, tuned, seed):
+        given.append((size["width"], tuned["batch"], tuned["lr"]))
+        return np.zeros((size["width"], tuned["batch"])).sum() + 1.0
+
+    tune(spec, f"sqlite:///{tmp_path / 'mine.db'}", train=train)
+    assert {tuple(map(type, values)) for values in given} == {(int, int, float)}
+
+
+def test_stored_runs_that_the_study_does_not_name_any_more_are_announced(tmp_path):
+    lines, places = [], {"storage": f"sqlite:///{tmp_path / 'mine.db'}", "reports": tmp_path}
+    spec = replace(SPEC, sizes={"width": (8, 16, 32, 64)}, tune=RATES, seeds=(0, 1))
+    run(ForecastKind(spec, valley), **places)
+    fewer = replace(spec, sizes={"width": (8, 16, 32)}, seeds=(0,))
+    run(ForecastKind(fewer, valley), say=lines.append, **places)
+    n = 40 - 15
+    assert any(f"{n} stored runs at other sizes or seeds" in line for line in lines)
+    run(ForecastKind(spec, valley), say=(again := []).append, **places)
+    assert not any("stored runs" in line for line in again)
+
+
+def test_an_error_of_a_sampler_is_told_as_its_own(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("mine.py").write_text(f"{FILE}{SAMPLER}")
+    assert main(["study", "run", "mine.py", "--quiet"]) == 3
+    said = capsys.readouterr().err
+    assert "extrap: KeyError: 'lost'; raised by the study's sampler" in said
+    assert "unexpected" not in said
 
 
 def test_an_answer_is_a_loss_or_a_mapping_with_costs_and_a_curve():

@@ -158,7 +158,10 @@ class SimulatedSweep:
 
     def forecast_octaves(self, size: float) -> float:
         """The value that the forecast says, in octaves; the true optimum without one."""
-        value = self.forecast.predict_tuned({"x": size})["lr"].value
+        if "lr" in self.forecast.runs.conditions:  # it was flat, and all of the runs have one
+            value = float(self.forecast.runs.to_frame()["lr"].iloc[0])
+        else:
+            value = self.forecast.predict_tuned({"x": size})["lr"].value
         return math.log2(value) if value else float(self.setting.optimum(np.array(size)))
 
     def tuned(self, size: float, log_shift: float = 0.0) -> pd.DataFrame:

@@ -50,8 +50,8 @@ def check(
 
     - its mean loss lies below the prediction interval, or above both that and what is expected at
       its own tuned values, by more than the tolerance; or
-    - its tuned values cost half a percent more than the recommended ones with a probability of
-      0.95, judged by the position of the optimum and by the loss together; or
+    - its tuned values cost more than half a percent, and more than the recommended ones, with a
+      probability of 0.95, judged by the position of the optimum and by the loss together; or
     - a run diverged, or its loss is above the ceiling of the sweep; or
     - a run differs from its replicates by far more than seeds do, and lies farther from the law.
 

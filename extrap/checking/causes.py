@@ -2,8 +2,8 @@
 
 1. `instability`: the run diverged, or its curve spiked; not where it repeated its data and its
    held-out loss climbed steadily, which is overfitting.
-2. `mistuned`: the tuned values cost half a percent more than the recommended ones, by the loss and
-   the values together.
+2. `mistuned`: the tuned values cost more than half a percent and more than the recommended ones, by
+   the loss and the values together.
 3. `recipe`: a condition differs from the sweep's.
 4. `data`: it repeated its data more often than the sweep.
 5. `batch`: its batch is above the critical one, by its noise scale.
@@ -33,7 +33,7 @@ MISTUNED_OCTAVES = 0.5
 """A value closer than this to the forecast, or inside its interval, is tuned, unless it is costly.
 """
 SURE, SURPRISING = 0.95, 0.01
-"""Mistuned is what costs that much more so surely, unless its loss is so surprising …"""
+"""Mistuned is what costs that much so surely, unless its loss is so surprising …"""
 MISTUNED_SHARE = 0.5
 """… but for one above the law's interval, of which mistuning explains at least this share."""
 ELSEWHERE_OCTAVES = 2.0
@@ -79,7 +79,7 @@ class Suspect:
 
     @property
     def is_mistuned(self) -> bool:
-        """Whether its tuned values cost half a percent more than the recommended ones."""
+        """Whether its tuned values cost half a percent, and more than the recommended ones."""
         case, settings = self.case, self.settings
         if settings is None or settings.p_value is None or case.excess is None:
             return False

@@ -49,8 +49,8 @@ class Settings:
     """What is expected at a configuration's own tuned values, and what its loss makes of it.
 
     Attributes:
-        chance: Probability that its values cost more than half a percent more than the recommended
-            ones, given the losses.
+        chance: Probability that its values cost more than half a percent, and more than the
+            recommended ones, given the losses.
         cost: What its values cost in log loss, given the losses: the mean.
         below: Probability of a loss at or below its own, under what is expected at its own values
             whatever the losses; NaN without a loss.
@@ -228,7 +228,7 @@ def _posterior(
 
     shared = terms(np.flatnonzero(plain))
     of_all = weights(shared, int(plain.sum()))
-    are_costly = costs - at_recommended > COSTLY
+    are_costly = (costs > COSTLY) & (costs > at_recommended)
     chances, means = are_costly @ of_all, costs @ of_all
     for i in np.flatnonzero(tells & ~plain):
         own = weights(shared + terms(np.array([i])), int(plain.sum()) + 1)

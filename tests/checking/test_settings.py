@@ -42,7 +42,7 @@ def case(u: float, off: float | None, **more: Any) -> Any:
 
 
 def posterior(u: list[float], off: list[float]) -> np.ndarray:
-    """Probability that each costs half a percent more than the recommended, on a fine grid."""
+    """Probability that each costs half a percent, and more than the recommended, on a grid."""
     place, g = np.meshgrid(np.linspace(-12, 12, 1201), np.linspace(-2, 2, 81), indexing="ij")
     log_density = stats.t.logpdf(place / SPREAD, 5) + stats.norm.logpdf(g, scale=0.35)
     costs = [cost(v - place, g) for v in u]
@@ -52,7 +52,7 @@ def posterior(u: list[float], off: list[float]) -> np.ndarray:
     square = np.einsum("...i,...i", rest, np.linalg.solve(covariance, rest[..., None])[..., 0])
     log_density = log_density - 0.5 * square - 0.5 * np.linalg.slogdet(covariance)[1]
     weight = np.exp(log_density - log_density.max())
-    least = cost(RECOMMENDED - place, g) + 0.005
+    least = np.maximum(cost(RECOMMENDED - place, g), 0.005)
     return np.array([(weight * (c > least)).sum() for c in costs]) / weight.sum()
 
 

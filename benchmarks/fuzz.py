@@ -31,9 +31,8 @@ import traceback
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass, field
-from datetime import datetime
 from functools import cached_property
 from pathlib import Path
 from types import FrameType
@@ -42,8 +41,6 @@ from typing import Any
 import numpy as np
 import optuna
 import pandas as pd
-import pyarrow as pa
-import pyarrow.parquet as pq
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import seed as hypothesis_seed
 from hypothesis import strategies as st
@@ -56,8 +53,6 @@ from extrap.documents import FORECAST
 from extrap.errors import ExtrapError
 from extrap.files import as_written
 from extrap.monitoring import Monitor
-from extrap.reading.exports import COLUMNS as COLUMNS_OF_EXPORT
-from extrap.reading.exports import KEY as KEY_OF_EXPORT
 from extrap.reading.logs import LogReader
 from extrap.records.codec import encode
 from extrap.records.seals import as_sealed
@@ -603,22 +598,11 @@ class Material:
         from extrap.study import open_study, tune
         from extrap.study.transfer import export_study
 
-        url, path = f"sqlite:///{self.folder / 'exported.db'}", self.folder / "sound.parquet"
+        url, path = f"sqlite:///{self.folder / 'exported.db'}", self.folder / "sound.db"
         study = open_study(self.study)
         tune(study.study, url, train=lambda size, tuned, seed: 2.0 + tuned["lr"])
         export_study(study, path, storage=url)
         return path.read_bytes()
-
-    @cached_property
-    def exported(self) -> dict[str, Any]:
-        """What the export says, as one document."""
-        table = pq.read_table(io.BytesIO(self.export))
-        rows = table.to_pylist()
-        for row in rows:
-            row.update({name: json.loads(row[name]) for name in TEXTS_OF_EXPORT})
-            for name in ("datetime_start", "datetime_complete"):
-                row[name] = row[name].isoformat()
-        return {"rows": rows, "told": json.loads(table.schema.metadata[KEY_OF_EXPORT])}
 
     @cached_property
     def empty(self) -> bytes:
@@ -662,7 +646,6 @@ from extrap.records import *
 STUDY = StudySpec(name="mine", question="?", workload=Workload(name="mine"), growth=0,
     sizes={"width": (16, 32)}, tune={"lr": TunedRange(low=2**-6, high=2**-4, n=3)}, seeds=(0, 1))
 """
-TEXTS_OF_EXPORT = ("params", "distributions", "user_attrs", "intermediate_values")
 Try = Callable[[Material, Sequence[Damage]], bool]
 COLUMNS = ("--size", "width", "--tune", "lr")
 
@@ -728,44 +711,10 @@ def _read_storage(url: str, turn: int) -> bool:
 
 
 def _import(m: Material, done: Sequence[Damage]) -> bool:
-    return _import_file(m, damaged_bytes(m.export, done))
-
-
-def _import_values(m: Material, done: Sequence[Damage]) -> bool:
-    return _import_file(m, _as_export(damaged_json(m.exported, done)))
-
-
-def _import_file(m: Material, data: bytes) -> bool:
     """`extrap study import` of a file into an empty storage of ours."""
-    source = m.write("import.parquet", data)
+    source = m.write("import.db", damaged_bytes(m.export, done))
     target = f"sqlite:///{m.write('target.db', m.empty)}"
     return command("study", "import", str(m.study), str(source), "--storage", target)
-
-
-def _as_export(document: Any) -> bytes:
-    """A Parquet file of rows and metadata, in the columns of an export if they fit them."""
-    rows = document.get("rows") if isinstance(document, dict) else None
-    told = json.dumps(document.get("told") if isinstance(document, dict) else document)
-    rows = [_as_texts(row) for row in rows] if isinstance(rows, list) else []
-    schema = COLUMNS_OF_EXPORT.with_metadata({KEY_OF_EXPORT: told.encode()})
-    buffer = io.BytesIO()
-    try:
-        table = pa.Table.from_pylist(rows, schema=schema)
-    except (pa.ArrowException, TypeError, ValueError, OverflowError, AttributeError):
-        whole = {"row": [json.dumps(row, default=str) for row in rows]}
-        table = pa.table(whole).replace_schema_metadata({KEY_OF_EXPORT: told.encode()})
-    pq.write_table(table, buffer)
-    return buffer.getvalue()
-
-
-def _as_texts(row: Any) -> Any:
-    if not isinstance(row, dict):
-        return row
-    own = {k: json.dumps(v) if k in TEXTS_OF_EXPORT else v for k, v in row.items()}
-    for name in ("datetime_start", "datetime_complete"):
-        with suppress(TypeError, ValueError):
-            own[name] = datetime.fromisoformat(own.get(name))
-    return own
 
 
 def _forecast_cells(m: Material, done: Sequence[Damage]) -> bool:
@@ -869,8 +818,7 @@ READERS: dict[str, Reader] = {
     "curves": Reader(of="read_runs", kind="cells", share=0.03, attempt=_curves),
     "sqlite bytes": Reader(of="storages", kind="bytes", share=0.03, attempt=_sqlite_bytes),
     "sqlite values": Reader(of="storages", kind="json", share=0.03, attempt=_sqlite_values),
-    "import": Reader(of="study import", kind="bytes", share=0.01, attempt=_import),
-    "import values": Reader(of="study import", kind="json", share=0.02, attempt=_import_values),
+    "import": Reader(of="study import", kind="bytes", share=0.03, attempt=_import),
     "forecast": Reader(of="extrap forecast", kind="cells", share=0.07, attempt=_forecast_cells),
     "forecast tuned": Reader(
         of="extrap forecast", kind="cells", share=0.02, attempt=_forecast_tuned

@@ -32,15 +32,15 @@ def _of_a_study(command: Callable[..., Any]) -> Callable[..., Any]:
 @click.command(name="export", cls=Command)
 @_of_a_study
 @click.option(
-    "--out", type=click.Path(dir_okay=False), required=True, help="File to write: FILE.parquet."
+    "--out", type=click.Path(dir_okay=False), required=True, help="File to write: FILE.db."
 )
 def export_command(
     path: str, *, storage: str | None, assignments: Sequence[str], out: str
 ) -> None:
     """Write all finished trials of a study to one file.
 
-    PATH is the study file. The Parquet file holds the trials, the fingerprint and the seals of
-    the storage. It holds no address.
+    PATH is the study file. The SQLite file is an Optuna storage with the trials, the fingerprint
+    and the seals. It holds no address.
     """
     from extrap.study import open_study
     from extrap.study.transfer import export_study

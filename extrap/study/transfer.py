@@ -10,17 +10,21 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from optuna.storages import BaseStorage
-from optuna.trial import FrozenTrial
+from optuna.storages import BaseStorage, RDBStorage
+from optuna.study import StudyDirection
+from optuna.trial import FrozenTrial, TrialState
 
 from extrap.errors import DataError, StudyError
+from extrap.files import whole_file
 from extrap.reading.copies import open_if_there, open_to_read
-from extrap.reading.exports import read_export, write_export
 from extrap.reading.optuna import (
+    ASKED,
     CURVE,
+    DRIVER,
     ENDED,
     FINGERPRINT,
     IMPORTED_SEAL,
+    ORIGIN,
     OWNER,
     RESULT,
     SEALED,
@@ -30,7 +34,13 @@ from extrap.reading.optuna import (
     our_studies,
     problem_of,
 )
-from extrap.reading.storages import open_storage, storage_faults
+from extrap.reading.storages import (
+    is_on_disk,
+    open_storage,
+    parse_url,
+    path_of,
+    storage_faults,
+)
 from extrap.records import STAGES, Cell, StudySpec, Train
 from extrap.study.driver import default_storage
 from extrap.study.fingerprints import fingerprint, is_of_own_training, require_same
@@ -42,6 +52,8 @@ from extrap.training.own.processes import this_process
 
 Finished = dict[tuple[str, Cell], FrozenTrial]
 """(stage, cell) → trial."""
+LEFT_OUT = (DRIVER, ASKED, ORIGIN)
+"""Beginnings of attributes that are not in an export, for what they tell of is not."""
 COSTS = ("wall_s",)
 """Parts of a result that differ when the same run is made twice."""
 
@@ -75,20 +87,54 @@ class Imported:
 
 
 def export_study(study: Kind, path: str | Path, *, storage: str | None = None) -> int:
-    """Write the finished trials of all studies of a file to Parquet; how many there were.
+    """Write the finished trials of all studies of a file to an SQLite file; how many there were.
+
+    The file is an Optuna storage with the trials, the fingerprint and the seals. What was set
+    aside, and what tells of workers and addresses, is not in it.
 
     Args:
         study: The study.
-        path: The file to write, ending in `.parquet`.
+        path: The file to write, ending in `.db`.
         storage: Storage URL, which is only read; by default the study's own.
 
     Raises:
-        DataError: There is no storage, or no finished trial in it.
+        DataError: There is no storage, no finished trial in it, or another ending.
         StudyError: The storage cannot be read.
     """
-    where = _storage(study, storage)
+    where, names = _storage(study, storage), [spec.name for spec in study.specs()]
+    if Path(path).suffix != ".db":
+        raise DataError(f"an export is an SQLite file that ends in .db, got {path}; name it so.")
+    own = parse_url(where)
+    if is_on_disk(own) and path_of(own).resolve() == Path(path).resolve():
+        raise DataError(f"an export must be another file than the storage, got {path}.")
     with storage_faults(where):
-        return write_export(open_to_read(where), [spec.name for spec in study.specs()], path)
+        source = open_to_read(where)
+        parts = [(part, _to_send(source, part)) for part in our_studies(source, names)]
+    n_trials = sum(len(trials) for _, trials in parts)
+    if not n_trials:
+        raise DataError(
+            f"an export holds finished runs, there is none of {', '.join(sorted(names))} yet; "
+            "check the address, or tune first."
+        )
+    with whole_file(path) as draft:
+        target = RDBStorage(f"sqlite:///{draft.absolute()}")
+        for part, trials in parts:
+            own = target.create_new_study([StudyDirection.MINIMIZE], part.full_name)
+            for key, value in part.attributes.items():
+                if not key.startswith(LEFT_OUT):
+                    target.set_study_user_attr(own, key, value)
+            for trial in trials:
+                target.create_new_trial(own, trial)
+        target.remove_session()
+        target.engine.dispose()
+    return n_trials
+
+
+def _to_send(storage: BaseStorage, study: OurStudy) -> list[FrozenTrial]:
+    """Trials that are finished, without those that whoever reads the storage leaves out."""
+    trials = storage.get_all_trials(study.id, deepcopy=False)
+    ended = (t for t in trials if t.state.is_finished())
+    return [t for t in ended if t.state == TrialState.FAIL or not problem_of(t)]
 
 
 def import_study(study: Kind, path: str | Path, *, storage: str | None = None) -> Imported:
@@ -98,30 +144,34 @@ def import_study(study: Kind, path: str | Path, *, storage: str | None = None) -
 
     Args:
         study: The study.
-        path: The file.
+        path: The file, as `export_study` writes it.
         storage: Storage URL; by default the study's own.
 
     Raises:
-        DataError: The file is no export, or holds no run of the study.
+        DataError: There is no such file, or it holds no run of the study.
         StudyError: The storage cannot be used, another process runs the study, or it was made
             differently in the two.
     """
     where, specs = _storage(study, storage), study.specs()
-    source = read_export(path)
-    names = sorted(spec.name for spec in specs)
-    if not our_studies(source, names):
+    if not Path(path).is_file():
+        raise DataError(f"there is no file {path}; check the path.")
+    sent, names = f"sqlite:///{path}", sorted(spec.name for spec in specs)
+    with storage_faults(sent):
+        source = open_to_read(sent)
+        parts = {spec.name: our_studies(source, (spec.name,)) for spec in specs}
+        found = {spec.name: _finished(source, spec) for spec in specs}
+    if not any(parts.values()):
         raise DataError(
             f"an import needs runs of {', '.join(names)}, got none in {path}; check that "
             "it was exported from this study."
         )
-    found = {spec.name: _finished(source, spec) for spec in specs}
     for spec in specs:
         _check_columns(spec, found[spec.name], path)
     imported = Imported()
-    with _held(where, [spec.name for spec in specs]) as (target, lock):
+    with _held(where, names) as (target, lock):
         for spec in specs:
-            if parts := our_studies(source, (spec.name,)):
-                imported += _copy(spec, parts, found[spec.name], target, where, lock)
+            if own := parts[spec.name]:
+                imported += _copy(spec, own, found[spec.name], target, where, lock)
     return imported
 
 

@@ -82,9 +82,9 @@ def test_status_export_and_import_know_it(study, capsys):
     few = ["sizes.width=8,16", "seeds=0"]
     trained(study, *few)
     assert status(capsys)["complete"] == 8
-    assert main(["study", "export", study, "--out", "runs.parquet"]) == 0
+    assert main(["study", "export", study, "--out", "runs.db"]) == 0
     other = ["--storage", "sqlite:///other.db"]
-    assert main(["study", "import", study, "runs.parquet", *other]) == 0
+    assert main(["study", "import", study, "runs.db", *other]) == 0
     assert "8 runs copied" in capsys.readouterr().out
     assert main(["study", "import", study, "mine.py"]) == 2
     assert main(["study", "export", study, "--out", "t.csv"]) == 2

@@ -36,8 +36,8 @@ COMMANDS = (
     ["study", "run", "tiny.py", "--dry-run", "--storage"],
     ["study", "status", "small.py", "--storage"],
     ["study", "run", "small.py", "--storage"],
-    ["study", "export", "tiny.py", "--out", "t.parquet", "--storage"],
-    ["study", "import", "tiny.py", "in.parquet", "--storage"],
+    ["study", "export", "tiny.py", "--out", "t.db", "--storage"],
+    ["study", "import", "tiny.py", "in.db", "--storage"],
     ["report", "tiny.py", "--storage"],
     ["report", "--size", "width", "--tune", "lr"],
     ["forecast", "--size", "width", "--tune", "lr", "--at", "64"],
@@ -53,7 +53,7 @@ def place(tmp_path_factory):
     (folder / "small.py").write_text(CASCADE)
     tune(open_study(folder / "tiny.py").study, f"sqlite:///{folder}/part.db", train=loss_of)
     source = ["--storage", f"sqlite:///{folder}/part.db"]
-    out = str(folder / "in.parquet")
+    out = str(folder / "in.db")
     assert main(["study", "export", str(folder / "tiny.py"), "--out", out, *source]) == 0
     (folder / "sweep.csv").write_text("width,lr,loss\n8,0.1,2.0\n16,0.1,1.0\n")
     return folder
@@ -146,15 +146,15 @@ def test_what_a_server_with_a_password_gives_holds_none(
         tune(open_study("tiny.py").study, joined, train=loss_of)
         for command in (
             ["study", "status", "tiny.py", "--json", "--storage", joined],
-            ["study", "export", "tiny.py", "--out", "t.parquet", "--storage", joined],
-            ["study", "import", "tiny.py", "t.parquet", "--storage", joined],
+            ["study", "export", "tiny.py", "--out", "t.db", "--storage", joined],
+            ["study", "import", "tiny.py", "t.db", "--storage", joined],
             ["report", "tiny.py", "--storage", joined],
         ):
             assert main(command) in (0, 2)
     said = capsys.readouterr()
     assert password not in said.out + said.err + caplog.text
     written = [path for path in tmp_path.rglob("*") if path.is_file() and path.name != "tiny.py"]
-    assert "t.parquet" in {path.name for path in written}
+    assert "t.db" in {path.name for path in written}
     assert not [path for path in written if password.encode() in path.read_bytes()]
 
 

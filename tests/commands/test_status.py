@@ -113,7 +113,7 @@ def test_what_only_reads_changes_no_byte(verb, study, tmp_path, whole):
     before = {path.name: (path.read_bytes(), path.stat().st_mtime_ns) for path in folder.iterdir()}
     words = {
         "status": ["--storage", url],
-        "export": ["--storage", url, "--out", "tiny.parquet"],
+        "export": ["--storage", url, "--out", "sent.db"],
     }
     assert main(["study", verb, study, *words[verb]]) == 0
     after = {path.name: (path.read_bytes(), path.stat().st_mtime_ns) for path in folder.iterdir()}

@@ -118,9 +118,9 @@ TEXT = {
     "select": "select T/embedding.csv --keep 5",
     "knobs": "knobs T/knobs.csv --size width --at 2048 --knob steady --knob moving --knob idle",
     "status": "study status W/tiny.py --storage sqlite:///W/tiny.db",
-    "export": "study export W/tiny.py --storage sqlite:///W/tiny.db --out W/tiny.parquet",
-    "import": "study export W/tiny.py --storage sqlite:///W/tiny.db --out W/import.parquet && "
-    "study import W/tiny.py W/import.parquet --storage sqlite:///W/import.db",
+    "export": "study export W/tiny.py --storage sqlite:///W/tiny.db --out W/tiny-export.db",
+    "import": "study export W/tiny.py --storage sqlite:///W/tiny.db --out W/sent.db && "
+    "study import W/tiny.py W/sent.db --storage sqlite:///W/import.db",
     "dry-run": "study run W/tiny.py --storage sqlite:///W/new.db --dry-run",
     "page": "page W/page.html --link https://example.org/page.html",
     "report": f"report {CLEAN} W/big.csv -o W/again.html --markdown -",
@@ -128,7 +128,7 @@ TEXT = {
     "init": "init W/fresh",
     "coord-check": f"{CHECKED} --set recipe.parametrization=mup",
     "study-run": f"cd W/ && study run {STUDY} --quiet && study status {STUDY} && "
-    f"study export {STUDY} --out W/run.parquet",
+    f"study export {STUDY} --out W/run-export.db",
     "version": "--version",
     "help": "--help",
 }
@@ -139,7 +139,6 @@ PAGES = {
 }
 CSV = {
     "study-table": (TEXT["study-run"], "reports/tiny.runs.csv"),
-    "export-table": (TEXT["export"], "tiny.parquet"),
     "plan-table": (TEXT["plan"], "plan.csv"),
     "select-table": (f"{TEXT['select']} -o W/select.csv", "select.csv"),
 }

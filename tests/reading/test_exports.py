@@ -1,21 +1,17 @@
-import json
 import shutil
 import sqlite3
 from contextlib import closing, suppress
 from dataclasses import replace
 
-import pyarrow as pa
-import pyarrow.compute
-import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from extrap import forecast, read_runs
+from extrap import forecast
 from extrap.documents import content_hash
 from extrap.errors import DataError, ExtrapError, StudyError
-from extrap.reading.exports import COLUMNS, KEY, read_export, write_export
-from extrap.reading.optuna import IMPORTED_SEAL, SCHEMA_VERSION, SEALED, seal_time
+from extrap.reading.copies import open_to_read
+from extrap.reading.optuna import IMPORTED_SEAL, SEALED, seal_time
 from extrap.reading.storages import open_storage
 from extrap.records import Cell, RunResult, StudySpec, TunedRange
 from extrap.study import read_study, tune
@@ -32,7 +28,6 @@ SPEC = StudySpec(
 )
 STUDY = ForecastKind(SPEC)
 N = 4 * 4 * 2
-OURS = "study export wrote"
 
 
 def loss_of(size, tuned, seed):
@@ -90,7 +85,7 @@ def full(sealed):
 
 @pytest.fixture(scope="module")
 def sent(full, tmp_path_factory):
-    path = tmp_path_factory.mktemp("sent") / "study.parquet"
+    path = tmp_path_factory.mktemp("sent") / "sent.db"
     assert export_study(STUDY, path, storage=full) == N + 1
     return path
 
@@ -144,211 +139,74 @@ def test_an_import_of_another_study_or_fingerprint_is_refused(sent, back, tmp_pa
         import_study(STUDY, sent, storage=back)
 
 
-def test_a_file_is_a_table_that_tells_nothing_of_workers_and_addresses(sent):
-    table = pq.read_table(sent)
-    assert table.schema.remove_metadata().equals(COLUMNS)
-    assert sorted(table["state"].to_pylist()) == ["COMPLETE"] * N + ["FAIL"]
-    assert len(set(table["study"].to_pylist())) == 4
-    told = table.schema.metadata[KEY].decode()
-    assert "driver" not in told
-    assert "study.db" not in told
-    assert SEALED in told
-    assert f'"schema": {SCHEMA_VERSION}' in told
-    with pytest.raises(DataError):
-        read_runs(str(sent), size="width", tune="lr")  # it is no run table
+def test_a_file_is_a_storage_that_tells_nothing_of_workers_and_addresses(full, sent):
+    url = f"sqlite:///{sent}"
+    assert read_study(SPEC, url).data_hash() == read_study(SPEC, full).data_hash()
+    studies = open_to_read(url).get_all_studies()
+    assert len(studies) == 4
+    assert seals(url) == seals(full)
+    kept = {name for study in studies for name in study.user_attrs}
+    assert not any(name.startswith(("driver", "asked", "origin")) for name in kept)
+    assert b"study.db" not in sent.read_bytes()
 
 
 def test_an_export_is_whole_or_not_there(full, tmp_path, monkeypatch):
-    path = tmp_path / "study.parquet"
+    path = tmp_path / "study.db"
     path.write_bytes(b"before")
 
     def stop(*_, **__):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr("extrap.reading.exports.pq.write_table", stop)
+        patch.setattr("optuna.storages.RDBStorage.create_new_trial", stop)
         with pytest.raises(KeyboardInterrupt):
             export_study(STUDY, path, storage=full)
-    with pytest.raises(DataError, match=r"ends in \.parquet"):
+    with pytest.raises(DataError, match=r"ends in \.db"):
         export_study(STUDY, tmp_path / "study.csv", storage=full)
     with pytest.raises(DataError, match="none of other yet"):
-        write_export(open_storage(full), ["other"], path)
+        export_study(ForecastKind(replace(SPEC, name="other")), path, storage=full)
     with pytest.raises(DataError, match="there is no storage"):
         export_study(STUDY, path, storage=f"sqlite:///{tmp_path}/none.db")
-    for limit in ("ROWS", "BYTES", "VALUES", "METADATA"):
-        with monkeypatch.context() as patch:
-            patch.setattr(f"extrap.reading.exports.MOST_{limit}", N)
-            with pytest.raises(DataError, match=f"at most {N} .* have"):
-                export_study(STUDY, path, storage=full)
-    assert [p.name for p in tmp_path.iterdir()] == ["study.parquet"]
+    with pytest.raises(DataError, match="another file than the storage"):
+        export_study(STUDY, path, storage=f"sqlite:///{path}")
+    assert [p.name for p in tmp_path.iterdir()] == ["study.db"]
     assert path.read_bytes() == b"before"
-    monkeypatch.setattr("extrap.reading.exports.MOST_ROWS", N + 1)
-    monkeypatch.setattr("extrap.reading.exports.WRITTEN_AT_ONCE", 2000)
     assert export_study(STUDY, path, storage=full) == N + 1
-    assert pq.ParquetFile(path).num_row_groups > 10
-    assert len(read_export(path).get_all_studies()) == 4
-
-
-def changed(sent, path, **cells):
-    """The export with the cells of one trial that gave a result replaced."""
-    table = pq.read_table(sent)
-    rows = table.to_pylist()
-    row = next(i for i, each in enumerate(rows) if each["state"] == "COMPLETE")
-    rows[row] |= cells
-    pq.write_table(pa.Table.from_pylist(rows, schema=table.schema), path)
-    return path
-
-
-def told(sent, path, change):
-    table = pq.read_table(sent)
-    document = json.loads(table.schema.metadata[KEY])
-    document = change(document) or document
-    pq.write_table(table.replace_schema_metadata({KEY: json.dumps(document)}), path)
-    return path
-
-
-DEEP = "[" * 40 + "]" * 40
-EVIL = '{"lr": "{\\"name\\": \\"os.system\\", \\"attributes\\": {}}"}'
-BAD_CELLS = {
-    "study": [None, "sent/width=9", "<script>alert(1)</script>"],
-    "number": [None, -1, 2**40],
-    "state": ["RUNNING", None],
-    "values": [None, [], [1.0, 2.0], [None], [float("nan")]],
-    "params": [
-        *(None, "no json", "[" * 100_000, "[]", "{}", '{"lr": "0.1"}', '{"lr": 9.0}'),
-        *('{"lr": NaN}', '{"lr": [0.1]}', '{"lr": ' + "9" * 5000 + "}"),
-    ],
-    "distributions": ["{}", '{"lr": 1}', '{"lr": "{}"}', EVIL],
-    "user_attrs": [
-        *("1", '{"result": 1}', '{"curve": [[1]]}', '{"curve": "abc"}', '{"seed": 1.5}'),
-        *('{"seed": "1"}', '{"result": {"status": {}}}', '{"a": ' + DEEP + "}"),
-        '{"a": ' + "[" * 900 + "]" * 900 + "}",
-    ],
-    "intermediate_values": ["{}", "[[1]]", '[["1", 2]]', "[[1, 1" + "0" * 400 + "]]"],
-}
-
-
-@pytest.mark.parametrize("column", BAD_CELLS)
-def test_a_trial_that_is_none_is_refused(column, sent, back, tmp_path):
-    path = tmp_path / "bad.parquet"
-    for cell in BAD_CELLS[column]:
-        with pytest.raises(DataError, match=OURS) as caught:
-            import_study(STUDY, changed(sent, path, **{column: cell}), storage=back)
-        assert "\n" not in str(caught.value)
-        assert len(str(caught.value)) < 500 + len(str(path))
-        assert not (tmp_path / "back.db").exists()
-
-
-BAD_STUDIES = [
-    *({"name": name} for name in ("nothing", "sent/width=nan", "sent/width=-1")),
-    *({"name": name} for name in (["sent/width=8"], "sent/" + "w" * 5000 + "=8")),
-    {"directions": ["MAXIMIZE"]},
-    {"attributes": []},
-]
-BAD_ATTRIBUTES = [
-    *({"fingerprint": [1]}, {"fingerprint": None}, {"deep": json.loads(DEEP)}),
-    *({"sealed:abc": "yesterday"}, {"sealed:abc": 3}, {"sealed:abc": "2026-01-01T00:00:00"}),
-    {"schema": SCHEMA_VERSION + 1},
-]
-BAD_TOLD = [
-    *(lambda _: [1], lambda _: {"format": 1}, lambda d: d["studies"].append(d["studies"][0])),
-    *((lambda d, f=f: d.update(format=f)) for f in ("1", 0, True, 2)),
-    *((lambda d, s=s: d.update(studies=s)) for s in ({}, [1])),
-    *((lambda d, c=c: d["studies"][0].update(c)) for c in BAD_STUDIES),
-    *((lambda d, a=a: d["studies"][0]["attributes"].update(a)) for a in BAD_ATTRIBUTES),
-]
-
-
-@pytest.mark.parametrize("change", BAD_TOLD)
-def test_metadata_that_are_none_are_refused(change, sent, tmp_path):
-    with pytest.raises(ExtrapError) as caught:
-        read_export(told(sent, tmp_path / "bad.parquet", change))
-    assert "\n" not in str(caught.value)
-
-
-def test_other_files_are_refused(sent, tmp_path):
-    path = tmp_path / "bad.parquet"
-    table, content = pq.read_table(sent), sent.read_bytes()
-    for bad in (
-        *(b"", b"PAR1", content[: len(content) // 2], b"PAR1" + b"\xff" * 1000 + b"PAR1"),
-        table.replace_schema_metadata(None),
-        table.drop_columns(["params"]),
-        table.append_column("more", table["number"]),
-        table.set_column(1, "number", table["study"]),
-    ):
-        path.write_bytes(bad) if isinstance(bad, bytes) else pq.write_table(bad, path)
-        with pytest.raises(DataError, match=OURS):
-            read_export(path)
-    with pytest.raises(DataError, match="there is no file"):
-        read_export(tmp_path / "none.parquet")
-
-
-LIMITS = {"ROWS": N, "BYTES": 1000, "VALUES": 2000, "METADATA": 100}
-
-
-@pytest.mark.parametrize(("limit", "too_little"), [*LIMITS.items(), ("LONGEST_TEXT", 10)])
-def test_a_file_that_unpacks_to_too_much_is_refused(limit, too_little, sent, monkeypatch):
-    name = limit if limit == "LONGEST_TEXT" else f"MOST_{limit}"
-    monkeypatch.setattr(f"extrap.reading.exports.{name}", too_little)
-    with pytest.raises(DataError, match=OURS):
-        read_export(sent)
-
-
-def test_what_unpacks_to_too_much_is_not_parsed(sent, tmp_path, monkeypatch):
-    """Files of a few kilobytes: one long text that all rows share, and many small values."""
-    parsed, load = [], json.loads
-
-    def loads(text):
-        parsed.append(len(text))
-        return load(text)
-
-    table = pq.read_table(sent)
-    rows = table.filter(pa.compute.equal(table["state"], "COMPLETE")).slice(0, 1).to_pylist()
-    path = tmp_path / "bomb.parquet"
-    monkeypatch.setattr("extrap.reading.exports.json.loads", loads)
-    for long, n_rows in (('{"a": "' + "x" * 2**20 + '"}', 200), ("[" + "[]," * 4_000_000, 1)):
-        many = [{**rows[0], "number": i, "user_attrs": long} for i in range(n_rows)]
-        pq.write_table(pa.Table.from_pylist(many, schema=table.schema), path, compression="zstd")
-        assert path.stat().st_size < 100_000
-        with pytest.raises(DataError, match="more than"):
-            read_export(path)
-        assert max(parsed) < 100_000
 
 
 @pytest.mark.parametrize("state", ["PRUNED", "COMPLETE"])
-def test_a_result_without_a_value_is_neither_written_nor_read(state, full, sent, back, tmp_path):
-    path = tmp_path / "bad.parquet"
-    with pytest.raises(DataError, match="without a value"):
-        import_study(STUDY, changed(sent, path, state=state, values=None), storage=back)
+def test_a_result_without_a_value_is_neither_written_nor_read(state, full, back, tmp_path):
     shutil.copy(full.removeprefix("sqlite:///"), tmp_path / "study.db")
     with closing(sqlite3.connect(tmp_path / "study.db")) as connection, connection:
         connection.execute("UPDATE trials SET state = ? WHERE trial_id = 9", [state])
         connection.execute("DELETE FROM trial_values WHERE trial_id = 9")
     broken = f"sqlite:///{tmp_path}/study.db"
-    assert export_study(STUDY, tmp_path / "x.parquet", storage=broken) == N
+    assert export_study(STUDY, tmp_path / "x.db", storage=broken) == N
+    assert import_study(STUDY, tmp_path / "study.db", storage=back).n_copied == N - 1
     (note,) = read_study(SPEC, broken).notes[:1]
     assert "was left out: it has not one value" in note
     assert len(tune(SPEC, broken, train=known_as_ours(loss_of))) == N  # it is trained again
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
+def test_other_files_are_refused(sent, back, tmp_path):
+    with pytest.raises(DataError, match="there is no file"):
+        import_study(STUDY, tmp_path / "none.db", storage=back)
+    path, content = tmp_path / "bad.db", sent.read_bytes()
+    for bad in (b"SQLite format 3\0", content[: len(content) // 2], b"\xff" * 1000):
+        path.write_bytes(bad)
+        with pytest.raises((DataError, StudyError)):
+            import_study(STUDY, path, storage=back)
+
+
+QUIET = [HealthCheck.function_scoped_fixture]
+
+
+@settings(suppress_health_check=QUIET, max_examples=20, deadline=None)
 @given(data=st.data())
 def test_broken_bytes_are_at_worst_an_error(data, sent, tmp_path):
     content = bytearray(sent.read_bytes())
     for _ in range(data.draw(st.integers(1, 4))):
         content[data.draw(st.integers(0, len(content) - 1))] = data.draw(st.integers(0, 255))
-    (tmp_path / "broken.parquet").write_bytes(bytes(content))
+    (tmp_path / "broken.db").write_bytes(bytes(content))
     with suppress(ExtrapError):
-        read_export(tmp_path / "broken.parquet")
-
-
-def test_broken_metadata_of_a_column_are_at_worst_an_error(sent, tmp_path):
-    """Empty lists of the footer that claim four entries: pyarrow aborted the process at some."""
-    content, path = sent.read_bytes(), tmp_path / "broken.parquet"
-    footer = len(content) - 8 - int.from_bytes(content[-8:-4], "little")
-    places = [i for i in range(footer, len(content) - 8) if content[i] == 6]
-    assert len(places) > 20
-    for i in places:
-        path.write_bytes(content[:i] + b"\x4b" + content[i + 1 :])
-        with suppress(ExtrapError):
-            read_export(path)
+        import_study(STUDY, tmp_path / "broken.db", storage=f"sqlite:///{tmp_path}/to.db")

@@ -29,7 +29,7 @@ def test_a_kind_of_its_own_is_planned_run_followed_and_reported(home, capsys):
     assert main(["study", "status", "twice.py", "--json"]) == 0
     status = json.loads(capsys.readouterr().out)
     assert (status["complete"], status["done"]) == (5, True)
-    assert main(["study", "export", "twice.py", "--out", "twice.parquet"]) == 0
+    assert main(["study", "export", "twice.py", "--out", "twice.db"]) == 0
     assert main(["report", "twice.py", "-o", "again.html"]) == 0
     assert main(["report", "twice.py", "reports/twice.runs.csv", "-o", "table.html"]) == 0
     for page in ("again.html", "table.html"):

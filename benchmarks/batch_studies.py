@@ -4,7 +4,7 @@
     python -m benchmarks.batch_studies --train    # studies/batch_size.py, noise_scale.py anew
 
 Beside each study lie the tables that its report writes: tuned steps at every batch, batches held
-out, mean noise scales beside critical batches, noise over training, the front at the larger size.
+out, mean noise scales beside critical batches, noise over training.
 The cost of measuring is timed here.
 """
 
@@ -52,7 +52,6 @@ class Found:
         same_task: The same in the study of one task at several sizes.
         held_out: Relative errors of predicted steps at batches no fit saw.
         interpolated: The same of straight lines between the neighbouring batches, log-log.
-        front: Rows of the front at the larger size, with `predicted`, `steps`, `best`.
         growth: The power of the step as which the noise scale grows.
         spans: Width → factor between the first window of a training and the last.
         collapse: Over the loss.
@@ -65,7 +64,6 @@ class Found:
     same_task: Agreement
     held_out: np.ndarray
     interpolated: np.ndarray
-    front: pd.DataFrame
     growth: Measure
     spans: dict[float, Measure]
     collapse: Collapse
@@ -90,7 +88,6 @@ def measure(folder: Path = TABLES) -> Found:
         same_task=same,
         held_out=(held["steps"] / held["predicted"] - 1).to_numpy(),
         interpolated=(held["steps"] / held["interpolated"] - 1).to_numpy(),
-        front=_table(folder, "batch_size", "front"),
         growth=step_exponent(courses, size="width"),
         spans={width: growth(rows.sort_values("step")) for width, rows in by_width.items()},
         collapse=found,
@@ -143,7 +140,7 @@ def _cost(width: int, batch_size: int, n_runs: int) -> float:
 
 def rows(found: Found) -> list[Row]:
     """The figures."""
-    return [*_noise_rows(found), *_front_rows(found), *_rate_rows(found), *_cost_rows(found)]
+    return [*_noise_rows(found), *_held_out_rows(found), *_rate_rows(found), *_cost_rows(found)]
 
 
 def _noise_rows(found: Found) -> list[Row]:
@@ -192,32 +189,16 @@ def _noise_rows(found: Found) -> list[Row]:
     ]
 
 
-def _front_rows(found: Found) -> list[Row]:
-    part, front = "steps to a loss, our own runs", found.front
-    off, best = (front[name] / front["predicted"] - 1 for name in ("steps", "best"))
-    as_largest = front["steps"] / front["as_largest"] - 1
-    reached = (front["status"] == "reached").sum()
-    inside = front["steps"].between(front["lower"], front["upper"])  # not reached is outside
+def _held_out_rows(found: Found) -> list[Row]:
     return [
         Row(
-            part=part,
+            part="steps to a loss, our own runs",
             figure="steps at held-out batches, median error",
             beat=f"lines between neighbours {np.median(np.abs(found.interpolated)):.1%}",
             target="≤ 10 %",
             reached=f"{np.median(np.abs(found.held_out)):.1%} of {len(found.held_out)}, worst "
             f"{np.abs(found.held_out).max():.1%}",
             met=bool(np.median(np.abs(found.held_out)) <= 0.1),
-        ),
-        Row(
-            part=part,
-            figure="front at twice the largest width, at the forecast rate, median error",
-            beat=f"steps of the largest width as they are {as_largest.abs().median():.1%}",
-            reached=f"{off.abs().median():.1%} of {reached} (of {len(front)} that reached the "
-            f"target), mean {off.mean():+.1%}; best of half, same and twice the rate "
-            f"{best.abs().median():.1%}; inside the interval {inside.mean():.0%}",
-            note="Not blind: the law of steps over width was chosen after a first run at that "
-            "width, which a power law missed by 25 %; these runs have other lengths but the same "
-            "seeds.",
         ),
     ]
 

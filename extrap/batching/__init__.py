@@ -37,20 +37,11 @@ from extrap.batching.results import (
 from extrap.batching.size_laws import SizeForecast
 from extrap.batching.targets import seed_steps, smooth_curve, steps_to_target, tuned_steps
 from extrap.batching.tasks import TaskResult, analyse_task
-from extrap.batching.trade_off import (
-    BatchFindings,
-    JointForecast,
-    StepsOverSize,
-    TradeOffForecast,
-    check_trade_off,
-    forecast_trade_off,
-)
 
 __all__ = [
     "FLAGS",
     "RATE_RULES",
     "Agreement",
-    "BatchFindings",
     "BatchGroup",
     "BatchLaw",
     "BatchPoint",
@@ -58,22 +49,17 @@ __all__ = [
     "Collapse",
     "CriticalBatches",
     "HeldOutBatch",
-    "JointForecast",
     "RateLaw",
     "RateRule",
     "Regimes",
     "Segments",
     "SizeForecast",
-    "StepsOverSize",
     "TaskResult",
-    "TradeOffForecast",
     "TradeOffPoint",
     "agreement",
     "analyse_task",
-    "check_trade_off",
     "collapse",
     "critical_batch",
-    "forecast_trade_off",
     "growth",
     "held_out_batches",
     "joint_rate_law",

@@ -2,8 +2,8 @@
 
 1. `instability`: the run diverged, or its curve spiked; not where it repeated its data and its
    held-out loss climbed steadily, which is overfitting.
-2. `mistuned`: the tuned values cost more than half a percent and more than the recommended ones, by
-   the loss and the values together.
+2. `mistuned`: the tuned values cost more than half a percent and more than the recommended ones,
+   by the loss and the values together.
 3. `recipe`: a condition differs from the sweep's.
 4. `data`: it repeated its data more often than the sweep.
 5. `batch`: its batch is above the critical one, by its noise scale.

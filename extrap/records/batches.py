@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from extrap.records.fields import require_level, require_name
 from extrap.records.recipe import BUDGET, DATA_SIZE
@@ -28,7 +28,6 @@ class BatchTask:
         rate_exponent: The range moves with the batch as its ratio to the reference batch to this
             power: .5 for Adam, 1 for SGD.
         held_out: Batches that no fit sees; steps there are predicted and compared.
-        at: A larger size, whose steps are forecast from the others and then counted.
         noise_batch: The batch at which the noise scale is read; by default the reference batch.
     """
 
@@ -38,7 +37,6 @@ class BatchTask:
     reference_batch: int = 0
     rate_exponent: float = 0.5
     held_out: tuple[int, ...] = ()
-    at: Mapping[str, float] = field(default_factory=dict)
     noise_batch: int = 0
 
     def __post_init__(self) -> None:
@@ -72,11 +70,6 @@ class BatchTask:
             raise ValueError(
                 f"{name!r} names the batches {sorted(known - set(self.steps))} without steps; "
                 "add them to steps=."
-            )
-        if self.at and set(self.at) != set(self.study.sizes):
-            raise ValueError(
-                f"at= of {name!r} must name its size columns {sorted(self.study.sizes)}, got "
-                f"{sorted(self.at)}."
             )
 
     @property

@@ -26,7 +26,7 @@ def of_tasks(tasks: Tasks, name: str) -> pd.DataFrame:
     """A table of all tasks below each other, with `where`: task and size in words."""
     parts = [pd.DataFrame()]
     for task, found in tasks:
-        table, sizes = getattr(found.result, name), list(found.result.task.study.sizes)
+        table, sizes = getattr(found, name), list(found.task.study.sizes)
         if len(table):
             at = [label(size, task) for size in table[sizes].to_dict("records")]
             parts.append(table.drop(columns=sizes).assign(where=at))
@@ -40,14 +40,14 @@ def steps_charts(tasks: Tasks) -> list[XYChart]:
     """
     charts = []
     for task, found in tasks:
-        for size in found.result.task.study.size_points():
-            if groups := _groups(found.result, size):
+        for size in found.task.study.size_points():
+            if groups := _groups(found, size):
                 low, high = groups[-1].regimes.diminishing
                 chart = XYChart(
                     title=f"Steps at {label(size, task)}",
                     x=BATCH,
                     y=STEPS,
-                    series=tuple(_steps_series(found.result, groups)),
+                    series=tuple(_steps_series(found, groups)),
                     shaded=None if low is None or high is None else (low, high),
                 )
                 charts.append(chart)
@@ -71,26 +71,16 @@ def _steps_series(result: TaskResult, groups: Sequence[BatchGroup]) -> Iterator[
 
 
 def trade_off_charts(tasks: Tasks) -> list[XYChart]:
-    """Steps against examples: at the largest size of each task, and as forecast beyond it."""
+    """Steps against examples at the largest size of each task."""
     charts = []
     for task, found in tasks:
-        known = [s for s in found.result.task.study.size_points() if _groups(found.result, s)]
+        known = [s for s in found.task.study.size_points() if _groups(found, s)]
         for size in known[-1:]:
             parts = []
-            for group in _groups(found.result, size):
+            for group in _groups(found, size):
                 points = [(p.batch, p.steps) for p in group.points if p.values]
                 parts.append((float(group.by["target"]), _curve(group, group.batches), points))
             charts.append(_trade_off(label(size, task), parts))
-        if found.trade_off is not None:
-            table = found.trade_off.table if found.checked is None else found.checked
-            parts = []
-            for target, rows in table.sort_values("batch_size").groupby("target"):
-                seen = rows.get("steps", rows["predicted"] * np.nan)
-                curve = rows.assign(x=rows["batch_size"], steps=rows["predicted"])
-                parts.append((float(target), curve, list(zip(curve["x"], seen, strict=True))))
-            charts.append(
-                _trade_off(f"{label(found.trade_off.size, task)}, forecast", parts[::-1])
-            )
     return charts
 
 
@@ -119,11 +109,11 @@ def rate_charts(tasks: Tasks) -> list[XYChart]:
     """The best rates of a task's sizes with their laws, and the rules at the largest size."""
     charts = []
     for task, found in tasks:
-        laws, names = found.result.rate_laws, list(found.result.task.study.sizes)
+        laws, names = found.rate_laws, list(found.task.study.sizes)
         shown: dict[str, list[Series]] = {"by size": []}
         for i, (key, law) in enumerate(sorted(laws.items())):
             where, ink = label(dict(zip(names, key, strict=True))), _ink(i, len(laws))
-            own = found.result.rates
+            own = found.rates
             own = own[(own[names] == list(key)).all(axis=1)]
             low, high = (own["lr_opt"] * np.exp(sign * own["lr_se"]) for sign in (-1, 1))
             own, name = own.assign(lower=low, upper=high), f"{where}, target {own.target.max():g}"
@@ -169,7 +159,7 @@ def noise_charts(tasks: Tasks) -> list[XYChart]:
 
 def pairs_chart(tasks: Tasks) -> list[XYChart]:
     """Critical batches against mean noise scales; none without a pair that has both."""
-    parts = [(found.result.task.study.name, found.result.noise) for _, found in tasks]
+    parts = [(found.task.study.name, found.noise) for _, found in tasks]
     parts = [(n, t[(t["noise_scale"] > 0) & (t["b_crit"] > 0)]) for n, t in parts if len(t)]
     values = [v for _, t in parts for v in t[["noise_scale", "b_crit"]].to_numpy().ravel()]
     if not values:

@@ -11,7 +11,7 @@ from typing import Any
 import pandas as pd
 
 from extrap import batching as data
-from extrap.batching import BatchFindings
+from extrap.batching import TaskResult
 from extrap.records import BatchStudy, Interval, Measure
 from extrap.records.codec import SCHEMA_VERSION, document, encode
 from extrap.reporting import batches_charts as charts
@@ -56,20 +56,16 @@ LARGE_DRIFT, SMALL_DRIFT = 2.0, 1.1
 """Factors over all sizes: an interval that reaches the first decides nothing; below the second
 noise scales count as nearly alike."""
 MOST_NOTES = 12
-TRIVIAL = {
-    "interpolated": "straight lines between the neighbouring batches",
-    "as_largest": "the steps of the largest size of the sweep",
-}
 
 
 def batch_page(
-    study: BatchStudy, findings: Sequence[BatchFindings], about: About, path: str | Path
+    study: BatchStudy, findings: Sequence[TaskResult], about: About, path: str | Path
 ) -> Path:
     """Write a batch study as one HTML file."""
     return write_page(batches_page(study, findings, about), path)
 
 
-def batches_page(study: BatchStudy, findings: Sequence[BatchFindings], about: About) -> Page:
+def batches_page(study: BatchStudy, findings: Sequence[TaskResult], about: About) -> Page:
     """The page as blocks."""
     tasks = critical.tasks_of(findings)
     fits, is_noise = _fits(tasks), _is_about_noise(tasks)
@@ -90,7 +86,7 @@ def batches_page(study: BatchStudy, findings: Sequence[BatchFindings], about: Ab
 
 
 def _fits(tasks: Tasks) -> critical.Fits:
-    return [(task, found.result.critical) for task, found in tasks]
+    return [(task, found.critical) for task, found in tasks]
 
 
 def _is_about_noise(tasks: Tasks) -> bool:
@@ -110,11 +106,9 @@ def _details(tasks: Tasks, shown: Sequence[Chart]) -> Iterator[Details]:
     findings, fits, is_noise = [found for _, found in tasks], _fits(tasks), _is_about_noise(tasks)
     held, agreed = of_tasks(tasks, "held_out"), critical.agreement_of(findings)
     kept = _table("Batches kept out", held, {"target": "target", "batch": "batch_size"})
-    text = f"Batches kept out of the fits {_accuracy(held, 'interpolated')}" if len(held) else ""
+    text = f"Batches kept out of the fits {_accuracy(held)}" if len(held) else ""
     yield part("Steps against batch size", charts.steps_charts(tasks), text, kept)
-    told: list[Block | str] = [_counted_sentence(found) for found in findings]
-    told += [table for found in findings for table in _forecast_tables(found)]
-    yield part("Trade-off of steps and examples", charts.trade_off_charts(tasks), *told)
+    yield part("Trade-off of steps and examples", charts.trade_off_charts(tasks))
     yield part("Best learning rate", charts.rate_charts(tasks), _rates_table(tasks))
     rows = [] if agreed is None else [_numbers(agreed)]
     tables = [records_table("Agreement (ratio: critical batch over noise scale)", rows)]
@@ -133,8 +127,8 @@ def _laws_table(tasks: Tasks) -> Table:
     """Laws of critical batches and of best rates."""
     laws = []
     for task, found in tasks:
-        laws += [(task, law) for law in found.result.critical.laws.values()]
-        laws += [] if found.result.joint is None else [(task, found.result.joint)]
+        laws += [(task, law) for law in found.critical.laws.values()]
+        laws += [] if found.joint is None else [(task, found.joint)]
     return critical.laws_table(laws)
 
 
@@ -143,8 +137,8 @@ def _rates_table(tasks: Tasks) -> Table:
     words = {True: "holds", False: "rejected", None: "cannot tell"}
     rows = []
     for task, found in tasks:
-        for key, law in sorted(found.result.rate_laws.items()):
-            where = label(dict(zip(found.result.task.study.sizes, key, strict=True)), task)
+        for key, law in sorted(found.rate_laws.items()):
+            where = label(dict(zip(found.task.study.sizes, key, strict=True)), task)
             row = {"where": where, "optima": str(law.n), "exponent": power(law.exponent)}
             for rule in map(law.rule, RULES):
                 p = format_p_value(rule.p_value)
@@ -155,46 +149,17 @@ def _rates_table(tasks: Tasks) -> Table:
     return records_table("Best learning rate against batch size, and rules", rows, note=note)
 
 
-def _accuracy(rows: pd.DataFrame, trivial: str) -> str:
+def _accuracy(rows: pd.DataFrame) -> str:
     """How far predictions of steps were off, and a trivial prediction beside them."""
     rows = rows.dropna(subset="steps")
-    off, other = ((rows["steps"] / rows[name] - 1).abs() for name in ("predicted", trivial))
+    off, other = ((rows["steps"] / rows[name] - 1).abs() for name in ("predicted", "interpolated"))
     closed = rows.dropna(subset=["lower", "upper"])
     n_inside = int(closed["steps"].between(closed["lower"], closed["upper"]).sum())
     text = f"differ from their prediction by {_percent(off.median())} in the median (at most "
     text += f"{_percent(off.max())}), {n_inside} of {len(closed)} are inside their interval"
-    beside = f"; {TRIVIAL[trivial]} would be {_percent(other.median())} off"
+    lines = "straight lines between the neighbouring batches"
+    beside = f"; {lines} would be {_percent(other.median())} off"
     return f"{text}{beside if other.notna().any() else ''}."
-
-
-def _forecast_tables(found: BatchFindings) -> Iterator[Table]:
-    """Batch and rate recommended at the larger size; the forecast beside what was counted."""
-    if found.trade_off is None:
-        return
-    where = label(found.trade_off.size, found.result.task.study.name)
-    rows = []
-    for each in found.trade_off.recommended:
-        of = {"batch": each.batch, "learning rate": each.lr, "steps": each.steps}
-        of |= {"examples": each.examples}
-        rows.append({"target": f"{each.target:g}", **{k: stacked(m) for k, m in of.items()}})
-    overhead = _percent(found.result.critical.overhead)
-    yield records_table(f"Recommended: {overhead} above linear scaling, {where}", rows)
-    table = found.trade_off.table if found.checked is None else found.checked
-    columns = {"target": "target", "batch": "batch_size", "learning rate": "lr"}
-    if found.checked is not None:
-        columns |= {"fewest steps tried": "best", "at the rate times": "best_factor"}
-    yield _table(f"Forecast, {where}", table, columns)
-
-
-def _counted_sentence(found: BatchFindings) -> str:
-    """What became of the forecast at the larger size; empty where the task names none."""
-    task, known = found.result.task, found.counted
-    where = label(task.at, task.study.name)
-    if known is not None:
-        return f"{where}: steps counted after the forecast {_accuracy(known, 'as_largest')}"
-    reason = "no run there has reached a target"
-    reason = "could not be forecast: too few sizes" if found.trade_off is None else reason
-    return f"{where}: {reason}." if task.at else ""
 
 
 def _growth_table(tasks: Tasks) -> Table:
@@ -210,19 +175,19 @@ def _growth_table(tasks: Tasks) -> Table:
     return records_table("Growth of the noise scale during training", rows)
 
 
-def _collapse_table(findings: Sequence[BatchFindings]) -> Table:
+def _collapse_table(findings: Sequence[TaskResult]) -> Table:
     """Whether the noise scales of the sizes are one curve over the loss, task by task."""
     rows = []
     for found in findings:
-        if (fitted := found.result.collapse()) is not None:
-            sizes = found.result.courses[next(iter(found.result.task.study.sizes))]
+        if (fitted := found.collapse()) is not None:
+            sizes = found.courses[next(iter(found.task.study.sizes))]
             ratio, (lower, upper) = float(sizes.max() / sizes.min()), fitted.size_exponent.ci
             drift = ratio ** abs(fitted.size_exponent.value or 0.0)
             verdict = "nearly" if drift < SMALL_DRIFT else "no"
             if lower is not None and upper is not None and lower <= 0 <= upper:
                 is_wide = ratio ** max(-lower, upper) > LARGE_DRIFT
                 verdict = "cannot tell" if is_wide else "yes"
-            name = found.result.task.study.name
+            name = found.task.study.name
             rows.append({"task": name, "one curve": verdict, **_numbers(fitted)})
     note = "Standard deviation of the logarithm about one curve over the loss for all sizes; by "
     note += "size: with a term of the size; of step: about one curve over the step."
@@ -243,12 +208,12 @@ def _counts_table(tasks: Tasks) -> Table:
     """How many runs and batches reached each target, and how many could not be used."""
     rows = []
     for _, found in tasks:
-        for target, part in found.result.tuned.groupby("target", sort=False):
+        for target, part in found.tuned.groupby("target", sort=False):
             names = ("reached", "censored", "infeasible")
             numbers = {f"runs {name}": part[f"n_{name}"].sum() for name in names}
             numbers |= {f"batches {name}": (part["status"] == name).sum() for name in names}
             numbers |= {"runs": part["n_runs"].sum(), "rates at an edge": part["at_edge"].sum()}
-            row = {"task": found.result.task.study.name, "target": f"{target:g}"}
+            row = {"task": found.task.study.name, "target": f"{target:g}"}
             rows.append({**row, **{name: str(int(n)) for name, n in numbers.items()}})
     note = "Censored: not reached within the steps of a run. Infeasible: diverged or failed."
     return records_table("Runs and batch sizes", rows, note=note)
@@ -256,7 +221,7 @@ def _counts_table(tasks: Tasks) -> Table:
 
 def _notes(tasks: Tasks) -> list[str]:
     """What could not be done, task by task; then why an edge of a grid matters."""
-    notes = [f"{task}: {n}".removeprefix(": ") for task, f in tasks for n in f.result.notes]
+    notes = [f"{task}: {n}".removeprefix(": ") for task, f in tasks for n in f.notes]
     shown, more = notes[:MOST_NOTES], len(notes) - MOST_NOTES
     shown += [f"{more} further notes."] if more > 0 else []
     edge = "A better learning rate may lie beyond the edge of a grid: the law of the rate leaves "
@@ -313,7 +278,7 @@ def _percent(fraction: float) -> str:
     return format_percent(fraction, signed=False)
 
 
-def batches_document(study: BatchStudy, findings: Sequence[BatchFindings]) -> dict[str, Any]:
+def batches_document(study: BatchStudy, findings: Sequence[TaskResult]) -> dict[str, Any]:
     """The findings as a JSON document; a number that is open or missing is null."""
     return encode(
         {
@@ -330,8 +295,7 @@ def batches_document(study: BatchStudy, findings: Sequence[BatchFindings]) -> di
     )
 
 
-def _task_document(found: BatchFindings) -> dict[str, Any]:
-    result, trade_off = found.result, found.trade_off
+def _task_document(result: TaskResult) -> dict[str, Any]:
     task, names = result.task, list(result.task.study.sizes)
     courses = result.courses.groupby(names) if len(result.courses) else ()
     return {
@@ -359,13 +323,5 @@ def _task_document(found: BatchFindings) -> dict[str, Any]:
             for key, course in courses
         ],
         "collapse": result.collapse(),
-        "front": trade_off
-        and {
-            "size": trade_off.size,
-            "targets": list(trade_off.steps),
-            "recommended": trade_off.recommended,
-            "points": trade_off.table if found.checked is None else found.checked,
-            "is_counted": found.checked is not None,
-        },
         "notes": result.notes,
     }

@@ -10,12 +10,12 @@ import pandas as pd
 
 from extrap import batching as data
 from extrap.batching import (
-    BatchFindings,
     BatchGroup,
     BatchLaw,
     BatchPrediction,
     CriticalBatches,
     Segments,
+    TaskResult,
 )
 from extrap.batching import SizeForecast as Sized
 from extrap.records import Interval, Measure
@@ -26,7 +26,7 @@ from extrap.reporting.tables import Table, records_table, tabulated
 
 Fits = Sequence[tuple[str, CriticalBatches]]
 """Tasks with their critical batches; the name of a task is empty where there is but one."""
-Tasks = Sequence[tuple[str, BatchFindings]]
+Tasks = Sequence[tuple[str, TaskResult]]
 """What each task found, likewise."""
 LAWS = {"b_crit": "critical batch", "s_min": "fewest steps", "lr_opt": "best learning rate"}
 LOSSES = ("target", "target_loss")
@@ -137,37 +137,34 @@ def _confidence(group: BatchGroup, forecasts: Sequence[Sized]) -> str:
     return confidence(group.flags, of="batches", grave=GRAVE, otherwise=f"Confidence: {certain}")
 
 
-def tasks_of(findings: Sequence[BatchFindings]) -> Tasks:
+def tasks_of(findings: Sequence[TaskResult]) -> Tasks:
     """The findings with the names of their tasks."""
     several = len(findings) > 1
-    return [(found.result.task.study.name if several else "", found) for found in findings]
+    return [(found.task.study.name if several else "", found) for found in findings]
 
 
-def agreement_of(findings: Sequence[BatchFindings]) -> data.Agreement | None:
+def agreement_of(findings: Sequence[TaskResult]) -> data.Agreement | None:
     """Mean noise scales against critical batches over all tasks, sizes and targets."""
-    tables = [f.result.noise for f in findings if not f.result.noise.empty]
+    tables = [f.noise for f in findings if not f.noise.empty]
     return data.agreement(pd.concat(tables, ignore_index=True)) if tables else None
 
 
-def batches_answer(findings: Sequence[BatchFindings]) -> Answer:
+def batches_answer(findings: Sequence[TaskResult]) -> Answer:
     """How large a batch is useful, and at which rate; of several tasks whether noise tells it."""
     agreed, first = agreement_of(findings), findings[0]
     if len(findings) > 1 and agreed is not None:
         return _agreement_answer(tasks_of(findings), agreed)
-    answer, laws = critical_answer(first.result.critical), first.result.rate_laws
-    text, confidence, joint = answer.text, answer.confidence, first.result.joint
+    answer, laws = critical_answer(first.critical), first.rate_laws
+    text, confidence, joint = answer.text, answer.confidence, first.joint
     if joint is not None or laws:
         p = laws[max(laws)].exponent if joint is None else joint.exponents["batch_size"]
         text += f" The best learning rate goes as batch^{power(p)}."
-    if (known := first.counted) is not None:
-        off = _percent((known["steps"] / known["predicted"] - 1).abs().median())
-        confidence = f"{confidence[:-1]}; steps at {label(first.result.task.at)} were {off} off."
     return replace(answer, text=text, confidence=confidence)
 
 
 def _agreement_answer(tasks: Tasks, found: data.Agreement) -> Answer:
     is_told = found.share_within >= MOSTLY
-    groups = [(g.b_crit, label(g.by, task)) for task, f in tasks for g in f.result.critical.groups]
+    groups = [(g.b_crit, label(g.by, task)) for task, f in tasks for g in f.critical.groups]
     known = [(batch.value, f"{counted(batch)} for {at}") for batch, at in groups if batch.value]
     is_sure = found.n_pairs >= MANY and found.decades >= DECADES
     return Answer(

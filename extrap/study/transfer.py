@@ -119,12 +119,12 @@ def export_study(study: Kind, path: str | Path, *, storage: str | None = None) -
     with whole_file(path) as draft:
         target = RDBStorage(f"sqlite:///{draft.absolute()}")
         for part, trials in parts:
-            own = target.create_new_study([StudyDirection.MINIMIZE], part.full_name)
+            own_id = target.create_new_study([StudyDirection.MINIMIZE], part.full_name)
             for key, value in part.attributes.items():
                 if not key.startswith(LEFT_OUT):
-                    target.set_study_user_attr(own, key, value)
+                    target.set_study_user_attr(own_id, key, value)
             for trial in trials:
-                target.create_new_trial(own, trial)
+                target.create_new_trial(own_id, trial)
         target.remove_session()
         target.engine.dispose()
     return n_trials

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from extrap.batching import analyse_task, check_trade_off, forecast_trade_off
+from extrap.batching import analyse_task
 from extrap.errors import DataError
 from extrap.records import BatchTask, Recipe, Runs, StudySpec, TunedRange, Workload
 
@@ -24,7 +24,6 @@ TASK = BatchTask(
     targets=(2.5, 2.0),
     reference_batch=64,
     held_out=(32,),
-    at={"width": 256},
     noise_batch=256,
 )
 
@@ -96,46 +95,15 @@ def test_every_part_of_the_result_is_that_of_the_truth(result):
     assert set(result.courses["width"]) == {16, 32, 64, 128}
 
 
-def test_trade_off_at_a_larger_size_is_forecast_and_counted(result):
-    trade_off = forecast_trade_off(result)
-    assert trade_off.rates[64] == pytest.approx(best_rate(256, 64), rel=0.15)
-    for row in trade_off.table.to_dict("records"):
-        s_min, b_crit = truth(256, row["target"])
-        true_steps = s_min * (1 + b_crit / row["batch_size"])
-        assert row["lower"] < true_steps < row["upper"]
-        assert row["predicted"] == pytest.approx(true_steps, rel=0.15)
-    for joint in trade_off.recommended:
-        s_min, b_crit = truth(256, joint.target)
-        assert joint.batch.value == pytest.approx(1.2 * 8 + 0.2 * b_crit, rel=0.1)
-        assert joint.lr.pi.lower < best_rate(256, joint.batch.value) < joint.lr.pi.upper
-        assert joint.steps.value == pytest.approx(
-            s_min * (1 + b_crit / joint.batch.value), rel=0.15
-        )
-    factors = (0.5, 1.0, 2.0)
-    runs = drawn(
-        widths=[256.0], rates=lambda b: [float(f"{trade_off.rates[b] * f:.4g}") for f in factors]
-    )
-    checked = check_trade_off(trade_off, runs, factors=factors)
-    assert (checked["status"] == "reached").all()
-    assert (checked["steps"] / checked["predicted"] - 1).abs().median() < 0.1
-    assert checked["best_factor"].eq(1.0).mean() > 0.8  # the forecast rate is about the best
-    cut = check_trade_off(trade_off, runs.of_stage("check"), factors=factors)
-    assert set(cut["status"]) == {"not run"}
-
-
 def test_what_was_not_measured_or_reached_is_said(runs):
-    """A target nobody reaches, no moments of gradients, and no larger size; then nothing."""
+    """A target nobody reaches, and no moments of gradients; then nothing."""
     quiet = replace(TASK.study, recipe=replace(TASK.study.recipe, noise_every=0))
-    found = analyse_task(replace(TASK, targets=(2.5, 0.5), study=quiet, at={}), runs)
+    found = analyse_task(replace(TASK, targets=(2.5, 0.5), study=quiet), runs)
     assert [g.by["target"] for g in found.critical.groups] == [2.5] * 4
     assert any("0.5" in note for note in found.notes)
     assert found.noise.empty
-    assert forecast_trade_off(found) is None
     with pytest.raises(DataError, match="needs"):
         analyse_task(replace(TASK, targets=(0.5,)), runs)
-    few = replace(found, task=TASK, joint=None)
-    with pytest.raises(DataError, match="two sizes"):
-        forecast_trade_off(few)
 
 
 def test_a_size_that_reaches_a_target_at_one_batch_has_no_pair_and_its_own_course(runs):

@@ -11,7 +11,7 @@ SMALL = StudySpec(
     tune={"lr": TunedRange(low=0.1, high=1, n=3)},
     seeds=(0, 1),
 )
-TASK = BatchTask(study=SMALL, steps={2: 100, 8: 50, 32: 20}, targets=(0.5,), at={"width": 16})
+TASK = BatchTask(study=SMALL, steps={2: 100, 8: 50, 32: 20}, targets=(0.5,))
 STUDY = BatchStudy(name="batches", question="?", tasks=(TASK,))
 
 
@@ -25,7 +25,6 @@ def test_overrides_walk_records_positions_and_number_keys():
         tasks.0.study.sizes.width=5,9.5
         tasks.0.study.recipe.nesterov=TRUE
         tasks.0.study.recipe.schedule=cosine
-        tasks.0.at.width=20
         overhead=.5"""
     found = override(STUDY, given.splitlines())
     task = found.tasks[0]
@@ -35,9 +34,8 @@ def test_overrides_walk_records_positions_and_number_keys():
     assert task.study.workload.options == {"noise": 3.0, "corpus": "texts", "tied": True}
     assert task.study.sizes == {"width": (5, 9.5)}
     assert (task.study.recipe.nesterov, task.study.recipe.schedule) == (True, "cosine")
-    assert (task.at, found.overhead) == ({"width": 20}, 0.5)
+    assert found.overhead == 0.5
     assert STUDY.tasks[0].steps[8] == 50
-    assert override(STUDY, ["tasks.0.at="]).tasks[0].at == {}
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from extrap.backtesting import Backtest, backtest
-from extrap.batching import BatchFindings, analyse_task, check_trade_off, forecast_trade_off
+from extrap.batching import analyse_task
 from extrap.checking import check
 from extrap.forecasting import forecast
 from extrap.reading import read_runs
@@ -157,7 +157,7 @@ def best_rate(width, batch):
     return 2**-7 * (batch / 64) ** 0.5 * (width / 32) ** -0.4 * math.exp(wiggle)
 
 
-def batch_task(name, *, widths, at):
+def batch_task(name, *, widths):
     study = StudySpec(
         **{"name": name, "question": "?", "seeds": (0, 1, 2), "target_seeds": (0, 1)},
         workload=Workload(name="bytes-mlp"),
@@ -167,7 +167,7 @@ def batch_task(name, *, widths, at):
     )
     steps = {8: 20000, 32: 6000, 64: 4000, 128: 2400, 512: 1200, 2048: 1000}
     batches = {"reference_batch": 64, "held_out": (64,), "noise_batch": 128}
-    return BatchTask(study=study, steps=steps, targets=(2.5, 2.2), at=at, **batches)
+    return BatchTask(study=study, steps=steps, targets=(2.5, 2.2), **batches)
 
 
 def batch_runs(task, *, widths, batch_factor=1.0, large=False):
@@ -207,35 +207,22 @@ def batch_runs(task, *, widths, batch_factor=1.0, large=False):
 
 @pytest.fixture(scope="session")
 def one_task():
-    """A task at four widths with a larger one that is forecast and counted."""
-    task = batch_task("bytes", widths=(16, 32, 64, 128), at={"width": 256.0})
+    """A task at four widths."""
+    task = batch_task("bytes", widths=(16, 32, 64, 128))
     result = analyse_task(task, batch_runs(task, widths=(16, 32, 64, 128)))
-    trade_off = forecast_trade_off(result)
-    larger = _at_rates(batch_runs(task, widths=(256,), large=True), trade_off.rates)
-    checked = check_trade_off(trade_off, larger, factors=FACTORS)
-    study = BatchStudy(name="batches", question="How large a batch is useful?", tasks=(task,))
-    return study, (BatchFindings(result=result, trade_off=trade_off, checked=checked),)
-
-
-def _at_rates(runs, rates):
-    """The same runs as if they had been made at multiples of the forecast rates."""
-    frame = runs.to_frame()
-    place = frame.groupby("batch_size")["lr"].rank("dense").astype(int) - 1
-    forecast_rate = frame["batch_size"].map(dict(rates))
-    lr = [float(f"{r * FACTORS[i]:.4g}") for r, i in zip(forecast_rate, place, strict=True)]
-    return Runs.from_frame(
-        frame.assign(lr=lr), sizes=runs.sizes, tuned=runs.tuned, curves=runs.curves()
+    return BatchStudy(name="batches", question="How large a batch is useful?", tasks=(task,)), (
+        result,
     )
 
 
 @pytest.fixture(scope="session")
 def two_tasks():
     """Two tasks of one width each, their critical batches a factor of 20 apart."""
-    tasks = tuple(batch_task(name, widths=(32,), at={}) for name in ("easy", "hard"))
+    tasks = tuple(batch_task(name, widths=(32,)) for name in ("easy", "hard"))
     findings = []
     for task, factor in zip(tasks, (0.3, 6.0), strict=True):
         runs = batch_runs(task, widths=(32,), batch_factor=factor)
-        findings.append(BatchFindings(result=analyse_task(task, runs)))
+        findings.append(analyse_task(task, runs))
     study = BatchStudy(name="noise", question="Does the noise scale predict it?", tasks=tasks)
     return study, tuple(findings)
 

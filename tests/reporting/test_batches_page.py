@@ -5,7 +5,6 @@ from dataclasses import replace
 import pandas as pd
 import pytest
 
-from extrap.batching import BatchFindings
 from extrap.records import Interval, Measure
 from extrap.reporting.batches_charts import (
     noise_charts,
@@ -80,13 +79,13 @@ def test_answer_states_batch_and_exponent_of_the_largest_size(one_task):
 def test_noise_predicts_the_critical_batch_of_two_tasks(two_tasks):
     answer = batches_answer(two_tasks[1])
     n_inside, n_pairs, factor, worst, ratio, *_ = figures(answer.text)
-    pairs = pd.concat([found.result.noise for found in two_tasks[1]])
+    pairs = pd.concat([found.noise for found in two_tasks[1]])
     ratios = pairs["b_crit"] / pairs["noise_scale"]
     assert (n_inside, n_pairs, factor, answer.kind) == (4, 4, 10, "on")
     assert worst == pytest.approx(ratios.max(), rel=0.03)
     assert ratio == pytest.approx(float(ratios.prod() ** 0.25), rel=0.05)
     apart = [
-        replace(f, result=replace(f.result, noise=f.result.noise.assign(b_crit=b)))
+        replace(f, noise=f.noise.assign(b_crit=b))
         for f, b in zip(two_tasks[1], (1e4, 1e5), strict=True)
     ]
     assert batches_answer(apart).kind == "mixed"
@@ -94,7 +93,7 @@ def test_noise_predicts_the_critical_batch_of_two_tasks(two_tasks):
 
 def test_charts_of_steps_have_points_curves_and_held_out_batches(one_task):
     tasks = [("", one_task[1][0])]
-    group = one_task[1][0].result.critical.groups[0]
+    group = one_task[1][0].critical.groups[0]
     charts = steps_charts(tasks)
     assert [chart.title for chart in charts] == [
         f"Steps at width{NBSP}{w}" for w in (16, 32, 64, 128)
@@ -108,27 +107,23 @@ def test_charts_of_steps_have_points_curves_and_held_out_batches(one_task):
     perfect, maximal = charts[0].shaded
     assert maximal == pytest.approx(20 * perfect)  # B_crit / 5 and 4 B_crit
     first = replace(group.points[0], values=(), bounds=(20000.0,))
-    result = one_task[1][0].result
+    result = one_task[1][0]
     groups = (replace(group, points=(first, *group.points[1:])), *result.critical.groups[1:])
     censored = replace(result, critical=replace(result.critical, groups=groups))
-    chart = steps_charts([("", replace(one_task[1][0], result=censored))])[0]
+    chart = steps_charts([("", censored)])[0]
     lost = named(chart, f"target {group.by['target']:g}, not reached")
     assert (lost.x, lost.y) == ((8,), (20000,))
 
 
 def test_trade_off_bends_at_twice_the_fewest_steps_and_examples(one_task):
     (found,) = one_task[1]
-    counted_chart, forecast = trade_off_charts([("", found)])
-    group = next(g for g in found.result.critical.groups if g.by == {"width": 128, "target": 2.2})
-    bend = named(counted_chart, "target 2.2, critical batch")
+    (chart,) = trade_off_charts([("", found)])
+    group = next(g for g in found.critical.groups if g.by == {"width": 128, "target": 2.2})
+    bend = named(chart, "target 2.2, critical batch")
     assert bend.x == pytest.approx((2 * group.e_min.value,), rel=1e-6)
     assert bend.y == pytest.approx((2 * group.s_min.value,), rel=1e-6)
-    seen = named(forecast, "target 2.2, counted")
-    rows = found.checked[found.checked["target"] == 2.2]
-    assert sorted(seen.y) == pytest.approx(sorted(rows["steps"]))
-    unseen = trade_off_charts([("", replace(found, checked=None))])[1]
-    assert "target 2.2, counted" not in {each.name for each in unseen.series}
-    assert named(unseen, "target 2.2").y == named(forecast, "target 2.2").y
+    counts = [p.steps for p in group.points if p.values]
+    assert sorted(named(chart, "target 2.2, counted").y) == pytest.approx(sorted(counts))
 
 
 def test_tables_hold_predictions_beside_counts(one_task):
@@ -136,17 +131,11 @@ def test_tables_hold_predictions_beside_counts(one_task):
     (found,) = one_task[1]
     held = table_of(page, "Batches kept out")
     assert [row["in interval"] for row in held] == ["yes"] * 8
-    rows = table_of(page, "Forecast, ")
-    checked = found.checked.to_dict("records")
-    for row, seen in zip(rows, checked, strict=True):
+    kept = found.held_out.to_dict("records")
+    for row, seen in zip(held, kept, strict=True):
         assert float(row["counted"]) == pytest.approx(seen["steps"], rel=0.01)
         off = 100 * (seen["steps"] / seen["predicted"] - 1)
         assert float(plain(row["difference"]).split()[0]) == pytest.approx(off, abs=0.06)
-    assert sum(row["in interval"] == "yes" for row in rows) >= 10
-    recommended = table_of(page, "Recommended")[-1]
-    assert float(recommended["batch"].split("\n")[0]) == pytest.approx(
-        found.trade_off.recommended[-1].batch.value, rel=0.05
-    )
     laws = {row["law of"]: plain(row["goes as"]) for row in table_of(page, "Power laws")}
     width, low, high, loss, *_ = figures(laws["critical batch"].replace("^", " "))
     assert width == pytest.approx(0.1, abs=0.03)
@@ -159,14 +148,15 @@ def test_tables_hold_predictions_beside_counts(one_task):
 
 def test_open_intervals_judge_nothing(one_task):
     (found,) = one_task[1]
-    steps = found.checked["steps"].where(found.checked.index > 0)
-    open_ = found.checked.assign(lower=None, upper=None, steps=steps)
-    rows = table_of(page_of(one_task[0], (replace(found, checked=open_),)), "Forecast, ")
-    assert [row["in interval"] for row in rows] == ["–"] * 12
+    kept = found.held_out
+    steps = kept["steps"].where(kept.index > kept.index[0])
+    open_ = replace(found, held_out=kept.assign(lower=None, upper=None, steps=steps))
+    rows = table_of(page_of(one_task[0], (open_,)), "Batches kept out")
+    assert [row["in interval"] for row in rows] == ["–"] * 8
     assert (rows[0]["counted"], rows[0]["difference"]) == ("–", "–")
-    high = found.checked.assign(lower=None, upper=found.checked["steps"] - 1)
-    rows = table_of(page_of(one_task[0], (replace(found, checked=high),)), "Forecast, ")
-    assert [row["in interval"] for row in rows] == ["no"] * 12
+    high = replace(found, held_out=kept.assign(lower=None, upper=kept["steps"] - 1))
+    rows = table_of(page_of(one_task[0], (high,)), "Batches kept out")
+    assert [row["in interval"] for row in rows] == ["no"] * 8
 
 
 def test_parts_without_data_are_left_out(one_task, two_tasks):
@@ -177,14 +167,13 @@ def test_parts_without_data_are_left_out(one_task, two_tasks):
     assert NBSP not in blocks_text(page.blocks, details=True)
     titles = ("Best learning rate", "Gradient noise scale", "Trade-off of steps and examples")
     assert all(part(page, title) for title in titles)
-    result = one_task[1][0].result
+    result = one_task[1][0]
     empty = {"noise": pd.DataFrame(), "courses": pd.DataFrame(), "rate_laws": {}, "joint": None}
     held = result.held_out.iloc[:0]
-    silent = BatchFindings(result=replace(result, held_out=held, **empty))
+    silent = replace(result, held_out=held, **empty)
     bare = page_of(one_task[0], (silent,))
     assert not part(bare, "Gradient noise scale")
     assert not part(bare, "Best learning rate")
-    assert "could not be forecast" in blocks_text(bare.blocks, details=True)
     tasks = [("", silent)]
     assert (rate_charts(tasks), noise_charts(tasks), pairs_chart(tasks)) == ([], [], [])
     assert page_of(*two_tasks).numbers["agreement"]["n_pairs"] == 4

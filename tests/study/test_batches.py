@@ -1,7 +1,5 @@
 """Batch studies end to end, on a linear teacher that trains in seconds."""
 
-import json
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,10 +7,9 @@ import pytest
 from extrap.cli import main
 from extrap.errors import DataError
 from extrap.records import BatchStudy, BatchTask, Recipe, StudySpec, TunedRange, Workload
-from extrap.records.seals import as_sealed
 from extrap.reporting.batches_page import batches_document
 from extrap.study import report, run
-from extrap.study.batches import TRADE_OFF, BatchKind
+from extrap.study.batches import BatchKind
 from extrap.study.driver import runs_in
 from extrap.study.events import TuneEvent
 from extrap.study.status import study_status
@@ -37,7 +34,6 @@ TASK = BatchTask(
     reference_batch=32,
     rate_exponent=0.5,
     noise_batch=32,
-    at={"width": 16.0},
 )
 STUDY = BatchStudy(name="tiny_batches", question="How large a batch is useful?", tasks=(TASK,))
 KIND = BatchKind(STUDY)
@@ -57,14 +53,14 @@ def runs_of(places, stage):
 @pytest.mark.slow
 def test_study_counts_steps_and_writes_page_tables_and_index(outcome, places):
     (found,) = outcome.result
-    assert {(g.by["width"], g.by["target"]) for g in found.result.critical.groups} == {
+    assert {(g.by["width"], g.by["target"]) for g in found.critical.groups} == {
         (width, target) for width in (4, 5, 6, 8) for target in (0.44, 0.41)
     }
-    assert not found.result.noise.empty
+    assert not found.noise.empty
     assert outcome.report_path.name == "tiny_batches.html"
     assert "sweep tiny" in outcome.report_path.read_text(encoding="utf-8")
     assert "tiny_batches" in outcome.index_path.read_text(encoding="utf-8")
-    for name in ("tuned", "noise", "courses", "front"):
+    for name in ("tuned", "noise", "courses"):
         assert (places["reports"] / f"tiny_batches.{name}.csv").is_file(), name
 
 
@@ -85,75 +81,18 @@ def test_grid_grows_only_where_the_best_rate_is_at_its_edge(outcome, places):
 
 
 @pytest.mark.slow
-def test_trade_off_is_written_before_the_larger_size_is_trained(outcome, places):
-    (found,) = outcome.result
-    assert found.trade_off is not None
-    assert found.checked is not None
-    sealed = json.loads((places["reports"] / "tiny_batches.front.json").read_text("utf-8"))
-    large = runs_of(places, "check")
-    assert set(large["width"]) == {16.0}
-    assert sealed["created"] <= large["started_at"].min()
-    assert len(large) == 4 * 3  # batches times factors, one seed
-    for row in found.checked.to_dict("records"):
-        rates = large.loc[large["batch_size"] == row["batch_size"], "lr"] / row["lr"]
-        assert sorted(rates) == pytest.approx([0.5, 1.0, 2.0], rel=1e-3)
-
-
-def content_of(path):
-    """What a sealed file says."""
-    document = json.loads(path.read_text("utf-8"))
-    return {k: v for k, v in document.items() if k not in ("content_hash", "seal", "created")}
-
-
-@pytest.mark.slow
-def test_second_start_trains_nothing_and_keeps_a_trade_off_of_the_same_data_only(
-    outcome, places, tmp_path
-):
-    path = places["reports"] / "tiny_batches.front.json"
+def test_second_start_trains_nothing(outcome, places, tmp_path):
     trained: list[TuneEvent] = []
-    for data_hash, is_kept in ((None, True), ("other", False)):
-        written = json.loads(path.read_text("utf-8"))
-        content = {
-            k: v for k, v in written.items() if k not in ("content_hash", "seal", "created")
-        }
-        marked = {**content, "marked": True, "data_hash": data_hash or content["data_hash"]}
-        path.write_text(json.dumps(as_sealed(marked, "2000").document(TRADE_OFF)), "utf-8")
-        again = run(KIND, notify=trained.append, **places)
-        assert trained == []
-        found = json.loads(path.read_text("utf-8"))
-        assert ("marked" in found) == is_kept
-        assert (found["created"] == "2000") == is_kept  # a file that stands keeps its time
+    again = run(KIND, notify=trained.append, **places)
+    assert trained == []
     told = report(KIND, path=tmp_path / "own.html", **places)
     assert told.report_path == tmp_path / "own.html"
     first, second, third = (batches_document(STUDY, o.result) for o in (outcome, again, told))
     assert first == second == third
     status = study_status(KIND, places["storage"])
-    n_runs = sum(len(runs_of(places, stage)) for stage in ("tune", "check"))
     assert status.done
-    assert status.count("cells") == status.count("complete") == n_runs
+    assert status.count("cells") == status.count("complete") == len(runs_of(places, "tune"))
     assert status.count("duplicates") == 0
-
-
-@pytest.mark.slow
-def test_runs_are_held_against_the_trade_off_that_was_written_down(outcome, places):
-    path = places["reports"] / "tiny_batches.front.json"
-    before = path.read_text("utf-8")
-    written = content_of(path)
-    for point in written["points"]:
-        point["predicted"] *= 2
-        point["lr"] = float(f"{2 * point['lr']:.4g}")
-    path.write_text(json.dumps(as_sealed(written, "2000").document(TRADE_OFF)), "utf-8")
-    (found,) = report(KIND, **places).result
-    path.write_text(before, encoding="utf-8")
-    (first,) = outcome.result
-    assert found.trade_off is not None
-    assert found.checked is not None
-    assert found.trade_off.rates == {
-        b: float(f"{2 * lr:.4g}") for b, lr in first.trade_off.rates.items()
-    }
-    assert found.checked["predicted"].tolist() == [2 * v for v in first.checked["predicted"]]
-    # what was twice the forecast rate is now the rate itself
-    assert set(found.checked["best_factor"].dropna()) <= {0.5, 1.0}
 
 
 FILE = """
@@ -184,14 +123,3 @@ def test_command_line_runs_and_reports_a_file(tmp_path, monkeypatch, capsys):
     assert "its storage" in capsys.readouterr().err
     with pytest.raises(DataError):
         report(KIND, storage="sqlite:///none.db", reports=tmp_path)
-
-
-def test_task_without_a_forecast_still_has_its_page(tmp_path):
-    one = replace(TASK, study=replace(TASK.study, sizes={"width": (4,)}, growth=0))
-    lines: list[str] = []
-    where = {"storage": f"sqlite:///{tmp_path / 'x.db'}", "reports": tmp_path}
-    outcome = run(BatchKind(replace(STUDY, tasks=(one,))), say=lines.append, **where)
-    (found,) = outcome.result
-    assert (found.trade_off, found.checked) == (None, None)
-    assert lines[0].startswith("no forecast at width 16")
-    assert "could not be forecast" in outcome.report_path.read_text(encoding="utf-8")

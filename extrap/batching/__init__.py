@@ -31,7 +31,6 @@ from extrap.batching.results import (
     BatchPoint,
     BatchPrediction,
     Regimes,
-    Segments,
     TradeOffPoint,
 )
 from extrap.batching.size_laws import SizeForecast
@@ -52,7 +51,6 @@ __all__ = [
     "RateLaw",
     "RateRule",
     "Regimes",
-    "Segments",
     "SizeForecast",
     "TaskResult",
     "TradeOffPoint",

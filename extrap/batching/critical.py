@@ -16,11 +16,9 @@ from extrap.batching.results import (
     BatchGroup,
     BatchPoint,
     Regimes,
-    Segments,
     between_logs,
     scaled,
 )
-from extrap.batching.segments import fit_segments
 from extrap.batching.size_laws import SizeForecast, SizeLaws, fit_size_laws
 from extrap.errors import DataError, argument
 from extrap.laws.batch import maximal_start, overhead_batch, perfect_end
@@ -35,14 +33,11 @@ FLAGS = (
     "perfect-not-seen",
     "maximal-not-seen",
     "lack-of-fit",
-    "segments-disagree",
     "steps-rise",
     "censored",
     "infeasible",
 )
 """Flags of a group; `extrap.reporting.glossary` says what each means and what to do."""
-CLEAR_GAIN = 4.0
-"""ΔAICc by which the lines must win; on true hyperbolas they do so in about 1 % of cases."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -215,7 +210,6 @@ def fit_group(
         perfect_end=_moved(b_crit, perfect_end(1.0)),
         maximal_start=_moved(b_crit, maximal_start(1.0)),
     )
-    segments = fit_segments(Steps.of(points), fitted)
     return BatchGroup(
         by=measurements.by,
         b_crit=b_crit,
@@ -227,7 +221,6 @@ def fit_group(
         overhead=overhead,
         from_batch=from_batch,
         regimes=regimes,
-        segments=segments,
         points=points,
         log_sd=found.log_sd,
         dof=fitted.dof,
@@ -235,7 +228,7 @@ def fit_group(
         level=level,
         region=fitted.region,
         quantile=fitted.quantile,
-        flags=tuple(_flags(found, regimes, segments, points, level=level)),
+        flags=tuple(_flags(found, regimes, points, level=level)),
     )
 
 
@@ -280,7 +273,6 @@ def _limit(fitted: HyperbolaFit, *, side: int) -> Measure:
 def _flags(
     found: PointsFit,
     regimes: Regimes,
-    segments: Segments | None,
     points: Sequence[BatchPoint],
     *,
     level: float,
@@ -296,8 +288,6 @@ def _flags(
         yield "maximal-not-seen"
     if found.is_doubtful:
         yield "lack-of-fit"
-    if segments is not None and segments.gain > CLEAR_GAIN:
-        yield "segments-disagree"
     if _rises(points, level=level):
         yield "steps-rise"
     if any(point.bounds for point in points):

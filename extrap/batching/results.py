@@ -102,25 +102,6 @@ class Regimes:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Segments:
-    """Three straight lines on log-log axes: slopes −1, `slope`, 0 (Shallue et al. 2018, Sec. 4).
-
-    Attributes:
-        perfect_end: Batch at which slope −1 ends; None if it lies below the measured batches.
-        maximal_start: Batch at which slope 0 begins; None if it lies above them.
-        slope: Of the middle line, between −1 and 0.
-        log_sd: Residual standard deviation of ln steps.
-        gain: ΔAICc against the hyperbola; positive where the lines fit better.
-    """
-
-    perfect_end: float | None
-    maximal_start: float | None
-    slope: float
-    log_sd: float
-    gain: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Region:
     """The (ln B_crit, ln S(B0)) that the measurements do not reject, as a stack of intervals.
 
@@ -164,7 +145,6 @@ class BatchGroup:
         overhead: That share.
         from_batch: The batch linear scaling is counted from.
         regimes: Where perfect scaling ends and maximal data parallelism begins.
-        segments: The same without the hyperbola; None below seven measurements.
         points: What was measured, batches ascending.
         log_sd: Residual standard deviation of ln steps of one measurement.
         dof: Residual degrees of freedom.
@@ -183,7 +163,6 @@ class BatchGroup:
     overhead: float
     from_batch: float
     regimes: Regimes
-    segments: Segments | None
     points: tuple[BatchPoint, ...]
     log_sd: float
     dof: int

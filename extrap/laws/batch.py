@@ -5,7 +5,6 @@ What to use when:
 * `steps_to_target`, `log_steps` — the hyperbola of steps against batch size.
 * `overhead_batch` — the batch at which steps exceed linear scaling by so much.
 * `perfect_end`, `maximal_start` — where the regimes of that hyperbola meet.
-* `segment_steps` — three straight lines on log-log axes, which assume no hyperbola.
 * `saturating_rate`, `surge_rate` — the best learning rate against batch size.
 """
 
@@ -86,23 +85,6 @@ def maximal_start(b_crit: float) -> float:
     `S(2B) = (1 − f) S(B)` at `B = B_crit (1/2 − f) / f`. Ours; see `perfect_end`.
     """
     return b_crit * (0.5 - LEAST_SAVING) / LEAST_SAVING
-
-
-def segment_steps(
-    log_batch: npt.ArrayLike, *, first: npt.ArrayLike, last: npt.ArrayLike
-) -> tuple[Array, Array]:
-    """Two columns c, m of `ln S = a + c + b · m`: slopes −1 to `first`, b beyond, 0 from `last`.
-
-    Args:
-        log_batch: ln B, shape (n,).
-        first: ln of the batch at which slope −1 ends, shape (…, 1).
-        last: ln of the batch at which slope 0 begins, no smaller, shape (…, 1).
-
-    References:
-        Shallue et al. (2018), arXiv 1811.03600, Sec. 4.1: slopes −1, in (−1, 0), and 0.
-    """
-    x, first = np.asarray(log_batch, dtype=float), np.asarray(first, dtype=float)
-    return -np.minimum(x, first), np.clip(x - first, 0.0, np.asarray(last) - first)
 
 
 def saturating_rate(batch: npt.ArrayLike, *, noise_scale: float) -> Array:

@@ -14,7 +14,6 @@ from extrap.batching import (
     BatchLaw,
     BatchPrediction,
     CriticalBatches,
-    Segments,
     TaskResult,
 )
 from extrap.batching import SizeForecast as Sized
@@ -31,7 +30,7 @@ Tasks = Sequence[tuple[str, TaskResult]]
 LAWS = {"b_crit": "critical batch", "s_min": "fewest steps", "lr_opt": "best learning rate"}
 LOSSES = ("target", "target_loss")
 """Columns of which the lowest value leads."""
-GRAVE = ("perfect-only", "flat-only", "lack-of-fit", "segments-disagree", "steps-rise")
+GRAVE = ("perfect-only", "flat-only", "lack-of-fit", "steps-rise")
 """Flags that make the confidence low."""
 WIDE = 3.0
 """Ratio of the ends of an interval above which each number has two digits."""
@@ -200,12 +199,7 @@ def critical_table(fits: Fits) -> Table:
 
 
 def fits_table(fits: Fits) -> Table:
-    """How well each hyperbola is measured, and three straight lines in its place."""
-
-    def ends(lines: Segments | None) -> str:
-        found = (None, None) if lines is None else (lines.perfect_end, lines.maximal_start)
-        return ", ".join(map(_four, found))
-
+    """How well each hyperbola is measured."""
     return tabulated(
         "Quality of the fits",
         _groups(fits),
@@ -213,7 +207,6 @@ def fits_table(fits: Fits) -> Table:
             "where": lambda row: label(row[1].by, row[0]) or "all rows",
             "batches": lambda row: " to ".join(_four(row[1].points[i].batch) for i in (0, -1)),
             "sd of ln steps": lambda row: f"{row[1].log_sd:.3f}",
-            "three lines: perfect to, maximal from": lambda row: ends(row[1].segments),
             "overhead from": lambda row: _four(row[1].from_batch),
             "warnings": lambda row: ", ".join(row[1].flags) or "–",
         },

@@ -217,12 +217,7 @@ _BATCHES: dict[str, Words] = {
         "The batch sizes deviate from the hyperbola by more than replicates scatter.",
         "The hyperbola misses the measured steps, so its critical batch size is doubtful; "
         "intervals use the mean of each batch size.",
-        "Use the segments, and tune every batch size again.",
-    ),
-    "segments-disagree": (
-        "Three straight lines fit better than the hyperbola.",
-        "The critical batch size is a parameter of a curve that does not fit these steps.",
-        "Trust the measured steps, not B_crit.",
+        "Trust the measured steps, and tune every batch size again.",
     ),
     "steps-rise": (
         "The largest batch takes more steps than a smaller one.",

@@ -243,38 +243,6 @@ def test_mean_of_new_measurements_averages_what_replicates_do_not_share(by, all_
     assert width(found.steps_at(700, n=3).pi) < width(found.steps_at(700).pi)
 
 
-def test_segments_are_lines_of_slope_minus_one_free_and_zero():
-    """Corners of a true path come back; the gain is Akaike's criterion for small samples."""
-    batch = 2.0 ** np.arange(3, 15)
-    x = np.log2(batch)
-    log_steps = 10 - math.log(2) * (np.minimum(x, 6) + 0.5 * np.clip(x - 6, 0, 4))
-    noise = 0.01 * np.random.default_rng(0).normal(size=12)
-    data = pd.DataFrame({"batch_size": batch, "steps": np.exp(log_steps + noise)})
-    found = group(data)
-    lines = found.segments
-    assert lines.perfect_end == pytest.approx(2**6, rel=0.1)
-    assert lines.maximal_start == pytest.approx(2**10, rel=0.15)
-    assert lines.slope == pytest.approx(-0.5, abs=0.03)
-    assert "segments-disagree" in found.flags
-    n = 12
-    scores = [
-        n * math.log(square / n) + 2 * k + 2 * k * (k + 1) / (n - k - 1)
-        for square, k in ((Squares(data).least()[1], 3), (lines.log_sd**2 * (n - 4), 5))
-    ]
-    assert lines.gain == pytest.approx(scores[0] - scores[1], rel=1e-4)
-    first, last = np.log(lines.perfect_end), np.log(lines.maximal_start)
-    middle = np.clip(np.log(batch), first, last) * lines.slope
-    rest = np.log(data["steps"]) + np.minimum(np.log(batch), first) - middle
-    assert lines.log_sd == pytest.approx(math.sqrt(rest.var(ddof=0) * n / (n - 4)), rel=1e-6)
-    smooth = group(table())
-    assert smooth.segments.gain < 0
-    assert -1 < smooth.segments.slope < 0
-    assert group(table().iloc[:7]).segments is not None
-    assert group(table().iloc[:6]).segments is None
-    straight = group(table(1e9, s_min=1e-3)).segments
-    assert straight.maximal_start is None
-
-
 def test_laws_over_groups_are_those_of_the_truth():
     found = critical_batch(sizes(noise=0.0), by="params", from_batch=64)
     assert found.laws["b_crit"].exponents["params"].value == pytest.approx(0.5, abs=1e-4)

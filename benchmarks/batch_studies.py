@@ -25,14 +25,11 @@ import pandas as pd
 from benchmarks.rows import Row
 from extrap.batching import (
     Agreement,
-    Collapse,
     RateLaw,
     agreement,
-    collapse,
     growth,
     joint_rate_law,
     rate_law,
-    step_exponent,
 )
 from extrap.records import Cell, Measure, Recipe, Workload
 
@@ -52,9 +49,7 @@ class Found:
         same_task: The same in the study of one task at several sizes.
         held_out: Relative errors of predicted steps at batches no fit saw.
         interpolated: The same of straight lines between the neighbouring batches, log-log.
-        growth: The power of the step as which the noise scale grows.
         spans: Width → factor between the first window of a training and the last.
-        collapse: Over the loss.
         rates: Width → best rate against batch.
         joint: Exponent of the batch over all widths together.
         costs: (width, batch, runs) → time with measuring over time without.
@@ -64,9 +59,7 @@ class Found:
     same_task: Agreement
     held_out: np.ndarray
     interpolated: np.ndarray
-    growth: Measure
     spans: dict[float, Measure]
-    collapse: Collapse
     rates: dict[float, RateLaw]
     joint: Measure
     costs: dict[tuple[int, int, int], float]
@@ -79,8 +72,6 @@ def measure(folder: Path = TABLES) -> Found:
     courses = _table(folder, "batch_size", "courses")
     rates = _table(folder, "batch_size", "rates")
     by_width = {float(width): rows for width, rows in courses.groupby("width")}
-    found = collapse(courses, size="width")
-    assert found is not None
     assert agreed is not None
     assert same is not None
     return Found(
@@ -88,9 +79,7 @@ def measure(folder: Path = TABLES) -> Found:
         same_task=same,
         held_out=(held["steps"] / held["predicted"] - 1).to_numpy(),
         interpolated=(held["steps"] / held["interpolated"] - 1).to_numpy(),
-        growth=step_exponent(courses, size="width"),
         spans={width: growth(rows.sort_values("step")) for width, rows in by_width.items()},
-        collapse=found,
         joint=joint_rate_law(rates, ["width"]).exponents["batch_size"],
         rates={float(width): _rates(rows) for width, rows in rates.groupby("width")},
         costs={case: _cost(*case) for case in COSTS},
@@ -144,9 +133,9 @@ def rows(found: Found) -> list[Row]:
 
 
 def _noise_rows(found: Found) -> list[Row]:
-    part, agreed, collapsed = "noise scale, our own runs", found.agreement, found.collapse
+    part, agreed = "noise scale, our own runs", found.agreement
     r_squared = agreed.r_squared or 0.0
-    grown, same = found.growth, found.same_task
+    same = found.same_task
     spans = ", ".join(f"{w:g}: {_measured(m)}" for w, m in sorted(found.spans.items()))
     return [
         Row(
@@ -172,19 +161,9 @@ def _noise_rows(found: Found) -> list[Row]:
         ),
         Row(
             part=part,
-            figure="noise scale grows during training as the step to the power",
+            figure="noise scale from the first window of a training to its last, by width",
             beat="published: by an order of magnitude or more, in longer trainings",
-            reached=f"{_measured(grown)}: × {10 ** (grown.value or 0):.1f} in ten times the steps",
-            target="above 0",
-            met=(grown.ci.lower or 0) > 0,
-            note=f"Factors from the first window of a training to its last, by width: {spans}.",
-        ),
-        Row(
-            part=part,
-            figure="collapse over the loss: exponent of the width at equal loss",
-            beat=f"sd of ln noise about one curve over the step {collapsed.log_sd_of_step:.2f}",
-            reached=f"{_measured(collapsed.size_exponent)}; sd about one curve over the loss "
-            f"{collapsed.log_sd:.2f}, with the width {collapsed.log_sd_by_size:.2f}",
+            reached=spans,
         ),
     ]
 

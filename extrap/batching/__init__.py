@@ -16,13 +16,10 @@ from extrap.batching.agreement import Agreement, agreement
 from extrap.batching.critical import FLAGS, CriticalBatches, critical_batch
 from extrap.batching.holdout import HeldOutBatch, held_out_batches
 from extrap.batching.noise_courses import (
-    Collapse,
-    collapse,
     growth,
     noise_over_training,
     noise_until,
     pool_gradients,
-    step_exponent,
 )
 from extrap.batching.power_laws import BatchLaw
 from extrap.batching.rates import RATE_RULES, RateLaw, RateRule, joint_rate_law, rate_law
@@ -45,7 +42,6 @@ __all__ = [
     "BatchLaw",
     "BatchPoint",
     "BatchPrediction",
-    "Collapse",
     "CriticalBatches",
     "HeldOutBatch",
     "RateLaw",
@@ -56,7 +52,6 @@ __all__ = [
     "TradeOffPoint",
     "agreement",
     "analyse_task",
-    "collapse",
     "critical_batch",
     "growth",
     "held_out_batches",
@@ -67,7 +62,6 @@ __all__ = [
     "rate_law",
     "seed_steps",
     "smooth_curve",
-    "step_exponent",
     "steps_to_target",
     "tuned_steps",
 ]

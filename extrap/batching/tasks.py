@@ -13,8 +13,6 @@ import pandas as pd
 from extrap.batching.critical import CriticalBatches, critical_batch
 from extrap.batching.holdout import on_lines
 from extrap.batching.noise_courses import (
-    Collapse,
-    collapse,
     noise_over_training,
     noise_until,
     pool_gradients,
@@ -63,13 +61,6 @@ class TaskResult:
     noise: pd.DataFrame
     courses: pd.DataFrame
     notes: tuple[str, ...] = ()
-
-    def collapse(self) -> Collapse | None:
-        """Whether the noise scales of the sizes are one curve over the loss."""
-        sizes = list(self.task.study.sizes)
-        if self.courses.empty or len(sizes) != 1:
-            return None
-        return collapse(self.courses, size=sizes[0], level=self.critical.level)
 
 
 def analyse_task(

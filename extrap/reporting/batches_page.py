@@ -52,9 +52,6 @@ CAPTIONS = {
 }
 """First word of a chart's title → how to read it."""
 RULES = ("linear", "square-root", "constant", "saturating", "surge")
-LARGE_DRIFT, SMALL_DRIFT = 2.0, 1.1
-"""Factors over all sizes: an interval that reaches the first decides nothing; below the second
-noise scales count as nearly alike."""
 MOST_NOTES = 12
 
 
@@ -113,7 +110,7 @@ def _details(tasks: Tasks, shown: Sequence[Chart]) -> Iterator[Details]:
     rows = [] if agreed is None else [_numbers(agreed)]
     tables = [records_table("Agreement (ratio: critical batch over noise scale)", rows)]
     tables += [] if is_noise else [_pairs_table(tasks)]
-    tables += [_collapse_table(findings), _growth_table(tasks)]
+    tables += [_growth_table(tasks)]
     noise = [*charts.noise_charts(tasks), *charts.pairs_chart(tasks)]
     yield part("Gradient noise scale", noise, *tables)
     tables = [critical.critical_table(fits)] if is_noise else []
@@ -175,25 +172,6 @@ def _growth_table(tasks: Tasks) -> Table:
     return records_table("Growth of the noise scale during training", rows)
 
 
-def _collapse_table(findings: Sequence[TaskResult]) -> Table:
-    """Whether the noise scales of the sizes are one curve over the loss, task by task."""
-    rows = []
-    for found in findings:
-        if (fitted := found.collapse()) is not None:
-            sizes = found.courses[next(iter(found.task.study.sizes))]
-            ratio, (lower, upper) = float(sizes.max() / sizes.min()), fitted.size_exponent.ci
-            drift = ratio ** abs(fitted.size_exponent.value or 0.0)
-            verdict = "nearly" if drift < SMALL_DRIFT else "no"
-            if lower is not None and upper is not None and lower <= 0 <= upper:
-                is_wide = ratio ** max(-lower, upper) > LARGE_DRIFT
-                verdict = "cannot tell" if is_wide else "yes"
-            name = found.task.study.name
-            rows.append({"task": name, "one curve": verdict, **_numbers(fitted)})
-    note = "Standard deviation of the logarithm about one curve over the loss for all sizes; by "
-    note += "size: with a term of the size; of step: about one curve over the step."
-    return records_table("Noise scales of all sizes as one curve over the loss", rows, note=note)
-
-
 def _pairs_table(tasks: Tasks) -> Table:
     rows = of_tasks(tasks, "noise")
     columns: dict[str, str | tuple[str, ...]] = {"target": "target"}
@@ -253,7 +231,7 @@ def _table(
     return records_table(caption, rows)
 
 
-def _numbers(record: data.Agreement | data.Collapse) -> dict[str, str]:
+def _numbers(record: data.Agreement) -> dict[str, str]:
     """The fields of a record as cells of a table."""
     cells = {}
     for field in fields(record):
@@ -322,6 +300,5 @@ def _task_document(result: TaskResult) -> dict[str, Any]:
             {"size": dict(zip(names, map(float, key), strict=True)), **encode(data.growth(course))}
             for key, course in courses
         ],
-        "collapse": result.collapse(),
         "notes": result.notes,
     }

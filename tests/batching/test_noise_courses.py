@@ -3,16 +3,12 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
-import statsmodels.api as sm
-from scipy import stats
 
 from extrap.batching import (
-    collapse,
     growth,
     noise_over_training,
     noise_until,
     pool_gradients,
-    step_exponent,
 )
 from extrap.errors import DataError
 from extrap.records import Runs
@@ -94,77 +90,6 @@ def test_growth_adds_the_errors_of_its_ends_in_quadrature():
     assert growth(open_ended).ci.lower == pytest.approx(found.ci.lower)
     assert growth(course.assign(lower=0.0)).ci == (None, None)
     assert growth(noise_over_training(gradients(n=4))).value is None
-
-
-def courses(exponent, *, tilt=0.0):
-    """Noise scales of four sizes over loss and step; `tilt` is what a size does to its own."""
-    rng = np.random.default_rng(1)
-    parts = []
-    for i, width in enumerate((16, 32, 64, 128)):
-        step = np.geomspace(20, 1000, 10)
-        loss = 6 * step**-0.15 * width**-0.05
-        noise = 1e3 * loss**-3 * width**exponent * np.exp(0.1 * rng.standard_normal(10))
-        noise *= np.exp(tilt * (-1) ** i * np.log(step / 150))
-        part = {"width": width, "step": step, "loss": loss, "noise_scale": noise}
-        parts.append(pd.DataFrame(part))
-    return pd.concat(parts, ignore_index=True)
-
-
-def jackknifed(design, y, sizes):
-    left = [sm.OLS(y[sizes != n], design[sizes != n]).fit().params for n in np.unique(sizes)]
-    return 3 / 4 * ((np.array(left) - np.mean(left, axis=0)) ** 2).sum(axis=0)
-
-
-@pytest.mark.parametrize(("exponent", "tilt"), [(0.0, 0.0), (0.5, 0.0), (0.5, 0.3)])
-def test_collapse_is_least_squares_with_the_larger_of_two_errors(exponent, tilt):
-    """statsmodels, pooled and with one size left out at a time; Student's t on two sizes."""
-    table = courses(exponent, tilt=tilt)
-    found = collapse(table, size="width")
-    late = table[table["step"] > 100]  # a tenth of 1000
-    y, x = np.log(late["noise_scale"].to_numpy()), np.log(late["loss"].to_numpy())
-    x, s = x - x.mean(), np.log(late["step"].to_numpy())
-    by_loss = sm.add_constant(np.column_stack([x, x**2]))
-    design = np.column_stack([by_loss, np.log(late["width"])])
-    full = sm.OLS(y, design).fit()
-    variance = np.maximum(full.bse**2, jackknifed(design, y, late["width"].to_numpy()))
-    for measure, place in ((found.size_exponent, 3), (found.loss_exponent, 1)):
-        half = stats.t.ppf(0.975, 2) * math.sqrt(variance[place])
-        value = full.params[place]
-        assert measure.value == pytest.approx(value, abs=1e-9)
-        assert tuple(measure.ci) == pytest.approx((value - half, value + half), abs=1e-8)
-    assert found.log_sd_by_size == pytest.approx(math.sqrt(full.scale))
-    assert found.log_sd == pytest.approx(math.sqrt(sm.OLS(y, by_loss).fit().scale))
-    by_step = sm.OLS(y, sm.add_constant(np.column_stack([s, s**2]))).fit()
-    assert found.log_sd_of_step == pytest.approx(math.sqrt(by_step.scale))
-    assert (found.n_points, found.n_sizes) == (len(late), 4)
-    if not tilt:
-        assert (0 in found.size_exponent.ci) == (exponent == 0)
-    assert collapse(table[table["width"] < 64], size="width") is None
-
-
-@pytest.mark.parametrize("tilt", [0.0, 0.1])
-def test_exponent_of_the_step_is_least_squares_within_sizes(tilt):
-    """statsmodels with a level for each size; the larger of its error and a jackknife's."""
-    table = courses(0.5, tilt=tilt)
-    found = step_exponent(table, size="width")
-    sizes = table["width"].to_numpy()
-    levels = (sizes[:, None] == np.unique(sizes)).astype(float)
-    x, y = np.log(table["step"].to_numpy()), np.log(table["noise_scale"].to_numpy())
-    full = sm.OLS(y, np.column_stack([x, levels])).fit()
-    x, y = (v - levels @ (levels.T @ v) / 10 for v in (x, y))
-    own = jackknifed(x[:, None], y, sizes)[0]
-    assert (own > full.bse[0] ** 2) == (tilt > 0)
-    variance = max(full.bse[0] ** 2, own)
-    half = stats.t.ppf(0.975, 3) * math.sqrt(variance)
-    assert found.value == pytest.approx(full.params[0])
-    ends = (full.params[0] - half, full.params[0] + half)
-    assert tuple(found.ci) == pytest.approx(ends)
-    small = step_exponent(table.assign(noise_scale=table["noise_scale"] * 1e-6), size="width")
-    assert small.value == pytest.approx(found.value)
-    two = step_exponent(table[table["width"] < 64], size="width")
-    assert two.value is not None
-    assert two.ci == (None, None)
-    assert step_exponent(table.iloc[:2], size="width").value is None
 
 
 def test_seeds_are_pooled_step_by_step():

@@ -16,8 +16,8 @@ import numpy as np
 import pandas as pd
 
 import extrap
+from benchmarks.broken_power import predict_broken
 from benchmarks.rows import DATA, Row, learning_curves, require
-from extrap.fitting import predict_log
 
 LEVEL, LEVELS = 0.9, (0.5, 0.8, 0.9)
 TARGETS = {"all": 0.0235, "IC": 0.0275, "LM": 0.0008, "BB": 0.010, "NMT": 0.019}
@@ -44,7 +44,8 @@ def judge_curve(item: tuple[str, pd.DataFrame]) -> list[dict[str, object]]:
     rows.append({**common, "method": LAST, "rmsle": _rms(last)})
     by_size = train.groupby("seen_examples")["loss"].mean()
     if len(by_size) >= BNSL_FROM:
-        predicted = _broken_power(by_size, test["seen_examples"].to_numpy(float))
+        sizes, targets = by_size.index.to_numpy(float), test["seen_examples"].to_numpy(float)
+        predicted = predict_broken(sizes, by_size.to_numpy(), targets)
         rows.append({**common, "method": BNSL, "rmsle": _rms(predicted - observed)})
     return rows
 
@@ -65,12 +66,6 @@ def judge_band(made: extrap.Forecast, sizes: pd.Series, observed: np.ndarray) ->
             penalty = 2 / (1 - level) * outside
             judged["interval_score"] = float(np.mean(high - low + penalty))
     return judged
-
-
-def _broken_power(by_size: pd.Series, targets: np.ndarray) -> np.ndarray:
-    """Log losses of one broken power law, fitted like any law of the package."""
-    fitted = extrap.fit("bnsl", {"x": by_size.index.to_numpy(float)}, by_size.to_numpy())
-    return predict_log(fitted, targets[:, None] / fitted.reference[0])[0]
 
 
 def _rms(errors: np.ndarray) -> float:

@@ -5,13 +5,9 @@ What to use when:
 * `power` — few sizes, far from any floor; extrapolates optimistically.
 * `power_floor` — the default for a loss that saturates; with two sizes it is the Chinchilla form.
 * `chinchilla_tied` — parameters and tokens, one exponent: extrapolates better than two.
-* `skaling`, `skaling_tied` — parameters and tokens whose terms add less than fully.
-* `kaplan_joint` — parameters and tokens far from any floor.
-* `data_constrained` — parameters, tokens, unique tokens: runs of several epochs.
+* `skaling_tied` — parameters and tokens whose terms add less than fully.
 * `sparsity` — non-zero parameters and density, maybe tokens: models with few of their weights.
-* `m3`, `m4` — one size; a bend into a floor, and out of a random guess as well.
-* `bnsl` — one size; a break inside the data.
-* `log_linear`, `log_quadratic` — one size; local descriptions to compare with.
+* `log_linear` — one size; a local description to compare with.
 * `optimum_power` — where a tuned value's optimum lies; never for a loss.
 """
 
@@ -22,13 +18,11 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from extrap.laws.base import Law, LossLaw, Range
-from extrap.laws.broken import BrokenPower
-from extrap.laws.joint import KaplanJoint, Skaling, SkalingTied
-from extrap.laws.logarithmic import LogLinear, LogQuadratic
+from extrap.laws.joint import SkalingTied
+from extrap.laws.logarithmic import LogLinear
 from extrap.laws.optimum import OptimumPower
 from extrap.laws.power import ChinchillaTied, Power, PowerFloor
-from extrap.laws.repeated import DataConstrained, effective_epochs
-from extrap.laws.saturating import M3, M4
+from extrap.laws.repeated import effective_epochs
 from extrap.laws.sparsity import Sparsity, dense_worth
 
 __all__ = [
@@ -36,22 +30,15 @@ __all__ = [
     "JOINT_FAMILY",
     "LAWS",
     "LOSS_LAWS",
-    "M3",
-    "M4",
-    "BrokenPower",
     "ChinchillaTied",
-    "DataConstrained",
-    "KaplanJoint",
     "Law",
     "LogLinear",
-    "LogQuadratic",
     "LossLaw",
     "Member",
     "OptimumPower",
     "Power",
     "PowerFloor",
     "Range",
-    "Skaling",
     "SkalingTied",
     "Sparsity",
     "dense_worth",
@@ -64,15 +51,8 @@ LOSS_LAWS: dict[str, LossLaw] = {
         Power(),
         PowerFloor(),
         ChinchillaTied(),
-        M3(),
-        M4(),
         LogLinear(),
-        LogQuadratic(),
-        BrokenPower(),
-        KaplanJoint(),
-        Skaling(),
         SkalingTied(),
-        DataConstrained(),
         Sparsity(),
     )
 }

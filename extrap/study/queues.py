@@ -146,13 +146,15 @@ class StageQueue:
     def _announce(self, missing: Iterable[Cell], *, before: Iterable[Cell]) -> None:
         """Say where the values of a sweep reach further than before."""
         n_missing, was = Counter(cell.size for cell in missing), _reach(before)
-        for (size, name), now in _reach(self._wanted).items():
-            grows = n_missing[size] and now != was.get((size, name), now)
+        for (size, name), (low, high) in _reach(self._wanted).items():
+            least, most = was.get((size, name), (low, high))
+            grows = n_missing[size] and (low < least or high > most)
             if self.stage.stage == "tune" and grows:
                 self.say(
                     f"{self.stage.spec.name}: the grid of {name} at {size_words(dict(size))} "
-                    f"grows from {was[size, name]} to {now}, by {n_missing[size]} runs there, as "
-                    "the best value lies near its edge; growth=0 keeps it"
+                    f"grows from {least:.4g}–{most:.4g} to {low:.4g}–{high:.4g}, by "
+                    f"{n_missing[size]} runs there, as the best value lies near its edge; "
+                    "growth=0 keeps it"
                 )
 
     def _announce_others(self, done: Iterable[Cell]) -> None:
@@ -222,10 +224,10 @@ class StageQueue:
         return self._samplers[size]
 
 
-def _reach(cells: Iterable[Cell]) -> dict[tuple[Size, str], str]:
-    """Size and tuned column → the smallest and largest value there, as text."""
+def _reach(cells: Iterable[Cell]) -> dict[tuple[Size, str], tuple[float, float]]:
+    """Size and tuned column → the smallest and largest value there."""
     values: dict[tuple[Size, str], list[float]] = {}
     for cell in cells:
         for name, value in cell.tuned:
             values.setdefault((cell.size, name), []).append(value)
-    return {key: f"{min(found):.4g}–{max(found):.4g}" for key, found in values.items()}
+    return {key: (min(found), max(found)) for key, found in values.items()}

@@ -43,7 +43,9 @@ def batch(law: str, n_sets: int, *, k: int = 1) -> Problem:
     return Problem(law=LOSS_LAWS[law], z=z, y=y, weight=weight, fixed={})
 
 
-@pytest.mark.parametrize(("law", "k"), [("power_floor", 1), ("m3", 1), ("chinchilla_tied", 2)])
+@pytest.mark.parametrize(
+    ("law", "k"), [("power_floor", 1), ("skaling_tied", 2), ("chinchilla_tied", 2)]
+)
 def test_a_batch_of_data_sets_is_a_loop_over_them(law: str, k: int) -> None:
     problem = batch(law, 5, k=k)
     starts = distinct_starts(problem)
@@ -62,7 +64,9 @@ def test_a_batch_of_data_sets_is_a_loop_over_them(law: str, k: int) -> None:
         assert values[i] == pytest.approx(alone[0], rel=1e-5)
 
 
-@pytest.mark.parametrize(("law", "k"), [("power_floor", 1), ("power_floor", 2), ("skaling", 2)])
+@pytest.mark.parametrize(
+    ("law", "k"), [("power_floor", 1), ("power_floor", 2), ("skaling_tied", 2)]
+)
 def test_minimum_is_one_to_rounding(law: str, k: int) -> None:
     """A general optimiser started there finds nothing lower by more than 1e-10 of chi-square."""
     problem = batch(law, 3, k=k)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from extrap.laws import DataConstrained
 from extrap.planning import ChinchillaLaw, optimal_split, repeated_split, served_split
 
 LAW = ChinchillaLaw(E=1.8172, A=482.01, B=2085.43, alpha=0.3478, beta=0.3658)
@@ -32,9 +31,13 @@ def test_repeated_split_has_the_least_loss_of_the_published_law() -> None:
     unique = 2e11
     found = repeated_split(LAW, FLOPS, unique_tokens=unique)
     params = float(found.params) * np.exp(np.linspace(-1, 1, 201))
-    z = np.column_stack([params, FLOPS / 6 / params, np.full(201, unique)])
-    values = [LAW.E, LAW.A, LAW.alpha, LAW.beta, LAW.B / LAW.A, 15.3878, 5.3097]
-    losses = DataConstrained().predict(np.array(values), z)
+    tokens = FLOPS / 6 / params
+    # arXiv 2305.16264, Eq. 5 and 6
+    paid = (LAW.alpha * LAW.A / (LAW.beta * LAW.B) * unique**LAW.beta) ** (1 / LAW.alpha)
+    paid, fresh = np.minimum(paid, params), np.minimum(tokens, unique)
+    worth_n = paid * (1 - 5.3097 * np.expm1(-(params / paid - 1) / 5.3097))
+    worth_d = fresh * (1 - 15.3878 * np.expm1(-(tokens / fresh - 1) / 15.3878))
+    losses = LAW.loss(worth_n, worth_d)
     assert np.argmin(losses) == 100
     assert found.loss == pytest.approx(losses[100], rel=1e-9)
 

@@ -15,8 +15,7 @@ LOSS = 1.5 + 2 * (CURVE["width"] / 16) ** -0.4 + (CURVE["tokens"] / 1e6) ** -0.3
 
 def written(law):
     names = list(CURVE)[: LOSS_LAWS[law].n_columns[-1] if law != "power_floor" else 2]
-    fixed = {"RD": 15.3878, "RN": 5.3097, "E": 1.5} if law == "data_constrained" else None
-    found = fit(law, {name: CURVE[name] for name in names[:3]}, LOSS, fix=fixed)
+    found = fit(law, {name: CURVE[name] for name in names[:3]}, LOSS)
     return "".join(f"^{text}" if raised else text for text, raised in equation(found, "loss"))
 
 

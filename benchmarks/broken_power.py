@@ -1,11 +1,16 @@
-"""Power laws with a break."""
+"""A power law with a break, to compare with."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import ClassVar, final
+from unittest import mock
 
 import numpy as np
 
+from extrap.fitting import fit, predict_log
+from extrap.laws import LAWS, LOSS_LAWS
 from extrap.laws.base import AnyArray, Array, LossLaw, Range, exp, log_add_exp
 
 
@@ -67,3 +72,18 @@ class BrokenPower(LossLaw):
         bend = c1 * f1 * log_add_exp(beyond, np.zeros_like(beyond))
         power = exp(-c0 * log_z - bend)
         return np.stack([np.ones_like(power), power], axis=-1)
+
+
+@contextmanager
+def broken_power_known() -> Iterator[str]:
+    """Within the block `extrap.fit` and predictions know the law; its key."""
+    law = {BrokenPower.key: BrokenPower()}
+    with mock.patch.dict(LOSS_LAWS, law), mock.patch.dict(LAWS, law):
+        yield BrokenPower.key
+
+
+def predict_broken(sizes: Array, losses: Array, targets: Array) -> Array:
+    """Log losses at targets of the law fitted to (sizes, losses), like the laws of the package."""
+    with broken_power_known() as law:
+        fitted = fit(law, {"x": sizes}, losses)
+        return predict_log(fitted, targets[:, None] / fitted.reference[0])[0]

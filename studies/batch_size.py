@@ -11,9 +11,9 @@ training, and over the loss it is one curve for all widths.
 Found: the critical batch goes as loss^-6.9 (-8.5 to -5.3) and width^-.12 (-.30 to .05), at width
 64 and a loss of 2.3 it is 650 (520 to 830). The rate goes as batch^.38 (.34 to .43), below the
 square root, which is rejected at one width of five; surge and saturating rules at none, and no
-bend is told. Steps at the batches kept out were 5 % off in the median. The noise scale grows during
-training by a factor of about four in ten times the steps; over the loss the widths lie on one
-curve.
+bend is told. Steps at the batches kept out were 5 % off in the median. The noise scale grows
+during training by a factor of about four in ten times the steps; over the loss the widths lie on
+one curve.
 
 Cost: 648 runs, seven minutes on two cores. Larger on a GPU: `--set
 tasks.0.study.sizes.width=16,32,64,128,256`.

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -21,7 +20,6 @@ from extrap.batching.power_laws import BatchLaw
 from extrap.batching.rates import RateLaw, joint_rate_law, rate_law
 from extrap.batching.results import BatchGroup
 from extrap.batching.targets import seed_steps, steps_to_target, tuned_steps
-from extrap.errors import DataError
 from extrap.noise import NoiseScale
 from extrap.records import BatchTask, Runs
 
@@ -37,7 +35,6 @@ class TaskResult:
         task: The task.
         tuned: One row per size, target and batch, as `tuned_steps` returns it.
         critical: Critical batches by size and target; held-out batches took no part.
-        by_target: Target → the same by size alone, whose laws forecast a larger size.
         held_out: One row per size, target and held-out batch: `batch_size`, `steps` as counted,
             `predicted`, `lower` and `upper` (for a mean over as many seeds), and `interpolated`,
             the trivial answer.
@@ -53,7 +50,6 @@ class TaskResult:
     task: BatchTask
     tuned: pd.DataFrame
     critical: CriticalBatches
-    by_target: Mapping[float, CriticalBatches]
     held_out: pd.DataFrame
     rate_laws: Mapping[tuple[float, ...], RateLaw]
     joint: BatchLaw | None
@@ -82,17 +78,10 @@ def analyse_task(
     tuned = tuned_steps(reached, by=sizes)
     replicates = seed_steps(reached, by=sizes)
     is_held = replicates[BATCH].isin(task.held_out)
-    fit = partial(critical_batch, overhead=overhead, level=level)
-    seen = replicates[~is_held]
-    critical = fit(seen, by=[*sizes, "target"])
-    by_target, notes = {}, list(critical.notes)
-    for target in task.targets:
-        try:
-            by_target[target] = fit(
-                seen[seen["target"] == target].drop(columns="target"), by=sizes
-            )
-        except DataError as error:
-            notes.append(f"target {target:g}: {error}")
+    critical = critical_batch(
+        replicates[~is_held], by=[*sizes, "target"], overhead=overhead, level=level
+    )
+    notes = list(critical.notes)
     rates = _rates(task, tuned)
     rate_laws, joint = _rate_laws(task, rates, level=level)
     noise, courses = _noise(task, runs, tuned, critical, level=level)
@@ -102,7 +91,6 @@ def analyse_task(
         task=task,
         tuned=tuned,
         critical=critical,
-        by_target=by_target,
         held_out=_held_out(task, tuned, critical),
         rate_laws=rate_laws,
         joint=joint,

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from extrap.fitting.noise import Noise
@@ -86,9 +87,9 @@ def is_determined(u: Array, degree: int) -> bool:
     return n_cells >= len(monomials(d, degree)) + spare and n_values > degree
 
 
-def spacing(values: pd.Series, best: float) -> float:
+def spacing(values: npt.ArrayLike, best: float) -> float:
     """Mean gap, in octaves, between a grid value and its neighbours."""
-    tried = np.unique(np.log2(values.astype(float)))
+    tried = np.unique(np.log2(np.asarray(values, dtype=float)))
     i = int(np.argmin(np.abs(tried - np.log2(best))))
     neighbours = tried[max(i - 1, 0) : i + 2]
     return float(np.diff(neighbours).mean()) if len(neighbours) > 1 else 0.0
@@ -101,9 +102,9 @@ class Grid(NamedTuple):
     n_values: int
 
     @classmethod
-    def of(cls, values: pd.Series, best: float) -> Grid:
-        """The values that were tried, of which one is the best."""
-        return cls(spacing(values, best), values.nunique())
+    def of(cls, values: npt.ArrayLike, best: float) -> Grid:
+        """The values that were tried, shape (n,), and the best one or where it should be."""
+        return cls(spacing(values, best), len(np.unique(np.asarray(values, dtype=float))))
 
     def finer(self, times: int) -> Grid:
         """With each step divided."""

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-import pandas as pd
 
 from extrap.fitting.noise import Noise
 from extrap.fitting.size_groups import Grid
@@ -147,4 +146,4 @@ def _covariance(u: Array, weights: Array) -> Array | None:
 
 def _grid(octaves: Array) -> Grid:
     """Of values around the predicted optimum, at 0."""
-    return Grid.of(pd.Series(2.0 ** np.round(octaves, 6)), 1.0)
+    return Grid.of(2.0 ** np.round(octaves, 6), 1.0)

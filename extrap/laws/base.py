@@ -103,8 +103,8 @@ class LossLaw(Law):
         """Parameters that do not depend on the reference size; only these can be pinned."""
 
     @abstractmethod
-    def exponents(self, n_columns: int) -> tuple[str | None, ...]:
-        """Per size column the exponent that needs it to vary; None where nothing does."""
+    def exponents(self, n_columns: int) -> tuple[str, ...]:
+        """Per size column the exponent that needs it to vary."""
 
     def names(self, n_columns: int) -> tuple[str, ...]:
         """Coefficients, then shape parameters."""

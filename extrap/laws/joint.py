@@ -15,12 +15,6 @@ EXPONENT_IN_SUM = Range(0.005, 6.0, (0.2, 0.8))
 OUTER = Range(0.05, 5.0, (0.35, 1.0))
 
 
-def _log_sum(c1: AnyArray, c2: AnyArray, ratio: AnyArray, z: Array) -> AnyArray:
-    """`ln(z_1^(−c1) + r z_2^(−c2))`."""
-    log_z = np.log(z)
-    return log_add_exp(-c1 * log_z[:, 0], np.log(ratio) - c2 * log_z[:, 1])
-
-
 @final
 class SkalingTied(LossLaw):
     """Skaling law with one exponent `L = E + s (z_1^(−c) + r z_2^(−c))^k`.
@@ -64,5 +58,7 @@ class SkalingTied(LossLaw):
     def basis(self, shape: AnyArray, z: Array) -> AnyArray:
         """Columns `1` and the reducible part."""
         c, outer, ratio = (shape[..., None, i] for i in range(3))
-        part = exp(outer * _log_sum(c, c, ratio, z))
+        log_z = np.log(z)
+        log_sum = log_add_exp(-c * log_z[:, 0], np.log(ratio) - c * log_z[:, 1])
+        part = exp(outer * log_sum)
         return np.stack([np.ones_like(part), part], axis=-1)

@@ -164,8 +164,8 @@ class StageQueue:
         n = sum(cell.size not in sizes or cell.seed not in spec.seeds for cell in done)
         if n and self.stage.stage == "tune":
             self.say(
-                f"{spec.name}: {n} stored runs at other sizes or seeds than the study's count as "
-                "well; another storage or name leaves them out"
+                f"{spec.name}: uses {n} stored runs at sizes or seeds that the study does not "
+                "name; another storage or name leaves them out"
             )
 
     def _pack(self, n_workers: int) -> list[Cell]:

@@ -126,7 +126,7 @@ class Sampled:
         try:
             return self._study.ask(self._ranges)
         except Exception as error:
-            error.add_note(f"raised by the study's sampler, {self._study.sampler}")
+            error.add_note(f"raised by the study's sampler, {type(self._study.sampler).__name__}")
             raise
 
     def enter(self, cells: Sequence[Cell]) -> None:

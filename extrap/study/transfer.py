@@ -106,7 +106,7 @@ def export_study(study: Kind, path: str | Path, *, storage: str | None = None) -
         raise DataError(f"an export is an SQLite file that ends in .db, got {path}; name it so.")
     own = parse_url(where)
     if is_on_disk(own) and path_of(own).resolve() == Path(path).resolve():
-        raise DataError(f"an export must be another file than the storage, got {path}.")
+        raise DataError(f"an export must be another file than the storage, got {path}; name one.")
     with storage_faults(where):
         source = open_to_read(where)
         parts = [(part, _to_send(source, part)) for part in our_studies(source, names)]

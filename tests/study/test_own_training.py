@@ -96,7 +96,7 @@ def test_stored_runs_that_the_study_does_not_name_any_more_are_announced(tmp_pat
     fewer = replace(spec, sizes={"width": (8, 16, 32)}, seeds=(0,))
     run(ForecastKind(fewer, valley), say=lines.append, **places)
     n = 40 - 15
-    assert any(f"{n} stored runs at other sizes or seeds" in line for line in lines)
+    assert any(f"uses {n} stored runs at sizes or seeds" in line for line in lines)
     run(ForecastKind(spec, valley), say=(again := []).append, **places)
     assert not any("stored runs" in line for line in again)
 
@@ -106,7 +106,7 @@ def test_an_error_of_a_sampler_is_told_as_its_own(tmp_path, capsys, monkeypatch)
     Path("mine.py").write_text(f"{FILE}{SAMPLER}")
     assert main(["study", "run", "mine.py", "--quiet"]) == 3
     said = capsys.readouterr().err
-    assert "extrap: KeyError: 'lost'; raised by the study's sampler" in said
+    assert "extrap: KeyError: 'lost'; raised by the study's sampler, Broken" in said
     assert "unexpected" not in said
 
 

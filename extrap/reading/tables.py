@@ -162,8 +162,12 @@ def _read_csv(source: Path | TextIO) -> pd.DataFrame:
         encoding="utf-8-sig" if isinstance(source, Path) else None,
         chunksize=CHUNK_ROWS,
     )
+    read = []
     with chunks:
-        cells = pd.concat([_unguarded(chunk.astype(TEXT)) for chunk in chunks])
+        for chunk in chunks:
+            check_cells(*chunk.shape, "the file")
+            read.append(_unguarded(chunk.astype(TEXT)))
+    cells = pd.concat(read)
     frame = cells[1:].reset_index(drop=True)
     frame.columns = cells.iloc[0].tolist()
     frame = frame.loc[:, frame.columns != ""]
@@ -216,7 +220,7 @@ def _read_parquet(path: Path) -> pd.DataFrame:
     import pyarrow.parquet as pq
 
     with pq.ParquetFile(path) as file:
-        check_cells(file.metadata.num_rows * file.metadata.num_columns, str(path))
+        check_cells(file.metadata.num_rows, file.metadata.num_columns, str(path))
         table = pa.Table.from_batches(file.iter_batches(), schema=file.schema_arrow)
     return table.to_pandas(types_mapper=pd.ArrowDtype)
 
@@ -240,5 +244,5 @@ def _read_jsonl(path: Path) -> pd.DataFrame:
             )
         rows.append(row)
         names.update(dict.fromkeys(row))
-        check_cells(len(rows) * len(names), str(path))
+        check_cells(len(rows), len(names), str(path))
     return frame_of_rows(rows, str(path))

@@ -869,8 +869,10 @@ def _made(
     tuned_laws = {
         name: _tuned_law(placed, name, sweep.sizes, fix=of_tuned[name]) for name in sweep.tuned
     }
-    if None in tuned_laws.values() and len(sweep.tuned) > 1 and not any(of_tuned.values()):
-        fixed, flag = fix_weakest(sweep, optima)
+    is_open = None in tuned_laws.values() and len(sweep.tuned) > 1
+    weakest = fix_weakest(sweep, optima) if is_open and not any(of_tuned.values()) else None
+    if weakest is not None:
+        fixed, flag = weakest
         made = _made(fixed, level=level, band=band, fix=fix, path=path)
         if None not in made.tuned_laws.values():
             flat = [each for each in flags if each.startswith("flat-")]

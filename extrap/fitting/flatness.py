@@ -32,6 +32,10 @@ LEAST_VALUES, LEAST_OCTAVES = 3, 3.0
 minimum the curves of learning rates are flat as well."""
 ROUNDING = 1e-12
 """Standard deviation of a log loss below which only rounding is left."""
+GRID = 17
+"""Values of a sampled column at which its effect is bounded."""
+REACH = 2.0
+"""Octaves from the best run in which samples of the other tuned values are compared."""
 
 
 def find_plateau(runs: Runs, name: str, *, most: float = MOST) -> tuple[tuple[float, ...], float]:
@@ -46,8 +50,12 @@ def find_plateau(runs: Runs, name: str, *, most: float = MOST) -> tuple[tuple[fl
     half a percent at the smallest or largest size. Each bound is one-sided, at 95 %: few runs show
     no plateau.
 
+    Values that a sampler drew differ from size to size. Their effect is a parabola in the
+    logarithm, beside one in the other tuned values within two octaves of the best run of each
+    size; all values are alike, by the same rule, or none.
+
     Args:
-        runs: A sweep over a grid; values that were not tried at every size do not count.
+        runs: A sweep. Of a grid, values that were not tried at every size do not count.
         name: The column.
         most: Log loss that none of them may cost beyond noise.
 
@@ -56,6 +64,8 @@ def find_plateau(runs: Runs, name: str, *, most: float = MOST) -> tuple[tuple[fl
         each at its level is a test at that level. Its power is measured by
         `benchmarks/refusal_causes.py`.
     """
+    if _is_sampled(runs, name):
+        return _plateau_of_samples(runs, name, most=most)
     table, place = _paired(runs, name)
     values = np.array(table.columns, dtype=float)
     y = table.to_numpy(dtype=float)
@@ -78,7 +88,8 @@ def find_plateau(runs: Runs, name: str, *, most: float = MOST) -> tuple[tuple[fl
 def fix_flat(runs: Runs, *, but: Collection[str] = ()) -> tuple[Runs, list[str]]:
     """A sweep at one value of each tuned column that has a plateau, and a flag for each.
 
-    The column becomes a condition: what is fitted is what `where` with that value gives.
+    The column becomes a condition: what is fitted is what `where` with that value gives. Where a
+    sampler drew its values, all runs stay and the column is tuned no more.
 
     Args:
         runs: The sweep.
@@ -87,19 +98,28 @@ def fix_flat(runs: Runs, *, but: Collection[str] = ()) -> tuple[Runs, list[str]]
     flags = []
     for name in [name for name in runs.tuned if name not in but]:
         alike, worst = find_plateau(runs, name)
-        if alike:
+        if not alike:
+            continue
+        within = f"any from {alike[0]:.4g} to {alike[-1]:.4g} does as well, within"
+        flag = f"flat-{name}: {within} {100 * worst:.2g} %, so it is"
+        if _is_sampled(runs, name):
+            runs = replace(runs, tuned=tuple(c for c in runs.tuned if c != name))
+            flag += " left out; leave it out of the tuned values"
+        else:
             value = alike[(len(alike) - 1) // 2]
             runs = _at_value(runs, name, value)
-            flags.append(
-                f"flat-{name}: any from {alike[0]:.4g} to {alike[-1]:.4g} does as well, within "
-                f"{100 * worst:.2g} %, so it is fixed at {value:.4g}; leave it out of a study's "
-                f"tuned values, or read a table with --where {name}={value:.12g}"
+            flag += (
+                f" fixed at {value:.4g}; leave it out of a study's tuned values, or read a table "
+                f"with --where {name}={value:.12g}"
             )
+        flags.append(flag)
     return runs, flags
 
 
-def fix_weakest(runs: Runs, optima: Sequence[Optimum]) -> tuple[Runs, str]:
+def fix_weakest(runs: Runs, optima: Sequence[Optimum]) -> tuple[Runs, str] | None:
     """A sweep at one value of the tuned column that keeps optima from being found, and a flag.
+
+    None if no value of a column was tried at all sizes, as where a sampler drew them.
 
     For sweeps whose optimum is bracketed at too few sizes: of the columns, the one whose best
     value lies most often at an end of its grid, of these the one that changes the loss least. The
@@ -116,6 +136,9 @@ def fix_weakest(runs: Runs, optima: Sequence[Optimum]) -> tuple[Runs, str]:
         name: cells.groupby(level=[*runs.sizes, name]).min().unstack(name).dropna(axis="columns")
         for name in runs.tuned
     }
+    best = {column: table for column, table in best.items() if not table.empty}
+    if not best:
+        return None
     n_edges = Counter(column for optimum in optima for column in optimum.edge or ())
     effect = {column: float(np.ptp(table, axis=1).mean()) for column, table in best.items()}
     name = min(best, key=lambda column: (-n_edges[column], effect[column]))
@@ -166,6 +189,98 @@ def _paired(runs: Runs, name: str) -> tuple[pd.DataFrame, Array]:
     table = table[near.reindex(table.index.droplevel("_seed")).to_numpy()]
     place = table.index.get_level_values("_size").to_numpy(dtype=float)
     return table, place - (place.mean() if len(place) else 0.0)
+
+
+def _is_sampled(runs: Runs, name: str) -> bool:
+    """Whether too few values of a column were tried at every size to compare them pairwise."""
+    frame = runs.to_frame()
+    frame = frame[frame["status"] != "failed"]
+    size = frame.groupby(list(runs.sizes)).ngroup()
+    at_sizes = size.groupby(frame[name]).nunique()
+    return len(at_sizes) > LEAST_VALUES > (at_sizes == size.nunique()).sum()
+
+
+def _plateau_of_samples(runs: Runs, name: str, *, most: float) -> tuple[tuple[float, ...], float]:
+    """All values of a column, if their effect is as small as `find_plateau` asks."""
+    frame = runs.to_frame()
+    frame = frame[frame["status"] != "failed"].reset_index(drop=True)
+    y = np.log(frame["loss"].to_numpy(dtype=float))
+    u = np.log2(frame[[c for c in runs.tuned if c != name]].to_numpy(dtype=float))
+    x = np.log2(frame[name].to_numpy(dtype=float))
+    near, place = np.zeros(len(y), dtype=bool), np.zeros(len(y))
+    nuisance = []
+    for rank, (_, group) in enumerate(frame.groupby(list(runs.sizes))):
+        rows = group.index[_near_best(u[group.index], y[group.index])]
+        near[rows], place[rows] = True, rank
+        own = np.zeros((len(y), 1 + 2 * u.shape[1]))
+        own[rows] = np.column_stack([np.ones(len(rows)), u[rows], u[rows] ** 2])
+        nuisance.append(own)
+    y, x, place = y[near], x[near], place[near]
+    if not len(y) or not np.isfinite(y).all():
+        return (), 0.0
+    place, middle = place - place.mean(), x.mean()
+    at = np.linspace(x.min(), x.max(), GRID) - middle
+    effects = _terms(x - middle, place)
+    worst = _cost_of_terms(
+        y,
+        np.column_stack(nuisance)[near],
+        effects,
+        contrasts=[_pairs(_terms(at, np.full(GRID, p))) for p in (0.0, place.min(), place.max())],
+        most=most,
+    )
+    return ((), 0.0) if worst is None else (tuple(2.0 ** np.unique(x)), worst)
+
+
+def _near_best(u: Array, y: Array) -> Array:
+    """Which runs of a size lie near its best in the other tuned values, below any divergence."""
+    best = u[np.argmin(np.where(np.isfinite(y), y, np.inf))]
+    lost = u[~np.isfinite(y)]
+    above = np.where(lost > best, lost, np.inf).min(axis=0, initial=np.inf)
+    return ((np.abs(u - best) <= REACH) & (u < above)).all(axis=1)
+
+
+def _terms(x: Array, place: Array) -> Array:
+    return np.column_stack([x, x**2, x * place, x**2 * place])
+
+
+def _pairs(terms: Array) -> Array:
+    """Differences of all pairs of rows."""
+    return (terms[:, None] - terms).reshape(-1, terms.shape[1])
+
+
+def _cost_of_terms(
+    y: Array, nuisance: Array, effects: Array, *, contrasts: Sequence[Array], most: float
+) -> float | None:
+    """An upper bound of what an effect costs; None where it is seen or may be large.
+
+    Args:
+        y: Log losses.
+        nuisance: What else they depend on, one column a term.
+        effects: The terms of the effect.
+        contrasts: Weights of the terms in the differences of two values: in the middle of the
+            sizes, at the smallest and at the largest.
+        most: As `find_plateau`.
+    """
+    left, scale, _ = np.linalg.svd(nuisance, full_matrices=False)
+    basis = left[:, scale > ROUNDING * scale[0]]
+    y, effects = y - basis @ (basis.T @ y), effects - basis @ (basis.T @ effects)
+    k, dof = effects.shape[1], len(y) - basis.shape[1] - effects.shape[1]
+    if dof < 1 or np.linalg.matrix_rank(effects) < k:
+        return None
+    found, *_ = np.linalg.lstsq(effects, y, rcond=None)
+    rest = y - effects @ found
+    sd, t = max(math.sqrt(rest @ rest / dof), ROUNDING), float(stats.t.ppf(LEVEL, dof))
+    inverse = np.linalg.inv(effects.T @ effects)
+    bounds = []
+    for each in contrasts:
+        variance = np.einsum("ij,jk,ik->i", each, inverse, each)
+        bounds.append(float(np.max(each @ found + t * sd * np.sqrt(variance))))
+    at_ends, middle = max(bounds[1:]), bounds[0]
+    if at_ends < SMALL:
+        return at_ends
+    f = float(y @ y - rest @ rest) / k / sd**2
+    is_noise = f <= float(stats.f.ppf(LEVEL, k, dof))
+    return middle if is_noise and middle < min(OF_NOISE * sd, most) else None
 
 
 def _cost_if_alike(y: Array, place: Array, *, most: float) -> float | None:

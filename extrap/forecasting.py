@@ -300,7 +300,7 @@ class Forecast:
             size: Size column → size.
         """
         if (name == "loss" and self.loss_model is None) or self.tuned_laws.get(name, 0) is None:
-            return name_unbracketed(self.runs, self.optima)
+            return name_unbracketed(self.runs, self.optima, self.noise)
 
         def expect(at: Mapping[str, float]) -> Expected:
             loss, tuned = self.predict_loss(at, refuse=False), self.predict_tuned(at, refuse=False)
@@ -864,7 +864,7 @@ def _made(
     loss_model = _loss_model(sweep, optima, noise, fix=of_loss)
     flags += _loss_flags(loss_model, fix=of_loss)
     if loss_model is None:
-        flags[-1] += f"; {name_unbracketed(sweep, optima)}"
+        flags[-1] += f"; {name_unbracketed(sweep, optima, noise)}"
     placed = place_outside(sweep, optima, noise=noise)
     tuned_laws = {
         name: _tuned_law(placed, name, sweep.sizes, fix=of_tuned[name]) for name in sweep.tuned
@@ -877,8 +877,9 @@ def _made(
         if None not in made.tuned_laws.values():
             flat = [each for each in flags if each.startswith("flat-")]
             return replace(made, flags=(*flat, flag, *made.flags))
+    few = "too few sizes with a bracketed optimum"
     flags += [
-        f"no-{name}-law: too few sizes with a bracketed optimum; {name_unbracketed(sweep, optima)}"
+        f"no-{name}-law: {few}; {name_unbracketed(sweep, optima, noise)}"
         for name, fit in tuned_laws.items()
         if fit is None
     ]

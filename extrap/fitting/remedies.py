@@ -90,14 +90,14 @@ def name_remedy(
         often the remedy ends the refusal.
     """
     if not any(o.bracketed for o in optima):
-        return name_unbracketed(runs, optima)
+        return name_unbracketed(runs, optima, noise)
     for remedy, changed, changed_noise in _remedies(runs, optima, noise, expect):
         if not is_refused(changed, changed_noise):
             return remedy
     return Remedy("sizes", "the sweep ends too far below; add larger sizes, or ask for a smaller")
 
 
-def name_unbracketed(runs: Runs, optima: Sequence[Optimum]) -> Remedy:
+def name_unbracketed(runs: Runs, optima: Sequence[Optimum], noise: Noise) -> Remedy:
     """Why so few sizes have a bracketed optimum that there is no law, and what to do."""
     if any(o.edge for o in optima):
         return _wider(runs, [o for o in optima if o.edge])
@@ -105,15 +105,19 @@ def name_unbracketed(runs: Runs, optima: Sequence[Optimum]) -> Remedy:
     if octaves >= COARSE:
         return _finer(name, octaves, FINER[0])
     names, times = " and ".join(runs.tuned), MORE_SEEDS[0]
-    text = f"the losses show no minimum over {names}; train {times} times as many seeds"
-    return Remedy("noise", text, times=times)
+    return _more(noise, times, f"the losses show no minimum over {names}")
 
 
 def less_noise(noise: Noise, *, times: int = MORE_SEEDS[0]) -> Remedy:
     """More seeds."""
     percent = 100 * math.expm1(min(noise.log_sd or 0.0, LARGEST_LOG))
-    text = f"the seed changes a loss by {percent:.2g} %; train {times} times as many seeds"
-    return Remedy("noise", text, times=times)
+    return _more(noise, times, f"the seed changes a loss by {percent:.2g} %")
+
+
+def _more(noise: Noise, times: int, found: str) -> Remedy:
+    """More seeds; where no run was repeated, more runs."""
+    of_what = "seeds" if noise.source == "replicates" else "runs, no two with the same seed"
+    return Remedy("noise", f"{found}; train {times} times as many {of_what}", times=times)
 
 
 def _remedies(

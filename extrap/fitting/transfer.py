@@ -39,6 +39,7 @@ class TransferQuality:
         penalty: Expected log excess there if the value is kept; other tuned values at their
             optimum.
         penalty_pi: Its interval: of where the optimum lies and of the excess-loss curve's scatter.
+            It reaches at least to the expected excess, which a skewed distribution has beyond it.
         robustness: Width in octaves of the range of values that cost at most 1 %.
         robustness_pi: Its interval, of the excess-loss curve's scatter.
         steepening: Exponent with which the excess-loss curve's curvature changes as all sizes grow
@@ -127,6 +128,8 @@ def _one_column(
     shares = np.repeat(weights[:, None] / len(scatter), len(scatter), axis=1)
     widths = _tolerated(i, valley, size, TOLERATED / np.array([1.0, *scatter]))
     sd = law.scatter / math.log(2)
+    penalty = expected_excess(spread, {name: kept}, size, valley=valley)
+    low, high = _central(costs.ravel(), shares.ravel(), level)
     return TransferQuality(
         tuned=name,
         kept=kept,
@@ -134,8 +137,8 @@ def _one_column(
         size=dict(size),
         level=level,
         octaves=octaves,
-        penalty=expected_excess(spread, {name: kept}, size, valley=valley),
-        penalty_pi=_central(costs.ravel(), shares.ravel(), level),
+        penalty=penalty,
+        penalty_pi=Interval(low, max(high or penalty, penalty)),
         robustness=float(widths[0]),
         robustness_pi=_central(widths[1:], np.ones(len(scatter)), level),
         steepening=float(sum(valley.trend)),

@@ -165,7 +165,7 @@ def _read_csv(source: Path | TextIO) -> pd.DataFrame:
     read = []
     with chunks:
         for chunk in chunks:
-            check_cells(*chunk.shape, "the file")
+            check_cells(len(chunk), len(chunk.columns), "the file")
             read.append(_unguarded(chunk.astype(TEXT)))
     cells = pd.concat(read)
     frame = cells[1:].reset_index(drop=True)

@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 
 from benchmarks.refusal_causes import plant, refusals
+from extrap.fitting import Noise, less_noise
 
 
 @pytest.mark.parametrize(
@@ -29,3 +30,12 @@ def test_what_only_noise_excuses_is_given_and_called_imprecise() -> None:
         for name, reason in point.imprecise.items():
             assert "; noise: " in reason
             assert (point.loss if name == "loss" else point.tuned[name].value) is not None
+
+
+@pytest.mark.parametrize(
+    ("source", "words"),
+    [("replicates", "4 times as many seeds"), ("surface", "4 times as many runs, no two with")],
+)
+def test_more_seeds_are_asked_for_only_where_some_were_repeated(source: str, words: str) -> None:
+    noise = Noise(own_sd=0.01, own_dof=4, size_sd=0.01, size_dof=4, source=source)
+    assert words in less_noise(noise).text

@@ -61,6 +61,14 @@ def test_tolerated_range_costs_one_percent_at_both_ends(parts) -> None:
     assert found.robustness in found.robustness_pi
 
 
+def test_interval_holds_the_mean_of_a_skewed_cost(parts) -> None:
+    """Of three optima that scatter, the law has heavy tails: far values are rare and dear."""
+    laws, optima, valley = parts
+    wide = {"lr": replace(laws["lr"], covariance=100 * np.array(laws["lr"].covariance), dof=1)}
+    found = quality((wide, optima, valley), from_largest=True, level=0.3)
+    assert found.penalty == found.penalty_pi[1]
+
+
 @pytest.mark.parametrize("relative_sd", [None, 0.5])
 def test_penalty_is_the_mean_excess_and_its_quantiles(parts, relative_sd) -> None:
     """Over Student's t of the optimum, integrated; runs scatter about it as a lognormal."""

@@ -25,6 +25,7 @@ from extrap.checking.cases import FARTHEST, Case, known_number
 from extrap.checking.joint import Judgement
 from extrap.checking.settings import COSTLY, Settings
 from extrap.fitting.refusals import MOST_HALF_WIDTH
+from extrap.fitting.valley import CEILING
 from extrap.forecasting import Forecast
 from extrap.laws.repeated import effective_epochs
 from extrap.records import Interval
@@ -88,8 +89,13 @@ class Suspect:
         is_away = case.excess > COSTLY or bool(_far_off(case))
         is_likely = settings.p_value > SURPRISING
         if self.is_above:  # far out the cost is known badly
-            is_likely |= case.excess >= MISTUNED_SHARE * self.off
+            is_likely |= self.is_without_bound or case.excess >= MISTUNED_SHARE * self.off
         return is_away and settings.chance >= SURE and is_likely
+
+    @property
+    def is_without_bound(self) -> bool:
+        """Whether its tuned values are so far out that they may cost any loss."""
+        return self.case.excess is not None and self.case.excess >= CEILING
 
     @property
     def is_elsewhere(self) -> bool:
@@ -276,15 +282,16 @@ def _mistuned(suspect: Suspect) -> Finding | None:
     }
     explains = f"costs about {100 * math.expm1(cost):.1f} % in loss"
     if suspect.is_above:
-        evidence["explained_share"] = cost / suspect.off
-        explains = f"explains {_share(min(cost / suspect.off, 1.0))} of the excess loss"
+        share = 1.0 if suspect.is_without_bound else cost / suspect.off
+        evidence["explained_share"] = share
+        explains = f"explains {_share(min(share, 1.0))} of the excess loss"
     side = "high" if octaves > 0 else "low"
     best = " and ".join(f"{n} {value:.3g}" for n, value in case.recommended.items() if value)
     advice = (
         f"{name} {own:.3g} is too {side} by {_factor(octaves)} and {explains}. Use {best} and "
         f"expect a loss of {math.exp(case.log_loss):.4g}."
     )
-    if _is_surprising(suspect):
+    if _is_surprising(suspect) and not suspect.is_without_bound:
         advice += (
             " The loss is worse than this explains: something else is wrong as well."
             if suspect.off > case.excess

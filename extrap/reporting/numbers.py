@@ -47,11 +47,16 @@ def format_interval(interval: Interval) -> str:
 
 
 def format_estimate(value: float | None, interval: Interval) -> str:
-    """A value with its interval, `1.749 (1.671 to 1.830)`, both to the same digit."""
+    """A value with its interval, `1.749 (1.671 to 1.830)`, both to the same digit.
+
+    In a very wide interval the value keeps two digits.
+    """
     if value is None:
         return format_interval(interval)
-    is_open = None in tuple(interval)
-    decimals = _decimals(value, digits=4) if is_open else _interval_decimals(interval)
+    if None in tuple(interval):
+        decimals = _decimals(value, digits=4)
+    else:
+        decimals = max(_interval_decimals(interval), _decimals(value, digits=2))
     return f"{_plain(value, decimals)} ({format_interval(interval)})"
 
 

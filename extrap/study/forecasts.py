@@ -312,7 +312,9 @@ def _target_values(spec: StudySpec, target: Target, made: Forecast) -> list[dict
 def contrasts(spec: StudySpec, made: Forecast, verdicts: Sequence[Verdict]) -> frozenset[int]:
     """Configurations that a study mistuned on purpose: at its factors and fixed values.
 
-    Those at the recommended values are not among them.
+    Those at the recommended values are not among them. An earlier forecast of the study may have
+    recommended others: its factors show as ratios of runs at one size, its fixed values lie in
+    the interval of the optimum at the smallest size.
     """
     found = set()
     for target in spec.targets:
@@ -321,12 +323,40 @@ def contrasts(spec: StudySpec, made: Forecast, verdicts: Sequence[Verdict]) -> f
             continue
         with_best = replace(target, factors=(1.0, *target.factors))
         best, *others = _target_values(spec, with_best, made)
+        others += _earlier_values(target, here)
         found |= {
             verdict.configuration
             for verdict in here
-            if any(_is_at(verdict, tuned) for tuned in others) and not _is_at(verdict, best)
+            if not _is_at(verdict, best)
+            and (
+                any(_is_at(verdict, tuned) for tuned in others)
+                or (target.fixed and _is_smallest_optimum(verdict, made))
+            )
         }
     return frozenset(found)
+
+
+def _earlier_values(target: Target, here: Sequence[Verdict]) -> list[dict[str, float]]:
+    """Multiples of the values of a run at a target, if runs at all of its factors are there."""
+    found = []
+    for verdict in here:
+        known = {name: value for name, value in verdict.tuned.items() if value is not None}
+        multiples = [
+            {name: as_handed_out(name, factor * value) for name, value in known.items()}
+            for factor in target.factors
+            if factor != 1
+        ]
+        if len(known) == len(verdict.tuned) and all(
+            any(_is_at(other, tuned) for other in here) for tuned in multiples
+        ):
+            found += multiples
+    return found
+
+
+def _is_smallest_optimum(verdict: Verdict, made: Forecast) -> bool:
+    best = made.optima[0]
+    is_known = best.bracketed and bool(verdict.tuned)
+    return is_known and all(v in best.tuned[name].ci for name, v in verdict.tuned.items())
 
 
 def _is_at(verdict: Verdict, tuned: Mapping[str, float]) -> bool:

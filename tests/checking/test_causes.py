@@ -90,6 +90,8 @@ def found(*, off=0.1, u=0.0, excess=None, chance=0.99, p=0.5, beside=0.5, is_off
         ({"u": 2.0, "beside": 0.01, "off": 0.159}, "mistuned"),
         ({"u": 2.0, "beside": 0.01, "off": 0.07}, "mistuned"),
         ({"u": 2.0, "beside": 0.01, "off": 0.07, "is_off": False}, None),
+        ({"u": 12.0, "beside": 0.01, "off": 14.0, "excess": 4.9}, "unknown"),
+        ({"u": 12.0, "beside": 0.01, "off": 14.0, "excess": 5.0}, "mistuned"),  # any loss
         ({"u": 2.0, "beside": None}, "unknown"),
         ({"u": 2.0, "excess": None, "octaves": ()}, "unknown"),
     ],
@@ -116,6 +118,9 @@ def test_mistuning_is_priced_by_the_parabola():
     assert "lr 0.01 is too high by a factor of 4 " in told.advice
     assert " 80 % " in told.advice
     assert "explains all of the excess" in found(u=2.0, off=0.081).advice
+    without_bound = found(u=12.0, off=14.0, excess=5.0, beside=0.01).advice
+    assert "explains all of the excess" in without_bound
+    assert "something else is wrong" not in without_bound
     assert f"Use lr 0.0025 and expect a loss of {loss_at(1024):.4g}." in told.advice
     low = found(u=-2.0, off=0.02, is_off=False)
     assert "explained_share" not in low.evidence

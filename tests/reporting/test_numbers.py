@@ -44,6 +44,19 @@ def test_an_interval_says_when_a_side_is_open(lower, upper, text):
 
 
 @pytest.mark.parametrize(
+    ("value", "interval", "text"),
+    [
+        (1.749, Interval(1.671, 1.83), "1.749 (1.671 to 1.830)"),
+        (2.17, Interval(0.77, 5400.0), "2.2 (0 to 5400)"),
+        (1.749, Interval(1.671, None), "1.749 (at least 1.671)"),
+        (None, Interval(1.671, 1.83), "1.671 to 1.830"),
+    ],
+)
+def test_a_value_keeps_two_digits_however_wide_its_interval(value, interval, text):
+    assert numbers.format_estimate(value, interval) == text
+
+
+@pytest.mark.parametrize(
     ("value", "text"),
     [
         (1024.0, "1024"),

@@ -24,7 +24,7 @@ from extrap.reading.optuna import seal_time
 from extrap.reporting.embedded import read_report
 from extrap.study import Outcome, dry_run, report, run, tune
 from extrap.study.events import TuneEvent
-from extrap.study.forecasts import ForecastKind, ForecastResult, target_cells
+from extrap.study.forecasts import ForecastKind, ForecastResult, contrasts, target_cells
 from extrap.study.protocol import as_handed_out, sweep
 from extrap.study.training import SINGLES_AHEAD
 from tests.checking.byhand import by_hand
@@ -101,6 +101,18 @@ def test_study_seals_its_forecast_and_then_judges_the_larger_runs(finished):
     large = optuna.load_study(study_name="toy/check/width=512", storage=storage)
     began = min(trial.datetime_start for trial in large.get_trials() if trial.datetime_start)
     assert datetime.fromisoformat(sealed["created"]).timestamp() <= began.timestamp() + 1
+
+
+def test_contrasts_of_an_earlier_forecast_are_known(finished):
+    """It recommended a fifth more, and had the smallest size's optimum two percent higher."""
+    made, verdicts = finished.result.forecast, finished.result.verdicts
+    earlier = [
+        replace(v, tuned={"lr": v.tuned["lr"] * (1.2 if i < 4 else 1.02)})
+        for i, v in enumerate(verdicts)
+    ]
+    wanted = {v.configuration for v in verdicts[2:]}
+    assert contrasts(SPEC, made, earlier) == contrasts(SPEC, made, verdicts) == wanted
+    assert contrasts(SPEC, made, earlier[:2]) == set()
 
 
 def test_laws_sampler_brings_a_study_to_its_forecast_with_fewer_runs(tmp_path):

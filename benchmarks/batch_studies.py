@@ -1,4 +1,4 @@
-"""The batch studies: noise scale against critical batch, held-out batches, rates, growth, cost.
+"""The batch studies: noise scale against critical batch, rates, growth, cost.
 
     python -m benchmarks.batch_studies            # from the committed tables
     python -m benchmarks.batch_studies --train    # studies/batch_size.py, noise_scale.py anew
@@ -19,7 +19,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 
 from benchmarks.rows import Row
@@ -47,8 +46,6 @@ class Found:
     Attributes:
         agreement: Of mean noise scales and critical batches in the study of several tasks.
         same_task: The same in the study of one task at several sizes.
-        held_out: Relative errors of predicted steps at batches no fit saw.
-        interpolated: The same of straight lines between the neighbouring batches, log-log.
         spans: Width → factor between the first window of a training and the last.
         rates: Width → best rate against batch.
         joint: Exponent of the batch over all widths together.
@@ -57,8 +54,6 @@ class Found:
 
     agreement: Agreement
     same_task: Agreement
-    held_out: np.ndarray
-    interpolated: np.ndarray
     spans: dict[float, Measure]
     rates: dict[float, RateLaw]
     joint: Measure
@@ -68,7 +63,6 @@ class Found:
 def measure(folder: Path = TABLES) -> Found:
     """Read the tables of both studies; time the trainer."""
     same, agreed = (agreement(_table(folder, study, "noise")) for study in STUDIES)
-    held = _table(folder, "batch_size", "held_out")
     courses = _table(folder, "batch_size", "courses")
     rates = _table(folder, "batch_size", "rates")
     by_width = {float(width): rows for width, rows in courses.groupby("width")}
@@ -77,8 +71,6 @@ def measure(folder: Path = TABLES) -> Found:
     return Found(
         agreement=agreed,
         same_task=same,
-        held_out=(held["steps"] / held["predicted"] - 1).to_numpy(),
-        interpolated=(held["steps"] / held["interpolated"] - 1).to_numpy(),
         spans={width: growth(rows.sort_values("step")) for width, rows in by_width.items()},
         joint=joint_rate_law(rates, ["width"]).exponents["batch_size"],
         rates={float(width): _rates(rows) for width, rows in rates.groupby("width")},
@@ -129,7 +121,7 @@ def _cost(width: int, batch_size: int, n_runs: int) -> float:
 
 def rows(found: Found) -> list[Row]:
     """The figures."""
-    return [*_noise_rows(found), *_held_out_rows(found), *_rate_rows(found), *_cost_rows(found)]
+    return [*_noise_rows(found), *_rate_rows(found), *_cost_rows(found)]
 
 
 def _noise_rows(found: Found) -> list[Row]:
@@ -164,20 +156,6 @@ def _noise_rows(found: Found) -> list[Row]:
             figure="noise scale from the first window of a training to its last, by width",
             beat="published: by an order of magnitude or more, in longer trainings",
             reached=spans,
-        ),
-    ]
-
-
-def _held_out_rows(found: Found) -> list[Row]:
-    return [
-        Row(
-            part="steps to a loss, our own runs",
-            figure="steps at held-out batches, median error",
-            beat=f"lines between neighbours {np.median(np.abs(found.interpolated)):.1%}",
-            target="≤ 10 %",
-            reached=f"{np.median(np.abs(found.held_out)):.1%} of {len(found.held_out)}, worst "
-            f"{np.abs(found.held_out).max():.1%}",
-            met=bool(np.median(np.abs(found.held_out)) <= 0.1),
         ),
     ]
 

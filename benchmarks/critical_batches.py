@@ -1,10 +1,9 @@
-"""Critical batch sizes: the published ones, held-out batches and sizes, coverage of intervals.
+"""Critical batch sizes: the published ones, a held-out size, coverage of intervals.
 
     python -m benchmarks.critical_batches [DATA]
 
 1. Zhang et al. (2024, arXiv 2410.21676): five models, nine batch sizes. The batch at 20 % overhead
-   from 256 and its law, against theirs; batches 1,024 and 4,096 left out at once, the two ends
-   one by one, and the largest model.
+   from 256 and its law, against theirs; and the largest model from the others.
 2. Simulated hyperbolas, nine batch sizes, 3 % noise, one and three measurements each: how often
    the 95 % intervals hold the truth.
 3. Golden numbers: the hyperbola at a noise scale of 1,000 (McCandlish et al. 2018), the surge of
@@ -14,7 +13,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,9 +22,7 @@ import pandas as pd
 from benchmarks.rows import DATA, Row, require
 from extrap.batching import (
     CriticalBatches,
-    HeldOutBatch,
     critical_batch,
-    held_out_batches,
     rate_law,
 )
 from extrap.laws.batch import steps_to_target, surge_rate
@@ -38,7 +34,6 @@ SIMULATED = {"b_crit": 2000.0, "s_min": 1000.0, "e_min": 2e6}
 PUBLISHED = {85e6: 745, 151e6: 955, 302e6: 1394, 604e6: 1889, 1.2e9: 2533}
 LAW = (93.20, 0.47)
 """Batch at the overhead = 93.20 N^.47, N in millions."""
-LEFT_OUT = (1024.0, 4096.0)
 ZHANG = {"batch": "batch_size_seqs", "steps": "steps_to_target_paper_fit"}
 
 
@@ -48,8 +43,6 @@ class Found:
 
     Attributes:
         zhang: All five models.
-        inner: Held-out batches amid the others, as (held out, steps by perfect scaling).
-        ends: The smallest and largest batch of each model.
         other_size: The largest model, forecast from the others: relative errors of steps, and
             whether each lies in its prediction interval.
         coverage: (measurements a batch, what) → share of intervals that hold the truth.
@@ -58,8 +51,6 @@ class Found:
     """
 
     zhang: CriticalBatches
-    inner: tuple[tuple[HeldOutBatch, float], ...]
-    ends: tuple[HeldOutBatch, ...]
     other_size: tuple[tuple[float, bool], ...]
     coverage: dict[tuple[int, str], float]
     hyperbola: dict[float, tuple[float, float]]
@@ -70,16 +61,8 @@ def measure(data: Path = DATA, n_replicates: int = N_REPLICATES) -> Found:
     """Everything the rows are made of."""
     table = pd.read_csv(require(data, "zhang_cbs.csv"))
     zhang = critical_batch(table, by="params", from_batch=256, **ZHANG)
-    inner = []
-    for group in zhang.groups:
-        steps = {point.batch: point.steps or np.nan for point in group.points}
-        for held in held_out_batches(group, batches=LEFT_OUT, together=True):
-            below = max(b for b in group.batches if b < held.batch and b not in LEFT_OUT)
-            inner.append((held, steps[below] * below / held.batch))
     return Found(
         zhang=zhang,
-        inner=tuple(inner),
-        ends=tuple(h for g in zhang.groups for h in held_out_batches(g) if h.is_beyond),
         other_size=_other_size(table),
         coverage={
             (n, name): share for n in (1, 3) for name, share in _coverage(n, n_replicates).items()
@@ -135,7 +118,7 @@ def _surge() -> tuple[float, float]:
 
 def rows(found: Found) -> list[Row]:
     """The figures."""
-    return [*_zhang_rows(found), *_held_out_rows(found), *_coverage_rows(found), *_golden(found)]
+    return [*_zhang_rows(found), *_other_size_rows(found), *_coverage_rows(found), *_golden(found)]
 
 
 def _zhang_rows(found: Found) -> list[Row]:
@@ -186,38 +169,11 @@ def _zhang_rows(found: Found) -> list[Row]:
     ]
 
 
-def _held_out_rows(found: Found) -> list[Row]:
-    part = "Zhang et al. 2024, held out"
-    held = [h for h, _ in found.inner]
-    ours = _median(h.error for h in held)
-    lines = _median(h.interpolation_error for h in held)
-    linear = _median(h.steps / scaled - 1 for h, scaled in found.inner)
-    ends, trivial = (
-        _median(errors)
-        for errors in (
-            [h.error for h in found.ends],
-            [h.interpolation_error for h in found.ends],
-        )
-    )
-    other = _median(error for error, _ in found.other_size)
+def _other_size_rows(found: Found) -> list[Row]:
+    other = float(np.median([abs(error) for error, _ in found.other_size]))
     return [
         Row(
-            part=part,
-            figure="steps at batches 1,024 and 4,096, median error",
-            beat=f"log-log interpolation {lines:.1%}, perfect scaling {linear:.1%}",
-            target="≤ 10 %",
-            reached=f"{ours:.1%} of {len(held)}; {_inside(held)} in their 95 % intervals",
-            met=ours <= 0.1,
-        ),
-        Row(
-            part=part,
-            figure="steps at the smallest and largest batch, median error",
-            beat=f"log-log extrapolation {trivial:.1%}",
-            reached=f"{ends:.1%} of {len(found.ends)}; {_inside(found.ends)} in their intervals",
-            note="At the largest batch four of five models take more steps than forecast.",
-        ),
-        Row(
-            part=part,
+            part="Zhang et al. 2024, held out",
             figure="steps of the largest model from the laws of the four smaller, median error",
             reached=f"{other:.1%} of {len(found.other_size)}; "
             f"{sum(inside for _, inside in found.other_size)} in their 95 % intervals",
@@ -261,14 +217,6 @@ def _golden(found: Found) -> list[Row]:
             met=bool(np.allclose(found.surge, (1.333, 1.692), atol=6e-4)),
         ),
     ]
-
-
-def _median(errors: Iterable[float]) -> float:
-    return float(np.median(np.abs(list(errors))))
-
-
-def _inside(held: Iterable[HeldOutBatch]) -> int:
-    return sum(h.steps in h.predicted.pi for h in held)
 
 
 if __name__ == "__main__":

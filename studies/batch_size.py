@@ -2,7 +2,7 @@
 
 The byte MLP is trained at a constant rate, tuned anew at every batch size from 16 to 2,048 and at
 five widths, until it reaches three losses. The steps that takes make a hyperbola over the batch,
-whose corner is the critical batch size. Two batches are kept from all fits and predicted.
+whose corner is the critical batch size.
 
 Expected: the critical batch grows as the loss falls and hardly with the width; the best rate of
 Adam grows about as the square root of the batch and then levels off; the noise scale grows during
@@ -53,7 +53,6 @@ BATCHES = BatchStudy(
             },
             targets=(2.6, 2.45, 2.3),
             reference_batch=128,
-            held_out=(64, 512),
             noise_batch=256,
         ),
     ),

@@ -5,7 +5,6 @@ What to use when:
 * `steps_to_target` — from loss curves to the step at which each run reaches a target.
 * `tuned_steps`, `seed_steps` — the same at the best learning rate of every batch size.
 * `critical_batch` — from a table of steps to a target to critical batch sizes and their laws.
-* `held_out_batches` — batch sizes left out and predicted from the others.
 * `agreement` — mean noise scales against critical batch sizes, over tasks and targets.
 * `rate_law`, `joint_rate_law` — the best learning rate against batch size, and against size too.
 """
@@ -14,7 +13,6 @@ from __future__ import annotations
 
 from extrap.batching.agreement import Agreement, agreement
 from extrap.batching.critical import FLAGS, CriticalBatches, critical_batch
-from extrap.batching.holdout import HeldOutBatch, held_out_batches
 from extrap.batching.noise_courses import (
     growth,
     noise_over_training,
@@ -43,7 +41,6 @@ __all__ = [
     "BatchPoint",
     "BatchPrediction",
     "CriticalBatches",
-    "HeldOutBatch",
     "RateLaw",
     "RateRule",
     "Regimes",
@@ -54,7 +51,6 @@ __all__ = [
     "analyse_task",
     "critical_batch",
     "growth",
-    "held_out_batches",
     "joint_rate_law",
     "noise_over_training",
     "noise_until",

@@ -26,23 +26,17 @@ class PointsFit:
     Attributes:
         fitted: The fit.
         log_sd: Standard deviation of ln S of one measurement.
-        within_sd: What replicates of one batch size do not share of it.
         lack_of_fit_p: p-value of the hyperbola against replicates; None without any.
     """
 
     fitted: HyperbolaFit
     log_sd: float
-    within_sd: float
     lack_of_fit_p: float | None
 
     @property
     def is_doubtful(self) -> bool:
         """Whether the replicates contradict the hyperbola."""
         return self.lack_of_fit_p is not None and self.lack_of_fit_p < DOUBT
-
-    def log_sd_of_mean(self, n: int) -> float:
-        """Standard deviation of the mean of n replicates."""
-        return math.sqrt(max(self.log_sd**2 - self.within_sd**2 * (1 - 1 / n), 0.0))
 
 
 def fit_points(points: Sequence[BatchPoint], *, level: float) -> PointsFit:
@@ -57,9 +51,7 @@ def fit_points(points: Sequence[BatchPoint], *, level: float) -> PointsFit:
     reached = [point for point in points if point.values]
     p_value = _lack_of_fit(reached)
     fitted = fit_hyperbola(Steps.of(points), level=level)
-    whole = PointsFit(
-        fitted=fitted, log_sd=fitted.log_sd, within_sd=fitted.log_sd, lack_of_fit_p=p_value
-    )
+    whole = PointsFit(fitted=fitted, log_sd=fitted.log_sd, lack_of_fit_p=p_value)
     if p_value is None or p_value >= CAUTION or any(point.bounds for point in points):
         return whole
     return _fit_means(reached, p_value, level=level)
@@ -74,7 +66,6 @@ def _fit_means(reached: Sequence[BatchPoint], p_value: float | None, *, level: f
     return PointsFit(
         fitted=fitted,
         log_sd=math.sqrt(fitted.log_sd**2 + within * (1 - share)),
-        within_sd=math.sqrt(within),
         lack_of_fit_p=p_value,
     )
 

@@ -177,28 +177,17 @@ class BatchGroup:
         """Batch sizes at which the target was reached, ascending."""
         return tuple(point.batch for point in self.points if point.steps is not None)
 
-    def log_sd_of_mean(self, n: int) -> float:
-        """Standard deviation of the mean ln steps of n new measurements at one batch size.
-
-        What replicates of a batch size do not share averages out, the rest does not.
-        """
-        spread = [(len(p.values) - 1, p.log_sd) for p in self.points if p.log_sd is not None]
-        dof = sum(d for d, _ in spread)
-        within = sum(d * sd**2 for d, sd in spread) / dof if dof else 0.0
-        return math.sqrt(max(self.log_sd**2 - within * (1 - 1 / n), self.log_sd**2 / n))
-
-    def steps_at(self, batch: float, *, n: int = 1) -> BatchPrediction:
+    def steps_at(self, batch: float) -> BatchPrediction:
         """Steps to the target at a batch size, measured or not.
 
         Args:
             batch: Batch size.
-            n: New measurements of whose mean `pi` speaks.
 
         Raises:
             ValueError: The batch is not positive and finite.
         """
         centre, low, high = self.region.log_steps(require_batch(batch))
-        new = self.quantile * self.log_sd_of_mean(n)
+        new = self.quantile * self.log_sd
         return BatchPrediction(
             value=math.exp(centre),
             ci=between_logs(low, high),

@@ -10,7 +10,6 @@ import numpy as np
 import pandas as pd
 
 from extrap.batching.critical import CriticalBatches, critical_batch
-from extrap.batching.holdout import on_lines
 from extrap.batching.noise_courses import (
     noise_over_training,
     noise_until,
@@ -34,13 +33,10 @@ class TaskResult:
     Attributes:
         task: The task.
         tuned: One row per size, target and batch, as `tuned_steps` returns it.
-        critical: Critical batches by size and target; held-out batches took no part.
-        held_out: One row per size, target and held-out batch: `batch_size`, `steps` as counted,
-            `predicted`, `lower` and `upper` (for a mean over as many seeds), and `interpolated`,
-            the trivial answer.
+        critical: Critical batches by size and target.
         rate_laws: Size → best rate against batch at the lowest target all batches reached.
         joint: The same in batch and size; None with a single size.
-        rates: The rows of `tuned` that those laws rest on; held-out batches are not among them.
+        rates: The rows of `tuned` that those laws rest on.
         noise: One row per size and target: `noise_scale`, `lower`, `upper` of the mean up to the
             target, and `b_crit`, `b_lower`, `b_upper`; empty if nothing was measured.
         courses: Noise over training, one row per window, with the size columns; empty likewise.
@@ -50,7 +46,6 @@ class TaskResult:
     task: BatchTask
     tuned: pd.DataFrame
     critical: CriticalBatches
-    held_out: pd.DataFrame
     rate_laws: Mapping[tuple[float, ...], RateLaw]
     joint: BatchLaw | None
     rates: pd.DataFrame
@@ -77,10 +72,7 @@ def analyse_task(
     reached = steps_to_target(runs, targets=task.targets)
     tuned = tuned_steps(reached, by=sizes)
     replicates = seed_steps(reached, by=sizes)
-    is_held = replicates[BATCH].isin(task.held_out)
-    critical = critical_batch(
-        replicates[~is_held], by=[*sizes, "target"], overhead=overhead, level=level
-    )
+    critical = critical_batch(replicates, by=[*sizes, "target"], overhead=overhead, level=level)
     notes = list(critical.notes)
     rates = _rates(task, tuned)
     rate_laws, joint = _rate_laws(task, rates, level=level)
@@ -91,7 +83,6 @@ def analyse_task(
         task=task,
         tuned=tuned,
         critical=critical,
-        held_out=_held_out(task, tuned, critical),
         rate_laws=rate_laws,
         joint=joint,
         rates=rates,
@@ -106,36 +97,10 @@ def _warning_note(row: Mapping[str, object]) -> str:
     return f"{where}: {row['warning']}."
 
 
-def _held_out(task: BatchTask, tuned: pd.DataFrame, critical: CriticalBatches) -> pd.DataFrame:
-    sizes, held_out, n_seeds = list(task.study.sizes), task.held_out, len(task.study.seeds)
-    columns = [*sizes, "target", BATCH, "steps", "predicted", "lower", "upper", "interpolated"]
-    rows = []
-    reached = tuned[tuned[BATCH].isin(held_out) & (tuned["status"] == "reached")]
-    for row in reached.to_dict("records"):
-        key = {name: row[name] for name in (*sizes, "target")}
-        for group in critical.groups:
-            if all(group.by[name] == value for name, value in key.items()):
-                predicted = group.steps_at(row[BATCH], n=n_seeds)
-                rows.append(
-                    {
-                        **key,
-                        BATCH: row[BATCH],
-                        "steps": row["steps"],
-                        "predicted": predicted.value,
-                        "lower": predicted.pi.lower,
-                        "upper": predicted.pi.upper,
-                        "interpolated": on_lines(
-                            [point for point in group.points if point.values], row[BATCH]
-                        ),
-                    }
-                )
-    return pd.DataFrame(rows, columns=columns)
-
-
 def _rates(task: BatchTask, tuned: pd.DataFrame) -> pd.DataFrame:
     """The optima inside their grids for one target a size: the lowest that has nearly most."""
     inside = ~tuned["at_edge"] & (tuned["status"] == "reached") & np.isfinite(tuned["lr_opt"])
-    known = tuned[inside & ~tuned[BATCH].isin(task.held_out)]
+    known = tuned[inside]
     parts = [known.iloc[:0]]
     for _, rows in known.groupby(list(task.study.sizes)):
         counts = rows.groupby("target")[BATCH].nunique()

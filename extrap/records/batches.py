@@ -27,7 +27,6 @@ class BatchTask:
         reference_batch: Where the range of `lr` holds; by default the middle batch.
         rate_exponent: The range moves with the batch as its ratio to the reference batch to this
             power: .5 for Adam, 1 for SGD.
-        held_out: Batches that no fit sees; steps there are predicted and compared.
         noise_batch: The batch at which the noise scale is read; by default the reference batch.
     """
 
@@ -36,7 +35,6 @@ class BatchTask:
     targets: tuple[float, ...]
     reference_batch: int = 0
     rate_exponent: float = 0.5
-    held_out: tuple[int, ...] = ()
     noise_batch: int = 0
 
     def __post_init__(self) -> None:
@@ -56,16 +54,16 @@ class BatchTask:
             raise ValueError(
                 f"batches and steps of {name!r} must be at least 1, got {dict(self.steps)}."
             )
-        if len(set(self.steps) - set(self.held_out)) < FEWEST_BATCHES:
+        if len(self.steps) < FEWEST_BATCHES:
             raise ValueError(
                 f"a law over batches needs at least {FEWEST_BATCHES} of them, got "
-                f"{sorted(set(self.steps) - set(self.held_out))} for {name!r}; add some to steps=."
+                f"{sorted(self.steps)} for {name!r}; add some to steps=."
             )
         if not self.targets or not all(0 < t < math.inf for t in self.targets):
             raise ValueError(
                 f"targets of {name!r} must be positive losses, at least one, got {self.targets}."
             )
-        known = ({self.reference_batch, self.noise_batch} - {0}) | set(self.held_out)
+        known = {self.reference_batch, self.noise_batch} - {0}
         if not known <= set(self.steps):
             raise ValueError(
                 f"{name!r} names the batches {sorted(known - set(self.steps))} without steps; "

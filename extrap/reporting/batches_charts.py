@@ -55,16 +55,13 @@ def steps_charts(tasks: Tasks) -> list[XYChart]:
 
 
 def _steps_series(result: TaskResult, groups: Sequence[BatchGroup]) -> Iterator[Series]:
-    """Of each target the curve, what was counted, what no fit saw, what was not reached."""
+    """Of each target the curve, what was counted, what was not reached."""
     for i, group in enumerate(groups):
         name, ink, marker = f"target {group.by['target']:g}", _ink(i, len(groups)), MARKERS[i % 7]
         yield _line(_curve(group, result.task.batches), "x", "steps", label=name, ink=ink)
         seen = [(p.batch, p.steps, min(p.values), max(p.values)) for p in group.points if p.values]
         points = pd.DataFrame(seen, columns=["x", "steps", "lower", "upper"], dtype=float)
         yield _marks(points, "x", "steps", name=f"{name}, counted", ink=ink, marker=marker)
-        held = result.held_out
-        held = held[(held[list(group.by)] == list(group.by.values())).all(axis=1)]
-        yield _marks(held, "batch_size", "steps", name=f"{name}, kept out", ink=ink, marker="x")
         late = [(p.batch, max(p.bounds)) for p in group.points if p.bounds and not p.values]
         lost = pd.DataFrame(late, columns=["x", "steps"], dtype=float)
         yield series(lost, y="steps", name=f"{name}, not reached", ink="warn", marker="^")

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
-
-import pandas as pd
 
 from extrap import batching as data
 from extrap.batching import TaskResult
@@ -42,8 +40,8 @@ LIMITS = (
     "Intervals come from few seeds. They do not cover another data set, model or optimiser.",
 )
 CAPTIONS = {
-    "Steps": "Bands: interval of the curve. Bars: fastest and slowest seed. Crosses: kept out of "
-    "the fit, with the predicted interval. Grey: diminishing returns at the lowest target.",
+    "Steps": "Bands: interval of the curve. Bars: fastest and slowest seed. Grey: diminishing "
+    "returns at the lowest target.",
     "Trade-off": "The batch grows from the upper left to the lower right. Cross: critical batch. "
     "Dotted: interval.",
     "Best": "Bars: one standard error. ✗: rejected rule.",
@@ -101,10 +99,8 @@ def _details(tasks: Tasks, shown: Sequence[Chart]) -> Iterator[Details]:
         return Details(title, tuple(Paragraph(b) if isinstance(b, str) else b for b in full))
 
     findings, fits, is_noise = [found for _, found in tasks], _fits(tasks), _is_about_noise(tasks)
-    held, agreed = of_tasks(tasks, "held_out"), critical.agreement_of(findings)
-    kept = _table("Batches kept out", held, {"target": "target", "batch": "batch_size"})
-    text = f"Batches kept out of the fits {_accuracy(held)}" if len(held) else ""
-    yield part("Steps against batch size", charts.steps_charts(tasks), text, kept)
+    agreed = critical.agreement_of(findings)
+    yield part("Steps against batch size", charts.steps_charts(tasks))
     yield part("Trade-off of steps and examples", charts.trade_off_charts(tasks))
     yield part("Best learning rate", charts.rate_charts(tasks), _rates_table(tasks))
     rows = [] if agreed is None else [_numbers(agreed)]
@@ -146,19 +142,6 @@ def _rates_table(tasks: Tasks) -> Table:
     return records_table("Best learning rate against batch size, and rules", rows, note=note)
 
 
-def _accuracy(rows: pd.DataFrame) -> str:
-    """How far predictions of steps were off, and a trivial prediction beside them."""
-    rows = rows.dropna(subset="steps")
-    off, other = ((rows["steps"] / rows[name] - 1).abs() for name in ("predicted", "interpolated"))
-    closed = rows.dropna(subset=["lower", "upper"])
-    n_inside = int(closed["steps"].between(closed["lower"], closed["upper"]).sum())
-    text = f"differ from their prediction by {_percent(off.median())} in the median (at most "
-    text += f"{_percent(off.max())}), {n_inside} of {len(closed)} are inside their interval"
-    lines = "straight lines between the neighbouring batches"
-    beside = f"; {lines} would be {_percent(other.median())} off"
-    return f"{text}{beside if other.notna().any() else ''}."
-
-
 def _growth_table(tasks: Tasks) -> Table:
     rows = []
     courses = of_tasks(tasks, "courses")
@@ -173,13 +156,17 @@ def _growth_table(tasks: Tasks) -> Table:
 
 
 def _pairs_table(tasks: Tasks) -> Table:
-    rows = of_tasks(tasks, "noise")
-    columns: dict[str, str | tuple[str, ...]] = {"target": "target"}
-    columns |= {"mean noise scale": ("noise_scale", "lower", "upper")}
-    columns |= {"critical batch": ("b_crit", "b_lower", "b_upper"), "ratio": "ratio"}
-    if len(rows):
-        rows = rows.assign(ratio=rows["b_crit"] / rows["noise_scale"])
-    return _table("Noise scales and critical batches", rows, columns)
+    rows = [
+        {
+            "where": str(row["where"]),
+            "target": _count(row["target"]),
+            "mean noise scale": stacked(_measure(row["noise_scale"], row["lower"], row["upper"])),
+            "critical batch": stacked(_measure(row["b_crit"], row["b_lower"], row["b_upper"])),
+            "ratio": _count(row["b_crit"] / row["noise_scale"]),
+        }
+        for row in of_tasks(tasks, "noise").to_dict("records")
+    ]
+    return records_table("Noise scales and critical batches", rows)
 
 
 def _counts_table(tasks: Tasks) -> Table:
@@ -205,30 +192,6 @@ def _notes(tasks: Tasks) -> list[str]:
     edge = "A better learning rate may lie beyond the edge of a grid: the law of the rate leaves "
     edge += "these batches out. Raise growth= or widen the range of lr, and resume."
     return [*shown, edge] if any("at the edge" in note for note in notes) else shown
-
-
-def _table(
-    caption: str, frame: pd.DataFrame, columns: Mapping[str, str | tuple[str, ...]]
-) -> Table:
-    """Rows of a table, with prediction, count and their difference where it has `predicted`."""
-    rows = []
-    for row in frame.to_dict("records"):
-        made = {"where": str(row["where"])} if "where" in row else {}
-        for name, of in columns.items():
-            made[name] = (
-                _count(row[of]) if isinstance(of, str) else stacked(_measure(*map(row.get, of)))
-            )
-        if "predicted" in row:
-            found, steps = _measure(row["predicted"], row["lower"], row["upper"]), row.get("steps")
-            made["predicted"] = stacked(found)
-            made |= {"counted": "–", "difference": "–", "in interval": "–"}
-            if steps is not None and math.isfinite(steps):
-                made |= {"counted": _count(steps)}
-                made["difference"] = format_percent(steps / row["predicted"] - 1)
-                is_open = found.ci == (None, None)
-                made["in interval"] = "–" if is_open else "yes" if steps in found.ci else "no"
-        rows.append(made)
-    return records_table(caption, rows)
 
 
 def _numbers(record: data.Agreement) -> dict[str, str]:
@@ -282,7 +245,6 @@ def _task_document(result: TaskResult) -> dict[str, Any]:
         "targets": task.targets,
         "batches": task.batches,
         "critical": document(result.critical),
-        "held_out": result.held_out,
         "rates": [
             {"size": dict(zip(names, key, strict=True)), **encode(law)}
             for key, law in sorted(result.rate_laws.items())

@@ -15,7 +15,7 @@ from extrap.reporting.batches_page import batch_page
 from extrap.reporting.study_page import About
 from extrap.study.protocol import Kind, RunsByStage, Stage
 
-TABLES = ("tuned", "rates", "held_out", "noise", "courses")
+TABLES = ("tuned", "rates", "noise", "courses")
 
 
 class BatchKind(Kind):

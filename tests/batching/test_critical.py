@@ -226,21 +226,6 @@ def test_lack_of_fit_is_an_f_test_and_then_means_are_fitted():
     assert found.dof == 7
     assert tuple(found.b_crit.ci) == pytest.approx(tuple(of_means.b_crit.ci))
     assert found.log_sd == pytest.approx(math.sqrt(of_means.log_sd**2 + 0.75 * pure / 27))
-    assert found.log_sd_of_mean(4) == pytest.approx(of_means.log_sd)
-    assert found.log_sd_of_mean(1) == found.log_sd
-
-
-@pytest.mark.parametrize(("by", "all_are_fitted"), [(0.0, True), (0.02, False)])
-def test_mean_of_new_measurements_averages_what_replicates_do_not_share(by, all_are_fitted):
-    data = bent(table(replicates=3, noise=0.02, seed=2), by)
-    found = group(data)
-    logs = np.log(data["steps"]).groupby(data["batch_size"])
-    within = float(logs.var().mean())
-    assert (found.dof == 25) == all_are_fitted
-    least = found.log_sd / math.sqrt(3)
-    expected = max(math.sqrt(max(found.log_sd**2 - within * 2 / 3, 0)), least)
-    assert found.log_sd_of_mean(3) == pytest.approx(expected)
-    assert width(found.steps_at(700, n=3).pi) < width(found.steps_at(700).pi)
 
 
 def test_laws_over_groups_are_those_of_the_truth():

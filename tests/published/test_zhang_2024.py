@@ -9,11 +9,9 @@ their errors, which moves its value at the fitted sizes by under 1 %.
 
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from extrap import critical_batch
-from extrap.batching import held_out_batches
 
 DATA = Path(__file__).parents[2].parent / "shared" / "data" / "zhang_cbs.csv"
 AT_OVERHEAD = {85e6: 745, 151e6: 955, 302e6: 1394, 604e6: 1889, 1.2e9: 2533}
@@ -58,17 +56,3 @@ def test_critical_batches_of_the_hyperbola_are_pinned(found):
     values = [group.b_crit.value for group in found.groups]
     assert values == pytest.approx([2191, 3240, 5433, 7907, 11131], rel=1e-3)
     assert found.laws["b_crit"].exponents["params"].value == pytest.approx(0.62, abs=0.01)
-
-
-def test_held_out_batches_are_predicted_within_ten_percent(found):
-    held = [
-        h for g in found.groups for h in held_out_batches(g, batches=(1024, 4096), together=True)
-    ]
-    assert np.median([abs(h.error) for h in held]) < 0.1
-    assert all(h.steps in h.predicted.pi for h in held)
-    ends = [h for g in found.groups for h in held_out_batches(g) if h.is_beyond]
-    ours, trivial = (
-        np.median([abs(e) for e in errors])
-        for errors in ([h.error for h in ends], [h.interpolation_error for h in ends])
-    )
-    assert ours < 0.6 * trivial

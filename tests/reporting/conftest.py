@@ -166,7 +166,7 @@ def batch_task(name, *, widths):
         tune={"lr": TunedRange(low=2**-9, high=2**-5, n=5)},
     )
     steps = {8: 20000, 32: 6000, 64: 4000, 128: 2400, 512: 1200, 2048: 1000}
-    batches = {"reference_batch": 64, "held_out": (64,), "noise_batch": 128}
+    batches = {"reference_batch": 64, "noise_batch": 128}
     return BatchTask(study=study, steps=steps, targets=(2.5, 2.2), **batches)
 
 

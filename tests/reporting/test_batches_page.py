@@ -91,7 +91,7 @@ def test_noise_predicts_the_critical_batch_of_two_tasks(two_tasks):
     assert batches_answer(apart).kind == "mixed"
 
 
-def test_charts_of_steps_have_points_curves_and_held_out_batches(one_task):
+def test_charts_of_steps_have_points_and_curves(one_task):
     tasks = [("", one_task[1][0])]
     group = one_task[1][0].critical.groups[0]
     charts = steps_charts(tasks)
@@ -99,11 +99,10 @@ def test_charts_of_steps_have_points_curves_and_held_out_batches(one_task):
         f"Steps at width{NBSP}{w}" for w in (16, 32, 64, 128)
     ]
     counts = named(charts[0], "target 2.2, counted")
-    assert counts.x == (8, 32, 128, 512, 2048)
+    assert counts.x == (8, 32, 64, 128, 512, 2048)
     assert all(
         low <= y <= high for low, y, high in zip(counts.lower, counts.y, counts.upper, strict=True)
     )
-    assert named(charts[0], "target 2.2, kept out").x == (64,)
     perfect, maximal = charts[0].shaded
     assert maximal == pytest.approx(20 * perfect)  # B_crit / 5 and 4 B_crit
     first = replace(group.points[0], values=(), bounds=(20000.0,))
@@ -126,34 +125,13 @@ def test_trade_off_bends_at_twice_the_fewest_steps_and_examples(one_task):
     assert sorted(named(chart, "target 2.2, counted").y) == pytest.approx(sorted(counts))
 
 
-def test_tables_hold_predictions_beside_counts(one_task):
+def test_table_of_laws_has_their_exponents(one_task):
     page = page_of(*one_task)
-    (found,) = one_task[1]
-    held = table_of(page, "Batches kept out")
-    assert [row["in interval"] for row in held] == ["yes"] * 8
-    kept = found.held_out.to_dict("records")
-    for row, seen in zip(held, kept, strict=True):
-        assert float(row["counted"]) == pytest.approx(seen["steps"], rel=0.01)
-        off = 100 * (seen["steps"] / seen["predicted"] - 1)
-        assert float(plain(row["difference"]).split()[0]) == pytest.approx(off, abs=0.06)
     laws = {row["law of"]: plain(row["goes as"]) for row in table_of(page, "Power laws")}
     width, low, high, loss, *_ = figures(laws["critical batch"].replace("^", " "))
     assert width == pytest.approx(0.1, abs=0.03)
     assert low < width < high
     assert loss == pytest.approx(-6, abs=0.5)
-
-
-def test_open_intervals_judge_nothing(one_task):
-    (found,) = one_task[1]
-    kept = found.held_out
-    steps = kept["steps"].where(kept.index > kept.index[0])
-    open_ = replace(found, held_out=kept.assign(lower=None, upper=None, steps=steps))
-    rows = table_of(page_of(one_task[0], (open_,)), "Batches kept out")
-    assert [row["in interval"] for row in rows] == ["–"] * 8
-    assert (rows[0]["counted"], rows[0]["difference"]) == ("–", "–")
-    high = replace(found, held_out=kept.assign(lower=None, upper=kept["steps"] - 1))
-    rows = table_of(page_of(one_task[0], (high,)), "Batches kept out")
-    assert [row["in interval"] for row in rows] == ["no"] * 8
 
 
 def test_parts_without_data_are_left_out(one_task, two_tasks):
@@ -166,8 +144,7 @@ def test_parts_without_data_are_left_out(one_task, two_tasks):
     assert all(part(page, title) for title in titles)
     result = one_task[1][0]
     empty = {"noise": pd.DataFrame(), "courses": pd.DataFrame(), "rate_laws": {}, "joint": None}
-    held = result.held_out.iloc[:0]
-    silent = replace(result, held_out=held, **empty)
+    silent = replace(result, **empty)
     bare = page_of(one_task[0], (silent,))
     assert not part(bare, "Gradient noise scale")
     assert not part(bare, "Best learning rate")

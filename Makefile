@@ -91,8 +91,9 @@ mutants: $(MUTATED)  ## Random faults in the statistics: which do the tests noti
 soak: $(TESTED)  ## Kill, freeze and cut off workers, write reports/soak.html
 	$(BIN)/python -m benchmarks.soak
 
-docs: $(INSTALLED)  ## Write docs/reference/cli.md and the site in build/site/
+docs: $(INSTALLED)  ## Write pages made from the code, docs/reference/, and the site in build/site/
 	$(BIN)/python -m tests.cli_reference
+	$(BIN)/python -m tests.source_reference
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 clean:  ## Remove caches and reports; .venv/ and the studies in .extrap/ stay

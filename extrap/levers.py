@@ -1,4 +1,4 @@
-"""Levers judged: what each does to the final loss, pair by pair of seeds, with intervals.
+"""What treatments of the training do to the final loss, by pairs of seeds, with intervals.
 
 | figure | interval |
 |---|---|

@@ -13,8 +13,8 @@ import pytest
 
 import extrap
 
+from . import cli_reference, source_reference
 from .api_pages import FOLDER, PACKAGE, packages, public_names
-from .cli_reference import PATH, cli_page
 from .pages import ROOT, Page, anchors, blocks_of, links_of, matches, parse_command
 
 PAGES = ["README.md", *sorted(str(p.relative_to(ROOT)) for p in (ROOT / "docs").rglob("*.md"))]
@@ -93,8 +93,15 @@ def test_page_runs_as_it_is_written(page, tmp_path, monkeypatch, setups):
             del sys.modules[name]
 
 
-def test_page_of_commands_is_what_the_commands_say():
-    assert PATH.read_text(encoding="utf-8") == cli_page(), "run make docs"
+@pytest.mark.parametrize(
+    ("path", "page"),
+    [
+        (cli_reference.PATH, cli_reference.cli_page),
+        (source_reference.PATH, source_reference.source_page),
+    ],
+)
+def test_page_made_from_the_code_is_up_to_date(path, page):
+    assert path.read_text(encoding="utf-8") == page(), "run make docs"
 
 
 @pytest.mark.slow

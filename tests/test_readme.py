@@ -89,15 +89,3 @@ def test_targets_and_pictures_that_it_mentions_exist():
         assert re.search(rf"^{target}:", makefile, flags=re.MULTILINE), target
     for picture in re.findall(r"!\[.*?\]\((.*?)\)", README):
         assert (ROOT / picture).is_file(), picture
-
-
-def test_every_folder_is_in_the_source_tree():
-    tree = (ROOT / "docs" / "reference" / "source.md").read_text(encoding="utf-8")
-    (block,) = [b for b in blocks_of(tree) if b.language == "text"]
-    named = re.findall(r"^( *)([\w./]+)", block.text, flags=re.MULTILINE)
-    for indent, name in named:
-        folder = ROOT / "extrap" if indent else ROOT
-        assert (folder / name).exists(), name
-    here = [p.name + "/" for p in (ROOT / "extrap").iterdir() if (p / "__init__.py").is_file()]
-    here += ["benchmarks/", "docs/", "examples/", "extrap/", "reports/", "studies/", "tests/"]
-    assert set(here) <= {name for _, name in named}

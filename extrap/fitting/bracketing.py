@@ -1,4 +1,4 @@
-"""Which values of a grid a size still lacks before its optimum is bracketed."""
+"""Which values of its grid a size still lacks before its optimum is bracketed."""
 
 from __future__ import annotations
 

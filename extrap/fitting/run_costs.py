@@ -1,4 +1,4 @@
-"""What a run costs at a size: as the table says, or by a formula; its unit is told."""
+"""What a run costs at a size: as the table says, or by a formula; its unit is stated."""
 
 from __future__ import annotations
 

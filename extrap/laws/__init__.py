@@ -1,4 +1,4 @@
-"""Formulas, one family a file. A law cannot fit, plot or read files.
+"""Formulas, one family per file. A law cannot fit, plot or read files.
 
 What to use when:
 

@@ -1,4 +1,4 @@
-"""Runs that never began, which are left out, and runs that ended early, which are told of."""
+"""Runs that never began are left out, and runs that ended early are reported."""
 
 from __future__ import annotations
 

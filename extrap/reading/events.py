@@ -1,4 +1,4 @@
-"""TensorBoard's event files: the one door to `tensorboard`."""
+"""TensorBoard's event files; the only module that imports `tensorboard`."""
 
 from __future__ import annotations
 

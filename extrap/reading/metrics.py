@@ -1,4 +1,4 @@
-"""Metrics that are better when larger, turned into losses by a rule that is told.
+"""Metrics that are better when larger, turned into losses by a rule that is stated.
 
 | the metric is | the loss is | as for |
 |---|---|---|

@@ -1,4 +1,4 @@
-"""What a source is: told by its scheme, its ending or what lies in the folder.
+"""What a source is, by its scheme, its ending or the files in the folder.
 
 | source | is read as |
 |---|---|

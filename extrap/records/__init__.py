@@ -1,4 +1,4 @@
-"""The nouns: immutable records that every other room passes around.
+"""Immutable records that all other packages use.
 
 Tables of runs are fetched on first use: a process that only trains does without pandas, which
 takes as long to import as a small pack takes to train.

@@ -1,4 +1,4 @@
-"""Paths of the size: what follows from one dial, as in `width = 64 * depth`."""
+"""Paths of the size: what follows from one number, as in `width = 64 * depth`."""
 
 from __future__ import annotations
 

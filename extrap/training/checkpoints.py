@@ -1,4 +1,4 @@
-"""Checkpoints: all that a run needs to go on in another process, to the last bit; a file a run.
+"""Checkpoints, one file per run: all that it needs to go on in another process, exactly.
 
 A run is the same in every pack, so its file belongs to no pack: whoever trains it next goes on
 with it, beside whichever others.

@@ -1,4 +1,4 @@
-"""Tables with a row a step: histories of many runs, and the charts that W&B exports.
+"""Tables with one row per step: histories of many runs, and the charts that W&B exports.
 
 | table | columns |
 |---|---|

@@ -1,4 +1,4 @@
-"""MLflow's tracking servers and databases, asked through its client: the one door to `mlflow`.
+"""MLflow's tracking servers and databases, read through its client.
 
 `http://HOST:PORT` is a server; `mlflow+postgresql://…` is whatever else the client opens. It may
 refuse a database of another version, and never upgrades one.

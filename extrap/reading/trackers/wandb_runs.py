@@ -1,4 +1,4 @@
-"""Runs of W&B's public API: its objects, or `wandb://ENTITY/PROJECT`; a door to `wandb`.
+"""Runs of W&B's public API: its objects, or `wandb://ENTITY/PROJECT`.
 
 The last value of a metric is that of the run's summary, for which a server is asked once; its
 history, one request a run, only where a curve is wanted: for `--final best` or `tail`, and for

@@ -1,4 +1,4 @@
-"""YAML files of settings, read as data: the one door to `yaml`."""
+"""YAML files of settings, read as data; the only module that imports `yaml`."""
 
 from __future__ import annotations
 

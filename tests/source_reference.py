@@ -1,0 +1,48 @@
+"""The page of all modules in reading order, made from their docstrings.
+
+`make docs` writes it; `tests/test_docs.py` compares it with the source.
+"""
+
+import ast
+from graphlib import TopologicalSorter
+
+from extrap.files import write_text
+
+from .pages import ROOT
+from .test_structure import LEVELS, import_graph, package
+
+PATH = ROOT / "docs" / "reference" / "source.md"
+HEAD = """# Source tree
+
+`make docs` makes this page from the first line of every module. In reading order: a module comes
+after those that it imports, and imports only modules of its own level or of a level above it on
+this page (`tests/test_structure.py`). `studies/` has study files, `examples/` tables and scripts,
+`benchmarks/` what the measurements run, `tests/` the published numbers and golden outputs as well.
+"""
+
+
+def source_page():
+    """Markdown: one section per level, one line per module."""
+    modules = {module.name: module for module in package()}
+    graph = import_graph(package())
+    known = {name: sorted(graph[name] & modules.keys() - {name}) for name in sorted(modules)}
+    order = list(TopologicalSorter(known).static_order())
+    parts = [HEAD]
+    for level in LEVELS:
+        rooms = level.split()
+        names = ", ".join(f"`{room}`" for room in rooms)
+        parts.append(f"## {names}\n")
+        for room in rooms:
+            parts += [_line(modules[name]) for name in order if modules[name].room == room]
+        parts.append("")
+    return "\n".join([*parts, _line(modules[""]), ""])
+
+
+def _line(module):
+    path = module.name.replace(".", "/") + ("/__init__.py" if module.is_package else ".py")
+    first = (ast.get_docstring(module.tree) or "").partition("\n\n")[0].replace("\n", " ")
+    return f"- `{path.strip('/')}`: {first}"
+
+
+if __name__ == "__main__":
+    write_text(PATH, source_page())

@@ -27,7 +27,7 @@ from tests.pretended_cuda.guard import GuardError, load_guard
 if TYPE_CHECKING:
     from tests.pretended_cuda.device import Card
 
-__all__ = ["GuardError", "install"]
+__all__ = ["GuardError", "begin_process", "install"]
 
 
 def install() -> Card:
@@ -42,3 +42,20 @@ def install() -> Card:
 
     stand_in(guard.exchange_device)
     return CARD
+
+
+def begin_process(gpu: int) -> None:
+    """Stands for `extrap.study.executors._begin`: a device into which only three runs fit."""
+    install()
+    import torch
+
+    from extrap.training import parts
+    from extrap.training.stacks import Stack
+
+    class SmallStack(Stack):
+        def advance(self, start: int, stop: int) -> list[int | None]:
+            if len(self) > 3:
+                raise torch.OutOfMemoryError("CUDA out of memory (pretended)")
+            return super().advance(start, stop)
+
+    setattr(parts, "Stack", SmallStack)  # noqa: B010

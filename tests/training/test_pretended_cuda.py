@@ -40,20 +40,3 @@ def test_the_tests_of_the_gpu_path_pass_on_the_pretended_device(marker: str, tes
         text=True,
     )
     assert done.returncode == 0, (done.stdout + done.stderr)[-TAIL:]
-
-
-def test_without_a_compiler_the_device_is_not_pretended(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PATH", "")
-    monkeypatch.delitem(sys.modules, "torch", raising=False)
-    with pytest.raises(guard.GuardError) as caught:
-        guard.load_guard()
-    assert str(caught.value) == guard.what_is_missing()
-
-
-def test_a_failed_compilation_leaves_nothing_behind(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(guard, "OPTIONS", ("--no-such-option",))
-    with pytest.raises(guard.GuardError, match="no-such-option"):
-        guard.compile_guard(tmp_path / "guard.so")
-    assert list(tmp_path.iterdir()) == []

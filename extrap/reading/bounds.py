@@ -12,7 +12,6 @@ from extrap.errors import DataError
 MOST_BYTES = 2**28
 """Of a table as text, or of a sealed forecast."""
 MOST_CELLS = 100_000_000
-MOST_COLUMNS = 10_000
 """Of a table whose size is known before it is made."""
 
 
@@ -57,15 +56,13 @@ def bounded_text(source: TextIO) -> TextIO:
     return io.StringIO(text.removeprefix("\ufeff"))
 
 
-def check_cells(n_rows: int, n_columns: int, where: str) -> None:
-    """Raise a `DataError` for a table of too many columns or cells."""
-    counts = (("columns", MOST_COLUMNS, n_columns), ("cells", MOST_CELLS, n_rows * n_columns))
-    for of_what, most, n in counts:
-        if n > most:
-            raise DataError(
-                f"a table has at most {most:,} {of_what}, got {n:,} in {where}; leave out what is "
-                "not needed, or split it."
-            )
+def check_cells(n_cells: int, where: str) -> None:
+    """Raise a `DataError` for a table of too many cells."""
+    if n_cells > MOST_CELLS:
+        raise DataError(
+            f"a table has at most {MOST_CELLS:,} cells, got {n_cells:,} in {where}; leave out "
+            "what is not needed, or split it."
+        )
 
 
 def parse_json(text: str) -> Any:

@@ -51,7 +51,7 @@ def as_frame(source: Any) -> pd.DataFrame:
         import pyarrow as pa
 
         table = pa.table(source)
-        check_cells(table.num_rows, table.num_columns, "the frame")
+        check_cells(table.num_rows * table.num_columns, "the frame")
         return _without_views(table).to_pandas(types_mapper=pd.ArrowDtype)
     return _of_rows([flat(row) for row in source])
 
@@ -63,7 +63,7 @@ def frame_of_rows(rows: Sequence[Mapping[str, Any]], where: str) -> pd.DataFrame
         DataError: It is too large.
     """
     names = list(dict.fromkeys(name for row in rows for name in row))
-    check_cells(len(rows), len(names), where)
+    check_cells(len(rows) * len(names), where)
     whole = [{name: row.get(name) for name in names} for row in rows]
     return pd.DataFrame(whole, dtype=object)
 

@@ -162,12 +162,8 @@ def _read_csv(source: Path | TextIO) -> pd.DataFrame:
         encoding="utf-8-sig" if isinstance(source, Path) else None,
         chunksize=CHUNK_ROWS,
     )
-    read = []
     with chunks:
-        for chunk in chunks:
-            check_cells(len(chunk), len(chunk.columns), "the file")
-            read.append(_unguarded(chunk.astype(TEXT)))
-    cells = pd.concat(read)
+        cells = pd.concat([_unguarded(chunk).astype(TEXT) for chunk in chunks])
     frame = cells[1:].reset_index(drop=True)
     frame.columns = cells.iloc[0].tolist()
     frame = frame.loc[:, frame.columns != ""]
@@ -192,9 +188,9 @@ def _separator(lines: Sequence[str], default: str) -> str:
 
 def _unguarded(cells: pd.DataFrame) -> pd.DataFrame:
     """Cells without the apostrophe that was written before what looks like a formula."""
-    for column in cells:
-        if cells[column].str.startswith("'").any():
-            cells[column] = cells[column].map(unguarded).astype(TEXT)
+    values = cells.to_numpy()
+    if any(isinstance(value, str) and value[:1] == "'" for value in values.flat):
+        return cells.map(unguarded)
     return cells
 
 
@@ -220,7 +216,7 @@ def _read_parquet(path: Path) -> pd.DataFrame:
     import pyarrow.parquet as pq
 
     with pq.ParquetFile(path) as file:
-        check_cells(file.metadata.num_rows, file.metadata.num_columns, str(path))
+        check_cells(file.metadata.num_rows * file.metadata.num_columns, str(path))
         table = pa.Table.from_batches(file.iter_batches(), schema=file.schema_arrow)
     return table.to_pandas(types_mapper=pd.ArrowDtype)
 
@@ -244,5 +240,5 @@ def _read_jsonl(path: Path) -> pd.DataFrame:
             )
         rows.append(row)
         names.update(dict.fromkeys(row))
-        check_cells(len(rows), len(names), str(path))
+        check_cells(len(rows) * len(names), str(path))
     return frame_of_rows(rows, str(path))

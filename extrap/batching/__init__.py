@@ -26,7 +26,6 @@ from extrap.batching.results import (
     BatchPoint,
     BatchPrediction,
     Regimes,
-    TradeOffPoint,
 )
 from extrap.batching.size_laws import SizeForecast
 from extrap.batching.targets import seed_steps, smooth_curve, steps_to_target, tuned_steps
@@ -46,7 +45,6 @@ __all__ = [
     "Regimes",
     "SizeForecast",
     "TaskResult",
-    "TradeOffPoint",
     "agreement",
     "analyse_task",
     "critical_batch",

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import bisect
 import math
 import statistics
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 
@@ -27,21 +26,6 @@ class BatchPrediction:
     value: float
     ci: Interval
     pi: Interval
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TradeOffPoint:
-    """One point of the trade-off of steps and examples.
-
-    Attributes:
-        batch: Batch size.
-        steps: Steps to the target, the time.
-        examples: Steps times batch, the compute.
-    """
-
-    batch: float
-    steps: BatchPrediction
-    examples: BatchPrediction
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -199,23 +183,6 @@ class BatchGroup:
     def examples_at(self, batch: float) -> BatchPrediction:
         """Examples to the target at a batch size: steps times batch."""
         return times(self.steps_at(batch), batch)
-
-    def trade_off(self, batches: Iterable[float] | None = None) -> tuple[TradeOffPoint, ...]:
-        """Time against compute at batch sizes, those measured by default."""
-        return tuple(
-            TradeOffPoint(batch=b, steps=self.steps_at(b), examples=self.examples_at(b))
-            for b in (self.batches if batches is None else batches)
-        )
-
-    def regime_at(self, batch: float) -> str:
-        """`"perfect"`, `"diminishing"`, `"maximal"`, or `"unknown"` where no limit is."""
-        ends = (self.regimes.perfect_end.value, self.regimes.maximal_start.value)
-        if None in ends:
-            return "unknown"
-        return REGIMES[bisect.bisect_left([end for end in ends if end is not None], batch)]
-
-
-REGIMES = ("perfect", "diminishing", "maximal")
 
 
 def require_batch(batch: float) -> float:

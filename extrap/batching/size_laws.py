@@ -8,7 +8,7 @@ on the number of groups less that of parameters; with as many parameters as grou
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -23,7 +23,6 @@ from extrap.batching.power_laws import (
 from extrap.batching.results import (
     BatchGroup,
     BatchPrediction,
-    TradeOffPoint,
     is_bounded,
     require_batch,
     times,
@@ -91,13 +90,6 @@ class SizeForecast:
     def examples_at(self, batch: float) -> BatchPrediction:
         """Examples to the target: steps times batch."""
         return times(self.steps_at(batch), batch)
-
-    def trade_off(self, batches: Iterable[float]) -> tuple[TradeOffPoint, ...]:
-        """Time against compute at batch sizes."""
-        return tuple(
-            TradeOffPoint(batch=b, steps=self.steps_at(b), examples=self.examples_at(b))
-            for b in batches
-        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -345,15 +345,10 @@ def _check_split(found: Estimated, flops: float) -> None:
             )
 
 
-def disagreements(estimators: Mapping[str, Estimated]) -> list[str]:
-    """Flags of pairs of estimators whose exponents or parameters cannot both be right."""
-    return [flag for _, flag in _disagreements(estimators)]
-
-
 def _disagreements(
     estimators: Mapping[str, Estimated],
 ) -> list[tuple[tuple[str, str], str]]:
-    """Pairs of estimators with the flag of each disagreement."""
+    """Pairs of estimators whose exponents or parameters cannot both be right, with a flag each."""
     flags = []
     for (first, a), (second, b) in itertools.combinations(estimators.items(), 2):
         pair = (first, second)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from extrap.records.fields import require_level, require_name
-from extrap.records.recipe import DATA_SIZE, Recipe
+from extrap.records.recipe import DATA_SIZE
 from extrap.records.study import StudySpec
 
 RATE = "lr"
@@ -158,10 +158,6 @@ class LeverStudy:
             for spec in lever.arms():
                 found[spec.name].append(lever_rate(lever, spec, best))
         return {name: tuple(dict.fromkeys(rates)) for name, rates in found.items()}
-
-    def recipe_of(self, arm: str) -> Recipe:
-        """The recipe of an arm."""
-        return next(spec.recipe for spec in self.arms() if spec.name == arm)
 
 
 def lever_rate(lever: Lever, spec: StudySpec, best: dict[str, float]) -> float:

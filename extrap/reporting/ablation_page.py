@@ -16,7 +16,6 @@ from extrap.reporting.html import write_page
 from extrap.reporting.numbers import NBSP, below, format_percent, format_quantity
 from extrap.reporting.study_page import About, in_percent, measured, study_page
 from extrap.reporting.tables import Table, tabulated
-from extrap.reporting.text import blocks_text
 
 FEWER = 1.05
 """Times fewer updates that count as saved."""
@@ -206,12 +205,6 @@ def lever_page(report: LeverReport, about: About, path: str | Path) -> Path:
         counts=counts,
     )
     return write_page(page, path)
-
-
-def levers_text(report: LeverReport) -> str:
-    """The answer, the table of ablations, warnings."""
-    warnings = Warnings(_doubts(report.findings))
-    return blocks_text([ablation_answer(report), ablation_table(report), warnings])
 
 
 def levers_document(report: LeverReport) -> dict[str, Any]:

@@ -83,14 +83,6 @@ def allocation_text(found: Allocation) -> str:
     return blocks_text([*blocks, *doubts(found.warnings, of="allocation"), *_notes(found)])
 
 
-def allocations_text(report: AllocationReport) -> str:
-    """The answer of a study, the splits that were trained, warnings."""
-    tables = (_check_table(report), _expected_table(report.check))
-    return blocks_text(
-        [study_answer(report), *tables, *doubts(report.found.warnings, of="allocation")]
-    )
-
-
 def allocation_page(report: AllocationReport, about: About, path: str | Path) -> Path:
     """Write the page of a study as one HTML file."""
     found = report.found

@@ -195,11 +195,6 @@ def cascade_page(report: CascadeReport, about: About, path: str | Path, *, rule:
     return write_page(page, path)
 
 
-def cascades_text(report: CascadeReport) -> str:
-    """The answer, the table of small models, warnings."""
-    return blocks_text([cascade_study_answer(report), cascade_table(report), *_warnings(report)])
-
-
 def cascade_text(found: Cascade) -> str:
     """The answer of one pair of models, its curve of cost against quality, warnings."""
     notes = [Paragraph(f"note: {note}.") for note in found.notes]

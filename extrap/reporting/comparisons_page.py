@@ -106,11 +106,6 @@ def comparison_page(
     return write_page(page, path)
 
 
-def comparison_study_text(findings: Sequence[GroupFindings]) -> str:
-    """What a study found, for a terminal."""
-    return blocks_text([*_visible(findings), *_seals(findings)])
-
-
 def comparison_text(found: Comparison) -> str:
     """What `extrap compare` prints: the answer, the verdicts, what they rest on, warnings."""
     shown = [Treatment(contrast=contrast, comparison=found) for contrast in found.contrasts]

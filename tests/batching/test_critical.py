@@ -87,8 +87,6 @@ def test_regimes_and_overhead_follow_from_the_hyperbola():
     assert exact.b_overhead.value == pytest.approx(1.2 * 256 + 0.2 * 1000)
     at = exact.b_overhead.value
     assert exact.steps_at(at).value == pytest.approx(1.2 * exact.steps_at(256).value * 256 / at)
-    places = {100: "perfect", 201: "diminishing", 1000: "diminishing", 9000: "maximal"}
-    assert {b: exact.regime_at(b) for b in places} == places
     noisy = group(table(), from_batch=256, overhead=0.3)
     for side, moved in zip(noisy.b_crit.ci, noisy.b_overhead.ci, strict=True):
         assert moved == pytest.approx(1.3 * 256 + 0.3 * side)
@@ -131,7 +129,6 @@ def test_one_regime_bounds_b_crit_on_one_side_only(noise):
     opened = (straight.b_crit.ci.upper, straight.s_min.ci.lower, straight.b_overhead.ci.upper)
     assert opened == (None, None, None)
     assert (straight.b_crit.value, straight.s_min.value) == (None, None)
-    assert straight.regime_at(100.0) == "unknown"
     assert "perfect-only" in straight.flags
     flat = group(table(1e-6, noise=noise))
     assert flat.b_crit.ci.upper < 64
@@ -294,8 +291,7 @@ def test_law_over_groups_is_weighted_by_errors_and_scatter(scatter):
         assert width(steps.ci) == pytest.approx(2 * t * math.sqrt(leverage * variance))
         new = math.sqrt((1 + leverage) * variance + forecast.log_sd**2)
         assert width(steps.pi) == pytest.approx(2 * t * new)
-    trade_off = forecast.trade_off([100, 1000])
-    assert trade_off[1].examples.value == pytest.approx(1000 * trade_off[1].steps.value)
+    assert forecast.examples_at(1000).value == pytest.approx(1000 * forecast.steps_at(1000).value)
     assert forecast.extrapolation_ratio == 300 / 128
 
 

@@ -16,7 +16,7 @@ from extrap.planning import (
     parametric,
     read_points,
 )
-from extrap.planning.allocation import _choose, disagreements
+from extrap.planning.allocation import _choose, _disagreements
 from extrap.records import Interval, Measure
 from extrap.records.codec import document
 from extrap.reporting.allocations_page import allocation_text
@@ -72,15 +72,16 @@ def test_a_unit_of_parameters_changes_no_loss(few: None) -> None:
 def test_estimators_that_contradict_each_other_are_named(found) -> None:
     a = found.estimators["parametric"]
     other = replace(a, exponent=Measure(value=0.9, ci=Interval(0.8, 1.0)))
-    assert disagreements({"parametric": a, "isoflop": a}) == []
-    (said,) = disagreements({"parametric": a, "isoflop": other})
+    assert _disagreements({"parametric": a, "isoflop": a}) == []
+    ((pair, said),) = _disagreements({"parametric": a, "isoflop": other})
+    assert pair == ("parametric", "isoflop")
     assert said.startswith("exponents-disagree: ")
     assert said.endswith("against isoflop 0.900")
     far = replace(a, params=Measure(value=2.5 * a.params.value, ci=a.params.ci))
-    (said,) = disagreements({"parametric": a, "isoflop": far})
+    ((_, said),) = _disagreements({"parametric": a, "isoflop": far})
     assert (said[:15], said[-3:]) == ("splits-disagree", "2.5")
     near = replace(a, params=Measure(value=1.99 * a.params.value, ci=a.params.ci))
-    assert disagreements({"parametric": a, "isoflop": near}) == []
+    assert _disagreements({"parametric": a, "isoflop": near}) == []
 
 
 def test_law_that_the_runs_speak_against_is_not_the_answer(few: None) -> None:

@@ -11,7 +11,6 @@ from extrap.reporting.cascades_page import (
     cascade_page,
     cascade_study_answer,
     cascade_table,
-    cascades_text,
 )
 from extrap.reporting.embedded import read_report
 from extrap.reporting.study_page import About
@@ -79,15 +78,12 @@ def test_answer_gives_cost_quality_and_the_loss():
         assert (found.kind, found.confidence.split(";")[0][12:]) == (kind, confidence)
 
 
-def test_small_models_that_miss_the_quality_are_flagged_in_text_and_on_the_page(tmp_path):
+def test_small_models_that_miss_the_quality_are_flagged(tmp_path):
     assert REPORT.flags == (
         "judged-quality-missed: width 4 by correct",
         "judged-quality-missed: width 8 by loss",
     )
     assert replace(REPORT, findings=(PLAIN, RULED)).flags == ()
-    assert "[judged-quality-missed (width 4 by correct, width 8 by loss)]" in cascades_text(REPORT)
-    many = replace(REPORT, findings=(WORSE,) * 4 + (LOSS,))
-    assert "(5 of 5 rows" in cascades_text(many)
     page = cascade_page(REPORT, About("toy", "?", {}), tmp_path / "page.html", rule="")
     found = read_report(page)
     assert (found["kind"], found["status"], found["ok"]) == ("cascade", "as good", None)

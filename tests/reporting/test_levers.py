@@ -11,7 +11,6 @@ from extrap.reporting.ablation_page import (
     effects_chart,
     lever_advice,
     levers_document,
-    levers_text,
 )
 
 from ..test_levers import GHOST, LARGE, SMALL
@@ -115,13 +114,10 @@ def test_document_has_the_keys_that_are_promised():
     assert set(last) == {*keys.split(), "arms"}
 
 
-def test_chart_and_text_have_effects_relative_to_the_plain_loss():
+def test_chart_has_effects_relative_to_the_plain_loss():
     rows = {row.label: row for row in effects_chart("", REPORT.findings).rows}
     assert rows["kept"].value == pytest.approx(0.15)
     assert rows["kept"].interval == pytest.approx((0.14, 0.16))
     assert rows["rate × k"].value is None
     assert rows["reference small"].value == pytest.approx(-0.1 / 2.1)
     assert rows["reference small"].interval == pytest.approx((-0.12 / 2.1, -0.08 / 2.1))
-    text = levers_text(REPORT)
-    assert all(f"\n{finding.lever.name} " in text for finding in REPORT.findings)
-    assert "[lost-runs (rate × k)]" in text

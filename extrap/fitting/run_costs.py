@@ -126,11 +126,12 @@ def read_run_cost(
         return _over_sizes(runs, frame, frame["cost"], UNITS, source="the column cost")
     if seconds and (found := _wall_cost(runs, SECONDS)) is not None:
         return found
+    example = " * ".join(runs.sizes) if len(runs.sizes) > 1 else f"{runs.sizes[0]}**2"
     in_hours = ", or a budget in hours" if "wall_s" in frame else ""
     raise DataError(
         "the cost of the runs is unknown: there is no column flops, n_params and n_tokens, or "
         "cost; give a formula over their columns, such as "
-        f"{argument('cost', '6 * params * tokens')}{in_hours}."
+        f"{argument('cost', example)}{in_hours}."
     )
 
 

@@ -62,6 +62,9 @@ class CriticalBatches:
     level: float
     notes: tuple[str, ...] = ()
 
+    def __repr__(self) -> str:
+        return f"CriticalBatches({', '.join(map(repr, self.groups))})"
+
     @property
     def laws(self) -> Mapping[str, BatchLaw]:
         """`b_crit`, `b_overhead`, `s_min` → law; empty where there are none."""

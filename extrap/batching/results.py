@@ -11,6 +11,7 @@ from functools import partial
 from extrap.laws.batch import log_steps
 from extrap.records import Interval, Measure
 from extrap.records.codec import encode, shape
+from extrap.records.displays import estimated, quantity
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,6 +156,12 @@ class BatchGroup:
     region: Region
     quantile: float
     flags: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        words = {k: v if isinstance(v, str) else quantity(v) for k, v in self.by.items()}
+        where = ", ".join(f"{name} {value}" for name, value in words.items())
+        critical = estimated(self.b_crit.value, self.b_crit.ci)
+        return f"BatchGroup({f'{where}: ' if where else ''}critical batch {critical})"
 
     @property
     def batches(self) -> tuple[float, ...]:

@@ -225,6 +225,17 @@ def test_lack_of_fit_is_an_f_test_and_then_means_are_fitted():
     assert found.log_sd == pytest.approx(math.sqrt(of_means.log_sd**2 + 0.75 * pure / 27))
 
 
+def test_what_is_printed_of_groups_are_their_critical_batches():
+    found = critical_batch(sizes(noise=0.0).query("params < 200"), by="params", from_batch=64)
+    first, *rest = found.groups
+    low, high = first.b_crit.ci
+    assert repr(first) == (
+        f"BatchGroup(params {first.by['params']:g}: critical batch {first.b_crit.value:.4g} "
+        f"({low:.4g} to {high:.4g}))"
+    )
+    assert repr(found) == f"CriticalBatches({', '.join(map(repr, [first, *rest]))})"
+
+
 def test_laws_over_groups_are_those_of_the_truth():
     found = critical_batch(sizes(noise=0.0), by="params", from_batch=64)
     assert found.laws["b_crit"].exponents["params"].value == pytest.approx(0.5, abs=1e-4)

@@ -38,7 +38,7 @@ from extrap.reporting.choices import recommendation_sentence, transfer_table
 from extrap.reporting.costs import cost_tables
 from extrap.reporting.divergence import divergence_sentence
 from extrap.reporting.equations import law_equations
-from extrap.reporting.fixed_law import fixed_law, fixed_law_chart, fixed_law_text
+from extrap.reporting.fixed_law import fixed_law_blocks
 from extrap.reporting.forecast_answer import (
     AnswerRow,
     answer_rows,
@@ -283,13 +283,8 @@ def _kept(
     forecast: Forecast, groups: Sequence[RunGroup], axis: SizeAxis, lead: AnswerRow
 ) -> Details:
     """What keeping the smallest size's values gives, by a law at them and by the forecast."""
-    law = fixed_law(forecast, axis)
-    blocks: list[Block] = []
-    if law is not None and axis.holds(lead.size):
-        blocks.append(Paragraph(fixed_law_text(forecast, lead.size, groups, law)))
-        blocks.append(Figure(fixed_law_chart(forecast, groups, axis, law)))
-    blocks.append(transfer_table(forecast, lead.size))
-    return Details("Keeping a value", blocks)
+    blocks = fixed_law_blocks(forecast, lead.size, groups, axis)
+    return Details("Keeping a value", [*blocks, transfer_table(forecast, lead.size)])
 
 
 def _laws(forecast: Forecast, lead: AnswerRow) -> Details:

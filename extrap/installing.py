@@ -6,7 +6,6 @@ SAME = """cattrs click cmaes distributed jinja2 lightning matplotlib numpy optun
 pyarrow rich scipy seaborn statsmodels wandb"""
 PACKAGES = {
     **{name: name for name in SAME.split()},
-    "PIL": "pillow",
     "accelerate": "accelerate transformers",
     "cloudpickle": "cloudpickle 'ray[client]'",
     "google": "protobuf tensorboard",

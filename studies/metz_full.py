@@ -5,7 +5,7 @@ fall as a power of the width all the way?
 
 Expected: yes, the best rate falling by a quarter to a third for each doubling, and the loss at the
 rate tuned at small width turning up beyond. Here on the bytes of Python's own source instead of
-images; `--set workload.name=images --set workload.path=DIR` is his own, for who has the data.
+images; `--set workload.name=images --set workload.path=FILE.npz` is his own, for who has the data.
 
 Cost: 6e16 FLOPs in matrix products of TF32 and 3e15 bytes moved by Adam: minutes on one large GPU,
 weeks on two processor cores. It resumes where it was stopped, so it can be run in pieces.

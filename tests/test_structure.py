@@ -50,7 +50,6 @@ DOORS = {
     "matplotlib": ("reporting",),
     "mlflow": ("reading.trackers.mlflow_server",),
     "numpy": None,
-    "PIL": ("workloads",),
     "optuna": ("study", *STORAGES),
     "pandas": tuple(set(FLOORS) - {"noise", "selection"}),
     "psutil": ("training",),

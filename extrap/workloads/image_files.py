@@ -1,10 +1,9 @@
-"""Labelled images from files: IDX files of the MNIST family, an .npz, or folders of pictures."""
+"""Labelled images from an .npz."""
 
 from __future__ import annotations
 
 import zipfile
 import zlib
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -12,13 +11,9 @@ from typing import NamedTuple
 import numpy as np
 
 from extrap.errors import DataError
-from extrap.workloads.idx_files import read_idx
 
 ARRAYS = ("x_train", "y_train", "x_test", "y_test")
 MOST_CLASSES = 99_999
-PICTURES = frozenset(
-    {".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp"}
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -60,30 +55,26 @@ class _Split(NamedTuple):
 
 
 def read_images(path: str, *, resolution: int, held_out: float, split_seed: int) -> LabelledImages:
-    """Read labelled images in one of three forms.
+    """Read the arrays `x_train`, `y_train`, `x_test` and `y_test`.
 
-    | `path` | what it holds |
-    |---|---|
-    | a folder | `train-images-idx3-ubyte`, `train-labels-idx1-ubyte`, and the same with `t10k` |
-    | `….npz` | `x_train`, `y_train`, `x_test`, `y_test`: uint8 (n, h, w) or (n, h, w, channels) |
-    | a folder | a folder of pictures a class, perhaps below `train` and `val` |
-
-    IDX files may end in `.gz`. The test parts may be missing: then a fraction is held out.
-    Pictures become square and RGB, by averaging over boxes (Chrabaszcz et al. 2017,
-    arXiv 1707.08819), and are decoded again by every process: keep large sets as an `.npz`.
+    Images are uint8 of shape (n, height, width) or (n, height, width, channels). The test parts
+    may be missing: then a fraction is held out. Images become smaller by averaging over boxes
+    (Chrabaszcz et al. 2017, arXiv 1707.08819).
 
     Args:
-        path: A folder or a file.
-        resolution: Side length to make images smaller to; 0 leaves them as they are. Arrays need
-            one that divides their sides.
+        path: The .npz.
+        resolution: Side length to make images smaller to, which divides their sides; 0 leaves
+            them as they are.
         held_out: Fraction to hold out if there is no test part, in (0, 1).
         split_seed: Seed of that choice.
 
     Raises:
         DataError: Something is missing, corrupt, or does not fit together.
     """
-    found = _read_files(path, resolution)
-    parts = [_smaller(_sound(part), resolution) for part in found]
+    file = Path(path).expanduser()
+    if not path or not file.is_file():
+        raise DataError(f"the path of images must be an .npz, got {path!r}; check the path.")
+    parts = [_smaller(_sound(part), resolution) for part in _read_npz(file)]
     training, validation = parts if len(parts) == 2 else _held_out(parts[0], held_out, split_seed)
     return LabelledImages(
         training=training.images,
@@ -92,20 +83,6 @@ def read_images(path: str, *, resolution: int, held_out: float, split_seed: int)
         validation_labels=validation.labels,
         n_classes=_count_classes(training, validation),
     )
-
-
-def _read_files(path: str, resolution: int) -> list[_Split]:
-    """The training part, and the held-out part if there is one."""
-    root = Path(path).expanduser()
-    if path and root.is_file():
-        return _read_npz(root)
-    if not path or not root.is_dir():
-        raise DataError(
-            "the path of images must be a folder of IDX files, an .npz, or a folder with one "
-            f"folder of images per class, got {path!r}; check the path."
-        )
-    has_idx = any(root.glob("*-ubyte")) or any(root.glob("*-ubyte.gz"))
-    return _read_idx_folder(root) if has_idx else _read_pictures(root, resolution)
 
 
 def _sound(split: _Split) -> _Split:
@@ -201,86 +178,3 @@ def _read_npz(path: Path) -> list[_Split]:
         return _Split(images, labels, f"{path} ({part})")
 
     return [split(part) for part in ("train", "test") if f"x_{part}" in arrays]
-
-
-def _read_idx_folder(folder: Path) -> list[_Split]:
-    def split(part: str) -> _Split:
-        images = read_idx(_find_idx(folder, f"{part}-images-idx3-ubyte"), n_axes=3)
-        labels = read_idx(_find_idx(folder, f"{part}-labels-idx1-ubyte"), n_axes=1)
-        return _Split(images[..., None], labels, f"{folder} ({part})")
-
-    has_test = any(folder.glob("t10k-*-ubyte*"))
-    return [split(part) for part in (("train", "t10k") if has_test else ("train",))]
-
-
-def _find_idx(folder: Path, name: str) -> Path:
-    for path in (folder / name, folder / f"{name}.gz"):
-        if path.is_file():
-            return path
-    found = ", ".join(sorted(p.name for p in folder.glob("*-ubyte*")))
-    raise DataError(
-        f"a folder of IDX files must hold {name} or {name}.gz, got {found} in {folder}; add "
-        "the file."
-    )
-
-
-def _read_pictures(folder: Path, resolution: int) -> list[_Split]:
-    if not resolution:
-        raise DataError(
-            f"folders of images need a resolution, got 0 for {folder}; give one, such as 32."
-        )
-    root = folder / "train" if (folder / "train").is_dir() else folder
-    classes = [path.name for path in _class_folders(root)]
-    training = _read_classes(root, classes, resolution)
-    held_out = folder / "val"
-    if root == folder or not held_out.is_dir():
-        return [training]
-    unknown = sorted({path.name for path in _class_folders(held_out)} - set(classes))
-    if unknown:
-        raise DataError(
-            f"every class of {held_out} needs a folder in {root}, got {unknown[0]!r} without "
-            "one; use the same folder names in both."
-        )
-    return [training, _read_classes(held_out, classes, resolution)]
-
-
-def _class_folders(root: Path) -> list[Path]:
-    folders = sorted(p for p in root.iterdir() if p.is_dir() and not p.name.startswith("."))
-    if not folders:
-        raise DataError(
-            f"images must be IDX files, an .npz, or one folder of images per class; {root} "
-            "has none of them; check the path."
-        )
-    return folders
-
-
-def _read_classes(root: Path, classes: list[str], resolution: int) -> _Split:
-    pictures = [
-        (path, label)
-        for label, name in enumerate(classes)
-        for path in sorted((root / name).rglob("*"))
-        if path.suffix.lower() in PICTURES and not path.name.startswith(".")
-    ]
-    images = np.empty((len(pictures), resolution, resolution, 3), dtype=np.uint8)
-
-    def read(row: int) -> None:
-        images[row] = _read_picture(pictures[row][0], resolution)
-
-    with ThreadPoolExecutor() as pool:  # decoding releases the interpreter
-        for _ in pool.map(read, range(len(pictures))):
-            pass
-    return _Split(images, np.array([label for _, label in pictures], dtype=np.int64), str(root))
-
-
-def _read_picture(path: Path, resolution: int) -> np.ndarray:
-    from PIL import Image  # only folders of pictures need it
-
-    side = (resolution, resolution)
-    try:
-        with Image.open(path) as image:
-            image.draft("RGB", (2 * resolution, 2 * resolution))  # skips detail of a large JPEG
-            return np.asarray(image.convert("RGB").resize(side, Image.Resampling.BOX))
-    except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
-        raise DataError(
-            f"the image {path} cannot be read: {error}; repair or remove it."
-        ) from error

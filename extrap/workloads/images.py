@@ -32,9 +32,9 @@ class Options:
     """The options of `images`.
 
     Attributes:
-        path: Where the images are: one of the three forms that `read_images` describes.
-        resolution: Side length in pixels to which images are made smaller; 0 leaves arrays as
-            they are. Folders of pictures need one.
+        path: An .npz of images, as `read_images` describes it.
+        resolution: Side length in pixels to which images are made smaller; 0 leaves them as they
+            are.
         held_out: Fraction held out of data that come without a test split.
         split_seed: Which part that is.
         depth: Hidden layers, unless `depth` is a size.

@@ -31,8 +31,8 @@ help:  ## List the targets
 
 report: study-metz  ## Set everything up, run the default study, write reports/
 
-study-%: $(INSTALLED)  ## Run or resume studies/NAME.py, then write its report
-	$(BIN)/extrap study run studies/$*.py
+study-%: $(INSTALLED)  ## Run or resume the study NAME of studies/, then write its report
+	$(BIN)/extrap study run $(wildcard studies/$*.py studies/$*/study.py)
 
 # one thread a process: two processes of two threads on two cores are ten times slower
 test test-slow mutants: export OMP_NUM_THREADS = 1

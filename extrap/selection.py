@@ -1,13 +1,12 @@
 """Data selection: which examples are worth keeping, and which to label next.
 
-Serves both wings: any embedding, as an array, is enough, and nothing here trains a network.
+Any embedding, as an array, is enough; nothing here trains a network.
 
 What to use when:
 
 * `select` — keep a fraction of the examples, the hardest or the easiest, by an embedding. Theory
   has hard ones win where data are plentiful and easy ones where they are scarce; random ones may
   beat both, so compare with them.
-* `select_by` — the same by difficulties of your own: a margin, a loss, a count of forgettings.
 * `prototype_distance` — the difficulties that `select` uses.
 * `choose_next` — which examples to label next, by an embedding or by a model's doubts.
 
@@ -124,47 +123,10 @@ def select(
     return _selected(found, keep=keep, which=which, labels=labels, balance=balance, seed=seed)
 
 
-def select_by(
-    difficulty: ArrayLike,
-    *,
-    keep: float,
-    which: str = "hard",
-    labels: ArrayLike | None = None,
-    balance: float = 0.5,
-    seed: int = 0,
-) -> Selection:
-    """Keep a part of the examples by difficulties that are known; arguments as in `select`.
-
-    Of equal difficulties the one with the lower row comes first.
-
-    Args:
-        difficulty: Shape (n,), larger is harder.
-        keep: As in `select`, like all others.
-        which: The hardest, the easiest or any.
-        labels: Class of each example.
-        balance: Part of its share that a class keeps at least.
-        seed: Of a random choice.
-
-    Raises:
-        ValueError: `keep`, `which`, `balance` or `seed` is impossible.
-        DataError: A difficulty is not finite, all are equal, labels and difficulties differ in
-            number, or a label is missing.
-    """
-    values = np.asarray(difficulty, dtype=float)
-    if values.ndim != 1 or not len(values) or not np.isfinite(values).all():
-        raise DataError(
-            "difficulties must be finite numbers, one per example, got an array of shape "
-            f"{values.shape} with {int((~np.isfinite(values)).sum())} not finite; leave "
-            "those examples out."
-        )
-    _require_choice("which", which, CHOICES)
-    return _selected(values, keep=keep, which=which, labels=labels, balance=balance, seed=seed)
-
-
 def _selected(
     values: Array, *, keep: float, which: str, labels: ArrayLike | None, balance: float, seed: int
 ) -> Selection:
-    """As `select_by`; difficulties may be nan where the choice is random."""
+    """What is kept by difficulties, nan where the choice is random; of equal ones the first."""
     _require_seed(seed)
     if not 0 <= balance <= 1:
         raise ValueError(f"balance must lie in [0, 1], got {balance:g}; the paper's is 0.5.")
@@ -247,14 +209,13 @@ def prototype_distance(
                 f"{k} clusters need at least as many different points, got {n_different} "
                 f"among {n}; lower {argument('n_clusters')}, or remove copies."
             ) from error
-    centres = means.cluster_centers_
     if metric == "cosine":
+        centres = means.cluster_centers_
         lengths = np.linalg.norm(centres, axis=1, keepdims=True)
-        centres = centres / np.where(lengths > 0, lengths, 1)
-        parts = [1 - (part @ centres.T).max(axis=1) for part in _chunks(points)]
-        return np.maximum(0.0, np.concatenate(parts))
-    parts = [_nearest(part, centres) for part in _chunks(points)]
-    return np.concatenate(parts)
+        means.cluster_centers_ = centres / np.where(lengths > 0, lengths, 1)
+    parts = [means.transform(points[i : i + CHUNK]) for i in range(0, n, CHUNK)]
+    distance = np.concatenate([part.min(axis=1) for part in parts])
+    return distance**2 / 2 if metric == "cosine" else distance
 
 
 def choose_next(
@@ -361,16 +322,6 @@ def _require_variety(points: Array, metric: str) -> None:
             f"difficulty must vary between examples, got {what} in all {len(points)} rows of "
             "the embedding; use another embedding or metric."
         )
-
-
-def _chunks(points: Array) -> list[Array]:
-    return [points[i : i + CHUNK] for i in range(0, len(points), CHUNK)]
-
-
-def _nearest(points: Array, centres: Array) -> Array:
-    """Euclidean distance to the nearest centre, as |x|² − 2 x·c + |c|²."""
-    squares = (points**2).sum(axis=1, keepdims=True) - 2 * points @ centres.T
-    return np.sqrt(np.maximum(0.0, (squares + (centres**2).sum(axis=1)).min(axis=1)))
 
 
 def _order(values: Array, which: str, seed: int) -> Array:

@@ -241,7 +241,6 @@ TINY: dict[str, dict[str, object]] = {
     "bytes-transformer": {**BYTES, "head_size": 4},
     "digits": {"norm": "batch", "ghost": 4},
     "images": {"resolution": 4},
-    "perceptron": {"dimension": 32, "n_examples": 500},
     "teacher": {"n_features": 16, "n_examples": 500},
 }
 

@@ -14,17 +14,25 @@ from extrap import forecast, read_runs
 from extrap.study import KINDS, open_study, report
 
 SHIPPED = Path(__file__).parents[1] / "studies"
-STUDIES = sorted(path for path in SHIPPED.glob("*.py") if not path.stem.endswith("_workload"))
+STUDIES = sorted(
+    path
+    for path in (*SHIPPED.glob("*.py"), *SHIPPED.glob("*/study.py"))
+    if not path.stem.endswith("_workload")
+)
 
 
-@pytest.fixture(params=STUDIES, ids=lambda path: path.stem)
+def name_of(path):
+    return path.parent.name if path.stem == "study" else path.stem
+
+
+@pytest.fixture(params=STUDIES, ids=name_of)
 def path(request):
     return request.param
 
 
 def test_study_says_what_it_asks(path):
     study = open_study(path)
-    assert study.name == path.stem
+    assert study.name == name_of(path)
     assert study.question.endswith("?")
 
 
@@ -53,7 +61,7 @@ def plans(tmp_path_factory):
 
 
 def test_study_is_planned_from_anywhere_without_torch(path, plans):
-    assert plans[str(path)].startswith(f"study {path.stem}: ")
+    assert plans[str(path)].startswith(f"study {name_of(path)}: ")
 
 
 def test_every_kind_of_study_file_is_shipped_and_known():

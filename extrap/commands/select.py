@@ -19,25 +19,6 @@ from extrap.commands.printing import print_json, say
     help="Keep the examples farthest from the prototypes, the nearest, or random ones.",
 )
 @click.option("--label", help="Column of the classes to balance.")
-@click.option(
-    "--balance",
-    default=0.5,
-    show_default=True,
-    help="Smallest part of its fair share that every class keeps.",
-)
-@click.option(
-    "--clusters",
-    "n_clusters",
-    type=int,
-    help="Prototypes; default: one per class, else √n.",
-)
-@click.option(
-    "--metric",
-    type=click.Choice(["cosine", "euclidean"]),
-    default="cosine",
-    show_default=True,
-    help="Distance to the prototypes.",
-)
 @click.option("--seed", default=0, show_default=True, help="Seed of k-means and random choices.")
 @click.option(
     "-o",
@@ -52,9 +33,6 @@ def select_command(
     keep: float,
     which: str,
     label: str | None,
-    balance: float,
-    n_clusters: int | None,
-    metric: str,
     seed: int,
     output: str | None,
     as_json: bool,
@@ -73,16 +51,7 @@ def select_command(
     from extrap.selection import select
 
     features, labels = read_embedding(embedding, label=label)
-    found = select(
-        features,
-        keep=keep,
-        which=which,
-        labels=labels,
-        balance=balance,
-        n_clusters=n_clusters,
-        metric=metric,
-        seed=seed,
-    )
+    found = select(features, keep=keep, which=which, labels=labels, seed=seed)
     if output:
         kept = found.is_kept.astype(int)
         table = pd.DataFrame({"difficulty": found.difficulty, "kept": kept})

@@ -5,12 +5,11 @@
 | `bytes-mlp` | MLP over the bytes before | Python's own source, or a folder of text |
 | `bytes-transformer` | pre-norm decoder | the same |
 | `digits` | MLP, with batch normalisation if asked | scikit-learn's 1,797 digits |
-| `images` | MLP | IDX files of the MNIST family, an `.npz`, or folders of pictures |
-| `perceptron` | a plane | made up, where pruning data has a theory |
+| `images` | MLP | an `.npz` |
 | `teacher` | linear in the first features | made up, with laws that are known |
 | `path/to/file.py:Name` or `package.module:Name` | yours | yours |
 
-The size of ours is `width`; all but the last two may have `depth` as another. `examples` is one of
+The size of ours is `width`; all but `teacher` may have `depth` as another. `examples` is one of
 every workload: how many different examples a run has.
 """
 
@@ -24,8 +23,6 @@ from extrap.workloads.bytes_transformer import BytesTransformer
 from extrap.workloads.choices import require_known
 from extrap.workloads.digits import Digits
 from extrap.workloads.images import Images
-from extrap.workloads.kept import SelectingWorkload, take_rows
-from extrap.workloads.perceptron import Perceptron
 from extrap.workloads.plugins import is_plugin, load_plugin
 from extrap.workloads.protocol import (
     Answers,
@@ -33,6 +30,7 @@ from extrap.workloads.protocol import (
     LoadedWorkload,
     TensorWorkload,
     draw_batches,
+    take_rows,
 )
 from extrap.workloads.teacher import Teacher
 from extrap.workloads.width_rules import TensorRule, is_orthogonalized, tensor_roles, width_rules
@@ -41,8 +39,8 @@ __all__ = [
     "WORKLOADS",
     "Answers",
     "Batch",
+    "Digits",
     "LoadedWorkload",
-    "SelectingWorkload",
     "TensorRule",
     "TensorWorkload",
     "draw_batches",
@@ -58,7 +56,6 @@ WORKLOADS: Mapping[str, Callable[[Mapping[str, object]], LoadedWorkload]] = {
     "bytes-transformer": BytesTransformer,
     "digits": Digits,
     "images": Images,
-    "perceptron": Perceptron,
     "teacher": Teacher,
 }
 

@@ -7,29 +7,21 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 import numpy as np
 import torch
 from torch import nn
 
-from extrap.selection import prototype_distance
 from extrap.workloads.corpus import read_corpus
-from extrap.workloads.kept import Choice, SelectOptions, known_options
-from extrap.workloads.protocol import Batch, count_parameters
+from extrap.workloads.protocol import Batch, count_parameters, random_rows
 
 N_BYTES = 256
-N_FEATURES, N_PROTOTYPES = 32, 64
-"""Of the embedding in which windows are chosen."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ByteOptions(SelectOptions):
-    """The options of every workload over bytes; see also `SelectOptions`.
-
-    Difficulty is the distance of a context to the nearest prototype in a fixed random projection,
-    in which nearer bytes weigh more. The byte to predict has no part in it, as labels have none:
-    a choice by it would change what follows a context, and not only which contexts there are.
+class ByteOptions:
+    """The options of every workload over bytes.
 
     Attributes:
         corpus: `"stdlib"`, Python's own source code, or a folder of text files.
@@ -79,7 +71,7 @@ class ByteWindows(ABC):
             "corpus_sha256": corpus.sha256,
             "corpus_files": corpus.n_files,
             # defaults included: they may change; the folder's name is left out, its bytes count
-            **{name: value for name, value in known_options(options).items() if name != "corpus"},
+            **{name: value for name, value in asdict(options).items() if name != "corpus"},
         }
         self.training: Batch = (torch.from_numpy(corpus.training.copy()),)
         held_out = torch.from_numpy(corpus.validation.copy())
@@ -87,9 +79,6 @@ class ByteWindows(ABC):
         # mixed, so that the first few, which curves are made of, speak for all
         rows = np.random.default_rng(0).permutation(rows.astype(int))
         self.validation: Batch = self.examples((held_out,), torch.from_numpy(rows))
-        self._choice = Choice(
-            name, options, n_training=self._n_windows, difficulty=self._difficulty
-        )
 
     @property
     def n_training_tokens(self) -> int:
@@ -127,26 +116,8 @@ class ByteWindows(ABC):
         return rows.clamp_(max=n_windows - 1)
 
     def kept_rows(self, n_examples: int | None, seed: int) -> np.ndarray | None:
-        """Rows of the windows a run has, see `SelectingWorkload`."""
-        return self._choice.rows(n_examples, seed)
-
-    def _difficulty(self, pool: np.ndarray, seed: int) -> np.ndarray:
-        """Distance of each window to the nearest of the prototypes of the pool."""
-        return prototype_distance(self.embed(pool), n_clusters=N_PROTOTYPES, seed=seed)
-
-    def embed(self, rows: np.ndarray) -> np.ndarray:
-        """Features of the contexts in given rows, float32 of shape (n, `N_FEATURES`).
-
-        The sum, over the bytes of a context, of a random vector of each byte at each place,
-        halved for every two places away from the last one.
-        """
-        text = self.training[0].numpy()
-        rng = np.random.default_rng(0)
-        features = np.zeros((len(rows), N_FEATURES), dtype=np.float32)
-        for back in range(self._context):
-            table = rng.standard_normal((N_BYTES, N_FEATURES), dtype=np.float32)
-            features += 2.0 ** (-back / 2) * table[text[rows + self._context - 1 - back]]
-        return features
+        """Rows of the windows that a run with the size column `examples` has: any, by its seed."""
+        return random_rows(type(self).__name__, self._n_windows, n_examples, seed)
 
     def windows(self, training: Batch, rows: torch.Tensor) -> torch.Tensor:
         """The context and the byte after it, int64 of shape (…, B, C + 1)."""

@@ -11,14 +11,12 @@ References:
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 import numpy as np
 import torch
 from torch import nn
 
-from extrap.selection import prototype_distance
-from extrap.workloads.kept import Choice, SelectOptions, known_options
 from extrap.workloads.layers import cross_entropy
 from extrap.workloads.mlp import MLP
 from extrap.workloads.options import read_options
@@ -27,17 +25,14 @@ from extrap.workloads.sizes import whole_sizes
 
 NAME = "digits"
 NORMS = ("none", "batch")
-MEASURES = ("prototypes", "margin")
 N_CLASSES, N_PIXELS, N_HELD_OUT = 10, 64, 599
 HALF_SHADES = 8.0
 """Shades go from 0 to twice that; 0 stays 0, so that a pixel nobody writes on has no gradient."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Options(SelectOptions):
-    """The options of `digits`; see also `SelectOptions`.
-
-    An active learner doubts by logistic regression of the pixels.
+class Options:
+    """The options of `digits`.
 
     Attributes:
         width: Units of a hidden layer where `width` is not a size; 0 where it is.
@@ -46,9 +41,6 @@ class Options(SelectOptions):
         ghost: Examples of the ghost batches it takes its statistics over; 0 for the whole batch.
         label_noise: Fraction of the training labels that are replaced by one drawn from all
             classes, in [0, 1]; held-out labels are right.
-        difficulty: What `select` goes by: `"prototypes"`, the distance of the pixels to the
-            nearest of ten that k-means finds; or `"margin"`, minus that of a logistic regression
-            which has seen all training labels.
         split_seed: Which third is held out, and which labels are wrong.
     """
 
@@ -57,7 +49,6 @@ class Options(SelectOptions):
     norm: str = "none"
     ghost: int = 0
     label_noise: float = 0.0
-    difficulty: str = "prototypes"
     split_seed: int = 0
 
 
@@ -75,11 +66,6 @@ class Digits(TensorWorkload):
         if options.norm not in NORMS:
             raise ValueError(
                 f"norm of {NAME} must be one of {', '.join(NORMS)}, got {options.norm!r}."
-            )
-        if options.difficulty not in MEASURES:
-            raise ValueError(
-                f"difficulty of {NAME} must be one of {', '.join(MEASURES)}, got "
-                f"{options.difficulty!r}."
             )
         if options.ghost and options.norm == "none":
             raise ValueError(
@@ -105,16 +91,7 @@ class Digits(TensorWorkload):
         super().__init__(
             training=(x[:n_training], targets[:n_training]),
             validation=(x[n_training:], targets[n_training:]),
-            options=known_options(options),
-        )
-        self._all_doubts: np.ndarray | None = None
-        self._choice = Choice(
-            NAME,
-            options,
-            n_training=n_training,
-            difficulty=self._difficulty,
-            labels=y[:n_training],
-            doubts=self._doubts,
+            options=asdict(options),
         )
 
     def build(self, size: Mapping[str, float]) -> nn.Module:
@@ -123,10 +100,6 @@ class Digits(TensorWorkload):
         whole = whole_sizes(NAME, size, {"width": options.width or None, "depth": options.depth})
         ghost = None if options.norm == "none" else options.ghost
         return MLP(N_PIXELS, N_CLASSES, **whole, ghost=ghost)
-
-    def kept_rows(self, n_examples: int | None, seed: int) -> np.ndarray | None:
-        """Rows of the examples a run has, see `SelectingWorkload`."""
-        return self._choice.rows(n_examples, seed)
 
     def answers(self, module: nn.Module, batch: Batch) -> tuple[torch.Tensor, torch.Tensor]:
         """Logits (B, V) and the right classes (B,)."""
@@ -137,28 +110,3 @@ class Digits(TensorWorkload):
         """Mean cross-entropy of the digit, in nats."""
         x_BF, y_B = batch
         return cross_entropy(module(x_BF), y_B, packed=x_BF.dim() == 3)
-
-    def _difficulty(self, pool: np.ndarray, seed: int) -> np.ndarray:
-        if self.options.difficulty == "margin":
-            return self._margins()[pool]
-        pixels = self.training[0].numpy()[pool]
-        n_clusters = min(N_CLASSES, len(pool))
-        return prototype_distance(pixels, n_clusters=n_clusters, seed=seed)
-
-    def _margins(self) -> np.ndarray:
-        """Doubts about every training example of a model that has seen them all; fitted once."""
-        if self._all_doubts is None:
-            everyone = np.arange(len(self.training[0]))
-            self._all_doubts = self._doubts(everyone, everyone)
-        return self._all_doubts
-
-    def _doubts(self, labelled: np.ndarray, pool: np.ndarray) -> np.ndarray:
-        """Minus the margin between the two likeliest digits, by the labelled examples."""
-        from sklearn.linear_model import LogisticRegression
-
-        x, y = (t.numpy() for t in self.training)
-        if len(np.unique(y[labelled])) < 3:
-            return np.zeros(len(pool))
-        probe = LogisticRegression(max_iter=1000).fit(x[labelled], y[labelled])
-        shares = np.sort(probe.predict_proba(x[pool]), axis=1)
-        return shares[:, -2] - shares[:, -1]

@@ -158,15 +158,7 @@ class TensorWorkload:
 
     def kept_rows(self, n_examples: int | None, seed: int) -> np.ndarray | None:
         """Rows of the examples a run with the size column `examples` has: any, by its seed."""
-        n_training = len(self.training[0])
-        if n_examples is None:
-            return None
-        if n_examples > n_training:
-            raise ValueError(
-                f"{type(self).__name__} has {n_training} examples, got a request for "
-                f"{n_examples}; ask for fewer."
-            )
-        return np.random.default_rng(seed + POOL_STREAM).permutation(n_training)[:n_examples]
+        return random_rows(type(self).__name__, len(self.training[0]), n_examples, seed)
 
     def n_params(self, size: Mapping[str, float]) -> int:
         """Parameters without those of `nn.Embedding` layers."""
@@ -175,6 +167,45 @@ class TensorWorkload:
     def n_params_total(self, size: Mapping[str, float]) -> int:
         """All parameters."""
         return count_parameters(self.build, size, embeddings=True)
+
+
+def random_rows(
+    name: str, n_training: int, n_examples: int | None, seed: int
+) -> np.ndarray | None:
+    """Rows of so many different examples, int64 of shape (n,); None for all.
+
+    Those of a larger number have those of a smaller one among them.
+
+    Raises:
+        ValueError: More are asked for than there are.
+    """
+    if n_examples is None:
+        return None
+    if not 1 <= n_examples <= n_training:
+        raise ValueError(
+            f"{name} has {n_training} examples, got a request for {n_examples}; ask for fewer."
+        )
+    return np.random.default_rng(seed + POOL_STREAM).permutation(n_training)[:n_examples]
+
+
+def take_rows(
+    workload: LoadedWorkload, n_examples: int | None, seeds: list[int]
+) -> list[np.ndarray] | None:
+    """The rows of the examples that each seed has; None if every run has all of them.
+
+    Raises:
+        ValueError: The workload cannot restrict its examples, and it should.
+    """
+    kept_rows = getattr(workload, "kept_rows", None)
+    if kept_rows is None:
+        if n_examples is None:
+            return None
+        raise ValueError(
+            "the size column 'examples' needs a workload with kept_rows(n_examples, seed), got a "
+            f"{type(workload).__name__} without; derive it from extrap.workloads.TensorWorkload."
+        )
+    rows = [kept_rows(n_examples, seed) for seed in seeds]
+    return None if rows[0] is None else rows
 
 
 def draw_batches(

@@ -74,11 +74,6 @@ REFUSED = {
         ("level",),
         lambda: extrap.allocate(SWEEP, flops=1e9, level=95),
     ),
-    f"select {EMBEDDING} --keep .5 --clusters 99": (
-        ("--clusters",),
-        ("n_clusters",),
-        lambda: extrap.select([[0.0, 1], [1, 0]], keep=0.5, n_clusters=99),
-    ),
 }
 """Command → its options in the message; the arguments in the message of the call beside it."""
 

@@ -121,11 +121,9 @@ def test_compare_refuses_what_is_not_named_and_speaks_of_single_seeds(called):
 
 def test_select_reads_arrays_and_writes_difficulties(called):
     np.save("points.npy", POINTS)
-    code, out, err = called("select", "points.npy", "--keep", "0.2", "--clusters", "3")
+    code, out, err = called("select", "points.npy", "--keep", "0.2")
     assert (code, err) == (0, "")
-    assert [int(line) for line in out.split()] == select(
-        POINTS, keep=8, n_clusters=3
-    ).rows.tolist()
+    assert [int(line) for line in out.split()] == select(POINTS, keep=8).rows.tolist()
     frame = pd.DataFrame(POINTS, columns=list("abcde")).assign(digit=np.arange(40) % 4)
     frame.to_csv("points.csv", index=False)
     words = ("--keep", "8", "--label", "digit", "--which", "easy", "-o", "rows.csv")

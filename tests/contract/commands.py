@@ -53,7 +53,7 @@ JSON = {
     "--names clean,sweep",
     "critical-batch": f"critical-batch {BATCH} --at width=512,target=1.9",
     "cascade": "cascade T/inputs.csv --cost-large 10",
-    "select-hard": "select T/embedding.csv --keep .3 --label label --balance 1",
+    "select-hard": "select T/embedding.csv --keep .3 --label label",
     "knobs": "knobs T/knobs.csv --size width --at 2048 --knob steady --knob moving=0.1 "
     "--knob idle --level .9",
     "status": "study status W/tiny.py --storage sqlite:///W/tiny.db",

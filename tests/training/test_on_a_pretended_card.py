@@ -162,7 +162,6 @@ def test_devices_do_not_mix():
         ("bytes-transformer", {"optimizer": "adamw"}, False),
         ("digits", {}, None),
         ("images", {}, None),
-        ("perceptron", {}, None),
         ("teacher", {}, None),
     ],
 )

@@ -16,7 +16,7 @@ from .test_optimizers import theirs
 
 CPU = torch.device("cpu")
 OPTIMIZERS = ("sgd", "adam", "adamw", "muon")
-NO_MATRIX = ("perceptron", "teacher")  # for Muon
+NO_MATRIX = ("teacher",)  # for Muon
 EACH = [(n, o) for n in sorted(WORKLOADS) for o in OPTIMIZERS if o != "muon" or n not in NO_MATRIX]
 RATES = (0.001, 0.01, 0.03)
 

@@ -11,7 +11,7 @@ from extrap.workloads import WORKLOADS, draw_batches, width_rules
 
 SIZE = {"width": 8}
 N_RUNS, N_EXAMPLES = 3, 8
-FROM_ZERO = ("perceptron", "teacher")
+FROM_ZERO = ("teacher",)
 """Linear models that start at 0."""
 NAMES = pytest.mark.parametrize("name", list(WORKLOADS))
 
@@ -109,7 +109,6 @@ KNOWN = {
     "bytes-transformer": (39_992, (math.log(256), 0.3), 2 * BLOCK + NORM + 8 * 256, (256 + 8) * 8),
     "digits": (1198, (math.log(10), 0.2), 64 * 8 + 8 * 8 + 2 * NORM + (8 * 10 + 10), 0),
     "images": (54, (math.log(5), 0.2), (4 * 4 * 3 * 8 + 8) + 2 * HIDDEN + (8 * 5 + 5), 0),
-    "perceptron": (500, (1.0, 0.0), 8, 0),  # it names no class
     "teacher": (500, ((1 + 1 + 0.25) / 2, 1e-5), 8, 0),  # nothing of 1 + 1 + σ² is explained
 }
 
@@ -139,9 +138,6 @@ def test_width_rules_know_every_tensor(tiny, name):
 @NAMES
 @pytest.mark.parametrize("size", [{}, {"width": 8.5}, {"width": 0}, {"width": 8, "height": 2}])
 def test_a_size_it_cannot_build_is_refused(tiny, name, size):
-    if not size and name == "perceptron":  # it sees all features
-        assert tiny(name).n_params(size) == 32
-        return
     with pytest.raises(ValueError, match=f"sizes of {name}"):
         tiny(name).build(size)
 

@@ -1,0 +1,132 @@
+"""Data of which a run keeps some examples: a plane to learn, and digits to label round by round.
+
+A run with the size column `examples` trains on that many different ones, however long it trains.
+Its seed draws the pool that they are chosen from. Shapes: B examples, F features; a leading run
+axis M may precede them.
+
+References:
+    Sorscher, Geirhos, Shekhar, Ganguli, Morcos 2022, arXiv 2206.14486, Section 2 and Appendix A;
+    their student is the separating plane of largest margin, to which gradient descent on the
+    logistic loss tends.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from extrap import choose_next
+from extrap.workloads import Batch, Digits, TensorWorkload
+
+DIMENSION, N_EXAMPLES = 100, 65_536
+CHOICES = ("random", "hard", "easy")
+FIRST_LABELS, GROWTH = 20, 1.25
+"""Examples an active learner takes at random, and by what the labelled ones grow per round."""
+
+
+class Perceptron(TensorWorkload):
+    """A student that learns the plane of a teacher; the only size is `examples`.
+
+    Features are Gaussian, x ~ N(0, I), and the label is y = sign(t · x) with |t| = 1. A student
+    w, 0 at the start, is trained on the logistic loss of y w · x. Its held-out loss is *not* nats
+    but its error on new examples, known exactly from its angle to the teacher:
+    ε(w) = arccos(w · t / |w|) / π, and 1 for w = 0, which names no class. So the one held-out
+    example is the teacher itself.
+
+    Options: `select`, `"random"`, `"hard"` or `"easy"`, by |t · x|, nearest first; `keep`, the
+    part of the pool that is kept.
+    """
+
+    has_run_axis = True
+
+    def __init__(self, given: Mapping[str, Any]) -> None:
+        self._select, self._keep = given.get("select", "random"), given.get("keep", 1.0)
+        if self._select not in CHOICES or not 0 < self._keep <= 1:
+            raise ValueError(
+                f"select must be one of {', '.join(CHOICES)} and keep lie in (0, 1], got "
+                f"{self._select!r} and {self._keep:g}."
+            )
+        rng = np.random.default_rng(0)
+        teacher = np.linalg.qr(rng.standard_normal((DIMENSION, 2)))[0][:, 0].astype(np.float32)
+        x = rng.standard_normal((N_EXAMPLES, DIMENSION), dtype=np.float32)
+        self._margins = np.abs(x @ teacher)
+        y = np.where(x @ teacher > 0, 1.0, -1.0).astype(np.float32)
+        super().__init__(
+            training=(torch.from_numpy(x), torch.from_numpy(y)),
+            validation=(torch.from_numpy(teacher)[None], torch.ones(1)),
+        )
+        # options give the data; a hash of them would differ in the last bits between processors
+        self.fingerprint = {"dimension": DIMENSION, "n_examples": N_EXAMPLES, **given}
+
+    def build(self, size: Mapping[str, float]) -> nn.Module:
+        """A student at 0."""
+        plane = nn.Linear(DIMENSION, 1, bias=False)
+        nn.init.zeros_(plane.weight)
+        return plane
+
+    def loss(self, module: nn.Module, batch: Batch) -> torch.Tensor:
+        """Mean logistic loss while it trains; in evaluation mode the error, see the class."""
+        x_BF, y_B = batch
+        (weight,) = module.parameters()
+        if module.training:
+            margin_B = y_B * (x_BF @ weight.transpose(-1, -2)).squeeze(-1)
+            pair_B2 = torch.stack((margin_B, torch.zeros_like(margin_B)), -1)
+            return -pair_B2.log_softmax(-1)[..., 0].mean(-1)
+        along_B = (weight * x_BF).sum(-1)
+        across_B = (weight - along_B.unsqueeze(-1) * x_BF).norm(dim=-1)
+        # an arctangent keeps the digits of small angles, which an arccosine loses
+        error_B = torch.atan2(across_B, along_B) / math.pi
+        is_zero_B = (across_B == 0) & (along_B == 0)
+        return torch.where(is_zero_B, torch.ones_like(error_B), error_B).mean(-1)
+
+    def kept_rows(self, n_examples: int | None, seed: int) -> np.ndarray | None:
+        """Rows of the examples that a run has: all of its pool, or one end of it."""
+        if n_examples is None or self._select == "random":
+            return super().kept_rows(n_examples, seed)
+        pool = super().kept_rows(round(n_examples / self._keep), seed)
+        assert pool is not None
+        order = np.argsort(self._margins[pool] * (1 if self._select == "hard" else -1))
+        return pool[np.sort(order[:n_examples])]
+
+
+class ActiveDigits(Digits):
+    """Digits that are labelled round by round: the ones that a linear model doubts most.
+
+    It is a logistic regression of the pixels of those labelled so far; its doubt is minus the
+    margin between the two likeliest digits.
+    """
+
+    def __init__(self, given: Mapping[str, Any]) -> None:
+        super().__init__(given)
+        self.fingerprint = {**self.fingerprint, "select": "active"}
+        self._rounds: dict[int, np.ndarray] = {}
+
+    def kept_rows(self, n_examples: int | None, seed: int) -> np.ndarray | None:
+        """What the learner has labelled, the first first; of more it is the beginning."""
+        if n_examples is None:
+            return None
+        pool = super().kept_rows(len(self.training[0]), seed)
+        assert pool is not None
+        labelled = self._rounds.get(seed, np.arange(FIRST_LABELS))
+        while len(labelled) < n_examples:
+            n = min(round(len(labelled) * GROWTH), len(pool)) - len(labelled)
+            doubts = self._doubts(pool[labelled], pool)
+            chosen = choose_next(None, labelled=labelled, n=n, difficulty=doubts)
+            labelled = np.concatenate([labelled, chosen])
+        self._rounds[seed] = labelled
+        return pool[labelled[:n_examples]]
+
+    def _doubts(self, labelled: np.ndarray, pool: np.ndarray) -> np.ndarray:
+        from sklearn.linear_model import LogisticRegression
+
+        x, y = (t.numpy() for t in self.training)
+        if len(np.unique(y[labelled])) < 3:
+            return np.zeros(len(pool))
+        probe = LogisticRegression(max_iter=1000).fit(x[labelled], y[labelled])
+        shares = np.sort(probe.predict_proba(x[pool]), axis=1)
+        return shares[:, -2] - shares[:, -1]

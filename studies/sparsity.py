@@ -13,9 +13,7 @@ Found: 50 % sparse costs nothing (+1.0 % at width 48, −.1 % at 384), 80 % spar
 +2.0 % (.9 to 3.2) at 384, 90 % sparse +16.6 % and +4.8 % (2.7 to 6.9). The difference shrinks with
 width: at 1024, trained after the forecast, −.8 (−1.6 to .0), −.0 (−1.1 to 1.1) and +.90 % (.01 to
 1.80), as forecast. Two pairs of seeds were to judge there and left ten percent either way; three
-more were trained for that. One law over non-zero parameters says that 10 % of the weights
-are worth a dense model 1.6 (1.2 to 2.1) times as large as they are, T5's in the paper 2.8; its
-exponent of the density is hardly known. 90 % sparse at width 1024 takes 81 % fewer FLOPs by count.
+more were trained for that. 90 % sparse at width 1024 takes 81 % fewer FLOPs by count.
 
 Density .1 at width 512 was also tried sparse from the start (loss 1.94),
 with shares by layer shape (no gain), thresholds every update (no gain), 10 % of the activations

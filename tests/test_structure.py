@@ -23,7 +23,7 @@ LEVELS = (
     "fitting training",
     "forecasting checking backtesting documents monitoring watching batching cascading planning "
     "comparing knobs levers",
-    "reporting sparsity_sections integrations",
+    "reporting integrations",
     "study",
     "commands cli __main__",
 )

@@ -3,7 +3,6 @@
 What to use when:
 
 * `compare` — two or more recipes over the same sizes: shift, exponent, worth, crossing, costs.
-* `sparse_sweep` — densities of sparse training over size, under one law.
 * `compare_slopes`, `compare_losses` — two forecasts: how the optima move, what loss they reach.
 """
 
@@ -18,7 +17,6 @@ from extrap.comparing.results import (
     EffectiveCompute,
     SizeDifference,
 )
-from extrap.comparing.sparsity import SparseArm, SparsePoint, SparseSweep, sparse_sweep
 from extrap.comparing.sweeps import (
     LossContrast,
     Slope,
@@ -39,13 +37,9 @@ __all__ = [
     "SizeDifference",
     "Slope",
     "SlopeContrast",
-    "SparseArm",
-    "SparsePoint",
-    "SparseSweep",
     "TunedLoss",
     "check_comparable",
     "compare",
     "compare_losses",
     "compare_slopes",
-    "sparse_sweep",
 ]

@@ -3,7 +3,6 @@
 What to use when:
 
 * `fit` — one law through losses at several sizes.
-* `fit_sparsity` — the law of sparse models, and what a density is worth.
 * `fit_loss_model` — the loss over size for a forecast: laws, local law, structural discrepancy.
 * `hold_out_last_doublings`, `worst_share` — what smaller sizes would have said of the largest.
 * `fit_surviving_laws` — every loss law the data cannot reject, with weights.
@@ -72,7 +71,6 @@ from extrap.fitting.remedies import (
     name_unbracketed,
 )
 from extrap.fitting.rules import RULES, Rule, RuleRegret, compare_rules
-from extrap.fitting.sparsity import SparsityFit, fit_sparsity
 from extrap.fitting.spread import predict_optimum
 from extrap.fitting.transfer import TransferQuality, transfer_quality
 from extrap.fitting.valley import Valley, fit_valley
@@ -101,7 +99,6 @@ __all__ = [
     "Remedy",
     "Rule",
     "RuleRegret",
-    "SparsityFit",
     "TransferQuality",
     "Valley",
     "Way",
@@ -121,7 +118,6 @@ __all__ = [
     "fit_loss_model",
     "fit_optimum_law",
     "fit_reference_curves",
-    "fit_sparsity",
     "fit_surviving_laws",
     "fit_valley",
     "fix_flat",

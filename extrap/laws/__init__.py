@@ -23,7 +23,6 @@ from extrap.laws.logarithmic import LogLinear
 from extrap.laws.optimum import OptimumPower
 from extrap.laws.power import ChinchillaTied, Power, PowerFloor
 from extrap.laws.repeated import effective_epochs
-from extrap.laws.sparsity import Sparsity, dense_worth
 
 __all__ = [
     "FAMILY",
@@ -40,8 +39,6 @@ __all__ = [
     "PowerFloor",
     "Range",
     "SkalingTied",
-    "Sparsity",
-    "dense_worth",
     "effective_epochs",
 ]
 
@@ -53,7 +50,6 @@ LOSS_LAWS: dict[str, LossLaw] = {
         ChinchillaTied(),
         LogLinear(),
         SkalingTied(),
-        Sparsity(),
     )
 }
 LAWS: dict[str, Law] = {**LOSS_LAWS, OptimumPower.key: OptimumPower()}

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-
-import pandas as pd
 
 from extrap.comparing.findings import (
     GroupFindings,
@@ -23,18 +21,12 @@ from extrap.records import (
     Target,
 )
 from extrap.records.seals import SealedKind, canonical_hash
-from extrap.reporting.blocks import Details
 from extrap.reporting.comparisons_page import comparison_page
 from extrap.reporting.selection_page import selection_sections
 from extrap.reporting.study_page import About
-from extrap.sparsity_sections import sparsity_sections
 from extrap.study.forecasts import target_cells
 from extrap.study.protocol import Kind, RunsByStage, Seal, Stage, only, size_words, sweep
 
-MakeSections = Callable[[pd.DataFrame], Sequence[Details]]
-"""From the run table of a comparison to further parts of its page; none where it has no say."""
-SECTIONS: tuple[MakeSections, ...] = (selection_sections, sparsity_sections)
-"""Those that every comparison is offered."""
 COMPARISON = SealedKind(kind="extrap-comparison-study", what="comparison", loose=("checks",))
 
 
@@ -133,8 +125,7 @@ class ComparisonKind(Kind):
         self, result: Sequence[GroupFindings], runs: RunsByStage, about: About, path: Path
     ) -> None:
         """The page of the comparison."""
-        table = self.run_table(runs)
-        sections = [section for make in SECTIONS for section in make(table)]
+        sections = selection_sections(self.run_table(runs))
         comparison_page(self.study, result, about, path, sections=sections)
 
 

@@ -26,8 +26,6 @@ EXAMPLES = {
     ("chinchilla_tied", 2): [1.7, 0.5, 0.6, 0.34],
     ("log_linear", 1): [5.0, 0.275],
     ("skaling_tied", 2): [1.5, 0.9, 0.65, 0.45, 0.8],
-    ("sparsity", 2): [1.7, 0.5, 0.3, 0.7, 0.4],
-    ("sparsity", 3): [1.7, 0.5, 0.3, 0.4, 0.7, 0.4, 0.3],
     ("optimum_power", 1): [-4.5, -0.4],
     ("optimum_power", 2): [-4.5, -0.4, 0.2],
     ("optimum_power", 3): [-4.5, -0.4, 0.2, 0.1],
@@ -103,7 +101,6 @@ RANGES = {
     "chinchilla_tied": [EXPONENT],
     "log_linear": [],
     "skaling_tied": [IN_SUM, OUTER, RATIO],
-    "sparsity": [EXPONENT, EXPONENT],
 }
 
 

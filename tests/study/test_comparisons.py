@@ -168,7 +168,7 @@ def test_second_start_trains_nothing_and_storage_and_table_report_the_same(
     (tmp_path / again.sealed["comparison"].name).write_text(json.dumps(other))
     told = report(KIND, storage=url, reports=tmp_path)
     findings = KIND.analyse(train(KIND, url, reports=tmp_path / "worker"))
-    monkeypatch.setattr("extrap.study.comparisons.SECTIONS", (noises,))
+    monkeypatch.setattr("extrap.study.comparisons.selection_sections", noises)
     read = report(KIND, table=table, reports=tmp_path / "read")
     assert trained == []
     assert {found.sealed for found in findings} == {first["created"]}

@@ -6,7 +6,7 @@
    5.3e8 parameters forecast rate, batch size and loss of the five larger cells. Each is held
    against the larger cell's own optimum, by the same estimator, and rate and batch size also
    against the optimum of a quadratic surface over the runs within 1 % of the cell's best.
-2. What a mistuned run loses at the larger cells, by the valley of the smaller ones: how many
+2. What a mistuned run loses at the larger cells, by the excess_curve of the smaller ones: how many
    observed excesses over the larger cell's own optimum it predicts to within a half.
 3. The learning-rate sweep of Li et al. (2025), (Mis)fitting, arXiv 2502.18969: optima at the edge
    of the grid.
@@ -212,16 +212,16 @@ def _last_value(fitted: list[Optimum], target: Optimum) -> float:
 def _excess(
     made: extrap.Forecast, targets: list[Optimum], cells: list[pd.DataFrame]
 ) -> pd.DataFrame:
-    """How well the valley of the smaller cells tells what mistuned runs lose."""
-    valley = made.valley
-    if valley is None:
-        raise RuntimeError("no valley around the optima of the smaller cells")
+    """How well the excess_curve of the smaller cells tells what mistuned runs lose."""
+    excess_curve = made.excess_curve
+    if excess_curve is None:
+        raise RuntimeError("no excess_curve around the optima of the smaller cells")
     observed, predicted = [], []
     for target, cell in zip(targets, cells, strict=True):
         best = np.array([target.tuned[name].value for name in TUNED])
         observed.append(np.log(cell["loss"].to_numpy() / target.loss))
         octaves = np.log2(cell[list(TUNED)].to_numpy() / best)
-        predicted.append(valley.excesses(octaves, target.size))
+        predicted.append(excess_curve.excesses(octaves, target.size))
     excess = np.concatenate(observed)
     ratio = np.concatenate(predicted) / excess
     rows = []

@@ -115,7 +115,7 @@ class Bed:
 
 
 def simulated(seed: int, *, noise: float = 0.003, scatter: float = 0.05) -> Bed:
-    """A power law with a floor; valleys whose place, steepness and asymmetry scatter."""
+    """A power law with a floor; curves_of_excess whose place, steepness and asymmetry scatter."""
     rng = np.random.default_rng([SEED, seed])
     floor, power = rng.uniform(1.2, 1.8), rng.uniform(0.35, 0.7)
     slope, x = rng.uniform(-0.75, -0.25), np.array([*WIDTHS, AWAY * WIDTHS[-1]], dtype=float)

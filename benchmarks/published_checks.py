@@ -63,8 +63,8 @@ def _lr_side(made: extrap.Forecast, verdict: extrap.Verdict) -> float:
     octaves = [
         np.log2((verdict.tuned[n] or np.nan) / (expected[n].value or np.nan)) for n in TUNED
     ]
-    assert made.valley is not None
-    return float(np.sign(octaves[0] - made.valley.best_given(octaves, "lr")))
+    assert made.excess_curve is not None
+    return float(np.sign(octaves[0] - made.excess_curve.best_given(octaves, "lr")))
 
 
 def _truth(cell: pd.DataFrame) -> pd.DataFrame:

@@ -2,9 +2,9 @@
 
     python -m benchmarks.samplers [DATA]
 
-Five sweeps whose optima are known: simulated valleys with the heterogeneity of real ones, paths of
-fixed tokens a parameter through Step Law's dense runs (Li et al. 2025, arXiv 2503.04715), and the
-shipped sweep, the latter two smoothed and with noise added. The full grid is the default study's:
+Five sweeps whose optima are known: simulated excess-loss curves as different as real ones, paths
+of fixed tokens per parameter through Step Law's dense runs (Li et al. 2025, arXiv 2503.04715), and
+the shipped sweep, the latter two smoothed and with noise added. The full grid is the default study's:
 9 rates .75 octave apart, 4 seeds. Every sampler's runs go through the package's own estimator; the
 error is that of the fitted slope against the slope of the true optima of the same sizes, so it is
 what sampling costs: that optima scatter about their law no sampler can mend.
@@ -54,12 +54,13 @@ SEED = 20261121
 
 @dataclass(frozen=True, eq=False)
 class Truth:
-    """One sweep's valleys.
+    """One sweep's curves_of_excess.
 
     Attributes:
         log2_sizes: Of each size.
         optima: log2 of its best rate.
-        valley: Number of the size and log2 rate → log loss without noise, infinite if it diverges.
+        excess_curve: Number of the size and log2 rate → log loss without noise, infinite if it
+            diverges.
         low: log2 of the grid's lowest rate.
         own_sd: Noise of a run.
         size_sd, shared_sd: What a seed does at one size only, and at all.
@@ -68,7 +69,7 @@ class Truth:
 
     log2_sizes: np.ndarray
     optima: np.ndarray
-    valley: Callable[[int, float], float]
+    excess_curve: Callable[[int, float], float]
     low: float
     own_sd: float
     size_sd: float
@@ -77,7 +78,7 @@ class Truth:
 
 
 def exponential(u: float, right: float, left: float) -> float:
-    """An asymmetric valley of unit curvature (METHODS 3.4)."""
+    """An asymmetric excess_curve of unit curvature (METHODS 3.4)."""
     rate = right if u > 0 else left
     v = abs(u) * rate
     return (math.exp(v) - 1 - v) / rate**2
@@ -91,14 +92,14 @@ def simulated(n: int, curvature: float, own_sd: float, rng: np.random.Generator)
     optima = law + 0.15 * rng.normal(size=n)
     k, right, left = (c * np.exp(0.4 * rng.normal(size=n)) for c in (curvature, 0.5, 0.35))
 
-    def valley(i: int, rate: float) -> float:
+    def excess_curve(i: int, rate: float) -> float:
         return (
             1
             - 0.1 * float(log2_sizes[i])
             + k[i] * exponential(rate - optima[i], right[i], left[i])
         )
 
-    return Truth(log2_sizes, optima, valley, -SPAN / 2, own_sd, own_sd, 1.3 * own_sd, slope)
+    return Truth(log2_sizes, optima, excess_curve, -SPAN / 2, own_sd, own_sd, 1.3 * own_sd, slope)
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,14 +115,14 @@ class Curve:
 
 
 def tabled(log2_sizes: np.ndarray, found: list[Curve], own_sd: float) -> Truth:
-    """Valleys through trained runs, optima by the minimum of the smooth curve."""
+    """Excess-loss curves through trained runs, optima by the minimum of the smooth curve."""
     splines = [curve.spline() for curve in found]
     optima = []
     for curve, spline in zip(found, splines, strict=True):
         fine = np.linspace(curve.x[0], curve.x[-1], 4001)
         optima.append(fine[np.argmin(spline(fine))])
 
-    def valley(i: int, rate: float) -> float:
+    def excess_curve(i: int, rate: float) -> float:
         curve, spline = found[i], splines[i]
         if rate > curve.x[-1] + 1e-9:
             return math.inf
@@ -130,7 +131,7 @@ def tabled(log2_sizes: np.ndarray, found: list[Curve], own_sd: float) -> Truth:
         return float(spline(inside) + slope * (rate - inside))
 
     low = max(curve.x[-1] for curve in found) - SPAN
-    return Truth(log2_sizes, np.array(optima), valley, low, own_sd, own_sd, 1.3 * own_sd)
+    return Truth(log2_sizes, np.array(optima), excess_curve, low, own_sd, own_sd, 1.3 * own_sd)
 
 
 def shipped(rng: np.random.Generator) -> Truth:
@@ -195,7 +196,7 @@ class Trainer:
         self.spec = StudySpec(
             name="bench",
             question="?",
-            workload=Workload(name="valley"),
+            workload=Workload(name="excess_curve"),
             sizes={"size": tuple(2.0**x for x in truth.log2_sizes)},
             tune={"lr": TunedRange(low=2**truth.low, high=2 ** (truth.low + SPAN), n=RATES)},
             seeds=SEEDS,
@@ -206,7 +207,7 @@ class Trainer:
         key = [SEED, self._seed, number, round(1e6 * (rate + 64)), seed]
         noise = self.truth.own_sd * np.random.default_rng(key).normal()
         seeds = self._shared[seed] + self._own[number, seed]
-        return float(self.truth.valley(number, rate) + seeds + noise)
+        return float(self.truth.excess_curve(number, rate) + seeds + noise)
 
     def train(self, cells: Iterable[Cell]) -> Runs:
         """Their runs."""
@@ -287,7 +288,7 @@ def judge(trainer: Trainer, runs: Runs, head: Mapping[str, object]) -> dict[str,
             low, high = rate.ci.lower or 0.0, rate.ci.upper or math.inf
             held.append(low <= 2**true <= high)
             off.append(math.log2(rate.value) - true)
-            loss_off.append(math.log(optima[i].loss or math.nan) - truth.valley(i, true))
+            loss_off.append(math.log(optima[i].loss or math.nan) - truth.excess_curve(i, true))
     row |= {"held": float(np.mean(held)), "position": rms(np.array(off))}
     row["loss"] = rms(np.array(loss_off))
     try:

@@ -1,6 +1,6 @@
 """How long the whole statistics of one sweep take: 12 widths × 12 rates × 3 seeds, 432 runs.
 
-Forecast (optima, noise, laws, valley), the judgement of larger runs, and the backtest are the
+Forecast (optima, noise, laws, excess loss), the judgement of larger runs, and the backtest are the
 statistics; the report is timed apart, as most of it is drawing (and a backtest of its own).
 """
 
@@ -22,7 +22,7 @@ TARGET_S = 5.0
 
 
 def sweep(rng: np.random.Generator) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """A sweep with a valley that moves and steepens to the right, and runs at a larger width."""
+    """A sweep whose optimum moves and steepens to the right, and runs at a larger width."""
     rows = []
     for i, j, seed in itertools.product(range(WIDTHS), range(RATES), range(SEEDS)):
         rows.append((16 * 2.0 ** (i / 2), 2.0 ** (j - 13), seed))

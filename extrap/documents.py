@@ -20,12 +20,12 @@ from extrap.errors import DataError, argument
 from extrap.fitting import (
     CurvatureTest,
     DivergenceModel,
+    ExcessCurve,
     LocalLaw,
     LossModel,
     LossPosterior,
     Noise,
     ReferenceCurves,
-    Valley,
 )
 from extrap.forecasting import Forecast, forecast
 from extrap.laws import LAWS
@@ -383,7 +383,7 @@ def _content(forecast: Forecast) -> dict[str, Any]:
         "loss_laws": [{"fit": fit, "weight": w} for fit, w in forecast.loss_laws],
         **_combination(forecast.loss_model),
         "tuned_laws": forecast.tuned_laws,
-        "valley": forecast.valley,
+        "excess_curve": forecast.excess_curve,
         "divergence": forecast.divergence,
         "flags": list(forecast.flags),
         "runs": {
@@ -436,7 +436,9 @@ def _restore(sealed: Sealed) -> Forecast:
             name: None if fit is None else decode(Fit, fit)
             for name, fit in document["tuned_laws"].items()
         },
-        valley=None if document["valley"] is None else _restore_valley(document["valley"]),
+        excess_curve=None
+        if document["excess_curve"] is None
+        else _restore_excess_curve(document["excess_curve"]),
         divergence=_known(DivergenceModel, document["divergence"]),
         curves=_known(ReferenceCurves, sealed.attached.get("curves")),
         flags=tuple(document["flags"]),
@@ -461,11 +463,11 @@ def _restore_loss_model(document: Mapping[str, Any]) -> LossModel | None:
     )
 
 
-def _restore_valley(fields: Mapping[str, Any]) -> Valley:
+def _restore_excess_curve(fields: Mapping[str, Any]) -> ExcessCurve:
     rise = fields["rise"]
     if not isinstance(rise[0], list):  # earlier files: one tuned column's pair, bare
         rise = [rise] * len(fields["tuned"])
-    return decode(Valley, {**fields, "rise": rise})
+    return decode(ExcessCurve, {**fields, "rise": rise})
 
 
 def _known(cls: type[T], fields: Mapping[str, Any] | None) -> T | None:

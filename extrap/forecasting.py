@@ -23,6 +23,7 @@ from extrap.fitting import (
     OF_NOISE,
     CurvatureTest,
     DivergenceModel,
+    ExcessCurve,
     Expected,
     LossModel,
     LossPrediction,
@@ -33,7 +34,6 @@ from extrap.fitting import (
     Remedy,
     RuleRegret,
     TransferQuality,
-    Valley,
     assume_shared,
     check_curvature,
     check_sweep,
@@ -43,10 +43,10 @@ from extrap.fitting import (
     extrapolation_ratio,
     find_outliers,
     fit_divergence,
+    fit_excess_curve,
     fit_loss_model,
     fit_optimum_law,
     fit_reference_curves,
-    fit_valley,
     fix_flat,
     fix_weakest,
     less_noise,
@@ -110,7 +110,7 @@ class Forecast:
         noise: Run-to-run noise of the log loss.
         loss_model: Laws of the loss and how they are combined; None if none could be fitted.
         tuned_laws: Tuned column → law of its optimum, or None where it could not be fitted.
-        valley: The excess-loss curve: the cost of a mistuned value; or None.
+        excess_curve: The excess-loss curve: the cost of a mistuned value; or None.
         divergence: Model of the probability of divergence; None if no run or every run diverged.
         curves: Loss curves of tuned runs; None if too few runs have one.
         path: Formulas of the sizes in other names, so that `at(depth=34)` works; or None.
@@ -125,7 +125,7 @@ class Forecast:
     noise: Noise
     loss_model: LossModel | None
     tuned_laws: Mapping[str, Fit | None]
-    valley: Valley | None
+    excess_curve: ExcessCurve | None
     divergence: DivergenceModel | None
     flags: tuple[str, ...]
     created: str
@@ -347,9 +347,11 @@ class Forecast:
         laws = {name: fit for name, fit in self.tuned_laws.items() if fit is not None}
         if not laws:
             return {}
-        valley = self.valley if len(laws) == len(self.tuned_laws) else None
+        excess_curve = self.excess_curve if len(laws) == len(self.tuned_laws) else None
         log_sd = self.noise.log_sd or 0.0
-        return refuse_tuned(laws, size, valley=valley, log_sd=log_sd, of_noise=of_noise)
+        return refuse_tuned(
+            laws, size, excess_curve=excess_curve, log_sd=log_sd, of_noise=of_noise
+        )
 
     def predict_loss(
         self,
@@ -383,10 +385,10 @@ class Forecast:
             size: Its size.
         """
         laws = self._laws_to_use(size)
-        if laws is None or self.valley is None:
+        if laws is None or self.excess_curve is None:
             return prediction
         spread = predict_optimum(laws, size)
-        excess = possible_excesses(spread, size, valley=self.valley)
+        excess = possible_excesses(spread, size, excess_curve=self.excess_curve)
         return replace(prediction, excess=excess)
 
     def predict_tuned(
@@ -431,10 +433,10 @@ class Forecast:
         None where an optimum is unknown or refused, or the excess-loss curve is unknown.
         """
         centre = {name: estimate.value for name, estimate in self.predict_tuned(size).items()}
-        if self.valley is None or any(value is None for value in centre.values()):
+        if self.excess_curve is None or any(value is None for value in centre.values()):
             return None
         octaves = [math.log2(tuned[n] / (centre[n] or 1.0)) for n in self.runs.tuned]
-        return self.valley.excess(octaves, size)
+        return self.excess_curve.excess(octaves, size)
 
     def recommend(self, value: float | None = None, /, **size: float) -> Recommendation | None:
         """The tuned values with the smallest expected loss at one size, and the optimal ones.
@@ -450,9 +452,9 @@ class Forecast:
 
     def _recommend(self, size: Mapping[str, float]) -> Recommendation | None:
         laws = self._laws_to_use(size)
-        if laws is None or self.valley is None:
+        if laws is None or self.excess_curve is None:
             return None
-        return recommend(laws, size, valley=self.valley, divergence=self.divergence)
+        return recommend(laws, size, excess_curve=self.excess_curve, divergence=self.divergence)
 
     def predict_recommended(self, size: Mapping[str, float]) -> dict[str, float | None]:
         """The tuned values to use at a size: the recommended ones, or else the optimal ones.
@@ -484,9 +486,11 @@ class Forecast:
         """
         target = self._checked(self._named(value, size))
         laws = self._laws_to_use(target)
-        if laws is None or self.valley is None:
+        if laws is None or self.excess_curve is None:
             return ()
-        return transfer_quality(laws, self.optima, target, valley=self.valley, level=self.level)
+        return transfer_quality(
+            laws, self.optima, target, excess_curve=self.excess_curve, level=self.level
+        )
 
     def rules(self, value: float | None = None, /, **size: float) -> tuple[RuleRegret, ...]:
         """Values of published rules at one size, and their expected cost.
@@ -496,9 +500,9 @@ class Forecast:
         """
         target = self._checked(self._named(value, size))
         laws = self._laws_to_use(target)
-        if laws is None or self.valley is None:
+        if laws is None or self.excess_curve is None:
             return ()
-        return compare_rules(laws, self.optima, target, valley=self.valley)
+        return compare_rules(laws, self.optima, target, excess_curve=self.excess_curve)
 
     def curvature(self) -> dict[str, CurvatureTest | None]:
         """Tuned column → test whether its optimum bends away from a power law of size."""
@@ -538,7 +542,7 @@ class Forecast:
                 f"positive, got {dict(tuned)}."
             )
         laws = self._all_tuned_laws()
-        if self.loss_model is None or laws is None or self.valley is None:
+        if self.loss_model is None or laws is None or self.excess_curve is None:
             raise DataError(
                 "the cost of a kept value needs laws of the loss and of each optimum, and an "
                 f"excess-loss curve ({'; '.join(self.flags)}); extend the sweep first."
@@ -554,7 +558,7 @@ class Forecast:
             values: list[float | None] = [None] * len(columns)
             if prediction is not None:
                 found = predict_at_values(
-                    prediction, laws, self.valley, target, tuned, level=self.level
+                    prediction, laws, self.excess_curve, target, tuned, level=self.level
                 )
                 values = [found.loss, *found.pi, found.excess, *found.octaves.values()]
             rows.append({**target, **dict(zip(columns, values, strict=True))})
@@ -708,7 +712,7 @@ class Forecast:
         return {c: values[c] for c in columns} if set(columns) <= set(values) else given
 
     def _all_tuned_laws(self) -> dict[str, Fit] | None:
-        """The laws of all tuned columns, in the order of `valley`; None if one is missing."""
+        """The laws of all tuned columns, in the order of the curve; None if one is missing."""
         known = {name: fit for name, fit in self.tuned_laws.items() if fit is not None}
         return known if known and len(known) == len(self.tuned_laws) else None
 
@@ -894,7 +898,7 @@ def _made(
         noise=noise,
         loss_model=loss_model,
         tuned_laws=tuned_laws,
-        valley=fit_valley(sweep, optima, log_sd=noise.log_sd) if sweep.tuned else None,
+        excess_curve=fit_excess_curve(sweep, optima, log_sd=noise.log_sd) if sweep.tuned else None,
         divergence=fit_divergence(sweep) if sweep.tuned else None,
         flags=tuple(flags),
         created=datetime.now(UTC).isoformat(timespec="seconds"),

@@ -156,7 +156,7 @@ def true_lr(width):
 
 
 def make_table(*, widths=WIDTHS, rates=RATES, seeds=3, noise=0.002, shared_noise=0.0, seed=0):
-    """A sweep of the made-up truth; its valley is steeper towards high rates."""
+    """A sweep of the made-up truth; its excess_curve is steeper towards high rates."""
     rng = np.random.default_rng(seed)
     common = shared_noise * rng.normal(size=seeds)
     rows = []

@@ -88,7 +88,7 @@ def test_content_hash_sees_every_loss(sweep_table, made):
         lambda d: d["runs"]["rows"][0].__setitem__(-1, 1.0),
         lambda d: d["loss_laws"][0].update(weight=0.123),
         lambda d: d.update(extra=1),
-        lambda d: d.pop("valley"),
+        lambda d: d.pop("excess_curve"),
         lambda d: d.pop("content_hash"),
         lambda d: d.update(created="2020-01-01T00:00:00+00:00"),
     ],
@@ -122,7 +122,7 @@ def test_other_files_are_no_forecasts(tmp_path, text, message):
         load_forecast(tmp_path / "absent.json")
 
 
-@pytest.mark.parametrize("place", [(), ("noise",), ("optima", 0), ("valley",)])
+@pytest.mark.parametrize("place", [(), ("noise",), ("optima", 0), ("excess_curve",)])
 def test_an_unknown_key_is_an_error_though_it_is_sealed(tmp_path, made, place):
     path = tmp_path / "f.json"
     save_forecast(made, path)

@@ -113,7 +113,7 @@ def test_excess_and_recommendation_follow_the_parabola() -> None:
     made = by_hand()
     assert made.predict_excess(LARGE, {"lr": 0.0025 * 8}) == pytest.approx(0.18)
     assert made.predict_excess(LARGE, {"lr": 0.0025 / 2}) == pytest.approx(0.02)
-    assert replace(made, valley=None).predict_excess(LARGE, {"lr": 0.01}) is None
+    assert replace(made, excess_curve=None).predict_excess(LARGE, {"lr": 0.01}) is None
     assert replace(made, tuned_laws={"lr": None}).predict_excess(LARGE, {"lr": 0.01}) is None
     found = made.recommend(**LARGE)
     assert found.tuned["lr"] == pytest.approx(0.0025, rel=1e-3)
@@ -131,7 +131,7 @@ def test_excess_and_recommendation_follow_the_parabola() -> None:
     assert rules["inverse_root_width"] == pytest.approx((0.0025, 0, 0), abs=1e-12)
 
 
-@pytest.mark.parametrize("change", [{"valley": None}, {"tuned_laws": {"lr": None}}])
+@pytest.mark.parametrize("change", [{"excess_curve": None}, {"tuned_laws": {"lr": None}}])
 def test_without_a_valley_or_a_law_nothing_is_recommended(change: dict[str, Any]) -> None:
     made = by_hand(**change)
     assert made.recommend(**LARGE) is None
@@ -145,8 +145,8 @@ def test_without_a_valley_or_a_law_nothing_is_recommended(change: dict[str, Any]
 def test_kept_values_cost_their_distance() -> None:
     """Two octaves off cost .08 where the optimum is known, with 30 % of scatter about it."""
     exact = law("optimum_power", {"a": math.log(0.01), "b": -0.5}, (1e-9, 1e-9), **EXACT)
-    valley = replace(by_hand().valley, relative_sd=0.3)
-    sure = by_hand(tuned_laws={"lr": exact}, valley=valley)
+    excess_curve = replace(by_hand().excess_curve, relative_sd=0.3)
+    sure = by_hand(tuned_laws={"lr": exact}, excess_curve=excess_curve)
     sizes = [{"width": 256.0}, LARGE]
     near, far = sure.frame_at_values(sizes, tuned={"lr": 0.01}).to_dict("records")
     assert [near["width"], far["width"]] == [256, 1024]

@@ -15,7 +15,7 @@ CURVATURE = {"steady": 0.04, "moving": 0.04, "steep": 0.0, "idle": 0.0}
 
 
 def truth(name, size, u):
-    """Log loss so many octaves from the fixed value: valleys, a slope, and nothing at all."""
+    """Log loss so many octaves from the fixed value: parabolas, a slope, and nothing at all."""
     x = math.log2(size / 64)
     if name == "steep":
         return -0.01 * u * (1 + 0.2 * x)
@@ -77,7 +77,7 @@ def test_numbers_of_a_valley_are_t_and_fieller_intervals_over_seeds(knobs):
     lines = [stats.linregress(x, row) for row in g]
     trend = np.array([line.slope for line in lines])
     at = np.array([line.intercept + line.slope * math.log2(TARGET) for line in lines])
-    assert (moving.kind, moving.n_seeds, moving.better) == ("valley", 4, 1)
+    assert (moving.kind, moving.n_seeds, moving.better) == ("excess_curve", 4, 1)
     assert moving.trend.value == pytest.approx(trend.mean())
     assert tuple(moving.trend.ci) == pytest.approx(t_interval(trend))
     assert_fieller(moving.drift, -trend, h)
@@ -136,13 +136,13 @@ def test_knobs_without_a_valley_have_no_number_of_an_optimum(knobs):
     grid = [(w, s, 0.1 * 2.0**u) for s in range(4) for w in SIZES for u in (-1, 0, 1)]
     rises = pd.DataFrame(grid, columns=["width", "seed", "wd"])
     noise = 1e-4 * np.random.default_rng(0).normal(size=len(rises))
-    rises["loss"] = np.exp(0.2 * rises["wd"] + noise)  # only rises: no valley
+    rises["loss"] = np.exp(0.2 * rises["wd"] + noise)  # only rises: no excess_curve
     assert ranked(rises, wd=0.1)["wd"].kind == "slope"
 
 
 @pytest.mark.parametrize("side", [-1, 1])
 def test_optimum_is_seen_up_to_a_quarter_beyond_the_moves(side):
-    for centre, kind in ((1.24, "valley"), (1.26, "slope")):
+    for centre, kind in ((1.24, "excess_curve"), (1.26, "slope")):
         frame = table(np.random.default_rng(0), names=("steady",), noise=1e-6)
         octaves = np.log2(frame["steady"] / 0.1)
         frame["loss"] *= np.exp(0.04 * (0.2 - side * centre) * octaves)
@@ -169,7 +169,7 @@ def test_diverged_runs_take_their_seed_out_and_are_counted():
     frame["status"] = "complete"
     frame.loc[high & frame["seed"].eq(0), "status"] = "pruned"  # its loss is that of no end
     knob = ranked(frame)["moving"]
-    assert (knob.kind, knob.n_seeds, knob.flags) == ("valley", 4, ("lost-runs",))
+    assert (knob.kind, knob.n_seeds, knob.flags) == ("excess_curve", 4, ("lost-runs",))
     assert [o.lost for o in knob.offsets] == [0, 0, 1]
     frame.loc[high, ["loss", "status"]] = [math.nan, "diverged"]
     knob = ranked(frame)["moving"]

@@ -210,7 +210,7 @@ class _AtSize:
     def costs(self, octaves: Array) -> Array:
         """Expected log excesses at distances from the forecast's values, shape (n_runs,)."""
         laws = {name: fit for name, fit in self.forecast.tuned_laws.items() if fit is not None}
-        if self.forecast.valley is None or set(laws) != set(self.expected) or not laws:
+        if self.forecast.excess_curve is None or set(laws) != set(self.expected) or not laws:
             return np.zeros(len(octaves))
         spread = predict_optimum(laws, self.size)
         distances = np.nan_to_num(octaves)
@@ -218,7 +218,9 @@ class _AtSize:
             distances = np.round(distances, 3)
         distinct, own = np.unique(distances, axis=0, return_inverse=True)
         found = [
-            mean_excess(each, spread.nodes(), self.forecast.valley, self.size, DIVERGED_EXCESS)
+            mean_excess(
+                each, spread.nodes(), self.forecast.excess_curve, self.size, DIVERGED_EXCESS
+            )
             for each in distinct
         ]
         return np.array(found)[own.ravel()]
@@ -324,9 +326,9 @@ def _octaves(group: pd.DataFrame, expected: Mapping[str, Estimate]) -> Array:
 def _excess(forecast: Forecast, octaves: Array, size: Mapping[str, float]) -> Array:
     if not forecast.runs.tuned:
         return np.zeros(len(octaves))
-    if forecast.valley is None:
+    if forecast.excess_curve is None:
         return np.full(len(octaves), math.nan)
-    return forecast.valley.excesses(octaves, size)
+    return forecast.excess_curve.excesses(octaves, size)
 
 
 def _sweep_recipe(sweep: Runs) -> dict[str, str]:

@@ -24,8 +24,8 @@ from dataclasses import dataclass, field, replace
 from extrap.checking.cases import FARTHEST, Case, known_number
 from extrap.checking.joint import Judgement
 from extrap.checking.settings import COSTLY, Settings
+from extrap.fitting.excess_curve import CEILING
 from extrap.fitting.refusals import MOST_HALF_WIDTH
-from extrap.fitting.valley import CEILING
 from extrap.forecasting import Forecast
 from extrap.laws.repeated import effective_epochs
 from extrap.records import Interval
@@ -499,13 +499,13 @@ def _far_off(case: Case) -> list[str]:
 
 def _culprit(suspect: Suspect) -> tuple[str, float]:
     """The tuned value that costs most, and its octaves from its best, the others as they are."""
-    case, valley = suspect.case, suspect.forecast.valley
-    assert valley is not None
+    case, excess_curve = suspect.case, suspect.forecast.excess_curve
+    assert excess_curve is not None
     left = {}
-    for i, name in enumerate(valley.tuned):
+    for i, name in enumerate(excess_curve.tuned):
         moved = list(case.octaves)
-        moved[i] = valley.best_given(case.octaves, name)
-        left[name] = (valley.excess(moved, case.size), case.octaves[i] - moved[i])
+        moved[i] = excess_curve.best_given(case.octaves, name)
+        left[name] = (excess_curve.excess(moved, case.size), case.octaves[i] - moved[i])
     name = min(left, key=lambda n: left[n][0])
     return name, left[name][1]
 

@@ -95,7 +95,7 @@ def weigh_settings(forecast: Forecast, cases: Sequence[Case]) -> list[Settings |
     """
     found: list[Settings | None] = [None] * len(cases)
     laws = [fit for fit in forecast.tuned_laws.values() if fit is not None]
-    if forecast.valley is None or not laws or len(laws) < len(forecast.tuned_laws):
+    if forecast.excess_curve is None or not laws or len(laws) < len(forecast.tuned_laws):
         return found
     by_size: dict[tuple[float, ...], list[int]] = defaultdict(list)
     for i, case in enumerate(cases):
@@ -121,8 +121,8 @@ def _of_size(
     forecast: Forecast, cases: Sequence[Case], draws: tuple[Array, Array]
 ) -> list[Settings]:
     places, factors = draws
-    size, valley = cases[0].size, forecast.valley
-    assert valley is not None
+    size, excess_curve = cases[0].size, forecast.excess_curve
+    assert excess_curve is not None
     spread = np.array([forecast.octave_sd(name, size) for name in forecast.runs.tuned])
     given = np.array([case.octaves or np.zeros(len(spread)) for case in cases])
     if len(given) > MANY_CASES:
@@ -130,7 +130,7 @@ def _of_size(
     distinct, own = np.unique(given, axis=0, return_inverse=True)
     distinct, own = np.vstack([distinct, cases[0].recommended_octaves]), own.ravel()
     octaves = (distinct[:, None] - spread * places).reshape(-1, distinct.shape[1])
-    costs = valley.excesses(octaves, size).reshape(len(distinct), -1) * factors
+    costs = excess_curve.excesses(octaves, size).reshape(len(distinct), -1) * factors
     costs, at_recommended = costs[:-1], costs[-1]
     quantiles = np.sort(costs, axis=1)[:, N_DRAWS // N_COSTS // 2 :: N_DRAWS // N_COSTS]
     off = np.array([law_deviation(case) for case in cases])

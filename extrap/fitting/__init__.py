@@ -12,7 +12,7 @@ What to use when:
 * `check_curvature` — whether that law bends.
 * `ways_to_be_off`, `log_ratios` — evidence that a curve is not that of a tuned run.
 * `fit_reference_curves` — what the loss curve of a tuned run looks like on its way.
-* `fit_valley` — what a mistuned value costs.
+* `fit_excess_curve` — what a mistuned value costs.
 * `fit_divergence` — how likely a run diverges.
 * `recommend` — the values of smallest expected loss, given all of these.
 * `refuse_loss`, `refuse_tuned` — where a forecast says nothing, and why.
@@ -34,6 +34,7 @@ from extrap.fitting.designs import check_sweep
 from extrap.fitting.distance import extrapolation_ratio
 from extrap.fitting.divergence import DivergenceModel, fit_divergence, largest_chance
 from extrap.fitting.evidence import Way, log_ratios, ways_to_be_off
+from extrap.fitting.excess_curve import ExcessCurve, fit_excess_curve
 from extrap.fitting.fixed import FixedPrediction, predict_at_values
 from extrap.fitting.flatness import fix_flat, fix_weakest
 from extrap.fitting.holdout import DISCREPANCY, hold_out_last_doublings, worst_share
@@ -73,7 +74,6 @@ from extrap.fitting.remedies import (
 from extrap.fitting.rules import RULES, Rule, RuleRegret, compare_rules
 from extrap.fitting.spread import predict_optimum
 from extrap.fitting.transfer import TransferQuality, transfer_quality
-from extrap.fitting.valley import Valley, fit_valley
 
 __all__ = [
     "BANDS",
@@ -85,6 +85,7 @@ __all__ = [
     "STATED_DOF",
     "CurvatureTest",
     "DivergenceModel",
+    "ExcessCurve",
     "Expected",
     "FixedPrediction",
     "LocalLaw",
@@ -100,7 +101,6 @@ __all__ = [
     "Rule",
     "RuleRegret",
     "TransferQuality",
-    "Valley",
     "Way",
     "along",
     "assume_shared",
@@ -115,11 +115,11 @@ __all__ = [
     "find_outliers",
     "fit",
     "fit_divergence",
+    "fit_excess_curve",
     "fit_loss_model",
     "fit_optimum_law",
     "fit_reference_curves",
     "fit_surviving_laws",
-    "fit_valley",
     "fix_flat",
     "fix_weakest",
     "grow_grid",

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import optimize
 
-from extrap.fitting.valley import MAX_EXCESS, MODEL_ERROR, STEEPEST, Shape
+from extrap.fitting.excess_curve import MAX_EXCESS, MODEL_ERROR, STEEPEST, Shape
 from extrap.laws.base import Array
 
 REACH = 3.0

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import optimize, special
 
+from extrap.fitting.excess_curve import ExcessCurve
 from extrap.fitting.prediction import LossPrediction
 from extrap.fitting.recommendation import expected_excess
 from extrap.fitting.spread import predict_optimum
-from extrap.fitting.valley import Valley
 from extrap.records import Fit, Interval
 
 
@@ -36,7 +36,7 @@ class FixedPrediction:
 def predict_at_values(
     tuned_run: LossPrediction,
     laws: Mapping[str, Fit],
-    valley: Valley,
+    excess_curve: ExcessCurve,
     size: Mapping[str, float],
     tuned: Mapping[str, float],
     *,
@@ -50,7 +50,7 @@ def predict_at_values(
     Args:
         tuned_run: Predictive distribution of the log loss of a tuned run at that size.
         laws: Tuned column → law of its optimum, in the excess-loss curve's order.
-        valley: What a distance costs.
+        excess_curve: What a distance costs.
         size: Size column → value.
         tuned: Tuned column → value, one for each.
         level: Content of the interval, in (0, 1).
@@ -58,12 +58,12 @@ def predict_at_values(
     spread = predict_optimum(laws, size)
     at = np.log2([tuned[name] for name in spread.tuned]) - np.asarray(spread.centre)
     offsets, weights = spread.nodes()
-    excesses = valley.excesses(at - offsets, size)
+    excesses = excess_curve.excesses(at - offsets, size)
     z = float(special.ndtri(0.5 + level / 2))
     interval = tuned_run.interval(level, new_run=True)
     lower = interval.lower if interval.lower else math.exp(-700.0)
     own = (tuned_run.log_loss - math.log(lower)) / z
-    sd = np.hypot(own, (valley.relative_sd or 0.0) * excesses)
+    sd = np.hypot(own, (excess_curve.relative_sd or 0.0) * excesses)
     means = tuned_run.log_loss + excesses
 
     def quantile(p: float) -> float:
@@ -72,7 +72,7 @@ def predict_at_values(
             optimize.brentq(lambda v: weights @ special.ndtr((v - means) / sd) - p, low, high)
         )
 
-    excess = expected_excess(spread, tuned, size, valley=valley)
+    excess = expected_excess(spread, tuned, size, excess_curve=excess_curve)
     return FixedPrediction(
         loss=math.exp(tuned_run.log_loss + excess),
         pi=Interval(math.exp(quantile(0.5 - level / 2)), math.exp(quantile(0.5 + level / 2))),

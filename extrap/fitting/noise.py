@@ -175,7 +175,7 @@ def estimate_noise(runs: Runs) -> Noise:
     crossed = near[common].pivot_table(index="size", columns="seed", values="residual")
     variance, dof = _pooled(near)
     if not dof:
-        variance, dof = _about_valley(runs)
+        variance, dof = _about_parabola(runs)
         own_sd = float(np.sqrt(variance)) if dof else None
         source = "parabola" if dof else "none"
         return Noise(own_sd=own_sd, own_dof=dof, size_sd=own_sd, size_dof=dof, source=source)
@@ -240,7 +240,7 @@ def _residuals(runs: Runs) -> pd.DataFrame:
     return table
 
 
-def _about_valley(runs: Runs) -> tuple[float, int]:
+def _about_parabola(runs: Runs) -> tuple[float, int]:
     """Variance of single near-optimal runs about a parabola in log2 of the tuned values."""
     if not runs.tuned:
         return 0.0, 0

@@ -16,6 +16,7 @@ import pandas as pd
 from scipy import stats
 
 from extrap.fitting.edges import OpenSize, Outside, locate_outside
+from extrap.fitting.excess_curve import NOISE, fit_shape
 from extrap.fitting.noise import Noise
 from extrap.fitting.size_groups import (
     NO_LIMITS,
@@ -34,7 +35,6 @@ from extrap.fitting.surface import (
     pool_asymmetry,
     pool_scatter,
 )
-from extrap.fitting.valley import NOISE, fit_shape
 from extrap.laws.base import Array
 from extrap.records import Estimate, Interval, Optimum, Runs
 
@@ -85,7 +85,7 @@ def sharpen_noise(runs: Runs, noise: Noise) -> Noise:
     """The noise of an unreplicated sweep, from the scatter about the surfaces of all its sizes.
 
     The scatter about a parabola, all that `estimate_noise` has there, holds the asymmetry of the
-    valleys too: on the dense runs of Step Law (arXiv 2503.04715) .6 % instead of .13 %.
+    excess-loss curves too: on the dense runs of Step Law (arXiv 2503.04715) .6 % instead of .13 %.
     """
     if noise.source == "replicates" or not runs.tuned:
         return noise

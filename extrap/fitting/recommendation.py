@@ -9,8 +9,8 @@ import numpy as np
 from scipy import optimize, stats
 
 from extrap.fitting.divergence import DivergenceModel
+from extrap.fitting.excess_curve import ExcessCurve
 from extrap.fitting.spread import OptimumSpread, predict_optimum
-from extrap.fitting.valley import Valley
 from extrap.laws.base import Array
 from extrap.records import Fit
 
@@ -49,13 +49,13 @@ def recommend(
     laws: Mapping[str, Fit],
     size: Mapping[str, float],
     *,
-    valley: Valley,
+    excess_curve: ExcessCurve,
     divergence: DivergenceModel | None = None,
     diverged_excess: float = DIVERGED_EXCESS,
 ) -> Recommendation:
     """The tuned values that minimise the expected log loss at one size.
 
-    `E(v) = (1 − p(v)) · Σ_i w_i min(valley(log2 v − o_i), d) + p(v) · d` over possible optima
+    `E(v) = (1 − p(v)) · Σ_i w_i min(h(log2 v − o_i), d) + p(v) · d`, h the curve, over the optima
     `o_i` of probability `w_i`, with `p` the chance of divergence and `d` the cost of a diverged
     run. All tuned values are chosen together. Where high values cost more than low ones the
     minimum lies below the optimum, and the further the less is known; it stays within the 95 %
@@ -64,7 +64,7 @@ def recommend(
     Args:
         laws: Tuned column → law of its optimum, in the excess-loss curve's order.
         size: Size column → value.
-        valley: What a distance from the optimum costs.
+        excess_curve: What a distance from the optimum costs.
         divergence: Chance of divergence; without it none is assumed.
         diverged_excess: Log excess `d` that a diverged run counts as.
 
@@ -75,9 +75,9 @@ def recommend(
     References:
         Ours: the Bayes decision under the predictive distribution of the optimum.
     """
-    if tuple(laws) != valley.tuned:
+    if tuple(laws) != excess_curve.tuned:
         raise ValueError(
-            f"a recommendation needs the laws of {', '.join(valley.tuned)}, got "
+            f"a recommendation needs the laws of {', '.join(excess_curve.tuned)}, got "
             f"{', '.join(laws) or 'none'}; pass one law per tuned column."
         )
     if not diverged_excess > 0:
@@ -93,7 +93,7 @@ def recommend(
     def cost(octaves: Array) -> float:
         if np.any(np.abs(octaves) > reach):  # a wall that keeps the simplex within
             return float(diverged_excess * (1 + np.abs(octaves).max()))
-        excess = mean_excess(octaves, nodes, valley, size, diverged_excess)
+        excess = mean_excess(octaves, nodes, excess_curve, size, diverged_excess)
         if divergence is None:
             return excess
         p = float(divergence.chances(size, (centre + octaves)[None])[0])
@@ -125,7 +125,7 @@ def expected_excess(
     tuned: Mapping[str, float],
     size: Mapping[str, float],
     *,
-    valley: Valley,
+    excess_curve: ExcessCurve,
 ) -> float:
     """Mean log excess at given tuned values over where the optimum may lie; no divergence.
 
@@ -138,11 +138,11 @@ def expected_excess(
             for name, c in zip(spread.tuned, centre, strict=True)
         ]
     )
-    return mean_excess(at - centre, spread.nodes(), valley, size, DIVERGED_EXCESS)
+    return mean_excess(at - centre, spread.nodes(), excess_curve, size, DIVERGED_EXCESS)
 
 
 def possible_excesses(
-    spread: OptimumSpread, size: Mapping[str, float], *, valley: Valley
+    spread: OptimumSpread, size: Mapping[str, float], *, excess_curve: ExcessCurve
 ) -> tuple[tuple[float, float], ...]:
     """What a run at the predicted optimum may lose by the optimum's being elsewhere.
 
@@ -150,7 +150,7 @@ def possible_excesses(
         `(log excess, probability)`, at most `N_EXCESSES` of them.
     """
     offsets, weights = spread.nodes()
-    excess = np.minimum(valley.excesses(-offsets, size), DIVERGED_EXCESS)
+    excess = np.minimum(excess_curve.excesses(-offsets, size), DIVERGED_EXCESS)
     order = np.argsort(excess, kind="stable")
     parts = np.minimum(np.cumsum(weights[order]) * N_EXCESSES, N_EXCESSES - 1).astype(int)
     shares = np.bincount(parts, weights[order], N_EXCESSES)
@@ -161,10 +161,10 @@ def possible_excesses(
 def mean_excess(
     octaves: Array,
     nodes: tuple[Array, Array],
-    valley: Valley,
+    excess_curve: ExcessCurve,
     size: Mapping[str, float],
     ceiling: float,
 ) -> float:
     """Mean log excess over possible optima, none above a ceiling."""
     offsets, weights = nodes
-    return float(weights @ np.minimum(valley.excesses(octaves - offsets, size), ceiling))
+    return float(weights @ np.minimum(excess_curve.excesses(octaves - offsets, size), ceiling))

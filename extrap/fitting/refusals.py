@@ -9,10 +9,10 @@ from dataclasses import replace
 import numpy as np
 from scipy import special
 
+from extrap.fitting.excess_curve import ExcessCurve
 from extrap.fitting.prediction import LossPrediction
 from extrap.fitting.recommendation import expected_excess
 from extrap.fitting.spread import predict_optimum
-from extrap.fitting.valley import Valley
 from extrap.records import Fit
 
 LEVEL = 0.9
@@ -68,7 +68,7 @@ def refuse_tuned(
     laws: Mapping[str, Fit],
     size: Mapping[str, float],
     *,
-    valley: Valley | None,
+    excess_curve: ExcessCurve | None,
     log_sd: float = 0.0,
     of_noise: float = OF_NOISE,
 ) -> dict[str, str]:
@@ -81,7 +81,8 @@ def refuse_tuned(
     Args:
         laws: Tuned column → law of its optimum.
         size: Size column → value.
-        valley: What a distance from the optimum costs, of just these columns; None if unknown.
+        excess_curve: What a distance from the optimum costs, of just these columns; None if it is
+            unknown.
         log_sd: Standard deviation of the log loss of a run.
         of_noise: 0: noise excuses nothing.
 
@@ -89,8 +90,8 @@ def refuse_tuned(
         Ours.
     """
     spread = predict_optimum(laws, size)
-    if valley is not None:
-        regret = expected_excess(spread, {}, size, valley=valley)
+    if excess_curve is not None:
+        regret = expected_excess(spread, {}, size, excess_curve=excess_curve)
         noise = of_noise * float(special.ndtri(0.5 + LEVEL / 2)) * log_sd
         if regret > max(MOST_REGRET, noise):
             why = f"the predicted value is expected to cost {_percent(regret)} of the loss"

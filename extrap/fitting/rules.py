@@ -11,9 +11,9 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from extrap.fitting.excess_curve import ExcessCurve
 from extrap.fitting.recommendation import expected_excess
 from extrap.fitting.spread import predict_optimum
-from extrap.fitting.valley import Valley
 from extrap.records import Fit, Optimum
 
 SIZE_NAMES = {
@@ -188,7 +188,7 @@ def compare_rules(
     optima: Sequence[Optimum],
     size: Mapping[str, float],
     *,
-    valley: Valley,
+    excess_curve: ExcessCurve,
     rules: Sequence[Rule] = RULES,
 ) -> tuple[RuleRegret, ...]:
     """What each rule that applies says at a size, and what it would cost; cheapest first.
@@ -197,7 +197,7 @@ def compare_rules(
         laws: Tuned column → law of its optimum, in the excess-loss curve's order.
         optima: The optima they were fitted to; the smallest with a point estimate anchors.
         size: Size column → value.
-        valley: What a distance from the optimum costs.
+        excess_curve: What a distance from the optimum costs.
         rules: The rules to compare.
     """
     spread = predict_optimum(laws, size)
@@ -222,8 +222,10 @@ def compare_rules(
                     tuned=name,
                     value=value,
                     octaves=octaves,
-                    excess=valley.excess(off, size),
-                    expected_regret=expected_excess(spread, {name: value}, size, valley=valley),
+                    excess=excess_curve.excess(off, size),
+                    expected_regret=expected_excess(
+                        spread, {name: value}, size, excess_curve=excess_curve
+                    ),
                 )
             )
     return tuple(sorted(found, key=lambda row: row.expected_regret))

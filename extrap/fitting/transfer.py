@@ -10,9 +10,9 @@ import numpy as np
 from scipy import stats
 
 from extrap.errors import DataError
+from extrap.fitting.excess_curve import CEILING, ExcessCurve
 from extrap.fitting.recommendation import expected_excess
 from extrap.fitting.spread import OptimumSpread, predict_optimum
-from extrap.fitting.valley import CEILING, Valley
 from extrap.laws.base import Array
 from extrap.records import Fit, Interval, Optimum
 
@@ -68,7 +68,7 @@ def transfer_quality(
     optima: Sequence[Optimum],
     size: Mapping[str, float],
     *,
-    valley: Valley,
+    excess_curve: ExcessCurve,
     level: float,
     from_largest: bool = True,
 ) -> tuple[TransferQuality, ...]:
@@ -78,7 +78,7 @@ def transfer_quality(
         laws: Tuned column → law of its optimum, in the excess-loss curve's order.
         optima: The optima they were fitted to, smallest first.
         size: The size the value is carried to.
-        valley: What a distance from the optimum costs.
+        excess_curve: What a distance from the optimum costs.
         level: Content of the intervals, in (0, 1).
         from_largest: Keep the value of the largest size with a point estimate, else of the
             smallest.
@@ -95,7 +95,9 @@ def transfer_quality(
     """
     spread = predict_optimum(laws, size)
     return tuple(
-        _one_column(i, law, spread, optima, size, valley=valley, level=level, last=from_largest)
+        _one_column(
+            i, law, spread, optima, size, excess_curve=excess_curve, level=level, last=from_largest
+        )
         for i, law in enumerate(laws.values())
     )
 
@@ -107,7 +109,7 @@ def _one_column(
     optima: Sequence[Optimum],
     size: Mapping[str, float],
     *,
-    valley: Valley,
+    excess_curve: ExcessCurve,
     level: float,
     last: bool,
 ) -> TransferQuality:
@@ -123,12 +125,12 @@ def _one_column(
     octaves = math.log2(kept) - spread.centre[i]
     offsets, weights = spread.alone(name).nodes()
     at = _along(i, octaves - offsets[:, 0], len(spread.tuned))
-    scatter = _scatter(valley)
-    costs = np.minimum(np.outer(valley.excesses(at, size), scatter), CEILING)
+    scatter = _scatter(excess_curve)
+    costs = np.minimum(np.outer(excess_curve.excesses(at, size), scatter), CEILING)
     shares = np.repeat(weights[:, None] / len(scatter), len(scatter), axis=1)
-    widths = _tolerated(i, valley, size, TOLERATED / np.array([1.0, *scatter]))
+    widths = _tolerated(i, excess_curve, size, TOLERATED / np.array([1.0, *scatter]))
     sd = law.scatter / math.log(2)
-    penalty = expected_excess(spread, {name: kept}, size, valley=valley)
+    penalty = expected_excess(spread, {name: kept}, size, excess_curve=excess_curve)
     low, high = _central(costs.ravel(), shares.ravel(), level)
     return TransferQuality(
         tuned=name,
@@ -141,7 +143,7 @@ def _one_column(
         penalty_pi=Interval(low, max(high or penalty, penalty)),
         robustness=float(widths[0]),
         robustness_pi=_central(widths[1:], np.ones(len(scatter)), level),
-        steepening=float(sum(valley.trend)),
+        steepening=float(sum(excess_curve.trend)),
         fit_error=sd,
         fit_error_ci=_of_sd(sd, law.dof, level),
     )
@@ -153,14 +155,16 @@ def _along(i: int, octaves: Array, n_tuned: int) -> Array:
     return points
 
 
-def _scatter(valley: Valley) -> Array:
+def _scatter(excess_curve: ExcessCurve) -> Array:
     """Equally likely factors on an excess: lognormal, mean 1, as runs scatter about the curve."""
-    log_sd = math.sqrt(math.log1p((valley.relative_sd or 0.0) ** 2))
+    log_sd = math.sqrt(math.log1p((excess_curve.relative_sd or 0.0) ** 2))
     p = (np.arange(SCATTER_POINTS) + 0.5) / SCATTER_POINTS
     return np.asarray(np.exp(log_sd * stats.norm.ppf(p) - log_sd**2 / 2))
 
 
-def _tolerated(i: int, valley: Valley, size: Mapping[str, float], excesses: Array) -> Array:
+def _tolerated(
+    i: int, excess_curve: ExcessCurve, size: Mapping[str, float], excesses: Array
+) -> Array:
     """Widths in octaves, (n,), of the ranges that cost at most each of the log excesses, (n,).
 
     By bisection on either side of the optimum; a side without a bound counts as `FARTHEST`.
@@ -170,7 +174,7 @@ def _tolerated(i: int, valley: Valley, size: Mapping[str, float], excesses: Arra
         near, far = np.zeros(len(excesses)), np.full(len(excesses), farthest)
         for _ in range(BISECTIONS):
             middle = (near + far) / 2
-            costs = valley.excesses(_along(i, middle, len(valley.tuned)), size)
+            costs = excess_curve.excesses(_along(i, middle, len(excess_curve.tuned)), size)
             near, far = np.where(costs > excesses, (near, middle), (middle, far))
         total += np.abs(far)
     return total

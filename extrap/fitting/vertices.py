@@ -8,10 +8,10 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from extrap.fitting.excess_curve import ExcessCurve
 from extrap.fitting.noise import Noise
 from extrap.fitting.size_groups import Grid
 from extrap.fitting.surface import monomials
-from extrap.fitting.valley import Valley
 from extrap.laws.base import Array
 
 HALF_WEIGHT = 0.01
@@ -71,31 +71,31 @@ class VertexModel:
     """Predicted variances from noise and excess-loss curve, as `estimate_optima` would find them.
 
     Attributes:
-        valley: What a distance from the optimum costs; None without tuned columns.
+        excess_curve: What a distance from the optimum costs; None without tuned columns.
         run_sd: Standard deviation of the log loss of one run, without what all sizes share.
         size_sd: The part of it that the runs of one seed at one size share.
     """
 
-    valley: Valley | None
+    excess_curve: ExcessCurve | None
     run_sd: float
     size_sd: float
 
     @classmethod
-    def of(cls, valley: Valley | None, noise: Noise, *, scatter: float) -> VertexModel:
+    def of(cls, excess_curve: ExcessCurve | None, noise: Noise, *, scatter: float) -> VertexModel:
         """From a forecast; `scatter` about the law stands in where nothing was repeated."""
         run_sd = scatter if noise.own_sd is None else noise.own_sd
         size_sd = scatter if noise.size_sd is None else noise.size_sd
-        return cls(valley=valley, run_sd=run_sd, size_sd=size_sd)
+        return cls(excess_curve=excess_curve, run_sd=run_sd, size_sd=size_sd)
 
     def of_design(self, design: Design) -> Vertices:
         """The variances of the least-squares vertex of a cubic, and the mean of the seeds."""
         n_seeds = max(len(design.distinct), 1)
-        if self.valley is None:
+        if self.excess_curve is None:
             return Vertices(
                 position=(), floor=(), loss=self.size_sd**2 / max(len(design.seeds), 1)
             )
         d = design.octaves.shape[1]
-        excess = self.valley.excesses(design.octaves, design.size)
+        excess = self.excess_curve.excesses(design.octaves, design.size)
         weights = 1.0 / (1.0 + (excess / max(HALF_WEIGHT, self.run_sd)) ** 2)
         floor = tuple(_grid(u).error() ** 2 for u in design.octaves.T)
         covariance = _covariance(design.octaves, weights)
@@ -107,10 +107,15 @@ class VertexModel:
         return Vertices(position=tuple(map(float, np.diag(place))), floor=floor, loss=loss)
 
     def _hessian(self, size: Mapping[str, float]) -> Array:
-        assert self.valley is not None
-        pairs = zip(self.valley.columns, self.valley.reference, self.valley.trend, strict=True)
+        assert self.excess_curve is not None
+        pairs = zip(
+            self.excess_curve.columns,
+            self.excess_curve.reference,
+            self.excess_curve.trend,
+            strict=True,
+        )
         log_steepness = sum(slope * math.log(size[c] / x) for c, x, slope in pairs)
-        return math.exp(log_steepness) * np.asarray(self.valley.curvature)
+        return math.exp(log_steepness) * np.asarray(self.excess_curve.curvature)
 
     def spacing(self, size: Mapping[str, float]) -> tuple[float, ...]:
         """Octaves of each tuned value at which a run costs what halves its weight."""

@@ -224,7 +224,7 @@ def _choice(moves: Moves, seeds: _Seeds, n_lost: Mapping[float, int]) -> Knob:
         base=moves.base,
         other=moves.other,
         kind="choice",
-        offsets=_offsets(seeds, n_lost, has_valley=False),
+        offsets=_offsets(seeds, n_lost, has_excess_curve=False),
         drift=Measure(),
         trend=seeds.measure(seeds.trend),
         optimum=Measure(),
@@ -239,7 +239,7 @@ def _choice(moves: Moves, seeds: _Seeds, n_lost: Mapping[float, int]) -> Knob:
 def _graded(moves: Moves, seeds: _Seeds, n_lost: Mapping[float, int]) -> Knob:
     """A knob that can be moved both ways."""
     kind = _kind(moves, seeds)
-    is_valley = kind == "valley"
+    has_optimum = kind == "optimum"
     optimum = seeds.ratio(-seeds.at_target, seeds.mean_curvature)
     gradient = float(seeds.at_target.mean())
     better = -1 if gradient > 0 else 1
@@ -253,15 +253,15 @@ def _graded(moves: Moves, seeds: _Seeds, n_lost: Mapping[float, int]) -> Knob:
         base=moves.base,
         other=None,
         kind=kind,
-        offsets=_offsets(seeds, n_lost, has_valley=is_valley),
-        drift=seeds.ratio(-seeds.trend, seeds.mean_curvature) if is_valley else nothing,
+        offsets=_offsets(seeds, n_lost, has_excess_curve=has_optimum),
+        drift=seeds.ratio(-seeds.trend, seeds.mean_curvature) if has_optimum else nothing,
         trend=seeds.measure(seeds.trend),
-        optimum=optimum if is_valley else nothing,
-        at_stake=_valley_cost(seeds) if is_valley else _larger(_gain(octave), _gain(worse)),
+        optimum=optimum if has_optimum else nothing,
+        at_stake=_excess_cost(seeds) if has_optimum else _larger(_gain(octave), _gain(worse)),
         octave=octave,
         better=better,
         n_seeds=len(seeds.gradient),
-        flags=_flags(seeds, n_lost, optimum if is_valley else None, check_curvature=is_valley),
+        flags=_flags(seeds, n_lost, optimum if has_optimum else None, check_curvature=has_optimum),
     )
 
 
@@ -272,13 +272,13 @@ def _kind(moves: Moves, seeds: _Seeds) -> str:
         low, high = moves.frame["octaves"].min(), moves.frame["octaves"].max()
         is_seen = INSIDE * low <= vertices.mean() <= INSIDE * high
         is_near = (AT_ONE_SIZE * low <= vertices).all() and (vertices <= AT_ONE_SIZE * high).all()
-        return "valley" if is_seen and is_near else "slope"
+        return "optimum" if is_seen and is_near else "slope"
     tests = (seeds.gradient.mean(axis=1), seeds.trend, seeds.at_target)
     is_told = min(seeds.p_value(values) for values in tests) < DOUBT / len(tests)
     return "slope" if is_told else "flat"
 
 
-def _valley_cost(seeds: _Seeds) -> Measure:
+def _excess_cost(seeds: _Seeds) -> Measure:
     """½ g² / h at the target, by way of its signed root q = g / √(2 h).
 
     The root is smooth where g changes its sign, which the cost is not; √(2 h) of a seed is taken
@@ -319,13 +319,13 @@ def _relative(log_excess: float | None) -> float | None:
 
 
 def _offsets(
-    seeds: _Seeds, n_lost: Mapping[float, int], *, has_valley: bool
+    seeds: _Seeds, n_lost: Mapping[float, int], *, has_excess_curve: bool
 ) -> tuple[Offset, ...]:
     h = seeds.mean_curvature
     return tuple(
         Offset(
             size=size,
-            octaves=seeds.ratio(-seeds.gradient[:, i], h) if has_valley else Measure(),
+            octaves=seeds.ratio(-seeds.gradient[:, i], h) if has_excess_curve else Measure(),
             pull=seeds.measure(seeds.gradient[:, i]),
             lost=lost,
         )

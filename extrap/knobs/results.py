@@ -37,7 +37,7 @@ class Knob:
         name: The knob.
         base: Its fixed value.
         other: The other level of a knob that has only two; None where it has more.
-        kind: `"valley"`: its optimum is seen; `"slope"`: it lies beyond the moved range or in a
+        kind: `"optimum"`: its optimum is seen; `"slope"`: it lies beyond the moved range or in a
             excess-loss curve too shallow to see, only a direction is known; `"flat"`: nothing is
             distinguished from noise; `"choice"`: two levels; `"unknown"`: too few runs have a
             loss.
@@ -108,8 +108,8 @@ class KnobReport:
 
     def by_drift(self) -> tuple[Knob, ...]:
         """The knobs whose optimum is seen, the fastest first; then the others by their trend."""
-        seen = [k for k in self.knobs if k.kind == "valley"]
-        others = [k for k in self.knobs if k.kind != "valley"]
+        seen = [k for k in self.knobs if k.kind == "optimum"]
+        others = [k for k in self.knobs if k.kind != "optimum"]
         return (
             *sorted(seen, key=lambda k: -abs(k.drift.value or 0.0)),
             *sorted(others, key=lambda k: -abs(k.trend.value or 0.0)),

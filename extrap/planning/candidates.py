@@ -201,8 +201,10 @@ class Market:
             return stars
         made, middle = self.forecast, np.zeros((1, len(stars[0][0])))
         laws = {name: law for name, law in made.tuned_laws.items() if law is not None}
-        if made.valley is not None and len(laws) == middle.size:
-            advised = recommend(laws, size, valley=made.valley, divergence=made.divergence)
+        if made.excess_curve is not None and len(laws) == middle.size:
+            advised = recommend(
+                laws, size, excess_curve=made.excess_curve, divergence=made.divergence
+            )
             middle[0] = [*advised.octaves.values()]
         return [middle, np.vstack([middle, stars[1]])]
 

@@ -12,7 +12,8 @@ import numpy as np
 
 from extrap.documents import as_forecast
 from extrap.errors import DataError, argument
-from extrap.fitting import LossPrediction, fit_valley
+from extrap.fitting import LossPrediction, fit_excess_curve
+from extrap.fitting.excess_curve import ExcessCurve
 from extrap.fitting.recommendation import DIVERGED_EXCESS, expected_excess
 from extrap.fitting.run_costs import (
     FLOPS,
@@ -22,7 +23,6 @@ from extrap.fitting.run_costs import (
     read_run_cost,
 )
 from extrap.fitting.spread import OptimumSpread, predict_optimum
-from extrap.fitting.valley import Valley
 from extrap.forecasting import Forecast
 from extrap.laws.base import Array
 from extrap.reading.runs import ReadingKeywords
@@ -182,7 +182,7 @@ def cost(
     laws = {name: fit for name, fit in forecast.tuned_laws.items() if fit is not None}
     if refused := [f"refused-{name}: {why}" for name, why in point.refusals.items()]:
         raise DataError(f"a cost needs the forecast of a tuned run, got {'; '.join(refused)}.")
-    if point.loss is None or advised is None or forecast.valley is None:
+    if point.loss is None or advised is None or forecast.excess_curve is None:
         raise DataError(
             "the cost of a value needs laws of the loss and of each optimum, and an "
             f"excess-loss curve ({'; '.join(forecast.flags)}); extend the sweep first."
@@ -255,12 +255,12 @@ class _Pricing:
 
     def of(self, tuned: Mapping[str, float]) -> Penalty:
         """The penalty of tuned values, one per column."""
-        draws, level, valley = self.draws, self.forecast.level, self.forecast.valley
-        assert valley is not None
+        draws, level, excess_curve = self.draws, self.forecast.level, self.forecast.excess_curve
+        assert excess_curve is not None
         place = np.log2([tuned[name] for name in draws.spread.tuned])
-        excess = valley.excesses(place - draws.optima, self.size) * draws.factor
+        excess = excess_curve.excesses(place - draws.optima, self.size) * draws.factor
         excess = np.minimum(excess, DIVERGED_EXCESS)
-        mean = expected_excess(draws.spread, tuned, self.size, valley=valley)
+        mean = expected_excess(draws.spread, tuned, self.size, excess_curve=excess_curve)
         share = self._shares(excess, draws.slope)
         shares = _measure(self._shares(np.array([mean]), np.ones(1))[0], share, level)
         tuned_loss = math.exp(_tuned_log_loss(self.forecast, self.size))
@@ -302,11 +302,11 @@ def _draws(forecast: Forecast, laws: Mapping[str, Fit], size: Mapping[str, float
             for centre, sd, dof in zip(spread.centre, spread.sd, spread.dof, strict=True)
         ]
     )
-    valley, prediction = forecast.valley, forecast.predict_loss(size)
-    assert valley is not None
+    excess_curve, prediction = forecast.excess_curve, forecast.predict_loss(size)
+    assert excess_curve is not None
     assert prediction is not None
-    scatter = math.log1p((valley.relative_sd or 0.0) ** 2)
-    sd = math.hypot(math.sqrt(scatter), _steepness_sd(forecast, valley, size))
+    scatter = math.log1p((excess_curve.relative_sd or 0.0) ** 2)
+    sd = math.hypot(math.sqrt(scatter), _steepness_sd(forecast, excess_curve, size))
     return _Draws(
         spread=spread,
         optima=optima,
@@ -329,15 +329,17 @@ def _slope_sd(forecast: Forecast, prediction: LossPrediction, size: Mapping[str,
     return max(model.discrepancy, min(math.sqrt(beyond) / change, 1.0))
 
 
-def _steepness_sd(forecast: Forecast, valley: Valley, size: Mapping[str, float]) -> float:
+def _steepness_sd(
+    forecast: Forecast, excess_curve: ExcessCurve, size: Mapping[str, float]
+) -> float:
     """How well ln of the curve's steepness at a size is known: a jackknife over swept sizes."""
     known = [o for o in forecast.optima if o.bracketed]
     if len(known) < LEAST_SIZES:
         return 0.0
-    steps = np.vstack([np.eye(len(valley.tuned)), -np.eye(len(valley.tuned))])
+    steps = np.vstack([np.eye(len(excess_curve.tuned)), -np.eye(len(excess_curve.tuned))])
     logs = []
     for left_out in known:
-        others = fit_valley(forecast.runs, [o for o in known if o is not left_out])
+        others = fit_excess_curve(forecast.runs, [o for o in known if o is not left_out])
         if others is not None:
             logs.append(float(np.mean(np.log(others.excesses(steps, size)))))
     n = len(logs)
@@ -510,9 +512,9 @@ def _doubts(
     forecast: Forecast, flops: float | None, hours: float | None, price: float | None
 ) -> list[str]:
     found = []
-    if forecast.valley is not None and forecast.valley.relative_sd is None:
+    if forecast.excess_curve is not None and forecast.excess_curve.relative_sd is None:
         found.append(
-            "valley-scatter-unknown: too few runs near the optimum to estimate how costs scatter"
+            "excess-scatter-unknown: too few runs near the optimum to estimate how costs scatter"
         )
     if flops is None and hours is None:
         found.append(f"cost-of-a-run-unknown: give {argument('flops')} or {argument('gpu_hours')}")

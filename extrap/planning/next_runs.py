@@ -111,7 +111,7 @@ def plan(
     offered = None if among is None else read_rows(among)
     cells = None if offered is None else read_among(offered, made.runs)
     names = seed_names(made.runs, offered)
-    noise_free = VertexModel.of(made.valley, made.noise, scatter=0.0)
+    noise_free = VertexModel.of(made.excess_curve, made.noise, scatter=0.0)
     market = Market(forecast=made, model=noise_free, among=cells, at=target, most_seeds=most_seeds)
     purse = Purse(
         price=price,

@@ -388,7 +388,7 @@ def foresee(forecast: Forecast, at: Mapping[str, float]) -> Foresight:
     if (
         forecast.loss_model is None
         or None in fits
-        or (runs.tuned and (forecast.valley is None or n_known < len(runs.sizes) + 2))
+        or (runs.tuned and (forecast.excess_curve is None or n_known < len(runs.sizes) + 2))
     ):
         raise DataError(
             "the effect of further runs can be computed only with laws of the loss and of "
@@ -397,7 +397,7 @@ def foresee(forecast: Forecast, at: Mapping[str, float]) -> Foresight:
             "more."
         )
     scatter = max(fit.scatter for fit, _ in forecast.loss_model.kept)
-    model = VertexModel.of(forecast.valley, forecast.noise, scatter=scatter)
+    model = VertexModel.of(forecast.excess_curve, forecast.noise, scatter=scatter)
     designs, loss_ratio, place_ratio, own = [], [], [], []
     for optimum in forecast.optima:
         if not optimum.bracketed or optimum.loss is None:

@@ -36,13 +36,13 @@ BELOW = "below the law's range"
 
 def cost_tables(forecast: Forecast, row: AnswerRow, *, price: float | None = None) -> list[Table]:
     """What values off the forecast's cost at one size; nothing where the sweep does not say."""
-    if forecast.valley is None or not forecast.runs.tuned:
+    if forecast.excess_curve is None or not forecast.runs.tuned:
         return []
     try:
         found = cost(forecast, at=row.size, price=price)
     except DataError:
         return []
-    spread = forecast.valley.relative_sd
+    spread = forecast.excess_curve.relative_sd
     note = ""
     if spread is not None:
         off = format_percent(spread, signed=False)

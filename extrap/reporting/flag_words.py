@@ -30,7 +30,7 @@ _FORECAST: dict[str, Words] = {
         "Its cost is an extrapolation of the excess-loss curve, and is capped.",
         "Treat it as far too high or too low, and try a value closer to the forecast.",
     ),
-    "valley-scatter-unknown": (
+    "excess-scatter-unknown": (
         "No run is far enough from the optimum to show how costs scatter about the curve.",
         "The interval of the cost covers the uncertainty of the optimum only.",
         "Extend the grid to values that are clearly worse.",

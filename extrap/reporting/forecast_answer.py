@@ -203,14 +203,14 @@ def kept_from_smallest(
     """What it costs to keep the values tuned at the smallest size, one entry per tuned column."""
     laws = {name: law for name, law in forecast.tuned_laws.items() if law is not None}
     known = [estimate.value is not None for estimate in forecast.predict_tuned(size).values()]
-    if forecast.valley is None or not laws or not all(known):
+    if forecast.excess_curve is None or not laws or not all(known):
         return ()
     try:
         return transfer_quality(
             laws,
             forecast.optima,
             size,
-            valley=forecast.valley,
+            excess_curve=forecast.excess_curve,
             level=forecast.level,
             from_largest=False,
         )

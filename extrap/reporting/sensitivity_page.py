@@ -52,7 +52,7 @@ def sensitivity_answer(report: KnobReport) -> Answer:
         )
     lower, upper = first.at_stake.ci
     kept = f"kept at {_level(first.base)}, it costs {_costs(first.at_stake)} {where}"
-    best = f"; its best value there is {_best(first)}" if first.kind == "valley" else ""
+    best = f"; its best value there is {_best(first)}" if first.kind == "optimum" else ""
     text = f"Tune {first.name} first: {kept}{best}."
     if not lower:
         text = f"No cost is significant. {first.name} is the first candidate: {kept}."
@@ -84,7 +84,7 @@ def knob_advice(report: KnobReport, knob: Knob) -> str:
         return f"Try values {_best(knob)} at small sizes until the loss rises."
     if or_infinite(knob.at_stake.ci.upper) < SMALL:
         return "Leave it fixed."
-    if knob.kind != "valley" or not knob.at_stake.ci.lower:
+    if knob.kind != "optimum" or not knob.at_stake.ci.lower:
         return "Add seeds or a size: its cost is not significant."
     drift = knob.drift.value or 0.0
     moves = abs(drift) * math.log2(max(report.target / report.sizes[-1], 1.0)) >= MOVES
@@ -106,7 +106,7 @@ def sensitivity_table(report: KnobReport) -> Table:
             "fixed at": lambda k: _level(k.base),
             "cost, % of the loss": lambda k: below(_costs(k.at_stake)),
             "best value there": lambda k: below(_best(k)),
-            f"exponent of {report.column}": lambda k: _of_valley(k, k.drift),
+            f"exponent of {report.column}": lambda k: _of_excess_curve(k, k.drift),
             "what to do": lambda k: knob_advice(report, k),
         },
         note="Cost: loss at the fixed value over that at the best one, minus 1; where that lies "
@@ -122,7 +122,7 @@ def _numbers_table(report: KnobReport) -> Table:
         report.knobs,
         {
             "fixed value": lambda k: k.name,
-            "octaves to the optimum": lambda k: _of_valley(k, k.optimum),
+            "octaves to the optimum": lambda k: _of_excess_curve(k, k.optimum),
             "better way": lambda k: (
                 _level(k.other) if k.kind == "choice" else "up" if k.better > 0 else "down"
             ),
@@ -179,7 +179,7 @@ def _warnings(report: KnobReport) -> list[Warnings]:
 
 def sensitivity_blocks(report: KnobReport) -> list[Block]:
     """What the page shows."""
-    seen = [knob for knob in report.knobs if knob.kind == "valley"]
+    seen = [knob for knob in report.knobs if knob.kind == "optimum"]
     figures = [Figure(_cost_chart(report), f"Line: {_cost(SMALL)}, too little for a sweep.")]
     if seen:
         figures.append(Figure(_path_chart(report, seen), "Grey: sizes tried."))
@@ -225,7 +225,7 @@ def knobs_document(report: KnobReport) -> dict[str, Any]:
 def _best(knob: Knob) -> str:
     """The best value at the target with its interval, as far as it is known."""
     significant = knob.octave.value is not None and 0.0 not in knob.octave.ci
-    if knob.kind == "valley":
+    if knob.kind == "optimum":
         octaves = (knob.optimum.value, *knob.optimum.ci)
         best, *ends = (_value(knob, None if u is None else knob.value_at(u)) for u in octaves)
         lower, upper = ends[::-1] if knob.name in ONE_MINUS else ends
@@ -246,8 +246,8 @@ def _value(knob: Knob, value: float | None) -> str:
     return f"{value:.{1 - math.floor(math.log10(1 - value))}f}".rstrip("0")
 
 
-def _of_valley(knob: Knob, measure: Measure) -> str:
-    return measured(measure) if knob.kind == "valley" else "–"
+def _of_excess_curve(knob: Knob, measure: Measure) -> str:
+    return measured(measure) if knob.kind == "optimum" else "–"
 
 
 def _where(report: KnobReport) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 import pandas as pd
 
 from extrap.checking.cases import Case
-from extrap.fitting import LossModel, LossPrediction, Noise, Valley
+from extrap.fitting import ExcessCurve, LossModel, LossPrediction, Noise
 from extrap.forecasting import Forecast
 from extrap.records import Estimate, Fit, Interval, Optimum, Runs
 
@@ -97,7 +97,7 @@ def sweep(**columns: Any) -> Runs:
 
 def by_hand(**changes: Any) -> Forecast:
     model = LossModel(laws=((of_loss(), 1.0),), local=None, local_weight=0.0, discrepancy=0.15)
-    valley = Valley(
+    excess_curve = ExcessCurve(
         tuned=("lr",),
         columns=("width",),
         reference=(64.0,),
@@ -114,7 +114,7 @@ def by_hand(**changes: Any) -> Forecast:
         "noise": Noise(own_sd=0.006, own_dof=6, size_sd=0.006, size_dof=6),
         "loss_model": model,
         "tuned_laws": {"lr": of_rate()},
-        "valley": valley,
+        "excess_curve": excess_curve,
         "divergence": None,
         "flags": (),
         "created": "2026-01-02T00:00:00+00:00",

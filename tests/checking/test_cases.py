@@ -88,7 +88,7 @@ def test_run_that_reuses_a_seed_of_the_sweep_is_expected_to_share_its_effect():
         n_seeds=2,
         seed_effects={"0": 0.02, "1": -0.02},
     )
-    made = by_hand(valley=None, noise=noise)
+    made = by_hand(excess_curve=None, noise=noise)
     known, new = (checked({**off(0.0)[0], "seed": seed}, made=made) for seed in (0, 9))
     lower, upper = known[0].predicted_pi
     assert math.sqrt((lower or 0) * (upper or 0)) == pytest.approx(loss_at(1024) * math.exp(0.02))

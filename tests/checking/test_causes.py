@@ -254,7 +254,7 @@ def test_verdict_counts_the_law_its_form_and_the_run():
     spread = 0.26**2 / math.log(2) ** 2 * 5 / 3  # the variance of Student's t with 5 dof
     assert one.expected == pytest.approx(loss_at(1024) * math.exp(0.02 * (1 + spread)), rel=1e-4)
     assert (one.on_law, one.cause, one.seal, dict(one.evidence)) == (True, None, None, {})
-    sure = by_hand(valley=None)
+    sure = by_hand(excess_curve=None)
     (plain,) = by_hand_checked({"loss": loss}, made=sure)
     assert plain.predicted_pi == sure.at(**LARGE).loss_pi
     assert plain.expected is None
@@ -319,8 +319,10 @@ def test_culprit_is_the_value_whose_mending_saves_most(sweep_table):
         np.arange(-2.0, 3), np.arange(-2.0, 3), [16.0, 32, 64, 128], range(2), indexing="ij"
     )
     rng = np.random.default_rng(1)
-    valley = 0.03 * u**2 + 0.01 * v**2 - 0.015 * u * v
-    loss = (1.5 + 2 * (width / 16) ** -0.4) * np.exp(valley + 0.001 * rng.normal(size=u.shape))
+    excess_curve = 0.03 * u**2 + 0.01 * v**2 - 0.015 * u * v
+    loss = (1.5 + 2 * (width / 16) ** -0.4) * np.exp(
+        excess_curve + 0.001 * rng.normal(size=u.shape)
+    )
     table = {"width": width, "lr": 0.01 * 2**u, "batch": 64 * 2**v, "seed": seed, "loss": loss}
     flat = pd.DataFrame({name: column.ravel() for name, column in table.items()})
     made = forecast(read_runs(flat, size="width", tune=["lr", "batch"]))

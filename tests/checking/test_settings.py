@@ -106,7 +106,7 @@ def test_what_is_expected_of_a_run_at_a_known_optimum_is_the_law():
 
 
 @pytest.mark.parametrize(
-    "changes", [{"valley": None}, {"tuned_laws": {"lr": None}}, {"tuned_laws": {}}]
+    "changes", [{"excess_curve": None}, {"tuned_laws": {"lr": None}}, {"tuned_laws": {}}]
 )
 def test_values_whose_cost_is_unknown_are_not_weighed(changes):
     assert weigh_settings(by_hand(**changes), [case(1.0, 0.02)]) == [None]

@@ -48,7 +48,7 @@ def test_run_above_the_interval_of_tuned_runs_is_undecided_where_the_rate_is_ref
 
 def test_what_the_rate_may_cost_never_makes_a_loss_below_the_law_expected():
     """Neither refused nor known rates excuse a loss that is lower than that of tuned runs."""
-    for made in (by_hand(), by_hand(tuned_laws=REFUSED), by_hand(valley=None)):
+    for made in (by_hand(), by_hand(tuned_laws=REFUSED), by_hand(excess_curve=None)):
         lower = made.at(**LARGE).loss_pi.lower
         assert checked(0.999 * lower, made=made).on_law is False
         assert checked(1.001 * lower, made=made).on_law is True

@@ -10,7 +10,7 @@ import pytest
 import extrap
 from extrap.fitting import estimate_noise, estimate_optima, fit_optimum_law, place_outside
 from extrap.fitting.edges import OpenSize, locate_outside
-from extrap.fitting.valley import Shape
+from extrap.fitting.excess_curve import Shape
 from extrap.laws.base import Array
 from extrap.records import Optimum
 

@@ -31,7 +31,7 @@ def optimum(width: float) -> float:
     return -6.0 - 0.5 * math.log2(width / 16)
 
 
-def valley(width: float, rate: float, seed: int) -> float:
+def excess_curve(width: float, rate: float, seed: int) -> float:
     """Steeper to the right; noise of .3 %, and what a seed does."""
     u = rate - optimum(width)
     key = [seed, int(width), round(1000 * (rate + 64))]
@@ -39,7 +39,7 @@ def valley(width: float, rate: float, seed: int) -> float:
     return math.exp(1 + 0.012 * u**2 + 0.001 * u**3 + 0.004 * seed + noise)
 
 
-def train(cells: Iterable[Cell], loss: Loss = valley) -> Runs:
+def train(cells: Iterable[Cell], loss: Loss = excess_curve) -> Runs:
     """Runs of cells; a rate column each for as many tuned values as there are."""
     rows = []
     for cell in cells:
@@ -50,7 +50,7 @@ def train(cells: Iterable[Cell], loss: Loss = valley) -> Runs:
     return Runs.from_frame(table, sizes=["width"], tuned=["lr"])
 
 
-def sweep(spec: StudySpec = SPEC, loss: Loss = valley) -> list[tuple[Cell, ...]]:
+def sweep(spec: StudySpec = SPEC, loss: Loss = excess_curve) -> list[tuple[Cell, ...]]:
     """What is wanted after each round, until nothing more is."""
     rounds = [place_runs(spec, train((), loss))]
     while True:
@@ -120,7 +120,7 @@ def test_every_size_is_bracketed_with_values_one_and_two_octaves_away(rounds):
             assert any(1.25 < d <= 3 for d in distances)
 
 
-def place_while(spec: StudySpec, *, budget: int, loss: Loss = valley) -> tuple[Cell, ...]:
+def place_while(spec: StudySpec, *, budget: int, loss: Loss = excess_curve) -> tuple[Cell, ...]:
     cells: tuple[Cell, ...] = ()
     while (wanted := place_runs(spec, train(cells, loss), budget=budget)) != cells:
         cells = wanted
@@ -140,7 +140,7 @@ def test_no_more_runs_than_the_grid_has_however_noisy() -> None:
 
 def test_a_diverged_run_is_worse_and_bounds_the_optimum() -> None:
     def edge(width: float, rate: float, seed: int) -> float:
-        return math.inf if rate > optimum(width) + 0.8 else valley(width, rate, seed)
+        return math.inf if rate > optimum(width) + 0.8 else excess_curve(width, rate, seed)
 
     cells = sweep(SPEC, edge)[-1]
     for width in WIDTHS:

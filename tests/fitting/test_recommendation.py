@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import integrate, stats
 
-from extrap.fitting import DivergenceModel, Valley, recommend
+from extrap.fitting import DivergenceModel, ExcessCurve, recommend
 from extrap.fitting.spread import predict_optimum
 from extrap.records import Fit
 
@@ -28,9 +28,9 @@ def law(scatter: float = 0.3, dof: int = 6) -> Fit:
     )
 
 
-def valley(*rise: tuple[float, float], curvature: float = 0.03) -> Valley:
+def excess_curve(*rise: tuple[float, float], curvature: float = 0.03) -> ExcessCurve:
     d = len(rise)
-    return Valley(
+    return ExcessCurve(
         tuned=("lr", "batch")[:d],
         columns=("width",),
         reference=(64.0,),
@@ -58,24 +58,24 @@ def cliff(at_octaves: float, sharpness: float = 6.0) -> DivergenceModel:
 
 def test_steeper_side_is_avoided_the_more_the_less_is_known() -> None:
     octaves = [
-        recommend({"lr": law(scatter)}, SIZE, valley=valley((0.0, 1.2))).octaves["lr"]
+        recommend({"lr": law(scatter)}, SIZE, excess_curve=excess_curve((0.0, 1.2))).octaves["lr"]
         for scatter in (0.01, 0.3, 0.6)
     ]
     assert octaves[0] > octaves[1] > octaves[2]
     assert octaves[2] < -0.2
-    high = recommend({"lr": law(0.6)}, SIZE, valley=valley((1.2, 0.0))).octaves["lr"]
+    high = recommend({"lr": law(0.6)}, SIZE, excess_curve=excess_curve((1.2, 0.0))).octaves["lr"]
     assert high == pytest.approx(-octaves[2], abs=0.01)
 
 
 def test_expected_excess_is_that_of_direct_integration() -> None:
-    shape, spread = valley((0.2, 0.9)), predict_optimum({"lr": law()}, SIZE)
+    shape, spread = excess_curve((0.2, 0.9)), predict_optimum({"lr": law()}, SIZE)
     density = stats.t(spread.dof[0], scale=spread.sd[0])
 
     def integrand(off: float) -> float:
         return float(min(shape.excess([-off], SIZE), 1.0) * density.pdf(off))
 
     expected = integrate.quad(integrand, -12, 12, limit=400, points=[0.0])[0]
-    found = recommend({"lr": law()}, SIZE, valley=shape)
+    found = recommend({"lr": law()}, SIZE, excess_curve=shape)
     assert found.at_optimum == pytest.approx(expected, rel=5e-3)
 
 
@@ -91,29 +91,33 @@ def test_spread_is_the_prediction_of_one_new_optimum() -> None:
 
 
 def test_divergence_pushes_the_recommendation_down() -> None:
-    flat = valley((0.3, 0.3))
-    free = recommend({"lr": law()}, SIZE, valley=flat)
-    near = recommend({"lr": law()}, SIZE, valley=flat, divergence=cliff(0.5))
-    far = recommend({"lr": law()}, SIZE, valley=flat, divergence=cliff(6.0))
+    flat = excess_curve((0.3, 0.3))
+    free = recommend({"lr": law()}, SIZE, excess_curve=flat)
+    near = recommend({"lr": law()}, SIZE, excess_curve=flat, divergence=cliff(0.5))
+    far = recommend({"lr": law()}, SIZE, excess_curve=flat, divergence=cliff(6.0))
     assert near.octaves["lr"] < -0.3
     assert near.chance_of_divergence == pytest.approx(cliff(0.5).chance(SIZE, near.tuned))
     assert far.octaves["lr"] == pytest.approx(free.octaves["lr"], abs=0.01)
     assert near.expected_excess < near.at_optimum
-    dear = recommend({"lr": law()}, SIZE, valley=flat, divergence=cliff(0.5), diverged_excess=3.0)
+    dear = recommend(
+        {"lr": law()}, SIZE, excess_curve=flat, divergence=cliff(0.5), diverged_excess=3.0
+    )
     assert dear.octaves["lr"] < near.octaves["lr"]
 
 
 def test_laws_of_other_values_and_free_divergence_are_refused() -> None:
     with pytest.raises(ValueError, match="lr, got batch"):
-        recommend({"batch": law()}, SIZE, valley=valley((0.3, 0.3)))
+        recommend({"batch": law()}, SIZE, excess_curve=excess_curve((0.3, 0.3)))
     with pytest.raises(ValueError, match="excess of 0"):
-        recommend({"lr": law()}, SIZE, valley=valley((0.3, 0.3)), diverged_excess=0.0)
+        recommend({"lr": law()}, SIZE, excess_curve=excess_curve((0.3, 0.3)), diverged_excess=0.0)
 
 
 def test_recommendation_stays_within_the_interval_of_the_optimum() -> None:
     """A blunt model of divergence, as a single diverged run gives, must not move it far away."""
     blunt = cliff(1.0, sharpness=0.8)
-    found = recommend({"lr": law(0.1)}, SIZE, valley=valley((0.0, 0.0)), divergence=blunt)
+    found = recommend(
+        {"lr": law(0.1)}, SIZE, excess_curve=excess_curve((0.0, 0.0)), divergence=blunt
+    )
     spread = predict_optimum({"lr": law(0.1)}, SIZE)
     reach = stats.t.ppf(0.975, spread.dof[0]) * spread.sd[0]
     assert -reach <= found.octaves["lr"] < -0.9 * reach

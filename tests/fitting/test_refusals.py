@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from extrap.fitting import LossPrediction, Valley, refuse_loss, refuse_tuned
+from extrap.fitting import ExcessCurve, LossPrediction, refuse_loss, refuse_tuned
 from extrap.records import Fit
 from tests.checking.byhand import LARGE, by_hand, of_rate
 
@@ -56,11 +56,11 @@ def test_a_regret_of_three_times_the_noise_is_given() -> None:
     """Noise of .1: a regret of up to 3 · 1.645 · .1 = .49 instead of .03."""
     law = rate_law(1.0)
     k = 0.1  # E[u²] k / 2 = .083 with 5 degrees of freedom
-    assert refuse_tuned(law, LARGE, valley=parabola(k)) == refuse_tuned(
-        law, LARGE, valley=parabola(k), log_sd=0.1, of_noise=0.0
+    assert refuse_tuned(law, LARGE, excess_curve=parabola(k)) == refuse_tuned(
+        law, LARGE, excess_curve=parabola(k), log_sd=0.1, of_noise=0.0
     )
-    assert list(refuse_tuned(law, LARGE, valley=parabola(k))) == ["lr"]
-    assert refuse_tuned(law, LARGE, valley=parabola(k), log_sd=0.1) == {}
+    assert list(refuse_tuned(law, LARGE, excess_curve=parabola(k))) == ["lr"]
+    assert refuse_tuned(law, LARGE, excess_curve=parabola(k), log_sd=0.1) == {}
 
 
 def rate_law(octaves: float) -> dict[str, Fit]:
@@ -69,10 +69,10 @@ def rate_law(octaves: float) -> dict[str, Fit]:
     return {"lr": of_rate(scatter=math.sqrt(nats**2 - 0.1**2))}
 
 
-def parabola(curvature: float) -> Valley:
-    valley = by_hand().valley
-    assert valley is not None
-    return replace(valley, curvature=((curvature,),))
+def parabola(curvature: float) -> ExcessCurve:
+    excess_curve = by_hand().excess_curve
+    assert excess_curve is not None
+    return replace(excess_curve, curvature=((curvature,),))
 
 
 @pytest.mark.parametrize("octaves", [0.3, 1.0, 1.9])
@@ -85,15 +85,17 @@ def test_values_are_refused_where_they_cost_3_percent_on_average(octaves: float)
             k = math.sqrt(low * high)
             mean = float(np.minimum(k / 2 * draws**2, 1.0).mean())
             low, high = (k, high) if mean < regret else (low, k)
-        found = refuse_tuned(rate_law(octaves), LARGE, valley=parabola(k))
+        found = refuse_tuned(rate_law(octaves), LARGE, excess_curve=parabola(k))
         assert list(found) == (["lr"] if regret > 0.03 else [])
 
 
-@pytest.mark.parametrize("valley", [None, parabola(1e-6)])
-def test_value_is_refused_where_its_interval_spans_8_octaves(valley: Valley | None) -> None:
+@pytest.mark.parametrize("excess_curve", [None, parabola(1e-6)])
+def test_value_is_refused_where_its_interval_spans_8_octaves(
+    excess_curve: ExcessCurve | None,
+) -> None:
     for width, refused in ((7.95, []), (8.05, ["lr"])):
         laws = rate_law(width / 2 / T5)
-        assert list(refuse_tuned(laws, LARGE, valley=valley)) == refused
+        assert list(refuse_tuned(laws, LARGE, excess_curve=excess_curve)) == refused
 
 
 def test_no_reason_states_a_width_that_says_nothing() -> None:

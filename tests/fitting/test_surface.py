@@ -24,7 +24,7 @@ def terms(powers: np.ndarray, u: np.ndarray) -> np.ndarray:
     return np.prod(u[:, None, :] ** powers, axis=2)
 
 
-def valley(seed, *, n=40, noise=0.002, third=1.0, centre=(0.3, -0.2)):
+def excess_curve(seed, *, n=40, noise=0.002, third=1.0, centre=(0.3, -0.2)):
     """Runs about one optimum at `centre`, with common third-order terms in two tuned values."""
     rng = np.random.default_rng(seed)
     u = rng.uniform(-2, 2, size=(n, 2))
@@ -72,7 +72,7 @@ def test_asymmetry_of_a_size_is_least_squares_over_the_others() -> None:
 
     They count like three sizes of their average information.
     """
-    sizes = [valley(i, n=20 + 5 * i) for i in range(5)]
+    sizes = [excess_curve(i, n=20 + 5 * i) for i in range(5)]
     sizes[2] = replace(sizes[2], weights=np.linspace(0.5, 2, 30), u=sizes[2].u + 1.5)
     powers = monomials(2, 3)
     third = powers.sum(axis=1) == 3
@@ -93,8 +93,8 @@ def test_asymmetry_of_a_size_is_least_squares_over_the_others() -> None:
 
 def test_asymmetry_known_beforehand_counts_as_so_many_observations() -> None:
     """Rows of the third-order terms with the root of the precision as weight."""
-    size = replace(valley(0, n=14, noise=0.004), weights=np.linspace(0.5, 2, 14))
-    known = pool_asymmetry([size, *(valley(i) for i in (1, 2, 3))])[0]
+    size = replace(excess_curve(0, n=14, noise=0.004), weights=np.linspace(0.5, 2, 14))
+    known = pool_asymmetry([size, *(excess_curve(i) for i in (1, 2, 3))])[0]
     powers = monomials(2, 3)
     root = np.sqrt(size.weights)
     design = terms(powers, size.u) * root[:, None]
@@ -144,4 +144,4 @@ def test_vertex_and_its_errors_are_those_of_statsmodels(known: tuple[float, int]
 
 
 def test_two_sizes_pool_nothing() -> None:
-    assert pool_asymmetry([valley(0), valley(1)]) == [None, None]
+    assert pool_asymmetry([excess_curve(0), excess_curve(1)]) == [None, None]

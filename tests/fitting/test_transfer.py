@@ -10,12 +10,12 @@ from scipy import stats
 
 from extrap.errors import DataError
 from extrap.fitting import (
+    ExcessCurve,
     TransferQuality,
-    Valley,
     estimate_noise,
     estimate_optima,
+    fit_excess_curve,
     fit_optimum_law,
-    fit_valley,
     transfer_quality,
 )
 from extrap.fitting.spread import predict_optimum
@@ -27,17 +27,19 @@ SIZE = {"width": 1024.0}
 
 
 @pytest.fixture(scope="module")
-def parts(sweep_table: Table) -> tuple[dict[str, Fit], tuple[Optimum, ...], Valley]:
+def parts(sweep_table: Table) -> tuple[dict[str, Fit], tuple[Optimum, ...], ExcessCurve]:
     runs = read_runs(sweep_table(), size="width", tune="lr")
     optima = estimate_optima(runs, noise=estimate_noise(runs), level=0.9)
-    valley = fit_valley(runs, optima)
-    assert valley is not None
-    return {"lr": fit_optimum_law(optima, tuned="lr", columns=["width"])}, optima, valley
+    excess_curve = fit_excess_curve(runs, optima)
+    assert excess_curve is not None
+    return {"lr": fit_optimum_law(optima, tuned="lr", columns=["width"])}, optima, excess_curve
 
 
 def quality(parts, **choices) -> TransferQuality:
-    laws, optima, valley = parts
-    (found,) = transfer_quality(laws, optima, SIZE, valley=valley, **{"level": 0.9, **choices})
+    laws, optima, excess_curve = parts
+    (found,) = transfer_quality(
+        laws, optima, SIZE, excess_curve=excess_curve, **{"level": 0.9, **choices}
+    )
     return found
 
 
@@ -54,31 +56,31 @@ def test_kept_rate_is_as_far_off_as_the_truth_says(parts) -> None:
 
 
 def test_tolerated_range_costs_one_percent_at_both_ends(parts) -> None:
-    found, valley = quality(parts), parts[2]
+    found, excess_curve = quality(parts), parts[2]
     u = np.linspace(-3, 3, 60001)
-    cheap = u[valley.excesses(u[:, None], SIZE) <= 0.01]
+    cheap = u[excess_curve.excesses(u[:, None], SIZE) <= 0.01]
     assert found.robustness == pytest.approx(cheap[-1] - cheap[0], abs=1e-3)
     assert found.robustness in found.robustness_pi
 
 
 def test_interval_holds_the_mean_of_a_skewed_cost(parts) -> None:
     """Of three optima that scatter, the law has heavy tails: far values are rare and dear."""
-    laws, optima, valley = parts
+    laws, optima, excess_curve = parts
     wide = {"lr": replace(laws["lr"], covariance=100 * np.array(laws["lr"].covariance), dof=1)}
-    found = quality((wide, optima, valley), from_largest=True, level=0.3)
+    found = quality((wide, optima, excess_curve), from_largest=True, level=0.3)
     assert found.penalty == found.penalty_pi[1]
 
 
 @pytest.mark.parametrize("relative_sd", [None, 0.5])
 def test_penalty_is_the_mean_excess_and_its_quantiles(parts, relative_sd) -> None:
     """Over Student's t of the optimum, integrated; runs scatter about it as a lognormal."""
-    laws, optima, valley = parts
-    found = quality((laws, optima, replace(valley, relative_sd=relative_sd)), level=0.8)
+    laws, optima, excess_curve = parts
+    found = quality((laws, optima, replace(excess_curve, relative_sd=relative_sd)), level=0.8)
     spread = predict_optimum(laws, SIZE)
     assert found.octaves == pytest.approx(np.log2(found.kept) - spread.centre[0])
     t = stats.t(spread.dof[0], 0.0, spread.sd[0])
     p = (np.arange(100_000) + 0.5) / 100_000
-    costs = valley.excesses((found.octaves - t.ppf(p))[:, None], SIZE)
+    costs = excess_curve.excesses((found.octaves - t.ppf(p))[:, None], SIZE)
     log_sd = np.sqrt(np.log(1 + (relative_sd or 0) ** 2))
     factors = np.random.default_rng(0).lognormal(-(log_sd**2) / 2, log_sd, len(p))
     costs = costs * factors
@@ -95,12 +97,12 @@ def test_fit_error_is_the_scatter_with_its_chi_square_interval(parts) -> None:
 
 
 def test_steepening_is_the_trend_of_the_valley(parts) -> None:
-    laws, optima, valley = parts
-    assert quality((laws, optima, replace(valley, trend=(0.3,)))).steepening == 0.3
+    laws, optima, excess_curve = parts
+    assert quality((laws, optima, replace(excess_curve, trend=(0.3,)))).steepening == 0.3
 
 
 def test_without_a_bracketed_size_there_is_nothing_to_keep(parts) -> None:
-    laws, optima, valley = parts
+    laws, optima, excess_curve = parts
     lost = [replace(o, tuned={"lr": replace(o.tuned["lr"], value=None)}) for o in optima]
     with pytest.raises(DataError, match="of lr needs a size"):
-        quality((laws, lost, valley))
+        quality((laws, lost, excess_curve))

@@ -14,7 +14,7 @@ from statsmodels.regression.linear_model import WLS
 
 import extrap.planning.costs as costs
 from extrap.errors import DataError
-from extrap.fitting import Noise, Valley
+from extrap.fitting import ExcessCurve, Noise
 from extrap.fitting.cost_curves import fit_cost_curve
 from extrap.fitting.run_costs import read_run_cost
 from extrap.fitting.vertices import Design, VertexModel
@@ -119,8 +119,10 @@ def test_values_beyond_those_of_the_sweep_are_flagged(octaves: float, is_far: bo
     ],
 )
 def test_what_a_cost_does_not_know_is_flagged(made, options, doubts) -> None:
-    for sd, own in ((None, ["valley-scatter-unknown"]), (0.0, [])):
-        found = cost(made(valley=replace(by_hand().valley, relative_sd=sd)), at=LARGE, **options)
+    for sd, own in ((None, ["excess-scatter-unknown"]), (0.0, [])):
+        found = cost(
+            made(excess_curve=replace(by_hand().excess_curve, relative_sd=sd)), at=LARGE, **options
+        )
         told = [flag.partition(":")[0] for flag in found.flags]
         assert [flag for flag in told if flag.endswith("unknown")] == own + doubts
 
@@ -130,10 +132,10 @@ def test_steepness_is_known_as_a_jackknife_over_sizes_says(monkeypatch):
     made = sure()
     k = iter(range(5))
 
-    def without_one(runs: Runs, optima: Any) -> Valley:
-        return replace(made.valley, curvature=((0.04 * math.exp(0.1 * next(k)),),))
+    def without_one(runs: Runs, optima: Any) -> ExcessCurve:
+        return replace(made.excess_curve, curvature=((0.04 * math.exp(0.1 * next(k)),),))
 
-    monkeypatch.setattr(costs, "fit_valley", without_one)
+    monkeypatch.setattr(costs, "fit_excess_curve", without_one)
     found = cost(made, at=LARGE, tuned={"lr": 0.01}).chosen
     assert math.log1p(found.relative.value) == pytest.approx(0.08)
     sides = [math.log(math.log1p(side) / 0.08) / math.sqrt(0.08) for side in found.relative.ci]
@@ -142,7 +144,7 @@ def test_steepness_is_known_as_a_jackknife_over_sizes_says(monkeypatch):
 
 def test_scatter_of_costs_about_the_valley_keeps_their_mean() -> None:
     """A lognormal factor of relative standard deviation .3 and mean 1."""
-    made = sure(valley=replace(by_hand().valley, relative_sd=0.3))
+    made = sure(excess_curve=replace(by_hand().excess_curve, relative_sd=0.3))
     found = cost(made, at=LARGE, tuned={"lr": 0.01}).chosen
     assert math.log1p(found.relative.value) == pytest.approx(0.08, rel=0.02)
     sd = math.sqrt(math.log(1.09))
@@ -214,7 +216,7 @@ def test_a_table_says_what_its_runs_cost() -> None:
 
 def vertices(octaves: list[float], **more: Any) -> Any:
     noise = Noise(own_sd=0.006, own_dof=6, size_sd=0.004, size_dof=6)
-    model = VertexModel.of(by_hand().valley, noise, scatter=0.0)
+    model = VertexModel.of(by_hand().excess_curve, noise, scatter=0.0)
     design = Design(size={"width": 64.0}, octaves=np.array([octaves]).T, seeds=more["seeds"])
     return model, model.of_design(design)
 

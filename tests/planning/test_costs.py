@@ -18,7 +18,7 @@ from extrap.fitting.run_costs import read_run_cost
 from extrap.planning import Cost, cost, costs
 from extrap.records.codec import document
 from extrap.reporting.costs import cost_text
-from tests.planning.test_next_runs import runs_of, valleys
+from tests.planning.test_next_runs import parabolas, runs_of
 
 SWEEP = Path(__file__).parents[2] / "examples" / "sweep.csv"
 TARGET = {"width": 1024.0}
@@ -46,7 +46,7 @@ def test_the_flops_of_a_larger_run_are_those_of_the_network() -> None:
 
 
 def test_costs_that_no_curve_fits_follow_the_largest_sizes_and_are_flagged() -> None:
-    table = valleys(widths=(16, 32, 64, 128, 256))
+    table = parabolas(widths=(16, 32, 64, 128, 256))
     odd = {16: 5e9, 32: 1e9, 64: 4e9, 128: 8e9, 256: 16e9}
     made = extrap.forecast(runs_of(table.assign(flops=table["width"].map(odd))))
     found = cost(made, at=TARGET)
@@ -62,7 +62,7 @@ def test_parameters_and_tokens_that_are_sizes_count_at_the_target_itself() -> No
 
 
 def test_hours_that_do_not_grow_with_size_tell_no_share_of_compute() -> None:
-    table = valleys().drop(columns="flops")
+    table = parabolas().drop(columns="flops")
     for hours in (3600.0 / table["width"], 3600.0):
         made = extrap.forecast(runs_of(table.assign(wall_s=hours)))
         found = cost(made, at=TARGET, tuned={"lr": 0.01})
@@ -73,7 +73,7 @@ def test_hours_that_do_not_grow_with_size_tell_no_share_of_compute() -> None:
 
 
 def test_a_short_run_of_which_nothing_else_is_known_costs_seconds() -> None:
-    table = valleys().drop(columns="flops")
+    table = parabolas().drop(columns="flops")
     made = extrap.forecast(runs_of(table.assign(wall_s=1e-4 * table["width"])))
     text = cost_text(cost(made, at=TARGET, tuned={"lr": 0.01}))
     assert "\nseconds " in text
@@ -84,7 +84,7 @@ def test_a_short_run_of_which_nothing_else_is_known_costs_seconds() -> None:
 
 
 def test_what_is_not_known_is_none_and_said() -> None:
-    made = extrap.forecast(runs_of(valleys().drop(columns="flops")))
+    made = extrap.forecast(runs_of(parabolas().drop(columns="flops")))
     found = cost(made, at=TARGET, price=2.0)
     assert found.flops is None
     assert found.money is None
@@ -106,7 +106,7 @@ def test_the_same_seed_gives_the_same_interval_and_another_one_nearly(
 
 
 def test_a_sweep_without_optima_cannot_price() -> None:
-    made = extrap.forecast(runs_of(valleys(rates=range(2, 6))))
+    made = extrap.forecast(runs_of(parabolas(rates=range(2, 6))))
     with pytest.raises(DataError, match="extend the sweep"):
         cost(made, at=TARGET)
 

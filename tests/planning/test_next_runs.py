@@ -23,13 +23,13 @@ TARGET = {"width": 1024.0}
 
 
 def loss_at(width, lr):
-    """In a valley, without noise."""
+    """On a parabola, without noise."""
     best = -8 - 0.5 * math.log2(width / 32)
     return (1.5 + 2 * width**-0.5) * math.exp(0.02 * (math.log2(lr) - best) ** 2)
 
 
-def valleys(*, rates=range(-4, 5), seeds=2, widths=(16, 32, 64, 128)):
-    """Quadratic valleys about a power law, with a little seeded noise."""
+def parabolas(*, rates=range(-4, 5), seeds=2, widths=(16, 32, 64, 128)):
+    """Quadratic parabolas about a power law, with a little seeded noise."""
     rng = np.random.default_rng(5)
     rows = []
     for width in widths:
@@ -47,10 +47,10 @@ def runs_of(table: pd.DataFrame) -> extrap.Runs:
 
 
 def test_only_cells_on_offer_are_bought_and_each_once() -> None:
-    table = valleys(seeds=4)
+    table = parabolas(seeds=4)
     owned = (table["seed"] < 2) & (table["width"] < 128) | (table["width"] < 64)
     offer = table.loc[~owned, ["width", "lr", "seed"]]
-    runs = runs_of(pd.concat([table[owned], valleys(widths=(8, 24))]))
+    runs = runs_of(pd.concat([table[owned], parabolas(widths=(8, 24))]))
     found = plan(runs, at=TARGET, budget=1e12, among=offer)
     bought = [(p.size["width"], p.tuned["lr"], p.seed) for p in found.purchases]
     on_offer = {(w, lr, s) for w, lr, s in offer.itertuples(index=False)}
@@ -61,7 +61,7 @@ def test_only_cells_on_offer_are_bought_and_each_once() -> None:
 
 def test_an_optimum_at_the_edge_is_bracketed_first() -> None:
     table = pd.concat(
-        [valleys(widths=(16, 32, 64, 96)), valleys(widths=(128,), rates=range(1, 5))]
+        [parabolas(widths=(16, 32, 64, 96)), parabolas(widths=(128,), rates=range(1, 5))]
     )
     found = plan(runs_of(table), at=TARGET, n_runs=10)
     first = found.purchases[0]
@@ -97,7 +97,7 @@ def test_where_nothing_narrows_none_is_bought_and_that_is_said(monkeypatch) -> N
         return Widths(loss=1.0, tuned={"lr": 9.0})
 
     monkeypatch.setattr(Foresight, "refitted", widened)
-    found = plan(runs_of(valleys()), at=TARGET, n_runs=8)
+    found = plan(runs_of(parabolas()), at=TARGET, n_runs=8)
     assert not found.purchases
     assert found.then == found.now
     assert "without widening" in found.advice[0]
@@ -105,11 +105,11 @@ def test_where_nothing_narrows_none_is_bought_and_that_is_said(monkeypatch) -> N
 
 def test_after_runs_at_the_target_the_interval_is_as_foreseen() -> None:
     at = {"width": 512.0}
-    found = plan(runs_of(valleys()), at=at, n_runs=3)
+    found = plan(runs_of(parabolas()), at=at, n_runs=3)
     bought = found.frame()
     assert set(bought["width"]) == {512}
     losses = [loss_at(w, lr) for w, lr in zip(bought["width"], bought["lr"], strict=True)]
-    more = pd.concat([valleys(), bought.assign(loss=losses)[["width", "lr", "seed", "loss"]]])
+    more = pd.concat([parabolas(), bought.assign(loss=losses)[["width", "lr", "seed", "loss"]]])
     lower, upper = extrap.forecast(runs_of(more)).at(**at).loss_pi
     seen = math.log((upper or math.inf) / (lower or math.nan))
     assert seen == pytest.approx(found.then.loss_width, rel=0.1)
@@ -119,11 +119,11 @@ def test_after_runs_at_the_target_the_interval_is_as_foreseen() -> None:
 def test_a_count_of_seeds_is_checked() -> None:
     for bad, kind in ((0, ValueError), (2.5, TypeError), (None, TypeError)):
         with pytest.raises(kind, match="most_seeds"):
-            plan(runs_of(valleys()), at=TARGET, n_runs=8, most_seeds=bad)
+            plan(runs_of(parabolas()), at=TARGET, n_runs=8, most_seeds=bad)
 
 
 def test_without_any_law_the_plan_only_brackets_and_tells_no_width() -> None:
-    found = plan(runs_of(valleys(rates=range(2, 6))), at=TARGET, n_runs=20)
+    found = plan(runs_of(parabolas(rates=range(2, 6))), at=TARGET, n_runs=20)
     assert {p.reason for p in found.purchases} == {"bracket"}
     assert found.now.loss_width is None
     assert "plan again" in found.advice[0]
@@ -131,7 +131,7 @@ def test_without_any_law_the_plan_only_brackets_and_tells_no_width() -> None:
 
 
 def test_seeds_with_names_are_one_and_the_same_in_both_tables() -> None:
-    table = valleys(seeds=4)
+    table = parabolas(seeds=4)
     table = table.assign(seed=table["seed"].map(dict(enumerate("abcd"))))
     owned = table["seed"] < "d"
     found = plan(
@@ -149,15 +149,15 @@ def test_seeds_with_names_are_one_and_the_same_in_both_tables() -> None:
 def test_a_new_size_of_three_values_about_its_optimum_may_be_bought() -> None:
     rates = [2.0**o for o in (-10.5, -9.5, -8.5)]
     offer = pd.DataFrame({"width": 256, "lr": rates, "seed": 0})
-    found = plan(runs_of(valleys()), at=TARGET, n_runs=8, among=offer)
+    found = plan(runs_of(parabolas()), at=TARGET, n_runs=8, among=offer)
     assert [p.reason for p in found.purchases] == ["new size"] * 3
-    one_sided = plan(runs_of(valleys()), at=TARGET, n_runs=8, among=offer.assign(lr=rates[2]))
+    one_sided = plan(runs_of(parabolas()), at=TARGET, n_runs=8, among=offer.assign(lr=rates[2]))
     assert not one_sided.purchases
     assert "both sides" in one_sided.advice[0]
 
 
 def test_sizes_alone_on_offer_mean_the_next_seed_that_is_free() -> None:
-    table = valleys(rates=range(0, 1), seeds=2, widths=(16, 24, 32, 48, 64, 96))
+    table = parabolas(rates=range(0, 1), seeds=2, widths=(16, 24, 32, 48, 64, 96))
     runs = extrap.read_runs(table.drop(columns="lr"), size="width")
     market = Market(
         forecast=extrap.forecast(runs),
@@ -175,7 +175,7 @@ def test_sizes_alone_on_offer_mean_the_next_seed_that_is_free() -> None:
 
 def test_the_command_writes_the_runs_for_a_trainer(tmp_path, capsys):
     table, out = tmp_path / "runs.csv", tmp_path / "next.csv"
-    valleys().to_csv(table, index=False)
+    parabolas().to_csv(table, index=False)
     options = ["--size", "width", "--tune", "lr", "--at", "1024", "--runs", "6"]
     options += ["--most-seeds", "3"]
     assert main(["plan", str(table), *options, "--out", str(out), "--json"]) == 0
@@ -187,7 +187,7 @@ def test_the_command_writes_the_runs_for_a_trainer(tmp_path, capsys):
 @pytest.mark.slow
 def test_widths_come_out_as_foreseen() -> None:
     """Buy what is planned from the same truth: the interval of the loss is about as foreseen."""
-    full = valleys(seeds=4, widths=(16, 24, 32, 48, 64, 96))
+    full = parabolas(seeds=4, widths=(16, 24, 32, 48, 64, 96))
     owned = (full["seed"] < 2) & (full["width"] <= 64)
     found = plan(
         runs_of(full[owned]),

@@ -22,7 +22,7 @@ WARMUP = Knob(
     name="warmup",
     base=0.05,
     other=None,
-    kind="valley",
+    kind="optimum",
     offsets=tuple(
         Offset(size=s, octaves=measured(u, 0.1), pull=measured(-u, 0.1), lost=0)
         for s, u in ((32.0, -0.1), (64.0, 0.4), (128.0, 0.9))

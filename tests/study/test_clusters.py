@@ -17,7 +17,7 @@ from extrap.study import clusters, open_study, train, tune
 from extrap.study.clusters import executor_on, ships
 from extrap.study.packs import Pack, PackFailed, PackFolder, PackStopped, train_pack
 from tests.study.test_own_training import BESIDE, folder_of, losses
-from tests.study.trials import OWN, SPEC, trials_of, valley
+from tests.study.trials import OWN, SPEC, excess_curve, trials_of
 from tests.waiting import wait_until
 
 FILE = """
@@ -158,7 +158,7 @@ def test_a_cluster_gives_the_same_table_to_the_last_bit(cluster, url, tmp_path):
         assert executor.n_workers >= 2
         runs = tune(SPEC, url, executor=executor, device="cpu")
         assert runs.data_hash() == whole.data_hash()
-        own = tune(OWN, url, executor=executor, train=valley)
+        own = tune(OWN, url, executor=executor, train=excess_curve)
     assert len(own) == len(OWN.grid_cells())
     complete = [t for t in trials_of(url) if t.state == TrialState.COMPLETE]
     assert len(complete) == len(runs) + len(own) == len(trials_of(url))

@@ -61,8 +61,8 @@ def toy(spec):
         shared = 0.01 * np.random.default_rng(seed).normal()
         apart = [seed, *spec.name.encode(), int(size["width"])]
         own = 0.003 * np.random.default_rng(apart).normal()
-        valley = 0.1 * (math.log2(tuned["lr"]) - best) ** 2
-        return factor * 3.0 * size["width"] ** -0.4 * math.exp(shared + own + valley)
+        excess_curve = 0.1 * (math.log2(tuned["lr"]) - best) ** 2
+        return factor * 3.0 * size["width"] ** -0.4 * math.exp(shared + own + excess_curve)
 
     return loss
 

@@ -42,7 +42,7 @@ SPEC = StudySpec(
 
 
 def toy(size, tuned, seed):
-    """A law with a valley: the optimum falls as width^-.5, two octaves off cost 12 %."""
+    """A law with a excess_curve: the optimum falls as width^-.5, two octaves off cost 12 %."""
     octaves = math.log2(tuned["lr"]) + 6 + 0.5 * math.log2(size["width"] / 32)
     noise = np.random.default_rng([seed, int(size["width"])]).normal(0, 0.002)
     return (1.5 + 2 * size["width"] ** -0.5) * math.exp(0.03 * octaves**2 + noise)
@@ -247,15 +247,15 @@ def test_nothing_larger_is_trained_where_the_rate_is_refused(tmp_path):
 
 def test_larger_runs_are_trained_at_the_recommended_values():
     """Below the optimum, where values that are too high cost more."""
-    valley = replace(by_hand().valley, rise=((0.0, 1.2),))
-    made = by_hand(valley=valley)
+    excess_curve = replace(by_hand().excess_curve, rise=((0.0, 1.2),))
+    made = by_hand(excess_curve=excess_curve)
     advised = made.recommend(width=1024).tuned["lr"]
     assert advised < 0.97 * made.at(width=1024).tuned["lr"].value
     target = Target(size={"width": 1024}, factors=(1.0, 2.0), fixed=False)
     cells = target_cells(replace(SPEC, targets=(target,)), made)
     rates = {dict(cell.tuned)["lr"] for cell in cells}
     assert rates == {as_handed_out("lr", advised), as_handed_out("lr", 2 * advised)}
-    (plain, *_) = target_cells(replace(SPEC, targets=(target,)), by_hand(valley=None))
+    (plain, *_) = target_cells(replace(SPEC, targets=(target,)), by_hand(excess_curve=None))
     assert dict(plain.tuned)["lr"] == pytest.approx(0.0025)
 
 

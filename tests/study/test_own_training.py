@@ -67,7 +67,7 @@ RATES = {"lr": TunedRange(low=2**-8, high=2**-4, n=5)}
 COMMAND = "COMMAND = ['a', '{lr}', '{width}']"
 
 
-def valley(size, tuned, seed):
+def excess_curve(size, tuned, seed):
     """Best at 2^-6."""
     noise = np.random.default_rng([seed, size["width"]]).normal(0, 0.002)
     return (1 + size["width"] ** -0.5) * np.exp(0.03 * np.log2(64 * tuned["lr"]) ** 2 + noise)
@@ -92,12 +92,12 @@ def test_whole_numbers_reach_the_function_as_int(tmp_path):
 def test_stored_runs_that_the_study_does_not_name_any_more_are_announced(tmp_path):
     lines, places = [], {"storage": f"sqlite:///{tmp_path / 'mine.db'}", "reports": tmp_path}
     spec = replace(SPEC, sizes={"width": (8, 16, 32, 64)}, tune=RATES, seeds=(0, 1))
-    run(ForecastKind(spec, valley), **places)
+    run(ForecastKind(spec, excess_curve), **places)
     fewer = replace(spec, sizes={"width": (8, 16, 32)}, seeds=(0,))
-    run(ForecastKind(fewer, valley), say=lines.append, **places)
+    run(ForecastKind(fewer, excess_curve), say=lines.append, **places)
     n = 40 - 15
     assert any(f"uses {n} stored runs at sizes or seeds" in line for line in lines)
-    run(ForecastKind(spec, valley), say=(again := []).append, **places)
+    run(ForecastKind(spec, excess_curve), say=(again := []).append, **places)
     assert not any("stored runs" in line for line in again)
 
 

@@ -22,7 +22,7 @@ from extrap.study.training import LOOK_S
 from extrap.training import parts
 from extrap.training.preemption import Preemption, StopAsked, current_preemption
 from extrap.training.stacks import Stack
-from tests.study.trials import SPEC, hit_at_half, trials_of, valley
+from tests.study.trials import SPEC, excess_curve, hit_at_half, trials_of
 
 N_STEPS = len(SPEC.grid_cells()) * SPEC.recipe.steps
 
@@ -119,7 +119,7 @@ def test_a_function_of_ones_own_ends_its_run_first(url):
         if len(trained) == 3:
             assert preemption.ask()
             time.sleep(3 * LOOK_S)  # the driver hears of it, and takes back what waits
-        return valley(size, tuned, seed)
+        return excess_curve(size, tuned, seed)
 
     with pytest.raises(StopAsked):
         tune(SPEC, url, train=train, preemption=preemption)

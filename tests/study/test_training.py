@@ -39,7 +39,7 @@ from extrap.study.trainers import PackedTrainer
 from extrap.study.trials import Trials
 from extrap.training.own.processes import this_process
 from extrap.training.preemption import Preemption, StopAsked
-from tests.study.trials import OWN, SPEC, lost_connection, trials_of, valley
+from tests.study.trials import OWN, SPEC, excess_curve, lost_connection, trials_of
 from tests.waiting import wait_until
 
 N = len(OWN.grid_cells())
@@ -49,7 +49,7 @@ ROOT = Path(__file__).parents[2]
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory):
     """The runs of the study that nobody disturbs."""
-    return tune(OWN, f"sqlite:///{tmp_path_factory.mktemp('whole')}/whole.db", train=valley)
+    return tune(OWN, f"sqlite:///{tmp_path_factory.mktemp('whole')}/whole.db", train=excess_curve)
 
 
 class Flaky(Executor):
@@ -78,7 +78,7 @@ class Flaky(Executor):
 
 @pytest.mark.parametrize("executor", [ThreadPoolExecutor(3), Flaky(7)])
 def test_any_executor_gives_the_same_table(executor, url, whole):
-    runs = tune(OWN, url, train=valley, executor=executor)
+    runs = tune(OWN, url, train=excess_curve, executor=executor)
     assert runs.data_hash() == whole.data_hash()
     assert [trial.state for trial in trials_of(url)] == [TrialState.COMPLETE] * N
 
@@ -86,7 +86,7 @@ def test_any_executor_gives_the_same_table(executor, url, whole):
 def test_workers_that_are_always_lost_end_the_study(url, monkeypatch):
     monkeypatch.setattr(training, "PAUSE_S", 0.0)
     with pytest.raises(StudyError, match="workers must finish"):
-        tune(OWN, url, train=valley, executor=Flaky(10**6))
+        tune(OWN, url, train=excess_curve, executor=Flaky(10**6))
     assert trials_of(url) == []
 
 
@@ -103,7 +103,7 @@ class Odd(Executor):
 @pytest.mark.parametrize("answer", [lambda _: None, lambda t: replace(t, results=())])
 def test_an_executor_that_answers_something_else_is_named(answer, url):
     with pytest.raises(StudyError, match="an executor must return"):
-        tune(OWN, url, train=valley, executor=Odd(answer))
+        tune(OWN, url, train=excess_curve, executor=Odd(answer))
 
 
 def test_a_cell_that_always_fails_is_named_and_the_rest_goes_on(url, caplog):
@@ -113,7 +113,7 @@ def test_a_cell_that_always_fails_is_named_and_the_rest_goes_on(url, caplog):
         calls.append((size["width"], tuned["lr"], seed))
         if calls[-1][0] == 16 and seed == 1 and tuned["lr"] > 0.05:
             raise RuntimeError("too large")
-        return valley(size, tuned, seed)
+        return excess_curve(size, tuned, seed)
 
     with pytest.raises(StudyError, match=r"width=16, lr=0.0625, seed=1 failed 3 times.*too large"):
         tune(OWN, url, train=train)
@@ -161,7 +161,9 @@ def test_a_pack_that_fails_is_halved_until_its_cell_is_alone(url, monkeypatch, t
 
 
 def test_an_attempt_ends_when_its_file_is_gone_and_goes_on_where_nobody_can_say(tmp_path):
-    pack = Pack(spec=OWN, cells=OWN.grid_cells()[:1], train=valley, driver="s-me", attempt="1")
+    pack = Pack(
+        spec=OWN, cells=OWN.grid_cells()[:1], train=excess_curve, driver="s-me", attempt="1"
+    )
     again, folder = replace(pack, attempt="2"), str(tmp_path / "own")
     assert isinstance(train_pack(pack, folder), Trained)  # no folder here: not shared
     other, own = (PackFolder(f"{folder}/packs", driver) for driver in ("s-other", "s-me"))
@@ -191,7 +193,7 @@ def test_an_attempt_ends_when_its_file_is_gone_and_goes_on_where_nobody_can_say(
 
 
 def test_other_data_on_a_worker_are_named(tmp_path):
-    pack = Pack(spec=OWN, cells=OWN.grid_cells()[:1], train=valley, made_with="other")
+    pack = Pack(spec=OWN, cells=OWN.grid_cells()[:1], train=excess_curve, made_with="other")
     with pytest.raises(StudyError, match="the driver's data"):
         train_pack(pack)
 
@@ -202,7 +204,7 @@ def test_a_worker_with_other_data_ends_the_study_with_its_sentence(url):
             return ThreadPoolExecutor(1).submit(fn, replace(pack, made_with="other"), *args)
 
     with pytest.raises(StudyError, match="the driver's data"):
-        tune(OWN, url, train=valley, executor=Other())
+        tune(OWN, url, train=excess_curve, executor=Other())
 
 
 def test_packs_lost_at_once_are_one_loss(url):
@@ -224,7 +226,7 @@ def test_packs_lost_at_once_are_one_loss(url):
             return future
 
     wide = replace(OWN, seeds=tuple(range(12)))
-    tune(wide, url, train=valley, executor=(restarted := Restarted()))
+    tune(wide, url, train=excess_curve, executor=(restarted := Restarted()))
     assert len(restarted.calls) == 2 * 72 == 2 * len(wide.grid_cells())
     assert len(trials_of(url)) == len(wide.grid_cells())
 
@@ -281,7 +283,7 @@ def test_a_folder_that_is_full_ends_no_training(url, whole, monkeypatch):
         raise OSError(28, "no space left")
 
     monkeypatch.setattr(PackFolder, "permit", full)
-    assert tune(OWN, url, train=valley).data_hash() == whole.data_hash()
+    assert tune(OWN, url, train=excess_curve).data_hash() == whole.data_hash()
 
 
 def test_storages_that_share_a_folder_and_a_name_leave_each_others_packs_alone(tmp_path):
@@ -330,7 +332,7 @@ def test_a_frozen_driver_is_taken_over_and_writes_nothing_when_woken(kind, tmp_p
     script.write_text(
         "import time\n"
         "from pathlib import Path\n"
-        "from tests.study.trials import OWN, trials_of, valley\n"
+        "from tests.study.trials import OWN, trials_of, excess_curve\n"
         "from tests.waiting import wait_until\n"
         "from extrap.study import tune\n"
         "def slow(size, tuned, seed):\n"
@@ -339,8 +341,8 @@ def test_a_frozen_driver_is_taken_over_and_writes_nothing_when_woken(kind, tmp_p
         "        time.sleep(0.5)  # nothing is being written: a transaction would lock the file\n"
         "        Path('ready').touch()\n"
         "        time.sleep(5)\n"
-        "    return valley(size, tuned, seed)\n"
-        "slow.__qualname__ = 'valley'\n"
+        "    return excess_curve(size, tuned, seed)\n"
+        "slow.__qualname__ = 'excess_curve'\n"
         f"tune(OWN, {url!r}, train=slow, grace_s=1.5)\n"
     )
     frozen = subprocess.Popen(
@@ -354,7 +356,7 @@ def test_a_frozen_driver_is_taken_over_and_writes_nothing_when_woken(kind, tmp_p
     deadline = time.monotonic() + 600
     while time.monotonic() < deadline:
         with suppress(StudyError):  # it is not yet silent for long enough
-            tune(OWN, url, train=valley, grace_s=1.5)
+            tune(OWN, url, train=excess_curve, grace_s=1.5)
             break
         time.sleep(0.2)
     before = [(t.number, t.state, t.values) for t in trials_of(url)]
@@ -449,7 +451,7 @@ def test_a_file_system_without_locks_is_named(tmp_path, monkeypatch):
 def test_a_folder_that_cannot_be_written_is_named(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(StudyError, match="choose another storage"):
-        tune(OWN, f"sqlite:///{tmp_path}/file/study.db", train=valley)
+        tune(OWN, f"sqlite:///{tmp_path}/file/study.db", train=excess_curve)
 
 
 @pytest.mark.parametrize("is_lost", [True, False])
@@ -465,7 +467,7 @@ def test_a_lost_acknowledgement_is_not_a_lost_commit(is_lost, url, whole, monkey
             add(self, trial)
 
     monkeypatch.setattr(optuna.Study, "add_trial", flaky)
-    runs = tune(OWN, url, train=valley)
+    runs = tune(OWN, url, train=excess_curve)
     assert runs.data_hash() == whole.data_hash()
     assert len(trials_of(url)) == N
 
@@ -477,7 +479,7 @@ def test_a_storage_that_stays_away_is_given_up(url, monkeypatch):
     monkeypatch.setattr(optuna.Study, "add_trial", away)
     monkeypatch.setitem(Trials.__init__.__kwdefaults__, "patience_s", 0.3)
     with pytest.raises(StudyError, match=r"got only errors from .* run the same command"):
-        tune(OWN, url, train=valley)
+        tune(OWN, url, train=excess_curve)
 
 
 class Proxy:
@@ -541,7 +543,7 @@ def test_a_connection_cut_after_commit_doubles_nothing(postgres, whole):
     url = sqlalchemy.make_url(postgres.make_database("cut"))
     proxy = Proxy(url.host or "127.0.0.1", url.port or 5432, n_cuts=3)
     through = url.set(host="127.0.0.1", port=proxy.port).render_as_string(hide_password=False)
-    runs = tune(OWN, through, train=valley)
+    runs = tune(OWN, through, train=excess_curve)
     proxy.close()
     assert proxy.n_cuts == 0
     assert runs.data_hash() == whole.data_hash()
@@ -618,7 +620,7 @@ def test_a_sampler_that_cannot_resume_is_refused_by_name(url):
         pass
 
     with pytest.raises(StudyError, match="got Mine"):
-        tune(replace(OWN, sampler=Mine()), url, train=valley)
+        tune(replace(OWN, sampler=Mine()), url, train=excess_curve)
     with pytest.raises(StudyError, match="got object"):
         tune(replace(SPEC, pruner=object()), url)
 
@@ -701,7 +703,7 @@ def test_what_is_finished_is_written_while_an_executor_takes_nothing(url, monkey
             return future
 
     with pytest.raises(StudyError, match="workers must finish"):
-        tune(OWN, url, train=valley, executor=Full())
+        tune(OWN, url, train=excess_curve, executor=Full())
     assert len(trials_of(url)) == 4
 
 
@@ -716,7 +718,7 @@ def test_a_stop_ends_where_what_is_cancelled_is_never_heard_of_again(url):
             return Future()
 
     with pytest.raises(StopAsked):
-        tune(OWN, url, train=valley, executor=Silent(), preemption=preemption)
+        tune(OWN, url, train=excess_curve, executor=Silent(), preemption=preemption)
 
 
 def test_a_worker_that_lacks_something_ends_the_study_with_its_words(monkeypatch):
@@ -725,7 +727,7 @@ def test_a_worker_that_lacks_something_ends_the_study_with_its_words(monkeypatch
 
     monkeypatch.setattr(packs, "trainer_of", lacks)
     with pytest.raises(StudyError, match=r"got ModuleNotFoundError: .*s3fs"):
-        train_pack(Pack(spec=OWN, cells=OWN.grid_cells()[:1], train=valley))
+        train_pack(Pack(spec=OWN, cells=OWN.grid_cells()[:1], train=excess_curve))
 
 
 def test_an_error_of_the_user_is_no_fault_of_the_storage(url):
@@ -739,7 +741,7 @@ def test_a_training_that_changes_the_directory_loses_no_lock(tmp_path, monkeypat
 
     def train(*args):
         os.chdir(tmp_path / "other")
-        return valley(*args)
+        return excess_curve(*args)
 
     assert len(tune(OWN, "sqlite:///study.db", train=train)) == N
 
@@ -755,7 +757,7 @@ def test_a_driver_that_loses_its_lock_in_the_middle_of_a_pack_writes_no_more(url
     trials = Trials(
         open_storage(url), url, OWN, stage="tune", fingerprint={}, require_lock=require_lock
     )
-    results = train_pack(Pack(spec=OWN, cells=tuple(pack), train=valley)).results
+    results = train_pack(Pack(spec=OWN, cells=tuple(pack), train=excess_curve)).results
     assert len(results) == 1  # of one's own function one at a time
     everything = [replace(results[0], cell=cell) for cell in pack]
     with pytest.raises(TakenOver):

@@ -19,7 +19,7 @@ from extrap.study import dry_run, tune
 from extrap.study.driver import train
 from extrap.study.events import TuneEvent
 from extrap.study.forecasts import ForecastKind
-from tests.study.trials import OWN, SPEC, trials_of, valley
+from tests.study.trials import OWN, SPEC, excess_curve, trials_of
 
 
 @pytest.fixture
@@ -36,13 +36,13 @@ def trained(tmp_path_factory):
 
 def test_a_table_of_cells_is_trained(url):
     table = pd.DataFrame({"width": [8, 24], "lr": [0.03, 0.02], "seed": [0, 5], "cost": 1})
-    runs = tune(OWN, url, train=valley, extend=table)
+    runs = tune(OWN, url, train=excess_curve, extend=table)
     assert runs.to_frame()[["width", "lr", "seed"]].to_numpy().tolist() == [
         [8, 0.03, 0],
         [24, 0.02, 5],
     ]
     with pytest.raises(DataError, match="no column 'seed'"):
-        tune(OWN, url, train=valley, extend=table.drop(columns="seed"))
+        tune(OWN, url, train=excess_curve, extend=table.drop(columns="seed"))
 
 
 def test_every_cell_of_the_grid_is_trained_once_and_told(trained, url):
@@ -85,9 +85,9 @@ def copied(path, url):
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory):
-    """The storage of the study trained by `valley`."""
-    path = tmp_path_factory.mktemp("valley") / "study.db"
-    tune(SPEC, f"sqlite:///{path}", train=valley)
+    """The storage of the study trained by `excess_curve`."""
+    path = tmp_path_factory.mktemp("excess_curve") / "study.db"
+    tune(SPEC, f"sqlite:///{path}", train=excess_curve)
     return path
 
 
@@ -106,10 +106,10 @@ def test_sizes_and_seeds_may_grow_and_larger_runs_are_kept_apart(url, finished):
     copied(finished, url)
     grown = replace(SPEC, sizes={"width": (8, 16, 32)}, seeds=(0, 1, 2))
     events: list[TuneEvent] = []
-    assert len(tune(grown, url, train=valley, notify=events.append)) == 27
+    assert len(tune(grown, url, train=excess_curve, notify=events.append)) == 27
     assert sum(event.is_finished for event in events) == 27 - 12
     cell = Cell.of({"width": 512}, {"lr": 0.9}, 0)
-    runs = tune(SPEC, url, train=valley, stage="check", extend=lambda _: [cell])
+    runs = tune(SPEC, url, train=excess_curve, stage="check", extend=lambda _: [cell])
     assert list(runs.to_frame()["stage"]) == ["check"]
     tuned = {f"small/width={width}" for width in (8, 16, 32)}
     assert set(study_names(open_storage(url))) == {*tuned, "small/check/width=512"}
@@ -117,7 +117,7 @@ def test_sizes_and_seeds_may_grow_and_larger_runs_are_kept_apart(url, finished):
 
 def test_a_grid_grows_as_in_a_study_and_says_so_once(url, tmp_path, caplog):
     spec = replace(OWN, growth=2, tune={"lr": TunedRange(low=2**-8, high=2**-6, n=3)}, seeds=(0,))
-    runs = tune(spec, url, train=valley)
+    runs = tune(spec, url, train=excess_curve)
     assert sorted(runs.to_frame()["lr"].unique()) == [2.0**i for i in range(-8, -3)]
     said = [message for message in caplog.messages if "grows" in message]
     assert [("width 8" in line, "width 16" in line, "by 2 runs" in line) for line in said] == [
@@ -125,10 +125,10 @@ def test_a_grid_grows_as_in_a_study_and_says_so_once(url, tmp_path, caplog):
         (False, True, True),
     ]
     caplog.clear()
-    assert tune(spec, url, train=valley).data_hash() == runs.data_hash()
+    assert tune(spec, url, train=excess_curve).data_hash() == runs.data_hash()
     assert caplog.messages == []
     lines = list[str]()
-    study = ForecastKind(spec, valley)
+    study = ForecastKind(spec, excess_curve)
     train(study, f"sqlite:///{tmp_path}/other.db", reports=tmp_path, say=lines.append)
     assert lines == said
     assert "6 runs (up to 8 more" in dry_run(study)
@@ -203,9 +203,9 @@ def test_resuming_with_another_recipe_names_every_difference(url, finished):
         (replace(SPEC, sampler="tpe"), "sampler: grid in "),
     ):
         with pytest.raises(StudyError, match=named):
-            tune(changed, url, train=valley)
+            tune(changed, url, train=excess_curve)
     # a function of one's own has no recipe
-    tune(replace(SPEC, recipe=replace(SPEC.recipe, steps=9)), url, train=valley)
+    tune(replace(SPEC, recipe=replace(SPEC.recipe, steps=9)), url, train=excess_curve)
     with pytest.raises(StudyError, match=r"recipe\.steps: nothing"):
         tune(SPEC, url)
 

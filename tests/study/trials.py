@@ -27,7 +27,7 @@ SPEC = StudySpec(
 OWN = replace(SPEC, name="own", workload=Workload(name="mine"))
 
 
-def valley(size, tuned, seed):
+def excess_curve(size, tuned, seed):
     return 1 + 1 / size["width"] + (tuned["lr"] - 0.02) ** 2 + 0.001 * seed
 
 

@@ -31,7 +31,7 @@ MOST_ROWS = 100_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Valley:
+class ExcessCurve:
     """Excess log loss as a function of the distance from the optimum, in octaves.
 
     `excess = ½ k(x) wᵀ H w`, `w_j = sign(u_j) √(2 h_j(u_j))`, where
@@ -97,9 +97,9 @@ class Valley:
         return _bend(straight, self.rise[i])
 
 
-def fit_valley(
+def fit_excess_curve(
     runs: Runs, optima: Sequence[Optimum], *, log_sd: float | None = None
-) -> Valley | None:
+) -> ExcessCurve | None:
     """Pool the excess over all sizes whose optimum is bracketed.
 
     Args:
@@ -123,7 +123,7 @@ def fit_valley(
     fitted = shape.excesses(shape.theta, u, log_x)
     deep = (excess > DEEP) & (excess < MAX_EXCESS)
     relative = (excess[deep] - fitted[deep]) / np.maximum(fitted[deep], 1e-3)
-    return Valley(
+    return ExcessCurve(
         tuned=runs.tuned,
         columns=runs.sizes,
         reference=tuple(map(float, reference)),
@@ -225,7 +225,7 @@ class Shape:
 def fit_shape(
     runs: Runs, optima: Sequence[Optimum], *, log_sd: float | None = None
 ) -> Shape | None:
-    """The curve of `fit_valley`, with the error of its parameters."""
+    """The curve of `fit_excess_curve`, with the error of its parameters."""
     table = _excess_table(runs, optima)
     return None if table is None else _fit_shape(*table, log_sd=log_sd)
 

@@ -8,15 +8,15 @@ import pandas as pd
 import pytest
 from scipy import optimize
 
-from extrap.fitting import Valley, estimate_noise, estimate_optima, fit_valley
+from extrap.fitting import ExcessCurve, estimate_noise, estimate_optima, fit_excess_curve
 from extrap.reading import read_runs
 
 Table = Callable[..., pd.DataFrame]
 
 
-def valley_of(table: pd.DataFrame) -> Valley | None:
+def valley_of(table: pd.DataFrame) -> ExcessCurve | None:
     runs = read_runs(table, size="width", tune="lr")
-    return fit_valley(runs, estimate_optima(runs, noise=estimate_noise(runs), level=0.95))
+    return fit_excess_curve(runs, estimate_optima(runs, noise=estimate_noise(runs), level=0.95))
 
 
 def true_excess(u: float) -> float:
@@ -24,7 +24,7 @@ def true_excess(u: float) -> float:
     return float(0.03 * (np.expm1(rise * u) - rise * u) / rise**2)
 
 
-BOWL = Valley(
+BOWL = ExcessCurve(
     tuned=("lr", "batch"),
     columns=("width",),
     reference=(64.0,),
@@ -68,16 +68,20 @@ def test_best_rate_beside_another_batch_is_that_of_a_search(batch: float) -> Non
 
 def test_cost_of_mistuning_is_that_of_the_truth(sweep_table: Table) -> None:
     table = sweep_table(noise=0.001)
-    valley = valley_of(table)
-    assert valley is not None
+    excess_curve = valley_of(table)
+    assert excess_curve is not None
     for u in (-3.0, -2.0, -1.0, 1.0, 2.0, 3.0):
         for width in (16.0, 192.0, 1024.0):
-            assert valley.excess([u], {"width": width}) == pytest.approx(true_excess(u), rel=0.12)
-    ((low, high),) = valley.rise
+            assert excess_curve.excess([u], {"width": width}) == pytest.approx(
+                true_excess(u), rel=0.12
+            )
+    ((low, high),) = excess_curve.rise
     assert (low, high) == pytest.approx((0.35, 0.5), abs=0.15)
-    assert valley.curvature[0][0] == pytest.approx(0.03, rel=0.06)
-    assert valley.trend == pytest.approx((0.0,), abs=0.03)
-    assert valley.reference == pytest.approx((np.exp(np.log(table["width"]).mean()),), rel=0.1)
+    assert excess_curve.curvature[0][0] == pytest.approx(0.03, rel=0.06)
+    assert excess_curve.trend == pytest.approx((0.0,), abs=0.03)
+    assert excess_curve.reference == pytest.approx(
+        (np.exp(np.log(table["width"]).mean()),), rel=0.1
+    )
 
 
 def test_scatter_about_the_shape_is_relative_to_the_excess() -> None:
@@ -87,9 +91,9 @@ def test_scatter_about_the_shape_is_relative_to_the_excess() -> None:
     table = pd.DataFrame({"width": np.tile(np.repeat([8, 16, 32], 14), 2), "lr": 0.01 * 2**u})
     table["loss"] = 2 * np.exp(0.03 * u**2 * (1 + 0.2 * sign))
     table["seed"] = np.tile(np.repeat([0, 1], 7), 6) + 2 * (sign > 0)
-    valley = valley_of(table)
-    assert valley is not None
-    assert valley.relative_sd == pytest.approx(0.2, abs=0.04)
+    excess_curve = valley_of(table)
+    assert excess_curve is not None
+    assert excess_curve.relative_sd == pytest.approx(0.2, abs=0.04)
 
 
 def test_no_valley_without_bracketed_optima(sweep_table: Table) -> None:
@@ -115,9 +119,11 @@ def test_each_of_two_tuned_values_has_its_own_steep_side() -> None:
         for b in 2.0 ** np.arange(2, 9)
     ]
     runs = read_runs(pd.DataFrame(rows), size="width", tune=("lr", "batch"))
-    valley = fit_valley(runs, estimate_optima(runs, noise=estimate_noise(runs), level=0.95))
-    assert valley is not None
+    excess_curve = fit_excess_curve(
+        runs, estimate_optima(runs, noise=estimate_noise(runs), level=0.95)
+    )
+    assert excess_curve is not None
     for u in (-2.0, 2.0):
-        lr, batch = (valley.excess(at, {"width": 64}) for at in ([u, 0.0], [0.0, u]))
+        lr, batch = (excess_curve.excess(at, {"width": 64}) for at in ([u, 0.0], [0.0, u]))
         assert lr == pytest.approx(0.03 * side(u, 0.1, 0.8), rel=0.15)
         assert batch == pytest.approx(0.02 * side(u, 0.5, 0.1), rel=0.15)

@@ -4,7 +4,8 @@
 
 Five sweeps whose optima are known: simulated excess-loss curves as different as real ones, paths
 of fixed tokens per parameter through Step Law's dense runs (Li et al. 2025, arXiv 2503.04715), and
-the shipped sweep, the latter two smoothed and with noise added. The full grid is the default study's:
+the shipped sweep, the latter two smoothed and with noise added. The full grid is the default
+study's:
 9 rates .75 octave apart, 4 seeds. Every sampler's runs go through the package's own estimator; the
 error is that of the fitted slope against the slope of the true optima of the same sizes, so it is
 what sampling costs: that optima scatter about their law no sampler can mend.

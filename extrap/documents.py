@@ -112,8 +112,8 @@ def forecast_document(forecast: Forecast, points: Sequence[Point]) -> dict[str, 
 def _advised_point(forecast: Forecast, point: Point) -> dict[str, Any]:
     """A point with what known or kept values would do."""
     found = encode(point)
-    if not point.dial:
-        del found["dial"]
+    if not point.path_inputs:
+        del found["path_inputs"]
     return {
         **found,
         "rules": forecast.rules(**point.size),
@@ -394,7 +394,7 @@ def _content(forecast: Forecast) -> dict[str, Any]:
 
 
 def _path(forecast: Forecast) -> dict[str, Any]:
-    """How sizes follow from a dial; forecasts without such a path have no such key."""
+    """How sizes follow from an input; forecasts without such a path have no such key."""
     return {} if forecast.path is None else {"path": dict(forecast.path.formulas)}
 
 

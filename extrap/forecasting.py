@@ -209,9 +209,9 @@ class Forecast:
         """The forecast at one size, given by its size columns or the names of the path.
 
         Args:
-            value: The size, where there is one size column, or one dial of the path.
+            value: The size, where there is one size column, or one input of the path.
             size: One positive number per size column, not below the smallest fitted one; or one
-                per dial of the path.
+                per input of the path.
 
         Raises:
             ValueError: A size column is missing, unknown, or out of range.
@@ -254,7 +254,7 @@ class Forecast:
             recommended=self._values_to_use(target, tuned),
             extrapolation_ratio=ratio,
             flags=tuple(flags),
-            dial={} if set(size) == set(target) else dict(size),
+            path_inputs={} if set(size) == set(target) else dict(size),
         )
 
     def extrapolation_ratio(self, size: Mapping[str, float]) -> float:
@@ -666,7 +666,7 @@ class Forecast:
         """A size, which may be given without its column."""
         if value is None:
             return size
-        columns = self.runs.sizes if self.path is None else self.path.dials
+        columns = self.runs.sizes if self.path is None else self.path.inputs
         if size or len(columns) != 1:
             raise ValueError(
                 "a size without a name is for one size column, this forecast has "
@@ -684,9 +684,9 @@ class Forecast:
                 )
         size = self._sized(size)
         if set(size) != set(self.runs.sizes):
-            dials = f" or {', '.join(self.path.dials)} of the path" if self.path else ""
+            inputs = f" or {', '.join(self.path.inputs)} of the path" if self.path else ""
             raise ValueError(
-                f"a forecast needs exactly the size column(s) {expected}{dials}, got "
+                f"a forecast needs exactly the size column(s) {expected}{inputs}, got "
                 f"{', '.join(size) or 'none'}; ask for {_asked(self.runs.sizes)}."
             )
         smallest = {c: min(o.size[c] for o in self.optima) for c in self.runs.sizes}
@@ -706,7 +706,7 @@ class Forecast:
         columns = self.runs.sizes
         if self.path is None or set(given) == set(columns):
             return given
-        if set(given) != set(self.path.dials):
+        if set(given) != set(self.path.inputs):
             return given
         values = {**self.path.values(given), **given}
         return {c: values[c] for c in columns} if set(columns) <= set(values) else given
@@ -948,7 +948,7 @@ def _path_to(path: Mapping[str, str] | SizePath | None, columns: Sequence[str]) 
     if not path:
         return None
     followed = path if isinstance(path, SizePath) else SizePath(dict(path))
-    missing = [c for c in columns if c not in (*followed.formulas, *followed.dials)]
+    missing = [c for c in columns if c not in (*followed.formulas, *followed.inputs)]
     if missing or not set(columns) & set(followed.formulas):
         raise ValueError(
             f"a path defines the size columns {', '.join(columns)}, got {followed}; add "

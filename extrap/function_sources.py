@@ -60,11 +60,11 @@ def describe_source(
         modules += [m for m in imported(files[0].parent, place, nodes) if m not in files]
         if start in names and all(map(_is_alias, defined[start])):
             names.remove(start)
-        parts |= {name: _told(defined[name]) for name in sorted(names)}
+        parts |= {name: _as_text(defined[name]) for name in sorted(names)}
     for module in dict.fromkeys([*modules, *beside(files[0].parent, modules).values()]):
         if module not in files and (tree := syntax_tree(module)).body:
             name = module.relative_to(files[0].parent).as_posix()
-            parts[name] = _told(tree.body[ast.get_docstring(tree) is not None :])
+            parts[name] = _as_text(tree.body[ast.get_docstring(tree) is not None :])
     return parts
 
 
@@ -133,7 +133,7 @@ def _reachable(start: str, defined: Mapping[str, list[ast.stmt]]) -> set[str]:
     return seen
 
 
-def _told(statements: list[ast.stmt]) -> str:
+def _as_text(statements: list[ast.stmt]) -> str:
     """Statements without comments and docstrings, or the hash of that."""
     text = "; ".join(ast.unparse(_without_docstrings(statement)) for statement in statements)
     if len(text) <= SHORT and "\n" not in text:

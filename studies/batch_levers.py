@@ -1,4 +1,4 @@
-"""Which levers raise the useful batch, and what does each cost in the final loss?
+"""Which ablations raise the useful batch, and what does each cost in the final loss?
 
 Each treatment stands beside the plain run at equal examples, seed by seed. An arm's learning rate
 is chosen on seeds of its own; twelve others judge, eleven where momentum meets batch 1024, for one
@@ -178,7 +178,7 @@ MOMENTUM = {
 LEVERS = LeverStudy(
     name="batch_levers",
     question="Which treatments raise the useful batch, and what does each cost in the final loss?",
-    levers=(
+    ablations=(
         growth(DECAYED, GROWN, "2048 (SGD)"),
         growth(TWICE_DECAYED, TWICE_GROWN, "512 (SGD)"),
         growth(ADAM_DECAYED, ADAM_GROWN, "2048 (Adam)"),

@@ -63,7 +63,7 @@ def test_loss_has_students_t_intervals_inside_the_fitted_sizes() -> None:
     tuned = made.predict_loss({"width": 128.0}).interval(0.95, new_run=True)
     assert tuned == around(point.loss, math.hypot(se, 0.006) * t6)
     assert point.loss_pi.lower == tuned.lower
-    assert (point.extrapolation_ratio, point.flags, point.dial) == (0.5, (), {})
+    assert (point.extrapolation_ratio, point.flags, point.path_inputs) == (0.5, (), {})
     assert made.at(width=256 * 8).flags == ()
     assert made.at(width=256 * 8.01).flags == ("far-extrapolation",)
     family = replace(made, band="family").at(**LARGE)

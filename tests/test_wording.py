@@ -1,5 +1,6 @@
 """Plain English: words that no text for users may have, in one list. Add a row to ban another."""
 
+import ast
 import re
 from pathlib import Path
 
@@ -46,6 +47,16 @@ def found_in(text):
     ]
 
 
+def names_in(path):
+    """Words of the names that a module defines: its own, functions, classes, arguments, fields."""
+    nodes = list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
+    names = {path.stem}
+    names |= {n.name for n in nodes if isinstance(n, ast.FunctionDef | ast.ClassDef)}
+    names |= {n.arg for n in nodes if isinstance(n, ast.arg)}
+    names |= {n.id for n in nodes if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+    return {w for name in names for w in re.findall(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])", name)}
+
+
 def helps(command, name):
     """Name and help of a command and of all below it."""
     yield name, " ".join(command.get_help(click.Context(command, info_name=name)).split())
@@ -64,6 +75,14 @@ def template_text(path):
 def test_each_row_finds_what_it_bans_and_passes_what_it_proposes(pattern, wrong, right):
     assert any(re.search(pattern, each.partition(":")[0], re.I) for each in found_in(wrong))
     assert found_in(right) == []
+
+
+def test_code_has_no_banned_name():
+    """Phrases apart: names have no spaces."""
+    names = {path: names_in(path) for path in sorted((ROOT / "extrap").rglob("*.py"))}
+    assert len(names) > 200
+    found = {path.name: found_in(" , ".join(sorted(words))) for path, words in names.items()}
+    assert {name: words for name, words in found.items() if words} == {}
 
 
 @pytest.mark.parametrize(

@@ -84,8 +84,8 @@ def steps_to_target(
             status = "reached" if step is not None else "infeasible" if is_lost else "censored"
             found = {"target": target, "steps": step, "budget": curve.budget, "status": status}
             rows.append({**known, **found, "is_first": is_first})
-    told = ["target", "steps", "budget", "status", "is_first"]
-    table = pd.DataFrame(rows, columns=list(dict.fromkeys([*kept, *told])))
+    outcome = ["target", "steps", "budget", "status", "is_first"]
+    table = pd.DataFrame(rows, columns=list(dict.fromkeys([*kept, *outcome])))
     return table.astype({"steps": float, "budget": float})
 
 

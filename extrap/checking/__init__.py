@@ -106,13 +106,13 @@ def check(
     runs = runs.beside(forecast.runs)
     cases = build_cases(forecast, runs)
     unjudged = [_why_unjudged(forecast, case) for case in cases]
-    told = [
+    judged = [
         case if reason is None else replace(case, log_deviation=None)
         for case, reason in zip(cases, unjudged, strict=True)
     ]
-    settings = weigh_settings(forecast, told)
+    settings = weigh_settings(forecast, judged)
     judgements = judge_losses(
-        told, settings, alpha=1 - forecast.level, tolerance=tolerance, familywise=familywise
+        judged, settings, alpha=1 - forecast.level, tolerance=tolerance, familywise=familywise
     )
     suspects = [
         Suspect(forecast=forecast, case=case, judgement=judgement, settings=own)

@@ -131,8 +131,8 @@ def build_cases(forecast: Forecast, runs: Runs) -> list[Case]:
     frame = runs.to_frame()
     spelled = {find_column(name, list(frame), runs.source): name for name in recipe}
     frame = frame.rename(columns=spelled)
-    told = dict.fromkeys([*forecast.runs.tuned, *recipe, *runs.conditions, *PART_OF_RECIPE])
-    parts = [_texts(frame, name) for name in told]
+    settings = dict.fromkeys([*forecast.runs.tuned, *recipe, *runs.conditions, *PART_OF_RECIPE])
+    parts = [_texts(frame, name) for name in settings]
     frame = frame.assign(**{CONFIGURATION: list(zip(*parts, strict=True)) or ()})
     cases: list[Case] = []
     for key, group in frame.groupby(list(runs.sizes), sort=False):

@@ -333,7 +333,7 @@ def _recipe(suspect: Suspect) -> Finding | None:
     case = suspect.case
     if not case.differing:
         return None
-    for explained, look in BETTER_TOLD:
+    for explained, look in OWN_CAUSES:
         if set(case.differing) <= explained and look(suspect) is not None:
             return None
     return Finding(
@@ -473,7 +473,7 @@ def _unit_hint(suspect: Suspect) -> str:
     return ""
 
 
-BETTER_TOLD: tuple[tuple[frozenset[str], Callable[[Suspect], Finding | None]], ...] = (
+OWN_CAUSES: tuple[tuple[frozenset[str], Callable[[Suspect], Finding | None]], ...] = (
     (frozenset({"epochs"}), _data),
     (frozenset({"batch_size", "steps"}), _batch),
 )

@@ -93,8 +93,8 @@ loss_option = click.option("--loss", help="The loss column; default loss, else b
 
 
 def size_of(text: str, made: Forecast) -> dict[str, float]:
-    """A size of `--at`: by the dials of the forecast's path, else by its size columns."""
-    columns = made.runs.sizes if made.path is None else made.path.dials
+    """A size of `--at`: by the inputs of the forecast's path, else by its size columns."""
+    columns = made.runs.sizes if made.path is None else made.path.inputs
     return parse_size(text, columns, largest=made.largest())
 
 

@@ -147,8 +147,8 @@ def verdict(judged: Judged, p_adjusted: float | None, *, level: float) -> str:
         return "unknown"
     if p_adjusted <= 1 - level:
         gap = judged.contrast.exponent_difference
-        is_told = gap.value is not None and gap.ci != Interval() and 0.0 not in gap.ci
-        return "exponent" if is_told else "shift"
+        is_significant = gap.value is not None and gap.ci != Interval() and 0.0 not in gap.ci
+        return "exponent" if is_significant else "shift"
     test = judged.test
     half = float(stats.t.ppf(0.5 + level / 2, test.shift_dof)) * test.shift_se
     is_vague = abs(test.shift) + half > VAGUE

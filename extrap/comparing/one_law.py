@@ -57,7 +57,7 @@ def compare_laws(arms: TwoArms) -> OneLawTest:
         spread = size_spread(arms)
         if spread.first is None or spread.second is None:
             spread = _of_differences(arms, difference, np.column_stack(columns))
-    told = []
+    differences = []
     for i, column in enumerate(columns):
         weights = arms.counts * column / float(arms.counts @ column**2)
         chosen = spread
@@ -72,24 +72,24 @@ def compare_laws(arms: TwoArms) -> OneLawTest:
                 shift_dof=0.0,
                 is_assumed=False,
             )
-        told.append((float(weights @ difference), *error))
+        differences.append((float(weights @ difference), *error))
     first = spread.first
     is_single = all(part is None or part.is_single for part in (first, spread.second))
     return OneLawTest(
-        p_value=_joint_p_value(told, is_single=is_single),
-        shift=told[0][0],
-        shift_se=told[0][1],
-        shift_dof=told[0][2],
+        p_value=_joint_p_value(differences, is_single=is_single),
+        shift=differences[0][0],
+        shift_se=differences[0][1],
+        shift_dof=differences[0][2],
         is_assumed=first is not None and first.is_assumed,
     )
 
 
-def _joint_p_value(told: list[tuple[float, float, float]], *, is_single: bool) -> float:
-    m = len(told)
+def _joint_p_value(differences: list[tuple[float, float, float]], *, is_single: bool) -> float:
+    m = len(differences)
     if is_single:
-        square = sum((value / se) ** 2 for value, se, _ in told) / m
-        return float(stats.f.sf(square, m, told[0][2]))
-    of_mean, *of_slopes = (max(t_p_value(*each), SMALLEST) for each in told)
+        square = sum((value / se) ** 2 for value, se, _ in differences) / m
+        return float(stats.f.sf(square, m, differences[0][2]))
+    of_mean, *of_slopes = (max(t_p_value(*each), SMALLEST) for each in differences)
     if not of_slopes:
         return of_mean
     of_slope = float(stats.chi2.sf(-2 * float(np.log(of_slopes).sum()), 2 * (m - 1)))

@@ -15,11 +15,10 @@ What to use when:
 
 Intervals of losses, crossovers, savings and exponents come from resampling seeds, the same ones
 for every way, with the best tuned values chosen again each time; deviations are stretched as the
-few seeds ask for. What is *told*, beyond the noise of seeds, has one rule: 0 lies outside the
-interval of the difference, Student's t of the seeds in pairs, each at the tuned values that the
-other seeds choose, widened for the number of sizes (Bonferroni). Where tuned values differ by
-noise alone, up to twice as many differences are told as the level says, but none is favoured.
-Seeds of one data set and one held-out part tell nothing of others. All is ours.
+few seeds ask for. What is *significant* has one rule: 0 lies outside the interval of the
+difference, Student's t of the seeds in pairs, each at the tuned values that the other seeds
+choose, widened for the number of sizes (Bonferroni). Where tuned values differ by noise alone, up
+to twice as many differences are significant as the level says, but none is favoured. Seeds of one data set and one held-out part tell nothing of others. All is ours.
 """
 
 from __future__ import annotations
@@ -81,13 +80,13 @@ class SizeStep:
         size: The size.
         difference: Loss / loss of the other − 1, paired by seed; the interval allows for the
             number of sizes (Bonferroni).
-        is_told: Whether 0 lies outside it.
+        is_significant: Whether 0 lies outside it.
         is_edge: Whether the best tuned value of either lies at the edge of those tried.
     """
 
     size: float
     difference: Measure
-    is_told: bool
+    is_significant: bool
     is_edge: bool
 
 
@@ -99,17 +98,17 @@ class ChoiceCrossover:
         below: The way that is better next below; "" without a change of sign.
         above: The one that is better at all larger sizes; "" without.
         size: Where the difference is 0; a side is open where resampled seeds have no crossing.
-        is_told: Whether the ways are distinguished at a size on either side, and all that is told
-            is that `below` is better at smaller sizes and `above` at larger ones.
+        is_significant: Whether the ways differ significantly at a size on either side, and always
+            that `below` is better at smaller sizes and `above` at larger ones.
         earlier: Where the difference changes its sign before, rising; mostly empty.
         is_edge: Whether it rests on a best tuned value at the edge of those tried: next to the
-            change, or wherever a side is told.
+            change, or wherever a side is significant.
     """
 
     below: str
     above: str
     size: Measure
-    is_told: bool
+    is_significant: bool
     earlier: tuple[float, ...] = ()
     is_edge: bool = False
 
@@ -209,14 +208,18 @@ def difference_by_size(
     for s, gap, edge in zip(shared, gaps, edges.tolist(), strict=True):
         own = gap[np.isfinite(gap)]
         if len(own) < FEWEST_SEEDS:
-            found.append(SizeStep(size=s, difference=_open(None), is_told=False, is_edge=edge))
+            found.append(
+                SizeStep(size=s, difference=_open(None), is_significant=False, is_edge=edge)
+            )
             continue
         mean, se = float(own.mean()), float(own.std(ddof=1)) / math.sqrt(len(own))
         half = se * float(stats.t.ppf(1 - (1 - level) / 2 / len(shared), len(own) - 1))
         ci = Interval(math.expm1(mean - half), math.expm1(mean + half))
         difference = Measure(value=math.expm1(mean), ci=ci)
-        told = abs(mean) > half
-        found.append(SizeStep(size=s, difference=difference, is_told=told, is_edge=edge))
+        is_significant = abs(mean) > half
+        found.append(
+            SizeStep(size=s, difference=difference, is_significant=is_significant, is_edge=edge)
+        )
     return tuple(found)
 
 
@@ -233,7 +236,7 @@ def crossover_of_differences(
         losses: Of `resample_losses`.
         first: One way.
         second: The other.
-        level: Of the interval, and of what is told.
+        level: Of the interval, and of what is significant.
     """
     shared, ours, theirs = losses.common(first, second)
     gaps = _stretched(
@@ -246,18 +249,18 @@ def crossover_of_differences(
     gaps, log_sizes = gaps[:, known], log_sizes[known]
     changes = _changes(gaps[0], log_sizes)
     if not changes:
-        return ChoiceCrossover(below="", above="", size=_open(None), is_told=False)
+        return ChoiceCrossover(below="", above="", size=_open(None), is_significant=False)
     falls = gaps[0, np.flatnonzero(gaps[0])[-1]] < 0
     crossings = np.array([_last_fall(row, log_sizes) for row in (gaps if falls else -gaps)])
     below, above = (second, first) if falls else (first, second)
     value = math.exp(changes[-1])
     steps = difference_by_size(losses, above, below, level=level)
-    is_told, is_edge = _told_at(steps, value)
+    is_significant, is_edge = _significance_at(steps, value)
     return ChoiceCrossover(
         below=below,
         above=above,
         size=Measure(value=value, ci=_percentiles(np.exp(crossings[1:]), level)),
-        is_told=is_told,
+        is_significant=is_significant,
         earlier=tuple(math.exp(change) for change in changes[:-1]),
         is_edge=is_edge,
     )
@@ -369,21 +372,21 @@ def _is_at_edge(settings: pd.DataFrame) -> bool:
     return False
 
 
-def _told_at(steps: Sequence[SizeStep], value: float) -> tuple[bool, bool]:
-    """Whether one change of places at `value` is told, and whether that rests on edges.
+def _significance_at(steps: Sequence[SizeStep], value: float) -> tuple[bool, bool]:
+    """Whether one change of places at `value` is significant, and whether that rests on edges.
 
     Args:
         steps: The way that is better above against the one that is better below.
         value: The size of the change.
     """
-    told = [s for s in steps if s.is_told]
-    agree = [s for s in told if ((s.difference.value or 0) > 0) == (s.size < value)]
-    is_told = len(agree) == len(told) and _on_both_sides(agree, value)
+    significant = [s for s in steps if s.is_significant]
+    agree = [s for s in significant if ((s.difference.value or 0) > 0) == (s.size < value)]
+    is_significant = len(agree) == len(significant) and _on_both_sides(agree, value)
     clean = [s for s in agree if not s.is_edge]
     beside = [max(s.size for s in steps if s.size <= value)]
     beside.append(min(s.size for s in steps if s.size >= value))
     is_edge = any(s.is_edge for s in steps if s.size in beside)
-    return is_told, is_edge or (is_told and not _on_both_sides(clean, value))
+    return is_significant, is_edge or (is_significant and not _on_both_sides(clean, value))
 
 
 def _on_both_sides(steps: Sequence[SizeStep], value: float) -> bool:

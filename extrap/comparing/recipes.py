@@ -125,7 +125,7 @@ def compare(
         if contrast.differs:  # laws that are one cross nowhere in particular
             largest_common = max(common[contrast.treated])[0]
             crossover = crossover_of(each, target=largest_common, level=level)
-            if _is_told(crossover, contrast, sizes[0]):
+            if _is_significant(crossover, contrast, sizes[0]):
                 contrast = replace(contrast, crossover=crossover)
         treated = arms[contrast.treated]
         contrast, note = at_kept_values(contrast, arms[plain], treated, target, level=level)
@@ -243,7 +243,7 @@ def _mean_difference(test: OneLawTest, *, level: float) -> Measure:
     return Measure(value=value, ci=ci)
 
 
-def _is_told(crossover: Crossover, contrast: Contrast, column: str) -> bool:
+def _is_significant(crossover: Crossover, contrast: Contrast, column: str) -> bool:
     """Whether measured signs or exponents tell that there is a crossing, and where about."""
     at, (lower, upper) = crossover.size.value, crossover.size.ci
     if at is None:

@@ -124,7 +124,7 @@ class Contrast:
     mean_difference: Measure = Measure()
 
     @property
-    def told_sizes(self) -> tuple[SizeDifference, ...]:
+    def significant_sizes(self) -> tuple[SizeDifference, ...]:
         """Sizes at which the measured difference is significant: its interval excludes 0."""
         return tuple(place for place in self.by_size if 0.0 not in place.difference.ci)
 
@@ -133,7 +133,7 @@ class Contrast:
         """Neighbours among these sizes that differ in sign, smaller first."""
         return tuple(
             (before, after)
-            for before, after in itertools.pairwise(self.told_sizes)
+            for before, after in itertools.pairwise(self.significant_sizes)
             if before.is_better != after.is_better
         )
 

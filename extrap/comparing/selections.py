@@ -1,6 +1,6 @@
 """Sweeps over data of a comparison: where hard examples win, where easy ones, what labels cost.
 
-Sweeps are told by their names, as a study of data selection has them: `NAME` has random examples,
+Sweeps are known by their names, as a study of data selection has them: `NAME` has random examples,
 `NAME-hard-KEEP` and `NAME-easy-KEEP` the hardest or easiest part of a pool, `NAME-active` those
 an active learner chose; what follows, `NAME-hard-0.5-margin`, tells variants of a problem apart.
 """
@@ -38,7 +38,7 @@ class BestChoice:
         size: Kept examples.
         keep: Fraction of the pool that the hard and easy ones are.
         choice: `"random"`, `"hard"` or `"easy"`, the one of the lowest mean log loss.
-        is_told: Whether it is better than either other one beyond the noise of seeds, told as in
+        is_significant: Whether it is better than either other one beyond the noise of seeds, as in
             `paired_sizes`.
         is_edge: Whether a best tuned value of the three lies at the edge of those tried.
     """
@@ -46,7 +46,7 @@ class BestChoice:
     size: float
     keep: float
     choice: str
-    is_told: bool
+    is_significant: bool
     is_edge: bool = False
 
 
@@ -171,8 +171,8 @@ def _keeps(ways: Sequence[str]) -> tuple[float, ...]:
 
 def _best(losses: ResampledLosses, keep: float, level: float) -> list[BestChoice]:
     ways = {RANDOM: RANDOM, **{choice: f"{choice} {keep:g}" for choice in CHOICES}}
-    told = {
-        (a, b, step.size): step.is_told and (step.difference.value or 0) < 0
+    is_better = {
+        (a, b, step.size): step.is_significant and (step.difference.value or 0) < 0
         for a in ways
         for b in ways
         if a != b
@@ -195,7 +195,9 @@ def _best(losses: ResampledLosses, keep: float, level: float) -> list[BestChoice
                 size=losses.sizes[RANDOM][i],
                 keep=keep,
                 choice=best,
-                is_told=all(told[best, other, size] for other in ways if other != best),
+                is_significant=all(
+                    is_better[best, other, size] for other in ways if other != best
+                ),
                 is_edge=any(
                     losses.at_edge[way][losses.sizes[way].index(size)] for way in ways.values()
                 ),

@@ -119,5 +119,5 @@ def _criterion(curve: Polynomial, sizes: Array, costs: Array) -> float:
 
 
 def _misfit(curve: Polynomial, sizes: Array, costs: Array) -> float:
-    told = np.array([curve.at(tuple(size)) for size in sizes])
-    return float(np.max(np.abs(told / costs - 1)))
+    fitted = np.array([curve.at(tuple(size)) for size in sizes])
+    return float(np.max(np.abs(fitted / costs - 1)))

@@ -51,9 +51,9 @@ class RunCost:
         key = tuple(float(size[column]) for column in self.columns)
         cost = self.known[key] if key in self.known else self.curve.at(key)
         if not (math.isfinite(cost) and cost > 0):
-            told = ", ".join(f"{c}={size[c]:g}" for c in self.columns)
+            where = ", ".join(f"{c}={size[c]:g}" for c in self.columns)
             raise DataError(
-                f"the cost of a run by {self.source} must be positive, got {cost:g} at {told}; "
+                f"the cost of a run by {self.source} must be positive, got {cost:g} at {where}; "
                 "give another formula."
             )
         return cost
@@ -192,12 +192,12 @@ def _over_sizes(
         curve: CostCurve = FormulaCurve(expression=expression, columns=runs.sizes)
     else:
         curve = fit_cost_curve(sizes, costs)
-    told = np.array([curve.at(tuple(size)) for size in sizes])
+    fitted = np.array([curve.at(tuple(size)) for size in sizes])
     return RunCost(
         columns=runs.sizes,
         curve=curve,
         known={tuple(map(float, key)): float(v) for key, v in zip(keys, costs, strict=True)},
-        misfit=float(np.max(np.abs(told / costs - 1))),
+        misfit=float(np.max(np.abs(fitted / costs - 1))),
         unit=unit,
         source=source,
     )

@@ -120,7 +120,7 @@ class _Seeds:
         """The mean over seeds with Student's t interval."""
         return paired_mean(values, level=self.level)
 
-    def is_told(self, values: np.ndarray) -> bool:
+    def is_significant(self, values: np.ndarray) -> bool:
         """Whether a mean is distinguished from 0."""
         return 0.0 not in self.measure(values).ci
 
@@ -267,15 +267,15 @@ def _graded(moves: Moves, seeds: _Seeds, n_lost: Mapping[float, int]) -> Knob:
 
 def _kind(moves: Moves, seeds: _Seeds) -> str:
     h = seeds.mean_curvature
-    if seeds.is_told(h) and h.mean() > 0:
+    if seeds.is_significant(h) and h.mean() > 0:
         vertices = -seeds.gradient.mean(axis=0) / h.mean()
         low, high = moves.frame["octaves"].min(), moves.frame["octaves"].max()
         is_seen = INSIDE * low <= vertices.mean() <= INSIDE * high
         is_near = (AT_ONE_SIZE * low <= vertices).all() and (vertices <= AT_ONE_SIZE * high).all()
         return "optimum" if is_seen and is_near else "slope"
     tests = (seeds.gradient.mean(axis=1), seeds.trend, seeds.at_target)
-    is_told = min(seeds.p_value(values) for values in tests) < DOUBT / len(tests)
-    return "slope" if is_told else "flat"
+    is_significant = min(seeds.p_value(values) for values in tests) < DOUBT / len(tests)
+    return "slope" if is_significant else "flat"
 
 
 def _excess_cost(seeds: _Seeds) -> Measure:

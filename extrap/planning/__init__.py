@@ -26,7 +26,7 @@ from extrap.planning.costs import Cost, Penalty, PricedValue, cost
 from extrap.planning.envelope import envelope_optima
 from extrap.planning.next_runs import plan
 from extrap.planning.parametric import FittedLaw, fit_chinchilla, law_of
-from extrap.planning.plans import LargerSize, Outlook, Plan, Purchase
+from extrap.planning.plans import Expectation, LargerSize, Plan, Purchase
 from extrap.planning.points import Points, read_points
 from extrap.planning.profiles import (
     Profile,
@@ -52,9 +52,9 @@ __all__ = [
     "ChinchillaLaw",
     "Cost",
     "Estimated",
+    "Expectation",
     "FittedLaw",
     "LargerSize",
-    "Outlook",
     "Penalty",
     "Plan",
     "Points",

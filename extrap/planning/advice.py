@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from extrap.planning.plans import LargerSize, Outlook, Plan
+from extrap.planning.plans import Expectation, LargerSize, Plan
 
 NO_HELP = 0.9
 """More runs at the swept sizes do not help where they leave this share of a width."""
@@ -29,9 +29,9 @@ def advise(found: Plan, *, why: str = "") -> tuple[str, ...]:
     return tuple(lines)
 
 
-def widths_of(outlook: Outlook) -> dict[str, float | None]:
+def widths_of(expectation: Expectation) -> dict[str, float | None]:
     """`"loss"` or a tuned column → the width of its interval."""
-    return {"loss": outlook.loss_width, **outlook.tuned_width}
+    return {"loss": expectation.loss_width, **expectation.tuned_width}
 
 
 def _bought(found: Plan, why: str) -> str:
@@ -41,7 +41,7 @@ def _bought(found: Plan, why: str) -> str:
     share = ""
     if found.spent > 0:
         share = f", {100 * found.cost / found.spent:.1f} % of the sweep's cost"
-    price = f"{runs_told(len(found.purchases))} for {found.cost:.3g} {found.unit}{share}"
+    price = f"{runs_in_words(len(found.purchases))} for {found.cost:.3g} {found.unit}{share}"
     if None in now.values():
         return (
             f"{price}, to bracket optima at the edge of their grid. The effect on the "
@@ -52,14 +52,14 @@ def _bought(found: Plan, why: str) -> str:
 
 def _change(name: str, now: float | None, then: float | None) -> str:
     """What becomes of one interval; where both are written alike, it stays."""
-    before, after = _told(name, now), _told(name, then)
+    before, after = _in_words(name, now), _in_words(name, then)
     if before == after:
         return f"the interval of {_the(name)} stays at {before}"
     verb = "narrows" if now is not None and then is not None and then < now else "widens"
     return f"the interval of {_the(name)} {verb} from {before} to {after}"
 
 
-def runs_told(n_runs: int) -> str:
+def runs_in_words(n_runs: int) -> str:
     """A number of runs in words."""
     return f"{n_runs} run" + "s" * (n_runs != 1)
 
@@ -70,23 +70,23 @@ def _cannot_help(found: Plan, name: str, width: float, least: float) -> str:
     why = "" if most is None else f" ({100 * causes[most]:.0f} % of its variance: {most})"
     text = (
         "Any number of further runs at the swept sizes leaves the interval of "
-        f"{_the(name)} at least {_told(name, min(least, width))} wide, now "
-        f"{_told(name, width)}{why}."
+        f"{_the(name)} at least {_in_words(name, min(least, width))} wide, now "
+        f"{_in_words(name, width)}{why}."
     )
     best = _best_larger(found, name, width)
     planned = widths_of(found.then)[name]
     is_helped = planned is not None and planned < NARROWS * width
     if best is None and is_helped:
-        return f"{text} The other sizes of the plan reduce it to {_told(name, planned)}."
+        return f"{text} The other sizes of the plan reduce it to {_in_words(name, planned)}."
     if best is None:
         return f"{text} None of the larger sizes considered narrows it either."
     size = ", ".join(f"{column}={value:g}" for column, value in best.size.items())
-    left = widths_of(best.outlook)[name]
+    left = widths_of(best.expectation)[name]
     paid = "" if best.in_budget else ", beyond the budget"
     return (
         f"{text} {'Also' if is_helped else 'Only'} a larger size helps: "
-        f"{runs_told(best.outlook.n_runs)} at {size} cost {best.outlook.cost:.3g} "
-        f"{found.unit}{paid}, and reduce it to {_told(name, left)}."
+        f"{runs_in_words(best.expectation.n_runs)} at {size} cost {best.expectation.cost:.3g} "
+        f"{found.unit}{paid}, and reduce it to {_in_words(name, left)}."
     )
 
 
@@ -94,11 +94,11 @@ def _best_larger(found: Plan, name: str, width: float) -> LargerSize | None:
     """The size beyond the sweep that narrows most for its cost."""
 
     def rate(each: LargerSize) -> float:
-        left = widths_of(each.outlook)[name]
-        return 0.0 if left is None else math.log(width / left) / each.outlook.cost
+        left = widths_of(each.expectation)[name]
+        return 0.0 if left is None else math.log(width / left) / each.expectation.cost
 
     useful = [
-        e for e in found.larger if (widths_of(e.outlook)[name] or math.inf) < NARROWS * width
+        e for e in found.larger if (widths_of(e.expectation)[name] or math.inf) < NARROWS * width
     ]
     return max(useful, key=rate, default=None)
 
@@ -107,7 +107,7 @@ def _the(name: str) -> str:
     return "the loss" if name == "loss" else name
 
 
-def _told(name: str, width: float | None) -> str:
+def _in_words(name: str, width: float | None) -> str:
     if width is None:
         return "unknown"
     if width > (WIDEST_LOSS if name == "loss" else WIDEST_TUNED):

@@ -12,7 +12,7 @@ import numpy as np
 from extrap.fitting.run_costs import RunCost
 from extrap.fitting.vertices import Design
 from extrap.planning.candidates import Market, Move
-from extrap.planning.outlooks import Foresight, Widths
+from extrap.planning.expectations import Foresight, Widths
 
 MOST_FIRST = 3
 """Sizes beyond the sweep that a plan may begin with."""
@@ -183,7 +183,7 @@ class _Trip:
         basket: What is bought.
         purse: What is left.
         now: Sum of the logarithms of the widths aimed at, linearised.
-        queue: Falls of that sum per cost, negative, as they were told after so many purchases.
+        queue: Falls of that sum per cost, negative, as they were found after so many purchases.
     """
 
     sight: Foresight
@@ -230,13 +230,13 @@ class _Trip:
     def step(self) -> None:
         """Buy what narrows most for its cost, if it is affordable, narrows enough, widens nothing.
 
-        Lazily: a gain that was told before is an upper bound, near enough, of what it is now.
+        Lazily: a gain that was found before is an upper bound, near enough, of what it is now.
         """
-        rate, i, told, bundle = heapq.heappop(self.queue)
+        rate, i, n_then, bundle = heapq.heappop(self.queue)
         if not self.purse.affords(*bundle):
             return
         n_bought = len(self.basket.steps)
-        if told < n_bought:
+        if n_then < n_bought:
             heapq.heappush(self.queue, (-self._rate(bundle), i, n_bought, bundle))
             return
         if -rate * self.purse.cost(*bundle) < LEAST_GAIN or not self.buy(bundle):

@@ -139,9 +139,9 @@ class Market:
         key = tuple(size.values())
         if self.among is not None and cell not in self.among.get(key, []):
             return False
-        return cell not in self.tried.get(key, []) and self._has_room(key, cell[0])
+        return cell not in self.tried.get(key, []) and self._may_add(key, cell[0])
 
-    def _has_room(self, key: Key, values: Sequence[float], more: Iterable[Cell] = ()) -> bool:
+    def _may_add(self, key: Key, values: Sequence[float], more: Iterable[Cell] = ()) -> bool:
         """Whether a place may have a seed more than those there, and those about to be."""
         cells = (*self.tried.get(key, []), *more)
         return len({seed for v, seed in cells if _alike(v, values)}) < self.most_seeds
@@ -169,7 +169,7 @@ class Market:
     def _seed_alone(self, size: Mapping[str, float], *, is_known: bool) -> Move | None:
         key = tuple(size.values())
         used = [seed for _, seed in self.tried.get(key, [])]
-        if not self._has_room(key, ()):
+        if not self._may_add(key, ()):
             return None
         if self.among is not None:
             offered = [s for _, s in self.free.get(key, [])]
@@ -252,9 +252,9 @@ class Market:
             return None
         values = {cell[0] for cell in tried}
         repeats = all(cell[0] in values or _is_among(cell[0], values) for cell in cells)
-        told = "new size" if is_first else "replicate" if repeats else "new values"
+        known = "new size" if is_first else "replicate" if repeats else "new values"
         octaves = tuple(tuple(map(float, np.log2(cell[0]) - middle)) for cell in cells)
-        return Move(size=dict(size), cells=tuple(cells), octaves=octaves, reason=reason or told)
+        return Move(size=dict(size), cells=tuple(cells), octaves=octaves, reason=reason or known)
 
     def _determine(
         self, cells: Sequence[Cell], wanted: Array, centre: Array, n_seeds: int
@@ -291,7 +291,7 @@ class Market:
             seed = _fresh(used, self._seeds()) if only is None else only
             used.append(seed)
             fresh = [(values, seed) for values in chosen if (values, seed) not in tried]
-            cells += [cell for cell in fresh if self._has_room(key, cell[0], cells)]
+            cells += [cell for cell in fresh if self._may_add(key, cell[0], cells)]
         return cells
 
     def _among(
@@ -304,7 +304,7 @@ class Market:
     ) -> list[Cell]:
         """The nearest cells that may be bought and were not."""
         free = [cell for cell in self.free.get(key, []) if only in (None, cell[1])]
-        free = [cell for cell in free if self._has_room(key, cell[0])]
+        free = [cell for cell in free if self._may_add(key, cell[0])]
         if not free:
             return []
         log2_values = np.log2([values for values, _ in free])
@@ -316,7 +316,7 @@ class Market:
             if away[best] <= FAR:
                 left[best] = False
                 values, seed = free[best]
-                if not self._has_room(key, values, cells):
+                if not self._may_add(key, values, cells):
                     continue
                 used = [s for v, s in (*tried, *cells) if v == values]
                 cells.append((values, _fresh(used, self._seeds()) if seed is None else seed))
@@ -389,9 +389,9 @@ def _cells(runs: Runs, table: pd.DataFrame) -> Iterable[tuple[Key, Offer]]:
     seeds: list[int | None] = [None] * len(table)
     if "seed" in table:
         own = runs.to_frame()["seed"]
-        named = [i for i, is_told in enumerate(table["seed"].notna()) if is_told]
-        told = seed_numbers(table["seed"].dropna(), after=own)
-        for i, seed in zip(named, told, strict=True):
+        named = [i for i, is_significant in enumerate(table["seed"].notna()) if is_significant]
+        known = seed_numbers(table["seed"].dropna(), after=own)
+        for i, seed in zip(named, known, strict=True):
             seeds[i] = int(seed)
     for row, seed in zip(table[columns].to_numpy(dtype=float), seeds, strict=True):
         yield tuple(map(float, row[:k])), (tuple(map(float, row[k:])), seed)

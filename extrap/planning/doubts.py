@@ -27,7 +27,7 @@ N_BEST = 3
 """Runs of the largest budgets, nearest to the best split, that tell whether the law holds."""
 SAME_BUDGETS = 2.0
 """Budgets down to this factor below the largest are the largest ones."""
-TOLD = 0.003
+SIGNIFICANT = 0.003
 """A mean residual less probable than this is no luck, nor …"""
 MISSED = 0.2
 """… an error of this share of the change. One or the other is told of 3 % of sound laws."""
@@ -46,7 +46,7 @@ class FormDoubt:
         last_flops: The largest compute of a run.
         share: ρ, structural error as a share of the change predicted since `last_flops`.
         missed: The same beyond what scatter explains; above `DISCREPANCY` only if smaller budgets
-            foretold the largest ones badly.
+            forecast the largest ones badly.
         offset: Mean log residual of the best runs of the largest budgets; positive where they
             end above the law.
         p_value: Of that mean, if the law were right.
@@ -91,7 +91,7 @@ class FormDoubt:
     def flags(self) -> list[str]:
         """What speaks against it, `name: detail` each."""
         found = []
-        if self.p_value < TOLD:
+        if self.p_value < SIGNIFICANT:
             side = "above" if self.offset > 0 else "below"
             off = f"{100 * math.expm1(abs(self.offset)):.1f} %"
             found.append(f"law-bends: {off} {side} it at the largest budgets")

@@ -27,8 +27,8 @@ from extrap.planning.candidates import (
     seed_names,
     seed_numbers,
 )
-from extrap.planning.outlooks import Foresight, Widths, foresee
-from extrap.planning.plans import LargerSize, Outlook, Plan, Purchase
+from extrap.planning.expectations import Foresight, Widths, foresee
+from extrap.planning.plans import Expectation, LargerSize, Plan, Purchase
 from extrap.reading.runs import ReadingKeywords
 from extrap.reading.sources import read_rows
 from extrap.records import Runs
@@ -141,7 +141,7 @@ def plan(
     sizes = [*swept, *between, *(beyond if larger else [])]
     found = best_plan(sight, market, purse, begun, sizes, beyond if larger else [])
     brackets = [move for step in begun.steps for move in step.moves]
-    beyond_outlooks = _larger(sight, market, price, beyond, purse.budget)
+    beyond_expectations = _larger(sight, market, price, beyond, purse.budget)
     made_plan = Plan(
         at=target,
         level=made.level,
@@ -150,10 +150,10 @@ def plan(
         cost_from=price.source,
         spent=_spent(made.runs, price),
         purchases=_purchases(made, [step.moves for step in found.steps], price, names),
-        outlooks=tuple(_outlooks(found)),
-        floor=_outlook(sight.floor(), n_runs=0, cost=0.0),
+        expectations=tuple(_expectations(found)),
+        floor=_expectation(sight.floor(), n_runs=0, cost=0.0),
         limits=sight.limits(),
-        larger=tuple(beyond_outlooks),
+        larger=tuple(beyond_expectations),
         advice=(),
         flags=(*made.at(**target).flags, *price.flags, *_flags(brackets)),
     )
@@ -202,17 +202,17 @@ def _expected(made: Forecast, sight: Foresight, move: Move) -> list[Design]:
     return [whole] if sight.model.of_design(whole).loss < 1.0 else []
 
 
-def _outlooks(found: Basket) -> list[Outlook]:
+def _expectations(found: Basket) -> list[Expectation]:
     """Widths now, after parts of the purchases, each half of the next, and after all of them."""
-    told = [_outlook(found.now, n_runs=0, cost=0.0)]
-    told += [_outlook(s.widths, n_runs=s.n_runs, cost=s.cost) for s in found.steps]
-    costs = np.array([each.cost for each in told])
+    every = [_expectation(found.now, n_runs=0, cost=0.0)]
+    every += [_expectation(s.widths, n_runs=s.n_runs, cost=s.cost) for s in found.steps]
+    costs = np.array([each.cost for each in every])
     near = {int(np.argmin(np.abs(costs - costs[-1] / 2**k))) for k in range(N_PARTS)}
-    return [told[i] for i in sorted({0, *near})]
+    return [every[i] for i in sorted({0, *near})]
 
 
-def _outlook(widths: Widths, *, n_runs: int, cost: float) -> Outlook:
-    return Outlook(n_runs=n_runs, cost=cost, loss_width=widths.loss, tuned_width=widths.tuned)
+def _expectation(widths: Widths, *, n_runs: int, cost: float) -> Expectation:
+    return Expectation(n_runs=n_runs, cost=cost, loss_width=widths.loss, tuned_width=widths.tuned)
 
 
 def _why_none(market: Market, purse: Purse, sizes: Sequence[Sizes], swept: Sequence[Sizes]) -> str:
@@ -248,8 +248,8 @@ def _larger(
             basket = Basket(designs=sight.designs, now=sight.now(), aims=())
             widths = sight.refitted(basket.with_moves((moves[0],)), n_new=len(moves[0].cells))
             cost = price.of(size) * len(moves[0].cells)
-            outlook = _outlook(widths, n_runs=len(moves[0].cells), cost=cost)
-            found.append(LargerSize(size=size, outlook=outlook, in_budget=cost <= budget))
+            expectation = _expectation(widths, n_runs=len(moves[0].cells), cost=cost)
+            found.append(LargerSize(size=size, expectation=expectation, in_budget=cost <= budget))
     return found
 
 
@@ -281,7 +281,7 @@ def _unseen(
     budget: float | None,
 ) -> Plan:
     """A plan whose widths are not known yet: bracket the optima, then plan again."""
-    unknown = Outlook(
+    unknown = Expectation(
         n_runs=0, cost=0.0, loss_width=None, tuned_width=dict.fromkeys(made.runs.tuned)
     )
     bought = _purchases(made, [[move] for move in brackets], price, names)
@@ -294,7 +294,7 @@ def _unseen(
         cost_from=price.source,
         spent=_spent(made.runs, price),
         purchases=bought,
-        outlooks=(unknown, then),
+        expectations=(unknown, then),
         floor=unknown,
         limits={},
         larger=(),

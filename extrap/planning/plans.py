@@ -34,7 +34,7 @@ class Purchase:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outlook:
+class Expectation:
     """How wide the prediction intervals at the target are, or will be.
 
     Attributes:
@@ -56,12 +56,12 @@ class LargerSize:
 
     Attributes:
         size: Size column → value.
-        outlook: Runs, their cost, and the widths they leave.
+        expectation: Runs, their cost, and the widths they leave.
         in_budget: Whether the budget pays for them.
     """
 
     size: Mapping[str, float]
-    outlook: Outlook
+    expectation: Expectation
     in_budget: bool
 
 
@@ -77,7 +77,7 @@ class Plan:
         cost_from: Source of the costs of runs, as text.
         spent: Cost of the sweep, in the same unit.
         purchases: The runs, in the order in which to buy them.
-        outlooks: Widths now, after parts of the purchases, and after all of them.
+        expectations: Widths now, after parts of the purchases, and after all of them.
         floor: The smallest widths that runs at the swept sizes can reach; runs at other sizes may
             reach smaller ones.
         limits: `"loss"` or a tuned column → what makes its interval wide → share of the variance.
@@ -93,8 +93,8 @@ class Plan:
     cost_from: str
     spent: float
     purchases: tuple[Purchase, ...]
-    outlooks: tuple[Outlook, ...]
-    floor: Outlook
+    expectations: tuple[Expectation, ...]
+    floor: Expectation
     limits: Mapping[str, Mapping[str, float]]
     larger: tuple[LargerSize, ...]
     advice: tuple[str, ...]
@@ -106,14 +106,14 @@ class Plan:
         return sum(purchase.cost for purchase in self.purchases)
 
     @property
-    def now(self) -> Outlook:
+    def now(self) -> Expectation:
         """The widths before anything is bought."""
-        return self.outlooks[0]
+        return self.expectations[0]
 
     @property
-    def then(self) -> Outlook:
+    def then(self) -> Expectation:
         """The widths after everything is bought."""
-        return self.outlooks[-1]
+        return self.expectations[-1]
 
     def frame(self) -> pd.DataFrame:
         """One row per run: sizes, tuned values, seed, cost, step, reason."""
@@ -132,5 +132,5 @@ class Plan:
         return html_table(heading, self.frame().columns, rows, notes=self.flags)
 
 
-shape(LargerSize, inline=("outlook",))
+shape(LargerSize, inline=("expectation",))
 shape(Plan, kind="extrap-plan", add={"cost": lambda found: found.cost})

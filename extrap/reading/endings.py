@@ -36,7 +36,11 @@ def set_rows(
 
 
 def early_notes(
-    frame: pd.DataFrame, curves: pd.DataFrame | None, sizes: Sequence[str], *, is_told: pd.Series
+    frame: pd.DataFrame,
+    curves: pd.DataFrame | None,
+    sizes: Sequence[str],
+    *,
+    is_significant: pd.Series,
 ) -> list[str]:
     """A note on complete runs of which nobody says that they ended, and which ended early.
 
@@ -44,13 +48,13 @@ def early_notes(
         frame: The runs, their sizes numbers.
         curves: `run` (the row), `step` and `loss`.
         sizes: Size columns; only runs of one size are compared.
-        is_told: Whether the source says how a run ended.
+        is_significant: Whether the source says how a run ended.
     """
     if curves is None or curves.empty:
         return []
     last = curves.groupby("run")["step"].max().reindex(frame.index)
     usual = last.groupby([frame[size] for size in sizes]).transform("median")
-    is_early = frame["status"].eq("complete") & ~is_told & last.lt(MOST_SHARE * usual)
+    is_early = frame["status"].eq("complete") & ~is_significant & last.lt(MOST_SHARE * usual)
     if not is_early.any():
         return []
     return [

@@ -124,8 +124,8 @@ def read_foreign(
     notes = [f"attributes that are not single values were left out: {', '.join(dropped)}."]
     notes = notes if dropped else []
     origins = {column: f"{values[0]:g} in {names[0]}" for column, values in named.items()}
-    told = "".join(f", {column} is {origin}" for column, origin in origins.items())
-    notes += [f"{len(names)} studies are read as one sweep{told}"] if names[1:] else []
+    origin_words = "".join(f", {column} is {origin}" for column, origin in origins.items())
+    notes += [f"{len(names)} studies are read as one sweep{origin_words}"] if names[1:] else []
     return Found(
         table=pd.DataFrame(rows),
         where=source,

@@ -105,7 +105,7 @@ class _Sweep:
         if is_recipe(column):
             is_varying = self._is_mixed(levels)
         else:
-            is_varying = self._is_crossed(levels) and self._is_told(levels)
+            is_varying = self._is_crossed(levels) and self._is_significant(levels)
         return levels if is_varying else None
 
     def _is_seed(self, levels: Levels) -> bool:
@@ -161,7 +161,7 @@ class _Sweep:
         both = pairs[pairs["value"].isin(tried.index[:2])]["cell"].value_counts().eq(2).sum()
         return bool(both >= max(2, MOST * n_cells))
 
-    def _is_told(self, levels: Levels) -> bool:
+    def _is_significant(self, levels: Levels) -> bool:
         """Whether the loss within cells differs between its values, by the ratio of variances."""
         table = pd.DataFrame({"cell": self.cells, "value": levels.codes})
         table["loss"] = np.log(self.frame["loss"].to_numpy(dtype=float))

@@ -290,7 +290,7 @@ def _read(source: Any, request: Request) -> tuple[Runs, str]:
     _read_parts(frame, table, sizes=sizes, tuned=tuned, recipe=recipe, stage=stage)
     frame["seed"], seed_note = read_seeds(table, seed, by=[*sizes, *tuned], loss=frame["loss"])
     notes = [*opening_notes, *called_notes, *name_notes, *loss_notes, *final_notes, *state_notes]
-    notes += [*unset_notes, *early_notes(frame, points, sizes, is_told=_has_status(table))]
+    notes += [*unset_notes, *early_notes(frame, points, sizes, is_significant=_has_status(table))]
     if stage == "tune":  # every row that is to be judged is judged
         frame, points, copy_notes = without_copies(frame, points, by=[*sizes, *tuned])
         notes += copy_notes
@@ -335,9 +335,9 @@ def _opened(source: Any, request: Request) -> tuple[Found, list[str]]:
             )
         found = selected(found, kept)
     kept, notes = is_selected(found, request.where or {})
-    told = [found.tuned_note] if request.tune is None and found.tuned_note else []
+    tuned_note = [found.tuned_note] if request.tune is None and found.tuned_note else []
     found = selected(found, kept)
-    return found if sizes else with_named_settings(found), [*found.notes, *notes, *told]
+    return found if sizes else with_named_settings(found), [*found.notes, *notes, *tuned_note]
 
 
 def _understood(found: Found, request: Request) -> tuple[Parts, str, list[str]]:

@@ -180,8 +180,8 @@ class Recipe:
         if self.noise_every < 0:
             raise ValueError(f"noise_every must be at least 0, got {self.noise_every}.")
         # decay counts only in wsd, but a warm-up of the whole run leaves nothing to decay
-        room = self.decay if self.schedule == "wsd" else 0.0
-        if not (0 <= self.warmup < 1 and 0 <= self.decay <= 1 and room <= 1 - self.warmup):
+        decay = self.decay if self.schedule == "wsd" else 0.0
+        if not (0 <= self.warmup < 1 and 0 <= self.decay <= 1 and decay <= 1 - self.warmup):
             raise ValueError(
                 "warmup and decay must be fractions of the steps with a sum of at most 1, "
                 f"got warmup={self.warmup}, decay={self.decay}."

@@ -231,7 +231,7 @@ class Point:
         extrapolation_ratio: Target size / largest fitted size, see
             `extrap.fitting.extrapolation_ratio`.
         flags: Named reasons to doubt the point; empty when there are none.
-        dial: The values from which the forecast's size path computed `size`; else empty.
+        path_inputs: The values from which the forecast's size path computed `size`; else empty.
     """
 
     size: Mapping[str, float]
@@ -242,7 +242,7 @@ class Point:
     recommended: Mapping[str, float | None]
     extrapolation_ratio: float
     flags: tuple[str, ...] = ()
-    dial: Mapping[str, float] = field(default_factory=dict)
+    path_inputs: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def refusals(self) -> dict[str, str]:

@@ -10,17 +10,17 @@ from graphlib import CycleError, TopologicalSorter
 
 @dataclass(frozen=True, slots=True)
 class SizePath:
-    """Formulas by which a few dials, often a single one, set everything that grows with size.
+    """Formulas by which a few inputs, often a single one, set everything that grows with size.
 
     Attributes:
-        formulas: Name → formula (`extrap.expressions`) over the dials and other names defined
+        formulas: Name → formula (`extrap.expressions`) over the inputs and other names defined
             here, in any order.
 
     Raises:
         ValueError: A formula is none, or they lead in a circle.
 
     Example:
-        >>> SizePath({"width": "64 * depth", "n_tokens": "240 * depth * width**2"}).dials
+        >>> SizePath({"width": "64 * depth", "n_tokens": "240 * depth * width**2"}).inputs
         ('depth',)
     """
 
@@ -53,7 +53,7 @@ class SizePath:
         return cls(formulas) if formulas else None
 
     @property
-    def dials(self) -> tuple[str, ...]:
+    def inputs(self) -> tuple[str, ...]:
         """The names that formulas use and none defines."""
         from extrap.expressions import Expression
 
@@ -67,7 +67,7 @@ class SizePath:
             given: Dial → value; further names are ignored.
 
         Raises:
-            ValueError: A dial is missing, or a formula gives no positive number there.
+            ValueError: An input is missing, or a formula gives no positive number there.
         """
         from extrap.expressions import Expression
 
@@ -75,7 +75,7 @@ class SizePath:
         for name in self._order():
             value = Expression(self.formulas[name])(known)
             if not (math.isfinite(value) and value > 0):
-                where = ", ".join(f"{dial}={known[dial]:g}" for dial in self.dials)
+                where = ", ".join(f"{name}={known[name]:g}" for name in self.inputs)
                 raise ValueError(
                     f"a path must give positive numbers, {name} = {self.formulas[name]} gives "
                     f"{value:g} at {where}; correct the formula."

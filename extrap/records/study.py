@@ -269,7 +269,7 @@ class StudySpec:
                 f"a path must not define a size or a tuned column, got {twice[0]}; leave it "
                 "out of the path, or of the sizes and tuned ranges."
             )
-        unknown = [dial for dial in path.dials if dial not in self.sizes]
+        unknown = [name for name in path.inputs if name not in self.sizes]
         if unknown:
             raise ValueError(
                 f"the formulas of a path may use the size columns {', '.join(self.sizes)} and "
@@ -297,7 +297,7 @@ class StudySpec:
         for size in self._all_sizes():
             value = self.size_values(size)[name]
             if not value.is_integer():
-                where = ", ".join(f"{dial}={size[dial]:g}" for dial in size)
+                where = ", ".join(f"{name}={size[name]:g}" for name in size)
                 raise ValueError(
                     f"{name} of a path must be a whole number to be trained as recorded, "
                     f"{self.path[name]} gives {value:g} at {where}; write "

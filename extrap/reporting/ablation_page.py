@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from extrap.levers import ArmResult, LeverFinding, LeverReport
+from extrap.ablations import ArmResult, LeverFinding, LeverReport
 from extrap.records import Measure
 from extrap.records.codec import document
 from extrap.reporting.blocks import Answer, Block, Columns, Details, Figure, Paragraph, Warnings
@@ -177,7 +177,7 @@ def _doubts(findings: Sequence[LeverFinding]) -> tuple[Explanation, ...]:
     lost = [f for f in findings if f.plain.n_lost + f.treated.n_lost]
     named = (("rate-at-edge", edge), ("lost-runs", lost))
     flags = [f"{flag}: {_listed([f.lever.name for f in fs])}" for flag, fs in named if fs]
-    return tuple(explain_flags(flags, of="levers"))
+    return tuple(explain_flags(flags, of="ablations"))
 
 
 def ablation_blocks(report: LeverReport) -> list[Block]:
@@ -197,17 +197,17 @@ def lever_page(report: LeverReport, about: About, path: str | Path) -> Path:
     """Write the ablations as one HTML file."""
     counts = {"runs that compare arms": report.n_judged, "runs that chose rates": report.n_tuning}
     page = study_page(
-        "levers",
+        "ablations",
         about,
         ablation_blocks(report),
         caveats=LIMITS,
-        numbers=levers_document(report),
+        numbers=ablation_document(report),
         counts=counts,
     )
     return write_page(page, path)
 
 
-def levers_document(report: LeverReport) -> dict[str, Any]:
+def ablation_document(report: LeverReport) -> dict[str, Any]:
     """The findings as a JSON document."""
     return document(report, answer=ablation_answer(report).text.replace(NBSP, " "))
 

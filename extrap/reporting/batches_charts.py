@@ -13,7 +13,7 @@ from extrap.reporting.charts import Axis, Series, XYChart, series
 from extrap.reporting.critical_batches import Tasks, label
 
 N_CURVE = 60
-ROOM = 0.06
+MARGIN = 0.06
 """Part of the span of the batches, in logarithms, that curves go on beyond it."""
 MARKERS = "osD^vPX"
 RULE_PLACES = {"linear": 0.0, "square-root": 0.35, "constant": 0.55, "saturating": 0.75}
@@ -195,7 +195,7 @@ def _marks(frame: pd.DataFrame, x: str, y: str, **style: Any) -> Series:
 def _curve(group: BatchGroup, batches: Iterable[float]) -> pd.DataFrame:
     """Steps of a hyperbola with the band of the curve, a little beyond these batches."""
     ends = np.log([min(batches), max(batches)])
-    room = ROOM * (ends[1] - ends[0])
-    places = np.exp(np.linspace(ends[0] - room, ends[1] + room, N_CURVE))
+    margin = MARGIN * (ends[1] - ends[0])
+    places = np.exp(np.linspace(ends[0] - margin, ends[1] + margin, N_CURVE))
     found = [(b, at.value, *at.ci) for b in places for at in [group.steps_at(float(b))]]
     return pd.DataFrame(found, columns=["x", "steps", "lower", "upper"], dtype=float)

@@ -29,7 +29,7 @@ from extrap.reporting.inks import INKS
 RAMP_STEPS = 24
 CUTS = (40, 16)
 """Characters of a label, where longer ones leave no room for the picture."""
-_NO_ROOM = "constrained_layout not applied"
+_NOT_LAID_OUT = "constrained_layout not applied"
 # name → (colour map, part of it used in light mode, part used in dark mode)
 RAMPS = {
     "tuned": ("plasma", (0.0, 0.78), (0.32, 0.95)),
@@ -150,7 +150,7 @@ def _figure(
     with mpl.rc_context(), warnings.catch_warnings():
         # the reader's font has it
         warnings.filterwarnings("ignore", message=".*[Gg]lyph.*missing.*")
-        warnings.filterwarnings("ignore" if most == CUTS[-1] else "error", message=_NO_ROOM)
+        warnings.filterwarnings("ignore" if most == CUTS[-1] else "error", message=_NOT_LAID_OUT)
         mpl.rcdefaults()
         mpl.rcParams.update(_settings())
         figure = Figure(figsize=(width / 72, height / 72), dpi=72, layout="constrained")

@@ -364,8 +364,8 @@ def _warnings(shown: Sequence[Treatment]) -> list[Warnings]:
 def _notes(comparison: Comparison) -> list[Paragraph]:
     """What the flags say in detail, and what was left out or decided."""
     flags = [(c.treated, f.partition(": ")[2]) for c in comparison.contrasts for f in c.flags]
-    told = [f"{arm}: {detail}" for arm, detail in flags if detail]
-    return [Paragraph(text) for text in dict.fromkeys([*told, *comparison.notes])]
+    details = [f"{arm}: {detail}" for arm, detail in flags if detail]
+    return [Paragraph(text) for text in dict.fromkeys([*details, *comparison.notes])]
 
 
 def _seals(findings: Sequence[GroupFindings]) -> list[Paragraph]:

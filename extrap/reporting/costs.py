@@ -156,18 +156,18 @@ def _number(value: float) -> str:
     return format_scientific(value, digits=2)
 
 
-def _cell(measure: Measure, told: Callable[[float], str]) -> str:
+def _cell(measure: Measure, write: Callable[[float], str]) -> str:
     """A value above its interval; an open side is …."""
     lower, upper = measure.ci
     if measure.value is None:
-        return "not known" if lower is None else f"at least {told(lower)}"
+        return "not known" if lower is None else f"at least {write(lower)}"
     if lower is None and upper is None:
-        return told(measure.value)
-    sides = ["…" if side is None or math.isinf(side) else told(side) for side in (lower, upper)]
-    return f"{told(measure.value)}\n{sides[0]} to {sides[1]}"
+        return write(measure.value)
+    sides = ["…" if side is None or math.isinf(side) else write(side) for side in (lower, upper)]
+    return f"{write(measure.value)}\n{sides[0]} to {sides[1]}"
 
 
-def _sentence(measure: Measure, told: Callable[[float], str], level: str = "") -> str:
+def _sentence(measure: Measure, write: Callable[[float], str], level: str = "") -> str:
     """The same on one line."""
-    value, line, sides = _cell(measure, told).partition("\n")
+    value, line, sides = _cell(measure, write).partition("\n")
     return f"{value} ({f'{level}: ' if level else ''}{sides})" if line else value

@@ -93,11 +93,11 @@ def _place(group: BatchGroup) -> tuple[list[float], list[float]]:
 
 def critical_answer(found: CriticalBatches, forecasts: Sequence[Sized] = ()) -> Answer:
     """The critical and the largest useful batch of the leading group, or the forecasts."""
-    told = [group for group in found.groups if group.b_crit.value is not None]
-    group = max(told or found.groups, key=_place)
+    with_value = [group for group in found.groups if group.b_crit.value is not None]
+    group = max(with_value or found.groups, key=_place)
     where = f"At {label(group.by)} the" if group.by else "The"
     level = f"({100 * found.level:g}{NBSP}%: "
-    if not told:
+    if not with_value:
         return Answer(
             text=f"{where} critical batch is {counted(group.b_crit)}: no estimate is possible.",
             confidence="Confidence: low; the measurements do not bound it on both sides.",
@@ -162,19 +162,19 @@ def batches_answer(findings: Sequence[TaskResult]) -> Answer:
 
 
 def _agreement_answer(tasks: Tasks, found: data.Agreement) -> Answer:
-    is_told = found.share_within >= MOSTLY
+    is_significant = found.share_within >= MOSTLY
     groups = [(g.b_crit, label(g.by, task)) for task, f in tasks for g in f.critical.groups]
     known = [(batch.value, f"{counted(batch)} for {at}") for batch, at in groups if batch.value]
     is_sure = found.n_pairs >= MANY and found.decades >= DECADES
     return Answer(
-        text=f"The mean noise scale {'predicts' if is_told else 'does not predict'} the critical "
-        f"batch: {round(found.share_within * found.n_pairs)} of {found.n_pairs} pairs agree "
-        f"within a factor of {found.factor:g} (the worst differ by {found.largest_factor:.2g}), "
+        text=f"The mean noise scale {'predicts' if is_significant else 'does not predict'} the "
+        f"critical batch: {round(found.share_within * found.n_pairs)} of {found.n_pairs} pairs "
+        f"agree within a factor of {found.factor:g} (the worst differ by {found.largest_factor:.2g}), "
         f"and the critical batch is {found.ratio:.2g} times the noise scale on average. Critical "
         f"batches range from {min(known)[1]} to {max(known)[1]}.",
         confidence=f"Confidence: {'high' if is_sure else 'medium'}; {found.n_pairs} pairs of "
         f"{len(tasks)} tasks span {found.decades:.1f} decades.",
-        kind="on" if is_told else "mixed",
+        kind="on" if is_significant else "mixed",
     )
 
 

@@ -147,8 +147,8 @@ def _reach(
     found = found or sides or [1.0]
     there, back, least = (math.log, math.exp, 0.02) if axis.is_log else (float, float, 1e-6)
     low, high = there(min(found)), there(max(found))
-    room = max(REACH * (high - low), least)
-    return [*found, *(back(min(max(there(end), low - room), high + room)) for end in sides)]
+    margin = max(REACH * (high - low), least)
+    return [*found, *(back(min(max(there(end), low - margin), high + margin)) for end in sides)]
 
 
 def _fits(axis: Axis, value: float) -> bool:

@@ -1,7 +1,7 @@
 """Every flag in three parts: what it means, why that matters, and what to do about it.
 
 Families keep apart what different results call alike: `forecast` (forecasts, fits and points),
-`allocation`, `batches`, `knobs`, `levers`, `comparison` and `cascade`.
+`allocation`, `batches`, `knobs`, `ablations`, `comparison` and `cascade`.
 """
 
 from __future__ import annotations
@@ -257,7 +257,7 @@ _KNOBS: dict[str, Words] = {
         "Vary it by less, or find out why the runs failed.",
     ),
 }
-_LEVERS: dict[str, Words] = {
+_ABLATIONS: dict[str, Words] = {
     "rate-at-edge": (
         "The best rate of an arm is at the edge of those tried.",
         "A better one may lie beyond.",
@@ -342,7 +342,7 @@ FAMILIES: dict[str, dict[str, Words]] = {
     "forecast": _FORECAST,
     "batches": _BATCHES,
     "knobs": _KNOBS,
-    "levers": _LEVERS,
+    "ablations": _ABLATIONS,
     "comparison": _COMPARISON,
     "cascade": _CASCADE,
 }

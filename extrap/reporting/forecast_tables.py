@@ -48,17 +48,17 @@ VERDICT_WORDS = {
 def answer_table(forecast: Forecast, rows: Sequence[AnswerRow], *, metric: str = "loss") -> Table:
     """Forecast, observation and trivial forecast, one row per size; `metric` names the loss."""
     judged = any(row.group is not None for row in rows)
-    dials = list(dict.fromkeys(name for row in rows for name in row.point.dial))
-    dials = [name for name in dials if name not in forecast.runs.sizes]
+    inputs = list(dict.fromkeys(name for row in rows for name in row.point.path_inputs))
+    inputs = [name for name in inputs if name not in forecast.runs.sizes]
     own = [[flag for flag in row.point.flags if flag not in forecast.flags] for row in rows]
-    columns = [*dials, *forecast.runs.sizes, "extrapolation ratio", f"forecast {metric}"]
+    columns = [*inputs, *forecast.runs.sizes, "extrapolation ratio", f"forecast {metric}"]
     columns += [f"recommended {name}" for name in forecast.runs.tuned]
     columns += ["observed", "against forecast", "against last value", "verdict"] if judged else []
     columns += ["warning"] if any(own) else []
     cells = []
     for row, flags in zip(rows, own, strict=True):
         point = row.point
-        line = [format_quantity(point.dial.get(name)) for name in dials]
+        line = [format_quantity(point.path_inputs.get(name)) for name in inputs]
         line += [*map(format_quantity, row.size.values()), f"{point.extrapolation_ratio:.3g}×"]
         line.append(stacked(point.loss, point.loss_pi))
         line += [_value_cell(point, name) for name in point.tuned]

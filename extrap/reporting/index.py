@@ -16,7 +16,7 @@ PREFIX = "extrap:"
 KINDS = {
     "report": "forecast",
     "knobs": "sensitivity",
-    "levers": "ablations",
+    "ablations": "ablations",
     "batches": "batch size",
     "comparison": "comparison",
     "allocation": "allocation",

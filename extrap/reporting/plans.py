@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 
 from extrap.files import as_written
-from extrap.planning import Outlook, Plan, Purchase
+from extrap.planning import Expectation, Plan, Purchase
 from extrap.planning.advice import WIDEST_LOSS, WIDEST_TUNED
 from extrap.reporting.blocks import Answer, Paragraph, Warnings, shown
 from extrap.reporting.glossary import confidence, explain_flags
@@ -28,7 +28,7 @@ GRAVE = ("no-loss-law", "far-extrapolation", "brackets-first", "lack-of-fit")
 
 def plan_text(found: Plan) -> str:
     """The answer, the runs to train, the widths they leave, what limits them, warnings."""
-    tables = shown((_purchases(found), _outlooks(found), _limits(found)))
+    tables = shown((_purchases(found), _expectations(found), _limits(found)))
     advice = map(Paragraph, found.advice[1:])
     warnings = Warnings(explain_flags(found.flags))
     return blocks_text([plan_answer(found), *tables, *advice, warnings])
@@ -82,25 +82,30 @@ def _seeds(found: list[int | str]) -> str:
     return ",".join(map(str, ordered))
 
 
-def _outlooks(found: Plan) -> Table:
+def _expectations(found: Plan) -> Table:
     """The widths now, after the plan, and what else could be bought would leave."""
-    n = len(found.outlooks)
+    n = len(found.expectations)
     stages = ["now", *["during the plan"] * (n - 2), "after the plan"]
-    rows = [_row(*pair) for pair in zip(stages, found.outlooks, strict=False)]
+    rows = [_row(*pair) for pair in zip(stages, found.expectations, strict=False)]
     rows.append(("best possible without new sizes", "–", "–", *_widths(found.floor)))
-    rows += [_row(f"only {name_size(each.size)}", each.outlook) for each in found.larger]
+    rows += [_row(f"only {name_size(each.size)}", each.expectation) for each in found.larger]
     names = (f"{name}, octaves" for name in found.now.tuned_width)
     caption = f"width of the {format_level(found.level)} prediction intervals at the target"
     return Table(caption, ("", "runs", found.unit, "loss", *names), rows)
 
 
-def _row(name: str, outlook: Outlook) -> tuple[str, ...]:
-    return (name, f"{outlook.n_runs}", format_scientific(outlook.cost), *_widths(outlook))
+def _row(name: str, expectation: Expectation) -> tuple[str, ...]:
+    return (
+        name,
+        f"{expectation.n_runs}",
+        format_scientific(expectation.cost),
+        *_widths(expectation),
+    )
 
 
-def _widths(outlook: Outlook) -> list[str]:
-    tuned: Mapping[str, float | None] = outlook.tuned_width
-    loss = outlook.loss_width
+def _widths(expectation: Expectation) -> list[str]:
+    tuned: Mapping[str, float | None] = expectation.tuned_width
+    loss = expectation.loss_width
     is_known = loss is not None and loss <= WIDEST_LOSS
     first = f"{100 * math.expm1(loss or 0.0):.3g}{NBSP}%" if is_known else "unknown"
     octaves = (w is not None and w <= WIDEST_TUNED and f"{w:.2g}" for w in tuned.values())

@@ -71,10 +71,10 @@ def report_numbers(
 def _judged(
     forecast: Forecast, verdicts: Sequence[Verdict], rows: Sequence[AnswerRow]
 ) -> dict[str, Any]:
-    told = verdicts_document(verdicts, level=forecast.level, forecast=forecast)
+    judged = verdicts_document(verdicts, level=forecast.level, forecast=forecast)
     return {
         "forecast": forecast_document(forecast, [row.point for row in rows]),
-        "verdicts": told if verdicts else None,
+        "verdicts": judged if verdicts else None,
     }
 
 

@@ -85,7 +85,7 @@ def _losses_chart(found: SelectionFindings) -> XYChart:
 def _best_table(found: SelectionFindings) -> Table:
     sizes = sorted({best.size for best in found.best})
     cells = {
-        (b.keep, b.size): (b.choice if b.is_told else f"({b.choice})") + EDGE * b.is_edge
+        (b.keep, b.size): (b.choice if b.is_significant else f"({b.choice})") + EDGE * b.is_edge
         for b in found.best
     }
     return Table(
@@ -107,9 +107,9 @@ def _pairs_table(found: SelectionFindings) -> Table:
     ]
     pairs += [(way, RANDOM, crossing) for way, crossing in found.against_random.items()]
 
-    def told(first: str, second: str) -> str:
+    def better_at(first: str, second: str) -> str:
         steps = difference_by_size(found.losses, first, second, level=found.level)
-        values = [step.difference.value or 0.0 for step in steps if step.is_told]
+        values = [step.difference.value or 0.0 for step in steps if step.is_significant]
         better, worse = sum(v < 0 for v in values), sum(v > 0 for v in values)
         return f"{better}, {worse} of {len(steps)}"
 
@@ -121,18 +121,18 @@ def _pairs_table(found: SelectionFindings) -> Table:
             "better below": lambda pair: pair[2].below or "–",
             "better above": lambda pair: pair[2].above or "–",
             "crossing, examples": lambda pair: _place(pair[2]),
-            "significant": lambda pair: _told(pair[2]),
-            "sizes where the first, the second is significantly better": lambda pair: told(
+            "significant": lambda pair: _in_words(pair[2]),
+            "sizes where the first, the second is significantly better": lambda pair: better_at(
                 *pair[:2]
             ),
         },
     )
 
 
-def _told(crossing: ChoiceCrossover) -> str:
+def _in_words(crossing: ChoiceCrossover) -> str:
     if not crossing.below:
         return "–"
-    return ("yes" if crossing.is_told else "no") + EDGE * crossing.is_edge
+    return ("yes" if crossing.is_significant else "no") + EDGE * crossing.is_edge
 
 
 def _place(crossing: ChoiceCrossover) -> str:

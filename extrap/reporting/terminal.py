@@ -38,7 +38,7 @@ FAR = 0.1
 
 def forecast_text(made: Forecast, points: Sequence[Point]) -> str:
     """The answer, the points asked for, the optima and laws they rest on, warnings."""
-    rows = answer_rows(made, (), [dict(point.dial) or dict(point.size) for point in points])
+    rows = answer_rows(made, (), [dict(point.path_inputs) or dict(point.size) for point in points])
     flags = [flag for point in points for flag in point.flags]
     return blocks_text(
         [

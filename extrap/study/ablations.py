@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from extrap.levers import LeverReport, best_rates, judge_levers
+from extrap.ablations import LeverReport, best_rates, judge_ablations
 from extrap.records import Cell, LeverStudy, StudySpec
 from extrap.reporting.ablation_page import lever_page
 from extrap.reporting.study_page import About
@@ -35,7 +35,7 @@ class AblationKind(Kind):
 
     symbol = "LEVERS"
     record = LeverStudy
-    example = "LeverStudy(name=…, question=…, levers=(Lever(…),))"
+    example = "LeverStudy(name=…, question=…, ablations=(Lever(…),))"
 
     def specs(self) -> tuple[StudySpec, ...]:
         """The arms."""
@@ -63,7 +63,7 @@ class AblationKind(Kind):
 
     def analyse(self, runs: RunsByStage) -> LeverReport:
         """What each treatment changes."""
-        return judge_levers(self.study, self.run_table(runs))
+        return judge_ablations(self.study, self.run_table(runs))
 
     def run_table(self, runs: RunsByStage) -> pd.DataFrame:
         """All runs: those that tune first."""
@@ -83,7 +83,7 @@ class AblationKind(Kind):
                 f"then arm {spec.name}: {n_runs} runs to compare, {recipe.n_updates} updates of "
                 f"{first if first == last else f'{first} to {last}'} examples"
             )
-        for lever in study.levers:
+        for lever in study.ablations:
             rate = "tuned" if lever.rate is None else f"rate × {lever.rate:.4g}"
             lines.append(f"{lever.group}: {lever.name} ({rate}) compared with {lever.plain.name}")
         return lines

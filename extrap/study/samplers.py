@@ -24,7 +24,7 @@ from extrap.errors import StudyError
 from extrap.reading.optuna import ASKED, SEED
 from extrap.records import Cell, RunResult, StudySpec
 from extrap.study.packs import REPORTS, Pruning
-from extrap.study.trials import Trials, told_value
+from extrap.study.trials import Trials, reported_value
 
 PACKS = 4
 """A sampler learns between packs only: this many packs a size."""
@@ -153,7 +153,7 @@ class Sampled:
                 trial.report(loss, step)
             if reports:  # rungs and the like, which a pruner keeps on its trials
                 trial.should_prune()
-            self._known[result.cell] = value = told_value(result)
+            self._known[result.cell] = value = reported_value(result)
             finished[result.cell] = (
                 self._study.tell(trial, state=TrialState.PRUNED)
                 if result.status == "pruned"

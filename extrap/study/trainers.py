@@ -218,11 +218,11 @@ class PackedTrainer:
         rate = {} if "lr" in tuned or "lr" not in values else {"lr": values["lr"]}
         return Cell.of(size, {**rate, **tuned}, cell.seed)
 
-    def _model_size(self, dials: Mapping[str, float]) -> dict[str, float]:
-        values = self._spec.size_values(dials)
+    def _model_size(self, inputs: Mapping[str, float]) -> dict[str, float]:
+        values = self._spec.size_values(inputs)
         unused = (*TUNABLE, BUDGET, "lr")
         defined = {name: values[name] for name in self._spec.path if name not in unused}
-        whole, data = {**dials, **defined}, (DATA_SIZE, EXAMPLES)
+        whole, data = {**inputs, **defined}, (DATA_SIZE, EXAMPLES)
         try:
             self._workload.n_params({n: v for n, v in whole.items() if n not in data})
         except ValueError:

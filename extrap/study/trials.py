@@ -322,7 +322,7 @@ class Trials:
             distributions=(
                 self.distributions(result.cell) if asked is None else asked.distributions
             ),
-            value=told_value(result),
+            value=reported_value(result),
             user_attrs=attributes,
             system_attrs=None if asked is None else asked.system_attrs,
             intermediate_values=_points(result) if asked is None else asked.intermediate_values,
@@ -414,7 +414,7 @@ def cell_of(size: tuple[tuple[str, float], ...], trial: FrozenTrial, tuned: Sequ
     return Cell.of(dict(size), values, trial.user_attrs.get(SEED, -1))
 
 
-def told_value(result: RunResult) -> float:
+def reported_value(result: RunResult) -> float:
     """What a sampler learns from: a diverged run made nothing of its initial loss."""
     if result.loss is not None:
         return result.loss if result.loss <= LARGEST_LOSS else math.inf  # squares overflow
@@ -434,7 +434,7 @@ def _points(result: RunResult) -> dict[int, float]:
 def _costs(result: RunResult) -> dict[str, Any]:
     """What is known of a run beside what is kept by itself."""
     others = ["cell", "curve", "gradients"]
-    others += ["loss"] if result.loss is None or result.loss == told_value(result) else []
+    others += ["loss"] if result.loss is None or result.loss == reported_value(result) else []
     others += [] if result.gradients else ["noise_scale"]
     known = {f.name: getattr(result, f.name) for f in fields(result) if f.name not in others}
     return {name: value for name, value in known.items() if value or name not in COSTS}

@@ -223,8 +223,8 @@ class _WorkerShare:
     def _hear(self) -> dict[str, Any]:
         message: dict[str, Any] = self._worker.receive()
         if "results" in message:
-            told = zip(message["results"], self._pack.cells, strict=True)
-            self.results = [result_of(result, cell) for result, cell in told]
+            pairs = zip(message["results"], self._pack.cells, strict=True)
+            self.results = [result_of(result, cell) for result, cell in pairs]
         return message
 
 

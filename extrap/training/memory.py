@@ -47,13 +47,13 @@ def most_runs(
     if most == 1:
         return 1
     known = {} if known is None else known
-    room = SHARE.get(place.type, SHARE["cuda"]) * _free_bytes(place)
+    free = SHARE.get(place.type, SHARE["cuda"]) * _free_bytes(place)
     if place.type == "cuda":
-        room -= _data_bytes(pack)
+        free -= _data_bytes(pack)
     found = known.get(pack.kind())
-    if found is None or (found.is_bound and most * found.n > room):
-        found = known[pack.kind()] = run_bytes(pack, place, enough=room / most)
-    return max(1, min(most, int(room / found.n)))
+    if found is None or (found.is_bound and most * found.n > free):
+        found = known[pack.kind()] = run_bytes(pack, place, enough=free / most)
+    return max(1, min(most, int(free / found.n)))
 
 
 def is_out_of_memory(error: BaseException) -> bool:

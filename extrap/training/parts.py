@@ -60,17 +60,17 @@ class Run:
         Raises:
             KeyError, TypeError, ValueError: Its record is none.
         """
-        told = found.record
-        diverged_step = told["diverged_step"]
+        record = found.record
+        diverged_step = record["diverged_step"]
         run = cls(
             cell,
-            initial_loss=float(told["initial_loss"]),
-            initial_curve_loss=float(told["initial_curve_loss"]),
-            status=told["status"],
+            initial_loss=float(record["initial_loss"]),
+            initial_curve_loss=float(record["initial_curve_loss"]),
+            status=record["status"],
             diverged_step=None if diverged_step is None else int(diverged_step),
-            n_above=int(told["n_above"]),
-            curve=[(int(step), float(loss)) for step, loss in told["curve"]],
-            gradients=[(int(step), float(g), float(s)) for step, g, s in told["gradients"]],
+            n_above=int(record["n_above"]),
+            curve=[(int(step), float(loss)) for step, loss in record["curve"]],
+            gradients=[(int(step), float(g), float(s)) for step, g, s in record["gradients"]],
             step=found.step,
             spent_s=found.spent_s,
         )

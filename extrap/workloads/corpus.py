@@ -89,10 +89,10 @@ def _split(files: list[Path], n_bytes: int, validation_bytes: int) -> tuple[byte
 def _take(files: Iterator[Path], n_bytes: int) -> tuple[bytes, int]:
     """The next bytes of a queue of files, the last file truncated, and how many files it took."""
     parts: list[bytes] = []
-    room = n_bytes
-    while room > 0 and (path := next(files, None)) is not None:
-        parts.append(path.read_bytes()[:room])
-        room -= len(parts[-1])
+    left = n_bytes
+    while left > 0 and (path := next(files, None)) is not None:
+        parts.append(path.read_bytes()[:left])
+        left -= len(parts[-1])
     return b"".join(parts), len(parts)
 
 

@@ -80,13 +80,13 @@ def test_differences_are_paired_t_tests_widened_for_their_number():
         assert step.difference.value == pytest.approx(np.expm1(own.mean()))
         ends = np.expm1([*test.confidence_interval(1 - 0.05 / 5)])
         assert tuple(step.difference.ci) == pytest.approx(tuple(ends))
-        assert step.is_told == (test.pvalue < 0.05 / 5)
-        told.add(step.is_told)
+        assert step.is_significant == (test.pvalue < 0.05 / 5)
+        told.add(step.is_significant)
     assert told == {True, False}
     frames["hard"].loc[:5, "loss"] = np.nan
     losses = resample_losses(frames, size="examples", tuned=(), n_resamples=2)
     first = difference_by_size(losses, "hard", "random")[0]
-    assert (first.difference.value, first.difference.ci, first.is_told) == (
+    assert (first.difference.value, first.difference.ci, first.is_significant) == (
         None,
         (None,) * 2,
         False,
@@ -133,11 +133,11 @@ def test_rates_are_chosen_at_each_size_and_lost_runs_are_no_choice():
 
 
 def test_what_is_not_told_or_lies_beyond_the_sizes_is_open():
-    assert crossover_of_differences(resampled("random", "hard"), "hard", "random").is_told
+    assert crossover_of_differences(resampled("random", "hard"), "hard", "random").is_significant
     noisy = resampled("random", "hard", noise=8.0, n_seeds=4)
-    assert not crossover_of_differences(noisy, "hard", "random").is_told
+    assert not crossover_of_differences(noisy, "hard", "random").is_significant
     none = crossover_of_differences(resampled("random", "easy"), "easy", "random")
-    assert (none.below, none.above, none.size.value, none.is_told) == ("", "", None, False)
+    assert (none.below, none.above, none.size.value, none.is_significant) == ("", "", None, False)
     losses = resampled("random", "steep")
     first, *_, last = data_saved(losses, "steep", "random")
     assert (first.needed.value, first.needed.ci.lower) == (None, None)
@@ -177,9 +177,9 @@ def test_every_change_of_places_is_named(gaps, below, above, size, earlier):
         assert found.size.value == pytest.approx(size, rel=1e-3)
         assert found.earlier == pytest.approx(earlier, rel=1e-3)
         noisy = crossover_of_differences(gapped(gaps), *pair)
-        assert not noisy.is_told  # what is told below is no single change
+        assert not noisy.is_significant  # what is told below is no single change
     once = crossover_of_differences(gapped((0.2, 0.1, 0.1, -0.1, -0.2)), "first", "second")
-    assert (once.earlier, once.is_told) == ((), True)
+    assert (once.earlier, once.is_significant) == ((), True)
 
 
 def test_a_choice_among_rates_is_no_gain():
@@ -194,7 +194,7 @@ def test_a_choice_among_rates_is_no_gain():
         losses = resample_losses(frames, size="examples", tuned=("lr",), n_resamples=2)
         (step,) = difference_by_size(losses, "many", "one")
         differences.append(np.log1p(step.difference.value))
-        told += step.is_told and step.difference.value < 0
+        told += step.is_significant and step.difference.value < 0
     assert stats.ttest_1samp(differences, 0.0).pvalue > 0.003
     assert told <= 9  # twice a twentieth of 40 and three standard errors
 

@@ -53,10 +53,14 @@ def test_problems_are_told_by_the_names_of_sweeps():
 def test_hard_and_easy_change_places_where_their_laws_cross():
     plane, off, labels = selection_findings(table(), n_resamples=400)
     crossing = plane.crossovers[0.2]
-    assert (crossing.below, crossing.above, crossing.is_told) == ("easy 0.2", "hard 0.2", True)
+    assert (crossing.below, crossing.above, crossing.is_significant) == (
+        "easy 0.2",
+        "hard 0.2",
+        True,
+    )
     assert crossing.size.value == pytest.approx(200, rel=0.1)
     assert crossing.size.ci.lower < 200 < crossing.size.ci.upper < 1.3 * crossing.size.ci.lower
-    best = {b.size: (b.choice, b.is_told) for b in plane.best}
+    best = {b.size: (b.choice, b.is_significant) for b in plane.best}
     assert best[50] == best[100] == ("easy", True)
     assert best[400] == best[800] == ("hard", True)
     assert (off.crossovers[0.5].below, {b.choice for b in off.best}) == ("", {"easy"})
@@ -85,7 +89,7 @@ def test_the_page_has_a_part_for_each_problem():
 def test_edges_are_marked_and_other_tables_have_no_part():
     bracketed = pd.concat([table(), table().assign(lr=0.05, loss=9.0)])
     inner = selection_findings(bracketed, n_resamples=50)[0]
-    assert (inner.crossovers[0.2].is_told, inner.crossovers[0.2].is_edge) == (True, False)
+    assert (inner.crossovers[0.2].is_significant, inner.crossovers[0.2].is_edge) == (True, False)
     for few in ("plane", "seed < 2"):
         frame = table().query("arm == 'plane'" if few == "plane" else few)
         assert selection_sections(frame) == ()

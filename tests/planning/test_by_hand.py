@@ -22,7 +22,7 @@ from extrap.forecasting import Forecast
 from extrap.planning import Plan, cost, plan
 from extrap.planning.advice import advise
 from extrap.planning.candidates import Market, new_sizes, read_among, seed_names, seed_numbers
-from extrap.planning.outlooks import Foresight, Widths, foresee
+from extrap.planning.expectations import Foresight, Widths, foresee
 from extrap.records import Runs
 from tests.checking.byhand import LARGE, WIDTHS, by_hand, law, loss_at, lr_at, sweep
 
@@ -403,20 +403,20 @@ def test_a_plan_buys_what_narrows_most_for_its_cost(bought: Plan) -> None:
     assert bought.cost == pytest.approx(28 * (512**2 + 23**2) + 14 * (16**2 + 23**2))
     assert bought.spent == pytest.approx(7 * 10 * sum(w**2 for w in WIDTHS))
     assert (bought.unit, bought.cost_from, bought.budget) == ("FLOPs", "the column flops", 1.2e7)
-    told = [(o.n_runs, o.cost, o.loss_width, o.tuned_width["lr"]) for o in bought.outlooks]
+    told = [(o.n_runs, o.cost, o.loss_width, o.tuned_width["lr"]) for o in bought.expectations]
     assert told == [
         pytest.approx((0, 0, 0.1120379, 1.9284541), rel=1e-5),
         pytest.approx((4, 28 * 512**2, 0.0365775, 1.8213497), rel=1e-3),
         pytest.approx((12, bought.cost, 0.0333335, 1.7597976), rel=1e-3),
     ]
-    larger = [(e.size["width"], e.outlook.n_runs, e.outlook.cost) for e in bought.larger]
+    larger = [(e.size["width"], e.expectation.n_runs, e.expectation.cost) for e in bought.larger]
     assert larger == [
         *(pytest.approx((width, 4, 28 * width**2)) for width in (362, 512)),
         pytest.approx((1024, 3, 21 * 1024**2)),
     ]
     assert [e.in_budget for e in bought.larger] == [True, True, False]
     assert "lr narrows from 1.9 " in bought.advice[0]
-    assert bought.larger[1].outlook.loss_width == bought.outlooks[1].loss_width
+    assert bought.larger[1].expectation.loss_width == bought.expectations[1].loss_width
     # any number of runs at the swept sizes leave the form of the law and the new run's noise
     least = 2 * stats.norm.ppf(0.975) * 0.006
     assert least < bought.floor.loss_width < 1.25 * least
@@ -428,10 +428,10 @@ def test_the_larger_size_that_narrows_most_for_its_cost_is_named(bought: Plan) -
     def words(floor: float, *larger: tuple[float, float, float]) -> str:
         now, size = replace(bought.now, loss_width=0.1, tuned_width={}), bought.larger[0]
         sizes = [
-            replace(size, size={"width": w}, outlook=replace(now, cost=cost, loss_width=left))
+            replace(size, size={"width": w}, expectation=replace(now, cost=cost, loss_width=left))
             for w, cost, left in larger
         ]
-        found = replace(bought, outlooks=(now,), floor=replace(now, loss_width=floor))
+        found = replace(bought, expectations=(now,), floor=replace(now, loss_width=floor))
         return "".join(advise(replace(found, larger=tuple(sizes)))[1:])
 
     assert "width=2 " in words(0.0901, (1, 1.0, 0.09), (2, 4.0, 0.055), (3, 100.0, 0.01))

@@ -14,8 +14,8 @@ from extrap.cli import main
 from extrap.fitting.vertices import VertexModel
 from extrap.planning import next_runs
 from extrap.planning.candidates import Market, read_among
+from extrap.planning.expectations import Foresight, Widths
 from extrap.planning.next_runs import plan
-from extrap.planning.outlooks import Foresight, Widths
 from extrap.records.codec import document
 from extrap.reporting.plans import plan_text
 

@@ -10,7 +10,7 @@ from ..test_levers import SMALL as PLAIN
 KEPT = Lever(name="kept", group="rates", question="?", plain=PLAIN, treated=LARGE, rate=1.0)
 TIMES = replace(KEPT, name="times 8", rate=8.0)
 TUNED = replace(KEPT, name="tuned", rate=None)
-STUDY = LeverStudy(name="levers", question="?", levers=(KEPT, TIMES), judge_seeds=(7, 8))
+STUDY = LeverStudy(name="ablations", question="?", ablations=(KEPT, TIMES), judge_seeds=(7, 8))
 
 
 def test_arms_may_differ_by_one_percent_of_their_examples():
@@ -39,16 +39,16 @@ def test_lever_that_compares_nothing_is_refused(changes, words):
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"levers": ()}, r"got \[\]"),
-        ({"levers": (KEPT, KEPT)}, r"\['kept', 'kept'\]"),
-        ({"levers": (replace(KEPT, beside="kept"),)}, "got 'kept'"),
+        ({"ablations": ()}, r"got \[\]"),
+        ({"ablations": (KEPT, KEPT)}, r"\['kept', 'kept'\]"),
+        ({"ablations": (replace(KEPT, beside="kept"),)}, "got 'kept'"),
         ({"judge_seeds": (7, 7)}, r"got \(7, 7\)"),
         ({"judge_seeds": (7,)}, r"got \(7,\)"),
         ({"judge_seeds": (1, 7)}, "got 1 in both"),
         ({"level": 95.0}, "got 95"),
         ({"level": 1.0}, "got 1;"),
         ({"level": 0.0}, "got 0;"),
-        ({"levers": (KEPT, replace(TIMES, plain=replace(PLAIN, growth=1)))}, "called 'small'"),
+        ({"ablations": (KEPT, replace(TIMES, plain=replace(PLAIN, growth=1)))}, "called 'small'"),
     ],
 )
 def test_study_that_cannot_be_judged_is_refused(changes, words):

@@ -5,7 +5,7 @@ import pytest
 from extrap.records import StudySpec, Target, TunedRange, Workload
 
 SPEC = StudySpec(
-    name="dial",
+    name="path_inputs",
     question="?",
     sizes={"depth": (4, 6, 8)},
     tune={"lr": TunedRange(low=0.01, high=0.1, n=3)},

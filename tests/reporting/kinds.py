@@ -20,7 +20,7 @@ from .test_comparisons import FINDINGS
 from .test_knobs import REPORT as KNOBS
 from .test_levers import REPORT as LEVERS
 
-KINDS = ("report", "forecast", "full", "knobs", "levers", "cascade", "comparison")
+KINDS = ("report", "forecast", "full", "knobs", "ablations", "cascade", "comparison")
 KINDS += ("batches", "allocation", "figures", "index")
 FIGURES = {"title": "Figures", "question": "How good?", "lead": "So good.", "command": "make"}
 ABOUT = About(
@@ -50,7 +50,7 @@ def write_kinds(folder, made, judge, one_task):
             made, judge(), path=folder / "full.html", baseline=made, metrics={"accuracy": other}
         ),
         "knobs": knob_page(KNOBS, ABOUT, folder / "knobs.html"),
-        "levers": lever_page(LEVERS, ABOUT, folder / "levers.html"),
+        "ablations": lever_page(LEVERS, ABOUT, folder / "ablations.html"),
         "cascade": cascade_page(CASCADE, ABOUT, folder / "cascade.html", rule="a rule"),
         "comparison": comparison_page(
             COMPARISON_STUDY, FINDINGS, ABOUT, folder / "comparison.html"

@@ -289,7 +289,7 @@ def test_hostile_names_run_nothing_and_load_nothing(tmp_path, browser):
         lever_page(
             poisoned(LEVERS, {"ghosts": EVIL, "kept": EVIL + " ", "batches": PAYLOADS["style"]}),
             About(**about, created="2026-01-01T00:00:00+00:00"),
-            folder / "levers.html",
+            folder / "ablations.html",
         ),
     ]
     for path in (*pages, write_index(folder)):

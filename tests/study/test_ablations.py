@@ -8,7 +8,7 @@ import pytest
 
 from extrap import Recipe, TunedRange
 from extrap.records import Lever, LeverStudy
-from extrap.reporting.ablation_page import levers_document
+from extrap.reporting.ablation_page import ablation_document
 from extrap.study import report, run, train
 from extrap.study.ablations import AblationKind
 from extrap.study.events import TuneEvent
@@ -18,9 +18,9 @@ SMALL = replace(BASE, tune={"lr": TunedRange(low=2**-4, high=2**-2, n=3)})
 LARGE = replace(SMALL, name="large", recipe=Recipe(steps=80, batch_size=32))
 KINDS = {"group": "rates", "question": "Which rate?", "plain": SMALL, "treated": LARGE}
 STUDY = LeverStudy(
-    name="toy-levers",
+    name="toy-ablations",
     question="?",
-    levers=(
+    ablations=(
         Lever(name="kept", rate=1.0, **KINDS),
         Lever(name="times 8", rate=8.0, **KINDS),
         Lever(name="re-tuned", **KINDS),
@@ -71,14 +71,14 @@ def test_arms_are_tuned_beyond_their_grid_and_judged_on_other_seeds(first_run, p
     assert set(table.loc[table["stage"] == "check", "seed"]) == {10, 11, 12, 13, 14}
 
     told = report(KIND, **places)
-    read = report(KIND, table=places["reports"] / "toy-levers.runs.csv", reports=tmp_path)
+    read = report(KIND, table=places["reports"] / "toy-ablations.runs.csv", reports=tmp_path)
     for again in (first_run, told, read):
-        assert levers_document(again.result) == levers_document(outcome.result)
-    assert "toy-levers" in told.index_path.read_text(encoding="utf-8")
+        assert ablation_document(again.result) == ablation_document(outcome.result)
+    assert "toy-ablations" in told.index_path.read_text(encoding="utf-8")
 
 
 def test_runs_are_counted_where_an_arm_is_never_tuned(tmp_path):
-    study = replace(STUDY, levers=STUDY.levers[:1])
+    study = replace(STUDY, ablations=STUDY.ablations[:1])
     trains = {spec.name: toy(spec) for spec in study.arms()}
     assert [spec.name for spec in study.tuned_arms()] == ["small"]
     runs = train(AblationKind(study, trains), f"sqlite:///{tmp_path}/a.db", reports=tmp_path)

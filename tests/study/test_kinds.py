@@ -26,7 +26,7 @@ FALLS = StudySpec(name="falls", question="?", recipe=RECIPE, sizes={"width": (8,
 GROWS = replace(FALLS, name="grows", recipe=replace(RECIPE, decay_by="batch"))
 GHOST = replace(GROWS, name="ghost",
     workload=Workload(name="digits", options={"norm": "batch", "ghost": 8}))
-LEVERS = LeverStudy(name="tiny", question="What?", judge_seeds=(5, 6, 7), levers=(
+LEVERS = LeverStudy(name="tiny", question="What?", judge_seeds=(5, 6, 7), ablations=(
     Lever(name="batch grown", group="growth", question="Alike?", plain=FALLS, treated=GROWS,
         rate=1.0),
     Lever(name="ghosts", group="ghosts", question="Better?", plain=GROWS, treated=GHOST,
@@ -75,7 +75,7 @@ slow = partial(pytest.param, marks=pytest.mark.slow)
             (" of width 32 alone", "means of 2 pairs"),
         ),
     ],
-    ids=["levers", "comparison", "cascade"],
+    ids=["ablations", "comparison", "cascade"],
 )
 def test_study_runs_and_reports(
     text, change, planned, n_cells, said, tmp_path, monkeypatch, capsys
@@ -122,7 +122,7 @@ def test_study_runs_and_reports(
         (COMPARISON, "stage, lr, seed, status"),
         (ALLOCATION, "lr, tokens, n_params"),
     ],
-    ids=["levers", "comparison", "allocation"],
+    ids=["ablations", "comparison", "allocation"],
 )
 def test_what_is_no_table_of_runs_is_refused(study, lacks, tmp_path):
     if isinstance(study, str):

@@ -8,7 +8,7 @@ from extrap.records import Recipe, StudySpec, TunedRange, Workload
 from extrap.study import tune
 
 SPEC = StudySpec(
-    name="dial",
+    name="path_inputs",
     question="?",
     workload=Workload(
         name="bytes-mlp",

@@ -150,7 +150,7 @@ def test_what_a_command_leaves_running_is_ended_however_it_ends(tmp_path, last_w
     assert [is_over(int(pid)) for pid in said.read_text().split()] == [True, True]
 
 
-def test_a_command_whose_keeper_is_killed_is_killed_too(tmp_path):
+def test_a_command_whose_supervisor_is_killed_is_killed_too(tmp_path):
     said = tmp_path / "pid"
     script = f"{SAY}import os\nsay(os.getpid())\nos.kill(os.getppid(), 9)\ntime.sleep(9999)"
     with pytest.raises(ExtrapError, match="SIGKILL"):

@@ -106,8 +106,8 @@ class CommandRunner:
         if command.result:
             if _state(place / command.result) == before:
                 raise _failure(f"did not write {command.result} to {place}", ended, log)
-            result, told = read_result(place / command.result, command.loss)
-            write_note(log, told)
+            result, note = read_result(place / command.result, command.loss)
+            write_note(log, note)
             return result
         answer = printed.answer()
         if answer is None:
@@ -119,7 +119,7 @@ class CommandRunner:
                 else ""
             )
             raise _failure(f"printed no loss ({name}){hint}", ended, log)
-        write_note(log, printed.told())
+        write_note(log, printed.summary())
         return answer
 
     def _made_with(self) -> str:
@@ -142,8 +142,8 @@ def run_name(cell: Cell, made_with: str = "") -> str:
     """
     parts = [f"{name}={value:g}" for name, value in (*cell.size, *cell.tuned)]
     text = re.sub(r"[^\w=,.+-]", "_", ",".join([*parts, f"seed={cell.seed}"]))[:MOST_NAME]
-    told = f"{cell!r}{made_with}"
-    return f"{text}-{hashlib.sha256(told.encode()).hexdigest()[:8]}"
+    identity = f"{cell!r}{made_with}"
+    return f"{text}-{hashlib.sha256(identity.encode()).hexdigest()[:8]}"
 
 
 def describe(command: Command) -> dict[str, Any]:
@@ -160,9 +160,13 @@ def describe(command: Command) -> dict[str, Any]:
             key = f"{path.name} ({n_same + 1})" if n_same else path.name
             files[key] = hashlib.sha256(path.read_bytes()).hexdigest()[:12]
         words.append(word if path is None else f"{start}{path.name}")  # it may lie elsewhere
-    told: dict[str, Any] = {"trainer": "command", "command": shlex.join(words), "source": files}
-    told |= {"loss": command.loss} if command.loss else {}
-    return told | ({"result": command.result} if command.result else {})
+    described: dict[str, Any] = {
+        "trainer": "command",
+        "command": shlex.join(words),
+        "source": files,
+    }
+    described |= {"loss": command.loss} if command.loss else {}
+    return described | ({"result": command.result} if command.result else {})
 
 
 def _file_in(word: str) -> tuple[str, Path | None]:
@@ -187,8 +191,8 @@ def _state(path: Path) -> tuple[int, int] | None:
 def _failure(what: str, ended: Ended, log: Path) -> ExtrapError:
     said = ended.stderr or ended.stdout
     source = "standard error" if ended.stderr else "standard output"
-    told = as_written(" | ".join(said))[-MOST_SAID:]
-    last = f"; the last lines of its {source}: {told}" if told else " and printed nothing"
+    ending = as_written(" | ".join(said))[-MOST_SAID:]
+    last = f"; the last lines of its {source}: {ending}" if ending else " and printed nothing"
     return ExtrapError(f"the training command {what}{last}; its output is in {log}")
 
 

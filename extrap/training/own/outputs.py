@@ -109,7 +109,7 @@ class PrintedLoss:
             self.refused = found.string[before.start() : found.end()]
         return not is_other
 
-    def told(self) -> str:
+    def summary(self) -> str:
         """Which line the loss was read from, in words; nothing if no loss was printed."""
         if not self._last:
             return ""
@@ -156,23 +156,23 @@ def read_result(path: Path, loss: str = "") -> tuple[dict[str, Any], str]:
         raise ExtrapError(f"the result {path} cannot be read: {str(error)[:200]}.") from error
     names = (loss,) if loss else LOSSES
     name = next((n for n in names if any(n in record for record in records)), None)
-    told = [record for record in records if name in record]
-    if name is None or not told:
+    with_loss = [record for record in records if name in record]
+    if name is None or not with_loss:
         keys = sorted({str(key) for record in records for key in record})
         raise ExtrapError(
             f"a result needs a record with {' or '.join(names)}, {path} has "
             f"{', '.join(keys[:20]) or 'none at all'}; name it with loss=…."
         )
     curve = [
-        (int(record[key]), _told_number(record[name], path))
-        for record in told
+        (int(record[key]), _reported_number(record[name], path))
+        for record in with_loss
         for key in STEPS[:2]
         if isinstance(record.get(key), int | float) and math.isfinite(record[key])
     ]
-    costs = {key: told[-1][key] for key in COSTS if key in told[-1]}
+    costs = {key: with_loss[-1][key] for key in COSTS if key in with_loss[-1]}
     if not isinstance(costs.get("cost"), int | float) or costs["cost"] <= 0:
         costs.pop("cost", None)  # scripts call other things so
-    final = _told_number(told[-1][name], path)
+    final = _reported_number(with_loss[-1][name], path)
     words = (
         f"loss {final:g} is {name} of the last record that has it in {path.name}; points "
         f"in its curve: {len(curve)}"
@@ -209,7 +209,7 @@ def _is_json(line: str) -> bool:
     return True
 
 
-def _told_number(value: object, path: Path) -> float:
+def _reported_number(value: object, path: Path) -> float:
     """A loss in a record; null is how JSON writes NaN."""
     if value is None:
         return math.nan

@@ -17,7 +17,7 @@ from typing import IO, NamedTuple
 from extrap.errors import ExtrapError, StudyError
 from extrap.training.own.processes import kill_session
 
-KEEPER = Path(__file__).with_name("keeper.py")
+SUPERVISOR = Path(__file__).with_name("supervisor.py")
 TICK_S = 0.2
 """How often to look whether it is to stop."""
 DRAIN_S = 1.0
@@ -90,15 +90,15 @@ def write_note(log: Path, text: str) -> None:
 
 @contextmanager
 def _started(words: Sequence[str], grace_s: float) -> Iterator[subprocess.Popen[bytes]]:
-    """A command under its keeper; at the end of the block nothing of its session runs any more.
+    """A command under its supervisor; at the end of the block nothing of its session still runs.
 
-    Left is what began a session of its own, as daemons do, and, if this process and the keeper are
-    both killed with SIGKILL, the command.
+    Left is what began a session of its own, as daemons do, and, if this process and the supervisor
+    are both killed with SIGKILL, the command.
     """
-    keeper = [sys.executable, "-I", "-S", str(KEEPER), repr(grace_s), *words]
+    supervisor = [sys.executable, "-I", "-S", str(SUPERVISOR), repr(grace_s), *words]
     try:
         process = subprocess.Popen(
-            keeper,
+            supervisor,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -116,7 +116,7 @@ def _started(words: Sequence[str], grace_s: float) -> Iterator[subprocess.Popen[
                     process.wait(grace_s + DRAIN_S)
             raise
         finally:
-            kill_session(process.pid)  # that the keeper began, which may itself be killed
+            kill_session(process.pid)  # that the supervisor began, which may itself be killed
             for stream in (process.stdin, process.stdout, process.stderr):
                 if stream is not None:
                     stream.close()
@@ -149,7 +149,7 @@ def _follow(
             elif not (is_late or is_stopped):
                 is_stopped, is_late = is_asked(), time.monotonic() - started > timeout_s
                 if is_late or is_stopped:
-                    stdin.close()  # its keeper sees to the rest
+                    stdin.close()  # its supervisor sees to the rest
     code = process.wait()
     wall_s = time.monotonic() - started
     for lines in outputs.values():

@@ -4,13 +4,13 @@ from dataclasses import replace
 
 import pytest
 
-from extrap.levers import ArmResult, LeverFinding, LeverReport
+from extrap.ablations import ArmResult, LeverFinding, LeverReport
 from extrap.records import Interval, Lever, Measure
 from extrap.reporting.ablation_page import (
     ablation_answer,
     effects_chart,
     lever_advice,
-    levers_document,
+    ablation_document,
 )
 
 from ..test_levers import GHOST, LARGE, SMALL
@@ -101,10 +101,10 @@ def test_advice_weighs_loss_and_updates():
 
 
 def test_document_has_the_keys_that_are_promised():
-    document = levers_document(REPORT)
-    promised = {"kind", "schema_version", "level", "n_judged", "n_tuning", "answer", "levers"}
+    document = ablation_document(REPORT)
+    promised = {"kind", "schema_version", "level", "n_judged", "n_tuning", "answer", "ablations"}
     assert set(document) == promised
-    last = document["levers"][-1]
+    last = document["ablations"][-1]
     assert (last["share"], len(last["arms"])) == ({"value": 0.6, "ci": [0.45, 0.81]}, 3)
     arms = "name lr rate is_edge batch_sizes updates n_examples loss seed_sd n_lost"
     assert set(last["arms"]["plain"]) == set(arms.split())

@@ -10,7 +10,7 @@ from scipy import stats
 
 from extrap.errors import DataError
 from extrap.fitting.means import paired_mean
-from extrap.levers import best_rates, judge_levers, share_closed
+from extrap.ablations import best_rates, judge_ablations, share_closed
 from extrap.records import Lever, LeverStudy, Recipe, StudySpec, TunedRange, Workload
 
 SMALL = StudySpec(
@@ -26,9 +26,9 @@ LARGE = replace(SMALL, name="large", recipe=Recipe(steps=80, batch_size=32))
 GHOST = replace(LARGE, name="ghost")
 KINDS = {"group": "g", "question": "?"}
 STUDY = LeverStudy(
-    name="levers",
+    name="ablations",
     question="?",
-    levers=(
+    ablations=(
         Lever(name="ghosts", plain=LARGE, treated=GHOST, reference=SMALL, **KINDS),
         Lever(name="batch × 8", plain=SMALL, treated=LARGE, rate=8.0, **KINDS),
         Lever(name="re-tuned", plain=SMALL, treated=LARGE, beside="batch × 8", **KINDS),
@@ -64,7 +64,7 @@ def table_of(study=STUDY, loss=loss_of):
 def test_effects_are_paired_t_tests_of_the_judged_seeds():
     """SciPy, at rates that other seeds chose; shares by Fieller's interval."""
     table = table_of()
-    report = judge_levers(STUDY, table)
+    report = judge_ablations(STUDY, table)
     ghosts, kept, tuned = report.findings
     judged = table[table["stage"] == "check"].pivot(index="seed", columns=["arm", "lr"])["loss"]
     small, large, ghost = (judged[arm][0.02].to_numpy() for arm in TRUTH)
@@ -74,7 +74,7 @@ def test_effects_are_paired_t_tests_of_the_judged_seeds():
         (ghosts.gap, large, small),
         (kept.difference, scaled, small),
         (tuned.difference, large, small),
-        (tuned.contrast, large, scaled),  # of two levers that share their plain arm
+        (tuned.contrast, large, scaled),  # of two ablations that share their plain arm
     ):
         assert measure.value == pytest.approx((over - under).mean())
         expected = stats.ttest_rel(over, under).confidence_interval(0.95)
@@ -98,12 +98,14 @@ def test_judged_seeds_choose_no_rate_and_tuning_seeds_judge_none():
     table = table_of()
     judged = table["stage"] == "check"
     spoiled = table.assign(loss=table["loss"].where(judged | (table["lr"] == 0.02), 9.0))
-    assert judge_levers(STUDY, spoiled) == judge_levers(STUDY, table)
+    assert judge_ablations(STUDY, spoiled) == judge_ablations(STUDY, table)
     assert best_rates(STUDY, table[~judged]) == best_rates(STUDY, table)
     other = table[~judged & (table["lr"] == 0.04)].assign(seed=100, loss=0.1)
     assert best_rates(STUDY, pd.concat([table, other])) == best_rates(STUDY, table)
     stale = table[judged].assign(lr=0.011, loss=0.1)  # judged before the best rate was this one
-    assert judge_levers(STUDY, pd.concat([table, stale, other])) == judge_levers(STUDY, table)
+    assert judge_ablations(STUDY, pd.concat([table, stale, other])) == judge_ablations(
+        STUDY, table
+    )
 
 
 def test_rate_at_which_a_run_was_lost_is_not_chosen():
@@ -119,18 +121,18 @@ def test_rate_at_which_a_run_was_lost_is_not_chosen():
 
 def test_lost_and_missing_runs_are_counted_and_never_a_number():
     lost = table_of(loss=lambda arm, lr, s: math.nan if lr > 0.1 else loss_of(arm, lr, s))
-    finding = judge_levers(STUDY, lost).findings[1]
+    finding = judge_ablations(STUDY, lost).findings[1]
     assert (finding.difference.value, finding.kind) == (None, "unclear")
     assert (finding.treated.loss, finding.treated.n_lost) == (None, 12)
     table = table_of()
     one = (table["arm"] == "ghost") & (table["seed"] == 103) & (table["stage"] == "check")
     status, loss = table["status"].where(~one, "diverged"), table["loss"].where(~one)
-    finding = judge_levers(STUDY, table.assign(status=status, loss=loss)).findings[0]
+    finding = judge_ablations(STUDY, table.assign(status=status, loss=loss)).findings[0]
     assert (finding.n_seeds, finding.treated.n_lost, finding.plain.n_lost) == (11, 1, 0)
     with pytest.raises(DataError, match=r"'ghost' at rate 0\.02"):
-        judge_levers(STUDY, table[(table["arm"] != "ghost") | (table["stage"] == "tune")])
+        judge_ablations(STUDY, table[(table["arm"] != "ghost") | (table["stage"] == "tune")])
     with pytest.raises(DataError, match="stage is missing"):
-        judge_levers(STUDY, table.drop(columns="stage"))
+        judge_ablations(STUDY, table.drop(columns="stage"))
 
 
 @pytest.mark.parametrize(
@@ -140,7 +142,7 @@ def test_alike_means_within_one_runs_seed_noise(off, kind):
     def loss(arm, lr, seed):
         return loss_of(arm, lr, seed) + (1 + off - TRUTH["large"]) * (arm == "large")
 
-    finding = judge_levers(STUDY, table_of(loss=loss)).findings[2]
+    finding = judge_ablations(STUDY, table_of(loss=loss)).findings[2]
     assert (0.0 in finding.difference.ci) == (kind == "unclear")
     assert (finding.kind, finding.is_within_noise) == ("alike", True)
     ends = max(map(abs, finding.difference.ci))
@@ -153,8 +155,8 @@ def test_alike_means_within_one_runs_seed_noise(off, kind):
 def test_best_rate_at_the_end_of_its_range_is_marked():
     for low, high, is_edge in ((0.02, 0.08, True), (0.005, 0.02, True), (0.01, 0.04, False)):
         odd = replace(SMALL, tune={"lr": TunedRange(low=low, high=high, n=3)})
-        study = replace(STUDY, levers=(replace(STUDY.levers[1], plain=odd),))
-        (finding,) = judge_levers(study, table_of(study)).findings
+        study = replace(STUDY, ablations=(replace(STUDY.ablations[1], plain=odd),))
+        (finding,) = judge_ablations(study, table_of(study)).findings
         assert (finding.plain.lr, finding.plain.is_edge) == (0.02, is_edge)
 
 
@@ -174,14 +176,16 @@ def test_paired_interval_is_students():
 
 def test_rates_of_other_last_digits_are_the_same_rates(tmp_path):
     odd = replace(SMALL, tune={"lr": TunedRange(low=0.1, high=0.9, n=3)})
-    study = replace(STUDY, levers=(replace(STUDY.levers[1], plain=odd),))
+    study = replace(STUDY, ablations=(replace(STUDY.ablations[1], plain=odd),))
     table = table_of(study, lambda arm, lr, s: loss_of(arm, 0.02, s) + math.log2(lr / 0.3) ** 2)
-    (found,) = judge_levers(study, table).findings
+    (found,) = judge_ablations(study, table).findings
     assert (found.plain.lr, found.treated.lr, found.n_seeds) == (0.3, 2.4, 12)
     is_best = np.isclose(table["lr"], 0.3)
     for best in (0.3, 0.1 + 0.2):
         table.assign(lr=table["lr"].mask(is_best, best)).to_csv(tmp_path / "a.csv", index=False)
-        assert judge_levers(study, pd.read_csv(tmp_path / "a.csv")) == judge_levers(study, table)
+        assert judge_ablations(study, pd.read_csv(tmp_path / "a.csv")) == judge_ablations(
+            study, table
+        )
 
 
 @pytest.mark.parametrize(("sign", "open_side"), [(1, "upper"), (-1, "lower")])

@@ -1,6 +1,6 @@
-"""A family with one dial: depth sets width, parameters, tokens, batch and compute.
+"""A family in which depth sets width, parameters, tokens, batch and compute.
 
-`extrap study run examples/own/one_dial.py` from the root of the repository. The path is told to
+`extrap study run examples/own/size_path.py` from the root of the repository. The path is told to
 the function with the size; parameters, tokens and FLOPs are recorded with every run. The function
 is a toy: the loss falls as in Hoffmann et al. (2022), and the best rate with the parameters.
 
@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from extrap import StudySpec, Target, TunedRange
 
 STUDY = StudySpec(
-    name="one-dial",
+    name="size-path",
     question="Which rate does depth 34 want?",
     sizes={"depth": (4, 6, 8, 12)},
     path={

@@ -1,4 +1,4 @@
-"""Families with one dial: `at(depth=34)` of a forecast over parameters and tokens."""
+"""Families with one input: `at(depth=34)` of a forecast over parameters and tokens."""
 
 import json
 import math
@@ -33,25 +33,25 @@ def table():
 
 
 @pytest.fixture(scope="module")
-def dialled():
+def along_path():
     runs = read_runs(table(), size=("n_params", "n_tokens"), tune="lr")
     return forecast(runs, path=PATH)
 
 
 @pytest.fixture(scope="module")
-def plain(dialled):
-    return forecast(dialled.runs)
+def plain(along_path):
+    return forecast(along_path.runs)
 
 
-def test_a_dial_gives_the_point_of_the_sizes_it_sets(dialled):
-    point = dialled.at(depth=16)
+def test_a_dial_gives_the_point_of_the_sizes_it_sets(along_path):
+    point = along_path.at(depth=16)
     n = 12 * 16 * 1024**2
     assert point.size == {"n_params": n, "n_tokens": 20 * n}
-    assert point.dial == {"depth": 16}
-    same = dialled.at(n_params=n, n_tokens=20 * n)
+    assert point.path_inputs == {"depth": 16}
+    same = along_path.at(n_params=n, n_tokens=20 * n)
     assert (same.loss, same.loss_pi, same.tuned) == (point.loss, point.loss_pi, point.tuned)
-    assert same.dial == {}
-    assert dialled.recommend(depth=16) == dialled.recommend(**point.size)
+    assert same.path_inputs == {}
+    assert along_path.recommend(depth=16) == along_path.recommend(**point.size)
 
 
 @pytest.mark.parametrize(
@@ -62,32 +62,32 @@ def test_a_dial_gives_the_point_of_the_sizes_it_sets(dialled):
         ({"depth": 1}, "below the smallest"),
     ],
 )
-def test_what_is_neither_size_nor_dial_is_refused(dialled, size, message):
+def test_what_is_neither_size_nor_dial_is_refused(along_path, size, message):
     with pytest.raises(ValueError, match=message):
-        dialled.at(**size)
+        along_path.at(**size)
 
 
-def test_one_size_may_be_the_dial_of_the_other(dialled):
-    made = forecast(dialled.runs, path={"n_tokens": "20 * n_params"})
+def test_one_size_may_be_the_dial_of_the_other(along_path):
+    made = forecast(along_path.runs, path={"n_tokens": "20 * n_params"})
     assert made.at(n_params=1e8).size == {"n_params": 1e8, "n_tokens": 2e9}
 
 
-def test_a_saved_forecast_keeps_its_path_and_has_none_without(dialled, plain, tmp_path):
+def test_a_saved_forecast_keeps_its_path_and_has_none_without(along_path, plain, tmp_path):
     file = tmp_path / "f.json"
-    save_forecast(dialled, file)
+    save_forecast(along_path, file)
     loaded = load_forecast(file)
-    assert loaded.path == dialled.path
-    assert loaded.at(depth=16).dial == {"depth": 16}
-    assert content_hash(loaded) == content_hash(dialled) != content_hash(plain)
+    assert loaded.path == along_path.path
+    assert loaded.at(depth=16).path_inputs == {"depth": 16}
+    assert content_hash(loaded) == content_hash(along_path) != content_hash(plain)
     save_forecast(plain, file)
     assert "path" not in json.loads(file.read_text())
     assert load_forecast(file).path is None
 
 
 @pytest.mark.parametrize("bad", [{"n_params": "depth +"}, {"n_params": 3}, ["n"]])
-def test_a_saved_path_that_is_none_is_refused(dialled, tmp_path, bad):
+def test_a_saved_path_that_is_none_is_refused(along_path, tmp_path, bad):
     file = tmp_path / "f.json"
-    save_forecast(dialled, file)
+    save_forecast(along_path, file)
     document = {**json.loads(file.read_text()), "path": bad}
     besides = ("created", "content_hash", "seal", "notes", "curves")
     content = {key: value for key, value in document.items() if key not in besides}
@@ -100,17 +100,17 @@ def test_a_saved_path_that_is_none_is_refused(dialled, tmp_path, bad):
 @pytest.mark.parametrize(
     "path", [{"n_params": "depth**3"}, {"width": "64 * depth"}, {"x": "n_params / n_tokens"}]
 )
-def test_a_path_that_does_not_lead_to_the_sizes_is_refused(dialled, path):
+def test_a_path_that_does_not_lead_to_the_sizes_is_refused(along_path, path):
     with pytest.raises(ValueError, match=r"add n_(tokens|params) = "):
-        forecast(dialled.runs, path=path)
+        forecast(along_path.runs, path=path)
 
 
 def test_the_command_line_checks_with_a_path_and_refuses_one_without_effect(
-    tmp_path, monkeypatch, dialled, capsys
+    tmp_path, monkeypatch, along_path, capsys
 ):
     monkeypatch.chdir(tmp_path)
     table().to_csv("runs.csv", index=False)
-    save_forecast(dialled, "f.json")
+    save_forecast(along_path, "f.json")
     big = pd.DataFrame({"n_params": [2e8], "n_tokens": [4e9], "lr": [0.016], "seed": 0, "loss": 3})
     big.to_csv("big.csv", index=False)
     paths = [word for n, f in PATH.items() for word in ("--path", f"{n} = {f}")]

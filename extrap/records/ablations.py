@@ -20,7 +20,7 @@ class Lever:
 
     Attributes:
         name: What the treatment is, a few words.
-        group: Heading under which levers of one kind are reported together.
+        group: Heading under which ablations of one kind are reported together.
         question: What is asked of it.
         plain: The plain arm; one size, its learning rate tuned on its grid.
         treated: The treated arm, of the same kind.
@@ -88,7 +88,7 @@ def _check_arm(spec: StudySpec, lever: str) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeverStudy:
-    """Which levers change what a training ends at, and by how much.
+    """Which ablations change what a training ends at, and by how much.
 
     The best rate of an arm is chosen on the seeds of its study and judged on others: the best of a
     grid looks better than it is on the seeds it was chosen on.
@@ -96,20 +96,20 @@ class LeverStudy:
     Attributes:
         name: Name of the storage and of the report.
         question: Printed on the report.
-        levers: What is compared; arms of one name are one and the same study.
+        ablations: What is compared; arms of one name are one and the same study.
         judge_seeds: Seeds on which arms are compared, pair by pair; none of any arm's own.
         level: Level of all intervals, in (0, 1).
     """
 
     name: str
     question: str
-    levers: tuple[Lever, ...]
+    ablations: tuple[Lever, ...]
     judge_seeds: tuple[int, ...] = (100, 101, 102, 103, 104, 105, 106, 107)
     level: float = 0.95
 
     def __post_init__(self) -> None:
         require_name(self.name)
-        names = [lever.name for lever in self.levers]
+        names = [lever.name for lever in self.ablations]
         if not names or len(set(names)) < len(names):
             raise ValueError(
                 f"a study needs ablations of different names, got {names}; rename one."
@@ -119,14 +119,14 @@ class LeverStudy:
             raise ValueError(
                 f"judge_seeds must be distinct and at least 2, got {self.judge_seeds}; add seeds."
             )
-        for lever in self.levers:
+        for lever in self.ablations:
             if lever.beside and lever.beside not in set(names) - {lever.name}:
                 raise ValueError(
                     f"{lever.name!r} must be compared with another ablation, got "
                     f"{lever.beside!r}; there are {', '.join(names)}."
                 )
         known: dict[str, StudySpec] = {}
-        for spec in (arm for lever in self.levers for arm in lever.arms()):
+        for spec in (arm for lever in self.ablations for arm in lever.arms()):
             if known.setdefault(spec.name, spec) != spec:
                 raise ValueError(f"two different arms are called {spec.name!r}; rename one.")
             both = sorted({*spec.seeds} & {*self.judge_seeds})
@@ -139,12 +139,12 @@ class LeverStudy:
 
     def arms(self) -> tuple[StudySpec, ...]:
         """Every arm once."""
-        found = (arm for lever in self.levers for arm in lever.arms())
+        found = (arm for lever in self.ablations for arm in lever.arms())
         return tuple({spec.name: spec for spec in found}.values())
 
     def tuned_arms(self) -> tuple[StudySpec, ...]:
         """Every arm once whose best rate is searched on its own grid."""
-        found = (arm for lever in self.levers for arm in lever.tuned_arms())
+        found = (arm for lever in self.ablations for arm in lever.tuned_arms())
         return tuple({spec.name: spec for spec in found}.values())
 
     def rates(self, best: dict[str, float]) -> dict[str, tuple[float, ...]]:
@@ -154,7 +154,7 @@ class LeverStudy:
             best: Tuned arm → its best rate.
         """
         found: dict[str, list[float]] = {spec.name: [] for spec in self.arms()}
-        for lever in self.levers:
+        for lever in self.ablations:
             for spec in lever.arms():
                 found[spec.name].append(lever_rate(lever, spec, best))
         return {name: tuple(dict.fromkeys(rates)) for name, rates in found.items()}

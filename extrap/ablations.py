@@ -5,7 +5,7 @@
 | difference of losses, treated − plain | t, of the differences by seed |
 | gap, plain − reference | the same |
 | share of the gap that is closed | Fieller's, of the pairs by seed |
-| difference of two levers' effects | t, of the differences by seed |
+| difference of two ablations' effects | t, of the differences by seed |
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from extrap.errors import DataError
 from extrap.fitting.means import fieller, paired_mean, student_quantile
 from extrap.records import Interval, LeverStudy, Measure, StudySpec
 from extrap.records.codec import shape
-from extrap.records.levers import Lever, lever_rate
+from extrap.records.ablations import Lever, lever_rate
 
 NEEDED = ("arm", "stage", "lr", "seed", "status", "loss")
 DIGITS = 9
@@ -112,7 +112,7 @@ class LeverFinding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeverReport:
-    """All levers of a study; `n_tuning` runs chose the rates, `n_judged` others compare arms."""
+    """All ablations of a study; `n_tuning` runs chose the rates, `n_judged` others compare arms."""
 
     findings: tuple[LeverFinding, ...]
     level: float
@@ -120,7 +120,7 @@ class LeverReport:
     n_tuning: int
 
     def by_group(self) -> dict[str, tuple[LeverFinding, ...]]:
-        """Group → its levers, in the order of the study."""
+        """Group → its ablations, in the order of the study."""
         groups = dict.fromkeys(finding.lever.group for finding in self.findings)
         return {name: tuple(f for f in self.findings if f.lever.group == name) for name in groups}
 
@@ -150,7 +150,7 @@ def best_rates(study: LeverStudy, table: pd.DataFrame) -> dict[str, float]:
     return found
 
 
-def judge_levers(study: LeverStudy, table: pd.DataFrame) -> LeverReport:
+def judge_ablations(study: LeverStudy, table: pd.DataFrame) -> LeverReport:
     """Compare the arms of every lever on the seeds that did not choose their rates.
 
     Args:
@@ -164,10 +164,10 @@ def judge_levers(study: LeverStudy, table: pd.DataFrame) -> LeverReport:
     judged = table[(table["stage"] == "check") & table["seed"].isin(study.judge_seeds)]
     losses = {
         lever.name: {spec.name: _losses(lever, spec, judged, best) for spec in lever.arms()}
-        for lever in study.levers
+        for lever in study.ablations
     }
     findings = tuple(
-        _finding(study, lever, losses, best=best, table=table) for lever in study.levers
+        _finding(study, lever, losses, best=best, table=table) for lever in study.ablations
     )
     n_judged = sum(
         int(((judged["arm"] == arm) & _is_rate(judged["lr"], rate)).sum())
@@ -232,7 +232,7 @@ def _finding(
         share = share_closed(-change, gaps, level=study.level)
     contrast = Measure()
     if lever.beside:
-        other = next(each for each in study.levers if each.name == lever.beside)
+        other = next(each for each in study.ablations if each.name == lever.beside)
         theirs = pd.DataFrame(losses[other.name]).dropna()
         effects = change - (theirs[other.treated.name] - theirs[other.plain.name])
         contrast = paired_mean(effects.dropna(), level=study.level)
@@ -324,7 +324,7 @@ def _require_columns(table: pd.DataFrame) -> None:
         )
 
 
-shape(LeverReport, kind="extrap-levers", names={"findings": "levers"})
+shape(LeverReport, kind="extrap-ablations", names={"findings": "ablations"})
 shape(
     LeverFinding,
     omit=("lever", "plain", "treated", "reference"),

@@ -19,8 +19,8 @@ import pandas as pd
 from extrap.errors import DataError
 from extrap.fitting.means import fieller, paired_mean, student_quantile
 from extrap.records import Interval, LeverStudy, Measure, StudySpec
-from extrap.records.codec import shape
 from extrap.records.ablations import Lever, lever_rate
+from extrap.records.codec import shape
 
 NEEDED = ("arm", "stage", "lr", "seed", "status", "loss")
 DIGITS = 9
@@ -112,7 +112,7 @@ class LeverFinding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeverReport:
-    """All ablations of a study; `n_tuning` runs chose the rates, `n_judged` others compare arms."""
+    """All ablations; `n_tuning` runs chose the rates, `n_judged` others compare arms."""
 
     findings: tuple[LeverFinding, ...]
     level: float

@@ -8,9 +8,9 @@ import pandas as pd
 import pytest
 from scipy import stats
 
+from extrap.ablations import best_rates, judge_ablations, share_closed
 from extrap.errors import DataError
 from extrap.fitting.means import paired_mean
-from extrap.ablations import best_rates, judge_ablations, share_closed
 from extrap.records import Lever, LeverStudy, Recipe, StudySpec, TunedRange, Workload
 
 SMALL = StudySpec(

@@ -18,7 +18,8 @@ for every way, with the best tuned values chosen again each time; deviations are
 few seeds ask for. What is *significant* has one rule: 0 lies outside the interval of the
 difference, Student's t of the seeds in pairs, each at the tuned values that the other seeds
 choose, widened for the number of sizes (Bonferroni). Where tuned values differ by noise alone, up
-to twice as many differences are significant as the level says, but none is favoured. Seeds of one data set and one held-out part tell nothing of others. All is ours.
+to twice as many differences are significant as the level says, but none is favoured. Seeds of
+one data set and one held-out part tell nothing of others. All is ours.
 """
 
 from __future__ import annotations

@@ -169,9 +169,9 @@ def _agreement_answer(tasks: Tasks, found: data.Agreement) -> Answer:
     return Answer(
         text=f"The mean noise scale {'predicts' if is_significant else 'does not predict'} the "
         f"critical batch: {round(found.share_within * found.n_pairs)} of {found.n_pairs} pairs "
-        f"agree within a factor of {found.factor:g} (the worst differ by {found.largest_factor:.2g}), "
-        f"and the critical batch is {found.ratio:.2g} times the noise scale on average. Critical "
-        f"batches range from {min(known)[1]} to {max(known)[1]}.",
+        f"agree within a factor of {found.factor:g} (the worst differ by "
+        f"{found.largest_factor:.2g}), and the critical batch is {found.ratio:.2g} times the "
+        f"noise scale on average. Critical batches range from {min(known)[1]} to {max(known)[1]}.",
         confidence=f"Confidence: {'high' if is_sure else 'medium'}; {found.n_pairs} pairs of "
         f"{len(tasks)} tasks span {found.decades:.1f} decades.",
         kind="on" if is_significant else "mixed",

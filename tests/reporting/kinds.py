@@ -15,10 +15,10 @@ from extrap.reporting.study_page import About
 
 from .conftest import as_runs, sweep_frame
 from .recipes import STUDY as COMPARISON_STUDY
+from .test_ablation_page import REPORT as LEVERS
 from .test_cascade_studies import REPORT as CASCADE
 from .test_comparisons import FINDINGS
 from .test_knobs import REPORT as KNOBS
-from .test_levers import REPORT as LEVERS
 
 KINDS = ("report", "forecast", "full", "knobs", "ablations", "cascade", "comparison")
 KINDS += ("batches", "allocation", "figures", "index")

@@ -8,12 +8,12 @@ from extrap.ablations import ArmResult, LeverFinding, LeverReport
 from extrap.records import Interval, Lever, Measure
 from extrap.reporting.ablation_page import (
     ablation_answer,
+    ablation_document,
     effects_chart,
     lever_advice,
-    ablation_document,
 )
 
-from ..test_levers import GHOST, LARGE, SMALL
+from ..test_ablations import GHOST, LARGE, SMALL
 from .conftest import NOTHING, figures, measured
 
 

@@ -26,7 +26,7 @@ from ..conftest import DRAW
 from .conftest import as_runs, large_frame, sweep_frame
 from .hostile import EVIL, PAYLOADS, poisoned
 from .kinds import KINDS, write_kinds
-from .test_levers import REPORT as LEVERS
+from .test_ablation_page import REPORT as LEVERS
 
 CHROMIUM, DRIVER = Path("/usr/bin/chromium"), Path("/usr/bin/chromedriver")
 FLAGS = ["headless", "no-sandbox", "disable-gpu", "disable-quic", "no-first-run", "disable-sync"]

@@ -12,7 +12,7 @@ from extrap.reporting.ablation_page import ablation_document
 from extrap.study import report, run, train
 from extrap.study.ablations import AblationKind
 from extrap.study.events import TuneEvent
-from tests.test_levers import SMALL as BASE
+from tests.test_ablations import SMALL as BASE
 
 SMALL = replace(BASE, tune={"lr": TunedRange(low=2**-4, high=2**-2, n=3)})
 LARGE = replace(SMALL, name="large", recipe=Recipe(steps=80, batch_size=32))

@@ -3,9 +3,10 @@
 `python supervisor.py GRACE WORD…` runs the words in a process group. When its standard input
 comes to an end, because the worker closed it or died, even of SIGKILL, the whole group is asked to
 end with SIGTERM and killed GRACE seconds later. So is what the command leaves running when it
-ends, however it ends. What puts itself into a group of its own is left to the worker, and in a session of its
-own to itself. Its exit code is that of the command; 128 + n after signal n, 127 if there is no
-such program. It imports nothing of the package, so that it starts in a hundredth of a second.
+ends, however it ends. What puts itself into a group of its own is left to the worker, and
+in a session of its own to itself. Its exit code is that of the command; 128 + n after signal n,
+127 if there is no such program. It imports nothing of the package, so that it starts in a
+hundredth of a second.
 """
 
 from __future__ import annotations

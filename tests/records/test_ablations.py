@@ -4,8 +4,8 @@ import pytest
 
 from extrap.records import Lever, LeverStudy, Recipe
 
-from ..test_levers import LARGE
-from ..test_levers import SMALL as PLAIN
+from ..test_ablations import LARGE
+from ..test_ablations import SMALL as PLAIN
 
 KEPT = Lever(name="kept", group="rates", question="?", plain=PLAIN, treated=LARGE, rate=1.0)
 TIMES = replace(KEPT, name="times 8", rate=8.0)

@@ -216,8 +216,9 @@ def test_no_table_breaks_a_forecast(start):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("start", [1000, 1500])
-def test_no_table_of_a_thousand_breaks_a_forecast(start):
-    assert attack(range(start, start + 500)) >= 200
+def test_no_table_of_five_hundred_breaks_a_forecast(start):
+    """`benchmarks.fuzz` tries 20,000."""
+    assert attack(range(start, start + 250)) >= 100
 
 
 @pytest.mark.parametrize("unit", [1e-300, 1e300])

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 import torch
@@ -38,19 +37,20 @@ class Perceptron(TensorWorkload):
     ε(w) = arccos(w · t / |w|) / π, and 1 for w = 0, which names no class. So the one held-out
     example is the teacher itself.
 
-    Options: `select`, `"random"`, `"hard"` or `"easy"`, by |t · x|, nearest first; `keep`, the
-    part of the pool that is kept.
+    Args:
+        select: `"random"`, `"hard"`, the nearest to the plane, or `"easy"`, the farthest.
+        keep: Part of the pool that is kept, in (0, 1].
     """
 
     has_run_axis = True
 
-    def __init__(self, given: Mapping[str, Any]) -> None:
-        self._select, self._keep = given.get("select", "random"), given.get("keep", 1.0)
-        if self._select not in CHOICES or not 0 < self._keep <= 1:
+    def __init__(self, *, select: str = "random", keep: float = 1.0) -> None:
+        if select not in CHOICES or not 0 < keep <= 1:
             raise ValueError(
                 f"select must be one of {', '.join(CHOICES)} and keep lie in (0, 1], got "
-                f"{self._select!r} and {self._keep:g}."
+                f"{select!r} and {keep:g}."
             )
+        self._select, self._keep = select, keep
         rng = np.random.default_rng(0)
         teacher = np.linalg.qr(rng.standard_normal((DIMENSION, 2)))[0][:, 0].astype(np.float32)
         x = rng.standard_normal((N_EXAMPLES, DIMENSION), dtype=np.float32)
@@ -61,7 +61,8 @@ class Perceptron(TensorWorkload):
             validation=(torch.from_numpy(teacher)[None], torch.ones(1)),
         )
         # options give the data; a hash of them would differ in the last bits between processors
-        self.fingerprint = {"dimension": DIMENSION, "n_examples": N_EXAMPLES, **given}
+        self.fingerprint = {"dimension": DIMENSION, "n_examples": N_EXAMPLES}
+        self.fingerprint |= {"select": select, "keep": keep}
 
     def build(self, size: Mapping[str, float]) -> nn.Module:
         """A student at 0."""
@@ -101,8 +102,8 @@ class ActiveDigits(Digits):
     margin between the two likeliest digits.
     """
 
-    def __init__(self, given: Mapping[str, Any]) -> None:
-        super().__init__(given)
+    def __init__(self, *, width: int) -> None:
+        super().__init__({"width": width})
         self.fingerprint = {**self.fingerprint, "select": "active"}
         self._rounds: dict[int, np.ndarray] = {}
 

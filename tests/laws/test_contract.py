@@ -73,8 +73,6 @@ FORMULAS: dict[str, Callable[..., float]] = {
     "chinchilla_tied-2": lambda e, a, b, c, x, y: e + a * x**-c + b * y**-c,
     "log_linear-1": lambda a, b, x: a - b * math.log(x),
     "skaling_tied-2": lambda e, s, c, k, r, x, y: e + s * (x**-c + r * y**-c) ** k,
-    "sparsity-2": lambda e, c, a, s, n, x, y: e + (c + a * y**s) * x**-n,
-    "sparsity-3": lambda e, c, a, d, s, n, t, x, y, z: e + (c + a * y**s) * x**-n + d * z**-t,
     "optimum_power-2": lambda a, b, c, x, y: math.exp(a) * x**b * y**c,
 }
 

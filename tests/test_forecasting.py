@@ -132,7 +132,7 @@ def test_excess_and_recommendation_follow_the_parabola() -> None:
 
 
 @pytest.mark.parametrize("change", [{"excess_curve": None}, {"tuned_laws": {"lr": None}}])
-def test_without_a_valley_or_a_law_nothing_is_recommended(change: dict[str, Any]) -> None:
+def test_without_an_excess_curve_or_a_law_nothing_is_recommended(change: dict[str, Any]) -> None:
     made = by_hand(**change)
     assert made.recommend(**LARGE) is None
     point = made.at(**LARGE)

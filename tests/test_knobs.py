@@ -69,7 +69,7 @@ def seeds_of(frame, name):
     return (high - low) / 2, high + low - 2 * base
 
 
-def test_numbers_of_a_valley_are_t_and_fieller_intervals_over_seeds(knobs):
+def test_numbers_of_an_optimum_are_t_and_fieller_intervals_over_seeds(knobs):
     """SciPy's t-tests of each seed's gradient and curvature, carried to the target by lines."""
     moving = knobs["moving"]
     g, h = seeds_of(table(np.random.default_rng(1)), "moving")
@@ -77,7 +77,7 @@ def test_numbers_of_a_valley_are_t_and_fieller_intervals_over_seeds(knobs):
     lines = [stats.linregress(x, row) for row in g]
     trend = np.array([line.slope for line in lines])
     at = np.array([line.intercept + line.slope * math.log2(TARGET) for line in lines])
-    assert (moving.kind, moving.n_seeds, moving.better) == ("excess_curve", 4, 1)
+    assert (moving.kind, moving.n_seeds, moving.better) == ("optimum", 4, 1)
     assert moving.trend.value == pytest.approx(trend.mean())
     assert tuple(moving.trend.ci) == pytest.approx(t_interval(trend))
     assert_fieller(moving.drift, -trend, h)
@@ -96,7 +96,7 @@ def test_numbers_of_a_valley_are_t_and_fieller_intervals_over_seeds(knobs):
     assert moving.value_at(1.0) == pytest.approx(0.2)
 
 
-def test_without_noise_a_valley_is_exact():
+def test_without_noise_an_excess_curve_is_exact():
     quiet = table(np.random.default_rng(0), names=("moving",), noise=0.0, seeds=2)
     moving, centre = ranked(quiet, moving=0.1)["moving"], 0.2 + 0.3 * 5
     numbers = (moving.drift.value, moving.optimum.value, moving.at_stake.value)
@@ -126,7 +126,7 @@ def test_flags_are_t_tests_at_a_twentieth():
     assert len(seen) == 4
 
 
-def test_knobs_without_a_valley_have_no_number_of_an_optimum(knobs):
+def test_knobs_without_an_excess_curve_have_no_number_of_an_optimum(knobs):
     steep, idle = knobs["steep"], knobs["idle"]
     assert (steep.kind, steep.better, steep.optimum.value) == ("slope", 1, None)
     assert steep.drift.ci == (None, None)
@@ -136,13 +136,13 @@ def test_knobs_without_a_valley_have_no_number_of_an_optimum(knobs):
     grid = [(w, s, 0.1 * 2.0**u) for s in range(4) for w in SIZES for u in (-1, 0, 1)]
     rises = pd.DataFrame(grid, columns=["width", "seed", "wd"])
     noise = 1e-4 * np.random.default_rng(0).normal(size=len(rises))
-    rises["loss"] = np.exp(0.2 * rises["wd"] + noise)  # only rises: no excess_curve
+    rises["loss"] = np.exp(0.2 * rises["wd"] + noise)  # only rises: no optimum
     assert ranked(rises, wd=0.1)["wd"].kind == "slope"
 
 
 @pytest.mark.parametrize("side", [-1, 1])
 def test_optimum_is_seen_up_to_a_quarter_beyond_the_moves(side):
-    for centre, kind in ((1.24, "excess_curve"), (1.26, "slope")):
+    for centre, kind in ((1.24, "optimum"), (1.26, "slope")):
         frame = table(np.random.default_rng(0), names=("steady",), noise=1e-6)
         octaves = np.log2(frame["steady"] / 0.1)
         frame["loss"] *= np.exp(0.04 * (0.2 - side * centre) * octaves)
@@ -169,7 +169,7 @@ def test_diverged_runs_take_their_seed_out_and_are_counted():
     frame["status"] = "complete"
     frame.loc[high & frame["seed"].eq(0), "status"] = "pruned"  # its loss is that of no end
     knob = ranked(frame)["moving"]
-    assert (knob.kind, knob.n_seeds, knob.flags) == ("excess_curve", 4, ("lost-runs",))
+    assert (knob.kind, knob.n_seeds, knob.flags) == ("optimum", 4, ("lost-runs",))
     assert [o.lost for o in knob.offsets] == [0, 0, 1]
     frame.loc[high, ["loss", "status"]] = [math.nan, "diverged"]
     knob = ranked(frame)["moving"]

@@ -224,7 +224,7 @@ def _choice(moves: Moves, seeds: _Seeds, n_lost: Mapping[float, int]) -> Knob:
         base=moves.base,
         other=moves.other,
         kind="choice",
-        offsets=_offsets(seeds, n_lost, has_excess_curve=False),
+        offsets=_offsets(seeds, n_lost, has_optimum=False),
         drift=Measure(),
         trend=seeds.measure(seeds.trend),
         optimum=Measure(),
@@ -253,7 +253,7 @@ def _graded(moves: Moves, seeds: _Seeds, n_lost: Mapping[float, int]) -> Knob:
         base=moves.base,
         other=None,
         kind=kind,
-        offsets=_offsets(seeds, n_lost, has_excess_curve=has_optimum),
+        offsets=_offsets(seeds, n_lost, has_optimum=has_optimum),
         drift=seeds.ratio(-seeds.trend, seeds.mean_curvature) if has_optimum else nothing,
         trend=seeds.measure(seeds.trend),
         optimum=optimum if has_optimum else nothing,
@@ -319,13 +319,13 @@ def _relative(log_excess: float | None) -> float | None:
 
 
 def _offsets(
-    seeds: _Seeds, n_lost: Mapping[float, int], *, has_excess_curve: bool
+    seeds: _Seeds, n_lost: Mapping[float, int], *, has_optimum: bool
 ) -> tuple[Offset, ...]:
     h = seeds.mean_curvature
     return tuple(
         Offset(
             size=size,
-            octaves=seeds.ratio(-seeds.gradient[:, i], h) if has_excess_curve else Measure(),
+            octaves=seeds.ratio(-seeds.gradient[:, i], h) if has_optimum else Measure(),
             pull=seeds.measure(seeds.gradient[:, i]),
             lost=lost,
         )

@@ -36,7 +36,7 @@ def losses(frame, tuned=("lr",)):
     return tuned_losses("a", runs).by_size[(16.0,)]
 
 
-def test_without_noise_it_is_the_bottom_of_the_valley():
+def test_without_noise_it_is_the_bottom_of_the_excess_curve():
     found = losses(sweep())
     assert found.by_seed == pytest.approx(EXACT, abs=1e-6)
     assert (found.shape_variance, found.shape_dof) == (0.0, 0.0)
@@ -53,7 +53,7 @@ def test_it_is_hardly_below_the_truth_where_the_best_run_is():
     assert np.mean(lucky) < 0.705 - 0.002
 
 
-def test_seeds_run_at_some_rates_share_the_valley_of_the_others():
+def test_seeds_run_at_some_rates_share_the_curve_of_the_others():
     """statsmodels: one weighted cubic with a level for each seed, read at its bottom."""
     frame = sweep(noise=0.001)
     frame = frame[(frame["width"] == 16) & ((frame["seed"] == 0) | (frame["lr"] == 2.0**-8))]

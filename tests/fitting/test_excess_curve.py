@@ -14,7 +14,7 @@ from extrap.reading import read_runs
 Table = Callable[..., pd.DataFrame]
 
 
-def valley_of(table: pd.DataFrame) -> ExcessCurve | None:
+def curve_of(table: pd.DataFrame) -> ExcessCurve | None:
     runs = read_runs(table, size="width", tune="lr")
     return fit_excess_curve(runs, estimate_optima(runs, noise=estimate_noise(runs), level=0.95))
 
@@ -68,7 +68,7 @@ def test_best_rate_beside_another_batch_is_that_of_a_search(batch: float) -> Non
 
 def test_cost_of_mistuning_is_that_of_the_truth(sweep_table: Table) -> None:
     table = sweep_table(noise=0.001)
-    excess_curve = valley_of(table)
+    excess_curve = curve_of(table)
     assert excess_curve is not None
     for u in (-3.0, -2.0, -1.0, 1.0, 2.0, 3.0):
         for width in (16.0, 192.0, 1024.0):
@@ -91,13 +91,13 @@ def test_scatter_about_the_shape_is_relative_to_the_excess() -> None:
     table = pd.DataFrame({"width": np.tile(np.repeat([8, 16, 32], 14), 2), "lr": 0.01 * 2**u})
     table["loss"] = 2 * np.exp(0.03 * u**2 * (1 + 0.2 * sign))
     table["seed"] = np.tile(np.repeat([0, 1], 7), 6) + 2 * (sign > 0)
-    excess_curve = valley_of(table)
+    excess_curve = curve_of(table)
     assert excess_curve is not None
     assert excess_curve.relative_sd == pytest.approx(0.2, abs=0.04)
 
 
-def test_no_valley_without_bracketed_optima(sweep_table: Table) -> None:
-    assert valley_of(sweep_table(rates=tuple(float(2.0**k) for k in range(-5, 0)))) is None
+def test_no_excess_curve_without_bracketed_optima(sweep_table: Table) -> None:
+    assert curve_of(sweep_table(rates=tuple(float(2.0**k) for k in range(-5, 0)))) is None
 
 
 def test_each_of_two_tuned_values_has_its_own_steep_side() -> None:

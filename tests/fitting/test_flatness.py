@@ -116,7 +116,7 @@ def test_a_single_flat_column_leaves_the_law_of_the_loss():
 def test_sampled_values_that_do_not_matter_leave_all_runs():
     runs = runs_of(draw_flat_samples(np.random.default_rng(0)))
     fixed, (flag,) = fix_flat(runs)
-    assert flag.startswith("flat-weight_decay: any from 1")
+    assert flag.startswith("flat-weight_decay: ")
     assert (fixed.tuned, len(fixed)) == (("lr",), len(runs))
     matters = runs_of(draw_null_samples(np.random.default_rng(0)))
     assert fix_flat(matters) == (matters, [])

@@ -50,7 +50,9 @@ def test_compute_follows_from_parameters_and_tokens() -> None:
     assert rule.value(size) == pytest.approx(rule.value({"flops": 6e19}))
 
 
-def test_regret_is_what_the_valley_gives_to_the_distance_from_ours(sweep_table: Table) -> None:
+def test_regret_is_what_the_excess_curve_gives_to_the_distance_from_ours(
+    sweep_table: Table,
+) -> None:
     runs = read_runs(sweep_table(), size="width", tune="lr")
     optima = estimate_optima(runs, noise=estimate_noise(runs), level=0.9)
     laws, excess_curve = {"lr": fit_optimum_law(optima, tuned="lr", columns=["width"])}, None

@@ -96,7 +96,7 @@ def test_fit_error_is_the_scatter_with_its_chi_square_interval(parts) -> None:
         assert expected == pytest.approx(stats.chi2.ppf(p, law.dof))
 
 
-def test_steepening_is_the_trend_of_the_valley(parts) -> None:
+def test_steepening_is_the_trend_of_the_excess_curve(parts) -> None:
     laws, optima, excess_curve = parts
     assert quality((laws, optima, replace(excess_curve, trend=(0.3,)))).steepening == 0.3
 

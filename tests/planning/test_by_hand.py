@@ -142,7 +142,7 @@ def test_steepness_is_known_as_a_jackknife_over_sizes_says(monkeypatch):
     assert sides == pytest.approx([-1.96, 1.96], abs=0.12)
 
 
-def test_scatter_of_costs_about_the_valley_keeps_their_mean() -> None:
+def test_scatter_of_costs_about_the_excess_curve_keeps_their_mean() -> None:
     """A lognormal factor of relative standard deviation .3 and mean 1."""
     made = sure(excess_curve=replace(by_hand().excess_curve, relative_sd=0.3))
     found = cost(made, at=LARGE, tuned={"lr": 0.01}).chosen

@@ -32,7 +32,7 @@ help:  ## List the targets
 report: study-metz  ## Set everything up, run the default study, write reports/
 
 study-%: $(INSTALLED)  ## Run or resume the study NAME of studies/, then write its report
-	$(BIN)/extrap study run $(wildcard studies/$*.py studies/$*/study.py)
+	$(BIN)/extrap study run $(or $(wildcard studies/$*/study.py),studies/$*.py)
 
 # one thread a process: two processes of two threads on two cores are ten times slower
 test test-slow mutants: export OMP_NUM_THREADS = 1

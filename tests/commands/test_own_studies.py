@@ -174,7 +174,7 @@ def test_a_driver_is_killed_with_its_command_and_the_next_goes_on(study):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "trained_by"),
-    [("study", "function train"), ("command", "'{width}'"), ("one_dial", "n_params 3.14573e+06")],
+    [("study", "function train"), ("command", "'{width}'"), ("size_path", "n_params 3.14573e+06")],
 )
 def test_examples_run_to_their_reports(name, trained_by, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
@@ -187,8 +187,8 @@ def test_examples_run_to_their_reports(name, trained_by, tmp_path, monkeypatch, 
     main(["check", *map(str, [*Path("reports").glob("*.json"), *Path("reports").glob("*.csv")])])
     said = capsys.readouterr().out
     assert said.count("● on law") == 1  # at the recommended rate, two seeds together
-    assert said.count("◆ off law, mistuned") == (name != "one_dial")
-    if name == "one_dial":
+    assert said.count("◆ off law, mistuned") == (name != "size_path")
+    if name == "size_path":
         assert "width = 64 * depth" in page.read_text()
 
 

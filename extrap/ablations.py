@@ -18,8 +18,8 @@ import pandas as pd
 
 from extrap.errors import DataError
 from extrap.fitting.means import fieller, paired_mean, student_quantile
-from extrap.records import Interval, LeverStudy, Measure, StudySpec
-from extrap.records.ablations import Lever, lever_rate
+from extrap.records import AblationStudy, Interval, Measure, StudySpec
+from extrap.records.ablations import Ablation, ablation_rate
 from extrap.records.codec import shape
 
 NEEDED = ("arm", "stage", "lr", "seed", "status", "loss")
@@ -29,7 +29,7 @@ DIGITS = 9
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArmResult:
-    """One arm of a lever on the seeds it is judged on.
+    """One arm of an ablation on the seeds it is judged on.
 
     Attributes:
         name: The arm.
@@ -57,21 +57,21 @@ class ArmResult:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LeverFinding:
-    """What a lever did.
+class AblationFinding:
+    """What an ablation did.
 
     Attributes:
-        lever: The lever.
+        ablation: The ablation.
         plain, treated, reference: Its arms.
         n_seeds: Seeds with a loss in every arm.
         difference: Final loss of the treated arm minus the plain one's, nats.
         gap: The plain arm's loss minus the reference's, nats; nothing without a reference.
         share: Part of the gap that the treatment closes; 1 closes it. Open on one side where the
             gap itself is not distinguished from 0.
-        contrast: The difference minus that of the lever `beside`; nothing without.
+        contrast: The difference minus that of the ablation `beside`; nothing without.
     """
 
-    lever: Lever
+    ablation: Ablation
     plain: ArmResult
     treated: ArmResult
     reference: ArmResult | None
@@ -111,21 +111,23 @@ class LeverFinding:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LeverReport:
+class AblationReport:
     """All ablations; `n_tuning` runs chose the rates, `n_judged` others compare arms."""
 
-    findings: tuple[LeverFinding, ...]
+    findings: tuple[AblationFinding, ...]
     level: float
     n_judged: int
     n_tuning: int
 
-    def by_group(self) -> dict[str, tuple[LeverFinding, ...]]:
+    def by_group(self) -> dict[str, tuple[AblationFinding, ...]]:
         """Group → its ablations, in the order of the study."""
-        groups = dict.fromkeys(finding.lever.group for finding in self.findings)
-        return {name: tuple(f for f in self.findings if f.lever.group == name) for name in groups}
+        groups = dict.fromkeys(finding.ablation.group for finding in self.findings)
+        return {
+            name: tuple(f for f in self.findings if f.ablation.group == name) for name in groups
+        }
 
 
-def best_rates(study: LeverStudy, table: pd.DataFrame) -> dict[str, float]:
+def best_rates(study: AblationStudy, table: pd.DataFrame) -> dict[str, float]:
     """Tuned arm → the rate with the lowest mean log loss over its tuning seeds.
 
     A rate at which any run was lost is none; a mean over fewer seeds would favour it.
@@ -150,8 +152,8 @@ def best_rates(study: LeverStudy, table: pd.DataFrame) -> dict[str, float]:
     return found
 
 
-def judge_ablations(study: LeverStudy, table: pd.DataFrame) -> LeverReport:
-    """Compare the arms of every lever on the seeds that did not choose their rates.
+def judge_ablations(study: AblationStudy, table: pd.DataFrame) -> AblationReport:
+    """Compare the arms of every ablation on the seeds that did not choose their rates.
 
     Args:
         study: The study.
@@ -163,18 +165,20 @@ def judge_ablations(study: LeverStudy, table: pd.DataFrame) -> LeverReport:
     best = best_rates(study, table)
     judged = table[(table["stage"] == "check") & table["seed"].isin(study.judge_seeds)]
     losses = {
-        lever.name: {spec.name: _losses(lever, spec, judged, best) for spec in lever.arms()}
-        for lever in study.ablations
+        ablation.name: {
+            spec.name: _losses(ablation, spec, judged, best) for spec in ablation.arms()
+        }
+        for ablation in study.ablations
     }
     findings = tuple(
-        _finding(study, lever, losses, best=best, table=table) for lever in study.ablations
+        _finding(study, ablation, losses, best=best, table=table) for ablation in study.ablations
     )
     n_judged = sum(
         int(((judged["arm"] == arm) & _is_rate(judged["lr"], rate)).sum())
         for arm, rates in study.rates(best).items()
         for rate in rates
     )
-    return LeverReport(
+    return AblationReport(
         findings=findings,
         level=study.level,
         n_judged=n_judged,
@@ -211,36 +215,36 @@ def share_closed(closed: Iterable[float], gaps: Iterable[float], *, level: float
 
 
 def _finding(
-    study: LeverStudy,
-    lever: Lever,
+    study: AblationStudy,
+    ablation: Ablation,
     losses: dict[str, dict[str, pd.Series]],
     *,
     best: dict[str, float],
     table: pd.DataFrame,
-) -> LeverFinding:
-    own = losses[lever.name]
+) -> AblationFinding:
+    own = losses[ablation.name]
     arms = {
-        spec.name: _arm(lever, spec, own[spec.name], best=best, table=table)
-        for spec in lever.arms()
+        spec.name: _arm(ablation, spec, own[spec.name], best=best, table=table)
+        for spec in ablation.arms()
     }
     pairs = pd.DataFrame(own).dropna()
-    change = pairs[lever.treated.name] - pairs[lever.plain.name]
+    change = pairs[ablation.treated.name] - pairs[ablation.plain.name]
     gap, share = Measure(), Measure()
-    if lever.reference is not None:
-        gaps = pairs[lever.plain.name] - pairs[lever.reference.name]
+    if ablation.reference is not None:
+        gaps = pairs[ablation.plain.name] - pairs[ablation.reference.name]
         gap = paired_mean(gaps, level=study.level)
         share = share_closed(-change, gaps, level=study.level)
     contrast = Measure()
-    if lever.beside:
-        other = next(each for each in study.ablations if each.name == lever.beside)
+    if ablation.beside:
+        other = next(each for each in study.ablations if each.name == ablation.beside)
         theirs = pd.DataFrame(losses[other.name]).dropna()
         effects = change - (theirs[other.treated.name] - theirs[other.plain.name])
         contrast = paired_mean(effects.dropna(), level=study.level)
-    return LeverFinding(
-        lever=lever,
-        plain=arms[lever.plain.name],
-        treated=arms[lever.treated.name],
-        reference=None if lever.reference is None else arms[lever.reference.name],
+    return AblationFinding(
+        ablation=ablation,
+        plain=arms[ablation.plain.name],
+        treated=arms[ablation.treated.name],
+        reference=None if ablation.reference is None else arms[ablation.reference.name],
         n_seeds=len(pairs),
         difference=paired_mean(change, level=study.level),
         gap=gap,
@@ -250,21 +254,21 @@ def _finding(
 
 
 def _arm(
-    lever: Lever,
+    ablation: Ablation,
     spec: StudySpec,
     losses: pd.Series,
     *,
     best: dict[str, float],
     table: pd.DataFrame,
 ) -> ArmResult:
-    is_scaled = spec.name == lever.treated.name and lever.rate is not None
-    rate, recipe = lever_rate(lever, spec, best), spec.recipe
+    is_scaled = spec.name == ablation.treated.name and ablation.rate is not None
+    rate, recipe = ablation_rate(ablation, spec, best), spec.recipe
     known = losses.dropna()
     last = recipe.phases()[-1].batch_size
     return ArmResult(
         name=spec.name,
         lr=rate,
-        rate_rule=f"× {lever.rate:.4g}" if is_scaled else "tuned",
+        rate_rule=f"× {ablation.rate:.4g}" if is_scaled else "tuned",
         is_edge=not is_scaled and _is_edge(spec, table, rate),
         batch_sizes=(recipe.batch_size, last),
         updates=recipe.n_updates,
@@ -276,18 +280,18 @@ def _arm(
 
 
 def _losses(
-    lever: Lever, spec: StudySpec, judged: pd.DataFrame, best: dict[str, float]
+    ablation: Ablation, spec: StudySpec, judged: pd.DataFrame, best: dict[str, float]
 ) -> pd.Series:
     """Seed → final loss of an arm at its rate; NaN where the run has none.
 
     Raises:
         DataError: There is no such run.
     """
-    rate = lever_rate(lever, spec, best)
+    rate = ablation_rate(ablation, spec, best)
     mine = judged[(judged["arm"] == spec.name) & _is_rate(judged["lr"], rate)]
     if mine.empty:
         raise DataError(
-            f"{lever.name!r} needs runs of the arm {spec.name!r} at rate {rate:.4g} on "
+            f"{ablation.name!r} needs runs of the arm {spec.name!r} at rate {rate:.4g} on "
             "seeds other than those for tuning, there is none; run the study to its end."
         )
     losses = mine.set_index("seed")["loss"].where(mine.set_index("seed")["status"] == "complete")
@@ -324,13 +328,13 @@ def _require_columns(table: pd.DataFrame) -> None:
         )
 
 
-shape(LeverReport, kind="extrap-ablations", names={"findings": "ablations"})
+shape(AblationReport, kind="extrap-ablations", names={"findings": "ablations"})
 shape(
-    LeverFinding,
-    omit=("lever", "plain", "treated", "reference"),
+    AblationFinding,
+    omit=("ablation", "plain", "treated", "reference"),
     add={
-        "name": lambda finding: finding.lever.name,
-        "group": lambda finding: finding.lever.group,
+        "name": lambda finding: finding.ablation.name,
+        "group": lambda finding: finding.ablation.group,
         "kind": lambda finding: finding.kind,
         "is_within_seed_noise": lambda finding: finding.is_within_noise,
         "updates_ratio": lambda finding: finding.updates_ratio,

@@ -1,4 +1,4 @@
-"""Levers judged from tables whose truth is known."""
+"""Ablations judged from tables whose truth is known."""
 
 import math
 from dataclasses import replace
@@ -11,7 +11,7 @@ from scipy import stats
 from extrap.ablations import best_rates, judge_ablations, share_closed
 from extrap.errors import DataError
 from extrap.fitting.means import paired_mean
-from extrap.records import Lever, LeverStudy, Recipe, StudySpec, TunedRange, Workload
+from extrap.records import Ablation, AblationStudy, Recipe, StudySpec, TunedRange, Workload
 
 SMALL = StudySpec(
     name="small",
@@ -25,13 +25,13 @@ SMALL = StudySpec(
 LARGE = replace(SMALL, name="large", recipe=Recipe(steps=80, batch_size=32))
 GHOST = replace(LARGE, name="ghost")
 KINDS = {"group": "g", "question": "?"}
-STUDY = LeverStudy(
+STUDY = AblationStudy(
     name="ablations",
     question="?",
     ablations=(
-        Lever(name="ghosts", plain=LARGE, treated=GHOST, reference=SMALL, **KINDS),
-        Lever(name="batch × 8", plain=SMALL, treated=LARGE, rate=8.0, **KINDS),
-        Lever(name="re-tuned", plain=SMALL, treated=LARGE, beside="batch × 8", **KINDS),
+        Ablation(name="ghosts", plain=LARGE, treated=GHOST, reference=SMALL, **KINDS),
+        Ablation(name="batch × 8", plain=SMALL, treated=LARGE, rate=8.0, **KINDS),
+        Ablation(name="re-tuned", plain=SMALL, treated=LARGE, beside="batch × 8", **KINDS),
     ),
     judge_seeds=tuple(range(100, 112)),
 )

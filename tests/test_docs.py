@@ -93,6 +93,16 @@ def test_page_runs_as_it_is_written(page, tmp_path, monkeypatch, setups):
             del sys.modules[name]
 
 
+NAMED = r"`((?:extrap|benchmarks|studies|examples|tests)/[\w./-]+)`"
+"""Files and folders of the project in the text of a page; `studies/NAME.py` stands for any."""
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_files_that_a_page_names_exist(page):
+    named = set(re.findall(NAMED, text_of(page))) - {"studies/NAME.py"}
+    assert [path for path in sorted(named) if not (ROOT / path).exists()] == []
+
+
 @pytest.mark.parametrize(
     ("path", "page"),
     [

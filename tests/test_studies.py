@@ -91,9 +91,9 @@ def committed(tmp_path):
     return reported
 
 
-def test_figures_of_the_levers_are_those_of_the_committed_runs(committed):
-    outcome = committed(LEVERS)
-    found = {finding.lever.name: finding for finding in outcome.result.findings}
+def test_figures_of_the_ablations_are_those_of_the_committed_runs(committed):
+    outcome = committed(ABLATIONS)
+    found = {finding.ablation.name: finding for finding in outcome.result.findings}
     grown = [found[f"batch grown to {size} (SGD)"] for size in (2048, 512)]
     adam, ghosts = found["batch grown to 2048 (Adam)"], found["ghosts of 32 at batch 1024"]
     tuned = [found[f"Adam × {k}, re-tuned"] for k in (8, 32)]
@@ -109,7 +109,7 @@ def test_figures_of_the_levers_are_those_of_the_committed_runs(committed):
         *(_told(found[f"momentum .9 at batch {b}"].difference, f) for b, f in MOMENTA),
         f"{len(outcome.tables['runs'])} runs",
     ]
-    assert [claim for claim in claims if claim not in text_of(LEVERS)] == []
+    assert [claim for claim in claims if claim not in text_of(ABLATIONS)] == []
     for name, finding in found.items():
         if name.endswith("rate kept") or (name.startswith("Adam") and name.endswith("× k")):
             assert finding.contrast.ci.lower > 0, name
@@ -190,7 +190,7 @@ def _in_percent(measure):
 
 
 MOMENTA = ((32, "+.4f"), (1024, ".3f"))
-LEVERS = SHIPPED / "batch_levers.py"
+ABLATIONS = SHIPPED / "batch_ablations.py"
 
 
 def _told(measure, form):

@@ -106,13 +106,13 @@ def check(
     runs = runs.beside(forecast.runs)
     cases = build_cases(forecast, runs)
     unjudged = [_why_unjudged(forecast, case) for case in cases]
-    judged = [
+    weighed = [
         case if reason is None else replace(case, log_deviation=None)
         for case, reason in zip(cases, unjudged, strict=True)
     ]
-    settings = weigh_settings(forecast, judged)
+    settings = weigh_settings(forecast, weighed)
     judgements = judge_losses(
-        judged, settings, alpha=1 - forecast.level, tolerance=tolerance, familywise=familywise
+        weighed, settings, alpha=1 - forecast.level, tolerance=tolerance, familywise=familywise
     )
     suspects = [
         Suspect(forecast=forecast, case=case, judgement=judgement, settings=own)

@@ -101,16 +101,16 @@ def fix_flat(runs: Runs, *, but: Collection[str] = ()) -> tuple[Runs, list[str]]
         if not alike:
             continue
         within = f"any from {alike[0]:.4g} to {alike[-1]:.4g} does as well, within"
-        flag = f"flat-{name}: {within} {100 * worst:.2g} %, so it is"
+        flag = f"flat-{name}: {within} {100 * worst:.2g} %, so"
         if _is_sampled(runs, name):
             runs = replace(runs, tuned=tuple(c for c in runs.tuned if c != name))
-            flag += " left out; leave it out of the tuned values"
+            flag += " all runs are used, whatever theirs is; leave it out of the tuned values"
         else:
             value = alike[(len(alike) - 1) // 2]
             runs = _at_value(runs, name, value)
             flag += (
-                f" fixed at {value:.4g}; leave it out of a study's tuned values, or read a table "
-                f"with --where {name}={value:.12g}"
+                f" it is fixed at {value:.4g}; leave it out of a study's tuned values, or read a "
+                f"table with --where {name}={value:.12g}"
             )
         flags.append(flag)
     return runs, flags

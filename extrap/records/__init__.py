@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from extrap.records.ablations import Lever, LeverStudy
+from extrap.records.ablations import Ablation, AblationStudy
 from extrap.records.allocations import AllocationStudy
 from extrap.records.batches import BatchStudy, BatchTask
 from extrap.records.cascades import CascadeStudy, SizedModel, TextRule
@@ -64,6 +64,8 @@ __all__ = [
     "STATUSES",
     "TUNABLE",
     "WITHOUT_SEED",
+    "Ablation",
+    "AblationStudy",
     "AllocationStudy",
     "BatchStudy",
     "BatchTask",
@@ -76,8 +78,6 @@ __all__ = [
     "Interval",
     "KnobMove",
     "KnobStudy",
-    "Lever",
-    "LeverStudy",
     "Measure",
     "OnEval",
     "Optimum",

@@ -1,4 +1,4 @@
-"""A lever study as plain data: treatments of the training, each beside the plain run."""
+"""An ablation study as plain data: treatments of the training, each beside the plain run."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from extrap.records.study import StudySpec
 
 RATE = "lr"
 SAME_EXAMPLES = 0.01
-"""Arms of a lever may differ in the examples they see by this part: batches are whole."""
+"""Arms of an ablation may differ in the examples they see by this part: batches are whole."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Lever:
+class Ablation:
     """One treatment, compared with the plain run at equal examples and equal seeds.
 
     Attributes:
@@ -26,9 +26,9 @@ class Lever:
         treated: The treated arm, of the same kind.
         rate: The treated arm's rate as a multiple of the plain one's best; None if it is tuned on
             a grid of its own.
-        reference: A third arm: the gap is the plain arm's loss above its loss, and the lever
+        reference: A third arm: the gap is the plain arm's loss above its loss, and the ablation
             closes a share of it.
-        beside: Another lever with an effect to compare: the difference of the two is told.
+        beside: Another ablation with an effect to compare: the difference of the two is told.
         expected: What the literature lets one expect, a sentence.
     """
 
@@ -73,21 +73,21 @@ class Lever:
         return (spec for spec in self.arms() if spec is not self.treated or self.rate is None)
 
 
-def _check_arm(spec: StudySpec, lever: str) -> None:
+def _check_arm(spec: StudySpec, ablation: str) -> None:
     if len(spec.size_points()) != 1 or DATA_SIZE in spec.sizes:
         raise ValueError(
             f"an arm needs one size and the length of its recipe, got {dict(spec.sizes)} for "
-            f"{spec.name!r} of {lever!r}; name one width."
+            f"{spec.name!r} of {ablation!r}; name one width."
         )
     if tuple(spec.tune) != (RATE,):
         raise ValueError(
             f"an arm must tune {RATE} only, got {', '.join(spec.tune) or 'nothing'} for "
-            f"{spec.name!r} of {lever!r}; fix the rest in its recipe."
+            f"{spec.name!r} of {ablation!r}; fix the rest in its recipe."
         )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LeverStudy:
+class AblationStudy:
     """Which ablations change what a training ends at, and by how much.
 
     The best rate of an arm is chosen on the seeds of its study and judged on others: the best of a
@@ -103,13 +103,13 @@ class LeverStudy:
 
     name: str
     question: str
-    ablations: tuple[Lever, ...]
+    ablations: tuple[Ablation, ...]
     judge_seeds: tuple[int, ...] = (100, 101, 102, 103, 104, 105, 106, 107)
     level: float = 0.95
 
     def __post_init__(self) -> None:
         require_name(self.name)
-        names = [lever.name for lever in self.ablations]
+        names = [ablation.name for ablation in self.ablations]
         if not names or len(set(names)) < len(names):
             raise ValueError(
                 f"a study needs ablations of different names, got {names}; rename one."
@@ -119,14 +119,14 @@ class LeverStudy:
             raise ValueError(
                 f"judge_seeds must be distinct and at least 2, got {self.judge_seeds}; add seeds."
             )
-        for lever in self.ablations:
-            if lever.beside and lever.beside not in set(names) - {lever.name}:
+        for ablation in self.ablations:
+            if ablation.beside and ablation.beside not in set(names) - {ablation.name}:
                 raise ValueError(
-                    f"{lever.name!r} must be compared with another ablation, got "
-                    f"{lever.beside!r}; there are {', '.join(names)}."
+                    f"{ablation.name!r} must be compared with another ablation, got "
+                    f"{ablation.beside!r}; there are {', '.join(names)}."
                 )
         known: dict[str, StudySpec] = {}
-        for spec in (arm for lever in self.ablations for arm in lever.arms()):
+        for spec in (arm for ablation in self.ablations for arm in ablation.arms()):
             if known.setdefault(spec.name, spec) != spec:
                 raise ValueError(f"two different arms are called {spec.name!r}; rename one.")
             both = sorted({*spec.seeds} & {*self.judge_seeds})
@@ -139,12 +139,12 @@ class LeverStudy:
 
     def arms(self) -> tuple[StudySpec, ...]:
         """Every arm once."""
-        found = (arm for lever in self.ablations for arm in lever.arms())
+        found = (arm for ablation in self.ablations for arm in ablation.arms())
         return tuple({spec.name: spec for spec in found}.values())
 
     def tuned_arms(self) -> tuple[StudySpec, ...]:
         """Every arm once whose best rate is searched on its own grid."""
-        found = (arm for lever in self.ablations for arm in lever.tuned_arms())
+        found = (arm for ablation in self.ablations for arm in ablation.tuned_arms())
         return tuple({spec.name: spec for spec in found}.values())
 
     def rates(self, best: dict[str, float]) -> dict[str, tuple[float, ...]]:
@@ -154,14 +154,14 @@ class LeverStudy:
             best: Tuned arm → its best rate.
         """
         found: dict[str, list[float]] = {spec.name: [] for spec in self.arms()}
-        for lever in self.ablations:
-            for spec in lever.arms():
-                found[spec.name].append(lever_rate(lever, spec, best))
+        for ablation in self.ablations:
+            for spec in ablation.arms():
+                found[spec.name].append(ablation_rate(ablation, spec, best))
         return {name: tuple(dict.fromkeys(rates)) for name, rates in found.items()}
 
 
-def lever_rate(lever: Lever, spec: StudySpec, best: dict[str, float]) -> float:
-    """The rate at which a lever has one of its arms, to 12 digits as cells have it."""
-    if spec.name == lever.treated.name and lever.rate is not None:
-        return float(f"{lever.rate * best[lever.plain.name]:.12g}")
+def ablation_rate(ablation: Ablation, spec: StudySpec, best: dict[str, float]) -> float:
+    """The rate at which an ablation has one of its arms, to 12 digits as cells have it."""
+    if spec.name == ablation.treated.name and ablation.rate is not None:
+        return float(f"{ablation.rate * best[ablation.plain.name]:.12g}")
     return best[spec.name]

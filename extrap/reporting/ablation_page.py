@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from extrap.ablations import ArmResult, LeverFinding, LeverReport
+from extrap.ablations import AblationFinding, AblationReport, ArmResult
 from extrap.records import Measure
 from extrap.records.codec import document
 from extrap.reporting.blocks import Answer, Block, Columns, Details, Figure, Paragraph, Warnings
@@ -39,14 +39,14 @@ KINDS = {
 """Kind of a finding → marker, ink, words."""
 
 
-def ablation_answer(report: LeverReport) -> Answer:
+def ablation_answer(report: AblationReport) -> Answer:
     """Which treatments to use, with their effects, and how many do harm or nothing certain."""
     by_kind = {kind: [f for f in report.findings if f.kind == kind] for kind in KINDS}
     lower = sorted(by_kind["lower"], key=lambda f: _relative(f, f.difference).value or 0.0)
     savers = [f for f in by_kind["alike"] if f.updates_ratio >= FEWER]
     n, n_higher, n_unclear = map(len, (report.findings, by_kind["higher"], by_kind["unclear"]))
-    named = _listed([f"{f.lever.name}, {_effect(f)}" for f in lower])
-    saved = _listed([f"{f.lever.name}, {f.updates_ratio:.3g}{NBSP}times fewer" for f in savers])
+    named = _listed([f"{f.ablation.name}, {_effect(f)}" for f in lower])
+    saved = _listed([f"{f.ablation.name}, {f.updates_ratio:.3g}{NBSP}times fewer" for f in savers])
     text = (
         f"The final loss is lower for {len(lower)} of {n} ablations{f': {named}' * bool(lower)}. "
     )
@@ -58,7 +58,7 @@ def ablation_answer(report: LeverReport) -> Answer:
     return Answer(text=text, confidence=f"Confidence: {_reason(report, useful)}.", kind=kind)
 
 
-def _reason(report: LeverReport, useful: Sequence[LeverFinding]) -> str:
+def _reason(report: AblationReport, useful: Sequence[AblationFinding]) -> str:
     n, by_chance = len(report.findings), (1 - report.level) * len(report.findings)
     found = sum(f.kind in ("lower", "higher") for f in report.findings)
     doubts = _doubts(useful or report.findings)
@@ -77,7 +77,7 @@ def _listed(words: Sequence[str]) -> str:
     return "; ".join([*words[:MOST_NAMED], *([f"{more} more"] if more > 0 else [])])
 
 
-def lever_advice(finding: LeverFinding) -> str:
+def ablation_advice(finding: AblationFinding) -> str:
     """What to do about a treatment."""
     saves = finding.updates_ratio >= FEWER
     if finding.difference.value is None:
@@ -90,37 +90,37 @@ def lever_advice(finding: LeverFinding) -> str:
     }[finding.kind]
 
 
-def ablation_table(report: LeverReport) -> Table:
+def ablation_table(report: AblationReport) -> Table:
     """The effect of each treatment and what to do about it."""
     return tabulated(
         f"Final loss against the plain run, {100 * report.level:g}{NBSP}% intervals",
         report.findings,
         {
-            "ablation": lambda f: f.lever.name,
+            "ablation": lambda f: f.ablation.name,
             "effect": lambda f: below(_effect(f)),
             "final loss": lambda f: "unknown" if f.difference.value is None else KINDS[f.kind][2],
             "seed noise": _noise,
             "updates": lambda f: f"{f.plain.updates} → {f.treated.updates}",
-            "what to do": lever_advice,
+            "what to do": ablation_advice,
         },
         note="Effect: treated minus plain, over plain; paired by seed, Student's t, for one "
         "ablation at a time. Seed noise: standard deviation of one plain run.",
     )
 
 
-def _noise(finding: LeverFinding) -> str:
+def _noise(finding: AblationFinding) -> str:
     plain = finding.plain
     if not plain.loss or plain.seed_sd is None:
         return "unknown"
     return format_percent(plain.seed_sd / plain.loss, signed=False)
 
 
-def _losses_table(report: LeverReport) -> Table:
+def _losses_table(report: AblationReport) -> Table:
     return tabulated(
         "Final held-out losses, nats",
         report.findings,
         {
-            "ablation": lambda f: f.lever.name,
+            "ablation": lambda f: f.ablation.name,
             "plain": lambda f: _arm(f.plain),
             "treated": lambda f: _arm(f.treated),
             "difference": lambda f: measured(f.difference),
@@ -134,18 +134,18 @@ def _losses_table(report: LeverReport) -> Table:
     )
 
 
-def _contrast(finding: LeverFinding) -> str:
+def _contrast(finding: AblationFinding) -> str:
     if finding.contrast.value is None:
         return "–"
-    return f"{measured(finding.contrast)}\nfrom {finding.lever.beside}"
+    return f"{measured(finding.contrast)}\nfrom {finding.ablation.beside}"
 
 
-def effects_chart(title: str, findings: Sequence[LeverFinding]) -> RowsChart:
+def effects_chart(title: str, findings: Sequence[AblationFinding]) -> RowsChart:
     """Effects relative to the plain run; below a treatment its reference."""
     shown = []
     for f in findings:
         marker, ink, _ = KINDS[f.kind]
-        shown.append((f.lever.name, _relative(f, f.difference), ink, marker))
+        shown.append((f.ablation.name, _relative(f, f.difference), ink, marker))
         if f.reference is not None:
             gap = _relative(f, -f.gap)
             shown.append((f"reference {f.reference.name}", gap, "ink", "D"))
@@ -160,27 +160,29 @@ def effects_chart(title: str, findings: Sequence[LeverFinding]) -> RowsChart:
     )
 
 
-def _groups(report: LeverReport) -> Details:
+def _groups(report: AblationReport) -> Details:
     """The question and expectation of each group, and its effects on an axis of its own."""
     blocks: list[Block] = []
     for name, findings in report.by_group().items():
-        lever = findings[0].lever
-        expected = f" Expected from the literature: {lever.expected}" if lever.expected else ""
-        blocks.append(Paragraph(f"{lever.question}{expected}"))
+        ablation = findings[0].ablation
+        expected = (
+            f" Expected from the literature: {ablation.expected}" if ablation.expected else ""
+        )
+        blocks.append(Paragraph(f"{ablation.question}{expected}"))
         blocks.append(Figure(effects_chart(name, findings)))
     return Details("By group", tuple(blocks))
 
 
-def _doubts(findings: Sequence[LeverFinding]) -> tuple[Explanation, ...]:
+def _doubts(findings: Sequence[AblationFinding]) -> tuple[Explanation, ...]:
     """Rates at the edge of their grid and lost runs, each with the ablations concerned."""
     edge = [f for f in findings if any(a and a.is_edge for a in (f.plain, f.treated, f.reference))]
     lost = [f for f in findings if f.plain.n_lost + f.treated.n_lost]
     named = (("rate-at-edge", edge), ("lost-runs", lost))
-    flags = [f"{flag}: {_listed([f.lever.name for f in fs])}" for flag, fs in named if fs]
+    flags = [f"{flag}: {_listed([f.ablation.name for f in fs])}" for flag, fs in named if fs]
     return tuple(explain_flags(flags, of="ablations"))
 
 
-def ablation_blocks(report: LeverReport) -> list[Block]:
+def ablation_blocks(report: AblationReport) -> list[Block]:
     """What the page shows."""
     doubts = _doubts(report.findings)
     return [
@@ -193,7 +195,7 @@ def ablation_blocks(report: LeverReport) -> list[Block]:
     ]
 
 
-def lever_page(report: LeverReport, about: About, path: str | Path) -> Path:
+def ablation_page(report: AblationReport, about: About, path: str | Path) -> Path:
     """Write the ablations as one HTML file."""
     counts = {"runs that compare arms": report.n_judged, "runs that chose rates": report.n_tuning}
     page = study_page(
@@ -207,18 +209,18 @@ def lever_page(report: LeverReport, about: About, path: str | Path) -> Path:
     return write_page(page, path)
 
 
-def ablation_document(report: LeverReport) -> dict[str, Any]:
+def ablation_document(report: AblationReport) -> dict[str, Any]:
     """The findings as a JSON document."""
     return document(report, answer=ablation_answer(report).text.replace(NBSP, " "))
 
 
-def _relative(finding: LeverFinding, measure: Measure) -> Measure:
+def _relative(finding: AblationFinding, measure: Measure) -> Measure:
     """A difference of losses over the plain arm's loss."""
     plain = finding.plain.loss
     return measure.map(lambda loss: loss / plain) if plain else Measure()
 
 
-def _effect(finding: LeverFinding) -> str:
+def _effect(finding: AblationFinding) -> str:
     return in_percent(_relative(finding, finding.difference), signed=True)
 
 

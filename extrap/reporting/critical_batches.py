@@ -162,19 +162,19 @@ def batches_answer(findings: Sequence[TaskResult]) -> Answer:
 
 
 def _agreement_answer(tasks: Tasks, found: data.Agreement) -> Answer:
-    is_significant = found.share_within >= MOSTLY
+    predicts = found.share_within >= MOSTLY
     groups = [(g.b_crit, label(g.by, task)) for task, f in tasks for g in f.critical.groups]
     known = [(batch.value, f"{counted(batch)} for {at}") for batch, at in groups if batch.value]
     is_sure = found.n_pairs >= MANY and found.decades >= DECADES
     return Answer(
-        text=f"The mean noise scale {'predicts' if is_significant else 'does not predict'} the "
+        text=f"The mean noise scale {'predicts' if predicts else 'does not predict'} the "
         f"critical batch: {round(found.share_within * found.n_pairs)} of {found.n_pairs} pairs "
         f"agree within a factor of {found.factor:g} (the worst differ by "
         f"{found.largest_factor:.2g}), and the critical batch is {found.ratio:.2g} times the "
         f"noise scale on average. Critical batches range from {min(known)[1]} to {max(known)[1]}.",
         confidence=f"Confidence: {'high' if is_sure else 'medium'}; {found.n_pairs} pairs of "
         f"{len(tasks)} tasks span {found.decades:.1f} decades.",
-        kind="on" if is_significant else "mixed",
+        kind="on" if predicts else "mixed",
     )
 
 

@@ -45,8 +45,6 @@ BARS = 1.7
 
 BAND: dict[str, Any] = {"line": "-", "is_band": True}
 """A law with its band."""
-LOSS_BAND: dict[str, Any] = {"lower": "loss_pi_lower", "upper": "loss_pi_upper", **BAND}
-"""The same of losses in a table of the forecast."""
 
 
 def kept_values(forecast: Forecast) -> dict[str, float]:

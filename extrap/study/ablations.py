@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pandas as pd
 
-from extrap.ablations import LeverReport, best_rates, judge_ablations
-from extrap.records import Cell, LeverStudy, StudySpec
-from extrap.reporting.ablation_page import lever_page
+from extrap.ablations import AblationReport, best_rates, judge_ablations
+from extrap.records import AblationStudy, Cell, StudySpec
+from extrap.reporting.ablation_page import ablation_page
 from extrap.reporting.study_page import About
 from extrap.study.protocol import Kind, RunsByStage, Stage, as_handed_out, only, sweep
 
@@ -31,11 +31,11 @@ COLUMNS = (
 
 
 class AblationKind(Kind):
-    """`LEVERS`: the arms are tuned on their own seeds and judged at the rates found on others."""
+    """`ABLATIONS`: arms are tuned on their own seeds and judged at these rates on others."""
 
-    symbol = "LEVERS"
-    record = LeverStudy
-    example = "LeverStudy(name=…, question=…, ablations=(Lever(…),))"
+    symbol = "ABLATIONS"
+    record = AblationStudy
+    example = "AblationStudy(name=…, question=…, ablations=(Ablation(…),))"
 
     def specs(self) -> tuple[StudySpec, ...]:
         """The arms."""
@@ -61,7 +61,7 @@ class AblationKind(Kind):
             stages.append(Stage(spec=spec, wants=only(cells), stage="check", notes=notes))
         yield stages
 
-    def analyse(self, runs: RunsByStage) -> LeverReport:
+    def analyse(self, runs: RunsByStage) -> AblationReport:
         """What each treatment changes."""
         return judge_ablations(self.study, self.run_table(runs))
 
@@ -83,19 +83,21 @@ class AblationKind(Kind):
                 f"then arm {spec.name}: {n_runs} runs to compare, {recipe.n_updates} updates of "
                 f"{first if first == last else f'{first} to {last}'} examples"
             )
-        for lever in study.ablations:
-            rate = "tuned" if lever.rate is None else f"rate × {lever.rate:.4g}"
-            lines.append(f"{lever.group}: {lever.name} ({rate}) compared with {lever.plain.name}")
+        for ablation in study.ablations:
+            rate = "tuned" if ablation.rate is None else f"rate × {ablation.rate:.4g}"
+            lines.append(
+                f"{ablation.group}: {ablation.name} ({rate}) compared with {ablation.plain.name}"
+            )
         return lines
 
-    def provenance(self, result: LeverReport, runs: RunsByStage, source: str) -> dict[str, str]:
+    def provenance(self, result: AblationReport, runs: RunsByStage, source: str) -> dict[str, str]:
         """Where the runs come from, recipes and seeds."""
         rows = super().provenance(result, runs, source)
         return {**rows, "judging seeds": ", ".join(map(str, self.study.judge_seeds))}
 
-    def page(self, result: LeverReport, runs: RunsByStage, about: About, path: Path) -> None:
+    def page(self, result: AblationReport, runs: RunsByStage, about: About, path: Path) -> None:
         """The page of the ablations."""
-        lever_page(result, about, path)
+        ablation_page(result, about, path)
 
 
 def _rows(spec: StudySpec, runs: RunsByStage, *, stage: str = "tune") -> pd.DataFrame:

@@ -305,7 +305,7 @@ def _target_values(spec: StudySpec, target: Target, made: Forecast) -> list[dict
     settings = [{n: v * factor for n, v in best.items()} for factor in target.factors]
     if target.fixed:
         settings.append(_smallest_optimum(made))
-    flat = made.runs.to_frame().iloc[0]  # a column that does not matter has one value there
+    flat = made.runs.to_frame().iloc[0]  # any of its values does where a column does not matter
     return [{n: as_handed_out(n, tuned.get(n, flat[n])) for n in spec.tune} for tuned in settings]
 
 

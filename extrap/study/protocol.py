@@ -44,7 +44,7 @@ Wants = Callable[[Runs], Sequence[Cell]]
 """From the runs of a stage so far to all cells it wants by now."""
 KINDS = {
     "COMPARISON": "comparisons",
-    "LEVERS": "ablations",
+    "ABLATIONS": "ablations",
     "BATCHES": "batches",
     "ALLOCATION": "allocations",
     "CASCADE": "cascades",

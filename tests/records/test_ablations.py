@@ -2,15 +2,15 @@ from dataclasses import replace
 
 import pytest
 
-from extrap.records import Lever, LeverStudy, Recipe
+from extrap.records import Ablation, AblationStudy, Recipe
 
 from ..test_ablations import LARGE
 from ..test_ablations import SMALL as PLAIN
 
-KEPT = Lever(name="kept", group="rates", question="?", plain=PLAIN, treated=LARGE, rate=1.0)
+KEPT = Ablation(name="kept", group="rates", question="?", plain=PLAIN, treated=LARGE, rate=1.0)
 TIMES = replace(KEPT, name="times 8", rate=8.0)
 TUNED = replace(KEPT, name="tuned", rate=None)
-STUDY = LeverStudy(name="ablations", question="?", ablations=(KEPT, TIMES), judge_seeds=(7, 8))
+STUDY = AblationStudy(name="ablations", question="?", ablations=(KEPT, TIMES), judge_seeds=(7, 8))
 
 
 def test_arms_may_differ_by_one_percent_of_their_examples():
@@ -31,7 +31,7 @@ def test_arms_may_differ_by_one_percent_of_their_examples():
         ({"treated": replace(LARGE, name="small")}, "got small, small"),
     ],
 )
-def test_lever_that_compares_nothing_is_refused(changes, words):
+def test_ablation_that_compares_nothing_is_refused(changes, words):
     with pytest.raises(ValueError, match=words):
         replace(KEPT, **changes)
 

@@ -4,13 +4,13 @@ from dataclasses import MISSING, fields, replace
 import pytest
 
 from extrap.records import (
+    AblationStudy,
     AllocationStudy,
     BatchStudy,
     CascadeStudy,
     Cell,
     ComparisonStudy,
     KnobStudy,
-    LeverStudy,
     StudySpec,
     Target,
     TunedRange,
@@ -19,7 +19,7 @@ from extrap.records import (
 
 KINDS = (
     *(AllocationStudy, BatchStudy, CascadeStudy, ComparisonStudy),
-    *(KnobStudy, LeverStudy, StudySpec),
+    *(KnobStudy, AblationStudy, StudySpec),
 )
 SPEC = StudySpec(
     name="s",

@@ -3,7 +3,7 @@
 from benchmarks import page as figures_page
 from benchmarks.rows import Row
 from extrap.forecasting import forecast
-from extrap.reporting.ablation_page import lever_page
+from extrap.reporting.ablation_page import ablation_page
 from extrap.reporting.allocations_page import allocation_page
 from extrap.reporting.batches_page import batch_page
 from extrap.reporting.cascades_page import cascade_page
@@ -15,7 +15,7 @@ from extrap.reporting.study_page import About
 
 from .conftest import as_runs, sweep_frame
 from .recipes import STUDY as COMPARISON_STUDY
-from .test_ablation_page import REPORT as LEVERS
+from .test_ablation_page import REPORT as ABLATIONS
 from .test_cascade_studies import REPORT as CASCADE
 from .test_comparisons import FINDINGS
 from .test_knobs import REPORT as KNOBS
@@ -50,7 +50,7 @@ def write_kinds(folder, made, judge, one_task):
             made, judge(), path=folder / "full.html", baseline=made, metrics={"accuracy": other}
         ),
         "knobs": knob_page(KNOBS, ABOUT, folder / "knobs.html"),
-        "ablations": lever_page(LEVERS, ABOUT, folder / "ablations.html"),
+        "ablations": ablation_page(ABLATIONS, ABOUT, folder / "ablations.html"),
         "cascade": cascade_page(CASCADE, ABOUT, folder / "cascade.html", rule="a rule"),
         "comparison": comparison_page(
             COMPARISON_STUDY, FINDINGS, ABOUT, folder / "comparison.html"

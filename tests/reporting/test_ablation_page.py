@@ -4,13 +4,13 @@ from dataclasses import replace
 
 import pytest
 
-from extrap.ablations import ArmResult, LeverFinding, LeverReport
-from extrap.records import Interval, Lever, Measure
+from extrap.ablations import AblationFinding, AblationReport, ArmResult
+from extrap.records import Ablation, Interval, Measure
 from extrap.reporting.ablation_page import (
+    ablation_advice,
     ablation_answer,
     ablation_document,
     effects_chart,
-    lever_advice,
 )
 
 from ..test_ablations import GHOST, LARGE, SMALL
@@ -23,8 +23,10 @@ def arm(name, loss, updates, **changes):
     return ArmResult(name=name, loss=loss, updates=updates, **made)
 
 
-ALIKE = LeverFinding(
-    lever=Lever(name="batch × 8", group="batches", question="Dearer?", plain=SMALL, treated=LARGE),
+ALIKE = AblationFinding(
+    ablation=Ablation(
+        name="batch × 8", group="batches", question="Dearer?", plain=SMALL, treated=LARGE
+    ),
     plain=arm("small", 2.0, 640),
     treated=arm("large", 2.01, 80),
     reference=None,
@@ -34,11 +36,15 @@ ALIKE = LeverFinding(
     share=NOTHING,
     contrast=NOTHING,
 )
-HIGHER = replace(ALIKE, lever=replace(ALIKE.lever, name="kept"), difference=measured(0.3, 0.02))
-UNCLEAR = replace(ALIKE, lever=replace(ALIKE.lever, name="odd"), difference=measured(0.01, 0.05))
+HIGHER = replace(
+    ALIKE, ablation=replace(ALIKE.ablation, name="kept"), difference=measured(0.3, 0.02)
+)
+UNCLEAR = replace(
+    ALIKE, ablation=replace(ALIKE.ablation, name="odd"), difference=measured(0.01, 0.05)
+)
 LOWER = replace(
     ALIKE,
-    lever=Lever(
+    ablation=Ablation(
         name="ghosts", group="ghosts", question="?", plain=LARGE, treated=GHOST, reference=SMALL
     ),
     plain=arm("large", 2.1, 80),
@@ -51,12 +57,12 @@ LOWER = replace(
 )
 LOST = replace(
     ALIKE,
-    lever=replace(ALIKE.lever, name="rate × k"),
+    ablation=replace(ALIKE.ablation, name="rate × k"),
     treated=arm("large", None, 80, n_lost=12, seed_sd=None),
     n_seeds=0,
     difference=NOTHING,
 )
-REPORT = LeverReport(
+REPORT = AblationReport(
     findings=(ALIKE, HIGHER, UNCLEAR, LOST, LOWER), level=0.95, n_judged=60, n_tuning=24
 )
 
@@ -97,7 +103,7 @@ def test_advice_weighs_loss_and_updates():
         "this rate",
     )
     for finding, word in zip(asked, words, strict=True):
-        assert word in lever_advice(finding)
+        assert word in ablation_advice(finding)
 
 
 def test_document_has_the_keys_that_are_promised():

@@ -16,7 +16,7 @@ import extrap.reporting.canvas as canvas
 from extrap.checking import check
 from extrap.files import read_csv
 from extrap.forecasting import forecast
-from extrap.reporting.ablation_page import lever_page
+from extrap.reporting.ablation_page import ablation_page
 from extrap.reporting.forecast_page import report
 from extrap.reporting.html import policy
 from extrap.reporting.index import write_index
@@ -26,7 +26,7 @@ from ..conftest import DRAW
 from .conftest import as_runs, large_frame, sweep_frame
 from .hostile import EVIL, PAYLOADS, poisoned
 from .kinds import KINDS, write_kinds
-from .test_ablation_page import REPORT as LEVERS
+from .test_ablation_page import REPORT as ABLATIONS
 
 CHROMIUM, DRIVER = Path("/usr/bin/chromium"), Path("/usr/bin/chromedriver")
 FLAGS = ["headless", "no-sandbox", "disable-gpu", "disable-quic", "no-first-run", "disable-sync"]
@@ -286,8 +286,10 @@ def test_hostile_names_run_nothing_and_load_nothing(tmp_path, browser):
     about = {"title": EVIL, "question": EVIL, "provenance": {EVIL: EVIL}}
     pages = [
         report(made, verdicts, path=folder / "javascript:alert(1).html", **about),
-        lever_page(
-            poisoned(LEVERS, {"ghosts": EVIL, "kept": EVIL + " ", "batches": PAYLOADS["style"]}),
+        ablation_page(
+            poisoned(
+                ABLATIONS, {"ghosts": EVIL, "kept": EVIL + " ", "batches": PAYLOADS["style"]}
+            ),
             About(**about, created="2026-01-01T00:00:00+00:00"),
             folder / "ablations.html",
         ),

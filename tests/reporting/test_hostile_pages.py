@@ -16,7 +16,7 @@ from extrap.backtesting import backtest
 from extrap.checking import check
 from extrap.forecasting import forecast
 from extrap.planning import AllocationReport
-from extrap.reporting.ablation_page import lever_page
+from extrap.reporting.ablation_page import ablation_page
 from extrap.reporting.allocations_page import allocation_page
 from extrap.reporting.batches_page import batch_page
 from extrap.reporting.blocks import Details, Figure, Paragraph
@@ -33,7 +33,7 @@ from .conftest import as_runs, large_frame, sweep_frame
 from .hostile import EVIL, PAYLOADS, inspected, poisoned
 from .kinds import allocation_report
 from .recipes import STUDY as COMPARISON_STUDY
-from .test_ablation_page import REPORT as LEVERS
+from .test_ablation_page import REPORT as ABLATIONS
 from .test_cascade_studies import REPORT as CASCADE
 from .test_comparisons import FINDINGS
 from .test_knobs import REPORT as KNOBS
@@ -98,13 +98,13 @@ def test_sources_notes_and_flags_on_the_page_of_a_forecast(tmp_path, made):
     assert PAYLOADS["template"] in words
 
 
-def test_names_of_levers_knobs_and_cascades(tmp_path):
+def test_names_of_ablations_knobs_and_cascades(tmp_path):
     arms = _renamed("batch × 8", "kept", "odd", "ghosts", "rate × k", "batches")
     arms |= _renamed("small", "large", "ghost", "tuned", "Dearer?")
     moved = _renamed("warmup", "beta2", "precision", "eps", "bf16", "width")
     models = _renamed("width 8", "width 4", "width 64")
     for page, record, names, options in (
-        (lever_page, LEVERS, arms, {}),
+        (ablation_page, ABLATIONS, arms, {}),
         (knob_page, replace(KNOBS, notes=(EVIL,)), moved, {}),
         (cascade_page, CASCADE, models, {"rule": EVIL}),
     ):

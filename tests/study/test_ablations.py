@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from extrap import Recipe, TunedRange
-from extrap.records import Lever, LeverStudy
+from extrap.records import Ablation, AblationStudy
 from extrap.reporting.ablation_page import ablation_document
 from extrap.study import report, run, train
 from extrap.study.ablations import AblationKind
@@ -17,13 +17,13 @@ from tests.test_ablations import SMALL as BASE
 SMALL = replace(BASE, tune={"lr": TunedRange(low=2**-4, high=2**-2, n=3)})
 LARGE = replace(SMALL, name="large", recipe=Recipe(steps=80, batch_size=32))
 KINDS = {"group": "rates", "question": "Which rate?", "plain": SMALL, "treated": LARGE}
-STUDY = LeverStudy(
+STUDY = AblationStudy(
     name="toy-ablations",
     question="?",
     ablations=(
-        Lever(name="kept", rate=1.0, **KINDS),
-        Lever(name="times 8", rate=8.0, **KINDS),
-        Lever(name="re-tuned", **KINDS),
+        Ablation(name="kept", rate=1.0, **KINDS),
+        Ablation(name="times 8", rate=8.0, **KINDS),
+        Ablation(name="re-tuned", **KINDS),
     ),
     judge_seeds=(10, 11, 12, 13, 14),
 )

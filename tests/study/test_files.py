@@ -6,7 +6,7 @@ from extrap.records import KnobStudy
 from extrap.study import open_study
 
 from .test_batches import FILE as BATCHES
-from .test_kinds import CASCADE, COMPARISON, LEVERS
+from .test_kinds import ABLATIONS, CASCADE, COMPARISON
 
 
 def test_missing_study_file_names_its_neighbours():
@@ -92,8 +92,8 @@ def test_what_does_not_go_with_the_study_of_a_file_is_refused(text, message, pat
         open_study(path)
 
 
-def test_file_may_define_levers_batches_or_a_comparison(path):
-    path.write_text(LEVERS)
+def test_file_may_define_ablations_batches_or_a_comparison(path):
+    path.write_text(ABLATIONS)
     assert [spec.name for spec in open_study(path).specs()] == ["falls", "grows", "ghost"]
     own = open_study(path, assignments=["sizes.width=9", "judge_seeds=7, 8", "level=0.9"]).study
     assert {tuple(spec.sizes["width"]) for spec in own.arms()} == {(9,)}
@@ -115,7 +115,7 @@ def test_file_may_define_levers_batches_or_a_comparison(path):
 @pytest.mark.parametrize(
     ("symbol", "record"),
     [
-        ("LEVERS", "LeverStudy"),
+        ("ABLATIONS", "AblationStudy"),
         ("BATCHES", "BatchStudy"),
         ("COMPARISON", "ComparisonStudy"),
         ("ALLOCATION", "AllocationStudy"),
@@ -139,7 +139,7 @@ def test_file_with_another_kind_of_study_is_refused(symbol, record, path):
         (KNOB_FILE, "STUDY"),
         (KNOB_FILE + "KNOBS = KnobStudy(name='k', study=STUDY)", "KNOBS"),
         (KNOB_FILE + "KNOBS = None", "STUDY"),
-        (LEVERS, "LEVERS"),
+        (ABLATIONS, "ABLATIONS"),
         (BATCHES, "BATCHES"),
         (COMPARISON, "COMPARISON"),
         (CASCADE, "CASCADE"),

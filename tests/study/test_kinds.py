@@ -14,10 +14,10 @@ from extrap.study.allocations import AllocationKind
 
 from .test_allocations import STUDY as ALLOCATION
 
-LEVERS = """
+ABLATIONS = """
 from dataclasses import replace
 from extrap import Recipe, StudySpec, TunedRange, Workload
-from extrap.records import Lever, LeverStudy
+from extrap.records import Ablation, AblationStudy
 RECIPE = Recipe(steps=64, batch_size=8, optimizer="sgd", schedule="steps", drops=(0.5,),
     drop_factor=4, n_evals=2)
 FALLS = StudySpec(name="falls", question="?", recipe=RECIPE, sizes={"width": (8,)}, seeds=(0,),
@@ -26,10 +26,10 @@ FALLS = StudySpec(name="falls", question="?", recipe=RECIPE, sizes={"width": (8,
 GROWS = replace(FALLS, name="grows", recipe=replace(RECIPE, decay_by="batch"))
 GHOST = replace(GROWS, name="ghost",
     workload=Workload(name="digits", options={"norm": "batch", "ghost": 8}))
-LEVERS = LeverStudy(name="tiny", question="What?", judge_seeds=(5, 6, 7), ablations=(
-    Lever(name="batch grown", group="growth", question="Alike?", plain=FALLS, treated=GROWS,
+ABLATIONS = AblationStudy(name="tiny", question="What?", judge_seeds=(5, 6, 7), ablations=(
+    Ablation(name="batch grown", group="growth", question="Alike?", plain=FALLS, treated=GROWS,
         rate=1.0),
-    Lever(name="ghosts", group="ghosts", question="Better?", plain=GROWS, treated=GHOST,
+    Ablation(name="ghosts", group="ghosts", question="Better?", plain=GROWS, treated=GHOST,
         reference=FALLS)))
 """
 COMPARISON = """
@@ -60,7 +60,7 @@ slow = partial(pytest.param, marks=pytest.mark.slow)
     ("text", "change", "planned", "n_cells", "said"),
     [
         slow(
-            LEVERS,
+            ABLATIONS,
             "judge_seeds=1,2",
             "falls: 3 runs|falls: 2 runs to compare",
             18,
@@ -100,7 +100,7 @@ def test_study_runs_and_reports(
     assert [words for words in said if words not in out] == []
     (kept,) = Path("reports").glob("*.runs.csv" if n_cells else "*.curves.csv")
     table = pd.read_csv(kept)
-    if text is LEVERS:
+    if text is ABLATIONS:
         assert (set(table["updates"]), set(table["n_tokens"])) == ({40, 64}, {512})
     elif text is COMPARISON:
         costs = {"initial_loss", "n_params", "flops", "wall_s"}
@@ -118,7 +118,7 @@ def test_study_runs_and_reports(
 @pytest.mark.parametrize(
     ("study", "lacks"),
     [
-        (LEVERS, "stage, lr, seed, status"),
+        (ABLATIONS, "stage, lr, seed, status"),
         (COMPARISON, "stage, lr, seed, status"),
         (ALLOCATION, "lr, tokens, n_params"),
     ],

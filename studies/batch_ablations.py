@@ -29,7 +29,7 @@ of .012; .0058 (.0012 to .0105) on half octaves. Shares of the gap were 1.26 and
 Cost: 597 runs, 550 seconds of processor time on cores shared with other work, so less than five
 minutes on two that do nothing else. On a GPU `--set sizes.width=512` asks it of larger models.
 
-`batch_levers.csv` has every run; docs/measured.md has its figures.
+`batch_ablations.csv` has every run; docs/measured.md has its figures.
 
 Papers: Smith, Kindermans, Ying, Le 2018, arXiv 1711.00489; Hoffer, Hubara, Soudry 2017, arXiv
 1705.08741; Shallue et al. 2018, arXiv 1811.03600.
@@ -39,7 +39,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from extrap.records import Lever, LeverStudy, Recipe, StudySpec, TunedRange, Workload
+from extrap.records import Ablation, AblationStudy, Recipe, StudySpec, TunedRange, Workload
 
 SMALL, TIMES, MUCH = 32, (8, 32), 32
 """The small batch, multiples of it, and the one at which normalisation and momentum are met."""
@@ -135,12 +135,12 @@ NORM_GHOST = replace(
 )
 
 
-def rate_rules(plain: StudySpec, treated: StudySpec, what: str) -> tuple[Lever, ...]:
+def rate_rules(plain: StudySpec, treated: StudySpec, what: str) -> tuple[Ablation, ...]:
     """Three rules for the rate at so many times the batch, and a rate tuned anew."""
     times = treated.recipe.batch_size // plain.recipe.batch_size
     rules = {"rate kept": 1.0, "rate × √k": times**0.5, "rate × k": float(times), "re-tuned": None}
     return tuple(
-        Lever(
+        Ablation(
             name=f"{what} × {times}, {words}",
             group=f"A large batch, and the rate scaled along: {what} on {plain.workload.name}",
             question="What does a larger batch cost at equal examples, by how its rate is set?",
@@ -155,9 +155,9 @@ def rate_rules(plain: StudySpec, treated: StudySpec, what: str) -> tuple[Lever, 
     )
 
 
-def growth(plain: StudySpec, treated: StudySpec, what: str) -> Lever:
+def growth(plain: StudySpec, treated: StudySpec, what: str) -> Ablation:
     """Growing the batch at the rate of the arm whose rate falls."""
-    return Lever(
+    return Ablation(
         name=f"batch grown to {what}",
         group="A batch that grows instead of a rate that falls",
         question="Is the final loss that of the falling rate, with fewer updates?",
@@ -175,14 +175,14 @@ MOMENTUM = {
     "expected": "No gain at a small batch, one at a large batch: momentum extends perfect scaling "
     "(Shallue et al. 2018, arXiv 1811.03600).",
 }
-LEVERS = LeverStudy(
-    name="batch_levers",
+ABLATIONS = AblationStudy(
+    name="batch_ablations",
     question="Which treatments raise the useful batch, and what does each cost in the final loss?",
     ablations=(
         growth(DECAYED, GROWN, "2048 (SGD)"),
         growth(TWICE_DECAYED, TWICE_GROWN, "512 (SGD)"),
         growth(ADAM_DECAYED, ADAM_GROWN, "2048 (Adam)"),
-        Lever(
+        Ablation(
             name="ghosts of 32 at batch 1024",
             group="Batch normalisation over ghosts",
             question="What share of the gap between a large and a small batch do ghosts close?",
@@ -194,8 +194,10 @@ LEVERS = LeverStudy(
         *rate_rules(ADAM_SMALL, ADAM_LARGER[8], "Adam"),
         *rate_rules(ADAM_SMALL, ADAM_LARGER[32], "Adam"),
         *rate_rules(NORM_SMALL, NORM_LARGE, "SGD"),
-        Lever(name="momentum .9 at batch 32", plain=SGD_SMALL, treated=MOMENTUM_SMALL, **MOMENTUM),
-        Lever(
+        Ablation(
+            name="momentum .9 at batch 32", plain=SGD_SMALL, treated=MOMENTUM_SMALL, **MOMENTUM
+        ),
+        Ablation(
             name="momentum .9 at batch 1024",
             plain=SGD_LARGE,
             treated=MOMENTUM_LARGE,

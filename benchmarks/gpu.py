@@ -45,7 +45,7 @@ CASES = (
     ("bytes-mlp", "sgd"),
     ("bytes-transformer", "adamw"),
     ("bytes-transformer", "muon"),
-    ("digits", "adam"),
+    ("studies/digits_workload.py:Digits", "adam"),
     ("teacher", "sgd"),
 )
 SAME = 0.01

@@ -118,7 +118,6 @@ def write_csv(
     path: str | Path,
     *,
     index_label: str | None = None,
-    float_format: str | None = None,
 ) -> None:
     """Write a table as CSV, whole or not at all, its text guarded against being a formula.
 
@@ -126,7 +125,6 @@ def write_csv(
         table: The table.
         path: The file.
         index_label: Heading of the index; without one it is left out.
-        float_format: How numbers are written, as `%.6g`.
 
     Raises:
         OSError: It cannot be written; what was there stays.
@@ -144,7 +142,6 @@ def write_csv(
             draft,
             index=index_label is not None,
             index_label=index_label,
-            float_format=float_format,
             errors="backslashreplace",
         )
 

@@ -115,12 +115,14 @@ ADAM_LARGER = {
 SGD_LARGE = larger(SGD_SMALL, MUCH, 2**-3, 2**1, 5)
 MOMENTUM_LARGE = larger(MOMENTUM_SMALL, MUCH, 2**-4, 2**0, 5)
 
-DIGITS = {"norm": "batch", "label_noise": 0.1}
+DIGITS = "studies/digits_workload.py:Digits"  # from the directory you start in
+NOISE = 0.1
+"""Part of the labels that are wrong."""
 EPOCHS_OF_32 = 1504  # 40 epochs of 1,198 images, and 47 updates of 1,024
 NORM_SMALL = StudySpec(
     name="digits-32",
     question="What does the small batch reach?",
-    workload=Workload(name="digits", options=DIGITS),
+    workload=Workload(name=DIGITS, options={"ghost": 0, "label_noise": NOISE}),
     recipe=replace(PLAIN, steps=EPOCHS_OF_32),
     sizes={"width": (128,)},
     tune={"lr": TunedRange(low=2**-8, high=2**-3, n=6)},
@@ -131,18 +133,18 @@ NORM_LARGE = larger(NORM_SMALL, MUCH, 2**-5, 2**2, 8)
 NORM_GHOST = replace(
     NORM_LARGE,
     name="digits-1024-ghost-32",
-    workload=Workload(name="digits", options={**DIGITS, "ghost": 32}),
+    workload=Workload(name=DIGITS, options={"ghost": 32, "label_noise": NOISE}),
 )
 
 
-def rate_rules(plain: StudySpec, treated: StudySpec, what: str) -> tuple[Ablation, ...]:
+def rate_rules(plain: StudySpec, treated: StudySpec, what: str, data: str) -> tuple[Ablation, ...]:
     """Three rules for the rate at so many times the batch, and a rate tuned anew."""
     times = treated.recipe.batch_size // plain.recipe.batch_size
     rules = {"rate kept": 1.0, "rate × √k": times**0.5, "rate × k": float(times), "re-tuned": None}
     return tuple(
         Ablation(
             name=f"{what} × {times}, {words}",
-            group=f"A large batch, and the rate scaled along: {what} on {plain.workload.name}",
+            group=f"A large batch, and the rate scaled along: {what} on {data}",
             question="What does a larger batch cost at equal examples, by how its rate is set?",
             plain=plain,
             treated=treated,
@@ -191,9 +193,9 @@ ABLATIONS = AblationStudy(
             reference=NORM_SMALL,
             expected="A part of the gap (Hoffer, Hubara, Soudry 2017, arXiv 1705.08741).",
         ),
-        *rate_rules(ADAM_SMALL, ADAM_LARGER[8], "Adam"),
-        *rate_rules(ADAM_SMALL, ADAM_LARGER[32], "Adam"),
-        *rate_rules(NORM_SMALL, NORM_LARGE, "SGD"),
+        *rate_rules(ADAM_SMALL, ADAM_LARGER[8], "Adam", "bytes-mlp"),
+        *rate_rules(ADAM_SMALL, ADAM_LARGER[32], "Adam", "bytes-mlp"),
+        *rate_rules(NORM_SMALL, NORM_LARGE, "SGD", "digits"),
         Ablation(
             name="momentum .9 at batch 32", plain=SGD_SMALL, treated=MOMENTUM_SMALL, **MOMENTUM
         ),

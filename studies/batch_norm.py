@@ -14,24 +14,19 @@ from dataclasses import replace
 from extrap import Recipe, StudySpec, TunedRange, Workload
 from extrap.records import ComparisonStudy, RecipeGroup
 
+DIGITS = "studies/digits_workload.py:Digits"  # from the directory you start in
 PLAIN = StudySpec(
     name="norm-none",
     question="How does the loss fall with width without normalisation?",
-    workload=Workload(name="digits"),
+    workload=Workload(name=DIGITS),
     recipe=Recipe(steps=400, batch_size=128, n_evals=2),
     sizes={"width": (4, 6, 8, 12, 16, 24, 32)},
     tune={"lr": TunedRange(low=2**-9, high=2**-5, n=5)},
     seeds=(0, 1, 2, 3, 4),
     target_seeds=(10, 11, 12, 13, 14, 15),
 )
-NORMED = replace(
-    PLAIN, name="norm-batch", workload=Workload(name="digits", options={"norm": "batch"})
-)
-GHOSTS = replace(
-    PLAIN,
-    name="norm-ghosts",
-    workload=Workload(name="digits", options={"norm": "batch", "ghost": 32}),
-)
+NORMED = replace(PLAIN, name="norm-batch", workload=Workload(name=DIGITS, options={"ghost": 0}))
+GHOSTS = replace(PLAIN, name="norm-ghosts", workload=Workload(name=DIGITS, options={"ghost": 32}))
 COMPARISON = ComparisonStudy(
     name="batch_norm",
     question="Does batch normalisation move the law of the loss over width?",

@@ -121,7 +121,7 @@ DIGITS = BatchTask(
     study=StudySpec(
         name="digits",
         question="Steps to a loss against batch size",
-        workload=Workload(name="digits"),
+        workload=Workload(name="studies/digits_workload.py:Digits"),  # from where you start
         recipe=Recipe(optimizer="sgd", schedule="constant", warmup=0.0, noise_every=2),
         sizes={"width": (32,)},
         tune={"lr": TunedRange(low=2**-7, high=2**-3, n=5)},

@@ -19,6 +19,7 @@ import extrap
 import extrap.reporting.canvas as canvas
 from benchmarks.servers import ServerError, postgres_server
 from extrap.installing import how_to_install
+from tests.digits import DIGITS
 
 settings.register_profile("extrap", derandomize=True, deadline=None, max_examples=40)
 settings.load_profile("extrap")
@@ -239,7 +240,7 @@ BYTES = {"corpus_bytes": 60_000, "validation_bytes": 20_000, "n_validation": 64,
 TINY: dict[str, dict[str, object]] = {
     "bytes-mlp": BYTES,
     "bytes-transformer": {**BYTES, "head_size": 4},
-    "digits": {"norm": "batch", "ghost": 4},
+    "digits": {"ghost": 4},
     "images": {"resolution": 4},
     "teacher": {"n_features": 16, "n_examples": 500},
 }
@@ -247,7 +248,7 @@ TINY: dict[str, dict[str, object]] = {
 
 @pytest.fixture(scope="session")
 def tiny(tmp_path_factory):
-    """Load a built-in workload small: `tiny(name, **options)`."""
+    """Load a workload small, ours or the digits of the studies: `tiny(name, **options)`."""
     from extrap.records import Workload
     from extrap.workloads import load_workload
 
@@ -259,6 +260,6 @@ def tiny(tmp_path_factory):
 
     def load(name, **options):
         given = {**TINY[name], **paths.get(name, {}), **options}
-        return load_workload(Workload(name=name, options=given))
+        return load_workload(Workload(name=DIGITS if name == "digits" else name, options=given))
 
     return load

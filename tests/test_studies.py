@@ -8,9 +8,13 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
+import pandas as pd
 import pytest
+from scipy import stats
 
 from extrap import forecast, read_runs
+from extrap.files import import_source
 from extrap.study import KINDS, open_study, report
 
 SHIPPED = Path(__file__).parents[1] / "studies"
@@ -65,7 +69,7 @@ def test_study_is_planned_from_anywhere_without_torch(path, plans):
 
 
 def test_every_kind_of_study_file_is_shipped_and_known():
-    assert {open_study(path).symbol for path in STUDIES} == set(KINDS)
+    assert {open_study(path).symbol for path in STUDIES} == {*KINDS, "CASCADE"}  # its own kind
 
 
 def test_mup_and_its_baseline_differ_in_the_width_rule_alone():
@@ -115,35 +119,47 @@ def test_figures_of_the_ablations_are_those_of_the_committed_runs(committed):
             assert finding.contrast.ci.lower > 0, name
 
 
-def test_figures_of_the_cascade_are_those_of_the_committed_curves(committed):
-    path = SHIPPED / "cascade.py"
-    judged = committed(path).result
-    plain, best = {f.small: f for f in judged.of("correct")}, judged.best
-    ruled = next(f for f in judged.of("correct", rule=True) if f.small == best.small)
-    losses = {f.small: f for f in judged.of("loss")}
-    costs = {width: 100 * plain[f"width {width}"].cost.value for width in (32, 64, 256, 512)}
-    widest = plain["width 512"].cost.ci
-    points = [100 * side for side in (best.surely_difference.value, *best.surely_difference.ci)]
+def test_figures_of_the_cascade_are_those_of_the_committed_pairs():
+    judging = import_source(SHIPPED / "cascade" / "judging.py", "cascade_judging")
+    found = judging.findings(pd.read_csv(SHIPPED / "cascade" / "pairs.csv"))
+    plain, in_nats = ({f.small: f for f in found if f.way == way} for way in judging.WAYS)
+    best = judging.surest(found, "correct")
+    points = [100 * side for side in (best.difference.value, *best.difference.ci)]
+    costs = {width: f"{100 * finding.cost.value:.1f}" for width, finding in plain.items()}
+    widest = plain[512].cost.ci
     claims = [
-        f"costs {_in_percent(best.surely_cost)}",
+        f"Width {best.small} before width 1024 costs {_in_percent(best.cost)}",
         f"{points[0]:+.3f} ({points[1]:+.3f} to {points[2]:+.3f})",
-        f"width 1024 gets {100 * best.quality_large.value:.1f} %",
-        f"width 128 alone {100 * best.quality_small.value:.1f} %",
-        f"answers {100 * best.share.value:.1f} %",
-        f"{costs[32]:.1f} % at width 32",
-        *(f"{costs[width]:.1f} at {width}" for width in (64, 256, 512)),
-        f"from {100 * widest.lower:.0f} to {100 * widest.upper:.0f} %",
-        f"answers {100 * ruled.share_filtered:.0f} %",
-        f"nothing more, {100 * ruled.cost.value:.1f} %",
-        f"at {100 * best.cost_small:.0f} % of the cost",
-        f"{_in_percent(losses['width 32'].cost)} at width 32",
+        f"width 1024 gets {100 * best.quality_large:.1f} %",
+        f"width {best.small} alone {100 * best.quality_small:.1f} %",
+        f"answers {100 * best.share:.1f} %",
+        f"{costs[32]} % at width 32, {costs[64]} at 64, {costs[256]} at 256, {costs[512]} at 512",
+        f"at 512 from {100 * widest.lower:.0f} to {100 * widest.upper:.0f} %",
+        f"{_in_percent(in_nats[32].cost)} at width 32",
     ]
-    assert [claim for claim in claims if claim not in text_of(path)] == []
-    assert best.small == "width 128"
+    assert [words for words in claims if words not in text_of(SHIPPED / "cascade/study.py")] == []
     assert best.is_as_good
-    beyond = [small for small, f in losses.items() if f.cost.ci.upper > 1]
-    assert beyond == ["width 64", "width 512"]
-    assert [f.small for f in plain.values() if not f.is_as_good] == ["width 256", "width 512"]
+    assert [small for small, f in plain.items() if not f.is_as_good] == [256, 512]
+
+
+def test_a_pair_is_judged_as_the_command_judges_its_predictions():
+    """What a pair saves over the large model, and what of its chance goes to all pairs."""
+    judging = import_source(SHIPPED / "cascade" / "judging.py", "cascade_judging")
+    sure = np.tile([0.9, 0.6, 0.1], 100)
+    inputs = {"confidence_small": sure, "correct_small": sure > 0.3, "correct_large": sure > 0}
+    rows = [judging.judge_pair(pd.DataFrame(inputs) * 1.0, costs=(1, 10), pair=p) for p in (0, 1)]
+    pairs = pd.DataFrame(rows).assign(small=32, way="correct")
+    (found,) = judging.findings(pairs)
+    assert (
+        found.cost.value
+        == pytest.approx(pairs["cost"].mean())
+        == pytest.approx(0.1 + 1 / 3, abs=0.1)
+    )
+    assert (found.difference.value, found.quality_large) == (0, 1)
+    half = (found.cost.ci.upper - found.cost.ci.lower) / 2
+    over_pairs = stats.t.ppf(0.975, 1) * pairs["cost"].std() / math.sqrt(2)
+    of_text = pairs["cost_half"].median() * math.sqrt(0.5)
+    assert half == pytest.approx(math.hypot(over_pairs, of_text), rel=0.01)
 
 
 @pytest.mark.slow
@@ -175,13 +191,12 @@ def test_figures_of_the_allocation_are_those_of_the_committed_runs(committed):
 
 def test_rates_of_the_cascade_are_those_of_the_default_study():
     """They were trained at the rates of a law that did not bend."""
-    path = SHIPPED / "cascade.py"
-    study = open_study(path).study
-    runs = read_runs(path.parents[1] / "examples" / "sweep.csv", size="width", tune="lr")
+    (stage,) = next(iter(open_study(SHIPPED / "cascade" / "study.py").stages(None)))
+    runs = read_runs(SHIPPED.parent / "examples" / "sweep.csv", size="width", tune="lr")
     made = forecast(runs)
-    for model, _ in study.trainings():
-        rate = made.at(**model.size).tuned["lr"].value
-        assert abs(math.log2(model.lr / rate)) < 0.15, model.label
+    for cell in stage.wants(None):
+        rate = made.at(**dict(cell.size)).tuned["lr"].value
+        assert abs(math.log2(dict(cell.tuned)["lr"] / rate)) < 0.15, cell
 
 
 def _in_percent(measure):

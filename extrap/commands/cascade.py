@@ -58,7 +58,7 @@ def cascade_command(
     """
     from extrap.cascading import cascade
     from extrap.records.codec import document
-    from extrap.reporting.cascades_page import cascade_text
+    from extrap.reporting.cascade_text import cascade_text
 
     found = cascade(
         sys.stdin if source == "-" else source,

@@ -53,11 +53,6 @@ def run_study_file(
             f"--device is for extrap's training, {path} has TRAIN or COMMAND; set "
             "CUDA_VISIBLE_DEVICES instead."
         )
-    if study.keeps_answers and (device is not None or cluster is not None):
-        raise click.UsageError(
-            f"--device and --on are for studies that train runs, {path} with {study.symbol} saves "
-            "answers on this machine; leave them out."
-        )
     with ExitStack() as stack:
         executor: Executor | None = None
         if cluster is not None:

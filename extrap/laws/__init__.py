@@ -6,7 +6,6 @@ What to use when:
 * `power_floor` — the default for a loss that saturates; with two sizes it is the Chinchilla form.
 * `chinchilla_tied` — parameters and tokens, one exponent: extrapolates better than two.
 * `skaling_tied` — parameters and tokens whose terms add less than fully.
-* `sparsity` — non-zero parameters and density, maybe tokens: models with few of their weights.
 * `log_linear` — one size; a local description to compare with.
 * `optimum_power` — where a tuned value's optimum lies; never for a loss.
 """

@@ -85,9 +85,6 @@ def check_units(frame: pd.DataFrame) -> tuple[str, ...]:
     steps × batch × sequence length with tokens, noted beyond 10 %. Where the median agrees and
     single rows are far off, units are mixed within the table, and the first such row is named.
 
-    Runs of sparse training, with a column `density` or `activation_density` below 1, take less
-    compute than that on purpose.
-
     Args:
         frame: One row a run. Columns are known by their names, in lower or upper case; any may be
             missing, and cells that are not positive numbers are passed over (negative ones noted).
@@ -101,8 +98,7 @@ def check_units(frame: pd.DataFrame) -> tuple[str, ...]:
     """
     values = _numbers(frame)
     logs = {name: _log_of_positive(column) for name, column in values.items()}
-    claims = () if _is_sparse(frame) else _compute_claims(logs)
-    compute = [claim for claim in claims if not math.isnan(claim.middle)]
+    compute = [claim for claim in _compute_claims(logs) if not math.isnan(claim.middle)]
     tokens = [claim for claim in _token_claims(logs) if not math.isnan(claim.middle)]
     negative = (_negative_note(name, column) for name, column in values.items())
     return (
@@ -145,12 +141,6 @@ def _negative_note(name: str, values: NDArray[np.float64]) -> str:
 
 def _found(logs: Logs, names: Sequence[str]) -> list[str]:
     return [name for name in names if name in logs]
-
-
-def _is_sparse(frame: pd.DataFrame) -> bool:
-    """Whether any run leaves out weights or activations."""
-    shares = [name for name in ("density", "activation_density") if name in frame]
-    return any((pd.to_numeric(frame[name], errors="coerce") < 1).any() for name in shares)
 
 
 def _typical(logs: Logs, names: Sequence[str]) -> float | None:

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 from extrap.records.ablations import Ablation, AblationStudy
 from extrap.records.allocations import AllocationStudy
 from extrap.records.batches import BatchStudy, BatchTask
-from extrap.records.cascades import CascadeStudy, SizedModel, TextRule
 from extrap.records.command import Command
 from extrap.records.comparisons import ComparisonStudy, RecipeGroup
 from extrap.records.knobs import KnobMove, KnobStudy
@@ -69,7 +68,6 @@ __all__ = [
     "AllocationStudy",
     "BatchStudy",
     "BatchTask",
-    "CascadeStudy",
     "Cell",
     "Command",
     "ComparisonStudy",
@@ -87,10 +85,8 @@ __all__ = [
     "RunResult",
     "Runs",
     "SizePath",
-    "SizedModel",
     "StudySpec",
     "Target",
-    "TextRule",
     "Train",
     "TrainFunction",
     "TunedRange",

@@ -44,9 +44,6 @@ ONLY_FOR = {
 STEPS_ONLY = ("drops", "drop_factor", "decay_by")
 """Fields that only the schedule `"steps"` looks at; studies without it do not record them."""
 
-SPARSE_ONLY = ("density", "activation_density", "sparsify", "mask_every")
-"""Fields that only sparse training looks at; studies of dense ones do not record them."""
-
 
 class Phase(NamedTuple):
     """A stretch of a run with one batch size.
@@ -103,18 +100,6 @@ class Recipe:
         noise_every: Interval in updates between measurements of gradient noise; 0 disables them. A
             measured update splits its batch, which changes the last bits of a run; a batch of one
             example cannot be split and is not measured.
-        density: Kept share of every weight matrix in (0, 1]: the model computes with its largest
-            weights alone, all of them are updated (sparse weight activation training, Raihan and
-            Aamodt 2020, arXiv 2001.01969). Tables of embeddings, biases and gains stay whole. 1
-            is dense.
-        activation_density: Kept share of each example's inputs of a linear layer, the largest
-            ones, in the product that makes the weights' gradient, in (0, 1]. The network's own
-            input stays whole.
-        sparsify: Fraction of the updates over which the density falls from 1 to `density`, in
-            [0, 1]: steeply at first (Zhu and Gupta 2017, arXiv 1710.01878, Eq. 1). 0 is sparse
-            from the start.
-        mask_every: Updates after which the magnitude that a kept weight must reach is determined
-            again; in between weights come and go as they cross it.
     """
 
     steps: int = 1000
@@ -139,14 +124,10 @@ class Recipe:
     precision: str = "fp32"
     n_evals: int = 50
     noise_every: int = 0
-    density: float = 1.0
-    activation_density: float = 1.0
-    sparsify: float = 0.0
-    mask_every: int = 10
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "drops", tuple(self.drops))  # JSON knows lists only
-        for name in ("steps", "batch_size", "n_evals", "base_width", "mask_every"):
+        for name in ("steps", "batch_size", "n_evals", "base_width"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}.")
         for name, known in (
@@ -167,16 +148,6 @@ class Recipe:
             value = getattr(self, name)
             if not (value >= 0 and math.isfinite(value)):
                 raise ValueError(f"{name} must be finite and at least 0, got {value}.")
-        for name in ("density", "activation_density"):
-            if not 0 < getattr(self, name) <= 1:
-                raise ValueError(
-                    f"{name} must be the share that is kept, in (0, 1], got "
-                    f"{getattr(self, name)}; write 0.1 for 90 % sparse."
-                )
-        if not 0 <= self.sparsify <= 1:
-            raise ValueError(
-                f"sparsify must be a fraction of the updates in [0, 1], got {self.sparsify}."
-            )
         if self.noise_every < 0:
             raise ValueError(f"noise_every must be at least 0, got {self.noise_every}.")
         # decay counts only in wsd, but a warm-up of the whole run leaves nothing to decay
@@ -199,27 +170,6 @@ class Recipe:
             )
         if not 1 < self.drop_factor < math.inf:
             raise ValueError(f"drop_factor must be above 1, got {self.drop_factor:g}; write 2.")
-
-    @property
-    def is_sparse(self) -> bool:
-        """Whether weights or activations are left out of any product."""
-        return min(self.density, self.activation_density) < 1
-
-    def density_at(self, update: int) -> float:
-        """Kept share of the weights in the update that follows so many earlier ones.
-
-        `d + (1 − d) (1 − t)³` over the first `sparsify` of the updates, t from 0 to 1.
-        """
-        length = self.sparsify * self.n_updates
-        left = max(0.0, 1 - update / length) if length else 0.0
-        return self.density + (1 - self.density) * left**3
-
-    @property
-    def mean_density(self) -> float:
-        """Kept share of the weights, mean over the updates, as thresholds are determined."""
-        n = self.n_updates
-        at = (self.density_at(update - update % self.mask_every) for update in range(n))
-        return math.fsum(at) / n if self.density < 1 else 1.0
 
     @property
     def n_updates(self) -> int:
@@ -290,10 +240,6 @@ class Recipe:
             idle.add("base_width")
         if not self.noise_every:
             idle.add("noise_every")
-        if not self.is_sparse:
-            idle.update(SPARSE_ONLY)
-        elif self.density == 1:
-            idle.update({"sparsify", "mask_every"})
         return tuple(f.name for f in fields(self) if f.name not in idle)
 
     def allows(self, column: str, value: float) -> bool:

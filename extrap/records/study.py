@@ -117,7 +117,7 @@ class RunResult:
         n_params_total: Parameters with embeddings.
         n_tokens: Predicted tokens the run was to train on.
         epochs: How often that is every token there is to train on.
-        flops: Training compute of the run; of sparse training what its densities leave of it.
+        flops: Training compute of the run.
         wall_s: Wall-clock seconds; runs trained together share theirs equally.
         diverged_step: First step at which the run was seen to have diverged.
         noise_scale: Mean over the training of the gradient noise scale, examples

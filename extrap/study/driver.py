@@ -75,9 +75,7 @@ class Outcome:
 
 
 def default_storage(study: Kind) -> str:
-    """`sqlite:///.extrap/NAME.db` in the working directory; a folder for saved answers."""
-    if study.keeps_answers:
-        return str(study.folder(None))
+    """`sqlite:///.extrap/NAME.db` in the working directory."""
     return f"sqlite:///.extrap/{study.storage_name}.db"
 
 
@@ -122,7 +120,7 @@ def run(
         executor=executor,
         say=say,
     )
-    time_of = None if study.keeps_answers else partial(_storage_time, where)
+    time_of = partial(_storage_time, where)
     return _finish(study, runs, folder, path, source=where, time_of=time_of, say=say)
 
 
@@ -159,9 +157,6 @@ def train(
         DataError: The runs do not support what is to be trained next.
     """
     runs = runs_in(study, storage, reports=reports)
-    if study.keeps_answers:
-        runs.curves = study.collect(storage, say)
-        return runs
     specs, sealed = study.specs(), set[str]()
 
     def put(stage: Stage, found: Runs) -> None:
@@ -304,8 +299,6 @@ def report(
     """
     where = str(table) if table is not None else storage or default_storage(study)
     folder, time_of = Path(reports), None
-    if study.keeps_answers and table is None:
-        table = where = str(folder / f"{study.name}.curves.csv")
     if table is not None:
         runs = runs_of_table(study, table, reports=folder)
     else:
@@ -322,10 +315,8 @@ def dry_run(study: Kind, *, storage: str | None = None) -> str:
         ValueError: The study cannot be trained as it says.
     """
     where = without_password(storage or default_storage(study))
-    kept = (
-        f"saved answers: {study.folder(storage)}" if study.keeps_answers else f"storage: {where}"
-    )
-    return "\n".join([f"study {study.name}: {study.question}", kept, *study.plan()])
+    first = [f"study {study.name}: {study.question}", f"storage: {where}"]
+    return "\n".join([*first, *study.plan()])
 
 
 def read_study(spec: StudySpec, storage: str, *, stage: str = "tune") -> Runs:
@@ -376,10 +367,6 @@ def runs_of_table(
         DataError: There is no such file, or it lacks a column.
     """
     path = Path(path)
-    if study.keeps_answers:
-        found = runs_in(study, str(path), reports=reports)
-        found.curves = _read_table(path)
-        return found
     if not (study.has_arms or study.needs):
         return runs_in(study, str(path), reports=reports)
     frame, first = _read_table(path), study.specs()[0]
@@ -452,7 +439,7 @@ def _finish(
     tables, table_paths = study.tables(result, runs), {}
     for name, table in tables.items():
         table_paths[name] = reports / f"{study.name}.{name}.csv"
-        write_csv(table, table_paths[name], float_format=study.float_format)
+        write_csv(table, table_paths[name])
     rows = {
         **study.provenance(result, runs, source),
         "commit": current_commit(),

@@ -8,12 +8,12 @@ from typing import Any
 
 from extrap.errors import StudyError, argument
 from extrap.records import OWN, Recipe, StudySpec
-from extrap.records.recipe import SPARSE_ONLY, STEPS_ONLY
+from extrap.records.recipe import STEPS_ONLY
 
 SCHEMA_VERSION = 2
 OWN_PARTS = ("trainer", "command", "source", "loss", "result")
 """What of the data identifies a function or command of the user's own."""
-IDLE = ("noise_every", *STEPS_ONLY, *SPARSE_ONLY)
+IDLE = ("noise_every", *STEPS_ONLY)
 """Fields of a recipe that are left out where they have no effect."""
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
-from extrap.errors import DataError, StudyError
+from extrap.errors import DataError
 from extrap.records import (
     DATA_SIZE,
     OWN,
@@ -47,7 +47,6 @@ KINDS = {
     "ABLATIONS": "ablations",
     "BATCHES": "batches",
     "ALLOCATION": "allocations",
-    "CASCADE": "cascades",
     "KNOBS": "sensitivity",
     "STUDY": "forecasts",
 }
@@ -162,7 +161,6 @@ class RunsByStage:
         reports: Folder of what was written down; None for nothing.
 
     Attributes:
-        curves: What a study of saved answers keeps instead of runs.
         files: What was sealed → its file.
     """
 
@@ -172,7 +170,6 @@ class RunsByStage:
         self._read, self._reports = read, reports
         self._known: dict[tuple[str, str], Runs] = {}
         self._made: dict[str, Any] = {}
-        self.curves: Any = None
         self.files: dict[str, Path] = {}
 
     def of(self, spec: StudySpec, stage: str = "tune") -> Runs:
@@ -230,10 +227,8 @@ class Kind(ABC):
         record: Type of the record.
         example: What a study file may write.
         reads_tables: Whether it can be reported from a run table instead of a storage.
-        keeps_answers: Whether it saves answers of models in a folder and has no storage.
         has_arms: Whether its run table has the column `arm`, the name of a run's sweep.
         needs: Columns of its run table beside sizes, tuned values and what every run has.
-        float_format: Of numbers in its tables.
         known: All kinds by their symbols.
     """
 
@@ -241,10 +236,8 @@ class Kind(ABC):
     record: ClassVar[type]
     example: ClassVar[str] = "…"
     reads_tables: ClassVar[bool] = True
-    keeps_answers: ClassVar[bool] = False
     has_arms: ClassVar[bool] = True
     needs: ClassVar[tuple[str, ...]] = ()
-    float_format: ClassVar[str | None] = None
     known: ClassVar[dict[str, type[Kind]]] = {}
 
     def __init_subclass__(cls) -> None:
@@ -363,14 +356,6 @@ class Kind(ABC):
     @abstractmethod
     def page(self, result: Any, runs: RunsByStage, about: About, path: Path) -> None:
         """Write the page."""
-
-    def collect(self, storage: str | None, say: Say) -> pd.DataFrame:
-        """Train what a study of saved answers lacks, and return what it keeps instead of runs."""
-        raise StudyError(f"a study with {self.symbol} saves runs in a storage, and no answers.")
-
-    def folder(self, storage: str | None) -> Path:
-        """Where a study of saved answers keeps them."""
-        raise StudyError(f"a study with {self.symbol} saves runs in a storage, and no answers.")
 
     def follows(self) -> bool:
         """Whether more is trained on the strength of the sweeps."""

@@ -30,7 +30,6 @@ from extrap.reading.optuna import (
 from extrap.reading.storages import storage_faults
 from extrap.records import STAGES, Cell, Runs, StudySpec
 from extrap.records.codec import encode
-from extrap.study.cascades import CascadeKind
 from extrap.study.driver import default_storage
 from extrap.study.protocol import Kind, RunsByStage, Stage, no_runs
 from extrap.study.trials import cell_of
@@ -165,8 +164,6 @@ def study_status(study: Kind, storage: str | None = None) -> StudyStatus:
         StudyError: The storage cannot be read, or a newer version wrote it.
     """
     where = storage or default_storage(study)
-    if isinstance(study, CascadeKind):
-        return _status_of_answers(study, where)
     with storage_faults(where):
         opened = open_if_there(where)
         seen = _Seen() if opened is None else _look(opened, study.specs())
@@ -194,30 +191,6 @@ def study_status(study: Kind, storage: str | None = None) -> StudyStatus:
         flops=seen.flops,
         optima=tuple(optima),
         notes=tuple(notes),
-    )
-
-
-def _status_of_answers(study: CascadeKind, folder: str) -> StudyStatus:
-    """Status of a study that saves answers in a folder."""
-    sizes = tuple(
-        SizeStatus(
-            study=study.name,
-            stage="tune",
-            size=dict(model.size),
-            cells=len(there),
-            complete=sum(there),
-            waiting=len(there) - sum(there),
-        )
-        for model, there in study.saved(folder)
-    )
-    is_done = not any(map(_n_left, sizes))
-    return StudyStatus(
-        study=study.name,
-        storage=folder,
-        done=is_done,
-        sizes=sizes,
-        eta_s=0.0 if is_done else None,
-        notes=("only saved answers are counted; training processes and costs are not recorded",),
     )
 
 

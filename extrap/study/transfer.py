@@ -14,7 +14,7 @@ from optuna.storages import BaseStorage, RDBStorage
 from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial, TrialState
 
-from extrap.errors import DataError, StudyError
+from extrap.errors import DataError
 from extrap.files import whole_file
 from extrap.reading.copies import open_if_there, open_to_read
 from extrap.reading.optuna import (
@@ -101,7 +101,7 @@ def export_study(study: Kind, path: str | Path, *, storage: str | None = None) -
         DataError: There is no storage, no finished trial in it, or another ending.
         StudyError: The storage cannot be read.
     """
-    where, names = _storage(study, storage), [spec.name for spec in study.specs()]
+    where, names = storage or default_storage(study), [spec.name for spec in study.specs()]
     if Path(path).suffix != ".db":
         raise DataError(f"an export is an SQLite file that ends in .db, got {path}; name it so.")
     own = parse_url(where)
@@ -152,7 +152,7 @@ def import_study(study: Kind, path: str | Path, *, storage: str | None = None) -
         StudyError: The storage cannot be used, another process runs the study, or it was made
             differently in the two.
     """
-    where, specs = _storage(study, storage), study.specs()
+    where, specs = storage or default_storage(study), study.specs()
     if not Path(path).is_file():
         raise DataError(f"there is no file {path}; check the path.")
     sent, names = f"sqlite:///{path}", sorted(spec.name for spec in specs)
@@ -307,17 +307,3 @@ def _result(trial: FrozenTrial) -> tuple[Any, ...]:
     """What a run gave, without what it cost."""
     result = {k: v for k, v in trial.user_attrs.get(RESULT, {}).items() if k not in COSTS}
     return trial.values, result, trial.user_attrs.get(CURVE)
-
-
-def _storage(study: Kind, storage: str | None) -> str:
-    """The storage of a study that has one.
-
-    Raises:
-        StudyError: It has a folder instead.
-    """
-    if study.keeps_answers:
-        raise StudyError(
-            f"this command needs a study with a storage, got {study.name!r} with {study.symbol}, "
-            "which saves its answers in a folder; see extrap study status."
-        )
-    return storage or default_storage(study)

@@ -18,48 +18,36 @@ if TYPE_CHECKING:
     from extrap.training.memory import most_runs
     from extrap.training.noise_meter import NoiseMeter
     from extrap.training.packs import Pack
-    from extrap.training.predictions import Answered, answers_of_rule, train_and_predict
-    from extrap.training.sparse_counts import SparseCosts, sparse_costs
     from extrap.training.worker_pool import WorkerPool, n_cores
 
 __all__ = [
-    "Answered",
     "CoordinateCheck",
     "Layout",
     "NoiseMeter",
     "Pack",
-    "SparseCosts",
     "WorkerPool",
-    "answers_of_rule",
     "coordinate_check",
     "find_device",
     "flops_6nd",
     "most_runs",
     "n_cores",
     "n_gpus",
-    "sparse_costs",
     "train",
-    "train_and_predict",
 ]
 
 _HOMES = {
-    "Answered": "predictions",
     "CoordinateCheck": "coordinates",
     "WorkerPool": "worker_pool",
     "Layout": "layouts",
     "NoiseMeter": "noise_meter",
     "Pack": "packs",
-    "answers_of_rule": "predictions",
-    "SparseCosts": "sparse_counts",
     "coordinate_check": "coordinates",
     "find_device": "engine",
     "flops_6nd": "costs",
     "most_runs": "memory",
     "n_cores": "worker_pool",
     "n_gpus": "engine",
-    "sparse_costs": "sparse_counts",
     "train": "engine",
-    "train_and_predict": "predictions",
 }
 
 

@@ -233,24 +233,13 @@ class _Recorder(TorchFunctionMode):
 
 def _coordinate(name: str, changes: np.ndarray, widths: Sequence[int]) -> Coordinate:
     """Slope of log change on log width, a line for each seed (columns of `changes`)."""
-    x = np.log(widths)
+    slope, error, verdict = math.nan, math.nan, "diverged"
+    if np.isfinite(changes).all():
+        slopes = np.polyfit(np.log(widths), np.log(np.maximum(changes, 1e-30)), 1)[0]
+        slope, n = float(slopes.mean()), len(slopes)
+        error = float(slopes.std(ddof=1)) / math.sqrt(n) if n > 1 else 0.0
+        verdict = "flat" if abs(slope) <= TOLERANCE else "grows" if slope > 0 else "shrinks"
     rms = np.sqrt((changes**2).mean(axis=1))
-    if not np.isfinite(changes).all():
-        return Coordinate(
-            name=name,
-            changes=tuple(float(v) for v in rms),
-            slope=math.nan,
-            slope_se=math.nan,
-            verdict="diverged",
-        )
-    slopes = np.polyfit(x, np.log(np.maximum(changes, 1e-30)), 1)[0]
-    n = len(slopes)
-    slope, error = float(slopes.mean()), float(slopes.std(ddof=1) / math.sqrt(n)) if n > 1 else 0.0
-    verdict = "flat" if abs(slope) <= TOLERANCE else "grows" if slope > 0 else "shrinks"
     return Coordinate(
-        name=name,
-        changes=tuple(float(v) for v in rms),
-        slope=slope,
-        slope_se=error,
-        verdict=verdict,
+        name=name, changes=tuple(rms.tolist()), slope=slope, slope_se=error, verdict=verdict
     )

@@ -14,11 +14,11 @@ import torch
 from extrap.noise import mean_noise_scale, telling_windows
 from extrap.records import OnEval, Recipe, RunResult
 from extrap.training.checkpoints import Checkpoints
+from extrap.training.costs import flops_6nd
 from extrap.training.memory import free_cached, is_out_of_memory
 from extrap.training.packs import Pack
 from extrap.training.parts import Run, begin_parts, evaluation_steps
 from extrap.training.saving import Saving, keeps_finished
-from extrap.training.sparse_counts import run_flops
 from extrap.workloads import take_rows
 
 logger = logging.getLogger(__name__)
@@ -139,6 +139,7 @@ def _result(pack: Pack, run: Run) -> RunResult:
     recipe, size = pack.recipes()[0], pack.model_size()
     n_params = pack.workload.n_params(size)
     n_tokens = recipe.n_examples * pack.workload.tokens_per_example
+    count_flops = getattr(pack.workload, "flops", None)
     return RunResult(
         cell=run.cell,
         status=run.status,
@@ -149,7 +150,7 @@ def _result(pack: Pack, run: Run) -> RunResult:
         n_params_total=pack.workload.n_params_total(size),
         n_tokens=n_tokens,
         epochs=n_tokens / _training_tokens(pack),
-        flops=run_flops(pack.workload, size, recipe),
+        flops=count_flops(size, n_tokens) if count_flops else flops_6nd(n_params, n_tokens),
         wall_s=run.spent_s,
         diverged_step=run.diverged_step,
         noise_scale=_mean_noise_scale(run.gradients, recipe) if run.is_alive else None,

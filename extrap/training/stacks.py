@@ -22,7 +22,6 @@ from extrap.training.graphs import RecordedSteps, Step
 from extrap.training.optimizers import Way, build_optimizer, clip_by_run, squares_by_run
 from extrap.training.packs import Pack
 from extrap.training.schedules import multiplier
-from extrap.training.sparsity import SparseWeights
 from extrap.workloads import (
     Batch,
     LoadedWorkload,
@@ -32,7 +31,6 @@ from extrap.workloads import (
     take_rows,
     width_rules,
 )
-from extrap.workloads.layers import sparse_activations
 
 # A seed's initialisation and its data come from different streams of torch's generator.
 DATA_STREAM = 2**31
@@ -79,8 +77,7 @@ class Stack:
 
     Raises:
         ValueError: Muon is asked for, and there is nothing for it to do; or noise is to be
-            measured in a model with running statistics; or activations are to be sparse in a
-            model without a run axis.
+            measured in a model with running statistics.
     """
 
     def __init__(
@@ -116,8 +113,6 @@ class Stack:
         self._names = [name for name, _ in modules[0].named_parameters()]
         self._parameters = self._stacked_parameters(modules, rules)
         self._buffers = self._stacked_buffers(modules)
-        self._sparse = self._sparse_weights(modules[0])
-        self._n_done = 0
         running = [name for name in self._buffer_names if "running_" in name]
         if running and any(recipe.noise_every for recipe in self._recipes):
             raise ValueError(
@@ -170,8 +165,6 @@ class Stack:
                         batch_size, rates_KM[own], batches, losses_KM[own]
                     )
                     while done < own.stop:
-                        if self._sparse.is_due(start + done):
-                            self._sparse.determine(start + done)
                         done += 1
                         if every > 0 and batch_size > 1 and (start + done) % every == 0:
                             outputs = do("measured", self._measured_step)
@@ -179,7 +172,6 @@ class Stack:
                         else:
                             do("plain", self._step)
                     finish()
-        self._n_done = stop
         broke_MK = (~torch.isfinite(losses_KM)).T.tolist()
         return [start + 1 + row.index(True) if True in row else None for row in broke_MK]
 
@@ -205,13 +197,12 @@ class Stack:
         return [(float(g / n), float(s / n)) if n else None for g, s, n in pairs]
 
     def evaluate(self, n_examples: int | None = None) -> list[float]:
-        """Held-out loss of every run, of a sparse one that of the weights it keeps.
+        """Held-out loss of every run.
 
         Args:
             n_examples: The first so many held-out examples; all of them by default.
         """
-        kept = self._sparse.largest(self._parameters, self._n_done)
-        return self._evaluate(kept, self._buffers, n_examples)
+        return self._evaluate(self._parameters, self._buffers, n_examples)
 
     def evaluate_initial(self, n_examples: int | None = None) -> list[float]:
         """Held-out loss of every run before the first step: measured once for each start.
@@ -226,7 +217,7 @@ class Stack:
         )
         distinct = list(dict.fromkeys(starts))
         first = torch.tensor([starts.index(start) for start in distinct], device=self._device)
-        chosen = self._sparse.largest([p.detach()[first] for p in self._parameters], 0)
+        chosen = [p.detach()[first] for p in self._parameters]
         losses = self._evaluate(chosen, [b[first] for b in self._buffers], n_examples)
         return [losses[distinct.index(start)] for start in starts]
 
@@ -235,7 +226,6 @@ class Stack:
         index = torch.tensor(rows, device=self._device)
         self._parameters = [p.detach()[index].requires_grad_() for p in self._parameters]
         self._buffers = [b[index] for b in self._buffers]
-        self._sparse.keep(index, self._parameters)
         self._hang_in()
         self._optimizer.keep(index, self._parameters)
         self._rates_M = self._rates_M[index.cpu()]
@@ -249,13 +239,6 @@ class Stack:
         """Name → stacked parameters (M, …), as they are now."""
         names = (name.removeprefix("module.") for name in self._names)
         return {name: p.detach() for name, p in zip(names, self._parameters, strict=True)}
-
-    def state(self, run: int) -> dict[str, torch.Tensor]:
-        """Name → parameter or buffer of one run as it is evaluated; sparse weights as kept."""
-        kept = self._sparse.largest(self._parameters, self._n_done)
-        tensors = (*zip(self._names, kept, strict=True),)
-        tensors += (*zip(self._buffer_names, self._buffers, strict=True),)
-        return {name.removeprefix("module."): t.detach()[run].clone() for name, t in tensors}
 
     def snapshot(self, run: int) -> dict[str, torch.Tensor]:
         """Name → all that one run needs to go on, on the CPU; its own memory.
@@ -285,12 +268,6 @@ class Stack:
         for stream, snapshot in zip(self._streams_M.tolist(), snapshots, strict=True):
             self._generators[stream].set_state(snapshot[RANDOM])
         self._optimizer.resume(step)
-        self._sparse.refresh()
-        self._n_done = step
-
-    def kept_share(self) -> float:
-        """Part of the weights of sparse matrices that the last step computed with."""
-        return self._sparse.kept_share()
 
     def state_bytes(self) -> int:
         """Memory of parameters, gradients and optimiser state of all runs."""
@@ -302,7 +279,6 @@ class Stack:
         return {
             **{f"parameter {n}": t for n, t in zip(self._names, self._parameters, strict=True)},
             **{f"buffer {n}": t for n, t in zip(self._buffer_names, self._buffers, strict=True)},
-            **{f"threshold {i}": t for i, t in enumerate(self._sparse.thresholds)},
             **{f"optimizer {name}": t for name, t in self._optimizer.tensors().items()},
         }
 
@@ -325,7 +301,6 @@ class Stack:
 
     def _step(self, rate_M: torch.Tensor, *batch: torch.Tensor) -> torch.Tensor:
         """One update of every run; returns the losses before it, (M,)."""
-        self._sparse.refresh()
         losses_M, gradients = self._gradients(batch)
         self._update(gradients, rate_M)
         return losses_M
@@ -338,7 +313,6 @@ class Stack:
         Returns:
             (3, M): the losses, the mean square of the parts' gradients, that of the batch's.
         """
-        self._sparse.refresh()
         n_examples = batch[0].shape[1]
         n_parts = min(NOISE_PARTS, n_examples)
         total: list[torch.Tensor] = []
@@ -362,16 +336,14 @@ class Stack:
 
     def _gradients(self, batch: Batch) -> tuple[torch.Tensor, list[torch.Tensor]]:
         """Losses of every run, (M,), each on its own batch, and the stacked gradients."""
-        kept = self._sparse.tensors
-        with sparse_activations(self._recipes[0].activation_density):
-            losses_M = self._losses(kept, self._buffers, batch, paired=True)
+        losses_M = self._losses(self._parameters, self._buffers, batch, paired=True)
         # what is saved for the backward pass has its precision; and on a GPU that pass runs in a
         # thread of its own, which would keep casts of weights from one step to the next
         is_cast = self._recipes[0].precision.startswith("bf16")
         with torch.autocast(self._device.type, enabled=False) if is_cast else nullcontext():
             # of the sum: gradients of several losses make torch import a second's worth of modules
             gradients = torch.autograd.grad(
-                losses_M.sum(), kept, allow_unused=True, materialize_grads=True
+                losses_M.sum(), self._parameters, allow_unused=True, materialize_grads=True
             )
         return losses_M.detach(), list(gradients)
 
@@ -404,7 +376,7 @@ class Stack:
     def _call(
         self, parameters: list[torch.Tensor], buffers: list[torch.Tensor], batch: Batch
     ) -> torch.Tensor:
-        if self._has_run_axis and parameters is self._sparse.tensors:
+        if self._has_run_axis and parameters is self._parameters:
             return self._template(*batch)
         named = dict(zip(self._names, parameters, strict=True))
         named.update(zip(self._buffer_names, buffers, strict=True))
@@ -414,7 +386,7 @@ class Stack:
         """Give a module with a run axis the stacked tensors for good: swapping them costs time."""
         if not self._has_run_axis:
             return
-        own = zip(self._names, self._sparse.tensors, strict=True)
+        own = zip(self._names, self._parameters, strict=True)
         for name, tensor in (*own, *zip(self._buffer_names, self._buffers, strict=True)):
             path, _, leaf = name.rpartition(".")
             module: Any = self._template.get_submodule(path)
@@ -544,20 +516,6 @@ class Stack:
         self._buffer_names = list(by_seed[0])
         stacked = (torch.stack([own[name] for own in by_seed]) for name in self._buffer_names)
         return [t[self._streams_M] for t in self._place(tuple(stacked))]
-
-    def _sparse_weights(self, module: nn.Module) -> SparseWeights:
-        """What the runs compute with; of every matrix but tables of embeddings the largest."""
-        recipe = self._recipes[0]
-        if recipe.activation_density < 1 and not self._has_run_axis:
-            raise ValueError(
-                "activation_density needs a model with a run axis, made of extrap.workloads' "
-                f"layers, got {recipe.activation_density:g} for one without; leave it at "
-                "1, so that only weights are sparse."
-            )
-        tables = {id(m.weight) for m in module.modules() if isinstance(m, nn.Embedding)}
-        named = zip(module.parameters(), self._parameters, strict=True)
-        is_matrix = [p.dim() > 2 and id(own) not in tables for own, p in named]
-        return SparseWeights(self._parameters, is_matrix=is_matrix, recipe=recipe)
 
     def _matrices(self, rules: Mapping[str, TensorRule]) -> list[bool]:
         """Which tensors Muon orthogonalises."""

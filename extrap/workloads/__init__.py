@@ -4,7 +4,6 @@
 |---|---|---|
 | `bytes-mlp` | MLP over the bytes before | Python's own source, or a folder of text |
 | `bytes-transformer` | pre-norm decoder | the same |
-| `digits` | MLP, with batch normalisation if asked | scikit-learn's 1,797 digits |
 | `images` | MLP | an `.npz` |
 | `teacher` | linear in the first features | made up, with laws that are known |
 | `path/to/file.py:Name` or `package.module:Name` | yours | yours |
@@ -21,11 +20,9 @@ from extrap.records import Workload
 from extrap.workloads.bytes_mlp import BytesMLP
 from extrap.workloads.bytes_transformer import BytesTransformer
 from extrap.workloads.choices import require_known
-from extrap.workloads.digits import Digits
 from extrap.workloads.images import Images
 from extrap.workloads.plugins import is_plugin, load_plugin
 from extrap.workloads.protocol import (
-    Answers,
     Batch,
     LoadedWorkload,
     TensorWorkload,
@@ -37,9 +34,8 @@ from extrap.workloads.width_rules import TensorRule, is_orthogonalized, tensor_r
 
 __all__ = [
     "WORKLOADS",
-    "Answers",
     "Batch",
-    "Digits",
+    "BytesMLP",
     "LoadedWorkload",
     "TensorRule",
     "TensorWorkload",
@@ -54,7 +50,6 @@ __all__ = [
 WORKLOADS: Mapping[str, Callable[[Mapping[str, object]], LoadedWorkload]] = {
     "bytes-mlp": BytesMLP,
     "bytes-transformer": BytesTransformer,
-    "digits": Digits,
     "images": Images,
     "teacher": Teacher,
 }

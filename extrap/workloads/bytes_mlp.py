@@ -72,11 +72,6 @@ class BytesMLP(ByteWindows):
         window = self.windows(training, rows)
         return window[..., :-1], window[..., -1]
 
-    def answers(self, module: nn.Module, batch: Batch) -> tuple[torch.Tensor, torch.Tensor]:
-        """Logits (B, V) and the right classes (B,)."""
-        x_BC, y_B = batch
-        return module(x_BC), y_B
-
     def loss(self, module: nn.Module, batch: Batch) -> torch.Tensor:
         """Mean cross-entropy of the next byte, in nats."""
         x_BC, y_B = batch

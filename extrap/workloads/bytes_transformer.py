@@ -134,11 +134,6 @@ class BytesTransformer(ByteWindows):
         window = self.windows(training, rows)
         return window[..., :-1], window[..., 1:]
 
-    def answers(self, module: nn.Module, batch: Batch) -> tuple[torch.Tensor, torch.Tensor]:
-        """Logits (B, C, V) and the right bytes (B, C)."""
-        x_BC, y_BC = batch
-        return module(x_BC), y_BC
-
     def loss(self, module: nn.Module, batch: Batch) -> torch.Tensor:
         """Mean cross-entropy of the next byte over all positions, in nats."""
         x_BC, y_BC = batch

@@ -97,11 +97,6 @@ class Images(TensorWorkload):
         x = (pixels[rows].to(mean.dtype) - mean) / sd
         return x.flatten(-2), labels[rows]
 
-    def answers(self, module: nn.Module, batch: Batch) -> tuple[torch.Tensor, torch.Tensor]:
-        """Logits (B, V) and the right classes (B,)."""
-        x_BF, y_B = batch
-        return module(x_BF), y_B
-
     def loss(self, module: nn.Module, batch: Batch) -> torch.Tensor:
         """Mean cross-entropy of the class, in nats."""
         x_BF, y_B = batch

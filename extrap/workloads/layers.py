@@ -9,80 +9,22 @@ Consecutive runs that see the same examples may share the input of the network: 
 M / S runs. `linear` and `embedding` accept such an input.
 
 Shapes: M runs, S inputs, B examples, I and O features in and out, V classes, P places in all
-examples of a batch, G ghosts of a batch; `…` any axes of an example.
+examples of a batch; `…` any axes of an example.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
-from torch import nn
 from torch.nn import functional
 
 TINY = torch.finfo(torch.float32).tiny
 
 
-class Product(NamedTuple):
-    """One call of `linear` with the parameters of one run.
-
-    Attributes:
-        n_rows: Rows of its input: examples times positions.
-        n_in: I.
-        n_out: O.
-        is_input: Whether it reads the network's own input.
-        passes_gradient: Whether the backward pass needs the gradient by its input.
-    """
-
-    n_rows: int
-    n_in: int
-    n_out: int
-    is_input: bool
-    passes_gradient: bool
-
-
-_kept_share: ContextVar[float] = ContextVar("kept_share", default=1.0)
-_noted: ContextVar[list[Product] | None] = ContextVar("noted", default=None)
-
-
-@contextmanager
-def sparse_activations(density: float) -> Iterator[None]:
-    """Let `linear` keep the largest share of each row of its stacked input for the backward pass.
-
-    The forward product is that of all inputs.
-
-    Args:
-        density: The share, in (0, 1].
-    """
-    token = _kept_share.set(density)
-    try:
-        yield
-    finally:
-        _kept_share.reset(token)
-
-
-@contextmanager
-def noted_products() -> Iterator[list[Product]]:
-    """A list to which every call of `linear` with the parameters of one run is added."""
-    found: list[Product] = []
-    token = _noted.set(found)
-    try:
-        yield found
-    finally:
-        _noted.reset(token)
-
-
 def linear(
-    x: torch.Tensor,
-    weight: torch.Tensor,
-    bias: torch.Tensor | None = None,
-    *,
-    is_input: bool = False,
+    x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = None
 ) -> torch.Tensor:
     """X Wᵀ + b.
 
@@ -90,24 +32,16 @@ def linear(
         x: (B, …, I), or (M, B, …, I) or (S, B, …, I) if the weight is stacked.
         weight: (O, I) or (M, O, I).
         bias: (O,) or (M, O).
-        is_input: Whether x is the network's own input, which stays whole where activations are
-            sparse.
     """
     if weight.dim() == 2:
-        products = _noted.get()
-        if products is not None:
-            n_out, n_in = weight.shape
-            n_rows = x.numel() // n_in
-            products.append(Product(n_rows, n_in, n_out, is_input, x.requires_grad))
         return functional.linear(x, weight, bias)
-    density = 1.0 if is_input else _kept_share.get()
     if len(x) < len(weight) and x.device.type == "cpu":
         # one product for several runs would round by their number
         x = x.unsqueeze(1).expand(-1, len(weight) // len(x), *x.shape[1:]).flatten(0, 1)
     if x.dim() == 3:  # no view: an operation in place on one costs copies in the backward pass
-        return _Linear.apply(x, weight, bias, density)
+        return _Linear.apply(x, weight, bias)
     rows = x.reshape(len(x), -1, x.shape[-1])
-    flat: torch.Tensor = _Linear.apply(rows, weight, bias, density)
+    flat: torch.Tensor = _Linear.apply(rows, weight, bias)
     return flat.view(len(weight), *x.shape[1:-1], weight.shape[1])
 
 
@@ -141,87 +75,6 @@ def layer_norm(
     return torch.addcmul(bias.view(shape), normal, weight.view(shape))
 
 
-class BatchNorm(nn.Module):
-    """Batch normalisation with ghosts; its running statistics are buffers.
-
-    They move in training mode alone, in place, and are all that counts in evaluation mode.
-
-    Args:
-        n_features: O.
-        ghost: Examples whose statistics are taken together; 0 for the whole batch.
-    """
-
-    def __init__(self, n_features: int, *, ghost: int = 0) -> None:
-        super().__init__()
-        self.ghost = ghost
-        self.weight = nn.Parameter(torch.ones(n_features))
-        self.bias = nn.Parameter(torch.zeros(n_features))
-        self.register_buffer("running_mean", torch.zeros(n_features))
-        self.register_buffer("running_var", torch.ones(n_features))
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """(B, O) or (M, B, O), normalised."""
-        running = self.get_buffer("running_mean"), self.get_buffer("running_var")
-        ghost = self.ghost if self.training else None
-        return batch_norm(x, self.weight, self.bias, running, ghost=ghost)
-
-
-def batch_norm(
-    x: torch.Tensor,
-    weight: torch.Tensor,
-    bias: torch.Tensor,
-    running: tuple[torch.Tensor, torch.Tensor],
-    *,
-    ghost: int | None,
-    momentum: float = 0.1,
-    eps: float = 1e-5,
-) -> torch.Tensor:
-    """Batch normalisation over ghosts: parts of a batch with statistics of their own.
-
-    Gain and bias are shared by all ghosts. The running statistics r go through the ghosts one
-    after the other, r ← (1 − η) r + η s, with the unbiased variance as PyTorch has it.
-
-    Args:
-        x: (B, O), or (M, B, O) if the weight is stacked.
-        weight: (O,) or (M, O).
-        bias: Likewise.
-        running: Mean and variance, likewise; changed in place unless `ghost` is None.
-        ghost: Examples of a ghost; a batch of no more is one, and 0 makes it one. None takes the
-            running statistics, as in evaluation.
-        momentum: η, the part of a new statistic.
-        eps: Added to the variance.
-
-    Raises:
-        ValueError: A batch does not consist of whole ghosts, or a ghost has a single example.
-
-    References:
-        Hoffer, Hubara, Soudry 2017, arXiv 1705.08741, Alg. 1. Change from the paper: there the
-        weights (1 − η)^i of the ghosts start at i = 1 and do not add up to 1; here at 0.
-    """
-    n = x.shape[-2]
-    size = min(ghost, n) if ghost else n
-    mean, var = running
-    if ghost is None:
-        scale = weight * torch.rsqrt(var + eps)
-        return torch.addcmul((bias - mean * scale).unsqueeze(-2), x, scale.unsqueeze(-2))
-    if n % size or size < 2:
-        raise ValueError(
-            f"a batch must consist of whole ghost batches of at least 2 examples, got {n} "
-            f"examples and ghost batches of {size}; use a batch size that is a multiple "
-            "of theirs."
-        )
-    x_G = x.unflatten(-2, (n // size, size)).to(mean.dtype)  # sums of bf16 lose too much
-    var_G, mean_G = torch.var_mean(x_G, dim=-2, correction=0, keepdim=True)
-    with torch.no_grad():
-        age = torch.arange(n // size - 1, -1, -1, device=x.device, dtype=mean.dtype).unsqueeze(-1)
-        part_G = momentum * (1 - momentum) ** age
-        kept = (1 - momentum) ** (n // size)
-        mean.mul_(kept).add_((part_G * mean_G.squeeze(-2)).sum(-2))
-        var.mul_(kept).add_((part_G * var_G.squeeze(-2)).sum(-2) * (size / (size - 1)))
-    normal = ((x_G - mean_G) * torch.rsqrt(var_G + eps)).flatten(-3, -2)
-    return torch.addcmul(bias.unsqueeze(-2), normal, weight.unsqueeze(-2))
-
-
 def cross_entropy(logits: torch.Tensor, targets: torch.Tensor, *, packed: bool) -> torch.Tensor:
     """Mean cross-entropy, a scalar or one value per run.
 
@@ -246,11 +99,9 @@ class _Linear(torch.autograd.Function):
         x_SBI: torch.Tensor,
         weight_MOI: torch.Tensor,
         bias_MO: torch.Tensor | None,
-        density: float,
     ) -> torch.Tensor:
-        kept_SBI = x_SBI if density == 1 else _largest_of_rows(x_SBI, density)
-        x_SBI, kept_SBI, weight_MOI = _as_multiplied(x_SBI, kept_SBI, weight_MOI)
-        ctx.save_for_backward(kept_SBI, weight_MOI)
+        x_SBI, weight_MOI = _as_multiplied(x_SBI, weight_MOI)
+        ctx.save_for_backward(x_SBI, weight_MOI)
         n_runs, n_out, _ = weight_MOI.shape
         y_SBN = torch.bmm(x_SBI, _as_one_matrix(weight_MOI, len(x_SBI)).transpose(1, 2))
         y_MBO = _swapped(y_SBN, n_runs, n_out)
@@ -259,11 +110,11 @@ class _Linear(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, g_MBO: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
         x_SBI, weight_MOI = ctx.saved_tensors
-        needs_x, _, needs_bias, _ = ctx.needs_input_grad
+        needs_x, _, needs_bias = ctx.needs_input_grad
         g_SBN = _swapped(g_MBO, len(x_SBI), len(g_MBO) // len(x_SBI) * g_MBO.shape[2])
         g_SBI = torch.bmm(g_SBN, _as_one_matrix(weight_MOI, len(x_SBI))) if needs_x else None
         g_MOI = torch.bmm(g_SBN.transpose(1, 2), x_SBI).view(weight_MOI.shape)
-        return g_SBI, g_MOI, g_MBO.sum(1) if needs_bias else None, None
+        return g_SBI, g_MOI, g_MBO.sum(1) if needs_bias else None
 
 
 def _as_one_matrix(weight_MOI: torch.Tensor, n_inputs: int) -> torch.Tensor:
@@ -291,13 +142,6 @@ def _as_multiplied(*factors: torch.Tensor) -> tuple[torch.Tensor, ...]:
     if not torch.is_autocast_enabled(kind):
         return factors
     return tuple(factor.to(torch.get_autocast_dtype(kind)) for factor in factors)
-
-
-def _largest_of_rows(x: torch.Tensor, density: float) -> torch.Tensor:
-    """The values of largest magnitude of every row, zeros elsewhere."""
-    size = x.abs()
-    n_left = x.shape[-1] - math.ceil(density * x.shape[-1])
-    return x * (size >= size.kthvalue(n_left + 1, dim=-1, keepdim=True).values)
 
 
 class _Embedding(torch.autograd.Function):

@@ -88,17 +88,14 @@ class LoadedWorkload(Protocol):
         """Mean loss over a batch in nats, a scalar (or of shape (M,), see `has_run_axis`)."""
 
     def n_params(self, size: Mapping[str, float]) -> int:
-        """Parameters without embeddings."""
+        """Parameters without embeddings.
+
+        A workload may also define `flops(size, n_tokens)`: the training compute of a run, where
+        that is not 6 N D.
+        """
 
     def n_params_total(self, size: Mapping[str, float]) -> int:
         """Parameters with embeddings."""
-
-
-class Answers(Protocol):
-    """What a workload of classes may offer beside: its answer to every single input."""
-
-    def answers(self, module: nn.Module, batch: Batch) -> tuple[torch.Tensor, torch.Tensor]:
-        """Logits of shape (…, V) and the right classes (…), of one model without a run axis."""
 
 
 class TensorWorkload:

@@ -71,7 +71,7 @@ class _Student(nn.Module):
         width = self.output.weight.shape[-1]
         if width > x_BF.shape[-1]:
             raise _too_wide(width, x_BF.shape[-1])
-        return linear(x_BF[..., :width], self.output.weight, is_input=True).squeeze(-1)
+        return linear(x_BF[..., :width], self.output.weight).squeeze(-1)
 
 
 class Teacher(TensorWorkload):

@@ -53,7 +53,7 @@ DIGITS = replace(
     PLANE,
     name="digits",
     question="How fast does the loss on digits fall with random examples?",
-    workload=Workload(name="digits", options={"width": 64}),
+    workload=Workload(name=f"{WORKLOADS}:Digits"),
     recipe=Recipe(steps=250, batch_size=64, optimizer="adamw", weight_decay=0.1, n_evals=5),
     sizes={"examples": (32, 64, 128, 256, 448)},
     tune={"lr": TunedRange(low=0.0003, high=0.0081, n=4)},
@@ -62,7 +62,7 @@ ACTIVE = replace(
     DIGITS,
     name="digits-active",
     question="How fast does it fall with the ones that an active learner asks for?",
-    workload=Workload(name=f"{WORKLOADS}:ActiveDigits", options={"width": 64}),
+    workload=Workload(name=f"{WORKLOADS}:Digits", options={"select": "active"}),
 )
 
 

@@ -20,9 +20,12 @@ import torch
 from torch import nn
 
 from extrap import choose_next
-from extrap.workloads import Batch, Digits, TensorWorkload
+from extrap.workloads import Batch, TensorWorkload
+from extrap.workloads.layers import cross_entropy
+from extrap.workloads.mlp import MLP
 
 DIMENSION, N_EXAMPLES = 100, 65_536
+N_HELD_OUT = 599
 CHOICES = ("random", "hard", "easy")
 FIRST_LABELS, GROWTH = 20, 1.25
 """Examples an active learner takes at random, and by what the labelled ones grow per round."""
@@ -95,22 +98,47 @@ class Perceptron(TensorWorkload):
         return pool[np.sort(order[:n_examples])]
 
 
-class ActiveDigits(Digits):
-    """Digits that are labelled round by round: the ones that a linear model doubts most.
+class Digits(TensorWorkload):
+    """Names a digit of scikit-learn's 1,797 ones, a third of them held out; MLPs of one width.
 
-    It is a logistic regression of the pixels of those labelled so far; its doubt is minus the
-    margin between the two likeliest digits.
+    They are labelled at random or round by round: the ones that a linear model doubts most. It is
+    a logistic regression of the pixels of those labelled so far; its doubt is minus the margin
+    between the two likeliest digits.
+
+    Args:
+        select: `"random"` or `"active"`.
     """
 
-    def __init__(self, *, width: int) -> None:
-        super().__init__({"width": width})
-        self.fingerprint = {**self.fingerprint, "select": "active"}
+    has_run_axis = shares_inputs = True
+
+    def __init__(self, *, select: str = "random") -> None:
+        from sklearn.datasets import load_digits
+
+        pixels, labels = load_digits(return_X_y=True)
+        order = np.random.default_rng(0).permutation(len(pixels))
+        x = torch.from_numpy((pixels[order] / 8).astype(np.float32))
+        y = torch.from_numpy(labels[order].astype(np.int64))
+        super().__init__(
+            training=(x[:-N_HELD_OUT], y[:-N_HELD_OUT]),
+            validation=(x[-N_HELD_OUT:], y[-N_HELD_OUT:]),
+            options={"select": select},
+        )
+        self._select = select
         self._rounds: dict[int, np.ndarray] = {}
+
+    def build(self, size: Mapping[str, float]) -> nn.Module:
+        """A freshly initialised network."""
+        return MLP(64, 10, width=64, depth=2)
+
+    def loss(self, module: nn.Module, batch: Batch) -> torch.Tensor:
+        """Mean cross-entropy of the digit, in nats."""
+        x_BF, y_B = batch
+        return cross_entropy(module(x_BF), y_B, packed=x_BF.dim() == 3)
 
     def kept_rows(self, n_examples: int | None, seed: int) -> np.ndarray | None:
         """What the learner has labelled, the first first; of more it is the beginning."""
-        if n_examples is None:
-            return None
+        if n_examples is None or self._select == "random":
+            return super().kept_rows(n_examples, seed)
         pool = super().kept_rows(len(self.training[0]), seed)
         assert pool is not None
         labelled = self._rounds.get(seed, np.arange(FIRST_LABELS))

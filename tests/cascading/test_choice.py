@@ -12,7 +12,7 @@ from extrap.cascading.judging import Costs, judge
 from extrap.cascading.predictions import read_predictions, split_predictions
 from extrap.errors import DataError
 from extrap.records.codec import document
-from extrap.reporting.cascades_page import cascade_text
+from extrap.reporting.cascade_text import cascade_text
 
 
 def simulate(n, rng, *, is_useful=True):

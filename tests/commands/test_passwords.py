@@ -14,13 +14,6 @@ from extrap.study import open_study, tune
 
 from .test_status import STUDY, loss_of
 
-CASCADE = """
-from extrap.records import *
-CASCADE = CascadeStudy(
-    name="small", question="?", workload=Workload(name="digits"), recipe=Recipe(steps=2),
-    smalls=(SizedModel(size={"width": 2}, lr=0.1),), large=SizedModel(size={"width": 4}, lr=0.1),
-)
-"""
 NASTY = ("hunter2", "p@ss:w/rd%", "a?b&c=d", "p%40ss%3Aw%2Frd%25", "br{ac}es", "sp ace#x")
 FORMS = (
     "postgresql://me:{}@localhost:1/x",
@@ -34,8 +27,6 @@ COMMANDS = (
     ["study", "status", "tiny.py", "--json", "--storage"],
     ["study", "run", "tiny.py", "--quiet", "--storage"],
     ["study", "run", "tiny.py", "--dry-run", "--storage"],
-    ["study", "status", "small.py", "--storage"],
-    ["study", "run", "small.py", "--storage"],
     ["study", "export", "tiny.py", "--out", "t.db", "--storage"],
     ["study", "import", "tiny.py", "in.db", "--storage"],
     ["report", "tiny.py", "--storage"],
@@ -50,7 +41,6 @@ COMMANDS = (
 def place(tmp_path_factory):
     folder = tmp_path_factory.mktemp("secrets")
     (folder / "tiny.py").write_text(STUDY)
-    (folder / "small.py").write_text(CASCADE)
     tune(open_study(folder / "tiny.py").study, f"sqlite:///{folder}/part.db", train=loss_of)
     source = ["--storage", f"sqlite:///{folder}/part.db"]
     out = str(folder / "in.db")

@@ -109,10 +109,6 @@ class Simulated:
 def cells_of(path: Path) -> dict[str, Any]:
     """Stage → the numbers of new cells by round, and the cells by size and tuned values."""
     study = open_study(path)
-    if study.keeps_answers:
-        trainings = study.study.trainings()
-        cells = [model.cell(seed) for model, seeds in trainings for seed in seeds]
-        return {"answers": {"rounds": [len(cells)], "cells": listed(dict.fromkeys(cells))}}
     targets: dict[str, tuple[float, ...]] = {}
     if study.symbol == "BATCHES":
         targets = {task.spec().name: task.targets for task in study.study.tasks}

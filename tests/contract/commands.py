@@ -29,7 +29,8 @@ BATCH = "examples/steps.csv --by width --by target"
 SEALED = "S/forecast.json"
 STUDY = "W/tiny.py --storage sqlite:///W/run.db --set seeds=0"
 CHECKED = (
-    "coord-check W/tiny.py --set workload.name=digits --steps 2 --lr .0078 --width 16 --width 256"
+    "coord-check W/tiny.py --set workload.name=studies/digits_workload.py:Digits "
+    "--steps 2 --lr .0078 --width 16 --width 256"
 )
 
 JSON = {

@@ -209,12 +209,3 @@ def test_gadre_compute_that_overflowed_is_found():
     assert check_units(table.assign(flops=exact)) == ()
     if (table["flops"] < 0).any():
         assert "overflow" in check_units(table)[0]
-
-
-def test_compute_of_sparse_training_is_less_on_purpose():
-    frame = pd.DataFrame({"flops": [1.5e6] * 2, "n_params": [1e3] * 2, "n_tokens": [1e3] * 2})
-    note = check_units(frame)
-    assert note != ()
-    for name in ("density", "activation_density"):
-        assert check_units(frame.assign(**{name: [1.0, 0.9]})) == ()
-        assert check_units(frame.assign(**{name: 1.0})) == note

@@ -8,11 +8,11 @@ from extrap.records import ComparisonStudy, RecipeGroup
 PLAIN = StudySpec(
     name="plain",
     question="?",
-    workload=Workload(name="digits"),
+    workload=Workload(name="mine.py:Net"),
     sizes={"width": (8, 16, 32, 64)},
     tune={"lr": TunedRange(low=0.01, high=0.1, n=3)},
 )
-NORM = replace(PLAIN, name="norm", workload=Workload(name="digits", options={"norm": "batch"}))
+NORM = replace(PLAIN, name="norm", workload=Workload(name="mine.py:Norm"))
 GROUP = RecipeGroup(
     name="norms", question="Better?", arms={"none": PLAIN, "norm": NORM}, target={"width": 256}
 )

@@ -18,7 +18,6 @@ from extrap.records import TUNABLE, Recipe
         ({"schedule": "steps", "drops": (0.0, 0.5)}, "and warmup="),
         ({"schedule": "steps", "warmup": 0.6}, "and warmup="),
         ({"schedule": "steps", "drop_factor": 1.0}, "drop_factor .* got 1;"),
-        ({"activation_density": 90}, "ion_density .* got 90"),
     ],
 )
 def test_an_impossible_recipe_is_refused(changes, words):
@@ -29,14 +28,13 @@ def test_an_impossible_recipe_is_refused(changes, words):
 @pytest.mark.parametrize(
     "changes",
     [
-        {"steps": 1, "batch_size": 1, "n_evals": 1, "base_width": 1, "mask_every": 1},
+        {"steps": 1, "batch_size": 1, "n_evals": 1, "base_width": 1},
         {"momentum": 0.0, "beta1": 0.0, "beta2": 0.0, "eps": 0.0, "init_scale": 0.0},
         {"warmup": 0.5, "decay": 0.5},
         {"warmup": 0.0, "decay": 1.0},
         {"schedule": "cosine", "warmup": 0.6},  # whose decay of 0.5 is not looked at
         {"schedule": "steps", "warmup": 0.5, "drops": [0.5], "drop_factor": 1.01},
-        {"density": 1.0, "sparsify": 1.0},
-        {"sparsify": 0.0, "noise_every": 1},
+        {"noise_every": 1},
     ],
 )
 def test_a_recipe_at_its_bounds_is_one(changes):
@@ -87,20 +85,3 @@ def test_batch_grows_where_the_rate_would_fall_and_sees_the_same_examples():
         recipe = replace(GROWN, schedule=schedule)
         assert recipe.phases() == ((160, 32, 1.0),)
         assert (recipe.n_updates, recipe.n_examples, recipe.largest_from) == (160, 5120, 0)
-
-
-def test_density_falls_steeply_at_first_and_is_a_mean_over_the_updates():
-    recipe = Recipe(steps=100, density=0.1, sparsify=0.5, mask_every=1)
-    found = [recipe.density_at(u) for u in (0, 10, 25, 50, 99, 100)]
-    expected = [1.0, 0.1 + 0.9 * 0.8**3, 0.1 + 0.9 / 8, 0.1, 0.1, 0.1]
-    assert found == pytest.approx(expected, rel=1e-12)
-    # the sum of (1 − u/50)³ over u = 0 … 49 is (50 · 51 / 2)² / 50³
-    mean = 0.1 + 0.9 * (50 * 51 / 2) ** 2 / 50**3 / 100
-    assert recipe.mean_density == pytest.approx(mean, rel=1e-12)
-    rarely = replace(recipe, mask_every=50)
-    assert rarely.mean_density == pytest.approx((50 * 1.0 + 50 * 0.1) / 100)
-    tenth = replace(recipe, steps=10, mask_every=2, sparsify=1.0)  # 1, 0.8³, 0.6³, 0.4³, 0.2³
-    steps = (1 + 0.512 + 0.216 + 0.064 + 0.008) / 5
-    assert tenth.mean_density == pytest.approx(0.1 + 0.9 * steps, rel=1e-12)
-    assert Recipe(density=0.3).mean_density == pytest.approx(0.3)
-    assert Recipe().mean_density == 1.0

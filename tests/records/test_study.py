@@ -7,7 +7,6 @@ from extrap.records import (
     AblationStudy,
     AllocationStudy,
     BatchStudy,
-    CascadeStudy,
     Cell,
     ComparisonStudy,
     KnobStudy,
@@ -18,7 +17,7 @@ from extrap.records import (
 )
 
 KINDS = (
-    *(AllocationStudy, BatchStudy, CascadeStudy, ComparisonStudy),
+    *(AllocationStudy, BatchStudy, ComparisonStudy),
     *(KnobStudy, AblationStudy, StudySpec),
 )
 SPEC = StudySpec(

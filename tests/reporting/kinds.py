@@ -6,7 +6,6 @@ from extrap.forecasting import forecast
 from extrap.reporting.ablation_page import ablation_page
 from extrap.reporting.allocations_page import allocation_page
 from extrap.reporting.batches_page import batch_page
-from extrap.reporting.cascades_page import cascade_page
 from extrap.reporting.comparisons_page import comparison_page
 from extrap.reporting.forecast_page import report
 from extrap.reporting.index import write_index
@@ -16,11 +15,10 @@ from extrap.reporting.study_page import About
 from .conftest import as_runs, sweep_frame
 from .recipes import STUDY as COMPARISON_STUDY
 from .test_ablation_page import REPORT as ABLATIONS
-from .test_cascade_studies import REPORT as CASCADE
 from .test_comparisons import FINDINGS
 from .test_knobs import REPORT as KNOBS
 
-KINDS = ("report", "forecast", "full", "knobs", "ablations", "cascade", "comparison")
+KINDS = ("report", "forecast", "full", "knobs", "ablations", "comparison")
 KINDS += ("batches", "allocation", "figures", "index")
 FIGURES = {"title": "Figures", "question": "How good?", "lead": "So good.", "command": "make"}
 ABOUT = About(
@@ -51,7 +49,6 @@ def write_kinds(folder, made, judge, one_task):
         ),
         "knobs": knob_page(KNOBS, ABOUT, folder / "knobs.html"),
         "ablations": ablation_page(ABLATIONS, ABOUT, folder / "ablations.html"),
-        "cascade": cascade_page(CASCADE, ABOUT, folder / "cascade.html", rule="a rule"),
         "comparison": comparison_page(
             COMPARISON_STUDY, FINDINGS, ABOUT, folder / "comparison.html"
         ),

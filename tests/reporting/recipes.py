@@ -23,8 +23,7 @@ from .conftest import NOTHING, measured
 
 WIDTHS, TARGET = (16, 32, 64, 128), 512
 RATES = TunedRange(low=0.01, high=0.04, n=3)
-DIGITS = Workload(name="digits")
-DENSE = {"name": "dense", "question": "?", "workload": DIGITS}
+DENSE = {"name": "dense", "question": "?", "workload": Workload(name="bytes-mlp")}
 PLAIN = StudySpec(**DENSE, sizes={"width": WIDTHS}, tune={"lr": RATES})
 EXPONENTS = {"plain": 0.5, "shifted": 0.5, "steeper": 0.6, "lost": 0.5}
 FACTORS = {"plain": 1.0, "shifted": 0.96, "steeper": 1.08, "lost": 1.3}

@@ -20,7 +20,6 @@ from extrap.reporting.ablation_page import ablation_page
 from extrap.reporting.allocations_page import allocation_page
 from extrap.reporting.batches_page import batch_page
 from extrap.reporting.blocks import Details, Figure, Paragraph
-from extrap.reporting.cascades_page import cascade_page
 from extrap.reporting.comparisons_page import comparison_page
 from extrap.reporting.forecast_charts import backtest_chart
 from extrap.reporting.forecast_page import report
@@ -34,7 +33,6 @@ from .hostile import EVIL, PAYLOADS, inspected, poisoned
 from .kinds import allocation_report
 from .recipes import STUDY as COMPARISON_STUDY
 from .test_ablation_page import REPORT as ABLATIONS
-from .test_cascade_studies import REPORT as CASCADE
 from .test_comparisons import FINDINGS
 from .test_knobs import REPORT as KNOBS
 
@@ -98,19 +96,17 @@ def test_sources_notes_and_flags_on_the_page_of_a_forecast(tmp_path, made):
     assert PAYLOADS["template"] in words
 
 
-def test_names_of_ablations_knobs_and_cascades(tmp_path):
+def test_names_of_ablations_and_knobs(tmp_path):
     arms = _renamed("batch × 8", "kept", "odd", "ghosts", "rate × k", "batches")
     arms |= _renamed("small", "large", "ghost", "tuned", "Dearer?")
     moved = _renamed("warmup", "beta2", "precision", "eps", "bf16", "width")
-    models = _renamed("width 8", "width 4", "width 64")
-    for page, record, names, options in (
-        (ablation_page, ABLATIONS, arms, {}),
-        (knob_page, replace(KNOBS, notes=(EVIL,)), moved, {}),
-        (cascade_page, CASCADE, models, {"rule": EVIL}),
+    for page, record, names in (
+        (ablation_page, ABLATIONS, arms),
+        (knob_page, replace(KNOBS, notes=(EVIL,)), moved),
     ):
         found = poisoned(record, names)
         assert found != record
-        words = said(written(page(found, ABOUT, tmp_path / "a.html", **options)))
+        words = said(written(page(found, ABOUT, tmp_path / "a.html")))
         assert all(payload in words for payload in PAYLOADS.values())
 
 

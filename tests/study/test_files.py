@@ -6,7 +6,7 @@ from extrap.records import KnobStudy
 from extrap.study import open_study
 
 from .test_batches import FILE as BATCHES
-from .test_kinds import ABLATIONS, CASCADE, COMPARISON
+from .test_kinds import ABLATIONS, COMPARISON
 
 
 def test_missing_study_file_names_its_neighbours():
@@ -119,7 +119,6 @@ def test_file_may_define_ablations_batches_or_a_comparison(path):
         ("BATCHES", "BatchStudy"),
         ("COMPARISON", "ComparisonStudy"),
         ("ALLOCATION", "AllocationStudy"),
-        ("CASCADE", "CascadeStudy"),
     ],
 )
 def test_file_with_another_kind_of_study_is_refused(symbol, record, path):
@@ -142,7 +141,6 @@ def test_file_with_another_kind_of_study_is_refused(symbol, record, path):
         (ABLATIONS, "ABLATIONS"),
         (BATCHES, "BATCHES"),
         (COMPARISON, "COMPARISON"),
-        (CASCADE, "CASCADE"),
     ],
 )
 def test_kind_is_the_first_that_a_file_defines(text, symbol, path):

@@ -11,6 +11,7 @@ from extrap.cli import main
 from extrap.errors import DataError
 from extrap.study import default_storage, open_study, runs_of_table, train
 from extrap.study.allocations import AllocationKind
+from tests.digits import DIGITS
 
 from .test_allocations import STUDY as ALLOCATION
 
@@ -21,37 +22,29 @@ from extrap.records import Ablation, AblationStudy
 RECIPE = Recipe(steps=64, batch_size=8, optimizer="sgd", schedule="steps", drops=(0.5,),
     drop_factor=4, n_evals=2)
 FALLS = StudySpec(name="falls", question="?", recipe=RECIPE, sizes={"width": (8,)}, seeds=(0,),
-    workload=Workload(name="digits", options={"norm": "batch"}), growth=0,
+    workload=Workload(name="DIGITS", options={"ghost": 0}), growth=0,
     tune={"lr": TunedRange(low=0.01, high=0.1, n=3)})
 GROWS = replace(FALLS, name="grows", recipe=replace(RECIPE, decay_by="batch"))
 GHOST = replace(GROWS, name="ghost",
-    workload=Workload(name="digits", options={"norm": "batch", "ghost": 8}))
+    workload=Workload(name="DIGITS", options={"ghost": 8}))
 ABLATIONS = AblationStudy(name="tiny", question="What?", judge_seeds=(5, 6, 7), ablations=(
     Ablation(name="batch grown", group="growth", question="Alike?", plain=FALLS, treated=GROWS,
         rate=1.0),
     Ablation(name="ghosts", group="ghosts", question="Better?", plain=GROWS, treated=GHOST,
         reference=FALLS)))
-"""
+""".replace("DIGITS", DIGITS)
 COMPARISON = """
 from dataclasses import replace
 from extrap import Recipe, StudySpec, TunedRange, Workload
 from extrap.records import ComparisonStudy, RecipeGroup
 NONE = StudySpec(name="none", question="?", sizes={"width": (4, 8, 16)}, seeds=(0, 1), growth=0,
-    workload=Workload(name="digits"), recipe=Recipe(steps=32, batch_size=16, n_evals=2),
+    workload=Workload(name="DIGITS"), recipe=Recipe(steps=32, batch_size=16, n_evals=2),
     tune={"lr": TunedRange(low=0.01, high=0.04, n=3)})
-NORM = replace(NONE, name="norm", workload=Workload(name="digits", options={"norm": "batch"}))
+NORM = replace(NONE, name="norm", workload=Workload(name="DIGITS", options={"ghost": 0}))
 COMPARISON = ComparisonStudy(name="tiny", question="What?", groups=(
     RecipeGroup(name="norms", question="Better?", arms={"none": NONE, "norm": NORM},
         target={"width": 32}),))
-"""
-CASCADE = """
-from extrap.records import CascadeStudy, Recipe, SizedModel, Workload
-CASCADE = CascadeStudy(name="few", question="What?", workload=Workload(name="digits"),
-    recipe=Recipe(steps=30, batch_size=32, n_evals=1), pairs=((0, 1), (2, 3)),
-    smalls=(SizedModel(size={"width": 4}, lr=0.01),),
-    large=SizedModel(size={"width": 32}, lr=0.01))
-"""
-
+""".replace("DIGITS", DIGITS)
 
 slow = partial(pytest.param, marks=pytest.mark.slow)
 
@@ -67,15 +60,8 @@ slow = partial(pytest.param, marks=pytest.mark.slow)
             ("falls: best", "→ 40"),
         ),
         slow(COMPARISON, "seeds=1,2,3", "54 runs", 36, ("norm: 18 runs", "norm ")),
-        (
-            CASCADE,
-            "recipe.steps=7",
-            "width 4: 2 runs of 7 ",
-            0,
-            (" of width 32 alone", "means of 2 pairs"),
-        ),
     ],
-    ids=["ablations", "comparison", "cascade"],
+    ids=["ablations", "comparison"],
 )
 def test_study_runs_and_reports(
     text, change, planned, n_cells, said, tmp_path, monkeypatch, capsys
@@ -86,27 +72,24 @@ def test_study_runs_and_reports(
     plan = capsys.readouterr().out
     assert [words for words in planned.split("|") if words not in plan] == []
     assert not Path(".extrap").exists()
-    if n_cells:
-        study = open_study("tiny.py")
-        train(study, default_storage(study))
-        assert not list(Path().glob("reports/*.html"))
-        capsys.readouterr()
-        assert main(["study", "status", "tiny.py", "--json"]) == 0
-        status = json.loads(capsys.readouterr().out)
-        assert status["done"]
-        assert status["cells"] == status["complete"] == n_cells
+    study = open_study("tiny.py")
+    train(study, default_storage(study))
+    assert not list(Path().glob("reports/*.html"))
+    capsys.readouterr()
+    assert main(["study", "status", "tiny.py", "--json"]) == 0
+    status = json.loads(capsys.readouterr().out)
+    assert status["done"]
+    assert status["cells"] == status["complete"] == n_cells
     assert main(["study", "run", "tiny.py", "--quiet"]) == 0
     out = capsys.readouterr().out
     assert [words for words in said if words not in out] == []
-    (kept,) = Path("reports").glob("*.runs.csv" if n_cells else "*.curves.csv")
+    (kept,) = Path("reports").glob("*.runs.csv")
     table = pd.read_csv(kept)
     if text is ABLATIONS:
         assert (set(table["updates"]), set(table["n_tokens"])) == ({40, 64}, {512})
-    elif text is COMPARISON:
+    else:
         costs = {"initial_loss", "n_params", "flops", "wall_s"}
         assert {"width", "lr", "seed", "ghost", *costs} <= set(table)
-    else:
-        assert len(list(Path(".extrap").rglob("*.parquet"))) == 4
     assert main(["report", "tiny.py", "-o", "again.html"]) == 0
     assert main(["report", "tiny.py", str(kept), "-o", "read.html"]) == 0
     (first,) = Path("reports").glob("[!i]*.html")

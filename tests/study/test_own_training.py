@@ -179,7 +179,7 @@ def test_what_is_recorded_is_what_is_known_of_a_run(url):
     def train(size, tuned, seed):
         return {"loss": 1 + tuned["lr"], "cost": 2 * size["width"]} if seed else 1 + tuned["lr"]
 
-    named = replace(SPEC, workload=Workload(name="digits"), seeds=(0, 1))
+    named = replace(SPEC, workload=Workload(name="bytes-mlp"), seeds=(0, 1))
     frame = tune(named, url, train=train).to_frame()
     assert list(frame)[:5] == ["width", "lr", "seed", "loss", "status"]
     assert set(frame) - set(list(frame)[:5]) == {

@@ -119,8 +119,6 @@ RECIPES = {
     "adam": {"optimizer": "adam", "weight_decay": 0.01},
     "adamw": {"optimizer": "adamw", "weight_decay": 0.01, "clip": 0.5},
     "mup": {"parametrization": "mup", "base_width": 4},
-    "sparse": {"density": 0.3, "mask_every": 4},
-    "sparsifying": {"density": 0.3, "mask_every": 2, "sparsify": 0.7, "activation_density": 0.5},
     "linear": {"schedule": "linear", "warmup": 0.6},
     "cosine": {"schedule": "cosine", "warmup": 0.2},
     "drops": {"schedule": "steps", "warmup": 0.0, "drops": (0.4, 0.8)},

@@ -6,6 +6,7 @@ import pytest
 from extrap.records import Cell, Recipe, Workload
 from extrap.training import Pack, train
 from extrap.workloads import load_workload
+from tests.digits import DIGITS
 
 OPTIONS = {"corpus_bytes": 60_000, "validation_bytes": 20_000, "n_validation": 256}
 
@@ -32,7 +33,7 @@ def assert_as_on_a_cpu(device, name, options, rates, size, rel=1e-3, **recipe):
 @pytest.mark.gpu
 @pytest.mark.parametrize(
     ("name", "options"),
-    [("bytes-mlp", OPTIONS), ("digits", {"norm": "batch", "ghost": 8, "label_noise": 0.1})],
+    [("bytes-mlp", OPTIONS), (DIGITS, {"ghost": 8, "label_noise": 0.1})],
 )
 def test_a_gpu_grows_its_batch_and_keeps_its_statistics(device, name, options):
     grown = {"schedule": "steps", "drops": (0.25, 0.5), "drop_factor": 2, "decay_by": "batch"}
@@ -58,8 +59,6 @@ def test_a_gpu_trains_what_a_cpu_trains(device, optimizer, width):
         {"precision": "tf32"},
         {"precision": "bf16", "rel": 2e-2},
         {"noise_every": 2},
-        {"density": 0.5},
-        {"activation_density": 0.5},
     ],
 )
 def test_a_gpu_trains_what_a_cpu_trains_with_every_option(device, recipe):

@@ -13,7 +13,6 @@ from extrap.training.memory import most_runs
 from extrap.training.stacks import Stack
 
 CPU = torch.device("cpu")
-SPARSE = {"density": 0.1, "activation_density": 0.2}
 
 
 def pack_of(workload, n_runs, width=8, **recipe):
@@ -65,7 +64,6 @@ def peak_bytes(pack):
         ("bytes-mlp", 64, {}),
         ("bytes-mlp", 512, {}),
         ("bytes-transformer", 32, {}),
-        ("bytes-mlp", 512, SPARSE),
     ],
 )
 def test_bytes_of_further_runs_are_predicted_within_a_quarter(tiny, name, width, recipe):

@@ -157,7 +157,6 @@ def test_devices_do_not_mix():
         ("bytes-mlp", {"optimizer": "adam"}, True),
         ("bytes-mlp", {"optimizer": "sgd", "weight_decay": 0.1}, True),
         ("bytes-transformer", {"optimizer": "muon"}, True),
-        ("bytes-mlp", {"density": 0.5, "activation_density": 0.5}, True),
         ("bytes-mlp", {"optimizer": "sgd"}, False),
         ("bytes-transformer", {"optimizer": "adamw"}, False),
         ("digits", {}, None),

@@ -56,12 +56,12 @@ def test_an_impossible_choice_is_refused(options):
 
 
 def test_an_active_learner_doubts_what_lies_between_two_digits():
-    workload, plain = load("ActiveDigits", width=8), load_workload(Workload(name="digits"))
+    workload, plain = load("Digits", select="active"), load("Digits")
     active, random = workload.kept_rows(200, 0), plain.kept_rows(200, 0)
     assert len(np.unique(active)) == 200
     assert np.array_equal(active[:20], random[:20])
     everyone = np.arange(len(workload.training[0]))
     doubts = workload._doubts(everyone, everyone)
     assert np.median(doubts[active]) > np.median(doubts[random]) + 0.01
-    for fewer in (workload, load("ActiveDigits", width=8)):
+    for fewer in (workload, load("Digits", select="active")):
         assert np.array_equal(fewer.kept_rows(50, 0), active[:50])

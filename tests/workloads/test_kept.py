@@ -8,6 +8,7 @@ from extrap.records import Cell, Recipe, Workload
 from extrap.training import Pack, train
 from extrap.training.stacks import Stack
 from extrap.workloads import load_workload, take_rows
+from tests.digits import DIGITS
 
 CPU = torch.device("cpu")
 NAMES = pytest.mark.parametrize(
@@ -40,10 +41,10 @@ def test_a_workload_that_cannot_choose_says_so():
 
 
 def train_losses(size):
-    source = Workload(name="digits", options={"width": 8})
+    size = {**size, "width": 8.0}
     cells = tuple(Cell.of(size, {"lr": lr}, seed) for lr in (0.01, 0.1) for seed in (0, 1))
     pack = Pack(
-        workload=load_workload(source),
+        workload=load_workload(Workload(name=DIGITS)),
         size=size,
         recipe=Recipe(steps=30, batch_size=16, n_evals=2),
         cells=cells,
@@ -54,8 +55,8 @@ def train_losses(size):
 
 
 def test_training_sees_the_kept_examples_alone():
-    workload = load_workload(Workload(name="digits", options={"width": 8}))
-    size = {"examples": 10.0}
+    workload = load_workload(Workload(name=DIGITS))
+    size = {"examples": 10.0, "width": 8.0}
     cells = tuple(Cell.of(size, {"lr": 0.1}, seed) for seed in (3, 5))
     stack = Stack(Pack(workload=workload, size=size, recipe=Recipe(), cells=cells), CPU)
     rows_KSB = stack._draw(20, 16)

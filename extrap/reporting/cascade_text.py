@@ -1,0 +1,68 @@
+"""What `extrap cascade` prints: the threshold of a small model before a large one."""
+
+from __future__ import annotations
+
+from extrap.cascading import Cascade
+from extrap.reporting.blocks import Answer, Paragraph
+from extrap.reporting.numbers import NBSP, format_percent
+from extrap.reporting.study_page import doubts, estimate, in_percent
+from extrap.reporting.tables import Table, tabulated
+from extrap.reporting.text import blocks_text
+
+EVERY = 5
+"""Of the points of the curve, one in so many is printed."""
+OUTCOMES = {"correct": "share correct", "loss": "mean loss"}
+
+
+def cascade_text(found: Cascade) -> str:
+    """The answer of one pair of models, its curve of cost against quality, warnings."""
+    notes = [Paragraph(f"note: {note}.") for note in found.notes]
+    warnings = doubts(found.flags, of="cascade")
+    return blocks_text([_cascade_answer(found), _curve_table(found), *notes, *warnings])
+
+
+def _cascade_answer(found: Cascade) -> Answer:
+    """The threshold, what it saves and what it keeps."""
+    chosen, what = found.chosen, OUTCOMES[found.kind]
+    if chosen.threshold is None:
+        text = (
+            "Let the large model answer all inputs: no confidence of the small model is high "
+            f"enough for a {what} of {found.asked:.4g}."
+        )
+    else:
+        text = (
+            f"Let the small model answer where its confidence is {chosen.threshold:.4g} or more: "
+            f"it answers {in_percent(chosen.share)} of the inputs, and the cost is "
+            f"{in_percent(chosen.cost)} of the large model's. The {what} is "
+            f"{estimate(chosen.quality)}, {estimate(chosen.difference)} from the large model's."
+        )
+    if found.share_filtered:
+        text += f" The rule answers {format_percent(found.share_filtered, signed=False)}."
+    asked = f"the {what} asked for, {found.asked:.4g}"
+    if not found.is_reached:
+        reason = f"low; no threshold reached {asked}"
+    elif found.asked not in chosen.quality.ci and found.flags:
+        reason = f"low; on the test inputs the interval of the {what} excludes {asked}"
+    elif found.flags:
+        reason = f"medium; on the test inputs the {what} is worse than {asked}"
+    else:
+        reason = f"high; {asked}, is reached on {found.n_judged} test inputs"
+    return Answer(text=text, confidence=f"Confidence: {reason}.")
+
+
+def _curve_table(found: Cascade) -> Table:
+    what = OUTCOMES[found.kind]
+    return tabulated(
+        f"Cost against quality, each point with its own {100 * found.level:.0f}{NBSP}% interval",
+        [found.chosen, *found.curve[::EVERY]],
+        {
+            "": lambda p: "chosen" if p is found.chosen else "",
+            "confidence from": lambda p: "none" if p.threshold is None else f"{p.threshold:.4g}",
+            "small answers": lambda p: format_percent(p.share.value, signed=False),
+            what: lambda p: estimate(p.quality),
+            "difference": lambda p: estimate(p.difference),
+            "cost, large = 1": lambda p: estimate(p.cost),
+        },
+        note=f"Chosen on {found.n_validation} inputs, tested on {found.n_judged} others. Large "
+        f"model alone: {what} {estimate(found.large)}; without it: {estimate(found.small)}.",
+    )

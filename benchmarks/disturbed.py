@@ -247,7 +247,7 @@ def _lines(path: Path) -> list[str]:
 
 def table_of(spec: StudySpec, url: str) -> pd.DataFrame:
     """The runs of a study in the order of their cells."""
-    frame = read_study(spec, url).to_frame()[COMPARED]
+    frame = read_study(spec.without_recipe(), url).to_frame()[COMPARED]
     return frame.sort_values(COMPARED[:3]).reset_index(drop=True)
 
 

@@ -14,6 +14,8 @@ from collections.abc import Callable, Container, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from extrap.records import TrainFunction
+from extrap.records.own_training import StudyFunction
 from extrap.study_folders import beside, imported, syntax_tree
 
 SHORT = 60
@@ -66,6 +68,24 @@ def describe_source(
             name = module.relative_to(files[0].parent).as_posix()
             parts[name] = _as_text(tree.body[ast.get_docstring(tree) is not None :])
     return parts
+
+
+def study_function(function: TrainFunction, *, known_as: str, study: str | Path) -> StudyFunction:
+    """A training function of a study file, with what tells it from an earlier version.
+
+    Args:
+        function: `train(size, tuned, seed)`.
+        known_as: The name it has in the study file.
+        study: The study file.
+    """
+    file = Path(study).resolve()
+    return StudyFunction(
+        function=function,
+        name=getattr(function, "__qualname__", type(function).__qualname__),
+        source=describe_source(function, known_as=known_as, study=file),
+        folder=file.parent,
+        beside={n: f.read_bytes() for n, f in beside(file.parent, [file]).items()},
+    )
 
 
 def _imports(tree: ast.Module, names: Container[str]) -> list[ast.AST]:

@@ -16,7 +16,7 @@ from extrap.documents import FORECAST, content_hash, forecast_seal, restore_seal
 from extrap.errors import DataError, StudyError
 from extrap.fitting import Remedy
 from extrap.forecasting import Forecast, forecast
-from extrap.function_sources import describe_source
+from extrap.function_sources import study_function
 from extrap.reading.optuna import read_fingerprint
 from extrap.records import (
     OWN,
@@ -31,7 +31,6 @@ from extrap.records import (
     Verdict,
     override,
 )
-from extrap.records.own_training import StudyFunction
 from extrap.reporting.study_page import About
 from extrap.study.protocol import (
     Kind,
@@ -43,7 +42,6 @@ from extrap.study.protocol import (
     size_words,
     sweep,
 )
-from extrap.study_folders import beside
 
 OWN_FIELDS = ("name", "question", "targets", "target_seeds")
 """Fields of a study that are not its baseline's as well."""
@@ -478,15 +476,7 @@ def _own(module: ModuleType, path: str | Path, function: str, command: str) -> T
             f"{function} must be a function train(size, tuned, seed), got "
             f"{type(given).__name__} in {path}; write {function} = train."
         )
-    name = getattr(given, "__qualname__", type(given).__qualname__)
-    file = Path(path).resolve()
-    return StudyFunction(
-        function=given,
-        name=name,
-        source=describe_source(given, known_as=function, study=file),
-        folder=file.parent,
-        beside={n: f.read_bytes() for n, f in beside(file.parent, [file]).items()},
-    )
+    return study_function(given, known_as=function, study=path)
 
 
 def _trained_by(made_with: Mapping[str, object]) -> str:

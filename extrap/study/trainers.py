@@ -82,7 +82,7 @@ class PackedTrainer:
         self._layouts: dict[Hashable, Layout] = {}
         self._values = cache(lambda size: spec.size_values(dict(size)))
         self._size_of_model = cache(lambda size: self._model_size(dict(size)))
-        self._n_params = cache(lambda size: self._workload.n_params(dict(size)))
+        self._run_flops = cache(self._count_flops)
         self._handed = cache(self._handed_out)
         self.cost = cache(self._flops)
         self._pool = pool
@@ -112,12 +112,15 @@ class PackedTrainer:
 
     def _flops(self, cell: Cell) -> float:
         """FLOPs of one run."""
-        from extrap.training import flops_6nd
-
         handed = self._handed(cell).size
         size = tuple((c, v) for c, v in handed if c not in (DATA_SIZE, EXAMPLES))
         n_tokens = self._recipe(cell).n_examples * self._workload.tokens_per_example
-        return flops_6nd(self._n_params(size), n_tokens)
+        return self._run_flops(size, n_tokens)
+
+    def _count_flops(self, size: tuple[tuple[str, float], ...], n_tokens: int) -> float:
+        from extrap.training.costs import run_flops
+
+        return run_flops(self._workload, dict(size), n_tokens)
 
     def steps(self, cell: Cell) -> int:
         """Steps of one run."""

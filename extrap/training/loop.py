@@ -14,7 +14,7 @@ import torch
 from extrap.noise import mean_noise_scale, telling_windows
 from extrap.records import OnEval, Recipe, RunResult
 from extrap.training.checkpoints import Checkpoints
-from extrap.training.costs import flops_6nd
+from extrap.training.costs import run_flops
 from extrap.training.memory import free_cached, is_out_of_memory
 from extrap.training.packs import Pack
 from extrap.training.parts import Run, begin_parts, evaluation_steps
@@ -137,20 +137,18 @@ def _of_part(on_eval: OnEval, first: int, last: int, n_runs: int) -> OnEval:
 
 def _result(pack: Pack, run: Run) -> RunResult:
     recipe, size = pack.recipes()[0], pack.model_size()
-    n_params = pack.workload.n_params(size)
     n_tokens = recipe.n_examples * pack.workload.tokens_per_example
-    count_flops = getattr(pack.workload, "flops", None)
     return RunResult(
         cell=run.cell,
         status=run.status,
         loss=run.curve[-1][1] if run.is_alive else None,
         initial_loss=run.initial_loss,
         curve=tuple(run.curve),
-        n_params=n_params,
+        n_params=pack.workload.n_params(size),
         n_params_total=pack.workload.n_params_total(size),
         n_tokens=n_tokens,
         epochs=n_tokens / _training_tokens(pack),
-        flops=count_flops(size, n_tokens) if count_flops else flops_6nd(n_params, n_tokens),
+        flops=run_flops(pack.workload, size, n_tokens),
         wall_s=run.spent_s,
         diverged_step=run.diverged_step,
         noise_scale=_mean_noise_scale(run.gradients, recipe) if run.is_alive else None,

@@ -50,11 +50,6 @@ class Finding:
         lower, upper = map(_known, self.difference.ci)
         return upper < MARGIN * self.quality_large if self.way == "loss" else lower > -MARGIN
 
-    @property
-    def most_cost(self) -> float:
-        """Where the interval of its cost ends."""
-        return _known(self.cost.ci.upper)
-
 
 def judge_pair(inputs: pd.DataFrame, *, costs: tuple[float, float], pair: int) -> dict[str, float]:
     """One pair of models as a row: the threshold is chosen on half of the inputs, judged on half.
@@ -95,19 +90,16 @@ def findings(pairs: pd.DataFrame) -> list[Finding]:
             way=str(way),
             cost=_mean(rows, "cost", level),
             difference=_mean(rows, "difference", level),
-            **{name: float(rows[name].mean()) for name in COLUMNS},
+            **{n: float(rows[n].mean()) for n in ("share", "quality_small", "quality_large")},
         )
         for (way, small), rows in pairs.groupby(["way", "small"], sort=False)
     ]
 
 
-COLUMNS = ("share", "quality_small", "quality_large")
-
-
 def surest(found: Sequence[Finding], way: str) -> Finding:
     """Whose interval of the cost ends lowest, among those as good as the large model if any is."""
     own = [finding for finding in found if finding.way == way]
-    return min([f for f in own if f.is_as_good] or own, key=lambda f: f.most_cost)
+    return min([f for f in own if f.is_as_good] or own, key=lambda f: _known(f.cost.ci.upper))
 
 
 def _mean(rows: pd.DataFrame, name: str, level: float) -> Measure:

@@ -2,9 +2,8 @@
 
 Each small model answers where it is sure enough, and the large model of the default study answers
 the rest. The lowest confidence that reaches the large model's share of correct bytes is chosen on
-half of 32,768 held-out bytes; costs and shares are of the other half. A cost is that of a forward
-pass, 2 operations a parameter without embeddings. Eight pairs of trainings, no seed twice; 95 %
-intervals are over pairs, the chance of the held-out text included.
+half of 32,768 held-out bytes; costs and shares are of the other half. Eight pairs of trainings, no
+seed twice; 95 % intervals are over pairs, the chance of the held-out text included.
 
 Expected, after the papers below: the large model's quality at 70 % of its cost or less. Found,
 with intervals for all five small models at once, as one is picked among them (Bonferroni):
@@ -14,20 +13,14 @@ with intervals for all five small models at once, as one is picked among them (B
   54.0 % right and width 128 alone 50.8 %. It answers 44.9 % of the bytes. Trained by the package,
   commit 6310f3e, it was 56.4 % (47.1 to 65.7 %).
 - Which small model matters little: 67.1 % at width 32, 65.0 at 64, 53.0 at 256, 59.4 at 512. A
-  larger one answers more, and what is left to chance grows: at 512 from 44 to 75 %, and neither
-  there nor at 256 are as many bytes shown to be right.
-- A rule that answers 11 % of the bytes for nothing saved next to nothing more (.1 points, commit
-  6310f3e): it answers where the small model, at 4 % of the cost, was sure already.
+  larger one answers more, and what is left to chance grows: at 512 from 44 to 75 %.
 - Asked for the large model's mean loss in nats, cascades save little and unsurely: 86.7 % (73.7 to
   99.6 %) at width 32, and at all others the interval reaches beyond 100 %.
 
-Rates are those of the default study's law (`studies/metz.py`): .00316 at width 512 and .00241 at
-1024 are its forecasts, the others lie on the line through these two, and within a tenth of an
-octave of what `extrap forecast examples/sweep.csv` says of them.
+Rates lie on the line through the default study's forecasts at widths 512 and 1024, within a tenth
+of an octave of what `extrap forecast examples/sweep.csv` says of them.
 
-Cost: 48 runs, six minutes on one core.
-
-`pairs.csv` has every pair; docs/measured.md has the figures.
+Cost: 48 runs, six minutes on one core. `pairs.csv` has every pair.
 
 Papers: Wang et al. 2022, arXiv 2012.01988; Chen et al. 2023, FrugalGPT, arXiv 2305.05176.
 """
@@ -40,6 +33,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from extrap import DataError, StudySpec, TunedRange
+from extrap.function_sources import study_function
 from extrap.records import Cell
 from extrap.study import Kind, RunsByStage, Stage
 from extrap.study.protocol import only
@@ -111,8 +105,8 @@ class CascadeKind(Kind):
         yield [Stage(spec=self.specs()[0], wants=only(cells), has_optima=False)]
 
     def training_of(self, spec: StudySpec) -> Any:
-        """Plain PyTorch."""
-        return train
+        """Plain PyTorch; another version of it is another study."""
+        return study_function(train, known_as="train", study=__file__)
 
     def analyse(self, runs: RunsByStage) -> pd.DataFrame:
         """What each pair of models saves: a row for each small model, pair and way."""
@@ -121,10 +115,8 @@ class CascadeKind(Kind):
         from training import place, workload
 
         study, rows = self.study, []
-        cost = {
-            width: 2.0 * workload().n_params({"width": width})
-            for width in (*study.smalls, study.large)
-        }
+        widths = (*study.smalls, study.large)
+        cost = {width: 2.0 * workload().n_params({"width": width}) for width in widths}
 
         def answers(width: int, seed: int) -> pd.DataFrame:
             path = place(width, seed)
@@ -163,11 +155,11 @@ class CascadeKind(Kind):
         from extrap.reporting.tables import tabulated
 
         found = findings(result)
-        best, in_nats, large = surest(found, "correct"), surest(found, "loss"), self.study.large
+        best, large = surest(found, "correct"), self.study.large
         points = estimate(best.difference.map(lambda share: 100 * share))
-        what = f"Width {best.small} before width {large} costs {in_percent(best.cost)} of width "
-        what += f"{large} alone and changes the share correct by {points} percentage points. At "
-        what += f"its mean loss width {in_nats.small} costs {in_percent(in_nats.cost)}."
+        what = f"Put width {best.small} before width {large}: that costs {in_percent(best.cost)} "
+        what += f"of width {large} alone and changes the share correct by {points} percentage "
+        what += "points."
         is_good = "is" if best.is_as_good else "is not shown to be"
         table = tabulated(
             f"At the threshold chosen for the quality of width {large}: means of "
@@ -191,8 +183,8 @@ class CascadeKind(Kind):
             kind="on" if best.is_as_good else "mixed",
         )
         numbers = {"kind": "cascade-study", "findings": encode(found)}
-        blocks = [answer, table]
-        write_page(study_page("cascade", about, blocks, caveats=LIMITS, numbers=numbers), path)
+        page = study_page("cascade", about, [answer, table], caveats=LIMITS, numbers=numbers)
+        write_page(page, path)
 
 
 def train(size: Mapping[str, float], tuned: Mapping[str, float], seed: int) -> dict[str, float]:

@@ -46,6 +46,7 @@ from extrap.records.seals import (
     SealedKind,
     as_sealed,
     canonical_hash,
+    is_sealed_file,
     set_aside,
     verify,
     write_document,
@@ -294,7 +295,7 @@ def as_forecast(source: Any, columns: Mapping[str, Any] | None = None) -> Foreca
         ValueError: Keywords for reading were given beside a forecast.
         DataError: As `load_forecast` or `extrap.forecast`.
     """
-    is_sealed = isinstance(source, str | Path) and str(source).endswith(".json")
+    is_sealed = is_sealed_file(source)
     if columns and (is_sealed or isinstance(source, Forecast)):
         raise ValueError(
             f"{argument(next(iter(columns)))} says how runs are read, got a forecast, which has "

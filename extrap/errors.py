@@ -43,9 +43,10 @@ def argument(name: str, value: object = None) -> str:
     """
     option = (_OPTIONS.get() or {}).get(name)
     if option is None:
-        written = "…" if value is ... else json.dumps(value, ensure_ascii=False)
+        words = "…" if value is ... else "True" if value is True else ""
+        written = words or json.dumps(value, ensure_ascii=False)
         return name if value is None else f"{name}={written}"
-    if value is None or value is ...:
+    if value is None or value is ... or value is True:
         return option
     if isinstance(value, Mapping):
         parts = [f"{key}={each}" for key, each in value.items()]

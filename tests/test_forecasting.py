@@ -217,7 +217,8 @@ def test_what_is_known_of_errors_reaches_the_law_of_the_loss(monkeypatch, sweep_
     assert told[1]["loss_se_dof"] is None
     known = [0.003 * o.size["width"] / 16 / 2 for o in made.optima]
     assert told[1]["evaluation_se"] == pytest.approx(known, rel=1e-12)
-    joint = pd.concat(table.assign(tokens=n, loss=table["loss"] + 40 / n) for n in (40, 80, 160))
+    parts = [table.assign(tokens=1e4 * n, loss=table["loss"] + 40 / n) for n in (40, 80, 160)]
+    joint = pd.concat(parts)
     with pytest.raises(DataError, match="heard"):
         forecast(read_runs(joint, size=["width", "tokens"]))
     assert told[2]["evaluation_se"] == pytest.approx(np.repeat(known, 3), rel=1e-12)

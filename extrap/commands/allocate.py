@@ -17,8 +17,8 @@ from extrap.commands.reading import reading_of, reading_options
 @click.command(name="allocate", cls=Command)
 @click.argument("source")
 @click.option("--flops", type=float, required=True, help="Compute budget, in FLOPs.")
-@click.option("--params", default="params", show_default=True, help="Column of parameters.")
-@click.option("--tokens", default="tokens", show_default=True, help="Column of tokens.")
+@click.option("--params", help="Column of parameters; default by name.")
+@click.option("--tokens", help="Column of tokens; default by name.")
 @click.option("--loss", help="The loss column; default loss, else by name.")
 @click.option("--compute", help="Column of training FLOPs; default flops if present, else 6 N D.")
 @reading_options
@@ -42,8 +42,8 @@ def allocate_command(
     source: str,
     *,
     flops: float,
-    params: str,
-    tokens: str,
+    params: str | None,
+    tokens: str | None,
     loss: str | None,
     compute: str | None,
     level: float,

@@ -134,7 +134,8 @@ def _read_knobs(
     **reading: Any,
 ) -> tuple[KnobReport, Path | None]:
     """Rank the knobs of a table."""
-    from extrap.reading import read_runs
+    from extrap.reading.mixtures import refuse_mixtures
+    from extrap.reading.runs import as_runs
     from extrap.study.sensitivity import rank_table
 
     if not size or not named:
@@ -144,8 +145,11 @@ def _read_knobs(
         )
     knobs, at = _parse_knobs(named), None if target is None else _target(target, size)
     table, options = sys.stdin if source == "-" else source, reading_of(reading)
+    columns = {"size": size, "tune": (), "loss": loss, "seed": seed, **options}
+    runs = as_runs(table, columns, may_mix=True)
+    refuse_mixtures(runs, ignored=[*knobs, *options["ignore"]])
     return rank_table(
-        read_runs(table, size=size, tune=(), loss=loss, seed=seed, **options),
+        runs,
         knobs=knobs,
         target=at,
         level=0.95 if level is None else level,

@@ -15,7 +15,18 @@ READING = (
         "--where",
         multiple=True,
         metavar="COLUMN=VALUE",
-        help="Read only rows with this value; COLUMN=* pools runs that differ in it (repeatable).",
+        help="Read only rows with this value (repeatable).",
+    ),
+    click.option(
+        "--ignore",
+        multiple=True,
+        metavar="COLUMN",
+        help="Take runs that differ in this column for replicates (repeatable).",
+    ),
+    click.option(
+        "--partial",
+        is_flag=True,
+        help="Count runs too that stopped before the steps which others of their size reach.",
     ),
     click.option(
         "--rename",
@@ -60,6 +71,8 @@ def reading_of(columns: Mapping[str, Any]) -> RowKeywords:
         where.setdefault(name, []).append(value)
     return {
         "where": where,
+        "ignore": tuple(columns["ignore"]),
+        "partial": columns["partial"],
         "rename": dict(_pairs("rename", columns["rename"], "learning_rate=lr")),
         "let": tuple(columns["let"]),
         "final": columns["final"],

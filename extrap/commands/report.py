@@ -74,9 +74,10 @@ def report_command(
         page = report_study_file(sweep, storage=storage, table=big, output=output)
         write_besides(page, markdown=markdown)
         return
+    from extrap.records.seals import is_sealed_file
     from extrap.reporting.forecast_page import report
 
-    once = [source for source in (sweep, big) if source == "-" or (source or "").endswith(".json")]
+    once = [source for source in (sweep, big) if source == "-" or is_sealed_file(source)]
     if others and once:
         raise click.UsageError(
             f"several --loss need tables that can be read again, got {once[0]}; give one --loss."

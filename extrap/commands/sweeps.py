@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 READ_BY = {
     "where": (),
+    "ignore": (),
+    "partial": False,
     "rename": (),
     "let": (),
     "final": "last",
@@ -43,13 +45,13 @@ def sweep_options(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option(
             "--size",
             multiple=True,
-            help="A size column, e.g. width (repeatable); default by name and values.",
+            help="A size column, e.g. width (repeatable); default by name.",
         ),
         click.option(
             "--tune",
             multiple=True,
-            help="A tuned column, e.g. lr (repeatable); none: the loss law alone; default by name "
-            "and values.",
+            help="A tuned column, e.g. lr (repeatable); default by name; none: the law of the "
+            "loss alone.",
         ),
         click.option("--seed", default="seed", show_default=True, help="The seed column."),
         *READING,
@@ -106,12 +108,14 @@ def forecast_of(source: str, columns: dict[str, Any], *, big: str | None = None)
         columns: The options of `sweep_options`, and the loss.
         big: The larger runs that are read by these options too, if any are.
     """
-    if big is not None and big.endswith(".json") and not source.endswith(".json"):
+    from extrap.records.seals import is_sealed_file
+
+    if is_sealed_file(big) and not is_sealed_file(source):
         raise click.UsageError(
             f"the forecast comes first and then the runs, got {source} and {big}; write {big} "
             f"{source}."
         )
-    if source.endswith(".json"):
+    if is_sealed_file(source):
         from extrap.documents import load_forecast
 
         _refuse_reading(source, columns, big=big)
@@ -153,7 +157,9 @@ def backtested(source: str, columns: dict[str, Any]) -> tuple[Runs, str, dict[st
     """The sweep in a table, a storage or a sealed forecast, and its forecast's band and pins."""
     if columns["path"]:
         raise click.UsageError("a backtest asks for the sizes of its runs; leave --path out.")
-    if not source.endswith(".json"):
+    from extrap.records.seals import is_sealed_file
+
+    if not is_sealed_file(source):
         return (
             _read_sweep(source, columns),
             columns["band"] or "default",
@@ -279,7 +285,9 @@ def read_big(source: str, made: Forecast, columns: dict[str, Any]) -> Runs:
 
 def refuse_columns(study_file: str, columns: dict[str, Any]) -> None:
     """Options that a study file settles would have no effect: say so."""
-    given = [name for name, value in columns.items() if value not in (None, (), "seed", "last")]
+    given = [
+        name for name, value in columns.items() if value not in (None, (), "seed", "last", False)
+    ]
     if given:
         raise click.UsageError(
             f"a study file says how its runs are read and fitted, {study_file} was given "

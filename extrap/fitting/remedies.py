@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -99,6 +99,8 @@ def name_remedy(
 
 def name_unbracketed(runs: Runs, optima: Sequence[Optimum], noise: Noise) -> Remedy:
     """Why so few sizes have a bracketed optimum that there is no law, and what to do."""
+    if once := _swept_once(runs):
+        return once
     if any(o.edge for o in optima):
         return _wider(runs, [o for o in optima if o.edge])
     name, octaves = _coarsest(runs)
@@ -106,6 +108,26 @@ def name_unbracketed(runs: Runs, optima: Sequence[Optimum], noise: Noise) -> Rem
         return _finer(name, octaves, FINER[0])
     names, times = " and ".join(runs.tuned), MORE_SEEDS[0]
     return _more(noise, times, f"the losses show no minimum over {names}")
+
+
+def _swept_once(runs: Runs) -> Remedy | None:
+    """What to do where a value was tried at one size and kept at the others."""
+    frame = runs.to_frame()
+    for name in runs.tuned:
+        n_values = frame.groupby(list(runs.sizes))[name].nunique()
+        swept = n_values[n_values > 1]
+        if len(swept) == 1 < len(n_values):
+            where = f"{'/'.join(runs.sizes)} {_numbers(swept.index[0])}"
+            text = (
+                f"{name} was swept at one size only, {where}, so that the losses of the others "
+                f"are upper bounds; try values around {_numbers(frame[name].iloc[-1])} there too"
+            )
+            return Remedy("grid", text, column=name)
+    return None
+
+
+def _numbers(values: Any) -> str:
+    return " ".join(f"{value:g}" for value in np.atleast_1d(values))
 
 
 def less_noise(noise: Noise, *, times: int = MORE_SEEDS[0]) -> Remedy:

@@ -39,8 +39,8 @@ def allocate(
     source: Any,
     *,
     flops: float,
-    params: str = "params",
-    tokens: str = "tokens",
+    params: str | None = None,
+    tokens: str | None = None,
     loss: str | None = None,
     compute: str | None = None,
     level: float = 0.95,
@@ -68,8 +68,8 @@ def allocate(
     Args:
         source: Whatever `extrap.read_runs` takes, such as a path or a DataFrame; one row per run.
         flops: The budget C, in FLOPs as the runs count them.
-        params: Column of parameters N.
-        tokens: Column of tokens D.
+        params: Column of parameters N; by its name if left out.
+        tokens: Column of tokens D; by its name if left out.
         loss: Column of the final loss; by default `loss`, else by its name.
         compute: Column of the training FLOPs of every run; by default `flops` where the table has
             it, else C = 6 N D. Budgets are distinguished by it, and D follows from `C = k N^p D`.
@@ -124,8 +124,8 @@ def allocate_each(
     source: Any,
     *,
     budgets: Sequence[float],
-    params: str = "params",
-    tokens: str = "tokens",
+    params: str | None = None,
+    tokens: str | None = None,
     loss: str | None = None,
     compute: str | None = None,
     level: float = 0.95,

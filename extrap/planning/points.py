@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from extrap.errors import DataError
+from extrap.errors import DataError, argument
 from extrap.laws.base import Array
 from extrap.planning.splits import SIX_N_D, ComputeRule
 from extrap.reading.cells import read_numbers
@@ -19,6 +20,7 @@ from extrap.reading.runs import as_runs
 from extrap.reading.units import check_units
 from extrap.records import Runs
 
+SIZES = ("params", "tokens")
 COMPUTE = "flops"
 """The column of compute that is taken where none is named and the table has it."""
 
@@ -67,8 +69,8 @@ class Points:
 def read_points(
     source: Any,
     *,
-    params: str,
-    tokens: str,
+    params: str | None = None,
+    tokens: str | None = None,
     loss: str | None = None,
     compute: str | None = None,
     rows: Mapping[str, Any] = MappingProxyType({}),
@@ -77,8 +79,8 @@ def read_points(
 
     Args:
         source: As for `allocate`.
-        params: Column of N.
-        tokens: Column of D.
+        params: Column of N; by its name if left out.
+        tokens: Column of D; by its name if left out.
         loss: Column of the loss; by default `loss`, else by its name.
         compute: Column of C; by default `flops` where there is one, else C is 6 N D.
         rows: Which rows are read and how.
@@ -94,14 +96,22 @@ def read_points(
             "params, tokens, loss and compute must be different columns, got "
             f"{', '.join(named)}; name another column."
         )
-    runs = as_runs(
-        source,
-        {**rows, "loss": loss},
-        may_mix=True,
-        size=(params, tokens),
-        tune=(),
-        named_by={params: "params", tokens: "tokens"},
-    )
+    pair = (params or SIZES[0], tokens or SIZES[1])
+    given = partial(as_runs, size=pair, named_by=dict(zip(pair, SIZES, strict=True)), tune=())
+    columns = {**rows, "loss": loss}
+    if params is not None or tokens is not None:
+        runs = given(source, columns)
+    else:
+        runs = as_runs(source, columns, tune=())
+        if len(runs.sizes) != len(SIZES) and not isinstance(source, Runs):
+            runs = given(source, columns)
+    if len(runs.sizes) != len(SIZES):
+        raise DataError(
+            f"an allocation takes parameters and tokens, {runs.source or 'the table'} has the "
+            f"size {' and '.join(runs.sizes)}; name both with {argument('params', ...)} and "
+            f"{argument('tokens', ...)}."
+        )
+    params, tokens = runs.sizes
     complete = runs.complete()
     kept = complete.with_seedless_once().to_frame()
     have = list(map(str, kept.columns))

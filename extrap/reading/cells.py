@@ -1,8 +1,13 @@
-"""Cells of a table as numbers: what is empty, what is not finite, what is text."""
+"""Cells of a table as numbers: what is empty, what is not finite, what is text.
+
+Beside what Python reads, `1.3B`, `190M`, `1,300,000`, `2^-7` and `2**-7` are numbers.
+"""
 
 from __future__ import annotations
 
 import math
+import re
+from collections.abc import Iterable
 from decimal import Decimal
 from numbers import Real
 
@@ -14,6 +19,13 @@ from extrap.reading.bounds import shown
 
 PIECE = 100_000
 SPELLED_NAN = ("nan", "+nan", "-nan")
+COUNT = re.compile(
+    r"(?P<number>[-+]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?)\s?(?P<times>[kKmMbBtT]?)"
+)
+POWER = re.compile(
+    r"(?P<base>\d+(?:\.\d+)?)\s?(?:\^|\*\*)\s?\(?(?P<exponent>[-+]?\d+(?:\.\d+)?)\)?"
+)
+MULTIPLES = {"": 1.0, "k": 1e3, "m": 1e6, "b": 1e9, "t": 1e12}
 
 
 def is_empty(values: pd.Series) -> pd.Series:
@@ -37,7 +49,7 @@ def read_numbers(values: pd.Series, column: str, *, required: bool = False) -> p
     else:
         cells = values.astype(object).mask(empty, np.nan)
         readable = [isinstance(v, str | Real | Decimal) and not isinstance(v, bool) for v in cells]
-        numbers = pd.to_numeric(cells.where(readable), errors="coerce").astype(float)
+        numbers = pd.Series(numbers_of(cells.where(readable)), index=values.index)
     missing = np.flatnonzero(numbers.isna() & ~empty)
     cells = values.iloc[missing].astype(object).tolist()
     for row, cell in zip(missing.tolist(), cells, strict=True):
@@ -54,6 +66,33 @@ def read_numbers(values: pd.Series, column: str, *, required: bool = False) -> p
     return numbers
 
 
+def numbers_of(words: Iterable[object]) -> np.ndarray:
+    """Values as floats, shape (n,); NaN for what is no number.
+
+    Example:
+        >>> numbers_of(["1.3B", "1,300", "2^-3", "d512"]).tolist()
+        [1300000000.0, 1300.0, 0.125, nan]
+    """
+    cells = pd.Series(list(words), dtype=object)
+    found = pd.to_numeric(cells, errors="coerce")
+    numbers = found.to_numpy(dtype=float, na_value=np.nan).copy()
+    for i in np.flatnonzero(np.isnan(numbers)):
+        if isinstance(cells.iloc[i], str):
+            numbers[i] = _written(cells.iloc[i].strip())
+    return numbers
+
+
+def _written(text: str) -> float:
+    if count := COUNT.fullmatch(text):
+        return float(count["number"].replace(",", "")) * MULTIPLES[count["times"].lower()]
+    if power := POWER.fullmatch(text):
+        try:
+            return float(float(power["base"]) ** float(power["exponent"]))
+        except OverflowError:
+            return math.inf
+    return math.nan
+
+
 def _is_infinite(cell: object) -> bool:
     """Whether a text is a number beyond the range of floats."""
     try:
@@ -67,6 +106,5 @@ def _numbers_of_text(values: pd.Series) -> pd.Series:
     numbers = np.empty(len(values))
     for start in range(0, len(values), PIECE):
         codes, words = pd.factorize(values.iloc[start : start + PIECE], use_na_sentinel=False)
-        found = pd.to_numeric(pd.Series(words, dtype=object), errors="coerce")
-        numbers[start : start + PIECE] = found.to_numpy(dtype=float)[codes]
+        numbers[start : start + PIECE] = numbers_of(words)[codes]
     return pd.Series(numbers, index=values.index)

@@ -5,12 +5,14 @@ from __future__ import annotations
 import difflib
 from collections.abc import Collection, Sequence
 
-from extrap.errors import DataError, argument
+from extrap.errors import Choice, DataError, argument
 from extrap.reading.bounds import shown
 from extrap.reading.names import MEASURED, bare_name, known_name, short_name, synonyms
 
 MOST_NAME, MOST_COMPARED = 100, 2000
 """Longer names, and more of them, are not searched for the one that was meant."""
+MOST_NEAR, NEARLY = 6, 0.1
+"""Names that an error offers; those whose likeness is within this of the nearest are as near."""
 
 
 def find_column(
@@ -68,28 +70,34 @@ def missing_column(
         where: What lacks it.
         option: The argument that would name the right one.
     """
-    guess = _nearest(name, [c for c in have if len(c) <= MOST_NAME][:MOST_COMPARED])
+    near = _nearest(name, [c for c in have if len(c) <= MOST_NAME][:MOST_COMPARED])
     names = ", ".join(c if len(c) <= MOST_NAME else shown(c) for c in have[:12])
-    if guess is None:
+    if not near:
         todo = f"; name one with {argument(option, ...)}" if option else ""
         return DataError(f"{where} has no column {name!r}; it has {names}{todo}.")
-    guess = display_name(guess, have) if option else guess
-    todo = f" write {argument(option, guess)}" if option else ""
-    return DataError(f"{where} has no column {name!r}; did you mean {guess!r}?{todo}")
+    guesses = [display_name(guess, have) if option else guess for guess in near]
+    if len(guesses) > 1:
+        choices = [Choice({option: guess}) for guess in guesses] if option else []
+        listed = " or ".join(map(repr, guesses))
+        return DataError(f"{where} has no column {name!r}; did you mean {listed}?", choices)
+    todo = f" write {argument(option, guesses[0])}" if option else ""
+    return DataError(f"{where} has no column {name!r}; did you mean {guesses[0]!r}?{todo}")
 
 
-def _nearest(name: str, have: Sequence[str]) -> str | None:
-    """The name that differs in its case, that means the same, or that is spelled nearly so."""
-    known, asked = {known_name(c): c for c in reversed(have)}, known_name(name)
-    means = synonyms(asked)
-    if asked in known or means & known.keys():
-        return known.get(asked) or next(known[word] for word in known if word in means)
-    bare = {bare_name(c).lower(): c for c in reversed(have)}
-    for names in (bare, known):
-        near = difflib.get_close_matches(name.lower(), names, n=1, cutoff=0.5)
+def _nearest(name: str, have: Sequence[str]) -> list[str]:
+    """The names that differ in their case, that mean the same, or that are spelled nearly so."""
+    asked = known_name(name)
+    for means in ({asked}, synonyms(asked)):
+        if same := [column for column in have if known_name(column) in means]:
+            return same[:MOST_NEAR]
+    bare = {bare_name(column).lower(): column for column in reversed(have)}
+    for names in (bare, {known_name(column): column for column in reversed(have)}):
+        near = difflib.get_close_matches(name.lower(), names, n=MOST_NEAR, cutoff=0.5)
+        ratios = [difflib.SequenceMatcher(None, name.lower(), each).ratio() for each in near]
         if near:
-            return names[near[0]]
-    return None
+            kept = zip(near, ratios, strict=True)
+            return [names[each] for each, ratio in kept if ratio > max(ratios) - NEARLY]
+    return []
 
 
 def taken_column(name: str, where: str) -> DataError:

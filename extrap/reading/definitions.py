@@ -14,8 +14,9 @@ from extrap.reading.columns import find_column, missing_column, taken_column
 def with_definitions(table: pd.DataFrame, texts: Iterable[str], where: str) -> pd.DataFrame:
     """A table with further columns, in the order they are defined; a later one may use an earlier.
 
-    A row that lacks a number has none in the new column either. Where the formula has no value (a
-    division by zero, the root of a negative number) the new one is not finite.
+    A column may be defined anew by itself, `params = params * 1e6`. A row that lacks a number has
+    none in the new column either. Where the formula has no value (a division by zero, the root of
+    a negative number) the new one is not finite.
 
     Args:
         table: The table.
@@ -24,12 +25,13 @@ def with_definitions(table: pd.DataFrame, texts: Iterable[str], where: str) -> p
 
     Raises:
         ValueError: A definition cannot be read.
-        DataError: It redefines a column, or speaks of one that is missing or holds no numbers.
+        DataError: It replaces a column by another one, or speaks of one that is missing or holds
+            no numbers.
     """
     for text in texts:
         name, formula = parse_definition(text)
         have = [str(c) for c in table.columns]
-        if name in have:
+        if name in have and name not in formula.names:
             raise taken_column(name, where)
         numbers, is_there = {}, pd.Series(data=True, index=table.index)
         for used in formula.names:

@@ -1,15 +1,25 @@
-"""Runs that never began are left out, and runs that ended early are reported."""
+"""Runs that never began, or ended before their last step, are left out with a note."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import pandas as pd
 
-from extrap.reading.cells import is_empty
+from extrap.reading.cells import is_empty, numbers_of
+from extrap.reading.columns import MOST_COMPARED
+from extrap.reading.names import short_name
 
-MOST_SHARE = 0.9
-"""Of the steps that the middle run of a size has; a run of fewer ended early."""
+REACHED = 0.95
+"""Of the steps that runs of a size reach; a run of fewer is not complete."""
+MOST_SHORT = 0.3
+"""Share of the runs up to which those of fewer steps ended early; beyond it steps were set."""
+PROGRESS = (
+    *("_step", "step", "steps", "n_steps", "global_step", "iteration", "iterations", "iters"),
+    *("training_iteration", "updates", "epoch", "epochs", "n_tokens", "tokens", "tokens_seen"),
+    *("seen_examples", "consumed_tokens", "num_steps", "train_steps"),
+)
+"""Columns, in lower case, that say how far a run came."""
 
 
 def set_rows(
@@ -35,30 +45,44 @@ def set_rows(
     return ~left, [f"{int(left.sum())} run(s) without {listed} and without a result: left out"]
 
 
-def early_notes(
+def ended_early(
     frame: pd.DataFrame,
+    table: pd.DataFrame,
     curves: pd.DataFrame | None,
     sizes: Sequence[str],
-    *,
-    is_significant: pd.Series,
-) -> list[str]:
-    """A note on complete runs of which nobody says that they ended, and which ended early.
+) -> tuple[pd.Series, str]:
+    """The complete runs that stopped before the steps that others of their size reach, and a note.
+
+    How far a run came is the last step of its curve, else a column such as `steps` or `n_tokens`
+    that is the same for most runs of a size: where many differ in it, it was set, or training was
+    ended by a rule.
 
     Args:
         frame: The runs, their sizes numbers.
+        table: The same rows as the source has them.
         curves: `run` (the row), `step` and `loss`.
         sizes: Size columns; only runs of one size are compared.
-        is_significant: Whether the source says how a run ended.
     """
-    if curves is None or curves.empty:
-        return []
-    last = curves.groupby("run")["step"].max().reindex(frame.index)
-    usual = last.groupby([frame[size] for size in sizes]).transform("median")
-    is_early = frame["status"].eq("complete") & ~is_significant & last.lt(MOST_SHARE * usual)
-    if not is_early.any():
-        return []
-    return [
-        f"{int(is_early.sum())} run(s) of which no status is known end before "
-        f"{100 * MOST_SHARE:.0f} % of the steps that others of their size have: "
-        "counted as complete; leave out those that crashed"
-    ]
+    none = pd.Series(data=False, index=frame.index)
+    for reached in _progress(frame, table, curves, sizes):
+        most = reached.groupby([frame[size] for size in sizes]).transform("max")
+        is_short = frame["status"].eq("complete") & reached.lt(REACHED * most)
+        n_short = is_short.sum()
+        if 0 < n_short <= MOST_SHORT * len(frame):
+            return is_short, (
+                f"{n_short} run(s) stop before {100 * REACHED:.0f} % of the {reached.name} that "
+                "others of their size reach"
+            )
+    return none, ""
+
+
+def _progress(
+    frame: pd.DataFrame, table: pd.DataFrame, curves: pd.DataFrame | None, sizes: Sequence[str]
+) -> Iterator[pd.Series]:
+    if curves is not None and not curves.empty:
+        yield curves.groupby("run")["step"].max().reindex(frame.index).rename("steps")
+    for column in list(table)[:MOST_COMPARED]:
+        name = short_name(str(column)).lower()
+        if name in PROGRESS and str(column) not in sizes:
+            numbers = pd.Series(numbers_of(table[column]), index=table.index)
+            yield numbers.rename(name.strip("_"))

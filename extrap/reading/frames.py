@@ -97,7 +97,9 @@ def flat(nested: Mapping[Any, Any], *, above: str = "", depth: int = 0) -> dict[
     found: dict[str, Any] = {}
     for key, value in nested.items():
         name = f"{above}{key}"
-        if isinstance(value, Mapping):
+        if isinstance(value, Mapping) and value.keys() == {"value", "desc"}:  # W&B's settings
+            found[name] = value["value"]
+        elif isinstance(value, Mapping):
             found.update(flat(value, above=f"{name}.", depth=depth + 1))
         else:
             found[name] = value

@@ -9,6 +9,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from extrap.reading.cells import numbers_of
+
 Codes = NDArray[np.intp]
 EMPTY = ("", "None", "nan", "NaN", "<NA>", "NaT")
 """Cells without a value, as text."""
@@ -36,52 +38,19 @@ class Levels:
         """Whether all values are positive numbers."""
         return self.numbers is not None and bool((self.numbers > 0).all())
 
-    @property
-    def is_whole(self) -> bool:
-        """Whether all values are whole numbers."""
-        return self.numbers is not None and bool((self.numbers == np.floor(self.numbers)).all())
-
-    def at(self, rows: NDArray[np.bool_]) -> Levels:
-        """Of some of the rows only, without the values that none of them has."""
-        codes = self.codes[rows]
-        kept = np.unique(codes[codes >= 0])
-        place = np.full(len(self.labels) + 1, -1, dtype=np.intp)
-        place[kept] = np.arange(len(kept))
-        return Levels(
-            codes=place[codes],
-            labels=tuple(self.labels[i] for i in kept),
-            numbers=None if self.numbers is None else self.numbers[kept],
-        )
-
     def depends_on(self, cells: Codes) -> bool:
         """Whether rows of one cell agree in it; rows without a value count for nothing."""
         there = (self.codes >= 0) & (cells >= 0)
         pairs = joint(cells[there], self.codes[there])
         return len(pd.unique(pairs)) == len(pd.unique(cells[there]))
 
-    def is_monotone_in(self, other: Levels, within: Codes) -> bool:
+    def follows(self, other: Levels, within: Codes) -> bool:
         """Whether it only rises, or only falls, along another column in every cell."""
         there = (self.codes >= 0) & (other.codes >= 0) & (within >= 0)
         cells, along, mine = within[there], other.codes[there], self.codes[there]
         order = np.lexsort((along, cells))
         steps = np.diff(mine[order])[np.diff(cells[order]) == 0]
         return bool((steps >= 0).all() or (steps <= 0).all())
-
-    def blocks(self, other: Levels, within: Codes) -> bool:
-        """Whether it changes as seldom as it can along another column of numbers, in every cell.
-
-        So does what is computed from that column; a value of its own, tried at the same numbers
-        or between them, changes more often.
-        """
-        there = (self.codes >= 0) & (other.codes >= 0) & (within >= 0)
-        if other.numbers is None or not there.any():
-            return False
-        cells, along, mine = within[there], other.codes[there], self.codes[there]
-        order = np.lexsort((mine, along, cells))
-        cells, along, mine = cells[order], along[order], mine[order]
-        is_same_cell = cells[1:] == cells[:-1]
-        changes = int((is_same_cell & (mine[1:] != mine[:-1])).sum())
-        return changes == len(pd.unique(joint(cells, mine))) - len(pd.unique(cells))
 
 
 def levels_of(values: pd.Series) -> Levels:
@@ -93,7 +62,7 @@ def levels_of(values: pd.Series) -> Levels:
     labels = pd.Series(found, dtype=object)
     texts = labels.astype(str).str.strip()
     is_there = ~texts.isin(EMPTY).to_numpy(dtype=bool)
-    numbers = pd.to_numeric(labels, errors="coerce").to_numpy(dtype=float, na_value=np.nan)
+    numbers = numbers_of(labels)
     has_words = bool((np.isnan(numbers) & is_there).any())
     keys = texts.to_numpy(dtype=object) if has_words or _has_booleans(labels) else numbers
     first, place = np.unique(keys[is_there], return_index=True, return_inverse=True)[1:]

@@ -1,12 +1,13 @@
-"""Runs that differ in a setting which is neither a size nor tuned: two sweeps in one table.
+"""Settings that vary and are neither a size nor tuned: no run is pooled with others in silence.
 
-| column | is a condition that varies |
+| column | is asked for |
 |---|---|
-| called as a setting is | where runs of one size and tuned values differ in it |
-| called as a setting is, no values tried twice | where it has few values within a size |
-| called as a setting is, and words | where it alternates along the sizes |
-| of any other name | where both of its values were tried in most cells, and the loss differs |
-| what times or places a run; a metric; what follows from size and tuned values | never |
+| what times or places a run, a metric, what follows from size and tuned values | never |
+| that is one amount within a size, within a tenth | never |
+| any other that differs between runs of one size and tuned values | always |
+| … of runs that are each alone at their tuned values, as in a random search | always |
+| words named as a setting is that alternate along the sizes | always |
+| text that differs in most rows | never: it is named beside what was used |
 """
 
 from __future__ import annotations
@@ -16,38 +17,40 @@ from collections.abc import Collection, Mapping, Sequence
 import numpy as np
 import pandas as pd
 
-from extrap.errors import Choice, DataError, argument
+from extrap.errors import Choice, DataError
 from extrap.reading.columns import MOST_COMPARED, MOST_NAME, display_name
-from extrap.reading.inference import ONE_AMOUNT, TRIED, is_tried
 from extrap.reading.levels import Codes, Levels, joint, levels_of
 from extrap.reading.names import (
     MEASURED,
     WORDS,
+    from_logarithm,
     is_bookkeeping,
     is_identity,
     is_measured,
     is_recipe,
     known_name,
 )
-from extrap.records import Runs, condition_text
+from extrap.reading.parts import MOST_CHOICES, MOST_KINDS, ONE_AMOUNT, TRIED, tried_share
+from extrap.records import WITHOUT_SEED, Runs, condition_text
 
 PLAYED = ("loss", "seed", "status", "stage")
 COUNTED = ("loss_se", "noise_scale", "flops", "wall_s", "updates", "n_params")
 """Columns with a fixed meaning that set nothing."""
-MOST_CHOICES, MOST_SHOWN, MOST_WORD = 6, 5, 40
-MOST = 0.5
-"""Share of the cells that a value must have been tried in, to be crossed with them."""
-SURE = 4.0
-"""Standard errors of a difference that is not chance."""
+MOST_SHOWN, MOST_WORD = 5, 40
 
 
-def refuse_mixtures(runs: Runs, *, pooled: Collection[str] = (), is_untuned: bool = False) -> None:
+def refuse_mixtures(
+    runs: Runs, *, ignored: Collection[str] = (), is_untuned: bool = False
+) -> tuple[str, ...]:
     """Raise where runs differ in a setting that nobody named.
 
     Args:
         runs: A sweep.
-        pooled: Columns that may vary.
+        ignored: Columns that may vary.
         is_untuned: Whether tuned columns were left out on purpose.
+
+    Returns:
+        Columns in which runs of one size and tuned values differ all the same.
 
     Raises:
         DataError: One does; the error lists its values with what would select them.
@@ -55,19 +58,21 @@ def refuse_mixtures(runs: Runs, *, pooled: Collection[str] = (), is_untuned: boo
     frame = runs.to_frame()
     frame = frame[frame["status"].ne("failed")]
     if len(frame) < 2:
-        return
+        return ()
     have = [str(c) for c in frame.columns]
     known = {*runs.sizes, *runs.tuned, *runs.conditions, *PLAYED, *COUNTED}
     names = [c for c in have if len(c) <= MOST_NAME and c not in known and _may_set(c)]
-    names = [c for c in names if not {c, display_name(c, have)} & set(pooled)]
     sweep = _Sweep(frame, runs)
     if is_untuned:
         names = [c for c in names if known_name(c) not in WORDS["tune"] or not sweep.is_tried(c)]
     varying = {c: levels for c in names[:MOST_COMPARED] if (levels := sweep.varying(c))}
-    if not varying:
-        return
-    kept = _enough(varying, sweep.sizes)
-    raise _error({display_name(c, have): varying[c] for c in kept}, frame, runs)
+    pooled = [c for c in varying if {c, display_name(c, have)} & set(ignored)]
+    pooled += [c for c in varying if c not in pooled and _is_free_text(varying[c])]
+    asked = {c: levels for c, levels in varying.items() if c not in pooled}
+    if asked:
+        kept = _enough(asked, sweep.sizes)
+        raise _error({display_name(c, have): asked[c] for c in kept}, runs, sweep)
+    return tuple(display_name(c, have) for c in pooled)
 
 
 def _may_set(column: str) -> bool:
@@ -75,6 +80,16 @@ def _may_set(column: str) -> bool:
     if is_measured(column) or MEASURED.match(column):
         return False
     return is_identity(column) or not is_bookkeeping(column)
+
+
+def _is_free_text(levels: Levels) -> bool:
+    return levels.numbers is None and len(levels) > len(levels.codes) / 2
+
+
+def _is_count(levels: Levels) -> bool:
+    """Whether it counts from 0 or 1, as seeds do."""
+    numbers = levels.numbers
+    return numbers is not None and numbers[0] in (0, 1) and bool((np.diff(numbers) == 1).all())
 
 
 class _Sweep:
@@ -85,53 +100,51 @@ class _Sweep:
         played = {name: levels_of(frame[name]) for name in (*runs.sizes, *runs.tuned)}
         self.tuned = [played[name] for name in runs.tuned]
         self.axes = [played[name] for name in runs.sizes]
+        self.seeds = levels_of(frame["seed"])
+        self.is_seedless = bool(frame["seed"].astype(str).str.startswith(WITHOUT_SEED).all())
         self.sizes = joint(*(axis.codes for axis in self.axes))
         self.cells = joint(*(levels.codes for levels in played.values()))
+        n_alike = pd.Series(self.cells).groupby(self.cells).transform("size")
+        self.is_repeated = bool(n_alike.gt(1).mean() >= 0.5)
+        """Whether most runs have others at their size and tuned values."""
 
     def varying(self, column: str) -> Levels | None:
-        """The values of a column that is a condition and varies; None of any other."""
+        """The values of a column that is a setting and varies; None of any other."""
         levels = levels_of(self.frame[column])
-        n_rows = len(levels.codes)
-        if len(levels) < 2 or len(levels) > n_rows / 2:
+        if len(levels) < 2 or (is_identity(column) and len(levels) > MOST_KINDS):
             return None
         if levels.depends_on(self.sizes):
             return levels if is_recipe(column) and self._is_interleaved(levels) else None
-        if self._is_seed(levels):
-            return None
-        if not self._is_spread(levels):
-            return None
         if levels.numbers is not None and self._is_one_amount(levels):
             return None
-        if is_recipe(column):
-            is_varying = self._is_mixed(levels)
-        else:
-            is_varying = self._is_crossed(levels) and self._is_significant(levels)
-        return levels if is_varying else None
-
-    def _is_seed(self, levels: Levels) -> bool:
-        """Whether it is the seed under another name."""
-        seeds = levels_of(self.frame["seed"])
-        return levels.depends_on(seeds.codes) and seeds.depends_on(levels.codes)
+        if levels.depends_on(self.cells):
+            follows = any(levels.follows(tuned, self.sizes) for tuned in self.tuned)
+            return None if self.is_repeated or follows else levels
+        is_seed = levels.depends_on(self.seeds.codes) and self.seeds.depends_on(levels.codes)
+        return None if is_seed and _is_count(levels) and not is_recipe(column) else levels
 
     def is_tried(self, column: str) -> bool:
         """Whether it looks tuned: several values within most sizes."""
-        return is_tried(levels_of(self.frame[column]), self.sizes)
+        return tried_share(levels_of(self.frame[column]), self.sizes, TRIED) >= 0.5
 
-    def _is_spread(self, levels: Levels) -> bool:
-        """Whether one of its values was tried at several sizes: choosing it leaves a sweep."""
-        return bool(self._n_sizes(levels).max() >= min(TRIED, len(pd.unique(self.sizes))))
+    def counts(self, levels: Levels) -> bool:
+        """Whether it tells the runs of each cell apart, where no column is called a seed."""
+        if not (self.is_seedless and _is_count(levels)):
+            return False
+        pairs = joint(self.cells, levels.codes)
+        return len(pd.unique(pairs)) == len(pairs) > len(levels)
 
     def _is_interleaved(self, levels: Levels) -> bool:
         """Whether words alternate along the sizes: each size has one, neighbours another."""
-        if levels.numbers is not None or self._n_sizes(levels).ge(TRIED).sum() < 2:
-            return False
-        everything = np.zeros_like(self.sizes)
-        return not any(levels.blocks(size, everything) for size in self.axes)
-
-    def _n_sizes(self, levels: Levels) -> pd.Series:
-        """At how many sizes each value was tried."""
         pairs = pd.DataFrame({"size": self.sizes, "value": levels.codes}).drop_duplicates()
-        return pairs.loc[pairs["value"] >= 0, "value"].value_counts()
+        n_sizes = pairs.loc[pairs["value"] >= 0, "value"].value_counts()
+        if levels.numbers is not None or n_sizes.ge(TRIED).sum() < 2:
+            return False
+        for axis in self.axes:
+            along = pd.Series(levels.codes).groupby(axis.codes).first()
+            if (along.diff().fillna(0) != 0).sum() < len(levels):  # one block for each word
+                return False
+        return True
 
     def _is_one_amount(self, levels: Levels) -> bool:
         """Whether its numbers hardly differ within a size."""
@@ -142,38 +155,6 @@ class _Sweep:
         by_size = pd.Series(numbers[levels.codes], dtype=float).where(levels.codes >= 0)
         by_size = by_size.groupby(self.sizes)
         return bool((by_size.max() / by_size.min()).dropna().lt(ONE_AMOUNT).all())
-
-    def _is_mixed(self, levels: Levels) -> bool:
-        """Whether runs that should be alike differ in it, or it follows from nothing."""
-        if not levels.depends_on(self.cells):
-            return True
-        if any(levels.blocks(tuned, self.sizes) for tuned in self.tuned):
-            return False
-        few = joint(self.sizes, levels.codes)
-        usual = np.median(np.bincount(few[few >= 0]))
-        return bool(self.tuned) and bool(usual >= TRIED)
-
-    def _is_crossed(self, levels: Levels) -> bool:
-        """Whether its two commonest values were both tried in most cells."""
-        n_cells = len(pd.unique(self.cells))
-        pairs = pd.DataFrame({"cell": self.cells, "value": levels.codes}).drop_duplicates()
-        tried = pairs.loc[pairs["value"] >= 0, "value"].value_counts()
-        both = pairs[pairs["value"].isin(tried.index[:2])]["cell"].value_counts().eq(2).sum()
-        return bool(both >= max(2, MOST * n_cells))
-
-    def _is_significant(self, levels: Levels) -> bool:
-        """Whether the loss within cells differs between its values, by the ratio of variances."""
-        table = pd.DataFrame({"cell": self.cells, "value": levels.codes})
-        table["loss"] = np.log(self.frame["loss"].to_numpy(dtype=float))
-        table = table[(table["value"] >= 0) & table["loss"].notna()]
-        table["loss"] -= table.groupby("cell")["loss"].transform("mean")
-        between = table.groupby("value")["loss"].transform("mean")
-        dof = table["value"].nunique() - 1
-        left = len(table) - table["cell"].nunique() - dof
-        if dof < 1 or left < TRIED:
-            return False
-        residual = float(((table["loss"] - between) ** 2).sum())
-        return float((between**2).sum()) * left > SURE**2 * residual * dof
 
 
 def _enough(varying: Mapping[str, Levels], sizes: Codes) -> list[str]:
@@ -194,34 +175,39 @@ def _enough(varying: Mapping[str, Levels], sizes: Codes) -> list[str]:
     return kept
 
 
-def _error(varying: Mapping[str, Levels], frame: pd.DataFrame, runs: Runs) -> DataError:
-    """What varies, and every combination of it that is there, the commonest first."""
+def _error(varying: Mapping[str, Levels], runs: Runs, sweep: _Sweep) -> DataError:
+    """What varies, and the ways to settle it: tuned, a size, one of its values, of no account."""
     names = list(varying)
+    choices = []
+    for name, levels in varying.items():
+        if log := from_logarithm(name):
+            choices.append(Choice({"let": log[1], "tune": [*runs.tuned, log[0]]}))
+        if sweep.counts(levels):
+            choices.append(Choice({"seed": name}, "as the seed"))
+        if levels.is_positive and len(levels) >= TRIED:
+            known = known_name(name)
+            if known not in (*WORDS["size"], *WORDS["data"]):
+                choices.append(Choice({"tune": [*runs.tuned, name]}, "as a tuned column"))
+            if known not in WORDS["tune"]:
+                choices.append(Choice({"size": [*runs.sizes, name]}, "as a size"))
     cells = joint(*(levels.codes for levels in varying.values()))
     counts = pd.Series(cells[cells >= 0]).value_counts()
-    choices = []
-    for cell in counts.index[:MOST_CHOICES]:
+    is_listed = len(counts) <= len(cells) / 2
+    for cell in counts.index[:MOST_CHOICES] if is_listed else ():  # the commonest first
         row = int(np.flatnonzero(cells == cell)[0])
         values = {n: condition_text(v.labels[v.codes[row]]) for n, v in varying.items()}
         choices.append(Choice({"where": values}, f"{counts[cell]} runs"))
-    for name, levels in varying.items():
-        part = next((p for p in ("tune", "size") if known_name(name) in WORDS[p]), None)
-        if part and levels.is_positive and len(levels) >= TRIED:
-            played = [*(runs.tuned if part == "tune" else runs.sizes), name]
-            choices.append(
-                Choice({part: played}, f"as a {'tuned column' if part == 'tune' else 'size'}")
-            )
+    choices.append(Choice({"ignore": names}, "if it does not matter"))
     mixed = "; ".join(
         f"{name} {', '.join(_cut(condition_text(v)) for v in levels.labels[:MOST_SHOWN])}"
         f"{' …' if len(levels) > MOST_SHOWN else ''}"
         for name, levels in varying.items()
     )
-    pool = argument("where", dict.fromkeys(names, "*"))
-    more = len(counts) - MOST_CHOICES
+    more = len(counts) - MOST_CHOICES if is_listed else 0
     left = f" ({more} more combinations are not listed)" if more > 0 else ""
     return DataError(
         f"a forecast is for one recipe, {runs.source or 'the sweep'} mixes several ({mixed}); "
-        f"choose one{left}, or pool them with {pool}:",
+        f"choose one{left}:",
         choices,
     )
 

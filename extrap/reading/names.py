@@ -11,7 +11,8 @@ def words(text: str) -> tuple[str, ...]:
 
 
 PREFIX = re.compile(
-    r"(?:config|summary|hparams|hyperparameters|params?|metrics|user_attrs|attrs|tags)[./:_]"
+    r"(?:config|summary|hparams|hyperparameters|params?|metrics|user_attrs|attrs|tags|"
+    r"Param|UserAttribute|SystemAttribute)[./:_ ]"
 )
 """What trackers write before the name of a setting or a metric."""
 ENDINGS = ("min", "max", "mean", "best", "last", "std", "avg", "name", "type", "kind", "class")
@@ -19,7 +20,7 @@ ENDINGS = ("min", "max", "mean", "best", "last", "std", "avg", "name", "type", "
 
 WIDTHS = words(
     "width d_model n_embd hidden_size hidden_dim dim embed_dim model_dim embedding_dim n_embed "
-    "n_hidden channels units"
+    "n_hidden hidden channels units"
 )
 DEPTHS = words("depth n_layers n_layer num_layers num_hidden_layers layers")
 PARAMS = words(
@@ -28,11 +29,14 @@ PARAMS = words(
     "size scale"
 )
 TOKENS = words(
-    "n_tokens tokens num_tokens train_tokens n_examples examples seen_examples n_samples "
-    "num_samples dataset_size data_size"
+    "n_tokens tokens num_tokens train_tokens tokens_trained n_examples examples seen_examples "
+    "n_samples num_samples dataset_size data_size tokens_per_param tokens_per_parameter "
+    "token_per_param tpp"
 )
+COMPUTE = words("flops compute train_flops total_flops flops_budget compute_budget")
 RATES = words(
-    "lr learning_rate max_lr peak_lr base_lr learningrate lr_max lr_mult eta rate step_size"
+    "lr learning_rate max_lr peak_lr base_lr learningrate lr_max lr_peak initial_lr init_lr "
+    "lr_mult eta rate step_size"
 )
 DECAYS = words("weight_decay wd")
 BATCHES = words(
@@ -42,7 +46,7 @@ BATCHES = words(
 WARMUPS = words("warmup warmup_steps num_warmup_steps warmup_ratio warmup_frac")
 SEEDS = words(
     "seed random_seed rng_seed model_seed init_seed run_seed data_seed manual_seed torch_seed "
-    "trial_seed random_state replicate repeat"
+    "trial_seed random_state replicate repeat rep"
 )
 OTHERS = words(
     "momentum beta1 beta2 adam_beta1 adam_beta2 dropout temperature init_std init_scale eps "
@@ -58,7 +62,20 @@ WORDS = {
 ALIKE = (WIDTHS, DEPTHS, PARAMS, TOKENS, RATES, DECAYS, BATCHES, WARMUPS, SEEDS)
 """Names that are given to one and the same thing."""
 KNOWN = frozenset(name for names in WORDS.values() for name in names)
-COMPUTE = words("flops compute train_flops total_flops")
+LAST_WORDS: tuple[tuple[str, re.Pattern[str]], ...] = (
+    ("lr", re.compile(r"(^|_)(lrs?|lrate|lr\d+|eta\d+|learning_?rate)($|_)")),
+    ("weight_decay", re.compile(r"(^|_)(wd|weight_decay)($|_)")),
+    ("width", re.compile(r"_(width|dim|hidden|channels|d_model)$")),
+    ("depth", re.compile(r"_(layers|depth|blocks)$")),
+    ("params", re.compile(r"(^|_)(params|parameters)$")),
+    ("seed", re.compile(r"_seed$")),
+)
+"""What a name is that is none of `KNOWN`: the first whose words it has."""
+OF_A_RATE = re.compile(
+    r"(^|_)(min|final|end|schedule[rs]?|sched|decay|warm_?up|type|name|policy|scaling|power|exp|"
+    r"gamma|ratio|factor|step|steps|patience|log2?|log10|ln|cooldown|floor|frac)($|_)"
+)
+"""Words of names that say how a rate changes, not which it is."""
 LOSS = re.compile(r"loss|nll|perplexity|ppl|bpb|bpc|cross_?entropy|xent")
 ERROR = re.compile(r"error|err_rate|wer\b")
 SCORE = re.compile(r"acc|auc|score|f1\b|bleu")
@@ -74,7 +91,7 @@ EXTREME = re.compile(r"(^|[_.])(min|max|best|mean|avg)($|[_.])")
 MEASURED = re.compile(r"^(train|val|valid|eval|test|summary|metrics?|perf|system|grad)[./:]")
 IDENTITIES = frozenset(
     words(
-        "id ids name names tag tags sweep group project entity job trial experiment exp run runs "
+        "id ids name names sweep group project entity job trial experiment exp run runs "
         "number index curve"
     )
 )
@@ -87,6 +104,7 @@ BOOKKEEPING = IDENTITIES | frozenset(
         "ckpt saved logger resume resumed created started ended finished updated start end "
         "datetime runtime duration elapsed secs minutes min wall walltime heartbeat state status "
         "stage slurm queue partition cluster uuid flop compute step iteration iter epoch done "
+        "tag tags compile compiled prefetch pin fsdp ddp checkpointing profile profiler "
         "verbose debug print attempt retry retries try usage cost price money restore replicate "
         "repeat rep fold"
     )
@@ -141,13 +159,40 @@ def short_name(column: str) -> str:
 
 
 def known_name(column: str) -> str:
-    """A column's name as `WORDS` would have it: short, in lower case, with underscores."""
-    whole = _plain(column)
-    return whole if whole in KNOWN else _plain(short_name(column))
+    """A column's name as `WORDS` would have it: short, in lower case, with underscores.
+
+    Example:
+        >>> known_name("config.optimizer.lr"), known_name("muon_lr"), known_name("min_lr")
+        ('lr', 'lr', 'min_lr')
+    """
+    whole, short = _plain(column), _plain(short_name(column))
+    exact = next((name for name in (whole, short) if name in KNOWN), None)
+    if exact or MEASURED.match(column) or short in COMPUTE:
+        return exact or short
+    meant = next((word for word, pattern in LAST_WORDS if pattern.search(short)), short)
+    return short if meant == "lr" and OF_A_RATE.search(short) else meant
 
 
 def _plain(name: str) -> str:
-    return re.sub(r"[\s\-]+", "_", name.strip().lower())
+    return re.sub(r"[\s\-()]+", "_", name.strip().lower()).strip("_")
+
+
+def from_logarithm(column: str) -> tuple[str, str] | None:
+    """What a column holds the logarithm of, and the formula of it; None of any other name.
+
+    Example:
+        >>> from_logarithm("log2lr"), from_logarithm("config.ln_lr")
+        (('lr', 'lr = 2 ** log2lr'), ('lr', 'lr = exp(ln_lr)'))
+    """
+    short = short_name(column)
+    found = re.search(r"(?i)log_?2|log_?10|(?<![a-z])ln(?![a-z])", short)
+    plain = "" if found is None else short.replace(found[0], "").strip(" _()")
+    if found is None or not re.fullmatch(r"[A-Za-z]\w*", plain):
+        return None
+    quoted = short if re.fullmatch(r"[A-Za-z_]\w*", short) else f"`{short}`"
+    base = found[0].lower().removeprefix("log").strip("_")
+    formula = f"{base} ** {quoted}" if base.isdigit() else f"exp({quoted})"
+    return plain, f"{plain} = {formula}"
 
 
 def synonyms(name: str) -> set[str]:
@@ -181,8 +226,8 @@ def is_measured(column: str) -> bool:
     """Whether a column's name is that of a metric."""
     name = short_name(column).lower()
     words = _words(name)
-    is_metric = any(each.search(name) for each in (LOSS, ERROR, SCORE)) or words & OUTCOMES
-    return bool(is_metric) and known_name(column) not in KNOWN
+    is_metric = any(each.search(name) for each in (LOSS, ERROR, SCORE)) or name in OUTCOME
+    return bool(is_metric or words & OUTCOMES) and known_name(column) not in KNOWN
 
 
 def loss_rank(column: str) -> tuple[int, int, int] | None:

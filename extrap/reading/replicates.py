@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 import pandas as pd
 
@@ -61,23 +59,16 @@ def _whole(value: object) -> int | None:
     return int(number) if number.is_integer() else None
 
 
-def count_notes(frame: pd.DataFrame, cell: list[str], recipe: Sequence[str]) -> list[str]:
+def count_notes(frame: pd.DataFrame, cell: list[str]) -> list[str]:
     """What was accepted though it is not a plain result, counted."""
-    varying = _undeclared(frame, cell, recipe)
-    hint = ""
-    if varying:
-        hint = (
-            f", though they differ in {', '.join(varying)}; if one of these was tuned or is a "
-            "condition, name it so"
-        )
     status = frame["status"].value_counts()
     counted = {
         "run(s) diverged (loss not finite): they only bound the optimum": status.get(
             "diverged", 0
         ),
-        "run(s) failed (no loss): left out": status.get("failed", 0),
+        "run(s) failed: left out": status.get("failed", 0),
         "run(s) pruned: they only bound the optimum": status.get("pruned", 0),
-        f"run(s) repeat an earlier size, tuned values and seed: kept as replicates{hint}": int(
+        "run(s) repeat an earlier size, tuned values and seed: kept as replicates": int(
             frame.duplicated(cell).sum()
         ),
     }
@@ -102,19 +93,6 @@ def without_copies(
         renumbered(curves, kept),
         [f"{count} {text}" for text, count in counted.items() if count],
     )
-
-
-def _undeclared(frame: pd.DataFrame, cell: list[str], recipe: Sequence[str]) -> list[str]:
-    """Columns without a part to play that vary between runs of one cell."""
-    repeats = frame[frame.duplicated(cell, keep=False)]
-    known = {*cell, *recipe, *OPTIONAL_NUMBERS, "loss", "status", "stage"}
-    others = [c for c in repeats.columns if c not in known]
-    if repeats.empty or not others:
-        return []
-    texts = repeats[others].astype(str).where(repeats[others].notna())  # cells may be lists
-    counts = texts.groupby([repeats[c] for c in cell], dropna=False).nunique()
-    few = len(repeats) / 2  # what differs in almost every row measures a run, it does not set it
-    return [c for c in others if (counts[c] > 1).any() and texts[c].nunique() <= few]
 
 
 def renumbered(curves: pd.DataFrame | None, kept: pd.Series) -> pd.DataFrame | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -15,7 +15,7 @@ from extrap.errors import DataError, argument
 from extrap.reading.cells import is_empty, read_numbers
 from extrap.reading.columns import display_name, find_column, missing_column
 from extrap.reading.definitions import with_definitions
-from extrap.reading.endings import early_notes, set_rows
+from extrap.reading.endings import PROGRESS, ended_early, set_rows
 from extrap.reading.finals import (
     parse_final,
     summary_notes,
@@ -23,10 +23,11 @@ from extrap.reading.finals import (
     with_last_losses,
 )
 from extrap.reading.found import Found
-from extrap.reading.inference import Parts, infer_parts, sentence, with_named_settings
+from extrap.reading.layouts import check_has_losses
 from extrap.reading.metrics import loss_of_metric
 from extrap.reading.mixtures import refuse_mixtures
 from extrap.reading.names import is_bookkeeping, is_measured
+from extrap.reading.parts import Parts, infer_parts, sentence, with_named_settings
 from extrap.reading.replicates import (
     OPTIONAL_NUMBERS,
     count_notes,
@@ -36,7 +37,6 @@ from extrap.reading.replicates import (
 )
 from extrap.reading.selecting import (
     Where,
-    is_any,
     is_one_value,
     is_selected,
     selected,
@@ -47,7 +47,7 @@ from extrap.reading.sources import find_runs, without_password
 from extrap.reading.states import given_status
 from extrap.reading.trackers.histories import check_rows_are_runs
 from extrap.reading.units import check_units
-from extrap.records import STAGES, Runs
+from extrap.records import POOLED, STAGES, Runs
 
 LOSS_NOTE = "the loss is the column "
 """How a note begins that says which column was taken for the loss."""
@@ -72,6 +72,8 @@ class Request:
     maximise: str | Iterable[str] = ()
     where: Where | None = None
     rename: Mapping[str, str] | None = None
+    ignore: str | Iterable[str] = ()
+    partial: bool = False
     losses: tuple[str, ...] = ()
     """Columns to take the loss from, the first there is, where none is given; known of a sweep."""
     named_by: Mapping[str, str] = field(default_factory=dict)
@@ -88,6 +90,8 @@ class RowKeywords(TypedDict, total=False):
     maximise: str | Iterable[str]
     where: Where | None
     rename: Mapping[str, str] | None
+    ignore: str | Iterable[str]
+    partial: bool
 
 
 class ReadingKeywords(RowKeywords, total=False):
@@ -116,20 +120,24 @@ def read_runs(
     maximise: str | Iterable[str] = (),
     where: Where | None = None,
     rename: Mapping[str, str] | None = None,
+    ignore: str | Iterable[str] = (),
+    partial: bool = False,
 ) -> Runs:
     """Read training runs from a table, an Optuna storage or a tracker's files.
 
-    What is left out is inferred from the names of the columns, their types and their spread:
-    a loss by its name; a size has a name such as `width`, `d_model` or `n_params`, or follows from
-    nothing else; a tuned column takes several values within a size. `Runs.notes` names columns
-    that are shown under a shorter name.
+    What is left out is inferred from the names of the columns: a loss, a size such as `width`,
+    `d_model` or `n_params`, a tuned column such as `lr`, `muon_lr` or `weight_decay` that takes
+    several values within a size. Any other column in which runs of one size and tuned values
+    differ, and that neither times, places nor measures a run, is an error that lists the ways to
+    settle it. `Runs.notes` names columns that are shown under a shorter name.
 
     A column answers to its own name and, where no other does, to the end of its name: `lr` is
     `config/lr`, `config.optimizer.lr`, `params.lr`. A column that is missing is an error that
     names the nearest; several that could be the size are one that lists them.
 
     An empty loss is a failed run, a loss that is not finite (`nan`, `inf`) a diverged one; in a
-    pandas DataFrame NaN is empty, as it has no other. Without a seed column
+    pandas DataFrame NaN is empty, as it has no other. A run that stopped before 95 % of the steps
+    which others of its size reach is not complete. Without a seed column
     each row is its own replicate. Of rows that are equal in every column, seed and loss included,
     one is kept; runs to judge are all kept. A run without settings that has no loss or did not
     finish is left out. `Runs.notes` counts all of that, and names units that cannot be right:
@@ -159,8 +167,11 @@ def read_runs(
             other column is looked for.
         maximise: Metrics that are better when larger. Where the loss is one of them it becomes
             1 − x of a share in [0, 1], −x of what is below 0; other metrics need a formula.
-        where: Column → the value of the rows to read, or a list of values; `"*"` is any.
+        where: Column → the value of the rows to read, or a list of values.
         rename: Old → new names of columns, before `let`.
+        ignore: Columns in which runs may differ and yet count as replicates.
+        partial: Whether runs count that stopped before the steps which others of their size
+            reach.
 
     Returns:
         The runs, in the order of the source.
@@ -186,32 +197,38 @@ def read_runs(
         maximise=maximise,
         where=where,
         rename=rename,
+        ignore=ignore,
+        partial=partial,
     )
-    return _read(source, request)[0]
+    return read_sweep(source, request)[0]
 
 
 def read_sweep(source: Any, request: Request, *, may_mix: bool = False) -> tuple[Runs, str]:
-    """As `read_runs`; a condition that varies is an error that lists the ways to settle it.
+    """As `read_runs`.
 
     Args:
         source: As for `read_runs`.
         request: How to read it.
-        may_mix: Whether conditions may vary.
+        may_mix: Whether settings may vary that are neither sizes nor tuned.
 
     Returns:
-        The runs, and a sentence on what was inferred; empty where all was given.
+        The runs, and a sentence on what was inferred and what was pooled; empty where all was
+        given and nothing is pooled.
 
     Raises:
         DataError: As `read_runs`; or a setting varies that is neither a size nor tuned.
         ValueError: As `read_runs`.
     """
-    runs, announcement = _read(source, request)
-    if request.stage == "tune" and not may_mix:
-        pooled = [name for name, values in (request.where or {}).items() if is_any(values)]
-        refuse_mixtures(
-            runs, pooled=pooled, is_untuned=request.tune is not None and not runs.tuned
-        )
-    return runs, announcement
+    runs, announce = _read(source, request)
+    if request.stage != "tune" or may_mix:
+        return runs, announce(())
+    ignored = _names(request.ignore)
+    may_vary = (*ignored, *(PROGRESS if request.partial else ()))
+    pooled = refuse_mixtures(
+        runs, ignored=may_vary, is_untuned=request.tune is not None and not runs.tuned
+    )
+    notes = tuple(f"{POOLED}{name}" for name in pooled if name in ignored)
+    return replace(runs, notes=(*runs.notes, *notes)), announce(pooled)
 
 
 def as_runs(
@@ -242,7 +259,8 @@ def as_runs(
     return read_sweep(source, Request(**{**known, **given}), may_mix=may_mix)[0]
 
 
-def _read(source: Any, request: Request) -> tuple[Runs, str]:
+def _read(source: Any, request: Request) -> tuple[Runs, Callable[[Sequence[str]], str]]:
+    """The runs, and what makes the sentence on them once it is known what is pooled."""
     stage, rule = request.stage, parse_final(request.final)
     for name in ("where", "rename"):
         given = getattr(request, name)
@@ -252,11 +270,13 @@ def _read(source: Any, request: Request) -> tuple[Runs, str]:
                 "write it so."
             )
     found, opening_notes = _opened(source, request)
-    parts, announcement, called_notes = _understood(found, request)
+    parts, announce, called_notes = _understood(found, request)
     if not request.size and isinstance(source, str | Path):
         check_rows_are_runs(found.table, (*parts.sizes, *parts.tuned))
     sizes, tuned, loss = parts.sizes, parts.tuned, parts.loss
     seed, metric = parts.seed or request.seed, _column_of(found, loss, "loss")
+    for name in _names(request.ignore):
+        _column_of(found, name, "ignore")
     recipe = _recipe(found, request, (*sizes, *tuned, metric, seed))
     _check_parts(sizes, tuned, recipe, loss, seed)
     maximised = [_column_of(found, name, "maximise") for name in _names(request.maximise)]
@@ -277,7 +297,7 @@ def _read(source: Any, request: Request) -> tuple[Runs, str]:
         cells = with_last_losses(cells, points)
     cells, final_notes = with_final_losses(cells, points, rule, found.where)
     final_notes += summary_notes(metric)
-    frame = table.drop(columns=[c for c in ("loss", "seed") if c in table])
+    frame = table.drop(columns=[c for c in {"loss", "seed", metric} if c in table])
     frame["stage"] = stage
     frame["loss"] = read_numbers(cells, loss)
     frame["status"], state_notes = _status(table, frame["loss"], is_empty(cells))
@@ -290,11 +310,13 @@ def _read(source: Any, request: Request) -> tuple[Runs, str]:
     _read_parts(frame, table, sizes=sizes, tuned=tuned, recipe=recipe, stage=stage)
     frame["seed"], seed_note = read_seeds(table, seed, by=[*sizes, *tuned], loss=frame["loss"])
     notes = [*opening_notes, *called_notes, *name_notes, *loss_notes, *final_notes, *state_notes]
-    notes += [*unset_notes, *early_notes(frame, points, sizes, is_significant=_has_status(table))]
+    notes += unset_notes
+    if stage == "tune":
+        notes += _leave_out_early(frame, ended_early(frame, table, points, sizes), request)
     if stage == "tune":  # every row that is to be judged is judged
         frame, points, copy_notes = without_copies(frame, points, by=[*sizes, *tuned])
         notes += copy_notes
-    notes += [*count_notes(frame, [*sizes, *tuned, "seed"], recipe), *seed_note]
+    notes += [*count_notes(frame, [*sizes, *tuned, "seed"]), *seed_note]
     runs = Runs.from_frame(
         frame,
         sizes=sizes,
@@ -302,9 +324,21 @@ def _read(source: Any, request: Request) -> tuple[Runs, str]:
         conditions=recipe,
         curves=points,
         source=without_password(found.where),
-        notes=(*notes, *check_units(frame)),
+        notes=(*notes, *check_units(frame, sizes)),
     )
-    return runs, announcement
+    return runs, announce
+
+
+def _leave_out_early(
+    frame: pd.DataFrame, early: tuple[pd.Series, str], request: Request
+) -> list[str]:
+    is_early, note = early
+    if not note:
+        return []
+    if request.partial:
+        return [f"{note}: counted as complete"]
+    frame.loc[is_early, "status"] = "failed"
+    return [f"{note}: left out, or counted with {argument('partial', True)}"]
 
 
 def _opened(source: Any, request: Request) -> tuple[Found, list[str]]:
@@ -337,11 +371,14 @@ def _opened(source: Any, request: Request) -> tuple[Found, list[str]]:
     kept, notes = is_selected(found, request.where or {})
     tuned_note = [found.tuned_note] if request.tune is None and found.tuned_note else []
     found = selected(found, kept)
+    check_has_losses(found.table, found.where)
     return found if sizes else with_named_settings(found), [*found.notes, *notes, *tuned_note]
 
 
-def _understood(found: Found, request: Request) -> tuple[Parts, str, list[str]]:
-    """What the columns are, by the names they are shown by; an announcement and notes."""
+def _understood(
+    found: Found, request: Request
+) -> tuple[Parts, Callable[[Sequence[str]], str], list[str]]:
+    """What the columns are, by the names they are shown by; what announces them, and notes."""
     sizes, loss = _names(request.size or ()), _asked_loss(request)
     tuned = None if request.tune is None else _names(request.tune)
     parts = infer_parts(
@@ -373,7 +410,12 @@ def _understood(found: Found, request: Request) -> tuple[Parts, str, list[str]]:
     metric = _column_of(found, parts.loss, "loss")
     if metric != "loss" and not request.maximise:  # which larger runs would have to be told
         notes.append(f"{LOSS_NOTE}{metric}")
-    return shown, sentence(parts, called, found.origins) if is_inferred else "", notes
+
+    def announce(pooled: Sequence[str]) -> str:
+        is_told = is_inferred or pooled
+        return sentence(parts, called, found.origins, pooled) if is_told else ""
+
+    return shown, announce, notes
 
 
 def _asked_loss(request: Request) -> str | None:
@@ -497,12 +539,6 @@ def _status(
         return derived, notes
     status = given.where(given.notna(), derived)
     return status.where(status.ne("complete") | derived.eq("complete"), derived), notes
-
-
-def _has_status(table: pd.DataFrame) -> pd.Series:
-    """Whether the source says how a run ended."""
-    given, _ = given_status(table)
-    return pd.Series(data=False, index=table.index) if given is None else given.notna()
 
 
 def _read_parts(

@@ -12,10 +12,8 @@ from extrap.reading.bounds import shown
 from extrap.reading.columns import find_column, missing_column
 from extrap.reading.found import Found
 from extrap.reading.replicates import renumbered
-from extrap.records import POOLED, condition_text
+from extrap.records import condition_text
 
-ANY = "*"
-"""The value that every cell has: a column that may vary."""
 MOST_SHOWN = 8
 Where = Mapping[str, object]
 """Column → the value its cells must have, or a sequence of such values."""
@@ -63,14 +61,9 @@ def _listed(values: object) -> list[object]:
     return list(values) if isinstance(values, list | tuple | set | frozenset) else [values]
 
 
-def is_any(values: object) -> bool:
-    """Whether a column may have any value: its runs are pooled."""
-    return ANY in _listed(values)
-
-
 def is_one_value(values: object) -> bool:
     """Whether a column must have one value: its runs have it in common."""
-    return not is_any(values) and len({condition_text(value) for value in _listed(values)}) == 1
+    return len({condition_text(value) for value in _listed(values)}) == 1
 
 
 def is_selected(found: Found, where: Where) -> tuple[pd.Series, list[str]]:
@@ -87,9 +80,6 @@ def is_selected(found: Found, where: Where) -> tuple[pd.Series, list[str]]:
             raise missing_column(name, have, found.where)
         wanted = {condition_text(value) for value in _listed(values)}
         texts = found.table[column].map(condition_text)
-        if is_any(values):
-            notes += [f"{POOLED}{name}"] if texts.nunique() > 1 else []
-            continue
         here = texts.isin(wanted)
         if not (keep & here).any():
             there = texts[keep].value_counts()

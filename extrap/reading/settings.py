@@ -6,7 +6,9 @@ import re
 from collections.abc import Sequence
 from itertools import pairwise
 
-from extrap.reading.names import WORDS
+import pandas as pd
+
+from extrap.reading.names import KNOWN, WORDS
 
 MOST_NAME = 1000
 """Characters of a name that are looked at."""
@@ -35,6 +37,50 @@ def settings_in(name: str) -> dict[str, float | int | str]:
     """
     pairs = PAIR.finditer(name[:MOST_NAME])
     return {pair["key"]: as_number(pair["value"]) for pair in pairs}
+
+
+NAMES = ("name", "run_name", "run name", "run", "experiment_name", "exp_name", "id")
+"""Columns, in lower case, that hold the names of runs, the likeliest first."""
+PIECE = re.compile(r"([A-Za-z]+(?:_[A-Za-z]+)*)[=:_\-]?(\d[\d.]*(?:[eE][-+]?\d+)?)(?![A-Za-z\d])")
+
+
+def name_column(table: pd.DataFrame) -> str | None:
+    """The column of the runs' names, which are text and nearly all different; None without."""
+    by_name = {str(column).strip().lower(): str(column) for column in table}
+    for name in NAMES:
+        if name in by_name and len(table):
+            texts = table[by_name[name]].astype(str)
+            if texts.nunique() > len(table) / 2 and texts.str.contains("[A-Za-z]").all():
+                return by_name[name]
+    return None
+
+
+def words_in_names(names: Sequence[str]) -> list[str]:
+    """Words that stand before a number in all names, with several values: `mlp_width16_lr0.002`.
+
+    Example:
+        >>> words_in_names(["mlp_width16_lr0.002", "mlp_width32_lr0.004"])
+        ['width', 'lr']
+    """
+    values: dict[str, set[str]] = {}
+    counts: dict[str, int] = {}
+    for name in names:
+        pairs = {
+            known: number
+            for text, number in PIECE.findall(name[:MOST_NAME])
+            if (known := _known_end(text))
+        }
+        for word, number in pairs.items():
+            values.setdefault(word, set()).add(number)
+            counts[word] = counts.get(word, 0) + 1
+    return [word for word in values if counts[word] == len(names) and len(values[word]) > 1]
+
+
+def _known_end(text: str) -> str:
+    """The last words of a text that are the name of a size, a tuned value or a seed."""
+    parts = text.lower().split("_")
+    ends = ("_".join(parts[i:]) for i in range(len(parts)))
+    return next((end for end in ends if end in KNOWN), "")
 
 
 def as_number(text: str) -> float | int | str:

@@ -2,7 +2,7 @@
 
 | source | is read as |
 |---|---|
-| `….csv`, `….parquet`, `….jsonl`, open text | a table |
+| `….csv`, `….parquet`, `….json`, `….jsonl`, open text | a table |
 | a frame, a list of dictionaries, `Runs` | a table |
 | an Optuna study, a list of them | its trials |
 | `sqlite:///…`, `….db`, `postgresql://…` | an Optuna storage, or an MLflow store |
@@ -27,6 +27,8 @@ from extrap.reading.curves import read_curves
 from extrap.reading.definitions import with_definitions
 from extrap.reading.found import Found, joined
 from extrap.reading.frames import is_table
+from extrap.reading.layouts import check_layout, without_repeated_header
+from extrap.reading.settings import name_column
 from extrap.reading.tables import read_table
 from extrap.reading.trackers.folders import find_in_folder, kind_of_file, read_files
 from extrap.reading.trackers.histories import check_rows_are_runs, history_of, is_history
@@ -73,13 +75,21 @@ def find_runs(
             raise _own_curves()
         return found
     table, where = read_table(source), _place(source)
+    table, notes = without_repeated_header(table)
+    check_layout(table, where)
     settings = (*sizes, *settings)
     if curves is None and is_history(table, settings):
         return history_of(table, where, settings)
     if curves is None and sizes:
         check_rows_are_runs(table, settings)
     points = None if curves is None else read_curves(curves, table)
-    return Found(table=table, where=where, curves=lambda loss: points)
+    return Found(
+        table=table,
+        where=where,
+        curves=lambda loss: points,
+        notes=tuple(notes),
+        names=name_column(table),
+    )
 
 
 def read_rows(source: Any, let: str | Iterable[str] = ()) -> pd.DataFrame:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import re
+from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from itertools import islice
@@ -26,6 +27,7 @@ from extrap.reading.bounds import (
     shown,
 )
 from extrap.reading.frames import as_frame, frame_of_rows, is_table, with_flat_cells
+from extrap.reading.layouts import check_headers
 
 HALF_CHARACTER = re.compile(r"\\u[dD][89a-fA-F]")
 """How JSON spells one half of a character beyond the first 65,536; alone it is none."""
@@ -80,7 +82,12 @@ def read_table(source: Any) -> pd.DataFrame:
             f"one kind of these or a list of dictionaries, got {kind}; "
             f"{REMEDIES.get(kind, 'give one of these')}."
         )
-    frame.columns = [str(c).strip() for c in frame.columns]
+    if isinstance(frame.columns, pd.MultiIndex):
+        raise DataError(
+            "a frame has one line of column names, got several levels; join them with "
+            'df.columns = ["_".join(names) for names in df.columns].'
+        )
+    frame.columns = _plain_names([str(c).strip() for c in frame.columns])
     repeated = frame.columns[frame.columns.duplicated()]
     if len(repeated):
         raise DataError(
@@ -101,12 +108,12 @@ def _read_file(path: Path) -> pd.DataFrame:
         ".pq": _read_parquet,
         ".jsonl": _read_jsonl,
         ".ndjson": _read_jsonl,
+        ".json": _read_json,
     }
     reader = readers.get(path.suffix.lower())
     if reader is None:
         raise DataError(
-            f"a table ends in {', '.join(sorted(readers))}, got {path.name}; rename or convert "
-            "it, or read a sealed forecast with load_forecast."
+            f"a table ends in {', '.join(sorted(readers))}, got {path.name}; rename or convert it."
         )
     require_file(path, most=None if reader is _read_parquet else MOST_BYTES)
     return _guarded(reader, path, name=str(path))
@@ -146,11 +153,17 @@ def _fault(error: Exception) -> str:
 def _read_csv(source: Path | TextIO) -> pd.DataFrame:
     if isinstance(source, Path):
         usual = "\t" if source.suffix.lower() == ".tsv" else ","
-        separator = _separator(_first_lines(source), usual)
+        lines = _first_lines(source)
     else:
-        source = bounded_text(source)
-        separator = _separator(list(islice(source, SNIFFED)), ",")
+        usual, source = ",", bounded_text(source)
+        lines = list(islice(source, SNIFFED))
         source.seek(0)
+    if lines[0].lstrip().startswith("|"):
+        raise DataError(
+            f"{_name_of(source)} is a Markdown table; write it as CSV, commas between cells and "
+            "no line of dashes."
+        )
+    separator = _separator(lines, usual)
     # without a header pandas neither renames repeated columns nor shifts those of longer rows
     chunks = pd.read_csv(
         source,
@@ -165,9 +178,23 @@ def _read_csv(source: Path | TextIO) -> pd.DataFrame:
     with chunks:
         cells = pd.concat([_unguarded(chunk).astype(TEXT) for chunk in chunks])
     frame = cells[1:].reset_index(drop=True)
-    frame.columns = cells.iloc[0].tolist()
+    header = [str(name) for name in cells.iloc[0]]
+    if len(frame):
+        check_headers(header, [str(cell) for cell in frame.iloc[0]], _name_of(source))
+    frame.columns = header
     frame = frame.loc[:, frame.columns != ""]
     return frame if separator == "," else _with_points(frame)
+
+
+def _name_of(source: Path | TextIO) -> str:
+    return str(source) if isinstance(source, Path) else "the standard input"
+
+
+def _plain_names(names: list[str]) -> list[str]:
+    """`lr.value` as `lr`: W&B's files of settings have a value and a description of each."""
+    short = [name.removesuffix(".value") for name in names]
+    counts = Counter(short)
+    return [new if counts[new] == 1 else old for old, new in zip(names, short, strict=True)]
 
 
 def _first_lines(path: Path) -> list[str]:
@@ -219,6 +246,20 @@ def _read_parquet(path: Path) -> pd.DataFrame:
         check_cells(file.metadata.num_rows * file.metadata.num_columns, str(path))
         table = pa.Table.from_batches(file.iter_batches(), schema=file.schema_arrow)
     return table.to_pandas(types_mapper=pd.ArrowDtype)
+
+
+def _read_json(path: Path) -> pd.DataFrame:
+    found = parse_json(path.read_text(encoding="utf-8-sig"))
+    if isinstance(found, dict) and len(found) == 1:  # {"runs": […]}
+        found = next(iter(found.values()))
+    if isinstance(found, list) and found and all(isinstance(row, dict) for row in found):
+        return frame_of_rows(found, str(path))
+    if isinstance(found, dict) and found and all(isinstance(c, list) for c in found.values()):
+        return pd.DataFrame(found, dtype=object)
+    raise DataError(
+        f"a table in JSON is a list of objects, one a run, or an object of columns, got "
+        f"{type(found).__name__} in {path}; write it so."
+    )
 
 
 def _read_jsonl(path: Path) -> pd.DataFrame:

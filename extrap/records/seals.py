@@ -20,6 +20,8 @@ logger = logging.getLogger(__name__)
 
 DIGITS = 10
 """Significant digits that count for a content hash: what differs beyond them is rounding."""
+FIRST_BYTES = 200
+"""Of a sealed file, among which it says its kind."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,6 +83,18 @@ def as_sealed(
         attached=known,
         loose=loose or {},
     )
+
+
+def is_sealed_file(source: object) -> bool:
+    """Whether a path is that of a sealed file; one that ends in `.json` may be a table too."""
+    if not (isinstance(source, str | Path) and str(source).lower().endswith(".json")):
+        return False
+    try:
+        with Path(source).open("rb") as file:
+            start = file.read(FIRST_BYTES)
+    except OSError:
+        return True
+    return b'"kind"' in start or not start.strip()
 
 
 def verify(kind: SealedKind, document: Mapping[str, Any]) -> Sealed:

@@ -17,8 +17,9 @@ from typing import Any
 from extrap.documents import read_if_intact, write_sealed
 from extrap.errors import DataError, StudyError
 from extrap.files import read_csv, write_csv
-from extrap.reading import read_runs, without_password
+from extrap.reading import without_password
 from extrap.reading.optuna import seal_time
+from extrap.reading.runs import as_runs
 from extrap.records import STAGES, Cell, Runs, StudySpec, Train
 from extrap.records.seals import Sealed, as_sealed
 from extrap.reporting.index import write_index
@@ -325,8 +326,10 @@ def read_study(spec: StudySpec, storage: str, *, stage: str = "tune") -> Runs:
     Raises:
         DataError: There is no such run.
     """
-    return read_runs(
+    return as_runs(
         storage,
+        {},
+        may_mix=True,
         size=tuple(spec.sizes),
         tune=tuple(spec.tune),
         conditions=tuple(spec.conditions()),
@@ -391,8 +394,10 @@ def runs_of_table(
         own = own.assign(**given).drop(columns="arm")
         kept = {"stage", "seed", "status", "loss"}
         blank = [name for name in own if name not in kept and own[name].isna().all()]
-        return read_runs(
+        return as_runs(
             own.drop(columns=blank),
+            {},
+            may_mix=True,
             size=tuple(spec.sizes),
             tune=tuple(spec.tune),
             conditions=tuple(c for c in spec.conditions() if c in frame),

@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 from extrap.checking import check
-from extrap.checking.settings import weigh_settings
+from extrap.checking.settings import _draws, weigh_settings
 from extrap.fitting import LossPrediction
 from extrap.records import Estimate, Interval, Runs, Verdict
 from tests.checking.byhand import LARGE, by_hand, case_of, loss_at, of_rate
@@ -182,3 +182,9 @@ def test_tuned_run_is_not_mistuned_however_far_off_it_is():
     for off in (0.03, 0.08, 0.2):
         (found,) = checked((0.0, off))
         assert found.cause != "mistuned"
+
+
+def test_draws_of_the_optimum_and_of_the_cost_are_independent() -> None:
+    places, factors = _draws((5, 9))
+    drawn = np.column_stack([places, factors])
+    assert np.corrcoef(drawn.T) == pytest.approx(np.eye(3), abs=0.02)

@@ -32,7 +32,7 @@ def runs(name: str) -> extrap.Runs:
     kinds: dict[str, dict[str, Any]] = {
         "clean": {"size": "width", "tune": "lr"},
         "clean_big": {"size": "width", "tune": "lr", "stage": "check"},
-        "untuned": {"size": "width"},
+        "untuned": {"size": "width", "ignore": "recipe"},
         "pair": {"size": ["params", "tokens"]},
         "pair_big": {"size": ["params", "tokens"], "stage": "check"},
         "curved": {"size": "width", "tune": "lr"},

@@ -34,6 +34,11 @@ def test_effective_points_are_those_near_the_end() -> None:
     assert law.dof == pytest.approx(expected)
 
 
+def test_scatter_grows_with_the_noise() -> None:
+    laws = [fit_local("x", X, noisy(noise=noise)) for noise in (0.01, 0.02)]
+    assert laws[1].scatter / laws[0].scatter == pytest.approx(2.0, rel=0.1)
+
+
 @given(size=st.floats(1e-12, 1e24), loss=st.floats(1e-6, 1e6), seed=st.integers(0, 20))
 def test_units_do_not_matter(size: float, loss: float, seed: int) -> None:
     mean, variance = predict(X, noisy(seed), 8 * X[-1])

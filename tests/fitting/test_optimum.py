@@ -9,7 +9,7 @@ from scipy import stats
 from statsmodels.regression.linear_model import WLS
 
 from extrap.fitting import Noise, estimate_noise, estimate_optima
-from extrap.fitting.size_groups import Grid
+from extrap.fitting.size_groups import Grid, spacing
 from extrap.reading import read_runs
 from extrap.records import Interval, Optimum
 
@@ -260,3 +260,9 @@ def test_interval_wider_than_the_values_tried_is_that_of_the_values_tried() -> N
             octaves = estimate.se / estimate.value / np.log(2)
             assert (4 * octaves > 6.5) <= (estimate.ci == (rates[0], rates[-1]))
     assert 2 <= n_wide <= 8
+
+
+def test_spacing_is_the_mean_gap_beside_a_value() -> None:
+    assert spacing([0.1, 0.2, 0.8], 0.2) == pytest.approx(1.5)
+    assert spacing([0.1, 0.2, 0.8], 0.1) == pytest.approx(1.0)
+    assert spacing([0.1, 0.1], 0.1) == 0.0

@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 
 from extrap.fitting import can_place, estimate_noise, estimate_optima, place_runs
+from extrap.fitting.placement import _plan, _vertex
 from extrap.records import Cell, Runs, StudySpec, TunedRange, Workload
 from extrap.study import protocol
 
@@ -185,3 +186,12 @@ def test_one_seed_and_few_sizes_are_enough(widths: tuple[float, ...]) -> None:
     cells = sweep(spec)[-1]
     assert {cell.seed for cell in cells} == {7}
     assert 4 * len(widths) <= len(cells) <= 9 * len(widths)
+
+
+@pytest.mark.parametrize("place", [-0.3, 0.0, 0.4])
+def test_parabola_is_placed_at_its_lowest_point(place: float) -> None:
+    plan = _plan(SPEC, None)
+    losses = {index: 0.001 * (plan.step * index - place) ** 2 for index in (-8, -4, 0, 4, 8)}
+    found, curvature = _vertex(plan, losses, np.ones(5), ())
+    assert found == pytest.approx(plan.log2(0) + place, abs=1e-9)
+    assert curvature == pytest.approx(0.002)

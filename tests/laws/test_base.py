@@ -3,6 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from extrap.laws import LOSS_LAWS
 from extrap.laws.base import STEP, exp, log_add_exp
 
 
@@ -20,3 +21,10 @@ def test_logarithm_of_a_sum_does_not_overflow_and_carries_its_derivative() -> No
     moved = log_add_exp(a + 1j * STEP, b.astype(complex))
     assert moved.real == pytest.approx(np.logaddexp(a, b))
     assert moved.imag / STEP == pytest.approx(1 / (1 + np.exp(b - a)))
+
+
+def test_gradient_of_a_law_that_has_no_loss_is_zero() -> None:
+    law, values = LOSS_LAWS["power"], np.array([[0.0, 0.3], [2.0, 0.3]])
+    gradient = law.log_gradient(values, np.array([[1.0], [4.0]]))
+    assert np.all(gradient[0] == 0)
+    assert gradient[1, :, 0] == pytest.approx(0.5)

@@ -10,7 +10,7 @@ import pytest
 from scipy import stats
 
 from extrap.errors import DataError
-from extrap.planning import AllocationCheck, check_allocation
+from extrap.planning import AllocationCheck, AllocationReport, check_allocation
 from extrap.records import Interval, Measure
 
 PARAMS = 1000.0
@@ -65,6 +65,21 @@ def test_a_better_split_and_a_missed_loss_are_said() -> None:
     assert check.best.factor == 0.5
     assert not check.is_best
     assert not check.holds
+    assert not report_of(check).is_borne_out
+
+
+def test_a_split_is_borne_out_where_it_is_best_and_its_loss_was_forecast() -> None:
+    near = {"prediction": Measure(value=2.0, ci=Interval(1.9, 2.1))}
+    check = replace(checked({0.5: 2.1, 1.0: 2.0, 2.0: 2.2}), **near)
+    assert report_of(check).is_borne_out
+    far = {"prediction": Measure(value=3.0, ci=Interval(2.9, 3.1))}
+    assert not report_of(replace(check, **far)).is_borne_out
+
+
+def report_of(check: AllocationCheck) -> AllocationReport:
+    return AllocationReport(
+        found=None, course={}, check=check, optima=None, runs=None, column="width", n_runs=12
+    )
 
 
 def test_a_lower_mean_that_is_not_told_from_noise_does_not_count() -> None:

@@ -217,8 +217,9 @@ def test_a_column_of_compute_with_empty_cells_is_left_out_and_said() -> None:
 def test_compute_in_another_unit_is_said() -> None:
     frame = table([1e19, 2e19, 4e19])
     frame["flops"] = 6 * frame["params"] * frame["tokens"] / 1e15
-    (note,) = points(frame).notes
-    assert "units of 1e15" in note
+    with pytest.raises(DataError, match="flops should be 6 ×") as caught:
+        points(frame)
+    assert caught.value.choices[0].arguments == {"let": "flops = flops * 1e15"}
 
 
 def test_lone_runs_make_no_profile() -> None:

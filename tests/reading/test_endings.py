@@ -50,27 +50,31 @@ def test_curves_stay_with_their_runs_where_one_is_left_out():
 
 
 def n_early(source):
-    """How many runs are said to end early, of which no status is known."""
-    notes = [note for note in read_runs(source, **NAMES).notes if "no status" in note]
+    """How many runs are left out because they end early."""
+    notes = [note for note in read_runs(source, **NAMES).notes if "stop before 95 %" in note]
     return sum(int(note.split()[0]) for note in notes)
 
 
 @pytest.mark.parametrize(
-    ("ends", "n"), [((10, 10, 4, 10), 1), ((10, 10, 10, 9), 0), ((10, 10, 8, 8, 10), 2)]
+    ("ends", "n"),
+    [((10, 10, 4, 10), 1), ((20, 20, 20, 19), 0), ((20, 20, 20, 18), 1), ((10, 8, 8, 7, 10), 0)],
 )
-def test_a_run_that_ends_before_nine_tenths_of_its_size_is_counted(ends, n):
+def test_a_run_that_ends_before_the_others_of_its_size_is_left_out(ends, n):
     """Columns of runs of one size that end at such steps, and of one of a larger size at 3."""
     lines = [f"width=8,lr={number + 1}" for number, _ in enumerate(ends)] + ["width=16,lr=1"]
     header = ",".join(["Step", *(f'"{line} - loss"' for line in lines)])
     rows = (
         ",".join([str(step), *("2.5" if step <= end else "" for end in (*ends, 3))])
-        for step in range(11)
+        for step in range(21)
     )
-    assert n_early(io.StringIO("\n".join([header, *rows]))) == n
+    source = "\n".join([header, *rows])
+    assert n_early(io.StringIO(source)) == n
+    runs = read_runs(io.StringIO(source), **NAMES)
+    assert len(runs.complete()) == len(ends) + 1 - n
+    assert len(read_runs(io.StringIO(source), **NAMES, partial=True).complete()) == len(ends) + 1
 
 
-@pytest.mark.parametrize(("status", "n"), [("finished", 0), ("", 1)])
-def test_a_run_whose_end_is_known_is_not(status, n):
+def test_runs_to_judge_may_have_any_length():
     runs = {"run": list("aaabbbc"), "step": [0, 1, 2, 0, 1, 2, 0], "width": 8}
     values = {"lr": [1, 1, 1, 2, 2, 2, 3], "loss": [4.0, 3.0, 2.5, 4.0, 3.0, 2.0, 4.0]}
-    assert n_early(pd.DataFrame({**runs, **values, "state": status})) == n
+    assert len(read_runs(pd.DataFrame({**runs, **values}), **NAMES, stage="check").complete()) == 3

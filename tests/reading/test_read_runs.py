@@ -158,29 +158,13 @@ def test_seeds_are_exact_however_long_and_an_empty_one_leaves_the_others_alone()
 
 def test_repeated_seeds_with_other_losses_are_kept_as_replicates():
     other = frame_of(loss=[3.1, 2.1, 1.1], layers=[[8, 8]] * 3)
-    runs = read(pd.concat([frame_of(layers=[[4]] * 3), other]))
+    table = pd.concat([frame_of(layers=[[4]] * 3), other])
+    with pytest.raises(DataError, match=r"layers \[4\], \[8, 8\]"):
+        read(table)
+    runs = read(table, ignore="layers")
     assert (len(runs), runs.counts()["replicates"]) == (6, 3)
     assert runs.to_frame()["layers"].tolist()[2:4] == [[4], [8, 8]]
-    (note,) = runs.notes
-    assert note.startswith("3 run(s) repeat")
-    assert "differ in layers;" in note
-
-
-@pytest.mark.parametrize(
-    ("column", "is_named"),
-    [
-        ([1, 1, 1, 2, 2, 2], True),
-        ([1, 2, 3, 4, 5, 6], False),  # what differs in every row measures a run
-        ([1, 1, 1, 1, 1, 1], False),
-        ([1, 1, 2, 2, 3, 3], True),  # three values in six rows
-        ([1, 1, 2, 2, 3, 4], False),
-    ],
-)
-def test_a_forgotten_column_is_named_where_it_sets_runs_of_a_cell_apart(column, is_named):
-    table = pd.concat([frame_of(), frame_of(loss=[3.1, 2.1, 1.1])]).assign(heads=column)
-    assert ("differ in heads;" in read(table).notes[0]) is is_named
-    told = read(table, conditions="heads").notes[0] if is_named else ""
-    assert "heads" not in told
+    assert runs.notes[0].startswith("3 run(s) repeat")
 
 
 @pytest.mark.parametrize("times", [2, 3])

@@ -70,6 +70,7 @@ def test_a_move_is_cut_where_the_recipe_has_no_room():
         ((16, 64), (16, 64)),
         ((1, 2, 3, 4, 5, 6, 7, 8, 9), (1, 4, 7)),
         ((9, 1, 3), (1, 3, 9)),
+        ((1, 2, 3, 4), (1, 2, 3)),
     ],
 )
 def test_sizes_are_chosen_from_the_study_up_to_three_quarters(sizes, points):

@@ -2,7 +2,7 @@ from dataclasses import replace
 
 import pytest
 
-from extrap.records import StudySpec, Target, TunedRange, Workload
+from extrap.records import SizePath, StudySpec, Target, TunedRange, Workload
 
 SPEC = StudySpec(
     name="path_inputs",
@@ -29,6 +29,11 @@ TARGETS = (Target(size={"depth": 34}),)
 def test_a_path_that_does_not_fit_its_study_is_refused(path, words):
     with pytest.raises(ValueError, match=words):
         replace(SPEC, path=path, targets=TARGETS)
+
+
+def test_a_formula_is_text():
+    with pytest.raises(ValueError, match="got 64 for width;"):
+        SizePath({"width": 64})
 
 
 def test_what_is_trained_whole_is_whole_in_the_grid():

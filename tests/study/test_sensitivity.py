@@ -8,7 +8,7 @@ import pytest
 
 from extrap import Recipe, StudySpec, TunedRange, Workload
 from extrap.errors import StudyError
-from extrap.reading import read_runs
+from extrap.reading.runs import as_runs
 from extrap.records import KnobStudy
 from extrap.reporting.sensitivity_page import knobs_document
 from extrap.study import dry_run, report, run
@@ -81,7 +81,9 @@ def test_knob_that_drifts_is_found_at_the_tuned_rates_and_a_second_start_trains_
     assert "toy-knobs" in told.index_path.read_text(encoding="utf-8")
     table = places["reports"] / "toy-knobs.runs.csv"
     ranked, page = rank_table(
-        read_runs(table, size="width", tune=()), knobs=dict.fromkeys(KNOBS.knobs), target=2048
+        as_runs(table, {"size": "width", "tune": ()}, may_mix=True),
+        knobs=dict.fromkeys(KNOBS.knobs),
+        target=2048,
     )
     assert page is None
     for ours, theirs in zip(ranked.knobs, told.result.knobs, strict=True):

@@ -1,16 +1,18 @@
-"""What the columns of a table are where nobody says: by name, by type and by spread.
+"""What the columns of a table are where nobody says: names decide.
 
 | part | is |
 |---|---|
 | loss | a held-out loss before others, the last value before a minimum; scores only when named |
-| size | what the other sizes follow from; with tokens that vary beside it, both |
-| tuned | positive, with three values (a rate: two) within half of the sizes, follows no other |
-| seed | called so, or counted from 0 or 1 and different in all runs of a cell |
+| size | called so; of several the one from which the others follow; with tokens beside it, both |
+| tuned | called a rate, with two values within a size; another setting, with three |
+| seed | called so |
+
+A column of another name plays no part: it is asked for, see `extrap.reading.mixtures`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -18,7 +20,7 @@ import pandas as pd
 
 from extrap.errors import Choice, DataError, argument
 from extrap.reading.bounds import shown
-from extrap.reading.cells import is_empty
+from extrap.reading.cells import is_empty, numbers_of, read_numbers
 from extrap.reading.columns import (
     MOST_COMPARED,
     MOST_NAME,
@@ -41,21 +43,22 @@ from extrap.reading.names import (
     TOKENS,
     WORDS,
     bare_name,
+    from_logarithm,
     is_bookkeeping,
     is_measured,
     is_recipe,
     known_name,
     loss_rank,
 )
-from extrap.reading.settings import settings_in
+from extrap.reading.settings import settings_in, words_in_names
 from extrap.reading.states import given_status
 from extrap.records import condition_text
 
-FEW_SIZES = 2
 TRIED = 3
 """Values within a size from which on a setting is taken for tuned, and not for a condition."""
 MOST_KINDS = 30
 """Values of a column that may say what kind of run a row is."""
+MOST_CHOICES = 6
 ENOUGH = 2000
 """Cells by which a column is known to hold numbers."""
 COMMON = 0.75
@@ -107,7 +110,7 @@ def infer_parts(
         is_sweep: Whether the runs are a sweep: of a few larger runs nothing is tuned.
 
     Raises:
-        DataError: No column could be the loss or the size, or several could; or a size is tuned.
+        DataError: No column is called a loss or a size, or several are; or a size is tuned.
     """
     columns = _Columns(found)
     loss, *unused = [loss] if loss else _losses(columns, maximised, is_sweep=is_sweep)
@@ -129,11 +132,8 @@ def infer_parts(
         unused += others
         _refuse_gaps(columns, sizes)
     columns = columns.without(*map(columns.named, sizes))
-    cells = columns.cells(sizes)
     if tuned is None:
-        tuned = _tuned(columns, cells, sizes=sizes) if is_sweep else found.tuned or ()
-    if seed_column is None and seed == "seed" and is_sweep:
-        seed_column = _counted(columns, joint(cells, columns.cells(tuned)))
+        tuned = _tuned(columns, columns.cells(sizes), sizes) if is_sweep else found.tuned or ()
     return Parts(
         sizes=sizes,
         tuned=tuned,
@@ -191,7 +191,7 @@ class _Columns:
             self._levels[name] = levels_of(self.found.table.loc[self.rows, name])
         return self._levels[name]
 
-    def cells(self, names: Iterable[str]) -> Codes:
+    def cells(self, names: Sequence[str]) -> Codes:
         """One code per combination of values of columns that were asked for."""
         there = [self.named(name) for name in names]
         if not there:
@@ -213,15 +213,18 @@ class _Columns:
         found = (c for c in self.called(SEEDS) if not is_empty(self.found.table[c]).all())
         return next(found, None)
 
-    def unnamed(self) -> list[str]:
-        """Columns of positive numbers whose names say nothing."""
-        names = [c for c in self.names if known_name(c) not in KNOWN and not is_bookkeeping(c)]
-        return [c for c in names if self.of(c).is_positive]
-
     def varying(self, words: Sequence[str]) -> list[str]:
         """Those that are positive and differ between runs."""
         found = self.called(words)
-        return [c for c in found if len(self.of(c)) >= FEW_SIZES and self.of(c).is_positive]
+        for name in found:
+            self._check_text(name)
+        return [c for c in found if len(self.of(c)) > 1 and self.of(c).is_positive]
+
+    def _check_text(self, name: str) -> None:
+        """Raise where a column of a known name holds numbers and some text."""
+        levels = self.of(name)
+        if levels.numbers is None and np.isfinite(numbers_of(levels.labels)).mean() >= 0.5:
+            read_numbers(self.found.table[name], display_name(name, self.have))
 
 
 def _losses(columns: _Columns, maximised: Sequence[str], *, is_sweep: bool) -> list[str]:
@@ -269,18 +272,20 @@ def _sizes(columns: _Columns) -> tuple[tuple[str, ...], list[str]]:
     """The size columns, the model first and the data second; then other sizes of the model.
 
     Raises:
-        DataError: None could be one, or several that do not follow from each other.
+        DataError: None is called a size, or several are that do not follow from each other.
     """
-    columns = (
-        columns.without(*(columns.found.tuned or ())) if _has_other_sizes(columns) else columns
-    )
+    rest = columns.without(*(columns.found.tuned or ()))
+    if rest.varying(WORDS["size"]) or rest.varying(TOKENS):
+        columns = rest
     models = columns.varying(WORDS["size"])
     model = _leading(models, columns)
     if models and model is None:
         raise _several("size", models, columns, together=True)
     data = _leading(columns.varying(TOKENS), columns)
     if model is None:
-        alone = data or _leading(columns.varying(COMPUTE), columns) or _unnamed_size(columns)
+        alone = data or _leading(columns.varying(COMPUTE), columns)
+        if alone is None:
+            raise _no_size(columns)
         return (alone,), []
     is_pair = data is not None and _is_axis(data, model, columns)
     if is_pair:
@@ -289,6 +294,83 @@ def _sizes(columns: _Columns) -> tuple[tuple[str, ...], list[str]]:
         model = same[0] if same else model
     others = [name for name in models if name != model]
     return ((model, data) if data is not None and is_pair else (model,)), others
+
+
+def _leading(names: Sequence[str], columns: _Columns) -> str | None:
+    """The first of these from which all others follow; None if there is none."""
+    for name in names:
+        codes = columns.of(name).codes
+        is_count = known_name(name) in PARAMS
+        others = [c for c in names if not (is_count and known_name(c) in PARAMS)]
+        if all(columns.of(other).depends_on(codes) for other in others):
+            return name
+    return None
+
+
+def _is_axis(data: str, model: str, columns: _Columns) -> bool:
+    """Whether the data vary beside the model: two amounts or more at half of its sizes."""
+    amounts, sizes = columns.of(data), columns.of(model)
+    assert amounts.numbers is not None
+    by_size = pd.Series(amounts.numbers[amounts.codes]).groupby(sizes.codes)
+    is_repeated = by_size.size() > 1
+    if is_repeated.mean() < 0.2:  # most sizes were trained once: are the data a function of it?
+        return not amounts.follows(sizes, np.zeros_like(sizes.codes))
+    runs = pd.DataFrame({"size": sizes.codes, "amount": amounts.codes}).value_counts()
+    by_count = runs.groupby(level="size")
+    is_shared = by_count.max() / by_count.sum() <= COMMON  # else some runs were cut short
+    is_spread = by_size.max() / by_size.min() > ONE_AMOUNT
+    if (is_shared & is_spread)[is_repeated].mean() < 0.5:
+        return False
+    for batch in columns.varying(BATCHES):  # tokens that only count the steps of a tuned batch
+        examples = columns.of(batch)
+        both = joint(sizes.codes, examples.codes), joint(sizes.codes, amounts.codes)
+        if amounts.depends_on(both[0]) and examples.depends_on(both[1]):
+            return False
+    return True
+
+
+def _no_size(columns: _Columns) -> DataError:
+    """The error to raise where no column is called a size: what could be one."""
+    where = columns.found.where
+    if called := columns.called(WORDS["size"]):
+        levels = columns.of(called[0])
+        if levels.numbers is None:
+            return DataError(
+                f"a size is a number, {where} has {called[0]} {shown(levels.labels[0])}; write "
+                f"numbers, or name another size with {argument('size', ...)}."
+            )
+        value = f" ({condition_text(levels.labels[0])})" if len(levels) else ""
+        return DataError(
+            f"a sweep has runs at three sizes or more, all runs of {where} have one "
+            f"{called[0]}{value}; add smaller or larger ones, or name another size with "
+            f"{argument('size', ...)}."
+        )
+    if columns.found.names is not None:
+        said = words_in_names(columns.found.table[columns.found.names].astype(str).tolist())
+        sizes = [word for word in said if word in WORDS["size"]]
+        tuned = [word for word in said if word in WORDS["tune"]]
+        if sizes:
+            choice = {"size": sizes[0], **({"tune": tuned} if tuned else {})}
+            return DataError(
+                f"no column of {where} is a size, but the names of its runs hold "
+                f"{' and '.join(said)}; read them from there:",
+                [Choice(choice)],
+            )
+    logs = [log for c in columns.names if (log := from_logarithm(c)) and log[0] in WORDS["size"]]
+    if logs:
+        return DataError(
+            f"no column of {where} is a size, one is the logarithm of a size; define it:",
+            [Choice({"let": formula, "size": name}) for name, formula in logs],
+        )
+    rest = [c for c in columns.names if known_name(c) not in KNOWN and not is_bookkeeping(c)]
+    could = [c for c in rest if columns.of(c).is_positive and len(columns.of(c)) > 1]
+    if could:
+        return _several("size", could, columns)
+    listed = ", ".join(shown(c) for c in columns.have[:12])
+    return DataError(
+        f"no column of {where} looks like a size (a positive number that differs between runs); "
+        f"name it with {argument('size', ...)}. It has {listed}."
+    )
 
 
 def _refuse_gaps(columns: _Columns, sizes: Sequence[str]) -> None:
@@ -312,149 +394,51 @@ def _refuse_gaps(columns: _Columns, sizes: Sequence[str]) -> None:
                 f"their {called}; choose those that have one:",
                 [
                     Choice({"where": {called: condition_text(v)}}, f"{n} runs")
-                    for v, n in list(found[name].items())[:6]
+                    for v, n in list(found[name].items())[:MOST_CHOICES]
                 ],
             )
-
-
-def _has_other_sizes(columns: _Columns) -> bool:
-    """Whether a size is among the columns that the source does not call tuned."""
-    rest = columns.without(*(columns.found.tuned or ()))
-    return bool(rest.varying(WORDS["size"]) or rest.varying(TOKENS))
-
-
-def _leading(names: Sequence[str], columns: _Columns) -> str | None:
-    """The first of these from which all others follow; None if there is none."""
-    for name in names:
-        codes = columns.of(name).codes
-        is_count = known_name(name) in PARAMS
-        others = [c for c in names if not (is_count and known_name(c) in PARAMS)]
-        if all(columns.of(other).depends_on(codes) for other in others):
-            return name
-    return None
-
-
-def _is_axis(data: str, model: str, columns: _Columns) -> bool:
-    """Whether the data vary beside the model: two amounts or more at half of its sizes."""
-    amounts, sizes = columns.of(data), columns.of(model)
-    assert amounts.numbers is not None
-    by_size = pd.Series(amounts.numbers[amounts.codes]).groupby(sizes.codes)
-    is_repeated = by_size.size() > 1
-    if is_repeated.mean() < 0.2:  # most sizes were trained once: are the data a function of it?
-        return not amounts.is_monotone_in(sizes, np.zeros_like(sizes.codes))
-    runs = pd.DataFrame({"size": sizes.codes, "amount": amounts.codes}).value_counts()
-    by_count = runs.groupby(level="size")
-    is_shared = by_count.max() / by_count.sum() <= COMMON  # else some runs were cut short
-    is_spread = by_size.max() / by_size.min() > ONE_AMOUNT
-    if (is_shared & is_spread)[is_repeated].mean() < 0.5:
-        return False
-    for batch in columns.varying(BATCHES):  # tokens that only count the steps of a tuned batch
-        examples = columns.of(batch)
-        both = joint(sizes.codes, examples.codes), joint(sizes.codes, amounts.codes)
-        if amounts.depends_on(both[0]) and examples.depends_on(both[1]):
-            return False
-    return True
-
-
-def _unnamed_size(columns: _Columns) -> str:
-    """The only column that could be a size though its name does not say so.
-
-    Raises:
-        DataError: There is none, or there are several.
-    """
-    names = [c for c in columns.unnamed() if len(columns.of(c)) >= FEW_SIZES]
-    n_rows = int(columns.rows.sum())
-    found = [c for c in names if TRIED <= len(columns.of(c)) <= n_rows / 2] or names
-    leading = _leading(found, columns)
-    if leading is not None:
-        return leading
-    if not found and (called := columns.called(WORDS["size"])):
-        levels = columns.of(called[0])
-        value = f" ({condition_text(levels.labels[0])})" if len(levels) else ""
-        raise DataError(
-            f"a sweep has runs at three sizes or more, all runs of {columns.found.where} have one "
-            f"{called[0]}{value}; add smaller or larger ones, or name another size with "
-            f"{argument('size', ...)}."
-        )
-    if not found:
-        listed = ", ".join(shown(c) for c in columns.have[:12])
-        raise DataError(
-            f"no column of {columns.found.where} looks like a size (positive, at three values or "
-            f"more); name it with {argument('size', ...)}. It has {listed}."
-        )
-    raise _several("size", found, columns)
 
 
 def _several(
     part: str, names: Sequence[str], columns: _Columns, *, together: bool = False
 ) -> DataError:
-    """The error to raise where several columns could play a part."""
-    called = [display_name(name, columns.have) for name in names[:6]]
+    """The error to raise where several columns could play a part, or one of no known name."""
+    called = [display_name(name, columns.have) for name in names[:MOST_CHOICES]]
     choices = [Choice({part: name}) for name in called]
     if together and len(called) == 2:
         choices.append(Choice({part: called}, "as two sizes"))
+    many = "several columns" if len(called) > 1 else "a column"
     return DataError(
-        f"several columns of {columns.found.where} could be the {part}, "
-        f"{', '.join(called)}; choose one:",
+        f"{many} of {columns.found.where} could be the {part}, {', '.join(called)}; choose one:",
         choices,
     )
 
 
-def _tuned(columns: _Columns, cells: Codes, *, sizes: Sequence[str]) -> tuple[str, ...]:
+def _tuned(columns: _Columns, cells: Codes, sizes: Sequence[str]) -> tuple[str, ...]:
     """What was tuned: what the source says, else settings with several values within a size."""
     if columns.found.tuned is not None:
         names = [c for c in columns.found.tuned if c in columns.names and c not in sizes]
         return tuple(c for c in names if known_name(c) not in SEEDS and len(columns.of(c)) > 1)
-    known = ((c, 2 if known_name(c) in RATES else TRIED) for c in columns.varying(WORDS["tune"]))
-    names = [c for c, n_values in known if is_tried(columns.of(c), cells, n_values)]
     kept: list[str] = []
-    for name in names or _unnamed_tuned(columns, cells):
-        if not any(_follows(columns.of(name), columns.of(other), cells) for other in kept):
+    for name in columns.varying(WORDS["tune"]):
+        levels, is_rate = columns.of(name), known_name(name) in RATES
+        share = tried_share(levels, cells, 2 if is_rate else TRIED)
+        is_tried = share >= 0.5 or (is_rate and share > 0)
+        if is_tried and not any(_follows(levels, columns.of(other), cells) for other in kept):
             kept.append(name)
     return tuple(kept)
 
 
-def is_tried(levels: Levels, cells: Codes, n_values: int = TRIED) -> bool:
-    """Whether it has so many values within half of the sizes."""
+def tried_share(levels: Levels, cells: Codes, n_values: int) -> float:
+    """At which share of the sizes it has so many values."""
     pairs = pd.DataFrame({"cell": cells, "value": levels.codes})
     pairs = pairs[(pairs["cell"] >= 0) & (pairs["value"] >= 0)].drop_duplicates()
-    return bool(pairs["cell"].value_counts().ge(n_values).mean() >= 0.5)
+    return float(pairs["cell"].value_counts().ge(n_values).mean()) if len(pairs) else 0.0
 
 
 def _follows(levels: Levels, other: Levels, cells: Codes) -> bool:
     """Whether one setting is computed from another, and perhaps the size."""
-    return levels.depends_on(joint(cells, other.codes)) and levels.is_monotone_in(other, cells)
-
-
-def _unnamed_tuned(columns: _Columns, cells: Codes) -> list[str]:
-    """A setting of any name that was tried on a grid in equal steps of its logarithm."""
-    found = [c for c in columns.unnamed() if _is_geometric(columns.of(c))]
-    found = [c for c in found if is_tried(columns.of(c), cells)]
-    return found if len(found) == 1 else []
-
-
-def _is_geometric(levels: Levels) -> bool:
-    if levels.numbers is None or len(levels) < TRIED or len(levels) > len(levels.codes) / 2:
-        return False
-    steps = np.diff(np.log(levels.numbers))
-    return bool(steps.max() < 1.6 * steps.min())
-
-
-def _counted(columns: _Columns, cells: Codes) -> str | None:
-    """A column that counts the runs of each cell from 0 or 1, as seeds do."""
-    if len(pd.unique(cells)) == len(cells):
-        return None
-    for name in columns.names:
-        levels = columns.of(name)
-        if is_recipe(name) or is_bookkeeping(name) or not levels.is_whole or len(levels) < 2:
-            continue
-        assert levels.numbers is not None
-        first = levels.numbers[0]
-        is_counted = first in (0, 1) and levels.numbers[-1] == first + len(levels) - 1
-        pairs = joint(cells, levels.codes)
-        if is_counted and len(levels) < len(cells) and len(pd.unique(pairs)) == len(cells):
-            return name
-    return None
+    return levels.depends_on(joint(cells, other.codes)) and levels.follows(other, cells)
 
 
 def with_named_settings(found: Found) -> Found:
@@ -467,13 +451,19 @@ def with_named_settings(found: Found) -> Found:
     return replace(found, table=found.table.assign(**new)) if new else found
 
 
-def sentence(parts: Parts, called: Mapping[str, str], origins: Mapping[str, str]) -> str:
+def sentence(
+    parts: Parts,
+    called: Mapping[str, str],
+    origins: Mapping[str, str],
+    pooled: Sequence[str] = (),
+) -> str:
     """What is announced: `Using size = width, tune = lr, loss = loss, seed = seed`.
 
     Args:
         parts: The parts.
         called: Column → the name it goes by.
         origins: Column → where it stands, if not in the table.
+        pooled: Columns in which runs differ that are taken for replicates.
     """
 
     def said(names: Sequence[str]) -> str:
@@ -484,6 +474,7 @@ def sentence(parts: Parts, called: Mapping[str, str], origins: Mapping[str, str]
     seed = said([parts.seed]) if parts.seed else "none"
     names = ", ".join(called.get(name, name) for name in parts.unused)
     unused = f"; not used: {names}" if names else ""
+    unused += f"; pooled over {', '.join(pooled)}" if pooled else ""
     return (
         f"Using size = {said(parts.sizes)}, tune = {said(parts.tuned)}, "
         f"loss = {said([parts.loss])}, seed = {seed}{unused}"

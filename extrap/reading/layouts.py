@@ -1,0 +1,106 @@
+"""Tables of other layouts than one row for each run: named for what they are, with what to do.
+
+| layout | known by |
+|---|---|
+| a column for every value of a setting | three headers or more that are numbers |
+| groups of a chart of W&B's | lines whose `__MIN` is below their `__MAX` |
+| two lines of headers | headers that repeat, text in the first row below them |
+| the header again further down | a row that equals the header: left out |
+| the best value of each size | a setting, one row a size and no loss |
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+
+import pandas as pd
+
+from extrap.errors import DataError
+from extrap.reading.bounds import shown
+from extrap.reading.cells import numbers_of
+from extrap.reading.names import WORDS, known_name, loss_rank
+
+EDGES = ("__MIN", "__MAX")
+NUMERIC = re.compile(r"\d+\.?\d*(?:[eE][-+]?\d+)?|\d*\.\d+(?:[eE][-+]?\d+)?")
+WIDE = 3
+"""Headers that are numbers from which on a table has a column for each value."""
+
+
+def check_headers(header: list[str], first: list[str], where: str) -> None:
+    """Raise where a file has two lines of headers, by the first row below the first.
+
+    Raises:
+        DataError: It has.
+    """
+    counts = Counter(header)
+    repeated = [name for name in header if name and counts[name] > 1]
+    texts = [
+        bool(cell.strip()) and numbers_of([cell])[0] != numbers_of([cell])[0] for cell in first
+    ]
+    if repeated and sum(texts) > len(texts) / 2:
+        raise DataError(
+            f"a table has one line of headers, {where} has two, {shown(repeated[0])} above "
+            f"{shown(first[header.index(repeated[0])])}; join them, in pandas with "
+            'df.columns = ["_".join(names) for names in df.columns].'
+        )
+
+
+def without_repeated_header(table: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
+    """A table without rows that repeat its header, and a note on them."""
+    if table.empty or not table.shape[1]:
+        return table, []
+    is_header = pd.Series(data=True, index=table.index)
+    for column in table:
+        if not is_header.any():
+            return table, []
+        is_header &= table[column].astype(str).str.strip().eq(str(column))
+    rows = ", ".join(str(row + 1) for row in table.index[is_header][:3])
+    notes = [f"row {rows} repeats the header: left out"] if is_header.any() else []
+    return table[~is_header].reset_index(drop=True), notes
+
+
+def check_layout(table: pd.DataFrame, where: str) -> None:
+    """Raise where rows are not runs.
+
+    Raises:
+        DataError: The table is wide, has the means of groups, or best values alone.
+    """
+    names = [str(column) for column in table]
+    numeric = [name for name in names if NUMERIC.fullmatch(name.strip())]
+    if len(numeric) >= WIDE:
+        rest = [name for name in names if name not in numeric]
+        kept = f"id_vars={rest}, " if rest else ""
+        raise DataError(
+            f"a row is a run, {where} has one column per value ({numeric[0]}, {numeric[1]}, …): "
+            f'melt it to one row per run, in pandas with df.melt({kept}var_name="lr", '
+            'value_name="loss"), lr being what the headers are.'
+        )
+    for line in (name.removesuffix("__MIN") for name in names if name.endswith("__MIN")):
+        if f"{line}__MAX" in names:
+            low, high = (pd.Series(numbers_of(table[f"{line}{end}"])) for end in EDGES)
+            if (low < high).any():
+                raise DataError(
+                    f"a line is a run, in {where} lines are means over groups of runs "
+                    f"({shown(line)} has a minimum and a maximum); export the chart ungrouped, or "
+                    "the table of runs."
+                )
+
+
+def check_has_losses(table: pd.DataFrame, where: str) -> None:
+    """Raise where a table has the best value of each size and no loss.
+
+    Raises:
+        DataError: It has.
+    """
+    names = [str(column) for column in table]
+    if any(loss_rank(name) is not None for name in names):
+        return
+    sizes = [n for n in names if known_name(n) in (*WORDS["size"], *WORDS["data"])]
+    tuned = [n for n in names if known_name(n) in WORDS["tune"]]
+    is_all = bool(sizes and tuned) and len(names) == len(sizes) + len(tuned)
+    if is_all and not table.duplicated(sizes).any():
+        raise DataError(
+            f"a sweep has a loss for every run, {where} has the best {tuned[0]} of each "
+            f"{sizes[0]} and no loss; give all runs with their losses."
+        )

@@ -1,0 +1,90 @@
+"""Tables that people have, and what they get."""
+
+from pathlib import Path
+
+import pytest
+
+import extrap
+from extrap.errors import DataError
+from extrap.reading import read_runs
+
+CASES = Path(__file__).parents[3] / "shared" / "cases"
+
+
+def case(name):
+    if not (CASES / name).is_file():
+        pytest.skip(f"the table {name} is not here (../shared/cases)")
+    return CASES / name
+
+
+READ = {
+    "muon_lr_random.csv": ({}, ("width",), ("muon_lr",), 0.0029, 1.787),
+    "config_values.csv": ({}, ("width",), ("lr",), 0.0029, 1.787),
+    "lr_as_power.csv": ({}, ("width",), ("lr",), 0.0029, 1.787),
+    "optuna_dashboard.csv": ({}, ("width",), ("lr",), 0.0029, 1.787),
+    "header_repeated.csv": ({}, ("width",), ("lr",), 0.0029, 1.787),
+    "ray_states.csv": ({}, ("width",), ("lr",), 0.0029, 1.787),
+    "settings_in_name.csv": ({"size": "width", "tune": "lr"}, ("width",), ("lr",), 0.0029, 1.787),
+}
+"""File → options, size, tuned, best rate and loss at width 2048."""
+
+
+@pytest.mark.parametrize("name", READ)
+def test_a_table_is_read_and_forecast_near_its_law(name):
+    options, sizes, tuned, rate, loss = READ[name]
+    runs = read_runs(case(name), **options)
+    assert (runs.sizes, runs.tuned) == (sizes, tuned)
+    point = extrap.forecast(runs).at(width=2048)
+    assert point.loss == pytest.approx(loss, rel=0.02)
+    assert point.tuned[tuned[0]].value == pytest.approx(rate, rel=0.2)
+
+
+def test_sizes_with_letters_and_json_are_read():
+    runs = read_runs(case("sizes_15M.csv"))
+    assert sorted(set(runs.to_frame()["model_size"])) == [15e6, 40e6, 125e6, 350e6, 1.3e9]
+    runs = read_runs(case("results_array.json"))
+    assert (runs.sizes, runs.tuned) == (("width",), ("learning_rate",))
+
+
+def test_unfinished_runs_and_seeds_are_seen():
+    runs = read_runs(case("ray_states.csv"))
+    assert len(runs.complete()) == len(runs) - 2
+    seeds = read_runs(case("optuna_dashboard.csv")).to_frame()["seed"]
+    assert seeds.astype(str).str.startswith("row-").sum() == 0
+
+
+def test_a_rate_that_was_swept_at_one_size_is_said_to_be():
+    runs = read_runs(case("one_size_swept.csv"))
+    assert (runs.sizes, runs.tuned) == (("params",), ("lr",))
+    made = extrap.forecast(runs)
+    assert any("swept at one size only" in flag for flag in made.flags)
+    assert made.tuned_laws == {"lr": None}
+
+
+REFUSED = {
+    "grouped_chart.csv": ("lines are means over groups of runs", {}),
+    "wide.csv": ("one column per value .*melt it to one row per run", {}),
+    "markdown.csv": ("is a Markdown table", {}),
+    "weight_decay_optima.csv": ("the best weight_decay of each depth and no loss", {}),
+    "settings_in_name.csv": ("read them from there", {"size": "width", "tune": ["lr"]}),
+    "gate.csv": ("mixes several .recipe base, variant", {"where": {"recipe": "base"}}),
+    "three_datasets.csv": ("mixes several .dataset", {"where": {"dataset": "web"}}),
+    "millions_and_billions.csv": ("params 70 .* are no counts", {"let": "params = params * 1e6"}),
+}
+"""File → message, and the first choice."""
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_table_is_asked_about(name):
+    words, first = REFUSED[name]
+    with pytest.raises(DataError, match=words) as caught:
+        read_runs(case(name))
+    assert [choice.arguments for choice in caught.value.choices[:1]] == ([first] if first else [])
+
+
+@pytest.mark.parametrize("name", ["three_datasets.csv", "millions_and_billions.csv"])
+def test_an_allocation_asks_as_a_forecast_does(name):
+    words, first = REFUSED[name]
+    with pytest.raises(DataError, match=words) as caught:
+        extrap.allocate(case(name), flops=1e21)
+    assert caught.value.choices[0].arguments == first

@@ -294,7 +294,7 @@ def random_table(number: int, seed: int) -> Sweep:
 
 
 def judge(sweep: Sweep, folder: Path) -> tuple[str, str]:
-    """How it was answered, `refused`, `warned`, `right` or `wrong`, and in which words."""
+    """How it was answered, `refused`, `right`, `wrong, warned` and so on, and in which words."""
     path = folder / "table.csv"
     sweep.table.to_csv(path, index=False)
     try:
@@ -310,15 +310,14 @@ def judge(sweep: Sweep, folder: Path) -> tuple[str, str]:
         return "refused", str(error)
     flags = [f for f in (*forecast.flags, *point.flags) if not f.startswith("flat-")]
     used = f"size {forecast.runs.sizes}, tuned {forecast.runs.tuned}, loss {point.loss}"
-    if flags or point.loss is None or point.refusals:
-        return "warned", f"{used}; {', '.join(flags)}"
     width = 2 * sweep.largest
     losses = [sweep.loss_at(width) * math.exp(offset) for offset in sweep.offsets]
     rates = [e for name, e in point.tuned.items() if sweep.names["rate"].endswith(name)]
     is_off = _is_off(point.loss, point.loss_pi, losses)
     is_off |= any(_is_off(e.value, e.pi, [sweep.rate_at(width)]) for e in rates)
     told = f"{used} {point.loss_pi}, {point.tuned}; true {losses}, {sweep.rate_at(width):.4g}"
-    return ("wrong" if is_off else "right"), told
+    is_warned = bool(flags) or point.loss is None or bool(point.refusals)
+    return f"{'wrong' if is_off else 'right'}{', warned' * is_warned}", told
 
 
 def _is_off(value: float | None, interval: Sequence[float | None], truths: list[float]) -> bool:

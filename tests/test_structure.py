@@ -48,7 +48,7 @@ DOORS = {
     "jinja2": ("reporting",),
     "lightning": ("integrations.lightning",),
     "matplotlib": ("reporting",),
-    "mlflow": ("reading.trackers.mlflow_server",),
+    "mlflow": ("reading.trackers.mlflow",),
     "numpy": None,
     "optuna": ("study", *STORAGES),
     "pandas": tuple(set(FLOORS) - {"noise", "selection"}),

@@ -126,7 +126,7 @@ def _closing(storage: BaseStorage, folder: Path | None) -> BaseStorage:
 
 def _copied(source: Path, copy: Path, url: str) -> BaseStorage:
     try:
-        _copy_database(source, copy)
+        copy_database(source, copy)
     except sqlite3.DatabaseError as error:
         raise StudyError(
             f"a storage must be an SQLite file, got {str(source)!r} ({error}); restore it from a "
@@ -199,7 +199,7 @@ def _quiet() -> Iterator[None]:
         root.removeHandler(handler)
 
 
-def _copy_database(source: Path, copy: Path) -> None:
+def copy_database(source: Path, copy: Path) -> None:
     """Copy an SQLite file as it was after the last transaction that was finished."""
     with source.open("rb") as file:
         header = file.read(HEADER)

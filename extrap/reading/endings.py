@@ -9,11 +9,14 @@ import pandas as pd
 from extrap.reading.cells import is_empty, numbers_of
 from extrap.reading.columns import MOST_COMPARED
 from extrap.reading.names import short_name
+from extrap.reading.states import given_status
 
 REACHED = 0.95
 """Of the steps that runs of a size reach; a run of fewer is not complete."""
 MOST_SHORT = 0.3
-"""Share of the runs up to which those of fewer steps ended early; beyond it steps were set."""
+"""Share of the runs up to which a column of fewer steps is of early ends; beyond it, set."""
+LAST_STEP = "steps"
+"""What the last step of a curve is called."""
 PROGRESS = (
     *("_step", "step", "steps", "n_steps", "global_step", "iteration", "iterations", "iters"),
     *("training_iteration", "updates", "epoch", "epochs", "n_tokens", "tokens", "tokens_seen"),
@@ -49,26 +52,31 @@ def ended_early(
     frame: pd.DataFrame,
     table: pd.DataFrame,
     curves: pd.DataFrame | None,
-    sizes: Sequence[str],
+    cell: Sequence[str],
 ) -> tuple[pd.Series, str]:
-    """The complete runs that stopped before the steps that others of their size reach, and a note.
+    """The runs that stopped before the steps that others of their size reach, and a note.
+
+    Only those count of which nobody says how they ended.
 
     How far a run came is the last step of its curve, else a column such as `steps` or `n_tokens`
-    that is the same for most runs of a size: where many differ in it, it was set, or training was
-    ended by a rule.
+    that is the same for most runs of a size: where many differ in it, it was set.
 
     Args:
         frame: The runs, their sizes numbers.
         table: The same rows as the source has them.
         curves: `run` (the row), `step` and `loss`.
-        sizes: Size columns; only runs of one size are compared.
+        cell: Size columns, and tuned ones that set how many steps a run has, such as its batch
+            size; only runs that agree in them are compared.
     """
     none = pd.Series(data=False, index=frame.index)
-    for reached in _progress(frame, table, curves, sizes):
-        most = reached.groupby([frame[size] for size in sizes]).transform("max")
-        is_short = frame["status"].eq("complete") & reached.lt(REACHED * most)
+    given, _ = given_status(table)
+    is_open = frame["status"].eq("complete") & (none if given is None else given.notna()).eq(False)
+    for reached in _progress(frame, table, curves, cell):
+        most = reached.groupby([frame[name] for name in cell]).transform("max")
+        is_short = is_open & reached.lt(REACHED * most)
         n_short = is_short.sum()
-        if 0 < n_short <= MOST_SHORT * len(frame):
+        is_set = reached.name != LAST_STEP and n_short > MOST_SHORT * len(frame)
+        if n_short and not is_set:
             return is_short, (
                 f"{n_short} run(s) stop before {100 * REACHED:.0f} % of the {reached.name} that "
                 "others of their size reach"
@@ -77,12 +85,12 @@ def ended_early(
 
 
 def _progress(
-    frame: pd.DataFrame, table: pd.DataFrame, curves: pd.DataFrame | None, sizes: Sequence[str]
+    frame: pd.DataFrame, table: pd.DataFrame, curves: pd.DataFrame | None, cell: Sequence[str]
 ) -> Iterator[pd.Series]:
     if curves is not None and not curves.empty:
-        yield curves.groupby("run")["step"].max().reindex(frame.index).rename("steps")
+        yield curves.groupby("run")["step"].max().reindex(frame.index).rename(LAST_STEP)
     for column in list(table)[:MOST_COMPARED]:
         name = short_name(str(column)).lower()
-        if name in PROGRESS and str(column) not in sizes:
+        if name in PROGRESS and str(column) not in cell:
             numbers = pd.Series(numbers_of(table[column]), index=table.index)
             yield numbers.rename(name.strip("_"))

@@ -136,9 +136,7 @@ class _Sweep:
 
     def _is_interleaved(self, levels: Levels) -> bool:
         """Whether words alternate along the sizes: each size has one, neighbours another."""
-        pairs = pd.DataFrame({"size": self.sizes, "value": levels.codes}).drop_duplicates()
-        n_sizes = pairs.loc[pairs["value"] >= 0, "value"].value_counts()
-        if levels.numbers is not None or n_sizes.ge(TRIED).sum() < 2:
+        if levels.numbers is not None:
             return False
         for axis in self.axes:
             along = pd.Series(levels.codes).groupby(axis.codes).first()

@@ -26,7 +26,7 @@ from extrap.reading.found import Found
 from extrap.reading.layouts import check_has_losses
 from extrap.reading.metrics import loss_of_metric
 from extrap.reading.mixtures import refuse_mixtures
-from extrap.reading.names import is_bookkeeping, is_measured
+from extrap.reading.names import BATCHES, is_bookkeeping, is_measured, known_name
 from extrap.reading.parts import Parts, infer_parts, sentence, with_named_settings
 from extrap.reading.replicates import (
     OPTIONAL_NUMBERS,
@@ -312,7 +312,8 @@ def _read(source: Any, request: Request) -> tuple[Runs, Callable[[Sequence[str]]
     notes = [*opening_notes, *called_notes, *name_notes, *loss_notes, *final_notes, *state_notes]
     notes += unset_notes
     if stage == "tune":
-        notes += _leave_out_early(frame, ended_early(frame, table, points, sizes), request)
+        alike = (*sizes, *(name for name in tuned if known_name(name) in BATCHES))
+        notes += _leave_out_early(frame, ended_early(frame, table, points, alike), request)
     if stage == "tune":  # every row that is to be judged is judged
         frame, points, copy_notes = without_copies(frame, points, by=[*sizes, *tuned])
         notes += copy_notes

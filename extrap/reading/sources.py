@@ -167,11 +167,11 @@ def _tracked(source: Any, *, study: str | None, stage: str, sizes: Sequence[str]
     if address.startswith("wandb://"):
         return read_project(address)
     if address.startswith(SERVERS):
-        from extrap.reading.trackers.mlflow_server import read_server
+        from extrap.reading.trackers.mlflow import read_store
 
-        return read_server(address, study=study)
+        return read_store(address, study=study)
     if address.startswith("sqlite:///"):
-        from extrap.reading.trackers.mlflow_database import is_database, read_database
+        from extrap.reading.trackers.mlflow import is_database, read_database
 
         path = Path(address.removeprefix("sqlite:///").partition("?")[0])
         if is_database(path):

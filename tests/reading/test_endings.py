@@ -57,7 +57,7 @@ def n_early(source):
 
 @pytest.mark.parametrize(
     ("ends", "n"),
-    [((10, 10, 4, 10), 1), ((20, 20, 20, 19), 0), ((20, 20, 20, 18), 1), ((10, 8, 8, 7, 10), 0)],
+    [((10, 10, 4, 10), 1), ((20, 20, 20, 19), 0), ((20, 20, 20, 18), 1), ((10, 8, 8, 7, 10), 3)],
 )
 def test_a_run_that_ends_before_the_others_of_its_size_is_left_out(ends, n):
     """Columns of runs of one size that end at such steps, and of one of a larger size at 3."""
@@ -78,3 +78,20 @@ def test_runs_to_judge_may_have_any_length():
     runs = {"run": list("aaabbbc"), "step": [0, 1, 2, 0, 1, 2, 0], "width": 8}
     values = {"lr": [1, 1, 1, 2, 2, 2, 3], "loss": [4.0, 3.0, 2.5, 4.0, 3.0, 2.0, 4.0]}
     assert len(read_runs(pd.DataFrame({**runs, **values}), **NAMES, stage="check").complete()) == 3
+
+
+def test_steps_that_follow_from_a_tuned_batch_are_no_early_end():
+    cells = [(w, lr, b) for w in (16, 32, 64) for lr in (0.1, 0.2) for b in (4, 4, 4, 8)]
+    runs = pd.DataFrame(cells, columns=["width", "lr", "batch_size"])
+    runs["steps"] = 4000 / runs["batch_size"]
+    runs["loss"] = [3 + i / 99 for i in range(len(runs))]
+    kept = read_runs(runs, size="width", tune=("lr", "batch_size"), ignore="steps")
+    assert len(kept.complete()) == len(runs)
+
+
+def test_a_status_counts_more_than_the_steps():
+    runs = pd.DataFrame({"width": [8] * 8 + [16], "lr": range(1, 10), "loss": 2.0})
+    runs["steps"] = [100] * 7 + [60, 100]
+    assert len(read_runs(runs, **NAMES).complete()) == 8
+    told = runs.assign(state="finished")
+    assert len(read_runs(told, **NAMES, ignore="steps").complete()) == 9

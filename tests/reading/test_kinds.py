@@ -337,3 +337,16 @@ def test_recipes_are_never_pooled_in_silence():
     assert asked(table)[-1] == {"ignore": ["my_option"]}
     runs = read_runs(table, ignore="my_option")
     assert "recipes-pooled: my_option" in extrap.forecast(runs).flags
+
+
+@pytest.mark.parametrize(
+    ("by_size", "is_asked"),
+    [("abab", True), ("abba", True), ("aabb", False), ("abcd", False)],
+)
+def test_a_recipe_that_alternates_along_the_sizes_is_asked_for(by_size, is_asked):
+    words = dict(zip((64, 128, 256, 512), by_size, strict=True))
+    table = GRID.assign(optimizer=GRID["width"].map(words))
+    if is_asked:
+        assert asked(table)[0] == {"where": {"optimizer": "a"}}
+    else:
+        assert parts(table) == (("width",), ("lr",))

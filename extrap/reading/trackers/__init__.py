@@ -4,7 +4,7 @@
 |---|---|
 | tables of W&B's pages | `histories`, and as any table |
 | W&B's run objects, `wandb://ENTITY/PROJECT` | `wandb_runs` |
-| MLflow's folders, databases and servers | `mlflow_files`, `mlflow_database`, `mlflow_server` |
+| MLflow's folders, databases and servers | `mlflow` |
 | TensorBoard's event files | `tensorboard` |
 | HF Trainer's checkpoints | `huggingface` |
 | Lightning's CSV logs | `lightning` |

@@ -17,7 +17,7 @@ MOST_FILES = 20_000
 """Files that are read."""
 MOST_DEPTH = 12
 KINDS: dict[str, Callable[[str], bool]] = {
-    "mlflow_files": lambda name: name == "meta.yaml",
+    "mlflow": lambda name: name == "meta.yaml",
     "huggingface": lambda name: name == "trainer_state.json",
     "lightning": lambda name: name == "metrics.csv",
     "tensorboard": lambda name: "tfevents" in name,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Any
 
@@ -13,18 +12,16 @@ from extrap.reading.cells import is_empty
 from extrap.reading.found import Found
 from extrap.reading.settings import settings_in
 from extrap.reading.tables import read_table
-from extrap.reading.trackers.stitching import stitched
 from extrap.reading.trackers.tracked import Points, TrackedRun, settings_of, table_of
 from extrap.reading.trackers.yaml_files import read_settings
 
 STEPS = ("step", "epoch")
-VERSION = re.compile(r"version_(\d+)")
 LOSSES = ("val_loss", "val/loss", "loss")
 """`loss` is what was trained on, which falls where a model overfits."""
 
 
 def read(folder: Path, files: list[Path], *, study: str | None = None) -> Found:
-    """The runs of `metrics.csv` files; versions in one folder may be parts of a run.
+    """The runs of `metrics.csv` files, one a folder.
 
     Settings are those of `hparams.yaml` and of the names of folders below the one that is read.
     """
@@ -36,12 +33,12 @@ def read(folder: Path, files: list[Path], *, study: str | None = None) -> Found:
         if settings is None:
             notes.append(path)
         runs.append(_read_run(folder, path, settings or {}))
-    joined, said = stitched(runs)
+    said = []
     if notes:
         said.append(
             f"{len(notes)} run(s) without a plain hparams.yaml: settings are their folders' names"
         )
-    return table_of(joined, where=str(folder), losses=LOSSES, notes=said)
+    return table_of(runs, where=str(folder), losses=LOSSES, notes=said)
 
 
 def _read_run(root: Path, path: Path, settings: dict[str, Any]) -> TrackedRun:
@@ -50,7 +47,6 @@ def _read_run(root: Path, path: Path, settings: dict[str, Any]) -> TrackedRun:
     if step is None:
         raise DataError(f"{path} has no column step; it is no log of Lightning's, leave it out.")
     place = path.parent.relative_to(root) if path.parent != root else Path(path.parent.name)
-    version = VERSION.fullmatch(path.parent.name)
     history = {
         str(column): _points(table[step], table[column]) for column in table if column not in STEPS
     }
@@ -58,8 +54,6 @@ def _read_run(root: Path, path: Path, settings: dict[str, Any]) -> TrackedRun:
         name=str(place),
         settings={**settings_in(str(place)), **settings_of(settings)},
         history=history,
-        family=str(path.parent.parent) if version else "",
-        started=float(version[1]) if version else 0.0,
     )
 
 

@@ -35,7 +35,6 @@ class TrackedRun:
         summary: Metric → one value, for those that have no history.
         status: How it ended, in the tracker's word; empty if that is not known.
         identity: Parts of one run have the same; empty if that is not known.
-        family: Of runs of one family, with the same settings, one may continue another.
         started: Orders the parts of a run.
     """
 
@@ -45,7 +44,6 @@ class TrackedRun:
     summary: Mapping[str, float] = field(default_factory=dict)
     status: str = ""
     identity: str = ""
-    family: str = ""
     started: float = 0.0
 
 

@@ -1,14 +1,13 @@
 """Runs of W&B's public API: its objects, or `wandb://ENTITY/PROJECT`.
 
 The last value of a metric is that of the run's summary, for which a server is asked once; its
-history, one request a run, only where a curve is wanted: for `--final best` or `tail`, and for
-runs that may be parts of one. The library is imported for an address alone, not for objects.
+history, one request a run, only where a curve is wanted: for `--final best` or `tail`. The library
+is imported for an address alone, not for objects.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime
 from typing import Any
 
 import pandas as pd
@@ -16,7 +15,6 @@ import pandas as pd
 from extrap.errors import DataError
 from extrap.reading.bounds import first_line
 from extrap.reading.found import Found
-from extrap.reading.trackers.stitching import stitched
 from extrap.reading.trackers.tracked import (
     MOST_RUNS,
     LazyHistory,
@@ -70,7 +68,7 @@ def read_project(address: str) -> Found:
 
 
 def read_run_objects(runs: Iterable[Any], *, where: str = "the list of runs") -> Found:
-    """Runs as a table; parts of one run are joined.
+    """Runs as a table.
 
     Args:
         runs: Objects with `config`, `summary`, `state`, `id`, `name`, and `scan_history` or
@@ -85,8 +83,7 @@ def read_run_objects(runs: Iterable[Any], *, where: str = "the list of runs") ->
         if len(tracked) >= MOST_RUNS:
             raise DataError(f"at most {MOST_RUNS:,} runs are read at once, got more of {where}.")
         tracked.append(_tracked(run))
-    joined, notes = stitched(tracked)
-    return table_of(joined, where=where, notes=notes)
+    return table_of(tracked, where=where)
 
 
 def _tracked(run: Any) -> TrackedRun:
@@ -101,8 +98,6 @@ def _tracked(run: Any) -> TrackedRun:
         history=LazyHistory(_logged(summary), lambda metric: _history(run, metric)),
         summary=summary,
         status=str(run.state or ""),
-        family=name,
-        started=_seconds(getattr(run, "created_at", None)),
     )
 
 
@@ -134,11 +129,3 @@ def _history(run: Any, metric: str) -> Points:
 
 def _rows(history: Any) -> Sequence[Mapping[str, Any]]:
     return history.to_dict("records") if isinstance(history, pd.DataFrame) else list(history)
-
-
-def _seconds(moment: object) -> float:
-    """When a run was created, in seconds; 0 if that is not known."""
-    try:
-        return datetime.fromisoformat(str(moment).replace("Z", "+00:00")).timestamp()
-    except ValueError:
-        return 0.0

@@ -32,7 +32,7 @@ def written(folder, hparams, losses):
         (folder / "hparams.yaml").write_text(hparams)
 
 
-def test_versions_that_go_on_are_one_run_and_replicates_are_not(tmp_path):
+def test_a_version_is_a_run_and_one_that_was_cut_short_does_not_count(tmp_path):
     for version, losses in {
         0: {0: 4.0, 10: 3.0, 20: 2.5},
         1: {20: 2.0, 30: 1.5},
@@ -41,10 +41,9 @@ def test_versions_that_go_on_are_one_run_and_replicates_are_not(tmp_path):
     }.items():
         written(tmp_path / f"logs/version_{version}", "width: 8\nlr: 0.1\n", losses)
     runs = read_runs(tmp_path, **NAMES)
-    assert runs.to_frame()["loss"].tolist() == [1.5, 2.0]
-    curves = runs.curves()
-    assert curves[curves["run"] == 0]["loss"].tolist() == [4.0, 3.0, 2.0, 1.5]
-    assert any("from 4 parts" in note for note in runs.notes)
+    assert len(runs) == 4
+    assert runs.complete().to_frame()["loss"].tolist() == [1.5, 2.0]
+    assert any(note.startswith("2 run(s) stop before") for note in runs.notes)
 
 
 def test_settings_are_read_from_folders_where_the_file_holds_no_plain_data(tmp_path):

@@ -15,8 +15,6 @@ REACHED = 0.95
 """Of the steps that runs of a size reach; a run of fewer is not complete."""
 MOST_SHORT = 0.3
 """Share of the runs up to which a column of fewer steps is of early ends; beyond it, set."""
-LAST_STEP = "steps"
-"""What the last step of a curve is called."""
 PROGRESS = (
     *("_step", "step", "steps", "n_steps", "global_step", "iteration", "iterations", "iters"),
     *("training_iteration", "updates", "epoch", "epochs", "n_tokens", "tokens", "tokens_seen"),
@@ -70,13 +68,12 @@ def ended_early(
     """
     none = pd.Series(data=False, index=frame.index)
     given, _ = given_status(table)
-    is_open = frame["status"].eq("complete") & (none if given is None else given.notna()).eq(False)
-    for reached in _progress(frame, table, curves, cell):
+    is_open = frame["status"].eq("complete") & (~none if given is None else given.isna())
+    for reached, is_measured in _progress(frame, table, curves, cell):
         most = reached.groupby([frame[name] for name in cell]).transform("max")
         is_short = is_open & reached.lt(REACHED * most)
         n_short = is_short.sum()
-        is_set = reached.name != LAST_STEP and n_short > MOST_SHORT * len(frame)
-        if n_short and not is_set:
+        if n_short and (is_measured or n_short <= MOST_SHORT * len(frame)):
             return is_short, (
                 f"{n_short} run(s) stop before {100 * REACHED:.0f} % of the {reached.name} that "
                 "others of their size reach"
@@ -86,11 +83,12 @@ def ended_early(
 
 def _progress(
     frame: pd.DataFrame, table: pd.DataFrame, curves: pd.DataFrame | None, cell: Sequence[str]
-) -> Iterator[pd.Series]:
+) -> Iterator[tuple[pd.Series, bool]]:
+    """How far runs came, and whether a curve says so, which nobody set."""
     if curves is not None and not curves.empty:
-        yield curves.groupby("run")["step"].max().reindex(frame.index).rename(LAST_STEP)
+        yield curves.groupby("run")["step"].max().reindex(frame.index).rename("steps"), True
     for column in list(table)[:MOST_COMPARED]:
         name = short_name(str(column)).lower()
         if name in PROGRESS and str(column) not in cell:
             numbers = pd.Series(numbers_of(table[column]), index=table.index)
-            yield numbers.rename(name.strip("_"))
+            yield numbers.rename(name.strip("_")), False

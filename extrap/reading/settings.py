@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from itertools import pairwise
 
 import pandas as pd
 
+from extrap.reading.cells import MULTIPLES
 from extrap.reading.names import KNOWN, WORDS
 
 MOST_NAME = 1000
@@ -21,11 +22,10 @@ ANY_NUMBER = re.compile(
     r"(?P<word>[A-Za-z]+(?:_[A-Za-z]+)*)?[=:_\-]?"
     r"(?P<value>\d+(?:\.\d+)?(?:[eE][-+]?\d+)?)(?P<times>[kKmMbBtT](?![A-Za-z]))?"
 )
-IN_NAMES = ("size", "data", "seed")
-"""Parts of columns that stand in names."""
+IN_NAMES = frozenset((*WORDS["size"], *WORDS["data"], *WORDS["seed"]))
+"""Names of columns that stand in names of studies."""
 SMALLEST_UNNAMED = 8
 """Smaller numbers without a name count something, such as experiments."""
-MULTIPLES = {"": 1.0, "k": 1e3, "m": 1e6, "b": 1e9, "t": 1e12}
 
 
 def settings_in(name: str) -> dict[str, float | int | str]:
@@ -68,19 +68,12 @@ def words_in_names(names: Sequence[str]) -> list[str]:
         pairs = {
             known: number
             for text, number in PIECE.findall(name[:MOST_NAME])
-            if (known := _known_end(text))
+            if (known := _last_words(text, KNOWN))
         }
         for word, number in pairs.items():
             values.setdefault(word, set()).add(number)
             counts[word] = counts.get(word, 0) + 1
     return [word for word in values if counts[word] == len(names) and len(values[word]) > 1]
-
-
-def _known_end(text: str) -> str:
-    """The last words of a text that are the name of a size, a tuned value or a seed."""
-    parts = text.lower().split("_")
-    ends = ("_".join(parts[i:]) for i in range(len(parts)))
-    return next((end for end in ends if end in KNOWN), "")
 
 
 def as_number(text: str) -> float | int | str:
@@ -130,7 +123,7 @@ def sizes_in_names(names: Sequence[str], called: str = "size") -> dict[str, list
     unnamed: list[list[float]] = []
     for matches in zip(*found, strict=True):
         values = [float(m["value"]) * MULTIPLES[(m["times"] or "").lower()] for m in matches]
-        word = _size_word(matches[0]["word"] or "") if len(frames) == 1 else ""
+        word = _last_words(matches[0]["word"] or "", IN_NAMES) if len(frames) == 1 else ""
         if len(set(values)) > 1 and word:
             columns.setdefault(word, values)
         elif len(frames) == 1 or all(value % SMALLEST_UNNAMED == 0 for value in values):
@@ -142,11 +135,11 @@ def sizes_in_names(names: Sequence[str], called: str = "size") -> dict[str, list
     return {**columns, called: first} if first else {}
 
 
-def _size_word(text: str) -> str:
-    """The name of a size, or of a seed, that a text ends in: `adam_width` → `width`."""
+def _last_words(text: str, known: Collection[str]) -> str:
+    """The last words of a text that are a known name: `adam_width` → `width`; empty without."""
     parts = text.lower().split("_")
     ends = ("_".join(parts[i:]) for i in range(len(parts)))
-    return next((end for end in ends if any(end in WORDS[p] for p in IN_NAMES)), "")
+    return next((end for end in ends if end in known), "")
 
 
 def _may_be_sizes(values: Sequence[float]) -> bool:

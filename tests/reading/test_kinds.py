@@ -292,6 +292,12 @@ def test_runs_that_stop_early_are_left_out_or_counted(column):
     assert len(read_runs(table, partial=True).complete()) == len(GRID)
 
 
+@pytest.mark.parametrize("column", ["steps", "n_steps", "iterations"])
+def test_steps_that_many_runs_differ_in_were_set(column):
+    table = GRID.assign(**{column: np.where(GRID.index % 2, 500, 1000)})
+    assert {"ignore": [column]} in asked(table)
+
+
 @pytest.mark.parametrize("column", ["tokens_per_param", "tpp", "tokens per parameter"])
 def test_tokens_per_parameter_are_a_size(column):
     rows = [

@@ -20,6 +20,7 @@ from extrap.errors import DataError
 from extrap.reading.bounds import shown
 from extrap.reading.cells import is_empty
 from extrap.reading.found import Found
+from extrap.reading.layouts import EDGES
 from extrap.reading.names import WORDS, bare_name
 from extrap.reading.settings import settings_in
 from extrap.reading.states import state_column
@@ -38,7 +39,6 @@ STEPS = (
 OF_RUNS = re.compile(r"(created|started|start_time|start time|created_at|end_time|updated_at)")
 """Columns that a table of runs has, in lower case: when each began."""
 LINE = re.compile(r"(?P<run>.+) - (?P<metric>[^ ].*?)")
-EDGES = ("__MIN", "__MAX")
 
 
 def is_history(table: pd.DataFrame, settings: Sequence[str] = ()) -> bool:

@@ -311,10 +311,9 @@ def _read(source: Any, request: Request) -> tuple[Runs, Callable[[Sequence[str]]
     frame["seed"], seed_note = read_seeds(table, seed, by=[*sizes, *tuned], loss=frame["loss"])
     notes = [*opening_notes, *called_notes, *name_notes, *loss_notes, *final_notes, *state_notes]
     notes += unset_notes
-    if stage == "tune":
+    if stage == "tune":  # every row that is to be judged is judged
         alike = (*sizes, *(name for name in tuned if known_name(name) in BATCHES))
         notes += _leave_out_early(frame, ended_early(frame, table, points, alike), request)
-    if stage == "tune":  # every row that is to be judged is judged
         frame, points, copy_notes = without_copies(frame, points, by=[*sizes, *tuned])
         notes += copy_notes
     notes += [*count_notes(frame, [*sizes, *tuned, "seed"]), *seed_note]

@@ -1,4 +1,4 @@
-"""Cells of a table as numbers: what is empty, what is not finite, what is text.
+"""Cells of a table: what is empty, which numbers they are, and how columns depend on each other.
 
 Beside what Python reads, `1.3B`, `190M`, `1,300,000`, `2^-7` and `2**-7` are numbers.
 """
@@ -8,17 +8,22 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass
 from decimal import Decimal
 from numbers import Real
+from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from extrap.errors import DataError
 from extrap.reading.bounds import shown
 
-PIECE = 100_000
 SPELLED_NAN = ("nan", "+nan", "-nan")
+EMPTY = ("", "None", "nan", "NaN", "<NA>", "NaT")
+"""Cells without a value, as text."""
 COUNT = re.compile(
     r"(?P<number>[-+]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?)\s?(?P<times>[kKmMbBtT]?)"
 )
@@ -26,6 +31,8 @@ POWER = re.compile(
     r"(?P<base>\d+(?:\.\d+)?)\s?(?:\^|\*\*)\s?\(?(?P<exponent>[-+]?\d+(?:\.\d+)?)\)?"
 )
 MULTIPLES = {"": 1.0, "k": 1e3, "m": 1e6, "b": 1e9, "t": 1e12}
+Codes = NDArray[np.intp]
+"""One number a row: which value of a column, or combination of values, it has; -1 for none."""
 
 
 def is_empty(values: pd.Series) -> pd.Series:
@@ -43,27 +50,35 @@ def is_empty(values: pd.Series) -> pd.Series:
 
 def read_numbers(values: pd.Series, column: str, *, required: bool = False) -> pd.Series:
     """A column as floats; text is an error that names the row, an empty cell is NaN."""
-    empty = is_empty(values)
-    if isinstance(values.dtype, pd.StringDtype):
-        numbers = _numbers_of_text(values)
-    else:
-        cells = values.astype(object).mask(empty, np.nan)
-        readable = [isinstance(v, str | Real | Decimal) and not isinstance(v, bool) for v in cells]
-        numbers = pd.Series(numbers_of(cells.where(readable)), index=values.index)
-    missing = np.flatnonzero(numbers.isna() & ~empty)
-    cells = values.iloc[missing].astype(object).tolist()
-    for row, cell in zip(missing.tolist(), cells, strict=True):
-        if _is_infinite(cell):  # which pandas 2.2 does not read
-            numbers.iloc[row] = float(cell)
-        elif str(cell).strip().lower() not in SPELLED_NAN:
-            raise DataError(f"{column} must hold numbers, got {shown(cell)} in row {row + 1}.")
-    if required and numbers.isna().any():
-        row = int(np.flatnonzero(numbers.isna())[0])
+    numbers = pd.Series(_parsed(values), index=values.index)
+    missing = numbers.isna()
+    odd = values[missing & ~is_empty(values)].astype(object)
+    odd = odd[[str(cell).strip().lower() not in SPELLED_NAN for cell in odd]]
+    if len(odd):
         raise DataError(
-            f"{column} must be filled in for every run, row {row + 1} has none; fill it in, or "
-            "leave the row out."
+            f"{column} must hold numbers, got {shown(odd.iloc[0])} in row {odd.index[0] + 1}."
+        )
+    if required and missing.any():
+        raise DataError(
+            f"{column} must be filled in for every run, row {missing.idxmax() + 1} has none; fill "
+            "it in, or leave the row out."
         )
     return numbers
+
+
+def _parsed(values: pd.Series) -> np.ndarray:
+    if isinstance(values.dtype, pd.StringDtype):
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        texts = pc.utf8_trim_whitespace(pa.array(values, type=pa.large_string()))
+        with suppress(pa.ArrowInvalid):  # some text is no plain number
+            texts = pc.if_else(pc.equal(texts, ""), None, texts)
+            return np.asarray(texts.cast(pa.float64()).to_numpy(zero_copy_only=False))
+        codes, words = pd.factorize(values, use_na_sentinel=False)
+        return numbers_of(words)[codes]
+    cells = values.astype(object)
+    return numbers_of(v if isinstance(v, Real | str | Decimal) else None for v in cells)
 
 
 def numbers_of(words: Iterable[object]) -> np.ndarray:
@@ -73,9 +88,9 @@ def numbers_of(words: Iterable[object]) -> np.ndarray:
         >>> numbers_of(["1.3B", "1,300", "2^-3", "d512"]).tolist()
         [1300000000.0, 1300.0, 0.125, nan]
     """
-    cells = pd.Series(list(words), dtype=object)
-    found = pd.to_numeric(cells, errors="coerce")
-    numbers = found.to_numpy(dtype=float, na_value=np.nan).copy()
+    plain = [None if isinstance(word, bool | np.bool_) else word for word in words]
+    cells = pd.Series(plain, dtype=object)
+    numbers = pd.to_numeric(cells, errors="coerce").to_numpy(dtype=float, na_value=np.nan).copy()
     for i in np.flatnonzero(np.isnan(numbers)):
         if isinstance(cells.iloc[i], str):
             numbers[i] = _written(cells.iloc[i].strip())
@@ -85,26 +100,80 @@ def numbers_of(words: Iterable[object]) -> np.ndarray:
 def _written(text: str) -> float:
     if count := COUNT.fullmatch(text):
         return float(count["number"].replace(",", "")) * MULTIPLES[count["times"].lower()]
-    if power := POWER.fullmatch(text):
-        try:
-            return float(float(power["base"]) ** float(power["exponent"]))
-        except OverflowError:
-            return math.inf
-    return math.nan
-
-
-def _is_infinite(cell: object) -> bool:
-    """Whether a text is a number beyond the range of floats."""
     try:
-        return isinstance(cell, str) and math.isinf(float(cell))
+        if power := POWER.fullmatch(text):
+            return float(float(power["base"]) ** float(power["exponent"]))
+        return float(text)  # beyond the range of floats, which pandas 2.2 does not read
+    except OverflowError:
+        return math.inf
     except ValueError:
-        return False
+        return math.nan
 
 
-def _numbers_of_text(values: pd.Series) -> pd.Series:
-    """Text as floats, piece by piece: as Python's own strings it takes ten times the room."""
-    numbers = np.empty(len(values))
-    for start in range(0, len(values), PIECE):
-        codes, words = pd.factorize(values.iloc[start : start + PIECE], use_na_sentinel=False)
-        numbers[start : start + PIECE] = numbers_of(words)[codes]
-    return pd.Series(numbers, index=values.index)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Levels:
+    """The distinct values of a column.
+
+    Attributes:
+        codes: One per row, which value it has; -1 where it has none.
+        labels: The values as they are written, sorted where they are numbers.
+        numbers: The same as numbers; None if any is no number.
+    """
+
+    codes: Codes
+    labels: tuple[Any, ...]
+    numbers: NDArray[np.float64] | None
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    @property
+    def is_positive(self) -> bool:
+        """Whether all values are positive numbers."""
+        return self.numbers is not None and bool((self.numbers > 0).all())
+
+    def depends_on(self, cells: Codes) -> bool:
+        """Whether rows of one cell agree in it; rows without a value count for nothing."""
+        there = (self.codes >= 0) & (cells >= 0)
+        pairs = joint(cells[there], self.codes[there])
+        return len(pd.unique(pairs)) == len(pd.unique(cells[there]))
+
+    def follows(self, other: Levels, within: Codes) -> bool:
+        """Whether it only rises, or only falls, along another column in every cell."""
+        there = (self.codes >= 0) & (other.codes >= 0) & (within >= 0)
+        cells, along, mine = within[there], other.codes[there], self.codes[there]
+        order = np.lexsort((along, cells))
+        steps = np.diff(mine[order])[np.diff(cells[order]) == 0]
+        return bool((steps >= 0).all() or (steps <= 0).all())
+
+
+def levels_of(values: pd.Series) -> Levels:
+    """The distinct values of a column; `16` and `16.0` are one, empty cells are none."""
+    try:
+        codes, found = pd.factorize(values)
+    except TypeError:  # lists and the like
+        codes, found = pd.factorize(values.astype(str))
+    labels = pd.Series(found, dtype=object)
+    texts = labels.astype(str).str.strip()
+    is_there = ~texts.isin(EMPTY).to_numpy(dtype=bool)
+    numbers = numbers_of(labels)
+    has_words = bool((np.isnan(numbers) & is_there).any())
+    keys = texts.to_numpy(dtype=object) if has_words else numbers
+    first, place = np.unique(keys[is_there], return_index=True, return_inverse=True)[1:]
+    recoded = np.full(len(labels) + 1, -1, dtype=np.intp)  # its last is for cells without a value
+    recoded[:-1][is_there] = place
+    kept = np.flatnonzero(is_there)[first]
+    return Levels(
+        codes=recoded[codes],
+        labels=tuple(labels.iloc[kept]),
+        numbers=None if has_words else numbers[kept],
+    )
+
+
+def joint(*columns: Codes) -> Codes:
+    """One code per combination of values; -1 where any is missing."""
+    codes, is_missing = columns[0], columns[0] < 0
+    for column in columns[1:]:
+        is_missing = is_missing | (column < 0)
+        codes = pd.factorize(codes * (int(column.max(initial=0)) + 1) + column)[0]
+    return np.asarray(np.where(is_missing, -1, codes), dtype=np.intp)

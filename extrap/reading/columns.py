@@ -47,6 +47,32 @@ def find_column(
     return found[0] if found else None
 
 
+def require_column(
+    name: str,
+    have: Sequence[str],
+    where: str,
+    *,
+    option: str | None = None,
+    is_metric: bool = False,
+) -> str:
+    """As `find_column`.
+
+    Args:
+        name: The name.
+        have: The columns there are.
+        where: What to call their table.
+        option: The argument that would name the right one.
+        is_metric: Whether a metric is asked for.
+
+    Raises:
+        DataError: None does; the nearest are named. Or several do.
+    """
+    column = find_column(name, have, where, is_metric=is_metric)
+    if column is None:
+        raise missing_column(name, have, where, option=option)
+    return column
+
+
 def display_name(column: str, have: Collection[str]) -> str:
     """The shortest name to which a column alone answers, among settings or among metrics."""
     short, bare = short_name(column), bare_name(column)

@@ -1,16 +1,36 @@
-"""Runs that never began, or ended before their last step, are left out with a note."""
+"""How a run ended: in the words of those who track runs, or before the last step of the others."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 
+import numpy as np
 import pandas as pd
 
+from extrap.errors import DataError
+from extrap.reading.bounds import shown
 from extrap.reading.cells import is_empty, numbers_of
 from extrap.reading.columns import MOST_COMPARED
-from extrap.reading.names import short_name
-from extrap.reading.states import given_status
+from extrap.reading.names import bare_name, is_identity, is_recipe, short_name, words
+from extrap.records import STATUSES
 
+WORDS = {
+    **{status: status for status in STATUSES},
+    **dict.fromkeys(words("finished completed done success succeeded terminated ok"), "complete"),
+    **dict.fromkeys(
+        words(
+            "fail crash crashed error errored killed cancelled canceled aborted abort timeout "
+            "timed_out oom out_of_memory node_fail interrupted preempted preempting pending "
+            "queued paused running scheduled waiting"
+        ),
+        "failed",
+    ),
+}
+"""What trackers, tuners and clusters call a run that ended, or has not ended yet → status."""
+UNFINISHED = {word for word, status in WORDS.items() if status == "failed"} - {"failed"}
+COLUMN = re.compile(r"(^|[_.])(status|state|outcome)$")
+"""Names of columns that hold such words; a column of any name does if it holds nothing else."""
 REACHED = 0.95
 """Of the steps that runs of a size reach; a run of fewer is not complete."""
 MOST_SHORT = 0.3
@@ -23,10 +43,72 @@ PROGRESS = (
 """Columns, in lower case, that say how far a run came."""
 
 
-def set_rows(
-    table: pd.DataFrame, status: pd.Series, columns: Sequence[str]
-) -> tuple[pd.Series, list[str]]:
-    """The rows to keep, and a note: a run that failed before its settings were known is no row.
+def state_column(table: pd.DataFrame) -> str | None:
+    """The column `status`, else one of such a name that holds a word for it, else one of words."""
+    if "status" in table:
+        return "status"
+    shares = {}
+    for column in list(table)[:MOST_COMPARED]:
+        cells = table[column]
+        if not pd.api.types.is_numeric_dtype(cells.dtype) and not is_recipe(str(column)):
+            found = {_word(cell) for cell in cells[~is_empty(cells)].astype(str).unique()}
+            shares[str(column)] = len(found & WORDS.keys()) / max(len(found), 1)
+    named = [c for c in shares if COLUMN.search(_word(bare_name(c))) and shares[c] > 0]
+    whole = [c for c in shares if shares[c] == 1 and not is_identity(c)]
+    return next(iter([*sorted(named, key=lambda c: -shares[c]), *whole]), None)
+
+
+def _word(value: object) -> str:
+    return re.sub(r"[\s\-]+", "_", str(value).strip().lower())
+
+
+def read_status(
+    table: pd.DataFrame, loss: pd.Series, is_lost: pd.Series
+) -> tuple[pd.Series, pd.Series, list[str]]:
+    """The status of each run, whether the table says it, and notes.
+
+    Args:
+        table: The runs, cells as they are.
+        loss: Their losses; one that is not finite is of a run that diverged.
+        is_lost: Which have no loss: they failed.
+
+    Raises:
+        DataError: A status is a word that nobody uses for one.
+    """
+    derived = np.where(is_lost, "failed", np.where(np.isfinite(loss), "complete", "diverged"))
+    given, notes = given_status(table)
+    is_kept = given.notna() & (given.ne("complete") | (derived == "complete"))
+    return given.where(is_kept, derived), given.notna(), notes
+
+
+def given_status(table: pd.DataFrame) -> tuple[pd.Series, list[str]]:
+    """The status that a table gives each run, NaN where it gives none, and notes.
+
+    Raises:
+        DataError: A status is a word that nobody uses for one.
+    """
+    column = state_column(table)
+    if column is None:
+        return pd.Series(np.nan, index=table.index, dtype=object), []
+    cells = table[column].where(~is_empty(table[column]))
+    said = {cell: _word(cell) for cell in cells.dropna().unique()}
+    unknown = [str(cell) for cell, word in said.items() if word not in WORDS]
+    if unknown:
+        own = "" if column == "status" else f" in the column {shown(column)}"
+        raise DataError(
+            f"status must be one of {', '.join(STATUSES)}; got {shown(min(unknown))}{own}. Write "
+            "the nearest of them, or give the column another name if it says something else."
+        )
+    found = cells.astype(object).map(said)
+    unfinished = found[found.isin(UNFINISHED)].value_counts()
+    return found.map(WORDS), [
+        f"{count} run(s) did not finish ({word}): counted as failed"
+        for word, count in sorted(unfinished.items())
+    ]
+
+
+def has_settings(table: pd.DataFrame, status: pd.Series, columns: Sequence[str]) -> pd.Series:
+    """Which rows are runs: what failed before its settings were known is none.
 
     Such are runs that crashed as they began, the parents of nested runs, and trials that were
     pruned before they asked for a value. Runs with a loss are kept: what they lack is an error.
@@ -36,59 +118,48 @@ def set_rows(
         status: How each ended.
         columns: Sizes and tuned values, which every run needs.
     """
-    lacks = pd.Series(data=False, index=table.index)
-    for column in columns:
-        lacks |= is_empty(table[column]) | table[column].isna()
-    left = lacks & status.isin(["failed", "pruned"])
-    if not left.any():
-        return ~left, []
-    listed = " or ".join(columns)
-    return ~left, [f"{int(left.sum())} run(s) without {listed} and without a result: left out"]
+    lacks = (is_empty(table[c]) | table[c].isna() for c in columns)
+    return ~(np.logical_or.reduce([*lacks]) & status.isin(["failed", "pruned"]))
 
 
 def ended_early(
-    frame: pd.DataFrame,
+    runs: pd.DataFrame,
     table: pd.DataFrame,
     curves: pd.DataFrame | None,
     cell: Sequence[str],
 ) -> tuple[pd.Series, str]:
     """The runs that stopped before the steps that others of their size reach, and a note.
 
-    Only those count of which nobody says how they ended.
-
     How far a run came is the last step of its curve, else a column such as `steps` or `n_tokens`
     that is the same for most runs of a size: where many differ in it, it was set.
 
     Args:
-        frame: The runs, their sizes numbers.
-        table: The same rows as the source has them.
+        runs: The complete runs, their sizes numbers.
+        table: The rows of the source.
         curves: `run` (the row), `step` and `loss`.
         cell: Size columns, and tuned ones that set how many steps a run has, such as its batch
             size; only runs that agree in them are compared.
     """
-    none = pd.Series(data=False, index=frame.index)
-    given, _ = given_status(table)
-    is_open = frame["status"].eq("complete") & (~none if given is None else given.isna())
-    for reached, is_measured in _progress(frame, table, curves, cell):
-        most = reached.groupby([frame[name] for name in cell]).transform("max")
-        is_short = is_open & reached.lt(REACHED * most)
+    for reached, is_measured in _progress(runs, table, curves, cell):
+        most = reached.groupby([runs[name] for name in cell]).transform("max")
+        is_short = reached.lt(REACHED * most)
         n_short = is_short.sum()
-        if n_short and (is_measured or n_short <= MOST_SHORT * len(frame)):
+        if n_short and (is_measured or n_short <= MOST_SHORT * len(runs)):
             return is_short, (
                 f"{n_short} run(s) stop before {100 * REACHED:.0f} % of the {reached.name} that "
                 "others of their size reach"
             )
-    return none, ""
+    return pd.Series(data=False, index=runs.index), ""
 
 
 def _progress(
-    frame: pd.DataFrame, table: pd.DataFrame, curves: pd.DataFrame | None, cell: Sequence[str]
+    runs: pd.DataFrame, table: pd.DataFrame, curves: pd.DataFrame | None, cell: Sequence[str]
 ) -> Iterator[tuple[pd.Series, bool]]:
     """How far runs came, and whether a curve says so, which nobody set."""
     if curves is not None and not curves.empty:
-        yield curves.groupby("run")["step"].max().reindex(frame.index).rename("steps"), True
+        yield curves.groupby("run")["step"].max().reindex(runs.index).rename("steps"), True
     for column in list(table)[:MOST_COMPARED]:
         name = short_name(str(column)).lower()
         if name in PROGRESS and str(column) not in cell:
-            numbers = pd.Series(numbers_of(table[column]), index=table.index)
+            numbers = pd.Series(numbers_of(table.loc[runs.index, column]), index=runs.index)
             yield numbers.rename(name.strip("_")), False

@@ -16,7 +16,7 @@ from extrap.errors import DataError, argument
 from extrap.expressions import Expression, parse_definition
 from extrap.reading.columns import missing_column, taken_column
 from extrap.reading.events import EventLog, is_event_log
-from extrap.reading.metrics import loss_of_metric
+from extrap.reading.losses import loss_of_metric
 from extrap.reading.tailing import Tail
 
 SEPARATORS = {".csv": ",", ".tsv": "\t"}

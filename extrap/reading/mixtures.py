@@ -18,8 +18,8 @@ import numpy as np
 import pandas as pd
 
 from extrap.errors import Choice, DataError
+from extrap.reading.cells import Codes, Levels, joint, levels_of
 from extrap.reading.columns import MOST_COMPARED, MOST_NAME, display_name
-from extrap.reading.levels import Codes, Levels, joint, levels_of
 from extrap.reading.names import (
     MEASURED,
     WORDS,
@@ -30,12 +30,14 @@ from extrap.reading.names import (
     is_recipe,
     known_name,
 )
-from extrap.reading.parts import MOST_CHOICES, MOST_KINDS, ONE_AMOUNT, TRIED, tried_share
+from extrap.reading.parts import MOST_CHOICES, ONE_AMOUNT, TRIED, tried_share
 from extrap.records import WITHOUT_SEED, Runs, condition_text
 
 PLAYED = ("loss", "seed", "status", "stage")
 COUNTED = ("loss_se", "noise_scale", "flops", "wall_s", "updates", "n_params")
 """Columns with a fixed meaning that set nothing."""
+MOST_KINDS = 30
+"""Values of a column that may say of which kind a run is."""
 MOST_SHOWN, MOST_WORD = 5, 40
 
 

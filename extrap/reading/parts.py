@@ -12,7 +12,7 @@ A column of another name plays no part: it is asked for, see `extrap.reading.mix
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -20,16 +20,25 @@ import pandas as pd
 
 from extrap.errors import Choice, DataError, argument
 from extrap.reading.bounds import shown
-from extrap.reading.cells import is_empty, numbers_of, read_numbers
+from extrap.reading.cells import (
+    Codes,
+    Levels,
+    is_empty,
+    joint,
+    levels_of,
+    numbers_of,
+    read_numbers,
+)
 from extrap.reading.columns import (
     MOST_COMPARED,
     MOST_NAME,
     display_name,
     find_column,
     missing_column,
+    require_column,
 )
+from extrap.reading.endings import given_status
 from extrap.reading.found import Found
-from extrap.reading.levels import Codes, Levels, joint, levels_of
 from extrap.reading.names import (
     BATCHES,
     COMPUTE,
@@ -51,13 +60,10 @@ from extrap.reading.names import (
     loss_rank,
 )
 from extrap.reading.settings import settings_in, words_in_names
-from extrap.reading.states import given_status
 from extrap.records import condition_text
 
 TRIED = 3
 """Values within a size from which on a setting is taken for tuned, and not for a condition."""
-MOST_KINDS = 30
-"""Values of a column that may say what kind of run a row is."""
 MOST_CHOICES = 6
 ENOUGH = 2000
 """Cells by which a column is known to hold numbers."""
@@ -112,8 +118,7 @@ def infer_parts(
     Raises:
         DataError: No column is called a loss or a size, or several are; or a size is tuned.
     """
-    columns = _Columns(found)
-    loss, *unused = [loss] if loss else _losses(columns, maximised, is_sweep=is_sweep)
+    loss, *unused = [loss] if loss else _losses(found, maximised, is_sweep=is_sweep)
     has_own = bool(found.sizes or found.origins)
     both = [c for c in sizes if c in (found.tuned or ()) and (has_own or c in RATES)]
     if both and tuned is None:
@@ -123,17 +128,16 @@ def infer_parts(
         )
     if sizes and tuned is not None:
         return Parts(sizes=sizes, tuned=tuned, loss=loss, seed=seed)
+    columns = _Columns(found, loss)
     seed_column = columns.named(seed) if seed != "seed" else columns.seed()
-    known = [columns.named(name) for name in (*sizes, *(tuned or ()), *conditions)]
-    known.append(columns.named(loss, is_metric=True))
-    columns = columns.of_runs(loss).without(*known, seed_column)
+    columns.leave_out([seed_column, *map(columns.named, (*sizes, *(tuned or ()), *conditions))])
     if not sizes:
         sizes, others = (found.sizes, []) if found.sizes else _sizes(columns)
         unused += others
         _refuse_gaps(columns, sizes)
-    columns = columns.without(*map(columns.named, sizes))
+        columns.leave_out(map(columns.named, sizes))
     if tuned is None:
-        tuned = _tuned(columns, columns.cells(sizes), sizes) if is_sweep else found.tuned or ()
+        tuned = _tuned(columns, sizes) if is_sweep else found.tuned or ()
     return Parts(
         sizes=sizes,
         tuned=tuned,
@@ -144,46 +148,29 @@ def infer_parts(
 
 
 class _Columns:
-    """The columns of a source that may still play a part, and their values."""
+    """The columns that may still play a part, and their values in the runs with a loss."""
 
-    def __init__(self, found: Found) -> None:
+    def __init__(self, found: Found, loss: str) -> None:
         self.found = found
-        self.names = [str(c) for c in found.table if len(str(c)) <= MOST_NAME][:MOST_COMPARED]
         self.have = [str(c) for c in found.table]
-        self.rows = np.ones(len(found.table), dtype=bool)
+        column = require_column(loss, self.have, found.where, option="loss", is_metric=True)
+        cells = found.table[column]
+        is_lost = is_empty(cells) | cells.isna()
+        is_lost |= given_status(found.table)[0].isin(["failed", "pruned"])
+        self.rows = ~is_lost | is_lost.all()
+        measured = {column, *found.metrics, *found.losses}
+        names = [n for n in self.have if len(n) <= MOST_NAME][:MOST_COMPARED]
+        self.names = [n for n in names if n not in measured and not is_measured(n)]
         self._levels: dict[str, Levels] = {}
 
-    def _copy(self) -> _Columns:
-        made = object.__new__(_Columns)
-        made.__dict__.update(self.__dict__)
-        return made
+    def leave_out(self, names: Iterable[str | None]) -> None:
+        """Consider these no more."""
+        left = set(names)
+        self.names = [name for name in self.names if name not in left]
 
-    def without(self, *names: str | None) -> _Columns:
-        """All but these."""
-        made = self._copy()
-        made.names = [name for name in self.names if name not in names]
-        return made
-
-    def of_runs(self, loss: str) -> _Columns:
-        """Of the runs that have a loss, without what is measured."""
-        made = self._copy()
-        column = self.named(loss, is_metric=True)
-        if column is None:
-            raise missing_column(loss, self.have, self.found.where, option="loss")
-        cells = self.found.table[column]
-        is_lost = (is_empty(cells) | cells.isna()).to_numpy(dtype=bool)
-        status, _ = given_status(self.found.table)
-        if status is not None:
-            is_lost = is_lost | status.isin(["failed", "pruned"]).to_numpy(dtype=bool)
-        if not is_lost.all():
-            made.rows, made._levels = ~is_lost, {}
-        metrics = {*self.found.metrics, *self.found.losses}
-        made.names = [n for n in self.names if n not in metrics and not is_measured(n)]
-        return made
-
-    def named(self, name: str, *, is_metric: bool = False) -> str | None:
+    def named(self, name: str) -> str | None:
         """The column that answers to a name, or None."""
-        return find_column(name, self.have, self.found.where, is_metric=is_metric)
+        return find_column(name, self.have, self.found.where)
 
     def of(self, name: str) -> Levels:
         """Its values in the rows that count."""
@@ -194,8 +181,6 @@ class _Columns:
     def cells(self, names: Sequence[str]) -> Codes:
         """One code per combination of values of columns that were asked for."""
         there = [self.named(name) for name in names]
-        if not there:
-            return np.zeros(int(self.rows.sum()), dtype=np.intp)
         if None in there:  # it stands in the names of the runs, or nowhere
             return np.arange(int(self.rows.sum()))
         return joint(*(self.of(str(name)).codes for name in there))
@@ -214,20 +199,20 @@ class _Columns:
         return next(found, None)
 
     def varying(self, words: Sequence[str]) -> list[str]:
-        """Those that are positive and differ between runs."""
+        """Those of these names that are positive and differ between runs.
+
+        Raises:
+            DataError: One holds numbers and some text.
+        """
         found = self.called(words)
         for name in found:
-            self._check_text(name)
+            levels = self.of(name)
+            if levels.numbers is None and np.isfinite(numbers_of(levels.labels)).mean() >= 0.5:
+                read_numbers(self.found.table[name], display_name(name, self.have))
         return [c for c in found if len(self.of(c)) > 1 and self.of(c).is_positive]
 
-    def _check_text(self, name: str) -> None:
-        """Raise where a column of a known name holds numbers and some text."""
-        levels = self.of(name)
-        if levels.numbers is None and np.isfinite(numbers_of(levels.labels)).mean() >= 0.5:
-            read_numbers(self.found.table[name], display_name(name, self.have))
 
-
-def _losses(columns: _Columns, maximised: Sequence[str], *, is_sweep: bool) -> list[str]:
+def _losses(found: Found, maximised: Sequence[str], *, is_sweep: bool) -> list[str]:
     """The loss, then other held-out losses.
 
     The loss is what the source names, else the likeliest by name; of larger runs no other.
@@ -235,30 +220,28 @@ def _losses(columns: _Columns, maximised: Sequence[str], *, is_sweep: bool) -> l
     Raises:
         DataError: There is none, or several are as likely.
     """
-    found = columns.found
-    bare = {bare_name(c): c for c in reversed(columns.names)}
-    for name in found.losses:
-        if bare_name(name) in bare:
-            return [name]
-    if len(maximised) == 1:
-        return [maximised[0]]
+    have = [str(c) for c in found.table]
+    names = [c for c in have if len(c) <= MOST_NAME][:MOST_COMPARED]
+    bare = set(map(bare_name, names))
+    if named := [name for name in found.losses if bare_name(name) in bare] or [*maximised][:1]:
+        return named[:1]
     if not is_sweep and found.losses:
-        raise missing_column(found.losses[0], columns.have, found.where, option="loss")
-    names = [c for c in columns.names if c in found.metrics] or columns.names
+        raise missing_column(found.losses[0], have, found.where, option="loss")
+    names = [c for c in names if c in found.metrics] or names
     ranked = sorted((rank, c) for c in names if (rank := loss_rank(c)) is not None)
     ranked = [(rank, c) for rank, c in ranked if c in found.metrics or _is_loss(found.table[c])]
     if not ranked:
         scores = [c for c in names if SCORE.search(c.lower()) and _is_loss(found.table[c])]
         if found.losses == ("loss",) and not scores:
-            raise missing_column("loss", columns.have, found.where, option="loss")
+            raise missing_column("loss", have, found.where, option="loss")
         raise DataError(
             f"no column of {found.where} is called a loss; name one, or a score to maximise:",
-            [Choice({"maximise": display_name(c, columns.have)}) for c in scores[:3]]
-            or [Choice({"loss": display_name(c, columns.have)}) for c in names[:3]],
+            [Choice({"maximise": display_name(c, have)}) for c in scores[:3]]
+            or [Choice({"loss": display_name(c, have)}) for c in names[:3]],
         )
     best = [c for rank, c in ranked if rank == ranked[0][0]]
     if len(best) > 1:
-        raise _several("loss", best, columns)
+        raise _several("loss", best, found)
     return best + [c for rank, c in ranked[1:] if rank[0] < len(HELD_OUT)]
 
 
@@ -274,26 +257,24 @@ def _sizes(columns: _Columns) -> tuple[tuple[str, ...], list[str]]:
     Raises:
         DataError: None is called a size, or several are that do not follow from each other.
     """
-    rest = columns.without(*(columns.found.tuned or ()))
-    if rest.varying(WORDS["size"]) or rest.varying(TOKENS):
-        columns = rest
-    models = columns.varying(WORDS["size"])
-    model = _leading(models, columns)
+    models, data = columns.varying(WORDS["size"]), columns.varying(TOKENS)
+    parameters = set(columns.found.tuned or ())
+    if not parameters.issuperset((*models, *data)):
+        models, data = ([c for c in names if c not in parameters] for names in (models, data))
+    model, amount = _leading(models, columns), _leading(data, columns)
     if models and model is None:
-        raise _several("size", models, columns, together=True)
-    data = _leading(columns.varying(TOKENS), columns)
+        raise _several("size", models, columns.found, together=True)
     if model is None:
-        alone = data or _leading(columns.varying(COMPUTE), columns)
+        alone = amount or _leading(columns.varying(COMPUTE), columns)
         if alone is None:
             raise _no_size(columns)
         return (alone,), []
-    is_pair = data is not None and _is_axis(data, model, columns)
-    if is_pair:
-        counts = columns.varying(PARAMS)
+    sizes: tuple[str, ...] = (model,)
+    if amount is not None and _is_axis(amount, model, columns):
+        counts = [c for c in models if known_name(c) in PARAMS]
         same = [c for c in counts if columns.of(model).depends_on(columns.of(c).codes)]
-        model = same[0] if same else model
-    others = [name for name in models if name != model]
-    return ((model, data) if data is not None and is_pair else (model,)), others
+        sizes = ((same or [model])[0], amount)
+    return sizes, [name for name in models if name not in sizes]
 
 
 def _leading(names: Sequence[str], columns: _Columns) -> str | None:
@@ -315,9 +296,8 @@ def _is_axis(data: str, model: str, columns: _Columns) -> bool:
     is_repeated = by_size.size() > 1
     if is_repeated.mean() < 0.2:  # most sizes were trained once: are the data a function of it?
         return not amounts.follows(sizes, np.zeros_like(sizes.codes))
-    runs = pd.DataFrame({"size": sizes.codes, "amount": amounts.codes}).value_counts()
-    by_count = runs.groupby(level="size")
-    is_shared = by_count.max() / by_count.sum() <= COMMON  # else some runs were cut short
+    commonest = by_size.agg(lambda own: own.value_counts(normalize=True).iloc[0])
+    is_shared = commonest <= COMMON  # else some runs were cut short
     is_spread = by_size.max() / by_size.min() > ONE_AMOUNT
     if (is_shared & is_spread)[is_repeated].mean() < 0.5:
         return False
@@ -331,7 +311,7 @@ def _is_axis(data: str, model: str, columns: _Columns) -> bool:
 
 def _no_size(columns: _Columns) -> DataError:
     """The error to raise where no column is called a size: what could be one."""
-    where = columns.found.where
+    where, found = columns.found.where, columns.found
     if called := columns.called(WORDS["size"]):
         levels = columns.of(called[0])
         if levels.numbers is None:
@@ -345,17 +325,14 @@ def _no_size(columns: _Columns) -> DataError:
             f"{called[0]}{value}; add smaller or larger ones, or name another size with "
             f"{argument('size', ...)}."
         )
-    if columns.found.names is not None:
-        said = words_in_names(columns.found.table[columns.found.names].astype(str).tolist())
-        sizes = [word for word in said if word in WORDS["size"]]
+    said = [] if found.names is None else words_in_names(found.table[found.names].astype(str))
+    if sizes := [word for word in said if word in WORDS["size"]]:
         tuned = [word for word in said if word in WORDS["tune"]]
-        if sizes:
-            choice = {"size": sizes[0], **({"tune": tuned} if tuned else {})}
-            return DataError(
-                f"no column of {where} is a size, but the names of its runs hold "
-                f"{' and '.join(said)}; read them from there:",
-                [Choice(choice)],
-            )
+        return DataError(
+            f"no column of {where} is a size, but the names of its runs hold "
+            f"{' and '.join(said)}; read them from there:",
+            [Choice({"size": sizes[0], **({"tune": tuned} if tuned else {})})],
+        )
     logs = [log for c in columns.names if (log := from_logarithm(c)) and log[0] in WORDS["size"]]
     if logs:
         return DataError(
@@ -365,7 +342,7 @@ def _no_size(columns: _Columns) -> DataError:
     rest = [c for c in columns.names if known_name(c) not in KNOWN and not is_bookkeeping(c)]
     could = [c for c in rest if columns.of(c).is_positive and len(columns.of(c)) > 1]
     if could:
-        return _several("size", could, columns)
+        return _several("size", could, found)
     listed = ", ".join(shown(c) for c in columns.have[:12])
     return DataError(
         f"no column of {where} looks like a size (a positive number that differs between runs); "
@@ -377,49 +354,40 @@ def _refuse_gaps(columns: _Columns, sizes: Sequence[str]) -> None:
     """Raise where runs lack their size and another column says which: two tables in one."""
     for size in filter(columns.named, sizes):
         lacks = columns.cells([size]) < 0
-        found = {}
-        for name in columns.names if lacks.any() else ():
+        for name in sorted(columns.names, key=lambda c: not is_recipe(c)) if lacks.any() else ():
             levels = columns.of(name)
-            if is_measured(name) or name == size or not 2 <= len(levels) <= MOST_KINDS:
-                continue
-            counts = {i: int((levels.codes == i).sum()) for i in range(len(levels))}
-            whole = {i: n for i, n in counts.items() if not lacks[levels.codes == i].any()}
-            if sum(whole.values()) == (~lacks).sum():
-                found[name] = {levels.labels[i]: n for i, n in whole.items()}
-        if found:
-            name = min(found, key=lambda c: (not is_recipe(c), len(found[c])))
-            called = display_name(name, columns.have)
-            raise DataError(
-                f"{int(lacks.sum())} runs of {columns.found.where} have a loss and no {size}, by "
-                f"their {called}; choose those that have one:",
-                [
-                    Choice({"where": {called: condition_text(v)}}, f"{n} runs")
-                    for v, n in list(found[name].items())[:MOST_CHOICES]
-                ],
-            )
+            whole, broken = set(levels.codes[~lacks]), set(levels.codes[lacks])
+            if name != size and len(whole) <= MOST_CHOICES and not broken & (whole | {-1}):
+                called = display_name(name, columns.have)
+                kept = [condition_text(levels.labels[code]) for code in sorted(whole)]
+                raise DataError(
+                    f"{int(lacks.sum())} runs of {columns.found.where} have a loss and no {size}, "
+                    f"by their {called}; choose those that have one:",
+                    [Choice({"where": {called: value}}) for value in kept],
+                )
 
 
 def _several(
-    part: str, names: Sequence[str], columns: _Columns, *, together: bool = False
+    part: str, names: Sequence[str], found: Found, *, together: bool = False
 ) -> DataError:
     """The error to raise where several columns could play a part, or one of no known name."""
-    called = [display_name(name, columns.have) for name in names[:MOST_CHOICES]]
+    have = [str(c) for c in found.table]
+    called = [display_name(name, have) for name in names[:MOST_CHOICES]]
     choices = [Choice({part: name}) for name in called]
     if together and len(called) == 2:
         choices.append(Choice({part: called}, "as two sizes"))
     many = "several columns" if len(called) > 1 else "a column"
     return DataError(
-        f"{many} of {columns.found.where} could be the {part}, {', '.join(called)}; choose one:",
-        choices,
+        f"{many} of {found.where} could be the {part}, {', '.join(called)}; choose one:", choices
     )
 
 
-def _tuned(columns: _Columns, cells: Codes, sizes: Sequence[str]) -> tuple[str, ...]:
+def _tuned(columns: _Columns, sizes: Sequence[str]) -> tuple[str, ...]:
     """What was tuned: what the source says, else settings with several values within a size."""
     if columns.found.tuned is not None:
         names = [c for c in columns.found.tuned if c in columns.names and c not in sizes]
         return tuple(c for c in names if known_name(c) not in SEEDS and len(columns.of(c)) > 1)
-    kept: list[str] = []
+    cells, kept = columns.cells(sizes), list[str]()
     for name in columns.varying(WORDS["tune"]):
         levels, is_rate = columns.of(name), known_name(name) in RATES
         share = tried_share(levels, cells, 2 if is_rate else TRIED)

@@ -2,61 +2,46 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
 
-from extrap.reading.cells import is_empty
+from extrap.reading.cells import is_empty, numbers_of
 from extrap.records import WITHOUT_SEED, text_ranks
-
-OPTIONAL_NUMBERS = (
-    "loss_se",
-    "n_params",
-    "n_tokens",
-    "epochs",
-    "batch_size",
-    "noise_scale",
-    "flops",
-    "wall_s",
-    "updates",
-)
-"""Columns with a fixed meaning that a table may have; they must be numbers where they are."""
 
 
 def read_seeds(
     table: pd.DataFrame, seed: str, *, by: list[str], loss: pd.Series
 ) -> tuple[pd.Series, list[str]]:
     """The seed of each run, and a note where some have none: each is its own replicate."""
+    seeds = pd.Series([None] * len(table), index=table.index, dtype=object)
     if seed in table:
-        values = table[seed]
-        empty = is_empty(values) | values.isna()
-        codes, found = pd.factorize(values.where(~empty))
-        numbers = [_whole(value) for value in found]
-        words = [str(value) for value in found] if None in numbers else numbers
-        seeds = pd.Series([*words, None], dtype=object).iloc[codes].set_axis(table.index)
-        if not empty.any():
-            return seeds, []
-    else:
-        seeds = pd.Series([None] * len(table), index=table.index, dtype=object)
-        empty = pd.Series(data=True, index=table.index)
-    keys = [loss, *(table[name] for name in reversed(by))]  # the last key sorts first
-    order = np.lexsort([text_ranks(key) for key in keys])
+        is_there = table[seed].notna() & ~is_empty(table[seed])
+        seeds = table[seed].astype(object).where(is_there, None)
+    words = seeds.dropna().unique()
+    numbers = dict(zip(words, numbers_of(words), strict=True))
+    whole: dict[Any, Any] = {word: _whole(word, number) for word, number in numbers.items()}
+    if None in whole.values():
+        whole = {word: str(word) for word in words}
+    is_missing = seeds.isna()
+    seeds = seeds.map(whole).astype(object)
+    if not is_missing.any():
+        return seeds, []
+    # numbered by what the runs are, so that the order of the rows means nothing
+    order = np.lexsort([text_ranks(key) for key in (loss, *(table[c] for c in reversed(by)))])
     rank = pd.Series(np.argsort(order), index=table.index)
-    seeds = seeds.where(~empty, rank.map(lambda i: f"{WITHOUT_SEED}{i}"))
-    return seeds, [f"{int(empty.sum())} run(s) without a seed: each counts as its own replicate"]
+    named = rank.map(lambda i: f"{WITHOUT_SEED}{i}")
+    note = f"{int(is_missing.sum())} run(s) without a seed: each counts as its own replicate"
+    return seeds.where(~is_missing, named), [note]
 
 
-def _whole(value: object) -> int | None:
+def _whole(value: object, number: float) -> int | None:
     """A whole number, exact however long it is; None if it is none."""
-    text = str(value).strip()
-    try:
-        return int(text)
-    except ValueError:
-        pass
-    try:
-        number = float(text)
-    except ValueError:
+    if not number.is_integer():
         return None
-    return int(number) if number.is_integer() else None
+    text = str(value).strip()
+    return int(text) if text.lstrip("+-").isdecimal() else int(number)
 
 
 def count_notes(frame: pd.DataFrame, cell: list[str]) -> list[str]:
@@ -75,31 +60,14 @@ def count_notes(frame: pd.DataFrame, cell: list[str]) -> list[str]:
     return [f"{count} {text}" for text, count in counted.items() if count]
 
 
-def without_copies(
-    frame: pd.DataFrame, curves: pd.DataFrame | None, *, by: list[str]
-) -> tuple[pd.DataFrame, pd.DataFrame | None, list[str]]:
-    """One row of those equal in every column; a copy is no replicate."""
+def without_copies(frame: pd.DataFrame, *, by: list[str]) -> tuple[pd.DataFrame, list[str]]:
+    """One row of those equal in every column, as a copy is no replicate; and notes."""
     alike = frame[frame.duplicated([*by, "loss"], keep=False)].astype(str)
-    copies = alike.duplicated().reindex(frame.index, fill_value=False)
+    copies = alike.index[alike.duplicated()]
     unsure = alike.drop(columns="seed").duplicated() & alike["seed"].str.startswith(WITHOUT_SEED)
     counted = {
-        "row(s) are copies of an earlier one, seed and loss included: left out": copies.sum(),
+        "row(s) are copies of an earlier one, seed and loss included: left out": len(copies),
         "run(s) without a seed equal an earlier one in every column: leave copies out, they say "
         "nothing about noise": unsure.sum(),
     }
-    kept = ~copies
-    return (
-        frame[kept].reset_index(drop=True),
-        renumbered(curves, kept),
-        [f"{count} {text}" for text, count in counted.items() if count],
-    )
-
-
-def renumbered(curves: pd.DataFrame | None, kept: pd.Series) -> pd.DataFrame | None:
-    """The curves of the rows that are kept, `run` the row's new place."""
-    if curves is None:
-        return None
-    position = {int(old): new for new, old in enumerate(kept.index[kept])}
-    curves = curves[curves["run"].isin(position.keys())].copy()
-    curves["run"] = curves["run"].map(position)
-    return curves
+    return frame.drop(index=copies), [f"{n} {text}" for text, n in counted.items() if n]

@@ -2,49 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import Any, TypedDict, Unpack
 
-import numpy as np
 import pandas as pd
 
 from extrap.errors import DataError, argument
 from extrap.reading.cells import is_empty, read_numbers
-from extrap.reading.columns import display_name, find_column, missing_column
-from extrap.reading.definitions import with_definitions
-from extrap.reading.endings import PROGRESS, ended_early, set_rows
-from extrap.reading.finals import (
-    parse_final,
-    summary_notes,
-    with_final_losses,
-    with_last_losses,
-)
+from extrap.reading.columns import display_name, find_column, missing_column, require_column
+from extrap.reading.endings import PROGRESS, ended_early, has_settings, read_status
 from extrap.reading.found import Found
 from extrap.reading.layouts import check_has_losses
-from extrap.reading.metrics import loss_of_metric
+from extrap.reading.losses import loss_of_metric, parse_final, summary_notes, with_final_losses
 from extrap.reading.mixtures import refuse_mixtures
 from extrap.reading.names import BATCHES, is_bookkeeping, is_measured, known_name
 from extrap.reading.parts import Parts, infer_parts, sentence, with_named_settings
-from extrap.reading.replicates import (
-    OPTIONAL_NUMBERS,
-    count_notes,
-    read_seeds,
-    renumbered,
-    without_copies,
-)
+from extrap.reading.replicates import count_notes, read_seeds, without_copies
 from extrap.reading.selecting import (
     Where,
     is_one_value,
-    is_selected,
-    selected,
+    selected_rows,
+    with_definitions,
     with_new_names,
 )
 from extrap.reading.settings import number_in
 from extrap.reading.sources import find_runs, without_password
-from extrap.reading.states import given_status
 from extrap.reading.trackers.histories import check_rows_are_runs
 from extrap.reading.units import check_units
 from extrap.records import POOLED, STAGES, Runs
@@ -53,6 +38,11 @@ LOSS_NOTE = "the loss is the column "
 """How a note begins that says which column was taken for the loss."""
 FIXED_MEANING = ("loss", "seed", "status", "stage")
 """Columns that every table of runs has; sizes, tuned values and conditions have other names."""
+OPTIONAL_NUMBERS = (
+    *("loss_se", "n_params", "n_tokens", "epochs", "batch_size", "noise_scale", "flops"),
+    *("wall_s", "updates"),
+)
+"""Columns with a fixed meaning that a table may have; they must be numbers where they are."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,25 +94,13 @@ class ReadingKeywords(RowKeywords, total=False):
     conditions: str | Iterable[str]
 
 
-def read_runs(
-    source: Any,
-    *,
-    size: str | Iterable[str] | None = None,
-    tune: str | Iterable[str] | None = None,
-    loss: str | None = None,
-    seed: str = "seed",
-    conditions: str | Iterable[str] = (),
-    study: str | None = None,
-    stage: str = "tune",
-    curves: str | Path | pd.DataFrame | None = None,
-    final: str = "last",
-    let: str | Iterable[str] = (),
-    maximise: str | Iterable[str] = (),
-    where: Where | None = None,
-    rename: Mapping[str, str] | None = None,
-    ignore: str | Iterable[str] = (),
-    partial: bool = False,
-) -> Runs:
+class RunKeywords(ReadingKeywords, total=False):
+    """All keywords of `read_runs`."""
+
+    stage: str
+
+
+def read_runs(source: Any, **columns: Unpack[RunKeywords]) -> Runs:
     """Read training runs from a table, an Optuna storage or a tracker's files.
 
     What is left out is inferred from the names of the columns: a loss, a size such as `width`,
@@ -183,24 +161,7 @@ def read_runs(
             belong.
         ValueError: `stage`, `final` or a formula is none, or a column is named twice.
     """
-    request = Request(
-        size=size,
-        tune=tune,
-        loss=loss,
-        seed=seed,
-        conditions=conditions,
-        study=study,
-        stage=stage,
-        curves=curves,
-        final=final,
-        let=let,
-        maximise=maximise,
-        where=where,
-        rename=rename,
-        ignore=ignore,
-        partial=partial,
-    )
-    return read_sweep(source, request)[0]
+    return read_sweep(source, Request(**columns))[0]
 
 
 def read_sweep(source: Any, request: Request, *, may_mix: bool = False) -> tuple[Runs, str]:
@@ -219,16 +180,45 @@ def read_sweep(source: Any, request: Request, *, may_mix: bool = False) -> tuple
         DataError: As `read_runs`; or a setting varies that is neither a size nor tuned.
         ValueError: As `read_runs`.
     """
-    runs, announce = _read(source, request)
-    if request.stage != "tune" or may_mix:
-        return runs, announce(())
-    ignored = _names(request.ignore)
-    may_vary = (*ignored, *(PROGRESS if request.partial else ()))
-    pooled = refuse_mixtures(
-        runs, ignored=may_vary, is_untuned=request.tune is not None and not runs.tuned
+    found, notes = _opened(source, request)
+    have, sizes, loss = _columns(found), _names(request.size or ()), _asked_loss(request)
+    tuned = None if request.tune is None else _names(request.tune)
+    parts = infer_parts(
+        found,
+        sizes=sizes,
+        tuned=tuned,
+        loss=loss,
+        seed=request.seed,
+        conditions=_names(request.conditions),
+        maximised=_names(request.maximise),
+        is_sweep=request.stage == "tune",
     )
-    notes = tuple(f"{POOLED}{name}" for name in pooled if name in ignored)
-    return replace(runs, notes=(*runs.notes, *notes)), announce(pooled)
+    played = (*parts.sizes, *parts.tuned, parts.loss, *filter(None, [parts.seed]), *parts.unused)
+    called = {c: c if c in (*sizes, *(tuned or ())) else display_name(c, have) for c in played}
+    shown = replace(
+        parts,
+        sizes=tuple(called[name] for name in parts.sizes),
+        tuned=tuple(called[name] for name in parts.tuned),
+    )
+    notes += [
+        f"{called[name]} is the column {name}"
+        for name in (*parts.sizes, *parts.tuned)
+        if called[name] != name
+    ]
+    if not sizes and isinstance(source, str | Path):
+        check_rows_are_runs(found.table, (*shown.sizes, *shown.tuned))
+    runs, pooled = _runs(found, shown, request, notes), tuple[str, ...]()
+    if request.stage == "tune" and not may_mix:
+        ignored = _names(request.ignore)
+        may_vary = (*ignored, *(PROGRESS if request.partial else ()))
+        is_untuned = tuned is not None and not runs.tuned
+        pooled = refuse_mixtures(runs, ignored=may_vary, is_untuned=is_untuned)
+        notes = [f"{POOLED}{name}" for name in pooled if name in ignored]
+        runs = replace(runs, notes=(*runs.notes, *notes))
+    has_found_loss = loss is None and parts.loss not in found.losses
+    is_inferred = not sizes or (tuned is None and bool(parts.tuned)) or has_found_loss
+    said = sentence(parts, called, found.origins, pooled) if is_inferred or pooled else ""
+    return runs, said
 
 
 def as_runs(
@@ -259,9 +249,11 @@ def as_runs(
     return read_sweep(source, Request(**{**known, **given}), may_mix=may_mix)[0]
 
 
-def _read(source: Any, request: Request) -> tuple[Runs, Callable[[Sequence[str]], str]]:
-    """The runs, and what makes the sentence on them once it is known what is pooled."""
-    stage, rule = request.stage, parse_final(request.final)
+def _opened(source: Any, request: Request) -> tuple[Found, list[str]]:
+    """A source with the rows and the columns that were asked for, and notes."""
+    stage, sizes = request.stage, _names(request.size or ())
+    if stage not in STAGES:
+        raise ValueError(f"{argument('stage')} must be one of {', '.join(STAGES)}; got {stage!r}.")
     for name in ("where", "rename"):
         given = getattr(request, name)
         if not isinstance(given, Mapping | None):
@@ -269,85 +261,9 @@ def _read(source: Any, request: Request) -> tuple[Runs, Callable[[Sequence[str]]
                 f'{argument(name)} is a mapping such as {{"column": "value"}}, got {given!r}; '
                 "write it so."
             )
-    found, opening_notes = _opened(source, request)
-    parts, announce, called_notes = _understood(found, request)
-    if not request.size and isinstance(source, str | Path):
-        check_rows_are_runs(found.table, (*parts.sizes, *parts.tuned))
-    sizes, tuned, loss = parts.sizes, parts.tuned, parts.loss
-    seed, metric = parts.seed or request.seed, _column_of(found, loss, "loss")
-    for name in _names(request.ignore):
-        _column_of(found, name, "ignore")
-    recipe = _recipe(found, request, (*sizes, *tuned, metric, seed))
-    _check_parts(sizes, tuned, recipe, loss, seed)
-    maximised = [_column_of(found, name, "maximise") for name in _names(request.maximise)]
-    is_lasting = rule.name == "last" and metric not in found.unread
-    points = None if found.is_remote and is_lasting else found.curves(metric)
-    asked = {
-        **dict.fromkeys(sizes, "size"),
-        **request.named_by,
-        **dict.fromkeys(tuned, "tune"),
-        **dict.fromkeys(recipe, "conditions"),
-        seed: "seed",
-    }
-    table, name_notes = _renamed(found, asked)
-    cells, loss_notes = table[metric], list[str]()
-    if metric in (*maximised, *found.maximised):
-        cells, points, loss_notes = _turned(table, cells, loss, points)
-    if metric in found.unread:
-        cells = with_last_losses(cells, points)
-    cells, final_notes = with_final_losses(cells, points, rule, found.where)
-    final_notes += summary_notes(metric)
-    frame = table.drop(columns=[c for c in {"loss", "seed", metric} if c in table])
-    frame["stage"] = stage
-    frame["loss"] = read_numbers(cells, loss)
-    frame["status"], state_notes = _status(table, frame["loss"], is_empty(cells))
-    frame["seed"] = None
-    required = (*sizes, *(tuned if stage == "tune" else ()))
-    kept, unset_notes = set_rows(table, frame["status"], required)
-    if not kept.all():
-        table, frame = (each[kept].reset_index(drop=True) for each in (table, frame))
-        points = renumbered(points, kept)
-    _read_parts(frame, table, sizes=sizes, tuned=tuned, recipe=recipe, stage=stage)
-    frame["seed"], seed_note = read_seeds(table, seed, by=[*sizes, *tuned], loss=frame["loss"])
-    notes = [*opening_notes, *called_notes, *name_notes, *loss_notes, *final_notes, *state_notes]
-    notes += unset_notes
-    if stage == "tune":  # every row that is to be judged is judged
-        alike = (*sizes, *(name for name in tuned if known_name(name) in BATCHES))
-        notes += _leave_out_early(frame, ended_early(frame, table, points, alike), request)
-        frame, points, copy_notes = without_copies(frame, points, by=[*sizes, *tuned])
-        notes += copy_notes
-    notes += [*count_notes(frame, [*sizes, *tuned, "seed"]), *seed_note]
-    runs = Runs.from_frame(
-        frame,
-        sizes=sizes,
-        tuned=tuned,
-        conditions=recipe,
-        curves=points,
-        source=without_password(found.where),
-        notes=(*notes, *check_units(frame, sizes)),
-    )
-    return runs, announce
-
-
-def _leave_out_early(
-    frame: pd.DataFrame, early: tuple[pd.Series, str], request: Request
-) -> list[str]:
-    is_early, note = early
-    if not note:
-        return []
-    if request.partial:
-        return [f"{note}: counted as complete"]
-    frame.loc[is_early, "status"] = "failed"
-    return [f"{note}: left out, or counted with {argument('partial', True)}"]
-
-
-def _opened(source: Any, request: Request) -> tuple[Found, list[str]]:
-    """A source with the rows and the columns that were asked for, and notes."""
-    stage, sizes = request.stage, _names(request.size or ())
-    if stage not in STAGES:
-        raise ValueError(f"{argument('stage')} must be one of {', '.join(STAGES)}; got {stage!r}.")
+    parse_final(request.final)
     tuned, recipe = _names(request.tune or ()), _names(request.conditions)
-    _check_parts(sizes, tuned, recipe, _asked_loss(request), request.seed)
+    _check_parts(sizes, tuned, recipe, _asked_loss(request) or "loss", request.seed)
     found = find_runs(
         source,
         study=request.study,
@@ -360,62 +276,103 @@ def _opened(source: Any, request: Request) -> tuple[Found, list[str]]:
         raise DataError(f"a table needs at least one row, {found.where} has none.")
     found = with_new_names(found, request.rename or {})
     table = with_definitions(found.table, _names(request.let), found.where)
-    found = replace(found, table=table, losses=request.losses or found.losses)
     if "stage" in table:
-        kept = table["stage"].astype(str).str.strip().eq(stage)
-        if not kept.any():
-            raise DataError(
-                f"{found.where} has no rows of stage {stage!r}; its stage column has others."
-            )
-        found = selected(found, kept)
-    kept, notes = is_selected(found, request.where or {})
+        table, _ = selected_rows(table, {"stage": stage}, found.where)
+    table, notes = selected_rows(table, request.where or {}, found.where)
+    check_has_losses(table, found.where)
+    found = replace(found, table=table, losses=request.losses or found.losses)
     tuned_note = [found.tuned_note] if request.tune is None and found.tuned_note else []
-    found = selected(found, kept)
-    check_has_losses(found.table, found.where)
     return found if sizes else with_named_settings(found), [*found.notes, *notes, *tuned_note]
 
 
-def _understood(
-    found: Found, request: Request
-) -> tuple[Parts, Callable[[Sequence[str]], str], list[str]]:
-    """What the columns are, by the names they are shown by; what announces them, and notes."""
-    sizes, loss = _names(request.size or ()), _asked_loss(request)
-    tuned = None if request.tune is None else _names(request.tune)
-    parts = infer_parts(
-        found,
-        sizes=sizes,
-        tuned=tuned,
-        loss=loss,
-        seed=request.seed,
-        conditions=_names(request.conditions),
-        maximised=_names(request.maximise),
-        is_sweep=request.stage == "tune",
-    )
-    have, given = _columns(found), {*sizes, *(tuned or ())}
-    played = (*parts.sizes, *parts.tuned, parts.loss, *([parts.seed] if parts.seed else []))
-    played += parts.unused
-    called = {name: name if name in given else display_name(name, have) for name in played}
-    has_found_loss = loss is None and parts.loss not in found.losses
-    is_inferred = not sizes or (tuned is None and bool(parts.tuned)) or has_found_loss
-    shown = replace(
-        parts,
-        sizes=tuple(called[name] for name in parts.sizes),
-        tuned=tuple(called[name] for name in parts.tuned),
-    )
-    notes = [
-        f"{called[name]} is the column {name}"
-        for name in (*parts.sizes, *parts.tuned)
-        if called[name] != name
-    ]
-    metric = _column_of(found, parts.loss, "loss")
+def _runs(found: Found, parts: Parts, request: Request, notes: list[str]) -> Runs:
+    """The runs of a source whose columns are known; rows keep their number to the end."""
+    sizes, tuned, stage = parts.sizes, parts.tuned, request.stage
+    seed, metric = parts.seed or request.seed, _metric(found, parts.loss)
     if metric != "loss" and not request.maximise:  # which larger runs would have to be told
         notes.append(f"{LOSS_NOTE}{metric}")
+    for name in _names(request.ignore):
+        require_column(name, _columns(found), found.where, option="ignore", is_metric=True)
+    recipe = _recipe(found, request, (*sizes, *tuned, metric, seed))
+    _check_parts(sizes, tuned, recipe, parts.loss, seed)
+    asked = {
+        **dict.fromkeys(sizes, "size"),
+        **request.named_by,
+        **dict.fromkeys(tuned, "tune"),
+        **dict.fromkeys(recipe, "conditions"),
+        seed: "seed",
+    }
+    table = _renamed(found, asked, notes)
+    cells, points = _losses(found, table, metric, request, notes)
+    frame = table.drop(columns=[c for c in {"loss", "seed", metric} if c in table])
+    frame["stage"] = stage
+    frame["loss"] = read_numbers(cells, parts.loss)
+    frame["status"], is_told, status_notes = read_status(table, frame["loss"], is_empty(cells))
+    required = [*sizes, *(tuned if stage == "tune" else ())]
+    is_run = has_settings(table, frame["status"], required)
+    if not is_run.all():
+        listed = " or ".join(required)
+        status_notes += [
+            f"{(~is_run).sum()} run(s) without {listed} and without a result: left out"
+        ]
+        table, frame = table[is_run], frame[is_run]
+    for column in (*sizes, *tuned, *OPTIONAL_NUMBERS):
+        if column in table and column not in recipe:
+            frame[column] = read_numbers(table[column], column, required=column in required)
+    by = [*sizes, *tuned]
+    frame["seed"], seed_notes = read_seeds(table, seed, by=by, loss=frame["loss"])
+    notes += status_notes
+    if stage == "tune":  # every row that is to be judged is judged
+        alike = [*sizes, *(name for name in tuned if known_name(name) in BATCHES)]
+        is_open = frame["status"].eq("complete") & ~is_told[frame.index]
+        is_early, note = ended_early(frame[is_open], table, points, alike)
+        if note and request.partial:
+            notes.append(f"{note}: counted as complete")
+        elif note:
+            frame.loc[is_early.index[is_early], "status"] = "failed"
+            notes.append(f"{note}: left out, or counted with {argument('partial', True)}")
+        frame, copy_notes = without_copies(frame, by=by)
+        notes += copy_notes
+    notes += [*count_notes(frame, [*by, "seed"]), *seed_notes]
+    if points is not None:
+        place = pd.Series(range(len(frame)), index=frame.index)
+        points = points[points["run"].isin(place.index)]
+        points = points.assign(run=points["run"].map(place))
+    frame = frame.reset_index(drop=True)
+    return Runs.from_frame(
+        frame,
+        sizes=sizes,
+        tuned=tuned,
+        conditions=recipe,
+        curves=points,
+        source=without_password(found.where),
+        notes=(*notes, *check_units(frame, sizes)),
+    )
 
-    def announce(pooled: Sequence[str]) -> str:
-        is_told = is_inferred or pooled
-        return sentence(parts, called, found.origins, pooled) if is_told else ""
 
-    return shown, announce, notes
+def _losses(
+    found: Found, table: pd.DataFrame, metric: str, request: Request, notes: list[str]
+) -> tuple[pd.Series, pd.DataFrame | None]:
+    """The losses of runs, empty where there is none, and their curves."""
+    rule, cells = parse_final(request.final), table[metric]
+    points = None if found.is_remote and rule.name == "last" else found.curves(metric)
+    maximised = [_metric(found, name, "maximise") for name in _names(request.maximise)]
+    if metric in (*maximised, *found.maximised):
+        numbers, empty = read_numbers(cells, metric), is_empty(cells)
+        status, *_ = read_status(table, numbers, empty)
+        made = loss_of_metric(numbers[status.eq("complete")], metric)
+        if points is not None:
+            points = points.assign(loss=made.turn(points["loss"]))
+        cells = made.turn(numbers).astype(object).where(~empty, None)
+        notes.append(made.note)
+    cells, final_notes = with_final_losses(cells, points, rule, found.where)
+    notes += [*final_notes, *summary_notes(metric)]
+    return cells, points
+
+
+def _metric(found: Found, name: str, option: str = "loss") -> str:
+    """The column of a metric."""
+    return require_column(name, _columns(found), found.where, option=option, is_metric=True)
 
 
 def _asked_loss(request: Request) -> str | None:
@@ -479,24 +436,14 @@ def _columns(found: Found) -> list[str]:
     return [str(column) for column in found.table.columns]
 
 
-def _column_of(found: Found, name: str, option: str) -> str:
-    have = _columns(found)
-    column = find_column(name, have, found.where, is_metric=True)
-    if column is None:
-        raise missing_column(name, have, found.where, option=option)
-    return column
-
-
-def _renamed(found: Found, asked: Mapping[str, str]) -> tuple[pd.DataFrame, list[str]]:
+def _renamed(found: Found, asked: Mapping[str, str], notes: list[str]) -> pd.DataFrame:
     """The table with columns under the names that were asked for, each by an argument."""
-    table, notes, have = found.table, [], _columns(found)
+    table, have = found.table, _columns(found)
     for name, option in asked.items():
         column = find_column(name, have, found.where)
         if column is not None:
-            table = table.rename(columns={column: name}) if column != name else table
-            continue
-        numbers = _in_names(found, name)
-        if numbers is not None:
+            table = table.rename(columns={column: name})
+        elif (numbers := _in_names(found, name)) is not None:
             table = table.assign(**{name: numbers})
             notes.append(f"{name} was read from the names of the runs")
         elif name != "seed":
@@ -506,7 +453,7 @@ def _renamed(found: Found, asked: Mapping[str, str]) -> tuple[pd.DataFrame, list
             column = None if name in table else find_column(name, have, found.where)
             if column is not None:
                 table = table.assign(**{name: read_numbers(table[column], name)})
-    return table, notes
+    return table
 
 
 def _in_names(found: Found, column: str) -> pd.Series | None:
@@ -515,46 +462,3 @@ def _in_names(found: Found, column: str) -> pd.Series | None:
         return None
     numbers = found.table[found.names].map(lambda name: number_in(str(name), column))
     return None if numbers.isna().any() else numbers
-
-
-def _turned(
-    table: pd.DataFrame, cells: pd.Series, name: str, points: pd.DataFrame | None
-) -> tuple[pd.Series, pd.DataFrame | None, list[str]]:
-    """A metric that is maximised, and its curves, as a loss; what is empty stays so."""
-    numbers, empty = read_numbers(cells, name), is_empty(cells)
-    made = loss_of_metric(numbers[_status(table, numbers, empty)[0].eq("complete")], name)
-    if points is not None:
-        points = points.assign(loss=made.turn(points["loss"]))
-    return made.turn(numbers).astype(object).where(~empty, None), points, [made.note]
-
-
-def _status(
-    table: pd.DataFrame, loss: pd.Series, failed: pd.Series
-) -> tuple[pd.Series, list[str]]:
-    kind = np.where(failed, 0, np.where(np.isfinite(loss), 1, 2))
-    words = np.array(["failed", "complete", "diverged"], dtype=object)
-    derived = pd.Series(words[kind], index=table.index, dtype=object)
-    given, notes = given_status(table)
-    if given is None:
-        return derived, notes
-    status = given.where(given.notna(), derived)
-    return status.where(status.ne("complete") | derived.eq("complete"), derived), notes
-
-
-def _read_parts(
-    frame: pd.DataFrame,
-    table: pd.DataFrame,
-    *,
-    sizes: Sequence[str],
-    tuned: Sequence[str],
-    recipe: Sequence[str],
-    stage: str,
-) -> None:
-    """Fill in the columns that are numbers."""
-    for column in sizes:
-        frame[column] = read_numbers(table[column], column, required=True)
-    for column in tuned:
-        frame[column] = read_numbers(table[column], column, required=stage == "tune")
-    for column in OPTIONAL_NUMBERS:
-        if column in table and column not in (*sizes, *tuned, *recipe):
-            frame[column] = read_numbers(table[column], column)

@@ -1,17 +1,18 @@
-"""Rows that are wanted and columns under other names, before anything else is read."""
+"""Columns under other names and by formula, and the rows that are wanted, before anything else."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 import pandas as pd
 
 from extrap.errors import DataError
+from extrap.expressions import parse_definition
 from extrap.reading.bounds import shown
-from extrap.reading.columns import find_column, missing_column
+from extrap.reading.cells import SPELLED_NAN, read_numbers
+from extrap.reading.columns import require_column
 from extrap.reading.found import Found
-from extrap.reading.replicates import renumbered
 from extrap.records import condition_text
 
 MOST_SHOWN = 8
@@ -28,9 +29,7 @@ def with_new_names(found: Found, names: Mapping[str, str]) -> Found:
     have = [str(column) for column in found.table.columns]
     columns: dict[str, str] = {}
     for old, new in names.items():
-        column = find_column(old, have, found.where)
-        if column is None:
-            raise missing_column(old, have, found.where)
+        column = require_column(old, have, found.where)
         if new in have or new in columns.values():
             raise DataError(
                 f"a column is renamed to a new name, {found.where} has {new!r} already; choose "
@@ -40,21 +39,57 @@ def with_new_names(found: Found, names: Mapping[str, str]) -> Found:
     curves = found.curves
     back = {new: column for column, new in columns.items()}
 
-    def renamed(known: Sequence[str]) -> tuple[str, ...]:
+    def renamed(known: Iterable[str]) -> tuple[str, ...]:
         return tuple(columns.get(name, name) for name in known)
 
     return replace(
         found,
         table=found.table.rename(columns=columns),
         curves=lambda loss: curves(back.get(loss, loss)),
-        unread=frozenset(renamed(sorted(found.unread))),
+        unread=frozenset(renamed(tuple(found.unread))),
         sizes=renamed(found.sizes),
         tuned=None if found.tuned is None else renamed(found.tuned),
         losses=renamed(found.losses),
         metrics=renamed(found.metrics),
         maximised=renamed(found.maximised),
-        names=None if found.names is None else columns.get(found.names, found.names),
+        names=found.names and columns.get(found.names, found.names),
     )
+
+
+def with_definitions(table: pd.DataFrame, texts: Iterable[str], where: str) -> pd.DataFrame:
+    """A table with further columns by formula, in this order; a later one may use an earlier.
+
+    A column may be defined anew by itself, `params = params * 1e6`. A row that lacks a number has
+    none in the new column either. Where the formula has no value (a division by zero, the root of
+    a negative number) the new one is not finite.
+
+    Args:
+        table: The table.
+        texts: Definitions `name = formula`; a name may stand behind a tracker's prefix.
+        where: What to call the table.
+
+    Raises:
+        ValueError: A definition cannot be read.
+        DataError: It replaces a column by another one, or speaks of one that is missing or holds
+            no numbers.
+    """
+    for text in texts:
+        name, formula = parse_definition(text)
+        have = [str(c) for c in table.columns]
+        if name in have and name not in formula.names:
+            raise DataError(
+                f"a definition makes a new column, {where} has {name!r} already; choose another "
+                "name."
+            )
+        columns = {used: require_column(used, have, where) for used in formula.names}
+        numbers = {used: read_numbers(table[c], c) for used, c in columns.items()}
+        is_there = pd.Series(data=True, index=table.index)
+        for used, column in columns.items():  # a cell that is not finite is there
+            words = table[column].astype(str).str.strip().str.lower()
+            is_there &= numbers[used].notna() | words.isin(SPELLED_NAN)
+        values = pd.Series(formula(numbers), index=table.index, dtype=float)
+        table = table.assign(**{name: values.astype(object).where(is_there, None)})
+    return table
 
 
 def _listed(values: object) -> list[object]:
@@ -66,40 +101,26 @@ def is_one_value(values: object) -> bool:
     return len({condition_text(value) for value in _listed(values)}) == 1
 
 
-def is_selected(found: Found, where: Where) -> tuple[pd.Series, list[str]]:
-    """Which rows have the values that are asked for, and a note on each column.
+def selected_rows(
+    table: pd.DataFrame, wanted: Where, where: str
+) -> tuple[pd.DataFrame, list[str]]:
+    """The rows that have the values that are asked for, and a note on each column.
 
     Raises:
         DataError: A column is missing, or no row has such a value.
     """
-    have = [str(column) for column in found.table.columns]
-    keep, notes = pd.Series(data=True, index=found.table.index), list[str]()
-    for name, values in where.items():
-        column = find_column(name, have, found.where)
-        if column is None:
-            raise missing_column(name, have, found.where)
-        wanted = {condition_text(value) for value in _listed(values)}
-        texts = found.table[column].map(condition_text)
-        here = texts.isin(wanted)
-        if not (keep & here).any():
-            there = texts[keep].value_counts()
+    have, notes = [str(column) for column in table.columns], list[str]()
+    for name, values in wanted.items():
+        texts = table[require_column(name, have, where)].map(condition_text)
+        asked = sorted({condition_text(value) for value in _listed(values)})
+        kept = texts.isin(asked)
+        if not kept.any():
+            there = texts.value_counts()
             some = ", ".join(f"{shown(t)} ({n} rows)" for t, n in there.head(MOST_SHOWN).items())
             raise DataError(
-                f"no row of {found.where} has {name} = {' or '.join(sorted(wanted))}; it has "
+                f"no row of {where} has {name} = {' or '.join(asked)}; it has "
                 f"{some}{' and others' if len(there) > MOST_SHOWN else ''}."
             )
-        keep &= here
-        notes.append(f"only rows with {name} = {' or '.join(sorted(wanted))}")
-    return keep, notes
-
-
-def selected(found: Found, keep: pd.Series) -> Found:
-    """A source with some of its rows alone."""
-    if keep.all():
-        return found
-    curves = found.curves
-    return replace(
-        found,
-        table=found.table[keep].reset_index(drop=True),
-        curves=lambda loss: renumbered(curves(loss), keep),
-    )
+        table = table[kept]
+        notes.append(f"only rows with {name} = {' or '.join(asked)}")
+    return table, notes

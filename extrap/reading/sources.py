@@ -24,10 +24,10 @@ import pandas as pd
 
 from extrap.errors import DataError, argument
 from extrap.reading.curves import read_curves
-from extrap.reading.definitions import with_definitions
 from extrap.reading.found import Found, joined
 from extrap.reading.frames import is_table
 from extrap.reading.layouts import check_layout, without_repeated_header
+from extrap.reading.selecting import with_definitions
 from extrap.reading.settings import name_column
 from extrap.reading.tables import read_table
 from extrap.reading.trackers.folders import find_in_folder, kind_of_file, read_files

@@ -109,7 +109,6 @@ def test_cells_that_could_mean_something_else_are_left_alone(tmp_path, content, 
 
 def test_pieces_of_a_long_table_are_one(tmp_path, monkeypatch):
     monkeypatch.setattr("extrap.reading.tables.CHUNK_ROWS", 3)
-    monkeypatch.setattr("extrap.reading.cells.PIECE", 3)
     lines = [f"{i},{'' if i == 5 else i / 8}" for i in range(10)]
     table = read_table(written(tmp_path, "a.csv", "\n".join(["a,b", *lines])))
     assert table["a"].tolist() == [str(i) for i in range(10)]

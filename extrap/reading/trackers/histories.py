@@ -19,11 +19,11 @@ import pandas as pd
 from extrap.errors import DataError
 from extrap.reading.bounds import shown
 from extrap.reading.cells import is_empty
+from extrap.reading.endings import state_column
 from extrap.reading.found import Found
 from extrap.reading.layouts import EDGES
 from extrap.reading.names import WORDS, bare_name
 from extrap.reading.settings import settings_in
-from extrap.reading.states import state_column
 from extrap.reading.trackers.tracked import Points, TrackedRun, table_of
 
 RUNS = (

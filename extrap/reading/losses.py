@@ -1,4 +1,4 @@
-"""The final loss of a run, from its curve, by a rule that has a name.
+"""The loss of a run: which part of its curve counts, and metrics that are better when larger.
 
 | rule | the loss of a run is |
 |---|---|
@@ -9,18 +9,26 @@
 A run whose last point is not finite has diverged, whatever the rule. The points of one tail are
 correlated and share a seed, so their scatter is no standard error of the loss and is not used as
 one; that comes from replicates.
+
+| a metric that is better when larger | its loss | as for |
+|---|---|---|
+| within [0, 1] | 1 − x, the share that is missing | accuracy, AUC, F1, pass rate |
+| below 0 throughout | −x | log-likelihood, negated loss |
+
+Anything else (percent, rewards, decibels) has no loss that we could know: it is an error that says
+how to write one.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from extrap.errors import DataError, argument
-from extrap.reading.cells import is_empty
 
 EXTREMES = {"min": "minimum", "max": "maximum", "best": "best value"}
 """Endings of a summary's metrics → what they are of a curve."""
@@ -30,8 +38,7 @@ ROUNDING = 1e-9
 """Points that a product of floats may be above a whole number: 0.07 × 100 is 7.000…01."""
 
 
-@dataclass(frozen=True, slots=True)
-class FinalRule:
+class FinalRule(NamedTuple):
     """A rule for the final loss.
 
     Attributes:
@@ -110,22 +117,12 @@ def with_final_losses(
         )
     found = final_losses(curves, rule)
     has_curve = losses.index.isin(found.index)
-    chosen = pd.Series([None] * len(losses), index=losses.index, dtype=object)
-    chosen[has_curve] = found.reindex(losses.index[has_curve]).astype(object)
+    chosen = found.reindex(losses.index).astype(object).where(has_curve, None)
     said = f"the mean of the last {rule.share:.3g} of" if rule.name == "tail" else "the best of"
     notes = [f"the loss of a run is {said} its curve"]
     if not has_curve.all():
         notes.append(f"{int((~has_curve).sum())} run(s) without a curve: left out")
     return chosen, notes
-
-
-def with_last_losses(losses: pd.Series, curves: pd.DataFrame | None) -> pd.Series:
-    """Losses, and the last of its curve for a run that has none in the table."""
-    if curves is None or curves.empty:
-        return losses
-    empty = is_empty(losses)
-    last = final_losses(curves, FinalRule("last")).reindex(losses.index)
-    return losses.astype(object).mask(empty & losses.index.isin(curves["run"]), last)
 
 
 def summary_notes(metric: str) -> list[str]:
@@ -137,3 +134,44 @@ def summary_notes(metric: str) -> list[str]:
         f"{metric} is the {EXTREMES[end]} of {whole} over a run, not its last: optimistic by the "
         "noise of one evaluation"
     ]
+
+
+class LossOfMetric(NamedTuple):
+    """How a metric that is better when larger becomes a loss.
+
+    Attributes:
+        turn: Metric → loss.
+        note: The rule in words.
+    """
+
+    turn: Callable[[pd.Series], pd.Series]
+    note: str
+
+
+def loss_of_metric(values: pd.Series, name: str) -> LossOfMetric:
+    """The rule for a metric that is better when larger.
+
+    Args:
+        values: Of every run, by its row; those that are not finite do not count.
+        name: The metric, for messages.
+
+    Raises:
+        DataError: A value is exactly the best there can be, or the metric is neither a share nor
+            negative throughout.
+    """
+    finite = values[np.isfinite(values)]
+    if (finite < 0).all() and len(finite):
+        return LossOfMetric(lambda x: -x, f"{name} is maximised: the loss is −{name}")
+    if odd := finite[~finite.between(0, 1)].tolist():
+        let = argument("let", f"error = 1 - `{name}` / 100")
+        raise DataError(
+            f"a metric that is maximised lies in [0, 1], or below 0 throughout, got {name} "
+            f"{odd[0]:g}; say what its loss is, e.g. {let} {argument('loss', 'error')}."
+        )
+    if (finite == 1).any():
+        raise DataError(
+            f"{name} becomes the loss 1 − {name}, which must be positive, got {name} 1 in row "
+            f"{finite.index[finite == 1][0] + 1}; leave saturated runs out, or take a metric that "
+            "is never perfect."
+        )
+    return LossOfMetric(lambda x: 1 - x, f"{name} is maximised: the loss is 1 − {name}")

@@ -3,7 +3,7 @@ import math
 import pandas as pd
 import pytest
 
-from extrap.reading.finals import final_losses, parse_final, summary_notes
+from extrap.reading.losses import final_losses, parse_final, summary_notes
 
 CURVES = pd.DataFrame(
     {

@@ -31,6 +31,8 @@ WORDS = {
 UNFINISHED = {word for word, status in WORDS.items() if status == "failed"} - {"failed"}
 COLUMN = re.compile(r"(^|[_.])(status|state|outcome)$")
 """Names of columns that hold such words; a column of any name does if it holds nothing else."""
+ENOUGH = 1000
+"""Cells by which a column is known to hold such words."""
 REACHED = 0.95
 """Of the steps that runs of a size reach; a run of fewer is not complete."""
 MOST_SHORT = 0.3
@@ -51,7 +53,7 @@ def state_column(table: pd.DataFrame) -> str | None:
     for column in list(table)[:MOST_COMPARED]:
         cells = table[column]
         if not pd.api.types.is_numeric_dtype(cells.dtype) and not is_recipe(str(column)):
-            found = {_word(cell) for cell in cells[~is_empty(cells)].astype(str).unique()}
+            found = {_word(cell) for cell in cells[~is_empty(cells)].head(ENOUGH).astype(str)}
             shares[str(column)] = len(found & WORDS.keys()) / max(len(found), 1)
     named = [c for c in shares if COLUMN.search(_word(bare_name(c))) and shares[c] > 0]
     whole = [c for c in shares if shares[c] == 1 and not is_identity(c)]

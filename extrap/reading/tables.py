@@ -176,7 +176,10 @@ def _read_csv(source: Path | TextIO) -> pd.DataFrame:
         chunksize=CHUNK_ROWS,
     )
     with chunks:
-        cells = pd.concat([_unguarded(chunk).astype(TEXT) for chunk in chunks])
+        cells = pd.concat([chunk.astype(TEXT) for chunk in chunks])
+    for column in cells:  # an apostrophe was written before what looks like a formula
+        if cells[column].str.startswith("'").any():
+            cells[column] = cells[column].map(unguarded).astype(TEXT)
     frame = cells[1:].reset_index(drop=True)
     header = [str(name) for name in cells.iloc[0]]
     if len(frame):
@@ -211,14 +214,6 @@ def _separator(lines: Sequence[str], default: str) -> str:
             if len(n_cells) == 1 and max(n_cells) > 1:
                 found[sign] = max(n_cells)
     return max(found, key=lambda sign: found[sign], default=default)
-
-
-def _unguarded(cells: pd.DataFrame) -> pd.DataFrame:
-    """Cells without the apostrophe that was written before what looks like a formula."""
-    values = cells.to_numpy()
-    if any(isinstance(value, str) and value[:1] == "'" for value in values.flat):
-        return cells.map(unguarded)
-    return cells
 
 
 def _with_points(table: pd.DataFrame) -> pd.DataFrame:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
 import re
 from collections import Counter
@@ -17,20 +18,10 @@ import pandas as pd
 
 from extrap.errors import DataError
 from extrap.files import unguarded
-from extrap.reading.bounds import (
-    MOST_BYTES,
-    bounded_text,
-    check_cells,
-    first_line,
-    parse_json,
-    require_file,
-    shown,
-)
+from extrap.reading.bounds import first_line, require_file, shown
 from extrap.reading.frames import as_frame, frame_of_rows, is_table, with_flat_cells
 from extrap.reading.layouts import check_headers
 
-HALF_CHARACTER = re.compile(r"\\u[dD][89a-fA-F]")
-"""How JSON spells one half of a character beyond the first 65,536; alone it is none."""
 SEPARATORS = (",", ";", "\t")
 SNIFFED, LONGEST_LINE = 6, 1_000_000
 """Lines by which the separator is told, and characters of one."""
@@ -115,7 +106,6 @@ def _read_file(path: Path) -> pd.DataFrame:
         raise DataError(
             f"a table ends in {', '.join(sorted(readers))}, got {path.name}; rename or convert it."
         )
-    require_file(path, most=None if reader is _read_parquet else MOST_BYTES)
     return _guarded(reader, path, name=str(path))
 
 
@@ -129,7 +119,7 @@ def _guarded(
         raise
     except MemoryError as error:
         raise DataError(f"{name} is too large for the memory here; split it.") from error
-    except (ValueError, OSError, KeyError) as error:
+    except (ValueError, OSError, KeyError, RecursionError) as error:
         raise DataError(f"{name} is not a readable table: {_fault(error)}") from error
 
 
@@ -151,11 +141,12 @@ def _fault(error: Exception) -> str:
 
 
 def _read_csv(source: Path | TextIO) -> pd.DataFrame:
+    usual = "\t" if str(source).lower().endswith(".tsv") else ","
     if isinstance(source, Path):
-        usual = "\t" if source.suffix.lower() == ".tsv" else ","
-        lines = _first_lines(source)
+        with source.open(encoding="utf-8-sig", errors="replace") as file:
+            lines = [file.readline(LONGEST_LINE) for _ in range(SNIFFED)]
     else:
-        usual, source = ",", bounded_text(source)
+        source = io.StringIO(source.read().removeprefix("\ufeff"))
         lines = list(islice(source, SNIFFED))
         source.seek(0)
     if lines[0].lstrip().startswith("|"):
@@ -200,11 +191,6 @@ def _plain_names(names: list[str]) -> list[str]:
     return [new if counts[new] == 1 else old for old, new in zip(names, short, strict=True)]
 
 
-def _first_lines(path: Path) -> list[str]:
-    with path.open(encoding="utf-8-sig", errors="replace") as file:
-        return [file.readline(LONGEST_LINE) for _ in range(SNIFFED)]
-
-
 def _separator(lines: Sequence[str], default: str) -> str:
     """What separates cells: the sign that splits the first lines into the same number of them."""
     found = {}
@@ -238,13 +224,12 @@ def _read_parquet(path: Path) -> pd.DataFrame:
     import pyarrow.parquet as pq
 
     with pq.ParquetFile(path) as file:
-        check_cells(file.metadata.num_rows * file.metadata.num_columns, str(path))
         table = pa.Table.from_batches(file.iter_batches(), schema=file.schema_arrow)
     return table.to_pandas(types_mapper=pd.ArrowDtype)
 
 
 def _read_json(path: Path) -> pd.DataFrame:
-    found = parse_json(path.read_text(encoding="utf-8-sig"))
+    found = json.loads(path.read_text(encoding="utf-8-sig"))
     if isinstance(found, dict) and len(found) == 1:  # {"runs": […]}
         found = next(iter(found.values()))
     if isinstance(found, list) and found and all(isinstance(row, dict) for row in found):
@@ -259,22 +244,14 @@ def _read_json(path: Path) -> pd.DataFrame:
 
 def _read_jsonl(path: Path) -> pd.DataFrame:
     rows: list[dict[str, Any]] = []
-    names: dict[str, None] = {}
     for number, line in enumerate(path.read_text(encoding="utf-8-sig").split("\n"), start=1):
-        if not line.strip():
-            continue
         try:
-            row = parse_json(line)
-            if HALF_CHARACTER.search(line):  # the other half may have been beside it
-                json.dumps(row, ensure_ascii=False).encode()
+            row = json.loads(line) if line.strip() else None
         except ValueError as error:
-            reason = error.msg if isinstance(error, json.JSONDecodeError) else first_line(error)
-            raise DataError(f"{path} line {number} is not JSON: {reason}.") from error
-        if not isinstance(row, dict):
+            raise DataError(f"{path} line {number} is not JSON: {first_line(error)}.") from error
+        if not isinstance(row, dict | None):
             raise DataError(
                 f"{path} line {number} must be a JSON object, got {type(row).__name__}."
             )
-        rows.append(row)
-        names.update(dict.fromkeys(row))
-        check_cells(len(rows) * len(names), str(path))
+        rows += [] if row is None else [row]
     return frame_of_rows(rows, str(path))

@@ -1,13 +1,11 @@
 """What a stranger's file may ask of us: the message says the bound, and memory stays."""
 
-import io
 import json
 import os
 import sqlite3
 import struct
 
 import numpy as np
-import pandas as pd
 import pytest
 
 from extrap import read_runs
@@ -17,36 +15,6 @@ from extrap.reading import bounds, tailing
 from extrap.reading.embeddings import read_embedding
 from extrap.reading.logs import LogReader
 from extrap.reading.tables import read_table
-
-GIB = 2**30
-
-
-def sparse(path, size):
-    """A file that says to be so large and takes no room."""
-    with path.open("wb") as file:
-        file.write(b"width,loss\n")
-        file.truncate(size)
-    return path
-
-
-@pytest.mark.parametrize("name", ["a.csv", "a.tsv", "a.txt", "a.jsonl", "a.json"])
-def test_two_gigabytes_are_refused_unread(tmp_path, name):
-    read = load_forecast if name.endswith(".json") else read_table
-    with pytest.raises(DataError, match=r"35,456 .* 2,147,483,648"):
-        read(sparse(tmp_path / name, 2 * GIB))
-
-
-def test_what_is_exactly_at_a_bound_is_read(tmp_path, monkeypatch):
-    bounds.require_file(sparse(tmp_path / "a.csv", 100), most=100)
-    with pytest.raises(DataError, match="got 101 in"):
-        bounds.require_file(sparse(tmp_path / "a.csv", 101), most=100)
-    bounds.check_cells(bounds.MOST_CELLS, "here")
-    with pytest.raises(DataError, match="got 100,000,001 in here"):
-        bounds.check_cells(bounds.MOST_CELLS + 1, "here")
-    monkeypatch.setattr(bounds, "MOST_BYTES", 9)
-    assert bounds.bounded_text(io.StringIO("\ufeffa,b\n1,2\n")).read() == "a,b\n1,2\n"
-    with pytest.raises(DataError, match="at most 9 bytes"):
-        bounds.bounded_text(io.StringIO("a,b\n1,2\n3,"))
 
 
 @pytest.mark.parametrize("place", ["/dev/zero", "/dev/urandom", "/dev/null", "pipe", "loop"])
@@ -64,26 +32,14 @@ def test_devices_pipes_and_loops_are_no_tables(tmp_path, place):
         LogReader(tmp_path / "log.csv").poll()
 
 
-def test_keys_that_never_repeat_make_no_huge_table(tmp_path, monkeypatch):
-    monkeypatch.setattr(bounds, "MOST_CELLS", 1_000)
-    (tmp_path / "a.jsonl").write_text("\n".join(json.dumps({f"k{i}": i}) for i in range(60)))
-    with pytest.raises(DataError, match="got 1,024 in"):  # 32²
-        read_table(tmp_path / "a.jsonl")
-
-
-def test_parquet_is_measured_before_it_is_unpacked(tmp_path, monkeypatch):
-    path = tmp_path / "a.parquet"
-    pd.DataFrame({"a": ["x" * 1000] * 5000}).to_parquet(path)
-    assert len(read_table(path)) == 5000
-    monkeypatch.setattr(bounds, "MOST_CELLS", 4999)
-    with pytest.raises(DataError, match="got 5,000 in"):
-        read_table(path)
-
-
 @pytest.mark.parametrize(
     "text",
-    ["[" * 100_000, '{"a":' * 100_000, '{"width": ' + "9" * 1_000_000 + "}", '{"a": "\\ud800"}'],
-    ids=["lists", "objects", "digits", "half a character"],
+    [
+        "[" * 100_000,
+        '{"a":' * 100_000,
+        '{"width": ' + "9" * 1_000_000 + "}",
+    ],
+    ids=["lists", "objects", "digits"],
 )
 def test_json_without_bounds_is_one_line(tmp_path, text):
     for name, read in (("a.jsonl", read_table), ("a.json", load_forecast)):

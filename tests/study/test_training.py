@@ -23,20 +23,14 @@ import sqlalchemy
 from optuna.trial import TrialState
 
 from extrap.errors import StudyError
-from extrap.reading.optuna import ASKED
-from extrap.reading.storages import (
-    ConnectionLost,
-    full_address,
-    open_storage,
-    parse_url,
-    storage_id,
-)
+from extrap.reading.storages import parse_url
 from extrap.records import OPTUNA_SAMPLERS, TunedRange
 from extrap.study import packs, training, tune
+from extrap.study.database import ConnectionLost, open_storage, storage_id
 from extrap.study.locks import GRACE_S, TakenOver, lock_of
 from extrap.study.packs import Pack, PackFailed, PackFolder, PackStopped, Trained, train_pack
 from extrap.study.trainers import PackedTrainer
-from extrap.study.trials import Trials
+from extrap.study.trials import ASKED, Trials
 from extrap.training.own.processes import this_process
 from extrap.training.preemption import Preemption, StopAsked
 from tests.study.trials import OWN, SPEC, excess_curve, lost_connection, trials_of
@@ -782,7 +776,7 @@ def test_a_lost_session_of_a_lock_is_made_again_and_cells_are_read_again(postgre
     url = postgres.make_database("lost")
     first = lock_of(url, ["own"])
     first.acquire()
-    engine = sqlalchemy.create_engine(full_address(parse_url(url)), poolclass=sqlalchemy.NullPool)
+    engine = sqlalchemy.create_engine(parse_url(url), poolclass=sqlalchemy.NullPool)
     with engine.connect() as other:
         end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid = :pid"
         other.execute(sqlalchemy.text(end), {"pid": first._backend})

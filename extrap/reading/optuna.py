@@ -360,7 +360,7 @@ def _row(
     study: StoredStudy,
     trial: FrozenTrial,
     columns: Mapping[str, Any],
-    params: Mapping[str, Any],
+    params: dict[str, Any],
     stage: str,
 ) -> dict[str, Any]:
     """Settings of a run and what came of it."""

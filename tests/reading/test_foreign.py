@@ -110,6 +110,20 @@ def test_studies_named_like_ours_may_maximise(url):
     assert losses(url) == pytest.approx([loss / 4 for loss in LOSSES[:6]])
 
 
+def test_a_study_named_after_its_size_may_tune_what_is_no_number(url):
+    for width in (16, 32):
+        made = optuna.create_study(storage=url, study_name=f"theirs/width={width}")
+        for lr in (*RATES, RATES[0]):  # a repeated trial is a run of its own
+            trial = made.ask()
+            trial.suggest_float("lr", lr, lr)
+            trial.suggest_categorical("optimizer", ["adam"])
+            trial.report(3.0, step=1)
+            made.tell(trial, loss_at(width, lr))
+    runs = read_runs(url)
+    assert (runs.sizes, runs.tuned, len(runs)) == (("width",), ("lr",), 8)
+    assert runs.curves()["loss"].tolist() == [3.0] * 8
+
+
 @pytest.mark.parametrize(
     ("names", "size"),
     [

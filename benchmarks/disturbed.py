@@ -23,10 +23,11 @@ import psutil
 from benchmarks.driving import LOG, PAUSE, packs_log, spec_of, steps_log
 from benchmarks.page import ROOT
 from benchmarks.rows import Row
-from extrap.reading.optuna import OWNER, study_names
-from extrap.reading.storages import open_storage
+from extrap.reading.optuna import study_names
 from extrap.records import StudySpec
+from extrap.study.database import open_storage
 from extrap.study.driver import read_study
+from extrap.study.trials import OWNER
 
 GRACE_S = 60.0
 LEFT_S = 10.0

@@ -20,10 +20,10 @@ import extrap.study.training as training
 from benchmarks.driving import sleeping, spec_of
 from benchmarks.page import ROOT
 from benchmarks.rows import Row
-from extrap.reading.storages import open_storage
 from extrap.records import Cell, RunResult, TunedRange
 from extrap.study import open_study, tune
 from extrap.study import run as run_study
+from extrap.study.database import open_storage
 from extrap.study.fingerprints import fingerprint
 from extrap.study.trainers import own_fingerprint
 from extrap.study.trials import Trials

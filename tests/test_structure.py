@@ -32,9 +32,7 @@ FLOORS = {"": 7} | {room: floor for floor, rooms in enumerate(LEVELS) for room i
 VERDICTS = set(LEVELS[4].split()) - {"watching"}
 STATISTICS = {"reading", "laws", "fitting", *VERDICTS, "watching", "reporting"}
 TRAINING = {"workloads", "training"}
-STORAGES = ("optuna", "storages", "copies", "foreign")
-STORAGES = tuple(f"reading.{module}" for module in STORAGES)
-"""Names of studies and attributes, addresses, copies."""
+STORAGES = ("reading.optuna", "reading.storages")
 
 # Library → the rooms, or single modules, that may import it. None: any room.
 DOORS = {

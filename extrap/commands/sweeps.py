@@ -251,8 +251,8 @@ def read_table_of_runs(
         may_mix: Whether conditions may vary within the table.
         others: Further fields of the request.
     """
+    from extrap.reading import without_password
     from extrap.reading.runs import Request, read_sweep
-    from extrap.reading.sources import without_password
 
     request = Request(
         loss=columns["loss"],

@@ -9,13 +9,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from extrap.reading.bounds import without_password
     from extrap.reading.embeddings import read_embedding
     from extrap.reading.runs import read_runs
-    from extrap.reading.sources import without_password
 
 __all__ = ["read_embedding", "read_runs", "without_password"]
 
-_HOMES = {"read_embedding": "embeddings", "read_runs": "runs", "without_password": "sources"}
+_HOMES = {"read_embedding": "embeddings", "read_runs": "runs", "without_password": "bounds"}
 """Name → the module that defines it."""
 
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import io
 import json
+import re
 from pathlib import Path
 from typing import Any, TextIO
+from urllib.parse import quote, unquote
 
 from extrap.errors import DataError
 
@@ -13,6 +15,8 @@ MOST_BYTES = 2**28
 """Of a table as text, or of a sealed forecast."""
 MOST_CELLS = 100_000_000
 """Of a table whose size is known before it is made."""
+IN_QUERY = "(?i:[?&;](?:ssl)?passw(?:or)?d=)"
+"""What stands before a password behind the question mark of an address."""
 
 
 def require_file(path: Path, what: str = "table", *, most: int | None = None) -> None:
@@ -83,7 +87,31 @@ def shown(value: object, *, most: int = 60) -> str:
     return repr(value) if len(text) <= most else f"{text[:most]!r}… ({len(text):,} characters)"
 
 
-def first_line(error: object, *, most: int = 200) -> str:
-    """The first line of what a library says, or its kind where it says nothing."""
-    lines = str(error).strip().splitlines() or [type(error).__name__]
-    return lines[0] if len(lines[0]) <= most else f"{lines[0][:most]}…"
+def first_line(error: object, *, url: str = "", most: int = 200) -> str:
+    """The first line of what a library says, or its kind where it says nothing.
+
+    Args:
+        error: What it says.
+        url: An address whose password it may repeat, as it is written or unquoted.
+        most: How many characters are kept.
+    """
+    line = (str(error).strip().splitlines() or [type(error).__name__])[0]
+    secrets = [*re.findall(r"(?s)://[^:]*:(.*)@", url), *re.findall(f"{IN_QUERY}([^&]*)", url)]
+    for secret in sorted(filter(None, secrets), key=len, reverse=True):
+        for written in (secret, quote(secret, safe=""), unquote(secret)):
+            line = line.replace(written, "***")
+    return line if len(line) <= most else f"{line[:most]}…"  # a password cut in two is not found
+
+
+def without_password(url: str) -> str:
+    """An address with `user:password@` cut to `user@`, and without `password=…` behind it.
+
+    Example:
+        >>> without_password("postgresql://me:secret@host/runs?password=secret")
+        'postgresql://me@host/runs'
+    """
+    scheme, found, rest = url.partition("://")
+    # to the end: an & in a password, which should be %26, would look like the end of it
+    rest = re.sub(f"(?s){IN_QUERY}.*", "", rest)
+    account, sign, host = rest.rpartition("@")
+    return f"{scheme}{found}{account.partition(':')[0]}{sign}{host}"

@@ -11,6 +11,7 @@ from typing import Any, TypedDict, Unpack
 import pandas as pd
 
 from extrap.errors import DataError, argument
+from extrap.reading.bounds import without_password
 from extrap.reading.cells import is_empty, read_numbers
 from extrap.reading.columns import display_name, find_column, missing_column, require_column
 from extrap.reading.endings import PROGRESS, ended_early, has_settings, read_status
@@ -29,7 +30,7 @@ from extrap.reading.selecting import (
     with_new_names,
 )
 from extrap.reading.settings import number_in
-from extrap.reading.sources import find_runs, without_password
+from extrap.reading.sources import find_runs
 from extrap.reading.trackers.histories import check_rows_are_runs
 from extrap.reading.units import check_units
 from extrap.records import POOLED, STAGES, Runs

@@ -100,8 +100,7 @@ def sizes_in_names(names: Sequence[str], called: str = "size") -> dict[str, list
     """The sizes in names that differ in their numbers, one list per column.
 
     A number behind the name of a size is that size. Else the first that differs everywhere and
-    counts nothing (8 or more, not 8, 9, 10) is; where other words differ too, the only one, and a
-    multiple of 8.
+    counts nothing (8 or more, not 8, 9, 10) is.
 
     Args:
         names: The names.
@@ -116,17 +115,16 @@ def sizes_in_names(names: Sequence[str], called: str = "size") -> dict[str, list
     """
     found = [list(ANY_NUMBER.finditer(name[:MOST_NAME])) for name in names]
     frames = {ANY_NUMBER.sub(lambda match: match["word"] or "", name) for name in names}
-    n_numbers = {len(matches) for matches in found}
-    if len(n_numbers) > 1 or (len(frames) > 1 and n_numbers != {1}):
+    if len(frames) > 1 or len(set(map(len, found))) > 1:
         return {}
     columns: dict[str, list[float]] = {}
     unnamed: list[list[float]] = []
     for matches in zip(*found, strict=True):
         values = [float(m["value"]) * MULTIPLES[(m["times"] or "").lower()] for m in matches]
-        word = _last_words(matches[0]["word"] or "", IN_NAMES) if len(frames) == 1 else ""
+        word = _last_words(matches[0]["word"] or "", IN_NAMES)
         if len(set(values)) > 1 and word:
             columns.setdefault(word, values)
-        elif len(frames) == 1 or all(value % SMALLEST_UNNAMED == 0 for value in values):
+        else:
             unnamed.append(values)
     if set(columns) - set(WORDS["seed"]):
         return columns
@@ -147,11 +145,6 @@ def _may_be_sizes(values: Sequence[float]) -> bool:
     in_order = sorted(values)
     steps = {b - a for a, b in pairwise(in_order)}
     return 0 not in steps and steps != {1.0} and in_order[0] >= SMALLEST_UNNAMED
-
-
-def without_number(name: str, column: str) -> str:
-    """A name without what it says of a column, and the signs around that."""
-    return _number(column).sub("", name[:MOST_NAME]).strip(" ,;/&_-.")
 
 
 def _number(column: str) -> re.Pattern[str]:

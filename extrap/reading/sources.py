@@ -14,7 +14,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -218,16 +217,3 @@ def _place(source: Any) -> str:
     if is_table(source):
         return f"the {type(source).__module__.partition('.')[0]} frame"
     return "the standard input"
-
-
-def without_password(url: str) -> str:
-    """A storage URL with `user:password@` cut to `user@`, and without `password=…` behind it."""
-    scheme, found, rest = url.partition("://")
-    if found:
-        # to the end: an & in a password, which should be %26, would look like the end of it
-        rest = re.sub(r"(?is)[?&;](ssl)?passw(or)?d=.*", "", rest)
-        url = f"{scheme}://{rest}"
-    if not found or "@" not in rest:
-        return url
-    account, _, host = rest.rpartition("@")
-    return f"{scheme}://{account.partition(':')[0]}@{host}"

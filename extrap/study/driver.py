@@ -18,7 +18,6 @@ from extrap.documents import read_if_intact, write_sealed
 from extrap.errors import DataError, StudyError
 from extrap.files import read_csv, write_csv
 from extrap.reading import without_password
-from extrap.reading.optuna import seal_time
 from extrap.reading.runs import as_runs
 from extrap.records import STAGES, Cell, Runs, StudySpec, Train
 from extrap.records.seals import Sealed, as_sealed
@@ -38,6 +37,7 @@ from extrap.study.protocol import (
     sweep,
 )
 from extrap.study.training import Training
+from extrap.study.trials import seal_time
 from extrap.training.preemption import Preemption
 
 logger = logging.getLogger(__name__)

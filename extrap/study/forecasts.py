@@ -17,7 +17,6 @@ from extrap.errors import DataError, StudyError
 from extrap.fitting import Remedy
 from extrap.forecasting import Forecast, forecast
 from extrap.function_sources import study_function
-from extrap.reading.optuna import read_fingerprint
 from extrap.records import (
     OWN,
     Cell,
@@ -42,6 +41,7 @@ from extrap.study.protocol import (
     size_words,
     sweep,
 )
+from extrap.study.trials import read_fingerprint
 
 OWN_FIELDS = ("name", "question", "targets", "target_seeds")
 """Fields of a study that are not its baseline's as well."""

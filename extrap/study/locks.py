@@ -22,18 +22,9 @@ from typing import Any, TextIO
 import sqlalchemy
 
 from extrap.errors import StudyError, argument
-from extrap.reading.storages import (
-    ConnectionLost,
-    engine_options,
-    full_address,
-    is_file,
-    is_on_disk,
-    is_passing,
-    parse_url,
-    path_of,
-    safe_url,
-    storage_id,
-)
+from extrap.reading import without_password
+from extrap.reading.storages import engine_options, file_of, parse_url
+from extrap.study.database import ConnectionLost, is_passing, storage_id
 from extrap.training.own.processes import is_gone, is_process, this_process
 
 GRACE_S = 60.0
@@ -78,14 +69,14 @@ def lock_of(url: str, names: Sequence[str], grace_s: float = GRACE_S) -> DriverL
         grace_s: Seconds of silence after which another driver may take them over.
     """
     parsed = parse_url(url)
-    kind = parsed.get_backend_name()
+    kind, path = parsed.get_backend_name(), file_of(parsed)
     names = sorted(set(names))
     if kind == "postgresql":
         return _ServerLock(url, names, grace_s)
-    base = path_of(parsed) if is_on_disk(parsed) else Path(".extrap") / storage_id(url)
-    base = base.resolve()  # whoever changes the working directory, or has a link to it
-    if kind == "sqlite" and not is_file(parsed):
+    if kind == "sqlite" and path is None:
         return DriverLock()
+    base = path or Path(".extrap") / storage_id(url)
+    base = base.resolve()  # whoever changes the working directory, or has a link to it
     return _FileLocks([Path(f"{base}.{name}.lock") for name in names], url, grace_s)
 
 
@@ -111,9 +102,9 @@ class _FileLocks(DriverLock):
                     continue  # what is finished can be reported, and nobody can write
                 self.release()
                 raise StudyError(
-                    "a storage must be an Optuna database that can be read and written, got "
-                    f"{safe_url(self._url)} (the lock file {path.name} beside it cannot be "
-                    f"written, {error.strerror}); choose another {argument('storage')}."
+                    "a storage must be a database that can be written, got "
+                    f"{without_password(self._url)} (the lock file {path.name} beside it cannot "
+                    f"be, {error.strerror}); choose another {argument('storage')}."
                 ) from error
             except StudyError:
                 self.release()
@@ -161,9 +152,8 @@ class _FileLocks(DriverLock):
             file.close()
 
     def _is_read_only(self) -> bool:
-        parsed = parse_url(self._url)
-        path = path_of(parsed)
-        return is_on_disk(parsed) and path.is_file() and not os.access(path, os.W_OK)
+        path = file_of(parse_url(self._url))
+        return path is not None and path.is_file() and not os.access(path, os.W_OK)
 
     def _touch(self) -> None:
         while not self._ended.wait(self._grace_s / BEATS):
@@ -230,12 +220,10 @@ class _ServerLock(DriverLock):
         process = this_process()
         # a server keeps 63 bytes of a name
         self._name = f"extrap {process['pid']} {since[:19]} {process['host']}"[:63]
-        address = full_address(parsed).replace("{{", "{").replace("}}", "}")
-        options = dict(engine_options(parsed).get("connect_args", {}))
-        options["application_name"] = self._name
+        options = engine_options(parsed)["connect_args"]
         self._engine = sqlalchemy.create_engine(
-            sqlalchemy.make_url(address),
-            connect_args=options,
+            parsed,
+            connect_args={**options, "application_name": self._name},
             poolclass=sqlalchemy.NullPool,
             isolation_level="AUTOCOMMIT",
         )

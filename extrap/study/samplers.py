@@ -21,10 +21,10 @@ from optuna.storages import InMemoryStorage
 from optuna.trial import FrozenTrial, TrialState, create_trial
 
 from extrap.errors import StudyError
-from extrap.reading.optuna import ASKED, SEED
+from extrap.reading.optuna import SEED
 from extrap.records import Cell, RunResult, StudySpec
 from extrap.study.packs import REPORTS, Pruning
-from extrap.study.trials import Trials, reported_value
+from extrap.study.trials import ASKED, Trials, reported_value
 
 PACKS = 4
 """A sampler learns between packs only: this many packs a size."""

@@ -18,21 +18,13 @@ from optuna.trial import TrialState
 from extrap.errors import ExtrapError
 from extrap.fitting import estimate_noise, estimate_optima
 from extrap.reading import without_password
-from extrap.reading.copies import open_if_there
-from extrap.reading.optuna import (
-    DRIVER,
-    FAILURE,
-    RESULT,
-    our_studies,
-    problem_of,
-    read_tables,
-)
-from extrap.reading.storages import storage_faults
+from extrap.reading.optuna import RESULT, our_studies, problem_of, read_stage
+from extrap.reading.storages import open_if_there, storage_faults
 from extrap.records import STAGES, Cell, Runs, StudySpec
 from extrap.records.codec import encode
 from extrap.study.driver import default_storage
 from extrap.study.protocol import Kind, RunsByStage, Stage, no_runs
-from extrap.study.trials import cell_of
+from extrap.study.trials import DRIVER, FAILURE, cell_of
 from extrap.training.own.processes import is_gone, is_process
 
 Size = tuple[tuple[str, float], ...]
@@ -379,13 +371,13 @@ def _runs(seen: _Seen, opened: BaseStorage | None, spec: StudySpec, stage: str) 
     """The runs of one stage so far, as `extrap.tune` hands them to a sampler."""
     if opened is None or not any(seen.cells.get((spec.name, stage), {}).values()):
         return no_runs(spec)
-    tables = read_tables(opened, study=spec.name, stage=stage)
+    found = read_stage(opened, study=spec.name, stage=stage)
     return Runs.from_frame(
-        tables.runs,
+        found.table,
         sizes=tuple(spec.sizes),
         tuned=tuple(spec.tune),
-        conditions=tuple(c for c in spec.conditions() if c in tables.runs),
-        curves=tables.curves,
+        conditions=tuple(c for c in spec.conditions() if c in found.table),
+        curves=found.curves("loss"),
         source=spec.name,
     )
 

@@ -22,8 +22,9 @@ from typing import Any
 from uuid import uuid4
 
 from extrap.errors import ExtrapError, StudyError
-from extrap.reading.storages import open_storage, storage_faults, storage_id
+from extrap.reading.storages import storage_faults
 from extrap.records import Cell, RunResult, Runs, StudySpec, Train
+from extrap.study.database import open_storage, storage_id
 from extrap.study.events import Notify, TuneEvent
 from extrap.study.executors import LocalExecutor, n_workers_of
 from extrap.study.fingerprints import fingerprint

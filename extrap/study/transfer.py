@@ -16,38 +16,40 @@ from optuna.trial import FrozenTrial, TrialState
 
 from extrap.errors import DataError
 from extrap.files import whole_file
-from extrap.reading.copies import open_if_there, open_to_read
 from extrap.reading.optuna import (
-    ASKED,
     CURVE,
-    DRIVER,
     ENDED,
     FINGERPRINT,
-    IMPORTED_SEAL,
-    ORIGIN,
-    OWNER,
     RESULT,
-    SEALED,
-    TRAINED_BY,
-    OurStudy,
-    fingerprint_of,
+    StoredStudy,
     our_studies,
     problem_of,
 )
 from extrap.reading.storages import (
-    is_on_disk,
-    open_storage,
+    file_of,
+    open_if_there,
+    open_to_read,
     parse_url,
-    path_of,
     storage_faults,
 )
 from extrap.records import STAGES, Cell, StudySpec, Train
+from extrap.study.database import open_storage
 from extrap.study.driver import default_storage
 from extrap.study.fingerprints import fingerprint, is_of_own_training, require_same
 from extrap.study.locks import DriverLock, lock_of
 from extrap.study.protocol import Kind
 from extrap.study.trainers import own_trainer
-from extrap.study.trials import Trials, cell_of
+from extrap.study.trials import (
+    ASKED,
+    DRIVER,
+    IMPORTED_SEAL,
+    ORIGIN,
+    OWNER,
+    SEALED,
+    TRAINED_BY,
+    Trials,
+    cell_of,
+)
 from extrap.training.own.processes import this_process
 
 Finished = dict[tuple[str, Cell], FrozenTrial]
@@ -104,8 +106,8 @@ def export_study(study: Kind, path: str | Path, *, storage: str | None = None) -
     where, names = storage or default_storage(study), [spec.name for spec in study.specs()]
     if Path(path).suffix != ".db":
         raise DataError(f"an export is an SQLite file that ends in .db, got {path}; name it so.")
-    own = parse_url(where)
-    if is_on_disk(own) and path_of(own).resolve() == Path(path).resolve():
+    own = file_of(parse_url(where))
+    if own is not None and own.resolve() == Path(path).resolve():
         raise DataError(f"an export must be another file than the storage, got {path}; name one.")
     with storage_faults(where):
         source = open_to_read(where)
@@ -130,7 +132,7 @@ def export_study(study: Kind, path: str | Path, *, storage: str | None = None) -
     return n_trials
 
 
-def _to_send(storage: BaseStorage, study: OurStudy) -> list[FrozenTrial]:
+def _to_send(storage: BaseStorage, study: StoredStudy) -> list[FrozenTrial]:
     """Trials that are finished, without those that whoever reads the storage leaves out."""
     trials = storage.get_all_trials(study.id, deepcopy=False)
     ended = (t for t in trials if t.state.is_finished())
@@ -200,7 +202,7 @@ def adopt_training(spec: StudySpec, storage: str, train: Train) -> tuple[str, ..
             return ()
     with _held(storage, [spec.name]) as (opened, _):
         for study in our_studies(opened, (spec.name,)):
-            stored = fingerprint_of(study)
+            stored = study.fingerprint()
             own = sorted(filter(is_of_own_training, {*stored, *now}))
             differ = [part for part in own if stored.get(part) != now.get(part)]
             if stored and differ:
@@ -250,14 +252,14 @@ def _check_columns(spec: StudySpec, found: Finished, path: str | Path) -> None:
 
 def _copy(
     spec: StudySpec,
-    parts: Sequence[OurStudy],
+    parts: Sequence[StoredStudy],
     found: Finished,
     target: BaseStorage,
     url: str,
     lock: DriverLock,
 ) -> Imported:
     """Copy the runs and seals of one sweep."""
-    made_with, *others = map(fingerprint_of, parts)
+    made_with, *others = (part.fingerprint() for part in parts)
     for other in others:
         require_same(made_with, other, study=spec.name)
     there, n_copied = _finished(target, spec), 0
@@ -284,7 +286,7 @@ def _copied(trial: FrozenTrial) -> FrozenTrial:
     return copy
 
 
-def _copy_seals(spec: StudySpec, parts: Sequence[OurStudy], target: BaseStorage) -> int:
+def _copy_seals(spec: StudySpec, parts: Sequence[StoredStudy], target: BaseStorage) -> int:
     """Copy the times at which forecasts were sealed, marked as copied; how many were new."""
     own = our_studies(target, (spec.name,))
     if not own:  # nothing was finished there

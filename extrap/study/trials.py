@@ -25,30 +25,29 @@ from optuna.distributions import BaseDistribution, FloatDistribution, IntDistrib
 from optuna.storages import BaseStorage
 from optuna.trial import FrozenTrial, TrialState, create_trial
 
-from extrap.errors import StudyError
+from extrap.errors import DataError, StudyError
+from extrap.reading import without_password
 from extrap.reading.optuna import (
     CONDITIONS,
     CURVE,
-    DRIVER,
-    FAILURE,
     FINGERPRINT,
     GRADIENTS,
-    ORIGIN,
-    OWNER,
     RESULT,
     SCHEMA,
     SCHEMA_VERSION,
     SEED,
+    fingerprint_of,
+    our_studies,
     parse_study_name,
     problem_of,
-    read_tables,
-    require_schema,
+    read_stage,
     study_name,
     study_names,
 )
-from extrap.reading.storages import is_passing, safe_url, without_secrets
+from extrap.reading.storages import open_to_read, reason_of, storage_faults
 from extrap.records import Cell, RunResult, Runs, StudySpec
 from extrap.records.fields import LARGEST_LOSS
+from extrap.study.database import is_passing, open_storage
 from extrap.study.fingerprints import require_same
 from extrap.study.protocol import no_runs
 from extrap.training.own.answers import COSTS
@@ -57,6 +56,22 @@ from extrap.training.own.processes import this_process
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
+ASKED = "asked"
+"""Study attribute: what a sampler chose, until it has a result."""
+DRIVER = "driver"
+"""Study attribute: the process that trains the study, since when, and what it is at."""
+ORIGIN = "origin"
+"""Study attribute: a name of a storage's own, which no other storage takes up."""
+SEALED = "sealed:"
+"""Beginning of study attributes: when the forecast of a content hash was sealed."""
+IMPORTED_SEAL = "imported-seal:"
+"""Beginning of study attributes: when such a time was copied here, which nobody here saw."""
+OWNER = "owner"
+"""Trial attribute: the process that wrote it."""
+FAILURE = "failure"
+"""Trial attribute: why a run was given up."""
+TRAINED_BY = "trained_by"
+"""Trial attribute: who trained a run that was copied here by its owner."""
 PATIENCE_S = 300.0
 """How long a storage that does not answer is waited for."""
 FIRST_WAIT_S, LONGEST_WAIT_S = 0.1, 5.0
@@ -238,17 +253,17 @@ class Trials:
         """The finished runs, in the order of size, tuned values and seed."""
         if not self._done:
             return replace(no_runs(self._spec), source=f"study {self._spec.name}")
-        tables = self._retry(
-            lambda: read_tables(self._storage, study=self._spec.name, stage=self._stage)
+        found = self._retry(
+            lambda: read_stage(self._storage, study=self._spec.name, stage=self._stage)
         )
         return Runs.from_frame(
-            tables.runs,
+            found.table,
             sizes=tuple(self._spec.sizes),
             tuned=tuple(self._spec.tune),
             conditions=tuple(self._conditions),
-            curves=tables.curves,
+            curves=found.curves("loss"),
             source=f"study {self._spec.name}",
-            notes=tables.notes,
+            notes=found.notes,
         )
 
     def cell(self, size: Mapping[str, float], trial: FrozenTrial) -> Cell:
@@ -277,21 +292,12 @@ class Trials:
         else:
             study = optuna.load_study(study_name=name, storage=self._storage)
         attributes = study.user_attrs
-        stored = attributes.get(FINGERPRINT)
-        require_schema(attributes, study=name)
-        if not isinstance(stored, dict | None):
-            raise StudyError(
-                "the fingerprint of a study must be a table of names, got "
-                f"{type(stored).__name__} in {name!r}; restore the storage from a backup."
-            )
-        if stored is not None:
+        if stored := fingerprint_of(attributes, study=name):
             require_same(stored, self._fingerprint, study=self._spec.name)
-        if SCHEMA not in attributes:
+        missing = {SCHEMA: SCHEMA_VERSION, FINGERPRINT: self._fingerprint}
+        for attribute in [each for each in missing if each not in attributes]:
             self._require_lock()
-            study.set_user_attr(SCHEMA, SCHEMA_VERSION)
-        if stored is None:
-            self._require_lock()
-            study.set_user_attr(FINGERPRINT, self._fingerprint)
+            study.set_user_attr(attribute, missing[attribute])
         self._studies.add(name)
         key = parse_study_name(name)
         if key is not None and key.stage == self._stage:
@@ -376,18 +382,18 @@ class Trials:
                 if not is_passing(error):
                     raise
                 self._drop_session()
-                words = without_secrets(_first_line(error), url=self._url)
+                where, words = without_password(self._url), reason_of(error, self._url)
                 waited_s = time.monotonic() - began
                 if waited_s >= self._patience_s:
                     raise StudyError(
-                        f"a storage must respond, got only errors from {safe_url(self._url)} for "
+                        f"a storage must respond, got only errors from {where} for "
                         f"{self._patience_s:.0f} s ({words}); check that it is running and "
                         "reachable, then run the same command to resume."
                     ) from error
                 if waited_s > 1.0 and not has_said:
                     logger.warning(
                         "the storage %s does not respond (%s); retrying for up to %.0f s",
-                        safe_url(self._url),
+                        where,
                         words,
                         self._patience_s,
                     )
@@ -396,7 +402,7 @@ class Trials:
                 wait_s = min(2 * wait_s, LONGEST_WAIT_S)
             else:
                 if has_said:
-                    logger.warning("the storage %s responds again", safe_url(self._url))
+                    logger.warning("the storage %s responds again", without_password(self._url))
                 return answer
 
 
@@ -440,7 +446,38 @@ def _costs(result: RunResult) -> dict[str, Any]:
     return {name: value for name, value in known.items() if value or name not in COSTS}
 
 
-def _first_line(error: BaseException) -> str:
-    cause = error.__cause__ or error
-    words = getattr(cause, "orig", None) or cause
-    return (str(words).splitlines() or [type(cause).__name__])[0]
+def seal_time(url: str, *, study: str, content_hash: str, now: str | None = None) -> str:
+    """When what a study foresees was first sealed in its storage; now, if it never was.
+
+    Args:
+        url: The storage.
+        study: Name of the study.
+        content_hash: Content of the forecast.
+        now: The time to write down if it is not there yet. Without, nothing is written, and the
+            time is empty.
+
+    Raises:
+        StudyError: The storage cannot be used.
+        DataError: It holds no such study.
+    """
+    key = SEALED + content_hash
+    with storage_faults(url):
+        storage = open_to_read(url) if now is None else open_storage(url)
+        found = our_studies(storage, (study,))
+        if not found:
+            raise DataError(f"{without_password(url)} has no study {study!r}; tune first.")
+        known = [each.attributes[key] for each in found if key in each.attributes]
+        if not known and now is not None:
+            storage.set_study_user_attr(min(each.id for each in found), key, now)
+    return str(known[0]) if known else now or ""
+
+
+def read_fingerprint(url: str, *, study: str) -> dict[str, Any]:
+    """What a study was made with: dotted name → value; empty for any other study.
+
+    Raises:
+        StudyError: The storage cannot be opened.
+    """
+    with storage_faults(url):
+        found = our_studies(open_to_read(url), (study,))
+        return found[0].fingerprint() if found else {}

@@ -14,8 +14,8 @@ from optuna.trial import TrialState
 
 from extrap.cli import main
 from extrap.reading.optuna import study_names
-from extrap.reading.storages import open_storage
 from extrap.study import default_storage, open_study, train
+from extrap.study.database import open_storage
 from tests.waiting import wait_until
 
 ROOT = Path(__file__).parents[2]

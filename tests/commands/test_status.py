@@ -8,10 +8,10 @@ import pytest
 
 from extrap.cli import main
 from extrap.commands import live_status
-from extrap.reading.optuna import DRIVER
-from extrap.reading.storages import open_storage
 from extrap.study import open_study, tune
+from extrap.study.database import open_storage
 from extrap.study.status import COUNTS
+from extrap.study.trials import DRIVER
 
 STUDY = """
 from extrap.records import *

@@ -2,13 +2,11 @@
 
 import json
 import os
-import sqlite3
 import struct
 
 import numpy as np
 import pytest
 
-from extrap import read_runs
 from extrap.documents import load_forecast
 from extrap.errors import DataError
 from extrap.reading import bounds, tailing
@@ -116,18 +114,6 @@ def test_an_event_of_a_huge_shape_is_no_loss(tmp_path):
         reader = LogReader(path)
         assert reader.poll() == [(5.0, 2.0)]
     assert reader.n_skipped >= 1
-
-
-def test_a_storage_with_a_view_is_not_opened(tmp_path):
-    """A view is a query of its author's, which may never end."""
-    connection = sqlite3.connect(tmp_path / "a.db")
-    connection.execute(
-        "CREATE VIEW studies AS WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) "
-        "SELECT x AS study_id, 'a' AS study_name FROM c"
-    )
-    connection.close()
-    with pytest.raises(DataError, match="only, got 'studies'"):
-        read_runs(f"sqlite:///{tmp_path}/a.db", size="width")
 
 
 def test_shown_values_are_bearable():

@@ -2,7 +2,6 @@ import hashlib
 import shutil
 import sqlite3
 from contextlib import closing
-from functools import partial
 from pathlib import Path
 
 import optuna
@@ -11,14 +10,13 @@ from optuna.trial import TrialState
 
 from extrap.errors import DataError, StudyError
 from extrap.reading import copies, read_runs
-from extrap.reading.copies import open_if_there, open_to_read
 from extrap.reading.optuna import SCHEMA, SCHEMA_VERSION, find_study, study_names
-from extrap.reading.storages import open_storage
+from extrap.reading.storages import open_if_there, open_to_read
 from extrap.records import StudySpec, TunedRange, Workload
 from extrap.study import tune
+from extrap.study.database import open_storage
 
 optuna.logging.set_verbosity(optuna.logging.WARNING)
-DUMPS = sorted((Path(__file__).parent / "storages").glob("*.sql"))
 SPEC = StudySpec(
     name="read",
     question="?",
@@ -29,12 +27,6 @@ SPEC = StudySpec(
     growth=0,
 )
 N = 4 * 4 * 2
-STUDY = """
-from extrap.records import *
-STUDY = StudySpec(name="read", question="?", workload=Workload(name="mine"),
-    sizes={"width": (8, 16)},
-    tune={"lr": TunedRange(low=2**-8, high=2**-4, n=3)}, seeds=(0, 1), growth=0)
-"""
 
 
 def loss_of(size, tuned, seed):
@@ -42,7 +34,8 @@ def loss_of(size, tuned, seed):
     return 1.0 + size["width"] ** -0.5 + 0.05 * (octaves - 1) ** 2 + 0.001 * seed
 
 
-def restored(dump, folder):
+def restored(version, folder):
+    dump = Path(__file__).parent / f"storages/optuna-{version}.sql"
     with closing(sqlite3.connect(folder / "old.db")) as connection:
         connection.executescript(dump.read_text(encoding="utf-8"))
     return folder / "old.db"
@@ -72,12 +65,11 @@ def own(full, tmp_path):
     return Path(shutil.copy(full, tmp_path / "study.db"))
 
 
-@pytest.mark.parametrize("dump", DUMPS, ids=lambda path: path.stem)
-def test_storages_of_older_versions_are_read_without_being_changed(dump, tmp_path):
-    url = f"sqlite:///{restored(dump, tmp_path)}"
+def test_a_storage_of_an_earlier_version_is_read_without_being_changed(tmp_path):
+    url = f"sqlite:///{restored('4.5', tmp_path)}"
     before = state(tmp_path)
     found = find_study(url, study="theirs")
-    runs, curves, notes = found.table, found.curves("loss"), found.notes
+    runs, curves = found.table, found.curves("loss")
     assert list(runs["status"]) == [
         *("complete", "complete", "diverged", "complete"),
         *("failed", "failed", "pruned"),
@@ -86,7 +78,6 @@ def test_storages_of_older_versions_are_read_without_being_changed(dump, tmp_pat
     assert set(map(str, runs["kind"][:4])) <= {"sgd", "adam", "None", "3", "True"}
     first = curves[curves["run"] == 0]["loss"].tolist()
     assert list(map(str, first)) == ["3.0", "inf", "nan", "-1e+308"]
-    assert [note.endswith(": many.") for note in notes] == [True]
     assert list(find_study(url, study="old").table["width"]) == [8]
     both = find_study(url, study="both")
     assert (both.metrics, both.losses) == (("values_0", "values_1"), ())
@@ -100,28 +91,25 @@ def test_storages_of_older_versions_are_read_without_being_changed(dump, tmp_pat
     assert state(tmp_path) == before
 
 
-def test_tables_of_another_version_are_upgraded_or_refused(tmp_path):
-    versions = set()
-    for dump in DUMPS:
-        (folder := tmp_path / dump.stem).mkdir()
-        with closing(sqlite3.connect(restored(dump, folder))) as connection:
-            versions |= set(connection.execute("SELECT version_num FROM alembic_version"))
-    assert versions - {(optuna.storages.RDBStorage("sqlite://").get_head_version(),)}
-    newer = "UPDATE alembic_version SET version_num = 'v99.0.0.a'"
-    with pytest.raises(StudyError, match=r"tables v99\.0\.0\.a"):
-        find_study(changed(folder / "old.db", newer), study="theirs")
+@pytest.mark.parametrize(
+    ("dump", "version", "remedy"),
+    [("3.0", "v3.0.0.d", "optuna storage upgrade"), ("4.5", "v99.0.0.a", "pip install -U optuna")],
+)
+def test_tables_of_another_version_are_refused(dump, version, remedy, tmp_path):
+    statement = f"UPDATE alembic_version SET version_num = '{version}'"
+    with pytest.raises(StudyError, match=remedy):
+        find_study(changed(restored(dump, tmp_path), statement), study="theirs")
 
 
 def test_a_writer_may_be_there_while_one_reads_but_not_lock_the_file(own, monkeypatch):
-    monkeypatch.setattr(copies, "LOCKED_FOR_S", 0.0)
+    monkeypatch.setattr(copies, "TIMEOUT_S", 0.0)
     writer = sqlite3.connect(own, isolation_level=None)
     writer.execute("BEGIN IMMEDIATE")
     writer.execute("UPDATE trials SET state = 'FAIL'")
     assert len(find_study(f"sqlite:///{own}").table) == N
     writer.execute("ROLLBACK")
     writer.execute("BEGIN EXCLUSIVE")
-    monkeypatch.setattr(sqlite3, "connect", partial(sqlite3.connect, timeout=0))
-    with pytest.raises(StudyError, match="locked for long"):
+    with pytest.raises(StudyError, match="is locked"):
         find_study(f"sqlite:///{own}")
     writer.close()
 
@@ -158,16 +146,13 @@ def test_a_file_with_a_log_beside_it_is_read_without_one_being_made(full, own, t
     writer.close()
 
 
-@pytest.mark.parametrize("address", ["file:made.db?uri=true", "file:made.db?mode=rwc&uri=true"])
+@pytest.mark.parametrize("address", ["none/x", "file:made.db?mode=rwc&uri=true", ""])
 def test_no_address_makes_reading_create_a_file(address, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    for read in (open_if_there, open_to_read, find_study):
-        with pytest.raises(StudyError, match="given by its path"):
-            read(f"sqlite:///{address}")
-    assert open_if_there(f"sqlite:///{tmp_path}/none/x") is None
+    assert open_if_there(f"sqlite:///{address}") is None
     for read in (open_to_read, find_study):
-        with pytest.raises(DataError, match="there is no storage"):
-            read(f"sqlite:///{tmp_path}/none/x")
+        with pytest.raises(DataError, match="no storage" if address else "no Optuna studies"):
+            read(f"sqlite:///{address}")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -178,17 +163,12 @@ def test_a_server_is_read_in_transactions_that_cannot_write(postgres):
         find_study(url)
     tune(SPEC, url, train=loss_of)
     sign = "&" if "?" in url else "?"
-    for address in (url, f"{url}{sign}options=-c%20statement_timeout=90s&options=-c%20a.b=2"):
+    for address in (url, f"{url}{sign}options=-c%20statement_timeout=90s"):
         storage = open_to_read(address)
         assert len(find_study(address).table) == N
         with pytest.raises(optuna.exceptions.StorageInternalError) as caught:
             storage.set_study_user_attr(1, "a", 1)
         assert "read-only" in str(caught.value.__cause__)
-    made = open_storage(url)
-    with made._backend.engine.begin() as connection:
-        connection.exec_driver_sql("UPDATE alembic_version SET version_num = 'v3.0.0.d'")
-    with pytest.raises(StudyError, match=r"v3\.0\.0\.d, .* upgrade"):
-        find_study(url)
 
 
 def test_a_schema_is_written_and_another_one_is_refused(own):

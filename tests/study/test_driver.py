@@ -20,13 +20,13 @@ import pytest
 from extrap import StudySpec, Target, TunedRange, Workload, forecast
 from extrap.errors import DataError
 from extrap.fitting import place_runs
-from extrap.reading.optuna import seal_time
 from extrap.reporting.embedded import read_report
 from extrap.study import Outcome, dry_run, report, run, tune
 from extrap.study.events import TuneEvent
 from extrap.study.forecasts import ForecastKind, ForecastResult, contrasts, target_cells
 from extrap.study.protocol import as_handed_out, sweep
 from extrap.study.training import SINGLES_AHEAD
+from extrap.study.trials import seal_time
 from tests.checking.byhand import by_hand
 
 SPEC = StudySpec(

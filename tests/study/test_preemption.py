@@ -15,10 +15,10 @@ from optuna.trial import TrialState
 from extrap.cli import main
 from extrap.commands.stopping import stops_gracefully
 from extrap.reading import read_runs
-from extrap.reading.optuna import ASKED
-from extrap.reading.storages import open_storage
 from extrap.study import tune
+from extrap.study.database import open_storage
 from extrap.study.training import LOOK_S
+from extrap.study.trials import ASKED
 from extrap.training import parts
 from extrap.training.preemption import Preemption, StopAsked, current_preemption
 from extrap.training.stacks import Stack

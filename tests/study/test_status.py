@@ -12,12 +12,13 @@ from optuna.distributions import FloatDistribution
 from optuna.trial import TrialState, create_trial
 
 from extrap.errors import StudyError
-from extrap.reading.optuna import CONDITIONS, DRIVER, RESULT, SEED
-from extrap.reading.storages import open_storage
+from extrap.reading.optuna import CONDITIONS, RESULT, SEED
 from extrap.records import Cell, RunResult, StudySpec, Target, TunedRange, Workload
 from extrap.study import open_study, train, tune
+from extrap.study.database import open_storage
 from extrap.study.forecasts import ForecastKind
 from extrap.study.status import COUNTS, study_status
+from extrap.study.trials import DRIVER
 from extrap.training.own.processes import this_process
 
 SPEC = StudySpec(

@@ -7,6 +7,7 @@ import math
 import os
 import signal
 import socket
+import sqlite3
 import subprocess
 import sys
 import threading
@@ -23,20 +24,14 @@ import sqlalchemy
 from optuna.trial import TrialState
 
 from extrap.errors import StudyError
-from extrap.reading.optuna import ASKED
-from extrap.reading.storages import (
-    ConnectionLost,
-    full_address,
-    open_storage,
-    parse_url,
-    storage_id,
-)
+from extrap.reading.storages import parse_url
 from extrap.records import OPTUNA_SAMPLERS, TunedRange
 from extrap.study import packs, training, tune
+from extrap.study.database import ConnectionLost, is_passing, open_storage, storage_id
 from extrap.study.locks import GRACE_S, TakenOver, lock_of
 from extrap.study.packs import Pack, PackFailed, PackFolder, PackStopped, Trained, train_pack
 from extrap.study.trainers import PackedTrainer
-from extrap.study.trials import Trials
+from extrap.study.trials import ASKED, Trials
 from extrap.training.own.processes import this_process
 from extrap.training.preemption import Preemption, StopAsked
 from tests.study.trials import OWN, SPEC, excess_curve, lost_connection, trials_of
@@ -295,6 +290,25 @@ def test_storages_that_share_a_folder_and_a_name_leave_each_others_packs_alone(t
     assert [files.goes_on("1") for files in (a, b)] == [True, False]
     assert storage_id("sqlite:///a.db") == storage_id(f"sqlite:///{Path.cwd()}/a.db")
     assert storage_id("sqlite:///a.db") != storage_id("sqlite:///b.db")
+
+
+@pytest.mark.parametrize(
+    ("cause", "is_waited_for"),
+    [
+        (sqlite3.OperationalError("database is locked"), True),
+        (sqlite3.OperationalError("no such table: trials"), False),
+        (Exception("server closed the connection unexpectedly"), True),
+        (Exception('FATAL: database "x" does not exist'), False),
+    ],
+)
+def test_errors_of_a_storage_pass_or_last(cause, is_waited_for):
+    error = sqlalchemy.exc.OperationalError("", None, cause)
+    assert is_passing(error) is is_waited_for
+    around = optuna.exceptions.StorageInternalError()
+    around.__cause__ = error
+    assert is_passing(around) is is_waited_for
+    assert is_passing(ConnectionLost())
+    assert not is_passing(ValueError())
 
 
 def test_a_training_that_calls_exit_has_failed(url):
@@ -782,7 +796,7 @@ def test_a_lost_session_of_a_lock_is_made_again_and_cells_are_read_again(postgre
     url = postgres.make_database("lost")
     first = lock_of(url, ["own"])
     first.acquire()
-    engine = sqlalchemy.create_engine(full_address(parse_url(url)), poolclass=sqlalchemy.NullPool)
+    engine = sqlalchemy.create_engine(parse_url(url), poolclass=sqlalchemy.NullPool)
     with engine.connect() as other:
         end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid = :pid"
         other.execute(sqlalchemy.text(end), {"pid": first._backend})

@@ -12,10 +12,10 @@ from optuna.trial import TrialState
 
 from extrap.errors import DataError, StudyError
 from extrap.reading.optuna import study_names
-from extrap.reading.storages import open_storage
 from extrap.records import OPTUNA_SAMPLERS, Cell, TunedRange, Workload
 from extrap.records.study import RunResult
 from extrap.study import dry_run, tune
+from extrap.study.database import open_storage
 from extrap.study.driver import train
 from extrap.study.events import TuneEvent
 from extrap.study.forecasts import ForecastKind

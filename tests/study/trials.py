@@ -6,8 +6,8 @@ import optuna
 import sqlalchemy
 
 from extrap.reading.optuna import study_names
-from extrap.reading.storages import open_storage
 from extrap.records import Recipe, StudySpec, TunedRange, Workload
+from extrap.study.database import open_storage
 from extrap.study.trainers import PackedTrainer
 from tests.waiting import wait_until
 

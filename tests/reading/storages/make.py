@@ -1,8 +1,8 @@
 """Makes the storages of this folder, each with the Optuna that it is named after.
 
-    python -m venv v && v/bin/pip install optuna==3.6.2 && v/bin/python make.py optuna-3.6.sql
+    python -m venv v && v/bin/pip install optuna==4.5.0 && v/bin/python make.py optuna-4.5.sql
 
-and likewise with 4.5.0, and with 3.0.6, whose tables are other ones. A dump of SQLite is text, and
+and likewise with 3.0.6, whose tables are other ones. A dump of SQLite is text, and
 restoring it gives the tables that this Optuna made.
 """
 

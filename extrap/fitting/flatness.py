@@ -31,6 +31,8 @@ LEAST_VALUES, LEAST_OCTAVES = 3, 3.0
 """A plateau at one end of the grid has so many values and is so wide: within two octaves of their
 minimum the curves of learning rates are flat as well."""
 ROUNDING = 1e-12
+LEAST_LENGTH = 1e-7
+"""Of the shortest direction of the terms against the longest; its square is rounding."""
 """Standard deviation of a log loss below which only rounding is left."""
 GRID = 17
 """Values of a sampled column at which its effect is bounded."""
@@ -265,12 +267,13 @@ def _cost_of_terms(
     basis = left[:, scale > ROUNDING * scale[0]]
     y, effects = y - basis @ (basis.T @ y), effects - basis @ (basis.T @ effects)
     k, dof = effects.shape[1], len(y) - basis.shape[1] - effects.shape[1]
-    if dof < 1 or np.linalg.matrix_rank(effects) < k:
+    _, lengths, axes = np.linalg.svd(effects, full_matrices=False)
+    if dof < 1 or lengths[-1] <= LEAST_LENGTH * lengths[0]:  # the terms are hardly told apart
         return None
     found, *_ = np.linalg.lstsq(effects, y, rcond=None)
     rest = y - effects @ found
     sd, t = max(math.sqrt(rest @ rest / dof), ROUNDING), float(stats.t.ppf(LEVEL, dof))
-    inverse = np.linalg.inv(effects.T @ effects)
+    inverse = axes.T @ np.diag(lengths**-2.0) @ axes
     bounds = []
     for each in contrasts:
         variance = np.einsum("ij,jk,ik->i", each, inverse, each)

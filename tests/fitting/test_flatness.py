@@ -169,3 +169,16 @@ def test_a_column_whose_optimum_is_never_bracketed_is_fixed_and_the_others_are_f
     alone = extrap.forecast(table[table["weight_decay"] == value], size="width", tune="lr")
     assert made.at(1024).loss == pytest.approx(alone.at(1024).loss)
     assert made.at(1024).recommended["lr"] == pytest.approx(alone.at(1024).recommended["lr"])
+
+
+@pytest.mark.parametrize(("n", "seed"), [(7, 67), (10, 11)])
+def test_terms_that_are_hardly_told_apart_say_nothing(n, seed):
+    """A few random values near the best: the square of the effects has no inverse."""
+    rng = np.random.default_rng(seed)
+    width = np.repeat([16, 64, 256], n)
+    lr, decay = 10 ** rng.uniform(-3, -1, 3 * n), 10 ** rng.uniform(-3, 0, 3 * n)
+    loss = 3 * width**-0.1 * np.exp(0.1 * (np.log(lr) + 5) ** 2)
+    table = pd.DataFrame({"width": width, "lr": lr, "weight_decay": decay, "loss": loss})
+    runs = runs_of(table.assign(seed=0))
+    plateaus = [find_plateau(runs, name)[0] for name in TUNED]
+    assert plateaus[0] == ()  # the decay costs nothing here

@@ -13,7 +13,14 @@ from extrap.reporting.blocks import Answer, Block, Columns, Details, Figure, Par
 from extrap.reporting.charts import Axis, Row, RowsChart
 from extrap.reporting.glossary import Explanation, explain_flags
 from extrap.reporting.html import write_page
-from extrap.reporting.numbers import NBSP, below, format_percent, format_quantity
+from extrap.reporting.numbers import (
+    NBSP,
+    beside,
+    format_decimals,
+    format_percent,
+    format_quantity,
+    over,
+)
 from extrap.reporting.study_page import About, in_percent, measured, study_page
 from extrap.reporting.tables import Table, tabulated
 
@@ -45,7 +52,7 @@ def ablation_answer(report: AblationReport) -> Answer:
     lower = sorted(by_kind["lower"], key=lambda f: _relative(f, f.difference).value or 0.0)
     savers = [f for f in by_kind["alike"] if f.updates_ratio >= FEWER]
     n, n_higher, n_unclear = map(len, (report.findings, by_kind["higher"], by_kind["unclear"]))
-    named = _listed([f"{f.ablation.name}, {_effect(f)}" for f in lower])
+    named = _listed([f"{f.ablation.name}, {beside(_effect(f))}" for f in lower])
     saved = _listed([f"{f.ablation.name}, {f.updates_ratio:.3g}{NBSP}times fewer" for f in savers])
     text = (
         f"The final loss is lower for {len(lower)} of {n} ablations{f': {named}' * bool(lower)}. "
@@ -97,7 +104,7 @@ def ablation_table(report: AblationReport) -> Table:
         report.findings,
         {
             "ablation": lambda f: f.ablation.name,
-            "effect": lambda f: below(_effect(f)),
+            "effect": lambda f: _effect(f),
             "final loss": lambda f: "unknown" if f.difference.value is None else KINDS[f.kind][2],
             "seed noise": _noise,
             "updates": lambda f: f"{f.plain.updates} → {f.treated.updates}",
@@ -137,7 +144,7 @@ def _losses_table(report: AblationReport) -> Table:
 def _contrast(finding: AblationFinding) -> str:
     if finding.contrast.value is None:
         return "–"
-    return f"{measured(finding.contrast)}\nfrom {finding.ablation.beside}"
+    return over(measured(finding.contrast), f"from {finding.ablation.beside}")
 
 
 def effects_chart(title: str, findings: Sequence[AblationFinding]) -> RowsChart:
@@ -229,9 +236,9 @@ def _arm(arm: ArmResult | None) -> str:
     if arm is None:
         return "–"
     batch = " to ".join(dict.fromkeys(map(str, arm.batch_sizes)))
-    loss = "unknown" if arm.loss is None else f"{arm.loss:.4f}"
     noise = "" if arm.seed_sd is None else f", sd {arm.seed_sd:.2g}"
     rate = format_quantity(float(f"{arm.lr:.3g}"))
     edge = ", at the edge" * arm.is_edge
     noise += f", {arm.n_lost} run(s) lost" * bool(arm.n_lost)
-    return f"{loss}\n{arm.name}{noise}, batch {batch}, rate {rate} ({arm.rate_rule}{edge})"
+    words = f"{arm.name}{noise}, batch {batch}, rate {rate} ({arm.rate_rule}{edge})"
+    return over(format_decimals(arm.loss, 4), words)

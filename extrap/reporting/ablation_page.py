@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from extrap.ablations import AblationFinding, AblationReport, ArmResult
 from extrap.records import Measure
 from extrap.records.codec import document
-from extrap.reporting.blocks import Answer, Block, Columns, Details, Figure, Paragraph, Warnings
+from extrap.reporting.blocks import (
+    Answer,
+    Block,
+    Columns,
+    Details,
+    Figure,
+    Page,
+    Paragraph,
+    Warnings,
+)
 from extrap.reporting.charts import Axis, Row, RowsChart
 from extrap.reporting.glossary import Explanation, explain_flags
-from extrap.reporting.html import write_page
 from extrap.reporting.numbers import (
     NBSP,
     beside,
@@ -20,8 +27,9 @@ from extrap.reporting.numbers import (
     format_percent,
     format_quantity,
     over,
+    stacked,
 )
-from extrap.reporting.study_page import About, in_percent, measured, study_page
+from extrap.reporting.study_page import About, measured, study_page
 from extrap.reporting.tables import Table, tabulated
 
 FEWER = 1.05
@@ -202,10 +210,10 @@ def ablation_blocks(report: AblationReport) -> list[Block]:
     ]
 
 
-def ablation_page(report: AblationReport, about: About, path: str | Path) -> Path:
-    """Write the ablations as one HTML file."""
+def ablation_page(report: AblationReport, about: About) -> Page:
+    """The page of the ablations."""
     counts = {"runs that compare arms": report.n_judged, "runs that chose rates": report.n_tuning}
-    page = study_page(
+    return study_page(
         "ablations",
         about,
         ablation_blocks(report),
@@ -213,7 +221,6 @@ def ablation_page(report: AblationReport, about: About, path: str | Path) -> Pat
         numbers=ablation_document(report),
         counts=counts,
     )
-    return write_page(page, path)
 
 
 def ablation_document(report: AblationReport) -> dict[str, Any]:
@@ -228,7 +235,8 @@ def _relative(finding: AblationFinding, measure: Measure) -> Measure:
 
 
 def _effect(finding: AblationFinding) -> str:
-    return in_percent(_relative(finding, finding.difference), signed=True)
+    effect = _relative(finding, finding.difference)
+    return stacked(effect.value, effect.ci, format_percent)
 
 
 def _arm(arm: ArmResult | None) -> str:

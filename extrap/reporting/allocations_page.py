@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -12,10 +11,9 @@ import pandas as pd
 from extrap.planning import Allocation, AllocationCheck, AllocationReport, CheckedSplit
 from extrap.records import Measure
 from extrap.records.codec import document
-from extrap.reporting.blocks import Answer, Block, Columns, Details, Figure, Paragraph
+from extrap.reporting.blocks import Answer, Block, Columns, Details, Figure, Page, Paragraph
 from extrap.reporting.charts import Axis, XYChart, series
 from extrap.reporting.glossary import confidence
-from extrap.reporting.html import write_page
 from extrap.reporting.numbers import (
     NBSP,
     Cell,
@@ -86,8 +84,8 @@ def allocation_text(found: Allocation) -> str:
     return blocks_text([*blocks, *doubts(found.warnings, of="allocation"), *_notes(found)])
 
 
-def allocation_page(report: AllocationReport, about: About, path: str | Path) -> Path:
-    """Write the page of a study as one HTML file."""
+def allocation_page(report: AllocationReport, about: About) -> Page:
+    """The page of a study."""
     found = report.found
     blocks: list[Block] = [
         study_answer(report),
@@ -98,7 +96,7 @@ def allocation_page(report: AllocationReport, about: About, path: str | Path) ->
         Details("Estimators", (_estimators(found), *_others(found), *_notes(found))),
         Details("Profiles", (_optima(report),)),
     ]
-    page = study_page(
+    return study_page(
         "allocation",
         about,
         blocks,
@@ -114,7 +112,6 @@ def allocation_page(report: AllocationReport, about: About, path: str | Path) ->
         counts={"runs": report.n_runs},
         status="borne out" if report.is_borne_out else "not borne out",
     )
-    return write_page(page, path)
 
 
 def _notes(found: Allocation) -> Iterator[Block]:

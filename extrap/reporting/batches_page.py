@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import fields
-from pathlib import Path
 from typing import Any
 
 from extrap import batching as data
@@ -25,7 +24,6 @@ from extrap.reporting.critical_batches import (
     label,
     power,
 )
-from extrap.reporting.html import write_page
 from extrap.reporting.numbers import NBSP, format_p_value, format_percent, format_quantity, over
 from extrap.reporting.study_page import About, study_page
 from extrap.reporting.tables import Table, keyed_table
@@ -51,13 +49,6 @@ CAPTIONS = {
 """First word of a chart's title → how to read it."""
 RULES = ("linear", "square-root", "constant", "saturating", "surge")
 MOST_NOTES = 12
-
-
-def batch_page(
-    study: BatchStudy, findings: Sequence[TaskResult], about: About, path: str | Path
-) -> Path:
-    """Write a batch study as one HTML file."""
-    return write_page(batches_page(study, findings, about), path)
 
 
 def batches_page(study: BatchStudy, findings: Sequence[TaskResult], about: About) -> Page:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from extrap.cascading import Cascade
 from extrap.reporting.blocks import Answer, Paragraph
-from extrap.reporting.numbers import NBSP, beside, format_percent
+from extrap.reporting.numbers import NBSP, format_percent
 from extrap.reporting.study_page import doubts, estimate, in_percent
 from extrap.reporting.tables import Table, tabulated
 from extrap.reporting.text import blocks_text
@@ -32,8 +32,8 @@ def _cascade_answer(found: Cascade) -> Answer:
     else:
         text = (
             f"Let the small model answer where its confidence is {chosen.threshold:.4g} or more: "
-            f"it answers {beside(in_percent(chosen.share))} of the inputs, and the cost is "
-            f"{beside(in_percent(chosen.cost))} of the large model's. The {what} is "
+            f"it answers {in_percent(chosen.share)} of the inputs, and the cost is "
+            f"{in_percent(chosen.cost)} of the large model's. The {what} is "
             f"{estimate(chosen.quality)}, {estimate(chosen.difference)} from the large model's."
         )
     if found.share_filtered:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from extrap.comparing import Comparison, Contrast, SizeDifference
@@ -19,11 +18,19 @@ from extrap.comparing.findings import (
 from extrap.comparing.results import sign_of
 from extrap.laws import LAWS
 from extrap.records import ComparisonStudy, Fit, Interval, Measure
-from extrap.reporting.blocks import Answer, Block, Columns, Details, Figure, Paragraph, Warnings
+from extrap.reporting.blocks import (
+    Answer,
+    Block,
+    Columns,
+    Details,
+    Figure,
+    Page,
+    Paragraph,
+    Warnings,
+)
 from extrap.reporting.charts import Chart
 from extrap.reporting.comparison_charts import compute_chart, size_charts, targets_chart
 from extrap.reporting.glossary import Explanation, explain_flag
-from extrap.reporting.html import write_page
 from extrap.reporting.numbers import (
     NBSP,
     Cell,
@@ -80,11 +87,10 @@ def comparison_page(
     study: ComparisonStudy,
     findings: Sequence[GroupFindings],
     about: About,
-    path: str | Path,
     *,
     sections: Sequence[Details] = (),
-) -> Path:
-    """Write a comparison study as one HTML file; `sections` stand below its groups."""
+) -> Page:
+    """The page of a comparison study; `sections` stand below its groups."""
     groups: list[Block] = [
         Details(f.group.name, _group_blocks(f, len(findings) > 1)) for f in findings
     ]
@@ -97,7 +103,7 @@ def comparison_page(
         if arm in each.runs
     }
     document = comparison_study_document(study, findings)
-    page = study_page(
+    return study_page(
         "comparison",
         about,
         [*_visible(findings, has_figures=True), *groups, *sections, *_expectations(findings)],
@@ -105,7 +111,6 @@ def comparison_page(
         numbers={**document, "checks": checks_document(findings)},
         counts={"runs": sum(arms.values())},
     )
-    return write_page(page, path)
 
 
 def comparison_text(found: Comparison) -> str:

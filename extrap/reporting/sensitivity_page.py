@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from pathlib import Path
 from typing import Any
 
 from extrap.knobs import Knob, KnobReport, Measure
@@ -11,10 +10,18 @@ from extrap.knobs.results import or_infinite
 from extrap.records import Interval
 from extrap.records.codec import document
 from extrap.records.knobs import ONE_MINUS
-from extrap.reporting.blocks import Answer, Block, Columns, Details, Figure, Paragraph, Warnings
+from extrap.reporting.blocks import (
+    Answer,
+    Block,
+    Columns,
+    Details,
+    Figure,
+    Page,
+    Paragraph,
+    Warnings,
+)
 from extrap.reporting.charts import Axis, Row, RowsChart, Series, XYChart, series
 from extrap.reporting.glossary import explain_flag
-from extrap.reporting.html import write_page
 from extrap.reporting.numbers import (
     NBSP,
     Cell,
@@ -201,10 +208,10 @@ def sensitivity_blocks(report: KnobReport) -> list[Block]:
     ]
 
 
-def knob_page(report: KnobReport, about: About, path: str | Path) -> Path:
-    """Write the sensitivity of fixed values as one HTML file."""
+def knob_page(report: KnobReport, about: About) -> Page:
+    """The page of the sensitivity of fixed values."""
     sizes = ", ".join(map(format_quantity, report.sizes))
-    page = study_page(
+    return study_page(
         "knobs",
         about,
         sensitivity_blocks(report),
@@ -212,7 +219,6 @@ def knob_page(report: KnobReport, about: About, path: str | Path) -> Path:
         numbers=knobs_document(report),
         counts={"runs": report.n_runs, report.column: sizes},
     )
-    return write_page(page, path)
 
 
 def knobs_text(report: KnobReport) -> str:

@@ -18,7 +18,7 @@ from extrap.records.codec import encode
 from extrap.reporting.blocks import Block, Page, Warnings
 from extrap.reporting.forecast_page import limits, provenance
 from extrap.reporting.glossary import explain_flags
-from extrap.reporting.numbers import Cell, format_estimate, format_percent, stacked
+from extrap.reporting.numbers import Cell, beside, format_estimate, format_percent, stacked
 
 
 def _now() -> str:
@@ -92,6 +92,5 @@ def measured(measure: Measure) -> str:
 
 
 def in_percent(measure: Measure, *, signed: bool = False) -> Cell:
-    """A share or a relative difference above its interval."""
-    write = partial(format_percent, signed=signed)
-    return stacked(measure.value, measure.ci, write)
+    """A share or a relative difference with its interval in brackets."""
+    return beside(stacked(measure.value, measure.ci, partial(format_percent, signed=signed)))

@@ -5,14 +5,12 @@ extrap study run examples/own/kind.py
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from extrap import Recipe, StudySpec, TunedRange, Workload
 from extrap.records import Cell
 from extrap.records.seals import SealedKind
-from extrap.reporting.blocks import Answer
-from extrap.reporting.html import write_page
+from extrap.reporting.blocks import Answer, Page
 from extrap.reporting.study_page import About, study_page
 from extrap.study import Kind, RunsByStage, Seal, Stage
 from extrap.study.protocol import only, sweep
@@ -65,10 +63,10 @@ class DoublingKind(Kind):
         """What a dry run says."""
         return ["a sweep, then two runs"]
 
-    def page(self, result: Any, runs: RunsByStage, about: About, path: Path) -> None:
-        """Write the result for people."""
+    def page(self, result: Any, runs: RunsByStage, about: About) -> Page:
+        """The result for people."""
         blocks = [Answer(text=f"Use {result['best']:g}, which {result['n']} runs bear out.")]
-        write_page(study_page("doubling", about, blocks, caveats=(), numbers=result), path)
+        return study_page("doubling", about, blocks, caveats=(), numbers=result)
 
 
 DOUBLING = Doubling(

@@ -3,18 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from extrap.ablations import AblationFinding, AblationReport, ArmResult
 from extrap.records import Measure
 from extrap.records.codec import document
-from extrap.reporting.blocks import Answer, Block, Columns, Details, Figure, Paragraph, Warnings
+from extrap.reporting.blocks import (
+    Answer,
+    Block,
+    Columns,
+    Details,
+    Figure,
+    Page,
+    Paragraph,
+    Warnings,
+)
 from extrap.reporting.charts import Axis, Row, RowsChart
 from extrap.reporting.glossary import Explanation, explain_flags
-from extrap.reporting.html import write_page
-from extrap.reporting.numbers import NBSP, below, format_percent, format_quantity
-from extrap.reporting.study_page import About, in_percent, measured, study_page
+from extrap.reporting.numbers import (
+    NBSP,
+    beside,
+    format_decimals,
+    format_percent,
+    format_quantity,
+    over,
+    stacked,
+)
+from extrap.reporting.study_page import About, measured, study_page
 from extrap.reporting.tables import Table, tabulated
 
 FEWER = 1.05
@@ -45,7 +60,7 @@ def ablation_answer(report: AblationReport) -> Answer:
     lower = sorted(by_kind["lower"], key=lambda f: _relative(f, f.difference).value or 0.0)
     savers = [f for f in by_kind["alike"] if f.updates_ratio >= FEWER]
     n, n_higher, n_unclear = map(len, (report.findings, by_kind["higher"], by_kind["unclear"]))
-    named = _listed([f"{f.ablation.name}, {_effect(f)}" for f in lower])
+    named = _listed([f"{f.ablation.name}, {beside(_effect(f))}" for f in lower])
     saved = _listed([f"{f.ablation.name}, {f.updates_ratio:.3g}{NBSP}times fewer" for f in savers])
     text = (
         f"The final loss is lower for {len(lower)} of {n} ablations{f': {named}' * bool(lower)}. "
@@ -97,7 +112,7 @@ def ablation_table(report: AblationReport) -> Table:
         report.findings,
         {
             "ablation": lambda f: f.ablation.name,
-            "effect": lambda f: below(_effect(f)),
+            "effect": lambda f: _effect(f),
             "final loss": lambda f: "unknown" if f.difference.value is None else KINDS[f.kind][2],
             "seed noise": _noise,
             "updates": lambda f: f"{f.plain.updates} → {f.treated.updates}",
@@ -137,7 +152,7 @@ def _losses_table(report: AblationReport) -> Table:
 def _contrast(finding: AblationFinding) -> str:
     if finding.contrast.value is None:
         return "–"
-    return f"{measured(finding.contrast)}\nfrom {finding.ablation.beside}"
+    return over(measured(finding.contrast), f"from {finding.ablation.beside}")
 
 
 def effects_chart(title: str, findings: Sequence[AblationFinding]) -> RowsChart:
@@ -195,10 +210,10 @@ def ablation_blocks(report: AblationReport) -> list[Block]:
     ]
 
 
-def ablation_page(report: AblationReport, about: About, path: str | Path) -> Path:
-    """Write the ablations as one HTML file."""
+def ablation_page(report: AblationReport, about: About) -> Page:
+    """The page of the ablations."""
     counts = {"runs that compare arms": report.n_judged, "runs that chose rates": report.n_tuning}
-    page = study_page(
+    return study_page(
         "ablations",
         about,
         ablation_blocks(report),
@@ -206,7 +221,6 @@ def ablation_page(report: AblationReport, about: About, path: str | Path) -> Pat
         numbers=ablation_document(report),
         counts=counts,
     )
-    return write_page(page, path)
 
 
 def ablation_document(report: AblationReport) -> dict[str, Any]:
@@ -221,7 +235,8 @@ def _relative(finding: AblationFinding, measure: Measure) -> Measure:
 
 
 def _effect(finding: AblationFinding) -> str:
-    return in_percent(_relative(finding, finding.difference), signed=True)
+    effect = _relative(finding, finding.difference)
+    return stacked(effect.value, effect.ci, format_percent)
 
 
 def _arm(arm: ArmResult | None) -> str:
@@ -229,9 +244,9 @@ def _arm(arm: ArmResult | None) -> str:
     if arm is None:
         return "–"
     batch = " to ".join(dict.fromkeys(map(str, arm.batch_sizes)))
-    loss = "unknown" if arm.loss is None else f"{arm.loss:.4f}"
     noise = "" if arm.seed_sd is None else f", sd {arm.seed_sd:.2g}"
     rate = format_quantity(float(f"{arm.lr:.3g}"))
     edge = ", at the edge" * arm.is_edge
     noise += f", {arm.n_lost} run(s) lost" * bool(arm.n_lost)
-    return f"{loss}\n{arm.name}{noise}, batch {batch}, rate {rate} ({arm.rate_rule}{edge})"
+    words = f"{arm.name}{noise}, batch {batch}, rate {rate} ({arm.rate_rule}{edge})"
+    return over(format_decimals(arm.loss, 4), words)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -12,16 +11,18 @@ import pandas as pd
 from extrap.planning import Allocation, AllocationCheck, AllocationReport, CheckedSplit
 from extrap.records import Measure
 from extrap.records.codec import document
-from extrap.reporting.blocks import Answer, Block, Columns, Details, Figure, Paragraph
+from extrap.reporting.blocks import Answer, Block, Columns, Details, Figure, Page, Paragraph
 from extrap.reporting.charts import Axis, XYChart, series
 from extrap.reporting.glossary import confidence
-from extrap.reporting.html import write_page
 from extrap.reporting.numbers import (
     NBSP,
-    below,
+    Cell,
+    beside,
     format_percent,
     format_quantity,
     format_scientific,
+    format_value,
+    stacked,
 )
 from extrap.reporting.study_page import About, doubts, estimate, measured, points, study_page
 from extrap.reporting.tables import Table, tabulated
@@ -83,8 +84,8 @@ def allocation_text(found: Allocation) -> str:
     return blocks_text([*blocks, *doubts(found.warnings, of="allocation"), *_notes(found)])
 
 
-def allocation_page(report: AllocationReport, about: About, path: str | Path) -> Path:
-    """Write the page of a study as one HTML file."""
+def allocation_page(report: AllocationReport, about: About) -> Page:
+    """The page of a study."""
     found = report.found
     blocks: list[Block] = [
         study_answer(report),
@@ -95,7 +96,7 @@ def allocation_page(report: AllocationReport, about: About, path: str | Path) ->
         Details("Estimators", (_estimators(found), *_others(found), *_notes(found))),
         Details("Profiles", (_optima(report),)),
     ]
-    page = study_page(
+    return study_page(
         "allocation",
         about,
         blocks,
@@ -111,7 +112,6 @@ def allocation_page(report: AllocationReport, about: About, path: str | Path) ->
         counts={"runs": report.n_runs},
         status="borne out" if report.is_borne_out else "not borne out",
     )
-    return write_page(page, path)
 
 
 def _notes(found: Allocation) -> Iterator[Block]:
@@ -122,7 +122,7 @@ def _estimators(found: Allocation) -> Table:
     """Every estimator's split, and why some could not be used."""
     rows: list[tuple[str, ...]] = []
     for name, each in found.estimators.items():
-        sizes = (below(_size(m)) for m in (each.params, each.tokens, each.tokens_per_param))
+        sizes = (_size_cell(m) for m in (each.params, each.tokens, each.tokens_per_param))
         rows.append((name, *sizes, measured(each.loss), measured(each.exponent), each.how))
     rows += [(name, *["–"] * 5, f"not possible: {why}") for name, why in found.refused.items()]
     if found.loss.value and found.forecast_loss.value:
@@ -146,7 +146,7 @@ def _others(found: Allocation) -> list[Table]:
         rows.append(
             (
                 f"unique tokens {format_quantity(repeated.unique_tokens)}, repeated",
-                *map(below, (_size(repeated.params), _size(repeated.tokens))),
+                *map(_size_cell, (repeated.params, repeated.tokens)),
                 measured(repeated.loss),
                 f"{_size(repeated.epochs)} epochs, worth {_size(repeated.effective_epochs)}",
             )
@@ -157,7 +157,7 @@ def _others(found: Allocation) -> list[Table]:
         rows.append(
             (
                 f"served tokens {format_quantity(serving.inference_tokens)}, same loss",
-                *map(below, (_size(serving.params), _size(serving.tokens))),
+                *map(_size_cell, (serving.params, serving.tokens)),
                 measured(serving.loss),
                 f"{total} FLOPs with serving, {saving} fewer",
             )
@@ -172,8 +172,7 @@ def _check_table(report: AllocationReport) -> Table:
     check = report.check
 
     def excess(split: CheckedSplit) -> str:
-        sign = "+" * ((split.excess.value or 0.0) > 0)
-        return "–" if split is check.recommended else sign + below(estimate(split.excess))
+        return "–" if split is check.recommended else measured(split.excess)
 
     return tabulated(
         f"Runs at {format_scientific(report.found.flops)} FLOPs: means over seeds, with "
@@ -224,7 +223,7 @@ def _optima(report: AllocationReport) -> Table:
 
     def loss(row: Mapping[str, float]) -> str:
         is_known = not math.isnan(row["loss"])
-        return f"{row['loss']:.4f} ± {row['loss_se']:.4f}" if is_known else "not bracketed"
+        return format_value(row["loss"], row["loss_se"]) if is_known else "not bracketed"
 
     return tabulated(
         "Loss at the best learning rate of every size and length",
@@ -327,8 +326,11 @@ def _checked(report: AllocationReport) -> pd.DataFrame:
     return pd.DataFrame({**columns, "chosen": octaves < math.log(SAME_PARAMS)})
 
 
-def _size(measure: Measure) -> str:
+def _size(measure: Measure) -> Cell:
     """A size that is estimated: three digits."""
-    shown = measure.map(lambda size: float(f"{size:.3g}"))
-    value, low, high = map(format_quantity, (shown.value, *shown.ci))
-    return f"{value} ({low} to {high})"
+    return beside(_size_cell(measure))
+
+
+def _size_cell(measure: Measure) -> Cell:
+    """The same for a table: the interval below the value."""
+    return stacked(measure.value, measure.ci, lambda size: format_quantity(float(f"{size:.3g}")))

@@ -10,7 +10,9 @@ from extrap.reporting.numbers import (
     NBSP,
     counted,
     dashed,
+    format_decimals,
     format_estimate,
+    format_factor,
     format_level,
     format_octaves,
     format_p_value,
@@ -18,7 +20,7 @@ from extrap.reporting.numbers import (
     format_quantity,
     format_value,
 )
-from extrap.reporting.tables import Table, capped_table, tabulated
+from extrap.reporting.tables import Table, tabulated
 
 SHOWN_REASONS = 2
 
@@ -72,8 +74,8 @@ def summary_table(found: Backtest) -> Table:
     summary = found.summary()
     levels = [str(name) for name in summary if str(name).startswith("coverage_")]
     held = {
-        f"held at {name.removeprefix('coverage_')}{NBSP}%": lambda row, name=name: (
-            f"{100 * row[name]:.0f}{NBSP}%"
+        f"held at {name.removeprefix('coverage_')}{NBSP}%": lambda row, name=name: format_level(
+            round(row[name], 2)
         )
         for name in levels
     }
@@ -87,7 +89,7 @@ def summary_table(found: Backtest) -> Table:
             "error": lambda row: _off(row["rms_error"]),
             "last value's error": lambda row: _off(row["last_value_rms_error"]),
             "skill": lambda row: (
-                "–" if math.isnan(row["skill"]) else f"{row['skill']:.2f}".replace("-", "−")
+                "–" if math.isnan(row["skill"]) else format_decimals(row["skill"], 2)
             ),
             "bias": lambda row: format_percent(row["bias"]),
         },
@@ -104,7 +106,7 @@ def holdouts_table(found: Backtest) -> Table:
         (
             *map(format_quantity, h.size.values()),
             str(h.n_fitted),
-            f"{h.extrapolation_ratio:.3g}×",
+            format_factor(h.extrapolation_ratio),
             format_value(h.observed, _se(h)),
             format_estimate(h.predicted, h.predicted_pi),
             format_percent(h.deviation),
@@ -117,7 +119,7 @@ def holdouts_table(found: Backtest) -> Table:
     columns = [*found.runs.sizes, "sizes fitted", "extrapolation ratio", "observed ± se"]
     columns += [f"forecast ({format_level(found.level)})", "against forecast"]
     columns += ["against last value", "p-value", *(f"best {n}, octaves off" for n in tuned)]
-    return capped_table("Held-out sizes", columns, rows)
+    return Table("Held-out sizes", columns, rows)
 
 
 def _se(holdout: Holdout) -> float | None:

@@ -14,6 +14,7 @@ from extrap.reporting.forecast_charts import pair_chart
 from extrap.reporting.groups import group_verdicts, judged_sizes
 from extrap.reporting.numbers import (
     NBSP,
+    Cell,
     compared,
     format_estimate,
     format_interval,
@@ -22,10 +23,11 @@ from extrap.reporting.numbers import (
     format_quantity,
     format_value,
     name_size,
+    over,
     stacked,
 )
 from extrap.reporting.sizes import SizeAxis
-from extrap.reporting.tables import Table, capped_table
+from extrap.reporting.tables import Table
 
 STILL = 2.0
 """An optimum that moves by less than this factor over all sizes is as good as still: an octave is
@@ -203,8 +205,8 @@ def loss_sentence(contrast: LossContrast, *, names: tuple[str, str]) -> str:
         f"{names[1]}"
     )
     if 1.0 in contrast.ratio_ci:
-        return f"{start}; a difference of {_percents(contrast.ratio_ci)} is possible."
-    return f"{start} ({_percents(contrast.ratio_ci)})."
+        return f"{start}; a difference of {_percents(contrast)} is possible."
+    return f"{start} ({_percents(contrast)})."
 
 
 def _recipe_sentence(forecast: Forecast, baseline: Forecast, names: tuple[str, str]) -> str:
@@ -231,13 +233,15 @@ def _slope_table(
         for c in contrasts
     ]
     caption = f"Exponents of the laws of the optimum ({format_level(level)} intervals)"
-    return capped_table(caption, ("exponent of", *names, "difference"), rows)
+    return Table(caption, ("exponent of", *names, "difference"), rows)
 
 
 def _slope_cell(slope: Slope | None) -> str:
     if slope is None:
         return "unknown"
-    return stacked(slope.value, slope.ci) if slope.se else f"{format_value(slope.value)}\npinned"
+    if slope.se:
+        return stacked(slope.value, slope.ci)
+    return over(format_value(slope.value), "pinned")
 
 
 def _loss_table(
@@ -253,7 +257,7 @@ def _loss_table(
         )
         for c in contrasts
     ]
-    return capped_table(
+    return Table(
         f"Loss of tuned runs ({format_level(forecast.level)} intervals of their mean)",
         (*forecast.runs.sizes, "from", *names, "difference"),
         rows,
@@ -267,12 +271,10 @@ def _loss_table(
 def _difference_cell(contrast: LossContrast) -> str:
     if contrast.ratio is None:
         return "unknown"
-    return f"{format_percent(contrast.ratio - 1)}\n{_percents(contrast.ratio_ci)}"
+    return over(format_percent(contrast.ratio - 1), _percents(contrast))
 
 
-def _percents(ratio: Interval) -> str:
-    """An interval of ratios as relative differences."""
-    lower, upper = ratio
-    if lower is None or upper is None:
-        return format_interval(ratio)
-    return f"{format_percent(lower - 1)} to {format_percent(upper - 1)}"
+def _percents(contrast: LossContrast) -> Cell:
+    """The interval of a ratio as relative differences."""
+    sides = Interval(*(None if side is None else side - 1 for side in contrast.ratio_ci))
+    return format_interval(sides, format_percent)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import fields
-from pathlib import Path
 from typing import Any
 
 from extrap import batching as data
@@ -20,15 +19,14 @@ from extrap.reporting.charts import Chart
 from extrap.reporting.critical_batches import (
     Tasks,
     agreement_of,
+    batch_cell,
     batches_answer,
     label,
     power,
-    stacked,
 )
-from extrap.reporting.html import write_page
-from extrap.reporting.numbers import NBSP, format_p_value, format_percent, format_quantity
+from extrap.reporting.numbers import NBSP, format_p_value, format_percent, format_quantity, over
 from extrap.reporting.study_page import About, study_page
-from extrap.reporting.tables import Table, records_table
+from extrap.reporting.tables import Table, keyed_table
 
 LIMITS = (
     "Learning rates are constant and tuned at every batch size; schedule, momentum and weight "
@@ -51,13 +49,6 @@ CAPTIONS = {
 """First word of a chart's title → how to read it."""
 RULES = ("linear", "square-root", "constant", "saturating", "surge")
 MOST_NOTES = 12
-
-
-def batch_page(
-    study: BatchStudy, findings: Sequence[TaskResult], about: About, path: str | Path
-) -> Path:
-    """Write a batch study as one HTML file."""
-    return write_page(batches_page(study, findings, about), path)
 
 
 def batches_page(study: BatchStudy, findings: Sequence[TaskResult], about: About) -> Page:
@@ -104,7 +95,7 @@ def _details(tasks: Tasks, shown: Sequence[Chart]) -> Iterator[Details]:
     yield part("Trade-off of steps and examples", charts.trade_off_charts(tasks))
     yield part("Best learning rate", charts.rate_charts(tasks), _rates_table(tasks))
     rows = [] if agreed is None else [_numbers(agreed)]
-    tables = [records_table("Agreement (ratio: critical batch over noise scale)", rows)]
+    tables = [keyed_table("Agreement (ratio: critical batch over noise scale)", rows)]
     tables += [] if is_noise else [_pairs_table(tasks)]
     tables += [_growth_table(tasks)]
     noise = [*charts.noise_charts(tasks), *charts.pairs_chart(tasks)]
@@ -135,11 +126,11 @@ def _rates_table(tasks: Tasks) -> Table:
             row = {"where": where, "optima": str(law.n), "exponent": power(law.exponent)}
             for rule in map(law.rule, RULES):
                 p = format_p_value(rule.p_value)
-                row[rule.name.replace("-", " ")] = f"{words[rule.holds]}\np{NBSP}{p}"
+                row[rule.name.replace("-", " ")] = over(words[rule.holds], f"p{NBSP}{p}")
             rows.append({**row, "bend, p": format_p_value(law.bend_p)})
     note = "A power rule holds if its exponent is not rejected and the rate does not bend; the "
     note += "curved rules (saturating, surge) if a parabola fits no better."
-    return records_table("Best learning rate against batch size, and rules", rows, note=note)
+    return keyed_table("Best learning rate against batch size, and rules", rows, note=note)
 
 
 def _growth_table(tasks: Tasks) -> Table:
@@ -151,8 +142,8 @@ def _growth_table(tasks: Tasks) -> Table:
             first, last = (_count(known["noise_scale"].iloc[i]) for i in (0, -1))
             row = {"where": str(where), "at batch": _count(course["batch_size"].iloc[0])}
             row |= {"first window": first, "last window": last}
-            rows.append({**row, "growth": stacked(data.growth(course))})
-    return records_table("Growth of the noise scale during training", rows)
+            rows.append({**row, "growth": batch_cell(data.growth(course))})
+    return keyed_table("Growth of the noise scale during training", rows)
 
 
 def _pairs_table(tasks: Tasks) -> Table:
@@ -160,13 +151,15 @@ def _pairs_table(tasks: Tasks) -> Table:
         {
             "where": str(row["where"]),
             "target": _count(row["target"]),
-            "mean noise scale": stacked(_measure(row["noise_scale"], row["lower"], row["upper"])),
-            "critical batch": stacked(_measure(row["b_crit"], row["b_lower"], row["b_upper"])),
+            "mean noise scale": batch_cell(
+                _measure(row["noise_scale"], row["lower"], row["upper"])
+            ),
+            "critical batch": batch_cell(_measure(row["b_crit"], row["b_lower"], row["b_upper"])),
             "ratio": _count(row["b_crit"] / row["noise_scale"]),
         }
         for row in of_tasks(tasks, "noise").to_dict("records")
     ]
-    return records_table("Noise scales and critical batches", rows)
+    return keyed_table("Noise scales and critical batches", rows)
 
 
 def _counts_table(tasks: Tasks) -> Table:
@@ -181,7 +174,7 @@ def _counts_table(tasks: Tasks) -> Table:
             row = {"task": found.task.study.name, "target": f"{target:g}"}
             rows.append({**row, **{name: str(int(n)) for name, n in numbers.items()}})
     note = "Censored: not reached within the steps of a run. Infeasible: diverged or failed."
-    return records_table("Runs and batch sizes", rows, note=note)
+    return keyed_table("Runs and batch sizes", rows, note=note)
 
 
 def _notes(tasks: Tasks) -> list[str]:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from extrap.records import Interval
 from extrap.reporting.numbers import format_interval, format_percent, format_quantity, format_value
-from extrap.reporting.tables import Table, capped_table
+from extrap.reporting.tables import Table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -205,7 +205,7 @@ def chart_table(chart: Chart) -> Table:
             (row.label, _written(chart.axis, row.value), _sides(chart.axis, row.interval))
             for row in chart.rows
         ]
-        return capped_table(chart.title, ("", chart.axis.label, "interval"), rows)
+        return Table(chart.title, ("", chart.axis.label, "interval"), rows)
     if isinstance(chart, HeatChart):
         cells = [
             (_written(chart.x, x), _written(chart.y, y), format_value(value))
@@ -213,7 +213,7 @@ def chart_table(chart: Chart) -> Table:
             for x, value in zip(chart.xs, line, strict=True)
             if math.isfinite(value)
         ]
-        return capped_table(chart.title, (chart.x.label, chart.y.label, chart.label), cells)
+        return Table(chart.title, (chart.x.label, chart.y.label, chart.label), cells)
     shown = [(each, *mark) for each in chart.series for mark in marks(each)]
     has_names = any(each.name or each.label for each in chart.series)
     has_sides = any(each.lower or each.upper for each in chart.series)
@@ -227,7 +227,7 @@ def chart_table(chart: Chart) -> Table:
         for each, x, y, sides in shown
     ]
     columns = ["series"] * has_names + [chart.x.label, chart.y.label] + ["interval"] * has_sides
-    return capped_table(chart.title, columns, lines)
+    return Table(chart.title, columns, lines)
 
 
 ALONG = 12
@@ -262,7 +262,4 @@ def _sides(axis: Axis, interval: Interval) -> str:
         return "–"
     if not axis.is_percent:
         return format_interval(interval)
-    if lower is None or upper is None:
-        side = "at most" if lower is None else "at least"
-        return f"{side} {format_percent(upper if lower is None else lower)}"
-    return f"{format_percent(lower)} to {format_percent(upper)}"
+    return format_interval(interval, format_percent)

@@ -10,13 +10,14 @@ from extrap.forecasting import Forecast
 from extrap.reporting.numbers import (
     NBSP,
     format_cost,
-    format_cost_interval,
+    format_interval,
     format_level,
     format_octaves,
     format_percent,
     format_quantity,
     name_size,
     name_tuned,
+    over,
     stacked,
 )
 from extrap.reporting.tables import Table, tabulated
@@ -83,8 +84,8 @@ def transfer_table(forecast: Forecast, size: Mapping[str, float]) -> Table:
             "kept": lambda q: f"{q.tuned}{NBSP}= {format_quantity(q.kept)}",
             "tuned at": lambda q: name_size(q.kept_from),
             "octaves from forecast": lambda q: format_octaves(q.octaves),
-            "extra loss": lambda q: (
-                f"{format_cost(q.penalty)}\n{format_cost_interval(q.penalty_pi)}"
+            "extra loss": lambda q: over(
+                format_cost(q.penalty), format_interval(q.penalty_pi, format_cost)
             ),
             f"octaves within 1{NBSP}% of loss": lambda q: stacked(q.robustness, q.robustness_pi),
             "scatter of optima, octaves": lambda q: stacked(q.fit_error, q.fit_error_ci),

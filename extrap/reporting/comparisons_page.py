@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from extrap.comparing import Comparison, Contrast, SizeDifference
@@ -19,20 +18,30 @@ from extrap.comparing.findings import (
 from extrap.comparing.results import sign_of
 from extrap.laws import LAWS
 from extrap.records import ComparisonStudy, Fit, Interval, Measure
-from extrap.reporting.blocks import Answer, Block, Columns, Details, Figure, Paragraph, Warnings
+from extrap.reporting.blocks import (
+    Answer,
+    Block,
+    Columns,
+    Details,
+    Figure,
+    Page,
+    Paragraph,
+    Warnings,
+)
 from extrap.reporting.charts import Chart
 from extrap.reporting.comparison_charts import compute_chart, size_charts, targets_chart
 from extrap.reporting.glossary import Explanation, explain_flag
-from extrap.reporting.html import write_page
 from extrap.reporting.numbers import (
     NBSP,
-    below,
-    format_estimate,
-    format_interval,
+    Cell,
+    beside,
     format_p_value,
     format_quantity,
+    format_scientific,
     format_value,
     name_size,
+    over,
+    stacked,
 )
 from extrap.reporting.study_page import About, measured, study_page
 from extrap.reporting.tables import Table, tabulated
@@ -78,11 +87,10 @@ def comparison_page(
     study: ComparisonStudy,
     findings: Sequence[GroupFindings],
     about: About,
-    path: str | Path,
     *,
     sections: Sequence[Details] = (),
-) -> Path:
-    """Write a comparison study as one HTML file; `sections` stand below its groups."""
+) -> Page:
+    """The page of a comparison study; `sections` stand below its groups."""
     groups: list[Block] = [
         Details(f.group.name, _group_blocks(f, len(findings) > 1)) for f in findings
     ]
@@ -95,7 +103,7 @@ def comparison_page(
         if arm in each.runs
     }
     document = comparison_study_document(study, findings)
-    page = study_page(
+    return study_page(
         "comparison",
         about,
         [*_visible(findings, has_figures=True), *groups, *sections, *_expectations(findings)],
@@ -103,7 +111,6 @@ def comparison_page(
         numbers={**document, "checks": checks_document(findings)},
         counts={"runs": sum(arms.values())},
     )
-    return write_page(page, path)
 
 
 def comparison_text(found: Comparison) -> str:
@@ -183,11 +190,12 @@ def _found(each: Treatment, level: str = "") -> str:
     """The difference that counts, and where it was found."""
     place = each.decisive
     if each.check is None and each.contrast.has_mean_only:
-        return f"{_percent(each.contrast.mean_difference, level)} in loss, the mean over the sizes"
+        mean = beside(_percent(each.contrast.mean_difference, level))
+        return f"{mean} in loss, the mean over the sizes"
     if place is None:
         return "unknown"
     how = "forecast" if place.is_forecast else "measured"
-    return f"{_difference(place, level)} in loss at {name_size(place.size)}, {how}"
+    return f"{beside(_difference(place, level))} in loss at {name_size(place.size)}, {how}"
 
 
 def _by_size(each: Treatment) -> str:
@@ -270,23 +278,25 @@ def _short(place: SizeDifference) -> str:
     return f"{'−' if value < 0 else '+'}{text}{NBSP}%"
 
 
-def _difference(place: SizeDifference, level: str = "") -> str:
+def _difference(place: SizeDifference, level: str = "") -> Cell:
     """A difference at one size; see `_percent`."""
     is_single = not place.is_forecast and place.n_pairs <= 1
     return _percent(place.difference, level, "one seed: no interval" if is_single else "")
 
 
-def _percent(measure: Measure, level: str = "", why: str = "") -> str:
-    """A relative difference with its interval, `−3.4 % (95 %: −5.4 to −1.4 %)`."""
+def _percent(measure: Measure, level: str = "", why: str = "") -> Cell:
+    """A relative difference above its interval, `−3.4 %` and `95 %: −5.4 to −1.4 %`."""
     shown = measure.map(lambda share: 100 * share)
-    value, ends = shown.value, shown.ci
-    if value is None:
-        return "unknown" if ends == Interval() else f"{format_interval(ends)}{NBSP}%"
-    sign = "+" * (value > 0)
-    if ends == Interval():
-        return f"{sign}{format_value(value)}{NBSP}% ({why or 'interval unknown'})"
-    number, _, interval = format_estimate(value, ends).partition(" (")
-    return f"{sign}{number}{NBSP}% ({level}{interval[:-1]}{NBSP}%)"
+    number, _, interval = stacked(shown.value, shown.ci).partition("\n")
+    if measure.value is None:
+        text = number if measure.ci == Interval() else f"{number}{NBSP}%"
+        return Cell(text, sides=measure.ci)
+    sign = "+" * (measure.value > 0)
+    if measure.ci == Interval():
+        interval = why or "interval unknown"
+    else:
+        interval = f"{level}{interval}{NBSP}%"
+    return Cell(f"{sign}{number}{NBSP}%\n{interval}", measure.value, sides=measure.ci)
 
 
 def verdicts_table(shown: Sequence[Treatment]) -> Table:
@@ -295,11 +305,11 @@ def verdicts_table(shown: Sequence[Treatment]) -> Table:
     def loss(each: Treatment) -> str:
         place = each.decisive
         if each.check is None and each.contrast.has_mean_only:
-            return f"{below(_percent(each.contrast.mean_difference))}\nthe mean over the sizes"
+            return over(_percent(each.contrast.mean_difference), "the mean over the sizes")
         if place is None:
             return "unknown"
         how = "forecast" if place.is_forecast else _pairs(place)
-        return f"{below(_difference(place))}\n{name_size(place.size)}, {how}"
+        return over(_difference(place), f"{name_size(place.size)}, {how}")
 
     plain = {each.comparison.plain for each in shown}
     against = plain.pop() if len(plain) == 1 else "the plain recipe"
@@ -308,7 +318,7 @@ def verdicts_table(shown: Sequence[Treatment]) -> Table:
         shown,
         {
             "verdict": lambda each: f"{VERDICTS[each.verdict][0]}{NBSP}{each.verdict}",
-            "recipe": lambda each: f"{each.contrast.treated}\n{each.group}".strip(),
+            "recipe": lambda each: over(each.contrast.treated, each.group),
             "loss": loss,
             "what to do": _advice,
         },
@@ -407,7 +417,7 @@ def _tables(comparison: Comparison) -> list[Table]:
                 "pairs": lambda row: "forecast" if row[1].is_forecast else str(row[1].n_pairs),
                 plain: lambda row: measured(row[1].plain),
                 "treated": lambda row: measured(row[1].treated),
-                "difference": lambda row: below(_difference(row[1])),
+                "difference": lambda row: _difference(row[1]),
             },
         ),
         tabulated(
@@ -416,7 +426,7 @@ def _tables(comparison: Comparison) -> list[Table]:
             {
                 "recipe": lambda c: c.treated,
                 "p-value (Holm)": _p_values,
-                "mean difference": lambda c: below(_percent(c.mean_difference)),
+                "mean difference": lambda c: _percent(c.mean_difference),
                 f"exponent in {column}": lambda c: _known(c.exponents.get(c.treated)),
                 f"exponent, {plain}": lambda c: _known(c.exponents.get(plain)),
                 "difference": lambda c: measured(c.exponent_difference),
@@ -458,7 +468,7 @@ def _level(level: float) -> str:
 def _p_values(contrast: Contrast) -> str:
     """The p-value, and what it is after Holm's correction for the number of recipes."""
     own, adjusted = map(format_p_value, (contrast.p_value, contrast.p_adjusted))
-    return own if adjusted in ("–", own) else f"{own}\n{adjusted}"
+    return own if adjusted in ("–", own) else over(own, adjusted)
 
 
 def _known(measure: Measure | None) -> str:
@@ -467,7 +477,7 @@ def _known(measure: Measure | None) -> str:
 
 def _crossing(contrast: Contrast) -> str:
     """Where the laws cross, and where the measured difference changes its sign."""
-    crossing, lines = contrast.crossover, []
+    crossing, lines = contrast.crossover, list[str]()
     if crossing.size.value is not None:
         lines += [measured(crossing.size.map(lambda size: float(f"{size:.3g}")))]
         lines += [f"{'within' if crossing.is_inside else 'outside'} the measured sizes"]
@@ -476,11 +486,11 @@ def _crossing(contrast: Contrast) -> str:
         f"sign changes between {name_size(a.size)} and {name_size(b.size)}"
         for a, b in contrast.sign_changes
     ]
-    return "\n".join(lines) or "none"
+    return over(*(lines or ["none"]))
 
 
 def _amount(value: float | None) -> str:
-    return "–" if value is None else f"{value:.3g}".replace("e+", "e").replace("e-", "e−")
+    return "–" if value is None else format_scientific(value)
 
 
 def _laws_table(comparison: Comparison) -> Table:
@@ -517,8 +527,8 @@ def _checks_table(found: GroupFindings) -> Table:
         {
             "forecast": lambda check: words[check.agrees],
             "recipe": lambda check: check.treated,
-            "measured": lambda c: below(_percent(c.difference, "", single * (c.n_pairs == 1))),
-            "forecast of it": lambda check: below(_percent(check.forecast)),
+            "measured": lambda c: _percent(c.difference, "", single * (c.n_pairs == 1)),
+            "forecast of it": lambda check: _percent(check.forecast),
             "pairs": lambda check: str(check.n_pairs),
             "loss": lambda check: format_value(check.loss),
             f"loss of {plain}": lambda check: format_value(check.plain),

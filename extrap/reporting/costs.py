@@ -9,12 +9,13 @@ from extrap.errors import DataError
 from extrap.fitting.run_costs import SECONDS, SECONDS_PER_HOUR
 from extrap.forecasting import Forecast
 from extrap.planning import Cost, Penalty, PricedValue, cost
-from extrap.records import Measure
+from extrap.records import Interval, Measure
 from extrap.reporting.blocks import Answer, Warnings
 from extrap.reporting.forecast_answer import AnswerRow
 from extrap.reporting.glossary import confidence, explain_flags
 from extrap.reporting.numbers import (
     NBSP,
+    Cell,
     format_level,
     format_percent,
     format_quantity,
@@ -22,6 +23,7 @@ from extrap.reporting.numbers import (
     format_value,
     name_size,
     name_tuned,
+    stacked,
 )
 from extrap.reporting.tables import Table, tabulated
 from extrap.reporting.text import blocks_text
@@ -80,7 +82,9 @@ def cost_answer(found: Cost) -> Answer:
 def _run_table(found: Cost) -> Table:
     """What the run costs, and what of it a smaller tuned run would not need."""
     chosen = found.chosen
-    rows = [("loss if tuned", format_value(found.loss), _cell(chosen.nats, _number))]
+    rows: list[tuple[str, ...]] = [
+        ("loss if tuned", format_value(found.loss), _cell(chosen.nats, _number))
+    ]
     if found.flops is not None:
         rows.append(("FLOPs", _number(found.flops), _cell(chosen.wasted_flops, _number)))
     if unit := _unit_of_time(found):
@@ -137,34 +141,29 @@ def _what(each: PricedValue) -> str:
 
 
 def _share(share: Measure, found: Cost) -> str:
-    lower, upper = share.ci
-    if share.value is None:
-        unknown = BELOW if found.knows_compute else "not known"
-        return unknown if upper is None else f"at most {_percent(upper)}"
-    sides = f"{'…' if lower is None else _percent(lower)} to {_percent(upper or 1.0)}"
-    return f"{_percent(share.value)}\n{sides}"
+    if share.value is None and share.ci.upper is None:
+        return BELOW if found.knows_compute else "not known"
+    sides = Interval(share.ci.lower, 1.0 if share.ci.upper is None else share.ci.upper)
+    return stacked(share.value, sides, _percent)
 
 
-def _percent(share: float) -> str:
-    return f"<{NBSP}0.1{NBSP}%" if 0 < share < 5e-4 else format_percent(share, signed=False)
+def _percent(share: float) -> Cell:
+    if 0 < share < 5e-4:
+        return Cell(f"<{NBSP}0.1{NBSP}%", share)
+    return format_percent(share, signed=False)
 
 
-def _number(value: float) -> str:
+def _number(value: float) -> Cell:
     """Two digits; what is below a thousandth is not told apart from nothing."""
     if 0 < abs(value) < 1e-3:
-        return f"<{NBSP}0.001"
+        return Cell(f"<{NBSP}0.001", value)
     return format_scientific(value, digits=2)
 
 
-def _cell(measure: Measure, write: Callable[[float], str]) -> str:
-    """A value above its interval; an open side is …."""
-    lower, upper = measure.ci
-    if measure.value is None:
-        return "not known" if lower is None else f"at least {write(lower)}"
-    if lower is None and upper is None:
-        return write(measure.value)
-    sides = ["…" if side is None or math.isinf(side) else write(side) for side in (lower, upper)]
-    return f"{write(measure.value)}\n{sides[0]} to {sides[1]}"
+def _cell(measure: Measure, write: Callable[[float], str]) -> Cell:
+    """A value above its interval."""
+    sides = (None if side is None or math.isinf(side) else side for side in measure.ci)
+    return stacked(measure.value, Interval(*sides), write)
 
 
 def _sentence(measure: Measure, write: Callable[[float], str], level: str = "") -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 import pandas as pd
 
@@ -20,8 +21,20 @@ from extrap.batching import SizeForecast as Sized
 from extrap.records import Interval, Measure
 from extrap.reporting.blocks import Answer, Block, Paragraph, Warnings
 from extrap.reporting.glossary import confidence, explain_flag
-from extrap.reporting.numbers import NBSP, below, format_percent, format_quantity
-from extrap.reporting.tables import Table, records_table, tabulated
+from extrap.reporting.numbers import (
+    NBSP,
+    NOWHERE,
+    Cell,
+    beside,
+    format_decimals,
+    format_factor,
+    format_interval,
+    format_percent,
+    format_quantity,
+    over,
+    stacked,
+)
+from extrap.reporting.tables import Table, keyed_table, tabulated
 
 Fits = Sequence[tuple[str, CriticalBatches]]
 """Tasks with their critical batches; the name of a task is empty where there is but one."""
@@ -43,19 +56,12 @@ MANY, DECADES = 10, 2.0
 """Pairs, and decades of the noise scale, from which the confidence is high."""
 
 
-def counted(measure: Measure | BatchPrediction) -> str:
+def counted(measure: Measure | BatchPrediction) -> Cell:
     """An estimate with its interval, rounded: `410 (350 to 480)`; of a forecast `pi`."""
-    sides = measure.pi if isinstance(measure, BatchPrediction) else measure.ci
-    values = (measure.value, *sides)
-    value, low, high = ("" if v is None else _rounded(v, sides) for v in values)
-    words = f"at least {low}" if low else f"at most {high}" if high else "interval open"
-    words = f"{low} to {high}" if low and high else words
-    if not value:
-        return words if low or high else "unknown"
-    return f"{value} ({words})"
+    return beside(batch_cell(measure))
 
 
-def _rounded(value: float, interval: Interval) -> str:
+def _rounded(value: float, interval: Interval) -> Cell:
     """To the digit that the width of a narrow interval decides, else to two digits."""
     lower, upper = interval
     if lower and upper and lower < upper < WIDE * lower:
@@ -63,19 +69,22 @@ def _rounded(value: float, interval: Interval) -> str:
     return format_quantity(float(f"{value:.2g}"))
 
 
-def stacked(measure: Measure | BatchPrediction) -> str:
+def batch_cell(measure: Measure | BatchPrediction) -> Cell:
     """The same for a table: the interval below the value."""
-    return below(counted(measure))
+    sides = measure.pi if isinstance(measure, BatchPrediction) else measure.ci
+    words = format_interval(sides, lambda side: _rounded(side, sides))
+    if measure.value is None:
+        return words
+    return over(_rounded(measure.value, sides), "interval open" if sides == NOWHERE else words)
 
 
-def power(exponent: Measure) -> str:
+def power(exponent: Measure) -> Cell:
     """An exponent with its interval: `0.45 (0.38 to 0.52)`."""
-    value, (lower, upper) = exponent.value or 0.0, exponent.ci
+    lower, upper = exponent.ci
     if lower is None or upper is None:
-        return f"{value:.2f}".replace("-", "−")
-    decimals = 3 if upper - lower < 0.02 else 2
-    shown = (f"{x:.{decimals}f}".replace("-", "−") for x in (value, lower, upper))
-    return "{} ({} to {})".format(*shown)
+        return format_decimals(exponent.value, 2)
+    write = partial(format_decimals, decimals=3 if upper - lower < 0.02 else 2)
+    return beside(stacked(exponent.value, exponent.ci, write))
 
 
 def label(by: Mapping[str, float | str], task: str = "") -> str:
@@ -103,7 +112,7 @@ def critical_answer(found: CriticalBatches, forecasts: Sequence[Sized] = ()) -> 
             confidence="Confidence: low; the measurements do not bound it on both sides.",
             kind="none",
         )
-    useful = counted(group.regimes.maximal_start)
+    useful: str = counted(group.regimes.maximal_start)
     if "maximal-not-seen" in group.flags:
         useful = f"{useful.removesuffix(')')}, beyond the batches measured)"
     texts = [
@@ -186,12 +195,12 @@ def critical_table(fits: Fits) -> Table:
         _groups(fits),
         {
             "where": lambda row: label(row[1].by, row[0]) or "all rows",
-            "critical batch": lambda row: stacked(row[1].b_crit),
-            "largest useful": lambda row: stacked(row[1].regimes.maximal_start),
-            "perfect scaling to": lambda row: stacked(row[1].regimes.perfect_end),
-            f"{_percent(found.overhead)} overhead at": lambda row: stacked(row[1].b_overhead),
-            "fewest steps": lambda row: stacked(row[1].s_min),
-            "fewest examples": lambda row: stacked(row[1].e_min),
+            "critical batch": lambda row: batch_cell(row[1].b_crit),
+            "largest useful": lambda row: batch_cell(row[1].regimes.maximal_start),
+            "perfect scaling to": lambda row: batch_cell(row[1].regimes.perfect_end),
+            f"{_percent(found.overhead)} overhead at": lambda row: batch_cell(row[1].b_overhead),
+            "fewest steps": lambda row: batch_cell(row[1].s_min),
+            "fewest examples": lambda row: batch_cell(row[1].e_min),
         },
         note="Steps = fewest steps · (1 + critical batch / batch). Perfect scaling: examples stay "
         f"within 20{NBSP}% of the fewest.",
@@ -215,7 +224,7 @@ def fits_table(fits: Fits) -> Table:
 
 def laws_table(laws: Sequence[tuple[str, BatchLaw]]) -> Table:
     """Power laws over the columns that set fits apart."""
-    rows = []
+    rows: list[dict[str, str]] = []
     for task, law in laws:
         at = {c: float(f"{x:.3g}") for c, x in zip(law.columns, law.reference, strict=True)}
         name = LAWS.get(law.of, "batch at the overhead")
@@ -223,15 +232,15 @@ def laws_table(laws: Sequence[tuple[str, BatchLaw]]) -> Table:
             {
                 "law of": f"{name} ({task})" if task else name,
                 "goes as": " · ".join(f"{c}^{power(p)}" for c, p in law.exponents.items()),
-                "value": f"{counted(law.intercept.map(math.exp))}\nat {label(at)}",
-                "at 1 of every column": stacked(law.coefficient),
-                "scatter": _percent(law.log_sd),
+                "value": over(counted(law.intercept.map(math.exp)), f"at {label(at)}"),
+                "at 1 of every column": batch_cell(law.coefficient),
+                "scatter": format_percent(law.log_sd, signed=False),
                 "fits": str(law.n_groups),
             }
         )
     is_open = any(law.dof < 1 for _, law in laws)
     note = "As many fits as parameters: no intervals; add a group." if is_open else ""
-    return records_table("Power laws", rows, note=note)
+    return keyed_table("Power laws", rows, note=note)
 
 
 def _groups(fits: Fits) -> list[tuple[str, BatchGroup]]:
@@ -258,10 +267,10 @@ def critical_blocks(found: CriticalBatches, forecasts: Sequence[Sized] = ()) -> 
         forecasts,
         {
             "where": lambda each: label(each.by),
-            "critical batch": lambda each: stacked(each.b_crit),
-            f"{_percent(found.overhead)} overhead at": lambda each: stacked(each.b_overhead),
-            "fewest steps": lambda each: stacked(each.s_min),
-            "extrapolation ratio": lambda each: f"{each.extrapolation_ratio:.3g}×",
+            "critical batch": lambda each: batch_cell(each.b_crit),
+            f"{_percent(found.overhead)} overhead at": lambda each: batch_cell(each.b_overhead),
+            "fewest steps": lambda each: batch_cell(each.s_min),
+            "extrapolation ratio": lambda each: format_factor(each.extrapolation_ratio),
         },
     )
     blocks: list[Block] = [critical_answer(found, forecasts), *flag_warnings(fits)]

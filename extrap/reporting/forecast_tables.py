@@ -13,9 +13,11 @@ from extrap.reporting.glossary import explain_parameter
 from extrap.reporting.groups import RunGroup
 from extrap.reporting.numbers import (
     NBSP,
+    beside,
     counted,
     dashed,
     format_estimate,
+    format_factor,
     format_interval,
     format_level,
     format_p_value,
@@ -24,11 +26,11 @@ from extrap.reporting.numbers import (
     format_value,
     name_size,
     name_tuned,
+    over,
     stacked,
 )
 from extrap.reporting.statements import pins_of
-from extrap.reporting.table_files import OPEN
-from extrap.reporting.tables import Table, capped_table, tabulated
+from extrap.reporting.tables import Table, tabulated
 
 if TYPE_CHECKING:
     from extrap.reporting.forecast_answer import AnswerRow
@@ -58,8 +60,9 @@ def answer_table(forecast: Forecast, rows: Sequence[AnswerRow], *, metric: str =
     cells = []
     for row, flags in zip(rows, own, strict=True):
         point = row.point
-        line = [format_quantity(point.path_inputs.get(name)) for name in inputs]
-        line += [*map(format_quantity, row.size.values()), f"{point.extrapolation_ratio:.3g}×"]
+        line: list[str] = [format_quantity(point.path_inputs.get(name)) for name in inputs]
+        line += map(format_quantity, row.size.values())
+        line.append(format_factor(point.extrapolation_ratio))
         line.append(stacked(point.loss, point.loss_pi))
         line += [_value_cell(point, name) for name in point.tuned]
         line += _observed_cells(row) if judged else []
@@ -74,18 +77,20 @@ def answer_table(forecast: Forecast, rows: Sequence[AnswerRow], *, metric: str =
 def _value_cell(point: Point, name: str) -> str:
     """The value to use, and below it where its optimum may lie."""
     value, interval = point.recommended[name], format_interval(point.tuned[name].pi)
-    return interval if value is None else f"{format_quantity(value)}\n{interval}"
+    return interval if value is None else over(format_quantity(value), interval)
 
 
 def _observed_cells(row: AnswerRow) -> list[str]:
     if row.group is None:
         return ["no run there", "–", "–", "–"]
     n, at = len(row.group.losses), name_tuned(row.group.tuned)
-    seen = "no loss"
+    where = f" at {at}" if at else ""
+    seen: str = f"no loss{where}"
     if row.observed is not None:
-        seen = f"{format_value(row.observed, row.observed_se)}\nn{NBSP}={NBSP}{n}"
+        runs = f"n{NBSP}={NBSP}{n}{where}"
+        seen = over(format_value(row.observed, row.observed_se), runs)
     errors = [dashed(error, format_percent) for error in (row.error, row.last_error)]
-    return [f"{seen}{' at ' + at if at else ''}", *errors, VERDICT_WORDS[row.group.kind]]
+    return [seen, *errors, VERDICT_WORDS[row.group.kind]]
 
 
 def _last_value_note(forecast: Forecast) -> str:
@@ -113,7 +118,7 @@ def verdict_table(groups: Sequence[RunGroup]) -> Table:
         for g in groups
         for v in g.verdicts
     ]
-    return capped_table("Judged runs", [*columns, "p-value", "verdict"], rows)
+    return Table("Judged runs", [*columns, "p-value", "verdict"], rows)
 
 
 def optima_table(forecast: Forecast) -> Table:
@@ -122,7 +127,7 @@ def optima_table(forecast: Forecast) -> Table:
     tried = {name: set(frame[name]) for name in names}
     rows = []
     for o in forecast.optima:
-        line, open_names = [*map(format_quantity, o.size.values())], []
+        line, open_names = list[str](map(format_quantity, o.size.values())), list[str]()
         for name in names:
             estimate = o.tuned[name]
             if o.bracketed and set(estimate.ci) <= tried[name]:  # it is that of the grid
@@ -140,7 +145,7 @@ def optima_table(forecast: Forecast) -> Table:
         rows.append(line)
     per_name = [text for n in names for text in (f"best {n} ± se", f"{n} interval")]
     columns = (*forecast.runs.sizes, *per_name, "loss ± se", "best cell", "runs", "diverged")
-    return capped_table("The optimum of each size of the sweep", (*columns, "optimum"), rows)
+    return Table("The optimum of each size of the sweep", (*columns, "optimum"), rows)
 
 
 def _bracket_words(optimum: Optimum, open_names: Sequence[str]) -> str:
@@ -157,7 +162,7 @@ def points_table(forecast: Forecast, rows: Sequence[AnswerRow]) -> Table:
     cells = []
     for row in rows:
         point = row.point
-        line = [*map(format_quantity, row.size.values())]
+        line = list[str](map(format_quantity, row.size.values()))
         line += [format_value(point.loss) if point.loss else "–"]
         line += [format_interval(point.loss_ci), format_interval(point.loss_pi)]
         for e in point.tuned.values():
@@ -198,7 +203,7 @@ def parameter_table(forecast: Forecast) -> Table:
             shown = format_value(value, se)
             if name in fit.fixed:
                 key = name if target == "loss" else f"{target.removeprefix('best ')}.{name}"
-                shown = f"{format_value(value)} {'pinned' if key in pins else 'held'}"
+                shown = beside(over(format_value(value), "pinned" if key in pins else "held"))
             rows.append((target, fit.law, weight, name, shown, gloss))
     columns = ("law of", "form", "weight", "parameter", "value ± se", "meaning")
     return Table("Fitted parameters", columns, rows)
@@ -232,7 +237,7 @@ def _verdict_cell(group: RunGroup) -> str:
     word = VERDICT_WORDS[group.kind]
     if group.kind != "contrast":
         return word
-    return f"{word}\n{VERDICT_WORDS[replace(group, is_contrast=False).kind][2:]}"
+    return over(word, VERDICT_WORDS[replace(group, is_contrast=False).kind][2:])
 
 
 def _difference_cell(group: RunGroup) -> str:
@@ -241,15 +246,14 @@ def _difference_cell(group: RunGroup) -> str:
     if group.deviation is None or not first.predicted:
         return "–"
     sides = (None if side is None else side / first.predicted - 1 for side in first.predicted_pi)
-    low, high = (OPEN if side is None else format_percent(side) for side in sides)
-    return f"{format_percent(group.deviation)}\n{low} to {high}"
+    return stacked(group.deviation, Interval(*sides), format_percent)
 
 
 def _seen_cell(forecast: Forecast, group: RunGroup) -> str:
     runs = counted(len(group.verdicts), "run")
     if group.mean_loss is None:
-        return f"none\n{runs}: {', '.join(sorted({v.status for v in group.verdicts}))}"
-    return f"{format_value(group.mean_loss, group.loss_se(forecast.noise.log_sd))}\n{runs}"
+        return over("none", f"{runs}: {', '.join(sorted({v.status for v in group.verdicts}))}")
+    return over(format_value(group.mean_loss, group.loss_se(forecast.noise.log_sd)), runs)
 
 
 def _advice_cell(group: RunGroup) -> str:

@@ -9,8 +9,8 @@ from urllib.parse import quote
 
 from extrap.reporting.blocks import Answer, Page
 from extrap.reporting.html import write_page
-from extrap.reporting.numbers import counted
-from extrap.reporting.tables import Link, Table
+from extrap.reporting.numbers import Cell, counted
+from extrap.reporting.tables import Table
 
 PREFIX = "extrap:"
 KINDS = {
@@ -83,7 +83,7 @@ def write_index(folder: str | Path) -> Path:
 
 def _row(report: dict[str, str]) -> tuple[str, ...]:
     lines = (" ".join(report[name].split()) for name in ("title", "answer"))
-    study = Link("\n".join(lines), report["link"])
+    study = Cell("\n".join(lines), href=report["link"])
     made = report["created"][:10]
     return (study, report["status"], report["kind"], made, report["question"], report["size"])
 

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 from extrap.files import as_written
 from extrap.reporting.blocks import Answer, Block, Columns, Details, Paragraph, Warnings
-from extrap.reporting.numbers import NBSP
+from extrap.reporting.numbers import NBSP, beside
 from extrap.reporting.tables import Table
 
 MOST_ROWS = 20
@@ -129,13 +129,8 @@ def _is_address(link: str) -> bool:
 
 
 def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    lines = ["| " + " | ".join(map(_cell, header)) + " |", "|" + " --- |" * len(header)]
-    lines += ["| " + " | ".join(map(_cell, row)) + " |" for row in rows[:MOST_ROWS]]
+    lines = ["| " + " | ".join(map(escaped, header)) + " |", "|" + " --- |" * len(header)]
+    cells = [[escaped(beside(cell)) for cell in row] for row in rows[:MOST_ROWS]]
+    lines += [f"| {' | '.join(row)} |" for row in cells]
     more = len(rows) - MOST_ROWS
     return "\n".join(lines) + (f"\n\n{more} more in the page." if more > 0 else "")
-
-
-def _cell(text: str) -> str:
-    """A cell on one line, what stands below its value in brackets."""
-    value, line, below = text.partition("\n")
-    return escaped(f"{value} ({below})" if line else value)

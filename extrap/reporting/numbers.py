@@ -10,10 +10,63 @@ from typing import Any
 from extrap.records import Interval
 
 NBSP = "\u00a0"
+NOWHERE = Interval()
+"""Of which no side is known."""
 SUFFIXES = ((1e12, "T"), (1e9, "B"), (1e6, "M"))
 
 
-def format_value(value: float | None, error: float | None = None) -> str:
+class Cell(str):
+    """A cell of a table: what it says, and the numbers behind it, which sort and save it.
+
+    What follows a line break is set smaller.
+
+    Attributes:
+        value: The number; None where it is not known, or the text is words.
+        error: Its standard error.
+        sides: Its interval.
+        note: Words beside the number.
+        href: The address it leads to, which must be one of ours: it is not checked.
+    """
+
+    value: float | None
+    error: float | None
+    sides: Interval
+    note: str
+    href: str
+
+    def __new__(
+        cls,
+        text: str,
+        value: float | None = None,
+        *,
+        error: float | None = None,
+        sides: Interval = NOWHERE,
+        note: str = "",
+        href: str = "",
+    ) -> Cell:
+        """A text with its numbers."""
+        cell = super().__new__(cls, text)
+        cell.value, cell.error, cell.sides = value, error, sides
+        cell.note, cell.href = note, href
+        return cell
+
+
+def over(first: str, *lines: str) -> Cell:
+    """A cell above others: an interval below a value is the value's, words are a note."""
+    top = first if isinstance(first, Cell) else Cell(first)
+    below = [line for line in lines if line]
+    sides = [line.sides for line in below if isinstance(line, Cell) and line.sides != NOWHERE]
+    words = [line for line in below if not isinstance(line, Cell) or line.sides == NOWHERE]
+    return Cell(
+        "\n".join([top, *below]),
+        top.value,
+        error=top.error,
+        sides=next(iter(sides), top.sides),
+        note="; ".join(filter(None, [top.note, *words])).replace("\n", "; "),
+    )
+
+
+def format_value(value: float | None, error: float | None = None) -> Cell:
     """A value with its standard error, `1.749 ± 0.013`: two digits of the error decide.
 
     Args:
@@ -21,53 +74,69 @@ def format_value(value: float | None, error: float | None = None) -> str:
         error: Its standard error, same unit; without a positive one four significant digits stand.
     """
     if value is None or not math.isfinite(value):
-        return "unknown"
+        return Cell("unknown")
     if error is None or not math.isfinite(error) or error <= 0:
-        return _plain(value, _decimals(value, digits=4))
+        return Cell(_plain(value, _decimals(value, digits=4)), value)
     largest = max(abs(value), error)
-    decimals = _decimals(error, digits=2)
-    if 1e-4 <= largest < 1e6:
-        return f"{_plain(value, decimals)} ± {_plain(error, decimals)}"
-    power = math.floor(math.log10(largest))
-    value, error, decimals = value / 10**power, error / 10**power, max(decimals + power, 0)
-    return f"({_plain(value, decimals)} ± {_plain(error, decimals)})e{power}".replace("e-", "e−")
+    decimals, power = _decimals(error, digits=2), 0
+    if not 1e-4 <= largest < 1e6:
+        power = math.floor(math.log10(largest))
+        decimals = max(decimals + power, 0)
+    sides = (_plain(each / 10**power, decimals) for each in (value, error))
+    text = " ± ".join(sides)
+    scaled = f"({text})e{power}".replace("e-", "e−") if power else text
+    return Cell(scaled, value, error=error)
 
 
-def format_interval(interval: Interval) -> str:
-    """An interval in words; an open side is said, not drawn."""
+def format_interval(interval: Interval, write: Callable[[float], str] | None = None) -> Cell:
+    """An interval in words; an open side is said, not drawn.
+
+    Args:
+        interval: The interval.
+        write: How its sides are written; left out, its width decides their digits.
+    """
     lower, upper = interval
     if lower is None and upper is None:
-        return "unknown"
-    if lower is None:
-        return f"at most {format_value(upper)}"
-    if upper is None:
-        return f"at least {format_value(lower)}"
-    decimals = _interval_decimals(interval)
-    return f"{_plain(lower, decimals)} to {_plain(upper, decimals)}"
+        return Cell("unknown")
+    if write is None:
+        decimals = _interval_decimals(interval)
+        is_closed = lower is not None and upper is not None
+        write = (lambda side: _plain(side, decimals)) if is_closed else format_value
+    ends = ["" if side is None else write(side) for side in interval]
+    words = "{} to {}" if all(ends) else "at least {}" if ends[0] else "at most {}"
+    return Cell(words.format(*filter(None, ends)), sides=interval)
 
 
-def format_estimate(value: float | None, interval: Interval) -> str:
+def format_estimate(value: float | None, interval: Interval) -> Cell:
     """A value with its interval, `1.749 (1.671 to 1.830)`, both to the same digit.
 
     In a very wide interval the value keeps two digits.
     """
+    return beside(stacked(value, interval))
+
+
+def stacked(
+    value: float | None, interval: Interval, write: Callable[[float], str] | None = None
+) -> Cell:
+    """A value above its interval, both to the same digit or as `write` writes them."""
     if value is None:
-        return format_interval(interval)
+        return format_interval(interval, write)
+    if write is not None:
+        return over(write(value), *(interval != NOWHERE) * [format_interval(interval, write)])
     if None in tuple(interval):
         decimals = _decimals(value, digits=4)
     else:
         decimals = max(_interval_decimals(interval), _decimals(value, digits=2))
-    return f"{_plain(value, decimals)} ({format_interval(interval)})"
+    return over(Cell(_plain(value, decimals), value), format_interval(interval))
 
 
-def stacked(value: float | None, interval: Interval) -> str:
-    """A value above its interval."""
-    return below(format_estimate(value, interval))
-
-
-def below(text: str) -> str:
-    """A value with an interval in brackets, the interval on a line below."""
-    return text.replace(" (", "\n").removesuffix(")")
+def beside(cell: str) -> Cell:
+    """A cell on one line, what stands below its value in brackets."""
+    value, line, below = cell.partition("\n")
+    text = f"{value} ({below.replace(chr(10), '; ')})" if line else value
+    if not isinstance(cell, Cell):
+        return Cell(text)
+    return Cell(text, cell.value, error=cell.error, sides=cell.sides, note=cell.note)
 
 
 def dashed(value: Any, write: Callable[[Any], str] = format_value) -> str:
@@ -80,20 +149,35 @@ def counted(n: int, what: str) -> str:
     return f"{n} {what}{'s' * (n != 1)}"
 
 
-def format_level(level: float) -> str:
-    """The level of an interval: `95 %`."""
-    return f"{100 * level:g}{NBSP}%"
+def format_level(level: float) -> Cell:
+    """The level of an interval, or another share in whole percents: `95 %`."""
+    return Cell(f"{100 * level:g}{NBSP}%", level)
 
 
-def format_octaves(octaves: float) -> str:
+def format_octaves(octaves: float) -> Cell:
     """A distance in octaves: `+0.50`."""
-    return f"{octaves:+.2f}".replace("-", "−")
+    return Cell(f"{octaves:+.2f}".replace("-", "−"), octaves)
 
 
-def format_quantity(value: float | None) -> str:
+def format_decimals(value: float | None, decimals: int) -> Cell:
+    """A number with so many decimals; `unknown` where it is not known."""
+    known = value is not None and math.isfinite(value)
+    return Cell(f"{value:.{decimals}f}".replace("-", "−"), value) if known else Cell("unknown")
+
+
+def format_factor(factor: float) -> Cell:
+    """A ratio: `2.67×`."""
+    return Cell(f"{factor:.3g}×", factor)
+
+
+def format_quantity(value: float | None) -> Cell:
     """A size or a tuned value, exact enough to recognise: `1024`, `1.3B`, `0.00261`, `2.6e−5`."""
     if value is None or not math.isfinite(value):
-        return "not known"
+        return Cell("not known")
+    return Cell(_recognisable(value), value)
+
+
+def _recognisable(value: float) -> str:
     for factor, suffix in SUFFIXES:
         if abs(value) >= factor:
             return f"{value / factor:.3g}{suffix}" if value < 1e15 else f"{value:.3g}"
@@ -108,42 +192,38 @@ def format_quantity(value: float | None) -> str:
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
-def format_scientific(value: float, *, digits: int = 3) -> str:
+def format_scientific(value: float, *, digits: int = 3) -> Cell:
     """A number of any magnitude, such as FLOPs: `3.78e15`, `42`."""
-    return re.sub(r"e\+?(-?)0*", r"e\1", f"{value:.{digits}g}").replace("-", "−")
+    text = re.sub(r"e\+?(-?)0*", r"e\1", f"{value:.{digits}g}")
+    return Cell(text.replace("-", "−"), value)
 
 
-def format_percent(fraction: float | None, *, signed: bool = True) -> str:
+def format_percent(fraction: float | None, *, signed: bool = True) -> Cell:
     """A relative difference, `+1.2 %`; whole percents from ten on."""
     if fraction is None or not math.isfinite(fraction):
-        return "unknown"
+        return Cell("unknown")
     percent = 100 * fraction
     text = f"{abs(percent):.{0 if abs(percent) >= 9.95 else 1}f}{NBSP}%"
-    if not signed:
-        return text
-    return f"{'−' if percent < 0 else '+'}{text}"
+    sign = ("−" if percent < 0 else "+") if signed else ""
+    return Cell(f"{sign}{text}", fraction)
 
 
-def format_cost(log_excess: float) -> str:
+def format_cost(log_excess: float) -> Cell:
     """A log excess as a percentage of the loss, two digits; whole percents from ten on."""
     percent = 100 * math.expm1(log_excess)
     if abs(percent) >= 9.95:
-        return f"{percent:.0f}{NBSP}%".replace("-", "−")
-    text = _plain(percent, _decimals(percent, digits=2)) if abs(percent) >= 0.0095 else "0"
-    return f"{text}{NBSP}%"
+        text = f"{percent:.0f}".replace("-", "−")
+    else:
+        text = _plain(percent, _decimals(percent, digits=2)) if abs(percent) >= 0.0095 else "0"
+    return Cell(f"{text}{NBSP}%", percent / 100)
 
 
-def format_cost_interval(log_excess: Interval) -> str:
-    """An interval of log excesses as percentages of the loss."""
-    low, high = (format_cost(side or 0.0) for side in log_excess)
-    return f"{low} to {high}"
-
-
-def format_p_value(p_value: float | None) -> str:
+def format_p_value(p_value: float | None) -> Cell:
     """A p-value with as many digits as anybody acts on."""
     if p_value is None:
-        return "–"
-    return f"<{NBSP}0.001" if p_value < 0.001 else f"{p_value:.{2 if p_value > 0.095 else 3}f}"
+        return Cell("–")
+    text = f"<{NBSP}0.001" if p_value < 0.001 else f"{p_value:.{2 if p_value > 0.095 else 3}f}"
+    return Cell(text, p_value)
 
 
 def name_size(size: Mapping[str, float]) -> str:

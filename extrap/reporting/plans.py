@@ -115,7 +115,7 @@ def _widths(expectation: Expectation) -> list[str]:
 def _limits(found: Plan) -> Table:
     """What makes each interval wide, as shares of its variance."""
     rows = [
-        (name, cause, f"{100 * share:.0f}{NBSP}%")
+        (name, cause, format_level(round(share, 2)))
         for name, parts in found.limits.items()
         for cause, share in sorted(parts.items(), key=lambda pair: -pair[1])
         if share >= 0.005

@@ -47,7 +47,7 @@ def set_log_axis(ax: Axes, which: str, values: Iterable[float], *, label: str, m
 
 def _tick_labels(ticks: Sequence[float]) -> list[str]:
     """Labels of ticks; evenly spaced ones share their number of decimals."""
-    labels = [format_quantity(t) for t in ticks]
+    labels: list[str] = [format_quantity(t) for t in ticks]
     if (
         len(ticks) > 1
         and ticks[-1] / ticks[0] < 4

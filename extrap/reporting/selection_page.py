@@ -11,7 +11,13 @@ from extrap.errors import DataError
 from extrap.records import Measure
 from extrap.reporting.blocks import Block, Details, Figure, Paragraph
 from extrap.reporting.charts import Axis, Series, XYChart
-from extrap.reporting.numbers import format_percent, format_quantity
+from extrap.reporting.numbers import (
+    format_decimals,
+    format_percent,
+    format_quantity,
+    over,
+    stacked,
+)
 from extrap.reporting.tables import Table, tabulated
 
 INKS = {"random": "ink", "hard": "fixed", "easy": "law", "active": "good"}
@@ -138,7 +144,7 @@ def _in_words(crossing: ChoiceCrossover) -> str:
 def _place(crossing: ChoiceCrossover) -> str:
     """Where the better way changes, the last place first."""
     before = ", ".join(f"{size:.0f}" for size in crossing.earlier)
-    found = _count(crossing.size) + (f"\nearlier {before}" if before else "")
+    found = over(_count(crossing.size), f"earlier {before}" if before else "")
     return found if crossing.below else "none"
 
 
@@ -157,16 +163,12 @@ def _exponents_table(found: SelectionFindings) -> Table:
 
 
 def _exponent(measure: Measure) -> str:
-    value, low, high = (
-        "–" if v is None else f"{v:.2f}".replace("-", "−") for v in (measure.value, *measure.ci)
-    )
-    return value if measure.value is None else f"{value}\n{low} to {high}"
+    return stacked(measure.value, measure.ci, lambda value: format_decimals(value, 2))
 
 
 def _labels_table(found: SelectionFindings) -> Table:
     def saved(each: DataSaved) -> str:
-        low, high = ("?" if side is None else format_percent(side) for side in each.saved.ci)
-        return f"{format_percent(each.saved.value)}\n{low} to {high}"
+        return stacked(each.saved.value, each.saved.ci, format_percent)
 
     return tabulated(
         "Labels saved at equal loss",
@@ -183,5 +185,4 @@ def _count(measure: Measure) -> str:
     """A number of examples with its interval, whole."""
     if measure.value is None:
         return "beyond its sizes"
-    low, high = ("?" if side is None else f"{side:.0f}" for side in measure.ci)
-    return f"{measure.value:.0f}\n{low} to {high}"
+    return stacked(measure.value, measure.ci, lambda size: format_decimals(size, 0))

@@ -3,18 +3,33 @@
 from __future__ import annotations
 
 import math
-from pathlib import Path
 from typing import Any
 
 from extrap.knobs import Knob, KnobReport, Measure
 from extrap.knobs.results import or_infinite
+from extrap.records import Interval
 from extrap.records.codec import document
 from extrap.records.knobs import ONE_MINUS
-from extrap.reporting.blocks import Answer, Block, Columns, Details, Figure, Paragraph, Warnings
+from extrap.reporting.blocks import (
+    Answer,
+    Block,
+    Columns,
+    Details,
+    Figure,
+    Page,
+    Paragraph,
+    Warnings,
+)
 from extrap.reporting.charts import Axis, Row, RowsChart, Series, XYChart, series
 from extrap.reporting.glossary import explain_flag
-from extrap.reporting.html import write_page
-from extrap.reporting.numbers import NBSP, below, format_cost, format_quantity
+from extrap.reporting.numbers import (
+    NBSP,
+    Cell,
+    beside,
+    format_cost,
+    format_quantity,
+    stacked,
+)
 from extrap.reporting.study_page import About, doubts, measured, points, study_page
 from extrap.reporting.tables import Table, tabulated
 from extrap.reporting.text import blocks_text
@@ -40,7 +55,7 @@ def sensitivity_answer(report: KnobReport) -> Answer:
     where = f"of the loss at {_where(report)}"
     if (first.at_stake.value or 0.0) < SMALL:
         unsure = [k for k in report.by_worst_case() if or_infinite(k.at_stake.ci.upper) >= SMALL]
-        named = ", ".join(f"{k.name} ({_costs(k.at_stake)})" for k in unsure)
+        named = ", ".join(f"{k.name} ({beside(_costs(k.at_stake))})" for k in unsure)
         start = (
             "No fixed value is known to cost" if unsure else "Keep all fixed values: none costs"
         )
@@ -51,8 +66,8 @@ def sensitivity_answer(report: KnobReport) -> Answer:
             kind="mixed" if unsure else "on",
         )
     lower, upper = first.at_stake.ci
-    kept = f"kept at {_level(first.base)}, it costs {_costs(first.at_stake)} {where}"
-    best = f"; its best value there is {_best(first)}" if first.kind == "optimum" else ""
+    kept = f"kept at {_level(first.base)}, it costs {beside(_costs(first.at_stake))} {where}"
+    best = f"; its best value there is {beside(_best(first))}" if first.kind == "optimum" else ""
     text = f"Tune {first.name} first: {kept}{best}."
     if not lower:
         text = f"No cost is significant. {first.name} is the first candidate: {kept}."
@@ -104,8 +119,8 @@ def sensitivity_table(report: KnobReport) -> Table:
         {
             "fixed value": lambda k: k.name,
             "fixed at": lambda k: _level(k.base),
-            "cost, % of the loss": lambda k: below(_costs(k.at_stake)),
-            "best value there": lambda k: below(_best(k)),
+            "cost, % of the loss": lambda k: _costs(k.at_stake),
+            "best value there": _best,
             f"exponent of {report.column}": lambda k: _of_excess_curve(k, k.drift),
             "what to do": lambda k: knob_advice(report, k),
         },
@@ -126,7 +141,7 @@ def _numbers_table(report: KnobReport) -> Table:
             "better way": lambda k: (
                 _level(k.other) if k.kind == "choice" else "up" if k.better > 0 else "down"
             ),
-            "loss one octave that way": lambda k: below(_costs(k.octave, is_log=True)),
+            "loss one octave that way": lambda k: _costs(k.octave, is_log=True),
             "seeds": lambda k: str(k.n_seeds),
             "rank by drift": lambda k: str(1 + drift.index(k)),
         },
@@ -193,10 +208,10 @@ def sensitivity_blocks(report: KnobReport) -> list[Block]:
     ]
 
 
-def knob_page(report: KnobReport, about: About, path: str | Path) -> Path:
-    """Write the sensitivity of fixed values as one HTML file."""
+def knob_page(report: KnobReport, about: About) -> Page:
+    """The page of the sensitivity of fixed values."""
     sizes = ", ".join(map(format_quantity, report.sizes))
-    page = study_page(
+    return study_page(
         "knobs",
         about,
         sensitivity_blocks(report),
@@ -204,7 +219,6 @@ def knob_page(report: KnobReport, about: About, path: str | Path) -> Path:
         numbers=knobs_document(report),
         counts={"runs": report.n_runs, report.column: sizes},
     )
-    return write_page(page, path)
 
 
 def knobs_text(report: KnobReport) -> str:
@@ -222,21 +236,21 @@ def knobs_document(report: KnobReport) -> dict[str, Any]:
     return found
 
 
-def _best(knob: Knob) -> str:
+def _best(knob: Knob) -> Cell:
     """The best value at the target with its interval, as far as it is known."""
     significant = knob.octave.value is not None and 0.0 not in knob.octave.ci
     if knob.kind == "optimum":
         octaves = (knob.optimum.value, *knob.optimum.ci)
-        best, *ends = (_value(knob, None if u is None else knob.value_at(u)) for u in octaves)
-        lower, upper = ends[::-1] if knob.name in ONE_MINUS else ends
-        return f"{best} ({lower} to {upper})"
+        best, *ends = (None if u is None else knob.value_at(u) for u in octaves)
+        sides = Interval(*(ends[::-1] if knob.name in ONE_MINUS else ends))
+        return stacked(best, sides, lambda value: _value(knob, value))
     if knob.kind == "slope" and significant:
         beyond = knob.value_at(knob.better) or 0.0
         is_below = beyond < (knob.value_at(0) or 0.0)
-        return f"{'below' if is_below else 'above'} {_value(knob, beyond)}"
+        return Cell(f"{'below' if is_below else 'above'} {_value(knob, beyond)}")
     if knob.kind == "choice" and significant:
-        return _level(knob.other if (knob.octave.value or 0.0) < 0 else knob.base)
-    return "not known"
+        return Cell(_level(knob.other if (knob.octave.value or 0.0) < 0 else knob.base))
+    return Cell("not known")
 
 
 def _value(knob: Knob, value: float | None) -> str:
@@ -258,17 +272,16 @@ def _level(value: float | str | None) -> str:
     return value if isinstance(value, str) else format_quantity(value)
 
 
-def _cost(fraction: float | None, *, is_log: bool = False) -> str:
-    """A relative excess of the loss, or a signed change of its log, in percent."""
-    if fraction is None:
-        return "unknown"
-    return "+" * (is_log and fraction > 0) + format_cost(
-        fraction if is_log else math.log1p(fraction)
-    )
+def _cost(fraction: float) -> str:
+    """A relative excess of the loss in percent."""
+    return format_cost(math.log1p(fraction))
 
 
-def _costs(measure: Measure, *, is_log: bool = False) -> str:
-    if measure.value is None:
-        return "unknown"
-    value, *ends = (_cost(side, is_log=is_log) for side in (measure.value, *measure.ci))
-    return f"{value} ({' to '.join(ends)})"
+def _change(log_excess: float) -> str:
+    """A change of the log of the loss in percent, with its sign."""
+    cell = format_cost(log_excess)
+    return Cell("+" * (log_excess > 0) + cell, cell.value)
+
+
+def _costs(measure: Measure, *, is_log: bool = False) -> Cell:
+    return stacked(measure.value, measure.ci, _change if is_log else _cost)

@@ -6,6 +6,7 @@ import platform
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 
@@ -17,7 +18,7 @@ from extrap.records.codec import encode
 from extrap.reporting.blocks import Block, Page, Warnings
 from extrap.reporting.forecast_page import limits, provenance
 from extrap.reporting.glossary import explain_flags
-from extrap.reporting.numbers import format_estimate, format_percent, stacked
+from extrap.reporting.numbers import Cell, beside, format_estimate, format_percent, stacked
 
 
 def _now() -> str:
@@ -78,7 +79,7 @@ def points(rows: Iterable[tuple[float, Measure]]) -> pd.DataFrame:
     return pd.DataFrame(found, columns=["x", "y", "lower", "upper"], dtype=float)
 
 
-def estimate(measure: Measure) -> str:
+def estimate(measure: Measure) -> Cell:
     """A value with its interval in brackets."""
     return format_estimate(measure.value, measure.ci)
 
@@ -90,9 +91,6 @@ def measured(measure: Measure) -> str:
     return stacked(measure.value, measure.ci)
 
 
-def in_percent(measure: Measure, *, signed: bool = False) -> str:
+def in_percent(measure: Measure, *, signed: bool = False) -> Cell:
     """A share or a relative difference with its interval in brackets."""
-    if measure.value is None:
-        return "unknown"
-    lower, upper = (format_percent(side, signed=signed) for side in measure.ci)
-    return f"{format_percent(measure.value, signed=signed)} ({lower} to {upper})"
+    return beside(stacked(measure.value, measure.ci, partial(format_percent, signed=signed)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from extrap.reporting.blocks import Answer, Block, Columns, Details, Equation, Paragraph, Warnings
-from extrap.reporting.numbers import NBSP
+from extrap.reporting.numbers import NBSP, beside
 from extrap.reporting.tables import Table
 
 LONGEST = 40
@@ -57,7 +57,7 @@ def _lines(block: Block, *, details: bool) -> Iterator[str]:
 def _table_lines(table: Table) -> Iterator[str]:
     """A table; where the last column holds sentences they stand below their row."""
     yield table.caption
-    rows = [[_one_line(cell) for cell in row] for row in table.rows]
+    rows = [[beside(cell) for cell in row] for row in table.rows]
     is_long = any(len(row[-1].partition("\n")[0]) > LONGEST for row in table.rows)
     n = len(table.columns) - is_long
     lines = text_columns(table.columns[:n], [row[:n] for row in rows])
@@ -67,12 +67,6 @@ def _table_lines(table: Table) -> Iterator[str]:
         if is_long and row[-1]:
             yield f"    {row[-1]}"
     yield from filter(None, (table.note,))
-
-
-def _one_line(cell: str) -> str:
-    """A value, and what stands below it in brackets."""
-    value, line, below = cell.partition("\n")
-    return f"{value} ({below.replace(chr(10), '; ')})" if line else cell
 
 
 def text_columns(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
 import pandas as pd
 
 from extrap.ablations import AblationReport, best_rates, judge_ablations
 from extrap.records import AblationStudy, Cell, StudySpec
 from extrap.reporting.ablation_page import ablation_page
+from extrap.reporting.blocks import Page
 from extrap.reporting.study_page import About
 from extrap.study.protocol import Kind, RunsByStage, Stage, as_handed_out, only, sweep
 
@@ -95,9 +95,9 @@ class AblationKind(Kind):
         rows = super().provenance(result, runs, source)
         return {**rows, "judging seeds": ", ".join(map(str, self.study.judge_seeds))}
 
-    def page(self, result: AblationReport, runs: RunsByStage, about: About, path: Path) -> None:
+    def page(self, result: AblationReport, runs: RunsByStage, about: About) -> Page:
         """The page of the ablations."""
-        ablation_page(result, about, path)
+        return ablation_page(result, about)
 
 
 def _rows(spec: StudySpec, runs: RunsByStage, *, stage: str = "tune") -> pd.DataFrame:

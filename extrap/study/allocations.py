@@ -7,7 +7,6 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
@@ -19,6 +18,7 @@ from extrap.records import DATA_SIZE, AllocationStudy, Cell, Measure, Runs, Stud
 from extrap.records.codec import document
 from extrap.records.seals import SealedKind
 from extrap.reporting.allocations_page import allocation_page
+from extrap.reporting.blocks import Page
 from extrap.reporting.study_page import About
 from extrap.study.protocol import (
     Kind,
@@ -173,9 +173,9 @@ class AllocationKind(Kind):
             "seeds of the check": ", ".join(map(str, self.study.check_seeds)),
         }
 
-    def page(self, result: AllocationReport, runs: RunsByStage, about: About, path: Path) -> None:
+    def page(self, result: AllocationReport, runs: RunsByStage, about: About) -> Page:
         """The page of the split."""
-        allocation_page(result, about, path)
+        return allocation_page(result, about)
 
     def _allocated(self, runs: RunsByStage) -> tuple[Forecast, Allocation]:
         """The forecast of rates and losses, and the split of the target, from the sweep alone."""

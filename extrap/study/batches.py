@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from pathlib import Path
 
 import pandas as pd
 
 from extrap.batching import TaskResult, analyse_task
 from extrap.batching.rate_grids import wanted_cells
 from extrap.records import BatchStudy, BatchTask, StudySpec
-from extrap.reporting.batches_page import batch_page
+from extrap.reporting.batches_page import batches_page
+from extrap.reporting.blocks import Page
 from extrap.reporting.study_page import About
 from extrap.study.protocol import Kind, RunsByStage, Stage
 
@@ -80,8 +80,6 @@ class BatchKind(Kind):
             )
         return lines
 
-    def page(
-        self, result: Sequence[TaskResult], runs: RunsByStage, about: About, path: Path
-    ) -> None:
+    def page(self, result: Sequence[TaskResult], runs: RunsByStage, about: About) -> Page:
         """The page of the tasks."""
-        batch_page(self.study, tuple(result), about, path)
+        return batches_page(self.study, tuple(result), about)

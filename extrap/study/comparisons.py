@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from pathlib import Path
 
 from extrap.comparing.findings import (
     GroupFindings,
@@ -21,6 +20,7 @@ from extrap.records import (
     Target,
 )
 from extrap.records.seals import SealedKind, canonical_hash
+from extrap.reporting.blocks import Page
 from extrap.reporting.comparisons_page import comparison_page
 from extrap.reporting.selection_page import selection_sections
 from extrap.reporting.study_page import About
@@ -121,12 +121,10 @@ class ComparisonKind(Kind):
             "comparison written down": result[0].sealed,
         }
 
-    def page(
-        self, result: Sequence[GroupFindings], runs: RunsByStage, about: About, path: Path
-    ) -> None:
+    def page(self, result: Sequence[GroupFindings], runs: RunsByStage, about: About) -> Page:
         """The page of the comparison."""
         sections = selection_sections(self.run_table(runs))
-        comparison_page(self.study, result, about, path, sections=sections)
+        return comparison_page(self.study, result, about, sections=sections)
 
 
 def _cells_at_targets(

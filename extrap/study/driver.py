@@ -21,6 +21,8 @@ from extrap.reading import without_password
 from extrap.reading.runs import as_runs
 from extrap.records import STAGES, Cell, Runs, StudySpec, Train
 from extrap.records.seals import Sealed, as_sealed
+from extrap.reporting.blocks import Page
+from extrap.reporting.html import write_page
 from extrap.reporting.index import write_index
 from extrap.reporting.study_page import About
 from extrap.study.events import Notify, TuneEvent
@@ -57,7 +59,8 @@ class Outcome:
         sealed: What was written down → the file.
         tables: Name → table of runs or figures.
         table_paths: Name → its file.
-        report_path: The page.
+        page: The page.
+        report_path: Its file.
         index_path: The index of all pages beside it.
     """
 
@@ -67,12 +70,16 @@ class Outcome:
     sealed: Mapping[str, Path]
     tables: Mapping[str, Any]
     table_paths: Mapping[str, Path]
+    page: Page
     report_path: Path
     index_path: Path
 
     def text(self) -> str:
-        """What is printed at the end."""
-        return self.study.text(self.result, self.report_path)
+        """What is printed at the end: the first screen of the page, and what follows from it."""
+        from extrap.reporting.text import blocks_text
+
+        parts = [blocks_text(self.page.blocks), *self.study.closing(self.result)]
+        return "\n\n".join(filter(None, parts))
 
 
 def default_storage(study: Kind) -> str:
@@ -450,8 +457,8 @@ def _finish(
         "commit": current_commit(),
         "trained with": installed("torch", "optuna"),
     }
-    page = Path(path) if path is not None else reports / f"{study.name}.html"
-    study.page(result, runs, About(study.name, study.question, rows), page)
+    page = study.page(result, runs, About(study.name, study.question, rows))
+    place = Path(path) if path is not None else reports / f"{study.name}.html"
     return Outcome(
         study=study,
         result=result,
@@ -459,8 +466,9 @@ def _finish(
         sealed=runs.files,
         tables=tables,
         table_paths=table_paths,
-        report_path=page,
-        index_path=write_index(page.parent),
+        page=page,
+        report_path=write_page(page, place),
+        index_path=write_index(place.parent),
     )
 
 

@@ -30,6 +30,7 @@ from extrap.records import (
     Verdict,
     override,
 )
+from extrap.reporting.blocks import Page
 from extrap.reporting.study_page import About
 from extrap.study.protocol import (
     Kind,
@@ -232,38 +233,34 @@ class ForecastKind(Kind):
             )
         return {key: value for key, value in rows.items() if value}
 
-    def page(self, result: ForecastResult, runs: RunsByStage, about: About, path: Path) -> None:
+    def page(self, result: ForecastResult, runs: RunsByStage, about: About) -> Page:
         """The page of the forecast."""
-        from extrap.reporting.forecast_page import report
+        from extrap.reporting.forecast_page import forecast_page
 
         large = runs.of(self.study, "check")
-        report(
+        return forecast_page(
             result.forecast,
             result.verdicts,
-            path=path,
             at=[dict(target.size) for target in self.study.targets],
             title=about.title,
             question=about.question,
-            provenance=about.provenance,
+            origin=about.provenance,
             baseline=result.baseline,
             runs=large if len(large) else None,
             contrasts=contrasts(self.study, result.forecast, result.verdicts),
         )
 
-    def text(self, result: ForecastResult, page: Path) -> str:
-        """The first screen of the page, and how the baseline compares."""
-        text = super().text(result, page)
-        text = "\n\n".join(filter(None, [text, _next_command(self.study, result.forecast)]))
-        if self.baseline is None:
-            return text
-        if result.baseline is None:
-            return f"{text}\n\nno comparison with {self.baseline.name}: {result.problem}"
-        from extrap.reporting.baselines import baseline_text
+    def closing(self, result: ForecastResult) -> list[str]:
+        """What to do next, and how the baseline compares."""
+        lines = [_next_command(self.study, result.forecast)]
+        if self.baseline is not None and result.baseline is None:
+            lines.append(f"no comparison with {self.baseline.name}: {result.problem}")
+        elif result.baseline is not None:
+            from extrap.reporting.baselines import baseline_text
 
-        found = baseline_text(
-            result.forecast, result.baseline, result.verdicts, title=self.study.name
-        )
-        return f"{text}\n\n{found}"
+            made, title = result.forecast, self.study.name
+            lines.append(baseline_text(made, result.baseline, result.verdicts, title=title))
+        return lines
 
 
 def sealed_forecast(spec: StudySpec, made: Forecast) -> Seal:

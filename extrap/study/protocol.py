@@ -34,6 +34,7 @@ from extrap.records.seals import Sealed, SealedKind, canonical_hash
 if TYPE_CHECKING:
     import pandas as pd
 
+    from extrap.reporting.blocks import Page
     from extrap.reporting.study_page import About
 
 logger = logging.getLogger(__name__)
@@ -354,8 +355,8 @@ class Kind(ABC):
         return []
 
     @abstractmethod
-    def page(self, result: Any, runs: RunsByStage, about: About, path: Path) -> None:
-        """Write the page."""
+    def page(self, result: Any, runs: RunsByStage, about: About) -> Page:
+        """The page; what is printed at the end are its blocks outside the closed parts."""
 
     def follows(self) -> bool:
         """Whether more is trained on the strength of the sweeps."""
@@ -395,13 +396,10 @@ class Kind(ABC):
         rows = {f"sweep {spec.name}": sweep_words(spec) for spec in self.specs()}
         return {"runs from": without_password(source), **rows}
 
-    def text(self, result: Any, page: Path) -> str:
-        """What is printed at the end: the first screen of the page."""
-        from extrap.reporting.embedded import read_blocks
-        from extrap.reporting.text import blocks_text
-
+    def closing(self, result: Any) -> list[str]:
+        """What is printed below the first screen of the page."""
         del result
-        return blocks_text(read_blocks(page))
+        return []
 
 
 def no_runs(spec: StudySpec) -> Runs:

@@ -14,6 +14,8 @@ from extrap.forecasting import Forecast, forecast
 from extrap.knobs import KnobReport, rank_knobs, read_moves
 from extrap.records import Cell, KnobStudy, Runs, StudySpec, Train, override
 from extrap.records.knobs import TIMES_LARGEST, KnobMove
+from extrap.reporting.blocks import Page
+from extrap.reporting.html import write_page
 from extrap.reporting.sensitivity_page import knob_page
 from extrap.reporting.study_page import About
 from extrap.study.forecasts import ForecastKind, own_training
@@ -146,9 +148,9 @@ class SensitivityKind(Kind):
         found = f"{len(own)} runs, data hash {own.data_hash()}"
         return {**super().provenance(result, runs, source), "sweep of the tuned values": found}
 
-    def page(self, result: KnobReport, runs: RunsByStage, about: About, path: Path) -> None:
+    def page(self, result: KnobReport, runs: RunsByStage, about: About) -> Page:
         """The page of the ranking."""
-        knob_page(result, about, path)
+        return knob_page(result, about)
 
     def _moves(
         self, tuned: Mapping[float, Mapping[str, float]]
@@ -200,7 +202,7 @@ def rank_table(
     provenance = {"source of the runs": runs.source, "data hash (SHA-256)": runs.data_hash()}
     question = "Which fixed value should be tuned before scaling up?"
     about = About(f"Sensitivity of {runs.source}", question, provenance)
-    return ranking, knob_page(ranking, about, path)
+    return ranking, write_page(knob_page(ranking, about), path)
 
 
 def _levels(move: KnobMove) -> str:

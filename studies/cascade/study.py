@@ -29,7 +29,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from extrap import DataError, StudySpec, TunedRange
@@ -41,6 +40,7 @@ from extrap.study.protocol import only
 if TYPE_CHECKING:
     import pandas as pd
 
+    from extrap.reporting.blocks import Page
     from extrap.reporting.study_page import About
 
 LIMITS = (
@@ -143,13 +143,12 @@ class CascadeKind(Kind):
         """The pairs, and the runs."""
         return {"pairs": result, **super().tables(result, runs)}
 
-    def page(self, result: pd.DataFrame, runs: RunsByStage, about: About, path: Path) -> None:
+    def page(self, result: pd.DataFrame, runs: RunsByStage, about: About) -> Page:
         """The small model to take, and the table of all."""
         from judging import LEVEL, WAYS, findings, surest
 
         from extrap.records.codec import encode
         from extrap.reporting.blocks import Answer
-        from extrap.reporting.html import write_page
         from extrap.reporting.numbers import format_percent
         from extrap.reporting.study_page import estimate, in_percent, study_page
         from extrap.reporting.tables import tabulated
@@ -183,8 +182,7 @@ class CascadeKind(Kind):
             kind="on" if best.is_as_good else "mixed",
         )
         numbers = {"kind": "cascade-study", "findings": encode(found)}
-        page = study_page("cascade", about, [answer, table], caveats=LIMITS, numbers=numbers)
-        write_page(page, path)
+        return study_page("cascade", about, [answer, table], caveats=LIMITS, numbers=numbers)
 
 
 def train(size: Mapping[str, float], tuned: Mapping[str, float], seed: int) -> dict[str, float]:

@@ -5,9 +5,10 @@ from benchmarks.rows import Row
 from extrap.forecasting import forecast
 from extrap.reporting.ablation_page import ablation_page
 from extrap.reporting.allocations_page import allocation_page
-from extrap.reporting.batches_page import batch_page
+from extrap.reporting.batches_page import batches_page
 from extrap.reporting.comparisons_page import comparison_page
 from extrap.reporting.forecast_page import report
+from extrap.reporting.html import write_page
 from extrap.reporting.index import write_index
 from extrap.reporting.sensitivity_page import knob_page
 from extrap.reporting.study_page import About
@@ -47,14 +48,14 @@ def write_kinds(folder, made, judge, one_task):
         "full": report(
             made, judge(), path=folder / "full.html", baseline=made, metrics={"accuracy": other}
         ),
-        "knobs": knob_page(KNOBS, ABOUT, folder / "knobs.html"),
-        "ablations": ablation_page(ABLATIONS, ABOUT, folder / "ablations.html"),
-        "comparison": comparison_page(
-            COMPARISON_STUDY, FINDINGS, ABOUT, folder / "comparison.html"
+        "knobs": write_page(knob_page(KNOBS, ABOUT), folder / "knobs.html"),
+        "ablations": write_page(ablation_page(ABLATIONS, ABOUT), folder / "ablations.html"),
+        "comparison": write_page(
+            comparison_page(COMPARISON_STUDY, FINDINGS, ABOUT), folder / "comparison.html"
         ),
-        "batches": batch_page(*one_task, ABOUT, folder / "batches.html"),
-        "allocation": allocation_page(
-            allocation_report(folder), ABOUT, folder / "allocation.html"
+        "batches": write_page(batches_page(*one_task, ABOUT), folder / "batches.html"),
+        "allocation": write_page(
+            allocation_page(allocation_report(folder), ABOUT), folder / "allocation.html"
         ),
         "figures": folder / "figures.html",
     }

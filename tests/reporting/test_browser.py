@@ -18,7 +18,7 @@ from extrap.files import read_csv
 from extrap.forecasting import forecast
 from extrap.reporting.ablation_page import ablation_page
 from extrap.reporting.forecast_page import report
-from extrap.reporting.html import policy
+from extrap.reporting.html import policy, write_page
 from extrap.reporting.index import write_index
 from extrap.reporting.study_page import About
 
@@ -286,11 +286,13 @@ def test_hostile_names_run_nothing_and_load_nothing(tmp_path, browser):
     about = {"title": EVIL, "question": EVIL, "provenance": {EVIL: EVIL}}
     pages = [
         report(made, verdicts, path=folder / "javascript:alert(1).html", **about),
-        ablation_page(
-            poisoned(
-                ABLATIONS, {"ghosts": EVIL, "kept": EVIL + " ", "batches": PAYLOADS["style"]}
+        write_page(
+            ablation_page(
+                poisoned(
+                    ABLATIONS, {"ghosts": EVIL, "kept": EVIL + " ", "batches": PAYLOADS["style"]}
+                ),
+                About(**about, created="2026-01-01T00:00:00+00:00"),
             ),
-            About(**about, created="2026-01-01T00:00:00+00:00"),
             folder / "ablations.html",
         ),
     ]

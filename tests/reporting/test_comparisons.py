@@ -28,6 +28,7 @@ from extrap.reporting.comparisons_page import (
     verdicts_table,
 )
 from extrap.reporting.embedded import read_blocks, read_report
+from extrap.reporting.html import page_html, write_page
 from extrap.reporting.numbers import NBSP
 from extrap.reporting.study_page import About
 from extrap.reporting.tables import Table
@@ -230,13 +231,13 @@ def test_rows_of_all_groups_share_an_axis():
 def test_page_has_every_group_and_what_others_bring(tmp_path):
     table = Table(caption="Weights kept", columns=("density",), rows=(("0.5",),))
     checked = (replace(FOUND, checks=(CHECK,), began="2026-01-02T00:00:00+00:00"), BROKEN)
-    path = comparison_page(
+    page = comparison_page(
         STUDY,
         checked,
         About(STUDY.name, STUDY.question, {"commit": "abc", "nothing": ""}),
-        tmp_path / "deep" / "toy.html",
         sections=[Details("How sparse?", (table,))],
     )
+    path = write_page(page, tmp_path / "deep" / "toy.html")
     said = " ".join(inspected(path.read_text(encoding="utf-8")).words)
     for told in ("How sparse?", "Weights kept", "abc", "two sizes are too few.", "before any run"):
         assert told in said
@@ -269,6 +270,6 @@ def test_runs_that_began_before_the_seal_are_no_blind_check(tmp_path):
     for name, time in began.items():
         late = [replace(FOUND, checks=(CHECK,), began=time)]
         about = About(STUDY.name, STUDY.question, {})
-        page = comparison_page(STUDY, late, about, tmp_path / f"{name}.html")
-        found[name] = "not a blind check" in page.read_text(encoding="utf-8")
+        html = page_html(comparison_page(STUDY, late, about))
+        found[name] = "not a blind check" in html
     assert found == {"before": True, "after": False}

@@ -18,11 +18,12 @@ from extrap.forecasting import forecast
 from extrap.planning import AllocationReport
 from extrap.reporting.ablation_page import ablation_page
 from extrap.reporting.allocations_page import allocation_page
-from extrap.reporting.batches_page import batch_page
+from extrap.reporting.batches_page import batches_page
 from extrap.reporting.blocks import Details, Figure, Paragraph
 from extrap.reporting.comparisons_page import comparison_page
 from extrap.reporting.forecast_charts import backtest_chart
 from extrap.reporting.forecast_page import report
+from extrap.reporting.html import write_page
 from extrap.reporting.index import write_index
 from extrap.reporting.sensitivity_page import knob_page
 from extrap.reporting.study_page import About
@@ -106,7 +107,7 @@ def test_names_of_ablations_and_knobs(tmp_path):
     ):
         found = poisoned(record, names)
         assert found != record
-        words = said(written(page(found, ABOUT, tmp_path / "a.html")))
+        words = said(written(write_page(page(found, ABOUT), tmp_path / "a.html")))
         assert all(payload in words for payload in PAYLOADS.values())
 
 
@@ -117,7 +118,9 @@ def test_names_of_recipes_and_what_others_bring(tmp_path):
     study = replace(COMPARISON_STUDY, question=EVIL)
     table = Table(caption=EVIL, columns=(EVIL, "b"), rows=((EVIL, EVIL),), note=EVIL)
     brought = Details(EVIL, (Paragraph(EVIL), table))
-    path = comparison_page(study, found, ABOUT, tmp_path / "a.html", sections=[brought])
+    path = write_page(
+        comparison_page(study, found, ABOUT, sections=[brought]), tmp_path / "a.html"
+    )
     words = said(written(path))
     assert all(payload in words for payload in PAYLOADS.values())
 
@@ -126,9 +129,8 @@ def test_names_of_recipes_and_what_others_bring(tmp_path):
 def test_names_of_batch_tasks(tmp_path, one_task):
     study, findings = one_task
     names = _renamed("bytes")
-    path = batch_page(
-        replace(study, question=EVIL), poisoned(findings, names), ABOUT, tmp_path / "a.html"
-    )
+    page = batches_page(replace(study, question=EVIL), poisoned(findings, names), ABOUT)
+    path = write_page(page, tmp_path / "a.html")
     assert PAYLOADS["script"] in said(written(path))
 
 
@@ -136,7 +138,7 @@ def test_names_of_batch_tasks(tmp_path, one_task):
 def test_names_of_an_allocation(tmp_path):
     found = allocation_report(tmp_path)
     assert isinstance(found, AllocationReport)
-    words = said(written(allocation_page(found, ABOUT, tmp_path / "a.html")))
+    words = said(written(write_page(allocation_page(found, ABOUT), tmp_path / "a.html")))
     assert PAYLOADS["script"] in words
 
 

@@ -20,6 +20,7 @@ from extrap.records import (
 )
 from extrap.reporting.allocations_page import allocation_page, study_answer
 from extrap.reporting.flag_words import FAMILIES
+from extrap.reporting.html import page_html
 from extrap.reporting.study_page import About
 from extrap.study import dry_run, report, run
 from extrap.study.allocations import AllocationKind
@@ -106,12 +107,11 @@ def test_check_names_the_recommended_split_the_best_and_its_loss_as_forecast(out
     assert abs((check.recommended.loss.value or 0) - (check.forecast.value or 0)) < 0.01
 
 
-def test_each_flag_is_on_the_page_with_its_number(outcome, tmp_path):
+def test_each_flag_is_on_the_page_with_its_number(outcome):
     flags = ("law-bends: 2.0 % below it at the largest budgets", "splits-disagree: a and b by 3.0")
     for warnings in (flags, ()):
         flagged = replace(outcome.result, found=replace(outcome.result.found, warnings=warnings))
-        page = allocation_page(flagged, About("a", "?", {}), tmp_path / "a.html")
-        html = page.read_text(encoding="utf-8")
+        html = page_html(allocation_page(flagged, About("a", "?", {})))
         assert html.count("Flag: <code>") == len(warnings)
         for said in warnings:
             name, _, number = said.partition(": ")

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import pandas as pd
 
 from extrap.expressions import parse_definition
-from extrap.reading.cells import read_numbers
+from extrap.reading.cells import is_empty, read_numbers
 from extrap.reading.columns import find_column, missing_column, taken_column
 
 
@@ -39,13 +39,7 @@ def with_definitions(table: pd.DataFrame, texts: Iterable[str], where: str) -> p
             if column is None:
                 raise missing_column(used, have, where)
             numbers[used] = read_numbers(table[column], column)
-            is_there &= _is_there(table[column], numbers[used])
+            is_there &= ~is_empty(table[column])
         values = pd.Series(formula(numbers), index=table.index, dtype=float)
         table = table.assign(**{name: values.astype(object).where(is_there, None)})
     return table
-
-
-def _is_there(cells: pd.Series, numbers: pd.Series) -> pd.Series:
-    """Where a cell has a number, be it not finite."""
-    words = cells.astype(str).str.strip().str.lower()
-    return numbers.notna() | words.isin(["nan", "+nan", "-nan"])

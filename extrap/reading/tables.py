@@ -8,6 +8,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any, TextIO
@@ -32,6 +33,7 @@ from extrap.reading.layouts import check_headers
 HALF_CHARACTER = re.compile(r"\\u[dD][89a-fA-F]")
 """How JSON spells one half of a character beyond the first 65,536; alone it is none."""
 SEPARATORS = (",", ";", "\t")
+JSON_LINES = (".jsonl", ".ndjson")
 SNIFFED, LONGEST_LINE = 6, 1_000_000
 """Lines by which the separator is told, and characters of one."""
 REMEDIES = {
@@ -53,7 +55,7 @@ POINT_NUMBER = rf"\s*[-+]?\d*\.\d+{EXPONENT}\s*"
 THOUSANDS = r"\s*[-+]?[1-9]\d{0,2},\d{3}\s*"
 
 
-def read_table(source: Any) -> pd.DataFrame:
+def read_table(source: Any, *, name: str = "the standard input") -> pd.DataFrame:
     """A table from a CSV, Parquet or JSONL file, from CSV text, or a copy of one in memory.
 
     Text cells stay text, so that an empty cell and the word `nan` can be told apart. Cells that
@@ -62,6 +64,7 @@ def read_table(source: Any) -> pd.DataFrame:
     Args:
         source: A path, open CSV text, a frame of pandas, polars or pyarrow, or a list of
             dictionaries, one a row.
+        name: What to call open text in messages.
 
     Raises:
         TypeError: The source is of another kind.
@@ -72,7 +75,7 @@ def read_table(source: Any) -> pd.DataFrame:
     elif is_table(source):
         frame = as_frame(source)
     elif hasattr(source, "read"):
-        frame = _guarded(_read_csv, source, name="the standard input")
+        frame = _guarded(partial(_read_csv, name=name), source, name=name)
     else:
         kind = type(source).__name__
         if isinstance(source, list | tuple):
@@ -100,15 +103,14 @@ def _read_file(path: Path) -> pd.DataFrame:
     require_file(path)
     if path.stat().st_size == 0:
         raise DataError(f"{path} is empty; a table needs a header and at least one row.")
-    readers = {
+    readers: dict[str, Callable[[Any], pd.DataFrame]] = {
         ".csv": _read_csv,
         ".tsv": _read_csv,
         ".txt": _read_csv,
         ".parquet": _read_parquet,
         ".pq": _read_parquet,
-        ".jsonl": _read_jsonl,
-        ".ndjson": _read_jsonl,
         ".json": _read_json,
+        **dict.fromkeys(JSON_LINES, _read_jsonl),
     }
     reader = readers.get(path.suffix.lower())
     if reader is None:
@@ -150,7 +152,8 @@ def _fault(error: Exception) -> str:
     return first_line(error)
 
 
-def _read_csv(source: Path | TextIO) -> pd.DataFrame:
+def _read_csv(source: Path | TextIO, name: str = "") -> pd.DataFrame:
+    name = name or str(source)
     if isinstance(source, Path):
         usual = "\t" if source.suffix.lower() == ".tsv" else ","
         lines = _first_lines(source)
@@ -160,7 +163,7 @@ def _read_csv(source: Path | TextIO) -> pd.DataFrame:
         source.seek(0)
     if lines[0].lstrip().startswith("|"):
         raise DataError(
-            f"{_name_of(source)} is a Markdown table; write it as CSV, commas between cells and "
+            f"{name} is a Markdown table; write it as CSV, commas between cells and "
             "no line of dashes."
         )
     separator = _separator(lines, usual)
@@ -178,16 +181,12 @@ def _read_csv(source: Path | TextIO) -> pd.DataFrame:
     with chunks:
         cells = pd.concat([_unguarded(chunk).astype(TEXT) for chunk in chunks])
     frame = cells[1:].reset_index(drop=True)
-    header = [str(name) for name in cells.iloc[0]]
+    header = [str(cell) for cell in cells.iloc[0]]
     if len(frame):
-        check_headers(header, [str(cell) for cell in frame.iloc[0]], _name_of(source))
+        check_headers(header, [str(cell) for cell in frame.iloc[0]], name)
     frame.columns = header
     frame = frame.loc[:, frame.columns != ""]
     return frame if separator == "," else _with_points(frame)
-
-
-def _name_of(source: Path | TextIO) -> str:
-    return str(source) if isinstance(source, Path) else "the standard input"
 
 
 def _plain_names(names: list[str]) -> list[str]:
@@ -263,9 +262,18 @@ def _read_json(path: Path) -> pd.DataFrame:
 
 
 def _read_jsonl(path: Path) -> pd.DataFrame:
+    return frame_of_rows(json_rows(path.read_text(encoding="utf-8-sig"), str(path)), str(path))
+
+
+def json_rows(text: str, where: str) -> list[dict[str, Any]]:
+    """Objects of JSON, one per line.
+
+    Raises:
+        DataError: A line holds something else.
+    """
     rows: list[dict[str, Any]] = []
     names: dict[str, None] = {}
-    for number, line in enumerate(path.read_text(encoding="utf-8-sig").split("\n"), start=1):
+    for number, line in enumerate(text.split("\n"), start=1):
         if not line.strip():
             continue
         try:
@@ -274,12 +282,12 @@ def _read_jsonl(path: Path) -> pd.DataFrame:
                 json.dumps(row, ensure_ascii=False).encode()
         except ValueError as error:
             reason = error.msg if isinstance(error, json.JSONDecodeError) else first_line(error)
-            raise DataError(f"{path} line {number} is not JSON: {reason}.") from error
+            raise DataError(f"{where} line {number} is not JSON: {reason}.") from error
         if not isinstance(row, dict):
             raise DataError(
-                f"{path} line {number} must be a JSON object, got {type(row).__name__}."
+                f"{where} line {number} must be a JSON object, got {type(row).__name__}."
             )
         rows.append(row)
         names.update(dict.fromkeys(row))
-        check_cells(len(rows) * len(names), str(path))
-    return frame_of_rows(rows, str(path))
+        check_cells(len(rows) * len(names), where)
+    return rows

@@ -52,7 +52,7 @@ lint: $(TESTED)  ## Style and types
 
 # what needs none of the trackers; old libraries warn of each other
 floors: FLOORS ?= tests/laws tests/fitting tests/reading tests/records tests/study tests/test_forecasting.py \
-	--ignore tests/reading/trackers --ignore tests/reading/test_events.py
+	--ignore tests/reading/trackers
 floors:  ## Run the core of the tests with the oldest libraries allowed, in .venv-floors/
 	$(PYTHON) -m venv .venv-floors
 	$(PYTHON) -m tests.floors > .venv-floors/oldest.txt

@@ -7,14 +7,12 @@ import math
 import time
 from collections.abc import Iterator
 
-from extrap.errors import DataError, argument
+from extrap.errors import DataError
 from extrap.monitoring import Monitor, Reading
 from extrap.reading.logs import LogReader
 
 logger = logging.getLogger(__name__)
 
-FALLEN, AGAIN = 0.5, 2
-"""A log has begun again when so many steps in a row lie below this part of the last one."""
 MANY_STEPS = 100
 """A run of so many steps or more counts updates."""
 ROUNDING = 1e-9
@@ -37,27 +35,23 @@ def watch(
         where the run stands.
 
     Raises:
-        DataError: The log is no log, or lacks the column of the loss; with `once`, it is missing.
+        DataError: The log cannot be read. Without `once`, and before the first loss, it is
+            waited for.
     """
     last: Reading | None = None
     shown: Reading | None = None
-    n_shown, pace = 0, 0.0
-    has_warned = False
-    fallen: list[tuple[float, float]] = []
+    n_shown, pace, reason = 0, 0.0, ""
     while True:
-        for step, loss in reader.poll():
-            if last is not None and step < FALLEN * last.step:
-                fallen.append((step, loss))
-                if len(fallen) < AGAIN:  # one stray step is no new start
-                    continue
-                logger.warning(
-                    "the log restarts at step %g: the monitor restarts too", fallen[0][0]
-                )
-                monitor.restart()
-                last, pace = None, 0.0
-                for earlier, its_loss in fallen[:-1]:
-                    last = monitor.update(earlier, its_loss)
-            fallen.clear()
+        points: list[tuple[float, float]] = []
+        try:
+            points = reader.poll()
+        except DataError as error:
+            if once or last is not None:
+                raise
+            if str(error) != reason:
+                reason = str(error)
+                logger.warning("waiting for a loss: %s", reason)
+        for step, loss in points:
             before, last = last, monitor.update(step, loss)
             pace = _pace(pace, before, last)
             for shown in monitor.history[n_shown:]:
@@ -65,16 +59,8 @@ def watch(
             n_shown = len(monitor.history)
             if last.alarm:
                 break
-        if reader.has_more and not (last is not None and last.alarm):
-            continue
-        reason = reader.missing()
-        if once:
-            _refuse_silence(reader, reason, heard=last is not None)
         if once or (last is not None and (last.alarm or _is_over(last, pace))):
             break
-        if reason is not None and not has_warned:
-            logger.warning("waiting for a loss: %s", reason)
-            has_warned = True
         time.sleep(interval)
     if last is not None and last != shown:
         yield last
@@ -95,17 +81,3 @@ def _is_over(reading: Reading, pace: float) -> bool:
     total = reading.step / reading.fraction if reading.fraction > 0 else math.inf
     is_last = total * (1 + ROUNDING) >= MANY_STEPS and total <= (reading.step + 1) * (1 + ROUNDING)
     return is_last or reading.fraction >= 1 or reading.fraction + pace > 1 + ROUNDING
-
-
-def _refuse_silence(reader: LogReader, reason: DataError | None, *, heard: bool) -> None:
-    if not reader.path.exists():
-        raise DataError(
-            f"there is no log {reader.path}; check the path, or leave {argument('once')} out."
-        )
-    if reason is not None:
-        raise reason
-    if not heard and reader.n_skipped:
-        raise DataError(
-            f"none of the {reader.n_skipped} rows of {reader.path} holds a step and a loss; check "
-            f"its separator and the columns, {argument('step')} and {argument('loss')}."
-        )

@@ -41,7 +41,7 @@ DOORS = {
     "click": ("cli", "commands"),
     "cloudpickle": ("study.clusters",),
     "distributed": ("study.clusters",),
-    "google": ("reading.events",),  # protobuf
+    "google": ("reading.trackers.tensorboard",),  # protobuf
     "IPython": ("study.progress",),  # a notebook's display, where there is a notebook
     "jinja2": ("reporting",),
     "lightning": ("integrations.lightning",),
@@ -60,7 +60,7 @@ DOORS = {
     "sklearn": ("fitting", "selection", "workloads"),  # k-means, which serves both wings
     "sqlalchemy": ("study", *STORAGES),  # addresses and errors of its storages
     "statsmodels": ("fitting",),
-    "tensorboard": ("reading.events",),
+    "tensorboard": ("reading.trackers.tensorboard",),
     "torch": ("workloads", "training", "integrations"),
     "transformers": ("integrations.huggingface",),
     "wandb": ("reading.trackers.wandb_runs",),
@@ -303,7 +303,7 @@ def test_rule_catches(tmp_path, rule, path, code):
         "study/driver.py": "import extrap.training.worker_pool, extrap.fitting.weighted\n",
         "commands/arguments.py": "import click\n",
         "noise.py": "import numpy\n",
-        "watching.py": "from extrap.reading import events\n",
+        "watching.py": "from extrap.reading import logs\n",
         "integrations/lightning.py": "import lightning\n",
         "forecasting.py": "from scipy import stats\nfrom extrap import __version__\n",
         "records/__init__.py": "from extrap.records import runs, study\n",
@@ -311,7 +311,7 @@ def test_rule_catches(tmp_path, rule, path, code):
         "records/study.py": "from .runs import Runs\n",
         "reading/__init__.py": "",
         "reading/optuna.py": "import optuna\n",
-        "reading/events.py": "import tensorboard\n",
+        "reading/logs.py": "from extrap.reading import tables\n",
         "reading/tables.py": "from extrap.records.runs import Runs\n",
         "laws/power.py": "",
         "fitting/weighted.py": "import statsmodels.api\nfrom extrap.laws import power\n",

@@ -124,10 +124,3 @@ def _nearest(name: str, have: Sequence[str]) -> list[str]:
             kept = zip(near, ratios, strict=True)
             return [names[each] for each, ratio in kept if ratio > max(ratios) - NEARLY]
     return []
-
-
-def taken_column(name: str, where: str) -> DataError:
-    """The error to raise where a definition makes a column that is there already."""
-    return DataError(
-        f"a definition makes a new column, {where} has {name!r} already; choose another name."
-    )

@@ -1,26 +1,16 @@
-"""Embeddings from files: an array, or a table with a column a feature."""
+"""Embeddings from files: an array, or a table with one column per feature."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 
-from extrap.errors import DataError, argument
-from extrap.reading.bounds import first_line, require_file, shown
+from extrap.errors import DataError
+from extrap.reading.bounds import first_line, require_file
+from extrap.reading.cells import is_empty, read_numbers
+from extrap.reading.columns import missing_column
 from extrap.reading.tables import read_table
-
-UNREADABLE = (
-    OSError,
-    EOFError,
-    MemoryError,  # its header may promise more than there is
-    OverflowError,
-    SyntaxError,
-    TypeError,
-    ValueError,
-)
-"""What NumPy raises for a file that is no array."""
 
 
 def read_embedding(
@@ -41,48 +31,20 @@ def read_embedding(
             class blank.
     """
     path = Path(path)
-    if path.suffix.lower() == ".npy":
-        if label is not None:
-            raise DataError(
-                f"an array has no column {label!r}, got {path.name}; write a table, or leave the "
-                "label out."
-            )
-        return _array(path), None
-    frame = read_table(path)
+    if path.suffix.lower() == ".npy" and label is None:
+        require_file(path, "array")
+        try:
+            return np.asarray(np.load(path, allow_pickle=False)), None
+        except (ValueError, OSError, EOFError, MemoryError) as error:
+            raise DataError(f"{path} is no readable .npy array: {first_line(error)}.") from error
+    table = read_table(path)
     classes = None
     if label is not None:
-        if label not in frame:
-            raise DataError(f"there is no column {label!r} in {path}; it has {list(frame)}.")
-        classes = _classes(frame.pop(label), label)
-    numbers = frame.apply(pd.to_numeric, errors="coerce")
-    bad = numbers.isna()
-    if bad.to_numpy().any():
-        row, column = (int(i[0]) for i in np.nonzero(bad.to_numpy()))
-        raise DataError(
-            f"features are numbers, got {shown(frame.iat[row, column])} in column "
-            f"{frame.columns[column]!r}, row {row}; drop the column, or name it with "
-            f"{argument('label', ...)}."
-        )
-    return numbers.to_numpy(dtype=float), classes
-
-
-def _classes(column: pd.Series, name: str) -> np.ndarray:
-    is_blank = (column.isna() | (column.astype(str).str.strip() == "")).to_numpy()
-    if is_blank.any():
-        raise DataError(
-            f"every example has a class, got none in {int(is_blank.sum())} of {len(column)} rows "
-            f"of column {name!r}, first in row {int(np.flatnonzero(is_blank)[0])}; name it, or "
-            "leave the example out."
-        )
-    return column.to_numpy(dtype=str)
-
-
-def _array(path: Path) -> np.ndarray:
-    require_file(path, "array")
-    try:
-        found = np.load(path, mmap_mode="r", allow_pickle=False)  # its shape may promise too much
-        if not isinstance(found, np.ndarray):
-            raise ValueError("it is an archive")
-        return np.array(found)
-    except UNREADABLE as error:
-        raise DataError(f"{path} is no readable .npy array: {first_line(error)}.") from error
+        if label not in table:
+            raise missing_column(label, list(table), str(path), option="label")
+        cells = table.pop(label)
+        if is_empty(cells).any():
+            row = int(np.flatnonzero(is_empty(cells))[0])
+            raise DataError(f"every example has a class, {label} has none in row {row + 1}.")
+        classes = cells.to_numpy(dtype=str)
+    return np.array([read_numbers(table[c], c, required=True) for c in table]).T, classes

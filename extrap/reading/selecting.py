@@ -10,7 +10,7 @@ import pandas as pd
 from extrap.errors import DataError
 from extrap.expressions import parse_definition
 from extrap.reading.bounds import shown
-from extrap.reading.cells import SPELLED_NAN, read_numbers
+from extrap.reading.cells import is_empty, read_numbers
 from extrap.reading.columns import require_column
 from extrap.reading.found import Found
 from extrap.records import condition_text
@@ -84,9 +84,8 @@ def with_definitions(table: pd.DataFrame, texts: Iterable[str], where: str) -> p
         columns = {used: require_column(used, have, where) for used in formula.names}
         numbers = {used: read_numbers(table[c], c) for used, c in columns.items()}
         is_there = pd.Series(data=True, index=table.index)
-        for used, column in columns.items():  # a cell that is not finite is there
-            words = table[column].astype(str).str.strip().str.lower()
-            is_there &= numbers[used].notna() | words.isin(SPELLED_NAN)
+        for column in columns.values():
+            is_there &= ~is_empty(table[column])
         values = pd.Series(formula(numbers), index=table.index, dtype=float)
         table = table.assign(**{name: values.astype(object).where(is_there, None)})
     return table

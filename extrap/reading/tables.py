@@ -9,6 +9,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any, TextIO
@@ -23,6 +24,7 @@ from extrap.reading.frames import as_frame, frame_of_rows, is_table, with_flat_c
 from extrap.reading.layouts import check_headers
 
 SEPARATORS = (",", ";", "\t")
+JSON_LINES = (".jsonl", ".ndjson")
 SNIFFED, LONGEST_LINE = 6, 1_000_000
 """Lines by which the separator is told, and characters of one."""
 REMEDIES = {
@@ -44,7 +46,7 @@ POINT_NUMBER = rf"\s*[-+]?\d*\.\d+{EXPONENT}\s*"
 THOUSANDS = r"\s*[-+]?[1-9]\d{0,2},\d{3}\s*"
 
 
-def read_table(source: Any) -> pd.DataFrame:
+def read_table(source: Any, *, name: str = "the standard input") -> pd.DataFrame:
     """A table from a CSV, Parquet or JSONL file, from CSV text, or a copy of one in memory.
 
     Text cells stay text, so that an empty cell and the word `nan` can be told apart. Cells that
@@ -53,6 +55,7 @@ def read_table(source: Any) -> pd.DataFrame:
     Args:
         source: A path, open CSV text, a frame of pandas, polars or pyarrow, or a list of
             dictionaries, one a row.
+        name: What to call open text in messages.
 
     Raises:
         TypeError: The source is of another kind.
@@ -63,7 +66,7 @@ def read_table(source: Any) -> pd.DataFrame:
     elif is_table(source):
         frame = as_frame(source)
     elif hasattr(source, "read"):
-        frame = _guarded(_read_csv, source, name="the standard input")
+        frame = _guarded(partial(_read_csv, name=name), source, name=name)
     else:
         kind = type(source).__name__
         if isinstance(source, list | tuple):
@@ -91,15 +94,14 @@ def _read_file(path: Path) -> pd.DataFrame:
     require_file(path)
     if path.stat().st_size == 0:
         raise DataError(f"{path} is empty; a table needs a header and at least one row.")
-    readers = {
+    readers: dict[str, Callable[[Any], pd.DataFrame]] = {
         ".csv": _read_csv,
         ".tsv": _read_csv,
         ".txt": _read_csv,
         ".parquet": _read_parquet,
         ".pq": _read_parquet,
-        ".jsonl": _read_jsonl,
-        ".ndjson": _read_jsonl,
         ".json": _read_json,
+        **dict.fromkeys(JSON_LINES, _read_jsonl),
     }
     reader = readers.get(path.suffix.lower())
     if reader is None:
@@ -140,7 +142,8 @@ def _fault(error: Exception) -> str:
     return first_line(error)
 
 
-def _read_csv(source: Path | TextIO) -> pd.DataFrame:
+def _read_csv(source: Path | TextIO, name: str = "") -> pd.DataFrame:
+    name = name or str(source)
     usual = "\t" if str(source).lower().endswith(".tsv") else ","
     if isinstance(source, Path):
         with source.open(encoding="utf-8-sig", errors="replace") as file:
@@ -151,7 +154,7 @@ def _read_csv(source: Path | TextIO) -> pd.DataFrame:
         source.seek(0)
     if lines[0].lstrip().startswith("|"):
         raise DataError(
-            f"{_name_of(source)} is a Markdown table; write it as CSV, commas between cells and "
+            f"{name} is a Markdown table; write it as CSV, commas between cells and "
             "no line of dashes."
         )
     separator = _separator(lines, usual)
@@ -172,16 +175,12 @@ def _read_csv(source: Path | TextIO) -> pd.DataFrame:
         if cells[column].str.startswith("'").any():
             cells[column] = cells[column].map(unguarded).astype(TEXT)
     frame = cells[1:].reset_index(drop=True)
-    header = [str(name) for name in cells.iloc[0]]
+    header = [str(cell) for cell in cells.iloc[0]]
     if len(frame):
-        check_headers(header, [str(cell) for cell in frame.iloc[0]], _name_of(source))
+        check_headers(header, [str(cell) for cell in frame.iloc[0]], name)
     frame.columns = header
     frame = frame.loc[:, frame.columns != ""]
     return frame if separator == "," else _with_points(frame)
-
-
-def _name_of(source: Path | TextIO) -> str:
-    return str(source) if isinstance(source, Path) else "the standard input"
 
 
 def _plain_names(names: list[str]) -> list[str]:
@@ -243,15 +242,24 @@ def _read_json(path: Path) -> pd.DataFrame:
 
 
 def _read_jsonl(path: Path) -> pd.DataFrame:
+    return frame_of_rows(json_rows(path.read_text(encoding="utf-8-sig"), str(path)), str(path))
+
+
+def json_rows(text: str, where: str) -> list[dict[str, Any]]:
+    """Objects of JSON, one per line.
+
+    Raises:
+        DataError: A line holds something else.
+    """
     rows: list[dict[str, Any]] = []
-    for number, line in enumerate(path.read_text(encoding="utf-8-sig").split("\n"), start=1):
+    for number, line in enumerate(text.split("\n"), start=1):
         try:
             row = json.loads(line) if line.strip() else None
         except ValueError as error:
-            raise DataError(f"{path} line {number} is not JSON: {first_line(error)}.") from error
+            raise DataError(f"{where} line {number} is not JSON: {first_line(error)}.") from error
         if not isinstance(row, dict | None):
             raise DataError(
-                f"{path} line {number} must be a JSON object, got {type(row).__name__}."
+                f"{where} line {number} must be a JSON object, got {type(row).__name__}."
             )
         rows += [] if row is None else [row]
-    return frame_of_rows(rows, str(path))
+    return rows

@@ -20,7 +20,6 @@ import numpy as np
 import pandas as pd
 
 from extrap.errors import DataError, argument
-from extrap.reading.cells import is_empty
 
 EXTREMES = {"min": "minimum", "max": "maximum", "best": "best value"}
 """Endings of a summary's metrics → what they are of a curve."""
@@ -117,15 +116,6 @@ def with_final_losses(
     if not has_curve.all():
         notes.append(f"{int((~has_curve).sum())} run(s) without a curve: left out")
     return chosen, notes
-
-
-def with_last_losses(losses: pd.Series, curves: pd.DataFrame | None) -> pd.Series:
-    """Losses, and the last of its curve for a run that has none in the table."""
-    if curves is None or curves.empty:
-        return losses
-    empty = is_empty(losses)
-    last = final_losses(curves, FinalRule("last")).reindex(losses.index)
-    return losses.astype(object).mask(empty & losses.index.isin(curves["run"]), last)
 
 
 def summary_notes(metric: str) -> list[str]:

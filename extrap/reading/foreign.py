@@ -34,7 +34,7 @@ STATUS = {
     TrialState.PRUNED: "pruned",
     TrialState.FAIL: "failed",
 }
-POINTS = ["run", "step", "loss"]
+POINTS = ["run", "step", "value"]
 
 
 def studies_by_base(names: Sequence[str], sizes: Sequence[str]) -> dict[str, list[str]]:
@@ -116,10 +116,8 @@ def read_foreign(
         for trial in own.trials():
             rows.append({**in_name, **own.row(trial, stage), **place})
             trials.append(trial)
-    points = None
-    if len(metrics) == 1:
-        points = _points(trials)
-    tuned, tuned_note = _tuned(trials)
+    points = _points(trials).assign(metric=next(iter(metrics))) if len(metrics) == 1 else None
+    tuned, tuned_notes = _tuned(trials)
     dropped = sorted({k for t in trials for k, v in t.user_attrs.items() if not _is_scalar(v)})
     notes = [f"attributes that are not single values were left out: {', '.join(dropped)}."]
     notes = notes if dropped else []
@@ -129,10 +127,9 @@ def read_foreign(
     return Found(
         table=pd.DataFrame(rows),
         where=source,
-        curves=lambda loss: points if loss in metrics else None,
-        notes=tuple(notes),
+        points=points,
+        notes=(*notes, *tuned_notes),
         tuned=tuned,
-        tuned_note=tuned_note,
         losses=tuple(metrics) if len(metrics) == 1 else (),
         metrics=tuple(metrics),
         maximised=tuple(name for name, is_maximised in metrics.items() if is_maximised),
@@ -197,7 +194,7 @@ def _points(trials: Sequence[FrozenTrial]) -> pd.DataFrame:
     return pd.DataFrame(reported, columns=POINTS)
 
 
-def _tuned(trials: Iterable[FrozenTrial]) -> tuple[tuple[str, ...], str]:
+def _tuned(trials: Iterable[FrozenTrial]) -> tuple[tuple[str, ...], list[str]]:
     """Parameters that every trial has as a positive number, and a note on the others."""
     ended = [trial.params for trial in trials if trial.params]
     names = dict.fromkeys(name for params in ended for name in params)
@@ -209,7 +206,7 @@ def _tuned(trials: Iterable[FrozenTrial]) -> tuple[tuple[str, ...], str]:
         f"{', '.join(others)}: not every trial has a positive number, so not tuned; name a recipe "
         f"column with {argument('conditions', ...)}"
     )
-    return tuned, note if others else ""
+    return tuned, [note] if others else []
 
 
 def _is_positive(params: Mapping[str, Any], name: str) -> bool:

@@ -274,7 +274,7 @@ def _find(
     return Found(
         table=tables.runs,
         where=source,
-        curves=lambda loss: tables.curves if loss == "loss" else None,
+        points=tables.curves.rename(columns={"loss": "value"}).assign(metric="loss"),
         notes=tables.notes,
         sizes=tuple(dict.fromkeys(column for own in found for column, _ in own.key.size)),
         tuned=_tuned_of(storage, found),

@@ -16,12 +16,7 @@ from extrap.reading.cells import is_empty, read_numbers
 from extrap.reading.columns import display_name, find_column, missing_column
 from extrap.reading.definitions import with_definitions
 from extrap.reading.endings import PROGRESS, ended_early, set_rows
-from extrap.reading.finals import (
-    parse_final,
-    summary_notes,
-    with_final_losses,
-    with_last_losses,
-)
+from extrap.reading.finals import parse_final, summary_notes, with_final_losses
 from extrap.reading.found import Found
 from extrap.reading.layouts import check_has_losses
 from extrap.reading.metrics import loss_of_metric
@@ -280,8 +275,7 @@ def _read(source: Any, request: Request) -> tuple[Runs, Callable[[Sequence[str]]
     recipe = _recipe(found, request, (*sizes, *tuned, metric, seed))
     _check_parts(sizes, tuned, recipe, loss, seed)
     maximised = [_column_of(found, name, "maximise") for name in _names(request.maximise)]
-    is_lasting = rule.name == "last" and metric not in found.unread
-    points = None if found.is_remote and is_lasting else found.curves(metric)
+    points = found.curves(metric, ask=rule.name != "last")
     asked = {
         **dict.fromkeys(sizes, "size"),
         **request.named_by,
@@ -293,8 +287,6 @@ def _read(source: Any, request: Request) -> tuple[Runs, Callable[[Sequence[str]]
     cells, loss_notes = table[metric], list[str]()
     if metric in (*maximised, *found.maximised):
         cells, points, loss_notes = _turned(table, cells, loss, points)
-    if metric in found.unread:
-        cells = with_last_losses(cells, points)
     cells, final_notes = with_final_losses(cells, points, rule, found.where)
     final_notes += summary_notes(metric)
     frame = table.drop(columns=[c for c in {"loss", "seed", metric} if c in table])
@@ -369,10 +361,9 @@ def _opened(source: Any, request: Request) -> tuple[Found, list[str]]:
             )
         found = selected(found, kept)
     kept, notes = is_selected(found, request.where or {})
-    tuned_note = [found.tuned_note] if request.tune is None and found.tuned_note else []
     found = selected(found, kept)
     check_has_losses(found.table, found.where)
-    return found if sizes else with_named_settings(found), [*found.notes, *notes, *tuned_note]
+    return found if sizes else with_named_settings(found), [*found.notes, *notes]
 
 
 def _understood(

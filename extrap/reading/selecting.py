@@ -10,7 +10,7 @@ import pandas as pd
 from extrap.errors import DataError
 from extrap.reading.bounds import shown
 from extrap.reading.columns import find_column, missing_column
-from extrap.reading.found import Found
+from extrap.reading.found import Found, Points
 from extrap.reading.replicates import renumbered
 from extrap.records import condition_text
 
@@ -37,8 +37,6 @@ def with_new_names(found: Found, names: Mapping[str, str]) -> Found:
                 "another name."
             )
         columns[column] = new
-    curves = found.curves
-    back = {new: column for column, new in columns.items()}
 
     def renamed(known: Sequence[str]) -> tuple[str, ...]:
         return tuple(columns.get(name, name) for name in known)
@@ -46,8 +44,7 @@ def with_new_names(found: Found, names: Mapping[str, str]) -> Found:
     return replace(
         found,
         table=found.table.rename(columns=columns),
-        curves=lambda loss: curves(back.get(loss, loss)),
-        unread=frozenset(renamed(sorted(found.unread))),
+        points=_renamed_points(found.points, columns),
         sizes=renamed(found.sizes),
         tuned=None if found.tuned is None else renamed(found.tuned),
         losses=renamed(found.losses),
@@ -55,6 +52,15 @@ def with_new_names(found: Found, names: Mapping[str, str]) -> Found:
         maximised=renamed(found.maximised),
         names=None if found.names is None else columns.get(found.names, found.names),
     )
+
+
+def _renamed_points(points: Points, columns: Mapping[str, str]) -> Points:
+    if callable(points):
+        back = {new: column for column, new in columns.items()}
+        return lambda metric: points(back.get(metric, metric))
+    if points is None or "metric" not in points:
+        return points
+    return points.assign(metric=points["metric"].replace(columns))
 
 
 def _listed(values: object) -> list[object]:
@@ -97,9 +103,13 @@ def selected(found: Found, keep: pd.Series) -> Found:
     """A source with some of its rows alone."""
     if keep.all():
         return found
-    curves = found.curves
+    points = found.points
     return replace(
         found,
         table=found.table[keep].reset_index(drop=True),
-        curves=lambda loss: renumbered(curves(loss), keep),
+        points=(
+            (lambda metric: renumbered(points(metric), keep))
+            if callable(points)
+            else renumbered(points, keep)
+        ),
     )

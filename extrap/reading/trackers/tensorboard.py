@@ -1,72 +1,64 @@
 """TensorBoard's folders of event files, one run a folder.
 
 Settings are the hyperparameters that were logged for its plugin, else those in the names of
-folders: `width=64,lr=0.01`. Files of one folder are parts of one run, in the order of their names,
-which begin with a time. A folder named after a time that holds hyperparameters, as
-`SummaryWriter.add_hparams` makes one, belongs to the run above it.
+folders: `width=64,lr=0.01`. Files of one folder are parts of one run, by the time in their names.
+A folder named after a time that holds hyperparameters, as `SummaryWriter.add_hparams` makes one,
+belongs to the run above it.
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
-from extrap.errors import DataError
+import pandas as pd
+
 from extrap.reading.events import read_scalars
-from extrap.reading.found import Found
+from extrap.reading.found import Found, run_name, tracked
 from extrap.reading.settings import settings_in
-from extrap.reading.trackers.stitching import stitched
-from extrap.reading.trackers.tracked import MOST_POINTS, TrackedRun, table_of
 
 OF_HPARAMS = re.compile(r"\d{9,}(\.\d+)?")
 """A folder that `add_hparams` made: the time in seconds."""
-MOST_BYTES = 2**30
-"""Of an event file, which may hold pictures."""
 
 
-def read(folder: Path, files: list[Path], *, study: str | None = None) -> Found:
+def read(folder: Path, files: list[Path]) -> Found:
     """The runs of event files."""
-    del study
-    parts = []
-    n_points = 0
-    for path in files:
-        if path.stat().st_size > MOST_BYTES:
-            raise DataError(f"an event file has at most {MOST_BYTES:,} bytes, got more in {path}.")
-        part = _read_part(folder, path)
-        n_points += sum(map(len, part.history.values()))
-        if n_points > MOST_POINTS:
-            raise DataError(
-                f"event files have at most {MOST_POINTS:,} points together, got more in {folder}."
-            )
-        parts.append(part)
-    runs, notes = stitched(_with_settings(parts))
-    logged = [run for run in runs if run.history]
-    return table_of(logged, where=str(folder), notes=notes)
+    settings: dict[str, dict[str, Any]] = {}
+    rows = []
+    for part, path in enumerate(sorted(files, key=_started)):
+        home = path.parent
+        if OF_HPARAMS.fullmatch(home.name) and home != folder:
+            home = home.parent
+        name, scalars = run_name(folder, home), read_scalars(path)
+        settings.setdefault(name, {**settings_in(name)}).update(scalars.hparams)
+        for metric, points in scalars.points.items():
+            rows += [(name, part, metric, step, value) for step, value in points]
+    points = pd.DataFrame(rows, columns=["run", "part", "metric", "step", "value"])
+    codes, names = pd.factorize(points["run"], sort=True)
+    points, notes = without_replaced(points.assign(run=codes))
+    runs = [(name, settings[name], "") for name in names]
+    return tracked(runs, points, where=str(folder), notes=notes)
 
 
-def _read_part(root: Path, path: Path) -> TrackedRun:
-    home = path.parent
-    if OF_HPARAMS.fullmatch(home.name) and home != root:
-        home = home.parent
-    inside = home != root and home.is_relative_to(root)
-    name = str(home.relative_to(root)) if inside else home.name
-    scalars = read_scalars(path)
-    return TrackedRun(
-        name=name,
-        settings={**settings_in(name), **scalars.hparams},
-        history=scalars.points,
-        identity=str(home),
-        started=_started(path),
-    )
+def without_replaced(points: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
+    """Points of runs in parts, of which a later replaces what an earlier had from its first step.
 
+    Args:
+        points: Columns `run`, `part` (its place in time), `step`, `metric`, `value`.
 
-def _with_settings(parts: list[TrackedRun]) -> list[TrackedRun]:
-    """Every part with the settings of all parts of its run."""
-    together: dict[str, dict[str, object]] = {}
-    for part in parts:
-        together.setdefault(part.identity, {}).update(part.settings)
-    return [replace(part, settings=together[part.identity]) for part in parts]
+    Returns:
+        The points that are left, and a note where runs have several parts.
+    """
+    keys = ["run", "metric", "part"]
+    first = points.groupby(keys)["step"].min()
+    after = first[::-1].groupby(level=keys[:2]).transform(lambda steps: steps.shift().cummin())
+    is_replaced = points["step"].ge(points.join(after.rename("after"), on=keys)["after"])
+    n_parts = first.groupby(level=keys[:2]).size().groupby(level="run").max()
+    n_parts = n_parts[n_parts > 1]
+    note = f"{len(n_parts)} run(s) were joined from {n_parts.sum()} parts"
+    kept = points[~is_replaced].drop(columns="part").reset_index(drop=True)
+    return kept, [note] if len(n_parts) else []
 
 
 def _started(path: Path) -> float:

@@ -15,7 +15,7 @@ from extrap import forecast, read_runs
 from extrap.errors import DataError
 from extrap.fitting.local import fit_local
 from extrap.fitting.rules import RULES
-from extrap.reading.curves import read_curves
+from extrap.reading.sources import read_curves
 from extrap.reading.tables import read_table
 
 

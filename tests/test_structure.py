@@ -63,8 +63,8 @@ DOORS = {
     "tensorboard": ("reading.trackers.tensorboard",),
     "torch": ("workloads", "training", "integrations"),
     "transformers": ("integrations.huggingface",),
-    "wandb": ("reading.trackers.wandb_runs",),
-    "yaml": ("reading.trackers.yaml_files",),
+    "wandb": ("reading.trackers.wandb",),
+    "yaml": ("reading.trackers.folders",),
 }
 CATCH_ALLS = {"utils", "util", "helpers", "helper", "common", "misc"}
 

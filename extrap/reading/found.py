@@ -1,34 +1,38 @@
-"""What a source holds, before anybody says what its columns mean."""
+"""What a source holds before anybody says what its columns mean: a table of runs, and points."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import accumulate, chain
+from functools import partial
+from itertools import accumulate
+from pathlib import Path
+from typing import Any, TypeAlias
 
 import pandas as pd
 
+from extrap.errors import DataError
+from extrap.reading.cells import is_empty
+from extrap.reading.frames import frame_of_rows
 
-def no_curves(loss: str) -> pd.DataFrame | None:
-    """The curves of a table that has none."""
-    return None
+OURS = ("run", "status", "stage")
+"""Columns that a table of runs has anyway; a tracker's setting of that name is `config.NAME`."""
+Points: TypeAlias = pd.DataFrame | Callable[[str], pd.DataFrame] | None
+"""What `Found.points` may be."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Found:
-    """A table of runs and what its source knows of it.
+    """A table of runs, the points of their curves, and what the source knows of them.
 
     Attributes:
-        table: One row a run, cells as they are; a metric's column has its last values.
+        table: One row per run, cells as they are; a metric's column has its last values.
         where: What to call the source in a message.
-        curves: Of the metric in a column: `run` (row of the table), `step`, `loss`; or None.
-        is_remote: Whether a server is asked for every curve, so that they are left where they are
-            unless the final loss is one of them.
-        unread: Columns of metrics whose last values stand in their curves alone.
+        points: One row per point: `run` (row of the table), `step`, `metric` and `value`; without
+            `metric` they are of whichever is the loss. A function: a server gives those of one.
         notes: What reading had to decide, one sentence each.
         sizes: Size columns, where the source says which they are.
         tuned: Tuned columns, where the source says which they are; None where it does not.
-        tuned_note: What to say where these are taken.
         losses: Columns to take the loss from if none is named: the first there is.
         metrics: Columns that were measured, where the source says which they are.
         maximised: Columns of metrics that the source says are better when larger.
@@ -38,40 +42,168 @@ class Found:
 
     table: pd.DataFrame
     where: str
-    curves: Callable[[str], pd.DataFrame | None] = no_curves
-    is_remote: bool = False
-    unread: frozenset[str] = frozenset()
+    points: Points = None
     notes: tuple[str, ...] = ()
     sizes: tuple[str, ...] = ()
     tuned: tuple[str, ...] | None = None
-    tuned_note: str = ""
     losses: tuple[str, ...] = ("loss",)
     metrics: tuple[str, ...] = ()
     maximised: tuple[str, ...] = ()
     names: str | None = None
     origins: Mapping[str, str] = field(default_factory=dict)
 
+    def curves(self, metric: str, *, ask: bool = True) -> pd.DataFrame | None:
+        """Columns `run`, `step` and `loss` of a metric; None where there are none.
+
+        Args:
+            metric: Its column.
+            ask: Whether a server is asked for it.
+        """
+        points = self.points
+        if callable(points):
+            points = points(metric) if ask else None
+        elif points is not None and "metric" in points:
+            points = points[points["metric"].eq(metric)]
+        if points is None or points.empty:
+            return None
+        curves = points.drop(columns="metric", errors="ignore").rename(columns={"value": "loss"})
+        return curves.reset_index(drop=True)
+
+    def renamed(self, columns: Mapping[str, str]) -> Found:
+        """The same with columns under other names, old name → new name."""
+        points = self.points
+        if callable(points):
+            back = {new: column for column, new in columns.items()}
+            points = partial(_asked, points, back)
+        elif points is not None and "metric" in points:
+            points = points.assign(metric=points["metric"].replace(dict(columns)))
+
+        def new(known: Iterable[str]) -> tuple[str, ...]:
+            return tuple(columns.get(name, name) for name in known)
+
+        return replace(
+            self,
+            table=self.table.rename(columns=columns),
+            points=points,
+            sizes=new(self.sizes),
+            tuned=None if self.tuned is None else new(self.tuned),
+            losses=new(self.losses),
+            metrics=new(self.metrics),
+            maximised=new(self.maximised),
+            names=self.names and columns.get(self.names, self.names),
+        )
+
+
+def _asked(
+    ask: Callable[[str], pd.DataFrame], back: Mapping[str, str], metric: str
+) -> pd.DataFrame:
+    return ask(back.get(metric, metric))
+
 
 def joined(parts: Sequence[Found], where: str) -> Found:
-    """The rows of several sources of one kind, one after the other, with their curves.
+    """The rows and points of several sources of one kind, one after the other.
 
     Args:
-        parts: The sources, at least one.
+        parts: The sources, at least one; no server is asked for points.
         where: What to call all of them.
     """
-    starts = [0, *accumulate(len(part.table) for part in parts)]
-
-    def curves(loss: str) -> pd.DataFrame | None:
-        found = [(part.curves(loss), start) for part, start in zip(parts, starts, strict=False)]
-        points = [own.assign(run=own["run"] + start) for own, start in found if own is not None]
-        return pd.concat(points, ignore_index=True) if points else None
-
+    starts = accumulate((len(part.table) for part in parts), initial=0)
+    points = [
+        part.points.assign(run=part.points["run"] + start)
+        for part, start in zip(parts, starts, strict=False)
+        if isinstance(part.points, pd.DataFrame)
+    ]
     return replace(
         parts[0],
         table=pd.concat([part.table for part in parts], ignore_index=True),
         where=where,
-        curves=curves,
-        is_remote=any(part.is_remote for part in parts),
-        unread=frozenset().union(*(part.unread for part in parts)),
-        notes=tuple(dict.fromkeys(chain.from_iterable(part.notes for part in parts))),
+        points=pd.concat(points, ignore_index=True) if points else None,
+        notes=tuple(dict.fromkeys(note for part in parts for note in part.notes)),
     )
+
+
+def points_of(run: Any, step: pd.Series, values: pd.DataFrame) -> pd.DataFrame:
+    """The points of rows that are steps, a column for each metric.
+
+    An empty cell was not logged; text that is no number is not finite.
+
+    Args:
+        run: The run of each row, or of all.
+        step: The step of each row.
+        values: Its metrics.
+    """
+    rows = pd.DataFrame({"run": run, "step": _numbers(step)}, index=step.index)
+    parts = [
+        rows.assign(metric=metric, value=_numbers(cells))[~is_empty(cells)]
+        for metric, cells in values.items()
+    ]
+    points = pd.concat(parts) if parts else rows[:0].assign(metric="", value=0.0)
+    return points.dropna(subset="step").reset_index(drop=True)
+
+
+def _numbers(cells: pd.Series) -> pd.Series:
+    return pd.to_numeric(cells.astype(object), errors="coerce").astype(float)
+
+
+def run_name(root: Path, home: Path) -> str:
+    """What a run is called, by its folder below the one that is read."""
+    is_below = home != root and home.is_relative_to(root)
+    return str(home.relative_to(root)) if is_below else home.name
+
+
+def tracked(
+    runs: Sequence[tuple[str, Mapping[str, Any], str]],
+    points: pd.DataFrame | Callable[[str], pd.DataFrame],
+    *,
+    where: str,
+    summaries: Sequence[Mapping[str, Any]] | None = None,
+    losses: tuple[str, ...] = ("loss",),
+    notes: Iterable[str] = (),
+) -> Found:
+    """Runs of a tracker as a table: what was set, and the last value of every metric.
+
+    Args:
+        runs: The name of each, its settings, and how it ended in the tracker's word, if known.
+        points: Their points, `run` being the place in `runs`.
+        where: What to call the source.
+        summaries: The last values of each run where the tracker has them, else those of points.
+        losses: Metrics to take the loss from, the first there is.
+        notes: What reading had to decide.
+
+    Raises:
+        DataError: There are none.
+    """
+    if not runs:
+        raise DataError(f"{where} holds no run with a metric; check the path.")
+    if summaries is None:
+        summaries = _last_values(points, len(runs))
+    metrics = dict.fromkeys(metric for summary in summaries for metric in summary)
+    called = {metric: f"summary.{metric}" if metric in OURS else metric for metric in metrics}
+    rows = [
+        {
+            "run": name,
+            "status": status,
+            **{f"config.{k}" if k in metrics or k in OURS else k: v for k, v in settings.items()},
+            **{called[metric]: value for metric, value in summary.items()},
+        }
+        for (name, settings, status), summary in zip(runs, summaries, strict=True)
+    ]
+    return Found(
+        table=frame_of_rows(rows, where),
+        where=where,
+        points=points,
+        notes=tuple(notes),
+        losses=losses,
+        metrics=tuple(called.values()),
+        names="run",
+    )
+
+
+def _last_values(points: pd.DataFrame, n_runs: int) -> list[dict[str, float]]:
+    """Metric → value of the last step, of each run; of two of one step the later counts."""
+    ordered = points.sort_values("step", kind="stable")
+    last = ordered.drop_duplicates(["run", "metric"], keep="last")
+    found: list[dict[str, float]] = [{} for _ in range(n_runs)]
+    for run, metric, value in zip(last["run"], last["metric"], last["value"], strict=True):
+        found[run][metric] = value
+    return found

@@ -314,8 +314,11 @@ def _read(
                 params.append(own)
     found = [runs[cell] for cell in sorted(runs)]
     points = [(run, *point) for run, (_, curve) in enumerate(found) for point in curve]
-    curves = pd.DataFrame(points, columns=POINT[: max(map(len, points), default=3)])
     metrics = {name: is_up for study in studies for name, is_up in study.metrics.items()}
+    curves = None
+    if len(metrics) == 1:
+        curves = pd.DataFrame(points, columns=POINT[: max(map(len, points), default=3)])
+        curves = curves.rename(columns={"loss": "value"}).assign(metric=next(iter(metrics)))
     origins = {column: f"{values[0]:g} in {names[0]}" for column, values in numbers.items()}
     if is_plain:
         said = "".join(f", {column} is {origin}" for column, origin in origins.items())
@@ -323,7 +326,7 @@ def _read(
     return Found(
         table=pd.DataFrame([row for row, _ in found]),
         where=source,
-        curves=lambda loss: curves if [loss] == list(metrics) else None,
+        points=curves,
         notes=tuple(notes),
         sizes=tuple(dict.fromkeys(column for study in studies for column, _ in study.key.size)),
         tuned=tuple(dict.fromkeys(tuned or _positive_in_all(params))),

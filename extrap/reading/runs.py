@@ -282,8 +282,7 @@ def _opened(source: Any, request: Request) -> tuple[Found, list[str]]:
     table, notes = selected_rows(table, request.where or {}, found.where)
     check_has_losses(table, found.where)
     found = replace(found, table=table, losses=request.losses or found.losses)
-    tuned_note = [found.tuned_note] if request.tune is None and found.tuned_note else []
-    return found if sizes else with_named_settings(found), [*found.notes, *notes, *tuned_note]
+    return found if sizes else with_named_settings(found), [*found.notes, *notes]
 
 
 def _runs(found: Found, parts: Parts, request: Request, notes: list[str]) -> Runs:
@@ -356,7 +355,7 @@ def _losses(
 ) -> tuple[pd.Series, pd.DataFrame | None]:
     """The losses of runs, empty where there is none, and their curves."""
     rule, cells = parse_final(request.final), table[metric]
-    points = None if found.is_remote and rule.name == "last" else found.curves(metric)
+    points = found.curves(metric, ask=rule.name != "last")
     maximised = [_metric(found, name, "maximise") for name in _names(request.maximise)]
     if metric in (*maximised, *found.maximised):
         numbers, empty = read_numbers(cells, metric), is_empty(cells)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 
 import pandas as pd
 
@@ -36,24 +35,7 @@ def with_new_names(found: Found, names: Mapping[str, str]) -> Found:
                 "another name."
             )
         columns[column] = new
-    curves = found.curves
-    back = {new: column for column, new in columns.items()}
-
-    def renamed(known: Iterable[str]) -> tuple[str, ...]:
-        return tuple(columns.get(name, name) for name in known)
-
-    return replace(
-        found,
-        table=found.table.rename(columns=columns),
-        curves=lambda loss: curves(back.get(loss, loss)),
-        unread=frozenset(renamed(tuple(found.unread))),
-        sizes=renamed(found.sizes),
-        tuned=None if found.tuned is None else renamed(found.tuned),
-        losses=renamed(found.losses),
-        metrics=renamed(found.metrics),
-        maximised=renamed(found.maximised),
-        names=found.names and columns.get(found.names, found.names),
-    )
+    return found.renamed(columns)
 
 
 def with_definitions(table: pd.DataFrame, texts: Iterable[str], where: str) -> pd.DataFrame:

@@ -22,16 +22,18 @@ from typing import Any
 import pandas as pd
 
 from extrap.errors import DataError, argument
-from extrap.reading.curves import read_curves
+from extrap.reading.bounds import shown
+from extrap.reading.cells import read_numbers
+from extrap.reading.columns import missing_column
 from extrap.reading.found import Found, joined
 from extrap.reading.frames import is_table
 from extrap.reading.layouts import check_layout, without_repeated_header
 from extrap.reading.selecting import with_definitions
 from extrap.reading.settings import name_column
 from extrap.reading.tables import read_table
-from extrap.reading.trackers.folders import find_in_folder, kind_of_file, read_files
-from extrap.reading.trackers.histories import check_rows_are_runs, history_of, is_history
-from extrap.reading.trackers.wandb_runs import are_runs, read_project, read_run_objects
+from extrap.reading.trackers.folders import find_on_disk
+from extrap.reading.trackers.histories import check_rows_are_runs, read_history
+from extrap.reading.trackers.wandb import are_runs, read_project, read_run_objects
 from extrap.records import Runs
 
 SERVERS = ("http://", "https://", "mlflow+")
@@ -62,33 +64,77 @@ def find_runs(
         DataError: There is nothing that can be read.
         ValueError: Curves were handed in beside a source that has its own.
     """
-    if curves is not None and isinstance(source, str | Path) and _address(source) is not None:
-        raise _own_curves()
-    if _are_sources(source):
-        parts = [find_runs(p, study=study, stage=stage, sizes=sizes) for p in source]
-        found: Found | None = joined(parts, _place(source))
-    else:
-        found = _tracked(source, study=study, stage=stage, sizes=sizes)
+    found = _found(source, study=study, stage=stage, sizes=sizes)
+    if found is not None and curves is not None:
+        raise ValueError(
+            "a storage holds the curves of its runs, and so does a tracker; leave "
+            f"{argument('curves')} out."
+        )
     if found is not None:
-        if curves is not None:
-            raise _own_curves()
         return found
-    table, where = read_table(source), _place(source)
-    table, notes = without_repeated_header(table)
+    table, notes = without_repeated_header(read_table(source))
+    where, known = _place(source), (*sizes, *settings)
     check_layout(table, where)
-    settings = (*sizes, *settings)
-    if curves is None and is_history(table, settings):
-        return history_of(table, where, settings)
-    if curves is None and sizes:
-        check_rows_are_runs(table, settings)
-    points = None if curves is None else read_curves(curves, table)
+    if curves is None:
+        if history := read_history(table, where, known):
+            return history
+        if sizes:
+            check_rows_are_runs(table, known)
     return Found(
         table=table,
         where=where,
-        curves=lambda loss: points,
+        points=None if curves is None else read_curves(curves, table),
         notes=tuple(notes),
         names=name_column(table),
     )
+
+
+def read_curves(source: str | Path | pd.DataFrame, table: pd.DataFrame) -> pd.DataFrame:
+    """The points of the runs in a table, `run` replaced by the row.
+
+    Points of runs that are not in the table are left out: one file may serve the sweep and the
+    larger runs. A loss that is no number stays, as a sign of instability.
+
+    Args:
+        source: A CSV, Parquet or JSONL file or a DataFrame with `run`, `step`, `loss`.
+        table: The runs; their `run` column, or else their place from 0, is what `run` means.
+
+    Returns:
+        Columns `run` (row of the table), `step`, `value`.
+
+    Raises:
+        DataError: A column is missing, a step is no number, two runs have one name, or no point
+            belongs to any run.
+    """
+    points = read_table(source)
+    for column in ("run", "step", "loss"):
+        if column not in points:
+            raise missing_column(column, list(points), "the table of curves")
+    runs = _as_names(table["run"] if "run" in table else pd.Series(range(len(table))))
+    for name in runs[runs.duplicated()]:
+        raise DataError(
+            f"each run needs a name of its own where it has a curve, {shown(name)} occurs twice; "
+            "make the run column of the table unique."
+        )
+    found = pd.DataFrame(
+        {
+            "run": _as_names(points["run"]).map(pd.Series(range(len(runs)), index=runs)),
+            "step": read_numbers(points["step"], "step", required=True),
+            "value": pd.to_numeric(points["loss"], errors="coerce"),
+        }
+    ).dropna(subset="run")
+    if found.empty:
+        got = shown(points["run"].iloc[0]) if len(points) else "no row"
+        raise DataError(
+            "the curves belong to none of the runs: their run column must hold the values of the "
+            f"table's run column, or its row numbers from 0; got {got}."
+        )
+    return found.astype({"run": int}).reset_index(drop=True)
+
+
+def _as_names(values: pd.Series) -> pd.Series:
+    """Names of runs as text; `3` and `3.0` are one."""
+    return values.astype(str).str.strip().str.removesuffix(".0")
 
 
 def read_rows(source: Any, let: str | Iterable[str] = ()) -> pd.DataFrame:
@@ -105,7 +151,7 @@ def read_rows(source: Any, let: str | Iterable[str] = ()) -> pd.DataFrame:
     if _are_sources(source):
         table = pd.concat([read_rows(part) for part in source], ignore_index=True)
     else:
-        found = _tracked(source, study=None, stage="tune", sizes=())
+        found = _found(source)
         table = read_table(source) if found is None else found.table
     if table.empty:
         raise DataError(f"a table needs at least one row, {_place(source)} has none.")
@@ -133,36 +179,37 @@ def _are_studies(source: Any) -> bool:
     return optuna is not None and bool(items) and all(isinstance(i, optuna.Study) for i in items)
 
 
-def _own_curves() -> ValueError:
-    return ValueError(
-        "a storage holds the curves of its runs, and so does a tracker; leave "
-        f"{argument('curves')} out."
-    )
-
-
-def _tracked(source: Any, *, study: str | None, stage: str, sizes: Sequence[str]) -> Found | None:
+def _found(
+    source: Any, *, study: str | None = None, stage: str = "tune", sizes: Sequence[str] = ()
+) -> Found | None:
     """What a storage or a tracker has; None of a table. Each is imported where it is needed."""
+    if isinstance(source, str | Path):
+        address = _address(source)
+        if address is None:
+            return find_on_disk(Path(source), study=study)
+        return _at_address(address, study=study, stage=stage, sizes=sizes)
     if isinstance(source, Runs):
+        curves = source.curves()
         return Found(
             table=source.to_frame(),
             where=source.source or _place(source),
-            curves=lambda loss: source.curves(),
+            points=None if curves is None else curves.rename(columns={"loss": "value"}),
             sizes=source.sizes,
             tuned=source.tuned,
             notes=source.notes,
         )
+    if _are_sources(source):
+        parts = [find_runs(part, study=study, stage=stage, sizes=sizes) for part in source]
+        return joined(parts, _place(source))
     if _are_studies(source):
         from extrap.reading.optuna import find_studies
 
         studies = source if isinstance(source, list | tuple) else [source]
         return find_studies(studies, _place(source), study=study, stage=stage, sizes=sizes)
-    if are_runs(source):
-        return read_run_objects(source)
-    if not isinstance(source, str | Path):
-        return None
-    address = _address(source)
-    if address is None:
-        return _on_disk(Path(source), study=study)
+    return read_run_objects(source) if are_runs(source) else None
+
+
+def _at_address(address: str, *, study: str | None, stage: str, sizes: Sequence[str]) -> Found:
     if address.startswith("wandb://"):
         return read_project(address)
     if address.startswith(SERVERS):
@@ -170,11 +217,11 @@ def _tracked(source: Any, *, study: str | None, stage: str, sizes: Sequence[str]
 
         return read_store(address, study=study)
     if address.startswith("sqlite:///"):
-        from extrap.reading.trackers.mlflow import is_database, read_database
+        from extrap.reading.trackers.mlflow import is_database, read_copy
 
         path = Path(address.removeprefix("sqlite:///").partition("?")[0])
         if is_database(path):
-            return read_database(path, study=study)
+            return read_copy(path, study=study)
     from extrap.reading.optuna import find_study
 
     return find_study(address, study=study, stage=stage, sizes=sizes)
@@ -190,17 +237,6 @@ def _address(source: str | Path) -> str | None:
     if text.lower().endswith(DATABASES) and not Path(text).is_dir():
         return f"sqlite:///{text}"
     return None
-
-
-def _on_disk(path: Path, *, study: str | None) -> Found | None:
-    """What a folder holds, or a file that is a run; None of a table."""
-    try:
-        is_folder, kind = path.is_dir(), kind_of_file(path)
-    except OSError:  # a name that is too long; the table's reader says so
-        return None
-    if is_folder:
-        return find_in_folder(path, study=study)
-    return None if kind is None else read_files(kind, path, [path], study=study)
 
 
 def _place(source: Any) -> str:

@@ -35,11 +35,11 @@ def test_curves_belong_to_the_runs_they_name(tmp_path):
         (TABLE, POINTS.assign(step=[1, "x", 1, 1]), "got 'x' in row 2"),
         (TABLE, POINTS.assign(run="q"), "got 'q'"),
         (TABLE.assign(run="a"), POINTS, "'a' occurs twice"),
-        (TABLE, POINTS[:0], "at least one row"),
+        (TABLE, POINTS[:0], "got no row"),
     ],
 )
 def test_curves_that_cannot_be_read_are_refused(table, points, words):
     with pytest.raises(DataError, match=words):
         read(table, points)
     with pytest.raises(ValueError, match="leave curves out"):
-        read("sqlite:///x.db", points)
+        read(read_runs(TABLE, size="width"), points)

@@ -5,11 +5,8 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from extrap.errors import DataError
 from extrap.reading import read_runs
-from extrap.reading.frames import MOST_NESTED, flat
 from extrap.reading.tables import read_table
-from extrap.reading.trackers.tracked import TrackedRun, table_of
 
 COLUMNS = {
     "width": [16, 32, 64, 128],
@@ -53,21 +50,3 @@ def test_dictionaries_in_the_cells_of_a_csv_are_read_and_never_run():
     assert runs.to_frame()["loss"].tolist() == [2.5, 2.0]
     hostile = pd.DataFrame({"config": ["{'a': __import__('os').getcwd()}"], "loss": [1.0]})
     assert list(read_table(io.StringIO(hostile.to_csv(index=False)))) == ["config", "loss"]
-
-
-def nest(depth):
-    return {"a": nest(depth - 1)} if depth else 1
-
-
-def test_dictionaries_without_end_are_refused():
-    assert flat(nest(MOST_NESTED + 1)) == {".".join("a" * 9): 1}
-    with pytest.raises(DataError, match="at most 8 times"):
-        flat(nest(MOST_NESTED + 2))
-
-
-def test_a_metric_that_a_run_never_logged_is_missing():
-    tracked = [
-        TrackedRun(name="a", settings={"width": 8}, history={"val": [(0.0, 2.0)]}),
-        TrackedRun(name="b", settings={"width": 16}, history={"train": [(0.0, 3.0)]}),
-    ]
-    assert table_of(tracked, where="here").table["val"].tolist() == [2.0, None]

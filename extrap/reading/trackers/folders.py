@@ -1,97 +1,143 @@
-"""What lies in a folder, looked at within bounds and never through links."""
+"""Folders of runs: HF Trainer's states, Lightning's CSV logs, and those of other trackers.
+
+| files | settings |
+|---|---|
+| `trainer_state.json`, of a run or its checkpoints | `config.json` beside it, the state |
+| `metrics.csv` | `hparams.yaml` beside it |
+| `meta.yaml`, event files | see `mlflow`, `tensorboard` |
+
+Names of folders below the one that is read say settings too. Of a run's checkpoints the last is
+read: it holds what the earlier ones logged. `training_args.bin` is a pickle, which would run what
+its author wrote, and is never opened; its rate is the largest `learning_rate` of the log.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
-from importlib import import_module
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
+
+import pandas as pd
 
 from extrap.errors import DataError
-from extrap.reading.bounds import shown
-from extrap.reading.found import Found
+from extrap.reading.bounds import first_line, parse_json, require_file, shown
+from extrap.reading.found import Found, points_of, run_name, tracked
+from extrap.reading.frames import frame_of_rows, single_values
+from extrap.reading.settings import settings_in
+from extrap.reading.tables import read_table
 
-MOST_ENTRIES = 500_000
-"""Files and folders that are looked at."""
-MOST_FILES = 20_000
-"""Files that are read."""
-MOST_DEPTH = 12
-KINDS: dict[str, Callable[[str], bool]] = {
-    "mlflow": lambda name: name == "meta.yaml",
-    "huggingface": lambda name: name == "trainer_state.json",
-    "lightning": lambda name: name == "metrics.csv",
-    "tensorboard": lambda name: "tfevents" in name,
-}
-"""Reader → the files that are its; a folder of several kinds is of the first."""
+FILES = ("meta.yaml", "trainer_state.json", "metrics.csv", "*tfevents*")
+"""Of MLflow, HF Trainer, Lightning and TensorBoard; a folder of several is of the first."""
+LOSSES = ("eval_loss", "val_loss", "val/loss", "loss")
+"""Held-out ones first: the last falls where a model overfits."""
+STEPS = ("step", "epoch")
+RATE = "learning_rate"
+STATED = ("train_batch_size", "max_steps", "num_train_epochs")
+"""Settings that a trainer's state has."""
+Logged = tuple[Path, dict[str, Any], pd.DataFrame]
+"""The folder of a run, its settings, and a table with one row per step."""
 
 
-def find_in_folder(folder: Path, *, study: str | None) -> Found:
-    """Read a folder as what it holds.
+def find_on_disk(path: Path, *, study: str | None) -> Found | None:
+    """What a folder holds, or a file that is a run of its own; None of any other file.
 
     Args:
-        folder: The folder.
-        study: The experiment, where it holds several.
+        path: The folder or file.
+        study: The experiment, where there are several.
 
     Raises:
-        DataError: It holds nothing that is known, or too much.
+        DataError: A folder holds nothing that is known, or what it holds cannot be read.
     """
-    files = runs_below(folder)
-    for kind, is_its in KINDS.items():
-        own = [path for path in files if is_its(path.name)]
-        if own:
-            return read_files(kind, folder, own, study=study)
+    files = [path]
+    if os.path.isdir(path):  # noqa: PTH112  a name that is too long is no folder
+        below = [Path(folder, name) for folder, _, names in os.walk(path) for name in names]
+        files = sorted(file for file in below if any(map(file.match, FILES)) and file.is_file())
+    elif not path.match(FILES[1]) and not path.match(FILES[3]):
+        return None
+    stores, states, logs, events = ([f for f in files if f.match(kind)] for kind in FILES)
+    if stores:
+        from extrap.reading.trackers.mlflow import read_copy
+
+        return read_copy(path, study=study)
+    if states:
+        return _found(path, _of_trainer(states))
+    if logs:
+        return _found(path, _of_lightning(logs))
+    if events:
+        from extrap.reading.trackers.tensorboard import read
+
+        return read(path, events)
     raise DataError(
-        f"{shown(str(folder))} is a folder without runs; a tracker leaves meta.yaml (MLflow), "
+        f"{shown(str(path))} is a folder without runs; a tracker leaves meta.yaml (MLflow), "
         "trainer_state.json (HF Trainer), metrics.csv (Lightning) or event files (TensorBoard). "
         "Name the table inside it, or another folder."
     )
 
 
-def kind_of_file(path: Path) -> str | None:
-    """The reader of a file that is a run of its own; None for a table."""
-    kinds = ("huggingface", "tensorboard")
-    return next((kind for kind in kinds if KINDS[kind](path.name)), None)
+def _found(root: Path, logged: Iterable[Logged]) -> Found:
+    runs: list[tuple[str, dict[str, Any], str]] = []
+    points: list[pd.DataFrame] = []
+    for home, settings, table in logged:
+        step = next((name for name in STEPS if name in table), None)
+        if step is None:
+            raise DataError(f"the log of a run in {home} has no column step; leave it out.")
+        values = table.drop(columns=[*STEPS, RATE], errors="ignore")
+        points.append(points_of(len(runs), table[step], values))
+        if RATE in table:
+            settings = {RATE: pd.to_numeric(table[RATE], errors="coerce").max(), **settings}
+        name = run_name(root, home)
+        runs.append((name, {**single_values(settings), **settings_in(name)}, ""))
+    return tracked(runs, pd.concat(points, ignore_index=True), where=str(root), losses=LOSSES)
 
 
-def runs_below(folder: Path) -> list[Path]:
-    """Files in a folder and those within it that belong to a reader, in the order of their names.
-
-    Raises:
-        DataError: There are too many.
-    """
-    found: list[Path] = []
-    waiting, n_entries = [(folder, 0)], 0
-    while waiting:
-        here, depth = waiting.pop()
-        try:
-            with os.scandir(here) as entries:
-                for entry in entries:
-                    n_entries += 1
-                    if n_entries > MOST_ENTRIES or len(found) > MOST_FILES:
-                        raise DataError(
-                            f"a folder of runs has at most {MOST_ENTRIES:,} files and "
-                            f"{MOST_FILES:,} of runs, got more in {shown(str(folder))}; name one "
-                            "within it."
-                        )
-                    if entry.is_dir(follow_symlinks=False) and depth < MOST_DEPTH:
-                        waiting.append((Path(entry.path), depth + 1))
-                    elif _is_of_a_run(entry):
-                        found.append(Path(entry.path))
-        except OSError as error:
-            if here == folder:
-                raise DataError(
-                    f"a folder must be readable, got {shown(str(folder))} ({error.strerror})."
-                ) from error
-    return sorted(found)
+def _of_trainer(paths: list[Path]) -> Iterator[Logged]:
+    last: dict[Path, tuple[Path, dict[str, Any]]] = {}
+    states = [(path, _read_json(path)) for path in paths]
+    for path, state in sorted(states, key=lambda one: one[1].get("global_step") or 0):
+        home = path.parent.parent if path.parent.name.startswith("checkpoint-") else path.parent
+        last[home] = path, state
+    for home, (path, state) in sorted(last.items()):
+        log = state.get("log_history")
+        if not isinstance(log, list) or not all(isinstance(entry, dict) for entry in log):
+            raise DataError(f"{path} has no log_history, so no state of a Trainer; leave it out.")
+        numbers: list[dict[str, Any]] = [
+            {k: v for k, v in entry.items() if isinstance(v, int | float)} for entry in log
+        ]
+        config = path.with_name("config.json")
+        settings = {
+            **(_read_json(config) if config.is_file() else {}),
+            **{key: state[key] for key in STATED if key in state},
+            **(state.get("trial_params") or {}),
+        }
+        yield home, settings, frame_of_rows(numbers or [{"step": None}], str(path))
 
 
-def _is_of_a_run(entry: os.DirEntry[str]) -> bool:
-    is_its = any(is_its(entry.name) for is_its in KINDS.values())
-    return is_its and entry.is_file(follow_symlinks=False)
+def _of_lightning(paths: list[Path]) -> Iterator[Logged]:
+    for path in paths:
+        yield path.parent, _read_yaml(path.with_name("hparams.yaml")), read_table(path)
 
 
-def read_files(kind: str, folder: Path, files: list[Path], *, study: str | None) -> Found:
-    """Read files by the reader of their kind."""
-    module = import_module(f"extrap.reading.trackers.{kind}")
-    found: Found = module.read(folder, files, study=study)
-    return found
+def _read_json(path: Path) -> dict[str, Any]:
+    require_file(path)
+    try:
+        found = parse_json(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise DataError(
+            f"{path} is no JSON ({first_line(error)}); a run may have been writing it: leave it "
+            "out."
+        ) from error
+    return found if isinstance(found, dict) else {}
+
+
+def _read_yaml(path: Path) -> dict[str, Any]:
+    """The settings in a file; none where it is missing or would make objects of Python's."""
+    if not path.is_file():
+        return {}
+    import yaml
+
+    try:
+        found = yaml.safe_load(path.read_text(encoding="utf-8", errors="replace"))
+    except (yaml.YAMLError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}

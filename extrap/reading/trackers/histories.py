@@ -10,8 +10,7 @@ The name of a line, or of a group of runs (`lr: 0.01, width: 64`), says its sett
 
 from __future__ import annotations
 
-import re
-from collections.abc import Hashable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import pandas as pd
@@ -20,11 +19,10 @@ from extrap.errors import DataError
 from extrap.reading.bounds import shown
 from extrap.reading.cells import is_empty
 from extrap.reading.endings import state_column
-from extrap.reading.found import Found
+from extrap.reading.found import Found, points_of, tracked
 from extrap.reading.layouts import EDGES
-from extrap.reading.names import WORDS, bare_name
+from extrap.reading.names import KNOWN, SEEDS, bare_name, known_name
 from extrap.reading.settings import settings_in
-from extrap.reading.trackers.tracked import Points, TrackedRun, table_of
 
 RUNS = (
     *("run", "run_id", "run id", "run_name", "run name", "name", "id"),
@@ -36,23 +34,69 @@ STEPS = (
     *("iteration", "iter", "epoch", "train/epoch"),
 )
 """In lower case, the finest first."""
-OF_RUNS = re.compile(r"(created|started|start_time|start time|created_at|end_time|updated_at)")
-"""Columns that a table of runs has, in lower case: when each began."""
-LINE = re.compile(r"(?P<run>.+) - (?P<metric>[^ ].*?)")
+OF_RUNS = ("created", "started", "start_time", "start time", "created_at", "end_time")
+"""Columns of a table of runs, in lower case: when each began or ended."""
+LINE = " - "
+"""Between the name and the metric of a line in a chart."""
 
 
-def is_history(table: pd.DataFrame, settings: Sequence[str] = ()) -> bool:
-    """Whether a table has a row a step, by a step that differs within a run.
+def read_history(table: pd.DataFrame, where: str, settings: Sequence[str] = ()) -> Found | None:
+    """The runs and points of a table with a row per step; None of any other table.
 
-    Where a setting differs within a run too (a size such as its tokens, a tuned value, the seed,
-    how it ended), runs share a name and every row is a run of its own.
+    A step differs within a run. Where a setting does too (a size such as its tokens, a tuned
+    value, the seed, how it ended), runs share a name and every row is a run of its own.
 
     Args:
         table: The table.
+        where: What to call it.
         settings: Columns that are known to be set, not measured: sizes, tuned values, conditions
             and the seed.
     """
-    return _chart_step(table) is not None or _run_and_step(table, settings) is not None
+    first, *lines = [*table] or [""]
+    if lines and first.lower() in STEPS and all(LINE in column for column in lines):
+        return _read_chart(table, where)
+    step = next(iter(_called(STEPS, table)), None)
+    if step is None or _are_set([step], settings):
+        return None
+    state = state_column(table)
+    fixed = {*_are_set(table, settings), *_called(OF_RUNS, table), *([state] if state else [])}
+    for run in _called(RUNS, table):
+        repeats = table[table[run].duplicated(keep=False)]
+        is_stepped = len(repeats) and repeats.groupby(run)[step].nunique().gt(1).all()
+        if is_stepped and run not in fixed and not _varying(repeats, fixed, repeats[run]):
+            return _read_long(table, run, step, state, where)
+    return None
+
+
+def _read_chart(table: pd.DataFrame, where: str) -> Found:
+    step, *lines = table
+    points = points_of(0, table[step], table[[c for c in lines if not c.endswith(EDGES)]])
+    names = points["metric"].str.rpartition(LINE)
+    points["run"], runs = pd.factorize(names[0])
+    points["metric"] = names[2]
+    settings = [(name, settings_in(name), "") for name in runs]
+    return tracked(settings, points, where=where, notes=[_note(runs, table)])
+
+
+def _read_long(table: pd.DataFrame, run: str, step: str, state: str | None, where: str) -> Found:
+    codes, names = pd.factorize(table[run], use_na_sentinel=False)
+    others = [c for c in table if c not in (run, step, state)]
+    counts = {c: table[c].astype(str).groupby(codes).nunique() for c in others}
+    metrics = [c for c in others if counts[c].gt(1).any() and _has_numbers(table[c])]
+    settings = table.loc[~table[run].duplicated(), [c for c in others if c not in metrics]]
+    words = [""] * len(names)
+    if state is not None:
+        words = _filled(table[state]).groupby(codes).last().fillna("").tolist()
+    return tracked(
+        list(zip(map(str, names), settings.to_dict("records"), words, strict=True)),
+        points_of(codes, table[step], table[metrics]),
+        where=where,
+        notes=[_note(names, table)],
+    )
+
+
+def _note(runs: Sequence[str], table: pd.DataFrame) -> str:
+    return f"the table has a row a step: {len(runs)} runs of {len(table)} rows"
 
 
 def check_rows_are_runs(table: pd.DataFrame, settings: Sequence[str]) -> None:
@@ -64,22 +108,21 @@ def check_rows_are_runs(table: pd.DataFrame, settings: Sequence[str]) -> None:
     Raises:
         DataError: They are.
     """
-    step = _step_of(table)
-    known = [c for c in table if _is_one_of(c, settings) and c != step]
-    if step is None or _is_one_of(step, settings) or not known:
+    step = next(iter(_called(STEPS, table)), None)
+    known = [c for c in _are_set(table, settings) if c != step]
+    if step is None or _are_set([step], settings) or not known:
         return
-    cells = table[known].astype(str).agg("\x1f".join, axis="columns")
-    repeats = table[cells.duplicated(keep=False)]
-    if repeats.empty or len(repeats) < len(table) / 2:
+    texts = table[known].astype(str)
+    repeats = table[texts.duplicated(keep=False)]
+    runs = [texts[c] for c in known]
+    others = [c for c in repeats if c not in (step, *known)]
+    others = [c for c in others if known_name(c) in KNOWN or not _has_numbers(repeats[c])]
+    if len(repeats) < max(1, len(table) / 2) or _varying(repeats, others, runs):
         return
-    others = [c for c in table if c not in (*known, step)]
-    if any(_may_be_set(repeats, c) and _varies_within(repeats, cells, c) for c in others):
-        return
-    steps = [tuple(sorted(map(str, rows))) for _, rows in repeats.groupby(cells)[step]]
-    is_seeded = any(bare_name(str(c)).lower().endswith("seed") for c in known)
-    is_stepped = all(len(set(own)) > 1 for own in steps)
-    if is_stepped and (is_seeded or len(steps) > 1 == len({frozenset(own) for own in steps})):
-        listed = ", ".join(shown(str(c)) for c in known)
+    steps = repeats[step].astype(str).groupby(runs).agg(frozenset)
+    is_seeded = any(known_name(c) in SEEDS for c in known)
+    if steps.map(len).gt(1).all() and (is_seeded or len(steps) > 1 == steps.nunique()):
+        listed = ", ".join(shown(c) for c in known)
         raise DataError(
             f"a row is a run, {len(repeats)} rows with equal {listed} differ in {shown(step)}: "
             f"they look like the steps of a run. Keep the last row of each run, or give every run "
@@ -87,126 +130,25 @@ def check_rows_are_runs(table: pd.DataFrame, settings: Sequence[str]) -> None:
         )
 
 
-def history_of(table: pd.DataFrame, where: str, settings: Sequence[str] = ()) -> Found:
-    """The runs of such a table, and their curves; of two rows of one step the later counts."""
-    step, named = _chart_step(table), _run_and_step(table, settings)
-    if step is not None:
-        runs = _lines(table, step)
-    elif named is not None:
-        runs = _long_runs(table, *named)
-    else:
-        raise ValueError("a history has a run and a step; ask is_history first.")
-    n_points = len(table)
-    note = f"the table has a row a step: {len(runs)} runs of {n_points} rows"
-    return table_of(runs, where=where, notes=[note])
-
-
-def _run_and_step(table: pd.DataFrame, settings: Sequence[str]) -> tuple[str, str] | None:
-    """The columns that say of which run and step a row is, where rows are steps."""
-    step = _step_of(table)
-    if step is None or _is_one_of(step, settings):
-        return None
-    found = (run for run in _columns_of(RUNS, table) if not _is_one_of(run, settings))
-    return next(((run, step) for run in found if _are_steps(table, run, step, settings)), None)
-
-
-def _are_steps(table: pd.DataFrame, run: str, step: str, settings: Sequence[str]) -> bool:
-    names = table[run]
-    repeats = table[names.duplicated(keep=False)]
-    if repeats.empty:
-        return False
-    state = state_column(table)
-    fixed = [c for c in table if _is_one_of(c, settings) or c == state or _is_of_runs(c)]
-    if any(_varies_within(repeats, names, c) for c in fixed):
-        return False
-    return bool(repeats.groupby(run, sort=False)[step].nunique().gt(1).all())
-
-
-def _step_of(table: pd.DataFrame) -> str | None:
-    return next(iter(_columns_of(STEPS, table)), None)
-
-
-def _columns_of(names: Sequence[str], table: pd.DataFrame) -> list[str]:
+def _called(names: Sequence[str], table: pd.DataFrame) -> list[str]:
     """Columns of such names, in the order of the names."""
-    found = {c: str(c).lower() for c in table}
-    return [c for name in names for c in found if found[c] == name]
+    return [c for name in names for c in table if c.lower() == name]
 
 
-def _is_one_of(column: Hashable, settings: Sequence[str]) -> bool:
-    return str(column) in settings or bare_name(str(column)) in settings
+def _are_set(columns: Iterable[str], settings: Sequence[str]) -> list[str]:
+    return [c for c in columns if c in settings or bare_name(c) in settings]
 
 
-def _is_of_runs(column: Hashable) -> bool:
-    return OF_RUNS.fullmatch(bare_name(str(column)).lower()) is not None
+def _varying(table: pd.DataFrame, columns: Iterable[str], by: Any) -> list[str]:
+    """The columns that take several values within a group, empty cells being none."""
+    counts = {c: _filled(table[c]).groupby(by, sort=False).nunique() for c in columns}
+    return [column for column, count in counts.items() if count.gt(1).any()]
 
 
-def _varies_within(table: pd.DataFrame, groups: pd.Series, column: Hashable) -> bool:
-    """Whether a column takes several values within a group; empty cells are none."""
-    texts = table[column].astype(str).mask(is_empty(table[column]) | table[column].isna())
-    return bool(texts.groupby(groups.loc[table.index], sort=False).nunique().gt(1).any())
+def _filled(cells: pd.Series) -> pd.Series:
+    """Cells as text, empty ones as none."""
+    return cells.astype(str).mask(is_empty(cells) | cells.isna())
 
 
-def _may_be_set(table: pd.DataFrame, column: Hashable) -> bool:
-    """Whether a column holds words, or is called as a setting is."""
-    last = re.split(r"[./:]", bare_name(str(column)).lower())[-1]
-    return not _is_measured(table[column]) or any(last in words for words in WORDS.values())
-
-
-def _is_measured(values: pd.Series) -> bool:
-    """Whether any cell is a number."""
-    return bool(pd.to_numeric(values.astype(object), errors="coerce").notna().any())
-
-
-def _chart_step(table: pd.DataFrame) -> str | None:
-    """The step of a chart's table: its first column, all others being lines."""
-    names = [str(column) for column in table.columns]
-    is_chart = len(names) > 1 and names[0].lower() in STEPS and all(map(LINE.fullmatch, names[1:]))
-    return names[0] if is_chart else None
-
-
-def _lines(table: pd.DataFrame, step: str) -> list[TrackedRun]:
-    runs: dict[str, dict[str, Points]] = {}
-    for column in table.columns[1:]:
-        line = LINE.fullmatch(column)
-        if line is None or column.endswith(EDGES):
-            continue
-        runs.setdefault(line["run"], {})[line["metric"]] = _points(table[step], table[column])
-    return [
-        TrackedRun(name=name, settings=settings_in(name), history=history)
-        for name, history in runs.items()
-    ]
-
-
-def _long_runs(table: pd.DataFrame, run: str, step: str) -> list[TrackedRun]:
-    state = state_column(table)
-    others = [c for c in table.columns if c not in (run, step, state)]
-    varying = [c for c in others if _varies(table, run, c)]
-    found = []
-    for name, rows in table.groupby(run, sort=False):
-        settings: dict[str, Any] = {c: rows[c].iloc[0] for c in others if c not in varying}
-        history = {c: _points(rows[step], rows[c]) for c in varying}
-        status = "" if state is None else _only_word(rows[state])
-        found.append(TrackedRun(name=str(name), settings=settings, history=history, status=status))
-    return found
-
-
-def _varies(table: pd.DataFrame, run: str, column: str) -> bool:
-    """Whether a column is measured: it holds numbers that differ within a run."""
-    texts = table[column].astype(str)
-    if not texts.groupby(table[run], sort=False).nunique().gt(1).any():
-        return False
-    return _is_measured(table[column])
-
-
-def _only_word(words: pd.Series) -> str:
-    """How a run ended, which one of its rows may say alone."""
-    there = words[~is_empty(words) & words.notna()]
-    return "" if there.empty else str(there.iloc[-1])
-
-
-def _points(steps: pd.Series, values: pd.Series) -> Points:
-    """The points of a metric, where it was logged; text that is no number is not finite."""
-    logged = ~is_empty(values)
-    at = pd.to_numeric(steps[logged].astype(object), errors="coerce").astype(float)
-    numbers = pd.to_numeric(values[logged].astype(object), errors="coerce").astype(float)
-    return [(s, v) for s, v in zip(at, numbers, strict=True) if s == s]
+def _has_numbers(cells: pd.Series) -> bool:
+    return bool(pd.to_numeric(cells.astype(object), errors="coerce").notna().any())

@@ -9,15 +9,15 @@ which begin with a time. A folder named after a time that holds hyperparameters,
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from pathlib import Path
+from typing import Any
+
+import pandas as pd
 
 from extrap.errors import DataError
 from extrap.reading.bounds import first_line
-from extrap.reading.found import Found
+from extrap.reading.found import Found, run_name, tracked
 from extrap.reading.settings import settings_in
-from extrap.reading.trackers.stitching import stitched
-from extrap.reading.trackers.tracked import TrackedRun, table_of
 
 MARK = "tfevents"
 """Stands in the name of every event file."""
@@ -60,7 +60,7 @@ class EventLog:
             ) from error
 
     def hparams(self) -> dict[str, bool | float | str]:
-        """Name → hyperparameter, of the plugin for them."""
+        """Name → hyperparameter, of the plugin for them; known once the points were read."""
         from tensorboard.plugins.hparams.metadata import SESSION_START_INFO_TAG
         from tensorboard.plugins.hparams.plugin_data_pb2 import HParamsPluginData
 
@@ -75,24 +75,46 @@ class EventLog:
         }
 
 
-def read(folder: Path, files: list[Path], *, study: str | None = None) -> Found:
+def read(folder: Path, files: list[Path]) -> Found:
     """The runs of event files."""
-    del study
-    parts = [_read_part(folder, path) for path in files]
-    settings: dict[str, dict[str, object]] = {}
-    for part in parts:
-        settings.setdefault(part.identity, {}).update(part.settings)
-    runs, notes = stitched([replace(part, settings=settings[part.identity]) for part in parts])
-    return table_of([run for run in runs if run.history], where=str(folder), notes=notes)
+    settings: dict[str, dict[str, Any]] = {}
+    rows = []
+    for part, path in enumerate(sorted(files, key=_started)):
+        home = path.parent
+        if OF_HPARAMS.fullmatch(home.name) and home != folder:
+            home = home.parent
+        name, log = run_name(folder, home), EventLog(path)
+        for metric, points in log.points().items():
+            rows += [(name, part, metric, step, value) for step, value in points]
+        settings.setdefault(name, {**settings_in(name)}).update(log.hparams())
+    points = pd.DataFrame(rows, columns=["run", "part", "metric", "step", "value"])
+    codes, names = pd.factorize(points["run"], sort=True)
+    points, notes = without_replaced(points.assign(run=codes))
+    runs = [(name, settings[name], "") for name in names]
+    return tracked(runs, points, where=str(folder), notes=notes)
 
 
-def _read_part(root: Path, path: Path) -> TrackedRun:
-    home = path.parent
-    if OF_HPARAMS.fullmatch(home.name) and home != root:
-        home = home.parent
-    is_inside = home != root and home.is_relative_to(root)
-    name = str(home.relative_to(root)) if is_inside else home.name
-    log = EventLog(path)
-    points = log.points()
-    settings = {**settings_in(name), **log.hparams()}
-    return TrackedRun(name=name, settings=settings, history=points, identity=str(home))
+def without_replaced(points: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
+    """Points of runs in parts, of which a later replaces what an earlier had from its first step.
+
+    Args:
+        points: Columns `run`, `part` (its place in time), `step`, `metric`, `value`.
+
+    Returns:
+        The points that are left, and a note where runs have several parts.
+    """
+    keys = ["run", "metric", "part"]
+    first = points.groupby(keys)["step"].min()
+    after = first[::-1].groupby(level=keys[:2]).transform(lambda steps: steps.shift().cummin())
+    is_replaced = points["step"].ge(points.join(after.rename("after"), on=keys)["after"])
+    n_parts = first.groupby(level=keys[:2]).size().groupby(level="run").max()
+    n_parts = n_parts[n_parts > 1]
+    note = f"{len(n_parts)} run(s) were joined from {n_parts.sum()} parts"
+    kept = points[~is_replaced].drop(columns="part").reset_index(drop=True)
+    return kept, [note] if len(n_parts) else []
+
+
+def _started(path: Path) -> float:
+    """The time in the name of an event file, `events.out.tfevents.TIME.…`."""
+    found = re.search(r"tfevents\.(\d+)", path.name)
+    return float(found[1]) if found else 0.0

@@ -5,7 +5,7 @@ import pytest
 
 from extrap.errors import DataError
 from extrap.reading import read_runs
-from extrap.reading.trackers.histories import is_history
+from extrap.reading.trackers.histories import read_history
 
 
 def history():
@@ -58,8 +58,8 @@ def test_what_grows_within_a_run_is_of_several_runs_where_it_plays_a_part():
     assert len(read(table)) == 2
     assert len(read(history().fillna(4.0).assign(lr=[1, 2, 4] * 2), tune="lr")) == 6
     shared = history().fillna(4.0).assign(batch=[1, 2, 4] * 2)
-    assert is_history(shared)
-    assert not is_history(shared, ["batch"])
+    assert read_history(shared, "here") is not None
+    assert read_history(shared, "here", ["batch"]) is None
 
 
 def test_lines_of_an_exported_chart_are_runs_whose_names_say_their_settings():

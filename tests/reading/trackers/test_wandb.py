@@ -60,19 +60,17 @@ def test_histories_of_objects_are_asked_for_where_a_curve_is_wanted():
     assert run.asked == 1
 
 
-def test_a_metric_whose_summary_is_its_minimum_is_read_from_its_history():
+def test_a_run_without_the_loss_in_its_summary_has_none():
     curve = {0: 3.0, 1: 1.5, 2: 2.0}
-    low = {"val_loss": {"min": 1.5}}
-    defined = [Told(8, low, curve), Told(16, low, curve)]
-    mixed = [Told(8, {"val_loss": 2.25}, curve), Told(16, low, curve)]
-    for runs, loss, found, n_notes in (
-        (defined, "val_loss", [2.0, 2.0], 0),
-        (mixed, "val_loss", [2.25, 2.0], 0),
-        (defined, "val_loss.min", [1.5, 1.5], 1),
-    ):
-        read = read_runs(runs, **{**NAMES, "loss": loss})
-        assert read.to_frame()["loss"].tolist() == found
-        assert sum("optimistic" in note for note in read.notes) == n_notes
+    runs = [Told(8, {"val_loss": 2.25}, curve), Told(16, {"val_loss": {"min": 1.5}}, curve)]
+    read = read_runs(runs, **NAMES).to_frame()
+    assert read["status"].tolist() == ["complete", "failed"]
+    best = read_runs(runs[1:], **{**NAMES, "loss": "val_loss.min"})
+    assert best.to_frame()["loss"].tolist() == [1.5]
+    assert sum("optimistic" in note for note in best.notes) == 1
+    named = {**NAMES, "loss": "held_out", "rename": {"val_loss": "held_out"}}
+    every = read_runs(runs, **named, final="best")
+    assert every.to_frame()["loss"].tolist() == [1.5, 1.5]
 
 
 def test_a_project_that_the_server_does_not_give_is_one_clear_error(monkeypatch):

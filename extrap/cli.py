@@ -211,7 +211,7 @@ def _noted(error: Exception, words: str | None = None) -> str:
 
 def _command(given: Sequence[str]) -> str:
     """The command that was given, without the passwords of its addresses."""
-    from extrap.reading import without_password
+    from extrap.errors import without_password
 
     return shlex.join(["extrap", *(without_password(each) for each in given)])
 

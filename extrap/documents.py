@@ -6,6 +6,7 @@ or missing number is `null` and never NaN.
 
 from __future__ import annotations
 
+import json
 import logging
 import math
 from collections.abc import Mapping, Sequence
@@ -16,7 +17,8 @@ from typing import Any, TypeVar
 import pandas as pd
 
 from extrap import __version__
-from extrap.errors import DataError, argument
+from extrap.errors import DataError, argument, first_line
+from extrap.files import require_file
 from extrap.fitting import (
     CurvatureTest,
     DivergenceModel,
@@ -29,7 +31,6 @@ from extrap.fitting import (
 )
 from extrap.forecasting import Forecast, forecast
 from extrap.laws import LAWS
-from extrap.reading.bounds import MOST_BYTES, first_line, parse_json, require_file
 from extrap.records import (
     Fit,
     Optimum,
@@ -319,10 +320,10 @@ def read_sealed(kind: SealedKind, path: Path) -> Sealed:
     Raises:
         DataError: It is of another kind or schema, or was changed after it was sealed.
     """
-    require_file(path, f"sealed {kind.what}", most=MOST_BYTES)
+    require_file(path, f"sealed {kind.what}")
     try:
-        document = parse_json(path.read_text(encoding="utf-8"))
-    except ValueError as error:
+        document = json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, RecursionError) as error:
         raise DataError(f"{path} is not JSON: {first_line(error)}.") from error
     if not isinstance(document, dict) or document.get("kind") != kind.kind:
         raise DataError(f"{path} is not a {kind.what}; {kind.remedy.format(name=path.name)}.")

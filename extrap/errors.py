@@ -1,14 +1,18 @@
-"""The exceptions a caller may want to catch, and how their messages name an argument."""
+"""The exceptions a caller may want to catch, and how their messages show things."""
 
 from __future__ import annotations
 
 import json
+import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import NamedTuple
+from urllib.parse import quote, unquote
 
+IN_QUERY = "(?i:[?&;](?:ssl)?passw(?:or)?d=)"
+"""What stands before a password behind the question mark of an address."""
 _OPTIONS: ContextVar[dict[str, str] | None] = ContextVar("_OPTIONS", default=None)
 """Argument → option of the command that runs; None outside the command line."""
 
@@ -97,3 +101,39 @@ class FitError(ExtrapError, RuntimeError):
 
 class StudyError(ExtrapError, RuntimeError):
     """A study, or the storage it lives in, is unusable."""
+
+
+def shown(value: object, *, most: int = 60) -> str:
+    """A value as Python writes it, cut to a bearable length."""
+    text = value if isinstance(value, str) else str(value)
+    return repr(value) if len(text) <= most else f"{text[:most]!r}… ({len(text):,} characters)"
+
+
+def first_line(error: object, *, url: str = "", most: int = 200) -> str:
+    """The first line of what a library says, or its kind where it says nothing.
+
+    Args:
+        error: What it says.
+        url: An address whose password it may repeat, as it is written or unquoted.
+        most: How many characters are kept.
+    """
+    line = (str(error).strip().splitlines() or [type(error).__name__])[0]
+    secrets = [*re.findall(r"(?s)://[^:]*:(.*)@", url), *re.findall(f"{IN_QUERY}([^&]*)", url)]
+    for secret in sorted(filter(None, secrets), key=len, reverse=True):
+        for written in (secret, quote(secret, safe=""), unquote(secret)):
+            line = line.replace(written, "***")
+    return line if len(line) <= most else f"{line[:most]}…"  # a password cut in two is not found
+
+
+def without_password(url: str) -> str:
+    """An address with `user:password@` cut to `user@`, and without `password=…` behind it.
+
+    Example:
+        >>> without_password("postgresql://me:secret@host/runs?password=secret")
+        'postgresql://me@host/runs'
+    """
+    scheme, found, rest = url.partition("://")
+    # to the end: an & in a password, which should be %26, would look like the end of it
+    rest = re.sub(f"(?s){IN_QUERY}.*", "", rest)
+    account, sign, host = rest.rpartition("@")
+    return f"{scheme}{found}{account.partition(':')[0]}{sign}{host}"

@@ -24,6 +24,8 @@ from pathlib import Path
 from types import CodeType, ModuleType
 from typing import TYPE_CHECKING, Any
 
+from extrap.errors import DataError, shown
+
 if TYPE_CHECKING:
     import pandas as pd
 
@@ -243,3 +245,23 @@ def import_source(path: Path, name: str) -> ModuleType:
         del sys.modules[name]
         raise
     return module
+
+
+def require_file(path: Path, what: str = "table") -> None:
+    """Raise unless a path is a plain file.
+
+    Raises:
+        DataError: It is missing, a folder, a pipe or a device.
+    """
+    try:
+        is_there, is_folder, is_file = path.exists(), path.is_dir(), path.is_file()
+    except OSError as error:  # a name that is too long, a folder nobody may look into
+        raise DataError(
+            f"a {what} is a file, got {shown(str(path))} ({error.strerror}); check the path."
+        ) from error
+    if not is_there:
+        raise DataError(f"there is no file {str(path)[:300]}; check the path.")
+    if is_folder:
+        raise DataError(f"{path} is a folder; name the {what} inside it.")
+    if not is_file:
+        raise DataError(f"a {what} is a plain file, got {path}, a pipe or device; save it first.")

@@ -251,7 +251,7 @@ def read_table_of_runs(
         may_mix: Whether conditions may vary within the table.
         others: Further fields of the request.
     """
-    from extrap.reading import without_password
+    from extrap.errors import without_password
     from extrap.reading.runs import Request, read_sweep
 
     request = Request(

@@ -9,13 +9,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from extrap.reading.bounds import without_password
     from extrap.reading.embeddings import read_embedding
     from extrap.reading.runs import read_runs
 
-__all__ = ["read_embedding", "read_runs", "without_password"]
+__all__ = ["read_embedding", "read_runs"]
 
-_HOMES = {"read_embedding": "embeddings", "read_runs": "runs", "without_password": "bounds"}
+_HOMES = {"read_embedding": "embeddings", "read_runs": "runs"}
 """Name → the module that defines it."""
 
 

@@ -18,8 +18,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from extrap.errors import DataError
-from extrap.reading.bounds import shown
+from extrap.errors import DataError, shown
 
 SPELLED_NAN = ("nan", "+nan", "-nan")
 EMPTY = ("", "None", "nan", "NaN", "<NA>", "NaT")

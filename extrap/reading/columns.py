@@ -5,8 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Collection, Sequence
 
-from extrap.errors import Choice, DataError, argument
-from extrap.reading.bounds import shown
+from extrap.errors import Choice, DataError, argument, shown
 from extrap.reading.names import MEASURED, bare_name, known_name, short_name, synonyms
 
 MOST_NAME, MOST_COMPARED = 100, 2000

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import numpy as np
 
-from extrap.errors import DataError
-from extrap.reading.bounds import first_line, require_file
+from extrap.errors import DataError, first_line
+from extrap.files import require_file
 from extrap.reading.cells import is_empty, read_numbers
 from extrap.reading.columns import missing_column
 from extrap.reading.tables import read_table

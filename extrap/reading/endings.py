@@ -8,8 +8,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import pandas as pd
 
-from extrap.errors import DataError
-from extrap.reading.bounds import shown
+from extrap.errors import DataError, shown
 from extrap.reading.cells import is_empty, numbers_of
 from extrap.reading.columns import MOST_COMPARED
 from extrap.reading.names import bare_name, is_identity, is_recipe, short_name, words

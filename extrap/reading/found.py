@@ -189,7 +189,7 @@ def tracked(
         for (name, settings, status), summary in zip(runs, summaries, strict=True)
     ]
     return Found(
-        table=frame_of_rows(rows, where),
+        table=frame_of_rows(rows),
         where=where,
         points=points,
         notes=tuple(notes),

@@ -10,8 +10,6 @@ from typing import Any
 
 import pandas as pd
 
-from extrap.reading.bounds import check_cells
-
 DICTIONARIES = ("config", "summary")
 """Columns of a table of text whose cells may be dictionaries, as W&B's own example writes them."""
 
@@ -43,19 +41,13 @@ def as_frame(source: Any) -> pd.DataFrame:
         import pyarrow as pa
 
         table = pa.table(source)
-        check_cells(table.num_rows * table.num_columns, "the frame")
         return _without_views(table).to_pandas(types_mapper=pd.ArrowDtype)
-    return frame_of_rows([flat(row) for row in source], "the list of runs")
+    return frame_of_rows([flat(row) for row in source])
 
 
-def frame_of_rows(rows: Sequence[Mapping[str, Any]], where: str) -> pd.DataFrame:
-    """Rows as a table in which what a row lacks is None: empty, and no NaN that was measured.
-
-    Raises:
-        DataError: It is too large.
-    """
+def frame_of_rows(rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
+    """Rows as a table in which what a row lacks is None: empty, and no NaN that was measured."""
     names = list(dict.fromkeys(name for row in rows for name in row))
-    check_cells(len(rows) * len(names), where)
     whole = [{name: row.get(name) for name in names} for row in rows]
     return pd.DataFrame(whole, dtype=object)
 
@@ -103,7 +95,7 @@ def with_flat_cells(table: pd.DataFrame) -> pd.DataFrame:
             continue
         if all(isinstance(cell, Mapping) for cell in cells.dropna()):
             rows = [flat(c, f"{column}.") if isinstance(c, Mapping) else {} for c in cells]
-            inner = frame_of_rows(rows, "the table").set_axis(table.index)
+            inner = frame_of_rows(rows).set_axis(table.index)
             rest = table.drop(columns=column)
             table = pd.concat([rest, inner[[c for c in inner if c not in rest]]], axis="columns")
     return table

@@ -16,8 +16,7 @@ from collections import Counter
 
 import pandas as pd
 
-from extrap.errors import DataError
-from extrap.reading.bounds import shown
+from extrap.errors import DataError, shown
 from extrap.reading.cells import numbers_of
 from extrap.reading.names import WORDS, known_name, loss_rank
 

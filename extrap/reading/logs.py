@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from extrap.reading.bounds import require_file
+from extrap.files import require_file
 from extrap.reading.cells import is_empty, read_numbers
 from extrap.reading.columns import find_column, missing_column
 from extrap.reading.losses import loss_of_metric

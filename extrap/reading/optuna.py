@@ -33,8 +33,7 @@ from optuna.storages import BaseStorage
 from optuna.study import Study, StudyDirection
 from optuna.trial import FrozenTrial, TrialState
 
-from extrap.errors import Choice, DataError, StudyError
-from extrap.reading.bounds import without_password
+from extrap.errors import Choice, DataError, StudyError, without_password
 from extrap.reading.found import Found
 from extrap.reading.names import WORDS, known_name
 from extrap.reading.settings import sizes_in_names

@@ -18,8 +18,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pandas as pd
 
-from extrap.errors import Choice, DataError, argument
-from extrap.reading.bounds import shown
+from extrap.errors import Choice, DataError, argument, shown
 from extrap.reading.cells import (
     Codes,
     Levels,

@@ -10,8 +10,7 @@ from typing import Any, TypedDict, Unpack
 
 import pandas as pd
 
-from extrap.errors import DataError, argument
-from extrap.reading.bounds import without_password
+from extrap.errors import DataError, argument, without_password
 from extrap.reading.cells import is_empty, read_numbers
 from extrap.reading.columns import display_name, find_column, missing_column, require_column
 from extrap.reading.endings import PROGRESS, ended_early, has_settings, read_status

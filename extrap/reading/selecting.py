@@ -6,9 +6,8 @@ from collections.abc import Iterable, Mapping
 
 import pandas as pd
 
-from extrap.errors import DataError
+from extrap.errors import DataError, shown
 from extrap.expressions import parse_definition
-from extrap.reading.bounds import shown
 from extrap.reading.cells import is_empty, read_numbers
 from extrap.reading.columns import require_column
 from extrap.reading.found import Found

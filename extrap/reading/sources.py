@@ -21,8 +21,7 @@ from typing import Any
 
 import pandas as pd
 
-from extrap.errors import DataError, argument
-from extrap.reading.bounds import shown
+from extrap.errors import DataError, argument, shown
 from extrap.reading.cells import read_numbers
 from extrap.reading.columns import missing_column
 from extrap.reading.found import Found, joined

@@ -27,9 +27,15 @@ from optuna.exceptions import OptunaError
 from optuna.storages import BaseStorage, RDBStorage
 from sqlalchemy.exc import SQLAlchemyError
 
-from extrap.errors import DataError, ExtrapError, StudyError
+from extrap.errors import (
+    IN_QUERY,
+    DataError,
+    ExtrapError,
+    StudyError,
+    first_line,
+    without_password,
+)
 from extrap.installing import how_to_install
-from extrap.reading.bounds import IN_QUERY, first_line, without_password
 from extrap.reading.copies import TIMEOUT_S, copy_database
 
 POSTGRESQL = {

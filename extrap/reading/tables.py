@@ -17,9 +17,8 @@ from typing import Any, TextIO
 import numpy as np
 import pandas as pd
 
-from extrap.errors import DataError
-from extrap.files import unguarded
-from extrap.reading.bounds import first_line, require_file, shown
+from extrap.errors import DataError, first_line, shown
+from extrap.files import require_file, unguarded
 from extrap.reading.frames import as_frame, frame_of_rows, is_table, with_flat_cells
 from extrap.reading.layouts import check_headers
 
@@ -232,7 +231,7 @@ def _read_json(path: Path) -> pd.DataFrame:
     if isinstance(found, dict) and len(found) == 1:  # {"runs": […]}
         found = next(iter(found.values()))
     if isinstance(found, list) and found and all(isinstance(row, dict) for row in found):
-        return frame_of_rows(found, str(path))
+        return frame_of_rows(found)
     if isinstance(found, dict) and found and all(isinstance(c, list) for c in found.values()):
         return pd.DataFrame(found, dtype=object)
     raise DataError(
@@ -242,7 +241,7 @@ def _read_json(path: Path) -> pd.DataFrame:
 
 
 def _read_jsonl(path: Path) -> pd.DataFrame:
-    return frame_of_rows(json_rows(path.read_text(encoding="utf-8-sig"), str(path)), str(path))
+    return frame_of_rows(json_rows(path.read_text(encoding="utf-8-sig"), str(path)))
 
 
 def json_rows(text: str, where: str) -> list[dict[str, Any]]:
@@ -255,7 +254,7 @@ def json_rows(text: str, where: str) -> list[dict[str, Any]]:
     for number, line in enumerate(text.split("\n"), start=1):
         try:
             row = json.loads(line) if line.strip() else None
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise DataError(f"{where} line {number} is not JSON: {first_line(error)}.") from error
         if not isinstance(row, dict | None):
             raise DataError(

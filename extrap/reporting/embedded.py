@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from extrap.errors import DataError
-from extrap.reading.bounds import first_line, parse_json, require_file
+from extrap.errors import DataError, first_line
+from extrap.files import require_file
 from extrap.reporting.blocks import Answer, Block, Columns, Paragraph, Warnings
 from extrap.reporting.glossary import Explanation
 from extrap.reporting.tables import Table
 
-MOST_BYTES = 2**26
-"""Of a page; ours have three million at most."""
 PAGE_VERSION = 1
 """Of the envelope around the numbers of a page."""
 _START = '<script type="application/json" id="extrap-{}">'
@@ -43,8 +42,8 @@ def read_report(path: str | Path) -> dict[str, Any]:
             "extrap report."
         )
     try:
-        document = parse_json(content)
-    except ValueError as error:
+        document = json.loads(content)
+    except (ValueError, RecursionError) as error:
         raise DataError(f"the numbers of {path} are not JSON: {first_line(error)}.") from error
     if not isinstance(document, dict) or document.get("schema_version") != PAGE_VERSION:
         found = document.get("schema_version") if isinstance(document, dict) else None
@@ -70,8 +69,8 @@ def read_blocks(path: str | Path) -> list[Block]:
     if content is None:
         raise DataError(f"{path} has no blocks; write the report again.")
     try:
-        return [_block(data) for data in parse_json(content)]
-    except (ValueError, TypeError, LookupError, AttributeError) as error:
+        return [_block(data) for data in json.loads(content)]
+    except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
         raise DataError(f"the blocks of {path} are not whole; write the report again.") from error
 
 
@@ -111,7 +110,7 @@ def _block(data: Any) -> Block:
 def _embedded(path: str | Path, name: str) -> str | None:
     """The JSON of a page under a name; None where it has none."""
     path = Path(path)
-    require_file(path, "report", most=MOST_BYTES)
+    require_file(path, "report")
     text = path.read_text(encoding="utf-8", errors="replace")
     # escaped when it is written: the numbers hold no <, so no name can end or begin them
     _, start, rest = text.rpartition(_START.format(name))

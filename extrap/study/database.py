@@ -10,7 +10,7 @@ import sqlalchemy
 from optuna.storages import BaseStorage, RDBStorage
 from sqlalchemy import exc
 
-from extrap.reading.bounds import without_password
+from extrap.errors import without_password
 from extrap.reading.storages import (
     address_of,
     engine_options,

@@ -15,9 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from extrap.documents import read_if_intact, write_sealed
-from extrap.errors import DataError, StudyError
+from extrap.errors import DataError, StudyError, without_password
 from extrap.files import read_csv, write_csv
-from extrap.reading import without_password
 from extrap.reading.runs import as_runs
 from extrap.records import STAGES, Cell, Runs, StudySpec, Train
 from extrap.records.seals import Sealed, as_sealed

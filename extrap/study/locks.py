@@ -21,8 +21,7 @@ from typing import Any, TextIO
 
 import sqlalchemy
 
-from extrap.errors import StudyError, argument
-from extrap.reading import without_password
+from extrap.errors import StudyError, argument, without_password
 from extrap.reading.storages import engine_options, file_of, parse_url
 from extrap.study.database import ConnectionLost, is_passing, storage_id
 from extrap.training.own.processes import is_gone, is_process, this_process

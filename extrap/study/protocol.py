@@ -390,7 +390,7 @@ class Kind(ABC):
 
     def provenance(self, result: Any, runs: RunsByStage, source: str) -> dict[str, str]:
         """Where the runs come from and how they were made; rows of the page."""
-        from extrap.reading import without_password
+        from extrap.errors import without_password
 
         del result, runs
         rows = {f"sweep {spec.name}": sweep_words(spec) for spec in self.specs()}

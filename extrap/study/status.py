@@ -15,9 +15,8 @@ import numpy as np
 from optuna.storages import BaseStorage
 from optuna.trial import TrialState
 
-from extrap.errors import ExtrapError
+from extrap.errors import ExtrapError, without_password
 from extrap.fitting import estimate_noise, estimate_optima
-from extrap.reading import without_password
 from extrap.reading.optuna import RESULT, our_studies, problem_of, read_stage
 from extrap.reading.storages import open_if_there, storage_faults
 from extrap.records import STAGES, Cell, Runs, StudySpec

@@ -25,8 +25,7 @@ from optuna.distributions import BaseDistribution, FloatDistribution, IntDistrib
 from optuna.storages import BaseStorage
 from optuna.trial import FrozenTrial, TrialState, create_trial
 
-from extrap.errors import DataError, StudyError
-from extrap.reading import without_password
+from extrap.errors import DataError, StudyError, without_password
 from extrap.reading.optuna import (
     CONDITIONS,
     CURVE,

@@ -9,9 +9,7 @@ import pytest
 import sqlalchemy
 
 from extrap.cli import main
-from extrap.errors import StudyError
-from extrap.reading import without_password
-from extrap.reading.bounds import first_line
+from extrap.errors import StudyError, first_line, without_password
 from extrap.reading.storages import parse_url
 from extrap.study import open_study, tune
 

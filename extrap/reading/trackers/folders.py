@@ -13,6 +13,7 @@ its author wrote, and is never opened; its rate is the largest `learning_rate` o
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -20,8 +21,8 @@ from typing import Any
 
 import pandas as pd
 
-from extrap.errors import DataError
-from extrap.reading.bounds import first_line, parse_json, require_file, shown
+from extrap.errors import DataError, first_line, shown
+from extrap.files import require_file
 from extrap.reading.found import Found, points_of, run_name, tracked
 from extrap.reading.frames import frame_of_rows, single_values
 from extrap.reading.settings import settings_in
@@ -110,7 +111,7 @@ def _of_trainer(paths: list[Path]) -> Iterator[Logged]:
             **{key: state[key] for key in STATED if key in state},
             **(state.get("trial_params") or {}),
         }
-        yield home, settings, frame_of_rows(numbers or [{"step": None}], str(path))
+        yield home, settings, frame_of_rows(numbers or [{"step": None}])
 
 
 def _of_lightning(paths: list[Path]) -> Iterator[Logged]:
@@ -121,8 +122,8 @@ def _of_lightning(paths: list[Path]) -> Iterator[Logged]:
 def _read_json(path: Path) -> dict[str, Any]:
     require_file(path)
     try:
-        found = parse_json(path.read_text(encoding="utf-8"))
-    except ValueError as error:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, RecursionError) as error:
         raise DataError(
             f"{path} is no JSON ({first_line(error)}); a run may have been writing it: leave it "
             "out."

@@ -15,8 +15,7 @@ from typing import Any
 
 import pandas as pd
 
-from extrap.errors import DataError
-from extrap.reading.bounds import shown
+from extrap.errors import DataError, shown
 from extrap.reading.cells import is_empty
 from extrap.reading.endings import state_column
 from extrap.reading.found import Found, points_of, tracked

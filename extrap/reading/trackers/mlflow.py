@@ -21,8 +21,7 @@ from urllib.parse import quote
 
 import pandas as pd
 
-from extrap.errors import DataError, argument
-from extrap.reading.bounds import first_line, shown
+from extrap.errors import DataError, argument, first_line, shown
 from extrap.reading.found import Found, points_of, tracked
 from extrap.reading.settings import as_number
 

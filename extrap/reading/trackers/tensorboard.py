@@ -14,8 +14,7 @@ from typing import Any
 
 import pandas as pd
 
-from extrap.errors import DataError
-from extrap.reading.bounds import first_line
+from extrap.errors import DataError, first_line
 from extrap.reading.found import Found, run_name, tracked
 from extrap.reading.settings import settings_in
 

@@ -12,8 +12,7 @@ from typing import Any
 
 import pandas as pd
 
-from extrap.errors import DataError
-from extrap.reading.bounds import first_line
+from extrap.errors import DataError, first_line
 from extrap.reading.found import Found, points_of, tracked
 from extrap.reading.frames import single_values
 

@@ -1,4 +1,4 @@
-"""What a stranger's file may ask of us: the message says the bound, and memory stays."""
+"""Files that are no tables: one line, whatever they hold."""
 
 import json
 import os
@@ -7,9 +7,9 @@ import struct
 import numpy as np
 import pytest
 
+from extrap import errors
 from extrap.documents import load_forecast
 from extrap.errors import DataError
-from extrap.reading import bounds
 from extrap.reading.embeddings import read_embedding
 from extrap.reading.tables import read_table
 
@@ -63,9 +63,9 @@ def test_arrays_that_promise_too_much_or_hold_objects(tmp_path):
 
 
 def test_shown_values_are_bearable():
-    assert [bounds.shown(x) for x in ("x", 3, "y" * 60)] == ["'x'", "3", repr("y" * 60)]
-    assert bounds.shown("y" * 1061) == f"'{'y' * 60}'… (1,061 characters)"
-    assert bounds.first_line(ValueError("x" * 200)) == "x" * 200
-    assert bounds.first_line(ValueError("x" * 201)) == "x" * 200 + "…"
-    assert bounds.first_line(ValueError("  a\nb")) == "a"
-    assert bounds.first_line(ValueError()) == "ValueError"
+    assert [errors.shown(x) for x in ("x", 3, "y" * 60)] == ["'x'", "3", repr("y" * 60)]
+    assert errors.shown("y" * 1061) == f"'{'y' * 60}'… (1,061 characters)"
+    assert errors.first_line(ValueError("x" * 200)) == "x" * 200
+    assert errors.first_line(ValueError("x" * 201)) == "x" * 200 + "…"
+    assert errors.first_line(ValueError("  a\nb")) == "a"
+    assert errors.first_line(ValueError()) == "ValueError"

@@ -57,7 +57,7 @@ def test_one_size_out_of_all_proportion_is_refused(value):
 
 def test_odd_tables_are_refused(tmp_path):
     (tmp_path / "c.csv").write_text("run,step,loss\n")
-    with pytest.raises(DataError, match="needs at least one row"):
+    with pytest.raises(DataError, match="none of the runs"):
         read_curves(tmp_path / "c.csv", plain_table())
     table = plain_table(status=pd.Series([1.5, "x", None, True, "complete", 2], dtype=object))
     with pytest.raises(DataError, match="status must be one of"):

@@ -31,7 +31,9 @@ def read_embedding(
             class blank.
     """
     path = Path(path)
-    if path.suffix.lower() == ".npy" and label is None:
+    if path.suffix.lower() == ".npy":
+        if label is not None:
+            raise DataError(f"an array has no column {label!r}, got {path.name}; write a table.")
         require_file(path, "array")
         try:
             return np.asarray(np.load(path, allow_pickle=False)), None
@@ -45,6 +47,9 @@ def read_embedding(
         cells = table.pop(label)
         if is_empty(cells).any():
             row = int(np.flatnonzero(is_empty(cells))[0])
-            raise DataError(f"every example has a class, {label} has none in row {row + 1}.")
+            raise DataError(
+                f"every example has a class, {label} has none in row {row + 1}; fill it in, or "
+                "leave the row out."
+            )
         classes = cells.to_numpy(dtype=str)
     return np.array([read_numbers(table[c], c, required=True) for c in table]).T, classes

@@ -1,4 +1,4 @@
-"""The log of a running job, read anew at each look by the reader of every table."""
+"""The log of a running job, read again at each look by the reader of every table."""
 
 from __future__ import annotations
 

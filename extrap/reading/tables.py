@@ -19,6 +19,7 @@ import pandas as pd
 
 from extrap.errors import DataError, first_line, shown
 from extrap.files import require_file, unguarded
+from extrap.reading.columns import MOST_COMPARED
 from extrap.reading.frames import as_frame, frame_of_rows, is_table, with_flat_cells
 from extrap.reading.layouts import check_headers
 
@@ -170,7 +171,9 @@ def _read_csv(source: Path | TextIO, name: str = "") -> pd.DataFrame:
     )
     with chunks:
         cells = pd.concat([chunk.astype(TEXT) for chunk in chunks])
-    for column in cells:  # an apostrophe was written before what looks like a formula
+    for column in list(cells)[
+        :MOST_COMPARED
+    ]:  # an apostrophe was written before what looks like a formula
         if cells[column].str.startswith("'").any():
             cells[column] = cells[column].map(unguarded).astype(TEXT)
     frame = cells[1:].reset_index(drop=True)
@@ -254,6 +257,8 @@ def json_rows(text: str, where: str) -> list[dict[str, Any]]:
     for number, line in enumerate(text.split("\n"), start=1):
         try:
             row = json.loads(line) if line.strip() else None
+            if "\\ud" in line.lower():  # half a character, whose other half may be beside it
+                json.dumps(row, ensure_ascii=False).encode()
         except (ValueError, RecursionError) as error:
             raise DataError(f"{where} line {number} is not JSON: {first_line(error)}.") from error
         if not isinstance(row, dict | None):

@@ -167,9 +167,9 @@ TWO, KEEP = "compare a.csv b.csv --size", "select"
         (f"{KEEP} same.npy --keep 0.2", "", "in all 300 rows"),
         (f"{KEEP} huge.npy --keep 0.2", "", "got 1e+300"),
         (f"{KEEP} same.npy --keep 0.2 --seed -1", "", "seed must be"),
-        (f"{KEEP} table.csv --keep 2 --label b", BLANK, "got none in 1"),
+        (f"{KEEP} table.csv --keep 2 --label b", BLANK, "none in row 2"),
         (f"{KEEP} absent.npy --keep 1", "", "there is no file"),
-        (f"{KEEP} table.csv --keep 1", "a,b\n1,2\n3,x\n", "'x' in column 'b', row 1"),
+        (f"{KEEP} table.csv --keep 1", "a,b\n1,2\n3,x\n", "b must hold numbers, got 'x' in row 2"),
         (f"{KEEP} pickle.npy --keep 1", "", "no readable .npy"),
     ],
 )

@@ -95,7 +95,7 @@ def test_settings_come_from_the_config_beside_a_checkpoint_and_no_pickle_is_open
     ("name", "content", "words"),
     [
         ("trainer_state.json", '{"log_history": [{"loss"', "is no JSON"),
-        ("trainer_state.json", "[" * 10**5, "nested too deep"),
+        ("trainer_state.json", "[" * 10**5, "recursion"),
         ("trainer_state.json", '{"log_history": [1]}', "has no log_history"),
         ("trainer_state.json", '{"a": 1}', "has no log_history"),
         ("metrics.csv", "width,loss\n1,2\n", "has no column step"),

@@ -1,4 +1,4 @@
-"""Commands with a file of their own, and what they share with `cli`."""
+"""The commands: `analysis` makes one of a function and options, `option_table` has the options."""
 
 from __future__ import annotations
 

@@ -1,41 +1,46 @@
-"""The progress of a study as tables for a terminal, once or redrawn."""
+"""The progress of a study as text for a terminal, once or redrawn."""
 
 from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
-from rich.console import Console, Group
+from rich.console import Console
 from rich.live import Live
-from rich.table import Table
 from rich.text import Text
 
 from extrap.commands.printing import say
 from extrap.files import as_written
 from extrap.records.displays import duration
+from extrap.reporting.blocks import Block, Paragraph
+from extrap.reporting.numbers import format_value, name_size
+from extrap.reporting.tables import keyed_table
+from extrap.reporting.text import blocks_text
 from extrap.study.status import StudyStatus
 
 EVERY_S = 2.0
 IDLE_TIMES = 5
 """A look that takes long is taken seldom: it waits at least so many times as long."""
-ENDED = ("left", "gone")
 COUNTS = ("complete", "running", "waiting", "failed", "diverged", "duplicates")
-NARROW = ("size", "cells", "double", *COUNTS)
-"""Columns that are never broken: a table of them fits into 80 characters."""
 
 
-def show(status: StudyStatus) -> None:
-    """Print the status as tables."""
-    Console().print(_drawn(status))
+def status_text(status: StudyStatus) -> str:
+    """The whole status: counts, time left, a table of the sizes, the worker, the optima."""
+    return blocks_text(_blocks(status))
 
 
 def follow(look: Callable[[], StudyStatus], *, as_json: bool) -> None:
-    """Look until all is done: a redrawn table, or without a terminal one line per change."""
+    """Look until all is done: a redrawn text, or without a terminal one line per change."""
     console = Console()
     if console.is_terminal and not as_json:
         with Live(console=console, auto_refresh=False, transient=False) as live:
-            _repeat(look, lambda status: live.update(_drawn(status), refresh=True))
+
+            def draw(status: StudyStatus) -> None:
+                live.update(Text(as_written(status_text(status))), refresh=True)
+
+            _repeat(look, draw)
         return
     said: list[str] = []
 
@@ -68,78 +73,46 @@ def _line(status: StudyStatus) -> str:
     return f"{status.study}: {status.count('cells')} cells, {counts}"
 
 
-def _drawn(status: StudyStatus) -> Group:
-    """The whole status as tables; names from the storage are text, never markup."""
-    head = [_line(status), f"storage {status.storage}"]
+def _blocks(status: StudyStatus) -> Iterator[Block]:
+    lines = [_line(status), f"storage {status.storage}"]
     if status.eta_s is None:
-        head.append("time left: known after the first run")
+        lines.append("time left: known after the first run")
     elif status.eta_s and not status.done:  # else larger runs follow, as the notes say
-        n_workers = sum(worker.state == "at work" for worker in status.workers)
-        who = f"the {n_workers} workers at work" if n_workers > 1 else "one worker"
-        head.append(f"about {duration(status.eta_s)} left with {who}")
+        lines.append(f"about {duration(status.eta_s)} left")
     if status.wall_s:
         flops = f", {status.flops:.3g} FLOPs" if status.flops else ""
-        head.append(f"so far {duration(status.wall_s)} of training{flops}")
-    parts: list[Text | Table] = [*(_text(line) for line in head), _sizes(status)]
-    if status.workers:
-        parts.append(_workers(status))
-    if status.optima:
-        parts.append(_optima(status))
-    return Group(*parts, *(_text(note) for note in status.notes))
-
-
-def _sizes(status: StudyStatus) -> Table:
-    table = _table("study", "size", "cells", *COUNTS[:-1], "double")
-    for size in status.sizes:
-        name = f"{size.study} (larger)" if size.stage == "check" else size.study
-        counts = [str(getattr(size, column) or "·") for column in ("cells", *COUNTS)]
-        table.add_row(_text(name), _text(_sized(size.size)), *counts)
-    return table
-
-
-def _workers(status: StudyStatus) -> Table:
-    table = _table("worker", "host", "pid", "state", "last beat", "running", "done")
-    ended = [worker for worker in status.workers if worker.state in ENDED and not worker.n_running]
+        lines.append(f"so far {duration(status.wall_s)} of training{flops}")
     for worker in status.workers:
-        if worker not in ended:
-            table.add_row(
-                *(_text(each) for each in (worker.worker or "?", worker.host, str(worker.pid))),
-                worker.state,
-                _text(worker.last_beat or "never"),
-                str(worker.n_running),
-                str(worker.n_done),
-            )
-    if ended:
-        done = sum(worker.n_done for worker in ended)
-        table.add_row(f"{len(ended)} that ended", "", "", "", "", "0", str(done))
-    return table
+        beat = worker.last_beat or "never"
+        lines.append(
+            f"worker {worker.worker or '?'} on {worker.host}, process {worker.pid}: "
+            f"{worker.state}, last beat {beat}, {worker.n_running} running, {worker.n_done} done"
+        )
+    yield Paragraph("\n".join(lines))
+    tuned = list(dict.fromkeys(name for optimum in status.optima for name in optimum["tuned"]))
+    tables = {
+        "Cells": [
+            {
+                "study": f"{size.study} (larger)" if size.stage == "check" else size.study,
+                "size": name_size(size.size),
+                **{name: str(getattr(size, name) or "·") for name in ("cells", *COUNTS)},
+            }
+            for size in status.sizes
+        ],
+        "Optima so far": [
+            {
+                "study": optimum["study"],
+                "size": name_size(optimum["size"]),
+                **{f"best {name}": _best(optimum["tuned"].get(name, {})) for name in tuned},
+                "loss there": format_value(optimum["loss"] or optimum["best_loss"]),
+            }
+            for optimum in status.optima
+        ],
+    }
+    yield from (keyed_table(caption, rows) for caption, rows in tables.items() if rows)
+    yield Paragraph("\n".join(status.notes))
 
 
-def _optima(status: StudyStatus) -> Table:
-    names = list(dict.fromkeys(name for each in status.optima for name in each["tuned"]))
-    table = _table("study", "size", *(f"best {name}" for name in names), "loss there")
-    for each in status.optima:
-        values = []
-        for name in names:
-            value = each["tuned"].get(name, {}).get("value")
-            values.append("not bracketed yet" if value is None else f"{value:.4g}")
-        loss = each["loss"] if each["loss"] is not None else each["best_loss"]
-        shown = "" if loss is None else f"{loss:.4f}"
-        table.add_row(_text(each["study"]), _text(_sized(each["size"])), *values, shown)
-    return table
-
-
-def _table(*columns: str) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in columns:
-        table.add_column(_text(column), overflow="fold", no_wrap=column in NARROW)
-    return table
-
-
-def _text(words: str) -> Text:
-    """Text for a terminal: a host or a name is whatever somebody wrote into the storage."""
-    return Text(as_written(words))
-
-
-def _sized(size: Mapping[str, float]) -> str:
-    return ", ".join(f"{column} {value:g}" for column, value in size.items())
+def _best(optimum: Mapping[str, Any]) -> str:
+    value = optimum.get("value")
+    return "not bracketed yet" if value is None else format_value(value)

@@ -1,69 +1,141 @@
-"""`extrap page` and `extrap index`: what is made from existing reports."""
+"""`extrap report`, `page` and `index`: HTML pages, and what is made from existing ones."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from extrap.commands.helping import Command
-from extrap.commands.printing import print_json, say
+from extrap.commands.analysis import Answer, analysis, command
+from extrap.commands.inputs import forecast_of, kind_of, read_big, size_of
+from extrap.commands.option_table import FORECAST
+from extrap.commands.printing import say
 from extrap.files import write_text
 
+if TYPE_CHECKING:
+    from extrap.forecasting import Forecast
+    from extrap.records import Runs, Verdict
 
-def write_besides(page: str | Path, *, markdown: str | None) -> None:
-    """Say that a report was written, and write its summary where asked.
 
-    Args:
-        page: The report.
-        markdown: File of the summary, `-` for the standard output; its link is relative to it.
+@command(
+    "report SWEEP [BIG]",
+    f"{FORECAST} big_curves output storage",
     """
+    --loss losses TEXT | Loss column, default loss; each further one gets a short section
+        (repeatable). | table big
+    --title TEXT | Title of the page. | table sealed
+    --at SIZE | A size the answer is about: 4096, 8x (8 times the largest swept), width=4096, or
+        params=1e9,tokens=2e10 (repeatable). | table sealed
+    --price AMOUNT | Price of an hour of training, to price waste; needs the columns wall_s and
+        flops. | table sealed
+    --markdown FILE | Write a summary for a pull request to this file; - prints it.
+    """,
+)
+def report_command(
+    sweep: str,
+    big: str | None,
+    *,
+    losses: Sequence[str],
+    output: str | None,
+    at: Sequence[str],
+    markdown: str | None,
+    **options: Any,
+) -> None:
+    """Write an HTML report on a sweep and its larger runs.
+
+    SWEEP is what extrap forecast reads; BIG holds the larger runs. SWEEP may also be a study
+    file: then the report is made from its storage, or from the run table BIG that the study wrote
+    to reports/NAME.runs.csv. Nothing is trained.
+    """
+    if kind_of(sweep, big) == "study":
+        from extrap.commands.study_files import report_study_file
+
+        page = report_study_file(sweep, storage=options["storage"], table=big, output=output)
+        _say_written(page, markdown=markdown)
+        return
+    from extrap.records.seals import is_sealed_file
+    from extrap.reporting.forecast_page import report
+
+    first, *others = dict.fromkeys(losses or options["maximise"][:1] or (None,))
+    once = [source for source in (sweep, big) if source == "-" or is_sealed_file(source)]
+    if others and once:
+        raise click.UsageError(
+            f"several --loss need tables that can be read again, got {once[0]}; give one --loss."
+        )
+    made, verdicts, runs = _judged(sweep, big, {**options, "loss": first})
+    metrics = {str(name): _judged(sweep, big, {**options, "loss": name})[:2] for name in others}
+    path = report(
+        made,
+        verdicts,
+        path=output or "reports/report.html",
+        at=[size_of(text, made) for text in at],
+        title=options["title"],
+        metrics=metrics,
+        runs=runs,
+        price=options["price"],
+    )
+    _say_written(path, markdown=markdown)
+
+
+def _judged(
+    sweep: str, big: str | None, options: dict[str, Any]
+) -> tuple[Forecast, tuple[Verdict, ...], Runs | None]:
+    """A forecast, the verdicts on its larger runs, and these if any are given."""
+    from extrap.checking import check
+
+    made = forecast_of(sweep, options, big=big)
+    runs = read_big(big, made, options) if big else None
+    return made, () if runs is None else check(made, runs), runs
+
+
+def _say_written(page: str | Path, *, markdown: str | None) -> None:
+    """Say that a report was written, and write its summary where asked; `-` prints it."""
     from extrap.reporting.embedded import read_blocks, read_report
     from extrap.reporting.markdown import report_markdown
     from extrap.reporting.text import blocks_text
 
     blocks = read_blocks(page)
     say(f"{blocks_text(blocks[:1])}\nwrote {page}", err=markdown == "-")
+    if markdown is None:
+        return
+    folder = Path() if markdown == "-" else Path(markdown).parent
+    link = Path(os.path.relpath(page, folder)).as_posix()
+    text = report_markdown(read_report(page), blocks, link=link)
     if markdown == "-":
-        say(
-            report_markdown(
-                read_report(page), read_blocks(page), link=Path(page).as_posix()
-            ).rstrip("\n")
-        )
-    elif markdown:
-        link = Path(os.path.relpath(page, Path(markdown).parent)).as_posix()
-        write_text(markdown, report_markdown(read_report(page), blocks, link=link))
+        say(text.rstrip("\n"))
+    else:
+        write_text(markdown, text)
         say(f"wrote {markdown}")
 
 
-@click.command(name="page", cls=Command)
-@click.argument("page", type=click.Path(dir_okay=False))
-@click.option("--json", "as_json", is_flag=True, help="Print the page's numbers as JSON.")
-@click.option("--link", help="Address of the page, for the last line of the summary.")
-def page_command(page: str, *, as_json: bool, link: str | None) -> None:
+@analysis("page PAGE", "", "--link TEXT | Address of the page, for the last line of the summary.")
+def page_command(page: str, *, link: str | None) -> Answer:
     """Print the summary or the numbers of a report.
 
     PAGE is an HTML report. The summary is Markdown, for a pull request or, in a GitHub
-    workflow, $GITHUB_STEP_SUMMARY.
+    workflow, $GITHUB_STEP_SUMMARY. With --json its numbers are printed.
     """
     from extrap.reporting.embedded import read_blocks, read_report
     from extrap.reporting.markdown import report_markdown
 
-    document = read_report(page)
-    if as_json:
-        print_json(document)
-    else:
-        say(report_markdown(document, read_blocks(page), link=link).rstrip("\n"))
+    document, blocks = read_report(page), read_blocks(page)
+    text = report_markdown(document, blocks, link=link).rstrip("\n")
+    return Answer(document, lambda _: text, lambda _: document)
 
 
-@click.command(name="index", cls=Command)
-@click.argument("folder", default="reports", type=click.Path(file_okay=False, exists=True))
-def index_command(folder: str) -> None:
+@command("index [FOLDER]")
+def index_command(folder: str | None) -> None:
     """Write the index of all reports in a folder.
 
-    It is FOLDER/index.html and lists reports of every kind, newest first.
+    FOLDER is reports by default. The index is FOLDER/index.html and lists reports of every kind,
+    newest first.
     """
     from extrap.reporting.index import write_index
 
+    folder = folder or "reports"
+    if not Path(folder).is_dir():
+        raise click.UsageError(f"there is no folder {folder}; check the path.")
     say(f"wrote {write_index(folder)}")

@@ -1,14 +1,20 @@
-"""What the command line prints: text without hidden characters, and JSON."""
+"""What the command line prints: text without hidden characters, JSON, and what takes long."""
 
 from __future__ import annotations
 
 import json
 import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import Timer
 from typing import Any
 
 import click
 
 from extrap.files import as_written
+
+WAIT_S = 2.0
+"""What takes less is not reported."""
 
 
 class PlainFormatter(logging.Formatter):
@@ -32,3 +38,15 @@ def say(text: object, *, err: bool = False) -> None:
 def print_json(document: dict[str, Any]) -> None:
     """Print a document; a number that is not finite is an error of ours."""
     say(json.dumps(document, allow_nan=False, indent=1))
+
+
+@contextmanager
+def reports_progress(what: str) -> Iterator[None]:
+    """Say what is being done once it takes long, as in `reading runs.csv …`."""
+    timer = Timer(WAIT_S, say, [f"{what} …"], {"err": True})
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()

@@ -1,61 +1,23 @@
-"""How training is stopped from the command line, and its options."""
+"""How training is stopped from the command line."""
 
 from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from types import FrameType
-from typing import Any, NoReturn
-
-import click
+from typing import NoReturn
 
 from extrap.training.preemption import CHECKPOINTS, Preemption
 
 STDERR = 2
 SIGNALS = ("SIGTERM", "SIGUSR1")
 ALARM = getattr(signal, "SIGALRM", None)  # Windows has none
-WITHIN_S = 25.0
-"""Kubernetes kills after 30."""
-
-
-def accepting(command: Callable[..., Any]) -> Callable[..., Any]:
-    """The option that says that another training of one's own is the same study."""
-    return click.option(
-        "--accept-training",
-        "accepts",
-        is_flag=True,
-        help="Continue although TRAIN or COMMAND changed, and keep the existing runs.",
-    )(command)
-
-
-def preemptible(command: Callable[..., Any]) -> Callable[..., Any]:
-    """The options that say how training is stopped, and where it leaves its checkpoints."""
-    options = [
-        click.option(
-            "--checkpoints",
-            metavar="FOLDER",
-            help="Folder of checkpoints, on a shared disk or s3://BUCKET/FOLDER if there are "
-            "several machines; default .extrap/checkpoints.",
-        ),
-        click.option(
-            "--stop-within",
-            type=click.FloatRange(min=0, min_open=True),
-            default=WITHIN_S,
-            show_default=True,
-            help="Seconds that training may take to its next evaluation after SIGTERM or SIGUSR1.",
-        ),
-    ]
-    for option in reversed(options):
-        command = option(command)
-    return command
 
 
 @contextmanager
-def stops_gracefully(
-    within_s: float = WITHIN_S, *, checkpoints: str | None = None
-) -> Iterator[None]:
+def stops_gracefully(within_s: float, *, checkpoints: str | None = None) -> Iterator[None]:
     """Within the block SIGTERM and SIGUSR1, by which clusters end a job, ask training to stop.
 
     It does at its next evaluation, when its runs have left checkpoints; whatever else is going on

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from extrap.cli import study_run
+from extrap.commands.study_files import run_command
 from extrap.study.clusters import SCHEMES
 
 ROOT = Path(__file__).parents[2]
@@ -50,7 +50,7 @@ def compose():
 def options(words):
     """What the command line takes a driver's command for."""
     assert words[:3] == ["extrap", "study", "run"]
-    return study_run.make_context("run", list(words[3:])).params
+    return run_command.make_context("run", list(words[3:])).params
 
 
 @pytest.mark.parametrize("read", [slurm, ray, compose])

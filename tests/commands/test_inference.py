@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from extrap.cli import main
-from extrap.commands import waiting
+from extrap.commands import printing
 
 from ..reading.messy import isoflop, sweep, two, wandb_export
 
@@ -187,8 +187,8 @@ def test_errors_name_options_and_hide_passwords(called, monkeypatch):
 @pytest.mark.parametrize("patience_s", [0.0, 600.0])
 def test_long_work_is_announced_and_short_work_is_not(monkeypatch, patience_s):
     said = Event()
-    monkeypatch.setattr(waiting, "PATIENCE_S", patience_s)
-    monkeypatch.setattr(waiting, "say", lambda text, err: said.set())
-    with waiting.reports_progress("reading runs.csv"):
+    monkeypatch.setattr(printing, "WAIT_S", patience_s)
+    monkeypatch.setattr(printing, "say", lambda text, err: said.set())
+    with printing.reports_progress("reading runs.csv"):
         assert patience_s or said.wait(60)
     assert said.is_set() == (patience_s == 0)

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from extrap.cli import main
+from extrap.cli import cli, main
 
 
 @pytest.fixture
@@ -81,31 +81,38 @@ def test_impossible_options_are_one_line(options, message, capsys):
     assert len(error.splitlines()) == 1
 
 
-USELESS = [("--let", "e = loss / 8"), ("--final", "best"), ("--maximise", "acc")]
-USELESS += [("--loss", "val_loss"), ("--seed", "config/seed"), ("--study", "other")]
-USELESS += [("--curves", "curves.csv")]
-"""Options that would read runs."""
+KINDS = {"json": "sealed", "csv": "table", "py": "study"}
+VALUES = {"COLUMN=VALUE": "a=1", "OLD=NEW": "a=b", "NAME=NUMBER": "a=1", "NAME=FORMULA": "a = b"}
 
 
-@pytest.mark.parametrize("option", USELESS, ids=[name for name, _ in USELESS])
 @pytest.mark.parametrize(
-    "command",
+    ("line", "n_options"),
     [
-        ("forecast", "f.json"),
-        ("plan", "f.json", "--at", "256", "--budget", "1e9"),
-        ("cost", "f.json", "--at", "256"),
-        ("backtest", "f.json"),
-        ("report", "f.json"),
+        ("forecast f.json", 18),
+        ("plan f.json --at 256 --budget 1e9", 18),
+        ("cost f.json --at 256", 18),
+        ("backtest f.json", 16),
+        ("report f.json", 20),
+        ("report s.py", 22),
+        ("knobs s.py", 11),
+        ("knobs s.csv", 2),
+        ("report s.csv", 2),
     ],
-    ids=lambda command: command[0],
 )
-def test_options_that_would_read_no_runs_are_refused(command, option, capsys):
-    assert main([*command, *option]) == 2
-    error = capsys.readouterr().err
-    assert error.count("\n") == 1
-    assert f"extrap: {option[0]} says how " in error
-    assert "f.json" in error
-    assert "leave the option out" in error
+def test_options_without_effect_on_the_source_are_refused(line, n_options, capsys):
+    name, source, *_ = line.split()
+    kind = KINDS[source.partition(".")[2]]
+    options = [option for option in cli.commands[name].params if getattr(option, "sources", None)]
+    useless = [option for option in options if kind not in option.sources]
+    assert len(useless) == n_options
+    for option in useless:
+        value = getattr(option.type, "choices", [VALUES.get(option.metavar, "1")])[0]
+        given = [option.flag] if option.is_flag else [option.flag, value]
+        assert main([*line.split(), *given]) == 2
+        error = capsys.readouterr().err
+        assert error.startswith(f"extrap: {option.flag} has no effect")
+        assert source in error
+        assert error.count("\n") == 1
 
 
 @pytest.mark.usefixtures("sweep")
@@ -122,8 +129,5 @@ def test_larger_runs_are_read_by_these_options_beside_a_sealed_forecast(sweep, c
     verdicts = json.loads(capsys.readouterr().out)["verdicts"]
     told = [verdict["run"]["loss"] for verdict in verdicts]
     assert told == pytest.approx((big["summary/val_loss"] / 8).tolist())
-    for command in ("check", "report"):
-        assert main([command, "f.json", "big.csv", *derived, "--curves", "c.csv"]) == 2
-        assert "as --big-curves" in capsys.readouterr().err
-    assert main(["report", "f.json", "--big-curves", "c.csv"]) == 2
-    assert "those of BIG" in capsys.readouterr().err
+    assert main(["check", "f.json", "big.csv", *derived, "--curves", "c.csv"]) == 2
+    assert "--curves has no effect" in capsys.readouterr().err

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from extrap.cli import main
-from extrap.commands.arguments import parse_size
+from extrap.commands.option_table import parse_size
 from extrap.reporting.embedded import read_report
 from extrap.selection import select
 
@@ -156,8 +156,8 @@ TWO, KEEP = "compare a.csv b.csv --size", "select"
         ("critical-batch -", "batch_size,steps\n64,100\n64,101\n64,99\n", "two batch sizes"),
         ("critical-batch -", "batch_size,steps,budget\n8,,10\n16,,10\n32,,10\n", "got 0 at 0"),
         ("critical-batch -", "batch_size,steps\n8,many\n", "steps must"),
-        (f"{TWO} width --names a", "", "one name per table"),
-        (f"{TWO} width --names a,a", "", "'a' is there twice"),
+        (f"{TWO} width --names a", "", "name of its own"),
+        (f"{TWO} width --names a,a", "", "name of its own, got a, a"),
         (f"{TWO} width --plain moe", "", "one of the recipes"),
         (f"{TWO} width --by recipe", "", "splits a single table"),
         (f"{TWO} width --at many", "", "takes a number"),

@@ -82,7 +82,7 @@ def test_log_without_a_loss_yet_is_fine(run):
         (("--once",), {"log": "absent.csv"}, "no file absent.csv"),
         (("--once",), {"log": "forecast.json"}, "forecast.json"),
         (("--once", "--loss", "los"), {}, "did you mean 'loss'?"),
-        (("--tuned", "lr"), {}, "as in lr=0.001; got 'lr'"),
+        (("--tuned", "lr"), {}, "NAME=NUMBER, got 'lr'"),
         (("--tuned", "lr=1", "--tuned", "lr=2"), {}, "lr was given twice"),
         (("--interval", "0"), {}, "--interval"),
         (("--maximise", "acc", "--loss", "ll"), {}, "got --loss ll"),

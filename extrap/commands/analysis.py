@@ -1,0 +1,122 @@
+"""How a command is made: usage, options, a function, and what is printed of its result.
+
+@analysis("cascade SOURCE", "level", "--cost-large FLOAT | Cost of … [required]")
+def cascade_command(source, **options):
+    \"\"\"The help.\"\"\"
+    from extrap.cascading import cascade
+    from extrap.reporting.cascade_text import cascade_text
+
+    return Answer(cascade(source, **options), cascade_text)
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import click
+
+from extrap.commands.option_table import Option, read_options, shared_options
+from extrap.commands.printing import print_json, say
+from extrap.errors import know_options
+
+FINE, DEVIATES, BAD_USAGE, UNEXPECTED, INTERRUPTED = 0, 1, 2, 3, 130
+"""Exit codes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The result of an analysis, and what is printed of it.
+
+    Attributes:
+        result: The result.
+        text: Makes its text.
+        document: Makes what `--json` prints; by default the codec does.
+        code: The exit code.
+        notes: Lines below; with `--json` on the standard error.
+        json_notes: Lines that the text has; with `--json` on the standard error.
+    """
+
+    result: Any
+    text: Callable[[Any], str]
+    document: Callable[[Any], dict[str, Any]] | None = None
+    code: int = FINE
+    notes: Sequence[str] = ()
+    json_notes: Sequence[str] = ()
+
+    def show(self, *, as_json: bool) -> int:
+        """Print it and return the exit code."""
+        if as_json:
+            from extrap.records.codec import document
+
+            print_json((self.document or document)(self.result))
+        else:
+            say(self.text(self.result))
+        for note in (*self.notes, *(self.json_notes if as_json else ())):
+            say(note, err=as_json)
+        return self.code
+
+
+class Command(click.Command):
+    """A command whose errors name options, not arguments."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command; messages name its options."""
+        options: dict[str, str] = {}
+        for option in self.params:
+            if isinstance(option, Option):
+                name = option.flag.removeprefix("--").replace("-", "_")
+                options |= dict.fromkeys((str(option.name), name), option.flag)
+                if option.multiple:  # its argument takes several
+                    options.setdefault(f"{name}s", option.flag)
+        know_options(options)
+        return super().invoke(ctx)
+
+
+def command(
+    usage: str, shared: str = "", own: str = ""
+) -> Callable[[Callable[..., int | None]], Command]:
+    """Make a command of a function; its docstring is the help, what it returns the exit code.
+
+    Args:
+        usage: Its name and arguments: `report SWEEP [BIG]`, `compare SOURCES...`.
+        shared: Names of options in `option_table.OPTIONS`.
+        own: Its own options, as a table.
+    """
+    name, *arguments = usage.split()
+    params = [*map(_argument, arguments), *read_options(own), *shared_options(shared)]
+
+    def made(function: Callable[..., int | None]) -> Command:
+        words = inspect.cleandoc(function.__doc__ or "")
+        return Command(name, callback=function, help=words, params=params)
+
+    return made
+
+
+def _argument(word: str) -> click.Argument:
+    name = word.strip("[].").lower()
+    many = -1 if word.endswith("...") else 1
+    return click.Argument([name], required=not word.startswith("["), nargs=many)
+
+
+def analysis(
+    usage: str, shared: str = "", own: str = ""
+) -> Callable[[Callable[..., Answer]], Command]:
+    """Make a command of a function that returns an `Answer`, with the option `--json`.
+
+    Args:
+        usage: As for `command`.
+        shared: As for `command`.
+        own: As for `command`.
+    """
+
+    def made(function: Callable[..., Answer]) -> Command:
+        def call(*, as_json: bool, **given: Any) -> int:
+            return function(**given).show(as_json=as_json)
+
+        call.__doc__ = function.__doc__
+        return command(usage, f"{shared} as_json", own)(call)
+
+    return made

@@ -1,0 +1,267 @@
+"""Commands on a sweep or a sealed forecast: forecast, plan, cost, backtest, check, watch."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from extrap.commands.analysis import DEVIATES, FINE, Answer, analysis, command
+from extrap.commands.inputs import forecast_of, kind_of, opened, read_big, read_table, size_of
+from extrap.commands.option_table import FORECAST, SWEEP, parse_size
+from extrap.commands.printing import say
+
+OWN_RUNS = (
+    "The forecast was fitted to all of these runs, so they do not test it; give runs that it has "
+    "not seen.\n"
+)
+
+
+@analysis(
+    "forecast SWEEP",
+    f"{FORECAST} loss",
+    """
+    --at SIZE | A size to forecast: 4096, 8x (8 times the largest swept), width=4096, or
+        params=1e9,tokens=2e10 (repeatable).
+    --save FILE | Seal the forecast in this file.
+    """,
+)
+def forecast_command(sweep: str, *, at: Sequence[str], save: str | None, **options: Any) -> Answer:
+    """Forecast the best values and the loss at larger sizes.
+
+    SWEEP is a CSV, Parquet or JSONL file, the URL of an Optuna storage or MLflow store, a folder
+    of a tracker's runs, a sealed forecast (.json), or - for CSV on the standard input.
+    """
+    from extrap.documents import SHOWN, forecast_document, save_forecast
+    from extrap.reporting.forecast_answer import answer_rows, forecast_answer
+    from extrap.reporting.terminal import forecast_text
+
+    made = forecast_of(sweep, options)
+    sizes = [size_of(text, made) for text in at] or made.default_targets()
+    points = [made.at(**size) for size in sizes]
+
+    def document(_: object) -> dict[str, Any]:
+        answer = forecast_answer(made, answer_rows(made, (), sizes))
+        return {"answer": answer.plain, **forecast_document(made, points)}
+
+    notes = []
+    if save:
+        notes.append(f"sealed in {save}, content hash {save_forecast(made, save)[:SHOWN]}")
+    return Answer(points, lambda _: forecast_text(made, points), document, notes=notes)
+
+
+@analysis(
+    "plan SWEEP",
+    f"{FORECAST} loss",
+    """
+    --at SIZE | The target: 4096, 8x (the largest swept), or params=1e9,tokens=2e10. [required]
+    --budget FLOAT | Budget, in FLOPs or the unit of --cost.
+    --budget-hours FLOAT | Budget, in hours of the column wall_s.
+    --runs n_runs COUNT | Largest number of runs.
+    --cost FORMULA | Cost of a run, e.g. '6 * n_params * n_tokens'; default: the column flops.
+    --aim NAME | Narrow only the interval of the loss, or of one tuned column.
+    --among FILE | Choose only runs of this table: size and tuned columns, optionally seed.
+    --no-larger | Suggest no size above those of the sweep.
+    --most-seeds COUNT | Most seeds per size and tuned values, including those of the sweep.
+        [default: 4]
+    -o --out FILE | Write the suggested runs to this CSV file.
+    """,
+)
+def plan_command(sweep: str, *, at: str, out: str | None, **options: Any) -> Answer:
+    """Suggest the next runs.
+
+    The plan lists their sizes, tuned values and seeds. SWEEP is what extrap forecast reads.
+    """
+    from extrap.files import write_csv
+    from extrap.planning import plan
+    from extrap.reporting.plans import plan_text
+
+    budget, hours, among = (options[name] for name in ("budget", "budget_hours", "among"))
+    if budget is not None and hours is not None:
+        raise click.UsageError("--budget and --budget-hours are two units; give one of them.")
+    made = forecast_of(sweep, options)
+    chosen = plan(
+        made,
+        at=size_of(at, made),
+        budget=budget if hours is None else hours,
+        hours=hours is not None,
+        among=among and opened(among),
+        larger=not options["no_larger"],
+        **{name: options[name] for name in ("n_runs", "cost", "aim", "most_seeds")},
+    )
+    notes = []
+    if out:
+        write_csv(chosen.frame(), Path(out))
+        notes.append(f"wrote {len(chosen.purchases)} runs to {out}")
+    return Answer(chosen, plan_text, notes=notes)
+
+
+@analysis(
+    "cost FORECAST_OR_SWEEP",
+    f"{FORECAST} loss price",
+    """
+    --at SIZE | The size: 4096, 8x (the largest swept), or params=1e9,tokens=2e10. [required]
+    --set tuned NAME=NUMBER | Tuned value at that size, e.g. lr=3e-4 (repeatable); default: the
+        recommended one.
+    --flops FLOAT | FLOPs of the run; default: from the sweep.
+    --gpu-hours FLOAT | GPU-hours of the run; default: from the column wall_s.
+    --flops-per-s FLOAT | Speed of a GPU, to turn FLOPs into hours.
+    --cost formula FORMULA | FLOPs of a run as a formula, e.g. '6 * n_params * n_tokens'.
+    """,
+)
+def cost_command(
+    forecast_or_sweep: str, *, at: str, tuned: dict[str, float], **options: Any
+) -> Answer:
+    """Estimate what a choice of tuned values costs.
+
+    The cost is in loss, compute, GPU-hours and money. FORECAST_OR_SWEEP is a sealed forecast
+    (.json) or a sweep.
+    """
+    from extrap.planning import cost
+    from extrap.reporting.costs import cost_text
+
+    made = forecast_of(forecast_or_sweep, options)
+    names = ("flops", "gpu_hours", "flops_per_s", "price", "formula")
+    run = {name: options[name] for name in names}
+    return Answer(cost(made, at=size_of(at, made), tuned=tuned or None, **run), cost_text)
+
+
+@analysis(
+    "backtest SWEEP", f"{SWEEP} loss", "--level FLOAT | Level of the intervals. [default: 0.9]"
+)
+def backtest_command(sweep: str, *, level: float, **options: Any) -> Answer:
+    """Fit the small sizes, test on the larger ones.
+
+    SWEEP is what extrap forecast reads. A sealed forecast gives its runs, its band and its fixed
+    parameters.
+    """
+    from extrap.backtesting import backtest
+    from extrap.records.codec import document
+    from extrap.reporting.backtests import backtest_answer
+    from extrap.reporting.terminal import backtest_text
+
+    if kind_of(sweep) == "sealed":
+        from extrap.documents import load_forecast
+        from extrap.reporting.statements import pins_of
+
+        made = load_forecast(sweep)
+        tested = backtest(made.runs, level=level, band=made.band, fix=pins_of(made))
+    else:
+        runs = read_table(sweep, options)
+        tested = backtest(runs, level=level, band=options["band"], fix=options["fix"])
+    answer = backtest_answer(tested).plain
+    return Answer(tested, backtest_text, lambda _: document(tested, answer=answer))
+
+
+@analysis(
+    "check FORECAST_OR_SWEEP BIG",
+    f"{FORECAST} loss big_curves",
+    """
+    --tolerance FLOAT | Relative deviation that raises no alarm, however significant.
+        [default: 0.005]
+    --familywise | Apply the level to all configurations together, not to each.
+    """,
+)
+def check_command(
+    forecast_or_sweep: str, big: str, *, tolerance: float, familywise: bool, **options: Any
+) -> Answer:
+    """Check finished runs against a forecast.
+
+    FORECAST_OR_SWEEP is a sealed forecast (.json) or a sweep; BIG holds the larger runs. Runs that
+    differ only in their seed are one configuration and are judged together.
+
+    The exit code is 1 if a run is off the law of tuned runs. It is 0 if none is, also where some
+    or all are undecided; the output says so (on_law null and n_judged with --json).
+    """
+    from extrap.checking import check
+    from extrap.documents import verdicts_document
+    from extrap.reporting.terminal import UNDECIDED, check_answer, verdicts_text
+
+    made = forecast_of(forecast_or_sweep, options, big=big)
+    runs = read_big(big, made, options)
+    verdicts = check(made, runs, tolerance=tolerance, familywise=familywise)
+    answer = check_answer(verdicts, made, familywise=familywise).plain
+    document = verdicts_document(verdicts, level=made.level, forecast=made, familywise=familywise)
+    seals = {verdict.seal for verdict in verdicts if verdict.status == "complete"}
+    warnings = [OWN_RUNS] if seals == {"in-sweep"} else []
+    text = "\n".join([*warnings, verdicts_text(verdicts, made, familywise=familywise)])
+    return Answer(
+        verdicts,
+        lambda _: text,
+        lambda _: {"answer": answer, **document},
+        code=FINE if document["ok"] else DEVIATES,
+        json_notes=[*warnings, *([] if document["n_judged"] else [UNDECIDED])],
+    )
+
+
+@command(
+    "watch FORECAST LOG",
+    "",
+    """
+    --at SIZE | Size of the job: 4096, width=4096 or width=64,depth=8. [required]
+    --total-steps FLOAT | Number of steps of the whole job.
+    --tuned NAME=NUMBER | Tuned value of the job, e.g. lr=0.001 (repeatable).
+    --step TEXT | Column or key of the step. [default: step]
+    --loss TEXT | Column, key or tag of the loss; default loss.
+    --let FORMULA | Formula of the loss or step, e.g. "error = 1 - acc / 100" (repeatable, in
+        order).
+    --maximise METRIC | Metric that is better when larger: the loss is 1 − x of a share, −x below
+        0.
+    --level FLOAT | Level of the band and the alarm. [default: 0.95]
+    --once | Judge what is logged so far, and stop.
+    --interval SECONDS | Seconds between two readings of the log. [default: 10]
+    --json as_json | Print JSON, one object per line.
+    """,
+)
+def watch_command(
+    forecast: str,
+    log: str,
+    *,
+    at: str,
+    loss: str | None,
+    maximise: str | None,
+    as_json: bool,
+    **options: Any,
+) -> int:
+    """Check a running job against a forecast.
+
+    FORECAST is a sealed forecast (.json). LOG is a CSV or JSONL file, or TensorBoard's event files
+    or their folder. The exit code is 1 at an alarm, and 0 when the run is over.
+
+    Use --let and --maximise to turn what is logged into the loss of the sweep. There is no
+    --final: a running job has no final loss.
+    """
+    from extrap.documents import load_forecast
+    from extrap.monitoring import Monitor
+    from extrap.reading.logs import LogReader
+    from extrap.records.codec import encode
+    from extrap.reporting.terminal import reading_text
+    from extrap.watching import watch
+
+    loss = loss or maximise or "loss"
+    if maximise not in (None, loss):
+        raise click.UsageError(
+            f"one metric is watched, got --loss {loss} and --maximise {maximise}; name the same "
+            "one, or leave --loss out."
+        )
+    made = load_forecast(forecast)
+    monitor = Monitor(
+        made,
+        at=parse_size(at, made.runs.sizes),
+        total_steps=options["total_steps"],
+        tuned=options["tuned"] or None,
+        level=options["level"],
+    )
+    is_maximised = maximise is not None
+    reader = LogReader(
+        log, step=options["step"], loss=loss, let=options["let"], maximised=is_maximised
+    )
+    reading = None
+    for reading in watch(monitor, reader, interval=options["interval"], once=options["once"]):
+        say(json.dumps(encode(reading), allow_nan=False) if as_json else reading_text(reading))
+    if not as_json:
+        say(reading.advice if reading else f"{log} has no loss yet.")
+    return DEVIATES if reading and reading.alarm else FINE

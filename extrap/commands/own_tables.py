@@ -1,0 +1,340 @@
+"""Commands on one's own tables: compare, allocate, critical-batch, knobs, cascade, select."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from extrap.commands.analysis import Answer, analysis
+from extrap.commands.inputs import kind_of, opened, read_table
+from extrap.commands.option_table import READING, parse_size
+
+if TYPE_CHECKING:
+    from extrap.knobs import KnobReport
+    from extrap.records import Runs
+
+
+@analysis(
+    "compare SOURCES...",
+    f"size tune loss seed {READING} level price",
+    """
+    --at SIZE | Target size: 4096, or params=1e9,tokens=2e10.
+    --names TEXT | Names of the recipes, separated by commas; default: file names.
+    --by COLUMN | Column that names the recipe of each run, for a single file.
+    --plain NAME | Name of the plain recipe; default: the first.
+    --flops-per-second FLOAT | Speed of one GPU; default: from the column wall_s.
+    """,
+)
+def compare_command(
+    sources: Sequence[str],
+    *,
+    at: str | None,
+    names: str | None,
+    by: str | None,
+    plain: str | None,
+    **options: Any,
+) -> Answer:
+    """Compare recipes over sizes, each at its best values.
+
+    SOURCES are tables of runs (CSV, Parquet or JSONL), the plain recipe first, or one table whose
+    column --by names the recipe of each run. Use the same seeds for all recipes: runs are paired
+    by seed and size.
+    """
+    from extrap.comparing import compare
+    from extrap.comparing.arm_checks import read_arms
+    from extrap.reporting.comparisons_page import comparison_text
+
+    if options["size"] and not options["tune"]:
+        options["tune"] = ("none",)  # who names the sizes names what is tuned as well
+    if by is None:
+        arms = _arms_of_files(sources, names, options)
+    elif names is not None or len(sources) != 1:
+        raise click.UsageError(
+            "--by splits a single table by the names in its column; leave one table, and --names "
+            "out."
+        )
+    else:
+        arms = read_arms(read_table(sources[0], options, conditions=(by,), may_mix=True), by)
+    if plain is not None and plain not in arms:
+        raise click.UsageError(
+            f"--plain names one of the recipes {', '.join(arms)}, got {plain!r}."
+        )
+    first = next(iter(arms)) if plain is None else plain
+    keywords = {name: options[name] for name in ("level", "price", "flops_per_second")}
+    target = None if at is None else _target(at, next(iter(arms.values())))
+    arms = {first: arms[first], **arms}
+    return Answer(compare(arms, at=target, **keywords), comparison_text)
+
+
+def _target(text: str, runs: Runs) -> dict[str, float]:
+    frame = runs.to_frame()
+    return parse_size(text, runs.sizes, largest={c: float(frame[c].max()) for c in runs.sizes})
+
+
+def _arms_of_files(
+    sources: Sequence[str], names: str | None, options: dict[str, Any]
+) -> dict[str, Runs]:
+    from extrap.reading.runs import known_of
+
+    if len(sources) < 2:
+        raise click.UsageError(
+            f"compare needs two tables or more, got {len(sources)}; or name the column that says "
+            "the recipe: --by recipe."
+        )
+    given = [Path(source).stem for source in sources]
+    if names is not None:
+        given = [name.strip() for name in names.split(",")]
+    if len(given) != len(sources) or not all(given) or len(set(given)) != len(given):
+        raise click.UsageError(
+            f"each of {len(sources)} tables needs a name of its own, got {', '.join(given)}; give "
+            "--names plain,…"
+        )
+    arms: dict[str, Runs] = {}
+    known: dict[str, Any] = {}
+    for name, source in zip(given, sources, strict=True):
+        arms[name] = read_table(source, options, may_mix=True, **known)
+        known = known_of(arms[name])
+    return arms
+
+
+@analysis(
+    "allocate SOURCE",
+    f"loss {READING} level",
+    """
+    --flops FLOAT | Compute budget, in FLOPs. [required]
+    --params COLUMN | Column of parameters; default by name.
+    --tokens COLUMN | Column of tokens; default by name.
+    --compute COLUMN | Column of training FLOPs; default flops if present, else 6 N D.
+    --fix NAME=NUMBER | Fix a parameter of the law: E, c1 (params) or c2 (tokens) (repeatable).
+    --unique-tokens FLOAT | Available tokens; also split when they are repeated.
+    --inference-tokens FLOAT | Tokens to serve; also find the cheapest model of the same loss.
+    """,
+)
+def allocate_command(source: str, **options: Any) -> Answer:
+    """Split a compute budget between parameters and tokens.
+
+    SOURCE is what extrap forecast reads, with one row per run: its parameters, tokens and final
+    loss.
+    """
+    from extrap.planning import allocate
+    from extrap.reporting.allocations_page import allocation_text
+
+    return Answer(allocate(opened(source), **options), allocation_text)
+
+
+@analysis(
+    "critical-batch SOURCE",
+    "let level",
+    """
+    --batch COLUMN | Column of batch sizes. [default: batch_size]
+    --steps COLUMN | Column of steps. [default: steps]
+    --by COLUMN | Column that defines groups, e.g. params (repeatable).
+    --seed COLUMN | Seed column. [default: seed]
+    --overhead FLOAT | Share of examples above linear scaling that is accepted. [default: 0.2]
+    --from from_batch FLOAT | Batch size from which linear scaling is counted; default: the largest
+        of the groups' smallest batch sizes that reached the target.
+    --at SIZE | Group to forecast: 7e9, or params=7e9,target=2.5 (repeatable).
+    """,
+)
+def critical_batch_command(source: str, *, at: Sequence[str], **options: Any) -> Answer:
+    """Estimate critical batch sizes from steps to a target.
+
+    SOURCE is what extrap forecast reads, with one row per
+    batch size, each with its own tuned learning rate. Further rows of one batch size are
+    replicates. Rows without steps did not reach the target; a column budget makes them lower
+    bounds.
+    """
+    from extrap.batching import critical_batch
+    from extrap.records.codec import document
+    from extrap.reporting.critical_batches import critical_blocks
+    from extrap.reporting.text import blocks_text
+
+    if at and not options["by"]:
+        raise click.UsageError("--at asks for a size of a --by column; name one: --by params.")
+    limits = critical_batch(opened(source), **options)
+    columns = limits.law.columns if limits.law is not None else limits.by
+    forecasts = [limits.at(**parse_size(text, columns)) for text in at]
+    more = {"forecasts": forecasts} if forecasts else {}
+    return Answer(
+        limits,
+        lambda _: blocks_text(critical_blocks(limits, forecasts)),
+        lambda _: document(limits, **more),
+    )
+
+
+@analysis(
+    "knobs SOURCE",
+    f"storage loss seed {READING} level output quiet",
+    """
+    --at target SIZE | Target size: 1024 or width=1024.
+    --knob named NAME[=VALUE] | Setting to rank; for a table also its fixed value, default: the
+        most frequent one (repeatable).
+    --size COLUMN | Size column of a table. | table
+    """,
+)
+def knobs_command(
+    source: str, *, target: str | None, named: Sequence[str], output: str | None, **options: Any
+) -> Answer:
+    """Rank fixed values by what they will cost at a larger size.
+
+    SOURCE is a study file, or a table of your own runs. For a study file, every fixed value is
+    halved and doubled at small sizes; the study is run or resumed where runs are missing.
+    """
+    from extrap.reporting.sensitivity_page import knobs_document, knobs_text
+
+    make = _knobs_of_study if kind_of(source) == "study" else _knobs_of_table
+    report, page = make(source, target, named, output, **options)
+    notes = [] if page is None else [f"report    {page}"]
+    return Answer(report, knobs_text, knobs_document, notes=notes)
+
+
+def _knobs_of_study(
+    path: str,
+    target: str | None,
+    named: Sequence[str],
+    output: str | None,
+    *,
+    storage: str | None,
+    quiet: bool,
+    **_: Any,
+) -> tuple[KnobReport, Path | None]:
+    """Run or resume the knob study of a file; of one without `KNOBS` all knobs are moved."""
+    from extrap.commands.study_files import run_shown
+    from extrap.study import open_study
+    from extrap.study.sensitivity import SensitivityKind
+
+    knobs = open_study(path, symbol="KNOBS").study
+    knobs = replace(
+        knobs,
+        knobs=tuple(named) or knobs.knobs,
+        target=parse_size(target, (knobs.column,)) if target else knobs.target,
+    )
+    outcome = run_shown(
+        SensitivityKind(knobs), storage=storage, path=output, quiet=quiet, err=True
+    )
+    return outcome.result, outcome.report_path
+
+
+def _knobs_of_table(
+    source: str,
+    target: str | None,
+    named: Sequence[str],
+    output: str | None,
+    *,
+    size: str | None,
+    level: float,
+    **options: Any,
+) -> tuple[KnobReport, Path | None]:
+    """Rank the knobs of a table."""
+    from extrap.reading.mixtures import refuse_mixtures
+    from extrap.study.sensitivity import rank_table
+
+    if not size or not named:
+        raise click.UsageError(
+            "a table needs its size column and the settings that were varied: --size width --knob "
+            "warmup --knob beta2=0.999."
+        )
+    knobs = _parse_knobs(named)
+    at = None if target is None else parse_size(target, (size,))
+    if at is not None and set(at) != {size}:
+        raise click.UsageError(f"--at names the size column {size}, got {target!r}.")
+    runs = read_table(source, options, size=size, tune=(), may_mix=True)
+    refuse_mixtures(runs, ignored=[*knobs, *options["ignore"]])
+    value = None if at is None else at[size]
+    return rank_table(runs, knobs=knobs, target=value, level=level, path=output)
+
+
+def _parse_knobs(texts: Sequence[str]) -> dict[str, float | str | None]:
+    """`warmup`, `beta2=0.999`, `precision=fp32` as knob → fixed value, None for the commonest."""
+    knobs: dict[str, float | str | None] = {}
+    for text in texts:
+        name, equals, value = (part.strip() for part in text.partition("="))
+        if not name or (equals and not value) or name in knobs:
+            raise click.UsageError(f"--knob is NAME or NAME=VALUE, each name once; got {text!r}.")
+        try:
+            knobs[name] = float(value) if equals else None
+        except ValueError:
+            knobs[name] = value
+    return knobs
+
+
+@analysis(
+    "cascade SOURCE",
+    "level",
+    """
+    --cost-small FLOAT | Cost of one input by the small model. [default: 1]
+    --cost-large FLOAT | Cost of one input by the large one. [required]
+    --cost-filter FLOAT | Cost of one input by the rule. [default: 0]
+    --quality FLOAT | Share of correct answers, or mean loss, to reach; default: that of the large
+        model.
+    --group COLUMN | Column that groups dependent inputs; default group, if present.
+    --validation FLOAT | Share of the inputs that choose the threshold; the others test it.
+        [default: 0.5]
+    --seed INTEGER | Seed of that split. [default: 0]
+    """,
+)
+def cascade_command(source: str, **options: Any) -> Answer:
+    """Choose when a small model may answer for a large one.
+
+    SOURCE is a CSV, Parquet or JSONL file, or - for CSV on the standard input, with one row per
+    input. Columns: confidence_small, and correct_small and correct_large (0 or 1) or loss_small
+    and loss_large. A column filtered marks inputs that a rule answers, with correct_filter or
+    loss_filter. Inputs count as independent, except those of one group.
+    """
+    from extrap.cascading import cascade
+    from extrap.reporting.cascade_text import cascade_text
+
+    return Answer(cascade(opened(source), **options), cascade_text)
+
+
+@analysis(
+    "select EMBEDDING",
+    "",
+    """
+    --keep FLOAT | Fraction or number of examples to keep. [required]
+    --which hard|easy|random | Keep the examples farthest from the prototypes, the nearest, or
+        random ones. [default: hard]
+    --label COLUMN | Column of the classes to balance.
+    --seed INTEGER | Seed of k-means and random choices. [default: 0]
+    -o --output FILE | CSV file to write: row, difficulty and kept, one line per example.
+    """,
+)
+def select_command(
+    embedding: str, *, keep: float, which: str, label: str | None, seed: int, output: str | None
+) -> Answer:
+    """Keep the hardest or the easiest training examples.
+
+    EMBEDDING is an .npy array with one row per example and one column per feature, or a CSV or
+    Parquet table of features. Without -o the kept rows are printed, one per line, counted from 0.
+    In theory hard examples are better if data are plentiful, and easy ones if data are scarce. In
+    our study on text, neither was better than random examples.
+    """
+    import pandas as pd
+
+    from extrap.files import write_csv
+    from extrap.reading import read_embedding
+    from extrap.selection import select
+
+    features, labels = read_embedding(embedding, label=label)
+    chosen = select(features, keep=keep, which=which, labels=labels, seed=seed)
+    n = len(chosen.difficulty)
+    document = {
+        "n_examples": n,
+        "n_kept": len(chosen),
+        "which": chosen.which,
+        "threshold": chosen.threshold,
+        "n_balanced": chosen.n_balanced,
+        "rows": chosen.rows.tolist(),
+    }
+    text = "\n".join(map(str, chosen.rows))
+    if output:
+        kept = chosen.is_kept.astype(int)
+        table = pd.DataFrame({"difficulty": chosen.difficulty, "kept": kept})
+        write_csv(table, output, index_label="row")
+        end = "" if chosen.threshold is None else f", to a difficulty of {chosen.threshold:.4g}"
+        text = f"kept {len(chosen)} of {n} ({which}{end}) in {output}"
+    return Answer(chosen, lambda _: text, lambda _: document)

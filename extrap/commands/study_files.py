@@ -1,0 +1,222 @@
+"""Commands on study files: `study run`, `status`, `export`, `import`, and `coord-check`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from extrap.commands.analysis import DEVIATES, FINE, Answer, analysis, command
+from extrap.commands.printing import print_json, say
+
+if TYPE_CHECKING:
+    from extrap.study import Kind, Outcome
+
+
+@command(
+    "run PATH",
+    "storage assignments quiet",
+    """
+    --dry-run | List what would be trained, and train nothing.
+    --cells FILE | Also train the runs of this table: size and tuned columns and seed, as extrap
+        plan -o writes it.
+    --device TEXT | Device: cpu, cuda:1, …; default: a GPU if there is one.
+    --on CLUSTER | Train on a cluster: ray, ray://HOST:10001 or dask://HOST:8786; default: this
+        machine.
+    --gpus-per-pack AMOUNT | GPUs that each pack takes on a cluster. [default: 0]
+    --checkpoints FOLDER | Folder of checkpoints, on a shared disk or s3://BUCKET/FOLDER if there
+        are several machines; default .extrap/checkpoints.
+    --stop-within SECONDS | Seconds that training may take to its next evaluation after SIGTERM or
+        SIGUSR1. [default: 25]
+    --accept-training | Continue although TRAIN or COMMAND changed, and keep the existing runs.
+    """,
+)
+def run_command(
+    path: str,
+    *,
+    storage: str | None,
+    assignments: Sequence[str],
+    cells: str | None,
+    device: str | None,
+    quiet: bool,
+    **options: Any,
+) -> None:
+    """Run or resume a study, and write its report.
+
+    PATH is the study file.
+    """
+    from extrap import study as studies
+    from extrap.commands.stopping import stops_gracefully
+
+    stopping = stops_gracefully(options["stop_within"], checkpoints=options["checkpoints"])
+    with stopping, ExitStack() as stack:
+        study = studies.open_study(path, assignments=assignments)
+        if cells is not None:
+            from extrap.study.forecasts import ForecastKind
+            from extrap.study.protocol import read_cells
+
+            if not isinstance(study, ForecastKind):
+                raise click.UsageError(
+                    f"--cells adds runs to a STUDY, {path} defines {study.symbol}; leave it out."
+                )
+            study.cells = read_cells(cells, study.study)
+        if options["dry_run"]:
+            say(studies.dry_run(study, storage=storage))
+            return
+        if options["accept_training"]:
+            _accept_training(study, path, storage)
+        if device is not None and any(map(study.training_of, study.specs())):
+            raise click.UsageError(
+                f"--device is for extrap's training, {path} has TRAIN or COMMAND; set "
+                "CUDA_VISIBLE_DEVICES instead."
+            )
+        executor = None
+        if options["on"] is not None:
+            from extrap.study.clusters import executor_on
+
+            executor = stack.enter_context(
+                executor_on(options["on"], n_gpus=options["gpus_per_pack"])
+            )
+        outcome = run_shown(study, storage=storage, quiet=quiet, device=device, executor=executor)
+        say(f"{outcome.text()}\n")
+        files = {**outcome.sealed, "report": outcome.report_path, "index": outcome.index_path}
+        width = max(map(len, files))
+        for what, file in files.items():
+            say(f"{what:<{width}}  {file}")
+
+
+def run_shown(study: Kind, *, quiet: bool, err: bool = False, **options: Any) -> Outcome:
+    """Run or resume a study and show its progress; its lines may go to stderr."""
+    from rich.console import Console
+
+    from extrap.study import run
+    from extrap.study.progress import StudyProgress
+
+    with StudyProgress(Console(stderr=True), quiet=quiet) as progress:
+        return run(study, notify=progress.notify, say=partial(say, err=err), **options)
+
+
+def _accept_training(study: Kind, path: str, storage: str | None) -> None:
+    """Accept a changed TRAIN or COMMAND."""
+    from extrap.study import default_storage
+    from extrap.study.transfer import adopt_training
+
+    trains = [(spec, train) for spec in study.specs() if (train := study.training_of(spec))]
+    if not trains:
+        raise click.UsageError(
+            f"--accept-training is for a file with TRAIN or COMMAND, {path} has none; leave it "
+            "out."
+        )
+    for spec, train in trains:
+        for change in adopt_training(spec, storage or default_storage(study), train):
+            say(f"{spec.name}: {change}")
+
+
+def report_study_file(
+    path: str, *, storage: str | None, table: str | None, output: str | None
+) -> Path:
+    """Report on the study in a file without training, and return the page written."""
+    from extrap.study import open_study, report
+
+    study = open_study(path)
+    if table is not None and not study.reads_tables:
+        raise click.UsageError(
+            f"the page of a file with {study.symbol} is made from its storage, got the table "
+            f"{table} too; leave it out, or name the storage with --storage."
+        )
+    return report(study, storage=storage, table=table, path=output).report_path
+
+
+@command(
+    "status PATH",
+    "storage assignments",
+    """
+    --watch | Refresh every few seconds until all is done.
+    --json as_json | Print JSON; with --watch a line per change.
+    """,
+)
+def status_command(
+    path: str, *, storage: str | None, watch: bool, as_json: bool, assignments: Sequence[str]
+) -> None:
+    """Show the progress of a study.
+
+    PATH is the study file; its storage is only read. JSON has the whole numbers `cells` =
+    `complete` + `running` + `waiting` + `failed`, and `diverged` and `duplicates` among the
+    complete ones; then `done`, `eta_s`, `cost` (`wall_s`, `flops`), `sizes` (the same counts for
+    each), `workers`, `optima` and `notes`.
+    """
+    from extrap.commands.live_status import follow, status_text
+    from extrap.study import open_study
+    from extrap.study.status import study_status
+
+    look = partial(study_status, open_study(path, assignments=assignments), storage)
+    if watch:
+        follow(look, as_json=as_json)
+    elif as_json:
+        print_json(look().to_dict())
+    else:
+        say(status_text(look()))
+
+
+@command("export PATH", "storage assignments", "--out FILE | File to write: FILE.db. [required]")
+def export_command(
+    path: str, *, storage: str | None, assignments: Sequence[str], out: str
+) -> None:
+    """Write all finished trials of a study to one file.
+
+    PATH is the study file. The SQLite file is an Optuna storage with the trials, the fingerprint
+    and the seals. It holds no address.
+    """
+    from extrap.study import open_study
+    from extrap.study.transfer import export_study
+
+    n_trials = export_study(open_study(path, assignments=assignments), out, storage=storage)
+    say(f"wrote {n_trials} trials to {out}")
+
+
+@command("import PATH FILE", "storage assignments")
+def import_command(
+    path: str, file: str, *, storage: str | None, assignments: Sequence[str]
+) -> None:
+    """Copy the trials of an export into a study's storage.
+
+    PATH is the study file, FILE the export. Trials that are there already stay, and importing
+    twice changes nothing. Seals keep the times that FILE states, which nothing proves.
+    """
+    from extrap.study import open_study
+    from extrap.study.transfer import import_study
+
+    say(import_study(open_study(path, assignments=assignments), file, storage=storage))
+
+
+@analysis(
+    "coord-check STUDY_FILE",
+    "assignments",
+    """
+    --width widths INTEGER | Width (repeatable); default: those of the study.
+    --steps COUNT | Number of updates. [default: 5]
+    --lr FLOAT | Learning rate; default: the middle of the study's range.
+    """,
+)
+def coord_check_command(
+    study_file: str, *, widths: Sequence[int], assignments: Sequence[str], **options: Any
+) -> Answer:
+    """Check that layer outputs move equally far at every width.
+
+    Trains the model of STUDY_FILE for a few updates at several widths. Under a width rule that
+    lets the learning rate transfer, such as muP, the changes do not depend on width. The exit code
+    is 1 if one does.
+    """
+    from extrap.study import open_study
+    from extrap.training import coordinate_check
+
+    spec = open_study(study_file, assignments=assignments, symbol="STUDY").given
+    checked = coordinate_check(spec, widths=widths or None, **options)
+    document = {**asdict(checked), "is_flat": checked.is_flat}
+    code = FINE if checked.is_flat else DEVIATES
+    return Answer(checked, str, lambda _: document, code=code)

@@ -34,6 +34,7 @@ REPLACED = [
     (re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d(\.\d+)?)?(\+00:00|Z| UTC)?)?"), "TIME"),
     (re.compile(r"\b[0-9a-f]{64}\b|(?<=content hash )[0-9a-f]{12}\b"), "HASH"),
     (re.compile(re.escape(__version__)), "VERSION"),
+    (re.compile(r"(?<= on )\S+, process \d+"), "HOST"),
 ]
 KEPT = ("data_hash",)
 """Hashes over what was read, which are the same everywhere."""

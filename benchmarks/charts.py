@@ -14,7 +14,7 @@ from benchmarks.training import N_RUNS, STEPS, Race
 from extrap.records import Interval
 from extrap.reporting.blocks import Block, Figure
 from extrap.reporting.charts import Axis, Row, RowsChart, Series, XYChart, series
-from extrap.reporting.tables import Table, capped_table
+from extrap.reporting.tables import Table
 
 LEVELS = (50, 80, 90)
 KINDS = {
@@ -70,7 +70,7 @@ def _table(caption: str, frame: pd.DataFrame, formats: Mapping[str, str]) -> Tab
         ["–" if pd.isna(v) else format(v, formats.get(str(name), "")) for name, v in row.items()]
         for row in frame.to_dict("records")
     ]
-    return capped_table(caption, list(map(str, frame)), cells)
+    return Table(caption, list(map(str, frame)), cells)
 
 
 def _errors(table: pd.DataFrame) -> list[Block]:
@@ -283,7 +283,7 @@ def _confusion(found: Confusion) -> Table:
     """Which cause was named for which fault."""
     order = list(dict.fromkeys([*CAUSES.values(), *found.matrix.columns]))
     matrix = found.matrix.reindex(columns=order, fill_value=0)
-    return capped_table(
+    return Table(
         "Faults, and runs by the cause that was named",
         ("fault", *order),
         [(str(fault), *(str(int(n)) for n in row)) for fault, row in matrix.iterrows()],

@@ -101,8 +101,8 @@ def _say_written(page: str | Path, *, markdown: str | None) -> None:
     say(f"{blocks_text(blocks[:1])}\nwrote {page}", err=markdown == "-")
     if markdown is None:
         return
-    folder = Path() if markdown == "-" else Path(markdown).parent
-    link = Path(os.path.relpath(page, folder)).as_posix()
+    place = page if markdown == "-" else os.path.relpath(page, Path(markdown).parent)
+    link = Path(place).as_posix()
     text = report_markdown(read_report(page), blocks, link=link)
     if markdown == "-":
         say(text.rstrip("\n"))

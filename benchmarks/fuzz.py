@@ -13,7 +13,6 @@ more than `LIMIT_S` seconds, more memory than the process may have.
 from __future__ import annotations
 
 import argparse
-import contextlib
 import csv
 import io
 import json
@@ -49,13 +48,11 @@ import extrap
 from benchmarks.page import print_rows
 from benchmarks.rows import Row
 from extrap.cli import cli, main
-from extrap.documents import FORECAST
 from extrap.errors import ExtrapError
 from extrap.files import as_written
 from extrap.monitoring import Monitor
 from extrap.reading.logs import LogReader
 from extrap.records.codec import encode
-from extrap.records.seals import as_sealed
 from extrap.watching import watch
 
 LIMIT_S = 10.0
@@ -540,14 +537,6 @@ class Material:
         return path
 
     @cached_property
-    def tuned_document(self) -> dict[str, Any]:
-        path = self.folder / "tuned.json"
-        extrap.save_forecast(
-            extrap.forecast(extrap.read_runs(self.frame, size="width", tune="lr")), path
-        )
-        return json.loads(path.read_text())
-
-    @cached_property
     def watched(self) -> extrap.Forecast:
         rng = np.random.default_rng(7)
         x = np.arange(1, 26) / 25
@@ -732,20 +721,6 @@ def _sealed_bytes(m: Material, done: Sequence[Damage]) -> bool:
     return command("forecast", str(path), "--json")
 
 
-def _sealed_values(m: Material, done: Sequence[Damage]) -> bool:
-    """A forecast that a stranger changed and sealed again."""
-    document = damaged_json(m.tuned_document, done)
-    if isinstance(document, dict):
-        own = {k: v for k, v in document.items() if k not in _AROUND}
-        created, curves = document.get("created", ""), document.get("curves")
-        with contextlib.suppress(TypeError, ValueError):  # such a thing cannot be sealed
-            document |= as_sealed(own, created, attached={"curves": curves}).document(FORECAST)
-    return command("forecast", str(m.write("f.json", json.dumps(document).encode())), "--json")
-
-
-_AROUND = {"created", "content_hash", "notes", "curves", "seal"}
-
-
 def _check(m: Material, done: Sequence[Damage]) -> bool:
     path = m.write("big.csv", as_csv(damaged_table(m.big, done)))
     return command("check", str(m.sealed), str(path), *(("--json",) if len(done) % 2 else ()))
@@ -822,8 +797,7 @@ READERS: dict[str, Reader] = {
     "forecast tuned": Reader(
         of="extrap forecast", kind="cells", share=0.02, attempt=_forecast_tuned
     ),
-    "sealed bytes": Reader(of="extrap forecast", kind="bytes", share=0.03, attempt=_sealed_bytes),
-    "sealed values": Reader(of="extrap forecast", kind="json", share=0.03, attempt=_sealed_values),
+    "sealed bytes": Reader(of="extrap forecast", kind="bytes", share=0.06, attempt=_sealed_bytes),
     "check": Reader(of="extrap check", kind="cells", share=0.07, attempt=_check),
     "log bytes": Reader(of="log follower", kind="bytes", share=0.04, attempt=_log_bytes),
     "log cells": Reader(of="log follower", kind="cells", share=0.04, attempt=_log_cells),

@@ -16,9 +16,9 @@ from extrap.errors import DataError, ExtrapError
 from extrap.fitting.splits import Split, rolling_origin
 from extrap.forecasting import Forecast, forecast
 from extrap.reading.runs import ReadingKeywords, as_runs
-from extrap.records import Interval, Optimum, Runs
+from extrap.records import Interval, Optimum, Runs, Shown
 from extrap.records.codec import shape
-from extrap.records.displays import html_table, named, number, percent, plural
+from extrap.records.displays import number, plural
 
 LEVELS = (0.5, 0.8, 0.9)
 """Levels at which coverage is counted."""
@@ -68,7 +68,7 @@ class Holdout:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Backtest:
+class Backtest(Shown):
     """All predictions of held-out sizes, and their scores.
 
     Attributes:
@@ -95,30 +95,6 @@ class Backtest:
             f"Backtest({head}{failed}: rms error {100 * last['rms_error']:.2g} %, "
             f"{100 * last['coverage_90']:.0f} % inside 90 % intervals, "
             f"skill {number(last['skill'], digits=2)} over the last value)"
-        )
-
-    def _repr_html_(self) -> str:
-        rows = [
-            [
-                named(h.size),
-                str(h.n_fitted),
-                f"{h.extrapolation_ratio:.3g}×",
-                number(h.observed),
-                number(h.predicted),
-                percent(h.deviation),
-                percent(h.last_deviation),
-                "inside" if h.observed in h.predicted_pi else "outside",
-            ]
-            for h in self.holdouts
-        ]
-        columns = ["size", "sizes fitted", "extrapolation", "observed", "predicted", "deviation"]
-        return html_table(
-            repr(self).removeprefix("Backtest(").removesuffix(")"),
-            [*columns, "deviation of last value", f"{100 * self.level:g} % interval"],
-            rows,
-            notes=[
-                f"{plural(count, 'prediction')} not made: {why}" for why, count in self.failures
-            ],
         )
 
     @property

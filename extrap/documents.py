@@ -10,65 +10,33 @@ import json
 import logging
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import pandas as pd
 
 from extrap import __version__
 from extrap.errors import DataError, argument, first_line
-from extrap.files import require_file
-from extrap.fitting import (
-    CurvatureTest,
-    DivergenceModel,
-    ExcessCurve,
-    LocalLaw,
-    LossModel,
-    LossPosterior,
-    Noise,
-    ReferenceCurves,
-)
+from extrap.files import require_file, write_text
+from extrap.fitting import CurvatureTest
 from extrap.forecasting import Forecast, forecast
 from extrap.laws import LAWS
-from extrap.records import (
-    Fit,
-    Optimum,
-    Point,
-    Runs,
-    SizePath,
-    Verdict,
-    Verdicts,
-)
+from extrap.records import Fit, Point, Runs, Verdict, Verdicts
 from extrap.records.codec import SCHEMA_VERSION, decode, encode, shape
-from extrap.records.fields import require_fields
-from extrap.records.seals import (
-    Sealed,
-    SealedKind,
-    as_sealed,
-    canonical_hash,
-    is_sealed_file,
-    set_aside,
-    verify,
-    write_document,
-)
+from extrap.records.seals import is_sealed_file, seal, verify
 
 logger = logging.getLogger(__name__)
 
-T = TypeVar("T")
-FORECAST = SealedKind(
-    kind="extrap-forecast",
-    what="forecast",
-    remedy="write one with extrap forecast … --save {name}",
-    attached=("curves",),
-    loose=("notes",),
-)
+FORECAST = "extrap-forecast"
+"""Kind of the document of a saved forecast."""
+ORIGIN = ("kind", "schema_version", "extrap_version", "data_hash")
+NOT_FIELDS = (*ORIGIN, "notes", "content_hash", "seal")
+"""Keys of that document beside the fields of the forecast."""
 SHOWN = 12
 """Digits of a content hash that text shows."""
 RECORDED = ("epochs", "batch_size", "flops")
 """Columns beyond those a fit depends on that a check of larger runs asks for."""
-NO_FORECAST = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
-"""What a file raises that is sealed and holds something else than a forecast."""
 
 
 shape(
@@ -94,7 +62,7 @@ def forecast_document(forecast: Forecast, points: Sequence[Point]) -> dict[str, 
             "schema_version": SCHEMA_VERSION,
             "level": forecast.level,
             "band": forecast.band,
-            **_path(forecast),
+            **({} if forecast.path is None else {"path": forecast.path.formulas}),
             "points": [_advised_point(forecast, point) for point in points],
             "optima": forecast.optima,
             "laws": _laws(forecast),
@@ -139,7 +107,7 @@ def verdicts_document(
         familywise: Whether the level held for any false alarm among all.
     """
     found = Verdicts(verdicts)
-    seal = forecast and {
+    sealed = forecast and {
         "created": forecast.created,
         "content_hash": content_hash(forecast),
         "data_hash": forecast.runs.data_hash(),
@@ -148,7 +116,7 @@ def verdicts_document(
         {
             "schema_version": SCHEMA_VERSION,
             "level": level,
-            **({"forecast": seal} if seal else {}),
+            **({"forecast": sealed} if sealed else {}),
             "verdicts": list(verdicts),
             "configurations": [_configuration(runs) for runs in found.configurations],
             "n_configurations_judged": found.n_judged,
@@ -224,64 +192,59 @@ def save_forecast(forecast: Forecast, path: str | Path) -> str:
     Returns:
         The content hash, 64 hexadecimal digits; the time is not part of it.
     """
-    sealed = forecast_seal(forecast)
-    path = Path(path)
-    earlier = _earlier(path, sealed.content_hash)
-    is_same = earlier is not None and earlier.curves == forecast.curves
-    write_sealed(FORECAST, path, sealed, is_same=is_same)
-    return sealed.content_hash
+    document = sealed_document(forecast)
+    write_sealed(document, Path(path))
+    return str(document["content_hash"])
 
 
-def forecast_seal(forecast: Forecast) -> Sealed:
-    """A forecast as it is sealed, at its own time."""
-    curves = None if forecast.curves is None else encode(forecast.curves)
-    return as_sealed(
-        encode(_content(forecast)),
-        forecast.created,
-        attached={"curves": curves},
-        loose={"notes": list(forecast.runs.notes)},
+def sealed_document(forecast: Forecast) -> dict[str, Any]:
+    """A forecast as it is saved: its fields by the codec, where it comes from, and the seal."""
+    return seal(
+        {
+            "kind": FORECAST,
+            "schema_version": SCHEMA_VERSION,
+            "extrap_version": __version__,
+            "data_hash": forecast.runs.data_hash(),
+            **encode(forecast),
+            "notes": list(forecast.runs.notes),
+        }
     )
 
 
-def restore_seal(forecast: Forecast, sealed: Sealed) -> Forecast:
-    """The forecast with the time of its seal, if that is one of this very forecast.
+def content_hash(forecast: Forecast) -> str:
+    """SHA-256 over everything a forecast says; its time and the notes on reading are left out."""
+    return str(sealed_document(forecast)["content_hash"])
+
+
+def with_seal_of(forecast: Forecast, document: Mapping[str, Any]) -> Forecast:
+    """The forecast with the time of a sealed document, if that is one of this very forecast.
 
     Reference curves are no part of the content that decides: made again from a run table, which
-    has none, a forecast takes over those of the file.
+    has none, a forecast takes over those of the document.
     """
-    if content_hash(forecast) != sealed.content_hash:
+    if content_hash(forecast) != document["content_hash"]:
         return forecast
-    curves = forecast.curves or _known(ReferenceCurves, sealed.attached.get("curves"))
-    return replace(forecast, created=sealed.created, curves=curves)
-
-
-def _earlier(path: Path, content: str) -> Forecast | None:
-    """The forecast in a file, if it is intact and has this content hash."""
-    try:
-        found = load_forecast(path)
-    except DataError:
-        return None
-    return found if content_hash(found) == content else None
+    sealed = _forecast(document)
+    return replace(forecast, created=sealed.created, curves=forecast.curves or sealed.curves)
 
 
 def load_forecast(path: str | Path) -> Forecast:
     """Read a forecast that `save_forecast` wrote, and verify its seal.
 
     Raises:
-        DataError: The file is missing, is not a forecast, was written by another schema, or its
-            content was changed after it was sealed.
+        DataError: The file is missing, is not a forecast, was written by another schema, or was
+            changed after it was sealed; the field is named.
     """
-    path = Path(path)
-    if not path.is_file():
-        raise DataError(f"forecast {path} does not exist; check the path.")
-    sealed = read_sealed(FORECAST, path)
+    document = read_sealed(Path(path), FORECAST)
     try:
-        made = _proved(_restore(sealed))
-        if unknown := sorted(set(sealed.content) - set(_content(made))):
-            raise ValueError(f"its keys {', '.join(unknown)} are unknown to this version")
-        return made
-    except NO_FORECAST as error:
-        raise DataError(f"{path} is not a complete forecast: {first_line(error)}.") from error
+        return _forecast(document)
+    except ValueError as error:
+        raise DataError(f"{path} is not a complete forecast: {error}.") from error
+
+
+def _forecast(document: Mapping[str, Any]) -> Forecast:
+    made = decode(Forecast, {k: v for k, v in document.items() if k not in NOT_FIELDS})
+    return replace(made, runs=replace(made.runs, notes=tuple(document.get("notes", ()))))
 
 
 def as_forecast(source: Any, columns: Mapping[str, Any] | None = None) -> Forecast:
@@ -314,163 +277,83 @@ def as_forecast(source: Any, columns: Mapping[str, Any] | None = None) -> Foreca
     return forecast(source, **columns)
 
 
-def read_sealed(kind: SealedKind, path: Path) -> Sealed:
-    """Read a sealed file and verify it.
+def read_sealed(path: Path, kind: str) -> dict[str, Any]:
+    """Read a sealed document of a kind from a file and verify it.
 
     Raises:
-        DataError: It is of another kind or schema, or was changed after it was sealed.
+        DataError: It is of another kind or schema, or was changed after it was sealed; the field
+            is named.
     """
-    require_file(path, f"sealed {kind.what}")
+    require_file(path, "sealed file")
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
     except (ValueError, RecursionError) as error:
         raise DataError(f"{path} is not JSON: {first_line(error)}.") from error
-    if not isinstance(document, dict) or document.get("kind") != kind.kind:
-        raise DataError(f"{path} is not a {kind.what}; {kind.remedy.format(name=path.name)}.")
-    if (version := document.get("schema_version", SCHEMA_VERSION)) != SCHEMA_VERSION:
-        raise DataError(
-            f"{path} has schema version {version}, this extrap reads {SCHEMA_VERSION}; make the "
-            f"{kind.what} again."
-        )
+    fields = document if isinstance(document, dict) else {}
+    for key, expected in (("kind", kind), ("schema_version", SCHEMA_VERSION)):
+        if (found := fields.get(key)) != expected:
+            raise DataError(
+                f"{path} has the {key} {found!r:.60}, which must be {expected!r}; name another "
+                "file, or make it again."
+            )
     try:
-        return verify(kind, document)
+        verify(fields)
     except ValueError as error:
         raise DataError(f"the seal of {path} is broken: {error}.") from error
+    return fields
 
 
-def read_if_intact(kind: SealedKind, path: Path) -> Sealed | None:
-    """What a file holds; None if there is none, or none that is intact."""
+def read_if_intact(path: Path, kind: str) -> dict[str, Any] | None:
+    """The sealed document in a file; None if there is none, or none that is intact."""
     try:
-        return read_sealed(kind, path) if path.is_file() else None
+        return read_sealed(path, kind) if path.is_file() else None
     except DataError as error:
         logger.warning("%s", error)
         return None
 
 
-def write_sealed(kind: SealedKind, path: Path, sealed: Sealed, *, is_same: bool) -> None:
-    """Write a sealed file; an intact one there is kept beside it, unless it says the same."""
-    if not is_same and (earlier := read_if_intact(kind, path)) is not None:
-        set_aside(path, earlier.content_hash, what=kind.what)
-    write_document(sealed.document(kind), path)
+def write_sealed(document: Mapping[str, Any], path: Path) -> None:
+    """Write a sealed document; one that says something else is kept beside as `NAME.HASH.json`."""
+    earlier = read_if_intact(path, document["kind"])
+    if earlier and any(earlier.get(k) != document.get(k) for k in ("content_hash", "curves")):
+        aside = path.with_name(f"{path.stem}.{earlier['content_hash'][:8]}{path.suffix}")
+        path.replace(aside)
+        logger.warning("an earlier %s differs; it is kept as %s", document["kind"], aside)
+    write_text(path, json.dumps(document, indent=1, allow_nan=False) + "\n")
 
 
-def _proved(forecast: Forecast) -> Forecast:
-    """A forecast from a file, after it was seen to forecast."""
-    require_fields(forecast)
-    forecast_document(forecast, [forecast.at(**size) for size in forecast.default_targets()])
-    return forecast
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunTable:
+    """The runs of a forecast as they are saved: the columns that a fit or a check asks for."""
+
+    sizes: tuple[str, ...]
+    tuned: tuple[str, ...]
+    conditions: tuple[str, ...]
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Any, ...], ...]
 
 
-def content_hash(forecast: Forecast) -> str:
-    """SHA-256 over everything a forecast says; its time and the notes on reading are left out."""
-    return canonical_hash(encode(_content(forecast)))
-
-
-def _content(forecast: Forecast) -> dict[str, Any]:
-    runs = forecast.runs
+def _run_table(runs: Runs) -> RunTable:
     table = runs.canonical(also=RECORDED)
-    return {
-        "kind": "extrap-forecast",
-        "schema_version": SCHEMA_VERSION,
-        "extrap_version": __version__,
-        "level": forecast.level,
-        "sizes": list(runs.sizes),
-        "tuned": list(runs.tuned),
-        "conditions": list(runs.conditions),
-        "data_hash": runs.data_hash(),
-        "optima": forecast.optima,
-        "noise": encode(forecast.noise),
-        "band": forecast.band,
-        **_path(forecast),
-        "loss_laws": [{"fit": fit, "weight": w} for fit, w in forecast.loss_laws],
-        **_combination(forecast.loss_model),
-        "tuned_laws": forecast.tuned_laws,
-        "excess_curve": forecast.excess_curve,
-        "divergence": forecast.divergence,
-        "flags": list(forecast.flags),
-        "runs": {
-            "columns": [str(c) for c in table.columns],
-            "rows": table.astype(object).to_numpy().tolist(),
-        },
-    }
-
-
-def _path(forecast: Forecast) -> dict[str, Any]:
-    """How sizes follow from an input; forecasts without such a path have no such key."""
-    return {} if forecast.path is None else {"path": dict(forecast.path.formulas)}
-
-
-def _combination(model: LossModel | None) -> dict[str, Any]:
-    """How the laws of the loss are combined."""
-    if model is None:
-        return {}
-    return {
-        "local_law": model.local,
-        "local_weight": model.local_weight,
-        "discrepancy": model.discrepancy,
-        "averaged_law": model.posterior,
-        "discrepancy_dof": model.discrepancy_dof,
-        "reach": model.reach,
-    }
-
-
-def _restore(sealed: Sealed) -> Forecast:
-    document = sealed.content
-    rows = pd.DataFrame(document["runs"]["rows"], columns=document["runs"]["columns"])
-    for column in ("loss", *RECORDED):
-        if column in rows:
-            rows[column] = rows[column].astype(float)
-    return Forecast(
-        runs=Runs.from_frame(
-            rows,
-            sizes=document["sizes"],
-            tuned=document["tuned"],
-            conditions=document["conditions"],
-            source="a sealed forecast",
-            notes=sealed.loose.get("notes", ()),
-        ),
-        level=document["level"],
-        optima=tuple(decode(Optimum, optimum) for optimum in document["optima"]),
-        noise=decode(Noise, document["noise"]),
-        band=document["band"],
-        loss_model=_restore_loss_model(document),
-        tuned_laws={
-            name: None if fit is None else decode(Fit, fit)
-            for name, fit in document["tuned_laws"].items()
-        },
-        excess_curve=None
-        if document["excess_curve"] is None
-        else _restore_excess_curve(document["excess_curve"]),
-        divergence=_known(DivergenceModel, document["divergence"]),
-        curves=_known(ReferenceCurves, sealed.attached.get("curves")),
-        flags=tuple(document["flags"]),
-        created=sealed.created,
-        path=SizePath(document["path"]) if "path" in document else None,
+    return RunTable(
+        sizes=runs.sizes,
+        tuned=runs.tuned,
+        conditions=runs.conditions,
+        columns=tuple(map(str, table.columns)),
+        rows=tuple(map(tuple, table.astype(object).to_numpy().tolist())),
     )
 
 
-def _restore_loss_model(document: Mapping[str, Any]) -> LossModel | None:
-    if not document["loss_laws"]:
-        return None
-    return LossModel(
-        laws=tuple(
-            (decode(Fit, entry["fit"]), float(entry["weight"])) for entry in document["loss_laws"]
-        ),
-        local=_known(LocalLaw, document["local_law"]),
-        local_weight=float(document["local_weight"]),
-        discrepancy=float(document["discrepancy"]),
-        posterior=_known(LossPosterior, document["averaged_law"]),
-        discrepancy_dof=float(document["discrepancy_dof"]),
-        reach=document["reach"],
+def _runs(table: RunTable) -> Runs:
+    frame = pd.DataFrame(table.rows, columns=list(table.columns))
+    numbers = [column for column in ("loss", *RECORDED) if column in frame]
+    return Runs.from_frame(
+        frame.astype(dict.fromkeys(numbers, float)),
+        sizes=table.sizes,
+        tuned=table.tuned,
+        conditions=table.conditions,
+        source="a sealed forecast",
     )
 
 
-def _restore_excess_curve(fields: Mapping[str, Any]) -> ExcessCurve:
-    rise = fields["rise"]
-    if not isinstance(rise[0], list):  # earlier files: one tuned column's pair, bare
-        rise = [rise] * len(fields["tuned"])
-    return decode(ExcessCurve, {**fields, "rise": rise})
-
-
-def _known(cls: type[T], fields: Mapping[str, Any] | None) -> T | None:
-    return None if fields is None else decode(cls, fields)
+shape(Runs, written_as=(RunTable, _run_table, _runs))

@@ -73,12 +73,11 @@ from extrap.records import (
     Optimum,
     Point,
     Runs,
+    Shown,
     SizePath,
 )
 from extrap.records.displays import (
-    between,
     estimated,
-    html_table,
     named,
     number,
     plain,
@@ -98,7 +97,7 @@ NOT_GIVEN = Estimate(value=None, se=None, ci=Interval(), pi=Interval())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Forecast:
+class Forecast(Shown):
     """Runs, optima and fitted laws together.
 
     Attributes:
@@ -141,34 +140,6 @@ class Forecast:
             for p in self._default_points()
         ]
         return "\n  ".join([*lines, *(f"flag: {plain(flag)}" for flag in self.flags)])
-
-    def _repr_html_(self) -> str:
-        points = self._default_points()
-        rows = [
-            [
-                *map(quantity, p.size.values()),
-                f"{number(p.extrapolation_ratio, digits=3)}×",
-                *(text for each in _shown(p) for text in each),
-            ]
-            for p in points
-        ]
-        heads = ["loss", "one new run (pi)"]
-        heads += [text for n in self.runs.tuned for text in (f"{n} to use", f"optimum {n} (pi)")]
-        return html_table(
-            f"Forecast from {self._basis()}",
-            [*self.runs.sizes, "extrapolation ratio", *heads],
-            rows,
-            notes=[*self._law_words(), *self._flag_words(points)],
-        )
-
-    def _flag_words(self, points: Sequence[Point]) -> list[str]:
-        """The flags, and what is refused at which size."""
-        refused = [
-            f"refused-{name}: {why} ({named(p.size)})"
-            for p in points
-            for name, why in p.refusals.items()
-        ]
-        return [f"Flag: {flag}" for flag in (*self.flags, *refused)]
 
     def _basis(self) -> str:
         sizes = ", ".join(spanned(c, [o.size[c] for o in self.optima]) for c in self.runs.sizes)
@@ -745,13 +716,6 @@ class Forecast:
             if interval != Interval() and not is_wide:
                 return Estimate(value=None, se=None, ci=interval, pi=interval)
         return NOT_GIVEN
-
-
-def _shown(point: Point) -> list[tuple[str, str]]:
-    """The loss and each value to use, with where one new run, or the optimum there, may fall."""
-    pairs = [(number(point.loss), between(point.loss_pi))]
-    values = point.recommended
-    return pairs + [(quantity(values[n]), between(e.pi)) for n, e in point.tuned.items()]
 
 
 def _public(name: str) -> Callable[..., Any]:

@@ -9,7 +9,6 @@ from typing import Any
 
 from extrap import Recipe, StudySpec, TunedRange, Workload
 from extrap.records import Cell
-from extrap.records.seals import SealedKind
 from extrap.reporting.blocks import Answer, Page
 from extrap.reporting.study_page import About, study_page
 from extrap.study import Kind, RunsByStage, Seal, Stage
@@ -45,9 +44,8 @@ class DoublingKind(Kind):
         yield [sweep(spec)]
         best = self.best(runs)
         cells = [Cell.of({"width": 8}, {"lr": f * best}, 0) for f in (0.5, 2)]
-        note = SealedKind(kind="doubling", what="best rate")
-        content = {"kind": "doubling", "best": best}
-        seal = Seal(kind=note, file="doubling.json", content=content, spec=spec)
+        note = {"kind": "doubling", "schema_version": 1, "best": best}
+        seal = Seal(what="best rate", file="doubling.json", document=note, spec=spec)
         yield [Stage(spec=spec, wants=only(cells), stage="check", seal=seal)]
 
     def best(self, runs: RunsByStage) -> float:

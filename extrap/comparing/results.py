@@ -7,9 +7,9 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from extrap.records import Fit, Interval, Measure
+from extrap.records import Fit, Interval, Measure, Shown
 from extrap.records.codec import law_summary, shape
-from extrap.records.displays import estimated, html_table, named, number, plain
+from extrap.records.displays import estimated, named, plain
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -204,7 +204,7 @@ class Contrast:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Comparison:
+class Comparison(Shown):
     """Recipes compared over sizes: does a treatment shift the law, or change its exponent?
 
     Attributes:
@@ -242,30 +242,6 @@ class Comparison:
             for each in self.contrasts
         ]
         return f"Comparison(with {plain(self.plain)} at {named(self.target)}: {'; '.join(parts)})"
-
-    def _repr_html_(self) -> str:
-        rows = [
-            [
-                each.treated,
-                each.in_words,
-                number(each.p_adjusted, digits=2),
-                _differs_by(each),
-                estimated(each.exponent_difference.value, each.exponent_difference.ci, digits=3),
-            ]
-            for each in self.contrasts
-        ]
-        return html_table(
-            f"Recipes compared with {self.plain} at {named(self.target)} (level {self.level:g})",
-            [
-                "recipe",
-                "verdict",
-                "p",
-                "loss difference from the plain recipe",
-                "exponent, difference",
-            ],
-            rows,
-            notes=[*(flag for each in self.contrasts for flag in each.flags), *self.notes],
-        )
 
 
 def _differs_by(contrast: Contrast) -> str:

@@ -26,7 +26,7 @@ from extrap.fitting.spread import OptimumSpread, predict_optimum
 from extrap.forecasting import Forecast
 from extrap.laws.base import Array
 from extrap.reading.runs import ReadingKeywords
-from extrap.records import Fit, Interval, Measure, Runs
+from extrap.records import Fit, Interval, Measure, Runs, Shown
 from extrap.records.codec import encode, shape
 from extrap.records.displays import estimated, named, number
 
@@ -91,7 +91,7 @@ class PricedValue:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cost:
+class Cost(Shown):
     """The cost of tuned values at one size, and of alternatives.
 
     Attributes:

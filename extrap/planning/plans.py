@@ -7,8 +7,9 @@ from dataclasses import asdict, dataclass
 
 import pandas as pd
 
+from extrap.records import Shown
 from extrap.records.codec import shape
-from extrap.records.displays import html_table, named
+from extrap.records.displays import named
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +67,7 @@ class LargerSize:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class Plan(Shown):
     """The next runs to train, in order, for the narrowest forecast at one size.
 
     Attributes:
@@ -125,11 +126,6 @@ class Plan:
 
     def __repr__(self) -> str:
         return f"Plan(at {named(self.at)}: {' '.join(self.advice)})"
-
-    def _repr_html_(self) -> str:
-        rows = [list(map(str, row)) for row in self.frame().to_numpy()]
-        heading = repr(self).removeprefix("Plan(").removesuffix(")")
-        return html_table(heading, self.frame().columns, rows, notes=self.flags)
 
 
 shape(LargerSize, inline=("expectation",))

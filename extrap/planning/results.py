@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 
-from extrap.records import Fit, Measure
+from extrap.records import Fit, Measure, Shown
 from extrap.records.codec import law_summary, shape
-from extrap.records.displays import estimated, html_table, number, plain, plural
+from extrap.records.displays import estimated, number, plural
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,7 +83,7 @@ class Serving:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Allocation:
+class Allocation(Shown):
     """A compute budget split between parameters and tokens.
 
     Attributes:
@@ -155,21 +155,6 @@ class Allocation:
         doubts = f"; {plural(len(self.warnings), 'warning')}" if self.warnings else ""
         budget = f"{number(self.flops)} FLOPs by {self.estimator}"
         return f"Allocation({budget}: {', '.join(parts)}{doubts})"
-
-    def _repr_html_(self) -> str:
-        found = {self.estimator: self.chosen, **self.estimators}
-        columns = [name for name, _ in _split(self.chosen)]
-        return html_table(
-            f"{number(self.flops)} FLOPs, {number(self.extrapolation_ratio, digits=3)} times the "
-            f"largest run, split by {self.estimator} (level {self.level:g})",
-            ["estimator", *columns],
-            [[key, *(text for _, text in _split(each))] for key, each in found.items()],
-            notes=[
-                *(f"{plain(name)}: {why}" for name, why in self.refused.items()),
-                *self.warnings,
-                *self.notes,
-            ],
-        )
 
 
 def _split(found: Estimated) -> list[tuple[str, str]]:

@@ -23,6 +23,7 @@ from extrap.records.results import (
     Measure,
     Optimum,
     Point,
+    Shown,
     Verdict,
     Verdicts,
 )
@@ -84,6 +85,7 @@ __all__ = [
     "RecipeGroup",
     "RunResult",
     "Runs",
+    "Shown",
     "SizePath",
     "StudySpec",
     "Target",

@@ -1,7 +1,7 @@
 """Records to JSON and back, for every result: fields by their names, `shape` where keys differ.
 
-cattrs does the work: it handles plain frozen dataclasses both ways, refuses unknown keys, and
-lets a type declare what differs. It is imported on first use.
+cattrs does the work both ways. What is read is strict: no key is unknown or missing, a number is
+a finite number, text is text. cattrs is imported on first use.
 
 Scripts depend on the keys: they are kept between versions, `schema_version` rises when one
 changes, a number that is open, missing or not finite is `null`.
@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, is_dataclass
-from functools import cache
+from dataclasses import dataclass, field, fields, is_dataclass
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from extrap.records.results import Fit, Interval
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 SCHEMA_VERSION = 1
 T = TypeVar("T")
+StandIn = tuple[type, Callable[[Any], Any], Callable[[Any], Any]]
+"""A record that is written in the place of another: its type, from the other to it, and back."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +35,7 @@ class _Shape:
     names: Mapping[str, str] = field(default_factory=dict)
     inline: tuple[str, ...] = ()
     add: Mapping[str, Callable[[Any], Any]] = field(default_factory=dict)
+    written_as: StandIn | None = None
 
 
 _SHAPES: dict[type, _Shape] = {}
@@ -46,6 +49,7 @@ def shape(
     names: Mapping[str, str] | None = None,
     inline: Sequence[str] = (),
     add: Mapping[str, Callable[[Any], Any]] | None = None,
+    written_as: StandIn | None = None,
 ) -> None:
     """Declare where the JSON of a record differs from its fields.
 
@@ -56,9 +60,15 @@ def shape(
         names: Field → its key.
         inline: Fields whose own keys stand beside the others.
         add: Key → what computes it from the record; an inlined field may not give it.
+        written_as: The record that stands for one which is no plain fields, such as a table.
     """
     _SHAPES[cls] = _Shape(
-        kind=kind, omit=tuple(omit), names=names or {}, inline=tuple(inline), add=add or {}
+        kind=kind,
+        omit=tuple(omit),
+        names=names or {},
+        inline=tuple(inline),
+        add=add or {},
+        written_as=written_as,
     )
 
 
@@ -99,26 +109,39 @@ def decode(cls: type[T], data: Any) -> T:
     """A record from its JSON; lists become tuples.
 
     Raises:
-        ValueError: A field is missing, unknown, or holds another kind of value.
+        ValueError: A field is missing, unknown, or holds another kind of value; it is named.
     """
     from cattrs import BaseValidationError, transform_error
 
     try:
         return _converter().structure(data, cls)
     except BaseValidationError as error:
-        reasons = "; ".join(transform_error(error)[:3])
-        raise ValueError(f"these are not the fields of {cls.__name__}: {reasons}") from error
+        what, _, place = transform_error(error, path="", format_exception=_reason)[0].rpartition(
+            " @ "
+        )
+        raise ValueError(": ".join(filter(None, [place.removeprefix("."), what]))) from error
+
+
+def _reason(error: BaseException, _: type | None) -> str:
+    from cattrs import ForbiddenExtraKeysError
+
+    if isinstance(error, ForbiddenExtraKeysError):
+        return f"has the unknown key {min(error.extra_fields)}"
+    return f"{error!s:.200}" if isinstance(error, ValueError) else "holds another kind of value"
 
 
 @cache
 def _converter() -> Converter:
     from cattrs import Converter
-    from cattrs.gen import make_dict_unstructure_fn, override
+    from cattrs.gen import make_dict_structure_fn, make_dict_unstructure_fn, override
 
     converter = Converter(forbid_extra_keys=True)
 
-    def writer(cls: type) -> Callable[[Any], dict[str, Any]]:
+    def writer(cls: type) -> Callable[[Any], Any]:
         shaped = _SHAPES.get(cls, _Shape())
+        if shaped.written_as is not None:
+            stand_in = shaped.written_as[1]
+            return lambda record: converter.unstructure(stand_in(record))
         overrides = {name: override(omit=True) for name in shaped.omit}
         overrides |= {name: override(rename=key) for name, key in shaped.names.items()}
         own: Callable[[Any], dict[str, Any]]
@@ -134,11 +157,33 @@ def _converter() -> Converter:
 
         return write
 
+    def reader(cls: type) -> Callable[[Any, Any], Any]:
+        shaped = _SHAPES.get(cls, _Shape())
+        if shaped.written_as is not None:
+            stand_in, _, back = shaped.written_as
+            return lambda data, _: back(converter.structure(data, stand_in))
+        own: Any = make_dict_structure_fn(cls, converter)
+
+        def read(data: Any, _: Any) -> Any:
+            if not isinstance(data, Mapping):
+                raise ValueError(f"must be the fields of {cls.__name__}, got {data!r:.60}")
+            if missing := [f.name for f in fields(cls) if f.name not in data]:
+                raise ValueError(f"lacks the key {missing[0]}")
+            return own(data, cls)
+
+        return read
+
     def has_fields(cls: Any) -> bool:
         return isinstance(cls, type) and is_dataclass(cls)
 
     converter.register_unstructure_hook_factory(has_fields, writer)
-    converter.register_structure_hook(Interval, lambda sides, _: Interval(*map(_side, sides)))
+    converter.register_structure_hook_factory(has_fields, reader)
+    for kind, kinds in _PLAIN.items():
+        converter.register_structure_hook(kind, partial(_exactly, kind, kinds))
+    sides: Any = tuple[float | None, float | None]
+    converter.register_structure_hook(
+        Interval, lambda data, _: Interval(*converter.structure(data, sides))
+    )
     converter.register_unstructure_hook_func(
         lambda cls: getattr(cls, "__name__", "") == "DataFrame",
         lambda table: [{str(k): v for k, v in row.items()} for row in table.to_dict("records")],
@@ -146,8 +191,15 @@ def _converter() -> Converter:
     return converter
 
 
-def _side(side: Any) -> float | None:
-    return None if side is None else float(side)
+_PLAIN = {float: (int, float), int: (int,), bool: (bool,), str: (str,)}
+"""Kind of a field → what JSON may hold for it: a whole float is written as an integer."""
+
+
+def _exactly(kind: type, kinds: tuple[type, ...], value: Any, _: Any) -> Any:
+    """A value that JSON holds in the kind that a field has; nothing is converted to fit."""
+    if type(value) not in kinds or (kind is float and not math.isfinite(value)):
+        raise ValueError(f"must be a {kind.__name__}, got {value!r:.60}")
+    return kind(value)
 
 
 def _plain(value: Any) -> Any:

@@ -1,19 +1,12 @@
-"""Short texts of records for `repr`, and small HTML tables for notebooks.
-
-The HTML inherits font and colours, has no scripts, links or images, and is bounded; text from
-files is escaped.
-"""
+"""Numbers and names in the `repr` of records."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from html import escape
+from collections.abc import Iterable, Mapping
 
 from extrap.files import as_written
 
-MOST_ROWS = 30
-"""Rows of a table in a notebook."""
 MOST_TEXT = 200
 """Characters of a text that comes from a file."""
 
@@ -94,38 +87,3 @@ def plain(text: object) -> str:
     """Text from a file on one line, hidden characters spelled out, cut where it is long."""
     words = " ".join(as_written(str(text)).split())
     return words if len(words) <= MOST_TEXT else f"{words[: MOST_TEXT - 1]}…"
-
-
-def html_table(
-    title: str,
-    columns: Sequence[str],
-    rows: Sequence[Sequence[str]],
-    *,
-    notes: Iterable[str] = (),
-) -> str:
-    """A table for a notebook, every text escaped.
-
-    Args:
-        title: What it shows.
-        columns: Headings.
-        rows: Cells, as many as columns; the first heads its row. Beyond `MOST_ROWS` they are
-            left out, and a note says so.
-        notes: Sentences below.
-    """
-    below = [*notes]
-    if len(rows) > MOST_ROWS:
-        below.append(f"Showing the first {MOST_ROWS} of {len(rows)} rows.")
-    head = "".join(f'<th scope="col">{_cell(name)}</th>' for name in columns)
-    body = "".join(
-        f'<tr><th scope="row">{_cell(row[0])}</th>'
-        + "".join(f"<td>{_cell(cell)}</td>" for cell in row[1:])
-        + "</tr>"
-        for row in rows[:MOST_ROWS]
-    )
-    small = "".join(f"<p><small>{_cell(note)}</small></p>" for note in below)
-    table = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>" if rows else ""
-    return f"<div><p><strong>{_cell(title)}</strong></p>{table}{small}</div>"
-
-
-def _cell(text: str) -> str:
-    return escape(plain(text))

@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from extrap.records.displays import (
-    MOST_ROWS,
-    between,
     estimated,
-    html_table,
     named,
     number,
     percent,
     plain,
     plural,
-    quantity,
     to_use,
 )
 
@@ -25,8 +21,19 @@ LARGEST_LOG = 709.0
 """`exp` of more than this is no finite float."""
 REFUSED, IMPRECISE = "refused-", "imprecise-"
 """Flags of a point: `refused-loss: why`."""
-MOST_ADVICE = 5
-"""Sentences of advice below a table of verdicts."""
+MOST_LINES = 30
+"""Verdicts that are printed one by one."""
+
+
+class Shown:
+    """A result that a notebook shows as its command prints it."""
+
+    __slots__ = ()
+
+    def _repr_html_(self) -> str:
+        from extrap.reporting.notebook import notebook_html
+
+        return notebook_html(self)
 
 
 class Interval(NamedTuple):
@@ -71,9 +78,6 @@ class Measure:
         value = None if self.value is None else -self.value
         return Measure(value=value, ci=Interval(upper, lower))
 
-    def __repr__(self) -> str:
-        return f"Measure({number(self.value)}, ci {between(self.ci)})"
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimate:
@@ -90,9 +94,6 @@ class Estimate:
     se: float | None
     ci: Interval
     pi: Interval
-
-    def __repr__(self) -> str:
-        return f"Estimate({number(self.value)}, ci {between(self.ci)}, pi {between(self.pi)})"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,16 +126,6 @@ class Optimum:
     n_diverged: int
     bracketed: bool
     edge: Mapping[str, str] | None
-
-    def __repr__(self) -> str:
-        parts = [f"{plain(name)} {estimated(e.value, e.ci)}" for name, e in self.tuned.items()]
-        if self.loss is not None:
-            error = "" if self.loss_se is None else f" ± {number(self.loss_se, digits=2)}"
-            parts.append(f"loss {number(self.loss)}{error}")
-        parts.append(plural(self.n_runs, "run"))
-        parts += [f"{self.n_diverged} diverged"] * (self.n_diverged > 0)
-        parts += ["not bracketed"] * (not self.bracketed)
-        return f"Optimum({named(self.size)}: {', '.join(parts)})"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -183,35 +174,10 @@ class Fit:
         return dict(zip(self.names, self.values, strict=True))
 
     def __repr__(self) -> str:
-        found = ", ".join(f"{plain(name)} {text}" for name, text in self._written().items())
-        flags = f"; {', '.join(map(plain, self.flags))}" if self.flags else ""
-        points = plural(self.n_points, "point")
-        return f"Fit({plain(self.law)} over {self._reach()}: {found}; {points}{flags})"
-
-    def _repr_html_(self) -> str:
-        return html_table(
-            f"{self.law} over {self._reach()}, {plural(self.n_points, 'point')}",
-            ["parameter", "value ± se"],
-            [*self._written().items()],
-            notes=[
-                f"Points scatter by {100 * self.scatter:.2g} % about the law. Reference size: "
-                f"{named(dict(zip(self.columns, self.reference, strict=True)))}.",
-                *self.flags,
-            ],
-        )
-
-    def _written(self) -> dict[str, str]:
-        """Parameter → its value with its standard error, or that it is pinned."""
-        written = {}
-        for i, (name, value) in enumerate(self.parameters.items()):
-            se = math.sqrt(max(self.covariance[i][i], 0.0))
-            error = "pinned" if name in self.fixed else f"± {number(se, digits=2)}"
-            written[name] = f"{number(value)} {error}"
-        return written
-
-    def _reach(self) -> str:
-        ends = zip(self.columns, self.fitted_range, strict=True)
-        return ", ".join(f"{plain(c)} {quantity(low)}–{quantity(high)}" for c, (low, high) in ends)
+        errors = (math.sqrt(max(row[i], 0.0)) for i, row in enumerate(self.covariance))
+        found = zip(self.names, self.values, errors, strict=True)
+        text = ", ".join(f"{plain(n)} {number(v)} ± {number(se, digits=2)}" for n, v, se in found)
+        return f"Fit({self.law}: {text}; {plural(self.n_points, 'point')})"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -265,20 +231,6 @@ class Point:
         flags = f"; {', '.join(map(plain, self.flags))}" if self.flags else ""
         ratio = f"extrapolation ratio {number(self.extrapolation_ratio, digits=3)}"
         return f"Point({named(self.size)}, {ratio}: {', '.join(parts)}{flags})"
-
-    def _repr_html_(self) -> str:
-        rows = [("loss", number(self.loss), between(self.loss_ci), between(self.loss_pi))]
-        rows += [
-            (f"{name} to use", quantity(self.recommended[name]), between(e.ci), between(e.pi))
-            for name, e in self.tuned.items()
-        ]
-        return html_table(
-            f"Forecast at {named(self.size)}, {number(self.extrapolation_ratio, digits=3)} times "
-            "the largest fitted size",
-            ["", "forecast", "law (ci)", "one new run, or the optimum (pi)"],
-            rows,
-            notes=self.flags,
-        )
 
 
 OUTCOMES = {True: "on the law", False: "OFF the law", None: "undecided"}
@@ -361,12 +313,9 @@ class Verdict:
         p = "" if self.p_value is None else f", p {number(self.p_value, digits=2)}"
         return f"Verdict({OUTCOMES[self.on_law]}{cause}: {', '.join(parts)}: {seen}{p})"
 
-    def _repr_html_(self) -> str:
-        return verdicts_html([self])
-
 
 class Verdicts(tuple[Verdict, ...]):
-    """Verdicts in the order of the runs: a tuple, shown as a table in a notebook."""
+    """Verdicts in the order of the runs: a tuple that prints one line per run."""
 
     __slots__ = ()
 
@@ -401,40 +350,9 @@ class Verdicts(tuple[Verdict, ...]):
 
     def __repr__(self) -> str:
         n_judged, n_off = self.n_judged, self.n_off
-        lines = "".join(f"\n  {verdict!r}" for verdict in self[:MOST_ROWS])
-        more = f"\n  … {len(self) - MOST_ROWS} more" if len(self) > MOST_ROWS else ""
+        lines = "".join(f"\n  {verdict!r}" for verdict in self[:MOST_LINES])
+        more = f"\n  … {len(self) - MOST_LINES} more" if len(self) > MOST_LINES else ""
         return (
             f"Verdicts({plural(len(self), 'run')}, {n_off} of {plural(n_judged, 'configuration')} "
             f"off the law){lines}{more}"
         )
-
-    def _repr_html_(self) -> str:
-        return verdicts_html(self)
-
-
-def verdicts_html(verdicts: Sequence[Verdict]) -> str:
-    """A table of verdicts, one row per run, and the advice on those off the law."""
-    sizes = list(verdicts[0].size) if verdicts else []
-    tuned = list(verdicts[0].tuned) if verdicts else []
-    rows = [
-        (
-            OUTCOMES[v.on_law],
-            *(quantity(v.size.get(name)) for name in sizes),
-            *(quantity(v.tuned.get(name)) for name in tuned),
-            "" if v.seed is None else str(v.seed),
-            v.status if v.loss is None else number(v.loss),
-            estimated(v.predicted, v.predicted_pi),
-            percent(v.deviation),
-            number(v.p_value, digits=2),
-            v.cause or "",
-        )
-        for v in verdicts
-    ]
-    n_off = sum(v.on_law is False for v in verdicts)
-    advice = dict.fromkeys(v.advice for v in verdicts if v.on_law is False)
-    return html_table(
-        f"{plural(len(verdicts), 'run')} checked against the forecast, {n_off} off the law",
-        ["verdict", *sizes, *tuned, "seed", "loss", "forecast", "deviation", "p", "cause"],
-        rows,
-        notes=[*advice][:MOST_ADVICE],
-    )

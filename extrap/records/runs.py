@@ -12,7 +12,7 @@ import pandas as pd
 
 from extrap.errors import DataError, argument
 from extrap.files import as_written
-from extrap.records.displays import html_table, plain, quantity, spanned
+from extrap.records.displays import plain, spanned
 from extrap.records.fields import LARGEST_LOSS
 
 STATUSES = ("complete", "diverged", "pruned", "failed")
@@ -153,30 +153,6 @@ class Runs:
         counts = ", ".join(f"{status[name]} {name}" for name in STATUSES if name in status)
         source = f"; source {plain(self.source)!r}" if self.source else ""
         return f"Runs({'; '.join([counts or 'empty', *self._reach()])}{source})"
-
-    def _repr_html_(self) -> str:
-        table = self._frame
-        by_size = table.groupby(list(self.sizes), sort=True)
-        rows = []
-        for size, runs in by_size:
-            lost = int(runs["status"].ne("complete").sum())
-            tried = [spanned("", runs[name].dropna()) for name in self.tuned]
-            best = runs["loss"].min()
-            rows.append(
-                [
-                    *map(quantity, size),
-                    str(len(runs)),
-                    str(lost),
-                    *tried,
-                    "none" if np.isnan(best) else f"{best:.4g}",
-                ]
-            )
-        return html_table(
-            repr(self).removeprefix("Runs(").removesuffix(")"),
-            [*self.sizes, "runs", "without a loss", *self.tuned, "smallest loss"],
-            rows,
-            notes=self.notes,
-        )
 
     def _reach(self) -> list[str]:
         """What the columns that play a part range over."""

@@ -16,7 +16,6 @@ from extrap.forecasting import Forecast, forecast
 from extrap.planning import Allocation, AllocationReport, allocate_each, check_allocation
 from extrap.records import DATA_SIZE, AllocationStudy, Cell, Measure, Runs, StudySpec
 from extrap.records.codec import document
-from extrap.records.seals import SealedKind
 from extrap.reporting.allocations_page import allocation_page
 from extrap.reporting.blocks import Page
 from extrap.reporting.study_page import About
@@ -48,7 +47,6 @@ COLUMNS = (
 )
 """Of the run table, after the model's size."""
 LARGEST_SIZE = 2**16
-SPLIT = SealedKind(kind="extrap-allocation", what="split", time="sealed")
 
 
 class AllocationKind(Kind):
@@ -201,9 +199,9 @@ class AllocationKind(Kind):
     def _seal(self, swept: pd.DataFrame, found: Allocation) -> Seal:
         data = self._data_hash(swept)
         return Seal(
-            kind=SPLIT,
+            what="split",
             file=self._file,
-            content={"data": data, "factors": list(self.study.factors), **document(found)},
+            document={"data": data, "factors": list(self.study.factors), **document(found)},
             spec=self._spec,
             says=_data_of,
         )
@@ -213,14 +211,14 @@ class AllocationKind(Kind):
         return f"{self.name}.allocation.json"
 
     def _sealed_when(self, runs: RunsByStage) -> str:
-        sealed = runs.sealed(SPLIT, self._file)
+        sealed = runs.sealed("extrap-allocation", self._file)
         if sealed is None:
             is_broken = runs.has(self._file)
             return "not: the file was changed after it was written" if is_broken else ""
-        data = _data_of(sealed.content)
+        data = _data_of(sealed)
         if data != self._data_hash(runs.of(self._spec).to_frame()):
             return "not: the sealed split is of other runs"
-        return f"{sealed.created}, data hash {data}"
+        return f"{sealed['created']}, data hash {data}"
 
     def _data_hash(self, swept: pd.DataFrame) -> str:
         own = swept[[self.study.column, DATA_SIZE, "lr", "seed", "loss"]]

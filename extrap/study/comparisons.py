@@ -19,7 +19,7 @@ from extrap.records import (
     StudySpec,
     Target,
 )
-from extrap.records.seals import SealedKind, canonical_hash
+from extrap.records.seals import canonical_hash
 from extrap.reporting.blocks import Page
 from extrap.reporting.comparisons_page import comparison_page
 from extrap.reporting.selection_page import selection_sections
@@ -27,7 +27,8 @@ from extrap.reporting.study_page import About
 from extrap.study.forecasts import target_cells
 from extrap.study.protocol import Kind, RunsByStage, Seal, Stage, only, size_words, sweep
 
-COMPARISON = SealedKind(kind="extrap-comparison-study", what="comparison", loose=("checks",))
+SEALED = "extrap-comparison-study"
+"""Kind of the document that is written down."""
 
 
 class ComparisonKind(Kind):
@@ -68,10 +69,9 @@ class ComparisonKind(Kind):
         """What each group of recipes shows, and how its forecast did at the target."""
         large = {spec.name: own for spec in self.specs() if len(own := runs.of(spec, "check"))}
         findings = self._findings(runs)
-        known = runs.sealed(COMPARISON, self._file)
+        known = runs.sealed(SEALED, self._file)
         says = canonical_hash(comparison_study_document(self.study, findings))
-        is_sealed = known is not None and canonical_hash(known.content) == says
-        sealed = known.created if known is not None and is_sealed else ""
+        sealed = known["created"] if known is not None and known["content_hash"] == says else ""
         return tuple(with_checks(found, large, sealed=sealed) for found in findings)
 
     def _findings(self, runs: RunsByStage) -> list[GroupFindings]:
@@ -88,11 +88,10 @@ class ComparisonKind(Kind):
     def _seal(self, findings: Sequence[GroupFindings]) -> Seal:
         checks = checks_document(findings)
         return Seal(
-            kind=COMPARISON,
+            what="comparison",
             file=self._file,
-            content=comparison_study_document(self.study, findings),
+            document=comparison_study_document(self.study, findings),
             spec=self.specs()[0],
-            says=canonical_hash,
             added={"checks": checks} if checks else {},
         )
 

@@ -18,8 +18,7 @@ from extrap.documents import read_if_intact, write_sealed
 from extrap.errors import DataError, StudyError, without_password
 from extrap.files import read_csv, write_csv
 from extrap.reading.runs import as_runs
-from extrap.records import STAGES, Cell, Runs, StudySpec, Train
-from extrap.records.seals import Sealed, as_sealed
+from extrap.records import STAGES, Cell, Runs, StudySpec, Train, seals
 from extrap.reporting.blocks import Page
 from extrap.reporting.html import write_page
 from extrap.reporting.index import write_index
@@ -443,7 +442,7 @@ def _finish(
     """Analyse, seal what commands read, write tables, page and index."""
     result = study.analyse(runs)
     for seal in study.seals(result):
-        before = runs.sealed(seal.kind, seal.file)
+        before = runs.sealed(seal.document["kind"], seal.file)
         runs.keep(seal, reports)
         if write_seal(seal, reports, time_of, say if before is None else logger.debug) != before:
             result = study.analyse(runs)  # which knows its time now
@@ -473,37 +472,35 @@ def _finish(
 
 def write_seal(
     seal: Seal, reports: Path, time_of: TimeOf | None = None, say: Say = logger.debug
-) -> Sealed:
+) -> dict[str, Any]:
     """Write down what a study foresees, once for one and the same content; as it stands now.
 
     An earlier file that says something else is kept beside it.
     """
     path = reports / seal.file
-    earlier = read_if_intact(seal.kind, path)
-    now = datetime.now(UTC).isoformat(timespec="seconds")
-    loose = {**seal.loose, **seal.added}
-    own = as_sealed(seal.content, now, attached=seal.attached, loose=loose)
-    is_same = (
+    earlier = read_if_intact(path, seal.document["kind"])
+    document = {**seal.document, "created": datetime.now(UTC).isoformat(timespec="seconds")}
+    curves = document.get("curves")
+    stands = (
         earlier is not None
-        and seal.says(earlier.content) == seal.says(seal.content)
-        and (not own.attached or own.attached == earlier.attached)
+        and seal.says(earlier) == seal.says(document)
+        and (curves is None or curves == earlier.get("curves"))
     )
-    found = earlier if earlier is not None and is_same else own
-    created = found.created if time_of is None else time_of(seal, found.created)
-    if earlier is not None and is_same:  # a file that stands keeps its time
-        found = replace(earlier, loose={**earlier.loose, **seal.added})
-    else:
-        found = replace(own, created=created)
-    if found != earlier:
-        write_sealed(seal.kind, path, found, is_same=is_same)
-    what, content = seal.kind.what, found.content_hash
-    say(f"sealed {what} written to {path} ({found.created}, content hash {content})")
-    return found
+    if earlier is not None and stands:  # it keeps its time
+        document = earlier
+    created = document["created"]
+    first = created if time_of is None else time_of(seal, created)
+    document = seals.seal({**document, **seal.added, "created": created if stands else first})
+    if earlier is None or document != earlier:
+        write_sealed(document, path)
+    what, content = seal.what, document["content_hash"]
+    say(f"sealed {what} written to {path} ({document['created']}, content hash {content})")
+    return document
 
 
 def _storage_time(storage: str, seal: Seal, now: str, *, reads: bool = False) -> str:
     """When a storage first heard of a content; who only reads does not write that down."""
-    content, name = seal.says(seal.content), seal.spec.name
+    content, name = seal.says(seal.document), seal.spec.name
     given = None if reads else now
     return seal_time(storage, study=name, content_hash=content, now=given) or now
 

@@ -12,7 +12,7 @@ from types import ModuleType
 import pandas as pd
 
 from extrap.checking import check
-from extrap.documents import FORECAST, content_hash, forecast_seal, restore_seal
+from extrap.documents import FORECAST, content_hash, sealed_document, with_seal_of
 from extrap.errors import DataError, StudyError
 from extrap.fitting import Remedy
 from extrap.forecasting import Forecast, forecast
@@ -166,7 +166,7 @@ class ForecastKind(Kind):
         spec = self.study
         made = self._forecast(runs)
         if (sealed := runs.sealed(FORECAST, f"{spec.name}.forecast.json")) is not None:
-            made = restore_seal(made, sealed)
+            made = with_seal_of(made, sealed)
         large = runs.of(spec, "check")
         baseline, problem = None, ""
         if self.baseline is not None:
@@ -265,15 +265,8 @@ class ForecastKind(Kind):
 
 def sealed_forecast(spec: StudySpec, made: Forecast) -> Seal:
     """What is written down of a forecast before anything larger is trained."""
-    sealed = forecast_seal(made)
-    return Seal(
-        kind=FORECAST,
-        file=f"{spec.name}.forecast.json",
-        content=sealed.content,
-        spec=spec,
-        attached=sealed.attached,
-        loose=sealed.loose,
-    )
+    file = f"{spec.name}.forecast.json"
+    return Seal(what="forecast", file=file, document=sealed_document(made), spec=spec)
 
 
 def target_cells(spec: StudySpec, made: Forecast) -> tuple[Cell, ...]:

@@ -29,7 +29,7 @@ from extrap.records import (
     override,
 )
 from extrap.records.recipe import BUDGET
-from extrap.records.seals import Sealed, SealedKind, canonical_hash
+from extrap.records.seals import content_hash
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -62,24 +62,19 @@ class Seal:
     """What is written down before a stage trains, to prove that it did not know the runs.
 
     Attributes:
-        kind: The kind of file.
+        what: What it is called in messages.
         file: Its name in the folder of reports.
-        content: What it says, plain JSON.
+        document: What it says, plain JSON with `kind` and `schema_version`.
         spec: The sweep under whose name the storage keeps the time of the first such seal.
-        says: From the content of a file to what has to be the same for an earlier seal to stand;
-            by default the hash of all of it.
-        attached: Sealed beside the content.
-        loose: Beside it and not sealed; of an earlier file that stands, its own is kept.
-        added: Not sealed either, and written whenever it is there: what was seen afterwards.
+        says: From a document to what has to be the same for an earlier seal to stand.
+        added: `checks` that were seen afterwards: written into a file that stands, too.
     """
 
-    kind: SealedKind
+    what: str
     file: str
-    content: Mapping[str, Any]
+    document: Mapping[str, Any]
     spec: StudySpec
-    says: Callable[[Mapping[str, Any]], str] = canonical_hash
-    attached: Mapping[str, Any] = field(default_factory=dict)
-    loose: Mapping[str, Any] = field(default_factory=dict)
+    says: Callable[[Mapping[str, Any]], str] = content_hash
     added: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -188,7 +183,7 @@ class RunsByStage:
 
     def keep(self, seal: Seal, reports: Path) -> None:
         """Note the file of a seal."""
-        path, what = reports / seal.file, seal.kind.what
+        path, what = reports / seal.file, seal.what
         if self.files.get(what, path) != path:
             what = f"{what} {path.stem}"
         self.files[what] = path
@@ -197,11 +192,11 @@ class RunsByStage:
         """Runs of all sweeps, or of what follows from them, that were read or put."""
         return sum(len(runs) for (_, own), runs in self._known.items() if own == stage)
 
-    def sealed(self, kind: SealedKind, file: str) -> Sealed | None:
+    def sealed(self, kind: str, file: str) -> dict[str, Any] | None:
         """What was written down in a file beside the reports; None if none is intact."""
         from extrap.documents import read_if_intact
 
-        return None if self._reports is None else read_if_intact(kind, self._reports / file)
+        return None if self._reports is None else read_if_intact(self._reports / file, kind)
 
     def has(self, file: str) -> bool:
         """Whether there is such a file, intact or not."""

@@ -162,6 +162,6 @@ def test_study_seals_before_it_trains_the_budget_and_resumes(tmp_path):
     other = {**where, "reports": tmp_path / "other"}
     again = run(kind, **other)
     assert len(trained) == 156
-    assert json.loads(again.sealed["split"].read_text())["sealed"] == sealed["sealed"]
-    assert sealed["sealed"] in again.report_path.read_text()
+    assert json.loads(again.sealed["split"].read_text())["created"] == sealed["created"]
+    assert sealed["created"] in again.report_path.read_text()
     assert study_answer(again.result) == study_answer(outcome.result)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, TypedDict, Unpack
+from typing import Any, TypedDict
 
 import pandas as pd
 
@@ -94,13 +94,25 @@ class ReadingKeywords(RowKeywords, total=False):
     conditions: str | Iterable[str]
 
 
-class RunKeywords(ReadingKeywords, total=False):
-    """All keywords of `read_runs`."""
-
-    stage: str
-
-
-def read_runs(source: Any, **columns: Unpack[RunKeywords]) -> Runs:
+def read_runs(
+    source: Any,
+    *,
+    size: str | Iterable[str] | None = None,
+    tune: str | Iterable[str] | None = None,
+    loss: str | None = None,
+    seed: str = "seed",
+    conditions: str | Iterable[str] = (),
+    study: str | None = None,
+    stage: str = "tune",
+    curves: str | Path | pd.DataFrame | None = None,
+    final: str = "last",
+    let: str | Iterable[str] = (),
+    maximise: str | Iterable[str] = (),
+    where: Where | None = None,
+    rename: Mapping[str, str] | None = None,
+    ignore: str | Iterable[str] = (),
+    partial: bool = False,
+) -> Runs:
     """Read training runs from a table, an Optuna storage or a tracker's files.
 
     What is left out is inferred from the names of the columns: a loss, a size such as `width`,
@@ -161,7 +173,24 @@ def read_runs(source: Any, **columns: Unpack[RunKeywords]) -> Runs:
             belong.
         ValueError: `stage`, `final` or a formula is none, or a column is named twice.
     """
-    return read_sweep(source, Request(**columns))[0]
+    request = Request(
+        size=size,
+        tune=tune,
+        loss=loss,
+        seed=seed,
+        conditions=conditions,
+        study=study,
+        stage=stage,
+        curves=curves,
+        final=final,
+        let=let,
+        maximise=maximise,
+        where=where,
+        rename=rename,
+        ignore=ignore,
+        partial=partial,
+    )
+    return read_sweep(source, request)[0]
 
 
 def read_sweep(source: Any, request: Request, *, may_mix: bool = False) -> tuple[Runs, str]:

@@ -88,7 +88,7 @@ def test_the_column_of_the_loss_outlives_a_sealed_file(tmp_path):
     extrap.save_forecast(extrap.forecast(table), tmp_path / "f.json")
     sealed = extrap.load_forecast(tmp_path / "f.json")
     assert [note for note in sealed.runs.notes if "val/nll" in note]
-    assert json.loads((tmp_path / "f.json").read_text())["sizes"] == ["width"]
+    assert json.loads((tmp_path / "f.json").read_text())["runs"]["sizes"] == ["width"]
 
 
 def test_recommendations_take_the_size_that_a_forecast_takes(made):

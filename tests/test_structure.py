@@ -66,7 +66,7 @@ DOORS = {
     "wandb": ("reading.trackers.wandb",),
     "yaml": ("reading.trackers.folders",),
 }
-LAZY = {("records.results", "reporting.notebook")}
+LAZY = {("records.results", "reporting.results")}
 """The imports that go up, on first use: a notebook shows a result as its command prints it."""
 CATCH_ALLS = {"utils", "util", "helpers", "helper", "common", "misc"}
 

@@ -23,7 +23,7 @@ from extrap.batching.size_laws import SizeForecast, SizeLaws, fit_size_laws
 from extrap.errors import DataError, argument
 from extrap.laws.batch import maximal_start, overhead_batch, perfect_end
 from extrap.reading.sources import read_rows
-from extrap.records import Interval, Measure
+from extrap.records import Interval, Measure, Shown
 from extrap.records.codec import shape
 from extrap.records.fields import require_level
 
@@ -41,7 +41,7 @@ FLAGS = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CriticalBatches:
+class CriticalBatches(Shown):
     """Critical batch sizes of groups, and how they move from group to group.
 
     Attributes:

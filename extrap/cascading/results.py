@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from extrap.records import Measure
+from extrap.records import Measure, Shown
 from extrap.records.codec import shape
 
 
@@ -28,7 +28,7 @@ class CascadePoint:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cascade:
+class Cascade(Shown):
     """A cascade of two models: the threshold chosen on one part, judged on the other.
 
     Attributes:

@@ -4,23 +4,25 @@
 def cascade_command(source, **options):
     \"\"\"The help.\"\"\"
     from extrap.cascading import cascade
-    from extrap.reporting.cascade_text import cascade_text
 
-    return Answer(cascade(source, **options), cascade_text)
+    return Answer(cascade(source, **options))
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from extrap.commands.option_table import Option, read_options, shared_options
 from extrap.commands.printing import print_json, say
 from extrap.errors import know_options
+
+if TYPE_CHECKING:
+    from extrap.reporting.blocks import Block
 
 FINE, DEVIATES, BAD_USAGE, UNEXPECTED, INTERRUPTED = 0, 1, 2, 3, 130
 """Exit codes."""
@@ -32,7 +34,7 @@ class Answer:
 
     Attributes:
         result: The result.
-        text: Makes its text.
+        blocks: What is printed of it; by default `blocks_of` says.
         document: Makes what `--json` prints; by default the codec does.
         code: The exit code.
         notes: Lines below; with `--json` on the standard error.
@@ -40,7 +42,7 @@ class Answer:
     """
 
     result: Any
-    text: Callable[[Any], str]
+    blocks: Iterable[Block] | None = None
     document: Callable[[Any], dict[str, Any]] | None = None
     code: int = FINE
     notes: Sequence[str] = ()
@@ -53,7 +55,10 @@ class Answer:
 
             print_json((self.document or document)(self.result))
         else:
-            say(self.text(self.result))
+            from extrap.reporting.results import blocks_of
+            from extrap.reporting.text import blocks_text
+
+            say(blocks_text(blocks_of(self.result) if self.blocks is None else self.blocks))
         for note in (*self.notes, *(self.json_notes if as_json else ())):
             say(note, err=as_json)
         return self.code

@@ -16,7 +16,7 @@ from extrap.commands.printing import say
 
 OWN_RUNS = (
     "The forecast was fitted to all of these runs, so they do not test it; give runs that it has "
-    "not seen.\n"
+    "not seen."
 )
 
 
@@ -37,7 +37,7 @@ def forecast_command(sweep: str, *, at: Sequence[str], save: str | None, **optio
     """
     from extrap.documents import SHOWN, forecast_document, save_forecast
     from extrap.reporting.forecast_answer import answer_rows, forecast_answer
-    from extrap.reporting.terminal import forecast_text
+    from extrap.reporting.terminal import forecast_blocks
 
     made = forecast_of(sweep, options)
     sizes = [size_of(text, made) for text in at] or made.default_targets()
@@ -50,7 +50,7 @@ def forecast_command(sweep: str, *, at: Sequence[str], save: str | None, **optio
     notes = []
     if save:
         notes.append(f"sealed in {save}, content hash {save_forecast(made, save)[:SHOWN]}")
-    return Answer(points, lambda _: forecast_text(made, points), document, notes=notes)
+    return Answer(points, forecast_blocks(made, points), document=document, notes=notes)
 
 
 @analysis(
@@ -77,7 +77,6 @@ def plan_command(sweep: str, *, at: str, out: str | None, **options: Any) -> Ans
     """
     from extrap.files import write_csv
     from extrap.planning import plan
-    from extrap.reporting.plans import plan_text
 
     budget, hours, among = (options[name] for name in ("budget", "budget_hours", "among"))
     if budget is not None and hours is not None:
@@ -96,7 +95,7 @@ def plan_command(sweep: str, *, at: str, out: str | None, **options: Any) -> Ans
     if out:
         write_csv(chosen.frame(), Path(out))
         notes.append(f"wrote {len(chosen.purchases)} runs to {out}")
-    return Answer(chosen, plan_text, notes=notes)
+    return Answer(chosen, notes=notes)
 
 
 @analysis(
@@ -121,12 +120,11 @@ def cost_command(
     (.json) or a sweep.
     """
     from extrap.planning import cost
-    from extrap.reporting.costs import cost_text
 
     made = forecast_of(forecast_or_sweep, options)
     names = ("flops", "gpu_hours", "flops_per_s", "price", "formula")
     run = {name: options[name] for name in names}
-    return Answer(cost(made, at=size_of(at, made), tuned=tuned or None, **run), cost_text)
+    return Answer(cost(made, at=size_of(at, made), tuned=tuned or None, **run))
 
 
 @analysis(
@@ -141,7 +139,6 @@ def backtest_command(sweep: str, *, level: float, **options: Any) -> Answer:
     from extrap.backtesting import backtest
     from extrap.records.codec import document
     from extrap.reporting.backtests import backtest_answer
-    from extrap.reporting.terminal import backtest_text
 
     if kind_of(sweep) == "sealed":
         from extrap.documents import load_forecast
@@ -153,7 +150,7 @@ def backtest_command(sweep: str, *, level: float, **options: Any) -> Answer:
         runs = read_table(sweep, options)
         tested = backtest(runs, level=level, band=options["band"], fix=options["fix"])
     answer = backtest_answer(tested).plain
-    return Answer(tested, backtest_text, lambda _: document(tested, answer=answer))
+    return Answer(tested, document=lambda _: document(tested, answer=answer))
 
 
 @analysis(
@@ -178,7 +175,8 @@ def check_command(
     """
     from extrap.checking import check
     from extrap.documents import verdicts_document
-    from extrap.reporting.terminal import UNDECIDED, check_answer, verdicts_text
+    from extrap.reporting.blocks import Paragraph
+    from extrap.reporting.terminal import UNDECIDED, check_answer, verdicts_blocks
 
     made = forecast_of(forecast_or_sweep, options, big=big)
     runs = read_big(big, made, options)
@@ -187,11 +185,13 @@ def check_command(
     document = verdicts_document(verdicts, level=made.level, forecast=made, familywise=familywise)
     seals = {verdict.seal for verdict in verdicts if verdict.status == "complete"}
     warnings = [OWN_RUNS] if seals == {"in-sweep"} else []
-    text = "\n".join([*warnings, verdicts_text(verdicts, made, familywise=familywise)])
     return Answer(
         verdicts,
-        lambda _: text,
-        lambda _: {"answer": answer, **document},
+        [
+            *map(Paragraph, warnings),
+            *verdicts_blocks(verdicts, made, familywise=familywise),
+        ],
+        document=lambda _: {"answer": answer, **document},
         code=FINE if document["ok"] else DEVIATES,
         json_notes=[*warnings, *([] if document["n_judged"] else [UNDECIDED])],
     )

@@ -46,7 +46,6 @@ def compare_command(
     """
     from extrap.comparing import compare
     from extrap.comparing.arm_checks import read_arms
-    from extrap.reporting.comparisons_page import comparison_text
 
     if options["size"] and not options["tune"]:
         options["tune"] = ("none",)  # who names the sizes names what is tuned as well
@@ -67,7 +66,7 @@ def compare_command(
     keywords = {name: options[name] for name in ("level", "price", "flops_per_second")}
     target = None if at is None else _target(at, next(iter(arms.values())))
     arms = {first: arms[first], **arms}
-    return Answer(compare(arms, at=target, **keywords), comparison_text)
+    return Answer(compare(arms, at=target, **keywords))
 
 
 def _target(text: str, runs: Runs) -> dict[str, float]:
@@ -121,9 +120,8 @@ def allocate_command(source: str, **options: Any) -> Answer:
     loss.
     """
     from extrap.planning import allocate
-    from extrap.reporting.allocations_page import allocation_text
 
-    return Answer(allocate(opened(source), **options), allocation_text)
+    return Answer(allocate(opened(source), **options))
 
 
 @analysis(
@@ -151,7 +149,6 @@ def critical_batch_command(source: str, *, at: Sequence[str], **options: Any) ->
     from extrap.batching import critical_batch
     from extrap.records.codec import document
     from extrap.reporting.critical_batches import critical_blocks
-    from extrap.reporting.text import blocks_text
 
     if at and not options["by"]:
         raise click.UsageError("--at asks for a size of a --by column; name one: --by params.")
@@ -161,8 +158,8 @@ def critical_batch_command(source: str, *, at: Sequence[str], **options: Any) ->
     more = {"forecasts": forecasts} if forecasts else {}
     return Answer(
         limits,
-        lambda _: blocks_text(critical_blocks(limits, forecasts)),
-        lambda _: document(limits, **more),
+        critical_blocks(limits, forecasts),
+        document=lambda _: document(limits, **more),
     )
 
 
@@ -184,12 +181,12 @@ def knobs_command(
     SOURCE is a study file, or a table of your own runs. For a study file, every fixed value is
     halved and doubled at small sizes; the study is run or resumed where runs are missing.
     """
-    from extrap.reporting.sensitivity_page import knobs_document, knobs_text
+    from extrap.reporting.sensitivity_page import knobs_document
 
     make = _knobs_of_study if kind_of(source) == "study" else _knobs_of_table
     report, page = make(source, target, named, output, **options)
     notes = [] if page is None else [f"report    {page}"]
-    return Answer(report, knobs_text, knobs_document, notes=notes)
+    return Answer(report, document=knobs_document, notes=notes)
 
 
 def _knobs_of_study(
@@ -286,9 +283,8 @@ def cascade_command(source: str, **options: Any) -> Answer:
     loss_filter. Inputs count as independent, except those of one group.
     """
     from extrap.cascading import cascade
-    from extrap.reporting.cascade_text import cascade_text
 
-    return Answer(cascade(opened(source), **options), cascade_text)
+    return Answer(cascade(opened(source), **options))
 
 
 @analysis(
@@ -317,6 +313,7 @@ def select_command(
 
     from extrap.files import write_csv
     from extrap.reading import read_embedding
+    from extrap.reporting.blocks import Paragraph
     from extrap.selection import select
 
     features, labels = read_embedding(embedding, label=label)
@@ -337,4 +334,4 @@ def select_command(
         write_csv(table, output, index_label="row")
         end = "" if chosen.threshold is None else f", to a difficulty of {chosen.threshold:.4g}"
         text = f"kept {len(chosen)} of {n} ({which}{end}) in {output}"
-    return Answer(chosen, lambda _: text, lambda _: document)
+    return Answer(chosen, [Paragraph(text)], document=lambda _: document)

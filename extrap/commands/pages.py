@@ -118,12 +118,13 @@ def page_command(page: str, *, link: str | None) -> Answer:
     PAGE is an HTML report. The summary is Markdown, for a pull request or, in a GitHub
     workflow, $GITHUB_STEP_SUMMARY. With --json its numbers are printed.
     """
+    from extrap.reporting.blocks import Paragraph
     from extrap.reporting.embedded import read_blocks, read_report
     from extrap.reporting.markdown import report_markdown
 
     document, blocks = read_report(page), read_blocks(page)
     text = report_markdown(document, blocks, link=link).rstrip("\n")
-    return Answer(document, lambda _: text, lambda _: document)
+    return Answer(document, [Paragraph(text)], document=lambda _: document)
 
 
 @command("index [FOLDER]")

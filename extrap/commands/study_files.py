@@ -219,4 +219,4 @@ def coord_check_command(
     checked = coordinate_check(spec, widths=widths or None, **options)
     document = {**asdict(checked), "is_flat": checked.is_flat}
     code = FINE if checked.is_flat else DEVIATES
-    return Answer(checked, str, lambda _: document, code=code)
+    return Answer(checked, document=lambda _: document, code=code)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from extrap.records import Measure
+from extrap.records import Measure, Shown
 from extrap.records.codec import encode, shape
 from extrap.records.knobs import ONE_MINUS
 
@@ -81,7 +81,7 @@ class Knob:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class KnobReport:
+class KnobReport(Shown):
     """All knobs, the one with most at stake at the target first.
 
     Attributes:

@@ -31,7 +31,7 @@ class Shown:
     __slots__ = ()
 
     def _repr_html_(self) -> str:
-        from extrap.reporting.notebook import notebook_html
+        from extrap.reporting.results import notebook_html
 
         return notebook_html(self)
 

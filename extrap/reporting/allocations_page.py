@@ -26,7 +26,6 @@ from extrap.reporting.numbers import (
 )
 from extrap.reporting.study_page import About, doubts, estimate, measured, points, study_page
 from extrap.reporting.tables import Table, tabulated
-from extrap.reporting.text import blocks_text
 
 SAME_PARAMS = 1.15
 """Factor within which a run has the recommended parameters."""
@@ -78,10 +77,10 @@ def study_answer(report: AllocationReport) -> Answer:
     return allocation_answer(found, more=more, kind="on" if report.is_borne_out else "mixed")
 
 
-def allocation_text(found: Allocation) -> str:
+def allocation_blocks(found: Allocation) -> list[Block]:
     """The answer, the split by every estimator, the other ways to spend the budget, warnings."""
     blocks: list[Block] = [allocation_answer(found), _estimators(found), *_others(found)]
-    return blocks_text([*blocks, *doubts(found.warnings, of="allocation"), *_notes(found)])
+    return [*blocks, *doubts(found.warnings, of="allocation"), *_notes(found)]
 
 
 def allocation_page(report: AllocationReport, about: About) -> Page:

@@ -45,7 +45,6 @@ from extrap.reporting.numbers import (
 )
 from extrap.reporting.study_page import About, measured, study_page
 from extrap.reporting.tables import Table, tabulated
-from extrap.reporting.text import blocks_text
 
 LIMITS = (
     "A verdict holds for the sizes that were run. A small difference of exponents can look like a "
@@ -113,11 +112,11 @@ def comparison_page(
     )
 
 
-def comparison_text(found: Comparison) -> str:
+def comparison_blocks(found: Comparison) -> list[Block]:
     """What `extrap compare` prints: the answer, the verdicts, what they rest on, warnings."""
     shown = [Treatment(contrast=contrast, comparison=found) for contrast in found.contrasts]
     blocks: list[Block] = [comparison_answer(shown), verdicts_table(shown), *_tables(found)]
-    return blocks_text([*blocks, *_warnings(shown), *_notes(found)])
+    return [*blocks, *_warnings(shown), *_notes(found)]
 
 
 def _visible(findings: Sequence[GroupFindings], *, has_figures: bool = False) -> list[Block]:

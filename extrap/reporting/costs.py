@@ -1,4 +1,4 @@
-"""What a mistuned value costs: the table of the page, and the text of `extrap cost`."""
+"""What a mistuned value costs: the table of the page, and what `extrap cost` prints."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from extrap.fitting.run_costs import SECONDS, SECONDS_PER_HOUR
 from extrap.forecasting import Forecast
 from extrap.planning import Cost, Penalty, PricedValue, cost
 from extrap.records import Interval, Measure
-from extrap.reporting.blocks import Answer, Warnings
+from extrap.reporting.blocks import Answer, Block, Warnings
 from extrap.reporting.forecast_answer import AnswerRow
 from extrap.reporting.glossary import confidence, explain_flags
 from extrap.reporting.numbers import (
@@ -26,7 +26,6 @@ from extrap.reporting.numbers import (
     stacked,
 )
 from extrap.reporting.tables import Table, tabulated
-from extrap.reporting.text import blocks_text
 
 LEAST_HOURS = 0.01
 """GPU-hours of a run from which they are written."""
@@ -52,10 +51,10 @@ def cost_tables(forecast: Forecast, row: AnswerRow, *, price: float | None = Non
     return [_table(found, note=note)]
 
 
-def cost_text(found: Cost) -> str:
+def cost_blocks(found: Cost) -> list[Block]:
     """The answer, the cost of other values, warnings."""
     warnings = Warnings(explain_flags(found.flags))
-    return blocks_text([cost_answer(found), _run_table(found), _table(found), warnings])
+    return [cost_answer(found), _run_table(found), _table(found), warnings]
 
 
 def cost_answer(found: Cost) -> Answer:

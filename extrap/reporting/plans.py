@@ -1,4 +1,4 @@
-"""A plan as plain text for a terminal."""
+"""What `extrap plan` prints."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from extrap.files import as_written
 from extrap.planning import Expectation, Plan, Purchase
 from extrap.planning.advice import WIDEST_LOSS, WIDEST_TUNED
-from extrap.reporting.blocks import Answer, Paragraph, Warnings, shown
+from extrap.reporting.blocks import Answer, Block, Paragraph, Warnings, shown
 from extrap.reporting.glossary import confidence, explain_flags
 from extrap.reporting.numbers import (
     NBSP,
@@ -18,7 +18,6 @@ from extrap.reporting.numbers import (
     name_size,
 )
 from extrap.reporting.tables import Table
-from extrap.reporting.text import blocks_text
 
 MOST_LINES = 60
 """Kinds of purchase that are listed."""
@@ -26,12 +25,12 @@ GRAVE = ("no-loss-law", "far-extrapolation", "brackets-first", "lack-of-fit")
 """Flags that make the confidence low."""
 
 
-def plan_text(found: Plan) -> str:
+def plan_blocks(found: Plan) -> list[Block]:
     """The answer, the runs to train, the widths they leave, what limits them, warnings."""
     tables = shown((_purchases(found), _expectations(found), _limits(found)))
     advice = map(Paragraph, found.advice[1:])
     warnings = Warnings(explain_flags(found.flags))
-    return blocks_text([plan_answer(found), *tables, *advice, warnings])
+    return [plan_answer(found), *tables, *advice, warnings]
 
 
 def plan_answer(found: Plan) -> Answer:

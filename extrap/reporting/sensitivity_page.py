@@ -32,7 +32,6 @@ from extrap.reporting.numbers import (
 )
 from extrap.reporting.study_page import About, doubts, measured, points, study_page
 from extrap.reporting.tables import Table, tabulated
-from extrap.reporting.text import blocks_text
 
 SMALL = 0.005
 """Less of the loss than this is not worth a sweep."""
@@ -221,11 +220,11 @@ def knob_page(report: KnobReport, about: About) -> Page:
     )
 
 
-def knobs_text(report: KnobReport) -> str:
+def knobs_blocks(report: KnobReport) -> list[Block]:
     """The answer, the ranking, warnings, and what could not be changed."""
     notes = [Paragraph(f"note: {note}") for note in report.notes]
     table = sensitivity_table(report)
-    return blocks_text([sensitivity_answer(report), table, *_warnings(report), *notes])
+    return [sensitivity_answer(report), table, *_warnings(report), *notes]
 
 
 def knobs_document(report: KnobReport) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Forecasts, verdicts, backtests and running jobs as text for a terminal."""
+"""What a terminal shows of forecasts, verdicts, backtests and running jobs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from extrap.forecasting import Forecast
 from extrap.monitoring import Reading
 from extrap.records import Interval, Point, Verdict, Verdicts
 from extrap.reporting.backtests import backtest_answer, failure_sentences, summary_table
-from extrap.reporting.blocks import Answer, Equation, Paragraph, Warnings
+from extrap.reporting.blocks import Answer, Block, Equation, Paragraph, Warnings
 from extrap.reporting.choices import recommendation_sentence
 from extrap.reporting.equations import law_equations
 from extrap.reporting.forecast_answer import answer_rows, forecast_answer, leading_row, outcome
@@ -20,7 +20,6 @@ from extrap.reporting.glossary import explain_flags
 from extrap.reporting.groups import group_verdicts
 from extrap.reporting.numbers import counted, format_quantity, name_size, name_tuned
 from extrap.reporting.statements import composition_sentence, curvature_sentences
-from extrap.reporting.text import blocks_text
 
 SEALS = {
     "sealed-first": "begun after it",
@@ -36,38 +35,38 @@ FAR = 0.1
 """Relative distance of a recommended value from the optimum that needs a reason."""
 
 
-def forecast_text(made: Forecast, points: Sequence[Point]) -> str:
+def forecast_blocks(made: Forecast, points: Sequence[Point] | None = None) -> list[Block]:
     """The answer, the points asked for, the optima and laws they rest on, warnings."""
+    if points is None:
+        points = [made.at(**size) for size in made.default_targets()]
     rows = answer_rows(made, (), [dict(point.path_inputs) or dict(point.size) for point in points])
     flags = [flag for point in points for flag in point.flags]
-    return blocks_text(
-        [
-            forecast_answer(made, rows),
-            answer_table(made, rows),
-            Paragraph(recommendation_sentence(made, made.recommend(**rows[-1].size), by=FAR)),
-            optima_table(made),
-            *(Equation(pieces, text) for pieces, text in law_equations(made)),
-            Paragraph("\n".join([composition_sentence(made), *curvature_sentences(made)])),
-            Paragraph("" if made.path is None else f"path: {made.path}"),
-            Paragraph("\n".join([_counts(made), *(f"note: {n}" for n in made.runs.notes)])),
-            Warnings(explain_flags(flags)),
-        ]
-    )
+    return [
+        forecast_answer(made, rows),
+        answer_table(made, rows),
+        Paragraph(recommendation_sentence(made, made.recommend(**rows[-1].size), by=FAR)),
+        optima_table(made),
+        *(Equation(pieces, text) for pieces, text in law_equations(made)),
+        Paragraph("\n".join([composition_sentence(made), *curvature_sentences(made)])),
+        Paragraph("" if made.path is None else f"path: {made.path}"),
+        Paragraph("\n".join([_counts(made), *(f"note: {n}" for n in made.runs.notes)])),
+        Warnings(explain_flags(flags)),
+    ]
 
 
-def verdicts_text(verdicts: Sequence[Verdict], made: Forecast, *, familywise: bool = False) -> str:
+def verdicts_blocks(
+    verdicts: Sequence[Verdict], made: Forecast, *, familywise: bool = False
+) -> list[Block]:
     """The answer, one row per configuration with advice where it is off, when it was forecast."""
     seals = Counter(verdict.seal for verdict in verdicts if verdict.seal)
     seal = "".join(f"; {counted(n, 'run')} {SEALS[state]}" for state, n in seals.items())
     groups = group_verdicts(verdicts)
     sealed = f"content hash {content_hash(made)[:SHOWN]}"
-    return blocks_text(
-        [
-            check_answer(verdicts, made, familywise=familywise),
-            verdicts_table(made, groups),
-            Paragraph(f"forecast of {made.created}, {sealed}{seal}"),
-        ]
-    )
+    return [
+        check_answer(verdicts, made, familywise=familywise),
+        verdicts_table(made, groups),
+        Paragraph(f"forecast of {made.created}, {sealed}{seal}"),
+    ]
 
 
 def check_answer(
@@ -93,10 +92,10 @@ def check_answer(
     return Answer(text=" ".join(sentences), kind=kind)
 
 
-def backtest_text(found: Backtest) -> str:
+def backtest_blocks(found: Backtest) -> list[Block]:
     """The answer and the scores by extrapolation ratio."""
     failures = map(Paragraph, failure_sentences(found))
-    return blocks_text([backtest_answer(found), summary_table(found), *failures])
+    return [backtest_answer(found), summary_table(found), *failures]
 
 
 def reading_text(reading: Reading) -> str:

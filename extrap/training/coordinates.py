@@ -76,22 +76,6 @@ class CoordinateCheck:
         """Whether every coordinate is."""
         return all(c.verdict == "flat" for c in self.coordinates)
 
-    def __str__(self) -> str:
-        """A table for a terminal."""
-        name = max(len(c.name) for c in self.coordinates)
-        head = [
-            f"change of each layer's outputs after {self.steps} updates, {self.parametrization} "
-            f"rule, {self.optimizer}, lr {self.lr:.3g}, {len(self.seeds)} seeds",
-            " ".join([" " * name, *(f"{w:>9}" for w in self.widths), "  slope"]),
-        ]
-        lines = [
-            " ".join([f"{c.name:<{name}}", *(f"{v:>9.3g}" for v in c.changes)])
-            + f"   {c.slope:+.2f} ± {c.slope_se:.2f}  {c.verdict}"
-            for c in self.coordinates
-        ]
-        flat = f"flat: every slope within ± {TOLERANCE:g}"
-        return "\n".join([*head, *lines, flat if self.is_flat else f"not {flat}"])
-
 
 def coordinate_check(
     spec: StudySpec,

@@ -12,7 +12,8 @@ from extrap.cascading.judging import Costs, judge
 from extrap.cascading.predictions import read_predictions, split_predictions
 from extrap.errors import DataError
 from extrap.records.codec import document
-from extrap.reporting.cascade_text import cascade_text
+from extrap.reporting.cascades import cascade_blocks
+from extrap.reporting.text import blocks_text
 
 
 def simulate(n, rng, *, is_useful=True):
@@ -112,10 +113,10 @@ def test_a_quality_missed_where_it_is_judged_is_flagged(kind):
     assert flag.startswith("judged-quality-missed: ")
     assert "chance would not explain" in flag
     assert document(found)["flags"] == [flag]
-    assert "[judged-quality-missed (" in cascade_text(found)
+    assert "[judged-quality-missed (" in blocks_text(cascade_blocks(found))
     kept = cascade(pd.DataFrame(table | {f"{kind}_small": sign * sure}), cost_large=20)
     assert kept.flags == ()
-    assert "warning:" not in cascade_text(kept)
+    assert "warning:" not in blocks_text(cascade_blocks(kept))
 
 
 def test_the_flag_says_whether_chance_explains_the_miss():

@@ -19,8 +19,9 @@ from extrap.planning import (
 from extrap.planning.allocation import _choose, _disagreements
 from extrap.records import Interval, Measure
 from extrap.records.codec import document
-from extrap.reporting.allocations_page import allocation_text
+from extrap.reporting.allocations_page import allocation_blocks
 from extrap.reporting.flag_words import FAMILIES
+from extrap.reporting.text import blocks_text
 
 LAW = ChinchillaLaw(E=1.8, A=480.0, B=2000.0, alpha=0.34, beta=0.37)
 BUDGETS = 6e18 * 4.0 ** np.arange(5)
@@ -147,7 +148,9 @@ def test_law_splits_compute_as_the_column_counts_it(few: None) -> None:
 def test_far_budgets_are_said(few: None) -> None:
     far = allocate(simulated(), flops=1e26)
     assert any(said.startswith("budget-far-from-runs: ") for said in far.warnings)
-    (line,) = [line for line in allocation_text(far).splitlines() if "budget-far" in line]
+    (line,) = [
+        line for line in blocks_text(allocation_blocks(far)).splitlines() if "budget-far" in line
+    ]
     meaning, _, action = FAMILIES["allocation"]["budget-far-from-runs"]
     assert meaning in line
     assert action in line

@@ -17,7 +17,8 @@ from extrap.errors import DataError
 from extrap.fitting.run_costs import read_run_cost
 from extrap.planning import Cost, cost, costs
 from extrap.records.codec import document
-from extrap.reporting.costs import cost_text
+from extrap.reporting.costs import cost_blocks
+from extrap.reporting.text import blocks_text
 from tests.planning.test_next_runs import parabolas, runs_of
 
 SWEEP = Path(__file__).parents[2] / "examples" / "sweep.csv"
@@ -69,13 +70,13 @@ def test_hours_that_do_not_grow_with_size_tell_no_share_of_compute() -> None:
         assert found.chosen.equivalent_compute.value is None
         assert found.chosen.wasted_gpu_hours.value is None
         assert any("cost-does-not-grow" in flag for flag in found.flags)
-        assert "as well" not in cost_text(found)
+        assert "as well" not in blocks_text(cost_blocks(found))
 
 
 def test_a_short_run_of_which_nothing_else_is_known_costs_seconds() -> None:
     table = parabolas().drop(columns="flops")
     made = extrap.forecast(runs_of(table.assign(wall_s=1e-4 * table["width"])))
-    text = cost_text(cost(made, at=TARGET, tuned={"lr": 0.01}))
+    text = blocks_text(cost_blocks(cost(made, at=TARGET, tuned={"lr": 0.01})))
     assert "\nseconds " in text
     assert "seconds wasted" in text
     assert "hours" not in text

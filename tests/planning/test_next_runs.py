@@ -17,7 +17,8 @@ from extrap.planning.candidates import Market, read_among
 from extrap.planning.expectations import Foresight, Widths
 from extrap.planning.next_runs import plan
 from extrap.records.codec import document
-from extrap.reporting.plans import plan_text
+from extrap.reporting.plans import plan_blocks
+from extrap.reporting.text import blocks_text
 
 TARGET = {"width": 1024.0}
 
@@ -143,7 +144,7 @@ def test_seeds_with_names_are_one_and_the_same_in_both_tables() -> None:
     assert found.purchases
     assert {p.seed for p in found.purchases} == {"d"}
     assert set(found.frame()["seed"]) == {"d"}
-    assert " d " in plan_text(found)
+    assert " d " in blocks_text(plan_blocks(found))
 
 
 def test_a_new_size_of_three_values_about_its_optimum_may_be_bought() -> None:

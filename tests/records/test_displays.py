@@ -5,7 +5,8 @@ import pytest
 
 import extrap
 from extrap.records.displays import MOST_TEXT, duration, plain
-from extrap.reporting.terminal import forecast_text
+from extrap.reporting.terminal import forecast_blocks
+from extrap.reporting.text import blocks_text
 from tests.reporting.hostile import EVIL, PAYLOADS, poisoned
 
 
@@ -54,7 +55,7 @@ def test_names_from_files_are_text_and_nothing_else(runs, made, verdicts, payloa
 def test_a_notebook_shows_what_the_command_prints(made):
     shown = Tags(made._repr_html_())
     targets = [made.at(**size) for size in made.default_targets()]
-    assert shown.text == forecast_text(made, targets)
+    assert shown.text == blocks_text(forecast_blocks(made, targets))
     for found in (extrap.backtest(made.runs), extrap.plan(made, at=1024, n_runs=2)):
         assert Tags(found._repr_html_()).text.count("\n") > 2
     assert len(extrap.cost(made, at=1024)._repr_html_().splitlines()) > 2

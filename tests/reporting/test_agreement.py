@@ -11,7 +11,8 @@ from extrap.reporting.embedded import read_report
 from extrap.reporting.forecast_page import report
 from extrap.reporting.groups import OF_CONTRAST, group_verdicts
 from extrap.reporting.numbers import format_quantity
-from extrap.reporting.terminal import forecast_text, verdicts_text
+from extrap.reporting.terminal import forecast_blocks, verdicts_blocks
+from extrap.reporting.text import blocks_text
 
 from .agreement import (
     COST,
@@ -54,8 +55,8 @@ def test_no_two_statements_of_a_page_differ(tmp_path, fitted, verdicts):
 
 def test_terminal_repr_frame_and_advice_state_the_numbers_of_the_point(fitted, verdicts):
     point, found = fitted.at(width=1024), defaultdict(list)
-    read_text(found, plain(forecast_text(fitted, [point])), [SIZE], "forecast")
-    checked = plain(verdicts_text(verdicts, fitted)).split("width 1024")[-1]
+    read_text(found, plain(blocks_text(forecast_blocks(fitted, [point]))), [SIZE], "forecast")
+    checked = plain(blocks_text(verdicts_blocks(verdicts, fitted))).split("width 1024")[-1]
     read_text(found, checked, [SIZE], "check")
     for verdict in verdicts:
         if verdict.size == point.size:

@@ -23,8 +23,8 @@ from extrap.reporting.comparison_charts import (
 )
 from extrap.reporting.comparisons_page import (
     comparison_answer,
+    comparison_blocks,
     comparison_page,
-    comparison_text,
     verdicts_table,
 )
 from extrap.reporting.embedded import read_blocks, read_report
@@ -32,6 +32,7 @@ from extrap.reporting.html import page_html, write_page
 from extrap.reporting.numbers import NBSP
 from extrap.reporting.study_page import About
 from extrap.reporting.tables import Table
+from extrap.reporting.text import blocks_text
 
 from . import recipes
 from .conftest import NOTHING, figures, measured, tables_of
@@ -154,7 +155,7 @@ def test_text_has_every_number_of_the_comparison():
     side = Measure(value=400.0, ci=Interval(200.0, None))
     outside = Crossover(size=side, better_below="plain", is_inside=False)
     told = replace(COMPARISON, contrasts=(SHIFT, replace(STEEPER, crossover=outside), UNKNOWN))
-    text = comparison_text(told)
+    text = blocks_text(comparison_blocks(told))
     assert NBSP not in text
     found = figures(text)
     for numbers in (

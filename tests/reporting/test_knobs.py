@@ -10,11 +10,12 @@ from extrap.records import Interval
 from extrap.reporting.numbers import NBSP
 from extrap.reporting.sensitivity_page import (
     knob_advice,
+    knobs_blocks,
     knobs_document,
-    knobs_text,
     sensitivity_answer,
     sensitivity_blocks,
 )
+from extrap.reporting.text import blocks_text
 
 from .conftest import NOTHING, figures, measured
 
@@ -107,7 +108,7 @@ def test_advice_follows_from_the_intervals(knob, kind):
 
 def test_text_and_document_have_every_value_in_order():
     names = ["warmup", "beta2", "precision", "eps", "init_scale"]
-    text = knobs_text(REPORT)
+    text = blocks_text(knobs_blocks(REPORT))
     places = [text.index(f"\n{name} ") for name in names]
     assert places == sorted(places)
     assert text.startswith(sensitivity_answer(REPORT).text.replace(NBSP, " "))

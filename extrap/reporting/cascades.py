@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 from extrap.cascading import Cascade
-from extrap.reporting.blocks import Answer, Paragraph
+from extrap.reporting.blocks import Answer, Block, Paragraph
 from extrap.reporting.numbers import NBSP, format_percent
 from extrap.reporting.study_page import doubts, estimate, in_percent
 from extrap.reporting.tables import Table, tabulated
-from extrap.reporting.text import blocks_text
 
 EVERY = 5
 """Of the points of the curve, one in so many is printed."""
 OUTCOMES = {"correct": "share correct", "loss": "mean loss"}
 
 
-def cascade_text(found: Cascade) -> str:
+def cascade_blocks(found: Cascade) -> list[Block]:
     """The answer of one pair of models, its curve of cost against quality, warnings."""
     notes = [Paragraph(f"note: {note}.") for note in found.notes]
     warnings = doubts(found.flags, of="cascade")
-    return blocks_text([_cascade_answer(found), _curve_table(found), *notes, *warnings])
+    return [_cascade_answer(found), _curve_table(found), *notes, *warnings]
 
 
 def _cascade_answer(found: Cascade) -> Answer:

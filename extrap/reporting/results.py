@@ -1,0 +1,40 @@
+"""The blocks of any result: what its command prints and what a notebook shows."""
+
+from __future__ import annotations
+
+from html import escape
+from importlib import import_module
+
+from extrap.files import as_written
+from extrap.reporting.blocks import Block
+from extrap.reporting.text import blocks_text
+
+BLOCKS = {
+    "Allocation": "allocations_page.allocation_blocks",
+    "Backtest": "terminal.backtest_blocks",
+    "Cascade": "cascades.cascade_blocks",
+    "Comparison": "comparisons_page.comparison_blocks",
+    "CoordinateCheck": "coordinates.coordinate_blocks",
+    "Cost": "costs.cost_blocks",
+    "CriticalBatches": "critical_batches.critical_blocks",
+    "Forecast": "terminal.forecast_blocks",
+    "KnobReport": "sensitivity_page.knobs_blocks",
+    "Plan": "plans.plan_blocks",
+}
+"""Class of a result → the function that makes its blocks, imported when it is needed."""
+
+
+def blocks_of(result: object) -> list[Block]:
+    """The blocks of a result, the answer first.
+
+    Raises:
+        KeyError: Nothing says what is shown of such an object.
+    """
+    module, _, function = BLOCKS[type(result).__name__].partition(".")
+    found: list[Block] = getattr(import_module(f"extrap.reporting.{module}"), function)(result)
+    return found
+
+
+def notebook_html(result: object) -> str:
+    """The text of a result as HTML: all of it is escaped, hidden characters are spelled out."""
+    return f"<pre>{escape(as_written(blocks_text(blocks_of(result))))}</pre>"

@@ -28,10 +28,13 @@ from extrap.reporting.numbers import (
     beside,
     format_decimals,
     format_factor,
+    format_given,
     format_interval,
+    format_level,
     format_percent,
     format_quantity,
     over,
+    rounded,
     stacked,
 )
 from extrap.reporting.tables import Table, keyed_table, tabulated
@@ -66,7 +69,7 @@ def _rounded(value: float, interval: Interval) -> Cell:
     lower, upper = interval
     if lower and upper and lower < upper < WIDE * lower:
         return format_quantity(round(value, 1 - math.floor(math.log10(upper - lower))))
-    return format_quantity(float(f"{value:.2g}"))
+    return format_quantity(value, digits=2)
 
 
 def batch_cell(measure: Measure | BatchPrediction) -> Cell:
@@ -105,7 +108,7 @@ def critical_answer(found: CriticalBatches, forecasts: Sequence[Sized] = ()) -> 
     with_value = [group for group in found.groups if group.b_crit.value is not None]
     group = max(with_value or found.groups, key=_place)
     where = f"At {label(group.by)} the" if group.by else "The"
-    level = f"({100 * found.level:g}{NBSP}%: "
+    level = f"({format_level(found.level)}: "
     if not with_value:
         return Answer(
             text=f"{where} critical batch is {counted(group.b_crit)}: no estimate is possible.",
@@ -137,7 +140,8 @@ def _confidence(group: BatchGroup, forecasts: Sequence[Sized]) -> str:
         return "Confidence: low; there are as many groups as parameters of the law."
     ratio = max((each.extrapolation_ratio for each in forecasts), default=1.0)
     if ratio > FAR:
-        return f"Confidence: low; this is {ratio:.3g} times the largest value measured."
+        times = format_quantity(ratio, digits=3)
+        return f"Confidence: low; this is {times} times the largest value measured."
     lower, upper = group.b_crit.ci
     certain = f"high; no warnings, {len(group.batches)} batch sizes reached the target."
     if not lower or not upper or upper > WIDE * lower:
@@ -175,14 +179,16 @@ def _agreement_answer(tasks: Tasks, found: data.Agreement) -> Answer:
     groups = [(g.b_crit, label(g.by, task)) for task, f in tasks for g in f.critical.groups]
     known = [(batch.value, f"{counted(batch)} for {at}") for batch, at in groups if batch.value]
     is_sure = found.n_pairs >= MANY and found.decades >= DECADES
+    factor = format_given(found.factor)
+    worst, ratio = (format_quantity(x, digits=2) for x in (found.largest_factor, found.ratio))
     return Answer(
         text=f"The mean noise scale {'predicts' if predicts else 'does not predict'} the "
         f"critical batch: {round(found.share_within * found.n_pairs)} of {found.n_pairs} pairs "
-        f"agree within a factor of {found.factor:g} (the worst differ by "
-        f"{found.largest_factor:.2g}), and the critical batch is {found.ratio:.2g} times the "
-        f"noise scale on average. Critical batches range from {min(known)[1]} to {max(known)[1]}.",
+        f"agree within a factor of {factor} (the worst differ by {worst}), and the critical batch "
+        f"is {ratio} times the noise scale on average. Critical batches range from "
+        f"{min(known)[1]} to {max(known)[1]}.",
         confidence=f"Confidence: {'high' if is_sure else 'medium'}; {found.n_pairs} pairs of "
-        f"{len(tasks)} tasks span {found.decades:.1f} decades.",
+        f"{len(tasks)} tasks span {format_decimals(found.decades, 1)} decades.",
         kind="on" if predicts else "mixed",
     )
 
@@ -191,7 +197,7 @@ def critical_table(fits: Fits) -> Table:
     """Critical batches and the ends of perfect and of useful scaling, one row per fit."""
     found = fits[0][1]
     return tabulated(
-        f"Critical batch sizes ({100 * found.level:g}{NBSP}% intervals)",
+        f"Critical batch sizes ({format_level(found.level)} intervals)",
         _groups(fits),
         {
             "where": lambda row: label(row[1].by, row[0]) or "all rows",
@@ -215,7 +221,7 @@ def fits_table(fits: Fits) -> Table:
         {
             "where": lambda row: label(row[1].by, row[0]) or "all rows",
             "batches": lambda row: " to ".join(_four(row[1].points[i].batch) for i in (0, -1)),
-            "sd of ln steps": lambda row: f"{row[1].log_sd:.3f}",
+            "sd of ln steps": lambda row: format_decimals(row[1].log_sd, 3),
             "overhead from": lambda row: _four(row[1].from_batch),
             "warnings": lambda row: ", ".join(row[1].flags) or "–",
         },
@@ -226,7 +232,7 @@ def laws_table(laws: Sequence[tuple[str, BatchLaw]]) -> Table:
     """Power laws over the columns that set fits apart."""
     rows: list[dict[str, str]] = []
     for task, law in laws:
-        at = {c: float(f"{x:.3g}") for c, x in zip(law.columns, law.reference, strict=True)}
+        at = {c: rounded(x, 3) for c, x in zip(law.columns, law.reference, strict=True)}
         name = LAWS.get(law.of, "batch at the overhead")
         rows.append(
             {
@@ -263,7 +269,7 @@ def critical_blocks(found: CriticalBatches, forecasts: Sequence[Sized] = ()) -> 
     """What `extrap critical-batch` prints."""
     fits = [("", found)]
     table = tabulated(
-        f"Forecasts ({100 * found.level:g}{NBSP}% prediction intervals)",
+        f"Forecasts ({format_level(found.level)} prediction intervals)",
         forecasts,
         {
             "where": lambda each: label(each.by),
@@ -284,7 +290,7 @@ def critical_blocks(found: CriticalBatches, forecasts: Sequence[Sized] = ()) -> 
 
 
 def _four(value: float | None) -> str:
-    return "–" if value is None else format_quantity(float(f"{value:.4g}"))
+    return "–" if value is None else format_quantity(value, digits=4)
 
 
 def _percent(fraction: float) -> str:

@@ -21,7 +21,7 @@ from extrap.reporting.charts import (
     Series,
     XYChart,
 )
-from extrap.reporting.numbers import NBSP
+from extrap.reporting.numbers import NBSP, format_quantity
 from extrap.reporting.scales import set_log_axis
 
 WIDTH, HEIGHT = 460, 330
@@ -171,7 +171,9 @@ def _set_axis(ax: Axes, which: str, axis: Axis, values: Sequence[float]) -> None
 
 
 def _percent(value: float, _: object) -> str:
-    return "0" if abs(value) < 1e-9 else f"{100 * value:+.3g} %".replace("-", "−")
+    if abs(value) < 1e-9:
+        return "0"
+    return f"{'+' if value > 0 else ''}{format_quantity(100 * value, digits=3)} %"
 
 
 def _name_series(ax: Axes, shown: Sequence[Series]) -> None:

@@ -273,7 +273,7 @@ def _confidence(forecast: Forecast, row: AnswerRow) -> str:
         return f"Confidence: low; the sweep says too little of {names} there."
     if row.point.loss is None or low is None or high is None:
         return "Confidence: low; the sweep does not bound the loss on both sides."
-    ratio = f"{row.point.extrapolation_ratio:.2g}"
+    ratio = format_quantity(row.point.extrapolation_ratio, digits=2)
     certain = f"Confidence: high; no warnings at {ratio} times the largest size of the sweep."
     if (high - low) / 2 > WIDE * row.point.loss:
         certain = "Confidence: medium; the interval of the loss is wide."

@@ -167,28 +167,51 @@ def format_decimals(value: float | None, decimals: int) -> Cell:
 
 def format_factor(factor: float) -> Cell:
     """A ratio: `2.67×`."""
-    return Cell(f"{factor:.3g}×", factor)
+    return Cell(f"{format_quantity(factor, digits=3)}×", factor)
 
 
-def format_quantity(value: float | None) -> Cell:
-    """A size or a tuned value, exact enough to recognise: `1024`, `1.3B`, `0.00261`, `2.6e−5`."""
+def rounded(value: float, digits: int) -> float:
+    """A number rounded to so many significant digits."""
+    return float(f"{value:.{digits}g}")
+
+
+def format_quantity(value: float | None, *, digits: int | None = None) -> Cell:
+    """A size or a tuned value, exact enough to recognise: `1024`, `1.3B`, `0.00261`, `2.6e−5`.
+
+    Args:
+        value: The number; None or a non-finite number is written `not known`.
+        digits: Significant digits, such as 2 for a ratio; left out, whole numbers below a million
+            stand as they are and others have three digits, or four from a thousand on.
+    """
     if value is None or not math.isfinite(value):
         return Cell("not known")
-    return Cell(_recognisable(value), value)
+    shown = value if digits is None else rounded(value, digits)
+    return Cell(_recognisable(shown, digits or 3).replace("-", "−"), value)
 
 
-def _recognisable(value: float) -> str:
+def format_given(value: float) -> Cell:
+    """A number that somebody chose, as they wrote it: `0.125`, `2`, `3.215`."""
+    return format_quantity(value, digits=6)
+
+
+def format_exact(value: float | None) -> str:
+    """A number for a file or for sorting, ten significant digits; empty where there is none."""
+    return "" if value is None else f"{value:.10g}"
+
+
+def _recognisable(value: float, digits: int) -> str:
     for factor, suffix in SUFFIXES:
         if abs(value) >= factor:
-            return f"{value / factor:.3g}{suffix}" if value < 1e15 else f"{value:.3g}"
+            shown = f"{value / factor:.{max(digits, 3)}g}{suffix}"
+            return shown if abs(value) < 1e15 else format_scientific(value, digits=digits)
     if value == round(value):
         return f"{value:.0f}"
     if abs(value) < 1e-4:
-        mantissa, power = f"{value:.2e}".split("e")
-        return f"{mantissa.rstrip('0').rstrip('.')}e−{abs(int(power))}"
-    if abs(value) >= 1000:
-        return f"{round(value, _decimals(value, digits=4)):.0f}"
-    text = f"{value:.{max(_decimals(value, digits=3), 0)}f}"
+        mantissa, power = f"{value:.{digits - 1}e}".split("e")
+        mantissa = mantissa.rstrip("0").rstrip(".") if "." in mantissa else mantissa
+        return f"{mantissa}e−{abs(int(power))}"
+    least = 4 if abs(value) >= 1000 else 1
+    text = _plain(value, _decimals(value, digits=max(digits, least)))
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
@@ -198,14 +221,24 @@ def format_scientific(value: float, *, digits: int = 3) -> Cell:
     return Cell(text.replace("-", "−"), value)
 
 
-def format_percent(fraction: float | None, *, signed: bool = True) -> Cell:
-    """A relative difference, `+1.2 %`; whole percents from ten on."""
+def format_percent(
+    fraction: float | None, *, signed: bool = True, digits: int | None = None
+) -> Cell:
+    """A relative difference, `+1.2 %`; whole percents from ten on.
+
+    Args:
+        fraction: The difference; None or a non-finite number is written `unknown`.
+        signed: Whether a sign stands before it.
+        digits: Significant digits below ten percent; left out, one decimal stands.
+    """
     if fraction is None or not math.isfinite(fraction):
         return Cell("unknown")
-    percent = 100 * fraction
-    text = f"{abs(percent):.{0 if abs(percent) >= 9.95 else 1}f}{NBSP}%"
-    sign = ("−" if percent < 0 else "+") if signed else ""
-    return Cell(f"{sign}{text}", fraction)
+    percent = abs(100 * fraction)
+    text = f"{percent:.{0 if percent >= 9.95 else 1}f}"
+    if digits is not None and percent < 9.95:
+        text = format_quantity(percent, digits=digits)
+    sign = ("−" if fraction < 0 else "+") if signed else ""
+    return Cell(f"{sign}{text}{NBSP}%", fraction)
 
 
 def format_cost(log_excess: float) -> Cell:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from matplotlib.axes import Axes
 from matplotlib.ticker import FixedFormatter, FixedLocator, MaxNLocator, NullLocator
 
-from extrap.reporting.numbers import format_quantity
+from extrap.reporting.numbers import format_decimals, format_quantity
 
 MARGIN = 0.05
 """Room beside the values, as a share of their span."""
@@ -54,7 +54,7 @@ def _tick_labels(ticks: Sequence[float]) -> list[str]:
         and not set("".join(labels)) - set("0123456789.")
     ):
         decimals = max(len(label.partition(".")[2]) for label in labels)
-        return [f"{t:.{decimals}f}" for t in ticks]
+        return [format_decimals(t, decimals) for t in ticks]
     return labels
 
 

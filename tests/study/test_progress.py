@@ -118,7 +118,7 @@ def test_a_notebook_gets_a_bar_that_is_redrawn_now_and_then(clock, cell):
             clock.now += 0.1
     assert place.file.getvalue() == ""
     assert 8 <= len(cell) <= 10  # four seconds, twice a second, and the end
-    assert 'value="0.3900"' in cell[-1]
+    assert 'value="0.39"' in cell[-1]
     assert "width&lt;b&gt; 64" in cell[-1]
     assert "<b>" not in cell[-1]
     with StudyProgress() as shown:

@@ -50,8 +50,7 @@ def allocation_answer(found: Allocation, *, more: str = "", kind: str = "forecas
     """The split and its loss; `more` follows them."""
     loss = ""
     if found.loss != Measure():
-        level = format_level(found.level)
-        loss = f"; expect a loss of {estimate(found.loss).replace('(', f'({level}: ', 1)}"
+        loss = f"; expect a loss of {estimate(found.loss, found.level)}"
     n = len(found.estimators)
     ratio = f"{format_quantity(found.extrapolation_ratio, digits=2)} times the largest run"
     certain = f"Confidence: high; {n} estimators agree, and the budget is {ratio}."

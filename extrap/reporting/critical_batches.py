@@ -59,9 +59,9 @@ MANY, DECADES = 10, 2.0
 """Pairs, and decades of the noise scale, from which the confidence is high."""
 
 
-def counted(measure: Measure | BatchPrediction) -> Cell:
+def counted(measure: Measure | BatchPrediction, level: float | None = None) -> Cell:
     """An estimate with its interval, rounded: `410 (350 to 480)`; of a forecast `pi`."""
-    return beside(batch_cell(measure))
+    return beside(batch_cell(measure), level)
 
 
 def _rounded(value: float, interval: Interval) -> Cell:
@@ -108,7 +108,6 @@ def critical_answer(found: CriticalBatches, forecasts: Sequence[Sized] = ()) -> 
     with_value = [group for group in found.groups if group.b_crit.value is not None]
     group = max(with_value or found.groups, key=_place)
     where = f"At {label(group.by)} the" if group.by else "The"
-    level = f"({format_level(found.level)}: "
     if not with_value:
         return Answer(
             text=f"{where} critical batch is {counted(group.b_crit)}: no estimate is possible.",
@@ -120,12 +119,12 @@ def critical_answer(found: CriticalBatches, forecasts: Sequence[Sized] = ()) -> 
         useful = f"{useful.removesuffix(')')}, beyond the batches measured)"
     texts = [
         f"At {label(each.by)} expect a critical batch of "
-        f"{counted(each.b_crit).replace('(', level)}; examples stay within "
-        f"{_percent(found.overhead)} of linear scaling up to {counted(each.b_overhead)}."
+        f"{counted(each.b_crit, found.level)}; examples stay within "
+        f"{format_level(found.overhead)} of linear scaling up to {counted(each.b_overhead)}."
         for each in forecasts
     ]
     texts = texts or [
-        f"{where} critical batch is {counted(group.b_crit).replace('(', level)} and the largest "
+        f"{where} critical batch is {counted(group.b_crit, found.level)} and the largest "
         f"useful batch {useful}: from there a doubling saves less than 10{NBSP}% of the steps."
     ]
     return Answer(
@@ -196,6 +195,7 @@ def _agreement_answer(tasks: Tasks, found: data.Agreement) -> Answer:
 def critical_table(fits: Fits) -> Table:
     """Critical batches and the ends of perfect and of useful scaling, one row per fit."""
     found = fits[0][1]
+    overhead = format_level(found.overhead)
     return tabulated(
         f"Critical batch sizes ({format_level(found.level)} intervals)",
         _groups(fits),
@@ -204,7 +204,7 @@ def critical_table(fits: Fits) -> Table:
             "critical batch": lambda row: batch_cell(row[1].b_crit),
             "largest useful": lambda row: batch_cell(row[1].regimes.maximal_start),
             "perfect scaling to": lambda row: batch_cell(row[1].regimes.perfect_end),
-            f"{_percent(found.overhead)} overhead at": lambda row: batch_cell(row[1].b_overhead),
+            f"{overhead} overhead at": lambda row: batch_cell(row[1].b_overhead),
             "fewest steps": lambda row: batch_cell(row[1].s_min),
             "fewest examples": lambda row: batch_cell(row[1].e_min),
         },
@@ -267,14 +267,14 @@ def flag_warnings(fits: Fits) -> list[Warnings]:
 
 def critical_blocks(found: CriticalBatches, forecasts: Sequence[Sized] = ()) -> list[Block]:
     """What `extrap critical-batch` prints."""
-    fits = [("", found)]
+    fits, overhead = [("", found)], format_level(found.overhead)
     table = tabulated(
         f"Forecasts ({format_level(found.level)} prediction intervals)",
         forecasts,
         {
             "where": lambda each: label(each.by),
             "critical batch": lambda each: batch_cell(each.b_crit),
-            f"{_percent(found.overhead)} overhead at": lambda each: batch_cell(each.b_overhead),
+            f"{overhead} overhead at": lambda each: batch_cell(each.b_overhead),
             "fewest steps": lambda each: batch_cell(each.s_min),
             "extrapolation ratio": lambda each: format_factor(each.extrapolation_ratio),
         },
@@ -291,7 +291,3 @@ def critical_blocks(found: CriticalBatches, forecasts: Sequence[Sized] = ()) -> 
 
 def _four(value: float | None) -> str:
     return "–" if value is None else format_quantity(value, digits=4)
-
-
-def _percent(fraction: float) -> str:
-    return format_percent(fraction, signed=False).replace(".0", "")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from extrap.records import Interval
@@ -107,12 +107,13 @@ def format_interval(interval: Interval, write: Callable[[float], str] | None = N
     return Cell(words.format(*filter(None, ends)), sides=interval)
 
 
-def format_estimate(value: float | None, interval: Interval) -> Cell:
+def format_estimate(value: float | None, interval: Interval, level: float | None = None) -> Cell:
     """A value with its interval, `1.749 (1.671 to 1.830)`, both to the same digit.
 
-    In a very wide interval the value keeps two digits.
+    In a very wide interval the value keeps two digits. A level stands before the interval,
+    `1.749 (95 %: 1.671 to 1.830)`.
     """
-    return beside(stacked(value, interval))
+    return beside(stacked(value, interval), level)
 
 
 def stacked(
@@ -130,10 +131,11 @@ def stacked(
     return over(Cell(_plain(value, decimals), value), format_interval(interval))
 
 
-def beside(cell: str) -> Cell:
-    """A cell on one line, what stands below its value in brackets."""
+def beside(cell: str, level: float | None = None) -> Cell:
+    """A cell on one line, what stands below its value in brackets, after the level if given."""
     value, line, below = cell.partition("\n")
-    text = f"{value} ({below.replace(chr(10), '; ')})" if line else value
+    head = "" if level is None else f"{format_level(level)}: "
+    text = f"{value} ({head}{below.replace(chr(10), '; ')})" if line else value
     if not isinstance(cell, Cell):
         return Cell(text)
     return Cell(text, cell.value, error=cell.error, sides=cell.sides, note=cell.note)
@@ -213,6 +215,23 @@ def _recognisable(value: float, digits: int) -> str:
     least = 4 if abs(value) >= 1000 else 1
     text = _plain(value, _decimals(value, digits=max(digits, least)))
     return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def format_ticks(ticks: Sequence[float]) -> list[str]:
+    """Labels of the ticks of an axis; ticks close together share their number of decimals."""
+    labels: list[str] = [format_quantity(tick) for tick in ticks]
+    is_plain = not set("".join(labels)) - set("0123456789.")
+    if len(ticks) > 1 and ticks[-1] / ticks[0] < 4 and is_plain:
+        decimals = max(len(label.partition(".")[2]) for label in labels)
+        return [format_decimals(tick, decimals) for tick in ticks]
+    return labels
+
+
+def format_percent_tick(fraction: float) -> str:
+    """The label of a tick of relative differences: `0`, `+2.5 %`."""
+    if abs(fraction) < 1e-9:
+        return "0"
+    return f"{'+' if fraction > 0 else ''}{format_quantity(100 * fraction, digits=3)} %"
 
 
 def format_scientific(value: float, *, digits: int = 3) -> Cell:

@@ -27,7 +27,6 @@ from extrap.reporting.numbers import (
     Cell,
     beside,
     format_cost,
-    format_decimals,
     format_level,
     format_quantity,
     stacked,
@@ -260,7 +259,7 @@ def _value(knob: Knob, value: float | None) -> str:
     """A value with two digits of its distance from 1 where that is what moves."""
     if value is None or knob.name not in ONE_MINUS or not 0 < value < 1:
         return format_quantity(value)
-    return format_decimals(value, 1 - math.floor(math.log10(1 - value))).rstrip("0")
+    return format_quantity(value, digits=1 - math.floor(math.log10(1 - value)))
 
 
 def _of_excess_curve(knob: Knob, measure: Measure) -> str:

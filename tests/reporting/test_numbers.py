@@ -119,6 +119,28 @@ def test_a_quantity_is_rounded_to_the_digits_asked_for(value, digits, text):
     assert (cell, cell.value) == (text, value)
 
 
+@pytest.mark.parametrize(
+    ("ticks", "labels"),
+    [
+        ([2.5, 3, 3.5], ["2.5", "3.0", "3.5"]),
+        ([16, 32, 64, 128], ["16", "32", "64", "128"]),
+        ([1e-5, 2e-5], ["1e−5", "2e−5"]),
+    ],
+)
+def test_ticks_close_together_share_their_decimals(ticks, labels):
+    assert numbers.format_ticks(ticks) == labels
+
+
+def test_ticks_of_differences_carry_their_sign():
+    ticks = [numbers.format_percent_tick(x) for x in (-0.025, 0.0, 0.07)]
+    assert ticks == ["−2.5 %", "0", "+7 %"]
+
+
+def test_the_level_stands_before_the_interval():
+    cell = numbers.format_estimate(1.749, Interval(1.671, 1.83), 0.95)
+    assert cell == f"1.749 (95{NBSP}%: 1.671 to 1.830)"
+
+
 def test_a_percentage_has_the_digits_asked_for_below_ten():
     assert numbers.format_percent(0.00342, digits=2) == f"+0.34{NBSP}%"
     assert numbers.format_percent(-0.0346, digits=2) == f"−3.5{NBSP}%"
@@ -138,9 +160,17 @@ def ends_in_a_number_type(spec):
     return isinstance(last, ast.Constant) and last.value[-1:] in NUMBER_TYPES
 
 
+def outside_errors(tree):
+    """The nodes of a tree but those of a `raise`, whose message repeats what was given."""
+    yield tree
+    for child in ast.iter_child_nodes(tree):
+        if not isinstance(child, ast.Raise):
+            yield from outside_errors(child)
+
+
 def formats_of_numbers(source):
     """Lines of a module that write a number without the functions of `numbers`."""
-    for node in ast.walk(ast.parse(source)):
+    for node in outside_errors(ast.parse(source)):
         if isinstance(node, ast.FormattedValue) and node.format_spec is not None:
             found = ends_in_a_number_type(node.format_spec)
         elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod):
@@ -170,13 +200,15 @@ def test_every_way_to_write_a_number_is_found():
     ]
     assert sorted(formats_of_numbers("\n".join(ways))) == list(range(1, 1 + len(ways)))
     assert not list(formats_of_numbers('f"{x:>8} {y} {z!r}"; n % 2; "{}".format(x)'))
+    assert not list(formats_of_numbers('raise ValueError(f"level must be below 1, got {x:g}.")'))
 
 
 def test_numbers_are_written_by_one_module():
-    folder = Path(numbers.__file__).parent
+    package = Path(numbers.__file__).parents[1]
     found = [
         f"{path.name}:{line}"
-        for path in sorted(folder.glob("*.py"))
+        for folder in ("reporting", "study", "commands")
+        for path in sorted((package / folder).glob("*.py"))
         if path.name not in {"numbers.py", *UNMOVED}
         for line in formats_of_numbers(path.read_text(encoding="utf-8"))
     ]

@@ -176,10 +176,9 @@ def formats_of_numbers(source):
         elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod):
             text = node.left.value if isinstance(node.left, ast.Constant) else ""
             found = isinstance(text, str) and PRINTF.search(text)
-        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-            text = node.func.value.value if isinstance(node.func.value, ast.Constant) else ""
-            is_format = node.func.attr in FORMATS and isinstance(text, str)
-            found = is_format and BRACES.search(text)
+        elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Constant):
+            text, is_format = node.value.value, node.attr in FORMATS
+            found = is_format and isinstance(text, str) and BRACES.search(text)
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
             found = node.func.id == "format"
         else:
@@ -196,6 +195,7 @@ def test_every_way_to_write_a_number_is_found():
         'f"{x:.1%}"',
         '"%.3g" % x',
         '"{:.3g}".format(x)',
+        'map("{:.3g}".format, x)',
         'format(x, ".3g")',
     ]
     assert sorted(formats_of_numbers("\n".join(ways))) == list(range(1, 1 + len(ways)))

@@ -85,10 +85,11 @@ def forecast_of(source: str, options: dict[str, Any], *, big: str | None = None)
         return load_forecast(source)
     from extrap.forecasting import forecast
     from extrap.records import SizePath
+    from extrap.reporting.numbers import counted
 
     runs = read_table(source, options)
     keywords = {name: options[name] for name in ("level", "band", "fix")}
-    with reports_progress(f"fitting {len(runs):,} runs"):
+    with reports_progress(f"fitting {counted(len(runs), 'run')}"):
         return forecast(runs, path=SizePath.parse(options["path"]), **keywords)
 
 
@@ -109,6 +110,7 @@ def read_table(
     names = {field.name for field in fields(Request)}
     given = {**options, "tune": parse_tuned(options.get("tune", ())), **others}
     request = Request(**{name: value for name, value in given.items() if name in names})
+
     with reports_progress(f"reading {without_password(source)}"):
         runs, announcement = read_sweep(opened(source), request, may_mix=may_mix)
     if announcement:

@@ -15,7 +15,7 @@ from extrap.commands.printing import say
 from extrap.files import as_written
 from extrap.records.displays import duration
 from extrap.reporting.blocks import Block, Paragraph
-from extrap.reporting.numbers import format_value, name_size
+from extrap.reporting.numbers import format_scientific, format_value, name_size
 from extrap.reporting.tables import keyed_table
 from extrap.reporting.text import blocks_text
 from extrap.study.status import StudyStatus
@@ -80,7 +80,7 @@ def _blocks(status: StudyStatus) -> Iterator[Block]:
     elif status.eta_s and not status.done:  # else larger runs follow, as the notes say
         lines.append(f"about {duration(status.eta_s)} left")
     if status.wall_s:
-        flops = f", {status.flops:.3g} FLOPs" if status.flops else ""
+        flops = f", {format_scientific(status.flops)} FLOPs" if status.flops else ""
         lines.append(f"so far {duration(status.wall_s)} of training{flops}")
     for worker in status.workers:
         beat = worker.last_beat or "never"

@@ -314,6 +314,7 @@ def select_command(
     from extrap.files import write_csv
     from extrap.reading import read_embedding
     from extrap.reporting.blocks import Paragraph
+    from extrap.reporting.numbers import format_quantity
     from extrap.selection import select
 
     features, labels = read_embedding(embedding, label=label)
@@ -332,6 +333,7 @@ def select_command(
         kept = chosen.is_kept.astype(int)
         table = pd.DataFrame({"difficulty": chosen.difficulty, "kept": kept})
         write_csv(table, output, index_label="row")
-        end = "" if chosen.threshold is None else f", to a difficulty of {chosen.threshold:.4g}"
-        text = f"kept {len(chosen)} of {n} ({which}{end}) in {output}"
+        if chosen.threshold is not None:
+            which += f", to a difficulty of {format_quantity(chosen.threshold, digits=4)}"
+        text = f"kept {len(chosen)} of {n} ({which}) in {output}"
     return Answer(chosen, [Paragraph(text)], document=lambda _: document)

@@ -28,6 +28,8 @@ def stops_gracefully(within_s: float, *, checkpoints: str | None = None) -> Iter
         within_s: The time.
         checkpoints: Folder of the checkpoints; by default that of `Preemption`.
     """
+    from extrap.reporting.numbers import format_given
+
     preemption = Preemption(checkpoints or CHECKPOINTS)
     numbers = [getattr(signal, name) for name in SIGNALS if hasattr(signal, name)]
 
@@ -41,7 +43,7 @@ def stops_gracefully(within_s: float, *, checkpoints: str | None = None) -> Iter
         if is_first and is_heard:
             if ALARM is not None:
                 signal.setitimer(signal.ITIMER_REAL, within_s)
-            message = f"stopping at the next evaluation, within {within_s:g} s\n"
+            message = f"stopping at the next evaluation, within {format_given(within_s)} s\n"
             os.write(STDERR, message.encode())  # a print may be in the middle of something
         elif is_first or is_heard:
             end()  # else it is leaving

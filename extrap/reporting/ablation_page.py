@@ -24,6 +24,7 @@ from extrap.reporting.numbers import (
     NBSP,
     beside,
     format_decimals,
+    format_level,
     format_percent,
     format_quantity,
     over,
@@ -61,7 +62,12 @@ def ablation_answer(report: AblationReport) -> Answer:
     savers = [f for f in by_kind["alike"] if f.updates_ratio >= FEWER]
     n, n_higher, n_unclear = map(len, (report.findings, by_kind["higher"], by_kind["unclear"]))
     named = _listed([f"{f.ablation.name}, {beside(_effect(f))}" for f in lower])
-    saved = _listed([f"{f.ablation.name}, {f.updates_ratio:.3g}{NBSP}times fewer" for f in savers])
+    saved = _listed(
+        [
+            f"{f.ablation.name}, {format_quantity(f.updates_ratio, digits=3)}{NBSP}times fewer"
+            for f in savers
+        ]
+    )
     text = (
         f"The final loss is lower for {len(lower)} of {n} ablations{f': {named}' * bool(lower)}. "
     )
@@ -83,7 +89,8 @@ def _reason(report: AblationReport, useful: Sequence[AblationFinding]) -> str:
         meaning = doubts[0].meaning.rstrip(".")
         return f"medium; {meaning[0].lower()}{meaning[1:]} ({doubts[0].detail})"
     if by_chance > 0.5:
-        return f"medium; {by_chance:.2g} of {n} effects would be significant by chance alone"
+        expected = format_quantity(by_chance, digits=2)
+        return f"medium; {expected} of {n} effects would be significant by chance alone"
     return f"high; {(useful or report.findings)[0].n_seeds} paired seeds"
 
 
@@ -108,7 +115,7 @@ def ablation_advice(finding: AblationFinding) -> str:
 def ablation_table(report: AblationReport) -> Table:
     """The effect of each treatment and what to do about it."""
     return tabulated(
-        f"Final loss against the plain run, {100 * report.level:g}{NBSP}% intervals",
+        f"Final loss against the plain run, {format_level(report.level)} intervals",
         report.findings,
         {
             "ablation": lambda f: f.ablation.name,
@@ -244,8 +251,8 @@ def _arm(arm: ArmResult | None) -> str:
     if arm is None:
         return "–"
     batch = " to ".join(dict.fromkeys(map(str, arm.batch_sizes)))
-    noise = "" if arm.seed_sd is None else f", sd {arm.seed_sd:.2g}"
-    rate = format_quantity(float(f"{arm.lr:.3g}"))
+    noise = "" if arm.seed_sd is None else f", sd {format_quantity(arm.seed_sd, digits=2)}"
+    rate = format_quantity(arm.lr, digits=3)
     edge = ", at the edge" * arm.is_edge
     noise += f", {arm.n_lost} run(s) lost" * bool(arm.n_lost)
     words = f"{arm.name}{noise}, batch {batch}, rate {rate} ({arm.rate_rule}{edge})"

@@ -15,9 +15,10 @@ from extrap.reporting.blocks import Answer, Block, Columns, Details, Figure, Pag
 from extrap.reporting.charts import Axis, XYChart, series
 from extrap.reporting.glossary import confidence
 from extrap.reporting.numbers import (
-    NBSP,
     Cell,
     beside,
+    format_given,
+    format_level,
     format_percent,
     format_quantity,
     format_scientific,
@@ -48,10 +49,9 @@ def allocation_answer(found: Allocation, *, more: str = "", kind: str = "forecas
     """The split and its loss; `more` follows them."""
     loss = ""
     if found.loss != Measure():
-        level = f"{100 * found.level:g}{NBSP}%"
-        loss = f"; expect a loss of {estimate(found.loss).replace('(', f'({level}: ', 1)}"
+        loss = f"; expect a loss of {estimate(found.loss, found.level)}"
     n = len(found.estimators)
-    ratio = f"{found.extrapolation_ratio:.2g} times the largest run"
+    ratio = f"{format_quantity(found.extrapolation_ratio, digits=2)} times the largest run"
     certain = f"Confidence: high; {n} estimators agree, and the budget is {ratio}."
     if n < 2:
         certain = "Confidence: medium; only one estimator could be used, so none confirms it."
@@ -68,7 +68,8 @@ def study_answer(report: AllocationReport) -> Answer:
     found, check = report.found, report.check
     verdict = "no other split is significantly better"
     if not check.is_best:
-        verdict = f"{check.best.factor:g} times the parameters is significantly better"
+        factor = format_given(check.best.factor)
+        verdict = f"{factor} times the parameters is significantly better"
     held = "inside" if check.holds else "outside"
     more = (
         f" Parameters grow as C to the {estimate(found.exponent)}. In runs at this budget "
@@ -131,7 +132,7 @@ def _estimators(found: Allocation) -> Table:
     columns = ("estimator", "parameters", "tokens", "tokens per parameter", "loss")
     return Table(
         caption=f"Split of {format_scientific(found.flops)} FLOPs by estimator, with "
-        f"{100 * found.level:g}{NBSP}% intervals",
+        f"{format_level(found.level)} intervals",
         columns=(*columns, "exponent of parameters", "method"),
         rows=tuple(rows),
         note=f"The answer is that of {found.estimator}.",
@@ -179,10 +180,10 @@ def _check_table(report: AllocationReport) -> Table:
         check.splits,
         {
             "result": lambda split: _result(split, check),
-            "multiple of the parameters": lambda split: f"{split.factor:g}",
-            "parameters": lambda split: f"{split.params:.0f}",
-            "tokens": lambda split: f"{split.tokens:.0f}",
-            "epochs": lambda split: f"{split.epochs:.2g}",
+            "multiple of the parameters": lambda split: format_given(split.factor),
+            "parameters": lambda split: format_quantity(split.params),
+            "tokens": lambda split: format_quantity(split.tokens),
+            "epochs": lambda split: format_quantity(split.epochs, digits=2),
             "learning rate": lambda split: format_quantity(split.lr),
             "runs": lambda split: str(len(split.losses)),
             "loss": lambda split: measured(split.loss),
@@ -228,9 +229,9 @@ def _optima(report: AllocationReport) -> Table:
         "Loss at the best learning rate of every size and length",
         report.optima.to_dict("records"),
         {
-            report.column: lambda row: f"{row[report.column]:g}",
-            "parameters": lambda row: f"{row['params']:.0f}",
-            "tokens": lambda row: f"{row['tokens']:.0f}",
+            report.column: lambda row: format_quantity(row[report.column]),
+            "parameters": lambda row: format_quantity(row["params"]),
+            "tokens": lambda row: format_quantity(row["tokens"]),
             "FLOPs": lambda row: format_scientific(6 * row["params"] * row["tokens"]),
             "best learning rate": lambda row: format_quantity(row["lr"]),
             "loss": loss,
@@ -246,7 +247,7 @@ def _profiles(report: AllocationReport) -> XYChart:
         series(
             profiles[profiles["flops"] == flops],
             x="params",
-            ink=f"size:{place / max(1, len(budgets) - 1):.3f}",
+            ink=f"size:{round(place / max(1, len(budgets) - 1), 3)}",
             line="-",
             marker="o",
             label=f"{format_scientific(flops)} FLOPs",
@@ -332,4 +333,4 @@ def _size(measure: Measure) -> Cell:
 
 def _size_cell(measure: Measure) -> Cell:
     """The same for a table: the interval below the value."""
-    return stacked(measure.value, measure.ci, lambda size: format_quantity(float(f"{size:.3g}")))
+    return stacked(measure.value, measure.ci, lambda size: format_quantity(size, digits=3))

@@ -31,10 +31,11 @@ def backtest_answer(found: Backtest) -> Answer:
     counts = sorted({h.n_fitted for h in found.holdouts})
     fitted = " to ".join(map(str, dict.fromkeys((counts[0], counts[-1]))))
     held = sum(h.observed in h.predicted_pi for h in found.holdouts)
-    ratio = max(h.extrapolation_ratio for h in found.holdouts)
+    farthest = max(h.extrapolation_ratio for h in found.holdouts)
+    ratio = format_quantity(farthest, digits=2)
     text = (
         f"Fitted to the smallest {fitted} of {found.n_sizes} sizes, the forecast misses the "
-        f"larger ones, up to {ratio:.2g} times as large, by {_off(total['rms_error'])} "
+        f"larger ones, up to {ratio} times as large, by {_off(total['rms_error'])} "
         "(root mean square)"
     )
     if total["last_value_rms_error"] > 0:  # False for a missing value too
@@ -62,9 +63,10 @@ def tuned_sentences(found: Backtest) -> list[str]:
         known = [value for value in octaves if value is not None]
         if known:
             rms = math.sqrt(sum(value**2 for value in known) / len(known))
+            octaves_off, factor = format_decimals(rms, 2), format_decimals(2**rms, 2)
             sentences.append(
-                f"The best {name} lay {rms:.2f} octaves from its forecast, a factor of "
-                f"{2**rms:.2f} (root mean square of {len(known)})."
+                f"The best {name} lay {octaves_off} octaves from its forecast, a factor of "
+                f"{factor} (root mean square of {len(known)})."
             )
     return sentences
 

@@ -153,7 +153,8 @@ def _advice(contrast: SlopeContrast, forecast: Forecast, slope: Slope | None, re
     low = fit.fitted_range[fit.columns.index(column)][0]
     way = f"from {column}{NBSP}{format_quantity(low)} to {format_quantity(reach)}"
     most = math.exp(max(abs(side or 0.0) for side in slope.ci) * math.log(max(reach / low, 1.0)))
-    factor = f"a factor of {most:.2g}" if most < 100 else "a factor of 100 or more"
+    factor = "a factor of "
+    factor += format_quantity(most, digits=2) if most < 100 else "100 or more"
     if 0.0 in slope.ci:
         if most <= STILL:
             return (
@@ -173,7 +174,8 @@ def _span(forecast: Forecast, tuned: str) -> str:
     """How far apart the optima of the sweep lie."""
     values = [o.tuned[tuned].value for o in forecast.optima]
     known = [value for value in values if value is not None]
-    return f"(the sweep's optima lie within a factor of {max(known) / min(known):.2g})"
+    factor = format_quantity(max(known) / min(known), digits=2)
+    return f"(the sweep's optima lie within a factor of {factor})"
 
 
 def _with_half(slope: Slope) -> str:

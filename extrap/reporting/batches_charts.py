@@ -11,6 +11,7 @@ import pandas as pd
 from extrap.batching import BatchGroup, RateLaw, TaskResult
 from extrap.reporting.charts import Axis, Series, XYChart, series
 from extrap.reporting.critical_batches import Tasks, label
+from extrap.reporting.numbers import format_given
 
 N_CURVE = 60
 MARGIN = 0.06
@@ -57,7 +58,8 @@ def steps_charts(tasks: Tasks) -> list[XYChart]:
 def _steps_series(result: TaskResult, groups: Sequence[BatchGroup]) -> Iterator[Series]:
     """Of each target the curve, what was counted, what was not reached."""
     for i, group in enumerate(groups):
-        name, ink, marker = f"target {group.by['target']:g}", _ink(i, len(groups)), MARKERS[i % 7]
+        name = f"target {format_given(float(group.by['target']))}"
+        ink, marker = _ink(i, len(groups)), MARKERS[i % 7]
         yield _line(_curve(group, result.task.batches), "x", "steps", label=name, ink=ink)
         seen = [(p.batch, p.steps, min(p.values), max(p.values)) for p in group.points if p.values]
         points = pd.DataFrame(seen, columns=["x", "steps", "lower", "upper"], dtype=float)
@@ -84,7 +86,7 @@ def trade_off_charts(tasks: Tasks) -> list[XYChart]:
 def _trade_off(where: str, parts: Sequence[tuple[float, pd.DataFrame, list[Any]]]) -> XYChart:
     shown = []
     for i, (target, curve, points) in enumerate(parts):
-        name, ink = f"target {target:g}", _ink(i, len(parts))
+        name, ink = f"target {format_given(target)}", _ink(i, len(parts))
         curves = {y: curve.assign(x=curve["x"] * curve[y].astype(float)) for y in SIDES}
         shown.append(series(curves["steps"], y="steps", label=name, ink=ink, line="-"))
         for y in SIDES[1:]:
@@ -113,7 +115,8 @@ def rate_charts(tasks: Tasks) -> list[XYChart]:
             own = found.rates
             own = own[(own[names] == list(key)).all(axis=1)]
             low, high = (own["lr_opt"] * np.exp(sign * own["lr_se"]) for sign in (-1, 1))
-            own, name = own.assign(lower=low, upper=high), f"{where}, target {own.target.max():g}"
+            own = own.assign(lower=low, upper=high)
+            name = f"{where}, target {format_given(own.target.max())}"
             points = _marks(own, "batch_size", "lr_opt", name=name, ink=ink, marker=MARKERS[i % 7])
             x = np.geomspace(own["batch_size"].min(), own["batch_size"].max(), N_CURVE).tolist()
             free = pd.DataFrame([(b, at.value, *at.ci) for b in x for at in [law.at(b)]])
@@ -179,7 +182,7 @@ def _groups(result: TaskResult, size: Mapping[str, float]) -> list[BatchGroup]:
 
 def _ink(i: int, n: int) -> str:
     """Colour of the i-th of n lines."""
-    return f"size:{i / max(n - 1, 1):.2f}"
+    return f"size:{round(i / max(n - 1, 1), 2)}"
 
 
 def _line(frame: pd.DataFrame, x: str, y: str, **style: Any) -> Series:

@@ -24,7 +24,14 @@ from extrap.reporting.critical_batches import (
     label,
     power,
 )
-from extrap.reporting.numbers import NBSP, format_p_value, format_percent, format_quantity, over
+from extrap.reporting.numbers import (
+    NBSP,
+    format_given,
+    format_p_value,
+    format_percent,
+    format_quantity,
+    over,
+)
 from extrap.reporting.study_page import About, study_page
 from extrap.reporting.tables import Table, keyed_table
 
@@ -171,7 +178,7 @@ def _counts_table(tasks: Tasks) -> Table:
             numbers = {f"runs {name}": part[f"n_{name}"].sum() for name in names}
             numbers |= {f"batches {name}": (part["status"] == name).sum() for name in names}
             numbers |= {"runs": part["n_runs"].sum(), "rates at an edge": part["at_edge"].sum()}
-            row = {"task": found.task.study.name, "target": f"{target:g}"}
+            row = {"task": found.task.study.name, "target": format_given(target)}
             rows.append({**row, **{name: str(int(n)) for name, n in numbers.items()}})
     note = "Censored: not reached within the steps of a run. Infeasible: diverged or failed."
     return keyed_table("Runs and batch sizes", rows, note=note)
@@ -189,11 +196,16 @@ def _notes(tasks: Tasks) -> list[str]:
 
 def _numbers(record: data.Agreement) -> dict[str, str]:
     """The fields of a record as cells of a table."""
-    cells = {}
+    cells: dict[str, str] = {}
     for field in fields(record):
         value, name = getattr(record, field.name), field.name.removeprefix("n_").replace("_", " ")
-        shown = "unknown" if value is None else f"{value:.3g}" if value.__class__ is float else ""
-        cells[name] = power(value) if isinstance(value, Measure) else shown or str(value)
+        if isinstance(value, Measure):
+            cells[name] = power(value)
+        elif value is None:
+            cells[name] = "unknown"
+        else:
+            is_count = value.__class__ is not float
+            cells[name] = str(value) if is_count else format_quantity(value, digits=3)
     return cells
 
 
@@ -205,7 +217,7 @@ def _measure(*numbers: float | None) -> Measure:
 def _count(value: float) -> str:
     if not math.isfinite(value):
         return "–"
-    return format_quantity(value if value == round(value) else float(f"{value:.3g}"))
+    return format_quantity(value) if value == round(value) else format_quantity(value, digits=3)
 
 
 def _percent(fraction: float) -> str:

@@ -241,7 +241,7 @@ def _rewrite(name: str, value: str, key: str) -> str:
     if name == "style":
         value = _FONT.sub(_font_size, _FAMILY.sub("", value))
         return _PLACEHOLDER.sub(_variable, value)
-    return _DIGITS.sub(lambda m: f"{float(m[0]):.2f}", value)
+    return _DIGITS.sub(lambda m: str(round(float(m[0]), 2)), value)
 
 
 def _font_size(match: re.Match[str]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from extrap.cascading import Cascade
 from extrap.reporting.blocks import Answer, Block, Paragraph
-from extrap.reporting.numbers import NBSP, format_percent
+from extrap.reporting.numbers import format_level, format_percent, format_quantity
 from extrap.reporting.study_page import doubts, estimate, in_percent
 from extrap.reporting.tables import Table, tabulated
 
@@ -26,18 +26,19 @@ def _cascade_answer(found: Cascade) -> Answer:
     if chosen.threshold is None:
         text = (
             "Let the large model answer all inputs: no confidence of the small model is high "
-            f"enough for a {what} of {found.asked:.4g}."
+            f"enough for a {what} of {_threshold(found.asked)}."
         )
     else:
         text = (
-            f"Let the small model answer where its confidence is {chosen.threshold:.4g} or more: "
-            f"it answers {in_percent(chosen.share)} of the inputs, and the cost is "
-            f"{in_percent(chosen.cost)} of the large model's. The {what} is "
-            f"{estimate(chosen.quality)}, {estimate(chosen.difference)} from the large model's."
+            "Let the small model answer where its confidence is "
+            f"{_threshold(chosen.threshold)} or more: it answers {in_percent(chosen.share)} of "
+            f"the inputs, and the cost is {in_percent(chosen.cost)} of the large model's. The "
+            f"{what} is {estimate(chosen.quality)}, {estimate(chosen.difference)} from the large "
+            "model's."
         )
     if found.share_filtered:
         text += f" The rule answers {format_percent(found.share_filtered, signed=False)}."
-    asked = f"the {what} asked for, {found.asked:.4g}"
+    asked = f"the {what} asked for, {_threshold(found.asked)}"
     if not found.is_reached:
         reason = f"low; no threshold reached {asked}"
     elif found.asked not in chosen.quality.ci and found.flags:
@@ -49,14 +50,18 @@ def _cascade_answer(found: Cascade) -> Answer:
     return Answer(text=text, confidence=f"Confidence: {reason}.")
 
 
+def _threshold(value: float | None) -> str:
+    return "none" if value is None else format_quantity(value, digits=4)
+
+
 def _curve_table(found: Cascade) -> Table:
     what = OUTCOMES[found.kind]
     return tabulated(
-        f"Cost against quality, each point with its own {100 * found.level:.0f}{NBSP}% interval",
+        f"Cost against quality, each point with its own {format_level(found.level)} interval",
         [found.chosen, *found.curve[::EVERY]],
         {
             "": lambda p: "chosen" if p is found.chosen else "",
-            "confidence from": lambda p: "none" if p.threshold is None else f"{p.threshold:.4g}",
+            "confidence from": lambda p: _threshold(p.threshold),
             "small answers": lambda p: format_percent(p.share.value, signed=False),
             what: lambda p: estimate(p.quality),
             "difference": lambda p: estimate(p.difference),

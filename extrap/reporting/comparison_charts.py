@@ -32,7 +32,9 @@ def _style(arms: Sequence[str], arm: str) -> tuple[str, str]:
     marker = MARKERS[place % len(MARKERS)]
     if place == 0:
         return "ink", marker
-    return (INKS[place - 1] if n <= 1 + len(INKS) else f"size:{(place - 1) / (n - 2):.3f}"), marker
+    if n <= 1 + len(INKS):
+        return INKS[place - 1], marker
+    return f"size:{round((place - 1) / (n - 2), 3)}", marker
 
 
 def _marks(rows: Iterable[tuple[float, Measure]], *, bars: bool, **style: Any) -> Series:

@@ -35,12 +35,16 @@ from extrap.reporting.numbers import (
     NBSP,
     Cell,
     beside,
+    format_given,
+    format_level,
     format_p_value,
+    format_percent,
     format_quantity,
     format_scientific,
     format_value,
     name_size,
     over,
+    rounded,
     stacked,
 )
 from extrap.reporting.study_page import About, measured, study_page
@@ -181,7 +185,7 @@ def _sentence(each: Treatment) -> str:
     """Whether a treated recipe is better, by how much, and how that depends on size."""
     text = VERDICTS[each.verdict][1].format(each.contrast.treated, each.comparison.plain)
     if each.decisive is not None:
-        text += f": {_found(each, f'{100 * each.comparison.level:g}{NBSP}%: ')}"
+        text += f": {_found(each, f'{format_level(each.comparison.level)}: ')}"
     return f"{'; '.join(filter(None, [text, _by_size(each)]))}."
 
 
@@ -272,9 +276,7 @@ def _pairs(place: SizeDifference) -> str:
 
 def _short(place: SizeDifference) -> str:
     """A difference with two digits, whole percents from ten on."""
-    value = 100 * (place.difference.value or 0.0)
-    text = f"{abs(value):.0f}" if abs(value) >= 9.95 else f"{abs(value):.2g}"
-    return f"{'−' if value < 0 else '+'}{text}{NBSP}%"
+    return format_percent(place.difference.value or 0.0, digits=2)
 
 
 def _difference(place: SizeDifference, level: str = "") -> Cell:
@@ -313,7 +315,7 @@ def verdicts_table(shown: Sequence[Treatment]) -> Table:
     plain = {each.comparison.plain for each in shown}
     against = plain.pop() if len(plain) == 1 else "the plain recipe"
     return tabulated(
-        f"Treated recipes against {against} ({_level(shown[0].comparison.level)} intervals)",
+        f"Treated recipes against {against} ({format_level(shown[0].comparison.level)} intervals)",
         shown,
         {
             "verdict": lambda each: f"{VERDICTS[each.verdict][0]}{NBSP}{each.verdict}",
@@ -402,7 +404,7 @@ def _tables(comparison: Comparison) -> list[Table]:
         for contrast in comparison.contrasts
         for each in contrast.effective_compute
     }
-    level = next((f" ({_level(w.level)} intervals)" for w in worth.values()), "")
+    level = next((f" ({format_level(w.level)} intervals)" for w in worth.values()), "")
     is_stated = comparison.flops_per_second is not None and all(c.flops is not None for c in costs)
     hours = "GPU-hours" if is_stated else "hours (wall-clock)"
     price = comparison.price
@@ -450,7 +452,7 @@ def _tables(comparison: Comparison) -> list[Table]:
                 "training FLOPs": lambda cost: _amount(cost.flops),
                 hours: lambda cost: _amount(cost.gpu_hours),
                 **(
-                    {f"cost, at {price:g} per hour": lambda cost: _amount(cost.money)}
+                    {f"cost, at {format_given(price)} per hour": lambda cost: _amount(cost.money)}
                     if price is not None
                     else {}
                 ),
@@ -458,10 +460,6 @@ def _tables(comparison: Comparison) -> list[Table]:
         ),
     ]
     return [table for table in found if table.rows]
-
-
-def _level(level: float) -> str:
-    return f"{100 * level:g}{NBSP}%"
 
 
 def _p_values(contrast: Contrast) -> str:
@@ -478,7 +476,7 @@ def _crossing(contrast: Contrast) -> str:
     """Where the laws cross, and where the measured difference changes its sign."""
     crossing, lines = contrast.crossover, list[str]()
     if crossing.size.value is not None:
-        lines += [measured(crossing.size.map(lambda size: float(f"{size:.3g}")))]
+        lines += [measured(crossing.size.map(lambda size: rounded(size, 3)))]
         lines += [f"{'within' if crossing.is_inside else 'outside'} the measured sizes"]
         lines += [f"{crossing.better_below} better below"] * bool(crossing.better_below)
     lines += [

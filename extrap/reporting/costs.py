@@ -16,6 +16,7 @@ from extrap.reporting.glossary import confidence, explain_flags
 from extrap.reporting.numbers import (
     NBSP,
     Cell,
+    format_given,
     format_level,
     format_percent,
     format_quantity,
@@ -135,8 +136,9 @@ def _what(each: PricedValue) -> str:
     value = format_quantity(each.penalty.tuned[each.name])
     if each.kept_from is not None:
         return f"{each.name} {value}, best at {name_size(each.kept_from)}"
-    factor = {0.25: "¼ ×", 0.5: "½ ×", 1.0: "recommended"}.get(each.factor or 1.0)
-    return f"{each.name} {value}, {factor or f'{each.factor:g} ×'}"
+    factor = each.factor or 1.0
+    words = {0.25: "¼ ×", 0.5: "½ ×", 1.0: "recommended"}.get(factor, f"{format_given(factor)} ×")
+    return f"{each.name} {value}, {words}"
 
 
 def _share(share: Measure, found: Cost) -> str:

@@ -28,10 +28,13 @@ from extrap.reporting.numbers import (
     beside,
     format_decimals,
     format_factor,
+    format_given,
     format_interval,
+    format_level,
     format_percent,
     format_quantity,
     over,
+    rounded,
     stacked,
 )
 from extrap.reporting.tables import Table, keyed_table, tabulated
@@ -56,9 +59,9 @@ MANY, DECADES = 10, 2.0
 """Pairs, and decades of the noise scale, from which the confidence is high."""
 
 
-def counted(measure: Measure | BatchPrediction) -> Cell:
+def counted(measure: Measure | BatchPrediction, level: float | None = None) -> Cell:
     """An estimate with its interval, rounded: `410 (350 to 480)`; of a forecast `pi`."""
-    return beside(batch_cell(measure))
+    return beside(batch_cell(measure), level)
 
 
 def _rounded(value: float, interval: Interval) -> Cell:
@@ -66,7 +69,7 @@ def _rounded(value: float, interval: Interval) -> Cell:
     lower, upper = interval
     if lower and upper and lower < upper < WIDE * lower:
         return format_quantity(round(value, 1 - math.floor(math.log10(upper - lower))))
-    return format_quantity(float(f"{value:.2g}"))
+    return format_quantity(value, digits=2)
 
 
 def batch_cell(measure: Measure | BatchPrediction) -> Cell:
@@ -105,7 +108,6 @@ def critical_answer(found: CriticalBatches, forecasts: Sequence[Sized] = ()) -> 
     with_value = [group for group in found.groups if group.b_crit.value is not None]
     group = max(with_value or found.groups, key=_place)
     where = f"At {label(group.by)} the" if group.by else "The"
-    level = f"({100 * found.level:g}{NBSP}%: "
     if not with_value:
         return Answer(
             text=f"{where} critical batch is {counted(group.b_crit)}: no estimate is possible.",
@@ -117,12 +119,12 @@ def critical_answer(found: CriticalBatches, forecasts: Sequence[Sized] = ()) -> 
         useful = f"{useful.removesuffix(')')}, beyond the batches measured)"
     texts = [
         f"At {label(each.by)} expect a critical batch of "
-        f"{counted(each.b_crit).replace('(', level)}; examples stay within "
-        f"{_percent(found.overhead)} of linear scaling up to {counted(each.b_overhead)}."
+        f"{counted(each.b_crit, found.level)}; examples stay within "
+        f"{format_level(found.overhead)} of linear scaling up to {counted(each.b_overhead)}."
         for each in forecasts
     ]
     texts = texts or [
-        f"{where} critical batch is {counted(group.b_crit).replace('(', level)} and the largest "
+        f"{where} critical batch is {counted(group.b_crit, found.level)} and the largest "
         f"useful batch {useful}: from there a doubling saves less than 10{NBSP}% of the steps."
     ]
     return Answer(
@@ -137,7 +139,8 @@ def _confidence(group: BatchGroup, forecasts: Sequence[Sized]) -> str:
         return "Confidence: low; there are as many groups as parameters of the law."
     ratio = max((each.extrapolation_ratio for each in forecasts), default=1.0)
     if ratio > FAR:
-        return f"Confidence: low; this is {ratio:.3g} times the largest value measured."
+        times = format_quantity(ratio, digits=3)
+        return f"Confidence: low; this is {times} times the largest value measured."
     lower, upper = group.b_crit.ci
     certain = f"high; no warnings, {len(group.batches)} batch sizes reached the target."
     if not lower or not upper or upper > WIDE * lower:
@@ -175,14 +178,16 @@ def _agreement_answer(tasks: Tasks, found: data.Agreement) -> Answer:
     groups = [(g.b_crit, label(g.by, task)) for task, f in tasks for g in f.critical.groups]
     known = [(batch.value, f"{counted(batch)} for {at}") for batch, at in groups if batch.value]
     is_sure = found.n_pairs >= MANY and found.decades >= DECADES
+    factor = format_given(found.factor)
+    worst, ratio = (format_quantity(x, digits=2) for x in (found.largest_factor, found.ratio))
     return Answer(
         text=f"The mean noise scale {'predicts' if predicts else 'does not predict'} the "
         f"critical batch: {round(found.share_within * found.n_pairs)} of {found.n_pairs} pairs "
-        f"agree within a factor of {found.factor:g} (the worst differ by "
-        f"{found.largest_factor:.2g}), and the critical batch is {found.ratio:.2g} times the "
-        f"noise scale on average. Critical batches range from {min(known)[1]} to {max(known)[1]}.",
+        f"agree within a factor of {factor} (the worst differ by {worst}), and the critical batch "
+        f"is {ratio} times the noise scale on average. Critical batches range from "
+        f"{min(known)[1]} to {max(known)[1]}.",
         confidence=f"Confidence: {'high' if is_sure else 'medium'}; {found.n_pairs} pairs of "
-        f"{len(tasks)} tasks span {found.decades:.1f} decades.",
+        f"{len(tasks)} tasks span {format_decimals(found.decades, 1)} decades.",
         kind="on" if predicts else "mixed",
     )
 
@@ -190,15 +195,16 @@ def _agreement_answer(tasks: Tasks, found: data.Agreement) -> Answer:
 def critical_table(fits: Fits) -> Table:
     """Critical batches and the ends of perfect and of useful scaling, one row per fit."""
     found = fits[0][1]
+    overhead = format_level(found.overhead)
     return tabulated(
-        f"Critical batch sizes ({100 * found.level:g}{NBSP}% intervals)",
+        f"Critical batch sizes ({format_level(found.level)} intervals)",
         _groups(fits),
         {
             "where": lambda row: label(row[1].by, row[0]) or "all rows",
             "critical batch": lambda row: batch_cell(row[1].b_crit),
             "largest useful": lambda row: batch_cell(row[1].regimes.maximal_start),
             "perfect scaling to": lambda row: batch_cell(row[1].regimes.perfect_end),
-            f"{_percent(found.overhead)} overhead at": lambda row: batch_cell(row[1].b_overhead),
+            f"{overhead} overhead at": lambda row: batch_cell(row[1].b_overhead),
             "fewest steps": lambda row: batch_cell(row[1].s_min),
             "fewest examples": lambda row: batch_cell(row[1].e_min),
         },
@@ -215,7 +221,7 @@ def fits_table(fits: Fits) -> Table:
         {
             "where": lambda row: label(row[1].by, row[0]) or "all rows",
             "batches": lambda row: " to ".join(_four(row[1].points[i].batch) for i in (0, -1)),
-            "sd of ln steps": lambda row: f"{row[1].log_sd:.3f}",
+            "sd of ln steps": lambda row: format_decimals(row[1].log_sd, 3),
             "overhead from": lambda row: _four(row[1].from_batch),
             "warnings": lambda row: ", ".join(row[1].flags) or "–",
         },
@@ -226,7 +232,7 @@ def laws_table(laws: Sequence[tuple[str, BatchLaw]]) -> Table:
     """Power laws over the columns that set fits apart."""
     rows: list[dict[str, str]] = []
     for task, law in laws:
-        at = {c: float(f"{x:.3g}") for c, x in zip(law.columns, law.reference, strict=True)}
+        at = {c: rounded(x, 3) for c, x in zip(law.columns, law.reference, strict=True)}
         name = LAWS.get(law.of, "batch at the overhead")
         rows.append(
             {
@@ -261,14 +267,14 @@ def flag_warnings(fits: Fits) -> list[Warnings]:
 
 def critical_blocks(found: CriticalBatches, forecasts: Sequence[Sized] = ()) -> list[Block]:
     """What `extrap critical-batch` prints."""
-    fits = [("", found)]
+    fits, overhead = [("", found)], format_level(found.overhead)
     table = tabulated(
-        f"Forecasts ({100 * found.level:g}{NBSP}% prediction intervals)",
+        f"Forecasts ({format_level(found.level)} prediction intervals)",
         forecasts,
         {
             "where": lambda each: label(each.by),
             "critical batch": lambda each: batch_cell(each.b_crit),
-            f"{_percent(found.overhead)} overhead at": lambda each: batch_cell(each.b_overhead),
+            f"{overhead} overhead at": lambda each: batch_cell(each.b_overhead),
             "fewest steps": lambda each: batch_cell(each.s_min),
             "extrapolation ratio": lambda each: format_factor(each.extrapolation_ratio),
         },
@@ -284,8 +290,4 @@ def critical_blocks(found: CriticalBatches, forecasts: Sequence[Sized] = ()) -> 
 
 
 def _four(value: float | None) -> str:
-    return "–" if value is None else format_quantity(float(f"{value:.4g}"))
-
-
-def _percent(fraction: float) -> str:
-    return format_percent(fraction, signed=False).replace(".0", "")
+    return "–" if value is None else format_quantity(value, digits=4)

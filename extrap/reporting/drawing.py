@@ -21,7 +21,7 @@ from extrap.reporting.charts import (
     Series,
     XYChart,
 )
-from extrap.reporting.numbers import NBSP
+from extrap.reporting.numbers import NBSP, format_percent_tick
 from extrap.reporting.scales import set_log_axis
 
 WIDTH, HEIGHT = 460, 330
@@ -167,11 +167,7 @@ def _set_axis(ax: Axes, which: str, axis: Axis, values: Sequence[float]) -> None
     own.set_label_text(axis.label)
     own.set_major_locator(MaxNLocator(6))
     if axis.is_percent:
-        own.set_major_formatter(FuncFormatter(_percent))
-
-
-def _percent(value: float, _: object) -> str:
-    return "0" if abs(value) < 1e-9 else f"{100 * value:+.3g} %".replace("-", "−")
+        own.set_major_formatter(FuncFormatter(lambda value, _: format_percent_tick(value)))
 
 
 def _name_series(ax: Axes, shown: Sequence[Series]) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from extrap.forecasting import Forecast
 from extrap.laws import LAWS
 from extrap.records import Fit
-from extrap.reporting.numbers import format_percent, format_quantity, format_value
+from extrap.reporting.numbers import format_decimals, format_percent, format_quantity, format_value
 
 Piece = tuple[str, bool]
 """Text, and whether it is raised (an exponent)."""
@@ -33,12 +33,12 @@ def equation(fit: Fit, target: str) -> tuple[Piece, ...]:
         return _product(target, parameters["b"], _terms(fit, letter="c", sign=-1))
     if fit.law == "optimum_power":
         law = _product(target, math.exp(parameters["a"]), _terms(fit, letter="b", sign=1))
-        bend = f"{parameters.get('bend', 0.0):.3f}".replace("-", "−")
-        if float(bend.replace("−", "-")) == 0:
+        bend = parameters.get("bend", 0.0)
+        if round(bend, 3) == 0:
             return law
         logs = [f"ln{base}" for base in _bases(fit)]
         mean = logs[0] if len(logs) == 1 else f"mean({', '.join(logs)})"
-        return (*law, (" · e", False), (f"{bend} [{mean}]²", True))
+        return (*law, (" · e", False), (f"{format_decimals(bend, 3)} [{mean}]²", True))
     if fit.law == "log_linear":
         start, slope = format_value(parameters["a"]), format_value(parameters["b"])
         return ((f"{target} = {start} − {slope} · ln{_bases(fit)[0]}", False),)
@@ -56,7 +56,7 @@ def _in_words(fit: Fit, target: str) -> str:
     """The formula of a law with its letters, then what they stand for."""
     letters = [f"{name} = {format_value(value)}" for name, value in fit.parameters.items()]
     sizes = [
-        f"{format_quantity(float(f'{reference:.3g}'))} for {column}"
+        f"{format_quantity(reference, digits=3)} for {column}"
         for column, reference in zip(fit.columns, fit.reference, strict=True)
     ]
     return (
@@ -67,17 +67,17 @@ def _in_words(fit: Fit, target: str) -> str:
 
 def _terms(fit: Fit, *, letter: str, sign: int) -> list[tuple[Piece, Piece]]:
     """`(column / reference)` raised to its exponent, one pair of pieces a size column."""
-    terms = []
+    terms: list[tuple[Piece, Piece]] = []
     for i, base in enumerate(_bases(fit)):
         exponent = sign * _numbered(fit.parameters, letter, i)
-        terms.append(((base, False), (f"{exponent:.3f}".replace("-", "−"), True)))
+        terms.append(((base, False), (format_decimals(exponent, 3), True)))
     return terms
 
 
 def _bases(fit: Fit) -> list[str]:
     """`(column / reference)` a size column."""
     return [
-        f"({column} / {format_quantity(float(f'{reference:.3g}'))})"
+        f"({column} / {format_quantity(reference, digits=3)})"
         for column, reference in zip(fit.columns, fit.reference, strict=True)
     ]
 
@@ -90,7 +90,9 @@ def law_equations(forecast: Forecast) -> list[tuple[tuple[Piece, ...], str]]:
     """Each law of a forecast written out, and its weight."""
     found = []
     for fit, weight in sorted(forecast.loss_laws, key=lambda pair: -pair[1]):
-        text = f"weight {weight:.2g}" if weight else "rejected by the data (F-test), weight 0"
+        text = f"weight {format_quantity(weight, digits=2)}"
+        if not weight:
+            text = f"rejected by the data (F-test), {text}"
         if forecast.loss_model is not None and forecast.loss_model.posterior is not None:
             text = "one law that fits" if weight else "rejected by the data (F-test)"
         found.append((equation(fit, "loss"), f"{text}; {fit.n_points} sizes"))

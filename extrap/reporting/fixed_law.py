@@ -17,7 +17,14 @@ from extrap.reporting.blocks import Block, Figure, Paragraph
 from extrap.reporting.charts import points, series
 from extrap.reporting.forecast_charts import judged_series, size_chart
 from extrap.reporting.groups import RunGroup, group_near
-from extrap.reporting.numbers import compared, format_percent, format_value, name_size, name_tuned
+from extrap.reporting.numbers import (
+    compared,
+    format_percent,
+    format_quantity,
+    format_value,
+    name_size,
+    name_tuned,
+)
 from extrap.reporting.sizes import SizeAxis
 
 FIXED_SPAN = 4.0
@@ -51,9 +58,9 @@ def fixed_law_blocks(
     worst = max(abs(loss / at(x) - 1) for x, loss in fitted.itertuples(index=False))
     text = (
         f"A law fitted at {name_tuned(tuned)}, the value tried that is nearest to the best of the "
-        f"smallest size, follows the {len(fitted)} sizes within {FIXED_SPAN:g} times that size to "
-        f"{format_percent(worst, signed=False)}. At {name_size(size)} it predicts "
-        f"{format_value(predicted)}."
+        f"smallest size, follows the {len(fitted)} sizes within "
+        f"{format_quantity(FIXED_SPAN)} times that size to {format_percent(worst, signed=False)}. "
+        f"At {name_size(size)} it predicts {format_value(predicted)}."
     )
     kept = group_near(groups, size, tuned)
     if kept is not None and kept.mean_loss is not None:

@@ -155,7 +155,7 @@ def _kind(row: AnswerRow) -> str:
 
 def _use(forecast: Forecast, row: AnswerRow, metric: str) -> str:
     """Use lr 0.0024 at width 1024; expect a loss of 1.82 (95 %: 1.76 to 1.89)."""
-    where, level = name_size(row.size), format_level(forecast.level)
+    where = name_size(row.size)
     values, refused = row.point.recommended, row.point.refusals
     known = [f"{n}{NBSP}{format_quantity(value)}" for n, value in values.items() if value]
     missing = [name for name, value in values.items() if not value and name not in refused]
@@ -166,7 +166,7 @@ def _use(forecast: Forecast, row: AnswerRow, metric: str) -> str:
         if interval == Interval():
             promised = f"the sweep does not bound the {metric}"
     else:
-        sides = format_estimate(loss, interval).replace("(", f"({level}: ", 1)
+        sides = format_estimate(loss, interval, forecast.level)
         promised = f"expect {a_loss} of {sides}"
     use = f"Use {' and '.join(known)} at {where}" if known else ""
     if "loss" in refused:
@@ -273,7 +273,7 @@ def _confidence(forecast: Forecast, row: AnswerRow) -> str:
         return f"Confidence: low; the sweep says too little of {names} there."
     if row.point.loss is None or low is None or high is None:
         return "Confidence: low; the sweep does not bound the loss on both sides."
-    ratio = f"{row.point.extrapolation_ratio:.2g}"
+    ratio = format_quantity(row.point.extrapolation_ratio, digits=2)
     certain = f"Confidence: high; no warnings at {ratio} times the largest size of the sweep."
     if (high - low) / 2 > WIDE * row.point.loss:
         certain = "Confidence: medium; the interval of the loss is wide."

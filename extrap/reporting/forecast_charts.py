@@ -213,7 +213,7 @@ def sweep_chart(
         series(
             rows,
             x=x,
-            ink="law" if name is None else f"{ramp}:{places[float(value)]:.3f}",
+            ink="law" if name is None else f"{ramp}:{round(places[float(value)], 3)}",
             line="-",
             marker="" if len(rows) > 1 else "o",
             label=f"{other} {format_quantity(float(value))}" if has_names else "",
@@ -223,7 +223,7 @@ def sweep_chart(
     for o in forecast.optima:
         if name is not None and axis.holds(o.size) and o.tuned[name].value and o.loss:
             at = o.size[axis.column]
-            ink = "ink" if against == "size" else f"size:{places.get(at, 0.5):.3f}"
+            ink = "ink" if against == "size" else f"size:{round(places.get(at, 0.5), 3)}"
             place = at if against == "size" else o.tuned[name].value
             lines.append(points([(place, o.loss)], ink=ink, marker="D"))
     return XYChart(title=f"Loss against {label}", x=Axis(label), y=Axis("loss"), series=lines)

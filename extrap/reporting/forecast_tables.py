@@ -193,7 +193,7 @@ def parameter_table(forecast: Forecast) -> Table:
     """Parameters of every fitted law, with standard errors and weights."""
     pins = pins_of(forecast)
     ordered = sorted(forecast.loss_laws, key=lambda pair: -pair[1])
-    fits = [("loss", fit, f"{weight:.2g}") for fit, weight in ordered]
+    fits = [("loss", fit, str(format_quantity(weight, digits=2))) for fit, weight in ordered]
     fits += [(f"best {n}", fit, "1") for n, fit in forecast.tuned_laws.items() if fit is not None]
     rows = []
     for target, fit, weight in fits:

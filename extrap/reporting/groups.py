@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from extrap.forecasting import Forecast
 from extrap.records import Verdict
+from extrap.reporting.numbers import rounded
 
 NEAR = 0.5
 """Octaves within which a run counts as one at a given tuned value."""
@@ -113,8 +114,8 @@ def group_verdicts(
         )
     found: dict[tuple[tuple[float, ...], tuple[float, ...], int], list[Verdict]] = {}
     for verdict in verdicts:
-        size = tuple(float(f"{v:.10g}") for v in verdict.size.values())
-        tuned = tuple(float(f"{v or 0:.10g}") for v in verdict.tuned.values())
+        size = tuple(rounded(v, 10) for v in verdict.size.values())
+        tuned = tuple(rounded(v or 0.0, 10) for v in verdict.tuned.values())
         found.setdefault((size, tuned, verdict.configuration), []).append(verdict)
     return tuple(
         RunGroup(

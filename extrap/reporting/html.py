@@ -20,7 +20,7 @@ from extrap.reporting.blocks import Block, Columns, Details, Figure, Page
 from extrap.reporting.charts import chart_table
 from extrap.reporting.embedded import PAGE_VERSION, blocks_data
 from extrap.reporting.inks import ink_sheet
-from extrap.reporting.numbers import NBSP
+from extrap.reporting.numbers import NBSP, format_exact
 from extrap.reporting.table_files import cell_number, file_name, table_csv
 from extrap.reporting.tables import Table
 
@@ -176,7 +176,7 @@ def _mark(cell: str) -> str:
 
 def _number(cell: str) -> str | None:
     value = cell_number(cell)
-    return None if value is None else f"{value:.10g}"
+    return None if value is None else format_exact(value)
 
 
 def _csv_link(table: Table) -> str:

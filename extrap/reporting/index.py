@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 from extrap.reporting.blocks import Answer, Page
 from extrap.reporting.html import write_page
-from extrap.reporting.numbers import Cell, counted
+from extrap.reporting.numbers import Cell, counted, format_decimals
 from extrap.reporting.tables import Table
 
 PREFIX = "extrap:"
@@ -108,5 +108,5 @@ def _read_meta(page: Path) -> dict[str, str]:
         "kind": KINDS.get(kind, kind),
         "status": found.get("status", ""),
         "bytes": str(size),
-        "size": f"{size / 1e6:.2f}",
+        "size": format_decimals(size / 1e6, 2),
     }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from extrap.records import Interval
@@ -107,12 +107,13 @@ def format_interval(interval: Interval, write: Callable[[float], str] | None = N
     return Cell(words.format(*filter(None, ends)), sides=interval)
 
 
-def format_estimate(value: float | None, interval: Interval) -> Cell:
+def format_estimate(value: float | None, interval: Interval, level: float | None = None) -> Cell:
     """A value with its interval, `1.749 (1.671 to 1.830)`, both to the same digit.
 
-    In a very wide interval the value keeps two digits.
+    In a very wide interval the value keeps two digits. A level stands before the interval,
+    `1.749 (95 %: 1.671 to 1.830)`.
     """
-    return beside(stacked(value, interval))
+    return beside(stacked(value, interval), level)
 
 
 def stacked(
@@ -130,10 +131,11 @@ def stacked(
     return over(Cell(_plain(value, decimals), value), format_interval(interval))
 
 
-def beside(cell: str) -> Cell:
-    """A cell on one line, what stands below its value in brackets."""
+def beside(cell: str, level: float | None = None) -> Cell:
+    """A cell on one line, what stands below its value in brackets, after the level if given."""
     value, line, below = cell.partition("\n")
-    text = f"{value} ({below.replace(chr(10), '; ')})" if line else value
+    head = "" if level is None else f"{format_level(level)}: "
+    text = f"{value} ({head}{below.replace(chr(10), '; ')})" if line else value
     if not isinstance(cell, Cell):
         return Cell(text)
     return Cell(text, cell.value, error=cell.error, sides=cell.sides, note=cell.note)
@@ -167,29 +169,69 @@ def format_decimals(value: float | None, decimals: int) -> Cell:
 
 def format_factor(factor: float) -> Cell:
     """A ratio: `2.67×`."""
-    return Cell(f"{factor:.3g}×", factor)
+    return Cell(f"{format_quantity(factor, digits=3)}×", factor)
 
 
-def format_quantity(value: float | None) -> Cell:
-    """A size or a tuned value, exact enough to recognise: `1024`, `1.3B`, `0.00261`, `2.6e−5`."""
+def rounded(value: float, digits: int) -> float:
+    """A number rounded to so many significant digits."""
+    return float(f"{value:.{digits}g}")
+
+
+def format_quantity(value: float | None, *, digits: int | None = None) -> Cell:
+    """A size or a tuned value, exact enough to recognise: `1024`, `1.3B`, `0.00261`, `2.6e−5`.
+
+    Args:
+        value: The number; None or a non-finite number is written `not known`.
+        digits: Significant digits, such as 2 for a ratio; left out, whole numbers below a million
+            stand as they are and others have three digits, or four from a thousand on.
+    """
     if value is None or not math.isfinite(value):
         return Cell("not known")
-    return Cell(_recognisable(value), value)
+    shown = value if digits is None else rounded(value, digits)
+    return Cell(_recognisable(shown, digits or 3).replace("-", "−"), value)
 
 
-def _recognisable(value: float) -> str:
+def format_given(value: float) -> Cell:
+    """A number that somebody chose, as they wrote it: `0.125`, `2`, `3.215`."""
+    return format_quantity(value, digits=6)
+
+
+def format_exact(value: float | None) -> str:
+    """A number for a file or for sorting, ten significant digits; empty where there is none."""
+    return "" if value is None else f"{value:.10g}"
+
+
+def _recognisable(value: float, digits: int) -> str:
     for factor, suffix in SUFFIXES:
         if abs(value) >= factor:
-            return f"{value / factor:.3g}{suffix}" if value < 1e15 else f"{value:.3g}"
+            shown = f"{value / factor:.{max(digits, 3)}g}{suffix}"
+            return shown if abs(value) < 1e15 else format_scientific(value, digits=digits)
     if value == round(value):
         return f"{value:.0f}"
     if abs(value) < 1e-4:
-        mantissa, power = f"{value:.2e}".split("e")
-        return f"{mantissa.rstrip('0').rstrip('.')}e−{abs(int(power))}"
-    if abs(value) >= 1000:
-        return f"{round(value, _decimals(value, digits=4)):.0f}"
-    text = f"{value:.{max(_decimals(value, digits=3), 0)}f}"
+        mantissa, power = f"{value:.{digits - 1}e}".split("e")
+        mantissa = mantissa.rstrip("0").rstrip(".") if "." in mantissa else mantissa
+        return f"{mantissa}e−{abs(int(power))}"
+    least = 4 if abs(value) >= 1000 else 1
+    text = _plain(value, _decimals(value, digits=max(digits, least)))
     return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def format_ticks(ticks: Sequence[float]) -> list[str]:
+    """Labels of the ticks of an axis; ticks close together share their number of decimals."""
+    labels: list[str] = [format_quantity(tick) for tick in ticks]
+    is_plain = not set("".join(labels)) - set("0123456789.")
+    if len(ticks) > 1 and ticks[-1] / ticks[0] < 4 and is_plain:
+        decimals = max(len(label.partition(".")[2]) for label in labels)
+        return [format_decimals(tick, decimals) for tick in ticks]
+    return labels
+
+
+def format_percent_tick(fraction: float) -> str:
+    """The label of a tick of relative differences: `0`, `+2.5 %`."""
+    if abs(fraction) < 1e-9:
+        return "0"
+    return f"{'+' if fraction > 0 else ''}{format_quantity(100 * fraction, digits=3)} %"
 
 
 def format_scientific(value: float, *, digits: int = 3) -> Cell:
@@ -198,14 +240,24 @@ def format_scientific(value: float, *, digits: int = 3) -> Cell:
     return Cell(text.replace("-", "−"), value)
 
 
-def format_percent(fraction: float | None, *, signed: bool = True) -> Cell:
-    """A relative difference, `+1.2 %`; whole percents from ten on."""
+def format_percent(
+    fraction: float | None, *, signed: bool = True, digits: int | None = None
+) -> Cell:
+    """A relative difference, `+1.2 %`; whole percents from ten on.
+
+    Args:
+        fraction: The difference; None or a non-finite number is written `unknown`.
+        signed: Whether a sign stands before it.
+        digits: Significant digits below ten percent; left out, one decimal stands.
+    """
     if fraction is None or not math.isfinite(fraction):
         return Cell("unknown")
-    percent = 100 * fraction
-    text = f"{abs(percent):.{0 if abs(percent) >= 9.95 else 1}f}{NBSP}%"
-    sign = ("−" if percent < 0 else "+") if signed else ""
-    return Cell(f"{sign}{text}", fraction)
+    percent = abs(100 * fraction)
+    text = f"{percent:.{0 if percent >= 9.95 else 1}f}"
+    if digits is not None and percent < 9.95:
+        text = format_quantity(percent, digits=digits)
+    sign = ("−" if fraction < 0 else "+") if signed else ""
+    return Cell(f"{sign}{text}{NBSP}%", fraction)
 
 
 def format_cost(log_excess: float) -> Cell:

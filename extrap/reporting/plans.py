@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 
 from extrap.files import as_written
@@ -11,7 +10,7 @@ from extrap.planning.advice import WIDEST_LOSS, WIDEST_TUNED
 from extrap.reporting.blocks import Answer, Block, Paragraph, Warnings, shown
 from extrap.reporting.glossary import confidence, explain_flags
 from extrap.reporting.numbers import (
-    NBSP,
+    format_cost,
     format_level,
     format_quantity,
     format_scientific,
@@ -57,7 +56,7 @@ def _purchases(found: Plan) -> Table:
         kinds.setdefault(key, []).append(purchase)
     rows = [
         (
-            *(f"{value:g}" for value in runs[0].size.values()),
+            *(format_quantity(value) for value in runs[0].size.values()),
             *(format_quantity(value) for value in runs[0].tuned.values()),
             _seeds([run.seed for run in runs]),
             format_scientific(sum(run.cost for run in runs)),
@@ -106,8 +105,11 @@ def _widths(expectation: Expectation) -> list[str]:
     tuned: Mapping[str, float | None] = expectation.tuned_width
     loss = expectation.loss_width
     is_known = loss is not None and loss <= WIDEST_LOSS
-    first = f"{100 * math.expm1(loss or 0.0):.3g}{NBSP}%" if is_known else "unknown"
-    octaves = (w is not None and w <= WIDEST_TUNED and f"{w:.2g}" for w in tuned.values())
+    first = format_cost(loss or 0.0) if is_known else "unknown"
+    octaves = (
+        w is not None and w <= WIDEST_TUNED and format_quantity(w, digits=2)
+        for w in tuned.values()
+    )
     return [first, *(width or "unknown" for width in octaves)]
 
 

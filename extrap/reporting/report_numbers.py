@@ -13,6 +13,7 @@ from extrap.records.codec import encode
 from extrap.reporting.forecast_answer import AnswerRow, answer_rows
 from extrap.reporting.glossary import explain_flags
 from extrap.reporting.groups import group_verdicts
+from extrap.reporting.numbers import rounded
 from extrap.reporting.sizes import SizeAxis
 
 Metric = Forecast | tuple[Forecast, Sequence[Verdict]]
@@ -85,6 +86,6 @@ def _curve(forecast: Forecast, axis: SizeAxis) -> dict[str, list[float | None]]:
     sizes = [axis.at(value) for value in axis.values()]
     frame = forecast.frame(sizes).select_dtypes("number")
     return {
-        str(column): [float(f"{value:.{DIGITS}g}") for value in frame[column].astype(float)]
+        str(column): [rounded(value, DIGITS) for value in frame[column].astype(float)]
         for column in frame
     }

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from matplotlib.axes import Axes
 from matplotlib.ticker import FixedFormatter, FixedLocator, MaxNLocator, NullLocator
 
-from extrap.reporting.numbers import format_quantity
+from extrap.reporting.numbers import format_ticks
 
 MARGIN = 0.05
 """Room beside the values, as a share of their span."""
@@ -40,22 +40,9 @@ def set_log_axis(ax: Axes, which: str, values: Iterable[float], *, label: str, m
     (ax.set_xlim if which == "x" else ax.set_ylim)(low, high)
     ticks = _tick_values(low, high, most=most)
     axis.set_major_locator(FixedLocator(ticks))
-    axis.set_major_formatter(FixedFormatter(_tick_labels(ticks)))
+    axis.set_major_formatter(FixedFormatter(format_ticks(ticks)))
     axis.set_minor_locator(NullLocator())
     axis.set_label_text(label)
-
-
-def _tick_labels(ticks: Sequence[float]) -> list[str]:
-    """Labels of ticks; evenly spaced ones share their number of decimals."""
-    labels: list[str] = [format_quantity(t) for t in ticks]
-    if (
-        len(ticks) > 1
-        and ticks[-1] / ticks[0] < 4
-        and not set("".join(labels)) - set("0123456789.")
-    ):
-        decimals = max(len(label.partition(".")[2]) for label in labels)
-        return [f"{t:.{decimals}f}" for t in ticks]
-    return labels
 
 
 def positions(values: Iterable[float]) -> dict[float, float]:

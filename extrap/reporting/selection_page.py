@@ -13,6 +13,7 @@ from extrap.reporting.blocks import Block, Details, Figure, Paragraph
 from extrap.reporting.charts import Axis, Series, XYChart
 from extrap.reporting.numbers import (
     format_decimals,
+    format_given,
     format_percent,
     format_quantity,
     over,
@@ -98,7 +99,7 @@ def _best_table(found: SelectionFindings) -> Table:
         caption="The best of random, hard and easy examples",
         columns=("kept fraction", *map(format_quantity, sizes)),
         rows=tuple(
-            (f"{keep:g}", *(cells.get((keep, size), "–") for size in sizes))
+            (format_given(keep), *(cells.get((keep, size), "–") for size in sizes))
             for keep in found.keeps
         ),
         note="In brackets: not significantly better than both others.",
@@ -108,7 +109,7 @@ def _best_table(found: SelectionFindings) -> Table:
 def _pairs_table(found: SelectionFindings) -> Table:
     """Where the better of two ways changes, and at how many sizes each is better."""
     pairs = [
-        (f"hard {keep:g}", f"easy {keep:g}", crossing)
+        (f"hard {format_given(keep)}", f"easy {format_given(keep)}", crossing)
         for keep, crossing in found.crossovers.items()
     ]
     pairs += [(way, RANDOM, crossing) for way, crossing in found.against_random.items()]
@@ -143,7 +144,7 @@ def _in_words(crossing: ChoiceCrossover) -> str:
 
 def _place(crossing: ChoiceCrossover) -> str:
     """Where the better way changes, the last place first."""
-    before = ", ".join(f"{size:.0f}" for size in crossing.earlier)
+    before = ", ".join(format_quantity(size, digits=3) for size in crossing.earlier)
     found = over(_count(crossing.size), f"earlier {before}" if before else "")
     return found if crossing.below else "none"
 

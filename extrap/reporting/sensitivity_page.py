@@ -27,6 +27,7 @@ from extrap.reporting.numbers import (
     Cell,
     beside,
     format_cost,
+    format_level,
     format_quantity,
     stacked,
 )
@@ -72,7 +73,8 @@ def sensitivity_answer(report: KnobReport) -> Answer:
         text = f"No cost is significant. {first.name} is the first candidate: {kept}."
     n = sum((knob.at_stake.value or 0.0) >= SMALL for knob in report.knobs)
     text += f" The cost is {small} or more for {n} of {len(report.knobs)} fixed values."
-    reason = f"high; no warnings at {report.target / report.sizes[-1]:.2g} times the largest size"
+    ratio = format_quantity(report.target / report.sizes[-1], digits=2)
+    reason = f"high; no warnings at {ratio} times the largest size"
     if not lower or upper is None:
         reason = "low; the interval of the cost includes 0 or is open"
     elif first.flags:
@@ -105,7 +107,7 @@ def knob_advice(report: KnobReport, knob: Knob) -> str:
     if 0.0 in knob.drift.ci or not moves:
         return "Tune it once at a small size; the best value serves all sizes."
     what = "its distance from 1" if knob.name in ONE_MINUS else "it"
-    power = f"{drift:.2g}".replace("-", "−")
+    power = format_quantity(drift, digits=2)
     return f"Tune it before scaling, or scale {what} as {report.column}^{power}."
 
 
@@ -113,7 +115,7 @@ def sensitivity_table(report: KnobReport) -> Table:
     """What each fixed value costs at the target, its best value, what to do."""
     shifted = ", ".join(knob.name for knob in report.knobs if knob.name in ONE_MINUS)
     return tabulated(
-        f"Cost of fixed values at {_where(report)}, {100 * report.level:g}{NBSP}% intervals",
+        f"Cost of fixed values at {_where(report)}, {format_level(report.level)} intervals",
         report.knobs,
         {
             "fixed value": lambda k: k.name,
@@ -163,7 +165,7 @@ def _path_chart(report: KnobReport, seen: list[Knob]) -> XYChart:
     """The optimum of each fixed value over size, with its line to the target."""
     low, target, shown = report.sizes[0], report.target, []
     for i, knob in enumerate(seen):
-        ink, end = f"size:{i / max(1, len(seen) - 1):.3g}", knob.optimum.value or 0.0
+        ink, end = f"size:{round(i / max(1, len(seen) - 1), 3)}", knob.optimum.value or 0.0
         start = end - (knob.drift.value or 0.0) * math.log2(target / low)
         shown.append(Series(x=(low, target), y=(start, end), ink=ink, line="-"))
         shown.append(
@@ -256,7 +258,7 @@ def _value(knob: Knob, value: float | None) -> str:
     """A value with two digits of its distance from 1 where that is what moves."""
     if value is None or knob.name not in ONE_MINUS or not 0 < value < 1:
         return format_quantity(value)
-    return f"{value:.{1 - math.floor(math.log10(1 - value))}f}".rstrip("0")
+    return format_quantity(value, digits=1 - math.floor(math.log10(1 - value)))
 
 
 def _of_excess_curve(knob: Knob, measure: Measure) -> str:

@@ -79,7 +79,7 @@ def _kept_words(model: LossModel) -> str:
     names = ", ".join(
         law
         + (f" ({len(weights)} settings)" if len(weights) > 1 else "")
-        + (f" {sum(weights):.2g}" if len(shares) > 1 else "")
+        + (f" {format_quantity(sum(weights), digits=2)}" if len(shares) > 1 else "")
         for law, weights in shares.items()
     )
     n = len(model.kept)
@@ -119,7 +119,8 @@ def _curvature_sentence(name: str, fit: Fit, test: CurvatureTest | None) -> str:
             f"The best {name} curves {way} against a power law ({p}); the forecast follows the "
             "bend in part, and its interval allows for more and for less of it."
         )
-    missed = f"a curvature that moves it by a factor of {test.bend:.2g} {_as_far_beyond(fit)}"
+    factor = format_quantity(test.bend, digits=2)
+    missed = f"a curvature that moves it by a factor of {factor} {_as_far_beyond(fit)}"
     if test.bend >= USELESS:
         missed = "even a strong curvature"
     return f"The best {name} is compatible with a power law ({p}); the test could miss {missed}."
@@ -130,4 +131,4 @@ def _as_far_beyond(fit: Fit) -> str:
     if len(fit.columns) > 1:
         return "as far beyond the largest size as the sizes range"
     low, high = fit.fitted_range[0]
-    return f"at {fit.columns[0]}{NBSP}{format_quantity(float(f'{high * high / low:.5g}'))}"
+    return f"at {fit.columns[0]}{NBSP}{format_quantity(high * high / low, digits=5)}"

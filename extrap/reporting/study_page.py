@@ -79,9 +79,9 @@ def points(rows: Iterable[tuple[float, Measure]]) -> pd.DataFrame:
     return pd.DataFrame(found, columns=["x", "y", "lower", "upper"], dtype=float)
 
 
-def estimate(measure: Measure) -> Cell:
-    """A value with its interval in brackets."""
-    return format_estimate(measure.value, measure.ci)
+def estimate(measure: Measure, level: float | None = None) -> Cell:
+    """A value with its interval in brackets, after its level if given."""
+    return format_estimate(measure.value, measure.ci, level)
 
 
 def measured(measure: Measure) -> str:

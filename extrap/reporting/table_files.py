@@ -11,7 +11,7 @@ import unicodedata
 from typing import TYPE_CHECKING
 
 from extrap.files import csv_text
-from extrap.reporting.numbers import NBSP, Cell
+from extrap.reporting.numbers import NBSP, Cell, format_exact
 
 if TYPE_CHECKING:
     from extrap.reporting.tables import Table
@@ -66,7 +66,7 @@ def _parts(cell: str) -> dict[str, str]:
         return {"value": "; ".join(words)}
     numbers = {"value": cell.value, "error": cell.error}
     numbers |= {"lower": cell.sides.lower, "upper": cell.sides.upper}
-    found = {name: "" if n is None else f"{n:.10g}" for name, n in numbers.items()}
+    found = {name: "" if n is None else format_exact(n) for name, n in numbers.items()}
     return {**found, "note": _plain(cell.note)}
 
 

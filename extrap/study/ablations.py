@@ -10,8 +10,9 @@ from extrap.ablations import AblationReport, best_rates, judge_ablations
 from extrap.records import AblationStudy, Cell, StudySpec
 from extrap.reporting.ablation_page import ablation_page
 from extrap.reporting.blocks import Page
+from extrap.reporting.numbers import format_given, format_quantity
 from extrap.reporting.study_page import About
-from extrap.study.protocol import Kind, RunsByStage, Stage, as_handed_out, only, sweep
+from extrap.study.protocol import Kind, RunsByStage, Stage, only, sweep
 
 COLUMNS = (
     "arm",
@@ -56,8 +57,9 @@ class AblationKind(Kind):
                 for seed in self.study.judge_seeds
             ]
             found = best.get(spec.name)
-            note = f"{spec.name}: best rate {as_handed_out('lr', found):g}" if found else ""
-            notes = (note,) if note else ()
+            notes = (
+                (f"{spec.name}: best rate {format_quantity(found, digits=4)}",) if found else ()
+            )
             stages.append(Stage(spec=spec, wants=only(cells), stage="check", notes=notes))
         yield stages
 
@@ -84,7 +86,7 @@ class AblationKind(Kind):
                 f"{first if first == last else f'{first} to {last}'} examples"
             )
         for ablation in study.ablations:
-            rate = "tuned" if ablation.rate is None else f"rate × {ablation.rate:.4g}"
+            rate = "tuned" if ablation.rate is None else f"rate × {format_given(ablation.rate)}"
             lines.append(
                 f"{ablation.group}: {ablation.name} ({rate}) compared with {ablation.plain.name}"
             )

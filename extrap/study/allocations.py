@@ -18,6 +18,7 @@ from extrap.records import DATA_SIZE, AllocationStudy, Cell, Measure, Runs, Stud
 from extrap.records.codec import document
 from extrap.reporting.allocations_page import allocation_page
 from extrap.reporting.blocks import Page
+from extrap.reporting.numbers import format_given, format_quantity, format_scientific
 from extrap.reporting.study_page import About
 from extrap.study.protocol import (
     Kind,
@@ -84,8 +85,8 @@ class AllocationKind(Kind):
             tokens = self._tokens(study.target, size)
             cells += _check_cells(study, made, size, tokens)
             notes.append(
-                f"{factor:g} × parameters: {study.column} {size}, {self._n_params(size)} "
-                f"on {tokens} tokens"
+                f"{format_given(factor)} × parameters: {study.column} {size}, "
+                f"{self._n_params(size)} on {tokens} tokens"
             )
         swept = runs.of(spec).to_frame()
         yield [
@@ -143,10 +144,11 @@ class AllocationKind(Kind):
         study, spec = self.study, self.study.study
         sizes, rates = spec.sizes[study.column], spec.tune["lr"].values()
         n_runs = len(study.budgets) * len(sizes) * len(rates) * len(spec.seeds)
+        least, most = (format_scientific(study.budgets[place]) for place in (0, -1))
         return [
-            f"profiles: {n_runs} runs, {study.column} {', '.join(f'{s:g}' for s in sizes)} at "
-            f"{len(study.budgets)} budgets from {study.budgets[0]:.3g} to "
-            f"{study.budgets[-1]:.3g} FLOPs, {len(rates)} rates, {len(spec.seeds)} seeds; "
+            f"profiles: {n_runs} runs, {study.column} {', '.join(map(format_quantity, sizes))} at "
+            f"{len(study.budgets)} budgets from {least} to {most} FLOPs, "
+            f"{len(rates)} rates, {len(spec.seeds)} seeds; "
             f"workload {workload_words(spec.workload)}",
             *self.later(),
         ]
@@ -154,9 +156,11 @@ class AllocationKind(Kind):
     def later(self) -> list[str]:
         """The check."""
         study = self.study
+        factors = ", ".join(map(format_given, study.factors))
         return [
-            f"then {len(study.factors) * len(study.check_seeds)} runs at {study.target:.3g} FLOPs,"
-            f" at {', '.join(f'{f:g}' for f in study.factors)} times the recommended parameters"
+            f"then {len(study.factors) * len(study.check_seeds)} runs at "
+            f"{format_scientific(study.target)} FLOPs, at {factors} times the recommended "
+            "parameters"
         ]
 
     def provenance(

@@ -12,6 +12,7 @@ from extrap.batching.rate_grids import wanted_cells
 from extrap.records import BatchStudy, BatchTask, StudySpec
 from extrap.reporting.batches_page import batches_page
 from extrap.reporting.blocks import Page
+from extrap.reporting.numbers import format_quantity
 from extrap.reporting.study_page import About
 from extrap.study.protocol import Kind, RunsByStage, Stage
 
@@ -74,9 +75,10 @@ class BatchKind(Kind):
         for task in self.study.tasks:
             n_each = len(task.study.size_points()) * task.n_rates * len(task.study.seeds)
             n_examples = n_each * sum(batch * steps for batch, steps in task.steps.items())
+            examples = format_quantity(n_examples, digits=3)
             lines.append(
                 f"  {task.study.name}: batches {', '.join(map(str, task.batches))}, targets "
-                f"{', '.join(map(str, task.targets))}, {n_examples:.3g} examples"
+                f"{', '.join(map(str, task.targets))}, {examples} examples"
             )
         return lines
 

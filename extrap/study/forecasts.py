@@ -31,6 +31,7 @@ from extrap.records import (
     override,
 )
 from extrap.reporting.blocks import Page
+from extrap.reporting.numbers import format_exact, format_given
 from extrap.reporting.study_page import About
 from extrap.study.protocol import (
     Kind,
@@ -197,8 +198,8 @@ class ForecastKind(Kind):
         lines = [f"then the {len(self.cells)} runs of the table"] if self.cells else []
         for target in spec.targets:
             n_runs = (len(target.factors) + target.fixed) * len(spec.target_seeds)
-            factors = [f"{f:g}" for f in target.factors]
-            times = "" if factors == ["1"] else f"{', '.join(factors)} times "
+            factors = ", ".join(map(format_given, target.factors))
+            times = "" if target.factors == (1,) else f"{factors} times "
             lines.append(
                 f"then {size_words(spec.size_values(target.size))}: {n_runs} runs at {times}the "
                 "recommended values"
@@ -390,13 +391,15 @@ def _assignments(spec: StudySpec, remedy: Remedy) -> list[str]:
         columns = {
             c: sorted({*values, *(s[c] for s in added)}) for c, values in spec.sizes.items()
         }
-        return [f"sizes.{c}={','.join(f'{v:g}' for v in values)}" for c, values in columns.items()]
+        return [
+            f"sizes.{c}={','.join(map(format_exact, values))}" for c, values in columns.items()
+        ]
     values = spec.tune[remedy.column]
     if remedy.cause == "grid":
         return [f"tune.{remedy.column}.n={remedy.times * (values.n - 1) + 1}"]
     n, field = values.n + spec.growth, "low" if remedy.side == "low" else "high"
     end = values.value(-spec.growth if field == "low" else n - 1)
-    return [f"tune.{remedy.column}.{field}={end:g}", f"tune.{remedy.column}.n={n}"]
+    return [f"tune.{remedy.column}.{field}={format_exact(end)}", f"tune.{remedy.column}.n={n}"]
 
 
 def _unknown_values(point: Point) -> list[str]:

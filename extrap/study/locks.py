@@ -268,7 +268,7 @@ class _ServerLock(DriverLock):
             connection.execute(sqlalchemy.text(end), own)
             limit = "SELECT set_config('idle_session_timeout', :ms, false) "
             limit += "WHERE current_setting('server_version_num')::int >= 140000"
-            connection.execute(sqlalchemy.text(limit), {"ms": f"{self._grace_s * 1000:.0f}"})
+            connection.execute(sqlalchemy.text(limit), {"ms": str(round(self._grace_s * 1000))})
             for name in self._names:
                 self._take(connection, name)
             self._backend = connection.scalar(sqlalchemy.text("SELECT pg_backend_pid()"))

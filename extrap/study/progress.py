@@ -14,7 +14,9 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
 
 from extrap.records.displays import duration
+from extrap.reporting.numbers import NBSP, counted, format_level
 from extrap.study.events import Notify, TuneEvent
+from extrap.study.protocol import size_words
 
 STAGES = {"tune": "sweep", "check": "larger runs"}
 DRAW_EVERY_S = 0.5
@@ -42,19 +44,18 @@ class _Stage:
         """As of now, unless it is done: `37 % after 4 min, about 7 min left; width 64, 2 runs`."""
         elapsed = self.elapsed if self.fraction == 1 else time.monotonic() - self.began
         own = self.done - self.done_before
-        left = ""
+        left, share = "", format_level(round(self.fraction, 2)).replace(NBSP, " ")
         if own > 0 and self.fraction < 1:
             left = f", about {duration(elapsed * (self.total - self.done) / own)} left"
-        return f"{100 * self.fraction:.0f} % after {duration(elapsed)}{left}; {self.pack}"
+        return f"{share} after {duration(elapsed)}{left}; {self.pack}"
 
     def update(self, event: TuneEvent) -> None:
         """Take the numbers of an event."""
         self.elapsed = time.monotonic() - self.began
         self.total = event.cost_total
         self.done = min(event.cost_done, self.total)  # a cell may be trained twice
-        size = ", ".join(f"{column} {value:g}" for column, value in event.size.items())
         how = f" ({event.layout})" if event.layout else ""
-        self.pack = f"{size}, {event.n_runs} run{'s' * (event.n_runs != 1)}{how}"
+        self.pack = f"{size_words(event.size)}, {counted(event.n_runs, 'run')}{how}"
 
 
 class StudyProgress:
@@ -160,7 +161,7 @@ class StudyProgress:
 
     def _repr_html_(self) -> str:
         return "".join(
-            f'<div>{escape(stage.name)} <progress value="{stage.fraction:.4f}" max="1">'
+            f'<div>{escape(stage.name)} <progress value="{round(stage.fraction, 4)}" max="1">'
             f"</progress> {escape(stage.text)}</div>"
             for stage in self._stages.values()
         )

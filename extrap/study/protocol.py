@@ -30,6 +30,7 @@ from extrap.records import (
 )
 from extrap.records.recipe import BUDGET
 from extrap.records.seals import content_hash
+from extrap.reporting.numbers import NBSP, format_quantity, name_size, rounded
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -333,7 +334,7 @@ class Kind(ABC):
             length = f" of {recipe.n_updates} steps ({recipe.n_examples} examples)"
             points = [size_words(spec.size_values(size)) for size in spec.size_points()]
             sizes = "; ".join(points) if spec.path else _listed(spec.sizes)
-            tuned = [f"{name} {r.low:.4g} to {r.high:.4g}" for name, r in spec.tune.items()]
+            tuned = [f"{name} {_four(r.low)} to {_four(r.high)}" for name, r in spec.tune.items()]
             more = stage.n_most - n_runs
             grown = f" (up to {more} more if a best value lies at an edge)" if more > 0 else ""
             lines.append(
@@ -411,12 +412,12 @@ def no_runs(spec: StudySpec) -> Runs:
 
 def as_handed_out(name: str, value: float) -> float:
     """A tuned value as a run gets it: a batch has whole examples."""
-    return max(1.0, round(value)) if name == "batch_size" else float(f"{value:.{DIGITS}g}")
+    return max(1.0, round(value)) if name == "batch_size" else rounded(value, DIGITS)
 
 
 def size_words(size: Mapping[str, float]) -> str:
     """`width 64, depth 2`."""
-    return ", ".join(f"{column} {value:g}" for column, value in size.items())
+    return name_size(size).replace(NBSP, " ")
 
 
 def sweep_words(spec: StudySpec) -> str:
@@ -428,9 +429,15 @@ def sweep_words(spec: StudySpec) -> str:
     return f"{_listed(spec.sizes)}; seeds {seeds}; {fixed}"
 
 
+def _four(value: float) -> str:
+    return format_quantity(value, digits=4)
+
+
 def _listed(sizes: Mapping[str, Sequence[float]]) -> str:
     """`width 16, 32; depth 2`."""
-    return "; ".join(f"{c} {', '.join(f'{v:g}' for v in values)}" for c, values in sizes.items())
+    return "; ".join(
+        f"{c} {', '.join(map(format_quantity, values))}" for c, values in sizes.items()
+    )
 
 
 def workload_words(workload: Workload) -> str:

@@ -11,6 +11,7 @@ from itertools import takewhile
 from typing import Any
 
 from extrap.records import Cell, Train
+from extrap.reporting.numbers import format_quantity
 from extrap.study.packs import Trained
 from extrap.study.protocol import Say, Stage, size_words
 from extrap.study.samplers import Sampled
@@ -152,7 +153,7 @@ class StageQueue:
             if self.stage.stage == "tune" and grows:
                 self.say(
                     f"{self.stage.spec.name}: the grid of {name} at {size_words(dict(size))} "
-                    f"grows from {least:.4g}–{most:.4g} to {low:.4g}–{high:.4g}, by "
+                    f"grows from {_span(least, most)} to {_span(low, high)}, by "
                     f"{n_missing[size]} runs there, as the best value lies near its edge; "
                     "growth=0 keeps it"
                 )
@@ -231,3 +232,7 @@ def _reach(cells: Iterable[Cell]) -> dict[tuple[Size, str], tuple[float, float]]
         for name, value in cell.tuned:
             values.setdefault((cell.size, name), []).append(value)
     return {key: (min(found), max(found)) for key, found in values.items()}
+
+
+def _span(low: float, high: float) -> str:
+    return "–".join(format_quantity(value, digits=4) for value in (low, high))

@@ -16,6 +16,7 @@ from extrap.records import Cell, KnobStudy, Runs, StudySpec, Train, override
 from extrap.records.knobs import TIMES_LARGEST, KnobMove
 from extrap.reporting.blocks import Page
 from extrap.reporting.html import write_page
+from extrap.reporting.numbers import format_quantity
 from extrap.reporting.sensitivity_page import knob_page
 from extrap.reporting.study_page import About
 from extrap.study.forecasts import ForecastKind, own_training
@@ -87,11 +88,11 @@ class SensitivityKind(Kind):
         yield [sweep(knobs.study)]
         tuned = self._tuned(runs)
         words = {
-            point: ", ".join(f"{name} {value:g}" for name, value in values.items())
+            format_quantity(point): ", ".join(f"{n} {_level(v)}" for n, v in values.items())
             for point, values in tuned.items()
         }
         notes = tuple(
-            f"{knobs.column} {point:g}: settings are varied at {at}" for point, at in words.items()
+            f"{knobs.column} {point}: settings are varied at {at}" for point, at in words.items()
         )
         stages = [
             Stage(spec=spec, wants=only(cells), has_optima=False)
@@ -131,10 +132,10 @@ class SensitivityKind(Kind):
         knobs, spec = self.study, self.study.moved_spec()
         tuned = {point: dict.fromkeys(knobs.study.tune, 1.0) for point in knobs.points}
         n_runs = sum(len(cells) for _, cells in self._moves(tuned))
-        points = ", ".join(f"{point:g}" for point in knobs.points)
+        points, target = ", ".join(map(format_quantity, knobs.points)), knobs.target_size
         return [
             f"then {n_runs} runs of {spec.recipe.steps} steps at {knobs.column} {points}, "
-            f"{len(spec.seeds)} seeds, for the target {knobs.column} {knobs.target_size:g}",
+            f"{len(spec.seeds)} seeds, for the target {knobs.column} {format_quantity(target)}",
             *(
                 f"  {move.name}: {_level(move.base)} changed to "
                 f"{_levels(move)}{' (' + move.note + ')' if move.note else ''}"
@@ -210,7 +211,7 @@ def _levels(move: KnobMove) -> str:
 
 
 def _level(value: float | str) -> str:
-    return value if isinstance(value, str) else f"{value:.4g}"
+    return value if isinstance(value, str) else format_quantity(value, digits=4)
 
 
 def _tuned_at(knobs: KnobStudy, made: Forecast) -> dict[float, dict[str, float]]:

@@ -30,6 +30,7 @@ from extrap.records import (
     TrainFunction,
 )
 from extrap.records.own_training import StudyFunction
+from extrap.reporting.numbers import format_exact
 from extrap.study.fingerprints import fingerprint
 from extrap.training.own.answers import read_answer
 from extrap.training.own.commands import CommandRunner
@@ -298,7 +299,7 @@ class OwnTrainer:
             wall_s = time.perf_counter() - started
             return read_answer(answer, cell, wall_s=wall_s, known=size)
         except Exception as error:
-            values = [f"{name}={value:g}" for name, value in (*cell.size, *cell.tuned)]
+            values = [f"{name}={format_exact(value)}" for name, value in (*cell.size, *cell.tuned)]
             where = ", ".join([*values, f"seed={cell.seed}"])
             error.add_note(f"raised by the training function in the run {where}")
             raise

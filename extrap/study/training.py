@@ -24,6 +24,7 @@ from uuid import uuid4
 from extrap.errors import ExtrapError, StudyError
 from extrap.reading.storages import storage_faults
 from extrap.records import Cell, RunResult, Runs, StudySpec, Train
+from extrap.reporting.numbers import format_exact
 from extrap.study.database import open_storage, storage_id
 from extrap.study.events import Notify, TuneEvent
 from extrap.study.executors import LocalExecutor, n_workers_of
@@ -523,7 +524,7 @@ def _all_gpus() -> int:
 
 
 def _given_up(cell: Cell, error: Exception) -> str:
-    values = [f"{name}={value:g}" for name, value in (*cell.size, *cell.tuned)]
+    values = [f"{name}={format_exact(value)}" for name, value in (*cell.size, *cell.tuned)]
     return (
         f"The run {', '.join([*values, f'seed={cell.seed}'])} failed {TRIES} times and was "
         f"skipped ({type(error).__name__}: {error}); run the command again to retry it."

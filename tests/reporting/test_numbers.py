@@ -1,6 +1,9 @@
 """How numbers are written."""
 
+import ast
 import math
+import re
+from pathlib import Path
 
 import pytest
 
@@ -95,3 +98,118 @@ def test_small_p_values_are_only_bounded():
     assert numbers.format_p_value(0.0123) == "0.012"
     assert numbers.format_p_value(0.456) == "0.46"
     assert numbers.format_p_value(None) == "–"
+
+
+@pytest.mark.parametrize(
+    ("value", "digits", "text"),
+    [
+        (2.6667, 2, "2.7"),
+        (123.4, 2, "120"),
+        (1234.5, 4, "1234"),
+        (1234.5678, 6, "1234.57"),
+        (0.12345678, 6, "0.123457"),
+        (1.2345e-7, 2, "1.2e−7"),
+        (-0.0314, 2, "−0.031"),
+        (123.456e6, 2, "120M"),
+        (2e16, 3, "2e16"),
+    ],
+)
+def test_a_quantity_is_rounded_to_the_digits_asked_for(value, digits, text):
+    cell = numbers.format_quantity(value, digits=digits)
+    assert (cell, cell.value) == (text, value)
+
+
+@pytest.mark.parametrize(
+    ("ticks", "labels"),
+    [
+        ([2.5, 3, 3.5], ["2.5", "3.0", "3.5"]),
+        ([16, 32, 64, 128], ["16", "32", "64", "128"]),
+        ([1e-5, 2e-5], ["1e−5", "2e−5"]),
+    ],
+)
+def test_ticks_close_together_share_their_decimals(ticks, labels):
+    assert numbers.format_ticks(ticks) == labels
+
+
+def test_ticks_of_differences_carry_their_sign():
+    ticks = [numbers.format_percent_tick(x) for x in (-0.025, 0.0, 0.07)]
+    assert ticks == ["−2.5 %", "0", "+7 %"]
+
+
+def test_the_level_stands_before_the_interval():
+    cell = numbers.format_estimate(1.749, Interval(1.671, 1.83), 0.95)
+    assert cell == f"1.749 (95{NBSP}%: 1.671 to 1.830)"
+
+
+def test_a_percentage_has_the_digits_asked_for_below_ten():
+    assert numbers.format_percent(0.00342, digits=2) == f"+0.34{NBSP}%"
+    assert numbers.format_percent(-0.0346, digits=2) == f"−3.5{NBSP}%"
+    assert numbers.format_percent(-0.342, digits=2) == f"−34{NBSP}%"
+
+
+NUMBER_TYPES = tuple("eEfFgGn%")
+PRINTF = re.compile(r"%(\(\w+\))?[-+ #0]*(\d+|\*)?(\.\d+)?[eEfFgG]")
+BRACES = re.compile(r"\{[^{}]*:[^{}:]*[eEfFgGn%]\}")
+FORMATS = {"format", "format_map"}
+UNMOVED = {"terminal.py"}
+"""The module that still formats on its own; remove it here when its numbers have moved."""
+
+
+def ends_in_a_number_type(spec):
+    last = spec.values[-1] if isinstance(spec, ast.JoinedStr) and spec.values else None
+    return isinstance(last, ast.Constant) and last.value[-1:] in NUMBER_TYPES
+
+
+def outside_errors(tree):
+    """The nodes of a tree but those of a `raise`, whose message repeats what was given."""
+    yield tree
+    for child in ast.iter_child_nodes(tree):
+        if not isinstance(child, ast.Raise):
+            yield from outside_errors(child)
+
+
+def formats_of_numbers(source):
+    """Lines of a module that write a number without the functions of `numbers`."""
+    for node in outside_errors(ast.parse(source)):
+        if isinstance(node, ast.FormattedValue) and node.format_spec is not None:
+            found = ends_in_a_number_type(node.format_spec)
+        elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod):
+            text = node.left.value if isinstance(node.left, ast.Constant) else ""
+            found = isinstance(text, str) and PRINTF.search(text)
+        elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Constant):
+            text, is_format = node.value.value, node.attr in FORMATS
+            found = is_format and isinstance(text, str) and BRACES.search(text)
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+            found = node.func.id == "format"
+        else:
+            continue
+        if found:
+            yield node.lineno
+
+
+def test_every_way_to_write_a_number_is_found():
+    ways = [
+        'f"{x:.3g}"',
+        'f"{100 * x:.0f} %"',
+        'f"{x:+.{n}e}"',
+        'f"{x:.1%}"',
+        '"%.3g" % x',
+        '"{:.3g}".format(x)',
+        'map("{:.3g}".format, x)',
+        'format(x, ".3g")',
+    ]
+    assert sorted(formats_of_numbers("\n".join(ways))) == list(range(1, 1 + len(ways)))
+    assert not list(formats_of_numbers('f"{x:>8} {y} {z!r}"; n % 2; "{}".format(x)'))
+    assert not list(formats_of_numbers('raise ValueError(f"level must be below 1, got {x:g}.")'))
+
+
+def test_numbers_are_written_by_one_module():
+    package = Path(numbers.__file__).parents[1]
+    found = [
+        f"{path.name}:{line}"
+        for folder in ("reporting", "study", "commands")
+        for path in sorted((package / folder).glob("*.py"))
+        if path.name not in {"numbers.py", *UNMOVED}
+        for line in formats_of_numbers(path.read_text(encoding="utf-8"))
+    ]
+    assert found == []

@@ -129,7 +129,7 @@ def test_a_table_without_a_check_is_refused(tmp_path):
 def test_plan_counts_profiles_and_check():
     text = dry_run(KIND)
     assert "profiles: 300 runs" in text  # 5 budgets, 6 widths, 5 rates, 2 seeds
-    assert "then 12 runs at 1.28e+11" in text  # 3 splits, 4 seeds
+    assert "then 12 runs at 1.28e11" in text  # 3 splits, 4 seeds
 
 
 def train(size, tuned, seed):

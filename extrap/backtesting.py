@@ -18,7 +18,6 @@ from extrap.forecasting import Forecast, forecast
 from extrap.reading.runs import ReadingKeywords, as_runs
 from extrap.records import Interval, Optimum, Runs, Shown
 from extrap.records.codec import shape
-from extrap.records.displays import number, plural
 
 LEVELS = (0.5, 0.8, 0.9)
 """Levels at which coverage is counted."""
@@ -67,7 +66,7 @@ class Holdout:
     tuned_octaves: Mapping[str, float | None]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Backtest(Shown):
     """All predictions of held-out sizes, and their scores.
 
@@ -84,18 +83,6 @@ class Backtest(Shown):
     n_sizes: int
     holdouts: tuple[Holdout, ...]
     failures: tuple[tuple[str, int], ...]
-
-    def __repr__(self) -> str:
-        failed = f", {self.n_failed} not made" if self.n_failed else ""
-        head = f"{plural(len(self.holdouts), 'prediction')} of {self.n_sizes} sizes"
-        if not self.holdouts:
-            return f"Backtest({head}{failed})"
-        last = self.summary().iloc[-1]
-        return (
-            f"Backtest({head}{failed}: rms error {100 * last['rms_error']:.2g} %, "
-            f"{100 * last['coverage_90']:.0f} % inside 90 % intervals, "
-            f"skill {number(last['skill'], digits=2)} over the last value)"
-        )
 
     @property
     def n_failed(self) -> int:

@@ -76,16 +76,8 @@ from extrap.records import (
     Shown,
     SizePath,
 )
-from extrap.records.displays import (
-    estimated,
-    named,
-    number,
-    plain,
-    quantity,
-    spanned,
-    to_use,
-)
 from extrap.records.fields import require_level
+from extrap.records.numbers import format_estimate, format_quantity, name_size, plain
 
 AnySizes = float | Mapping[str, float] | Iterable[float | Mapping[str, float]]
 """One or several sizes."""
@@ -96,7 +88,7 @@ FAR = 8.0
 NOT_GIVEN = Estimate(value=None, se=None, ci=Interval(), pi=Interval())
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Forecast(Shown):
     """Runs, optima and fitted laws together.
 
@@ -130,46 +122,6 @@ class Forecast(Shown):
     created: str
     curves: ReferenceCurves | None = None
     path: SizePath | None = None
-
-    def __repr__(self) -> str:
-        lines = [f"Forecast({self._basis()})", *self._law_words()]
-        lines += [
-            f"at {named(p.size)}: loss {estimated(p.loss, p.loss_pi)}"
-            + "".join(f", {plain(n)} {to_use(p.recommended[n], e.pi)}" for n, e in p.tuned.items())
-            + "".join(f"; refused-{name}: {why}" for name, why in p.refusals.items())
-            for p in self._default_points()
-        ]
-        return "\n  ".join([*lines, *(f"flag: {plain(flag)}" for flag in self.flags)])
-
-    def _basis(self) -> str:
-        sizes = ", ".join(spanned(c, [o.size[c] for o in self.optima]) for c in self.runs.sizes)
-        return f"{len(self.runs)} runs, {sizes}; level {self.level:g}, band {plain(self.band)}"
-
-    def _law_words(self) -> list[str]:
-        """The laws with their weights and exponents, one line per quantity."""
-        words = [f"loss: {self._form_of_loss()}"]
-        for name, fit in self.tuned_laws.items():
-            found = "no law"
-            if fit is not None:  # its first parameter is the height
-                slopes = zip(fit.columns, fit.values[1:], strict=False)  # the last one is the bend
-                found = "∝ " + " ".join(f"{plain(c)}^{number(b, digits=3)}" for c, b in slopes)
-            words.append(f"best {plain(name)}: {found}")
-        return words
-
-    def _form_of_loss(self) -> str:
-        """The laws that forecast the loss, with their weights."""
-        if self.loss_model is not None and self.loss_model.posterior is not None:
-            return "power laws averaged over floor, exponent and bend"
-        laws = [f"{plain(fit.law)} {weight:.2g}" for fit, weight in self.loss_laws if weight > 0]
-        if self.loss_model is not None and self.loss_model.local_weight > 0:
-            laws.append(f"local law {self.loss_model.local_weight:.2g}")
-        return ", ".join(laws) or "no law"
-
-    def _default_points(self) -> list[Point]:
-        try:
-            return [self.at(**size) for size in self.default_targets()]
-        except ValueError:  # a law that overflows there; what is shown never raises
-            return []
 
     @property
     def loss_laws(self) -> tuple[tuple[Fit, float], ...]:
@@ -883,7 +835,7 @@ def _outlier_flags(
     frame, flags = runs.to_frame(), []
     for outlier in found[:MOST_NAMED]:
         row, off = frame.loc[outlier.row], math.expm1(outlier.log_deviation)
-        cell = ", ".join(f"{c} {quantity(row[c])}" for c in (*runs.sizes, *runs.tuned))
+        cell = ", ".join(f"{c} {format_quantity(row[c])}" for c in (*runs.sizes, *runs.tuned))
         side = "above" if off > 0 else "below"
         flags.append(
             f"outlier: row {outlier.row + 1} ({cell}, seed {plain(row['seed'])}) is "
@@ -898,11 +850,12 @@ def _outlier_flags(
     size = made.default_targets()[0]
     points = [None if each is None else each.at(**size) for each in (without, made)]
     texts = [
-        "unknown" if point is None else estimated(point.loss, point.loss_pi) for point in points
+        "unknown" if point is None else format_estimate(point.loss, point.loss_pi)
+        for point in points
     ]
     them = "it" if len(found) == 1 else "them"
     flags[-1] += (
-        f"; the loss at {named(size)} is {texts[0]} without {them}, {texts[1]} with {them}"
+        f"; the loss at {name_size(size)} is {texts[0]} without {them}, {texts[1]} with {them}"
     )
     return flags
 

@@ -26,8 +26,15 @@ from extrap.fitting import Way, along, log_ratios, ways_to_be_off
 from extrap.forecasting import Forecast
 from extrap.laws.base import Array
 from extrap.records import Interval
-from extrap.records.displays import between, named, number
 from extrap.records.fields import require_level
+from extrap.records.numbers import (
+    format_interval,
+    format_percent,
+    format_quantity,
+    format_value,
+    name_size,
+    plain,
+)
 
 ROUNDING = 1e-9
 """Of fractions of a run: far less than one step of any."""
@@ -63,10 +70,11 @@ class Reading:
 
     def __repr__(self) -> str:
         alarm = f"; ALARM, {self.cause}" if self.alarm else ""
-        return (
-            f"Reading(step {self.step:g}, {100 * self.fraction:.0f} %: loss {number(self.loss)}, "
-            f"expected {number(self.expected)} ({between(self.band)}), "
-            f"e-value {self.e_value:.3g}{alarm})"
+        done = format_percent(self.fraction, signed=False)
+        return plain(
+            f"Reading(step {format_quantity(self.step)}, {done}: loss {format_value(self.loss)}, "
+            f"expected {format_value(self.expected)} ({format_interval(self.band)}), "
+            f"e-value {format_value(self.e_value)}{alarm})"
         )
 
 
@@ -140,10 +148,8 @@ class Monitor:
         self._begin()
 
     def __repr__(self) -> str:
-        return (
-            f"Monitor(at {named(self._size)}, {self._total:g} steps, level {self._level:g}: "
-            f"{self._reading!r})"
-        )
+        total = format_quantity(self._total)
+        return plain(f"Monitor(at {name_size(self._size)}, {total} steps: {self._reading!r})")
 
     def restart(self) -> None:
         """Start again for a run that restarts. The history and the last alarm stay readable.

@@ -40,7 +40,7 @@ FLAGS = (
 """Flags of a group; `extrap.reporting.glossary` says what each means and what to do."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class CriticalBatches(Shown):
     """Critical batch sizes of groups, and how they move from group to group.
 
@@ -61,9 +61,6 @@ class CriticalBatches(Shown):
     overhead: float
     level: float
     notes: tuple[str, ...] = ()
-
-    def __repr__(self) -> str:
-        return f"CriticalBatches({', '.join(map(repr, self.groups))})"
 
     @property
     def laws(self) -> Mapping[str, BatchLaw]:

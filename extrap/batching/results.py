@@ -11,7 +11,7 @@ from functools import partial
 from extrap.laws.batch import log_steps
 from extrap.records import Interval, Measure
 from extrap.records.codec import encode, shape
-from extrap.records.displays import estimated, quantity
+from extrap.records.numbers import format_estimate, format_quantity, plain
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,10 +158,10 @@ class BatchGroup:
     flags: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
-        words = {k: v if isinstance(v, str) else quantity(v) for k, v in self.by.items()}
+        words = {k: v if isinstance(v, str) else format_quantity(v) for k, v in self.by.items()}
         where = ", ".join(f"{name} {value}" for name, value in words.items())
-        critical = estimated(self.b_crit.value, self.b_crit.ci)
-        return f"BatchGroup({f'{where}: ' if where else ''}critical batch {critical})"
+        critical = format_estimate(self.b_crit.value, self.b_crit.ci)
+        return plain(f"BatchGroup({f'{where}: ' if where else ''}critical batch {critical})")
 
     @property
     def batches(self) -> tuple[float, ...]:

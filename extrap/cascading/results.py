@@ -27,7 +27,7 @@ class CascadePoint:
     cost: Measure
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Cascade(Shown):
     """A cascade of two models: the threshold chosen on one part, judged on the other.
 

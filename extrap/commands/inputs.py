@@ -85,7 +85,7 @@ def forecast_of(source: str, options: dict[str, Any], *, big: str | None = None)
         return load_forecast(source)
     from extrap.forecasting import forecast
     from extrap.records import SizePath
-    from extrap.reporting.numbers import counted
+    from extrap.records.numbers import counted
 
     runs = read_table(source, options)
     keywords = {name: options[name] for name in ("level", "band", "fix")}

@@ -13,9 +13,8 @@ from rich.text import Text
 
 from extrap.commands.printing import say
 from extrap.files import as_written
-from extrap.records.displays import duration
+from extrap.records.numbers import format_duration, format_scientific, format_value, name_size
 from extrap.reporting.blocks import Block, Paragraph
-from extrap.reporting.numbers import format_scientific, format_value, name_size
 from extrap.reporting.tables import keyed_table
 from extrap.reporting.text import blocks_text
 from extrap.study.status import StudyStatus
@@ -78,10 +77,10 @@ def _blocks(status: StudyStatus) -> Iterator[Block]:
     if status.eta_s is None:
         lines.append("time left: known after the first run")
     elif status.eta_s and not status.done:  # else larger runs follow, as the notes say
-        lines.append(f"about {duration(status.eta_s)} left")
+        lines.append(f"about {format_duration(status.eta_s)} left")
     if status.wall_s:
         flops = f", {format_scientific(status.flops)} FLOPs" if status.flops else ""
-        lines.append(f"so far {duration(status.wall_s)} of training{flops}")
+        lines.append(f"so far {format_duration(status.wall_s)} of training{flops}")
     for worker in status.workers:
         beat = worker.last_beat or "never"
         lines.append(

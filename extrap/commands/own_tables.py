@@ -313,8 +313,8 @@ def select_command(
 
     from extrap.files import write_csv
     from extrap.reading import read_embedding
+    from extrap.records.numbers import format_quantity
     from extrap.reporting.blocks import Paragraph
-    from extrap.reporting.numbers import format_quantity
     from extrap.selection import select
 
     features, labels = read_embedding(embedding, label=label)

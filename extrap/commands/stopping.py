@@ -28,7 +28,7 @@ def stops_gracefully(within_s: float, *, checkpoints: str | None = None) -> Iter
         within_s: The time.
         checkpoints: Folder of the checkpoints; by default that of `Preemption`.
     """
-    from extrap.reporting.numbers import format_given
+    from extrap.records.numbers import format_given
 
     preemption = Preemption(checkpoints or CHECKPOINTS)
     numbers = [getattr(signal, name) for name in SIGNALS if hasattr(signal, name)]

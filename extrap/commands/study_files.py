@@ -15,7 +15,9 @@ from extrap.commands.analysis import DEVIATES, FINE, Answer, analysis, command
 from extrap.commands.printing import print_json, say
 
 if TYPE_CHECKING:
+    from extrap.reporting.blocks import Block
     from extrap.study import Kind, Outcome
+    from extrap.training.coordinates import CoordinateCheck
 
 
 @command(
@@ -219,4 +221,43 @@ def coord_check_command(
     checked = coordinate_check(spec, widths=widths or None, **options)
     document = {**asdict(checked), "is_flat": checked.is_flat}
     code = FINE if checked.is_flat else DEVIATES
-    return Answer(checked, document=lambda _: document, code=code)
+    blocks = _coordinate_blocks(checked)
+    return Answer(checked, blocks, document=lambda _: document, code=code)
+
+
+def _coordinate_blocks(found: CoordinateCheck) -> list[Block]:
+    """Whether every layer moves as far at every width, and a row for each."""
+    from extrap.records.numbers import (
+        counted,
+        format_decimals,
+        format_quantity,
+        format_scientific,
+    )
+    from extrap.reporting.blocks import Answer as First
+    from extrap.reporting.tables import Table
+    from extrap.training.coordinates import TOLERANCE
+
+    steep = [each.name for each in found.coordinates if each.verdict != "flat"]
+    text = "Every layer's outputs move equally far at every width"
+    if steep:
+        text = f"How far the outputs of {', '.join(steep)} move depends on the width"
+    rows = [
+        (
+            each.name,
+            *(format_scientific(change) for change in each.changes),
+            f"{format_decimals(each.slope, 2)} ± {format_decimals(each.slope_se, 2)}",
+            each.verdict,
+        )
+        for each in found.coordinates
+    ]
+    widths = (f"width {width}" for width in found.widths)
+    caption = f"Change of each layer's outputs after {counted(found.steps, 'update')}"
+    note = (
+        f"{found.parametrization} rule, {found.optimizer}, lr {format_quantity(found.lr)}, "
+        f"{counted(len(found.seeds), 'seed')}. Flat: the slope over log2 width is within "
+        f"± {format_quantity(TOLERANCE)}."
+    )
+    return [
+        First(text=f"{text}.", kind="off" if steep else "on"),
+        Table(caption, ("layer", *widths, "slope", "verdict"), rows, note),
+    ]

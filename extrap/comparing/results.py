@@ -9,7 +9,6 @@ from dataclasses import dataclass
 
 from extrap.records import Fit, Interval, Measure, Shown
 from extrap.records.codec import law_summary, shape
-from extrap.records.displays import estimated, named, plain
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -203,7 +202,7 @@ class Contrast:
         return ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Comparison(Shown):
     """Recipes compared over sizes: does a treatment shift the law, or change its exponent?
 
@@ -235,26 +234,6 @@ class Comparison(Shown):
     def arms(self) -> tuple[str, ...]:
         """Names of all recipes, the plain one first."""
         return (self.plain, *(contrast.treated for contrast in self.contrasts))
-
-    def __repr__(self) -> str:
-        parts = [
-            f"{plain(each.treated)}: {each.in_words}, {_differs_by(each)}"
-            for each in self.contrasts
-        ]
-        return f"Comparison(with {plain(self.plain)} at {named(self.target)}: {'; '.join(parts)})"
-
-
-def _differs_by(contrast: Contrast) -> str:
-    """The relative difference in percent that the verdict speaks of, and where it is."""
-    place, difference = contrast.decisive, contrast.mean_difference
-    where = "the mean over the sizes"
-    if place is not None and not contrast.has_mean_only:
-        how = "forecast" if place.is_forecast else "measured"
-        difference, where = place.difference, f"{named(place.size)}, {how}"
-    if difference.value is None:
-        return "difference unknown"
-    percent = difference.map(lambda share: 100 * share)
-    return f"{estimated(percent.value, percent.ci, digits=3)} % ({where})"
 
 
 def sign_of(difference: Measure) -> str:

@@ -80,7 +80,7 @@ class Knob:
         return self.base * 2 ** min(octaves, 900.0)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class KnobReport(Shown):
     """All knobs, the one with most at stake at the target first.
 

@@ -28,7 +28,6 @@ from extrap.laws.base import Array
 from extrap.reading.runs import ReadingKeywords
 from extrap.records import Fit, Interval, Measure, Runs, Shown
 from extrap.records.codec import encode, shape
-from extrap.records.displays import estimated, named, number
 
 FACTORS = (0.25, 0.5, 1.0, 2.0, 4.0)
 """Multiples of the recommended value whose price is given."""
@@ -90,7 +89,7 @@ class PricedValue:
     penalty: Penalty
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Cost(Shown):
     """The cost of tuned values at one size, and of alternatives.
 
@@ -122,13 +121,6 @@ class Cost(Shown):
     around: tuple[PricedValue, ...]
     kept: tuple[PricedValue, ...]
     flags: tuple[str, ...]
-
-    def __repr__(self) -> str:
-        nats = self.chosen.nats
-        return (
-            f"Cost(at {named(self.size)}: {named(self.chosen.tuned)} loses "
-            f"{estimated(nats.value, nats.ci, digits=3)} of a tuned run's {number(self.loss)})"
-        )
 
 
 def cost(

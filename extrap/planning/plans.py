@@ -9,7 +9,6 @@ import pandas as pd
 
 from extrap.records import Shown
 from extrap.records.codec import shape
-from extrap.records.displays import named
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +65,7 @@ class LargerSize:
     in_budget: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Plan(Shown):
     """The next runs to train, in order, for the narrowest forecast at one size.
 
@@ -123,9 +122,6 @@ class Plan(Shown):
             {**asdict(purchase), **purchase.size, **purchase.tuned} for purchase in self.purchases
         )
         return pd.DataFrame(runs, columns=columns)
-
-    def __repr__(self) -> str:
-        return f"Plan(at {named(self.at)}: {' '.join(self.advice)})"
 
 
 shape(LargerSize, inline=("expectation",))

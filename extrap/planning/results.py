@@ -8,7 +8,6 @@ from functools import partial
 
 from extrap.records import Fit, Measure, Shown
 from extrap.records.codec import law_summary, shape
-from extrap.records.displays import estimated, number, plural
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,7 +81,7 @@ class Serving:
     loss: Measure
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Allocation(Shown):
     """A compute budget split between parameters and tokens.
 
@@ -149,23 +148,6 @@ class Allocation(Shown):
     def exponent(self) -> Measure:
         """Exponent of `N_opt ∝ C^a`."""
         return self.chosen.exponent
-
-    def __repr__(self) -> str:
-        parts = [f"{name} {text}" for name, text in _split(self.chosen)[:3]]
-        doubts = f"; {plural(len(self.warnings), 'warning')}" if self.warnings else ""
-        budget = f"{number(self.flops)} FLOPs by {self.estimator}"
-        return f"Allocation({budget}: {', '.join(parts)}{doubts})"
-
-
-def _split(found: Estimated) -> list[tuple[str, str]]:
-    measures = {
-        "parameters": found.params,
-        "tokens": found.tokens,
-        "loss": found.loss,
-        "tokens per parameter": found.tokens_per_param,
-        "exponent": found.exponent,
-    }
-    return [(name, estimated(m.value, m.ci, digits=3)) for name, m in measures.items()]
 
 
 SPLIT = ("params", "tokens", "loss", "loss_if_right", "exponent", "tokens_per_param")

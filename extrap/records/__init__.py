@@ -13,13 +13,13 @@ from extrap.records.allocations import AllocationStudy
 from extrap.records.batches import BatchStudy, BatchTask
 from extrap.records.command import Command
 from extrap.records.comparisons import ComparisonStudy, RecipeGroup
+from extrap.records.intervals import Interval
 from extrap.records.knobs import KnobMove, KnobStudy
 from extrap.records.overrides import override
 from extrap.records.recipe import BUDGET, DATA_SIZE, EXAMPLES, TUNABLE, Recipe
 from extrap.records.results import (
     Estimate,
     Fit,
-    Interval,
     Measure,
     Optimum,
     Point,

@@ -15,7 +15,8 @@ from dataclasses import dataclass, field, fields, is_dataclass
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from extrap.records.results import Fit, Interval
+from extrap.records.intervals import Interval
+from extrap.records.results import Fit
 
 if TYPE_CHECKING:
     from cattrs import Converter

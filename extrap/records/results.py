@@ -5,20 +5,21 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
-from extrap.records.displays import (
-    estimated,
-    named,
-    number,
-    percent,
+from extrap.records.intervals import NOWHERE, Interval
+from extrap.records.numbers import (
+    counted,
+    format_estimate,
+    format_factor,
+    format_interval,
+    format_p_value,
+    format_percent,
+    format_quantity,
+    format_value,
+    name_size,
     plain,
-    plural,
-    to_use,
 )
 
-LARGEST_LOG = 709.0
-"""`exp` of more than this is no finite float."""
 REFUSED, IMPRECISE = "refused-", "imprecise-"
 """Flags of a point: `refused-loss: why`."""
 MOST_LINES = 30
@@ -26,9 +27,17 @@ MOST_LINES = 30
 
 
 class Shown:
-    """A result that a notebook shows as its command prints it."""
+    """A result that Python and a notebook show as its command prints it."""
 
     __slots__ = ()
+
+    def __repr__(self) -> str:
+        from extrap.reporting.results import result_text
+
+        try:
+            return result_text(self)
+        except ValueError as error:  # a law that overflows: what is shown never raises
+            return f"{type(self).__name__}: {error}"
 
     def _repr_html_(self) -> str:
         from extrap.reporting.results import notebook_html
@@ -36,37 +45,12 @@ class Shown:
         return notebook_html(self)
 
 
-class Interval(NamedTuple):
-    """An interval `(lower, upper)`; an open side is `None` (JSON: `null`)."""
-
-    lower: float | None = None
-    upper: float | None = None
-
-    @classmethod
-    def around_log(cls, centre: float, half: float) -> Interval:
-        """`exp(centre ± half)`; a side beyond the largest float is open."""
-        upper = None if centre + half > LARGEST_LOG else math.exp(centre + half)
-        return cls(math.exp(min(centre - half, LARGEST_LOG)), upper)
-
-    def __contains__(self, value: object) -> bool:
-        """Whether a number lies inside; open sides hold everything."""
-        if not isinstance(value, int | float):
-            return False
-        above = self.lower is None or value >= self.lower
-        below = self.upper is None or value <= self.upper
-        return above and below
-
-    def __repr__(self) -> str:
-        sides = (f"{s:.6g}" if isinstance(s, int | float) else repr(s) for s in self)
-        return f"Interval({', '.join(sides)})"
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measure:
     """A number with its interval; `Measure()` where the data allow neither."""
 
     value: float | None = None
-    ci: Interval = Interval()
+    ci: Interval = NOWHERE
 
     def map(self, of: Callable[[float], float]) -> Measure:
         """A rising function of the value and of both ends, such as another unit."""
@@ -176,8 +160,8 @@ class Fit:
     def __repr__(self) -> str:
         errors = (math.sqrt(max(row[i], 0.0)) for i, row in enumerate(self.covariance))
         found = zip(self.names, self.values, errors, strict=True)
-        text = ", ".join(f"{plain(n)} {number(v)} ± {number(se, digits=2)}" for n, v, se in found)
-        return f"Fit({self.law}: {text}; {plural(self.n_points, 'point')})"
+        text = ", ".join(f"{name} {format_value(value, se)}" for name, value, se in found)
+        return plain(f"Fit({self.law}: {text}; {counted(self.n_points, 'point')})")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -225,12 +209,13 @@ class Point:
         return {name: why for name, _, why in (flag.partition(": ") for flag in flags)}
 
     def __repr__(self) -> str:
-        parts = [f"loss {estimated(self.loss, self.loss_pi)}"]
-        values = self.recommended
-        parts += [f"{plain(n)} {to_use(values[n], e.pi)}" for n, e in self.tuned.items()]
-        flags = f"; {', '.join(map(plain, self.flags))}" if self.flags else ""
-        ratio = f"extrapolation ratio {number(self.extrapolation_ratio, digits=3)}"
-        return f"Point({named(self.size)}, {ratio}: {', '.join(parts)}{flags})"
+        parts = [f"loss {format_estimate(self.loss, self.loss_pi)}"]
+        for name, found in self.tuned.items():
+            used = format_quantity(self.recommended[name])
+            parts.append(f"{name} {used} (optimum {format_interval(found.pi)})")
+        flags = "; ".join(["", *self.flags])
+        ratio = f"extrapolation ratio {format_factor(self.extrapolation_ratio)}"
+        return plain(f"Point({name_size(self.size)}, {ratio}: {', '.join(parts)}{flags})")
 
 
 OUTCOMES = {True: "on the law", False: "OFF the law", None: "undecided"}
@@ -301,17 +286,17 @@ class Verdict:
     expected_pi: Interval | None = None
 
     def __repr__(self) -> str:
-        cause = f", {plain(self.cause)}" if self.cause else ""
-        parts = [named(self.size), *([named(self.tuned)] if self.tuned else [])]
-        parts += [] if self.seed is None else [f"seed {plain(self.seed)}"]
-        seen = plain(self.status) if self.loss is None else f"loss {number(self.loss)}"
-        off = ";" if self.deviation is None else f", {percent(self.deviation)} off"
-        mean = None if self.mean_loss is None else number(self.mean_loss)
-        if mean is not None and (self.loss is None or mean != number(self.loss)):
-            off += f" (mean of its configuration {mean})"
-        seen = f"{seen}{off} the forecast {estimated(self.predicted, self.predicted_pi)}"
-        p = "" if self.p_value is None else f", p {number(self.p_value, digits=2)}"
-        return f"Verdict({OUTCOMES[self.on_law]}{cause}: {', '.join(parts)}: {seen}{p})"
+        cause = f", {self.cause}" if self.cause else ""
+        which = [name_size(self.size), *filter(None, [name_size(self.tuned)])]
+        which += [] if self.seed is None else [f"seed {self.seed}"]
+        seen = self.status if self.loss is None else f"loss {format_value(self.loss)}"
+        off = ";" if self.deviation is None else f", {format_percent(self.deviation)} off"
+        if self.mean_loss not in (None, self.loss):
+            off += f" (mean of its configuration {format_value(self.mean_loss)})"
+        expected = f"the forecast {format_estimate(self.predicted, self.predicted_pi)}"
+        p = "" if self.p_value is None else f", p {format_p_value(self.p_value)}"
+        outcome = f"{OUTCOMES[self.on_law]}{cause}: {', '.join(which)}"
+        return plain(f"Verdict({outcome}: {seen}{off} {expected}{p})")
 
 
 class Verdicts(tuple[Verdict, ...]):
@@ -352,7 +337,6 @@ class Verdicts(tuple[Verdict, ...]):
         n_judged, n_off = self.n_judged, self.n_off
         lines = "".join(f"\n  {verdict!r}" for verdict in self[:MOST_LINES])
         more = f"\n  … {len(self) - MOST_LINES} more" if len(self) > MOST_LINES else ""
-        return (
-            f"Verdicts({plural(len(self), 'run')}, {n_off} of {plural(n_judged, 'configuration')} "
-            f"off the law){lines}{more}"
-        )
+        judged = counted(n_judged, "configuration")
+        head = f"{counted(len(self), 'run')}, {n_off} of {judged} off the law"
+        return f"Verdicts({head}){lines}{more}"

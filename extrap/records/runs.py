@@ -12,8 +12,8 @@ import pandas as pd
 
 from extrap.errors import DataError, argument
 from extrap.files import as_written
-from extrap.records.displays import plain, spanned
 from extrap.records.fields import LARGEST_LOSS
+from extrap.records.numbers import counted, format_quantity, plain
 
 STATUSES = ("complete", "diverged", "pruned", "failed")
 STAGES = ("tune", "check")
@@ -151,15 +151,20 @@ class Runs:
     def __repr__(self) -> str:
         status = self._frame["status"].value_counts()
         counts = ", ".join(f"{status[name]} {name}" for name in STATUSES if name in status)
-        source = f"; source {plain(self.source)!r}" if self.source else ""
-        return f"Runs({'; '.join([counts or 'empty', *self._reach()])}{source})"
+        source = f"; source {self.source!r}" if self.source else ""
+        return plain(f"Runs({'; '.join([counts or 'empty', *self._reach()])}{source})")
 
     def _reach(self) -> list[str]:
         """What the columns that play a part range over."""
         table = self._frame
-        reach = [spanned(name, table[name].dropna()) for name in (*self.sizes, *self.tuned)]
-        n_seeds = table["seed"].nunique()
-        reach.append(f"{n_seeds} seed{'' if n_seeds == 1 else 's'}")
+        reach = []
+        for name in (*self.sizes, *self.tuned):
+            values = sorted(table[name].dropna().unique())
+            ends = "–".join(
+                format_quantity(value) for value in dict.fromkeys(values[:1] + values[-1:])
+            )
+            reach.append(f"{name} {ends} ({counted(len(values), 'value')})")
+        reach.append(counted(table["seed"].nunique(), "seed"))
         stages = table["stage"].value_counts()
         if "check" in stages:
             reach.append(", ".join(f"{stages[name]} of stage {name}" for name in stages.index))

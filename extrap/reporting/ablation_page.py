@@ -8,6 +8,16 @@ from typing import Any
 from extrap.ablations import AblationFinding, AblationReport, ArmResult
 from extrap.records import Measure
 from extrap.records.codec import document
+from extrap.records.numbers import (
+    NBSP,
+    beside,
+    format_decimals,
+    format_level,
+    format_percent,
+    format_quantity,
+    over,
+    stacked,
+)
 from extrap.reporting.blocks import (
     Answer,
     Block,
@@ -20,16 +30,6 @@ from extrap.reporting.blocks import (
 )
 from extrap.reporting.charts import Axis, Row, RowsChart
 from extrap.reporting.glossary import Explanation, explain_flags
-from extrap.reporting.numbers import (
-    NBSP,
-    beside,
-    format_decimals,
-    format_level,
-    format_percent,
-    format_quantity,
-    over,
-    stacked,
-)
 from extrap.reporting.study_page import About, measured, study_page
 from extrap.reporting.tables import Table, tabulated
 

@@ -11,10 +11,7 @@ import pandas as pd
 from extrap.planning import Allocation, AllocationCheck, AllocationReport, CheckedSplit
 from extrap.records import Measure
 from extrap.records.codec import document
-from extrap.reporting.blocks import Answer, Block, Columns, Details, Figure, Page, Paragraph
-from extrap.reporting.charts import Axis, XYChart, series
-from extrap.reporting.glossary import confidence
-from extrap.reporting.numbers import (
+from extrap.records.numbers import (
     Cell,
     beside,
     format_given,
@@ -25,6 +22,9 @@ from extrap.reporting.numbers import (
     format_value,
     stacked,
 )
+from extrap.reporting.blocks import Answer, Block, Columns, Details, Figure, Page, Paragraph
+from extrap.reporting.charts import Axis, XYChart, series
+from extrap.reporting.glossary import confidence
 from extrap.reporting.study_page import About, doubts, estimate, measured, points, study_page
 from extrap.reporting.tables import Table, tabulated
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 
 from extrap.backtesting import Backtest, Holdout
-from extrap.reporting.blocks import Answer
-from extrap.reporting.numbers import (
+from extrap.records.numbers import (
     NBSP,
     counted,
     dashed,
@@ -20,6 +19,7 @@ from extrap.reporting.numbers import (
     format_quantity,
     format_value,
 )
+from extrap.reporting.blocks import Answer
 from extrap.reporting.tables import Table, tabulated
 
 SHOWN_REASONS = 2

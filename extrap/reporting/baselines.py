@@ -8,11 +8,7 @@ from collections.abc import Sequence
 from extrap.comparing import LossContrast, Slope, SlopeContrast, compare_losses, compare_slopes
 from extrap.forecasting import Forecast
 from extrap.records import Interval, Verdict, condition_text
-from extrap.reporting.blocks import Block, Columns, Details, Figure, Paragraph
-from extrap.reporting.forecast_answer import AnswerRow
-from extrap.reporting.forecast_charts import pair_chart
-from extrap.reporting.groups import group_verdicts, judged_sizes
-from extrap.reporting.numbers import (
+from extrap.records.numbers import (
     NBSP,
     Cell,
     compared,
@@ -26,6 +22,10 @@ from extrap.reporting.numbers import (
     over,
     stacked,
 )
+from extrap.reporting.blocks import Block, Columns, Details, Figure, Paragraph
+from extrap.reporting.forecast_answer import AnswerRow
+from extrap.reporting.forecast_charts import pair_chart
+from extrap.reporting.groups import group_verdicts, judged_sizes
 from extrap.reporting.sizes import SizeAxis
 from extrap.reporting.tables import Table
 

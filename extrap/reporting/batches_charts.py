@@ -9,9 +9,9 @@ import numpy as np
 import pandas as pd
 
 from extrap.batching import BatchGroup, RateLaw, TaskResult
+from extrap.records.numbers import format_given
 from extrap.reporting.charts import Axis, Series, XYChart, series
 from extrap.reporting.critical_batches import Tasks, label
-from extrap.reporting.numbers import format_given
 
 N_CURVE = 60
 MARGIN = 0.06

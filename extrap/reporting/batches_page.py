@@ -11,6 +11,14 @@ from extrap import batching as data
 from extrap.batching import TaskResult
 from extrap.records import BatchStudy, Interval, Measure
 from extrap.records.codec import SCHEMA_VERSION, document, encode
+from extrap.records.numbers import (
+    NBSP,
+    format_given,
+    format_p_value,
+    format_percent,
+    format_quantity,
+    over,
+)
 from extrap.reporting import batches_charts as charts
 from extrap.reporting import critical_batches as critical
 from extrap.reporting.batches_charts import of_tasks
@@ -23,14 +31,6 @@ from extrap.reporting.critical_batches import (
     batches_answer,
     label,
     power,
-)
-from extrap.reporting.numbers import (
-    NBSP,
-    format_given,
-    format_p_value,
-    format_percent,
-    format_quantity,
-    over,
 )
 from extrap.reporting.study_page import About, study_page
 from extrap.reporting.tables import Table, keyed_table

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from extrap.records.numbers import NBSP
 from extrap.reporting.glossary import Explanation
-from extrap.reporting.numbers import NBSP
 from extrap.reporting.tables import Table
 
 if TYPE_CHECKING:

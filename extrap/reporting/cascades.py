@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from extrap.cascading import Cascade
+from extrap.records.numbers import format_level, format_percent, format_quantity
 from extrap.reporting.blocks import Answer, Block, Paragraph
-from extrap.reporting.numbers import format_level, format_percent, format_quantity
 from extrap.reporting.study_page import doubts, estimate, in_percent
 from extrap.reporting.tables import Table, tabulated
 

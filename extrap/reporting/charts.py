@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from extrap.records import Interval
-from extrap.reporting.numbers import format_interval, format_percent, format_quantity, format_value
+from extrap.records.numbers import format_interval, format_percent, format_quantity, format_value
 from extrap.reporting.tables import Table
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from extrap.fitting import Recommendation
 from extrap.forecasting import Forecast
-from extrap.reporting.numbers import (
+from extrap.records.numbers import (
     NBSP,
     format_cost,
     format_interval,

@@ -13,8 +13,8 @@ from extrap.comparing import Comparison, SizeDifference
 from extrap.comparing.findings import GroupFindings, Treatment
 from extrap.fitting import LossPrediction, predict_log, relative_sizes
 from extrap.records import Fit, Interval, Measure, Runs
+from extrap.records.numbers import NBSP, name_size
 from extrap.reporting.charts import Axis, Row, RowsChart, Series, XYChart, series
-from extrap.reporting.numbers import NBSP, name_size
 from extrap.reporting.sizes import SizeAxis, path_axis
 from extrap.reporting.study_page import points
 

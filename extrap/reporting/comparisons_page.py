@@ -18,20 +18,7 @@ from extrap.comparing.findings import (
 from extrap.comparing.results import sign_of
 from extrap.laws import LAWS
 from extrap.records import ComparisonStudy, Fit, Interval, Measure
-from extrap.reporting.blocks import (
-    Answer,
-    Block,
-    Columns,
-    Details,
-    Figure,
-    Page,
-    Paragraph,
-    Warnings,
-)
-from extrap.reporting.charts import Chart
-from extrap.reporting.comparison_charts import compute_chart, size_charts, targets_chart
-from extrap.reporting.glossary import Explanation, explain_flag
-from extrap.reporting.numbers import (
+from extrap.records.numbers import (
     NBSP,
     Cell,
     beside,
@@ -47,6 +34,19 @@ from extrap.reporting.numbers import (
     rounded,
     stacked,
 )
+from extrap.reporting.blocks import (
+    Answer,
+    Block,
+    Columns,
+    Details,
+    Figure,
+    Page,
+    Paragraph,
+    Warnings,
+)
+from extrap.reporting.charts import Chart
+from extrap.reporting.comparison_charts import compute_chart, size_charts, targets_chart
+from extrap.reporting.glossary import Explanation, explain_flag
 from extrap.reporting.study_page import About, measured, study_page
 from extrap.reporting.tables import Table, tabulated
 

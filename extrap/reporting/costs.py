@@ -10,10 +10,7 @@ from extrap.fitting.run_costs import SECONDS, SECONDS_PER_HOUR
 from extrap.forecasting import Forecast
 from extrap.planning import Cost, Penalty, PricedValue, cost
 from extrap.records import Interval, Measure
-from extrap.reporting.blocks import Answer, Block, Warnings
-from extrap.reporting.forecast_answer import AnswerRow
-from extrap.reporting.glossary import confidence, explain_flags
-from extrap.reporting.numbers import (
+from extrap.records.numbers import (
     NBSP,
     Cell,
     format_given,
@@ -26,6 +23,9 @@ from extrap.reporting.numbers import (
     name_tuned,
     stacked,
 )
+from extrap.reporting.blocks import Answer, Block, Warnings
+from extrap.reporting.forecast_answer import AnswerRow
+from extrap.reporting.glossary import confidence, explain_flags
 from extrap.reporting.tables import Table, tabulated
 
 LEAST_HOURS = 0.01

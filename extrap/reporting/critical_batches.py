@@ -19,11 +19,9 @@ from extrap.batching import (
 )
 from extrap.batching import SizeForecast as Sized
 from extrap.records import Interval, Measure
-from extrap.reporting.blocks import Answer, Block, Paragraph, Warnings
-from extrap.reporting.glossary import confidence, explain_flag
-from extrap.reporting.numbers import (
+from extrap.records.intervals import NOWHERE
+from extrap.records.numbers import (
     NBSP,
-    NOWHERE,
     Cell,
     beside,
     format_decimals,
@@ -37,6 +35,8 @@ from extrap.reporting.numbers import (
     rounded,
     stacked,
 )
+from extrap.reporting.blocks import Answer, Block, Paragraph, Warnings
+from extrap.reporting.glossary import confidence, explain_flag
 from extrap.reporting.tables import Table, keyed_table, tabulated
 
 Fits = Sequence[tuple[str, CriticalBatches]]

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from extrap.fitting import DivergenceModel, largest_chance
 from extrap.forecasting import Forecast
-from extrap.reporting.numbers import (
+from extrap.records.numbers import (
     NBSP,
     format_level,
     format_percent,

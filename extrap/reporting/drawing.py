@@ -12,6 +12,7 @@ from matplotlib.colors import to_rgba
 from matplotlib.text import Text
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
+from extrap.records.numbers import NBSP, format_percent_tick
 from extrap.reporting.canvas import colour, draw_svg, inked, ramp, ramp_colormap
 from extrap.reporting.charts import (
     Axis,
@@ -21,7 +22,6 @@ from extrap.reporting.charts import (
     Series,
     XYChart,
 )
-from extrap.reporting.numbers import NBSP, format_percent_tick
 from extrap.reporting.scales import set_log_axis
 
 WIDTH, HEIGHT = 460, 330

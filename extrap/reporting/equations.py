@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from extrap.forecasting import Forecast
 from extrap.laws import LAWS
 from extrap.records import Fit
-from extrap.reporting.numbers import format_decimals, format_percent, format_quantity, format_value
+from extrap.records.numbers import format_decimals, format_percent, format_quantity, format_value
 
 Piece = tuple[str, bool]
 """Text, and whether it is raised (an exponent)."""

@@ -13,11 +13,7 @@ import numpy as np
 from extrap.errors import ExtrapError
 from extrap.fitting import fit, predict_log, relative_sizes
 from extrap.forecasting import Forecast
-from extrap.reporting.blocks import Block, Figure, Paragraph
-from extrap.reporting.charts import points, series
-from extrap.reporting.forecast_charts import judged_series, size_chart
-from extrap.reporting.groups import RunGroup, group_near
-from extrap.reporting.numbers import (
+from extrap.records.numbers import (
     compared,
     format_percent,
     format_quantity,
@@ -25,6 +21,10 @@ from extrap.reporting.numbers import (
     name_size,
     name_tuned,
 )
+from extrap.reporting.blocks import Block, Figure, Paragraph
+from extrap.reporting.charts import points, series
+from extrap.reporting.forecast_charts import judged_series, size_chart
+from extrap.reporting.groups import RunGroup, group_near
 from extrap.reporting.sizes import SizeAxis
 
 FIXED_SPAN = 4.0

@@ -11,10 +11,7 @@ from extrap.errors import DataError
 from extrap.fitting.transfer import TransferQuality, transfer_quality
 from extrap.forecasting import Forecast
 from extrap.records import Interval, Point
-from extrap.reporting.blocks import Answer
-from extrap.reporting.glossary import confidence, explain_flags
-from extrap.reporting.groups import RunGroup, group_at_forecast, group_near, judged_sizes
-from extrap.reporting.numbers import (
+from extrap.records.numbers import (
     NBSP,
     compared,
     counted,
@@ -27,6 +24,9 @@ from extrap.reporting.numbers import (
     name_size,
     name_tuned,
 )
+from extrap.reporting.blocks import Answer
+from extrap.reporting.glossary import confidence, explain_flags
+from extrap.reporting.groups import RunGroup, group_at_forecast, group_near, judged_sizes
 
 NEGLIGIBLE = 0.01
 """Extra loss, as a log, up to which a value that is kept counts as transferred."""

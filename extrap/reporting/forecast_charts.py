@@ -17,14 +17,14 @@ from extrap.errors import DataError
 from extrap.fitting import at_fractions
 from extrap.forecasting import Forecast
 from extrap.records import Runs, Verdict
-from extrap.reporting.charts import MARKS, Axis, HeatChart, Series, XYChart, points, series
-from extrap.reporting.divergence import CHANCES
-from extrap.reporting.groups import RunGroup, verdict_kind
-from extrap.reporting.numbers import (
+from extrap.records.numbers import (
     format_level,
     format_quantity,
     name_size,
 )
+from extrap.reporting.charts import MARKS, Axis, HeatChart, Series, XYChart, points, series
+from extrap.reporting.divergence import CHANCES
+from extrap.reporting.groups import RunGroup, verdict_kind
 from extrap.reporting.scales import positions
 from extrap.reporting.sizes import SizeAxis
 

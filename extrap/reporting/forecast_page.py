@@ -16,6 +16,13 @@ from extrap.errors import ExtrapError
 from extrap.forecasting import AnySizes, Forecast
 from extrap.reading.runs import ReadingKeywords
 from extrap.records import Runs, Verdict
+from extrap.records.numbers import (
+    counted,
+    format_level,
+    format_percent,
+    format_quantity,
+    name_size,
+)
 from extrap.reporting.backtests import (
     backtest_answer,
     failure_sentences,
@@ -65,13 +72,6 @@ from extrap.reporting.forecast_tables import (
 from extrap.reporting.glossary import LIMITS, explain_flags
 from extrap.reporting.groups import RunGroup, group_verdicts
 from extrap.reporting.html import write_page
-from extrap.reporting.numbers import (
-    counted,
-    format_level,
-    format_percent,
-    format_quantity,
-    name_size,
-)
 from extrap.reporting.report_numbers import Metric, report_numbers
 from extrap.reporting.sizes import SizeAxis, size_axis
 from extrap.reporting.statements import composition_sentence, curvature_sentences, pins_of

@@ -9,9 +9,7 @@ from typing import TYPE_CHECKING
 
 from extrap.forecasting import Forecast
 from extrap.records import Interval, Optimum, Point
-from extrap.reporting.glossary import explain_parameter
-from extrap.reporting.groups import RunGroup
-from extrap.reporting.numbers import (
+from extrap.records.numbers import (
     NBSP,
     beside,
     counted,
@@ -29,6 +27,8 @@ from extrap.reporting.numbers import (
     over,
     stacked,
 )
+from extrap.reporting.glossary import explain_parameter
+from extrap.reporting.groups import RunGroup
 from extrap.reporting.statements import pins_of
 from extrap.reporting.tables import Table, tabulated
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from extrap.forecasting import Forecast
 from extrap.records import Verdict
-from extrap.reporting.numbers import rounded
+from extrap.records.numbers import rounded
 
 NEAR = 0.5
 """Octaves within which a run counts as one at a given tuned value."""

@@ -16,11 +16,11 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from extrap import __version__
 from extrap.errors import argument
 from extrap.files import write_text
+from extrap.records.numbers import NBSP, format_exact
 from extrap.reporting.blocks import Block, Columns, Details, Figure, Page
 from extrap.reporting.charts import chart_table
 from extrap.reporting.embedded import PAGE_VERSION, blocks_data
 from extrap.reporting.inks import ink_sheet
-from extrap.reporting.numbers import NBSP, format_exact
 from extrap.reporting.table_files import cell_number, file_name, table_csv
 from extrap.reporting.tables import Table
 

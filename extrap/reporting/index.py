@@ -7,9 +7,9 @@ from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import quote
 
+from extrap.records.numbers import Cell, counted, format_decimals
 from extrap.reporting.blocks import Answer, Page
 from extrap.reporting.html import write_page
-from extrap.reporting.numbers import Cell, counted, format_decimals
 from extrap.reporting.tables import Table
 
 PREFIX = "extrap:"

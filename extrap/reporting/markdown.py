@@ -12,8 +12,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from extrap.files import as_written
+from extrap.records.numbers import NBSP, beside
 from extrap.reporting.blocks import Answer, Block, Columns, Details, Paragraph, Warnings
-from extrap.reporting.numbers import NBSP, beside
 from extrap.reporting.tables import Table
 
 MOST_ROWS = 20

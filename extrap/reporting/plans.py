@@ -7,15 +7,15 @@ from collections.abc import Mapping
 from extrap.files import as_written
 from extrap.planning import Expectation, Plan, Purchase
 from extrap.planning.advice import WIDEST_LOSS, WIDEST_TUNED
-from extrap.reporting.blocks import Answer, Block, Paragraph, Warnings, shown
-from extrap.reporting.glossary import confidence, explain_flags
-from extrap.reporting.numbers import (
+from extrap.records.numbers import (
     format_cost,
     format_level,
     format_quantity,
     format_scientific,
     name_size,
 )
+from extrap.reporting.blocks import Answer, Block, Paragraph, Warnings, shown
+from extrap.reporting.glossary import confidence, explain_flags
 from extrap.reporting.tables import Table
 
 MOST_LINES = 60

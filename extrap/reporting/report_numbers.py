@@ -10,10 +10,10 @@ from extrap.documents import forecast_document, verdicts_document
 from extrap.forecasting import Forecast
 from extrap.records import Verdict
 from extrap.records.codec import encode
+from extrap.records.numbers import rounded
 from extrap.reporting.forecast_answer import AnswerRow, answer_rows
 from extrap.reporting.glossary import explain_flags
 from extrap.reporting.groups import group_verdicts
-from extrap.reporting.numbers import rounded
 from extrap.reporting.sizes import SizeAxis
 
 Metric = Forecast | tuple[Forecast, Sequence[Verdict]]

@@ -14,7 +14,6 @@ BLOCKS = {
     "Backtest": "terminal.backtest_blocks",
     "Cascade": "cascades.cascade_blocks",
     "Comparison": "comparisons_page.comparison_blocks",
-    "CoordinateCheck": "coordinates.coordinate_blocks",
     "Cost": "costs.cost_blocks",
     "CriticalBatches": "critical_batches.critical_blocks",
     "Forecast": "terminal.forecast_blocks",
@@ -35,6 +34,11 @@ def blocks_of(result: object) -> list[Block]:
     return found
 
 
+def result_text(result: object) -> str:
+    """What the command prints of a result; hidden characters are spelled out."""
+    return as_written(blocks_text(blocks_of(result)))
+
+
 def notebook_html(result: object) -> str:
-    """The text of a result as HTML: all of it is escaped, hidden characters are spelled out."""
-    return f"<pre>{escape(as_written(blocks_text(blocks_of(result))))}</pre>"
+    """The same as HTML, all of it escaped."""
+    return f"<pre>{escape(result_text(result))}</pre>"

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from matplotlib.axes import Axes
 from matplotlib.ticker import FixedFormatter, FixedLocator, MaxNLocator, NullLocator
 
-from extrap.reporting.numbers import format_ticks
+from extrap.records.numbers import format_ticks
 
 MARGIN = 0.05
 """Room beside the values, as a share of their span."""

@@ -9,9 +9,7 @@ from extrap.comparing.paired_sizes import ChoiceCrossover, DataSaved, difference
 from extrap.comparing.selections import RANDOM, SelectionFindings, selection_findings
 from extrap.errors import DataError
 from extrap.records import Measure
-from extrap.reporting.blocks import Block, Details, Figure, Paragraph
-from extrap.reporting.charts import Axis, Series, XYChart
-from extrap.reporting.numbers import (
+from extrap.records.numbers import (
     format_decimals,
     format_given,
     format_percent,
@@ -19,6 +17,8 @@ from extrap.reporting.numbers import (
     over,
     stacked,
 )
+from extrap.reporting.blocks import Block, Details, Figure, Paragraph
+from extrap.reporting.charts import Axis, Series, XYChart
 from extrap.reporting.tables import Table, tabulated
 
 INKS = {"random": "ink", "hard": "fixed", "easy": "law", "active": "good"}

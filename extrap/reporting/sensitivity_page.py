@@ -10,6 +10,15 @@ from extrap.knobs.results import or_infinite
 from extrap.records import Interval
 from extrap.records.codec import document
 from extrap.records.knobs import ONE_MINUS
+from extrap.records.numbers import (
+    NBSP,
+    Cell,
+    beside,
+    format_cost,
+    format_level,
+    format_quantity,
+    stacked,
+)
 from extrap.reporting.blocks import (
     Answer,
     Block,
@@ -22,15 +31,6 @@ from extrap.reporting.blocks import (
 )
 from extrap.reporting.charts import Axis, Row, RowsChart, Series, XYChart, series
 from extrap.reporting.glossary import explain_flag
-from extrap.reporting.numbers import (
-    NBSP,
-    Cell,
-    beside,
-    format_cost,
-    format_level,
-    format_quantity,
-    stacked,
-)
 from extrap.reporting.study_page import About, doubts, measured, points, study_page
 from extrap.reporting.tables import Table, tabulated
 

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from extrap.forecasting import Forecast
-from extrap.reporting.numbers import format_quantity
+from extrap.records.numbers import format_quantity
 
 N_CURVE = 80
 

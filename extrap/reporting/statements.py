@@ -5,7 +5,7 @@ from __future__ import annotations
 from extrap.fitting import CurvatureTest, LossModel
 from extrap.forecasting import Forecast
 from extrap.records import Fit
-from extrap.reporting.numbers import NBSP, format_p_value, format_percent, format_quantity
+from extrap.records.numbers import NBSP, format_p_value, format_percent, format_quantity
 
 PINNED = "pinned: "
 USELESS = 100.0

@@ -15,10 +15,10 @@ import pandas as pd
 from extrap import __version__
 from extrap.records import Interval, Measure
 from extrap.records.codec import encode
+from extrap.records.numbers import Cell, beside, format_estimate, format_percent, stacked
 from extrap.reporting.blocks import Block, Page, Warnings
 from extrap.reporting.forecast_page import limits, provenance
 from extrap.reporting.glossary import explain_flags
-from extrap.reporting.numbers import Cell, beside, format_estimate, format_percent, stacked
 
 
 def _now() -> str:

@@ -11,7 +11,7 @@ import unicodedata
 from typing import TYPE_CHECKING
 
 from extrap.files import csv_text
-from extrap.reporting.numbers import NBSP, Cell, format_exact
+from extrap.records.numbers import NBSP, Cell, format_exact
 
 if TYPE_CHECKING:
     from extrap.reporting.tables import Table

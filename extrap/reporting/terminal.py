@@ -10,6 +10,7 @@ from extrap.documents import SHOWN, content_hash
 from extrap.forecasting import Forecast
 from extrap.monitoring import Reading
 from extrap.records import Interval, Point, Verdict, Verdicts
+from extrap.records.numbers import counted, format_quantity, name_size, name_tuned
 from extrap.reporting.backtests import backtest_answer, failure_sentences, summary_table
 from extrap.reporting.blocks import Answer, Block, Equation, Paragraph, Warnings
 from extrap.reporting.choices import recommendation_sentence
@@ -18,7 +19,6 @@ from extrap.reporting.forecast_answer import answer_rows, forecast_answer, leadi
 from extrap.reporting.forecast_tables import answer_table, optima_table, verdicts_table
 from extrap.reporting.glossary import explain_flags
 from extrap.reporting.groups import group_verdicts
-from extrap.reporting.numbers import counted, format_quantity, name_size, name_tuned
 from extrap.reporting.statements import composition_sentence, curvature_sentences
 
 SEALS = {

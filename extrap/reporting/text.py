@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from extrap.records.numbers import NBSP, beside
 from extrap.reporting.blocks import Answer, Block, Columns, Details, Equation, Paragraph, Warnings
-from extrap.reporting.numbers import NBSP, beside
 from extrap.reporting.tables import Table
 
 LONGEST = 40

@@ -8,9 +8,9 @@ import pandas as pd
 
 from extrap.ablations import AblationReport, best_rates, judge_ablations
 from extrap.records import AblationStudy, Cell, StudySpec
+from extrap.records.numbers import format_given, format_quantity
 from extrap.reporting.ablation_page import ablation_page
 from extrap.reporting.blocks import Page
-from extrap.reporting.numbers import format_given, format_quantity
 from extrap.reporting.study_page import About
 from extrap.study.protocol import Kind, RunsByStage, Stage, only, sweep
 

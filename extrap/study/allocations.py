@@ -16,9 +16,9 @@ from extrap.forecasting import Forecast, forecast
 from extrap.planning import Allocation, AllocationReport, allocate_each, check_allocation
 from extrap.records import DATA_SIZE, AllocationStudy, Cell, Measure, Runs, StudySpec
 from extrap.records.codec import document
+from extrap.records.numbers import format_given, format_quantity, format_scientific
 from extrap.reporting.allocations_page import allocation_page
 from extrap.reporting.blocks import Page
-from extrap.reporting.numbers import format_given, format_quantity, format_scientific
 from extrap.reporting.study_page import About
 from extrap.study.protocol import (
     Kind,

@@ -10,9 +10,9 @@ import pandas as pd
 from extrap.batching import TaskResult, analyse_task
 from extrap.batching.rate_grids import wanted_cells
 from extrap.records import BatchStudy, BatchTask, StudySpec
+from extrap.records.numbers import format_quantity
 from extrap.reporting.batches_page import batches_page
 from extrap.reporting.blocks import Page
-from extrap.reporting.numbers import format_quantity
 from extrap.reporting.study_page import About
 from extrap.study.protocol import Kind, RunsByStage, Stage
 

@@ -13,8 +13,7 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
 
-from extrap.records.displays import duration
-from extrap.reporting.numbers import NBSP, counted, format_level
+from extrap.records.numbers import NBSP, counted, format_duration, format_level
 from extrap.study.events import Notify, TuneEvent
 from extrap.study.protocol import size_words
 
@@ -46,8 +45,8 @@ class _Stage:
         own = self.done - self.done_before
         left, share = "", format_level(round(self.fraction, 2)).replace(NBSP, " ")
         if own > 0 and self.fraction < 1:
-            left = f", about {duration(elapsed * (self.total - self.done) / own)} left"
-        return f"{share} after {duration(elapsed)}{left}; {self.pack}"
+            left = f", about {format_duration(elapsed * (self.total - self.done) / own)} left"
+        return f"{share} after {format_duration(elapsed)}{left}; {self.pack}"
 
     def update(self, event: TuneEvent) -> None:
         """Take the numbers of an event."""

@@ -28,9 +28,9 @@ from extrap.records import (
     Workload,
     override,
 )
+from extrap.records.numbers import NBSP, format_quantity, name_size, rounded
 from extrap.records.recipe import BUDGET
 from extrap.records.seals import content_hash
-from extrap.reporting.numbers import NBSP, format_quantity, name_size, rounded
 
 if TYPE_CHECKING:
     import pandas as pd

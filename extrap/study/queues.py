@@ -11,7 +11,7 @@ from itertools import takewhile
 from typing import Any
 
 from extrap.records import Cell, Train
-from extrap.reporting.numbers import format_quantity
+from extrap.records.numbers import format_quantity
 from extrap.study.packs import Trained
 from extrap.study.protocol import Say, Stage, size_words
 from extrap.study.samplers import Sampled

@@ -14,9 +14,9 @@ from extrap.forecasting import Forecast, forecast
 from extrap.knobs import KnobReport, rank_knobs, read_moves
 from extrap.records import Cell, KnobStudy, Runs, StudySpec, Train, override
 from extrap.records.knobs import TIMES_LARGEST, KnobMove
+from extrap.records.numbers import format_quantity
 from extrap.reporting.blocks import Page
 from extrap.reporting.html import write_page
-from extrap.reporting.numbers import format_quantity
 from extrap.reporting.sensitivity_page import knob_page
 from extrap.reporting.study_page import About
 from extrap.study.forecasts import ForecastKind, own_training

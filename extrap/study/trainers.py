@@ -29,8 +29,8 @@ from extrap.records import (
     Train,
     TrainFunction,
 )
+from extrap.records.numbers import format_exact
 from extrap.records.own_training import StudyFunction
-from extrap.reporting.numbers import format_exact
 from extrap.study.fingerprints import fingerprint
 from extrap.training.own.answers import read_answer
 from extrap.training.own.commands import CommandRunner

@@ -24,7 +24,7 @@ from uuid import uuid4
 from extrap.errors import ExtrapError, StudyError
 from extrap.reading.storages import storage_faults
 from extrap.records import Cell, RunResult, Runs, StudySpec, Train
-from extrap.reporting.numbers import format_exact
+from extrap.records.numbers import format_exact
 from extrap.study.database import open_storage, storage_id
 from extrap.study.events import Notify, TuneEvent
 from extrap.study.executors import LocalExecutor, n_workers_of

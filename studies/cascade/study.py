@@ -148,8 +148,8 @@ class CascadeKind(Kind):
         from judging import LEVEL, WAYS, findings, surest
 
         from extrap.records.codec import encode
+        from extrap.records.numbers import format_percent
         from extrap.reporting.blocks import Answer
-        from extrap.reporting.numbers import format_percent
         from extrap.reporting.study_page import estimate, in_percent, study_page
         from extrap.reporting.tables import tabulated
 

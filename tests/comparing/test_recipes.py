@@ -17,8 +17,8 @@ from extrap.errors import DataError
 from extrap.fitting import DISCREPANCY
 from extrap.records import Interval, Measure, Runs
 from extrap.records.codec import document
+from extrap.records.numbers import format_estimate
 from extrap.reporting.comparisons_page import comparison_blocks
-from extrap.reporting.numbers import format_estimate
 from extrap.reporting.text import blocks_text
 
 WIDTHS = (16.0, 32.0, 64.0, 128.0, 256.0, 512.0)

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from extrap.checking import check
+from extrap.records.numbers import format_quantity
 from extrap.reporting.embedded import read_report
 from extrap.reporting.forecast_page import report
 from extrap.reporting.groups import OF_CONTRAST, group_verdicts
-from extrap.reporting.numbers import format_quantity
 from extrap.reporting.terminal import forecast_blocks, verdicts_blocks
 from extrap.reporting.text import blocks_text
 

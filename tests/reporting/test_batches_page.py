@@ -6,6 +6,7 @@ import pandas as pd
 import pytest
 
 from extrap.records import Interval, Measure
+from extrap.records.numbers import NBSP
 from extrap.reporting.batches_charts import (
     noise_charts,
     pairs_chart,
@@ -17,7 +18,6 @@ from extrap.reporting.batches_page import batches_page
 from extrap.reporting.blocks import Details
 from extrap.reporting.critical_batches import batches_answer, counted
 from extrap.reporting.html import page_html
-from extrap.reporting.numbers import NBSP
 from extrap.reporting.study_page import About
 from extrap.reporting.text import blocks_text
 

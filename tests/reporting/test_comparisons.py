@@ -14,6 +14,7 @@ from extrap.comparing.findings import (
     treatments,
 )
 from extrap.records import Interval, Measure, Runs
+from extrap.records.numbers import NBSP
 from extrap.reporting.blocks import Details
 from extrap.reporting.charts import marks
 from extrap.reporting.comparison_charts import (
@@ -29,7 +30,6 @@ from extrap.reporting.comparisons_page import (
 )
 from extrap.reporting.embedded import read_blocks, read_report
 from extrap.reporting.html import page_html, write_page
-from extrap.reporting.numbers import NBSP
 from extrap.reporting.study_page import About
 from extrap.reporting.tables import Table
 from extrap.reporting.text import blocks_text

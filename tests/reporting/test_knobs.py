@@ -7,7 +7,7 @@ import pytest
 
 from extrap.knobs import Knob, KnobReport, Measure, Offset
 from extrap.records import Interval
-from extrap.reporting.numbers import NBSP
+from extrap.records.numbers import NBSP
 from extrap.reporting.sensitivity_page import (
     knob_advice,
     knobs_blocks,

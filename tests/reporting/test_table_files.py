@@ -6,7 +6,7 @@ import pytest
 
 from extrap.files import read_csv, write_text
 from extrap.records import Interval
-from extrap.reporting.numbers import (
+from extrap.records.numbers import (
     format_cost,
     format_estimate,
     format_interval,

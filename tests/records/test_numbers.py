@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from extrap.records import Interval
+from extrap.records.numbers import NBSP
 from extrap.reporting import numbers
-from extrap.reporting.numbers import NBSP
 
 
 @pytest.mark.parametrize(

@@ -7,11 +7,12 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from extrap.records import Interval
+from extrap.files import as_written
+from extrap.records.intervals import NOWHERE, Interval
 
 NBSP = "\u00a0"
-NOWHERE = Interval()
-"""Of which no side is known."""
+MOST_TEXT = 1000
+"""Characters of a text that may come from a file."""
 SUFFIXES = ((1e12, "T"), (1e9, "B"), (1e6, "M"))
 
 
@@ -278,7 +279,7 @@ def format_p_value(p_value: float | None) -> Cell:
     return Cell(text, p_value)
 
 
-def name_size(size: Mapping[str, float]) -> str:
+def name_size(size: Mapping[str, float | None]) -> str:
     """A size in words: `width 1024`."""
     return ", ".join(f"{column}{NBSP}{format_quantity(value)}" for column, value in size.items())
 
@@ -313,3 +314,20 @@ def _interval_decimals(interval: Interval) -> int:
     if lower is None or upper is None or lower == upper:
         return _decimals(lower or upper or 0.0, digits=4)
     return _decimals(upper - lower, digits=3)
+
+
+def format_duration(seconds: float) -> Cell:
+    """A time in its largest sensible unit, never below zero: `40 s`, `12 min`, `3.5 h`."""
+    left = max(0.0, seconds)
+    if left < 90:
+        return Cell(f"{left:.0f} s", seconds)
+    if left < 5_400:
+        return Cell(f"{left / 60:.0f} min", seconds)
+    text = f"{left / 3_600:.1f} h" if left < 172_800 else f"{left / 86_400:.1f} days"
+    return Cell(text, seconds)
+
+
+def plain(text: object) -> str:
+    """Text from a file on one line: hidden characters spelled out, cut where it is long."""
+    words = " ".join(as_written(str(text)).split())
+    return words if len(words) <= MOST_TEXT else f"{words[: MOST_TEXT - 1]}…"

@@ -150,7 +150,7 @@ def test_a_sealed_forecast_and_runs_make_plans_costs_checks_and_pages(tmp_path):
     page = extrap.report(SWEEP, path=tmp_path / "page.html", where={"seed": [0, 1]}, title="T")
     assert extrap.read_report(page)["title"] == "T"
     assert extrap.cost(made, at=1024, flops=1e15).chosen == chosen
-    assert repr(extrap.cost(made, at=1024)).startswith("Cost(at width 1024: lr ")
+    assert repr(extrap.cost(made, at=1024)).startswith("At width 1024, ")
     assert extrap.plan(made, at=1024, n_runs=1, cost="width").at == BIG
     with pytest.raises(ValueError, match=r"^size says how runs are read"):
         extrap.plan(made, at=BIG, n_runs=1, size="width")

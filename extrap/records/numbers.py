@@ -11,6 +11,8 @@ from extrap.files import as_written
 from extrap.records.intervals import NOWHERE, Interval
 
 NBSP = "\u00a0"
+MOST_DIGITS = 6
+"""Of a value, however narrow its interval."""
 MOST_TEXT = 1000
 """Characters of a text that may come from a file."""
 SUFFIXES = ((1e12, "T"), (1e9, "B"), (1e6, "M"))
@@ -129,6 +131,7 @@ def stacked(
         decimals = _decimals(value, digits=4)
     else:
         decimals = max(_interval_decimals(interval), _decimals(value, digits=2))
+        decimals = min(decimals, _decimals(value, digits=MOST_DIGITS))
     return over(Cell(_plain(value, decimals), value), format_interval(interval))
 
 

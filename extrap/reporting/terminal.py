@@ -9,8 +9,17 @@ from extrap.backtesting import Backtest
 from extrap.documents import SHOWN, content_hash
 from extrap.forecasting import Forecast
 from extrap.monitoring import Reading
-from extrap.records import Interval, Point, Verdict, Verdicts
-from extrap.records.numbers import counted, format_quantity, name_size, name_tuned
+from extrap.records import Point, Verdict, Verdicts
+from extrap.records.numbers import (
+    counted,
+    format_interval,
+    format_p_value,
+    format_percent,
+    format_quantity,
+    format_value,
+    name_size,
+    name_tuned,
+)
 from extrap.reporting.backtests import backtest_answer, failure_sentences, summary_table
 from extrap.reporting.blocks import Answer, Block, Equation, Paragraph, Warnings
 from extrap.reporting.choices import recommendation_sentence
@@ -80,9 +89,10 @@ def check_answer(
     text += f", {n_undecided} undecided" if n_undecided else ""
     if found.n_tested > 1 and found.joint_p is not None:
         alpha = 1 - made.level
-        chance = f"at most {alpha:.2g}" if familywise else f"{alpha * found.n_tested:.2g}"
+        chance = format_quantity(alpha if familywise else alpha * found.n_tested, digits=2)
+        chance = f"at most {chance}" if familywise else chance
         text += f"; {chance} expected by chance, and the largest deviation has p "
-        text += f"{found.joint_p:.2g} among all"
+        text += f"{format_p_value(found.joint_p)} among all"
     sentences = [f"{text}." if found.n_judged else UNDECIDED]
     lead = leading_row(answer_rows(made, group_verdicts(found)))
     if lead.group is not None:
@@ -102,9 +112,10 @@ def reading_text(reading: Reading) -> str:
     """Where a running job stands, on one line."""
     alarm = f"; alarm: {reading.cause or 'unknown'}" if reading.alarm else ""
     return (
-        f"step {format_quantity(reading.step)} ({100 * reading.fraction:.0f} %): "
-        f"loss {_number(reading.loss)}, expected {_number(reading.expected)} "
-        f"{_interval(reading.band)}, e-value {reading.e_value:.3g}{alarm}"
+        f"step {format_quantity(reading.step)} "
+        f"({format_percent(reading.fraction, signed=False)}): loss {format_value(reading.loss)}, "
+        f"expected {format_value(reading.expected)} ({format_interval(reading.band)}), "
+        f"e-value {format_quantity(reading.e_value)}{alarm}"
     )
 
 
@@ -114,12 +125,3 @@ def _counts(made: Forecast) -> str:
         f"{n} {name}" for name, n in counts.items() if n and name not in ("runs", "complete")
     ]
     return ", ".join([f"{counts['runs']} runs", f"{counts['complete']} complete", *others])
-
-
-def _interval(interval: Interval) -> str:
-    lower, upper = ("…" if side is None else f"{side:.4g}" for side in interval)
-    return f"[{lower}, {upper}]"
-
-
-def _number(value: float | None) -> str:
-    return "none" if value is None else f"{value:.4g}"

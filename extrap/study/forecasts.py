@@ -32,6 +32,10 @@ from extrap.records import (
 )
 from extrap.records.numbers import format_exact, format_given
 from extrap.reporting.blocks import Page
+<<<<<<< ours
+=======
+from extrap.reporting.numbers import format_exact, format_given, rounded
+>>>>>>> theirs
 from extrap.reporting.study_page import About
 from extrap.study.protocol import (
     Kind,
@@ -398,7 +402,7 @@ def _assignments(spec: StudySpec, remedy: Remedy) -> list[str]:
     if remedy.cause == "grid":
         return [f"tune.{remedy.column}.n={remedy.times * (values.n - 1) + 1}"]
     n, field = values.n + spec.growth, "low" if remedy.side == "low" else "high"
-    end = values.value(-spec.growth if field == "low" else n - 1)
+    end = rounded(values.value(-spec.growth if field == "low" else n - 1), 6)
     return [f"tune.{remedy.column}.{field}={format_exact(end)}", f"tune.{remedy.column}.n={n}"]
 
 

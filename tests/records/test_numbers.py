@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from extrap.records import Interval
+from extrap.records import Interval, numbers
 from extrap.records.numbers import NBSP
-from extrap.reporting import numbers
 
 
 @pytest.mark.parametrize(
@@ -151,8 +150,6 @@ NUMBER_TYPES = tuple("eEfFgGn%")
 PRINTF = re.compile(r"%(\(\w+\))?[-+ #0]*(\d+|\*)?(\.\d+)?[eEfFgG]")
 BRACES = re.compile(r"\{[^{}]*:[^{}:]*[eEfFgGn%]\}")
 FORMATS = {"format", "format_map"}
-UNMOVED = {"terminal.py"}
-"""The module that still formats on its own; remove it here when its numbers have moved."""
 
 
 def ends_in_a_number_type(spec):
@@ -209,7 +206,7 @@ def test_numbers_are_written_by_one_module():
         f"{path.name}:{line}"
         for folder in ("reporting", "study", "commands")
         for path in sorted((package / folder).glob("*.py"))
-        if path.name not in {"numbers.py", *UNMOVED}
+        if path.name != "numbers.py"
         for line in formats_of_numbers(path.read_text(encoding="utf-8"))
     ]
     assert found == []

@@ -30,12 +30,8 @@ from extrap.records import (
     Verdict,
     override,
 )
-from extrap.records.numbers import format_exact, format_given
+from extrap.records.numbers import format_exact, format_given, rounded
 from extrap.reporting.blocks import Page
-<<<<<<< ours
-=======
-from extrap.reporting.numbers import format_exact, format_given, rounded
->>>>>>> theirs
 from extrap.reporting.study_page import About
 from extrap.study.protocol import (
     Kind,

@@ -74,7 +74,7 @@ class Reading:
         return plain(
             f"Reading(step {format_quantity(self.step)}, {done}: loss {format_value(self.loss)}, "
             f"expected {format_value(self.expected)} ({format_interval(self.band)}), "
-            f"e-value {format_value(self.e_value)}{alarm})"
+            f"e-value {format_quantity(self.e_value)}{alarm})"
         )
 
 

@@ -89,10 +89,9 @@ def check_answer(
     text += f", {n_undecided} undecided" if n_undecided else ""
     if found.n_tested > 1 and found.joint_p is not None:
         alpha = 1 - made.level
-        chance = format_quantity(alpha if familywise else alpha * found.n_tested, digits=2)
-        chance = f"at most {chance}" if familywise else chance
-        text += f"; {chance} expected by chance, and the largest deviation has p "
-        text += f"{format_p_value(found.joint_p)} among all"
+        by_chance = format_quantity(alpha if familywise else alpha * found.n_tested, digits=2)
+        text += f"; {'at most ' * familywise}{by_chance} expected by chance, and the largest "
+        text += f"deviation has p {format_p_value(found.joint_p)} among all"
     sentences = [f"{text}." if found.n_judged else UNDECIDED]
     lead = leading_row(answer_rows(made, group_verdicts(found)))
     if lead.group is not None:

@@ -108,7 +108,7 @@ def plan(
     target = dict((made.at(**at) if isinstance(at, Mapping) else made.at(at)).size)
     price = read_run_cost(made.runs, formula=cost, hours=hours, seconds=budget is None)
     aims = _aims(made, aim)
-    offered = None if among is None else read_rows(among)
+    offered = None if among is None else read_rows(among)[0]
     cells = None if offered is None else read_among(offered, made.runs)
     names = seed_names(made.runs, offered)
     noise_free = VertexModel.of(made.excess_curve, made.noise, scatter=0.0)

@@ -132,7 +132,7 @@ def read_cells(source: Any, spec: StudySpec) -> tuple[Cell, ...]:
     from extrap.reading.columns import missing_column
     from extrap.reading.sources import read_rows
 
-    table, cells = read_rows(source), list[Cell]()
+    table, cells = read_rows(source)[0], list[Cell]()
     names = [*spec.sizes, *spec.tune, "seed"]
     if missing := [name for name in names if name not in table]:
         raise missing_column(missing[0], list(table), "the table of runs")

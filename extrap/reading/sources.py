@@ -23,7 +23,7 @@ import pandas as pd
 
 from extrap.errors import DataError, argument, shown
 from extrap.reading.cells import read_numbers
-from extrap.reading.columns import missing_column
+from extrap.reading.columns import find_column, missing_column, require_column
 from extrap.reading.found import Found, joined
 from extrap.reading.frames import is_table
 from extrap.reading.layouts import check_layout, without_repeated_header
@@ -174,6 +174,31 @@ def read_rows(
     table = with_definitions(table, [let] if isinstance(let, str) else list(let), place)
     table, selected = selected_rows(table, where or {}, place)
     return table.reset_index(drop=True), [*notes, *selected]
+
+
+def read_cells(source: Any, columns: Sequence[str], what: str) -> pd.DataFrame:
+    """Runs that are still to be trained, one per row.
+
+    Args:
+        source: The source.
+        columns: Their sizes and tuned values, which go by the names that `read_runs` knows.
+        what: What to call the table.
+
+    Returns:
+        These columns as numbers, and `seed` as it is where there is one.
+
+    Raises:
+        TypeError: As `read_runs`.
+        DataError: The source cannot be read or is empty, or lacks a column or a number.
+    """
+    table, _ = read_rows(source)
+    have = [str(column) for column in table]
+    cells = {
+        name: read_numbers(table[require_column(name, have, what)], name, required=True)
+        for name in columns
+    }
+    seed = None if "seed" in cells else find_column("seed", have, what)
+    return pd.DataFrame(cells if seed is None else {**cells, "seed": table[seed]})
 
 
 def _are_sources(source: Any) -> bool:

@@ -378,7 +378,7 @@ def test_what_follows_from_the_batch_size_and_its_own_rate_are_no_mixture():
     scaled = data.assign(warmup_steps=1e6 / batch)
     found, noted = critical_batch(data), critical_batch(scaled)
     assert (found.notes, len(noted.notes)) == ((), 1)
-    assert noted.notes[0].startswith("warmup_steps changes with")
+    assert noted.notes[0].split()[0] == "warmup_steps"
     assert found.groups == noted.groups == critical_batch(plain).groups
 
 
@@ -397,7 +397,7 @@ def test_rows_and_columns_are_read_as_those_of_a_sweep():
         data, where={"params": "350m"}, rename={"config/batch_size": "bs"}, batch="bs"
     )
     assert chosen.groups[0].points == critical_batch(plain[plain["params"] == 2]).groups[0].points
-    assert chosen.notes[0] == "only rows with params = 350m"
+    assert "350m" in chosen.notes[0]
     with pytest.raises(DataError, match="no column 'wodth'"):
         critical_batch(data, by="params", ignore="wodth")
 

@@ -22,6 +22,7 @@ from extrap.batching.results import (
 from extrap.batching.size_laws import SizeForecast, SizeLaws, fit_size_laws
 from extrap.errors import DataError, argument
 from extrap.laws.batch import maximal_start, overhead_batch, perfect_end
+from extrap.reading.selecting import Where
 from extrap.reading.sources import read_rows
 from extrap.records import Interval, Measure, Shown
 from extrap.records.codec import shape
@@ -109,6 +110,9 @@ def critical_batch(
     by: str | Iterable[str] = (),
     seed: str = "seed",
     let: str | Iterable[str] = (),
+    where: Where | None = None,
+    rename: Mapping[str, str] | None = None,
+    ignore: str | Iterable[str] = (),
     overhead: float = 0.2,
     from_batch: float | None = None,
     level: float = 0.95,
@@ -117,8 +121,10 @@ def critical_batch(
 
     Steps must be those of runs tuned again at every batch size. Several rows of one batch size are
     replicates. A row without steps did not reach its target: with a column `budget` it is a lower
-    bound, without one it is left out. Rows whose column `status` says `diverged`, `failed` or
-    `infeasible` are counted and left out; `censored` ones are lower bounds, steps or no steps.
+    bound, without one it is left out. Rows whose status is `diverged`, `failed` or `infeasible`
+    are counted and left out; `censored` and `pruned` ones are lower bounds, steps or no steps. Any
+    other setting that differs between the rows of a group is an error that lists the ways to
+    settle it, as are several learning rates at one batch size and seed.
 
     Args:
         source: Whatever `extrap.read_runs` takes, such as a path or a DataFrame; one row per run.
@@ -127,6 +133,9 @@ def critical_batch(
         by: Column(s) that define groups, such as model size; laws use the numeric ones.
         seed: Seed column, if the table has one; a repeated seed is noted.
         let: New columns by formula, as in `extrap.read_runs`.
+        where: Rows to read, as there.
+        rename: Columns to rename, as there.
+        ignore: Columns in which the rows of a group may differ.
         overhead: Share above linear scaling that `b_overhead` allows.
         from_batch: Batch size from which linear scaling is counted; by default the largest of the
             groups' smallest batch sizes that reached the target, the same for all groups.
@@ -136,8 +145,9 @@ def critical_batch(
         Groups with B_crit, S_min, E_min and regimes, and laws over groups.
 
     Raises:
-        DataError: The source cannot be read, or no group has three measurements that reached the
-            target, at two batch sizes or more. Single groups that do not are left out and noted.
+        DataError: The source cannot be read, a group mixes values of a setting, or no group has
+            three measurements that reached the target, at two batch sizes or more. Single groups
+            that do not are left out and noted.
         ValueError: An argument is out of range.
 
     References:
@@ -156,8 +166,11 @@ def critical_batch(
         if value is not None and not (np.isfinite(value) and value > 0):
             raise ValueError(f"{argument(name)} must be positive and finite, got {value:g}.")
     columns = (by,) if isinstance(by, str) else tuple(by)
-    table = read_rows(source, let)
-    measured, notes = read_measurements(table, batch=batch, steps=steps, by=columns, seed=seed)
+    ignored = (ignore,) if isinstance(ignore, str) else tuple(ignore)
+    table, selected = read_rows(source, let, where=where, rename=rename)
+    measured, notes = read_measurements(
+        table, batch=batch, steps=steps, by=columns, seed=seed, ignored=ignored
+    )
     groups, refused = [], []
     smallest = [min((p.batch for p in m.points if p.values), default=0.0) for m in measured]
     start = max(smallest) if from_batch is None else from_batch
@@ -178,7 +191,12 @@ def critical_batch(
         by=columns,
         overhead=overhead,
         level=level,
-        notes=(*notes, *(f"left out: {reason}" for reason in refused), *size_laws.notes),
+        notes=(
+            *selected,
+            *notes,
+            *(f"left out: {reason}" for reason in refused),
+            *size_laws.notes,
+        ),
     )
 
 

@@ -9,17 +9,33 @@ import numpy as np
 import pandas as pd
 
 from extrap.batching.results import BatchPoint
-from extrap.errors import DataError, argument
-from extrap.reading.cells import is_empty, read_numbers
-from extrap.reading.columns import missing_column
+from extrap.errors import Choice, DataError, argument
+from extrap.reading.cells import Codes, Levels, is_empty, joint, levels_of, read_numbers
+from extrap.reading.columns import MOST_COMPARED, find_column, missing_column, require_column
+from extrap.reading.endings import PROGRESS, WORDS, given_status, state_column
+from extrap.reading.mixtures import COUNTED, PLAYED, is_free_text, may_set, mixture
+from extrap.reading.names import BATCHES, COMPUTE, RATES, TOKENS, known_name
+from extrap.reading.names import WORDS as NAMES
+from extrap.records import condition_text
 
 INFEASIBLE = frozenset({"diverged", "infeasible", "failed"})
 YES = frozenset({"true", "1", "1.0", "yes"})
 TARGETS = ("target", "target_loss")
-RATES = ("lr", "learning_rate")
 ROUNDING = 1e-9
 CENSORED = frozenset({"censored", "pruned"})
-KNOWN = frozenset({*INFEASIBLE, *CENSORED, "reached", "complete", ""})
+STATUSES = {"reached": "reached", **WORDS, "censored": "censored", "infeasible": "infeasible"}
+"""How a run ended, in words → in one."""
+COUNTS = ("warning", "log_steps_se", "n_reached", "n_censored", "n_infeasible", "n_runs")
+"""What `extrap.batching.tuned_steps` says of the runs behind a row."""
+SETS_NOTHING = frozenset(
+    {*PLAYED, *COUNTED, *COUNTS, *PROGRESS, *TARGETS, *TOKENS, *COMPUTE}
+    | {"budget", "at_edge", "is_censored"}
+)
+"""Columns, as `known_name` writes them, that are no setting, or have a rule of their own."""
+PROPORTIONAL = 0.25
+"""Spread of the ratio of two columns over the spread of one below which they go together."""
+MOST_RATES = 5
+"""Learning rates of one batch size that an error lists."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,11 +58,15 @@ def read_measurements(
     steps: str,
     by: Sequence[str],
     seed: str,
+    ignored: Sequence[str] = (),
 ) -> tuple[tuple[Measurements, ...], tuple[str, ...]]:
     """Groups in ascending order of their `by` columns, and what reading had to decide.
 
+    Columns go by the names that `extrap.read_runs` knows them by: `steps` is `summary/steps`.
+
     Raises:
-        DataError: The table lacks a column, or holds impossible values.
+        DataError: The table lacks a column, or holds impossible values; or a group mixes values
+            of a setting that is neither its learning rate nor among the `ignored`.
         ValueError: A column was given two parts to play.
     """
     parts = [batch, steps, *by]
@@ -54,16 +74,19 @@ def read_measurements(
         raise ValueError(
             f"each column has one role, {twice[0]!r} was given two; name another column."
         )
-    have = list(map(str, table.columns))
-    for name in (*parts, *([seed] if seed != "seed" else [])):
-        if name not in have:
-            raise missing_column(name, have, "the table")
+    asked = {batch: "batch", steps: "steps", **dict.fromkeys(by, "by"), seed: "seed"}
+    table = _named(table, asked)
     frame = pd.DataFrame({"batch": _positive(table[batch], batch, required=True)})
-    _judge(frame, table, steps)
+    status_notes = _judge(frame, table, steps)
     for name in by:
         frame[f"by.{name}"] = _keys(table[name], name)
     _require_one_target(frame, table)
-    notes = [*_lost(frame), *_at_edge(table), *_repeated(frame, table, seed)]
+    have = list(map(str, table.columns))
+    ignored = [require_column(name, have, "the table", option="ignore") for name in ignored]
+    pooled = _refuse_mixtures(frame, table, played=(*parts, seed), by=by, ignored=ignored)
+    _require_best_rates(frame, table, seed=seed, ignored=ignored)
+    notes = [*status_notes, *_lost(frame), *_at_edge(table)]
+    notes += [*pooled, *_repeated(frame, table, seed)]
     frame = frame[frame["fate"] != "lost"]
     if frame.empty:
         raise DataError(
@@ -91,11 +114,23 @@ def _points(rows: pd.DataFrame) -> tuple[BatchPoint, ...]:
     )
 
 
-def _judge(frame: pd.DataFrame, table: pd.DataFrame, steps: str) -> None:
+def _named(table: pd.DataFrame, asked: Mapping[str, str]) -> pd.DataFrame:
+    """The table with columns under the names that were asked for, each by an argument."""
+    have = list(map(str, table.columns))
+    for name, option in asked.items():
+        column = find_column(name, have, "the table", is_metric=option == "steps")
+        if column is not None:
+            table = table.rename(columns={column: name})
+        elif name != "seed":
+            raise missing_column(name, have, "the table", option=option)
+    return table
+
+
+def _judge(frame: pd.DataFrame, table: pd.DataFrame, steps: str) -> list[str]:
     """Add `fate`, and `steps`: those to the target, or the budget where it was not reached."""
     given = _positive(table[steps], steps)
     budget = _positive(table["budget"], "budget") if "budget" in table else given * np.nan
-    status = _status(table)
+    status, notes = given_status(table, STATUSES)
     late = status.isin(CENSORED) | ~np.isfinite(given) | _claims(table, "is_censored")
     over = ~late & (given > budget * (1 + ROUNDING))
     if over.any():
@@ -112,6 +147,7 @@ def _judge(frame: pd.DataFrame, table: pd.DataFrame, steps: str) -> None:
         "lost",
     )
     frame["steps"] = given.where(~late, bound)
+    return notes
 
 
 def _claims(table: pd.DataFrame, column: str) -> pd.Series:
@@ -119,19 +155,6 @@ def _claims(table: pd.DataFrame, column: str) -> pd.Series:
     if column not in table:
         return pd.Series(data=False, index=table.index)
     return table[column].astype(str).str.strip().str.lower().isin(YES)
-
-
-def _status(table: pd.DataFrame) -> pd.Series:
-    if "status" not in table:
-        return pd.Series("", index=table.index)
-    given = table["status"].astype(object)
-    status = given.mask(is_empty(given) | given.isna(), "").astype(str)
-    status = status.str.strip().str.lower()
-    if unknown := sorted(set(status) - KNOWN):
-        raise DataError(
-            f"status must be one of {', '.join(sorted(KNOWN - {''}))}; got {unknown[0]!r}."
-        )
-    return status
 
 
 def _positive(values: pd.Series, column: str, *, required: bool = False) -> pd.Series:
@@ -190,6 +213,93 @@ def _require_one_target(frame: pd.DataFrame, table: pd.DataFrame) -> None:
                 )
 
 
+def _refuse_mixtures(
+    frame: pd.DataFrame,
+    table: pd.DataFrame,
+    *,
+    played: Sequence[str],
+    by: Sequence[str],
+    ignored: Sequence[str],
+) -> list[str]:
+    """Raise where a setting varies within a group; notes on those that may.
+
+    A number that only rises, or only falls, from each batch size to the next follows from it, as
+    tokens and a scaled warmup do.
+    """
+    is_used = frame["fate"].isin(["reached", "censored"])
+    frame, table = frame[is_used], table[is_used]
+    batch = levels_of(frame["batch"])
+    groups = joint(np.zeros(len(frame), dtype=np.intp), *_codes(frame))
+    skipped = {*played, state_column(table, STATUSES)}
+    varying: dict[str, Levels] = {}
+    notes = []
+    for column in list(map(str, table.columns))[:MOST_COMPARED]:
+        known = known_name(column)
+        if column in skipped or known in (*SETS_NOTHING, *RATES) or not may_set(column):
+            continue
+        levels = levels_of(table[column])
+        if levels.depends_on(groups) or is_free_text(levels) or _counts_steps(levels, frame):
+            continue
+        if column in ignored:
+            notes.append(f"rows of one group differ in {column}, which was to be ignored")
+        elif not _follows(levels, batch, groups):
+            varying[column] = levels
+        elif known in NAMES["tune"] and known not in BATCHES:
+            notes.append(f"{column} changes with the batch size, and counts as tuned with it")
+    if varying:
+        parts = [Choice({"by": [*by, name]}, "as groups") for name in varying]
+        raise mixture(varying, parts, "a critical batch size is of one recipe, a group")
+    return notes
+
+
+def _codes(frame: pd.DataFrame) -> list[Codes]:
+    """The codes of the columns that set groups apart."""
+    return [levels_of(frame[name]).codes for name in frame if name.startswith("by.")]
+
+
+def _follows(levels: Levels, batch: Levels, groups: Codes) -> bool:
+    """Whether each batch size of a group has a number of its own, in their order or against it."""
+    return (
+        levels.numbers is not None
+        and levels.depends_on(joint(groups, batch.codes))
+        and batch.depends_on(joint(groups, levels.codes))
+        and levels.follows(batch, groups)
+    )
+
+
+def _counts_steps(levels: Levels, frame: pd.DataFrame) -> bool:
+    """Whether it is nearly proportional to the steps, or to the examples seen in them."""
+    numbers = levels.numbers
+    if numbers is None or not levels.is_positive:
+        return False
+    own = pd.Series(numbers[levels.codes], index=frame.index).where(levels.codes >= 0)
+    for counted in (frame["steps"], frame["steps"] * frame["batch"]):
+        if np.log(own / counted).std() < PROPORTIONAL * np.log(counted).std():
+            return True
+    return False
+
+
+def _require_best_rates(
+    frame: pd.DataFrame, table: pd.DataFrame, *, seed: str, ignored: Sequence[str]
+) -> None:
+    """Raise where a batch size has several learning rates, of one seed where there are seeds."""
+    is_used = frame["fate"].isin(["reached", "censored"])
+    cell, table = frame.loc[is_used].drop(columns=["fate", "steps"]), table[is_used]
+    for name in map(str, table.columns):
+        if known_name(name) not in RATES or name in ignored:
+            continue
+        n = _varies_within(cell, table[name], table.get(seed))
+        if n:
+            some = [condition_text(v) for v in levels_of(table[name]).labels]
+            listed = f"{', '.join(some[:MOST_RATES])}{' …' if len(some) > MOST_RATES else ''}"
+            raise DataError(
+                f"steps at a batch size are those of its best learning rate, {n} batch size(s) "
+                f"have several values of {name} ({listed}); keep the best row of each "
+                "(extrap.batching.tuned_steps), or count all as replicates:",
+                [Choice({"ignore": [name]})],
+            )
+
+
 def _at_edge(table: pd.DataFrame) -> Iterable[str]:
     n = int(_claims(table, "at_edge").sum())
     if n:
@@ -201,8 +311,9 @@ def _at_edge(table: pd.DataFrame) -> Iterable[str]:
 
 def _repeated(frame: pd.DataFrame, table: pd.DataFrame, seed: str) -> Iterable[str]:
     cell = frame.drop(columns=["fate", "steps"])
-    for name in RATES:
-        if name in table and (n := int(_varies_within(cell, table[name], table.get(seed)))):
+    for name in map(str, table.columns):
+        is_rate = known_name(name) in RATES
+        if is_rate and (n := _varies_within(cell, table[name], table.get(seed))):
             yield (
                 f"{n} batch size(s) have several values of {name}, which count as "
                 "replicates; steps must be those of the best one "
@@ -226,5 +337,6 @@ def _repeated(frame: pd.DataFrame, table: pd.DataFrame, seed: str) -> Iterable[s
 def _varies_within(cell: pd.DataFrame, values: pd.Series, seed: pd.Series | None) -> int:
     """Cells, of one seed where there are seeds, with more than one value."""
     key = cell if seed is None else cell.assign(seed=seed.astype(str))
-    counts = values.astype(str).groupby([key[name] for name in key]).nunique()
+    codes = pd.Series(levels_of(values).codes, index=values.index)
+    counts = codes[codes >= 0].groupby([key[name] for name in key]).nunique()
     return int((counts > 1).sum())

@@ -70,7 +70,7 @@ class Predictions:
 
 def read_predictions(source: Any, group: str | None = None) -> Predictions:
     """The inputs of a table, in its order."""
-    table = read_rows(source)
+    table, _ = read_rows(source)
     have = list(map(str, table.columns))
     kind = _kind(have)
     for name in ("confidence_small", f"{kind}_small", f"{kind}_large"):

@@ -126,7 +126,7 @@ def allocate_command(source: str, **options: Any) -> Answer:
 
 @analysis(
     "critical-batch SOURCE",
-    "let level",
+    "where ignore rename let level",
     """
     --batch COLUMN | Column of batch sizes. [default: batch_size]
     --steps COLUMN | Column of steps. [default: steps]
@@ -144,7 +144,7 @@ def critical_batch_command(source: str, *, at: Sequence[str], **options: Any) ->
     SOURCE is what extrap forecast reads, with one row per
     batch size, each with its own tuned learning rate. Further rows of one batch size are
     replicates. Rows without steps did not reach the target; a column budget makes them lower
-    bounds.
+    bounds. Other settings that vary within a group are asked about.
     """
     from extrap.batching import critical_batch
     from extrap.records.codec import document

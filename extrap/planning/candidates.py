@@ -357,21 +357,15 @@ def new_sizes(runs: Runs, at: Mapping[str, float]) -> tuple[list[dict[str, float
 
 
 def read_among(table: pd.DataFrame, runs: Runs) -> dict[Key, list[Offer]]:
-    """Size → the cells of a table, each with its seed if it names one.
+    """Size → the cells of a table of `read_cells`, each with its seed if it names one.
 
     Seeds are numbered together with those of the runs. A row without one means the next seed that
     is free.
 
     Raises:
-        DataError: It lacks a size or tuned column, or rows, or a value is no positive number.
+        DataError: A value is no positive number.
     """
-    needed = [*runs.sizes, *runs.tuned]
-    missing = [name for name in needed if name not in table]
-    if missing:
-        raise DataError(f"the available runs need the column(s) {', '.join(missing)}; add them.")
-    if table.empty:
-        raise DataError("the available runs need at least one row, got none; add some.")
-    numbers = table[needed].apply(pd.to_numeric, errors="coerce").to_numpy(dtype=float)
+    numbers = table[[*runs.sizes, *runs.tuned]].to_numpy(dtype=float)
     if not (np.isfinite(numbers) & (numbers > 0)).all():
         raise DataError(
             "sizes and tuned values of the available runs must be positive numbers; correct "

@@ -30,7 +30,7 @@ from extrap.planning.candidates import (
 from extrap.planning.expectations import Foresight, Widths, foresee
 from extrap.planning.plans import Expectation, LargerSize, Plan, Purchase
 from extrap.reading.runs import ReadingKeywords
-from extrap.reading.sources import read_rows
+from extrap.reading.sources import read_cells
 from extrap.records import Runs
 
 MOST_RUNS = 2000
@@ -108,7 +108,10 @@ def plan(
     target = dict((made.at(**at) if isinstance(at, Mapping) else made.at(at)).size)
     price = read_run_cost(made.runs, formula=cost, hours=hours, seconds=budget is None)
     aims = _aims(made, aim)
-    offered = None if among is None else read_rows(among)
+    offered = None
+    if among is not None:
+        columns_of_cells = (*made.runs.sizes, *made.runs.tuned)
+        offered = read_cells(among, columns_of_cells, "the table of available runs")
     cells = None if offered is None else read_among(offered, made.runs)
     names = seed_names(made.runs, offered)
     noise_free = VertexModel.of(made.excess_curve, made.noise, scatter=0.0)

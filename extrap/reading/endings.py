@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import pandas as pd
@@ -44,7 +44,7 @@ PROGRESS = (
 """Columns, in lower case, that say how far a run came."""
 
 
-def state_column(table: pd.DataFrame) -> str | None:
+def state_column(table: pd.DataFrame, known: Mapping[str, str] = WORDS) -> str | None:
     """The column `status`, else one of such a name that holds a word for it, else one of words."""
     if "status" in table:
         return "status"
@@ -53,7 +53,7 @@ def state_column(table: pd.DataFrame) -> str | None:
         cells = table[column]
         if not pd.api.types.is_numeric_dtype(cells.dtype) and not is_recipe(str(column)):
             found = {_word(cell) for cell in cells[~is_empty(cells)].head(ENOUGH).astype(str)}
-            shares[str(column)] = len(found & WORDS.keys()) / max(len(found), 1)
+            shares[str(column)] = len(found & known.keys()) / max(len(found), 1)
     named = [c for c in shares if COLUMN.search(_word(bare_name(c))) and shares[c] > 0]
     whole = [c for c in shares if shares[c] == 1 and not is_identity(c)]
     return next(iter([*sorted(named, key=lambda c: -shares[c]), *whole]), None)
@@ -82,27 +82,34 @@ def read_status(
     return given.where(is_kept, derived), given.notna(), notes
 
 
-def given_status(table: pd.DataFrame) -> tuple[pd.Series, list[str]]:
+def given_status(
+    table: pd.DataFrame, known: Mapping[str, str] = WORDS
+) -> tuple[pd.Series, list[str]]:
     """The status that a table gives each run, NaN where it gives none, and notes.
+
+    Args:
+        table: The runs, cells as they are.
+        known: Word → the status it stands for.
 
     Raises:
         DataError: A status is a word that nobody uses for one.
     """
-    column = state_column(table)
+    column = state_column(table, known)
     if column is None:
         return pd.Series(np.nan, index=table.index, dtype=object), []
     cells = table[column].where(~is_empty(table[column]))
     said = {cell: _word(cell) for cell in cells.dropna().unique()}
-    unknown = [str(cell) for cell, word in said.items() if word not in WORDS]
+    unknown = [str(cell) for cell, word in said.items() if word not in known]
     if unknown:
         own = "" if column == "status" else f" in the column {shown(column)}"
+        allowed = ", ".join(dict.fromkeys(known.values()))
         raise DataError(
-            f"status must be one of {', '.join(STATUSES)}; got {shown(min(unknown))}{own}. Write "
+            f"status must be one of {allowed}; got {shown(min(unknown))}{own}. Write "
             "the nearest of them, or give the column another name if it says something else."
         )
     found = cells.astype(object).map(said)
     unfinished = found[found.isin(UNFINISHED)].value_counts()
-    return found.map(WORDS), [
+    return found.map(known), [
         f"{count} run(s) did not finish ({word}): counted as failed"
         for word, count in sorted(unfinished.items())
     ]

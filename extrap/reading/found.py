@@ -162,6 +162,8 @@ def tracked(
 ) -> Found:
     """Runs of a tracker as a table: what was set, and the last value of every metric.
 
+    What was logged under the name of a setting, as the course of a learning rate, is a metric.
+
     Args:
         runs: The name of each, its settings, and how it ended in the tracker's word, if known.
         points: Their points, `run` being the place in `runs`.
@@ -178,7 +180,13 @@ def tracked(
     if summaries is None:
         summaries = _last_values(points, len(runs))
     metrics = dict.fromkeys(metric for summary in summaries for metric in summary)
-    called = {metric: f"summary.{metric}" if metric in OURS else metric for metric in metrics}
+    own = {*OURS, *(name for _, settings, _ in runs for name in settings)} - {*losses}
+    called = {metric: f"summary.{metric}" if metric in own else metric for metric in metrics}
+    back = {new: metric for metric, new in called.items() if new != metric}
+    if callable(points):
+        points = partial(_asked, points, back)
+    elif back:
+        points = points.assign(metric=points["metric"].replace(called))
     rows = [
         {
             "run": name,

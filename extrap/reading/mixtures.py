@@ -63,28 +63,30 @@ def refuse_mixtures(
         return ()
     have = [str(c) for c in frame.columns]
     known = {*runs.sizes, *runs.tuned, *runs.conditions, *PLAYED, *COUNTED}
-    names = [c for c in have if len(c) <= MOST_NAME and c not in known and _may_set(c)]
+    names = [c for c in have if len(c) <= MOST_NAME and c not in known and may_set(c)]
     sweep = _Sweep(frame, runs)
     if is_untuned:
         names = [c for c in names if known_name(c) not in WORDS["tune"] or not sweep.is_tried(c)]
     varying = {c: levels for c in names[:MOST_COMPARED] if (levels := sweep.varying(c))}
     pooled = [c for c in varying if {c, display_name(c, have)} & set(ignored)]
-    pooled += [c for c in varying if c not in pooled and _is_free_text(varying[c])]
+    pooled += [c for c in varying if c not in pooled and is_free_text(varying[c])]
     asked = {c: levels for c, levels in varying.items() if c not in pooled}
     if asked:
-        kept = _enough(asked, sweep.sizes)
-        raise _error({display_name(c, have): asked[c] for c in kept}, runs, sweep)
+        named = {display_name(c, have): asked[c] for c in _enough(asked, sweep.sizes)}
+        what = f"a forecast is for one recipe, {runs.source or 'the sweep'}"
+        raise mixture(named, _parts(named, runs, sweep), what)
     return tuple(display_name(c, have) for c in pooled)
 
 
-def _may_set(column: str) -> bool:
+def may_set(column: str) -> bool:
     """Whether a column may be a setting, by its name; one that names groups may."""
     if is_measured(column) or MEASURED.match(column):
         return False
     return is_identity(column) or not is_bookkeeping(column)
 
 
-def _is_free_text(levels: Levels) -> bool:
+def is_free_text(levels: Levels) -> bool:
+    """Whether it is text that differs in most rows."""
     return levels.numbers is None and len(levels) > len(levels.codes) / 2
 
 
@@ -175,9 +177,8 @@ def _enough(varying: Mapping[str, Levels], sizes: Codes) -> list[str]:
     return kept
 
 
-def _error(varying: Mapping[str, Levels], runs: Runs, sweep: _Sweep) -> DataError:
-    """What varies, and the ways to settle it: tuned, a size, one of its values, of no account."""
-    names = list(varying)
+def _parts(varying: Mapping[str, Levels], runs: Runs, sweep: _Sweep) -> list[Choice]:
+    """The parts that what varies may play: tuned, a seed, a size."""
     choices = []
     for name, levels in varying.items():
         if log := from_logarithm(name):
@@ -190,6 +191,18 @@ def _error(varying: Mapping[str, Levels], runs: Runs, sweep: _Sweep) -> DataErro
                 choices.append(Choice({"tune": [*runs.tuned, name]}, "as a tuned column"))
             if known not in WORDS["tune"]:
                 choices.append(Choice({"size": [*runs.sizes, name]}, "as a size"))
+    return choices
+
+
+def mixture(varying: Mapping[str, Levels], parts: Sequence[Choice], what: str) -> DataError:
+    """The error that names what varies and the ways to settle it.
+
+    Args:
+        varying: The columns and their values, in every row.
+        parts: Parts that they may play; then come their values, and that they do not matter.
+        what: The rule, and what breaks it.
+    """
+    names, choices = list(varying), [*parts]
     cells = joint(*(levels.codes for levels in varying.values()))
     counts = pd.Series(cells[cells >= 0]).value_counts()
     is_listed = len(counts) <= len(cells) / 2
@@ -206,8 +219,7 @@ def _error(varying: Mapping[str, Levels], runs: Runs, sweep: _Sweep) -> DataErro
     more = len(counts) - MOST_CHOICES if is_listed else 0
     left = f" ({more} more combinations are not listed)" if more > 0 else ""
     return DataError(
-        f"a forecast is for one recipe, {runs.source or 'the sweep'} mixes several ({mixed}); "
-        f"choose one{left}:",
+        f"{what} mixes several ({mixed}); choose one{left}:",
         choices,
     )
 

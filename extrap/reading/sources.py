@@ -23,11 +23,11 @@ import pandas as pd
 
 from extrap.errors import DataError, argument, shown
 from extrap.reading.cells import read_numbers
-from extrap.reading.columns import missing_column
+from extrap.reading.columns import find_column, missing_column, require_column
 from extrap.reading.found import Found, joined
 from extrap.reading.frames import is_table
 from extrap.reading.layouts import check_layout, without_repeated_header
-from extrap.reading.selecting import with_definitions
+from extrap.reading.selecting import Where, selected_rows, with_definitions, with_new_names
 from extrap.reading.settings import name_column
 from extrap.reading.tables import read_table
 from extrap.reading.trackers.folders import find_on_disk
@@ -136,25 +136,69 @@ def _as_names(values: pd.Series) -> pd.Series:
     return values.astype(str).str.strip().str.removesuffix(".0")
 
 
-def read_rows(source: Any, let: str | Iterable[str] = ()) -> pd.DataFrame:
+def read_rows(
+    source: Any,
+    let: str | Iterable[str] = (),
+    *,
+    where: Where | None = None,
+    rename: Mapping[str, str] | None = None,
+) -> tuple[pd.DataFrame, list[str]]:
     """The rows of what `read_runs` takes, for analyses of other things than a sweep's losses.
 
     Args:
         source: The source.
         let: New columns by formula, in this order.
+        where: Column → the value its rows must have, or a list of such values.
+        rename: Old name → new name of a column, before anything else.
+
+    Returns:
+        The rows, and a note on what was left out.
 
     Raises:
         TypeError: As `read_runs`.
-        DataError: The source cannot be read or is empty, or a formula cannot be evaluated.
+        DataError: The source cannot be read or is empty, a column is missing, no row has a value
+            that is asked for, or a formula cannot be evaluated.
     """
+    place, notes = _place(source), list[str]()
     if _are_sources(source):
-        table = pd.concat([read_rows(part) for part in source], ignore_index=True)
+        parts = [read_rows(part) for part in source]
+        table = pd.concat([rows for rows, _ in parts], ignore_index=True)
+        notes += [note for _, some in parts for note in some]
+    elif (found := _found(source)) is not None:
+        table, place = found.table, found.where
     else:
-        found = _found(source)
-        table = read_table(source) if found is None else found.table
+        table, notes = without_repeated_header(read_table(source))
     if table.empty:
-        raise DataError(f"a table needs at least one row, {_place(source)} has none.")
-    return with_definitions(table, [let] if isinstance(let, str) else list(let), _place(source))
+        raise DataError(f"a table needs at least one row, {place} has none.")
+    table = with_new_names(Found(table=table, where=place), rename or {}).table
+    table = with_definitions(table, [let] if isinstance(let, str) else list(let), place)
+    table, selected = selected_rows(table, where or {}, place)
+    return table.reset_index(drop=True), [*notes, *selected]
+
+
+def read_cells(source: Any, columns: Sequence[str], what: str) -> pd.DataFrame:
+    """Runs that are still to be trained, one per row.
+
+    Args:
+        source: The source.
+        columns: Their sizes and tuned values, which go by the names that `read_runs` knows.
+        what: What to call the table.
+
+    Returns:
+        These columns as numbers, and `seed` as it is where there is one.
+
+    Raises:
+        TypeError: As `read_runs`.
+        DataError: The source cannot be read or is empty, or lacks a column or a number.
+    """
+    table, _ = read_rows(source)
+    have = [str(column) for column in table]
+    cells = {
+        name: read_numbers(table[require_column(name, have, what)], name, required=True)
+        for name in columns
+    }
+    seed = None if "seed" in cells else find_column("seed", have, what)
+    return pd.DataFrame(cells if seed is None else {**cells, "seed": table[seed]})
 
 
 def _are_sources(source: Any) -> bool:

@@ -129,16 +129,11 @@ def read_cells(source: Any, spec: StudySpec) -> tuple[Cell, ...]:
     Raises:
         DataError: The table cannot be read, lacks a column, or a seed is no whole number.
     """
-    from extrap.reading.cells import read_numbers
-    from extrap.reading.columns import missing_column
-    from extrap.reading.sources import read_rows
+    from extrap.reading import sources
 
-    table, cells = read_rows(source), list[Cell]()
-    names = [*spec.sizes, *spec.tune, "seed"]
-    if missing := [name for name in names if name not in table]:
-        raise missing_column(missing[0], list(table), "the table of runs")
-    numbers = {name: read_numbers(table[name], name, required=True).tolist() for name in names}
-    for values in zip(*numbers.values(), strict=True):
+    names, cells = [*spec.sizes, *spec.tune, "seed"], list[Cell]()
+    table = sources.read_cells(source, names, "the table of runs")
+    for values in table[names].to_numpy(dtype=float).tolist():
         row = dict(zip(names, values, strict=True))
         if not float(row["seed"]).is_integer() or min(values[:-1]) <= 0:
             raise DataError(

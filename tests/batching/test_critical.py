@@ -338,6 +338,70 @@ def test_targets_of_one_size_do_not_count_as_further_sizes():
         assert upper - lower == pytest.approx(2 * stats.t.ppf(0.975, 4) * error)
 
 
+def alternating(column, *values):
+    """Steps to a target, values of a setting in turns along the batch sizes."""
+    return table().assign(**{column: [values[i % len(values)] for i in range(9)]})
+
+
+@pytest.mark.parametrize(
+    ("data", "ways"),
+    [
+        (alternating("optimizer", "adamw", "muon"), ["by", "where", "where", "ignore"]),
+        (alternating("config.opt.name", "adamw", "muon"), ["by", "where", "where", "ignore"]),
+        (alternating("weight_decay", 0.1, 0.01), ["by", "where", "where", "ignore"]),
+        (alternating("zeta", 0.1, 0.5, 0.3), ["by", "where", "where", "where", "ignore"]),
+        (
+            table(replicates=2).assign(wd=lambda rows: np.where(rows["seed"] == 0, 0.1, 0.2)),
+            ["by", "where", "where", "ignore"],
+        ),
+        (pd.concat([table(seed=i).assign(lr=0.1 + i) for i in range(2)]), ["ignore"]),
+    ],
+)
+def test_a_group_that_mixes_a_setting_is_refused_with_the_ways_to_settle_it(data, ways):
+    with pytest.raises(DataError) as refused:
+        critical_batch(data)
+    assert [next(iter(choice.arguments)) for choice in refused.value.choices] == ways
+    for choice in refused.value.choices:
+        assert critical_batch(data, **choice.arguments).groups
+
+
+def test_what_follows_from_the_batch_size_and_its_own_rate_are_no_mixture():
+    plain = table()
+    batch = plain["batch_size"]
+    data = plain.assign(
+        lr=[3e-4, 1e-3, 1e-3, 3e-3, 1e-3, 3e-3, 1e-2, 3e-3, 1e-2],
+        tokens=batch * plain["steps"] * 1024,
+        tokens_per_step=batch * 1024,
+        host=[f"node{i % 3}" for i in range(9)],
+        val_loss=[3.0 + 0.1 * (i % 2) for i in range(9)],
+    )
+    scaled = data.assign(warmup_steps=1e6 / batch)
+    found, noted = critical_batch(data), critical_batch(scaled)
+    assert (found.notes, len(noted.notes)) == ((), 1)
+    assert noted.notes[0].split()[0] == "warmup_steps"
+    assert found.groups == noted.groups == critical_batch(plain).groups
+
+
+def test_rows_and_columns_are_read_as_those_of_a_sweep():
+    """Sizes as text, a tracker's names, words of status, other names, and rows that are chosen."""
+    plain = sizes(n=3)
+    named = {1: "125M", 2: "350m", 4: "1.3B"}
+    data = plain.assign(params=plain["params"].map(named), state="finished")
+    data = data.rename(columns={c: f"config/{c}" for c in ("batch_size", "params", "seed")})
+    data = data.rename(columns={"steps": "summary/steps"}).reset_index(drop=True)
+    data.loc[3, "state"] = "CRASHED"
+    found = critical_batch(data, by="params")
+    assert [g.by["params"] for g in found.groups] == [125e6, 350e6, 1.3e9]
+    assert [p.n_infeasible for p in found.groups[0].points[2:5]] == [0, 1, 0]
+    chosen = critical_batch(
+        data, where={"params": "350m"}, rename={"config/batch_size": "bs"}, batch="bs"
+    )
+    assert chosen.groups[0].points == critical_batch(plain[plain["params"] == 2]).groups[0].points
+    assert "350m" in chosen.notes[0]
+    with pytest.raises(DataError, match="no column 'wodth'"):
+        critical_batch(data, by="params", ignore="wodth")
+
+
 @pytest.mark.parametrize(
     ("changes", "by", "reason"),
     [
@@ -417,7 +481,6 @@ def test_bad_arguments_are_errors():
     [
         (lambda rows: rows.assign(at_edge=rows["batch_size"] < 200), "2 row(s) have"),
         (lambda rows: pd.concat([rows, rows]).drop(columns="seed"), "9 row(s) are "),
-        (lambda rows: pd.concat([rows.assign(lr=v) for v in (1, 2)]), "9 batch size(s) have"),
         (lambda rows: pd.concat([rows, table(seed=1)]), "9 row(s) repeat"),
         (lambda rows: rows.assign(steps=rows["steps"].mask(rows.index == 0)), "1 row(s) without"),
         (lambda rows: rows.assign(seed=1, lr=rows["batch_size"]), None),

@@ -89,6 +89,18 @@ def test_critical_batch_reads_other_columns_and_says_its_doubts(called):
     assert all(words in out for words in ("at least", "[perfect-only]", "[censored]"))
 
 
+def test_critical_batch_offers_the_commands_that_settle_a_mixture(called):
+    rows = [
+        f"{b},{500 * (1 + 200 / b):.6g},{'ab'[i % 2]}" for i, b in enumerate(2 ** np.arange(9))
+    ]
+    text = "\n".join(["batch_size,steps,optimizer", *rows])
+    code, _, err = called("critical-batch", "-", stdin=text)
+    assert code == 2
+    for option in ("--by optimizer", "--where optimizer=a", "--ignore optimizer"):
+        assert option in err
+        assert called("critical-batch", "-", *option.split(), stdin=text)[0] == 0
+
+
 def test_knobs_of_a_table_are_ranked_and_written_to_a_page(called):
     table = Path(__file__).parents[1] / "contract" / "tables" / "knobs.csv"
     words = "--size width --at 2048 --knob steady --knob moving=0.1 --knob idle -o deep/k.html"

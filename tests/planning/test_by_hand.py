@@ -379,9 +379,8 @@ def test_seeds_are_numbers_or_names_in_the_order_they_come() -> None:
     assert seed_names(runs, offer) == {0: "b", 1: "a", 2: "c"}
     assert seed_names(sweep(), None) == {}
     assert read_among(offer, runs) == {(8.0,): [((), 2), ((), None)], (2.0,): [((), 1)]}
-    for bad, word in (({"wid": [1.0]}, "width"), ({"width": [-1.0]}, "positive numbers")):
-        with pytest.raises(DataError, match=word):
-            read_among(pd.DataFrame(bad), runs)
+    with pytest.raises(DataError, match="positive numbers"):
+        read_among(pd.DataFrame({"width": [-1.0]}), runs)
 
 
 @pytest.fixture(scope="module")

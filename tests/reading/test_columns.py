@@ -4,6 +4,7 @@ import pytest
 from extrap.errors import DataError
 from extrap.reading import read_runs
 from extrap.reading.columns import display_name, find_column
+from extrap.reading.sources import read_cells
 
 
 def tracked():
@@ -106,3 +107,15 @@ def test_the_name_that_is_shown_is_the_shortest_that_finds_the_column(column, ot
 def test_a_column_that_is_missing_names_the_one_that_was_meant(table, names, words):
     with pytest.raises(DataError, match=words):
         read_runs(table, **names)
+
+
+def test_runs_to_be_trained_are_named_and_counted_as_those_of_a_sweep():
+    table = pd.DataFrame(
+        {"config/params": ["125M", "1.3B"], "lr": ["2^-7", 0.01], "seed": ["a", "b"]}
+    )
+    cells = read_cells(table, ["params", "lr"], "the table of runs")
+    assert cells["params"].tolist() == [125e6, 1.3e9]
+    assert cells["lr"].tolist() == [2.0**-7, 0.01]
+    for column, word in (("width", "no column 'width'"), ("seed", "seed must hold numbers")):
+        with pytest.raises(DataError, match=word):
+            read_cells(table, [column], "the table of runs")

@@ -90,6 +90,17 @@ def test_columns_are_found_as_in_every_table(tmp_path, name):
         heard(tmp_path / name, step="global_step", loss="los")
 
 
+def test_a_column_that_was_found_stays_the_one_when_another_of_its_name_appears(tmp_path):
+    path = tmp_path / "log.jsonl"
+    append_rows(path, [{"step": 1, "train/loss": 3.5}])
+    reader = LogReader(path)
+    assert reader.poll() == [(1.0, 3.5)]
+    append_rows(path, [{"step": 2, "train/loss": 3.25, "val/loss": 3.0}])
+    assert reader.poll() == [(2.0, 3.25)]
+    with pytest.raises(DataError, match="'train/loss', 'val/loss'"):
+        heard(path)
+
+
 @pytest.mark.parametrize("place", [None, "/dev/null"])
 def test_log_is_a_plain_file(tmp_path, place):
     if place is not None:

@@ -35,6 +35,17 @@ def test_hyperparameters_of_the_plugin_are_settings(tmp_path, sweep, table):
     assert not any("joined" in note for note in runs.notes)
 
 
+def test_a_scalar_of_the_name_of_a_hyperparameter_is_its_course(tmp_path, sweep, table):
+    for number, run in enumerate(sweep[:6]):
+        folder = log(tmp_path / f"r{number}", {s: run.loss(s) for s in range(6)}, run._asdict())
+        with torch_tensorboard.SummaryWriter(str(folder), filename_suffix=".lr") as writer:
+            for step in range(6):
+                writer.add_scalar("lr", run.lr * (1 - step / 6), step)
+    runs, plain = read_runs(tmp_path, loss="val/loss"), read_runs(table[:6], size="width")
+    assert (runs.sizes, runs.tuned) == (("width",), ("lr",))
+    assert runs.canonical()["lr"].equals(plain.canonical()["lr"])
+
+
 def test_a_restart_in_the_same_folder_replaces_what_it_repeats(tmp_path):
     folder = tmp_path / "width=8,lr=0.1"
     log(folder, {0: 4.0, 1: 3.5, 2: 3.25})

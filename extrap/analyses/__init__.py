@@ -1,0 +1,1 @@
+"""Analyses of runs beyond one forecast; pure functions of `Runs`."""

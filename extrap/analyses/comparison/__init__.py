@@ -1,4 +1,4 @@
-"""Two arms compared: one table of tuned losses of arm × size × seed, every number a function of it.
+"""Two arms compared: every number is a function of one table of losses of arm × size × seed.
 
 * `tuned_arm` — the tuned losses of an arm, at the optimum that its forecast states.
 * `arm_table` — two arms at their common sizes, paired by seed where they share seeds.

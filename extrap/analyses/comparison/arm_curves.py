@@ -40,7 +40,6 @@ class Curves:
         reducible = np.exp(np.clip(power, -LARGEST_LOG, LARGEST_LOG)).sum(axis=2)
         return np.asarray(np.log(self.floors[:, None] + reducible))
 
-
     def rows(self, which: slice) -> Curves:
         """Some of the rows."""
         return Curves(
@@ -107,9 +106,7 @@ def _refine(theta: Array, t: Array, log_loss: Array, weights: Array) -> tuple[Ar
     lowest = np.where(weights > 0, log_loss, np.inf).min(axis=1)
     free = np.full((n_rows, k), LARGEST_LOG)
     low = np.column_stack([np.zeros(n_rows), -free, np.full((n_rows, k), EXPONENTS[0])])
-    high = np.column_stack(
-        [(1 - 1e-4) * np.exp(lowest), free, np.full((n_rows, k), EXPONENTS[1])]
-    )
+    high = np.column_stack([(1 - 1e-4) * np.exp(lowest), free, np.full((n_rows, k), EXPONENTS[1])])
     theta, root = np.clip(theta, low, high), np.sqrt(weights)
     off, jacobian = _residuals(theta, t, log_loss, root)
     square, damping = (off**2).sum(axis=1), np.full(n_rows, 1e-4)

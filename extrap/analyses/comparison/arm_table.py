@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from extrap.analyses.comparison.seed_losses import Arm, Key
+from extrap.fitting.jackknife import without_seed_effects
 from extrap.laws.base import Array
 
 ON_LINE = 1e-3
@@ -121,8 +122,11 @@ def arm_table(plain: Arm, treated: Arm) -> ArmTable:
 
 
 def leave_out_pairs(table: ArmTable) -> Resamples:
-    """Every table that lacks one (seed, size) pair of both arms, or one run if not paired."""
-    arms = [table.plain, table.treated]
+    """Every table that lacks one (seed, size) pair of both arms, or one run if not paired.
+
+    What a seed does to all sizes alike is taken out first: it would pass for scatter at each size.
+    """
+    arms = [without_seed_effects(arm) for arm in (table.plain, table.treated)]
     known = [np.isfinite(arm) for arm in arms]
     totals = [np.nansum(arm, axis=1) for arm in arms]
     counts = [each.sum(axis=1).astype(float) for each in known]

@@ -17,9 +17,15 @@ import numpy as np
 import pandas as pd
 
 from extrap.errors import DataError
-from extrap.fitting import Noise, assume_shared, estimate_noise, estimate_optima
+from extrap.fitting import assume_shared, estimate_noise, estimate_optima
 from extrap.fitting.optimum import sharpen_noise
-from extrap.fitting.size_groups import SizeGroup, groups_of, is_determined, log_losses, runs_by_size
+from extrap.fitting.size_groups import (
+    SizeGroup,
+    groups_of,
+    is_determined,
+    log_losses,
+    runs_by_size,
+)
 from extrap.laws.base import Array
 from extrap.records import WITHOUT_SEED, Optimum, Runs
 
@@ -65,8 +71,9 @@ def tuned_arm(name: str, runs: Runs) -> Arm:
         sweep = sweep.without_copies()
         noise = estimate_noise(sweep)
     noise = assume_shared(sweep, sharpen_noise(sweep, noise))
-    optima = estimate_optima(sweep, noise=noise, level=LEVEL)
-    found = seed_losses(sweep, optima, noise=noise)
+    groups = groups_of(sweep, noise) if sweep.tuned else {}
+    optima = estimate_optima(sweep, noise=noise, level=LEVEL, groups=groups)
+    found = seed_losses(sweep, optima, groups)
     flags = [
         f"edge: no optimum of {name} is bracketed at {_words(optimum.size)}, so its loss is "
         + ("inferred from the other sizes" if optimum.loss is not None else "that of the best run")
@@ -85,14 +92,14 @@ def tuned_arm(name: str, runs: Runs) -> Arm:
 
 
 def seed_losses(
-    sweep: Runs, optima: Sequence[Optimum], *, noise: Noise
+    sweep: Runs, optima: Sequence[Optimum], groups: Mapping[int, SizeGroup]
 ) -> list[dict[object, float]]:
     """Log losses by seed at the optima, one mapping per optimum; empty without a complete run.
 
     Args:
         sweep: The runs behind the optima.
         optima: From `estimate_optima`.
-        noise: As given there.
+        groups: From `groups_of` the same runs; of no use where nothing is tuned.
     """
     if not sweep.tuned:
         rows = [rows[rows["status"] == "complete"] for _, rows in runs_by_size(sweep)]
@@ -100,10 +107,7 @@ def seed_losses(
             _around(optimum, log_losses(of_size).groupby(of_size["seed"].to_numpy()).mean())
             for optimum, of_size in zip(optima, rows, strict=True)
         ]
-    groups = groups_of(sweep, noise)
-    return [
-        _around(optimum, _offsets(groups[i], optimum)) for i, optimum in enumerate(optima)
-    ]
+    return [_around(optimum, _offsets(groups[i], optimum)) for i, optimum in enumerate(optima)]
 
 
 def _words(size: Mapping[str, float]) -> str:

@@ -89,14 +89,14 @@ def _of_design(design: Design, n: int, seed: int) -> Iterator[dict[str, object]]
             if list(effects)[i % len(effects)] == name:
                 pair_old = old[0], _moved_losses(old[1], shift)
                 pair_new = new[0], _moved_arm(new[1], shift)
-                with _worth_left_out():
+                with _worth_skipped():
                     row |= _numbers(design.law, law, design.widths, pair_old, pair_new)
         yield row
 
 
 @contextmanager
-def _worth_left_out() -> Iterator[None]:
-    """The old worth takes most of the time and is measured on drawn settings only."""
+def _worth_skipped() -> Iterator[None]:
+    """Old worth and crossing take most of the time and are measured on drawn settings only."""
     kept = contrast.effective_compute
     contrast.effective_compute = lambda *_, **__: None  # type: ignore[assignment]
     try:
@@ -216,11 +216,11 @@ def _old_numbers(
         "mean": mean,
         "exponent": made.exponent_difference,
         "plain exponent": made.exponents[arms[0].name],
-        "crossing": crossover_of(judged, target=target["width"], level=LEVEL).size,
     }
     if None not in made.effective_compute and made.effective_compute:
         last, goal = made.effective_compute
         found |= {"worth": last.size_factor, "worth at target": goal.size_factor}
+        found["crossing"] = crossover_of(judged, target=target["width"], level=LEVEL).size
     for name, measure in found.items():
         yield name, _known(measure, name), truths[name]
     yield from _sizes(plain, treated, widths, [each.difference for each in made.by_size])
@@ -388,7 +388,7 @@ def run(folder: Path, n: int, seed: int, wanted: list[str]) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for name, part in parts().items():
         path = folder / f"{name}.csv"
-        if path.exists() or (wanted and not any(each in name for each in wanted)):
+        if path.exists() or (wanted and name not in wanted):
             continue
         pd.DataFrame(list(part(n, seed))).to_csv(path, index=False, float_format="%.6g")
 

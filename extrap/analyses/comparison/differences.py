@@ -52,7 +52,9 @@ REACH = math.log(1e6)
 """Largest ln factor of size at which equal loss is looked for; beyond it a side is open."""
 NEAR = math.log(10)
 """A crossing is looked for so far beyond the measured sizes and the target."""
-N_TRIALS = 241
+N_TRIALS = 121
+REFINEMENTS = 2
+"""Times that trials are laid anew around a closed interval; each divides their step."""
 SEED_REMEDY = "add a second seed at every size, or sizes up to five"
 
 
@@ -357,45 +359,48 @@ def _accepted(
 
     Without a zero the stretch, if any, is that around the trial nearest to being accepted.
     """
+    found = _stretch(laws, statistic, trials, level)
+    for _ in range(REFINEMENTS):
+        lower, upper = found.ci
+        if found.value is None or lower is None or upper is None:
+            break
+        step = trials[1] - trials[0]
+        trials = np.linspace(lower - step, upper + step, N_TRIALS)
+        found = _stretch(laws, statistic, trials, level)
+    return found
+
+
+def _stretch(
+    laws: TwoLaws, statistic: Callable[[Array], Array], trials: Array, level: float
+) -> Measure:
     values = statistic(trials)
     excess = np.abs(values[0]) - laws.half_width(values, level)
     changes = np.flatnonzero(np.sign(values[0, :-1]) != np.sign(values[0, 1:]))
-    middle = (trials[0] + trials[-1]) / 2
     zero = None
     if len(changes):
-        i = int(changes[np.argmin(np.abs(trials[changes] - middle))])
-        zero = _between(trials[i : i + 2], values[0, i : i + 2])
-        start = i
+        middle = (trials[0] + trials[-1]) / 2
+        start = int(changes[np.argmin(np.abs(trials[changes] - middle))])
+        zero = _between(trials[start : start + 2], values[0, start : start + 2])
+        slope = abs(values[0, start + 1] - values[0, start]) / (trials[1] - trials[0])
+        near = (float(np.abs(values[0, start])) - float(excess[start])) / max(slope, 1e-300)
     else:
         start = int(np.argmin(excess))
         if excess[start] > 0:
             return Measure()
-    inside = excess <= 0
-    lower = upper = zero
-    below = np.flatnonzero(~inside[: start + 1])
-    above = np.flatnonzero(~inside[start + 1 :])
+    below, above = (
+        np.flatnonzero(part > 0) for part in (excess[: start + 1], excess[start + 1 :])
+    )
+    lower = upper = None
     if len(below):
         j = int(below[-1])
-        if j < start or zero is None:
-            lower = _between(trials[j : j + 2], excess[j : j + 2])
-    else:
-        lower = None
+        is_narrow = zero is not None and excess[j + 1] > 0
+        lower = zero - near if is_narrow else _between(trials[j : j + 2], excess[j : j + 2])
     if len(above):
         j = start + 1 + int(above[0])
-        if j > start + 1 or zero is None:
-            upper = _between(trials[j - 1 : j + 1], excess[j - 1 : j + 1])
-    else:
-        upper = None
-    if zero is not None:  # a stretch narrower than the trials: a line through the zero
-        at = np.array([zero])
-        half = float(laws.half_width(statistic(at), level)[0])
-        step = trials[1] - trials[0]
-        slope = abs(float(values[0, start + 1] - values[0, start])) / step
-        near = half / slope if slope else math.inf
-        if len(below) and lower == zero:
-            lower = zero - near
-        if len(above) and upper == zero:
-            upper = zero + near
+        is_narrow = zero is not None and excess[j - 1] > 0
+        upper = (
+            zero + near if is_narrow else _between(trials[j - 1 : j + 1], excess[j - 1 : j + 1])
+        )
     return Measure(value=zero, ci=Interval(lower, upper))
 
 

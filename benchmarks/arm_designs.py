@@ -13,10 +13,10 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 import pandas as pd
@@ -24,16 +24,17 @@ from scipy import optimize
 
 from benchmarks.comparisons import EFFECTS, NULLS, PLAIN, Design, Law, _rows, _runs, losses
 from extrap.analyses.comparison import Arm, arm_table, compare_arms, tuned_arm
-from extrap.analyses.comparison.differences import joint_p_value
-from extrap.comparing import contrast
+from extrap.analyses.comparison.arm_errors import joint_p_value
 from extrap.comparing.contrast import Judged, crossover_of, judge
-from extrap.comparing.one_law import OneLawTest, compare_laws
+from extrap.comparing.one_law import compare_laws
 from extrap.comparing.pairs import two_arms
 from extrap.comparing.recipes import _mean_difference
 from extrap.comparing.tuned import ArmLosses, SizeLosses
 from extrap.records import Measure
 
 LEVEL, TEST = 0.9, 0.05
+SLOW = "extrap.comparing.contrast.effective_compute"
+"""Old worth and crossing take most of the time and are measured on drawn settings only."""
 OBVIOUS = "shift of 5 %"
 """Found by both wherever there are three seeds."""
 SHARES = (0.0, 0.35, 0.7)
@@ -89,20 +90,9 @@ def _of_design(design: Design, n: int, seed: int) -> Iterator[dict[str, object]]
             if list(effects)[i % len(effects)] == name:
                 pair_old = old[0], _moved_losses(old[1], shift)
                 pair_new = new[0], _moved_arm(new[1], shift)
-                with _worth_skipped():
+                with mock.patch(SLOW, return_value=None):
                     row |= _numbers(design.law, law, design.widths, pair_old, pair_new)
         yield row
-
-
-@contextmanager
-def _worth_skipped() -> Iterator[None]:
-    """Old worth and crossing take most of the time and are measured on drawn settings only."""
-    kept = contrast.effective_compute
-    contrast.effective_compute = lambda *_, **__: None  # type: ignore[assignment]
-    try:
-        yield
-    finally:
-        contrast.effective_compute = kept
 
 
 def _like(plain: Law, treated: Law) -> Law:
@@ -210,10 +200,9 @@ def _old_numbers(
         *arms, columns=("width",), has_law=True, target=target, level=LEVEL, flops=(None, None)
     )
     made, test = judged.contrast, judged.test
-    mean = _mean_difference(test, level=LEVEL) if isinstance(test, OneLawTest) else Measure()
     found = {
         "target": made.at_target.difference if made.at_target else Measure(),
-        "mean": mean,
+        "mean": _mean_difference(test, level=LEVEL),
         "exponent": made.exponent_difference,
         "plain exponent": made.exponents[arms[0].name],
     }

@@ -7,7 +7,8 @@ import pytest
 import extrap
 from extrap.analyses.comparison import Arm, arm_table, compare_arms, tuned_arm
 from extrap.analyses.comparison.arm_curves import fit_curves
-from extrap.analyses.comparison.differences import joint_p_value, two_laws
+from extrap.analyses.comparison.arm_errors import joint_p_value
+from extrap.analyses.comparison.differences import two_laws
 from extrap.errors import DataError
 from extrap.records import Runs
 

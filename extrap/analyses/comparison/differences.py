@@ -18,17 +18,15 @@ import numpy.typing as npt
 from scipy import stats
 
 from extrap.analyses.comparison.arm_curves import Curves, fit_curves, n_parameters
-from extrap.analyses.comparison.arm_table import ArmTable, leave_out_pairs
-from extrap.fitting.jackknife import (
-    Error,
-    combine,
-    contrast_unit,
-    is_crossed,
-    jackknife_variance,
-    seed_effect,
-    seed_mean,
-    size_means,
+from extrap.analyses.comparison.arm_errors import (
+    SEED_REMEDY,
+    effect_of_seeds,
+    joint_p_value,
+    mean_error,
+    size_errors,
 )
+from extrap.analyses.comparison.arm_table import ArmTable, leave_out_pairs
+from extrap.fitting.jackknife import Error, is_crossed, jackknife_variance
 from extrap.laws.base import Array
 from extrap.records import Interval, Measure
 
@@ -36,18 +34,10 @@ MIN_SIZES = 3
 """Fewer common sizes carry no law."""
 MIN_SIZES_ONE_SEED = 5
 """With one seed at a size, fewer sizes do not tell how far the law is off them."""
-ONE_SEED_SHARE = 0.5
-"""Share of a difference's variance that a seed has at all sizes alike, where one seed was used and
-it cannot be known; taken to be the most, as `ASSUMED_SHARE` in `extrap.fitting.noise`. A third
-leaves 18 to 30 % false differences where the share is .7 (`benchmarks.arm_designs`)."""
 DOF_SHARE = 0.7
 """Degrees of freedom behind a number off the laws, over those of all pairs: it rests mostly on the
 largest sizes. Of .4 to 1 the one with which 90 % intervals of the target hold 87 to 93 %
 (`benchmarks.arm_designs`)."""
-MEAN_WEIGHT = 2.0
-"""Of the mean difference against that of the slopes in the joint test; of 2, 3, 4 the one that
-finds another exponent as often as tests of slopes alone (`benchmarks.arm_designs`)."""
-SMALLEST_P = 1e-300
 REACH = math.log(1e6)
 """Largest ln factor of size at which equal loss is looked for; beyond it a side is open."""
 NEAR = math.log(10)
@@ -55,7 +45,6 @@ NEAR = math.log(10)
 N_TRIALS = 121
 REFINEMENTS = 2
 """Times that trials are laid anew around a closed interval; each divides their step."""
-SEED_REMEDY = "add a second seed at every size, or sizes up to five"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,46 +120,6 @@ class TwoLaws:
         return np.asarray(stats.t.ppf(0.5 + level / 2, dof) * np.sqrt(own + of_seeds))
 
 
-def mean_error(table: ArmTable) -> Error | None:
-    """Error of the mean difference over the sizes; None where nothing tells it."""
-    errors = [seed_mean(each) for each in table.scattered]
-    if all(error is not None for error in errors):
-        return combine(*(error for error in errors if error is not None))
-    single = _single_seed(table)
-    if single is None:
-        return None
-    variance = single.se**2 * (1 / len(table.keys) + _ratio())
-    return Error(math.sqrt(variance), single.dof)
-
-
-def size_errors(table: ArmTable) -> list[Error] | None:
-    """Errors of the differences at the sizes; None where nothing tells them."""
-    errors = [size_means(each) for each in table.scattered]
-    if all(each is not None for each in errors):
-        pairs = zip(*(each for each in errors if each is not None), strict=True)
-        return [combine(*of_size) for of_size in pairs]
-    single = _single_seed(table)
-    if single is None:
-        return None
-    return [Error(single.se * math.sqrt(1 + _ratio()), single.dof)] * len(table.keys)
-
-
-def _ratio() -> float:
-    return ONE_SEED_SHARE / (1 - ONE_SEED_SHARE)
-
-
-def _single_seed(table: ArmTable) -> Error | None:
-    """What the difference of single runs scatters by about a line in ln size."""
-    logs = table.log_size
-    design = np.column_stack([np.ones(len(logs)), logs])
-    dof = len(logs) - int(np.linalg.matrix_rank(design))
-    if dof < 1:
-        return None
-    y = table.differences
-    off = y - design @ np.linalg.lstsq(design, y, rcond=None)[0]
-    return Error(math.sqrt(float(off @ off) / dof), float(dof))
-
-
 def two_laws(table: ArmTable) -> TwoLaws | str:
     """The laws of both arms and of all resamples; or why there are none, and what to add."""
     n_sizes = len(table.keys)
@@ -196,7 +145,7 @@ def two_laws(table: ArmTable) -> TwoLaws | str:
         n_fitted=n_fitted,
         n_removed=n_removed,
         dof=_law_dof(table, n_fitted + n_removed),
-        seed_error=_effect_of_seeds(table),
+        seed_error=effect_of_seeds(table),
     )
 
 
@@ -205,67 +154,6 @@ def _law_dof(table: ArmTable, n_known: int) -> float:
     pairs = sum(float(np.isfinite(each).sum()) for each in table.scattered)
     share = DOF_SHARE if table.n_seeds > 1 else 1.0
     return max(share * (pairs - n_known * len(table.scattered)), 1.0)
-
-
-def _effect_of_seeds(table: ArmTable) -> Error:
-    """Error of a number that moves with all sizes alike, by the effects of seeds on these."""
-    if table.n_seeds > 1:
-        return combine(*(seed_effect(each) for each in table.scattered))
-    single = _single_seed(table)
-    assert single is not None  # five sizes or more
-    return Error(single.se * math.sqrt(_ratio()), single.dof)
-
-
-def joint_p_value(table: ArmTable) -> float | None:
-    """Of "the arms have one law": the mean difference and the slopes over ln size are 0.
-
-    The mean has the error of the seeds' own means, slopes that of what is left; their p-values,
-    independent under the hypothesis, are combined by a product in which the mean counts
-    `MEAN_WEIGHT` times. With one seed both rest on the same residuals, and an F test takes its
-    place. None where nothing tells the errors.
-
-    References:
-        Good (1955), On the weighted combination of significance tests, J. R. Stat. Soc. B 17,
-        264-265.
-    """
-    of_mean, slopes = mean_error(table), _slopes(table)
-    if of_mean is None:
-        return None
-    mean = float(table.differences.mean())
-    units = [contrast_unit(each) for each in table.scattered]
-    if any(unit is None for unit in units):
-        single = _single_seed(table)
-        assert single is not None
-        squares = [(mean / of_mean.se) ** 2, *((z / single.se) ** 2 for z, _ in slopes)]
-        return float(stats.f.sf(np.mean(squares), len(squares), single.dof))
-    of_mean_p = max(of_mean.p_value(mean), SMALLEST_P)
-    if not slopes:
-        return of_mean_p
-    squares, dofs = [], []
-    for z, spread in slopes:
-        parts = zip(units, spread, strict=True)
-        error = combine(*(Error(unit.se * s, unit.dof) for unit, s in parts if unit is not None))
-        squares.append((z / error.se) ** 2 if error.se else math.inf)
-        dofs.append(error.dof)
-    of_slopes = float(stats.f.sf(np.mean(squares), len(squares), min(dofs)))
-    log_product = MEAN_WEIGHT * math.log(of_mean_p) + math.log(max(of_slopes, SMALLEST_P))
-    both = MEAN_WEIGHT * math.exp(log_product / MEAN_WEIGHT) - math.exp(log_product)
-    return min(both / (MEAN_WEIGHT - 1), 1.0)
-
-
-def _slopes(table: ArmTable) -> list[tuple[float, list[float]]]:
-    """Slopes of the differences over ln size, orthogonal to each other and to the mean.
-
-    Each with the root of `Σ c_i² / n_i` of every scattered table.
-    """
-    logs = table.log_size
-    basis = np.linalg.qr(np.column_stack([np.ones(len(logs)), logs]))[0].T[1:]
-    rank = int(np.linalg.matrix_rank(np.column_stack([np.ones(len(logs)), logs])))
-    counts = [np.isfinite(each).sum(axis=1) for each in table.scattered]
-    return [
-        (float(row @ table.differences), [math.sqrt(float((row**2 / n).sum())) for n in counts])
-        for row in basis[: max(min(rank, len(logs)) - 1, 0)]
-    ]
 
 
 def compare_arms(

@@ -129,8 +129,7 @@ def _around(optimum: Optimum, offsets: pd.Series) -> dict[object, float]:
 
 def _offsets(group: SizeGroup, optimum: Optimum) -> pd.Series:
     """Log losses by seed, but for a constant, at the optimum or at the best cell."""
-    names = list(optimum.tuned) or [str(column) for column in group.stable.columns[:0]]
-    rows = group.stable
+    rows, names = group.stable, list(optimum.tuned)
     if rows.empty:
         return pd.Series(dtype=float)
     table = rows.assign(log_loss=log_losses(rows)).pivot_table(

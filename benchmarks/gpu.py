@@ -182,11 +182,11 @@ def main() -> int:
     seconds: dict[str, float] = {}
     for name, part in parts.items():
         began = time.perf_counter()
-        rows += part()
+        for row in part():
+            print_rows([row])
+            rows.append(row)
         seconds[name] = time.perf_counter() - began
-    if not is_gpu:
-        print_rows(rows)
-    else:
+    if is_gpu:
         write(rows, [], seconds, (), words=WORDS, name="gpu", folder=given.out)
     return int(any(row.met is False for row in rows))
 

@@ -13,7 +13,7 @@ from extrap.records import Recipe
 Tensors = list[torch.Tensor]
 Value = float | torch.Tensor
 Way = Literal["fused", "flat"]
-FUSED_FROM = 2**17
+FUSED_FROM = 2**20
 """Parameters a run from which a launch for each costs a GPU less than several passes over all."""
 
 

@@ -68,6 +68,8 @@ class Design:
         recurs: Whether a recipe has the same seeds at all sizes.
         law: The plain recipe's.
         falling: Exponent with which the noise falls with width.
+        share: Share of the variance that a seed has at all sizes alike, of pairs and of arms; by
+            default that of the constants, a third or so.
     """
 
     name: str
@@ -78,6 +80,21 @@ class Design:
     recurs: bool = True
     law: Law = Law()
     falling: float = 0.0
+    share: float | None = None
+
+    @property
+    def noise(self) -> dict[str, float]:
+        """Standard deviations of a log loss: `run`, `pair`, `seed` and `arm`, as the constants."""
+        if self.share is None:
+            return {"run": RUN_SD, "pair": PAIR_SD, "seed": SEED_SD, "arm": ARM_SD}
+        own, common = math.sqrt(1 - self.share), math.sqrt(self.share)
+        of_arm, of_pair = math.hypot(RUN_SD, ARM_SD), math.hypot(PAIR_SD, SEED_SD)
+        return {
+            "run": own * of_arm,
+            "pair": own * of_pair,
+            "seed": common * of_pair,
+            "arm": common * of_arm,
+        }
 
     @property
     def widths(self) -> list[float]:
@@ -175,13 +192,13 @@ def _rows(
     design: Design, treated: Law, rng: np.random.Generator
 ) -> dict[str, list[dict[str, float]]]:
     """The same, one mapping a run."""
-    n_common = 1 if design.recurs else design.n_sizes
-    shared = rng.normal(size=(2, n_common, design.n_seeds)) * SEED_SD
-    paired = rng.normal(size=(2, design.n_sizes, design.n_seeds)) * PAIR_SD
+    n_common, noise = 1 if design.recurs else design.n_sizes, design.noise
+    shared = rng.normal(size=(2, n_common, design.n_seeds)) * noise["seed"]
+    paired = rng.normal(size=(2, design.n_sizes, design.n_seeds)) * noise["pair"]
     arms = {}
     for arm, (name, law) in enumerate((("plain", design.law), ("treated", treated))):
         of_pair = 0 if design.shares_seeds else arm
-        own = rng.normal(size=(n_common, design.n_seeds)) * ARM_SD
+        own = rng.normal(size=(n_common, design.n_seeds)) * noise["arm"]
         effect = shared[of_pair] + own + paired[of_pair]
         first = 0 if design.shares_seeds else arm * design.n_seeds
         rows = []
@@ -189,7 +206,7 @@ def _rows(
             seeds = first + np.arange(design.n_seeds) + (0 if design.recurs else 100 * i)
             for seed, shift in zip(seeds, effect[i], strict=True):
                 log_loss = math.log(law.loss(width)) + float(shift)
-                sd = RUN_SD * 2.0 ** (-design.falling * i)
+                sd = noise["run"] * 2.0 ** (-design.falling * i)
                 rows += [
                     {"width": width, "seed": int(seed), "flops": width**2, **row}
                     for row in _runs_of_seed(design, log_loss, i, sd, rng)

@@ -12,6 +12,7 @@ import pytest
 import extrap
 from benchmarks import (
     allocations,
+    arm_designs,
     batch_studies,
     comparisons,
     faults,
@@ -208,6 +209,22 @@ def test_figures_of_comparisons_say_what_they_were_given():
     worse = replace(found, false={first: (0.07, 0.05)})
     assert not comparisons.rows(worse)[0].met
     assert comparisons.rows(worse)[0].reached == "7.0%"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["5 × 2, seeds not shared", "drawn settings", "two size columns"])
+def test_old_and_new_comparison_are_summed_up_side_by_side(tmp_path, name):
+    arm_designs.run(tmp_path, 2, 1, [name])
+    lines = arm_designs.summary(tmp_path).set_index("number")
+    assert lines.loc["mean", "old given"] == lines.loc["mean", "new given"] == 2
+    assert 0 <= lines.loc["target", "new held"] <= 100
+
+
+def test_shared_noise_of_a_design_keeps_the_scatter_of_a_difference():
+    for share in (0.0, 0.7):
+        noise = replace(comparisons.NULLS[0], share=share).noise
+        assert noise["run"] ** 2 + noise["arm"] ** 2 == pytest.approx(13e-6)
+        assert noise["arm"] ** 2 == pytest.approx(share * 13e-6)
 
 
 @pytest.mark.parametrize("design", comparisons.NULLS, ids=lambda design: design.name)

@@ -44,13 +44,20 @@ MOST_LOG2 = 1000.0
 """A float may be multiplied by two so many times."""
 
 
-def estimate_optima(runs: Runs, *, noise: Noise, level: float) -> tuple[Optimum, ...]:
+def estimate_optima(
+    runs: Runs,
+    *,
+    noise: Noise,
+    level: float,
+    groups: Mapping[int, SizeGroup] | None = None,
+) -> tuple[Optimum, ...]:
     """The optimum of every size, smallest first.
 
     Args:
         runs: A sweep. Without tuned columns the optimum is the mean loss of a size.
         noise: Run-to-run noise, from `estimate_noise`.
         level: Level of the intervals, in (0, 1).
+        groups: From `groups_of` the same runs and noise, if the caller has them.
 
     Returns:
         One optimum a size. At the edge of the grid, and where nothing tells an interior minimum,
@@ -64,8 +71,9 @@ def estimate_optima(runs: Runs, *, noise: Noise, level: float) -> tuple[Optimum,
             _plain_mean(group, size, noise=noise.at_size(size))
             for size, group in runs_by_size(runs)
         )
-    names, groups = list(runs.tuned), list(groups_of(runs, noise).values())
-    around = [g.around for g in groups if g.around is not None]
+    names = list(runs.tuned)
+    groups = groups_of(runs, noise) if groups is None else groups
+    around = [g.around for g in groups.values() if g.around is not None]
     shapes = pool_asymmetry(around)
     rest = iter(shapes)
     optima = tuple(
@@ -76,9 +84,9 @@ def estimate_optima(runs: Runs, *, noise: Noise, level: float) -> tuple[Optimum,
             noise=noise.at_size(group.size),
             level=level,
         )
-        for group in groups
+        for group in groups.values()
     )
-    return _with_losses_outside(runs, dict(enumerate(groups)), optima, noise=noise)
+    return _with_losses_outside(runs, groups, optima, noise=noise)
 
 
 def sharpen_noise(runs: Runs, noise: Noise) -> Noise:

@@ -1,0 +1,170 @@
+"""Two arms side by side: their tuned losses at common sizes, and resamples of these."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from extrap.analyses.comparison.seed_losses import Arm, Key
+from extrap.fitting.jackknife import without_seed_effects
+from extrap.laws.base import Array
+
+ON_LINE = 1e-3
+"""Largest distance, in ln size, of sizes that move together from their line."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ArmTable:
+    """Tuned log losses of a plain and a treated arm at their common sizes.
+
+    Attributes:
+        keys: The common sizes, smallest first.
+        plain, treated: Log losses, NaN where there is none, shape (n_sizes, n_seeds); columns are
+            the same seeds where `is_paired`.
+        is_paired: Whether seeds are shared.
+        n_dropped: Values of seeds that only one arm has.
+    """
+
+    keys: tuple[Key, ...]
+    plain: Array
+    treated: Array
+    is_paired: bool
+    n_dropped: int = 0
+
+    @property
+    def log_size(self) -> Array:
+        """Logarithms of the size columns that a law needs, shape (n_sizes, n_columns).
+
+        Columns that are powers of the first one are left out.
+        """
+        logs = np.log(np.array(self.keys, dtype=float))
+        return logs[:, :1] if _are_on_line(logs) else logs
+
+    @property
+    def has_law(self) -> bool:
+        """Whether the sizes tell a law: distinct in every column that it needs."""
+        logs = self.log_size
+        return all(len(np.unique(column.round(9))) >= 3 for column in logs.T) and (
+            logs.shape[1] > 1 or len(np.unique(logs.round(9))) == len(logs)
+        )
+
+    @property
+    def means(self) -> Array:
+        """Mean log losses, plain then treated, shape (2, n_sizes)."""
+        return np.stack([np.nanmean(self.plain, axis=1), np.nanmean(self.treated, axis=1)])
+
+    @property
+    def differences(self) -> Array:
+        """Mean treated minus mean plain log loss by size."""
+        plain, treated = self.means
+        return np.asarray(treated - plain)
+
+    @property
+    def n_pairs(self) -> npt.NDArray[np.intp]:
+        """Seeds that both have, by size; 0 where arms are not paired."""
+        if not self.is_paired:
+            return np.zeros(len(self.keys), dtype=int)
+        return np.asarray(np.isfinite(self.plain).sum(axis=1))
+
+    @property
+    def n_seeds(self) -> int:
+        """The fewest seeds of an arm at a size."""
+        return int(min(np.isfinite(t).sum(axis=1).min() for t in (self.plain, self.treated)))
+
+    @property
+    def scattered(self) -> tuple[Array, ...]:
+        """Tables whose means differ by what a number of this table errs: pairs, or either arm."""
+        if self.is_paired:
+            return (self.treated - self.plain,)
+        return (self.plain, self.treated)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Resamples:
+    """The table without one (seed, size) pair at a time; the whole table first.
+
+    Attributes:
+        means: Mean log losses of an arm, plain then treated, shape (2, 1 + n_left_out, n_sizes).
+        counts: Seeds behind them, same shape.
+        strata: Sample of each pair that was left out: 0, or the arm if runs are not paired.
+    """
+
+    means: Array
+    counts: Array
+    strata: npt.NDArray[np.intp]
+
+
+def arm_table(plain: Arm, treated: Arm) -> ArmTable:
+    """Line up two arms; paired where every common size has a seed of both, twice somewhere.
+
+    Without any common size, `keys` are empty.
+    """
+    keys = tuple(sorted(set(plain.by_size) & set(treated.by_size)))
+    ours, theirs = ([arm.by_size[key] for key in keys] for arm in (plain, treated))
+    shared = [[s for s in a if s in b] for a, b in zip(ours, theirs, strict=True)]
+    most = max((min(len(a), len(b)) for a, b in zip(ours, theirs, strict=True)), default=0)
+    is_paired = bool(keys) and all(shared) and max(map(len, shared)) >= min(most, 2)
+    if not is_paired:
+        tables = [_filled(rows, rows) for rows in (ours, theirs)]
+        return ArmTable(keys=keys, plain=tables[0], treated=tables[1], is_paired=False)
+    rows_of = zip(ours, theirs, shared, strict=True)
+    tables = [_filled(rows, shared) for rows in (ours, theirs)]
+    return ArmTable(
+        keys=keys,
+        plain=tables[0],
+        treated=tables[1],
+        is_paired=True,
+        n_dropped=sum(len(a) + len(b) - 2 * len(s) for a, b, s in rows_of),
+    )
+
+
+def leave_out_pairs(table: ArmTable) -> Resamples:
+    """Every table that lacks one (seed, size) pair of both arms, or one run if not paired.
+
+    What a seed does to all sizes alike is taken out first: it would pass for scatter at each size.
+    """
+    arms = [without_seed_effects(arm) for arm in (table.plain, table.treated)]
+    known = [np.isfinite(arm) for arm in arms]
+    totals = [np.nansum(arm, axis=1) for arm in arms]
+    counts = [each.sum(axis=1).astype(float) for each in known]
+    left: list[list[Array]] = [[totals[0]], [totals[1]]]
+    kept: list[list[Array]] = [[counts[0]], [counts[1]]]
+    strata = []
+    for stratum in (0,) if table.is_paired else (0, 1):
+        for i, j in zip(*np.nonzero(known[stratum]), strict=True):
+            for arm in (0, 1):
+                is_hit = table.is_paired or arm == stratum
+                total, count = totals[arm].copy(), counts[arm].copy()
+                if is_hit:
+                    total[i] -= arms[arm][i, j]
+                    count[i] -= 1
+                left[arm].append(total)
+                kept[arm].append(count)
+            strata.append(stratum)
+    number = np.array(kept)
+    return Resamples(
+        means=np.array(left) / np.maximum(number, 1.0),
+        counts=number,
+        strata=np.array(strata, dtype=int),
+    )
+
+
+def _filled(rows: Sequence[Mapping[object, float]], kept: Sequence[Iterable[object]]) -> Array:
+    seeds = list(dict.fromkeys(seed for row in kept for seed in row))
+    found = np.full((len(rows), len(seeds)), np.nan)
+    for i, (row, own) in enumerate(zip(rows, kept, strict=True)):
+        for seed in own:
+            found[i, seeds.index(seed)] = row[seed]
+    return found
+
+
+def _are_on_line(logs: Array) -> bool:
+    """Whether all columns are powers of the first."""
+    if logs.shape[1] == 1 or len(logs) < 3:
+        return True
+    design = np.column_stack([np.ones(len(logs)), logs[:, 0]])
+    off = logs - design @ np.linalg.lstsq(design, logs, rcond=None)[0]
+    return bool(np.abs(off).max() < ON_LINE) and bool(np.ptp(logs[:, 0]) > ON_LINE)

@@ -855,7 +855,8 @@ def _outlier_flags(
     ]
     them = "it" if len(found) == 1 else "them"
     flags[-1] += (
-        f"; the loss at {name_size(size)} is {texts[0]} without {them}, {texts[1]} with {them}"
+        f"; the loss at {plain(name_size(size))} is {texts[0]} without {them}, "
+        f"{texts[1]} with {them}"
     )
     return flags
 

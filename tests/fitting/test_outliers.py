@@ -7,6 +7,7 @@ import pytest
 from extrap import forecast, read_runs
 from extrap.fitting import find_outliers
 from extrap.records import Runs
+from extrap.records.numbers import format_estimate
 
 
 def table(seeds=3, noise=0.003):
@@ -68,7 +69,8 @@ def test_the_forecast_names_it_and_says_what_it_is_without():
     assert f"row {wrong + 1} (width 64, lr 0.00391, seed 1) is 30 % below" in flag
     assert "left out" in flag
     without = forecast(read_runs(clean.drop(index=wrong), size="width", tune="lr"))
-    assert f"is {without.at(width=512).loss:.4g} (" in flag
+    alone = without.at(width=512)
+    assert f"is {format_estimate(alone.loss, alone.loss_pi)} without" in flag
     assert not any("outlier" in flag for flag in without.flags)
     assert len(made.runs) == len(frame) - 1
     assert (made.optima, made.noise) == (without.optima, without.noise)

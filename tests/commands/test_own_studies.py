@@ -174,7 +174,7 @@ def test_a_driver_is_killed_with_its_command_and_the_next_goes_on(study):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "trained_by"),
-    [("study", "function train"), ("command", "'{width}'"), ("size_path", "n_params 3.14573e+06")],
+    [("study", "function train"), ("command", "'{width}'"), ("size_path", "n_params 3.15M")],
 )
 def test_examples_run_to_their_reports(name, trained_by, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)

@@ -10,8 +10,8 @@ images; `--set workload.name=images --set workload.path=FILE.npz` is his own, fo
 Found, widths to 2048 (metz_full.csv): the best rate falls from 0.0041 to 0.0003, and the loss at
 the rate of width 16 turns up beyond 512, 15 % above the tuned one at 2048.
 
-Cost: 8 minutes on one NVIDIA H200 for the widths to 2048, some 15 more for the last two; weeks on
-two processor cores. It resumes where it was stopped, so it can be run in pieces.
+Cost: 8 minutes on one NVIDIA H200 for the widths to 2048 and, estimated, 15 more for the last two;
+weeks on two processor cores. It resumes where it was stopped, so it can be run in pieces.
 
 Paper: Luke Metz 2022, "On the difficulty of extrapolation with NN scaling".
 """

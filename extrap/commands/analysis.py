@@ -5,7 +5,7 @@ def cascade_command(source, **options):
     \"\"\"The help.\"\"\"
     from extrap.cascading import cascade
 
-    return Answer(cascade(source, **options))
+    return Printed(cascade(source, **options))
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ FINE, DEVIATES, BAD_USAGE, UNEXPECTED, INTERRUPTED = 0, 1, 2, 3, 130
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class Printed:
     """The result of an analysis, and what is printed of it.
 
     Attributes:
@@ -108,8 +108,8 @@ def _argument(word: str) -> click.Argument:
 
 def analysis(
     usage: str, shared: str = "", own: str = ""
-) -> Callable[[Callable[..., Answer]], Command]:
-    """Make a command of a function that returns an `Answer`, with the option `--json`.
+) -> Callable[[Callable[..., Printed]], Command]:
+    """Make a command of a function that returns an `Printed`, with the option `--json`.
 
     Args:
         usage: As for `command`.
@@ -117,7 +117,7 @@ def analysis(
         own: As for `command`.
     """
 
-    def made(function: Callable[..., Answer]) -> Command:
+    def made(function: Callable[..., Printed]) -> Command:
         def call(*, as_json: bool, **given: Any) -> int:
             return function(**given).show(as_json=as_json)
 

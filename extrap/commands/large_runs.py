@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from extrap.commands.analysis import DEVIATES, FINE, Answer, analysis, command
+from extrap.commands.analysis import DEVIATES, FINE, Printed, analysis, command
 from extrap.commands.inputs import forecast_of, kind_of, opened, read_big, read_table, size_of
 from extrap.commands.option_table import FORECAST, SWEEP, parse_size
 from extrap.commands.printing import say
@@ -29,7 +29,9 @@ OWN_RUNS = (
     --save FILE | Seal the forecast in this file.
     """,
 )
-def forecast_command(sweep: str, *, at: Sequence[str], save: str | None, **options: Any) -> Answer:
+def forecast_command(
+    sweep: str, *, at: Sequence[str], save: str | None, **options: Any
+) -> Printed:
     """Forecast the best values and the loss at larger sizes.
 
     SWEEP is a CSV, Parquet or JSONL file, the URL of an Optuna storage or MLflow store, a folder
@@ -50,7 +52,7 @@ def forecast_command(sweep: str, *, at: Sequence[str], save: str | None, **optio
     notes = []
     if save:
         notes.append(f"sealed in {save}, content hash {save_forecast(made, save)[:SHOWN]}")
-    return Answer(points, forecast_blocks(made, points), document=document, notes=notes)
+    return Printed(points, forecast_blocks(made, points), document=document, notes=notes)
 
 
 @analysis(
@@ -70,7 +72,7 @@ def forecast_command(sweep: str, *, at: Sequence[str], save: str | None, **optio
     -o --out FILE | Write the suggested runs to this CSV file.
     """,
 )
-def plan_command(sweep: str, *, at: str, out: str | None, **options: Any) -> Answer:
+def plan_command(sweep: str, *, at: str, out: str | None, **options: Any) -> Printed:
     """Suggest the next runs.
 
     The plan lists their sizes, tuned values and seeds. SWEEP is what extrap forecast reads.
@@ -95,7 +97,7 @@ def plan_command(sweep: str, *, at: str, out: str | None, **options: Any) -> Ans
     if out:
         write_csv(chosen.frame(), Path(out))
         notes.append(f"wrote {len(chosen.purchases)} runs to {out}")
-    return Answer(chosen, notes=notes)
+    return Printed(chosen, notes=notes)
 
 
 @analysis(
@@ -113,7 +115,7 @@ def plan_command(sweep: str, *, at: str, out: str | None, **options: Any) -> Ans
 )
 def cost_command(
     forecast_or_sweep: str, *, at: str, tuned: dict[str, float], **options: Any
-) -> Answer:
+) -> Printed:
     """Estimate what a choice of tuned values costs.
 
     The cost is in loss, compute, GPU-hours and money. FORECAST_OR_SWEEP is a sealed forecast
@@ -124,13 +126,13 @@ def cost_command(
     made = forecast_of(forecast_or_sweep, options)
     names = ("flops", "gpu_hours", "flops_per_s", "price", "formula")
     run = {name: options[name] for name in names}
-    return Answer(cost(made, at=size_of(at, made), tuned=tuned or None, **run))
+    return Printed(cost(made, at=size_of(at, made), tuned=tuned or None, **run))
 
 
 @analysis(
     "backtest SWEEP", f"{SWEEP} loss", "--level FLOAT | Level of the intervals. [default: 0.9]"
 )
-def backtest_command(sweep: str, *, level: float, **options: Any) -> Answer:
+def backtest_command(sweep: str, *, level: float, **options: Any) -> Printed:
     """Fit the small sizes, test on the larger ones.
 
     SWEEP is what extrap forecast reads. A sealed forecast gives its runs, its band and its fixed
@@ -150,7 +152,7 @@ def backtest_command(sweep: str, *, level: float, **options: Any) -> Answer:
         runs = read_table(sweep, options)
         tested = backtest(runs, level=level, band=options["band"], fix=options["fix"])
     answer = backtest_answer(tested).plain
-    return Answer(tested, document=lambda _: document(tested, answer=answer))
+    return Printed(tested, document=lambda _: document(tested, answer=answer))
 
 
 @analysis(
@@ -164,7 +166,7 @@ def backtest_command(sweep: str, *, level: float, **options: Any) -> Answer:
 )
 def check_command(
     forecast_or_sweep: str, big: str, *, tolerance: float, familywise: bool, **options: Any
-) -> Answer:
+) -> Printed:
     """Check finished runs against a forecast.
 
     FORECAST_OR_SWEEP is a sealed forecast (.json) or a sweep; BIG holds the larger runs. Runs that
@@ -185,7 +187,7 @@ def check_command(
     document = verdicts_document(verdicts, level=made.level, forecast=made, familywise=familywise)
     seals = {verdict.seal for verdict in verdicts if verdict.status == "complete"}
     warnings = [OWN_RUNS] if seals == {"in-sweep"} else []
-    return Answer(
+    return Printed(
         verdicts,
         [
             *map(Paragraph, warnings),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from extrap.commands.analysis import Answer, analysis
+from extrap.commands.analysis import Printed, analysis
 from extrap.commands.inputs import kind_of, opened, read_table
 from extrap.commands.option_table import READING, parse_size
 
@@ -37,7 +37,7 @@ def compare_command(
     by: str | None,
     plain: str | None,
     **options: Any,
-) -> Answer:
+) -> Printed:
     """Compare recipes over sizes, each at its best values.
 
     SOURCES are tables of runs (CSV, Parquet or JSONL), the plain recipe first, or one table whose
@@ -66,7 +66,7 @@ def compare_command(
     keywords = {name: options[name] for name in ("level", "price", "flops_per_second")}
     target = None if at is None else _target(at, next(iter(arms.values())))
     arms = {first: arms[first], **arms}
-    return Answer(compare(arms, at=target, **keywords))
+    return Printed(compare(arms, at=target, **keywords))
 
 
 def _target(text: str, runs: Runs) -> dict[str, float]:
@@ -113,7 +113,7 @@ def _arms_of_files(
     --inference-tokens FLOAT | Tokens to serve; also find the cheapest model of the same loss.
     """,
 )
-def allocate_command(source: str, **options: Any) -> Answer:
+def allocate_command(source: str, **options: Any) -> Printed:
     """Split a compute budget between parameters and tokens.
 
     SOURCE is what extrap forecast reads, with one row per run: its parameters, tokens and final
@@ -121,7 +121,7 @@ def allocate_command(source: str, **options: Any) -> Answer:
     """
     from extrap.planning import allocate
 
-    return Answer(allocate(opened(source), **options))
+    return Printed(allocate(opened(source), **options))
 
 
 @analysis(
@@ -138,7 +138,7 @@ def allocate_command(source: str, **options: Any) -> Answer:
     --at SIZE | Group to forecast: 7e9, or params=7e9,target=2.5 (repeatable).
     """,
 )
-def critical_batch_command(source: str, *, at: Sequence[str], **options: Any) -> Answer:
+def critical_batch_command(source: str, *, at: Sequence[str], **options: Any) -> Printed:
     """Estimate critical batch sizes from steps to a target.
 
     SOURCE is what extrap forecast reads, with one row per
@@ -156,7 +156,7 @@ def critical_batch_command(source: str, *, at: Sequence[str], **options: Any) ->
     columns = limits.law.columns if limits.law is not None else limits.by
     forecasts = [limits.at(**parse_size(text, columns)) for text in at]
     more = {"forecasts": forecasts} if forecasts else {}
-    return Answer(
+    return Printed(
         limits,
         critical_blocks(limits, forecasts),
         document=lambda _: document(limits, **more),
@@ -175,7 +175,7 @@ def critical_batch_command(source: str, *, at: Sequence[str], **options: Any) ->
 )
 def knobs_command(
     source: str, *, target: str | None, named: Sequence[str], output: str | None, **options: Any
-) -> Answer:
+) -> Printed:
     """Rank fixed values by what they will cost at a larger size.
 
     SOURCE is a study file, or a table of your own runs. For a study file, every fixed value is
@@ -186,7 +186,7 @@ def knobs_command(
     make = _knobs_of_study if kind_of(source) == "study" else _knobs_of_table
     report, page = make(source, target, named, output, **options)
     notes = [] if page is None else [f"report    {page}"]
-    return Answer(report, document=knobs_document, notes=notes)
+    return Printed(report, document=knobs_document, notes=notes)
 
 
 def _knobs_of_study(
@@ -274,7 +274,7 @@ def _parse_knobs(texts: Sequence[str]) -> dict[str, float | str | None]:
     --seed INTEGER | Seed of that split. [default: 0]
     """,
 )
-def cascade_command(source: str, **options: Any) -> Answer:
+def cascade_command(source: str, **options: Any) -> Printed:
     """Choose when a small model may answer for a large one.
 
     SOURCE is a CSV, Parquet or JSONL file, or - for CSV on the standard input, with one row per
@@ -284,7 +284,7 @@ def cascade_command(source: str, **options: Any) -> Answer:
     """
     from extrap.cascading import cascade
 
-    return Answer(cascade(opened(source), **options))
+    return Printed(cascade(opened(source), **options))
 
 
 @analysis(
@@ -301,7 +301,7 @@ def cascade_command(source: str, **options: Any) -> Answer:
 )
 def select_command(
     embedding: str, *, keep: float, which: str, label: str | None, seed: int, output: str | None
-) -> Answer:
+) -> Printed:
     """Keep the hardest or the easiest training examples.
 
     EMBEDDING is an .npy array with one row per example and one column per feature, or a CSV or
@@ -336,4 +336,4 @@ def select_command(
         if chosen.threshold is not None:
             which += f", to a difficulty of {format_quantity(chosen.threshold, digits=4)}"
         text = f"kept {len(chosen)} of {n} ({which}) in {output}"
-    return Answer(chosen, [Paragraph(text)], document=lambda _: document)
+    return Printed(chosen, [Paragraph(text)], document=lambda _: document)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from extrap.commands.analysis import Answer, analysis, command
+from extrap.commands.analysis import Printed, analysis, command
 from extrap.commands.inputs import forecast_of, kind_of, read_big, size_of
 from extrap.commands.option_table import FORECAST
 from extrap.commands.printing import say
@@ -112,7 +112,7 @@ def _say_written(page: str | Path, *, markdown: str | None) -> None:
 
 
 @analysis("page PAGE", "", "--link TEXT | Address of the page, for the last line of the summary.")
-def page_command(page: str, *, link: str | None) -> Answer:
+def page_command(page: str, *, link: str | None) -> Printed:
     """Print the summary or the numbers of a report.
 
     PAGE is an HTML report. The summary is Markdown, for a pull request or, in a GitHub
@@ -124,7 +124,7 @@ def page_command(page: str, *, link: str | None) -> Answer:
 
     document, blocks = read_report(page), read_blocks(page)
     text = report_markdown(document, blocks, link=link).rstrip("\n")
-    return Answer(document, [Paragraph(text)], document=lambda _: document)
+    return Printed(document, [Paragraph(text)], document=lambda _: document)
 
 
 @command("index [FOLDER]")

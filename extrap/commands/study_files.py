@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from extrap.commands.analysis import DEVIATES, FINE, Answer, analysis, command
+from extrap.commands.analysis import DEVIATES, FINE, Printed, analysis, command
 from extrap.commands.printing import print_json, say
 
 if TYPE_CHECKING:
@@ -207,7 +207,7 @@ def import_command(
 )
 def coord_check_command(
     study_file: str, *, widths: Sequence[int], assignments: Sequence[str], **options: Any
-) -> Answer:
+) -> Printed:
     """Check that layer outputs move equally far at every width.
 
     Trains the model of STUDY_FILE for a few updates at several widths. Under a width rule that
@@ -222,7 +222,7 @@ def coord_check_command(
     document = {**asdict(checked), "is_flat": checked.is_flat}
     code = FINE if checked.is_flat else DEVIATES
     blocks = _coordinate_blocks(checked)
-    return Answer(checked, blocks, document=lambda _: document, code=code)
+    return Printed(checked, blocks, document=lambda _: document, code=code)
 
 
 def _coordinate_blocks(found: CoordinateCheck) -> list[Block]:
@@ -233,7 +233,7 @@ def _coordinate_blocks(found: CoordinateCheck) -> list[Block]:
         format_quantity,
         format_scientific,
     )
-    from extrap.reporting.blocks import Answer as First
+    from extrap.reporting.blocks import Answer
     from extrap.reporting.tables import Table
     from extrap.training.coordinates import TOLERANCE
 
@@ -258,6 +258,6 @@ def _coordinate_blocks(found: CoordinateCheck) -> list[Block]:
         f"± {format_quantity(TOLERANCE)}."
     )
     return [
-        First(text=f"{text}.", kind="off" if steep else "on"),
+        Answer(text=f"{text}.", kind="off" if steep else "on"),
         Table(caption, ("layer", *widths, "slope", "verdict"), rows, note),
     ]

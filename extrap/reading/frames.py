@@ -88,8 +88,8 @@ def with_flat_cells(table: pd.DataFrame) -> pd.DataFrame:
 
     Text is looked into only in columns named `config`, `summary` and the like.
     """
-    texts = {name for name, kind in table.dtypes.items() if str(kind) != "object"}
-    for column in [name for name in table.columns if name in DICTIONARIES or name not in texts]:
+    kinds = table.dtypes.items()
+    for column in [name for name, kind in kinds if kind == "object" or name in DICTIONARIES]:
         cells = table[column].map(_parsed) if column in DICTIONARIES else table[column]
         first = cells.first_valid_index()
         if first is None or not isinstance(cells[first], Mapping):

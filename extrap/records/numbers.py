@@ -12,13 +12,13 @@ from extrap.records.intervals import NOWHERE, Interval
 
 NBSP = "\u00a0"
 MOST_DIGITS = 6
-"""Of a value, however narrow its interval."""
+"""Of the sides of an interval, however narrow it is."""
 MOST_TEXT = 1000
 """Characters of a text that may come from a file."""
 SUFFIXES = ((1e12, "T"), (1e9, "B"), (1e6, "M"))
 
 
-class Cell(str):
+class TableCell(str):
     """A cell of a table: what it says, and the numbers behind it, which sort and save it.
 
     What follows a line break is set smaller.
@@ -46,7 +46,7 @@ class Cell(str):
         sides: Interval = NOWHERE,
         note: str = "",
         href: str = "",
-    ) -> Cell:
+    ) -> TableCell:
         """A text with its numbers."""
         cell = super().__new__(cls, text)
         cell.value, cell.error, cell.sides = value, error, sides
@@ -54,13 +54,13 @@ class Cell(str):
         return cell
 
 
-def over(first: str, *lines: str) -> Cell:
+def over(first: str, *lines: str) -> TableCell:
     """A cell above others: an interval below a value is the value's, words are a note."""
-    top = first if isinstance(first, Cell) else Cell(first)
+    top = first if isinstance(first, TableCell) else TableCell(first)
     below = [line for line in lines if line]
-    sides = [line.sides for line in below if isinstance(line, Cell) and line.sides != NOWHERE]
-    words = [line for line in below if not isinstance(line, Cell) or line.sides == NOWHERE]
-    return Cell(
+    sides = [line.sides for line in below if isinstance(line, TableCell) and line.sides != NOWHERE]
+    words = [line for line in below if not isinstance(line, TableCell) or line.sides == NOWHERE]
+    return TableCell(
         "\n".join([top, *below]),
         top.value,
         error=top.error,
@@ -69,7 +69,7 @@ def over(first: str, *lines: str) -> Cell:
     )
 
 
-def format_value(value: float | None, error: float | None = None) -> Cell:
+def format_value(value: float | None, error: float | None = None) -> TableCell:
     """A value with its standard error, `1.749 ± 0.013`: two digits of the error decide.
 
     Args:
@@ -77,9 +77,9 @@ def format_value(value: float | None, error: float | None = None) -> Cell:
         error: Its standard error, same unit; without a positive one four significant digits stand.
     """
     if value is None or not math.isfinite(value):
-        return Cell("unknown")
+        return TableCell("unknown")
     if error is None or not math.isfinite(error) or error <= 0:
-        return Cell(_plain(value, _decimals(value, digits=4)), value)
+        return TableCell(_plain(value, _decimals(value, digits=4)), value)
     largest = max(abs(value), error)
     decimals, power = _decimals(error, digits=2), 0
     if not 1e-4 <= largest < 1e6:
@@ -88,10 +88,10 @@ def format_value(value: float | None, error: float | None = None) -> Cell:
     sides = (_plain(each / 10**power, decimals) for each in (value, error))
     text = " ± ".join(sides)
     scaled = f"({text})e{power}".replace("e-", "e−") if power else text
-    return Cell(scaled, value, error=error)
+    return TableCell(scaled, value, error=error)
 
 
-def format_interval(interval: Interval, write: Callable[[float], str] | None = None) -> Cell:
+def format_interval(interval: Interval, write: Callable[[float], str] | None = None) -> TableCell:
     """An interval in words; an open side is said, not drawn.
 
     Args:
@@ -100,17 +100,19 @@ def format_interval(interval: Interval, write: Callable[[float], str] | None = N
     """
     lower, upper = interval
     if lower is None and upper is None:
-        return Cell("unknown")
+        return TableCell("unknown")
     if write is None:
         decimals = _interval_decimals(interval)
         is_closed = lower is not None and upper is not None
         write = (lambda side: _plain(side, decimals)) if is_closed else format_value
     ends = ["" if side is None else write(side) for side in interval]
     words = "{} to {}" if all(ends) else "at least {}" if ends[0] else "at most {}"
-    return Cell(words.format(*filter(None, ends)), sides=interval)
+    return TableCell(words.format(*filter(None, ends)), sides=interval)
 
 
-def format_estimate(value: float | None, interval: Interval, level: float | None = None) -> Cell:
+def format_estimate(
+    value: float | None, interval: Interval, level: float | None = None
+) -> TableCell:
     """A value with its interval, `1.749 (1.671 to 1.830)`, both to the same digit.
 
     In a very wide interval the value keeps two digits. A level stands before the interval,
@@ -121,7 +123,7 @@ def format_estimate(value: float | None, interval: Interval, level: float | None
 
 def stacked(
     value: float | None, interval: Interval, write: Callable[[float], str] | None = None
-) -> Cell:
+) -> TableCell:
     """A value above its interval, both to the same digit or as `write` writes them."""
     if value is None:
         return format_interval(interval, write)
@@ -131,18 +133,17 @@ def stacked(
         decimals = _decimals(value, digits=4)
     else:
         decimals = max(_interval_decimals(interval), _decimals(value, digits=2))
-        decimals = min(decimals, _decimals(value, digits=MOST_DIGITS))
-    return over(Cell(_plain(value, decimals), value), format_interval(interval))
+    return over(TableCell(_plain(value, decimals), value), format_interval(interval))
 
 
-def beside(cell: str, level: float | None = None) -> Cell:
+def beside(cell: str, level: float | None = None) -> TableCell:
     """A cell on one line, what stands below its value in brackets, after the level if given."""
     value, line, below = cell.partition("\n")
     head = "" if level is None else f"{format_level(level)}: "
     text = f"{value} ({head}{below.replace(chr(10), '; ')})" if line else value
-    if not isinstance(cell, Cell):
-        return Cell(text)
-    return Cell(text, cell.value, error=cell.error, sides=cell.sides, note=cell.note)
+    if not isinstance(cell, TableCell):
+        return TableCell(text)
+    return TableCell(text, cell.value, error=cell.error, sides=cell.sides, note=cell.note)
 
 
 def dashed(value: Any, write: Callable[[Any], str] = format_value) -> str:
@@ -155,25 +156,29 @@ def counted(n: int, what: str) -> str:
     return f"{n} {what}{'s' * (n != 1)}"
 
 
-def format_level(level: float) -> Cell:
+def format_level(level: float) -> TableCell:
     """The level of an interval, or another share in whole percents: `95 %`."""
-    return Cell(f"{100 * level:g}{NBSP}%", level)
+    return TableCell(f"{100 * level:g}{NBSP}%", level)
 
 
-def format_octaves(octaves: float) -> Cell:
+def format_octaves(octaves: float) -> TableCell:
     """A distance in octaves: `+0.50`."""
-    return Cell(f"{octaves:+.2f}".replace("-", "−"), octaves)
+    return TableCell(f"{octaves:+.2f}".replace("-", "−"), octaves)
 
 
-def format_decimals(value: float | None, decimals: int) -> Cell:
+def format_decimals(value: float | None, decimals: int) -> TableCell:
     """A number with so many decimals; `unknown` where it is not known."""
     known = value is not None and math.isfinite(value)
-    return Cell(f"{value:.{decimals}f}".replace("-", "−"), value) if known else Cell("unknown")
+    return (
+        TableCell(f"{value:.{decimals}f}".replace("-", "−"), value)
+        if known
+        else TableCell("unknown")
+    )
 
 
-def format_factor(factor: float) -> Cell:
+def format_factor(factor: float) -> TableCell:
     """A ratio: `2.67×`."""
-    return Cell(f"{format_quantity(factor, digits=3)}×", factor)
+    return TableCell(f"{format_quantity(factor, digits=3)}×", factor)
 
 
 def rounded(value: float, digits: int) -> float:
@@ -181,7 +186,7 @@ def rounded(value: float, digits: int) -> float:
     return float(f"{value:.{digits}g}")
 
 
-def format_quantity(value: float | None, *, digits: int | None = None) -> Cell:
+def format_quantity(value: float | None, *, digits: int | None = None) -> TableCell:
     """A size or a tuned value, exact enough to recognise: `1024`, `1.3B`, `0.00261`, `2.6e−5`.
 
     Args:
@@ -190,12 +195,12 @@ def format_quantity(value: float | None, *, digits: int | None = None) -> Cell:
             stand as they are and others have three digits, or four from a thousand on.
     """
     if value is None or not math.isfinite(value):
-        return Cell("not known")
+        return TableCell("not known")
     shown = value if digits is None else rounded(value, digits)
-    return Cell(_recognisable(shown, digits or 3).replace("-", "−"), value)
+    return TableCell(_recognisable(shown, digits or 3).replace("-", "−"), value)
 
 
-def format_given(value: float) -> Cell:
+def format_given(value: float) -> TableCell:
     """A number that somebody chose, as they wrote it: `0.125`, `2`, `3.215`."""
     return format_quantity(value, digits=6)
 
@@ -238,15 +243,15 @@ def format_percent_tick(fraction: float) -> str:
     return f"{'+' if fraction > 0 else ''}{format_quantity(100 * fraction, digits=3)} %"
 
 
-def format_scientific(value: float, *, digits: int = 3) -> Cell:
+def format_scientific(value: float, *, digits: int = 3) -> TableCell:
     """A number of any magnitude, such as FLOPs: `3.78e15`, `42`."""
     text = re.sub(r"e\+?(-?)0*", r"e\1", f"{value:.{digits}g}")
-    return Cell(text.replace("-", "−"), value)
+    return TableCell(text.replace("-", "−"), value)
 
 
 def format_percent(
     fraction: float | None, *, signed: bool = True, digits: int | None = None
-) -> Cell:
+) -> TableCell:
     """A relative difference, `+1.2 %`; whole percents from ten on.
 
     Args:
@@ -255,31 +260,31 @@ def format_percent(
         digits: Significant digits below ten percent; left out, one decimal stands.
     """
     if fraction is None or not math.isfinite(fraction):
-        return Cell("unknown")
+        return TableCell("unknown")
     percent = abs(100 * fraction)
     text = f"{percent:.{0 if percent >= 9.95 else 1}f}"
     if digits is not None and percent < 9.95:
         text = format_quantity(percent, digits=digits)
     sign = ("−" if fraction < 0 else "+") if signed else ""
-    return Cell(f"{sign}{text}{NBSP}%", fraction)
+    return TableCell(f"{sign}{text}{NBSP}%", fraction)
 
 
-def format_cost(log_excess: float) -> Cell:
+def format_cost(log_excess: float) -> TableCell:
     """A log excess as a percentage of the loss, two digits; whole percents from ten on."""
     percent = 100 * math.expm1(log_excess)
     if abs(percent) >= 9.95:
         text = f"{percent:.0f}".replace("-", "−")
     else:
         text = _plain(percent, _decimals(percent, digits=2)) if abs(percent) >= 0.0095 else "0"
-    return Cell(f"{text}{NBSP}%", percent / 100)
+    return TableCell(f"{text}{NBSP}%", percent / 100)
 
 
-def format_p_value(p_value: float | None) -> Cell:
+def format_p_value(p_value: float | None) -> TableCell:
     """A p-value with as many digits as anybody acts on."""
     if p_value is None:
-        return Cell("–")
+        return TableCell("–")
     text = f"<{NBSP}0.001" if p_value < 0.001 else f"{p_value:.{2 if p_value > 0.095 else 3}f}"
-    return Cell(text, p_value)
+    return TableCell(text, p_value)
 
 
 def name_size(size: Mapping[str, float | None]) -> str:
@@ -316,18 +321,19 @@ def _interval_decimals(interval: Interval) -> int:
     lower, upper = interval
     if lower is None or upper is None or lower == upper:
         return _decimals(lower or upper or 0.0, digits=4)
-    return _decimals(upper - lower, digits=3)
+    most = _decimals(max(abs(lower), abs(upper)), digits=MOST_DIGITS)
+    return min(_decimals(upper - lower, digits=3), most)
 
 
-def format_duration(seconds: float) -> Cell:
+def format_duration(seconds: float) -> TableCell:
     """A time in its largest sensible unit, never below zero: `40 s`, `12 min`, `3.5 h`."""
     left = max(0.0, seconds)
     if left < 90:
-        return Cell(f"{left:.0f} s", seconds)
+        return TableCell(f"{left:.0f} s", seconds)
     if left < 5_400:
-        return Cell(f"{left / 60:.0f} min", seconds)
+        return TableCell(f"{left / 60:.0f} min", seconds)
     text = f"{left / 3_600:.1f} h" if left < 172_800 else f"{left / 86_400:.1f} days"
-    return Cell(text, seconds)
+    return TableCell(text, seconds)
 
 
 def plain(text: object) -> str:

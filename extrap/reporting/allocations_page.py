@@ -12,7 +12,7 @@ from extrap.planning import Allocation, AllocationCheck, AllocationReport, Check
 from extrap.records import Measure
 from extrap.records.codec import document
 from extrap.records.numbers import (
-    Cell,
+    TableCell,
     beside,
     format_given,
     format_level,
@@ -326,11 +326,11 @@ def _checked(report: AllocationReport) -> pd.DataFrame:
     return pd.DataFrame({**columns, "chosen": octaves < math.log(SAME_PARAMS)})
 
 
-def _size(measure: Measure) -> Cell:
+def _size(measure: Measure) -> TableCell:
     """A size that is estimated: three digits."""
     return beside(_size_cell(measure))
 
 
-def _size_cell(measure: Measure) -> Cell:
+def _size_cell(measure: Measure) -> TableCell:
     """The same for a table: the interval below the value."""
     return stacked(measure.value, measure.ci, lambda size: format_quantity(size, digits=3))

@@ -10,7 +10,7 @@ from extrap.forecasting import Forecast
 from extrap.records import Interval, Verdict, condition_text
 from extrap.records.numbers import (
     NBSP,
-    Cell,
+    TableCell,
     compared,
     format_estimate,
     format_interval,
@@ -276,7 +276,7 @@ def _difference_cell(contrast: LossContrast) -> str:
     return over(format_percent(contrast.ratio - 1), _percents(contrast))
 
 
-def _percents(contrast: LossContrast) -> Cell:
+def _percents(contrast: LossContrast) -> TableCell:
     """The interval of a ratio as relative differences."""
     sides = Interval(*(None if side is None else side - 1 for side in contrast.ratio_ci))
     return format_interval(sides, format_percent)

@@ -20,7 +20,7 @@ from extrap.laws import LAWS
 from extrap.records import ComparisonStudy, Fit, Interval, Measure
 from extrap.records.numbers import (
     NBSP,
-    Cell,
+    TableCell,
     beside,
     format_given,
     format_level,
@@ -279,25 +279,25 @@ def _short(place: SizeDifference) -> str:
     return format_percent(place.difference.value or 0.0, digits=2)
 
 
-def _difference(place: SizeDifference, level: str = "") -> Cell:
+def _difference(place: SizeDifference, level: str = "") -> TableCell:
     """A difference at one size; see `_percent`."""
     is_single = not place.is_forecast and place.n_pairs <= 1
     return _percent(place.difference, level, "one seed: no interval" if is_single else "")
 
 
-def _percent(measure: Measure, level: str = "", why: str = "") -> Cell:
+def _percent(measure: Measure, level: str = "", why: str = "") -> TableCell:
     """A relative difference above its interval, `−3.4 %` and `95 %: −5.4 to −1.4 %`."""
     shown = measure.map(lambda share: 100 * share)
     number, _, interval = stacked(shown.value, shown.ci).partition("\n")
     if measure.value is None:
         text = number if measure.ci == Interval() else f"{number}{NBSP}%"
-        return Cell(text, sides=measure.ci)
+        return TableCell(text, sides=measure.ci)
     sign = "+" * (measure.value > 0)
     if measure.ci == Interval():
         interval = why or "interval unknown"
     else:
         interval = f"{level}{interval}{NBSP}%"
-    return Cell(f"{sign}{number}{NBSP}%\n{interval}", measure.value, sides=measure.ci)
+    return TableCell(f"{sign}{number}{NBSP}%\n{interval}", measure.value, sides=measure.ci)
 
 
 def verdicts_table(shown: Sequence[Treatment]) -> Table:

@@ -12,7 +12,7 @@ from extrap.planning import Cost, Penalty, PricedValue, cost
 from extrap.records import Interval, Measure
 from extrap.records.numbers import (
     NBSP,
-    Cell,
+    TableCell,
     format_given,
     format_level,
     format_percent,
@@ -148,20 +148,20 @@ def _share(share: Measure, found: Cost) -> str:
     return stacked(share.value, sides, _percent)
 
 
-def _percent(share: float) -> Cell:
+def _percent(share: float) -> TableCell:
     if 0 < share < 5e-4:
-        return Cell(f"<{NBSP}0.1{NBSP}%", share)
+        return TableCell(f"<{NBSP}0.1{NBSP}%", share)
     return format_percent(share, signed=False)
 
 
-def _number(value: float) -> Cell:
+def _number(value: float) -> TableCell:
     """Two digits; what is below a thousandth is not told apart from nothing."""
     if 0 < abs(value) < 1e-3:
-        return Cell(f"<{NBSP}0.001", value)
+        return TableCell(f"<{NBSP}0.001", value)
     return format_scientific(value, digits=2)
 
 
-def _cell(measure: Measure, write: Callable[[float], str]) -> Cell:
+def _cell(measure: Measure, write: Callable[[float], str]) -> TableCell:
     """A value above its interval."""
     sides = (None if side is None or math.isinf(side) else side for side in measure.ci)
     return stacked(measure.value, Interval(*sides), write)

@@ -22,7 +22,7 @@ from extrap.records import Interval, Measure
 from extrap.records.intervals import NOWHERE
 from extrap.records.numbers import (
     NBSP,
-    Cell,
+    TableCell,
     beside,
     format_decimals,
     format_factor,
@@ -59,12 +59,12 @@ MANY, DECADES = 10, 2.0
 """Pairs, and decades of the noise scale, from which the confidence is high."""
 
 
-def counted(measure: Measure | BatchPrediction, level: float | None = None) -> Cell:
+def counted(measure: Measure | BatchPrediction, level: float | None = None) -> TableCell:
     """An estimate with its interval, rounded: `410 (350 to 480)`; of a forecast `pi`."""
     return beside(batch_cell(measure), level)
 
 
-def _rounded(value: float, interval: Interval) -> Cell:
+def _rounded(value: float, interval: Interval) -> TableCell:
     """To the digit that the width of a narrow interval decides, else to two digits."""
     lower, upper = interval
     if lower and upper and lower < upper < WIDE * lower:
@@ -72,7 +72,7 @@ def _rounded(value: float, interval: Interval) -> Cell:
     return format_quantity(value, digits=2)
 
 
-def batch_cell(measure: Measure | BatchPrediction) -> Cell:
+def batch_cell(measure: Measure | BatchPrediction) -> TableCell:
     """The same for a table: the interval below the value."""
     sides = measure.pi if isinstance(measure, BatchPrediction) else measure.ci
     words = format_interval(sides, lambda side: _rounded(side, sides))
@@ -81,7 +81,7 @@ def batch_cell(measure: Measure | BatchPrediction) -> Cell:
     return over(_rounded(measure.value, sides), "interval open" if sides == NOWHERE else words)
 
 
-def power(exponent: Measure) -> Cell:
+def power(exponent: Measure) -> TableCell:
     """An exponent with its interval: `0.45 (0.38 to 0.52)`."""
     lower, upper = exponent.ci
     if lower is None or upper is None:

@@ -12,7 +12,7 @@ from extrap.records.codec import document
 from extrap.records.knobs import ONE_MINUS
 from extrap.records.numbers import (
     NBSP,
-    Cell,
+    TableCell,
     beside,
     format_cost,
     format_level,
@@ -237,7 +237,7 @@ def knobs_document(report: KnobReport) -> dict[str, Any]:
     return found
 
 
-def _best(knob: Knob) -> Cell:
+def _best(knob: Knob) -> TableCell:
     """The best value at the target with its interval, as far as it is known."""
     significant = knob.octave.value is not None and 0.0 not in knob.octave.ci
     if knob.kind == "optimum":
@@ -248,10 +248,10 @@ def _best(knob: Knob) -> Cell:
     if knob.kind == "slope" and significant:
         beyond = knob.value_at(knob.better) or 0.0
         is_below = beyond < (knob.value_at(0) or 0.0)
-        return Cell(f"{'below' if is_below else 'above'} {_value(knob, beyond)}")
+        return TableCell(f"{'below' if is_below else 'above'} {_value(knob, beyond)}")
     if knob.kind == "choice" and significant:
-        return Cell(_level(knob.other if (knob.octave.value or 0.0) < 0 else knob.base))
-    return Cell("not known")
+        return TableCell(_level(knob.other if (knob.octave.value or 0.0) < 0 else knob.base))
+    return TableCell("not known")
 
 
 def _value(knob: Knob, value: float | None) -> str:
@@ -281,8 +281,8 @@ def _cost(fraction: float) -> str:
 def _change(log_excess: float) -> str:
     """A change of the log of the loss in percent, with its sign."""
     cell = format_cost(log_excess)
-    return Cell("+" * (log_excess > 0) + cell, cell.value)
+    return TableCell("+" * (log_excess > 0) + cell, cell.value)
 
 
-def _costs(measure: Measure, *, is_log: bool = False) -> Cell:
+def _costs(measure: Measure, *, is_log: bool = False) -> TableCell:
     return stacked(measure.value, measure.ci, _change if is_log else _cost)

@@ -15,7 +15,7 @@ import pandas as pd
 from extrap import __version__
 from extrap.records import Interval, Measure
 from extrap.records.codec import encode
-from extrap.records.numbers import Cell, beside, format_estimate, format_percent, stacked
+from extrap.records.numbers import TableCell, beside, format_estimate, format_percent, stacked
 from extrap.reporting.blocks import Block, Page, Warnings
 from extrap.reporting.forecast_page import limits, provenance
 from extrap.reporting.glossary import explain_flags
@@ -79,7 +79,7 @@ def points(rows: Iterable[tuple[float, Measure]]) -> pd.DataFrame:
     return pd.DataFrame(found, columns=["x", "y", "lower", "upper"], dtype=float)
 
 
-def estimate(measure: Measure, level: float | None = None) -> Cell:
+def estimate(measure: Measure, level: float | None = None) -> TableCell:
     """A value with its interval in brackets, after its level if given."""
     return format_estimate(measure.value, measure.ci, level)
 
@@ -91,6 +91,6 @@ def measured(measure: Measure) -> str:
     return stacked(measure.value, measure.ci)
 
 
-def in_percent(measure: Measure, *, signed: bool = False) -> Cell:
+def in_percent(measure: Measure, *, signed: bool = False) -> TableCell:
     """A share or a relative difference with its interval in brackets."""
     return beside(stacked(measure.value, measure.ci, partial(format_percent, signed=signed)))

@@ -11,7 +11,7 @@ import unicodedata
 from typing import TYPE_CHECKING
 
 from extrap.files import csv_text
-from extrap.records.numbers import NBSP, Cell, format_exact
+from extrap.records.numbers import NBSP, TableCell, format_exact
 
 if TYPE_CHECKING:
     from extrap.reporting.tables import Table
@@ -31,7 +31,7 @@ _HEADS = {
 
 def cell_number(cell: str) -> float | None:
     """The number that a cell is sorted by: its value, or the end of its interval that is known."""
-    if not isinstance(cell, Cell):
+    if not isinstance(cell, TableCell):
         return None
     return next((n for n in (cell.value, *cell.sides) if n is not None), None)
 
@@ -61,7 +61,7 @@ def file_name(text: str, suffix: str) -> str:
 
 def _parts(cell: str) -> dict[str, str]:
     """What a cell says: a number's text for each part that it has, else its words."""
-    if not isinstance(cell, Cell) or cell_number(cell) is None:
+    if not isinstance(cell, TableCell) or cell_number(cell) is None:
         words = [line for line in _plain(cell).split("\n") if line not in EMPTY]
         return {"value": "; ".join(words)}
     numbers = {"value": cell.value, "error": cell.error}

@@ -19,7 +19,7 @@ class Table:
     Attributes:
         caption: What it shows.
         columns: Headings.
-        rows: Cells, see `Cell`, or words; the first one is the row's heading.
+        rows: Cells, see `TableCell`, or words; the first one is the row's heading.
         note: What was left out, or how a column is meant; may be empty.
     """
 

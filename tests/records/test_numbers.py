@@ -52,6 +52,7 @@ def test_an_interval_says_when_a_side_is_open(lower, upper, text):
         (2.17, Interval(0.77, 5400.0), "2.2 (0 to 5400)"),
         (1.749, Interval(1.671, None), "1.749 (at least 1.671)"),
         (None, Interval(1.671, 1.83), "1.671 to 1.830"),
+        (300.000009, Interval(299.999987, 300.000013), "300.000 (300.000 to 300.000)"),
     ],
 )
 def test_a_value_keeps_two_digits_however_wide_its_interval(value, interval, text):

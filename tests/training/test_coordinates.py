@@ -2,7 +2,9 @@ from dataclasses import replace
 
 import pytest
 
+from extrap.commands.study_files import _coordinate_blocks
 from extrap.records import Recipe, StudySpec, TunedRange, Workload
+from extrap.reporting.text import blocks_text
 from extrap.training import coordinate_check
 
 SPEC = StudySpec(
@@ -36,6 +38,8 @@ def test_changes_are_flat_under_mup(optimizer, widths):
     assert all(abs(c.slope) < 0.3 for c in found.coordinates)
     names = [c.name for c in found.coordinates]  # in the order of the computation
     assert (names[0], names[-1], len(names)) == ("embedding.weight", "mlp.output.weight", 5)
+    text = blocks_text(_coordinate_blocks(found))
+    assert all(name in text for name in ("mup", "flat", *names))
 
 
 def test_a_change_that_is_not_finite_is_called_diverged():

@@ -135,9 +135,11 @@ def two_laws(table: ArmTable) -> TwoLaws | str:
     samples = leave_out_pairs(table)
     n_rows = samples.means.shape[1]
     both = fit_curves(
-        logs, samples.means.reshape(2 * n_rows, -1), samples.counts.reshape(2 * n_rows, -1),
+        logs,
+        samples.means.reshape(2 * n_rows, -1),
+        samples.counts.reshape(2 * n_rows, -1),
         n_arms=2,
-    )  # fmt: skip
+    )
     return TwoLaws(
         plain=both.rows(slice(0, n_rows)),
         treated=both.rows(slice(n_rows, None)),

@@ -10,9 +10,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from extrap.analyses.cascade import cascade
     from extrap.backtesting import Backtest, Holdout, backtest
     from extrap.batching import critical_batch
-    from extrap.cascading import cascade
     from extrap.checking import check
     from extrap.comparing import Comparison, compare
     from extrap.documents import load_forecast, save_forecast
@@ -118,7 +118,7 @@ __all__ = [
 __version__: str
 
 _HOMES = {
-    "cascade": "cascading",
+    "cascade": "analyses.cascade",
     "check": "checking",
     "critical_batch": "batching",
     "LawRegressor": "fitting.regressor",

@@ -21,7 +21,7 @@ LEVELS = (
     "expressions files records reading function_sources study_folders",
     "laws noise selection workloads",
     "fitting training",
-    "forecasting checking backtesting documents monitoring watching batching cascading planning "
+    "forecasting checking backtesting documents monitoring watching batching planning "
     "comparing knobs ablations analyses",
     "reporting integrations",
     "study",

@@ -13,9 +13,9 @@ import extrap
 from .test_packaging import HEAVY
 
 MODULES = {
+    "extrap.analyses.cascade": ["cascade"],
     "extrap.backtesting": ["Backtest", "Holdout", "backtest"],
     "extrap.batching": ["critical_batch"],
-    "extrap.cascading": ["cascade"],
     "extrap.checking": ["check"],
     "extrap.comparing": ["Comparison", "compare"],
     "extrap.errors": ["DataError", "ExtrapError", "FitError", "StudyError"],

@@ -3,7 +3,7 @@
 @analysis("cascade SOURCE", "level", "--cost-large FLOAT | Cost of … [required]")
 def cascade_command(source, **options):
     \"\"\"The help.\"\"\"
-    from extrap.cascading import cascade
+    from extrap.analyses.cascade import cascade
 
     return Printed(cascade(source, **options))
 """

@@ -282,7 +282,7 @@ def cascade_command(source: str, **options: Any) -> Printed:
     and loss_large. A column filtered marks inputs that a rule answers, with correct_filter or
     loss_filter. Inputs count as independent, except those of one group.
     """
-    from extrap.cascading import cascade
+    from extrap.analyses.cascade import cascade
 
     return Printed(cascade(opened(source), **options))
 

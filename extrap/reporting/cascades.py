@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from extrap.cascading import Cascade
+from extrap.analyses.cascade import Cascade
 from extrap.records.numbers import format_level, format_percent, format_quantity
 from extrap.reporting.blocks import Answer, Block, Paragraph
 from extrap.reporting.study_page import doubts, estimate, in_percent
 from extrap.reporting.tables import Table, tabulated
 
-EVERY = 5
-"""Of the points of the curve, one in so many is printed."""
 OUTCOMES = {"correct": "share correct", "loss": "mean loss"}
 
 
@@ -58,10 +56,12 @@ def _curve_table(found: Cascade) -> Table:
     what = OUTCOMES[found.kind]
     return tabulated(
         f"Cost against quality, each point with its own {format_level(found.level)} interval",
-        [found.chosen, *found.curve[::EVERY]],
+        [found.chosen, *found.curve],
         {
             "": lambda p: "chosen" if p is found.chosen else "",
-            "confidence from": lambda p: _threshold(p.threshold),
+            "confidence from": lambda p: (
+                "any" if p is found.curve[-1] else _threshold(p.threshold)
+            ),
             "small answers": lambda p: format_percent(p.share.value, signed=False),
             what: lambda p: estimate(p.quality),
             "difference": lambda p: estimate(p.difference),

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from extrap.analyses.cascade import cascade
+    from extrap.analyses.selection import Selection, choose_next, prototype_distance, select
     from extrap.backtesting import Backtest, Holdout, backtest
     from extrap.batching import critical_batch
     from extrap.checking import check
@@ -49,7 +50,6 @@ if TYPE_CHECKING:
         plot_optimum,
         plot_sweep,
     )
-    from extrap.selection import Selection, choose_next, prototype_distance, select
     from extrap.study.driver import tune
     from extrap.training import CoordinateCheck, NoiseMeter, coordinate_check
 
@@ -134,7 +134,9 @@ _HOMES = {
     **dict.fromkeys(("Forecast", "forecast"), "forecasting"),
     **dict.fromkeys(("Monitor", "Reading"), "monitoring"),
     **dict.fromkeys(("NoiseScale", "noise_scale"), "noise"),
-    **dict.fromkeys(("Selection", "choose_next", "prototype_distance", "select"), "selection"),
+    **dict.fromkeys(
+        ("Selection", "choose_next", "prototype_distance", "select"), "analyses.selection"
+    ),
     **dict.fromkeys(
         ("plot_backtest", "plot_forecast", "plot_law", "plot_optimum", "plot_sweep"),
         "reporting.plots",

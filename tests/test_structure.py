@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[1]
 LEVELS = (
     "errors installing",
     "expressions files records reading function_sources study_folders",
-    "laws noise selection workloads",
+    "laws noise workloads",
     "fitting training",
     "forecasting checking backtesting documents monitoring watching batching planning "
     "comparing knobs ablations analyses",
@@ -49,7 +49,7 @@ DOORS = {
     "mlflow": ("reading.trackers.mlflow",),
     "numpy": None,
     "optuna": ("study", *STORAGES),
-    "pandas": tuple(set(FLOORS) - {"noise", "selection"}),
+    "pandas": tuple(set(FLOORS) - {"noise"}),
     "psutil": ("training",),
     "pyarrow": ("reading",),
     "pytorch_lightning": ("integrations.lightning",),
@@ -57,7 +57,7 @@ DOORS = {
     "rich": ("cli", "commands", "study.progress"),
     "scipy": ("laws", "fitting", *VERDICTS),
     "seaborn": ("reporting",),
-    "sklearn": ("fitting", "selection", "workloads"),  # k-means, which serves both wings
+    "sklearn": ("fitting", "analyses.selection", "workloads"),
     "sqlalchemy": ("study", *STORAGES),  # addresses and errors of its storages
     "statsmodels": ("fitting",),
     "tensorboard": ("reading.trackers.tensorboard",),

@@ -52,7 +52,7 @@ MODULES = {
     ],
     "extrap.reporting.embedded": ["read_report"],
     "extrap.reporting.forecast_page": ["report"],
-    "extrap.selection": ["Selection", "choose_next", "prototype_distance", "select"],
+    "extrap.analyses.selection": ["Selection", "choose_next", "prototype_distance", "select"],
     "extrap.study.driver": ["tune"],
     "extrap.training": ["CoordinateCheck", "NoiseMeter", "coordinate_check"],
 }

@@ -311,11 +311,11 @@ def select_command(
     """
     import pandas as pd
 
+    from extrap.analyses.selection import select
     from extrap.files import write_csv
     from extrap.reading import read_embedding
     from extrap.records.numbers import format_quantity
     from extrap.reporting.blocks import Paragraph
-    from extrap.selection import select
 
     features, labels = read_embedding(embedding, label=label)
     chosen = select(features, keep=keep, which=which, labels=labels, seed=seed)

@@ -9,10 +9,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from extrap.analyses.selection import select
 from extrap.cli import main
 from extrap.commands.option_table import parse_size
 from extrap.reporting.embedded import read_report
-from extrap.selection import select
 
 NS = (1e7, 4e7, 2e8, 1e9)
 POINTS = np.random.default_rng(0).standard_normal((40, 5))

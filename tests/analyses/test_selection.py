@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
+from extrap.analyses.selection import _selected, choose_next, prototype_distance, select
 from extrap.errors import DataError
-from extrap.selection import _selected, choose_next, prototype_distance, select
 
 
 def select_by(difficulty, *, keep, which="hard", labels=None, balance=0.5):
@@ -108,15 +108,15 @@ EQUAL = np.ones((300, 5))
         (POINTS, {"seed": -1}, ValueError, "got -1"),
         (POINTS, {"seed": -1, "which": "random"}, ValueError, "got -1"),
         (POINTS, {"seed": 2**32}, ValueError, "got 4294967296"),
-        (POINTS, {"n_clusters": 0}, ValueError, "got 0;"),
-        (POINTS, {"n_clusters": 63}, DataError, "as many points, got 62"),
+        (POINTS, {"n_clusters": 0}, ValueError, "62 examples, got 0;"),
+        (POINTS, {"n_clusters": 63}, ValueError, "62 examples, got 63"),
         (POINTS, {"labels": [1, 2]}, DataError, r"got shape \(2,\)"),
         (NAN, {}, DataError, r"1 of 62 .* row 7"),
         ([1.0, 2.0, 3.0], {}, DataError, r"shape \(3,\)"),
         ([[1.0, 0.0], [0.0, 0.0]], {}, DataError, "row 1 of"),
         (EQUAL, {}, DataError, "direction in all 300"),
         (7.0 * EQUAL[:30], {"metric": "euclidean"}, DataError, "features in all 30"),
-        (np.tile(np.eye(2), (150, 1)), {}, DataError, "different points, got 2"),
+        (np.tile(np.eye(2), (150, 1)), {}, DataError, "got 0 for all 300"),
         (1e300 * POINTS, {}, DataError, r"got 1e\+300"),
         (1e300 * POINTS, {"metric": "euclidean"}, DataError, r"got 1e\+300"),
         ((1e30 * POINTS).astype(np.float32), {}, DataError, r"got 1e\+30;"),

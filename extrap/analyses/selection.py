@@ -1,14 +1,7 @@
-"""Data selection: which examples are worth keeping, and which to label next.
+"""Data selection: which examples are worth keeping (`select`), and which to label next.
 
-Any embedding, as an array, is enough; nothing here trains a network.
-
-What to use when:
-
-* `select` — keep a fraction of the examples, the hardest or the easiest, by an embedding. Theory
-  has hard ones win where data are plentiful and easy ones where they are scarce; random ones may
-  beat both, so compare with them.
-* `prototype_distance` — the difficulties that `select` uses.
-* `choose_next` — which examples to label next, by an embedding or by a model's doubts.
+An embedding, as an array, is enough; nothing here trains a network. Theory has hard examples win
+where data are plentiful and easy ones where they are scarce; compare both with random ones.
 
 References:
     Sorscher, Geirhos, Shekhar, Ganguli, Morcos 2022, "Beyond neural scaling laws: beating power
@@ -18,7 +11,6 @@ References:
 from __future__ import annotations
 
 import math
-import warnings
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -32,8 +24,6 @@ CHOICES = ("hard", "easy", "random")
 METRICS = ("cosine", "euclidean")
 MOST_CLUSTERS = 100
 """Where nobody says how many; any number within tenfold of the classes does (their Section 5)."""
-FEW = 20_000
-"""Points up to which k-means takes all of them in every step; beyond, batches."""
 STARTS, BATCH = 3, 4096
 CHUNK = 65_536
 MOST_SEED = 2**32 - 1
@@ -175,40 +165,33 @@ def prototype_distance(
     Raises:
         ValueError: `metric`, `n_clusters` or `seed` is impossible.
         DataError: The embedding is not a table of finite numbers, its squares overflow, all points
-            are the same, one has no direction, or there are fewer different points than clusters.
+            are the same, or one has no direction.
     """
-    from sklearn.cluster import KMeans, MiniBatchKMeans
-    from sklearn.exceptions import ConvergenceWarning
+    from sklearn.cluster import MiniBatchKMeans
 
     _require_choice("metric", metric, METRICS)
     _require_seed(seed)
     points = _points(embedding)
     points = _directions(points) if metric == "cosine" else points
-    _require_variety(points, metric)
+    same = ROUNDING * float(np.finfo(points.dtype).eps) * float(np.abs(points).max())
+    if len(points) > 1 and float(np.ptp(points, axis=0).max()) <= same:
+        what = "the same direction" if metric == "cosine" else "the same features"
+        raise DataError(
+            f"difficulty must vary between examples, got {what} in all {len(points)} rows of "
+            "the embedding; use another embedding or metric."
+        )
     n = len(points)
     k = min(n, MOST_CLUSTERS, max(1, round(math.sqrt(n)))) if n_clusters is None else n_clusters
-    if k < 1:
+    if not 1 <= k <= n:
         raise ValueError(
-            f"{argument('n_clusters')} must be at least 1, got {k}; leave it out for √n."
+            f"{argument('n_clusters')} must lie between 1 and the {n} examples, got {k}; leave it "
+            "out for √n."
         )
-    if k > n:
-        raise DataError(
-            f"{k} clusters need at least as many points, got {n}; lower {argument('n_clusters')}."
-        )
-    if n <= FEW:
-        means = KMeans(k, n_init=STARTS, random_state=seed)
-    else:
-        means = MiniBatchKMeans(k, n_init=STARTS, batch_size=BATCH, random_state=seed)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", ConvergenceWarning)
-        try:
-            means.fit(points)
-        except ConvergenceWarning as error:
-            n_different = len(np.unique(points, axis=0))
-            raise DataError(
-                f"{k} clusters need at least as many different points, got {n_different} "
-                f"among {n}; lower {argument('n_clusters')}, or remove copies."
-            ) from error
+    means = MiniBatchKMeans(k, n_init=STARTS, batch_size=BATCH, random_state=seed)
+    means.fit(points)
+    nearest = means.predict(points)
+    for i in np.unique(nearest):  # batches leave prototypes off the mean of their points
+        means.cluster_centers_[i] = points[nearest == i].mean(axis=0)
     if metric == "cosine":
         centres = means.cluster_centers_
         lengths = np.linalg.norm(centres, axis=1, keepdims=True)
@@ -311,17 +294,6 @@ def _directions(points: Array) -> Array:
             f"{argument('metric', 'euclidean')}."
         )
     return points / lengths
-
-
-def _require_variety(points: Array, metric: str) -> None:
-    """That some points differ, beyond rounding; a single one may be alone."""
-    same = ROUNDING * float(np.finfo(points.dtype).eps) * float(np.abs(points).max())
-    if len(points) > 1 and float(np.ptp(points, axis=0).max()) <= same:
-        what = "the same direction" if metric == "cosine" else "the same features"
-        raise DataError(
-            f"difficulty must vary between examples, got {what} in all {len(points)} rows of "
-            "the embedding; use another embedding or metric."
-        )
 
 
 def _order(values: Array, which: str, seed: int) -> Array:

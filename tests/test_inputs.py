@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 import extrap
-from extrap.planning import parametric
+from extrap.analyses.budget import law
 from extrap.reporting import plots
 
 optuna.logging.set_verbosity(optuna.logging.WARNING)
@@ -129,7 +129,7 @@ def test_analyses_take_every_form(folder, analysis, form):
 
 
 def test_an_allocation_takes_keywords_and_lists(monkeypatch):
-    monkeypatch.setattr(parametric, "N_REPLICATES", 60)
+    monkeypatch.setattr(law, "N_REPLICATES", 60)
     table = pd.read_csv("examples/splits.csv").query("params < 5e8")
     named = table.rename(columns={"loss": "val_loss"})
     extra = pd.concat([named.assign(run="keep"), named.assign(run="drop", val_loss=9.0)])

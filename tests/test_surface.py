@@ -13,6 +13,7 @@ import extrap
 from .test_packaging import HEAVY
 
 MODULES = {
+    "extrap.analyses.budget": ["Allocation", "allocate"],
     "extrap.analyses.cascade": ["cascade"],
     "extrap.backtesting": ["Backtest", "Holdout", "backtest"],
     "extrap.batching": ["critical_batch"],
@@ -25,7 +26,7 @@ MODULES = {
     "extrap.forecasting": ["Forecast", "forecast"],
     "extrap.monitoring": ["Monitor", "Reading"],
     "extrap.noise": ["NoiseScale", "noise_scale"],
-    "extrap.planning": ["Allocation", "Cost", "Plan", "allocate", "cost", "plan"],
+    "extrap.planning": ["Cost", "Plan", "cost", "plan"],
     "extrap.reading": ["read_runs"],
     "extrap.records": [
         "Command",

@@ -119,7 +119,7 @@ def allocate_command(source: str, **options: Any) -> Printed:
     SOURCE is what extrap forecast reads, with one row per run: its parameters, tokens and final
     loss.
     """
-    from extrap.planning import allocate
+    from extrap.analyses.budget import allocate
 
     return Printed(allocate(opened(source), **options))
 

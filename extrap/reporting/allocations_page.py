@@ -8,8 +8,9 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 import pandas as pd
 
-from extrap.planning import Allocation, AllocationCheck, AllocationReport, CheckedSplit
-from extrap.records import Measure
+from extrap.analyses.budget import Allocation, AllocationCheck, AllocationReport
+from extrap.analyses.budget.checks import CheckedSplit
+from extrap.records import Interval, Measure
 from extrap.records.codec import document
 from extrap.records.numbers import (
     TableCell,
@@ -30,16 +31,16 @@ from extrap.reporting.tables import Table, tabulated
 
 SAME_PARAMS = 1.15
 """Factor within which a run has the recommended parameters."""
-GRAVE = ("budget-far-from-runs", "splits-disagree", "exponents-disagree", "law-in-doubt")
+GRAVE = ("budget-far-from-runs", "estimators-disagree", "law-in-doubt")
 """Flags that make the confidence low."""
-INKS = {"parametric": "law", "isoflop": "good", "envelope": "muted"}
+INKS = {"parametric": "law", "isoflop": "good"}
 """Estimator → its colour."""
 LIMITS = (
     "Parameters exclude embeddings and work is 6 N D; another convention moves the split.",
     "Only the learning rate was tuned. A batch size tuned for each budget may favour longer "
     "training. The check uses forecast learning rates; an error in them makes a split look worse.",
-    "The interval of the loss includes a share of the predicted change, the misfit of the largest "
-    "budgets and other forms of the law that fit as well; the others do not.",
+    "The interval of the loss is that of a forecast and includes a share of the predicted change; "
+    "those of the split hold if its estimator is right.",
     "With more than one epoch the answer relies on measurements of language models (Muennighoff "
     "et al. 2023); no run of this study repeats data.",
 )
@@ -52,12 +53,13 @@ def allocation_answer(found: Allocation, *, more: str = "", kind: str = "forecas
         loss = f"; expect a loss of {estimate(found.loss, found.level)}"
     n = len(found.estimators)
     ratio = f"{format_quantity(found.extrapolation_ratio, digits=2)} times the largest run"
-    certain = f"Confidence: high; {n} estimators agree, and the budget is {ratio}."
+    certain = f"Confidence: high; profiles and law agree, and the budget is {ratio}."
     if n < 2:
         certain = "Confidence: medium; only one estimator could be used, so none confirms it."
     return Answer(
         text=f"Train {_size(found.params)} parameters on {_size(found.tokens)} tokens for "
-        f"{format_scientific(found.flops)} FLOPs{loss}.{more}",
+        f"{format_scientific(found.flops)} FLOPs{loss}. From {_range(found.near_best)} parameters "
+        f"the loss is within .1 % of the best.{more}",
         confidence=confidence(found.warnings, of="allocation", grave=GRAVE, otherwise=certain),
         kind=kind,
     )
@@ -123,17 +125,13 @@ def _estimators(found: Allocation) -> Table:
     rows: list[tuple[str, ...]] = []
     for name, each in found.estimators.items():
         sizes = (_size_cell(m) for m in (each.params, each.tokens, each.tokens_per_param))
-        rows.append((name, *sizes, measured(each.loss), measured(each.exponent), each.how))
+        rows.append((name, *sizes, measured(each.exponent), _range(each.near_best), each.how))
     rows += [(name, *["–"] * 5, f"not possible: {why}") for name, why in found.refused.items()]
-    if found.loss.value and found.forecast_loss.value:
-        off = format_percent(found.forecast_loss.value / found.loss.value - 1)
-        how = f"forecast of all runs for this split; {off} against the answer"
-        rows.append(("forecast", *["–"] * 3, measured(found.forecast_loss), "–", how))
-    columns = ("estimator", "parameters", "tokens", "tokens per parameter", "loss")
+    columns = ("estimator", "parameters", "tokens", "tokens per parameter")
     return Table(
         caption=f"Split of {format_scientific(found.flops)} FLOPs by estimator, with "
         f"{format_level(found.level)} intervals",
-        columns=(*columns, "exponent of parameters", "method"),
+        columns=(*columns, "exponent of parameters", "loss within .1 % of the best", "method"),
         rows=tuple(rows),
         note=f"The answer is that of {found.estimator}.",
     )
@@ -204,10 +202,7 @@ def _expected_table(check: AllocationCheck) -> Table:
     """The loss of the recommended split, and what was expected of it."""
     n = len(check.recommended.losses)
     rows = [("measured, mean", measured(check.recommended.loss), "–")]
-    rows.append(("law", measured(check.forecast), "yes" if check.holds else "no"))
-    if check.if_right != Measure():
-        inside = "yes" if check.holds_if_right else "no"
-        rows.append(("law, if its form is right", measured(check.if_right), inside))
+    rows.append(("expected", measured(check.forecast), "yes" if check.holds else "no"))
     if check.prediction != Measure():
         inside = f"{check.n_predicted} of {n} runs"
         rows.append(("forecast, one new run", measured(check.prediction), inside))
@@ -324,6 +319,11 @@ def _checked(report: AllocationReport) -> pd.DataFrame:
     octaves = np.log(runs["n_params"].astype(float) / report.check.recommended.params).abs()
     columns = {"params": runs["n_params"], "loss": runs["loss"]}
     return pd.DataFrame({**columns, "chosen": octaves < math.log(SAME_PARAMS)})
+
+
+def _range(sides: Interval) -> str:
+    """Sizes from one to another."""
+    return " to ".join(format_quantity(side or 0.0, digits=3) for side in sides)
 
 
 def _size(measure: Measure) -> TableCell:

@@ -297,15 +297,10 @@ _COMPARISON: dict[str, Words] = {
     ),
 }
 _ALLOCATION: dict[str, Words] = {
-    "exponents-disagree": (
-        "Two estimators disagree on how the best parameters grow, beyond their intervals.",
-        "They cannot both be right, and the split of a larger budget depends on which is.",
-        "Inspect the runs before spending the budget; add some around the optimum.",
-    ),
-    "splits-disagree": (
-        "Two estimators put the best parameters of this budget far apart.",
-        "The interval of each is valid only if that estimator is right.",
-        "Add runs with more compute, around the optimum.",
+    "estimators-disagree": (
+        "IsoFLOP profiles and the fitted law disagree on the best parameters or their growth.",
+        "They cannot both be right; the answer is that of the profiles, which know no form.",
+        "Inspect the runs before spending the budget; add some with more compute.",
     ),
     "budget-far-from-runs": (
         "The budget is far from the compute of all runs.",
@@ -316,17 +311,6 @@ _ALLOCATION: dict[str, Words] = {
         "The fitted law has warnings of its own.",
         "Its loss and its split beyond the runs are less certain than their intervals say.",
         "Add runs, or pin its floor where it is known (--fix E=…).",
-    ),
-    "law-bends": (
-        "The best runs of the largest budgets deviate significantly from the fitted law.",
-        "Beyond them its loss is probably too low if they end above the law, and too high if "
-        "they end below.",
-        "Add runs with more compute, or fit the larger budgets alone.",
-    ),
-    "law-misses-largest-budgets": (
-        "The law of the smaller budgets misses the losses of the largest ones.",
-        "It may miss larger ones by as much, which the interval of the loss includes.",
-        "Add runs with more compute before relying on the loss.",
     ),
 }
 _CASCADE: dict[str, Words] = {

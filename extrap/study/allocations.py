@@ -11,9 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from extrap.analyses.budget import (
+    Allocation,
+    AllocationReport,
+    check_allocation,
+    fit_split,
+    read_points,
+)
 from extrap.errors import DataError
 from extrap.forecasting import Forecast, forecast
-from extrap.planning import Allocation, AllocationReport, allocate_each, check_allocation
 from extrap.records import DATA_SIZE, AllocationStudy, Cell, Measure, Runs, StudySpec
 from extrap.records.codec import document
 from extrap.records.numbers import format_given, format_quantity, format_scientific
@@ -123,11 +129,7 @@ class AllocationKind(Kind):
         return AllocationReport(
             found=found,
             course=dict(zip(study.budgets, course, strict=True)),
-            check=replace(
-                checked,
-                prediction=Measure(value=point.loss, ci=point.loss_pi),
-                if_right=found.chosen.loss_if_right,
-            ),
+            check=replace(checked, prediction=Measure(value=point.loss, ci=point.loss_pi)),
             optima=optima,
             runs=large,
             column=study.column,
@@ -192,13 +194,9 @@ class AllocationKind(Kind):
 
     def _splits(self, optima: pd.DataFrame, budgets: tuple[float, ...]) -> tuple[Allocation, ...]:
         study = self.study
-        return allocate_each(
-            optima,
-            budgets=budgets,
-            level=study.study.level,
-            unique_tokens=study.unique_tokens,
-            inference_tokens=study.inference_tokens,
-        )
+        fitted = fit_split(read_points(optima), level=study.study.level)
+        more = {name: getattr(study, name) for name in ("unique_tokens", "inference_tokens")}
+        return tuple(fitted.at(flops, **more) for flops in budgets)
 
     def _seal(self, swept: pd.DataFrame, found: Allocation) -> Seal:
         data = self._data_hash(swept)

@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 
 import extrap
-from extrap.planning import ChinchillaLaw, optimal_split
+from extrap.analyses.budget.splits import ChinchillaLaw, optimal_split
 
 DATA = Path(__file__).parents[2].parent / "shared" / "data" / "chinchilla_epoch.csv"
 

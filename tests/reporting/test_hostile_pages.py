@@ -12,10 +12,10 @@ from jinja2 import PackageLoader
 
 from benchmarks import page as figures_page
 from benchmarks.rows import Row
+from extrap.analyses.budget import AllocationReport
 from extrap.backtesting import backtest
 from extrap.checking import check
 from extrap.forecasting import forecast
-from extrap.planning import AllocationReport
 from extrap.reporting.ablation_page import ablation_page
 from extrap.reporting.allocations_page import allocation_page
 from extrap.reporting.batches_page import batches_page

@@ -1,4 +1,4 @@
-"""The runs of an allocation: parameters, tokens, loss; one row per run that finished."""
+"""Runs over parameters and tokens: parameters, tokens, loss; one row per run that finished."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from extrap.analyses.budget.splits import SIX_N_D, ComputeRule
 from extrap.errors import DataError, argument
 from extrap.laws.base import Array
-from extrap.planning.splits import SIX_N_D, ComputeRule
 from extrap.reading.cells import read_numbers
 from extrap.reading.columns import missing_column
 from extrap.reading.runs import as_runs

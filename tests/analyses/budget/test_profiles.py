@@ -8,18 +8,15 @@ import pytest
 from statsmodels.regression.linear_model import OLS
 
 from extrap import DataError
-from extrap.planning import (
-    ChinchillaLaw,
+from extrap.analyses.budget.points import read_points
+from extrap.analyses.budget.profiles import (
     Profile,
     around_best,
     find_profiles,
     minimum,
-    optimal_split,
     profile_optima,
-    read_points,
 )
-from extrap.planning.lines import extend
-from extrap.planning.splits import ComputeRule
+from extrap.analyses.budget.splits import ChinchillaLaw, ComputeRule, optimal_split
 
 SKEWED = ChinchillaLaw(E=1.69, A=406.4, B=410.7, alpha=0.46, beta=0.15)
 
@@ -90,7 +87,7 @@ def test_coarse_profiles_hold_the_truth_with_any_number_of_seeds(n_seeds: int) -
         tokens = budgets / 6 / params
         loss = law.loss(params, tokens) * np.exp(0.003 * rng.normal(size=len(params)))
         frame = pd.DataFrame({"params": params, "tokens": tokens, "loss": loss})
-        found = extend(profile_optima(points(frame)), 1e23, level=0.95)
+        found = profile_optima(points(frame)).split(1e23, level=0.95)
         ratios.append(found.params.value / truth)
         held += truth in found.params.ci
     assert abs(np.median(ratios) - 1) < 0.03
@@ -185,7 +182,7 @@ def test_profiles_are_those_of_the_column_of_compute() -> None:
     found = profile_optima(points(frame))
     assert np.exp(found.log_flops) == pytest.approx(np.unique(budgets))
     assert np.exp(found.log_params) == pytest.approx(np.unique(best), rel=0.01)
-    at = extend(found, 1e23, level=0.95)
+    at = found.split(1e23, level=0.95)
     assert at.exponent.value == pytest.approx(0.15 / (0.46 + 0.9 * 0.15), abs=1e-3)
     assert at.tokens.value == pytest.approx(1e23 / 40 / at.params.value**0.9, rel=1e-6)
     named = read_points(
@@ -236,3 +233,14 @@ def test_profiles_without_a_minimum_inside_are_left_out() -> None:
     cheap = np.isclose(6 * frame["params"] * frame["tokens"], budgets[0])
     found = profile_optima(points(frame[~cheap | (frame["params"] < best * 0.6)]))
     assert len(found.log_flops) == 3
+
+
+def test_sizes_near_the_best_are_those_of_the_law_behind_the_profiles() -> None:
+    """Loss within .1 % of the least by a search along the largest budget."""
+    budgets = 1e19 * 4.0 ** np.arange(4)
+    found = profile_optima(points(table(budgets, n=15)))
+    best = optimal_split(SKEWED, budgets[-1])
+    away = np.linspace(-2, 2, 40_001)
+    params = best.params * np.exp(away)
+    near = away[SKEWED.loss(params, budgets[-1] / 6 / params) <= 1.001 * best.loss]
+    assert found.near_best == pytest.approx((-near[0], near[-1]), rel=0.02)

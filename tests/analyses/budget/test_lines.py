@@ -1,4 +1,4 @@
-"""The line through optima, and the envelope that is one source of them."""
+"""The line through optima, and the forecast of their losses."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ from scipy import stats
 from statsmodels.regression.linear_model import OLS, WLS
 
 from extrap import DataError, forecast, read_runs
-from extrap.planning import ChinchillaLaw, envelope_optima, optimal_split, read_points
-from extrap.planning.lines import Optima, extend
+from extrap.analyses.budget.profiles import Optima
 from extrap.records import Measure
 
 LOG_FLOPS = np.log(1e18 * 4.0 ** np.arange(8))
@@ -26,6 +25,7 @@ def optima(scatter, se, *, is_known: bool = True, n: int = 8) -> Optima:
         log_params_se=np.broadcast_to(se, (n,)),
         is_known=is_known,
         loss=2 + 3 * np.exp(-0.1 * (at - at[0])),
+        near_best=(0.1, 0.2),
         how="made up",
     )
 
@@ -48,7 +48,7 @@ def test_line_has_the_intervals_of_statsmodels(kind: str) -> None:
     their sum that of the residuals.
     """
     se = {"known": np.linspace(0.4, 0.8, 8), "relative": np.linspace(1, 3, 8), "exceeded": 0.01}
-    found = extend(optima(SCATTER, se[kind], is_known=kind != "relative"), 1e24, level=0.9)
+    found = optima(SCATTER, se[kind], is_known=kind != "relative").split(1e24, level=0.9)
     y = 0.5 * LOG_FLOPS - 1 + SCATTER
     design = np.column_stack([np.ones(8), LOG_FLOPS])
     model = OLS(y, design) if kind == "exceeded" else WLS(y, design, weights=se[kind] ** -2.0)
@@ -65,18 +65,19 @@ def test_line_has_the_intervals_of_statsmodels(kind: str) -> None:
     assert half(found.tokens_per_param) == pytest.approx(2 * t * se_at, rel=1e-6)
     assert found.tokens.value == pytest.approx(1e24 / 6 / found.params.value)
     assert found.tokens_per_param.value == pytest.approx(found.tokens.value / found.params.value)
+    ends = np.log(found.near_best) - np.log(found.params.value)
+    assert ends == pytest.approx([-0.1, 0.2])
     assert (found.n_points, found.how) == (8, "made up")
 
 
 def test_loss_of_a_line_counts_a_share_of_its_change_beyond_the_optima() -> None:
     """15 % of the fall of ln L since the largest of them; no error of its own without noise."""
     for flops, is_beyond in ((1e24, True), (1e20, False)):
-        found = extend(optima(np.zeros(8), 0.01), flops, level=0.95)
+        loss = optima(np.zeros(8), 0.01).expected_loss(flops, level=0.95)
         at, last = (2 + 3 * (c / 1e18) ** -0.1 for c in (flops, 1e18 * 4.0**7))
         share = 1.959964 * 0.15 * np.log(last / at) * is_beyond
-        assert found.loss.value == pytest.approx(at, rel=1e-5)
-        assert half(found.loss) == pytest.approx(share, rel=1e-3, abs=1e-5)
-        assert half(found.loss_if_right) < 1e-4
+        assert loss.value == pytest.approx(at, rel=1e-5)
+        assert half(loss) == pytest.approx(share, rel=1e-3, abs=1e-5)
 
 
 def test_loss_of_a_line_is_the_forecast_of_the_least_losses_over_compute() -> None:
@@ -84,7 +85,7 @@ def test_loss_of_a_line_is_the_forecast_of_the_least_losses_over_compute() -> No
     found = replace(found, loss=found.loss * np.exp(0.002 * SCATTER))
     table = pd.DataFrame({"flops": np.exp(found.log_flops), "loss": found.loss})
     made = forecast(read_runs(table, size="flops", tune=()), level=0.9).at(flops=1e24)
-    loss = extend(found, 1e24, level=0.9).loss
+    loss = found.expected_loss(1e24, level=0.9)
     assert (loss.value, *loss.ci) == pytest.approx((made.loss, *made.loss_ci), rel=1e-12)
 
 
@@ -93,26 +94,4 @@ def test_too_few_optima_are_refused() -> None:
     near = replace(near, log_flops=near.log_flops[0] + np.array([0, 0.3, 0.69]))
     for few, word in ((optima(np.zeros(2), 0.1, n=2), "got 2;"), (near, "got 3;")):
         with pytest.raises(DataError, match=word):
-            extend(few, 1e24, level=0.95)
-
-
-def test_envelope_keeps_the_best_run_of_a_class_that_no_cheaper_run_beats() -> None:
-    law = ChinchillaLaw(E=1.8, A=480.0, B=2000.0, alpha=0.34, beta=0.37)
-    rows = []
-    for flops in 1e18 * 4.0 ** np.arange(6):
-        for off in (0.2, 1.0, 5.0):
-            params = float(optimal_split(law, flops).params) * off
-            tokens = flops / 6 / params
-            rows.append((params, tokens, float(law.loss(params, tokens))))
-    table = pd.DataFrame(rows, columns=["params", "tokens", "loss"])
-    table.loc[13, "loss"] = 5.0  # a run gone wrong: its class has another best one, still beaten
-    points = read_points(table, params="params", tokens="tokens", loss="loss")
-    with pytest.raises(DataError, match="got 0"):
-        read_points(table.assign(params=0.0), params="params", tokens="tokens", loss="loss")
-    found = envelope_optima(points)
-    assert len(found.log_flops) == 6
-    assert np.all(np.diff(found.loss) < 0)
-    best = [float(optimal_split(law, c).params) for c in np.exp(found.log_flops[:4])]
-    assert np.exp(found.log_params[:4]) == pytest.approx(best)
-    with pytest.raises(DataError, match=r"5 runs .* got 2"):
-        envelope_optima(read_points(table[:6], params="params", tokens="tokens", loss="loss"))
+            few.split(1e24, level=0.95)

@@ -5,7 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from extrap.planning import ChinchillaLaw, optimal_split, repeated_split, served_split
+from extrap.analyses.budget.splits import (
+    ChinchillaLaw,
+    optimal_split,
+    repeated_split,
+    served_split,
+)
 
 LAW = ChinchillaLaw(E=1.8172, A=482.01, B=2085.43, alpha=0.3478, beta=0.3658)
 FLOPS = 5.76e23

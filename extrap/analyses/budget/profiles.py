@@ -1,16 +1,22 @@
-"""Approach 2: the best size of every isoFLOP profile, and the line through them."""
+"""Approach 2: best size of every isoFLOP profile, the line through them, their least losses."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import stats
 
-from extrap.errors import DataError
+from extrap.analyses.budget.estimated import NEAR_BEST, Estimated
+from extrap.analyses.budget.points import Points
+from extrap.analyses.budget.splits import SIX_N_D, ComputeRule
+from extrap.errors import DataError, FitError
+from extrap.fitting import Noise, fit_loss_model
+from extrap.fitting.lines import fit_line, weighted_line
 from extrap.laws.base import Array
-from extrap.planning.lines import Optima
-from extrap.planning.points import Points
+from extrap.records import Interval, Measure
 
 DEGREE = 3
 """Of the polynomial in ln N: a profile is steeper on one side, which a parabola takes for another
@@ -29,6 +35,10 @@ SAME_COMPUTE = 1e-6
 FINE = 4001
 """Points at which a polynomial's minimum is looked for, before Newton's step."""
 CURVED = 1e-12
+SMALLEST_SE = 1e-6
+"""Of a log size; noise-free optima have none."""
+NO_NOISE = Noise(own_sd=None, own_dof=0, size_sd=None, source="none")
+"""No optimum was found twice."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -44,6 +54,92 @@ class Profile:
     log_flops: float
     log_params: Array
     log_loss: Array
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Optima:
+    """The best size of every profile, and what follows for other budgets.
+
+    Attributes:
+        log_flops: ln C, shape (n,).
+        log_params: ln N_opt, shape (n,).
+        log_params_se: Its standard errors, shape (n,); equal where they are not known.
+        is_known: Whether the errors are in units of ln N, not only relative weights.
+        loss: Loss at the optimum, shape (n,).
+        near_best: How far in ln N below and above the best size of the largest budget the loss
+            stays within .1 % of the least.
+        how: How they were found.
+        rule: How compute follows from parameters and tokens.
+    """
+
+    log_flops: Array
+    log_params: Array
+    log_params_se: Array
+    is_known: bool
+    loss: Array
+    near_best: tuple[float, float]
+    how: str
+    rule: ComputeRule = SIX_N_D
+
+    def split(self, flops: float, *, level: float) -> Estimated:
+        """Weighted least squares of ln N_opt on ln C, with Student's t intervals.
+
+        Where optima scatter more about the line than their errors say, one variance is added to
+        all of them: what differs between budgets, such as rates not tuned for each.
+
+        Raises:
+            DataError: Fewer than three optima, or all at one budget.
+
+        References:
+            Paule, Mandel (1982), Consensus values and weighting factors, Journal of Research of
+            the National Bureau of Standards 87(5), for the added variance.
+        """
+        n = len(self.log_flops)
+        if n < 3 or np.ptp(self.log_flops) < math.log(2):
+            raise DataError(
+                "a line through optima needs three budgets that span a factor of two, got "
+                f"{n}; add budgets."
+            )
+        middle = float(self.log_flops.mean())
+        design = np.column_stack([np.ones(n), self.log_flops - middle])
+        se = np.maximum(self.log_params_se, SMALLEST_SE)
+        if self.is_known:
+            line = fit_line(design, self.log_params, se)
+        else:
+            line = weighted_line(design, self.log_params, 1 / se**2)
+        t = float(stats.t.ppf((1 + level) / 2, n - 2))
+        row = np.array([1.0, math.log(flops) - middle])
+        log_params = float(row @ line.values)
+        half = t * math.sqrt(float(row @ line.covariance @ row))
+        slope, slope_half = float(line.values[1]), t * math.sqrt(float(line.covariance[1, 1]))
+        p, log_tokens = self.rule.p, math.log(flops / self.rule.k) - self.rule.p * log_params
+        below, above = self.near_best
+        return Estimated(
+            params=_around(log_params, half),
+            tokens=_around(log_tokens, p * half),
+            tokens_per_param=_around(log_tokens - log_params, (1 + p) * half),
+            exponent=Measure(value=slope, ci=Interval(slope - slope_half, slope + slope_half)),
+            near_best=Interval(math.exp(log_params - below), math.exp(log_params + above)),
+            n_points=n,
+            how=self.how,
+        )
+
+    def expected_loss(self, flops: float, *, level: float) -> Measure:
+        """The forecast of the least losses over compute; nothing where they carry none.
+
+        That of `extrap.forecast` for a table of the optima with compute as its size.
+        """
+        compute = {"flops": np.exp(self.log_flops).tolist()}
+        try:
+            model = fit_loss_model(compute, self.loss.tolist(), loss_se=None)
+        except (DataError, FitError):
+            return Measure()
+        at = model.predict({"flops": flops}, noise=NO_NOISE, band="default")
+        return Measure(value=math.exp(at.log_loss), ci=at.interval(level, new_run=False))
+
+
+def _around(centre: float, half: float) -> Measure:
+    return Measure(value=math.exp(centre), ci=Interval.around_log(centre, half))
 
 
 def find_profiles(points: Points) -> list[Profile]:
@@ -181,9 +277,21 @@ def profile_optima(points: Points) -> Optima:
         log_params_se=sd * np.array([vertex[1] for _, vertex in found]),
         is_known=bool(dof >= 1 and sd > 0),
         loss=np.exp([vertex[2] for _, vertex in found]),
+        near_best=_near_best(found[-1][0]),
         rule=points.rule,
         how=f"cubics around the best run of {len(found)} of {len(profiles)} isoFLOP profiles",
     )
+
+
+def _near_best(profile: Profile) -> tuple[float, float]:
+    """How far in ln N around its best size the loss is within `NEAR_BEST` of the least."""
+    log_params = np.linspace(profile.log_params[0], profile.log_params[-1], FINE)
+    log_loss = np.polynomial.Polynomial.fit(profile.log_params, profile.log_loss, DEGREE)(
+        log_params
+    )
+    best = int(np.argmin(log_loss))
+    near = log_params[log_loss - log_loss[best] <= math.log1p(NEAR_BEST)]
+    return float(log_params[best] - near[0]), float(near[-1] - log_params[best])
 
 
 def _sizes_of(log_params: Array) -> NDArray[np.intp]:

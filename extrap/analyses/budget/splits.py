@@ -195,7 +195,7 @@ def served_split(
 
 
 def _zoom(function: Callable[[Array], Array], low: Array, high: Array) -> tuple[Array, Array]:
-    """Minimum of a function with one excess-loss curve, over the last axis of its argument.
+    """Minimum of a unimodal function over the last axis of its argument.
 
     Grids around the best point of the grid before; a replicate is a row.
     """

@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
+from extrap.analyses.budget.allocation import Allocation
 from extrap.errors import DataError
-from extrap.planning.results import Allocation
 from extrap.records import Interval, Measure
 
 SAME = 0.3
@@ -52,13 +52,11 @@ class AllocationCheck:
         forecast: The loss that the estimator of the split expects there, with its interval.
         prediction: What a forecast of the sweep expects of one new run there, with the prediction
             interval; nothing if there was none.
-        if_right: As `forecast`, if the form of its law were right.
     """
 
     splits: tuple[CheckedSplit, ...]
     forecast: Measure
     prediction: Measure = Measure()
-    if_right: Measure = Measure()
 
     @property
     def recommended(self) -> CheckedSplit:
@@ -84,11 +82,6 @@ class AllocationCheck:
     def holds(self) -> bool:
         """Whether the mean loss of the recommended split is in the forecast's interval."""
         return (self.recommended.loss.value or math.nan) in self.forecast.ci
-
-    @property
-    def holds_if_right(self) -> bool:
-        """The same of the interval that takes the form of the law for right."""
-        return (self.recommended.loss.value or math.nan) in self.if_right.ci
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -9,8 +9,8 @@ import pandas as pd
 import pytest
 from scipy import stats
 
+from extrap.analyses.budget import AllocationCheck, AllocationReport, check_allocation
 from extrap.errors import DataError
-from extrap.planning import AllocationCheck, AllocationReport, check_allocation
 from extrap.records import Interval, Measure
 
 PARAMS = 1000.0

@@ -10,13 +10,10 @@ import pytest
 from scipy import stats
 
 from extrap import DataError, allocate, forecast, read_runs
-from extrap.planning import (
-    ChinchillaLaw,
-    optimal_split,
-    parametric,
-    read_points,
-)
-from extrap.planning.allocation import _choose, _disagreements
+from extrap.analyses.budget import allocation, fit_split, law, read_points
+from extrap.analyses.budget.allocation import _disagreement
+from extrap.analyses.budget.law import fit_chinchilla
+from extrap.analyses.budget.splits import ChinchillaLaw, optimal_split
 from extrap.records import Interval, Measure
 from extrap.records.codec import document
 from extrap.reporting.allocations_page import allocation_blocks
@@ -25,6 +22,7 @@ from extrap.reporting.text import blocks_text
 
 LAW = ChinchillaLaw(E=1.8, A=480.0, B=2000.0, alpha=0.34, beta=0.37)
 BUDGETS = 6e18 * 4.0 ** np.arange(5)
+COLUMNS = ("params", "tokens", "loss")
 
 
 def simulated(*, noise: float = 0.002, seed: int = 0, width: float = 4.0) -> pd.DataFrame:
@@ -43,7 +41,7 @@ def simulated(*, noise: float = 0.002, seed: int = 0, width: float = 4.0) -> pd.
 @pytest.fixture
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
     """A bootstrap of few replicates, where no interval matters."""
-    monkeypatch.setattr(parametric, "N_REPLICATES", 60)
+    monkeypatch.setattr(law, "N_REPLICATES", 60)
 
 
 @pytest.fixture(scope="module")
@@ -58,7 +56,8 @@ def test_without_noise_parametric_and_profiles_are_exact(few: None) -> None:
         estimated = found.estimators[name]
         assert estimated.params.value == pytest.approx(float(truth.params), rel=5e-3)
         assert estimated.exponent.value == pytest.approx(float(LAW.exponent), abs=1e-3)
-    assert found.loss.value == pytest.approx(float(truth.loss), rel=1e-5)
+    assert float(truth.loss) in found.loss.ci  # 65 times the compute: one power for two terms
+    assert found.loss.value == pytest.approx(float(truth.loss), rel=0.015)
 
 
 def test_a_unit_of_parameters_changes_no_loss(few: None) -> None:
@@ -70,34 +69,28 @@ def test_a_unit_of_parameters_changes_no_loss(few: None) -> None:
     assert second.loss.ci == pytest.approx(first.loss.ci, rel=1e-4)
 
 
-def test_estimators_that_contradict_each_other_are_named(found) -> None:
+def test_estimators_that_contradict_each_other_are_flagged(found) -> None:
     a = found.estimators["parametric"]
-    other = replace(a, exponent=Measure(value=0.9, ci=Interval(0.8, 1.0)))
-    assert _disagreements({"parametric": a, "isoflop": a}) == []
-    ((pair, said),) = _disagreements({"parametric": a, "isoflop": other})
-    assert pair == ("parametric", "isoflop")
-    assert said.startswith("exponents-disagree: ")
-    assert said.endswith("against isoflop 0.900")
-    far = replace(a, params=Measure(value=2.5 * a.params.value, ci=a.params.ci))
-    ((_, said),) = _disagreements({"parametric": a, "isoflop": far})
-    assert (said[:15], said[-3:]) == ("splits-disagree", "2.5")
-    near = replace(a, params=Measure(value=1.99 * a.params.value, ci=a.params.ci))
-    assert _disagreements({"parametric": a, "isoflop": near}) == []
+
+    def flags(**changes) -> list[str]:
+        return _disagreement({"isoflop": replace(a, **changes), "parametric": a})
+
+    assert flags() == _disagreement({"parametric": a}) == []
+    (flag,) = flags(exponent=Measure(value=0.9, ci=Interval(0.8, 1.0)))
+    assert flag.startswith("estimators-disagree: exponent 0.900 by profiles, ")
+    (flag,) = flags(params=Measure(value=a.params.value / 2.5, ci=a.params.ci))
+    assert flag.endswith(": the law has 2.5 times the parameters")
+    assert flags(params=Measure(value=1.99 * a.params.value, ci=a.params.ci)) == []
 
 
-def test_law_that_the_runs_speak_against_is_not_the_answer(few: None) -> None:
-    """`E + (A / N^α + B / D^β)^.4`: profiles know no form, so they are."""
+def test_profiles_are_the_answer_where_three_have_their_best_size_inside(few: None) -> None:
+    """`E + (A / N^α + B / D^β)^.4`: profiles know no form, so they hold where the law does not."""
     table = simulated(noise=0.001)
     table["loss"] = LAW.E + (table["loss"] - LAW.E) ** 0.4
     found = allocate(table, flops=4 * BUDGETS[-1])
     assert found.estimator == "isoflop"
-    assert found.params == found.estimators["isoflop"].params
-    assert not any(flag.startswith("law-") for flag in found.warnings)
-    (note,) = found.notes
-    assert note.startswith("parametric is not the answer: law-")
-    served = allocate(table, flops=4 * BUDGETS[-1], inference_tokens=1e12)
-    assert served.estimator == "isoflop"
-    assert any(flag.startswith("law-") for flag in served.warnings)  # that split is the law's
+    assert (found.params, found.near_best) == (found.chosen.params, found.chosen.near_best)
+    assert found.chosen is found.estimators["isoflop"]
     truth = float(optimal_split(LAW, 4 * BUDGETS[-1]).params)
     assert truth in found.params.ci
     least = LAW.E + (float(optimal_split(LAW, 4 * BUDGETS[-1]).loss) - LAW.E) ** 0.4
@@ -105,26 +98,63 @@ def test_law_that_the_runs_speak_against_is_not_the_answer(few: None) -> None:
     assert least in found.loss.ci
 
 
-def test_answer_is_that_which_the_fewest_disagree_with(found) -> None:
-    a = found.estimators["parametric"]
-    far = replace(a, params=Measure(value=3 * a.params.value, ci=a.params.ci))
-    given = {"parametric": far, "isoflop": a, "envelope": a}
-    answer, notes, flags = _choose(given, {"parametric": []})
-    assert (answer, notes, len(flags)) == ("isoflop", [], 2)
-    assert _choose({"parametric": a, "isoflop": far}, {})[0] == "parametric"
-    answer, notes, flags = _choose({"parametric": far, "isoflop": a}, {"parametric": ["x"]})
-    assert (answer, notes, flags) == ("isoflop", ["parametric is not the answer: x"], [])
-    assert _choose({"parametric": far}, {"parametric": ["x"]}) == ("parametric", [], [])
-
-
-def test_forecast_of_the_same_table_is_beside_the_loss(few: None) -> None:
+def test_the_loss_is_the_forecast_of_least_losses_or_of_all_runs(few: None) -> None:
+    """Of the profiles' minima over compute; of a table without profiles at the law's split."""
     table = simulated()
+    points = read_points(table)
     found = allocate(table, flops=1e22, level=0.9)
-    made = forecast(read_runs(table, size=("params", "tokens"), tune=()), level=0.9)
-    at = made.at(params=found.params.value, tokens=found.tokens.value)
-    assert (found.forecast_loss.value, found.forecast_loss.ci) == (at.loss, at.loss_ci)
-    measure = document(found)["forecast_loss"]
-    assert measure == {"value": at.loss, "ci": list(at.loss_ci)}
+    expected = fit_split(points, level=0.9).optima.expected_loss(1e22, level=0.9)
+    assert found.loss == expected
+    assert document(found)["loss"] == {"value": expected.value, "ci": list(expected.ci)}
+    alone = table[table.index % 7 < 4]  # the smaller sizes: no minimum inside
+    by_law = allocate(alone, flops=1e22, level=0.9)
+    made = forecast(read_runs(alone, size=("params", "tokens"), tune=()), level=0.9)
+    at = made.at(params=by_law.params.value, tokens=by_law.tokens.value)
+    assert by_law.estimator == "parametric"
+    assert (by_law.loss.value, by_law.loss.ci) == (at.loss, at.loss_ci)
+
+
+def test_several_budgets_are_split_by_one_fit(monkeypatch, few: None) -> None:
+    table, budgets, calls = simulated(), (BUDGETS[-1], 4 * BUDGETS[-1]), []
+    alone = allocate(table, flops=budgets[0])
+
+    def counted(*args, **options):
+        calls.append(1)
+        return fit_chinchilla(*args, **options)
+
+    monkeypatch.setattr(allocation, "fit_chinchilla", counted)
+    fitted = fit_split(read_points(table))
+    both = [fitted.at(flops) for flops in budgets]
+    assert both[0] == alone
+    assert [each.flops for each in both] == list(budgets)
+    assert len(calls) == 1
+
+
+def test_intervals_of_the_law_are_the_central_replicates() -> None:
+    """Constants A spread evenly move the sizes; repeating data and serving cost what they cost."""
+    fitted = fit_chinchilla(*(simulated()[c] for c in COLUMNS), level=0.95, seed=0)
+    spread = LAW._replace(A=np.linspace(400.0, 560.0, 201))
+    fitted = replace(fitted, law=LAW, replicates=ChinchillaLaw(*np.broadcast_arrays(*spread)))
+    at, loss = optimal_split(LAW, 1e22), Measure(value=2.0, ci=Interval(1.9, 2.1))
+    found = fitted.split(1e22)
+    ends = [LAW._replace(A=480.0 + sign * 80 * 0.95) for sign in (-1, 1)]
+    assert found.params.ci == pytest.approx([optimal_split(end, 1e22).params for end in ends])
+    assert found.tokens_per_param.value == pytest.approx(float(at.tokens / at.params))
+    assert found.exponent.value == pytest.approx(0.37 / 0.71)
+    served = fitted.serving(1e22, 1e12, loss)
+    cost = float(at.params * (6 * at.tokens + 2e12))
+    total = served.params.value * (6 * served.tokens.value + 2e12)
+    assert served.total_flops.value == pytest.approx(total)
+    assert served.saving.value == pytest.approx(1 - total / cost)
+    assert served.train_flops.value == pytest.approx(6 * served.params.value * served.tokens.value)
+    assert served.loss == loss
+    again = fitted.repeated(1e22, 1e10, loss)
+    epochs = again.tokens.value / 1e10
+    assert again.epochs.value == pytest.approx(epochs)
+    worth = 1 + 15.3878 * (1 - np.exp(-(epochs - 1) / 15.3878))
+    assert again.effective_epochs.value == pytest.approx(worth)
+    assert again.loss.value > 2.0
+    assert fitted.repeated(1e22, 1e30, loss).loss.value == pytest.approx(2.0)
 
 
 def test_law_splits_compute_as_the_column_counts_it(few: None) -> None:
@@ -135,11 +165,14 @@ def test_law_splits_compute_as_the_column_counts_it(few: None) -> None:
     log_params = np.linspace(np.log(1e8), np.log(1e11), 200_001)
     tokens = 1e22 / 40 / np.exp(0.9 * log_params)
     best = int(np.argmin(LAW.loss(np.exp(log_params), tokens)))
-    law = found.estimators["parametric"]
-    assert law.params.value == pytest.approx(np.exp(log_params[best]), rel=2e-3)
-    assert law.tokens.value == pytest.approx(tokens[best], rel=2e-3)
-    assert law.exponent.value == pytest.approx(0.37 / (0.34 + 0.9 * 0.37), abs=1e-4)
-    assert found.repeated.params.value == pytest.approx(law.params.value, rel=1e-4)
+    split = found.estimators["parametric"]
+    assert split.params.value == pytest.approx(np.exp(log_params[best]), rel=2e-3)
+    assert split.tokens.value == pytest.approx(tokens[best], rel=2e-3)
+    assert split.exponent.value == pytest.approx(0.37 / (0.34 + 0.9 * 0.37), abs=1e-4)
+    assert found.repeated.params.value == pytest.approx(split.params.value, rel=1e-4)
+    loss = LAW.loss(np.exp(log_params), tokens)
+    near = np.exp(log_params)[loss <= 1.001 * loss[best]]
+    assert split.near_best == pytest.approx((near[0], near[-1]), rel=0.01)
     assert found.serving.train_flops.value == pytest.approx(1e22, rel=1e-6)
     assert found.serving.saving.value == pytest.approx(0, abs=1e-9)
     assert found.extrapolation_ratio == pytest.approx(1e22 / table["work"].max())
@@ -159,7 +192,7 @@ def test_far_budgets_are_said(few: None) -> None:
 def test_runs_of_one_budget_only_are_refused_with_every_reason() -> None:
     table = simulated()
     one = table[np.isclose(6 * table["params"] * table["tokens"], BUDGETS[0])]
-    with pytest.raises(DataError, match=r"isoflop: .* envelope: "):
+    with pytest.raises(DataError, match=r"parametric: .* isoflop: "):
         allocate(one, flops=1e23)
 
 
@@ -174,7 +207,7 @@ def run_at(params: np.ndarray, tokens: np.ndarray) -> pd.DataFrame:
 def test_a_design_that_fixes_the_split_is_not_given_back_as_the_answer(few, power):
     """Tokens are 20 times the parameters everywhere, or parameters are the same everywhere."""
     ladder = np.geomspace(1e7, 1e10, 20)
-    with pytest.raises(DataError, match="envelope: the runs"):
+    with pytest.raises(DataError, match="isoflop: "):
         allocate(run_at(1e8 * (ladder / 1e8) ** power, 20 * ladder), flops=1e22)
 
 
@@ -192,11 +225,11 @@ def test_replicates_of_a_size_are_drawn_together(monkeypatch) -> None:
         heard.append(options["groups"])
         raise DataError("heard enough")
 
-    monkeypatch.setattr(parametric, "bootstrap", listen)
+    monkeypatch.setattr(law, "bootstrap", listen)
     table = pd.concat([simulated(seed=0), simulated(seed=1)])
-    numbers = [table[name].to_numpy() for name in ("params", "tokens", "loss")]
+    numbers = [table[name].to_numpy() for name in COLUMNS]
     with pytest.raises(DataError, match="heard enough"):
-        parametric.fit_chinchilla(*numbers, level=0.95, seed=0)
+        fit_chinchilla(*numbers, level=0.95, seed=0)
     assert heard == [[*range(35), *range(35)]]
 
 
@@ -205,8 +238,9 @@ def test_budgets_beyond_any_model_are_refused_and_small_ones_said(few: None) -> 
         allocate(simulated(), flops=1e-10)
     with pytest.raises(ValueError, match=r"at most 1e\+100"):
         allocate(simulated(), flops=1e300)
-    (said,) = allocate(simulated(), flops=6e14).warnings
-    assert "0.0001 times the smalles" in said
+    assert any(
+        "0.0001 times the smalles" in said for said in allocate(simulated(), flops=6e14).warnings
+    )
 
 
 def test_runs_without_a_loss_are_left_out_and_counted() -> None:

@@ -7,14 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from extrap.errors import DataError, FitError
-from extrap.fitting import fit
-from extrap.fitting.bootstrap import MIN_PAIRS, bootstrap
-from extrap.laws import effective_epochs
-from extrap.laws.base import Array
-from extrap.planning.doubts import FormDoubt, find_doubt, widen
-from extrap.planning.results import Estimated, RepeatedData, Serving
-from extrap.planning.splits import (
+from extrap.analyses.budget.estimated import NEAR_BEST, Estimated, RepeatedData, Serving
+from extrap.analyses.budget.splits import (
     SIX_N_D,
     TOKENS_SATURATION,
     ChinchillaLaw,
@@ -24,17 +18,26 @@ from extrap.planning.splits import (
     repeated_split,
     served_split,
 )
+from extrap.errors import DataError, FitError
+from extrap.fitting import fit
+from extrap.fitting.bootstrap import MIN_PAIRS, bootstrap
+from extrap.laws import effective_epochs
+from extrap.laws.base import Array
 from extrap.records import Fit, Interval, Measure
 
 DELTA = 1e-3
 """Of Huber's loss of log residuals."""
 N_REPLICATES = 400
 MAX_DEGENERATE = 0.2
+"""Share of replicates without a best split; with more the split is not determined."""
+REACH = np.log(100.0)
+"""How far in ln N from the best size the sizes near the best are looked for."""
+GRID = 4001
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class FittedLaw:
-    """The law and its bootstrap replicates, in the units of the runs.
+    """The Chinchilla law and its bootstrap replicates, in the units of the runs.
 
     Attributes:
         fitted: The fit.
@@ -42,7 +45,6 @@ class FittedLaw:
         replicates: Those of the replicates, one per row.
         level: Of the intervals.
         kind: Of the bootstrap.
-        doubt: What the runs say against its form; the interval of every loss counts it.
         share_lost: Of the replicates, those that failed or have no optimum; they are left out.
         rule: How compute follows from parameters and tokens.
     """
@@ -52,31 +54,36 @@ class FittedLaw:
     replicates: ChinchillaLaw
     level: float
     kind: str
-    doubt: FormDoubt
     share_lost: float = 0.0
     rule: ComputeRule = SIX_N_D
 
-    def estimate(self, flops: float) -> Estimated:
+    def split(self, flops: float) -> Estimated:
         """The compute-optimal split of a budget."""
         at, draws = self._both(lambda law: optimal_split(law, flops, rule=self.rule))
         return Estimated(
             params=self._measure(at.params, draws.params),
             tokens=self._measure(at.tokens, draws.tokens),
             tokens_per_param=self._measure(at.tokens / at.params, draws.tokens / draws.params),
-            loss=self._loss(at, draws, flops),
-            loss_if_right=self._measure(at.loss, draws.loss),
             exponent=self._measure(
                 self.law.exponent_under(self.rule), self.replicates.exponent_under(self.rule)
             ),
+            near_best=self._near_best(at, flops),
             n_points=self.fitted.n_points,
             how=f"Chinchilla law, Huber's loss, {self.kind} bootstrap",
         )
 
-    def repeated(self, flops: float, unique_tokens: float) -> RepeatedData:
-        """The split of a budget on U unique tokens."""
+    def repeated(self, flops: float, unique_tokens: float, loss: Measure) -> RepeatedData:
+        """The split of a budget on U unique tokens.
+
+        Args:
+            flops: The budget.
+            unique_tokens: U.
+            loss: That of the split on fresh data; the law says how much repeating adds to it.
+        """
         at, draws = self._both(
             lambda law: repeated_split(law, flops, unique_tokens=unique_tokens, rule=self.rule)
         )
+        added = float(at.loss) / float(optimal_split(self.law, flops, rule=self.rule).loss)
         epochs, drawn = at.tokens / unique_tokens, draws.tokens / unique_tokens
         return RepeatedData(
             unique_tokens=unique_tokens,
@@ -87,11 +94,11 @@ class FittedLaw:
                 effective_epochs(epochs, TOKENS_SATURATION),
                 effective_epochs(drawn, TOKENS_SATURATION),
             ),
-            loss=self._repeated_loss(at, draws, flops),
+            loss=loss.map(lambda value: value * added),
         )
 
-    def serving(self, flops: float, inference_tokens: float) -> Serving:
-        """The cheapest split for training and serving."""
+    def serving(self, flops: float, inference_tokens: float, loss: Measure) -> Serving:
+        """The cheapest split for training and serving; `loss` is that of the budget's own."""
         at, draws = self._both(
             lambda law: served_split(law, flops, inference_tokens=inference_tokens, rule=self.rule)
         )
@@ -112,21 +119,18 @@ class FittedLaw:
             saving=self._measure(
                 1 - total(at) / total(free), 1 - total(draws) / total(free_draws)
             ),
-            loss=self._loss(free, free_draws, flops),
+            loss=loss,
         )
+
+    def _near_best(self, best: Split, flops: float) -> Interval:
+        """Parameters whose loss by the law is within `NEAR_BEST` of the best."""
+        params = best.params * np.exp(np.linspace(-REACH, REACH, GRID))
+        loss = self.law.loss(params, self.rule.tokens(flops, params))
+        near = params[loss <= (1 + NEAR_BEST) * best.loss]
+        return Interval(float(near[0]), float(near[-1]))
 
     def _both(self, split: Callable[[ChinchillaLaw], Split]) -> tuple[Split, Split]:
         return split(self.law), split(self.replicates)
-
-    def _loss(self, at: Split, draws: Split, flops: float) -> Measure:
-        own = self._measure(at.loss, draws.loss)
-        return widen(own, self.doubt.prediction(at, flops=flops), level=self.level)
-
-    def _repeated_loss(self, at: Split, draws: Split, flops: float) -> Measure:
-        """Structural error is that of the free split: no form of the law knows repeated data."""
-        own = self._measure(at.loss, draws.loss)
-        free = optimal_split(self.law, flops, rule=self.rule)
-        return widen(own, self.doubt.prediction(free, flops=flops), level=self.level)
 
     def _measure(self, value: Array, draws: Array) -> Measure:
         tail = (1 - self.level) / 2
@@ -201,7 +205,6 @@ def fit_chinchilla(
         replicates=ChinchillaLaw(*(v[keep] for v in replicates)),
         level=level,
         kind=kind,
-        doubt=find_doubt(fitted, law, params, tokens, loss, fix=fix, rule=rule),
         rule=rule,
         share_lost=1 - float(np.sum(keep)) / N_REPLICATES,
     )

@@ -176,7 +176,6 @@ def test_figures_of_the_allocation_are_those_of_the_committed_runs(committed):
         _told(half.excess, ".4f"),
         f"{-(twice.excess.value):.4f} lower ({lower:.4f} to {upper:.4f})",
         f"loss, {check.forecast.value:.4f}, is",
-        f"change of {found.discrepancy:.2f} at",
         f"{check.forecast.ci.lower:.4f} to {check.forecast.ci.upper:.4f}, holds",
         f"four runs average {base.loss.value:.4f}",
         _told(check.prediction, ".4f"),

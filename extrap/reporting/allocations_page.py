@@ -94,7 +94,6 @@ def allocation_page(report: AllocationReport, about: About) -> Page:
         Columns((Figure(_profiles(report)), Figure(_course(report)))),
         *doubts(found.warnings, of="allocation"),
         _check_table(report),
-        Details("Loss, measured and expected", (_expected_table(report.check),)),
         Details("Estimators", (_estimators(found), *_others(found), *_notes(found))),
         Details("Profiles", (_optima(report),)),
     ]
@@ -187,6 +186,7 @@ def _check_table(report: AllocationReport) -> Table:
             "loss": lambda split: measured(split.loss),
             "excess loss": excess,
         },
+        note=_expected(check),
     )
 
 
@@ -198,19 +198,15 @@ def _result(split: CheckedSplit, check: AllocationCheck) -> str:
     return "better" if (split.excess.ci.upper or 0.0) < 0 else "worse"
 
 
-def _expected_table(check: AllocationCheck) -> Table:
-    """The loss of the recommended split, and what was expected of it."""
-    n = len(check.recommended.losses)
-    rows = [("measured, mean", measured(check.recommended.loss), "–")]
-    rows.append(("expected", measured(check.forecast), "yes" if check.holds else "no"))
+def _expected(check: AllocationCheck) -> str:
+    """What was expected of the loss of the recommended split, and whether it holds."""
+    holds = "holds" if check.holds else "does not hold"
+    text = f"Recommended split: the expected loss {estimate(check.forecast)} {holds} the mean"
     if check.prediction != Measure():
-        inside = f"{check.n_predicted} of {n} runs"
-        rows.append(("forecast, one new run", measured(check.prediction), inside))
-    return Table(
-        caption="Loss of the recommended split, measured and expected",
-        columns=("source", "loss", "measured loss inside"),
-        rows=tuple(rows),
-    )
+        n = len(check.recommended.losses)
+        text += f"; the forecast of one new run {estimate(check.prediction)} holds "
+        text += f"{check.n_predicted} of {n} runs"
+    return f"{text}."
 
 
 def _optima(report: AllocationReport) -> Table:
@@ -268,26 +264,21 @@ def _profiles(report: AllocationReport) -> XYChart:
 def _course(report: AllocationReport) -> XYChart:
     """Best parameters against the budget by every estimator, and the splits that were trained."""
     splits = {**report.course, report.found.flops: report.found}
-    shown = []
-    for name in dict.fromkeys(name for split in splits.values() for name in split.estimators):
-        is_answer = name == report.found.estimator
-        course = points(
-            (flops, split.estimators[name].params)
-            for flops, split in splits.items()
-            if name in split.estimators
+    answer = report.found.estimator
+    courses = [
+        series(
+            points(
+                (c, s.estimators[name].params) for c, s in splits.items() if name in s.estimators
+            ),
+            y="y",
+            **({"lower": "lower", "upper": "upper"} if name == answer else {}),
+            ink=INKS[name],
+            line="-" if name == answer else "--",
+            label=name,
+            is_band=name == answer,
         )
-        shown.append(
-            series(
-                course,
-                y="y",
-                lower="lower" if is_answer else "",
-                upper="upper" if is_answer else "",
-                ink=INKS[name],
-                line="-" if is_answer else "--",
-                label=name,
-                is_band=is_answer,
-            )
-        )
+        for name in report.found.estimators
+    ]
     trained = _checked(report).drop_duplicates("params").assign(flops=report.found.flops)
     tried, chosen = trained[~trained["chosen"]], trained[trained["chosen"]]
     return XYChart(
@@ -296,7 +287,7 @@ def _course(report: AllocationReport) -> XYChart:
         y=Axis("parameters"),
         series=(
             series(_with_budget(report), x="flops", y="params", ink="muted", marker="."),
-            *shown,
+            *courses,
             series(tried, x="flops", y="params", ink="fixed", marker="^"),
             series(chosen, x="flops", y="params", marker="^"),
         ),

@@ -25,8 +25,25 @@ import extrap
 from .commands import run
 from .workplace import FOLDER, ROOT, SAVED, TABLES, forecast, runs, table, workplace
 
-PACKAGES = ("laws", "fitting", "forecasting", "checking", "reading", "planning", "records")
-MORE = ("monitoring", "backtesting", "noise", "selection", "documents", "comparing", "batching")
+PACKAGES = (
+    "laws",
+    "fitting",
+    "forecasting",
+    "checking",
+    "reading",
+    "planning",
+    "analyses.budget",
+    "records",
+)
+MORE = (
+    "monitoring",
+    "backtesting",
+    "noise",
+    "analyses.selection",
+    "documents",
+    "comparing",
+    "batching",
+)
 
 
 @cache

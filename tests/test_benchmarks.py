@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from extrap.comparing.tuned import tuned_losses
 
 import extrap
 from benchmarks import (
@@ -26,7 +27,6 @@ from benchmarks.backtest import WORDS
 from benchmarks.charts import backtest_blocks
 from benchmarks.page import conclusion, headline, print_rows, write_csv, write_page
 from benchmarks.rows import DATA, Row
-from extrap.comparing.tuned import tuned_losses
 
 ROWS = [
     Row(part="a", figure="x", target="≤ 1", reached="0.5", met=True, note="said once"),

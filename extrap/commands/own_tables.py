@@ -44,8 +44,8 @@ def compare_command(
     column --by names the recipe of each run. Use the same seeds for all recipes: runs are paired
     by seed and size.
     """
-    from extrap.comparing import compare
-    from extrap.comparing.arm_checks import read_arms
+    from extrap.analyses.comparison import compare
+    from extrap.analyses.comparison.arm_checks import read_arms
 
     if options["size"] and not options["tune"]:
         options["tune"] = ("none",)  # who names the sizes names what is tuned as well

@@ -33,6 +33,7 @@ class RecipeGroup:
     arms: Mapping[str, StudySpec]
     target: Mapping[str, float]
     expected: str = ""
+    reference: str = ""
     check_target: bool = False
 
     def __post_init__(self) -> None:

@@ -10,8 +10,8 @@ mean over the sizes has the scatter of the seeds' own means.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -25,8 +25,12 @@ from extrap.analyses.comparison.arm_errors import (
     mean_error,
     size_errors,
 )
-from extrap.analyses.comparison.arm_table import ArmTable, leave_out_pairs
-from extrap.fitting.jackknife import Error, is_crossed, jackknife_variance
+from extrap.analyses.comparison.arm_table import ArmTable, arm_table, leave_out_pairs
+from extrap.analyses.comparison.costs import ArmCompute
+from extrap.analyses.comparison.results import ArmLaw, Contrast, SizeDifference, Worth
+from extrap.analyses.comparison.seed_losses import Arm
+from extrap.fitting.jackknife import Error, is_crossed, jackknife_variance, size_means
+from extrap.fitting.means import fieller
 from extrap.laws.base import Array
 from extrap.records import Interval, Measure
 
@@ -34,6 +38,12 @@ MIN_SIZES = 3
 """Fewer common sizes carry no law."""
 MIN_SIZES_ONE_SEED = 5
 """With one seed at a size, fewer sizes do not tell how far the law is off them."""
+MIN_SIZES_EXPONENT = 5
+"""Fewer sizes leave exponents six to eleven times as uncertain (`benchmarks.arm_designs`)."""
+MIN_PAIRS = 2
+"""Fewer seeds that three arms share do not tell what a share errs by."""
+WORTH_LEVEL = 0.9
+"""Of the intervals of the worth: its ends depend on the far tails of the laws."""
 DOF_SHARE = 0.7
 """Degrees of freedom behind a number off the laws, over those of all pairs: it rests mostly on the
 largest sizes. Chosen on simulated tables of other seeds than those reported
@@ -41,41 +51,10 @@ largest sizes. Chosen on simulated tables of other seeds than those reported
 REACH = math.log(1e6)
 """Largest ln factor of size at which equal loss is looked for; beyond it a side is open."""
 NEAR = math.log(10)
-"""A crossing is looked for so far beyond the measured sizes and the target."""
+"""The interval of a crossing is looked for so far beyond the measured sizes."""
 N_TRIALS = 121
 REFINEMENTS = 2
 """Times that trials are laid anew around a closed interval; each divides their step."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Differences:
-    """A treated arm against a plain one.
-
-    Attributes:
-        keys: The common sizes.
-        by_size: Treated / plain − 1 at each of them.
-        mean: The same, the geometric mean over the sizes.
-        p_value: Of "the two laws are one", see `joint_p_value`; None where nothing tells it.
-        at_target: Treated / plain − 1 at the target, off the two laws.
-        exponents: Exponents of the reducible loss in the first size column, plain then treated.
-        exponent_difference: Treated − plain.
-        worth: Size, in the first column, at which the plain law has the loss of the treated one,
-            over the size of the latter; at the largest common size, then at the target. Open on
-            the side where the plain law never gets there.
-        crossing: First size column at which the laws are equal, no value if they nowhere are.
-        refusals: Number → why it is not given, and what to add.
-    """
-
-    keys: tuple[tuple[float, ...], ...]
-    by_size: tuple[Measure, ...]
-    mean: Measure
-    p_value: float | None
-    at_target: Measure = Measure()
-    exponents: tuple[Measure, Measure] = (Measure(), Measure())
-    exponent_difference: Measure = Measure()
-    worth: tuple[Measure, Measure] = (Measure(), Measure())
-    crossing: Measure = Measure()
-    refusals: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -158,56 +137,155 @@ def _law_dof(table: ArmTable, n_known: int) -> float:
     return max(share * (pairs - n_known * len(table.scattered)), 1.0)
 
 
-def compare_arms(
-    table: ArmTable, *, target: tuple[float, ...], level: float, worth_level: float = 0.9
-) -> Differences:
-    """Everything two arms differ by.
+def contrast_arms(
+    plain: Arm,
+    treated: Arm,
+    *,
+    columns: Sequence[str],
+    target: Mapping[str, float],
+    level: float,
+    flops: tuple[ArmCompute | None, ArmCompute | None] = (None, None),
+    worth_level: float = WORTH_LEVEL,
+) -> tuple[Contrast, dict[str, ArmLaw]]:
+    """Everything two arms differ by but the verdict, and the laws behind it.
 
     Args:
-        table: Their tuned losses, at least one common size.
-        target: The size asked for, one number per size column.
+        plain: Tuned losses of the plain recipe.
+        treated: Those of the treated one; at least one size is common.
+        columns: Size columns.
+        target: The size asked for.
         level: Of the intervals, in (0, 1).
+        flops: Compute of the plain and of the treated recipe.
         worth_level: Of the intervals of the worth.
     """
-    values = table.differences
-    of_mean, of_sizes = mean_error(table), size_errors(table)
+    table = arm_table(plain, treated)
     refusals = {}
+    of_mean, of_sizes = mean_error(table), size_errors(table)
     if of_mean is None:
-        refusals["mean"] = f"nothing tells what single runs scatter by; {SEED_REMEDY}."
-    mean = float(values.mean())
-    known = Differences(
-        keys=table.keys,
-        by_size=tuple(
-            _relative(float(value), None if of_sizes is None else of_sizes[i], level)
-            for i, value in enumerate(values)
-        ),
-        mean=_relative(mean, of_mean, level),
+        refusals["mean"] = (
+            "with one seed, what it does at all sizes cannot be distinguished from the treatment; "
+            "add a second seed at every size."
+        )
+    known = Contrast(
+        treated=treated.name,
+        by_size=_by_size(table, of_sizes, columns, level=level),
+        mean=_relative(float(table.differences.mean()), of_mean, level),
         p_value=joint_p_value(table),
+        flags=(*plain.flags, *treated.flags),
         refusals=refusals,
     )
     laws = two_laws(table)
     if isinstance(laws, str):
-        numbers = ("at_target", "exponents", "worth", "crossing")
-        return replace(known, refusals={**refusals, **dict.fromkeys(numbers, laws)})
-    k = table.log_size.shape[1]
-    largest, goal = table.log_size[-1], np.log(np.array(target, dtype=float))[:k]
-    gap = _gap(laws, goal[None])[:, 0]
-    half = float(laws.half_width(gap, level))
-    at_target = _around(float(gap[0]), half)
-    exponents = [curves.exponents[:, 0] for curves in (laws.plain, laws.treated)]
+        return replace(known, refusals={**refusals, "at_target": laws}), {}
+    of_law = columns[: table.log_size.shape[1]]
+    both = {
+        plain.name: arm_law(laws.plain, of_law),
+        treated.name: arm_law(laws.treated, of_law),
+    }
+    goal = np.log([target[name] for name in of_law])
+    at_target = SizeDifference(
+        size=dict(target),
+        n_pairs=0,
+        plain=_at(laws.plain.log_loss(goal[None]), laws, level),
+        treated=_at(laws.treated.log_loss(goal[None]), laws, level),
+        difference=_at(_gap(laws, goal[None]), laws, level).map(lambda ratio: ratio - 1),
+        is_forecast=True,
+    )
+    known = replace(known, at_target=at_target)
+    if len(table.keys) < MIN_SIZES_EXPONENT:
+        why = f"exponents need {MIN_SIZES_EXPONENT} common sizes, there are {len(table.keys)}; "
+        refusals["exponents"] = refusals["worth"] = refusals["crossing"] = f"{why}add sizes."
+        return replace(known, refusals=refusals), both
+    ours, theirs = laws.plain.exponents[:, 0], laws.treated.exponents[:, 0]
+    largest = dict(zip(columns, table.keys[-1], strict=True))
     return replace(
         known,
-        at_target=at_target,
-        exponents=(
-            _plain_number(exponents[0], laws, level),
-            _plain_number(exponents[1], laws, level),
+        exponents={
+            plain.name: _plain_number(ours, laws, level),
+            treated.name: _plain_number(theirs, laws, level),
+        },
+        exponent_difference=_plain_number(theirs - ours, laws, level),
+        worth=tuple(
+            _worth(laws, size, of_law, flops, level=worth_level) for size in (largest, target)
         ),
-        exponent_difference=_plain_number(exponents[1] - exponents[0], laws, level),
-        worth=(
-            size_worth(laws, largest, level=worth_level),
-            size_worth(laws, goal, level=worth_level),
-        ),
-        crossing=crossing(laws, table.log_size, goal, level=level) if k == 1 else Measure(),
+        crossing=crossing(laws, table.log_size, level=level) if len(of_law) == 1 else Measure(),
+    ), both
+
+
+def _by_size(
+    table: ArmTable, errors: list[Error] | None, columns: Sequence[str], *, level: float
+) -> tuple[SizeDifference, ...]:
+    unknown = [None] * len(table.keys)
+    of_plain, of_treated, of_both = (
+        each or unknown for each in (size_means(table.plain), size_means(table.treated), errors)
+    )
+    plain, treated = table.means
+    return tuple(
+        SizeDifference(
+            size=dict(zip(columns, key, strict=True)),
+            n_pairs=int(table.n_pairs[i]),
+            plain=_loss(float(plain[i]), of_plain[i], level),
+            treated=_loss(float(treated[i]), of_treated[i], level),
+            difference=_relative(float(treated[i] - plain[i]), of_both[i], level),
+        )
+        for i, key in enumerate(table.keys)
+    )
+
+
+def arm_law(curves: Curves, columns: Sequence[str]) -> ArmLaw:
+    """The law of the whole table."""
+    return ArmLaw(
+        floor=float(curves.floors[0]),
+        scales=tuple(np.exp(curves.log_scales[0]).tolist()),
+        exponents=tuple(curves.exponents[0].tolist()),
+        reference=dict(zip(columns, np.exp(curves.log_reference).tolist(), strict=True)),
+    )
+
+
+def _worth(
+    laws: TwoLaws,
+    size: Mapping[str, float],
+    columns: Sequence[str],
+    flops: tuple[ArmCompute | None, ArmCompute | None],
+    *,
+    level: float,
+) -> Worth:
+    """What the treatment is worth at a size, in size and in compute."""
+    factor = size_worth(laws, np.log([size[name] for name in columns]), level=level)
+    plain, treated = flops
+    compute = Measure()
+    if plain is not None and treated is not None and plain.moves(size):
+        own = treated.log_at(size)
+        compute = factor.map(lambda by: math.exp(plain.log_at(size, math.log(by)) - own))
+    return Worth(size=dict(size), size_factor=factor, compute_factor=compute, level=level)
+
+
+def share_closed(plain: Arm, treated: Arm, reference: Arm, *, level: float) -> Measure:
+    """The share that a treatment closes of the gap between the plain arm and a reference.
+
+    Of mean log losses over the sizes of all three: `(plain − treated) / (plain − reference)`, with
+    Fieller's interval over the seeds that all have at every size. Nothing below two of these, or
+    where the gap is not significant.
+
+    References:
+        Fieller (1954), Some problems in interval estimation, J. R. Stat. Soc. B 16, 175-185.
+    """
+    arms = (plain, treated, reference)
+    keys = set.intersection(*(set(arm.by_size) for arm in arms))
+    seeds = set.intersection(*(set(arm.by_size[key]) for arm in arms for key in keys))
+    if len(seeds) < MIN_PAIRS:
+        return Measure()
+    losses = np.array(
+        [[np.mean([arm.by_size[key][seed] for key in keys]) for seed in seeds] for arm in arms]
+    )
+    closed, gap = losses[0] - losses[1], losses[0] - losses[2]
+    quantile = Error(1.0, len(seeds) - 1).half_width(level)
+    covariance = np.cov(closed, gap) * quantile**2 / len(seeds)
+    ratios = fieller(float(closed.mean()), float(gap.mean()), covariance)
+    if ratios is None or not ratios.is_between:
+        return Measure()
+    return Measure(
+        value=float(closed.mean() / gap.mean()), ci=Interval(ratios.lower, ratios.upper)
     )
 
 
@@ -230,12 +308,13 @@ def size_worth(laws: TwoLaws, log_size: Array, *, level: float) -> Measure:
     return _accepted(laws, statistic, trials, level).map(math.exp)
 
 
-def crossing(laws: TwoLaws, log_sizes: Array, goal: Array, *, level: float) -> Measure:
-    """Where the laws of one size column are equal, near the sizes and the target."""
-    ends = log_sizes.min() - NEAR, max(log_sizes.max(), float(goal[0])) + NEAR
-    trials = np.linspace(*ends, N_TRIALS)
+def crossing(laws: TwoLaws, log_sizes: Array, *, level: float) -> Measure:
+    """Where the laws of one size column are equal, inside the sizes; none with an open end."""
+    low, high = float(log_sizes.min()), float(log_sizes.max())
+    trials = np.linspace(low - NEAR, high + NEAR, N_TRIALS)
     found = _accepted(laws, lambda at: _gap(laws, at[:, None]), trials, level)
-    return Measure() if found.value is None else found.map(math.exp)
+    is_inside = found.value is not None and low <= found.value <= high
+    return found.map(math.exp) if is_inside and None not in found.ci else Measure()
 
 
 def _gap(laws: TwoLaws, log_size: Array) -> Array:
@@ -275,8 +354,10 @@ def _stretch(
         near = (float(np.abs(values[0, start])) - float(excess[start])) / max(slope, 1e-300)
     else:
         start = int(np.argmin(excess))
-        if excess[start] > 0:
-            return Measure()
+        if excess[start] > 0:  # nowhere, so beyond one end of the trials
+            is_above = np.abs(values[0, -1]) < np.abs(values[0, 0])
+            ends = (float(trials[-1]), None) if is_above else (None, float(trials[0]))
+            return Measure(value=None, ci=Interval(*ends))
     below, above = (
         np.flatnonzero(part > 0) for part in (excess[: start + 1], excess[start + 1 :])
     )
@@ -307,12 +388,20 @@ def _plain_number(values: Array, laws: TwoLaws, level: float) -> Measure:
     return Measure(value=value, ci=Interval(value - half, value + half))
 
 
+def _at(log_values: Array, laws: TwoLaws, level: float) -> Measure:
+    """A number off the laws at one point, from its logarithms, shape (n_rows, 1)."""
+    values = log_values[:, 0]
+    value, half = float(values[0]), float(laws.half_width(values, level))
+    return Measure(value=math.exp(value), ci=Interval.around_log(value, half))
+
+
+def _loss(log_loss: float, error: Error | None, level: float) -> Measure:
+    ci = Interval() if error is None else Interval.around_log(log_loss, error.half_width(level))
+    return Measure(value=math.exp(log_loss), ci=ci)
+
+
 def _relative(log_ratio: float, error: Error | None, level: float) -> Measure:
+    """Treated / plain − 1; nothing where nothing tells what it errs by."""
     if error is None:
-        return Measure(value=math.expm1(log_ratio))
-    return _around(log_ratio, error.half_width(level))
-
-
-def _around(log_ratio: float, half: float) -> Measure:
-    ci = Interval.around_log(log_ratio, half)
-    return Measure(value=math.exp(log_ratio), ci=ci).map(lambda ratio: ratio - 1)
+        return Measure()
+    return _loss(log_ratio, error, level).map(lambda ratio: ratio - 1)

@@ -19,12 +19,12 @@ from extrap.fitting.jackknife import (
 
 ONE_SEED_SHARE = 0.5
 """Share of a difference's variance that a seed has at all sizes alike, where one seed was used and
-it cannot be known; taken to be the most, as `ASSUMED_SHARE` in `extrap.fitting.noise`. A third
-leaves 18 to 30 % false differences where the share is .7 (`benchmarks.arm_designs`)."""
+it cannot be known; taken to be the most, as `ASSUMED_SHARE` in `extrap.fitting.noise`. It widens
+numbers off the laws; means and tests, which rest on it, are not given (`benchmarks.comparisons`)."""
 ONE_SEED_RATIO = ONE_SEED_SHARE / (1 - ONE_SEED_SHARE)
 MEAN_WEIGHT = 2.0
 """Of the mean difference against that of the slopes in the joint test; of 2, 3, 4 the one that
-finds another exponent as often as tests of slopes alone (`benchmarks.arm_designs`)."""
+finds another exponent as often as tests of slopes alone (`benchmarks.comparisons`)."""
 SMALLEST_P = 1e-300
 SEED_REMEDY = "add a second seed at every size, or sizes up to five"
 

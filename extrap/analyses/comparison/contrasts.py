@@ -39,7 +39,7 @@ MIN_SIZES = 3
 MIN_SIZES_ONE_SEED = 5
 """With one seed at a size, fewer sizes do not tell how far the law is off them."""
 MIN_SIZES_EXPONENT = 5
-"""Fewer sizes leave exponents six to eleven times as uncertain (`benchmarks.arm_designs`)."""
+"""Fewer sizes leave exponents six to eleven times as uncertain (`benchmarks.comparisons`)."""
 MIN_PAIRS = 2
 """Fewer seeds that three arms share do not tell what a share errs by."""
 WORTH_LEVEL = 0.9
@@ -47,7 +47,7 @@ WORTH_LEVEL = 0.9
 DOF_SHARE = 0.7
 """Degrees of freedom behind a number off the laws, over those of all pairs: it rests mostly on the
 largest sizes. Chosen on simulated tables of other seeds than those reported
-(`benchmarks.arm_designs`)."""
+(`benchmarks.comparisons`)."""
 REACH = math.log(1e6)
 """Largest ln factor of size at which equal loss is looked for; beyond it a side is open."""
 NEAR = math.log(10)

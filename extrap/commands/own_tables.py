@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     --names TEXT | Names of the recipes, separated by commas; default: file names.
     --by COLUMN | Column that names the recipe of each run, for a single file.
     --plain NAME | Name of the plain recipe; default: the first.
+    --reference NAME | Recipe of whose gap to the plain one the others close a share.
     --flops-per-second FLOAT | Speed of one GPU; default: from the column wall_s.
     """,
 )
@@ -36,6 +37,7 @@ def compare_command(
     names: str | None,
     by: str | None,
     plain: str | None,
+    reference: str | None,
     **options: Any,
 ) -> Printed:
     """Compare recipes over sizes, each at its best values.
@@ -63,10 +65,15 @@ def compare_command(
             f"--plain names one of the recipes {', '.join(arms)}, got {plain!r}."
         )
     first = next(iter(arms)) if plain is None else plain
+    if reference is not None and reference not in {*arms} - {first}:
+        raise click.UsageError(
+            f"--reference names a recipe other than the plain one, of {', '.join(arms)}, got "
+            f"{reference!r}."
+        )
     keywords = {name: options[name] for name in ("level", "price", "flops_per_second")}
     target = None if at is None else _target(at, next(iter(arms.values())))
     arms = {first: arms[first], **arms}
-    return Printed(compare(arms, at=target, **keywords))
+    return Printed(compare(arms, at=target, reference=reference or "", **keywords))
 
 
 def _target(text: str, runs: Runs) -> dict[str, float]:

@@ -202,6 +202,8 @@ def _by_size(each: Treatment) -> str:
     contrast = each.contrast
     for pair in contrast.sign_changes[:1]:
         return "measured " + ", ".join(f"{_short(p)} at {name_size(p.size)}" for p in pair)
+    if contrast.has_misfit:
+        return "the laws do not fit"
     ahead, first = contrast.at_target, contrast.by_size[0]
     if ahead is not None and _is_open(each):
         at = f"{beside(_percent(ahead.difference))} at {name_size(ahead.size)}"
@@ -217,7 +219,8 @@ def _by_size(each: Treatment) -> str:
 def _is_open(each: Treatment) -> bool:
     """Whether measured sizes are significant, and the forecast at the target is not."""
     ahead, place = each.contrast.at_target, each.decisive
-    return ahead is not None and bool(place.sign) and place.size != ahead.size
+    is_ahead = ahead is not None and place.size != ahead.size
+    return is_ahead and bool(place.sign)
 
 
 def _counted(shown: Sequence[Treatment]) -> str:
@@ -228,7 +231,9 @@ def _counted(shown: Sequence[Treatment]) -> str:
         for verdict, (_, _, words, _) in VERDICTS.items()
         if verdict in verdicts
     )
-    known = [(e.decisive.difference.value or 0.0, e) for e in shown]
+    known = [
+        (e.decisive.difference.value, e) for e in shown if e.decisive.difference.value is not None
+    ]
     text = f"Of {len(shown)} treated recipes: {counts}."
     for name, choose in (("Best", min), ("Worst", max)) if known else ():
         each = choose(known, key=lambda pair: pair[0])[1]
@@ -249,6 +254,8 @@ def _certainty(each: Treatment) -> tuple[str, str]:
             p_value = format_p_value(contrast.p_adjusted)
             why = f"an interval excludes 0, the test of both laws does not (p {p_value})"
         return "low", about or f"{name}: {why}"
+    if contrast.has_misfit:
+        return "low", about
     if contrast.p_adjusted is None:
         return "low", f"{name}: one seed, so the effect of seeds is assumed"
     if flags:
@@ -337,6 +344,8 @@ def _advice(each: Treatment) -> str:
             return f"{why[0].upper()}{why[1:]}"
         column, largest = next(iter(contrast.by_size[-1].size.items()))
         return f"Add seeds, and {column} {format_quantity(2 * largest)} to both sweeps."
+    if contrast.has_misfit:
+        return "Use the measured differences by size; forecast nothing from these laws."
     if verdict == "worse":
         may_turn = contrast.gains is True or _is_open(each)
         return "Train a larger size before you drop it." if may_turn else "Do not use it."

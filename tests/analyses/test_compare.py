@@ -273,7 +273,11 @@ def test_diverged_rates_sizes_and_an_edge_are_flagged():
     (edge,) = found.flags
     assert edge.startswith("edge")
     assert "of treated is bracketed at width 16; width 32" in edge
-    treated = table(luck=1)
+    treated, bent = table(luck=1), table(luck=1, scale=1.7)
+    bent["loss"] *= np.where(bent["width"] == 64, 1.05, 1.0)
+    (found,) = compared(bent).contrasts
+    assert found.has_misfit
+    assert found.decisive == found.by_size[-1]
     treated.loc[treated["width"] == 512, "loss"] = math.nan
     found = compared(treated)
     assert [row.size["width"] for row in found.contrasts[0].by_size] == list(WIDTHS[:-1])

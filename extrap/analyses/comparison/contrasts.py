@@ -29,7 +29,13 @@ from extrap.analyses.comparison.arm_table import ArmTable, arm_table, leave_out_
 from extrap.analyses.comparison.costs import ArmCompute
 from extrap.analyses.comparison.results import ArmLaw, Contrast, SizeDifference, Worth
 from extrap.analyses.comparison.seed_losses import Arm
-from extrap.fitting.jackknife import Error, is_crossed, jackknife_variance, size_means
+from extrap.fitting.jackknife import (
+    Error,
+    contrast_unit,
+    is_crossed,
+    jackknife_variance,
+    size_means,
+)
 from extrap.fitting.means import fieller
 from extrap.laws.base import Array
 from extrap.records import Interval, Measure
@@ -40,8 +46,16 @@ MIN_SIZES_ONE_SEED = 5
 """With one seed at a size, fewer sizes do not tell how far the law is off them."""
 MIN_SIZES_EXPONENT = 5
 """Fewer sizes leave exponents six to eleven times as uncertain (`benchmarks.comparisons`)."""
+MISFIT_P = 0.05
+"""A law misses its losses where "it holds" is less probable than this, for two laws together."""
+EXACT = 1e-6
+"""Scatter of log losses below which a law that is off by rounding does not count as missed."""
 MIN_PAIRS = 2
 """Fewer seeds that three arms share do not tell what a share errs by."""
+MISFIT = (
+    "lack-of-fit: the law of {} or {} misses its losses by more than their noise; use the "
+    "differences at the measured sizes, or add larger sizes."
+)
 WORTH_LEVEL = 0.9
 """Of the intervals of the worth: its ends depend on the far tails of the laws."""
 DOF_SHARE = 0.7
@@ -130,6 +144,19 @@ def two_laws(table: ArmTable) -> TwoLaws | str:
     )
 
 
+def has_misfit(table: ArmTable, laws: TwoLaws) -> bool:
+    """Whether an arm's losses lie off its law by more than their scatter beside seed effects."""
+    p_values = []
+    for curves, arm in ((laws.plain, table.plain), (laws.treated, table.treated)):
+        unit, spare = contrast_unit(arm), len(arm) - laws.n_fitted
+        if unit is None or spare < 1:
+            return False
+        off = np.nanmean(arm, axis=1) - curves.log_loss(table.log_size)[0]
+        square = float(np.isfinite(arm).sum(axis=1) @ off**2) / spare
+        p_values.append(stats.f.sf(square / max(unit.se**2, EXACT**2), spare, unit.dof))
+    return len(p_values) * min(p_values) < MISFIT_P
+
+
 def _law_dof(table: ArmTable, n_known: int) -> float:
     """Behind the scatter of the laws: pairs less what was fitted; a share of them counts."""
     pairs = sum(float(np.isfinite(each).sum()) for each in table.scattered)
@@ -192,6 +219,8 @@ def contrast_arms(
         is_forecast=True,
     )
     known = replace(known, at_target=at_target)
+    if has_misfit(table, laws):
+        known = replace(known, flags=(*known.flags, MISFIT.format(plain.name, treated.name)))
     if len(table.keys) < MIN_SIZES_EXPONENT:
         why = f"exponents need {MIN_SIZES_EXPONENT} common sizes, there are {len(table.keys)}; "
         refusals["exponents"] = refusals["worth"] = refusals["crossing"] = f"{why}add sizes."

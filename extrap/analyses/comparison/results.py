@@ -149,6 +149,11 @@ class Contrast:
         return tuple((a, b) for a, b in itertools.pairwise(places) if a.sign != b.sign)
 
     @property
+    def has_misfit(self) -> bool:
+        """Whether a law misses its losses, so that no forecast of it decides."""
+        return any(flag.startswith("lack-of-fit") for flag in self.flags)
+
+    @property
     def over_sizes(self) -> SizeDifference:
         """The mean over the sizes as a place of its own; with one common size, that size."""
         if len(self.by_size) == 1:
@@ -162,16 +167,15 @@ class Contrast:
     def decisive(self) -> SizeDifference:
         """Where it counts: measured at the target, else forecast there.
 
-        Where that is not significant, the largest size or else the mean over the sizes, if one of
-        these is; without a forecast, the mean.
+        Where that is not significant, or the laws do not fit, the largest size or else the mean
+        over the sizes, if one of these is; without a forecast, the mean.
         """
-        measured = [self.by_size[-1], self.over_sizes]
         if self.at_target is None:
             return self.over_sizes
-        target = self.at_target.size
+        target, largest = self.at_target.size, self.by_size[-1]
         near = [p for p in self.by_size if p.difference.value and _is_at(p.size, target)]
-        place = near[0] if near else self.at_target
-        return next((each for each in (place, *measured) if each.sign), place)
+        place = (*near, largest if self.has_misfit else self.at_target)[0]
+        return next((p for p in (place, largest, self.over_sizes) if p.sign), place)
 
     @property
     def gains(self) -> bool | None:

@@ -22,7 +22,6 @@ from extrap.records import (
 from extrap.records.seals import canonical_hash
 from extrap.reporting.blocks import Page
 from extrap.reporting.comparisons_page import comparison_page
-from extrap.reporting.selection_page import selection_sections
 from extrap.reporting.study_page import About
 from extrap.study.forecasts import target_cells
 from extrap.study.protocol import Kind, RunsByStage, Seal, Stage, only, size_words, sweep
@@ -122,8 +121,7 @@ class ComparisonKind(Kind):
 
     def page(self, result: Sequence[GroupFindings], runs: RunsByStage, about: About) -> Page:
         """The page of the comparison."""
-        sections = selection_sections(self.run_table(runs))
-        return comparison_page(self.study, result, about, sections=sections)
+        return comparison_page(self.study, result, about)
 
 
 def _cells_at_targets(

@@ -45,9 +45,7 @@ def write_kinds(folder, made, judge, one_task):
     pages = {
         "report": report(made, judge(1.1), path=folder / "report.html", question="w" * 200),
         "forecast": report(other, path=folder / "forecast.html", title="Another sweep"),
-        "full": report(
-            made, judge(), path=folder / "full.html", baseline=made, metrics={"accuracy": other}
-        ),
+        "full": report(made, judge(), path=folder / "full.html", metrics={"accuracy": other}),
         "knobs": write_page(knob_page(KNOBS, ABOUT), folder / "knobs.html"),
         "ablations": write_page(ablation_page(ABLATIONS, ABOUT), folder / "ablations.html"),
         "comparison": write_page(

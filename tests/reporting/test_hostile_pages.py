@@ -76,9 +76,7 @@ def test_names_of_columns_on_the_page_of_a_forecast(tmp_path, i):
     ]
     about = {"title": EVIL, "question": EVIL, "provenance": {EVIL: EVIL}}
     metrics = {EVIL: made} if i == 0 else {}
-    path = report(
-        made, verdicts, path=tmp_path / "p.html", metrics=metrics, baseline=made, **about
-    )
+    path = report(made, verdicts, path=tmp_path / "p.html", metrics=metrics, **about)
     words = said(written(path)).replace("\u00a0", " ")
     assert size in words
     assert tuned in words

@@ -14,38 +14,9 @@ def test_missing_study_file_names_its_neighbours():
         open_study(Path(__file__).parents[2] / "studies" / "mets.py")
 
 
-BASELINE_FILE = """
-from dataclasses import replace
-from extrap import StudySpec, TunedRange, Workload
-STUDY = StudySpec(name="one", question="?", workload=Workload(name="bytes-mlp"),
-    sizes={"width": (4, 8, 16)}, tune={"lr": TunedRange(low=0.1, high=1, n=3)})
-TWO = replace(STUDY, name="two", tune={"x": STUDY.tune["lr"]})
-BASELINE = """
-
-
 @pytest.fixture
 def path(tmp_path):
     return tmp_path / "one.py"
-
-
-def test_file_may_define_a_baseline_of_its_study(path):
-    path.write_text(BASELINE_FILE + "replace(STUDY, name='two', seeds=(5,))")
-    found = open_study(path)
-    assert found.study.name == "one"
-    assert (found.baseline.name, found.baseline.seeds) == ("two", (5,))
-    path.write_text(BASELINE_FILE + "None")
-    assert open_study(path).baseline is None
-
-
-def test_overrides_reach_the_baseline_but_for_what_is_the_studys_own(path):
-    assignments = ["recipe.steps=7", "name=new", "targets=", "tune.lr.n=4", "seeds=4"]
-    path.write_text(BASELINE_FILE + "replace(STUDY, name='two')")
-    both = open_study(path, assignments=assignments).specs()
-    assert [spec.name for spec in both] == ["new", "two"]
-    for spec in both:
-        assert (spec.recipe.steps, spec.tune["lr"].n, spec.seeds) == (7, 4, (4,))
-    path.write_text(BASELINE_FILE + "None")
-    assert open_study(path, assignments=assignments).baseline is None
 
 
 KNOB_FILE = """
@@ -79,9 +50,6 @@ def test_knobs_of_a_file_are_its_own_or_all_of_its_study(path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (f"{BASELINE_FILE}3", "StudySpec, got int"),
-        (f"{BASELINE_FILE}STUDY", "a name other"),
-        (f"{BASELINE_FILE}TWO", r"tuned columns .*'lr'"),
         (f"{KNOB_FILE}KNOBS = ('warmup',)", "KnobStudy, got tuple"),
         (f"{KNOB_FILE}{OTHER_KNOBS}KNOBS = OTHER", "another study, 'other'"),
     ],

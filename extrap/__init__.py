@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from extrap.analyses.comparison import Comparison, compare
+    from extrap.analyses import Comparison, compare
     from extrap.backtesting import Backtest, Holdout, backtest
     from extrap.batching import critical_batch
     from extrap.cascading import cascade
@@ -129,7 +129,7 @@ _HOMES = {
     "tune": "study.driver",
     **dict.fromkeys(("Allocation", "Cost", "Plan", "allocate", "cost", "plan"), "planning"),
     **dict.fromkeys(("Backtest", "Holdout", "backtest"), "backtesting"),
-    **dict.fromkeys(("Comparison", "compare"), "analyses.comparison"),
+    **dict.fromkeys(("Comparison", "compare"), "analyses"),
     **dict.fromkeys(("CoordinateCheck", "NoiseMeter", "coordinate_check"), "training"),
     **dict.fromkeys(("Forecast", "forecast"), "forecasting"),
     **dict.fromkeys(("Monitor", "Reading"), "monitoring"),

@@ -95,30 +95,6 @@ def committed(tmp_path):
     return reported
 
 
-def test_figures_of_the_ablations_are_those_of_the_committed_runs(committed):
-    outcome = committed(ABLATIONS)
-    found = {finding.ablation.name: finding for finding in outcome.result.findings}
-    grown = [found[f"batch grown to {size} (SGD)"] for size in (2048, 512)]
-    adam, ghosts = found["batch grown to 2048 (Adam)"], found["ghosts of 32 at batch 1024"]
-    tuned = [found[f"Adam × {k}, re-tuned"] for k in (8, 32)]
-    costs = [100 * f.difference.value / f.plain.loss for f in tuned]
-    forms = {"Adam × 8": ".4f", "Adam × 32": ".3f", "SGD × 32": ".4f"}
-    claims = [
-        *(f"{finding.updates_ratio:.2f} times" for finding in grown),
-        *(_told(finding.difference, "+.4f") for finding in (*grown, adam)),
-        f"noise of {grown[0].plain.seed_sd:.3f}",
-        *(_told(ghosts.gap, ".4f"), _told(ghosts.share, ".2f")),
-        *(_told(found[f"{what}, rate × √k"].contrast, form) for what, form in forms.items()),
-        f"{costs[0]:.1f} % at 8 times, {costs[1]:.0f} % at 32",
-        *(_told(found[f"momentum .9 at batch {b}"].difference, f) for b, f in MOMENTA),
-        f"{len(outcome.tables['runs'])} runs",
-    ]
-    assert [claim for claim in claims if claim not in text_of(ABLATIONS)] == []
-    for name, finding in found.items():
-        if name.endswith("rate kept") or (name.startswith("Adam") and name.endswith("× k")):
-            assert finding.contrast.ci.lower > 0, name
-
-
 def test_figures_of_the_cascade_are_those_of_the_committed_pairs():
     judging = import_source(SHIPPED / "cascade" / "judging.py", "cascade_judging")
     found = judging.findings(pd.read_csv(SHIPPED / "cascade" / "pairs.csv"))
@@ -202,10 +178,6 @@ def test_rates_of_the_cascade_are_those_of_the_default_study():
 def _in_percent(measure):
     lower, upper = (100 * side for side in measure.ci)
     return f"{100 * measure.value:.1f} % ({lower:.1f} to {upper:.1f} %)"
-
-
-MOMENTA = ((32, "+.4f"), (1024, ".3f"))
-ABLATIONS = SHIPPED / "batch_ablations.py"
 
 
 def _told(measure, form):

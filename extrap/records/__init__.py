@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from extrap.records.ablations import Ablation, AblationStudy
 from extrap.records.allocations import AllocationStudy
 from extrap.records.batches import BatchStudy, BatchTask
 from extrap.records.command import Command
-from extrap.records.comparisons import ComparisonStudy, RecipeGroup
+from extrap.records.comparisons import ComparisonStudy, RecipeGroup, ablations
 from extrap.records.intervals import Interval
 from extrap.records.knobs import KnobMove, KnobStudy
 from extrap.records.overrides import override
@@ -64,8 +63,6 @@ __all__ = [
     "STATUSES",
     "TUNABLE",
     "WITHOUT_SEED",
-    "Ablation",
-    "AblationStudy",
     "AllocationStudy",
     "BatchStudy",
     "BatchTask",
@@ -95,6 +92,7 @@ __all__ = [
     "Verdict",
     "Verdicts",
     "Workload",
+    "ablations",
     "condition_text",
     "override",
     "text_ranks",

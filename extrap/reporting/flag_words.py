@@ -1,7 +1,7 @@
 """Every flag in three parts: what it means, why that matters, and what to do about it.
 
 Families keep apart what different results call alike: `forecast` (forecasts, fits and points),
-`allocation`, `batches`, `knobs`, `ablations`, `comparison` and `cascade`.
+`allocation`, `batches`, `knobs`, `comparison` and `cascade`.
 """
 
 from __future__ import annotations
@@ -257,18 +257,6 @@ _KNOBS: dict[str, Words] = {
         "Vary it by less, or find out why the runs failed.",
     ),
 }
-_ABLATIONS: dict[str, Words] = {
-    "rate-at-edge": (
-        "The best rate of an arm is at the edge of those tried.",
-        "A better one may lie beyond.",
-        "Widen the range of the learning rate.",
-    ),
-    "lost-runs": (
-        "Runs diverged or failed; their seeds are left out.",
-        "The remaining seeds may be biased.",
-        "Lower the learning rate, or find out why the runs failed.",
-    ),
-}
 _COMPARISON: dict[str, Words] = {
     "lack-of-fit": (
         "A recipe's law deviates from its losses by more than their noise.",
@@ -342,7 +330,6 @@ FAMILIES: dict[str, dict[str, Words]] = {
     "forecast": _FORECAST,
     "batches": _BATCHES,
     "knobs": _KNOBS,
-    "ablations": _ABLATIONS,
     "comparison": _COMPARISON,
     "cascade": _CASCADE,
 }

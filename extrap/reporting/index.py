@@ -16,7 +16,6 @@ PREFIX = "extrap:"
 KINDS = {
     "report": "forecast",
     "knobs": "sensitivity",
-    "ablations": "ablations",
     "batches": "batch size",
     "comparison": "comparison",
     "allocation": "allocation",

@@ -46,7 +46,6 @@ Wants = Callable[[Runs], Sequence[Cell]]
 """From the runs of a stage so far to all cells it wants by now."""
 KINDS = {
     "COMPARISON": "comparisons",
-    "ABLATIONS": "ablations",
     "BATCHES": "batches",
     "ALLOCATION": "allocations",
     "KNOBS": "sensitivity",

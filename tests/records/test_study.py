@@ -4,7 +4,6 @@ from dataclasses import MISSING, fields, replace
 import pytest
 
 from extrap.records import (
-    AblationStudy,
     AllocationStudy,
     BatchStudy,
     Cell,
@@ -18,7 +17,7 @@ from extrap.records import (
 
 KINDS = (
     *(AllocationStudy, BatchStudy, ComparisonStudy),
-    *(KnobStudy, AblationStudy, StudySpec),
+    *(KnobStudy, StudySpec),
 )
 SPEC = StudySpec(
     name="s",

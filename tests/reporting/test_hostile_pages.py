@@ -16,7 +16,6 @@ from extrap.backtesting import backtest
 from extrap.checking import check
 from extrap.forecasting import forecast
 from extrap.planning import AllocationReport
-from extrap.reporting.ablation_page import ablation_page
 from extrap.reporting.allocations_page import allocation_page
 from extrap.reporting.batches_page import batches_page
 from extrap.reporting.blocks import Details, Figure, Paragraph
@@ -33,7 +32,6 @@ from .conftest import as_runs, large_frame, sweep_frame
 from .hostile import EVIL, PAYLOADS, inspected, poisoned
 from .kinds import allocation_report
 from .recipes import STUDY as COMPARISON_STUDY
-from .test_ablation_page import REPORT as ABLATIONS
 from .test_comparisons import FINDINGS
 from .test_knobs import REPORT as KNOBS
 
@@ -95,18 +93,11 @@ def test_sources_notes_and_flags_on_the_page_of_a_forecast(tmp_path, made):
     assert PAYLOADS["template"] in words
 
 
-def test_names_of_ablations_and_knobs(tmp_path):
-    arms = _renamed("batch × 8", "kept", "odd", "ghosts", "rate × k", "batches")
-    arms |= _renamed("small", "large", "ghost", "tuned", "Dearer?")
+def test_names_of_knobs(tmp_path):
     moved = _renamed("warmup", "beta2", "precision", "eps", "bf16", "width")
-    for page, record, names in (
-        (ablation_page, ABLATIONS, arms),
-        (knob_page, replace(KNOBS, notes=(EVIL,)), moved),
-    ):
-        found = poisoned(record, names)
-        assert found != record
-        words = said(written(write_page(page(found, ABOUT), tmp_path / "a.html")))
-        assert all(payload in words for payload in PAYLOADS.values())
+    found = poisoned(replace(KNOBS, notes=(EVIL,)), moved)
+    words = said(written(write_page(knob_page(found, ABOUT), tmp_path / "a.html")))
+    assert all(payload in words for payload in PAYLOADS.values())
 
 
 @pytest.mark.slow

@@ -3,10 +3,10 @@ from pathlib import Path
 import pytest
 
 from extrap.records import KnobStudy
-from extrap.study import open_study
+from extrap.study import KINDS, open_study
 
 from .test_batches import FILE as BATCHES
-from .test_kinds import ABLATIONS, COMPARISON
+from .test_kinds import COMPARISON, ONE_SIZE
 
 
 def test_missing_study_file_names_its_neighbours():
@@ -60,12 +60,7 @@ def test_what_does_not_go_with_the_study_of_a_file_is_refused(text, message, pat
         open_study(path)
 
 
-def test_file_may_define_ablations_batches_or_a_comparison(path):
-    path.write_text(ABLATIONS)
-    assert [spec.name for spec in open_study(path).specs()] == ["falls", "grows", "ghost"]
-    own = open_study(path, assignments=["sizes.width=9", "judge_seeds=7, 8", "level=0.9"]).study
-    assert {tuple(spec.sizes["width"]) for spec in own.arms()} == {(9,)}
-    assert (own.judge_seeds, own.level) == ((7, 8), 0.9)
+def test_file_may_define_batches_or_a_comparison(path):
     path.write_text(BATCHES)
     assert open_study(path).study.tasks[0].batches == (4, 16, 64)
     own = open_study(path, assignments=["tasks.0.steps.16=60", "tasks.0.study.seeds=7"]).study
@@ -78,12 +73,17 @@ def test_file_may_define_ablations_batches_or_a_comparison(path):
     own = open_study(path, assignments=assignments).study
     assert [spec.sizes["width"] for spec in own.arms()] == [(4, 8, 16)] * 2
     assert (own.name, own.price, own.groups[0].target) == ("d", 2, {"width": 48})
+    path.write_text(ONE_SIZE)
+    names = ["falls", "falls-batch-grows", "ghost"]
+    assert [spec.name for spec in open_study(path).specs()] == names
+    own = open_study(path, assignments=["sizes.width=9", "seeds=7,8", "level=0.9"]).study
+    assert {tuple(spec.sizes["width"]) for spec in own.arms()} == {(9,)}
+    assert own.groups[0].target == {"width": 9}  # it was left out, and follows the size
 
 
 @pytest.mark.parametrize(
     ("symbol", "record"),
     [
-        ("ABLATIONS", "AblationStudy"),
         ("BATCHES", "BatchStudy"),
         ("COMPARISON", "ComparisonStudy"),
         ("ALLOCATION", "AllocationStudy"),
@@ -106,7 +106,6 @@ def test_file_with_another_kind_of_study_is_refused(symbol, record, path):
         (KNOB_FILE, "STUDY"),
         (KNOB_FILE + "KNOBS = KnobStudy(name='k', study=STUDY)", "KNOBS"),
         (KNOB_FILE + "KNOBS = None", "STUDY"),
-        (ABLATIONS, "ABLATIONS"),
         (BATCHES, "BATCHES"),
         (COMPARISON, "COMPARISON"),
     ],
@@ -116,7 +115,9 @@ def test_kind_is_the_first_that_a_file_defines(text, symbol, path):
     assert open_study(path).symbol == symbol
 
 
-def test_an_empty_file_lacks_a_study(path):
-    path.write_text("")
-    with pytest.raises(ValueError, match="no STUDY"):
+@pytest.mark.parametrize("text", ["", "ABLATIONS = 3", "STUDY = None"])
+def test_a_file_without_a_study_is_refused_with_the_kinds_there_are(text, path):
+    path.write_text(text)
+    with pytest.raises(ValueError, match=r"one\.py") as refused:
         open_study(path)
+    assert [kind for kind in KINDS if kind not in str(refused.value)] == []

@@ -48,7 +48,6 @@ class RecipeGroup:
     expected: str = ""
     reference: str = ""
     check_target: bool = False
-    reference: str = ""
 
     def __post_init__(self) -> None:
         if len(self.arms) < 2:

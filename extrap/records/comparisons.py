@@ -17,10 +17,6 @@ SAME_EXAMPLES = 0.01
 """Arms of ablations may differ in the examples they see by this part: batches are whole."""
 
 
-class _LargestSize(dict[str, float]):
-    """A target that was left out; it follows the sizes where they are replaced."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecipeGroup:
     """Recipes tuned at the same sizes: does a treatment change the loss, or its law?
@@ -32,8 +28,8 @@ class RecipeGroup:
         question: What is asked.
         arms: Name of a recipe, a few words → its sweep. The first is the plain one, with which
             each of the others is compared.
-        target: The size asked for: size column → value, not below the smallest tuned one; by
-            default the largest common size.
+        target: The size asked for: size column → value, not below the smallest tuned one; left
+            out it is the largest common size, see `target_size`.
         expected: What the literature lets one expect, a sentence or two.
         check_target: Whether to train every recipe at the target, at the values forecast for it
             and the target seeds of its sweep, once the comparison is written down.
@@ -44,7 +40,7 @@ class RecipeGroup:
     name: str
     question: str
     arms: Mapping[str, StudySpec]
-    target: Mapping[str, float] = field(default_factory=_LargestSize)
+    target: Mapping[str, float] = field(default_factory=dict)
     expected: str = ""
     reference: str = ""
     check_target: bool = False
@@ -85,8 +81,6 @@ class RecipeGroup:
                 f"the reference of {self.name!r} must be a treated recipe, got "
                 f"{self.reference!r}; there are {', '.join(treated)}."
             )
-        if isinstance(self.target, _LargestSize):
-            object.__setattr__(self, "target", _LargestSize(sizes[-1]))
         self._check_target()
 
     @property
@@ -99,8 +93,13 @@ class RecipeGroup:
         points = [spec.size_points() for spec in self.arms.values()]
         return tuple(size for size in points[0] if all(size in others for others in points))
 
+    @property
+    def target_size(self) -> Mapping[str, float]:
+        """The size asked for."""
+        return self.target or self.sizes()[-1]
+
     def _check_target(self) -> None:
-        if set(self.target) != set(self.plain.sizes):
+        if self.target and set(self.target) != set(self.plain.sizes):
             raise ValueError(
                 f"the target of {self.name!r} must name the size columns "
                 f"{', '.join(self.plain.sizes)}, got {', '.join(self.target) or 'none'}."
@@ -160,7 +159,7 @@ def ablations(
         >>> tune = {"lr": TunedRange(low=0.001, high=0.016, n=5)}
         >>> plain = StudySpec(name="mlp", question="?", sizes={"width": (64,)}, tune=tune)
         >>> group = ablations(plain, {"no warm-up": replace(plain.recipe, warmup=0.0)})
-        >>> group.arms["no warm-up"].name, dict(group.target)
+        >>> group.arms["no warm-up"].name, group.target_size
         ('mlp-no-warm-up', {'width': 64})
     """
     if plain_name in treated:
@@ -181,10 +180,14 @@ def ablations(
             f"the arms of ablations must see equally many examples, got {examples}; set steps to "
             "the examples divided by the batch size."
         )
-    group = RecipeGroup(
-        name=name, question=question, arms=arms, expected=expected, reference=reference
+    return RecipeGroup(
+        name=name,
+        question=question,
+        arms=arms,
+        target=target or {},
+        expected=expected,
+        reference=reference,
     )
-    return group if target is None else replace(group, target=target)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -393,7 +393,7 @@ def _seal(found: GroupFindings) -> list[Paragraph]:
         return []
     late = f", after runs there began ({found.began}): this is not a blind check"
     order = late if found.sealed > found.began else ", before any run there"
-    text = f"Forecast for {name_size(found.group.target)} sealed {found.sealed}"
+    text = f"Forecast for {name_size(found.group.target_size)} sealed {found.sealed}"
     return [Paragraph(f"{text}{order if found.began else ''}.")]
 
 

@@ -104,7 +104,7 @@ class ComparisonKind(Kind):
         for group in self.study.groups:
             plain, *treated = group.arms
             then = ", then trained at that size" if group.check_target else ""
-            at = size_words(group.target)
+            at = size_words(group.target_size)
             lines.append(
                 f"{group.name}: {', '.join(treated)} compared with {plain}, at {at}{then}"
             )
@@ -136,10 +136,10 @@ def _cells_at_targets(
         if not group.check_target or found.comparison is None or spec.name not in named:
             continue
         made = forecast(found.runs[named[spec.name]], level=spec.level)
-        at = (Target(size=dict(group.target), fixed=False),)
+        at = (Target(size=dict(group.target_size), fixed=False),)
         own = target_cells(replace(spec, targets=at), made)
         if not own:
-            target = size_words(group.target)
+            target = size_words(group.target_size)
             notes.append(f"{spec.name} is not trained at {target}: no value is forecast there")
         cells += own
     return tuple(cells), tuple(notes)

@@ -54,9 +54,9 @@ def test_group_may_have_one_size_which_is_its_target():
     arms = {"none": PLAIN, "norm": replace(NORM, sizes={"width": (32, 16, 99)})}
     group = RecipeGroup(name="g", question="?", arms=arms)
     assert group.sizes() == ({"width": 16}, {"width": 32})
-    assert group.target == {"width": 32}
+    assert group.target_size == {"width": 32}
     fewer = replace(group, arms={"none": PLAIN, "norm": replace(NORM, sizes={"width": (8,)})})
-    assert fewer.target == {"width": 8}  # a target that was left out follows the sizes
+    assert fewer.target_size == {"width": 8}  # a target that was left out follows the sizes
     assert replace(fewer, target={"width": 512}).target == {"width": 512}
     with pytest.raises(ValueError, match=r"check_target .* got 2;"):
         replace(group, check_target=True)
@@ -78,11 +78,11 @@ def test_ablations_change_the_recipe_of_one_sweep_or_are_whole_sweeps():
         SMALL, name="small-batch-grown-4", recipe=GROWN
     )
     assert (group.name, group.reference, group.expected) == ("ablations", "large", "Less.")
-    assert (group.target, group.check_target) == ({"width": 64}, False)
+    assert (group.target_size, group.check_target) == ({"width": 64}, False)
     assert ablations(SMALL, treated, target={"width": 99}).target == {"width": 99}
     study = ComparisonStudy(name="c", question="?", groups=(group,))
     (wider,) = override(study, ["sizes.width=512"]).groups
-    assert wider.target == {"width": 512}
+    assert wider.target_size == {"width": 512}
 
 
 def test_arms_of_ablations_see_equally_many_examples():

@@ -51,7 +51,7 @@ shape(
         "name": lambda found: found.group.name,
         "question": lambda found: found.group.question,
         "expected": lambda found: found.group.expected,
-        "target": lambda found: found.group.target,
+        "target": lambda found: found.group.target_size,
         "arms": lambda found: {arm: spec.name for arm, spec in found.group.arms.items()},
         "data_hash": lambda found: {arm: runs.data_hash() for arm, runs in found.runs.items()},
         "comparison": lambda found: found.comparison and document(found.comparison),
@@ -73,7 +73,7 @@ def find_group(
     try:
         found = compare(
             runs,
-            at=group.target,
+            at=group.target_size,
             reference=group.reference,
             level=group.plain.level,
             price=study.price,
@@ -95,7 +95,7 @@ def with_check(found: GroupFindings, large: Mapping[str, Runs], *, sealed: str) 
     found = replace(found, sealed=sealed)
     if found.comparison is None:
         return found
-    target, runs = found.group.target, dict[str, Runs]()
+    target, runs = found.group.target_size, dict[str, Runs]()
     for arm, spec in found.group.arms.items():
         frame = large[spec.name].to_frame() if spec.name in large else None
         if frame is not None:

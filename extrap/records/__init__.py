@@ -15,6 +15,7 @@ from extrap.records.command import Command
 from extrap.records.comparisons import ComparisonStudy, RecipeGroup
 from extrap.records.intervals import Interval
 from extrap.records.knobs import KnobMove, KnobStudy
+from extrap.records.moves import moves
 from extrap.records.overrides import override
 from extrap.records.recipe import BUDGET, DATA_SIZE, EXAMPLES, TUNABLE, Recipe
 from extrap.records.results import (
@@ -96,6 +97,7 @@ __all__ = [
     "Verdicts",
     "Workload",
     "condition_text",
+    "moves",
     "override",
     "text_ranks",
 ]

@@ -14,7 +14,6 @@ from extrap.records.batches import BatchStudy, BatchTask
 from extrap.records.command import Command
 from extrap.records.comparisons import ComparisonStudy, RecipeGroup
 from extrap.records.intervals import Interval
-from extrap.records.knobs import KnobMove, KnobStudy
 from extrap.records.moves import moves
 from extrap.records.overrides import override
 from extrap.records.recipe import BUDGET, DATA_SIZE, EXAMPLES, TUNABLE, Recipe
@@ -76,8 +75,6 @@ __all__ = [
     "Estimate",
     "Fit",
     "Interval",
-    "KnobMove",
-    "KnobStudy",
     "Measure",
     "OnEval",
     "Optimum",

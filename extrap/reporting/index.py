@@ -15,7 +15,7 @@ from extrap.reporting.tables import Table
 PREFIX = "extrap:"
 KINDS = {
     "report": "forecast",
-    "knobs": "sensitivity",
+    "sensitivity": "sensitivity",
     "ablations": "ablations",
     "batches": "batch size",
     "comparison": "comparison",

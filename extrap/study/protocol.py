@@ -49,11 +49,10 @@ KINDS = {
     "ABLATIONS": "ablations",
     "BATCHES": "batches",
     "ALLOCATION": "allocations",
-    "KNOBS": "sensitivity",
     "STUDY": "forecasts",
 }
 """What a study file may define → module of extrap.study; the first that it does decides, after
-kinds of its own. `KNOBS` come with a `STUDY`."""
+kinds of its own."""
 DIGITS = 4
 """Significant digits of a rate handed to a large run; more would be false precision."""
 

@@ -9,7 +9,6 @@ from extrap.records import (
     BatchStudy,
     Cell,
     ComparisonStudy,
-    KnobStudy,
     StudySpec,
     Target,
     TunedRange,
@@ -18,7 +17,7 @@ from extrap.records import (
 
 KINDS = (
     *(AllocationStudy, BatchStudy, ComparisonStudy),
-    *(KnobStudy, AblationStudy, StudySpec),
+    *(AblationStudy, StudySpec),
 )
 SPEC = StudySpec(
     name="s",

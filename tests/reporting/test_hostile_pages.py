@@ -25,7 +25,7 @@ from extrap.reporting.forecast_charts import backtest_chart
 from extrap.reporting.forecast_page import report
 from extrap.reporting.html import write_page
 from extrap.reporting.index import write_index
-from extrap.reporting.sensitivity_page import knob_page
+from extrap.reporting.sensitivity_page import sensitivity_page
 from extrap.reporting.study_page import About
 from extrap.reporting.tables import Table
 
@@ -35,7 +35,7 @@ from .kinds import allocation_report
 from .recipes import STUDY as COMPARISON_STUDY
 from .test_ablation_page import REPORT as ABLATIONS
 from .test_comparisons import FINDINGS
-from .test_knobs import REPORT as KNOBS
+from .test_sensitivity_page import REPORT as SENSITIVITY
 
 WHEN = '2026-01-01T00:00:00+00:00"><script>alert(7)</script>'
 ABOUT = About(EVIL, EVIL, {EVIL: EVIL, "storage": EVIL}, created=WHEN)
@@ -97,13 +97,13 @@ def test_sources_notes_and_flags_on_the_page_of_a_forecast(tmp_path, made):
     assert PAYLOADS["template"] in words
 
 
-def test_names_of_ablations_and_knobs(tmp_path):
+def test_names_of_ablations_and_fixed_values(tmp_path):
     arms = _renamed("batch × 8", "kept", "odd", "ghosts", "rate × k", "batches")
     arms |= _renamed("small", "large", "ghost", "tuned", "Dearer?")
     moved = _renamed("warmup", "beta2", "precision", "eps", "bf16", "width")
     for page, record, names in (
         (ablation_page, ABLATIONS, arms),
-        (knob_page, replace(KNOBS, notes=(EVIL,)), moved),
+        (sensitivity_page, replace(SENSITIVITY, notes=(EVIL,)), moved),
     ):
         found = poisoned(record, names)
         assert found != record

@@ -2,7 +2,6 @@ from pathlib import Path
 
 import pytest
 
-from extrap.records import KnobStudy
 from extrap.study import open_study
 
 from .test_batches import FILE as BATCHES
@@ -48,32 +47,18 @@ def test_overrides_reach_the_baseline_but_for_what_is_the_studys_own(path):
     assert open_study(path, assignments=assignments).baseline is None
 
 
-KNOB_FILE = """
-from extrap.records import KnobStudy, StudySpec, TunedRange, Workload
+STUDY_FILE = """
+from extrap.records import StudySpec, TunedRange, Workload
 STUDY = StudySpec(name="k", question="?", workload=Workload(name="bytes-mlp"),
     sizes={"width": (8, 16)}, tune={"lr": TunedRange(low=0.1, high=0.2, n=2)})
-"""
-OTHER_KNOBS = """
-from dataclasses import replace
-OTHER = KnobStudy(name="k", study=replace(STUDY, name="other"))
 """
 
 
 def test_file_may_define_dataclasses(path):
     start = "from __future__ import annotations\nfrom dataclasses import dataclass\n"
     choice = "@dataclass(frozen=True)\nclass Choice:\n    width: int = 8\n"
-    path.write_text(start + choice + KNOB_FILE.replace("(8, 16)", "(Choice().width, 16)"))
+    path.write_text(start + choice + STUDY_FILE.replace("(8, 16)", "(Choice().width, 16)"))
     assert open_study(path).study.sizes == {"width": (8, 16)}
-
-
-def test_knobs_of_a_file_are_its_own_or_all_of_its_study(path):
-    path.write_text(KNOB_FILE)
-    every = open_study(path, symbol="KNOBS").study
-    assert every == KnobStudy(name="k-knobs", study=open_study(path).study)
-    path.write_text(KNOB_FILE + "KNOBS = KnobStudy(name='k', study=STUDY, knobs=('warmup',))\n")
-    found = open_study(path, assignments=["recipe.warmup=0.2", "seeds=5,6"]).study
-    assert (found.name, found.knobs, found.study.seeds) == ("k", ("warmup",), (5, 6))
-    assert found.moves()[0].base == 0.2
 
 
 @pytest.mark.parametrize(
@@ -82,8 +67,6 @@ def test_knobs_of_a_file_are_its_own_or_all_of_its_study(path):
         (f"{BASELINE_FILE}3", "StudySpec, got int"),
         (f"{BASELINE_FILE}STUDY", "a name other"),
         (f"{BASELINE_FILE}TWO", r"tuned columns .*'lr'"),
-        (f"{KNOB_FILE}KNOBS = ('warmup',)", "KnobStudy, got tuple"),
-        (f"{KNOB_FILE}{OTHER_KNOBS}KNOBS = OTHER", "another study, 'other'"),
     ],
 )
 def test_what_does_not_go_with_the_study_of_a_file_is_refused(text, message, path):
@@ -135,9 +118,7 @@ def test_file_with_another_kind_of_study_is_refused(symbol, record, path):
 @pytest.mark.parametrize(
     ("text", "symbol"),
     [
-        (KNOB_FILE, "STUDY"),
-        (KNOB_FILE + "KNOBS = KnobStudy(name='k', study=STUDY)", "KNOBS"),
-        (KNOB_FILE + "KNOBS = None", "STUDY"),
+        (STUDY_FILE, "STUDY"),
         (ABLATIONS, "ABLATIONS"),
         (BATCHES, "BATCHES"),
         (COMPARISON, "COMPARISON"),

@@ -280,11 +280,6 @@ class Kind(ABC):
         """What it asks."""
         return str(self.study.question)
 
-    @property
-    def storage_name(self) -> str:
-        """Name of its storage by default."""
-        return self.name
-
     def training_of(self, spec: StudySpec) -> Train | None:
         """Who trains a sweep; None for extrap's own training."""
         return self._train.get(spec.name) if isinstance(self._train, Mapping) else self._train

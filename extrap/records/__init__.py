@@ -13,7 +13,7 @@ from extrap.records.batches import BatchStudy, BatchTask
 from extrap.records.command import Command
 from extrap.records.comparisons import ComparisonStudy, RecipeGroup, ablations
 from extrap.records.intervals import Interval
-from extrap.records.knobs import KnobMove, KnobStudy
+from extrap.records.moves import moves
 from extrap.records.overrides import override
 from extrap.records.recipe import BUDGET, DATA_SIZE, EXAMPLES, TUNABLE, Recipe
 from extrap.records.results import (
@@ -72,8 +72,6 @@ __all__ = [
     "Estimate",
     "Fit",
     "Interval",
-    "KnobMove",
-    "KnobStudy",
     "Measure",
     "OnEval",
     "Optimum",
@@ -94,6 +92,7 @@ __all__ = [
     "Workload",
     "ablations",
     "condition_text",
+    "moves",
     "override",
     "text_ranks",
 ]

@@ -1,7 +1,7 @@
 """Every flag in three parts: what it means, why that matters, and what to do about it.
 
 Families keep apart what different results call alike: `forecast` (forecasts, fits and points),
-`allocation`, `batches`, `knobs`, `comparison` and `cascade`.
+`allocation`, `batches`, `sensitivity`, `comparison` and `cascade`.
 """
 
 from __future__ import annotations
@@ -235,7 +235,7 @@ _BATCHES: dict[str, Words] = {
         "Lower the learning rate there, or leave that batch size out.",
     ),
 }
-_KNOBS: dict[str, Words] = {
+_SENSITIVITY: dict[str, Words] = {
     "bends": (
         "Its gradient is not linear in log size.",
         "A linear extrapolation to the target is doubtful.",
@@ -329,7 +329,7 @@ FAMILIES: dict[str, dict[str, Words]] = {
     "allocation": _ALLOCATION,
     "forecast": _FORECAST,
     "batches": _BATCHES,
-    "knobs": _KNOBS,
+    "sensitivity": _SENSITIVITY,
     "comparison": _COMPARISON,
     "cascade": _CASCADE,
 }

@@ -8,7 +8,6 @@ from extrap.records import (
     BatchStudy,
     Cell,
     ComparisonStudy,
-    KnobStudy,
     StudySpec,
     Target,
     TunedRange,
@@ -17,7 +16,7 @@ from extrap.records import (
 
 KINDS = (
     *(AllocationStudy, BatchStudy, ComparisonStudy),
-    *(KnobStudy, StudySpec),
+    StudySpec,
 )
 SPEC = StudySpec(
     name="s",

@@ -24,7 +24,7 @@ from extrap.reporting.forecast_charts import backtest_chart
 from extrap.reporting.forecast_page import report
 from extrap.reporting.html import write_page
 from extrap.reporting.index import write_index
-from extrap.reporting.sensitivity_page import knob_page
+from extrap.reporting.sensitivity_page import sensitivity_page
 from extrap.reporting.study_page import About
 from extrap.reporting.tables import Table
 
@@ -33,7 +33,7 @@ from .hostile import EVIL, PAYLOADS, inspected, poisoned
 from .kinds import allocation_report
 from .recipes import STUDY as COMPARISON_STUDY
 from .test_comparisons import FINDINGS
-from .test_knobs import REPORT as KNOBS
+from .test_sensitivity_page import REPORT as SENSITIVITY
 
 WHEN = '2026-01-01T00:00:00+00:00"><script>alert(7)</script>'
 ABOUT = About(EVIL, EVIL, {EVIL: EVIL, "storage": EVIL}, created=WHEN)
@@ -93,10 +93,10 @@ def test_sources_notes_and_flags_on_the_page_of_a_forecast(tmp_path, made):
     assert PAYLOADS["template"] in words
 
 
-def test_names_of_knobs(tmp_path):
+def test_names_of_fixed_values(tmp_path):
     moved = _renamed("warmup", "beta2", "precision", "eps", "bf16", "width")
-    found = poisoned(replace(KNOBS, notes=(EVIL,)), moved)
-    words = said(written(write_page(knob_page(found, ABOUT), tmp_path / "a.html")))
+    found = poisoned(replace(SENSITIVITY, notes=(EVIL,)), moved)
+    words = said(written(write_page(sensitivity_page(found, ABOUT), tmp_path / "a.html")))
     assert all(payload in words for payload in PAYLOADS.values())
 
 

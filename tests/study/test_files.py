@@ -2,7 +2,6 @@ from pathlib import Path
 
 import pytest
 
-from extrap.records import KnobStudy
 from extrap.study import KINDS, open_study
 
 from .test_batches import FILE as BATCHES
@@ -19,45 +18,18 @@ def path(tmp_path):
     return tmp_path / "one.py"
 
 
-KNOB_FILE = """
-from extrap.records import KnobStudy, StudySpec, TunedRange, Workload
+STUDY_FILE = """
+from extrap.records import StudySpec, TunedRange, Workload
 STUDY = StudySpec(name="k", question="?", workload=Workload(name="bytes-mlp"),
     sizes={"width": (8, 16)}, tune={"lr": TunedRange(low=0.1, high=0.2, n=2)})
-"""
-OTHER_KNOBS = """
-from dataclasses import replace
-OTHER = KnobStudy(name="k", study=replace(STUDY, name="other"))
 """
 
 
 def test_file_may_define_dataclasses(path):
     start = "from __future__ import annotations\nfrom dataclasses import dataclass\n"
     choice = "@dataclass(frozen=True)\nclass Choice:\n    width: int = 8\n"
-    path.write_text(start + choice + KNOB_FILE.replace("(8, 16)", "(Choice().width, 16)"))
+    path.write_text(start + choice + STUDY_FILE.replace("(8, 16)", "(Choice().width, 16)"))
     assert open_study(path).study.sizes == {"width": (8, 16)}
-
-
-def test_knobs_of_a_file_are_its_own_or_all_of_its_study(path):
-    path.write_text(KNOB_FILE)
-    every = open_study(path, symbol="KNOBS").study
-    assert every == KnobStudy(name="k-knobs", study=open_study(path).study)
-    path.write_text(KNOB_FILE + "KNOBS = KnobStudy(name='k', study=STUDY, knobs=('warmup',))\n")
-    found = open_study(path, assignments=["recipe.warmup=0.2", "seeds=5,6"]).study
-    assert (found.name, found.knobs, found.study.seeds) == ("k", ("warmup",), (5, 6))
-    assert found.moves()[0].base == 0.2
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        (f"{KNOB_FILE}KNOBS = ('warmup',)", "KnobStudy, got tuple"),
-        (f"{KNOB_FILE}{OTHER_KNOBS}KNOBS = OTHER", "another study, 'other'"),
-    ],
-)
-def test_what_does_not_go_with_the_study_of_a_file_is_refused(text, message, path):
-    path.write_text(text)
-    with pytest.raises(ValueError, match=message):
-        open_study(path)
 
 
 def test_file_may_define_batches_or_a_comparison(path):
@@ -78,7 +50,7 @@ def test_file_may_define_batches_or_a_comparison(path):
     assert [spec.name for spec in open_study(path).specs()] == names
     own = open_study(path, assignments=["sizes.width=9", "seeds=7,8", "level=0.9"]).study
     assert {tuple(spec.sizes["width"]) for spec in own.arms()} == {(9,)}
-    assert own.groups[0].target == {"width": 9}  # it was left out, and follows the size
+    assert own.groups[0].target_size == {"width": 9}  # it was left out, and follows the size
 
 
 @pytest.mark.parametrize(
@@ -103,9 +75,7 @@ def test_file_with_another_kind_of_study_is_refused(symbol, record, path):
 @pytest.mark.parametrize(
     ("text", "symbol"),
     [
-        (KNOB_FILE, "STUDY"),
-        (KNOB_FILE + "KNOBS = KnobStudy(name='k', study=STUDY)", "KNOBS"),
-        (KNOB_FILE + "KNOBS = None", "STUDY"),
+        (STUDY_FILE, "STUDY"),
         (BATCHES, "BATCHES"),
         (COMPARISON, "COMPARISON"),
     ],

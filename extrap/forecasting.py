@@ -14,7 +14,6 @@ from typing import Any, Unpack
 
 import numpy as np
 import pandas as pd
-from scipy import stats
 
 from extrap.errors import DataError, argument
 from extrap.fitting import (
@@ -64,6 +63,7 @@ from extrap.fitting import (
     sharpen_noise,
     transfer_quality,
 )
+from extrap.fitting.distributions import t_quantile
 from extrap.reading.runs import ReadingKeywords, as_runs
 from extrap.records import (
     POOLED,
@@ -648,7 +648,7 @@ class Forecast(Shown):
         if fit is None:
             return self._unknown_tuned(name)
         mean, se = (float(a[0]) for a in predict_log(fit, relative_sizes(fit, size)))
-        t = float(stats.t.ppf(0.5 + self.level / 2, fit.dof))
+        t = float(t_quantile(0.5 + self.level / 2, fit.dof))
         value, run_sd = _exp(mean), math.hypot(se, fit.scatter)
         return Estimate(
             value=value,

@@ -69,11 +69,11 @@ def report_numbers(
 def _judged(
     forecast: Forecast, verdicts: Sequence[Verdict], rows: Sequence[AnswerRow]
 ) -> dict[str, Any]:
+    made = forecast_document(forecast, [row.point for row in rows])
+    if not verdicts:
+        return {"forecast": made, "verdicts": None}
     judged = verdicts_document(verdicts, level=forecast.level, forecast=forecast)
-    return {
-        "forecast": forecast_document(forecast, [row.point for row in rows]),
-        "verdicts": judged if verdicts else None,
-    }
+    return {"forecast": made, "verdicts": judged}
 
 
 def _curve(forecast: Forecast, axis: SizeAxis) -> dict[str, list[float | None]]:

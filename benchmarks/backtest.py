@@ -33,7 +33,7 @@ WORDS = Words(
     "forecasts held against what the larger runs reached.",
     command="make backtest",
     seeds="every draw is seeded; the same tree gives the same table",
-    libraries=("numpy", "pandas", "scipy"),
+    libraries=("numpy", "pandas", "scipy", "statsmodels"),
 )
 
 

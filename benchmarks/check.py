@@ -25,7 +25,7 @@ WORDS = Words(
     "without need, what it finds, which cause it names, and how soon.",
     command="make bench-check",
     seeds="every draw is seeded; the same tree gives the same table, but for times",
-    libraries=("numpy", "pandas", "scipy"),
+    libraries=("numpy", "pandas", "scipy", "statsmodels"),
 )
 
 

@@ -59,6 +59,7 @@ DOORS = {
     "seaborn": ("reporting",),
     "sklearn": ("fitting", "selection", "workloads"),  # k-means, which serves both wings
     "sqlalchemy": ("study", *STORAGES),  # addresses and errors of its storages
+    "statsmodels": ("fitting",),
     "tensorboard": ("reading.trackers.tensorboard",),
     "torch": ("workloads", "training", "integrations"),
     "transformers": ("integrations.huggingface",),
@@ -318,7 +319,7 @@ def test_rule_catches(tmp_path, rule, path, code):
         "reading/logs.py": "from extrap.reading import tables\n",
         "reading/tables.py": "from extrap.records.runs import Runs\n",
         "laws/power.py": "",
-        "fitting/weighted.py": "import sklearn.linear_model\nfrom extrap.laws import power\n",
+        "fitting/weighted.py": "import statsmodels.api\nfrom extrap.laws import power\n",
         "training/loop.py": "import torch\nimport extrap.noise\n",
         "reporting/page.py": "import jinja2\n",
         "reporting/drawing.py": "import seaborn\n",

@@ -77,7 +77,7 @@ from extrap.reporting.sizes import SizeAxis, size_axis
 from extrap.reporting.statements import composition_sentence, curvature_sentences, pins_of
 from extrap.reporting.tables import Table
 
-LIBRARIES = ("numpy", "pandas", "scipy", "matplotlib", "seaborn", "jinja2")
+LIBRARIES = ("numpy", "pandas", "scipy", "statsmodels", "matplotlib", "seaborn", "jinja2")
 
 
 def report(

@@ -372,11 +372,6 @@ def file_training(module: ModuleType, path: str | Path) -> Train | None:
     return study_function(given, known_as="TRAIN", study=path)
 
 
-def own_training(module: ModuleType, path: str | Path) -> tuple[Train | None]:
-    """`file_training` as `extrap.study.sensitivity` takes it; goes with that module."""
-    return (file_training(module, path),)
-
-
 def _trained_by(made_with: Mapping[str, object]) -> str:
     """A training function or command of the user's own, with the hash of its source."""
     trainer = str(made_with.get("data.trainer", ""))

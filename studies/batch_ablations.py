@@ -1,7 +1,21 @@
 """Which treatments raise the useful batch, and what does each cost in the final loss?
 
-Each treatment is compared with the plain run at one size, at equal examples and seeds, every arm
-at its own best rate.
+Each treatment is compared with a plain run at one size, at equal examples and seven common seeds,
+every arm at its own best rate. Differences of the tuned held-out loss, with 95 % intervals.
+Expected, after the papers below, and found:
+
+- Growing the batch where the rate would fall loses nothing. It loses little: four times the batch
+  instead of a quarter of the rate, three times over, from 32 to 2048, is 2.15 times fewer updates,
+  and SGD with momentum ends at +.32 % (.11 to .53 %). Grown to 512 only, 2.11 times fewer, no
+  difference is significant: +.12 % (−.23 to .47 %), nor for Adam: +.01 % (−.18 to .20 %).
+- Ghosts of 32 close a part of the gap from batch 1024 to 32. The small batch ends at −16.7 %
+  (−25.4 to −7.1 %), the ghosts at −13.0 % (−21.5 to −3.6 %). At batch 1024 the loss is no smooth
+  curve of the rate: the best rate tried, 2, was chosen on the same seeds.
+- Larger batches cost more and more. Adam on bytes: +2.1 % (1.3 to 2.8 %) at batch 256, +12.3 %
+  (10.6 to 14.1 %) at 1024. SGD on digits: +20.1 % (7.6 to 34.0 %) at 1024.
+- Momentum helps a large batch alone: +.2 % (−.2 to .6 %) at 32, −10.8 % (−15.2 to −6.2 %) at 1024.
+
+Cost: 602 runs, 41 minutes on two busy cores; `--set sizes.width=512` asks it of larger models.
 
 Papers: Smith, Kindermans, Ying, Le 2018, arXiv 1711.00489; Hoffer, Hubara, Soudry 2017, arXiv
 1705.08741; Shallue et al. 2018, arXiv 1811.03600.
@@ -11,15 +25,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from extrap.records import (
-    ComparisonStudy,
-    Recipe,
-    RecipeGroup,
-    StudySpec,
-    TunedRange,
-    Workload,
-    ablations,
-)
+from extrap import Recipe, StudySpec, TunedRange, Workload
+from extrap.records import ComparisonStudy, RecipeGroup, ablations
 
 DIGITS = "studies/digits_workload.py:Digits"  # from the directory you start in
 
@@ -31,8 +38,8 @@ def octaves(low: float, high: float, n: int = 5) -> dict[str, TunedRange]:
 
 def larger(spec: StudySpec, times: int, rates: dict[str, TunedRange]) -> StudySpec:
     """A sweep at so many times the batch, with as many examples, over a grid of its own."""
-    small = spec.recipe.batch_size
-    recipe = replace(spec.recipe, batch_size=times * small, steps=spec.recipe.steps // times)
+    recipe, small = spec.recipe, spec.recipe.batch_size
+    recipe = replace(recipe, batch_size=times * small, steps=recipe.steps // times)
     name = spec.name.replace(f"-{small}", f"-{times * small}")
     return replace(spec, name=name, recipe=recipe, tune=rates)
 
@@ -50,15 +57,10 @@ DECAYED = StudySpec(
     growth=2,
 )
 TWICE = replace(DECAYED, name="sgd-decayed-twice", recipe=replace(DROPS, drops=(0.4, 0.6)))
-ADAM_DECAYED = replace(
-    DECAYED,
-    name="adam-decayed",
-    recipe=replace(DROPS, optimizer="adam"),
-    tune=octaves(-9, -7),
-)
-ADAM = replace(
-    DECAYED, name="adam-32", recipe=replace(PLAIN, optimizer="adam"), tune=octaves(-10, -6)
-)
+ADAM_DECAYED = replace(DECAYED, name="adam-decayed", recipe=replace(DROPS, optimizer="adam"))
+ADAM_DECAYED = replace(ADAM_DECAYED, tune=octaves(-9, -7))
+ADAM = replace(ADAM_DECAYED, name="adam-32", recipe=replace(PLAIN, optimizer="adam"))
+ADAM = replace(ADAM, tune=octaves(-10, -6))
 SGD = replace(DECAYED, name="sgd-32", recipe=replace(PLAIN, momentum=0.0), tune=octaves(-3, 1))
 MOMENTUM = replace(DECAYED, name="momentum-32", recipe=PLAIN, tune=octaves(-7, -3))
 IMAGES = replace(
@@ -73,7 +75,7 @@ IMAGES_LARGE = larger(IMAGES, 32, octaves(-3, 2, 6))
 GHOSTS = replace(
     IMAGES_LARGE,
     name="digits-1024-ghost-32",
-    workload=replace(IMAGES.workload, options={**IMAGES.workload.options, "ghost": 32}),
+    workload=Workload(name=DIGITS, options={"ghost": 32, "label_noise": 0.1}),
 )
 
 
@@ -82,11 +84,10 @@ def growth(decayed: StudySpec, last: int, what: str) -> RecipeGroup:
     return ablations(
         decayed,
         {f"batch to {last}": replace(decayed.recipe, decay_by="batch")},
-        name=f"A batch that grows instead of a rate that falls: {what} to {last}",
-        question="Is the final loss that of the falling rate, with fewer updates?",
+        name=f"Batch grown, {what} to {last}",
+        question="Does a batch that grows end as a rate that falls, with fewer updates?",
         plain_name="rate falls",
-        expected="The same loss with fewer updates, as long as the batch is far below the number "
-        "of training examples (Smith, Kindermans, Ying, Le 2018, arXiv 1711.00489).",
+        expected="The same loss (Smith, Kindermans, Ying, Le 2018), far below the whole data.",
     )
 
 
@@ -95,11 +96,10 @@ def batches(plain: StudySpec, treated: dict[str, StudySpec], what: str) -> Recip
     return ablations(
         plain,
         treated,
-        name=f"Larger batches: {what}",
+        name=f"Larger batches, {what}",
         question="What do fewer, larger updates cost at equal examples, the rate tuned anew?",
         plain_name="batch 32",
-        expected="Nothing up to the critical batch, more and more beyond it "
-        "(Shallue et al. 2018, arXiv 1811.03600).",
+        expected="Nothing up to the critical batch, more beyond it (Shallue et al. 2018).",
     )
 
 
@@ -111,11 +111,11 @@ def momentum(plain: StudySpec, treated: StudySpec) -> RecipeGroup:
         name=f"Momentum at batch {plain.recipe.batch_size}",
         question="Does momentum help at a large batch, and not at a small one?",
         plain_name="no momentum",
-        expected="No gain at a small batch, one at a large batch: momentum extends perfect "
-        "scaling (Shallue et al. 2018, arXiv 1811.03600).",
+        expected="A gain at a large batch only (Shallue et al. 2018).",
     )
 
 
+LARGER_ADAM = {f"batch {32 * k}": larger(ADAM, k, octaves(-8, -4)) for k in (8, 32)}
 COMPARISON = ComparisonStudy(
     name="batch_ablations",
     question="Which treatments raise the useful batch, and what does each cost in the final loss?",
@@ -126,20 +126,13 @@ COMPARISON = ComparisonStudy(
         ablations(
             IMAGES_LARGE,
             {"ghosts of 32": GHOSTS, "batch 32": IMAGES},
-            name="Batch normalisation over ghosts at batch 1024",
-            question="What share of the gap between a large and a small batch do ghosts close?",
+            name="Ghosts at batch 1024",
+            question="What share of the gap between batch 1024 and 32 do ghosts close?",
             plain_name="batch 1024",
             reference="batch 32",
-            expected="A part of the gap (Hoffer, Hubara, Soudry 2017, arXiv 1705.08741).",
+            expected="A part of it (Hoffer, Hubara, Soudry 2017).",
         ),
-        batches(
-            ADAM,
-            {
-                "batch 256": larger(ADAM, 8, octaves(-8, -4)),
-                "batch 1024": larger(ADAM, 32, octaves(-8, -4)),
-            },
-            "Adam on bytes-mlp",
-        ),
+        batches(ADAM, LARGER_ADAM, "Adam on bytes"),
         batches(IMAGES, {"batch 1024": IMAGES_LARGE}, "SGD on digits"),
         momentum(SGD, MOMENTUM),
         momentum(larger(SGD, 32, octaves(-3, 1)), larger(MOMENTUM, 32, octaves(-4, 0))),

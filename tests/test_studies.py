@@ -95,6 +95,27 @@ def committed(tmp_path):
     return reported
 
 
+def test_figures_of_the_ablations_are_those_of_the_committed_runs(committed):
+    outcome = committed(ABLATIONS)
+    changes = {
+        (found.group.name, contrast.treated): contrast.by_size[0].difference
+        for found in outcome.result
+        for contrast in found.comparison.contrasts
+    }
+    digits = dict(zip(changes, (2, 2, 2, *7 * (1,)), strict=True))
+    told = {
+        of: _told(each.map(lambda v: 100 * v), f".{digits[of]}f") for of, each in changes.items()
+    }
+    claims = [words.replace(")", " %)").replace(" (", " % (") for words in told.values()]
+    table = outcome.tables["runs"]
+    updates = table.groupby("arm")["updates"].first()
+    grown = {"sgd-decayed": "-batch-to-2048", "sgd-decayed-twice": "-batch-to-512"}
+    claims += [f"{updates[a] / updates[a + end]:.2f} times fewer" for a, end in grown.items()]
+    claims += [f"{len(table)} runs"]
+    assert [claim for claim in claims if claim not in text_of(ABLATIONS)] == []
+    assert table["n_tokens"].groupby(table["width"]).nunique().eq(1).all()
+
+
 def test_figures_of_the_cascade_are_those_of_the_committed_pairs():
     judging = import_source(SHIPPED / "cascade" / "judging.py", "cascade_judging")
     found = judging.findings(pd.read_csv(SHIPPED / "cascade" / "pairs.csv"))
@@ -178,6 +199,9 @@ def test_rates_of_the_cascade_are_those_of_the_default_study():
 def _in_percent(measure):
     lower, upper = (100 * side for side in measure.ci)
     return f"{100 * measure.value:.1f} % ({lower:.1f} to {upper:.1f} %)"
+
+
+ABLATIONS = SHIPPED / "batch_ablations.py"
 
 
 def _told(measure, form):

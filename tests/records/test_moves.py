@@ -79,6 +79,11 @@ def test_a_named_value_that_cannot_be_moved_is_refused(name):
         moves(STUDY, [name])
 
 
+def test_a_tuned_value_is_not_moved():
+    tuned = replace(STUDY, tune={**STUDY.tune, "warmup": TunedRange(low=0.01, high=0.1, n=2)})
+    assert [arm for arm in moves(tuned).arms if "warmup" in arm] == []
+
+
 def test_factors_and_trainings_without_a_recipe_are_refused():
     for times in ((), (1,), (0,), (-2,)):
         with pytest.raises(ValueError, match="factors other than 1"):

@@ -112,6 +112,14 @@ def test_figures_of_the_ablations_are_those_of_the_committed_runs(committed):
     grown = {"sgd-decayed": "-batch-to-2048", "sgd-decayed-twice": "-batch-to-512"}
     claims += [f"{updates[a] / updates[a + end]:.2f} times fewer" for a, end in grown.items()]
     claims += [f"{len(table)} runs"]
+    (share,) = (
+        contrast.share
+        for found in outcome.result
+        for contrast in found.comparison.contrasts
+        if contrast.share.value is not None
+    )
+    ends = [f"{100 * side:.0f}" for side in (share.value, *share.ci)]
+    claims += ["{} % of it ({} to {} %)".format(*ends)]
     assert [claim for claim in claims if claim not in text_of(ABLATIONS)] == []
     assert table["n_tokens"].groupby(table["width"]).nunique().eq(1).all()
 

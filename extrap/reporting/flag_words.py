@@ -263,21 +263,6 @@ _COMPARISON: dict[str, Words] = {
         "Forecasts beyond the measured sizes hold only if the laws are roughly right.",
         "Look for a size that is off, or add sizes; the measured differences are not affected.",
     ),
-    "one-seed": (
-        "All sizes were trained with a single seed.",
-        "Its effect is common to all sizes and is assumed to vary as much as the differences.",
-        "Add a seed.",
-    ),
-    "no-noise": (
-        "The noise between runs of one recipe is unknown.",
-        "Without it no difference is significant.",
-        "Add seeds or sizes.",
-    ),
-    "diverged": (
-        "Runs of a recipe diverged at some size.",
-        "Differences use the runs that did not, which may bias them.",
-        "Lower the learning rate there, or count the lost runs against the recipe.",
-    ),
     "edge": (
         "The best value of a recipe is at the edge of its grid.",
         "Its loss is an upper bound, so the recipe looks worse than it is.",

@@ -433,7 +433,7 @@ def _tables(comparison: Comparison) -> list[Table]:
                 f"exponent in {column}": lambda c: _known(c.exponents.get(c.treated)),
                 f"exponent, {plain}": lambda c: _known(c.exponents.get(plain)),
                 "difference": lambda c: measured(c.exponent_difference),
-                f"crossing, {column}": _crossing,
+                f"crossing, {column}": lambda c: measured(c.crossing.map(lambda x: rounded(x, 3))),
             },
             note="p-value: of one law for both recipes.",
         ),
@@ -486,17 +486,6 @@ def _p_values(contrast: Contrast) -> str:
 
 def _known(measure: Measure | None) -> str:
     return "–" if measure is None else measured(measure)
-
-
-def _crossing(contrast: Contrast) -> str:
-    """Where the laws cross, and where the measured difference changes its sign."""
-    lines = [
-        f"sign changes between {name_size(a.size)} and {name_size(b.size)}"
-        for a, b in contrast.sign_changes
-    ]
-    if contrast.crossing.value is not None:
-        lines = [measured(contrast.crossing.map(lambda size: rounded(size, 3))), *lines]
-    return over(*(lines or ["none"]))
 
 
 def _amount(value: float | None) -> str:

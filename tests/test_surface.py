@@ -18,7 +18,7 @@ MODULES = {
     "extrap.backtesting": ["Backtest", "Holdout", "backtest"],
     "extrap.batching": ["critical_batch"],
     "extrap.checking": ["check"],
-    "extrap.comparing": ["Comparison", "compare"],
+    "extrap.analyses": ["Comparison", "compare"],
     "extrap.errors": ["DataError", "ExtrapError", "FitError", "StudyError"],
     "extrap.fitting": ["fit"],
     "extrap.fitting.regressor": ["LawRegressor"],

@@ -41,7 +41,6 @@ MORE = (
     "noise",
     "analyses.selection",
     "documents",
-    "comparing",
     "batching",
 )
 

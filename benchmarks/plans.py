@@ -38,9 +38,10 @@ from benchmarks.optima import SIZES, TUNED, optima_of, step_law
 from benchmarks.page import Part, Words, parser_of, run_parts
 from benchmarks.rows import DATA, Row
 from benchmarks.samplers import exponential
+from extrap.analyses.budget import cost
 from extrap.errors import DataError
 from extrap.files import write_text
-from extrap.planning import cost, plan
+from extrap.planning.next_runs import plan
 from extrap.reporting.blocks import Block
 
 LEVEL = 0.9

@@ -10,6 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from extrap.analyses.budget import Cost, cost
     from extrap.backtesting import Backtest, Holdout, backtest
     from extrap.batching import critical_batch
     from extrap.cascading import cascade
@@ -22,7 +23,9 @@ if TYPE_CHECKING:
     from extrap.forecasting import Forecast, forecast
     from extrap.monitoring import Monitor, Reading
     from extrap.noise import NoiseScale, noise_scale
-    from extrap.planning import Allocation, Cost, Plan, allocate, cost, plan
+    from extrap.planning import Allocation, allocate
+    from extrap.planning.next_runs import plan
+    from extrap.planning.plans import Plan
     from extrap.reading import read_runs
     from extrap.records import (
         Command,
@@ -127,7 +130,10 @@ _HOMES = {
     "read_report": "reporting.embedded",
     "report": "reporting.forecast_page",
     "tune": "study.driver",
-    **dict.fromkeys(("Allocation", "Cost", "Plan", "allocate", "cost", "plan"), "planning"),
+    **dict.fromkeys(("Allocation", "allocate"), "planning"),
+    **dict.fromkeys(("Cost", "cost"), "analyses.budget"),
+    "Plan": "planning.plans",
+    "plan": "planning.next_runs",
     **dict.fromkeys(("Backtest", "Holdout", "backtest"), "backtesting"),
     **dict.fromkeys(("Comparison", "compare"), "comparing"),
     **dict.fromkeys(("CoordinateCheck", "NoiseMeter", "coordinate_check"), "training"),

@@ -78,7 +78,7 @@ def plan_command(sweep: str, *, at: str, out: str | None, **options: Any) -> Pri
     The plan lists their sizes, tuned values and seeds. SWEEP is what extrap forecast reads.
     """
     from extrap.files import write_csv
-    from extrap.planning import plan
+    from extrap.planning.next_runs import plan
 
     budget, hours, among = (options[name] for name in ("budget", "budget_hours", "among"))
     if budget is not None and hours is not None:
@@ -121,7 +121,7 @@ def cost_command(
     The cost is in loss, compute, GPU-hours and money. FORECAST_OR_SWEEP is a sealed forecast
     (.json) or a sweep.
     """
-    from extrap.planning import cost
+    from extrap.analyses.budget import cost
 
     made = forecast_of(forecast_or_sweep, options)
     names = ("flops", "gpu_hours", "flops_per_s", "price", "formula")

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from extrap.analyses.budget import cost
 from extrap.comparing.results import Contrast, SizeDifference
 from extrap.errors import DataError
 from extrap.forecasting import forecast
-from extrap.planning import cost
 from extrap.records import Interval, Measure, Runs
 
 Row = tuple[str, ...]

@@ -3,8 +3,6 @@
 What to use when:
 
 * `allocate` — from a table of runs to the split of a budget, with intervals and warnings.
-* `plan` — which runs to buy next, for the narrowest forecast at a size.
-* `cost` — what a tuned value that is off costs at a size.
 * `allocate_each` — several budgets by one fit.
 * `optimal_split` — the same from a law whose coefficients are known.
 * `repeated_split` — with fewer unique tokens than the split asks for.
@@ -22,11 +20,8 @@ from extrap.planning.checks import (
     CheckedSplit,
     check_allocation,
 )
-from extrap.planning.costs import Cost, Penalty, PricedValue, cost
 from extrap.planning.envelope import envelope_optima
-from extrap.planning.next_runs import plan
 from extrap.planning.parametric import FittedLaw, fit_chinchilla, law_of
-from extrap.planning.plans import Expectation, LargerSize, Plan, Purchase
 from extrap.planning.points import Points, read_points
 from extrap.planning.profiles import (
     Profile,
@@ -50,17 +45,10 @@ __all__ = [
     "AllocationReport",
     "CheckedSplit",
     "ChinchillaLaw",
-    "Cost",
     "Estimated",
-    "Expectation",
     "FittedLaw",
-    "LargerSize",
-    "Penalty",
-    "Plan",
     "Points",
-    "PricedValue",
     "Profile",
-    "Purchase",
     "RepeatedData",
     "Serving",
     "Split",
@@ -68,14 +56,12 @@ __all__ = [
     "allocate_each",
     "around_best",
     "check_allocation",
-    "cost",
     "envelope_optima",
     "find_profiles",
     "fit_chinchilla",
     "law_of",
     "minimum",
     "optimal_split",
-    "plan",
     "profile_optima",
     "read_points",
     "repeated_split",

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from extrap.files import as_written
-from extrap.planning import Expectation, Plan, Purchase
 from extrap.planning.advice import WIDEST_LOSS, WIDEST_TUNED
+from extrap.planning.plans import Expectation, Plan, Purchase
 from extrap.records.numbers import (
     format_cost,
     format_level,

@@ -12,19 +12,17 @@ import pytest
 from scipy import stats
 from statsmodels.regression.linear_model import WLS
 
-import extrap.planning.costs as costs
 from extrap.errors import DataError
-from extrap.fitting import ExcessCurve, Noise
-from extrap.fitting.cost_curves import fit_cost_curve
-from extrap.fitting.run_costs import read_run_cost
+from extrap.fitting import Noise
 from extrap.fitting.vertices import Design, VertexModel
 from extrap.forecasting import Forecast
-from extrap.planning import Plan, cost, plan
 from extrap.planning.advice import advise
 from extrap.planning.candidates import Market, new_sizes, read_among, seed_names, seed_numbers
 from extrap.planning.expectations import Foresight, Widths, foresee
+from extrap.planning.next_runs import plan
+from extrap.planning.plans import Plan
 from extrap.records import Runs
-from tests.checking.byhand import LARGE, WIDTHS, by_hand, law, loss_at, lr_at, sweep
+from tests.checking.byhand import LARGE, WIDTHS, by_hand, lr_at, sweep
 
 FLOPS = 7 * 1024**2
 
@@ -36,182 +34,6 @@ def square(table: pd.DataFrame) -> pd.Series:
 def priced(**changes: Any) -> Forecast:
     """The forecast by hand; a run costs seven times its width squared."""
     return by_hand(**{"runs": sweep(flops=square), **changes})
-
-
-def sure(**changes: Any) -> Forecast:
-    """The same where the best rate is known exactly."""
-    values = {"a": math.log(0.01), "b": -0.5}
-    exact = law("optimum_power", values, (1e-9, 1e-9), scatter=1e-9, dof=5, scale_dof=5)
-    return priced(tuned_laws={"lr": exact}, **changes)
-
-
-def share(excess: float, slope: float = 1.0) -> float:
-    """Of the compute, a square of the width: the loss falls with its tenth power."""
-    return math.exp(-20 * excess / slope)
-
-
-def test_being_wrong_costs_what_the_parabola_and_the_power_laws_say() -> None:
-    """Two octaves: .08 nats of log loss, e^-1.6 of the compute. Bounds are 1.96 of each error."""
-    found = cost(sure(), at=LARGE, tuned={"lr": 0.01}, flops_per_s=1e6, price=3.0)
-    at, told = loss_at(1024), found.chosen
-    hours = FLOPS / 1e6 / 3600
-    assert (found.loss, found.flops) == pytest.approx((at, FLOPS))
-    assert (found.gpu_hours, found.money) == pytest.approx((hours, 3 * hours))
-    assert (found.level, found.is_recommended, found.knows_compute) == (0.95, False, True)
-    assert told.octaves["lr"] == pytest.approx(2)
-    assert told.chance_of_divergence is None
-    assert (told.relative.value, *told.relative.ci) == pytest.approx([math.expm1(0.08)] * 3)
-    assert told.nats.value == pytest.approx(at * math.expm1(0.08))
-    curve = math.hypot(0.017, 0.15 * 0.1 * math.log(4))
-    sides = [math.log(side / told.nats.value) / curve for side in told.nats.ci]
-    assert sides == pytest.approx([-1.96, 1.96], abs=0.12)  # 4,000 draws
-    compute = told.equivalent_compute
-    assert compute.value == pytest.approx(share(0.08))
-    slopes = [math.log(0.08 * 20 / -math.log(side)) / 0.15 for side in compute.ci]
-    assert slopes == pytest.approx([-1.96, 1.96], abs=0.12)
-    for wasted, total in (
-        (told.wasted_flops, FLOPS),
-        (told.wasted_gpu_hours, hours),
-        (told.wasted_money, 3 * hours),
-    ):
-        parts = (1 - compute.value, 1 - compute.ci.upper, 1 - compute.ci.lower)
-        assert (wasted.value, *wasted.ci) == pytest.approx([total * p for p in parts])
-    excess = {e.factor: math.log1p(e.penalty.relative.value) for e in found.around}
-    assert excess == pytest.approx({0.25: 0.08, 0.5: 0.02, 1: 0, 2: 0.02, 4: 0.08}, abs=1e-9)
-    around = [e.penalty.tuned["lr"] / 0.0025 for e in found.around]
-    assert around == pytest.approx([0.25, 0.5, 1, 2, 4])
-    kept = [(e.kept_from["width"], e.penalty.octaves["lr"]) for e in found.kept]
-    assert kept == [(16, pytest.approx(3)), (256, pytest.approx(1))]
-    losses = [e.penalty.relative.value for e in found.kept]
-    assert losses == pytest.approx([math.expm1(0.18), math.expm1(0.02)])
-
-
-def test_unknown_optimum_costs_the_mean_over_where_it_may_lie() -> None:
-    """.02 σ² · 5/3 of Student's t with 5 degrees of freedom, by 4,000 draws."""
-    found = cost(priced(), at=LARGE, tuned={"lr": 0.0025}, gpu_hours=5.0, price=2.0)
-    mean = 0.02 * (0.26 / math.log(2)) ** 2 * 5 / 3
-    assert math.log1p(found.chosen.relative.value) == pytest.approx(mean, rel=0.12)
-    assert found.chosen.relative.ci.upper == pytest.approx(
-        math.expm1(0.02 * (0.26 / math.log(2) * 3.1634) ** 2), rel=0.1
-    )
-    assert (found.gpu_hours, found.money) == (5, 10)
-    assert cost(priced(), at=LARGE).is_recommended
-    far = cost(sure(), at=LARGE, tuned={"lr": 0.0025 * 2**8})
-    assert far.chosen.relative.value == pytest.approx(math.expm1(1.0))  # as of a diverged run
-    assert far.chosen.equivalent_compute.value is None
-    assert far.chosen.wasted_flops.ci.upper is None
-
-
-@pytest.mark.parametrize(("octaves", "is_far"), [(1.99, False), (2.01, True), (-2.01, True)])
-def test_values_beyond_those_of_the_sweep_are_flagged(octaves: float, is_far: bool) -> None:
-    flags = cost(sure(), at=LARGE, tuned={"lr": 0.0025 * 2**octaves}).flags
-    assert any(flag.startswith("far-off: lr") for flag in flags) == is_far
-
-
-@pytest.mark.parametrize(
-    ("made", "options", "doubts"),
-    [
-        (by_hand, {}, ["cost-of-a-run-unknown"]),
-        (by_hand, {"price": 2.0}, ["cost-of-a-run-unknown"]),
-        (by_hand, {"gpu_hours": 5.0}, []),
-        (priced, {"price": 2.0}, ["hours-unknown"]),
-        (priced, {"price": 2.0, "gpu_hours": 5.0}, []),
-    ],
-)
-def test_what_a_cost_does_not_know_is_flagged(made, options, doubts) -> None:
-    for sd, own in ((None, ["excess-scatter-unknown"]), (0.0, [])):
-        found = cost(
-            made(excess_curve=replace(by_hand().excess_curve, relative_sd=sd)), at=LARGE, **options
-        )
-        told = [flag.partition(":")[0] for flag in found.flags]
-        assert [flag for flag in told if flag.endswith("unknown")] == own + doubts
-
-
-def test_steepness_is_known_as_a_jackknife_over_sizes_says(monkeypatch):
-    """Its logarithm is .1 k without the k-th of five sizes: variance 4/5 · .1, so a sd of .283."""
-    made = sure()
-    k = iter(range(5))
-
-    def without_one(runs: Runs, optima: Any) -> ExcessCurve:
-        return replace(made.excess_curve, curvature=((0.04 * math.exp(0.1 * next(k)),),))
-
-    monkeypatch.setattr(costs, "fit_excess_curve", without_one)
-    found = cost(made, at=LARGE, tuned={"lr": 0.01}).chosen
-    assert math.log1p(found.relative.value) == pytest.approx(0.08)
-    sides = [math.log(math.log1p(side) / 0.08) / math.sqrt(0.08) for side in found.relative.ci]
-    assert sides == pytest.approx([-1.96, 1.96], abs=0.12)
-
-
-def test_scatter_of_costs_about_the_excess_curve_keeps_their_mean() -> None:
-    """A lognormal factor of relative standard deviation .3 and mean 1."""
-    made = sure(excess_curve=replace(by_hand().excess_curve, relative_sd=0.3))
-    found = cost(made, at=LARGE, tuned={"lr": 0.01}).chosen
-    assert math.log1p(found.relative.value) == pytest.approx(0.08, rel=0.02)
-    sd = math.sqrt(math.log(1.09))
-    sides = [math.log(math.log1p(side) / 0.08) / sd for side in found.relative.ci]
-    assert sides == pytest.approx([-1.96 - sd / 2, 1.96 - sd / 2], abs=0.12)
-
-
-@pytest.mark.parametrize(("power", "knows"), [(0.025, True), (0.022, False)])
-def test_compute_tells_something_where_it_grows_by_a_tenth(power: float, knows: bool) -> None:
-    """From width 16.5, the smallest multiple that is asked, to 1024: a factor of 62."""
-    made = sure(runs=sweep(flops=lambda t: 1e9 * t["width"] ** power))
-    found = cost(made, at=LARGE, tuned={"lr": 0.01})
-    assert found.knows_compute == knows
-    assert any(flag.startswith("cost-does-not-grow") for flag in found.flags) != knows
-
-
-@pytest.mark.parametrize(
-    ("curve", "sizes"),
-    [
-        (lambda w: 5 * w**1.7, [(16,), (32,), (64,)]),
-        (lambda w: 3 * w**2 + 100 * w + 50, [(16,), (32,), (64,), (128,), (256,)]),
-        (lambda w: 2 * w**3, [(16,), (32,)]),
-        (lambda n, d: 6 * n * d, [(1, 2), (2, 3), (5, 4), (7, 9), (3, 8), (9, 9)]),
-        (lambda n, d: n**2 + 3 * d + 4, [(1, 2), (2, 3), (5, 4), (7, 9), (3, 8), (9, 9), (4, 1)]),
-    ],
-)
-def test_cost_curves_find_powers_and_polynomials(curve: Any, sizes: list[tuple[int, ...]]) -> None:
-    x = np.array(sizes, dtype=float)
-    found = fit_cost_curve(x, np.array([curve(*size) for size in sizes], dtype=float))
-    for beyond in ((512.0,) * x.shape[1], (24.0,) * x.shape[1]):
-        assert found.at(beyond) == pytest.approx(curve(*beyond), rel=1e-5)
-
-
-def test_a_table_says_what_its_runs_cost() -> None:
-    runs = sweep(flops=square, wall_s=lambda t: 36 * t["width"])
-    price = read_run_cost(runs)
-    assert (price.unit, price.source, price.flags) == ("FLOPs", "the column flops", ())
-    assert price.of({"width": 64.0}) == 7 * 64**2
-    assert price.along({"width": 64.0}, np.log([0.5, 2.0])) == pytest.approx(
-        [-2 * math.log(2), 2 * math.log(2)]
-    )
-    hours = read_run_cost(runs, hours=True)
-    assert (hours.unit, hours.of({"width": 1000.0})) == ("hours", pytest.approx(10))
-    units = read_run_cost(runs, formula="width ** 2 + 1")
-    assert (units.unit, units.of({"width": 100.0})) == ("units", 10001)
-    timed = sweep(wall_s=lambda t: 36 * t["width"])
-    with pytest.raises(DataError, match="or a budget in hours"):
-        read_run_cost(timed)  # a budget would be taken for FLOPs
-    seconds = read_run_cost(timed, seconds=True)
-    assert (seconds.unit, seconds.of({"width": 64.0})) == ("seconds", 36 * 64)
-    own = sweep(cost=lambda t: 5 * t["width"], wall_s=1.0)
-    price = read_run_cost(own, seconds=True)
-    assert (price.unit, price.source, price.of({"width": 10.0})) == (
-        *("units", "the column cost"),
-        pytest.approx(50),
-    )
-    six = read_run_cost(runs, formula="6 * width * width")
-    assert (six.unit, six.of({"width": 10.0})) == ("FLOPs", 600)
-    with pytest.raises(DataError, match="got -9"):
-        read_run_cost(runs, formula="width - 10").of({"width": 1.0})
-    with pytest.raises(DataError, match="wall_s"):
-        read_run_cost(sweep(), hours=True)
-    bumpy = [1.0, 1.0, 1.0 + 0.12, 1.0, 1.0]
-    for factor, flagged in ((1.0, True), (0.1, False)):
-        off = dict(zip(WIDTHS, (1 + factor * (b - 1) for b in bumpy), strict=True))
-        table = sweep(flops=lambda t, off=off: square(t) * t["width"].map(off))
-        assert bool(read_run_cost(table).flags) == flagged
 
 
 def vertices(octaves: list[float], **more: Any) -> Any:

@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from extrap.analyses.budget import Cost, cost
+    from extrap.analyses.budget import Cost, Plan, cost, plan
     from extrap.backtesting import Backtest, Holdout, backtest
     from extrap.batching import critical_batch
     from extrap.cascading import cascade
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from extrap.monitoring import Monitor, Reading
     from extrap.noise import NoiseScale, noise_scale
     from extrap.planning import Allocation, allocate
-    from extrap.planning.next_runs import plan
-    from extrap.planning.plans import Plan
     from extrap.reading import read_runs
     from extrap.records import (
         Command,
@@ -131,9 +129,7 @@ _HOMES = {
     "report": "reporting.forecast_page",
     "tune": "study.driver",
     **dict.fromkeys(("Allocation", "allocate"), "planning"),
-    **dict.fromkeys(("Cost", "cost"), "analyses.budget"),
-    "Plan": "planning.plans",
-    "plan": "planning.next_runs",
+    **dict.fromkeys(("Cost", "Plan", "cost", "plan"), "analyses.budget"),
     **dict.fromkeys(("Backtest", "Holdout", "backtest"), "backtesting"),
     **dict.fromkeys(("Comparison", "compare"), "comparing"),
     **dict.fromkeys(("CoordinateCheck", "NoiseMeter", "coordinate_check"), "training"),

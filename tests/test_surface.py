@@ -17,6 +17,7 @@ MODULES = {
     "extrap.batching": ["critical_batch"],
     "extrap.cascading": ["cascade"],
     "extrap.checking": ["check"],
+    "extrap.analyses.budget": ["Cost", "Plan", "cost", "plan"],
     "extrap.comparing": ["Comparison", "compare"],
     "extrap.errors": ["DataError", "ExtrapError", "FitError", "StudyError"],
     "extrap.fitting": ["fit"],
@@ -25,7 +26,7 @@ MODULES = {
     "extrap.forecasting": ["Forecast", "forecast"],
     "extrap.monitoring": ["Monitor", "Reading"],
     "extrap.noise": ["NoiseScale", "noise_scale"],
-    "extrap.planning": ["Allocation", "Cost", "Plan", "allocate", "cost", "plan"],
+    "extrap.planning": ["Allocation", "allocate"],
     "extrap.reading": ["read_runs"],
     "extrap.records": [
         "Command",

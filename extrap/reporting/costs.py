@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from extrap.analyses.budget import Cost, Penalty
 from extrap.analyses.budget import cost as price_values
@@ -62,7 +63,9 @@ def cost_blocks(found: Cost) -> list[Block]:
         text += f". It diverges with a chance of {_percent(chosen.chance_of_divergence)}"
     certain = "Confidence: high; no warnings."
     sure = confidence(found.flags, grave=GRAVE, otherwise=certain)
-    rows = [("loss if tuned", format_value(found.loss), _cell(chosen.nats, _number))]
+    rows: list[tuple[str, ...]] = [
+        ("loss if tuned", format_value(found.loss), _cell(chosen.nats, _number))
+    ]
     for name, (unit, write) in _units(found).items():
         rows.append((unit, write(found.run[name]), _cell(chosen.wasted[name], write)))
     run = Table("This run", ("", "run", "lost by this choice"), rows)
@@ -83,7 +86,7 @@ def _table(found: Cost) -> Table:
         )
     for name, (unit, write) in _units(found).items():
         if name != "flops":
-            columns[f"{unit} wasted"] = lambda each, n=name, w=write: _cell(each.wasted[n], w)
+            columns[f"{unit} wasted"] = partial(_wasted, name=name, write=write)
     return tabulated(
         f"Expected cost of other values at {name_size(found.size)}, with "
         f"{format_level(found.level)} intervals",
@@ -96,11 +99,18 @@ def _table(found: Cost) -> Table:
 
 def _units(found: Cost) -> dict[str, tuple[str, Callable[[float], str]]]:
     """What is known of a run → its unit and how it is written; a short time is in seconds."""
-    units = {"flops": ("FLOPs", _number), "gpu_hours": ("GPU-hours", _number)}
+    units: dict[str, tuple[str, Callable[[float], str]]] = {
+        "flops": ("FLOPs", _number),
+        "gpu_hours": ("GPU-hours", _number),
+    }
     if found.run.get("gpu_hours", 1.0) < LEAST_HOURS:
         units["gpu_hours"] = (SECONDS, lambda hours: _number(SECONDS_PER_HOUR * hours))
     units["money"] = ("money", _number)
     return {name: unit for name, unit in units.items() if name in found.run}
+
+
+def _wasted(each: Penalty, *, name: str, write: Callable[[float], str]) -> TableCell:
+    return _cell(each.wasted[name], write)
 
 
 def _what(each: Penalty) -> str:

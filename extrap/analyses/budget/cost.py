@@ -9,6 +9,7 @@ from numbers import Real
 
 import numpy as np
 
+from extrap.documents import of_forecast
 from extrap.errors import DataError, argument
 from extrap.fitting import predict_optimum
 from extrap.fitting.run_costs import FLOPS, SECONDS_PER_HOUR, hours_of_runs, read_run_cost
@@ -86,6 +87,7 @@ class Cost(Shown):
     flags: tuple[str, ...]
 
 
+@of_forecast
 def cost(
     forecast: Forecast,
     *,
@@ -165,7 +167,7 @@ def cost(
             relative=excess.map(math.expm1),
             nats=excess.map(lambda log_excess: loss * math.expm1(log_excess)),
             equivalent_compute=shares,
-            wasted={n: _falling(shares, lambda s, t=t: t * (1 - s)) for n, t in run.items()},
+            wasted={name: _wasted(shares, total) for name, total in run.items()},
             chance_of_divergence=None if model is None else model.chance(point.size, values),
             column=column,
             factor=factor,
@@ -206,6 +208,11 @@ def _falling(measure: Measure, of: Callable[[float], float | None]) -> Measure:
     """A falling function of a value and of both ends."""
     value, low, high = (None if x is None else of(x) for x in (measure.value, *measure.ci))
     return Measure(value=value, ci=Interval(high, low))
+
+
+def _wasted(shares: Measure, total: float) -> Measure:
+    """What of a run's cost a tuned one would not have needed."""
+    return _falling(shares, lambda share: total * (1 - share))
 
 
 def _equal_loss_share(
@@ -280,7 +287,9 @@ def _check(
     tuned: Mapping[str, float] | None, runs: Runs, **given: float | None
 ) -> dict[str, float]:
     """The tuned values, after a look at all numbers that were given."""
-    if not isinstance(tuned or {}, Mapping):
+    if tuned is not None and not (
+        isinstance(tuned, Mapping) and all(isinstance(value, Real) for value in tuned.values())
+    ):
         example = f"{{{runs.tuned[0]!r}: 0.01}}"
         raise TypeError(f"tuned is a number per tuned column, got {tuned!r}; write {example}.")
     values = dict(tuned or {})
@@ -290,11 +299,7 @@ def _check(
         )
     named = {**values, **{argument(name): value for name, value in given.items()}}
     for name, value in named.items():
-        if value is None:
-            continue
-        if not isinstance(value, Real):
-            raise TypeError(f"{name} is a number, got {value!r}; give one.")
-        if not (math.isfinite(value) and value > 0):
+        if value is not None and not (math.isfinite(value) and value > 0):
             raise ValueError(f"{name} must be positive and finite, got {value:g}; leave it out.")
     return values
 

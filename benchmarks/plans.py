@@ -34,7 +34,7 @@ from extrap.errors import DataError
 LEVEL = 0.9
 SEED = 20261122
 REPLICATES = 30
-ROUNDS = 8
+ROUNDS = 12
 """Most purchases within one budget."""
 WIDTHS, RATES, STEP, SEEDS = (16, 24, 32, 48, 64, 96, 128, 192), 9, 0.75, 4
 POWER = 2.0
@@ -61,7 +61,7 @@ class Bed:
     Attributes:
         cells: Sizes, tuned columns, `seed`, `loss`, `cost` of every run of the full grid.
         at: The target.
-        log2_optima: log2 of the best tuned values there, in order; empty if not known.
+        log2_optima: log2 of the best tuned values there; empty if not known.
         log_loss: At the optimum there; NaN if not known.
         excess: log2 tuned values → true log excess at the target; None if it is not known.
         pilot: The runs that a plan begins with.
@@ -217,27 +217,29 @@ def even_grids(bed: Bed) -> Iterator[tuple[str, pd.DataFrame]]:
             yield f"1/{stride} of the values, {n} seeds", cells[keep & (cells["seed"] < n)]
 
 
-def planned(bed: Bed, budget: float) -> tuple[pd.DataFrame, list[Plan]]:
-    """The pilot and what is planned, bought, planned again within a budget."""
-    owned, plans = bed.cells[bed.pilot], list[Plan]()
+def planned(bed: Bed, budget: float) -> tuple[pd.DataFrame, Option | None]:
+    """The pilot and what is planned, bought, planned again within a budget; the last purchase."""
+    owned, last = bed.cells[bed.pilot], None
     for _ in range(ROUNDS):
         left = budget - float(owned["cost"].sum())
         if left <= 0:
             break
         found = plan(bed.forecast(owned), at=bed.at, budget=left)
-        bought = next((b for o in ranked(found) if len(b := buy(bed, owned, o, left))), None)
-        if bought is None:
+        for option in ranked(found):
+            bought = buy(bed, owned, option, left)
+            if len(bought):
+                break
+        else:
             break
-        plans.append(found)
-        owned = pd.concat([owned, bought], ignore_index=True)
-    return owned, plans
+        owned, last = pd.concat([owned, bought], ignore_index=True), option
+    return owned, last
 
 
 def ranked(found: Plan) -> list[Option]:
-    import os
-    options=[o for o in found.options if o.in_budget and ((o.gain or 0.0) > 0 or o.name=="bracket")]
-    key=(lambda o: o.gain / o.cost) if os.environ.get("RULE") == "cost" else (lambda o: o.gain)
-    return sorted(options, key=lambda o: (o.name != "bracket", -(key(o) if o.gain is not None else 0)))
+    """The chosen option, and for tables of runs that lack it, the others that narrow."""
+    first = [] if found.chosen is None else [found.options[found.chosen]]
+    rest = [o for o in found.options if o.in_budget and (o.gain or 0.0) > 0 and o not in first]
+    return [*first, *sorted(rest, key=lambda option: -(option.gain or 0.0))]
 
 
 def buy(bed: Bed, owned: pd.DataFrame, option: Option, left: float) -> pd.DataFrame:
@@ -267,31 +269,77 @@ def buy(bed: Bed, owned: pd.DataFrame, option: Option, left: float) -> pd.DataFr
 
 
 def compare_strategies(task: tuple[str, Path, int]) -> list[dict[str, object]]:
-    """One row per even grid of a bed: widths, planned over even, and what held."""
+    """One row per even grid and interval of a bed: the width of the plan's over the grid's."""
     name, data, number = task
-    bed = {"Step Law": partial(published, data), "default study": default_study}.get(
-        name, partial(simulated, number)
-    )()
-    rows = []
+    beds = {"Step Law": partial(published, data), "default study": default_study}
+    bed, rows = beds.get(name, partial(simulated, number))(), []
+    pilot = float(bed.cells.loc[bed.pilot, "cost"].sum())
     for grid, even in even_grids(bed):
         budget = float(even["cost"].sum())
-        if budget <= float(bed.cells.loc[bed.pilot, "cost"].sum()):
+        if budget <= pilot:
             continue
         try:
             theirs = judge(bed, even)
-            owned, plans = planned(bed, budget)
+            owned, last = planned(bed, budget)
             ours = judge(bed, owned)
-        except DataError:
+        except DataError:  # an even grid of one seed may have no forecast
             continue
         for column in ("loss", *bed.tuned):
-            row = {"bed": name, "replicate": number, "grid": grid, "interval of": column}
-            row |= {"planned": ours[column], "even": theirs[column]}
-            row |= {"ratio": ours[column] / theirs[column]}
-            row |= {"spent": float(owned["cost"].sum()) / budget, "rounds": len(plans)}
-            held = f"{column} held"
-            row |= {"held": ours.get(held, math.nan), "even held": theirs.get(held, math.nan)}
-            rows.append({**row, "bought": ",".join(p.options[p.chosen].name if p.chosen is not None else "-" for p in plans)})
+            expected = math.nan
+            if last is not None and bed.train is not None:
+                low, high = last.loss_pi if column == "loss" else last.tuned_pi[column]
+                expected = math.log(high / low) if low and high else math.nan
+                expected /= 1.0 if column == "loss" else math.log(2)
+            rows.append(
+                {
+                    "bed": name,
+                    "replicate": number,
+                    "grid": grid,
+                    "interval of": column,
+                    "ratio": ours[column] / theirs[column],
+                    "after / expected": ours[column] / expected,
+                    "spent": float(owned["cost"].sum()) / budget,
+                    "held": ours.get(f"{column} held", math.nan),
+                    "even held": theirs.get(f"{column} held", math.nan),
+                }
+            )
     return rows
+
+
+def judge_strategies(data: Path, n_replicates: int) -> pd.DataFrame:
+    """All beds; Step Law where its table is."""
+    tasks = [("default study", data, 0), *(("simulated", data, i) for i in range(n_replicates))]
+    if (data / "steplaw.csv").is_file():
+        tasks.append(("Step Law", data, 0))
+    with ProcessPoolExecutor(2) as pool:
+        return pd.DataFrame([row for part in pool.map(compare_strategies, tasks) for row in part])
+
+
+def rows(table: pd.DataFrame) -> list[Row]:
+    """The figures of plans."""
+    made = []
+    for (bed, column), part in table.groupby(["bed", "interval of"], sort=False):
+        ratio, seen = part["ratio"].median(), part["after / expected"].median()
+        by_grid = part.groupby("grid", sort=False)["ratio"].median()
+        held = [f"{100 * part[c].mean():.0f} %" for c in ("held", "even held")]
+        is_known = part["held"].notna().any()
+        note = f"By grid: {', '.join(f'{grid}: {r:.2f}' for grid, r in by_grid.items())}."
+        note += f" {100 * part['spent'].mean():.0f} % of the compute was spent."
+        if math.isfinite(seen):
+            note += f" Width over what the last plan expected: median {seen:.2f}."
+        if is_known:
+            note += f" The 90 % interval holds the truth in {held[0]}, the grid's in {held[1]}."
+        made.append(
+            Row(
+                part=f"plans: {bed}",
+                figure=f"width of the interval of {column}, planned over an even grid",
+                target="≤ 1.00",
+                reached=f"{ratio:.2f} (median of {len(part)})",
+                met=bool(ratio <= 1.0),
+                note=note,
+            )
+        )
+    return made
 
 
 def penalties(n_replicates: int = REPLICATES) -> pd.DataFrame:
@@ -368,3 +416,24 @@ def penalty_rows(table: pd.DataFrame, *, part: str, target: bool) -> list[Row]:
     ]
 
 
+def parts(data: Path, n_replicates: int) -> dict[str, Part]:
+    """All measurements, in the order of the table."""
+    return {
+        "plans": Part(partial(judge_strategies, data, n_replicates), rows),
+        "penalties": Part(
+            partial(penalties, n_replicates),
+            partial(penalty_rows, part="penalties: simulated", target=True),
+        ),
+        "published penalties": Part(
+            partial(published_penalties, data),
+            partial(penalty_rows, part="penalties: Step Law's larger cells", target=False),
+            ("steplaw.csv",),
+        ),
+    }
+
+
+if __name__ == "__main__":
+    parser = parser_of(__doc__)
+    parser.add_argument("--replicates", type=int, default=REPLICATES, help="simulated sweeps")
+    given = parser.parse_args()
+    run_parts(parts(given.data, given.replicates), given, words=WORDS, name="bench-plan")

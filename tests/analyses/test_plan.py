@@ -99,7 +99,7 @@ def test_more_runs_narrow_more_and_a_larger_size_more_than_a_smaller_one() -> No
 
 @pytest.mark.parametrize("name", ["larger", "target"])
 def test_after_training_the_intervals_are_about_as_expected(name: str) -> None:
-    """Within a third: one replicate, whose noise another seed would change."""
+    """Within a factor of two: one replicate, whose noise another seed would change."""
     option = [o for o in planned().options if o.name == name][-1]
     cells = [{**run.size, **run.tuned, "seed": run.seed} for run in option.runs]
     more = pd.concat([parabolas(), trained(pd.DataFrame(cells), seed=6)])
@@ -108,7 +108,7 @@ def test_after_training_the_intervals_are_about_as_expected(name: str) -> None:
         log_width(point.loss_pi) / log_width(option.loss_pi),
         log_width(point.tuned["lr"].pi) / log_width(option.tuned_pi["lr"]),
     ]
-    assert all(2 / 3 < ratio < 3 / 2 for ratio in ratios)
+    assert all(1 / 2 < ratio < 2 for ratio in ratios)
 
 
 def test_the_choice_is_the_best_in_the_budget_and_none_where_nothing_is_affordable() -> None:

@@ -44,6 +44,10 @@ LARGER = (2**0.5, 2.0)
 """Sizes beyond the sweep, as multiples of the largest."""
 MOST_VALUES = 12
 """A size with more values near its optimum was sampled; a finer grid has no meaning there."""
+DEVIATIONS = {-(3**0.5): 1 / 6, 0.0: 2 / 3, 3**0.5: 1 / 6}
+"""Standard deviations of a new optimum from its law → weights: Gauss–Hermite quadrature."""
+LEAST_GAIN = 0.1
+"""An option that narrows by less, the logs of all widths together, is chosen only if none does."""
 UNKNOWN = math.log(100.0)
 """Log width of an interval that is not known: of the loss, and of a tuned value as well."""
 
@@ -98,7 +102,8 @@ class Plan(Shown):
         tuned_pi: Tuned column → interval of its optimum there now.
         options: The options.
         chosen: Index of the option that brackets optima where it is in the budget, else of the one
-            of largest gain per cost; None where none in the budget narrows the intervals.
+            with the largest gain per cost of those that gain a tenth, else of all; None where none
+            in the budget narrows the intervals.
         flags: Reasons to doubt the plan.
     """
 
@@ -211,19 +216,20 @@ def plan(
 
 
 def _best(options: Sequence[Option]) -> int | None:
-    payable = [i for i, option in enumerate(options) if option.in_budget]
+    """The brackets, else the best per cost of those that are worth it, else of all."""
+    payable = {i: option.gain or 0.0 for i, option in enumerate(options) if option.in_budget}
     if brackets := [i for i in payable if options[i].name == "bracket"]:
         return brackets[0]
-    gains = {i: (options[i].gain or 0.0) / options[i].cost for i in payable}
-    best = max(gains, key=lambda i: gains[i], default=None)
-    return best if best is not None and gains[best] > 0 else None
+    worth = [i for i, gain in payable.items() if gain >= LEAST_GAIN] or [*payable]
+    best = max(worth, key=lambda i: payable[i] / options[i].cost, default=None)
+    return best if best is not None and payable[best] > 0 else None
 
 
 class _Change(NamedTuple):
     """Runs of an option, (size, tuned values, seed) each, and the optima and noise they leave.
 
-    A new optimum lies one standard deviation above or below its law, so that it says as much of
-    the scatter as an optimum does on average.
+    A new optimum lies on its law, above and below it: one that is always on the law would let
+    the scatter about the law seem smaller than it is.
     """
 
     name: str
@@ -414,13 +420,19 @@ class _Sweep:
         return _Change(name, cells, optima, self._noise(len(cells)))
 
     def _placed(self, size: Mapping[str, float], *, spare: float) -> Iterator[Optimum]:
-        """The optimum of a size, above and below its laws; its errors are those of `like`."""
+        """The optimum of a size at `DEVIATIONS` from its laws; its errors are those of `like`."""
         assert self.like is not None
         new = expected_optimum(size, self.forecast.expected(size), like=self.like, spare=spare)
-        scatter = {n: fit.scatter if fit else 0.0 for n, fit in self.forecast.tuned_laws.items()}
-        for sign in (-1, 1):
+        sd = {}
+        for name, fit in self.forecast.tuned_laws.items():
+            before, after = (
+                (o.tuned[name].se or 0.0) / (o.tuned[name].value or 1.0) for o in (self.like, new)
+            )
+            scatter = 0.0 if fit is None else fit.scatter
+            sd[name] = math.sqrt(max(scatter**2 - before**2, 0.0) + after**2)
+        for sign in DEVIATIONS:
             tuned = {
-                n: replace(e, value=(e.value or 1.0) * math.exp(sign * scatter[n]))
+                n: replace(e, value=(e.value or 1.0) * math.exp(sign * sd[n]))
                 for n, e in new.tuned.items()
             }
             loss = (new.loss or 0.0) + sign * (new.paired_loss_se or 0.0)
@@ -442,7 +454,7 @@ class _Sweep:
                 end, ratio = (tried[0], 1 / gap) if side == "low" else (tried[-1], gap)
                 new = [{**best, name: float(end * ratio**k)} for k in (1, 2)]
                 cells += [(o.size, each, seed) for each in new for seed in self.seeds]
-            optima.append(next(self._placed(o.size, spare=1.0)) if self.like is not None else o)
+            optima.append([*self._placed(o.size, spare=1.0)][1] if self.like is not None else o)
         is_known = self.like is not None and self.forecast.loss_model is not None
         return _Change("bracket", cells, [optima] * is_known, self._noise(len(cells)))
 
@@ -467,13 +479,13 @@ def _intervals(
 
 
 def _middle(intervals: Sequence[Interval]) -> Interval:
-    """The geometric mean of either side; open where one is."""
-    logs = [[None if not side else math.log(side) for side in interval] for interval in intervals]
-    low, high = (
-        None if not sides or None in sides else math.exp(float(np.mean(sides)))
-        for sides in (zip(*logs, strict=True) if logs else ((), ()))
-    )
-    return Interval(low, high)
+    """The geometric mean of either side, of one interval or at `DEVIATIONS`; open where one is."""
+    weights = list(DEVIATIONS.values()) if len(intervals) > 1 else [1.0] * len(intervals)
+    sides = [
+        None if not ends or None in ends else math.exp(float(np.log(ends) @ weights))
+        for ends in (zip(*intervals, strict=True) if intervals else ((), ()))
+    ]
+    return Interval(*sides)
 
 
 def _log_widths(loss_pi: Interval, tuned_pi: Mapping[str, Interval]) -> float:

@@ -36,6 +36,8 @@ SEED = 20261122
 REPLICATES = 30
 ROUNDS = 12
 """Most purchases within one budget."""
+FARTHEST = 0.5
+"""Log distance over the sizes, together, at which a run of a table stands for a planned one."""
 WIDTHS, RATES, STEP, SEEDS = (16, 24, 32, 48, 64, 96, 128, 192), 9, 0.75, 4
 POWER = 2.0
 """Compute of a simulated run ∝ width to this."""
@@ -247,25 +249,21 @@ def buy(bed: Bed, owned: pd.DataFrame, option: Option, left: float) -> pd.DataFr
     wanted = pd.DataFrame([{**run.size, **run.tuned, "seed": run.seed} for run in option.runs])
     if bed.train is not None:
         return bed.train(wanted)
-    columns = [*bed.sizes, *bed.tuned]
-    top = bed.cells[list(bed.sizes)].max()
-    if (wanted[list(bed.sizes)] > 1.2 * top).any(axis=None):
-        return wanted.iloc[:0]
-    here = np.log(bed.cells[columns].to_numpy(dtype=float))
-    scale = np.array([100.0] * len(bed.sizes) + [1.0] * len(bed.tuned))  # sizes decide first
-    rows = []
-    for place in np.log(wanted[columns].to_numpy(dtype=float)):
-        rows.append(int(np.argmin((np.abs(here - place) * scale).sum(axis=1))))
-    same = [np.isclose(bed.cells[c].to_numpy()[:, None], bed.cells[c].iloc[rows]) for c in columns]
-    alike = np.logical_and.reduce(same)
-    picked: list[int] = []
-    for j, seed in enumerate(wanted["seed"]):
-        free = [i for i in np.flatnonzero(alike[:, j]) if i not in picked]
-        picked += sorted(free, key=lambda i: bed.cells["seed"].iloc[i] != seed)[:1]
-    new = bed.cells.iloc[picked]
-    keys = [*columns, "seed"]
-    new = new[~new.set_index(keys).index.isin(owned.set_index(keys).index)]
-    return new if float(new["cost"].sum()) <= left else new.iloc[:0]
+    sizes, tuned = list(bed.sizes), list(bed.tuned)
+    keys = [*sizes, *tuned, "seed"]
+    is_owned = bed.cells.set_index(keys).index.isin(owned.set_index(keys).index)
+    new, picked = bed.cells[~is_owned], list[int]()
+    log_sizes, log_tuned = np.log(new[sizes].to_numpy(float)), np.log(new[tuned].to_numpy(float))
+    for run in wanted.to_dict("records"):
+        off = np.abs(log_sizes - np.log([run[c] for c in sizes])).sum(axis=1)
+        near = off <= off.min(initial=math.inf) + 1e-9
+        away = np.abs(log_tuned - np.log([run[c] for c in tuned])).sum(axis=1)
+        away = away + 1e-3 * (new["seed"] != run["seed"]) + np.where(near, 0.0, math.inf)
+        away.iloc[picked] = math.inf
+        if len(new) and off.min() <= FARTHEST and math.isfinite(away.min()):
+            picked.append(int(np.argmin(away)))
+    bought = new.iloc[picked]
+    return bought if float(bought["cost"].sum()) <= left else bought.iloc[:0]
 
 
 def compare_strategies(task: tuple[str, Path, int]) -> list[dict[str, object]]:

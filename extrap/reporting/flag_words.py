@@ -10,11 +10,6 @@ Words = tuple[str, str, str]
 """What it means; why it matters; what to do."""
 
 _FORECAST: dict[str, Words] = {
-    "brackets-first": (
-        "At some size the best value is at the edge of the grid, so the plan starts there.",
-        "Until those runs exist, the value of further runs cannot be estimated.",
-        "Train the runs marked bracket, then plan again.",
-    ),
     "cost-extrapolated": (
         "The fitted cost curve misses the cost of a size in the sweep by more than 5 %.",
         "Costs beyond the sweep and shares of compute are off by at least as much.",

@@ -29,7 +29,7 @@ from extrap.fitting import (
 from extrap.fitting.run_costs import RunCost, read_run_cost
 from extrap.forecasting import Forecast
 from extrap.laws.base import Array
-from extrap.records import Interval, Optimum, Shown
+from extrap.records import WITHOUT_SEED, Interval, Optimum, Shown
 from extrap.records.codec import shape
 
 NEAR = 0.01
@@ -225,15 +225,19 @@ def _best(options: Sequence[Option]) -> int | None:
     return best if best is not None and payable[best] > 0 else None
 
 
+Cell = tuple[Mapping[str, float], Mapping[str, float], int | str]
+"""Size, tuned values and seed of a run."""
+
+
 class _Change(NamedTuple):
-    """Runs of an option, (size, tuned values, seed) each, and the optima and noise they leave.
+    """Runs of an option, and the optima and noise they may leave.
 
     A new optimum lies on its law, above and below it: one that is always on the law would let
     the scatter about the law seem smaller than it is.
     """
 
     name: str
-    cells: Sequence[tuple[Mapping[str, float], Mapping[str, float], int | str]]
+    cells: Sequence[Cell]
     optima: Sequence[Sequence[Optimum]]
     noise: Noise
 
@@ -257,13 +261,12 @@ class _Sweep:
     @classmethod
     def of(cls, forecast: Forecast) -> _Sweep:
         """Of a forecast."""
-        runs, noise = forecast.runs, forecast.noise
+        runs, curve = forecast.runs, forecast.excess_curve
         frame, names = runs.complete().to_frame(), list(runs.tuned)
-        unit = np.vstack([np.eye(len(names)), -np.eye(len(names))])
-        curve, step = forecast.excess_curve, np.ones(len(names))
+        step = np.ones(len(names))
         if curve is not None:
-            size = forecast.optima[-1].size
-            excess = curve.excesses(unit, size).reshape(2, -1).mean(axis=0)
+            octave = np.vstack([np.eye(len(names)), -np.eye(len(names))])
+            excess = curve.excesses(octave, forecast.optima[-1].size).reshape(2, -1).mean(axis=0)
             step = np.clip(np.sqrt(NEAR / np.maximum(excess, 1e-9)), 0.5, 2.0)
         near = {}
         for o in forecast.optima:
@@ -272,19 +275,16 @@ class _Sweep:
             far = np.abs(np.log2(rows[names].to_numpy(dtype=float) / best)) > WITHIN * step
             near[tuple(o.size.values())] = rows[~far.any(axis=1)]
         seeds = [as_number(seed) for seed in frame["seed"].drop_duplicates()]
-        numbers = [seed for seed in seeds if isinstance(seed, int)]
-        if len(numbers) == len(seeds):
-            seeds = sorted(numbers)
-        elif frame["seed"].nunique() == len(frame):  # none was given
+        if all(str(seed).startswith(WITHOUT_SEED) for seed in seeds):
             seeds = [0]
-        largest = max(numbers, default=-1) + 1
+        numbers = [seed for seed in seeds if isinstance(seed, int)]
         return cls(
             forecast=forecast,
-            optima=place_outside(runs, forecast.optima, noise=noise),
+            optima=place_outside(runs, forecast.optima, noise=forecast.noise),
             near=near,
             step=step,
-            seeds=tuple(seeds),
-            next_seed=largest if numbers or seeds == [0] else f"new-{largest}",
+            seeds=tuple(sorted(numbers) if len(numbers) == len(seeds) else seeds),
+            next_seed=max(numbers) + 1 if numbers else f"new-{len(seeds)}",
             like=next((o for o in reversed(forecast.optima) if o.bracketed), None),
         )
 
@@ -314,52 +314,39 @@ class _Sweep:
             {n: _middle([tuned[n] for _, tuned in refits]) for n in self.forecast.runs.tuned},
         )
 
-    def _again(self, name: str, cells: Sequence[tuple[Mapping[str, float], ...]]) -> _Change:
+    def _again(self, name: str, cells: Sequence[Cell]) -> _Change:
         """More runs at swept sizes: noise falls by their number, and finer steps are halved."""
-        runs = self.forecast.runs
-        line, optima = power_laws(runs, self.optima), []
-        for o, expected in zip(self.optima, line, strict=True):
-            n = len(self.near[tuple(o.size.values())])
-            more = sum(cell[0] == o.size for cell in cells)
+        runs, optima = self.forecast.runs, []
+        for o, line in zip(self.optima, power_laws(runs, self.optima), strict=True):
+            n, more = len(self.near[tuple(o.size.values())]), sum(c[0] == o.size for c in cells)
             share, parts = n / max(n + more, 1), 2 if name == "finer" and more else 1
             grids = value_grids(runs, o)
-            optima.append(shrunk_optimum(o, expected, grids, noise_share=share, parts=parts))
+            optima.append(shrunk_optimum(o, line, grids, noise_share=share, parts=parts))
         return _Change(name, cells, [optima], self._noise(len(cells), new_seed=name == "seed"))
 
     def _noise(self, n_new: int, *, new_seed: bool = False) -> Noise:
+        """The noise, known by as many more degrees of freedom as there are more runs."""
         noise, times = self.forecast.noise, 1 + n_new / max(len(self.forecast.runs), 1)
-        return replace(
-            noise,
-            own_dof=round(times * noise.own_dof),
-            size_dof=round(times * noise.size_dof),
-            n_seeds=noise.n_seeds + new_seed,
-        )
+        run_dof, size_dof = round(times * noise.own_dof), round(times * noise.size_dof)
+        n_seeds = noise.n_seeds + new_seed
+        return replace(noise, own_dof=run_dof, size_dof=size_dof, n_seeds=n_seeds)
 
-    def _next_seeds(self) -> list[tuple[Mapping[str, float], Mapping[str, float], int | str]]:
+    def _next_seeds(self) -> list[Cell]:
         """A further seed at every value near the optimum of every size."""
-        names = list(self.forecast.runs.tuned)
-        return [
-            (o.size, values, self.next_seed)
-            for o in self.optima
-            for values in self._values(o, names)
-        ]
-
-    def _values(self, o: Optimum, names: Sequence[str]) -> list[dict[str, float]]:
-        """The tuned values that were tried near an optimum; once without tuned columns."""
-        rows = self.near[tuple(o.size.values())]
-        if not names:
-            return [{}]
-        return list(rows[list(names)].astype(float).drop_duplicates().to_dict("records"))
-
-    def _between_values(self) -> list[tuple[Mapping[str, float], Mapping[str, float], int | str]]:
-        """The middles of neighbouring values near each optimum, other columns at their best."""
-        cells = []
+        names, cells = list(self.forecast.runs.tuned), list[Cell]()
         for o in self.optima:
-            for name in self.forecast.runs.tuned:
-                tried = sorted({v[name] for v in self._values(o, self.forecast.runs.tuned)})
-                best = {n: o.tuned[n].value for n in self.forecast.runs.tuned}
-                if len(tried) > MOST_VALUES or None in best.values():
-                    continue
+            rows = self.near[tuple(o.size.values())]
+            tried = rows[names].astype(float).drop_duplicates().to_dict("records")
+            cells += [(o.size, values, self.next_seed) for values in (tried if names else [{}])]
+        return cells
+
+    def _between_values(self) -> list[Cell]:
+        """The middles of neighbouring values near each optimum, other columns at their best."""
+        cells = list[Cell]()
+        for o, name in itertools.product(self.optima, self.forecast.runs.tuned):
+            tried = sorted(set(self.near[tuple(o.size.values())][name].astype(float)))
+            best = {n: e.value for n, e in o.tuned.items() if e.value is not None}
+            if len(tried) <= MOST_VALUES and len(best) == len(o.tuned):
                 for low, high in itertools.pairwise(tried):
                     values = {**best, name: math.sqrt(low * high)}
                     cells += [(o.size, values, seed) for seed in self.seeds]

@@ -22,7 +22,7 @@ LEVELS = (
     "laws noise selection workloads",
     "fitting training",
     "forecasting checking backtesting documents monitoring watching batching cascading planning "
-    "comparing knobs ablations analyses",
+    "analyses",
     "reporting integrations",
     "study",
     "commands cli __main__",

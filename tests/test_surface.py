@@ -18,7 +18,7 @@ MODULES = {
     "extrap.cascading": ["cascade"],
     "extrap.checking": ["check"],
     "extrap.analyses.budget": ["Cost", "Plan", "cost", "plan"],
-    "extrap.comparing": ["Comparison", "compare"],
+    "extrap.analyses": ["Comparison", "compare"],
     "extrap.errors": ["DataError", "ExtrapError", "FitError", "StudyError"],
     "extrap.fitting": ["fit"],
     "extrap.fitting.regressor": ["LawRegressor"],

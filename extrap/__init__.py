@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from extrap.analyses import Comparison, compare
-    from extrap.analyses.budget import Cost, Plan, cost, plan
+    from extrap.analyses.budget.cost import Cost, cost
+    from extrap.analyses.budget.plan import Plan, plan
     from extrap.backtesting import Backtest, Holdout, backtest
     from extrap.batching import critical_batch
     from extrap.cascading import cascade

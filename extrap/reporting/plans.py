@@ -30,6 +30,7 @@ OPTIONS = {
     "between": "a size between",
     "larger": "a larger size",
     "target": "the target itself",
+    "grid": "an even grid",
 }
 """Name of an option → what it does."""
 
@@ -80,7 +81,7 @@ def _choice(found: Plan) -> str:
 def _what(option: Option) -> str:
     """An option with its sizes, where they are few."""
     sizes = ", ".join(map(name_size, option.sizes))
-    is_new = option.name in ("between", "larger", "bracket")
+    is_new = option.name in ("between", "larger", "bracket", "grid")
     return f"{OPTIONS[option.name]} ({sizes})" if is_new else OPTIONS[option.name]
 
 

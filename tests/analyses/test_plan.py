@@ -57,7 +57,9 @@ def test_the_options_are_seeds_values_and_sizes_and_each_run_has_its_cost() -> N
     found = planned()
     kinds = [(option.name, *{size["width"] for size in option.sizes}) for option in found.options]
     sizes = [("between", 23), ("larger", 181), ("larger", 256), ("target", 1024)]
-    assert kinds[2:] == [kind for kind in sizes for _ in range(2)]
+    assert kinds[2:-2] == [kind for kind in sizes for _ in range(2)]
+    assert [kind[0] for kind in kinds[-2:]] == ["grid"] * 2
+    assert {size["width"] for size in found.options[-1].sizes} == {23, 181, 256}
     assert [kind[0] for kind in kinds[:2]] == ["seed", "finer"]
     assert {len(option.sizes) for option in found.options[:2]} == {4}
     for option in found.options:
@@ -92,7 +94,7 @@ def test_the_intervals_now_are_those_of_the_forecast() -> None:
 
 def test_more_runs_narrow_more_and_a_larger_size_more_than_a_smaller_one() -> None:
     gains = [option.gain for option in planned().options]
-    one_seed = gains[2::2]
+    one_seed = gains[2:-2:2]
     assert one_seed == sorted(one_seed)
     assert all(both >= one for one, both in zip(gains[4::2], gains[5::2], strict=True))
 
@@ -155,7 +157,13 @@ def test_without_any_law_the_only_option_is_to_bracket_and_no_interval_is_known(
 def test_without_tuned_columns_a_run_is_a_size_and_a_seed() -> None:
     table = parabolas(rates=range(0, 1), widths=(16, 24, 32, 48, 64, 96)).drop(columns="lr")
     found = plan(extrap.forecast(extrap.read_runs(table, size="width")), at=TARGET)
-    assert {option.name for option in found.options} == {"seed", "between", "larger", "target"}
+    assert {option.name for option in found.options} == {
+        "seed",
+        "between",
+        "larger",
+        "target",
+        "grid",
+    }
     assert [(run.size["width"], run.seed) for run in found.options[0].runs] == [
         (w, 2) for w in (16, 24, 32, 48, 64, 96)
     ]

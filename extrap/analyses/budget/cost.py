@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from numbers import Real
+from typing import Any
 
 import numpy as np
 
@@ -283,13 +284,10 @@ def _far_off(forecast: Forecast, chosen: Penalty) -> list[str]:
     return flags
 
 
-def _check(
-    tuned: Mapping[str, float] | None, runs: Runs, **given: float | None
-) -> dict[str, float]:
+def _check(tuned: Any, runs: Runs, **given: float | None) -> dict[str, float]:
     """The tuned values, after a look at all numbers that were given."""
-    if tuned is not None and not (
-        isinstance(tuned, Mapping) and all(isinstance(value, Real) for value in tuned.values())
-    ):
+    is_mapping = isinstance(tuned or {}, Mapping)
+    if not is_mapping or not all(isinstance(value, Real) for value in (tuned or {}).values()):
         example = f"{{{runs.tuned[0]!r}: 0.01}}"
         raise TypeError(f"tuned is a number per tuned column, got {tuned!r}; write {example}.")
     values = dict(tuned or {})

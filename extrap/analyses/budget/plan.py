@@ -67,7 +67,7 @@ class Option:
     """Runs that may be trained next, and the prediction intervals at the target then.
 
     Attributes:
-        name: `"bracket"`, `"seed"`, `"finer"`, `"between"`, `"larger"` or `"target"`.
+        name: `"bracket"`, `"seed"`, `"finer"`, `"between"`, `"larger"`, `"target"` or `"grid"`.
         sizes: The sizes of its runs.
         runs: The runs.
         cost: What they cost together.
@@ -144,8 +144,8 @@ def plan(
 
     The options: bracket optima at the edge of their grid; one more seed at every size; values
     between those near each optimum; a size between two swept ones; √2 and 2 times the largest; the
-    target itself. A new size is tried at five values around its predicted optimum, with one seed
-    and with those of the sweep.
+    target itself; an even grid, all of the new sizes but the target. A new size is tried at five
+    values around its predicted optimum, with one seed and with those of the sweep.
 
     Args:
         forecast: The forecast, the file it was sealed in, or runs as `extrap.forecast` takes them.
@@ -297,9 +297,11 @@ class _Sweep:
         yield self._again("seed", self._next_seeds())
         if finer := self._between_values():
             yield self._again("finer", finer)
-        for name, size in self._new_sizes(target, larger=larger):
-            counts = dict.fromkeys([1, len(self.seeds)])
-            yield from (self._new_size(name, size, self.seeds[:n]) for n in counts)
+        new = [(name, [size]) for name, size in self._new_sizes(target, larger=larger)]
+        grid = [size for name, (size,) in new if name != "target"]
+        for name, sizes in (*new, *[("grid", grid)] * (len(grid) > 1)):
+            for n in dict.fromkeys([1, len(self.seeds)]):
+                yield self._at_new_sizes(name, sizes, self.seeds[:n])
 
     def then(
         self, change: _Change, target: Mapping[str, float]
@@ -386,24 +388,25 @@ class _Sweep:
         whole = all(float(v).is_integer() for o in self.optima for v in o.size.values())
         return {c: float(round(v) if whole else f"{v:.4g}") for c, v in size.items()}
 
-    def _new_size(
-        self, name: str, size: Mapping[str, float], seeds: Sequence[int | str]
+    def _at_new_sizes(
+        self, name: str, sizes: Sequence[Mapping[str, float]], seeds: Sequence[int | str]
     ) -> _Change:
-        """Values around the predicted optimum of a size."""
+        """Values around the predicted optima of sizes; neighbours deviate to opposite sides."""
         assert self.like is not None
-        tuned = self.forecast.runs.tuned
-        expected = self.forecast.expected(size)
+        tuned, cells = self.forecast.runs.tuned, list[Cell]()
         offsets = OFFSETS.get(len(tuned), OFFSETS_OF_SEVERAL)
         places = np.array([*itertools.product(offsets, repeat=len(tuned))]) * self.step
-        values = [
-            {n: math.exp(expected.tuned[n]) * 2.0**u for n, u in zip(tuned, place, strict=True)}
-            for place in places
-        ]
-        cells = [(size, each, seed) for seed in seeds for each in values]
+        for size in sizes:
+            best = [math.exp(self.forecast.expected(size).tuned[n]) for n in tuned]
+            values = [
+                dict(zip(tuned, (best * 2.0**place).tolist(), strict=True)) for place in places
+            ]
+            cells += [(size, each, seed) for seed in seeds for each in values]
         n_like = len(self.near[tuple(self.like.size.values())])
-        spare = math.sqrt(n_like / len(cells))
-        others = [o for o in self.optima if o.size != size]
-        optima = [[*others, new] for new in self._placed(size, spare=spare)]
+        spare = math.sqrt(n_like * len(sizes) / len(cells))
+        others = [o for o in self.optima if o.size not in sizes]
+        placed = [[*self._placed(size, spare=spare)][:: (-1) ** i] for i, size in enumerate(sizes)]
+        optima = [[*others, *new] for new in zip(*placed, strict=True)]
         return _Change(name, cells, optima, self._noise(len(cells)))
 
     def _placed(self, size: Mapping[str, float], *, spare: float) -> Iterator[Optimum]:

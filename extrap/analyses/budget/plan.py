@@ -46,6 +46,8 @@ MOST_VALUES = 12
 """A size with more values near its optimum was sampled; a finer grid has no meaning there."""
 DEVIATIONS = {-(3**0.5): 1 / 6, 0.0: 2 / 3, 3**0.5: 1 / 6}
 """Standard deviations of a new optimum from its law → weights: Gauss–Hermite quadrature."""
+SEVERAL_SIZES = "even-grid: with several size columns an even grid of all sizes may narrow more"
+"""Flag; `python -m benchmarks.plans` measures it on Step Law's runs."""
 LEAST_GAIN = 0.1
 """An option that narrows by less, the logs of all widths together, is chosen only if none does."""
 UNKNOWN = math.log(100.0)
@@ -211,7 +213,7 @@ def plan(
         tuned_pi=now[1],
         options=tuple(options),
         chosen=_best(options),
-        flags=(*point.flags, *price.flags),
+        flags=(*point.flags, *price.flags, *[SEVERAL_SIZES] * (len(target) > 1)),
     )
 
 

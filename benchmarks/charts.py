@@ -26,14 +26,6 @@ KINDS = {
 BANDS = {"default": ("law", "o"), "family": ("fixed", "s")}
 LEAST = 8
 """Sets with fewer observations are only in the table."""
-STRATEGIES = {
-    "plan": "extrap plan, the grid's cells",
-    "plan, any run": "extrap plan, any run",
-    "grid": "even grid, fewer seeds",
-    "coarse grid": "even grid, fewer values",
-    "gp": "Gaussian process (Optuna)",
-    "halving": "successive halving",
-}
 OFF = {-3: "3 octaves low", -2: "2 octaves low", 0: "tuned", 2: "2 high", 3: "3 high"}
 """Octaves from the forecast learning rate → label."""
 WAYS = {"ordinary_s": "one run at a time", "ours_s": "extrap"}
@@ -335,37 +327,3 @@ def speed_blocks(found: Mapping[str, Any]) -> list[Block]:
         ),
     )
     return [Figure(chart, "Wall time of whole processes.")] if races else []
-
-
-def plan_blocks(found: pd.DataFrame, *, bed: str, n: int) -> list[Block]:
-    """Interval widths over those of the full grid against its compute, by strategy.
-
-    Args:
-        found: Medians over sweeps: `strategy`, `spent`, and ratios of widths.
-        bed: Where they were measured.
-        n: How many sweeps.
-    """
-    made: list[Block] = []
-    for column in [str(c) for c in found if str(c).endswith("_width")]:
-        drawn = found[np.isfinite(found[column])].sort_values("spent")
-        shown = [
-            series(
-                drawn[drawn["strategy"] == strategy],
-                "spent",
-                column,
-                label=label,
-                ink="law" if strategy == "plan" else f"tuned:{i / (len(STRATEGIES) - 1):.3f}",
-                line="-",
-                marker="o",
-            )
-            for i, (strategy, label) in enumerate(STRATEGIES.items())
-        ]
-        chart = XYChart(
-            title=f"{bed}: 90 % interval of {column.removesuffix('_width')}",
-            x=Axis("compute, as a share of the full grid's"),
-            y=Axis("width, over the full grid's"),
-            series=tuple(each for each in shown if each.x),
-            reference=1.0,
-        )
-        made.append(Figure(chart, f"Medians of {n} sweeps." if n > 1 else ""))
-    return made

@@ -39,7 +39,7 @@ from typing import Any
 import click
 
 ROOT = Path(__file__).parents[1]
-PACKAGES = ("laws", "fitting", "forecasting", "checking", "records", "reading", "planning")
+PACKAGES = ("laws", "fitting", "forecasting", "checking", "records", "reading", "analyses")
 KEPT = ROOT / "build" / "mutants"
 EQUIVALENT = Path(__file__).with_name("equivalent_mutants.txt")
 TARGET = 0.85

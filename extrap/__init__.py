@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from extrap.analyses import Comparison, compare
-    from extrap.analyses.budget import Allocation, allocate
+    from extrap.analyses.budget import Allocation, Cost, Plan, allocate, cost, plan
     from extrap.analyses.cascade import cascade
     from extrap.analyses.selection import Selection, choose_next, prototype_distance, select
     from extrap.backtesting import Backtest, Holdout, backtest
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from extrap.forecasting import Forecast, forecast
     from extrap.monitoring import Monitor, Reading
     from extrap.noise import NoiseScale, noise_scale
-    from extrap.planning import Cost, Plan, cost, plan
     from extrap.reading import read_runs
     from extrap.records import (
         Command,
@@ -128,8 +127,9 @@ _HOMES = {
     "read_report": "reporting.embedded",
     "report": "reporting.forecast_page",
     "tune": "study.driver",
-    **dict.fromkeys(("Allocation", "allocate"), "analyses.budget"),
-    **dict.fromkeys(("Cost", "Plan", "cost", "plan"), "planning"),
+    **dict.fromkeys(
+        ("Allocation", "Cost", "Plan", "allocate", "cost", "plan"), "analyses.budget"
+    ),
     **dict.fromkeys(("Backtest", "Holdout", "backtest"), "backtesting"),
     **dict.fromkeys(("Comparison", "compare"), "analyses"),
     **dict.fromkeys(("CoordinateCheck", "NoiseMeter", "coordinate_check"), "training"),

@@ -6,13 +6,15 @@ or missing number is `null` and never NaN.
 
 from __future__ import annotations
 
+import inspect
 import json
 import logging
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import wraps
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pandas as pd
 
@@ -27,6 +29,8 @@ from extrap.records.codec import SCHEMA_VERSION, decode, encode, shape
 from extrap.records.seals import is_sealed_file, seal, verify
 
 logger = logging.getLogger(__name__)
+
+Result = TypeVar("Result")
 
 FORECAST = "extrap-forecast"
 """Kind of the document of a saved forecast."""
@@ -245,6 +249,21 @@ def load_forecast(path: str | Path) -> Forecast:
 def _forecast(document: Mapping[str, Any]) -> Forecast:
     made = decode(Forecast, {k: v for k, v in document.items() if k not in NOT_FIELDS})
     return replace(made, runs=replace(made.runs, notes=tuple(document.get("notes", ()))))
+
+
+def of_forecast(analysis: Callable[..., Result]) -> Callable[..., Result]:
+    """An analysis of a forecast as a public function, which takes whatever `as_forecast` takes.
+
+    Its own keywords are the analysis'; all others say how runs are read.
+    """
+    names = inspect.signature(analysis).parameters
+
+    @wraps(analysis)
+    def public(source: Any, **given: Any) -> Result:
+        own = {name: given.pop(name) for name in names if name in given}
+        return analysis(as_forecast(source, given), **own)
+
+    return public
 
 
 def as_forecast(source: Any, columns: Mapping[str, Any] | None = None) -> Forecast:

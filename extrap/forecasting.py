@@ -230,29 +230,37 @@ class Forecast(Shown):
         if (name == "loss" and self.loss_model is None) or self.tuned_laws.get(name, 0) is None:
             return name_unbracketed(self.runs, self.optima, self.noise)
 
-        def expect(at: Mapping[str, float]) -> Expected:
-            loss, tuned = self.predict_loss(at, refuse=False), self.predict_tuned(at, refuse=False)
-            return Expected(
-                log_loss=None if loss is None else loss.log_loss,
-                tuned={n: math.log(e.value) for n, e in tuned.items() if e.value is not None},
-            )
-
         def is_refused(optima: Sequence[Optimum], noise: Noise) -> bool:
-            pins = {n: fit.fixed for n, fit in self.tuned_laws.items() if fit is not None}
-            laws = {
-                n: _tuned_law(optima, n, self.runs.sizes, fix=fixed) for n, fixed in pins.items()
-            }
-            pinned = {} if self.loss_model is None else self.loss_model.laws[0][0].fixed
-            model = _loss_model(self.runs, optima, noise, fix=pinned)
-            other = replace(
-                self, optima=tuple(optima), noise=noise, loss_model=model, tuned_laws=laws
-            )
-            if model is None or None in laws.values():
+            other = self.with_optima(optima, noise)
+            if other.loss_model is None or None in other.tuned_laws.values():
                 return True
             return name in other._reasons(size, other.predict_loss(size, refuse=False))
 
         placed = place_outside(self.runs, self.optima, noise=self.noise)
-        return name_remedy(self.runs, placed, self.noise, expect=expect, is_refused=is_refused)
+        return name_remedy(
+            self.runs, placed, self.noise, expect=self.expected, is_refused=is_refused
+        )
+
+    def expected(self, size: Mapping[str, float]) -> Expected:
+        """What the laws say at a size, refused or not: log loss and log tuned values."""
+        loss, tuned = self.predict_loss(size, refuse=False), self.predict_tuned(size, refuse=False)
+        return Expected(
+            log_loss=None if loss is None else loss.log_loss,
+            tuned={n: math.log(e.value) for n, e in tuned.items() if e.value is not None},
+        )
+
+    def with_optima(self, optima: Sequence[Optimum], noise: Noise) -> Forecast:
+        """The forecast with its laws fitted to other optima.
+
+        Args:
+            optima: One per size; those outside of their grid are placed, as `place_outside` does.
+            noise: Run-to-run noise that goes with them.
+        """
+        pins = {n: {} if fit is None else fit.fixed for n, fit in self.tuned_laws.items()}
+        laws = {n: _tuned_law(optima, n, self.runs.sizes, fix=fixed) for n, fixed in pins.items()}
+        pinned = {} if self.loss_model is None else self.loss_model.laws[0][0].fixed
+        model = _loss_model(self.runs, optima, noise, fix=pinned)
+        return replace(self, optima=tuple(optima), noise=noise, loss_model=model, tuned_laws=laws)
 
     def _refusal_of_loss(
         self,

@@ -94,7 +94,7 @@ ANALYSES = {
         for verdict in extrap.check(of_sweep(), runs)
     ),
     "compare": lambda runs: extrap.compare({"plain": runs, "treated": SWEEP}),
-    "plan": lambda runs: extrap.plan(runs, at=BIG, n_runs=2, cost="width**2").purchases,
+    "plan": lambda runs: extrap.plan(runs, at=BIG, cost="width**2").options,
     "cost": lambda runs: extrap.cost(runs, at=BIG, flops=1e15).chosen,
     "critical batch": lambda runs: (
         extrap.critical_batch(
@@ -151,9 +151,9 @@ def test_a_sealed_forecast_and_runs_make_plans_costs_checks_and_pages(tmp_path):
     assert extrap.read_report(page)["title"] == "T"
     assert extrap.cost(made, at=1024, flops=1e15).chosen == chosen
     assert repr(extrap.cost(made, at=1024)).startswith("At width 1024, ")
-    assert extrap.plan(made, at=1024, n_runs=1, cost="width").at == BIG
+    assert extrap.plan(made, at=1024, cost="width").at == BIG
     with pytest.raises(ValueError, match=r"^size says how runs are read"):
-        extrap.plan(made, at=BIG, n_runs=1, size="width")
+        extrap.plan(made, at=BIG, size="width")
 
 
 WRONG = [

@@ -21,7 +21,7 @@ LEVELS = (
     "expressions files records reading function_sources study_folders",
     "laws noise workloads",
     "fitting training",
-    "forecasting checking backtesting documents monitoring watching batching planning analyses",
+    "forecasting checking backtesting documents monitoring watching batching analyses",
     "reporting integrations",
     "study",
     "commands cli __main__",

@@ -13,7 +13,7 @@ import extrap
 from .test_packaging import HEAVY
 
 MODULES = {
-    "extrap.analyses.budget": ["Allocation", "allocate"],
+    "extrap.analyses.budget": ["Allocation", "Cost", "Plan", "allocate", "cost", "plan"],
     "extrap.analyses.cascade": ["cascade"],
     "extrap.backtesting": ["Backtest", "Holdout", "backtest"],
     "extrap.batching": ["critical_batch"],
@@ -26,7 +26,6 @@ MODULES = {
     "extrap.forecasting": ["Forecast", "forecast"],
     "extrap.monitoring": ["Monitor", "Reading"],
     "extrap.noise": ["NoiseScale", "noise_scale"],
-    "extrap.planning": ["Cost", "Plan", "cost", "plan"],
     "extrap.reading": ["read_runs"],
     "extrap.records": [
         "Command",

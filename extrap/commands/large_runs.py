@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from extrap.commands.analysis import DEVIATES, FINE, Printed, analysis, command
-from extrap.commands.inputs import forecast_of, kind_of, opened, read_big, read_table, size_of
+from extrap.commands.inputs import forecast_of, kind_of, read_big, read_table, size_of
 from extrap.commands.option_table import FORECAST, SWEEP, parse_size
 from extrap.commands.printing import say
 
@@ -62,41 +62,43 @@ def forecast_command(
     --at SIZE | The target: 4096, 8x (the largest swept), or params=1e9,tokens=2e10. [required]
     --budget FLOAT | Budget, in FLOPs or the unit of --cost.
     --budget-hours FLOAT | Budget, in hours of the column wall_s.
-    --runs n_runs COUNT | Largest number of runs.
     --cost FORMULA | Cost of a run, e.g. '6 * n_params * n_tokens'; default: the column flops.
-    --aim NAME | Narrow only the interval of the loss, or of one tuned column.
-    --among FILE | Choose only runs of this table: size and tuned columns, optionally seed.
     --no-larger | Suggest no size above those of the sweep.
-    --most-seeds COUNT | Most seeds per size and tuned values, including those of the sweep.
-        [default: 4]
     -o --out FILE | Write the suggested runs to this CSV file.
     """,
 )
-def plan_command(sweep: str, *, at: str, out: str | None, **options: Any) -> Printed:
+def plan_command(
+    sweep: str,
+    *,
+    at: str,
+    budget: float | None,
+    budget_hours: float | None,
+    out: str | None,
+    **options: Any,
+) -> Printed:
     """Suggest the next runs.
 
-    The plan lists their sizes, tuned values and seeds. SWEEP is what extrap forecast reads.
+    Options for them, each with its cost and the intervals it would leave; the runs of the chosen
+    one are listed. SWEEP is what extrap forecast reads.
     """
+    from extrap.analyses.budget import plan
     from extrap.files import write_csv
-    from extrap.planning import plan
 
-    budget, hours, among = (options[name] for name in ("budget", "budget_hours", "among"))
-    if budget is not None and hours is not None:
+    if budget is not None and budget_hours is not None:
         raise click.UsageError("--budget and --budget-hours are two units; give one of them.")
     made = forecast_of(sweep, options)
     chosen = plan(
         made,
         at=size_of(at, made),
-        budget=budget if hours is None else hours,
-        hours=hours is not None,
-        among=among and opened(among),
+        budget=budget if budget_hours is None else budget_hours,
+        hours=budget_hours is not None,
+        cost=options["cost"],
         larger=not options["no_larger"],
-        **{name: options[name] for name in ("n_runs", "cost", "aim", "most_seeds")},
     )
     notes = []
     if out:
         write_csv(chosen.frame(), Path(out))
-        notes.append(f"wrote {len(chosen.purchases)} runs to {out}")
+        notes.append(f"wrote {len(chosen.runs)} runs to {out}")
     return Printed(chosen, notes=notes)
 
 
@@ -121,7 +123,7 @@ def cost_command(
     The cost is in loss, compute, GPU-hours and money. FORECAST_OR_SWEEP is a sealed forecast
     (.json) or a sweep.
     """
-    from extrap.planning import cost
+    from extrap.analyses.budget import cost
 
     made = forecast_of(forecast_or_sweep, options)
     names = ("flops", "gpu_hours", "flops_per_s", "price", "formula")

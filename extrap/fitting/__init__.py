@@ -67,9 +67,13 @@ from extrap.fitting.refusals import MOST_OCTAVES, OF_NOISE, refuse_loss, refuse_
 from extrap.fitting.remedies import (
     Expected,
     Remedy,
+    expected_optimum,
     less_noise,
     name_remedy,
     name_unbracketed,
+    power_laws,
+    shrunk_optimum,
+    value_grids,
 )
 from extrap.fitting.rules import RULES, Rule, RuleRegret, compare_rules
 from extrap.fitting.spread import predict_optimum
@@ -111,6 +115,7 @@ __all__ = [
     "compare_rules",
     "estimate_noise",
     "estimate_optima",
+    "expected_optimum",
     "extrapolation_ratio",
     "find_outliers",
     "fit",
@@ -134,6 +139,7 @@ __all__ = [
     "place_outside",
     "place_runs",
     "possible_excesses",
+    "power_laws",
     "predict_at_values",
     "predict_log",
     "predict_optimum",
@@ -142,7 +148,9 @@ __all__ = [
     "refuse_tuned",
     "relative_sizes",
     "sharpen_noise",
+    "shrunk_optimum",
     "transfer_quality",
+    "value_grids",
     "ways_to_be_off",
     "worst_share",
 ]

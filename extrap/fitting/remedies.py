@@ -149,25 +149,28 @@ def _remedies(
     expect: Callable[[Mapping[str, float]], Expected],
 ) -> Iterator[tuple[Remedy, Sequence[Optimum], Noise]]:
     """Each remedy with the optima and the noise that it would probably give."""
-    straight = _straight(runs, optima)
-    grids = [_grids(runs, o) for o in optima]
+    straight = power_laws(runs, optima)
+    grids = [value_grids(runs, o) for o in optima]
     like = [o for o in optima if o.bracketed][-1]
     open_sizes = [o for o in optima if o.edge]
     if len(open_sizes) >= SEVERAL:
-        changed = [o if o.bracketed else _at(o.size, expect(o.size), like=like) for o in optima]
+        changed = [
+            o if o.bracketed else expected_optimum(o.size, expect(o.size), like=like)
+            for o in optima
+        ]
         yield _wider(runs, open_sizes), changed, noise
     if 2 * sum(map(_is_coarse, optima, grids)) > len(optima):
         name, octaves = _coarsest(runs)
         for parts in FINER:
             changed = [
-                _shrunk(o, line, own, noise_share=1.0, parts=parts)
+                shrunk_optimum(o, line, own, noise_share=1.0, parts=parts)
                 for o, line, own in zip(optima, straight, grids, strict=True)
             ]
             yield _finer(name, octaves, parts), changed, noise
     if noise.log_sd:
         for times in MORE_SEEDS:
             changed = [
-                _shrunk(o, line, own, noise_share=SPARE / times, parts=1)
+                shrunk_optimum(o, line, own, noise_share=SPARE / times, parts=1)
                 for o, line, own in zip(optima, straight, grids, strict=True)
             ]
             known = replace(noise, own_dof=times * noise.own_dof, size_dof=times * noise.size_dof)
@@ -175,13 +178,13 @@ def _remedies(
     largest = max(optima, key=lambda o: math.prod(o.size.values()))
     for multiples in LARGER:
         sizes = [{c: v * m for c, v in largest.size.items()} for m in multiples]
-        added = [_at(size, expect(size), like=like, spare=SPARE) for size in sizes]
+        added = [expected_optimum(size, expect(size), like=like, spare=SPARE) for size in sizes]
         names = " and ".join(", ".join(f"{c} {v:g}" for c, v in size.items()) for size in sizes)
         text = f"{len(optima)} sizes are few for one so far above; add {names}"
         yield Remedy("sizes", text, sizes=tuple(sizes)), [*optima, *added], noise
 
 
-def _grids(runs: Runs, optimum: Optimum) -> dict[str, Grid]:
+def value_grids(runs: Runs, optimum: Optimum) -> dict[str, Grid]:
     """Tuned column → the values that were tried around the optimum."""
     frame = runs.to_frame()
     rows = frame[np.logical_and.reduce([frame[c] == v for c, v in optimum.size.items()])]
@@ -210,7 +213,7 @@ def _coarsest(runs: Runs) -> tuple[str, float]:
     return name, steps[name]
 
 
-def _straight(runs: Runs, optima: Sequence[Optimum]) -> list[Expected]:
+def power_laws(runs: Runs, optima: Sequence[Optimum]) -> list[Expected]:
     """Power laws of losses and optima, fitted as if all deviations from them were noise."""
     x = np.log([[o.size[c] for c in runs.sizes] for o in optima])
     design = np.column_stack([np.ones(len(x)), x - x.mean(axis=0)])
@@ -238,7 +241,7 @@ def _straight(runs: Runs, optima: Sequence[Optimum]) -> list[Expected]:
     ]
 
 
-def _shrunk(
+def shrunk_optimum(
     optimum: Optimum,
     line: Expected,
     grids: Mapping[str, Grid],
@@ -246,9 +249,16 @@ def _shrunk(
     noise_share: float,
     parts: int,
 ) -> Optimum:
-    """A bracketed optimum with a share of its noise, and steps of the grid divided in parts.
+    """A bracketed optimum with a share of the variance of its noise, and a finer grid.
 
-    Of its deviation from a power law up to `NOISE_SDS` standard errors are taken for noise.
+    Args:
+        optimum: The optimum; one that is not bracketed is left as it is.
+        line: What power laws of all optima say there, from `power_laws`.
+        grids: Tuned column → the values tried around it, from `value_grids`.
+        noise_share: Share of the variance that is left.
+        parts: Parts into which steps of the grid are divided.
+
+    Of the deviation from a power law up to `NOISE_SDS` standard errors are taken for noise.
     """
     if not optimum.bracketed:
         return optimum
@@ -286,7 +296,7 @@ def _towards(log_value: float, centre: float, variance: float, left: float) -> f
     return centre + off - noise * (1 - math.sqrt(min(left / variance, 1.0)))
 
 
-def _at(
+def expected_optimum(
     size: Mapping[str, float], laws: Expected, *, like: Optimum, spare: float = 1.0
 ) -> Optimum:
     """An optimum where the laws have it, whose errors are those of another one times `spare`."""

@@ -11,45 +11,51 @@ import pandas as pd
 
 from extrap.errors import DataError, argument
 from extrap.expressions import Expression
-from extrap.fitting.cost_curves import CostCurve, FormulaCurve, fit_cost_curve
 from extrap.laws.base import Array
 from extrap.records import Runs
 
 SECONDS_PER_HOUR = 3600.0
 SIX_N_D = "6 * n_params * n_tokens"
 FLOPS, HOURS, SECONDS, UNITS = "FLOPs", "hours", "seconds", "units"
-MOST_MISFIT = 0.05
-"""Share by which a cost may miss its curve without a word."""
+MOST_BEND = 0.1
+"""Change of the exponent between the last three sizes that needs no warning: 18 % at five times
+the largest size."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunCost:
-    """The cost of a run as a curve over the sizes, and what was measured at the swept ones.
+    """The cost of a run over the sizes.
 
     Attributes:
         columns: Size columns.
-        curve: The cost at a size.
         known: Sizes in the order of the columns → median cost of the runs there.
-        misfit: Largest relative distance of the curve from these.
+        formula: Arithmetic over the size columns alone, which says the cost at any size; or None.
         unit: `"FLOPs"`, `"hours"`, `"seconds"` or `"units"`.
         source: Where it is from, in words.
     """
 
     columns: tuple[str, ...]
-    curve: CostCurve
     known: Mapping[tuple[float, ...], float]
-    misfit: float
+    formula: Expression | None
     unit: str
     source: str
 
     def of(self, size: Mapping[str, float]) -> float:
         """The cost of one run at a size.
 
+        At a swept size the median cost of its runs. Elsewhere by the formula, else by linear
+        interpolation of logarithms; beyond the swept sizes the last slope continues. Over several
+        columns a power of each, by least squares.
+
         Raises:
             DataError: A formula over the sizes is not positive there.
         """
         key = tuple(float(size[column]) for column in self.columns)
-        cost = self.known[key] if key in self.known else self.curve.at(key)
+        if key in self.known:
+            return self.known[key]
+        if self.formula is None:
+            return math.exp(self._log_cost(np.log(key)))
+        cost = float(self.formula({column: size[column] for column in self.columns}))
         if not (math.isfinite(cost) and cost > 0):
             where = ", ".join(f"{c}={size[c]:g}" for c in self.columns)
             raise DataError(
@@ -58,22 +64,30 @@ class RunCost:
             )
         return cost
 
-    def along(self, size: Mapping[str, float], logs: Array) -> Array:
-        """The log cost at multiples `exp(logs)` of a size less that at the size, (n,)."""
-        key = np.array([float(size[column]) for column in self.columns])
-        costs = np.array([self.curve.at(tuple(key * math.exp(log))) for log in (*logs, 0.0)])
-        if not (np.isfinite(costs) & (costs > 0)).all():
-            return np.full(len(logs), math.nan)
-        return np.asarray(np.log(costs[:-1] / costs[-1]))
+    def _log_cost(self, log_size: Array) -> float:
+        x, y = np.log(list(self.known)), np.log(list(self.known.values()))
+        if len(self.columns) > 1 or len(x) == 1:
+            slopes = np.linalg.lstsq(x - x.mean(axis=0), y - y.mean(), rcond=None)[0]
+            return float(y.mean() + (log_size - x.mean(axis=0)) @ slopes)
+        at = int(np.clip(np.searchsorted(x[:, 0], log_size[0]), 1, len(x) - 1))
+        return float(y[at] + self._exponents()[at - 1] * (log_size[0] - x[at, 0]))
+
+    def _exponents(self) -> Array:
+        """Of the cost over the only size column, between neighbouring sizes."""
+        x, y = np.log(list(self.known))[:, 0], np.log(list(self.known.values()))
+        return np.asarray(np.diff(y) / np.diff(x))
 
     @property
     def flags(self) -> tuple[str, ...]:
         """Reasons to doubt costs beyond the swept sizes."""
-        if self.misfit <= MOST_MISFIT:
+        if self.formula is not None or len(self.columns) > 1 or len(self.known) < 3:
+            return ()
+        before, last = self._exponents()[-2:]
+        if abs(last - before) <= MOST_BEND:
             return ()
         return (
-            "cost-extrapolated: the cost curve over the swept sizes misses one by "
-            f"{100 * self.misfit:.0f} %; beyond them it follows the largest sizes",
+            f"cost-extrapolated: beyond the swept sizes the cost grows by {self.columns[0]}"
+            f"^{last:.2f}, as between the two largest; between the two before by ^{before:.2f}",
         )
 
 
@@ -84,8 +98,7 @@ def read_run_cost(
 
     Hours are those of the column `wall_s`. FLOPs are those of the column `flops`, else
     `6 * n_params * n_tokens`. Without either the column `cost` counts, in its own unit. Between
-    and beyond the swept sizes the cost is that of the formula if it uses sizes alone, else of a
-    curve through the costs (`fit_cost_curve`).
+    and beyond the swept sizes `RunCost.of` says how the cost continues.
 
     Args:
         runs: The sweep.
@@ -175,7 +188,7 @@ def _over_sizes(
     source: str,
     formula: str | None = None,
 ) -> RunCost:
-    """Medians by size, and the curve through them."""
+    """Medians by size."""
     known = _positive(values)
     if not known.any():
         raise DataError(
@@ -184,20 +197,14 @@ def _over_sizes(
         )
     numbers = pd.to_numeric(values[known], errors="coerce").astype(float)
     by = [frame.loc[known, column].astype(float) for column in runs.sizes]
-    medians = numbers.groupby(by).median()
+    medians = numbers.groupby(by).median().sort_index()
     keys = [key if isinstance(key, tuple) else (key,) for key in medians.index]
-    sizes, costs = np.array(keys, dtype=float), medians.to_numpy(dtype=float)
     expression = None if formula is None else Expression(formula)
-    if expression is not None and set(expression.names) <= set(runs.sizes):
-        curve: CostCurve = FormulaCurve(expression=expression, columns=runs.sizes)
-    else:
-        curve = fit_cost_curve(sizes, costs)
-    fitted = np.array([curve.at(tuple(size)) for size in sizes])
+    of_sizes = expression is not None and set(expression.names) <= set(runs.sizes)
     return RunCost(
         columns=runs.sizes,
-        curve=curve,
-        known={tuple(map(float, key)): float(v) for key, v in zip(keys, costs, strict=True)},
-        misfit=float(np.max(np.abs(fitted / costs - 1))),
+        known={tuple(map(float, key)): float(v) for key, v in zip(keys, medians, strict=True)},
+        formula=expression if of_sizes else None,
         unit=unit,
         source=source,
     )

@@ -48,13 +48,6 @@ class OptimumSpread:
         weights = np.array(list(itertools.product(_rule(n)[1], repeat=d))).prod(axis=1)
         return np.array(list(itertools.product(*axes))), weights
 
-    def alone(self, name: str) -> OptimumSpread:
-        """The same for one tuned column, whatever the others."""
-        i = self.tuned.index(name)
-        return OptimumSpread(
-            tuned=(name,), centre=(self.centre[i],), sd=(self.sd[i],), dof=(self.dof[i],)
-        )
-
 
 @cache
 def _rule(n: int) -> tuple[Array, Array]:

@@ -103,6 +103,41 @@ def transfer_quality(
     )
 
 
+def penalty_at(
+    spread: OptimumSpread,
+    tuned: Mapping[str, float],
+    size: Mapping[str, float],
+    *,
+    excess_curve: ExcessCurve,
+    level: float,
+) -> tuple[float, Interval]:
+    """Expected log excess of a run at given tuned values, and its interval.
+
+    Args:
+        spread: Where the optimum of the size may lie.
+        tuned: Tuned column → value; one that is not given is at its predicted optimum.
+        size: Size column → value.
+        excess_curve: What a distance from the optimum costs.
+        level: Content of the interval, in (0, 1).
+
+    Returns:
+        The mean over where the optimum may lie, as `expected_excess`; and the central interval
+        over that and the excess-loss curve's scatter, which reaches at least to the mean.
+    """
+    penalty = expected_excess(spread, tuned, size, excess_curve=excess_curve)
+    offsets, weights = spread.nodes()
+    octaves = [
+        math.log2(tuned[name]) - centre if name in tuned else 0.0
+        for name, centre in zip(spread.tuned, spread.centre, strict=True)
+    ]
+    scatter = _scatter(excess_curve)
+    excesses = excess_curve.excesses(np.array(octaves) - offsets, size)
+    costs = np.minimum(np.outer(excesses, scatter), CEILING)
+    shares = np.repeat(weights[:, None] / len(scatter), len(scatter), axis=1)
+    low, high = _central(costs.ravel(), shares.ravel(), level)
+    return penalty, Interval(low, max(high or penalty, penalty))
+
+
 def _one_column(
     i: int,
     law: Fit,
@@ -123,25 +158,21 @@ def _one_column(
         )
     start = known[-1 if last else 0]
     kept = float(start.tuned[name].value or math.nan)
-    octaves = math.log2(kept) - spread.centre[i]
-    offsets, weights = spread.alone(name).nodes()
-    at = _along(i, octaves - offsets[:, 0], len(spread.tuned))
     scatter = _scatter(excess_curve)
-    costs = np.minimum(np.outer(excess_curve.excesses(at, size), scatter), CEILING)
-    shares = np.repeat(weights[:, None] / len(scatter), len(scatter), axis=1)
+    penalty, penalty_pi = penalty_at(
+        spread, {name: kept}, size, excess_curve=excess_curve, level=level
+    )
     widths = _tolerated(i, excess_curve, size, TOLERATED / np.array([1.0, *scatter]))
     sd = law.scatter / math.log(2)
-    penalty = expected_excess(spread, {name: kept}, size, excess_curve=excess_curve)
-    low, high = _central(costs.ravel(), shares.ravel(), level)
     return TransferQuality(
         tuned=name,
         kept=kept,
         kept_from=dict(start.size),
         size=dict(size),
         level=level,
-        octaves=octaves,
+        octaves=math.log2(kept) - spread.centre[i],
         penalty=penalty,
-        penalty_pi=Interval(low, max(high or penalty, penalty)),
+        penalty_pi=penalty_pi,
         robustness=float(widths[0]),
         robustness_pi=_central(widths[1:], np.ones(len(scatter)), level),
         steepening=float(sum(excess_curve.trend)),

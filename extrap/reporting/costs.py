@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
+from functools import partial
 
+from extrap.analyses.budget import Cost, Penalty
+from extrap.analyses.budget import cost as price_values
 from extrap.errors import DataError
 from extrap.fitting.run_costs import SECONDS, SECONDS_PER_HOUR
 from extrap.forecasting import Forecast
-from extrap.planning import Cost, Penalty, PricedValue, cost
-from extrap.records import Interval, Measure
+from extrap.records import Measure
 from extrap.records.numbers import (
     NBSP,
     TableCell,
+    beside,
     format_given,
     format_level,
     format_percent,
@@ -32,8 +34,7 @@ LEAST_HOURS = 0.01
 """GPU-hours of a run from which they are written."""
 GRAVE = ("far-off", "far-extrapolation", "lack-of-fit")
 """Flags that make the confidence low."""
-BELOW = "below the law's range"
-"""Of a tuned run that does as well but is smaller than the smallest swept size."""
+FACTORS = {0.25: "¼ ×", 0.5: "½ ×", 1.0: "recommended"}
 
 
 def cost_tables(forecast: Forecast, row: AnswerRow, *, price: float | None = None) -> list[Table]:
@@ -41,111 +42,83 @@ def cost_tables(forecast: Forecast, row: AnswerRow, *, price: float | None = Non
     if forecast.excess_curve is None or not forecast.runs.tuned:
         return []
     try:
-        found = cost(forecast, at=row.size, price=price)
+        return [_table(price_values(forecast, at=row.size, price=price))]
     except DataError:
         return []
-    spread = forecast.excess_curve.relative_sd
-    note = ""
-    if spread is not None:
-        off = format_percent(spread, signed=False)
-        note = f"Observed costs scatter by {off} about these values."
-    return [_table(found, note=note)]
 
 
 def cost_blocks(found: Cost) -> list[Block]:
     """The answer, the cost of other values, warnings."""
-    warnings = Warnings(explain_flags(found.flags))
-    return [cost_answer(found), _run_table(found), _table(found), warnings]
-
-
-def cost_answer(found: Cost) -> Answer:
-    """How much higher the loss is expected, and which share of the compute would do."""
-    chosen, level = found.chosen, format_level(found.level)
+    chosen, level = found.chosen, found.level
     whose = "the recommended " if found.is_recommended else ""
     text = (
         f"At {name_size(found.size)}, {whose}{name_tuned(chosen.tuned)} costs "
-        f"{_sentence(chosen.relative, _percent, level)} in loss"
+        f"{beside(_cell(chosen.relative, _percent), level)} in loss"
     )
     if found.knows_compute:
-        share = chosen.equivalent_compute
-        doing = "less than the smallest swept size needs"
-        if share.value is not None:
-            doing = f"{_sentence(share, _percent)} of its compute"
+        share = _cell(chosen.equivalent_compute, _percent)
+        doing = f"{beside(share)} of its compute" if share else "less than the smallest size needs"
         text += f"; a smaller tuned run reaches the same loss with {doing}"
-    text += "."
     if chosen.chance_of_divergence is not None:
-        text += f" It diverges with a chance of {_percent(chosen.chance_of_divergence)}."
+        text += f". It diverges with a chance of {_percent(chosen.chance_of_divergence)}"
     certain = "Confidence: high; no warnings."
-    return Answer(text=text, confidence=confidence(found.flags, grave=GRAVE, otherwise=certain))
-
-
-def _run_table(found: Cost) -> Table:
-    """What the run costs, and what of it a smaller tuned run would not need."""
-    chosen = found.chosen
+    sure = confidence(found.flags, grave=GRAVE, otherwise=certain)
     rows: list[tuple[str, ...]] = [
         ("loss if tuned", format_value(found.loss), _cell(chosen.nats, _number))
     ]
-    if found.flops is not None:
-        rows.append(("FLOPs", _number(found.flops), _cell(chosen.wasted_flops, _number)))
-    if unit := _unit_of_time(found):
-        rows.append((unit, _time(found.gpu_hours or 0.0, unit), _wasted_time(chosen, unit)))
-    if found.money is not None:
-        rows.append(("money", _number(found.money), _cell(chosen.wasted_money, _number)))
-    return Table("This run", ("", "run", "lost by this choice"), rows)
+    for name, (unit, write) in _units(found).items():
+        rows.append((unit, write(found.run[name]), _cell(chosen.wasted[name], write)))
+    run = Table("This run", ("", "run", "lost by this choice"), rows)
+    answer, flags = Answer(text=f"{text}.", confidence=sure), Warnings(explain_flags(found.flags))
+    return [answer, run, _table(found), flags]
 
 
-def _table(found: Cost, *, note: str = "") -> Table:
+def _table(found: Cost) -> Table:
     """What each other value costs."""
-    columns: dict[str, Callable[[PricedValue], str]] = {
+    columns: dict[str, Callable[[Penalty], str]] = {
         "tuned value": _what,
-        "extra loss": lambda each: _cell(each.penalty.relative, _percent),
-        "in nats": lambda each: _cell(each.penalty.nats, _number),
-        "equivalent compute": lambda each: _share(each.penalty.equivalent_compute, found),
+        "extra loss": lambda each: _cell(each.relative, _percent),
+        "in nats": lambda each: _cell(each.nats, _number),
     }
-    if unit := _unit_of_time(found):
-        columns[f"{unit} wasted"] = lambda each: _wasted_time(each.penalty, unit)
-    if found.money is not None:
-        columns["money wasted"] = lambda each: _cell(each.penalty.wasted_money, _number)
+    if found.knows_compute:
+        columns["equivalent compute"] = lambda each: (
+            _cell(each.equivalent_compute, _percent) or "below the law's range"
+        )
+    for name, (unit, write) in _units(found).items():
+        if name != "flops":
+            columns[f"{unit} wasted"] = partial(_wasted, name=name, write=write)
     return tabulated(
         f"Expected cost of other values at {name_size(found.size)}, with "
         f"{format_level(found.level)} intervals",
         (*found.around, *found.kept),
         columns,
         note="Equivalent compute: of a tuned, smaller run that reaches the same loss, as a share "
-        f"of this run's. {note}".strip(),
+        "of this run's.",
     )
 
 
-def _unit_of_time(found: Cost) -> str:
-    """What the time of a run is told in; of a short run only where nothing else is known."""
-    if found.gpu_hours is None:
-        return ""
-    short = SECONDS if found.flops is None else ""
-    return "GPU-hours" if found.gpu_hours >= LEAST_HOURS else short
+def _units(found: Cost) -> dict[str, tuple[str, Callable[[float], str]]]:
+    """What is known of a run → its unit and how it is written; a short time is in seconds."""
+    units: dict[str, tuple[str, Callable[[float], str]]] = {
+        "flops": ("FLOPs", _number),
+        "gpu_hours": ("GPU-hours", _number),
+    }
+    if found.run.get("gpu_hours", 1.0) < LEAST_HOURS:
+        units["gpu_hours"] = (SECONDS, lambda hours: _number(SECONDS_PER_HOUR * hours))
+    units["money"] = ("money", _number)
+    return {name: unit for name, unit in units.items() if name in found.run}
 
 
-def _time(hours: float, unit: str) -> str:
-    return _number(SECONDS_PER_HOUR * hours if unit == SECONDS else hours)
+def _wasted(each: Penalty, *, name: str, write: Callable[[float], str]) -> TableCell:
+    return _cell(each.wasted[name], write)
 
 
-def _wasted_time(penalty: Penalty, unit: str) -> str:
-    return _cell(penalty.wasted_gpu_hours, lambda hours: _time(hours, unit))
-
-
-def _what(each: PricedValue) -> str:
-    value = format_quantity(each.penalty.tuned[each.name])
+def _what(each: Penalty) -> str:
+    value = f"{each.column} {format_quantity(each.tuned[each.column or ''])}"
     if each.kept_from is not None:
-        return f"{each.name} {value}, best at {name_size(each.kept_from)}"
+        return f"{value}, best at {name_size(each.kept_from)}"
     factor = each.factor or 1.0
-    words = {0.25: "¼ ×", 0.5: "½ ×", 1.0: "recommended"}.get(factor, f"{format_given(factor)} ×")
-    return f"{each.name} {value}, {words}"
-
-
-def _share(share: Measure, found: Cost) -> str:
-    if share.value is None and share.ci.upper is None:
-        return BELOW if found.knows_compute else "not known"
-    sides = Interval(share.ci.lower, 1.0 if share.ci.upper is None else share.ci.upper)
-    return stacked(share.value, sides, _percent)
+    return f"{value}, {FACTORS.get(factor, f'{format_given(factor)} ×')}"
 
 
 def _percent(share: float) -> TableCell:
@@ -155,19 +128,14 @@ def _percent(share: float) -> TableCell:
 
 
 def _number(value: float) -> TableCell:
-    """Two digits; what is below a thousandth is not told apart from nothing."""
+    """Two digits; what is below a thousandth is not distinguished from nothing."""
     if 0 < abs(value) < 1e-3:
         return TableCell(f"<{NBSP}0.001", value)
     return format_scientific(value, digits=2)
 
 
 def _cell(measure: Measure, write: Callable[[float], str]) -> TableCell:
-    """A value above its interval."""
-    sides = (None if side is None or math.isinf(side) else side for side in measure.ci)
-    return stacked(measure.value, Interval(*sides), write)
-
-
-def _sentence(measure: Measure, write: Callable[[float], str], level: str = "") -> str:
-    """The same on one line."""
-    value, line, sides = _cell(measure, write).partition("\n")
-    return f"{value} ({f'{level}: ' if level else ''}{sides})" if line else value
+    """A value above its interval; empty where neither is known."""
+    if measure == Measure():
+        return TableCell("")
+    return stacked(measure.value, measure.ci, write)

@@ -10,14 +10,14 @@ Words = tuple[str, str, str]
 """What it means; why it matters; what to do."""
 
 _FORECAST: dict[str, Words] = {
-    "brackets-first": (
-        "At some size the best value is at the edge of the grid, so the plan starts there.",
-        "Until those runs exist, the value of further runs cannot be estimated.",
-        "Train the runs marked bracket, then plan again.",
+    "even-grid": (
+        "The sizes have several columns, where an even grid narrowed the loss more than the plan.",
+        "On Step Law's runs the plan left an interval of the loss 1.4 times as wide.",
+        "Prefer an even grid over all sizes if the loss matters most.",
     ),
     "cost-extrapolated": (
-        "The fitted cost curve misses the cost of a size in the sweep by more than 5 %.",
-        "Costs beyond the sweep and shares of compute are off by at least as much.",
+        "The exponent with which the cost of a run grows changes between the largest sizes.",
+        "Costs beyond the sweep and shares of compute follow the last one.",
         "Give the cost as a formula (--cost), or the FLOPs of the run (--flops).",
     ),
     "cost-does-not-grow": (

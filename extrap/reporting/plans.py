@@ -2,124 +2,133 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
-from extrap.files import as_written
-from extrap.planning import Expectation, Plan, Purchase
-from extrap.planning.advice import WIDEST_LOSS, WIDEST_TUNED
+from extrap.analyses.budget import Option, Plan
+from extrap.records import Interval
 from extrap.records.numbers import (
     format_cost,
+    format_interval,
     format_level,
     format_quantity,
     format_scientific,
     name_size,
 )
-from extrap.reporting.blocks import Answer, Block, Paragraph, Warnings, shown
+from extrap.reporting.blocks import Answer, Block, Warnings
 from extrap.reporting.glossary import confidence, explain_flags
 from extrap.reporting.tables import Table
 
-MOST_LINES = 60
-"""Kinds of purchase that are listed."""
-GRAVE = ("no-loss-law", "far-extrapolation", "brackets-first", "lack-of-fit")
+WIDEST_LOSS, WIDEST_TUNED = math.log(100), 20.0
+"""Widths, in log loss and in octaves, beyond which an interval says nothing."""
+GRAVE = ("no-loss-law", "far-extrapolation", "lack-of-fit")
 """Flags that make the confidence low."""
+OPTIONS = {
+    "bracket": "bracket the optimum",
+    "seed": "one more seed at every size",
+    "finer": "finer values at every size",
+    "between": "a size between",
+    "larger": "a larger size",
+    "target": "the target itself",
+    "grid": "an even grid",
+}
+"""Name of an option → what it does."""
 
 
 def plan_blocks(found: Plan) -> list[Block]:
-    """The answer, the runs to train, the widths they leave, what limits them, warnings."""
-    tables = shown((_purchases(found), _expectations(found), _limits(found)))
-    advice = map(Paragraph, found.advice[1:])
+    """The answer, the options, the runs of the chosen one, warnings."""
     warnings = Warnings(explain_flags(found.flags))
-    return [plan_answer(found), *tables, *advice, warnings]
+    runs = [_runs(found)] if found.runs else []
+    return [plan_answer(found), _options(found), *runs, warnings]
 
 
 def plan_answer(found: Plan) -> Answer:
     """What to train, what it costs, and how much narrower the intervals become."""
-    text = found.advice[0]
-    if found.purchases:
-        text = f"Train {text}"
     budget = ""
     if found.budget is not None:
         budget = f"; budget {format_scientific(found.budget)} {found.unit}"
     certain = "Confidence: high; no warnings."
     return Answer(
-        text=f"For {name_size(found.at)}: {text[0].lower()}{text[1:]}".replace("e+", "e"),
+        text=f"For {name_size(found.at)}, {_choice(found)}",
         confidence=confidence(found.flags, grave=GRAVE, otherwise=certain)
         + f" Costs are from {found.cost_from}{budget}.",
     )
 
 
-def _purchases(found: Plan) -> Table:
-    """One row for the seeds of one size and one set of values, in the order of training."""
-    kinds: dict[tuple[object, ...], list[Purchase]] = {}
-    for purchase in found.purchases:
-        key = (*purchase.size.values(), *purchase.tuned.values(), purchase.reason)
-        kinds.setdefault(key, []).append(purchase)
-    rows = [
-        (
-            *(format_quantity(value) for value in runs[0].size.values()),
-            *(format_quantity(value) for value in runs[0].tuned.values()),
-            _seeds([run.seed for run in runs]),
-            format_scientific(sum(run.cost for run in runs)),
-            runs[0].reason,
+def _choice(found: Plan) -> str:
+    if found.chosen is None:
+        reason = "none in the budget narrows the intervals"
+        if not any(option.in_budget for option in found.options):
+            least = format_scientific(min(option.cost for option in found.options))
+            reason = f"the cheapest option costs {least} {found.unit}, more than the budget"
+        return f"no further run is suggested: {reason}."
+    option = found.options[found.chosen]
+    share = f", {100 * option.cost / found.spent:.1f} % of the sweep's cost" if found.spent else ""
+    text = (
+        f"train {len(option.runs)} runs, {_what(option)}, for {format_scientific(option.cost)} "
+        f"{found.unit}{share}: "
+    )
+    if option.gain is None:
+        return f"{text}the intervals are not known yet; train these runs and plan again."
+    widths, then = _widths(found.loss_pi, found.tuned_pi), _widths(option.loss_pi, option.tuned_pi)
+    changes = [
+        f"the interval of {'the loss' if name == 'loss' else name} goes from {now} to {then[name]}"
+        for name, now in widths.items()
+    ]
+    return f"{text}{', '.join(changes)}."
+
+
+def _what(option: Option) -> str:
+    """An option with its sizes, where they are few."""
+    sizes = ", ".join(map(name_size, option.sizes))
+    is_new = option.name in ("between", "larger", "bracket", "grid")
+    return f"{OPTIONS[option.name]} ({sizes})" if is_new else OPTIONS[option.name]
+
+
+def _options(found: Plan) -> Table:
+    """Each option with its runs, its cost and the intervals then; the first row is now."""
+    rows = [("now", "", "", *_cells(found.loss_pi, found.tuned_pi))]
+    for i, option in enumerate(found.options):
+        mark = "chosen: " * (i == found.chosen) + "beyond the budget: " * (not option.in_budget)
+        cost = format_scientific(option.cost)
+        intervals = _cells(option.loss_pi, option.tuned_pi)
+        rows.append((f"{mark}{_what(option)}", f"{len(option.runs)}", cost, *intervals))
+    caption = f"Options, with the {format_level(found.level)} prediction intervals at the target"
+    return Table(caption, ("", "runs", found.unit, "loss", *found.tuned_pi), rows)
+
+
+def _cells(loss_pi: Interval, tuned_pi: Mapping[str, Interval]) -> list[str]:
+    """Each interval above its width."""
+    widths, intervals = _widths(loss_pi, tuned_pi), {"loss": loss_pi, **tuned_pi}
+    cells = []
+    for name, interval in intervals.items():
+        write = None if name == "loss" else format_quantity
+        is_known = widths[name] != "unknown"
+        cells.append(
+            f"{format_interval(interval, write)}\n{widths[name]}" if is_known else "unknown"
         )
-        for runs in kinds.values()
-    ]
-    n_more = len(rows) - MOST_LINES
-    columns = (*found.at, *found.now.tuned_width, "seeds", found.unit, "why")
-    note = f"… and {n_more} more kinds of run" if n_more > 0 else ""
-    return Table("runs to train, in order", columns, rows[:MOST_LINES], note)
+    return cells
 
 
-def _seeds(found: list[int | str]) -> str:
-    seeds = [seed for seed in found if isinstance(seed, int)]
-    if len(seeds) < len(found):
-        return ",".join(as_written(str(seed)) for seed in dict.fromkeys(found))
-    ordered = sorted(set(seeds))
-    if len(ordered) > 2 and ordered[-1] - ordered[0] == len(ordered) - 1:
-        return f"{ordered[0]}–{ordered[-1]}"
-    return ",".join(map(str, ordered))
+def _widths(loss_pi: Interval, tuned_pi: Mapping[str, Interval]) -> dict[str, str]:
+    """Widths as text: of the loss in percent, of others in octaves."""
+    texts = {}
+    for name, (low, high) in {"loss": loss_pi, **tuned_pi}.items():
+        width = math.log(high / low) if low and high else math.inf
+        if name == "loss":
+            texts[name] = format_cost(width) if width <= WIDEST_LOSS else "unknown"
+        else:
+            octaves = width / math.log(2)
+            text = f"{format_quantity(octaves, digits=2)} octaves"
+            texts[name] = text if octaves <= WIDEST_TUNED else "unknown"
+    return texts
 
 
-def _expectations(found: Plan) -> Table:
-    """The widths now, after the plan, and what else could be bought would leave."""
-    n = len(found.expectations)
-    stages = ["now", *["during the plan"] * (n - 2), "after the plan"]
-    rows = [_row(*pair) for pair in zip(stages, found.expectations, strict=False)]
-    rows.append(("best possible without new sizes", "–", "–", *_widths(found.floor)))
-    rows += [_row(f"only {name_size(each.size)}", each.expectation) for each in found.larger]
-    names = (f"{name}, octaves" for name in found.now.tuned_width)
-    caption = f"width of the {format_level(found.level)} prediction intervals at the target"
-    return Table(caption, ("", "runs", found.unit, "loss", *names), rows)
-
-
-def _row(name: str, expectation: Expectation) -> tuple[str, ...]:
-    return (
-        name,
-        f"{expectation.n_runs}",
-        format_scientific(expectation.cost),
-        *_widths(expectation),
-    )
-
-
-def _widths(expectation: Expectation) -> list[str]:
-    tuned: Mapping[str, float | None] = expectation.tuned_width
-    loss = expectation.loss_width
-    is_known = loss is not None and loss <= WIDEST_LOSS
-    first = format_cost(loss or 0.0) if is_known else "unknown"
-    octaves = (
-        w is not None and w <= WIDEST_TUNED and format_quantity(w, digits=2)
-        for w in tuned.values()
-    )
-    return [first, *(width or "unknown" for width in octaves)]
-
-
-def _limits(found: Plan) -> Table:
-    """What makes each interval wide, as shares of its variance."""
-    rows = [
-        (name, cause, format_level(round(share, 2)))
-        for name, parts in found.limits.items()
-        for cause, share in sorted(parts.items(), key=lambda pair: -pair[1])
-        if share >= 0.005
-    ]
-    columns = ("interval of", "source", "share of the variance")
-    return Table("sources of uncertainty now", columns, rows)
+def _runs(found: Plan) -> Table:
+    """One row for the seeds of one size and one set of values."""
+    kinds: dict[tuple[float, ...], list[str]] = {}
+    for run in found.runs:
+        kinds.setdefault((*run.size.values(), *run.tuned.values()), []).append(str(run.seed))
+    columns = (*found.at, *found.tuned_pi, "seeds")
+    rows = [(*map(format_quantity, key), ", ".join(seeds)) for key, seeds in kinds.items()]
+    return Table("Runs to train", columns, rows)

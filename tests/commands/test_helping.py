@@ -64,10 +64,10 @@ def forecast():
 
 
 REFUSED = {
-    f"plan {SWEEP} --size width --tune lr --at 64": (
-        ("--budget", "--runs"),
-        ("budget=…", "n_runs=…"),
-        lambda: extrap.plan(forecast(), at={"width": 64}),
+    f"plan {SWEEP} --size width --tune lr --at 64 --budget -1": (
+        ("--budget",),
+        ("budget",),
+        lambda: extrap.plan(forecast(), at={"width": 64}, budget=-1),
     ),
     f"allocate {SWEEP} --flops 1e9 --level 95": (
         ("--level",),

@@ -8,16 +8,16 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PACKAGES = ("laws", "fitting", "forecasting", "checking", "records", "reading", "planning")
+PACKAGES = ("laws", "fitting", "forecasting", "checking", "records", "reading", "analyses")
 
-MUTABLE = {"_Trip", "_State", "Purse", "Market", "_Budget"}
-POSITIONAL = {"FinalRule", "_State", "Cell", "_Budget", "Command", "SizePath"}
+MUTABLE = {"_State"}
+POSITIONAL = {"Cell", "Command", "SizePath", "_State"}
 """A cell or a rule is a key of one or two parts."""
 WITHOUT_EQUALITY = """
-    AllocationReport Asymmetry AtFractions Basket Design Doubling FittedLaw Foresight
-    FormDoubt Found Levels Line Neighbourhood OpenSize Optima Points Precision Problem Profile Runs
-    Shape SizeGroup Solutions StudyFunction TrackedRun Vertex Way _Claim _Draws _Estimators
-    _Bent _Line _Plan _Pricing _Profile _Solved _Trip
+    AllocationReport Arm ArmTable Asymmetry AtFractions Curves Doubling FittedLaw
+    FittedSplit Found GroupFindings Levels Line Neighbourhood OpenSize Optima Points
+    Precision Problem Profile Resamples Runs Selection Shape SizeGroup Solutions
+    StudyFunction TwoLaws Vertex Way _Bent _Inputs _Line _Plan _Profile _Solved _Sweep
 """
 """They hold arrays or tables."""
 

@@ -56,7 +56,7 @@ def test_a_notebook_shows_what_the_command_prints(made):
     shown = Tags(made._repr_html_())
     targets = [made.at(**size) for size in made.default_targets()]
     assert shown.text == blocks_text(forecast_blocks(made, targets))
-    for found in (extrap.backtest(made.runs), extrap.plan(made, at=1024, n_runs=2)):
+    for found in (extrap.backtest(made.runs), extrap.plan(made, at=1024)):
         assert Tags(found._repr_html_()).text.count("\n") > 2
     assert len(extrap.cost(made, at=1024)._repr_html_().splitlines()) > 2
 

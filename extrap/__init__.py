@@ -10,8 +10,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from extrap.analyses.batch_size import critical_batch
     from extrap.backtesting import Backtest, Holdout, backtest
-    from extrap.batching import critical_batch
     from extrap.cascading import cascade
     from extrap.checking import check
     from extrap.comparing import Comparison, compare
@@ -120,7 +120,7 @@ __version__: str
 _HOMES = {
     "cascade": "cascading",
     "check": "checking",
-    "critical_batch": "batching",
+    "critical_batch": "analyses.batch_size",
     "LawRegressor": "fitting.regressor",
     "fit": "fitting",
     "read_runs": "reading",

@@ -21,7 +21,7 @@ LEVELS = (
     "expressions files records reading function_sources study_folders",
     "laws noise selection workloads",
     "fitting training",
-    "forecasting checking backtesting documents monitoring watching batching cascading planning "
+    "forecasting checking backtesting documents monitoring watching cascading planning "
     "comparing knobs ablations analyses",
     "reporting integrations",
     "study",
@@ -55,7 +55,7 @@ DOORS = {
     "pytorch_lightning": ("integrations.lightning",),
     "ray": ("study.clusters",),
     "rich": ("cli", "commands", "study.progress"),
-    "scipy": ("laws", "fitting", *VERDICTS),
+    "scipy": ("laws", "noise", "fitting", *VERDICTS),
     "seaborn": ("reporting",),
     "sklearn": ("fitting", "selection", "workloads"),  # k-means, which serves both wings
     "sqlalchemy": ("study", *STORAGES),  # addresses and errors of its storages

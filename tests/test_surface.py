@@ -14,7 +14,7 @@ from .test_packaging import HEAVY
 
 MODULES = {
     "extrap.backtesting": ["Backtest", "Holdout", "backtest"],
-    "extrap.batching": ["critical_batch"],
+    "extrap.analyses.batch_size": ["critical_batch"],
     "extrap.cascading": ["cascade"],
     "extrap.checking": ["check"],
     "extrap.comparing": ["Comparison", "compare"],

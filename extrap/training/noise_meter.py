@@ -192,7 +192,7 @@ class NoiseMeter:
     def moments(self) -> tuple[Array, Array]:
         """|G|² and tr Σ of the measured steps that lie evenly over the training.
 
-        For `noise_course` and `mean_noise_scale`. Steps between them, measured while the gap was
+        For `noise_course`. Steps between them, measured while the gap was
         smaller, are left out, so that the beginning does not stand for the whole.
 
         Raises:

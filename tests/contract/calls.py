@@ -26,7 +26,15 @@ from .commands import run
 from .workplace import FOLDER, ROOT, SAVED, TABLES, forecast, runs, table, workplace
 
 PACKAGES = ("laws", "fitting", "forecasting", "checking", "reading", "planning", "records")
-MORE = ("monitoring", "backtesting", "noise", "selection", "documents", "comparing", "batching")
+MORE = (
+    "monitoring",
+    "backtesting",
+    "noise",
+    "selection",
+    "documents",
+    "comparing",
+    "analyses.batch_size",
+)
 
 
 @cache

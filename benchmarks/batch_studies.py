@@ -155,7 +155,7 @@ def _rate_rows(found: Found) -> list[Row]:
             beat="square root",
             target="interval given; square root covered or explained",
             reached=_measured(exponent),
-            note=f"The engine's law of an optimum says: {', '.join(found.rate.flags) or 'nothing'}.",
+            note=f"The law of an optimum says: {', '.join(found.rate.flags) or 'nothing'}.",
             met=None,
         )
     ]

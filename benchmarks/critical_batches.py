@@ -165,14 +165,6 @@ def _golden(found: Found) -> list[Row]:
             reached="; ".join(f"{s:.3g}, {e:.3g}" for s, e in found.hyperbola.values()),
             met=all(np.allclose(found.hyperbola[b], wanted[b], rtol=1e-3) for b in wanted),
         ),
-        Row(
-            part="golden numbers",
-            figure="surge of the rate at noise scale 31: 4 and 8 over 2",
-            beat="1.333, 1.692",
-            target="equal",
-            reached=f"{found.surge[0]:.3f}, {found.surge[1]:.3f}",
-            met=bool(np.allclose(found.surge, (1.333, 1.692), atol=6e-4)),
-        ),
     ]
 
 

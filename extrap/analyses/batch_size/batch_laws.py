@@ -44,34 +44,52 @@ class BatchLaw:
 
     Attributes:
         of: What the law is of: `b_crit`, `b_overhead`, `s_min` or `lr`.
-        columns: The columns x_i.
-        exponents: Column → b_i.
         reference: Column → x0_i, the geometric mean over the groups.
-        value: Of the law at the reference.
-        scatter: Standard deviation of ln v about the law beyond the errors of the groups; of S_min
-            and rates all of it.
+        coefficients: (a, b_1, …), for rates the bend too.
+        covariance: Their covariance.
+        scatter: Standard deviation of ln v about the law beyond the errors of the groups.
         log_sd: Of one group about the law, its own error included.
         dof: Degrees of freedom; without any, intervals are open.
         n_groups: Groups that the law rests on.
         level: Of all intervals.
-        coefficients: (a, b_1, …), for rates the bend too.
-        covariance: Their covariance.
         flags: Named reasons for doubt.
     """
 
     of: str
-    columns: tuple[str, ...]
-    exponents: Mapping[str, Measure]
     reference: Mapping[str, float]
-    value: Measure
+    coefficients: tuple[float, ...]
+    covariance: tuple[tuple[float, ...], ...]
     scatter: float
     log_sd: float
     dof: int
     n_groups: int
     level: float
-    coefficients: tuple[float, ...]
-    covariance: tuple[tuple[float, ...], ...]
     flags: tuple[str, ...] = ()
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns x_i."""
+        return tuple(self.reference)
+
+    @property
+    def exponents(self) -> dict[str, Measure]:
+        """Column → b_i."""
+        found = {}
+        for i, name in enumerate(self.columns, 1):
+            value, half = self.coefficients[i], self._t * math.sqrt(self.covariance[i][i])
+            ci = Interval(value - half, value + half) if self.dof else Interval()
+            found[name] = Measure(value=value, ci=ci)
+        return found
+
+    @property
+    def value(self) -> Measure:
+        """Of the law at the reference."""
+        there = self.at(**self.reference)
+        return Measure(value=there.value, ci=there.ci)
+
+    @property
+    def _t(self) -> float:
+        return float(stats.t.ppf((1 + self.level) / 2, self.dof)) if self.dof else math.inf
 
     def at(self, **by: float) -> BatchPrediction:
         """The law at a size; `pi` is for another group as well measured as a typical one.
@@ -91,65 +109,21 @@ class BatchLaw:
                 raise ValueError(
                     f"{name} must be positive and finite, got {value}; laws use its logarithm."
                 )
-        logs = np.array([math.log(by[name] / self.reference[name]) for name in self.columns])
+        logs = np.array([math.log(by[name] / x0) for name, x0 in self.reference.items()])
         row = np.array([1.0, *logs, logs.mean() ** 2])[: len(self.coefficients)]
         centre = float(row @ self.coefficients)
         if abs(centre) > LARGEST_LOG:
             raise DataError(
                 f"the law of {self.of} overflows at {by}; give a value nearer to the groups."
             )
-        t = _quantile(self.level, self.dof)
+        if not self.dof:
+            return BatchPrediction(value=math.exp(centre), ci=Interval(), pi=Interval())
         se = math.sqrt(float(row @ np.array(self.covariance) @ row))
         return BatchPrediction(
             value=math.exp(centre),
-            ci=_around_log(centre, t, se),
-            pi=_around_log(centre, t, math.hypot(se, self.log_sd)),
+            ci=Interval.around_log(centre, self._t * se),
+            pi=Interval.around_log(centre, self._t * math.hypot(se, self.log_sd)),
         )
-
-
-def _quantile(level: float, dof: int) -> float:
-    return float(stats.t.ppf((1 + level) / 2, dof)) if dof else math.inf
-
-
-def _around_log(centre: float, t: float, se: float) -> Interval:
-    return Interval.around_log(centre, t * se) if math.isfinite(t) else Interval()
-
-
-def _law(
-    of: str,
-    values: Array,
-    covariance: Array,
-    reference: Mapping[str, float],
-    *,
-    level: float,
-    dof: int,
-    n_groups: int,
-    scatter: float,
-    log_sd: float,
-    flags: tuple[str, ...] = (),
-) -> BatchLaw:
-    t, se = _quantile(level, dof), np.sqrt(np.diag(covariance))
-
-    def exponent(value: float, se: float) -> Measure:
-        ci = Interval(value - t * se, value + t * se) if dof else Interval()
-        return Measure(value=value, ci=ci)
-
-    slopes = zip(reference, map(float, values[1:]), map(float, se[1:]), strict=False)
-    return BatchLaw(
-        of=of,
-        columns=tuple(reference),
-        exponents={name: exponent(slope, error) for name, slope, error in slopes},
-        reference=reference,
-        value=Measure(value=math.exp(values[0]), ci=_around_log(values[0], t, float(se[0]))),
-        scatter=scatter,
-        log_sd=log_sd,
-        dof=dof,
-        n_groups=n_groups,
-        level=level,
-        coefficients=tuple(map(float, values)),
-        covariance=tuple(tuple(map(float, row)) for row in covariance),
-        flags=flags,
-    )
 
 
 def group_laws(
@@ -157,7 +131,6 @@ def group_laws(
 ) -> tuple[dict[str, BatchLaw], str, tuple[str, ...]]:
     """Fit the laws of B_crit, of the batch at the overhead, and of S_min over groups.
 
-    S_min takes the weights of B_crit, so that the law of E_min = S_min · B_crit is their product.
     Groups whose interval of B_crit has an open side have no weight and are left out. Columns with
     one value are no part of a law; a column of text must have one value. Targets of one size are
     met along the same runs, so where a column says the target, sizes are left out one at a time
@@ -182,27 +155,30 @@ def group_laws(
         return {}, str(error).rstrip("."), notes
     reference = np.exp(np.log(x).mean(axis=0))
     design = np.column_stack([np.ones(len(x)), np.log(x / reference)])
-    lines = {of: fit_line(design, *_logs(usable, of)) for of in LAWS[:2]}
-    lines["s_min"] = weighted_line(design, _logs(usable, "s_min")[0], lines["b_crit"].weights)
+    lines = {of: fit_line(design, *_logs(usable, of)) for of in LAWS}
     clusters = _sizes_of_targets(usable, columns)
     dof = len(x) - design.shape[1] if clusters is None else len(set(clusters)) - 1
     if clusters is not None:
         lines = {of: _jackknifed(line, design, clusters) for of, line in lines.items()}
     laws = {
-        of: _law(
-            of,
-            line.values,
-            line.covariance,
-            dict(zip(columns, map(float, reference), strict=True)),
-            level=level,
-            dof=dof,
-            n_groups=len(usable),
+        of: BatchLaw(
+            of=of,
+            reference=dict(zip(columns, map(float, reference), strict=True)),
+            coefficients=tuple(map(float, line.values)),
+            covariance=_rows(line.covariance),
             scatter=line.scatter,
             log_sd=line.log_sd,
+            dof=dof,
+            n_groups=len(usable),
+            level=level,
         )
         for of, line in lines.items()
     }
     return laws, "", notes
+
+
+def _rows(matrix: Array) -> tuple[tuple[float, ...], ...]:
+    return tuple(tuple(map(float, row)) for row in matrix)
 
 
 def _columns(usable: Sequence[BatchGroup], n_groups: int) -> tuple[str, ...]:
@@ -270,21 +246,12 @@ def _jackknifed(line: Line, design: Array, clusters: Sequence[str]) -> Line:
     return replace(line, covariance=covariance * np.outer(scale, scale))
 
 
-def rate_law(
-    table: pd.DataFrame,
-    columns: Sequence[str],
-    *,
-    rate: str = "lr_opt",
-    log_se: str = "lr_se",
-    level: float = 0.95,
-) -> BatchLaw:
+def rate_law(table: pd.DataFrame, columns: Sequence[str], *, level: float = 0.95) -> BatchLaw:
     """Fit the best learning rate over batch size and size, `extrap.fitting.fit_optimum_law`.
 
     Args:
-        table: What `tuned_steps` returns, the optima inside their grids only.
+        table: Optima inside their grids, as `tuned_steps` returns them: `lr_opt`, `lr_se`.
         columns: The batch column and columns of sizes; those with one value are left out.
-        rate: Column of best rates.
-        log_se: Column of standard errors of ln rate.
         level: Of the intervals.
 
     Returns:
@@ -294,41 +261,39 @@ def rate_law(
         DataError: Too few optima, or columns that move together.
     """
     varying = [name for name in columns if table[name].nunique() > 1]
+    nothing = dict.fromkeys(("loss", "loss_se", "paired_loss_se", "best_loss", "edge"))
     optima = [
         Optimum(
             size={name: float(row[name]) for name in varying},
-            tuned={
-                "lr": Estimate(
-                    value=float(row[rate]),
-                    se=float(row[rate] * row[log_se]),
-                    ci=Interval(),
-                    pi=Interval(),
-                )
-            },
-            loss=None,
-            loss_se=None,
-            paired_loss_se=None,
-            best_loss=None,
+            tuned={"lr": _estimate(float(row["lr_opt"]), float(row["lr_se"]))},
             n_runs=0,
             n_diverged=0,
             bracketed=True,
-            edge=None,
+            **nothing,
         )
         for row in table.to_dict("records")
     ]
     fit = fit_optimum_law(optima, tuned="lr", columns=varying)
-    return _law(
-        "lr",
-        np.array(fit.values),
-        np.array(fit.covariance),
-        dict(zip(fit.columns, fit.reference, strict=True)),
-        level=level,
-        dof=fit.dof,
-        n_groups=fit.n_points,
+    return BatchLaw(
+        of="lr",
+        reference=dict(zip(fit.columns, fit.reference, strict=True)),
+        coefficients=fit.values,
+        covariance=fit.covariance,
         scatter=fit.scatter,
         log_sd=fit.scatter,
+        dof=fit.dof,
+        n_groups=fit.n_points,
+        level=level,
         flags=fit.flags,
     )
 
 
-shape(BatchLaw, omit=("log_sd", "level", "coefficients", "covariance"))
+def _estimate(rate: float, log_se: float) -> Estimate:
+    return Estimate(value=rate, se=rate * log_se, ci=Interval(), pi=Interval())
+
+
+shape(
+    BatchLaw,
+    omit=("log_sd", "level", "coefficients", "covariance"),
+    add={"exponents": lambda law: law.exponents, "value": lambda law: law.value},
+)

@@ -11,7 +11,7 @@ from functools import partial
 from extrap.analyses.batch_size.hyperbola import Hyperbola
 from extrap.laws.batch import maximal_start, perfect_end
 from extrap.records import Interval, Measure
-from extrap.records.codec import encode, shape
+from extrap.records.codec import shape
 from extrap.records.numbers import format_estimate, format_quantity, plain
 
 
@@ -150,16 +150,6 @@ def _estimate(name: str, part: str, group: BatchGroup) -> object:
     return getattr(getattr(group, name), part)
 
 
-def _point(group: BatchGroup, point: BatchPoint) -> dict[str, object]:
-    steps = group.steps_at(point.batch)
-    return {
-        **encode(point),
-        "fitted": steps.value,
-        "fitted_ci": steps.ci,
-        "fitted_pi": steps.pi,
-    }
-
-
 shape(
     BatchPoint,
     omit=("values", "bounds"),
@@ -181,6 +171,5 @@ shape(
             for part, key in (("value", name), ("ci", f"{name}_ci"))
         },
         "regimes": lambda group: group.regimes,
-        "points": lambda group: [_point(group, point) for point in group.points],
     },
 )

@@ -8,8 +8,7 @@ is dominated by steps whose |G|² happens to be small or negative, and its mean 
 - `noise_scale`: norms of some steps, over which the noise scale is about constant;
 - `noise_scale_from_moments`: the same from |G|² and tr Σ that are averages already;
 - `noise_course`: how it moves over training; `mean_noise_scale`: its mean over training, to
-  compare with a critical batch size;
-- `RunningMoments`: while training goes on.
+  compare with a critical batch size.
 
 References:
     McCandlish, Kaplan, Amodei et al. (2018), An Empirical Model of Large-Batch Training,
@@ -22,7 +21,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -85,21 +83,18 @@ class NoiseScale:
         skipped = f" ({self.n_skipped} more skipped)" if self.n_skipped else ""
         source = f"from {self.n_steps} {'step' if self.n_steps == 1 else 'steps'}{skipped}"
         lower, upper = self.ci
-        content = f"{100 * self.level:g} %"
+        content, unknown = f"{100 * self.level:g} %", "the true gradient is not significantly"
         if lower is not None and upper is None:
             return (
-                f"noise scale at least {lower:.3g} ({content}), {source}: the true "
-                "gradient is not significantly different from 0; measure more steps or "
-                "compare with a larger batch"
+                f"noise scale at least {lower:.3g} ({content}), {source}: {unknown} different "
+                "from 0; measure more steps or compare with a larger batch"
             )
         if self.noise_scale is None:
-            return (
-                f"no noise scale {source}: the true gradient is not significantly different from 0"
-            )
+            return f"no noise scale {source}: {unknown} different from 0"
         if lower is None or upper is None:
             return f"noise scale {self.noise_scale:.3g}, {source}: too few steps for an interval"
-        found = f"noise scale {self.noise_scale:.3g} ({content}: {lower:.3g} to {upper:.3g})"
-        return f"{found}, {source}"
+        ends = f"({content}: {lower:.3g} to {upper:.3g})"
+        return f"noise scale {self.noise_scale:.3g} {ends}, {source}"
 
 
 def gradient_moments(
@@ -211,20 +206,25 @@ def noise_scale_from_moments(
     """
     require_level(level)
     squared, trace = _checked(grad_sq_norm=grad_sq_norm, grad_cov_trace=grad_cov_trace)
-    blocks = _Blocks.of(squared, trace)
-    if blocks.n == 1:
-        is_known, ci = blocks.squared > 0, Interval()
-    else:
-        ci = blocks.fieller(float(special.stdtrit(blocks.n - 1, (1 + level) / 2)))
-        is_known = ci.upper is not None
+    units = [float(np.abs(x).max()) or 1.0 for x in (squared, trace)]  # means are about one
+    n, mean, covariance = _block_means(np.stack([squared / units[0], trace / units[1]]))
+    unit = units[1] / units[0]
+    is_known, ci = bool(mean[0] > 0), Interval()
+    if n > 1:
+        t = float(special.stdtrit(n - 1, (1 + level) / 2))
+        low, high = _fieller(*mean.tolist(), t * t * covariance)
+        is_known, ci = (
+            high is not None,
+            Interval(low * unit, None if high is None else high * unit),
+        )
     return NoiseScale(
-        noise_scale=max(0.0, blocks.trace / blocks.squared * blocks.unit) if is_known else None,
+        noise_scale=max(0.0, float(mean[1] / mean[0]) * unit) if is_known else None,
         ci=ci,
         grad_sq_norm=float(squared.mean()),
         grad_cov_trace=float(trace.mean()),
         level=level,
         n_steps=squared.size,
-        n_blocks=blocks.n,
+        n_blocks=n,
     )
 
 
@@ -318,100 +318,34 @@ def mean_noise_scale(
     )
 
 
-class RunningMoments:
-    """Exponential averages of |G|² and tr Σ, each debiased by 1 − decay^t; their ratio on demand.
+def _block_means(values: Array) -> tuple[int, Array, Array]:
+    """Blocks, means over steps and their covariance, of shape (2, n_steps).
 
-    Args:
-        decay: Weight of the past, β in [0, 1); averages over about 1 / (1 − β) steps.
-
-    Raises:
-        ValueError: `decay` is not in [0, 1).
+    Pseudo-values of a mean are the block means, weighed by m / (n − m) of m of n steps.
     """
-
-    def __init__(self, decay: float = 0.95) -> None:
-        if not 0 <= decay < 1:
-            raise ValueError(
-                f"decay must lie in [0, 1), got {decay}; 0.95 averages over about 20 steps."
-            )
-        self._decay = decay
-        self._sums = (0.0, 0.0)
-        self.n_steps = 0
-
-    def update(self, grad_sq_norm: float, grad_cov_trace: float) -> None:
-        """Take in the moments of one step.
-
-        Raises:
-            DataError: A moment is not finite.
-        """
-        if not (math.isfinite(grad_sq_norm) and math.isfinite(grad_cov_trace)):
-            raise DataError(
-                f"moments must be finite, got {grad_sq_norm} and {grad_cov_trace}; skip the step."
-            )
-        old, new = self._decay, 1 - self._decay
-        squared, trace = self._sums
-        self._sums = (old * squared + new * grad_sq_norm, old * trace + new * grad_cov_trace)
-        self.n_steps += 1
-
-    @property
-    def grad_sq_norm(self) -> float | None:
-        """Average |G|²; `None` before the first step."""
-        return self._debiased(self._sums[0])
-
-    @property
-    def grad_cov_trace(self) -> float | None:
-        """Average tr Σ; `None` before the first step."""
-        return self._debiased(self._sums[1])
-
-    @property
-    def noise_scale(self) -> float | None:
-        """Ratio of the averages, at least 0; `None` while the average |G|² is not above 0."""
-        squared, trace = self._sums
-        return max(0.0, trace / squared) if squared > 0 else None
-
-    def _debiased(self, total: float) -> float | None:
-        return total / (1 - self._decay**self.n_steps) if self.n_steps else None
+    size, mean = values.shape[1], values.mean(axis=1)
+    n = min(size, MOST_BLOCKS)
+    covariance = np.zeros((2, 2))
+    for block in np.array_split(values, n, axis=1) if n > 1 else ():
+        off, m = block.mean(axis=1) - mean, block.shape[1]
+        covariance += np.outer(off, off) * m / (size - m) / n
+    return n, mean, covariance
 
 
-class _Blocks(NamedTuple):
-    """Means of |G|² and tr Σ with their covariance, in units in which they are about one."""
+def _fieller(squared: float, trace: float, covariance: Array) -> tuple[float, float | None]:
+    """Ratios ρ ≥ 0 with (trace − ρ squared)² ≤ Var(trace − ρ squared), or what holds them.
 
-    n: int
-    squared: float
-    trace: float
-    covariance: Array  # of (squared, trace), shape (2, 2)
-    unit: float  # of the ratio trace / squared
-
-    @classmethod
-    def of(cls, squared: Array, trace: Array) -> _Blocks:
-        """Pseudo-values of a mean are the block means, weighed by m / (n − m) of m of n steps."""
-        scales = [float(np.abs(x).max()) or 1.0 for x in (squared, trace)]
-        steps = np.stack([squared / scales[0], trace / scales[1]])
-        mean = steps.mean(axis=1)
-        n = min(squared.size, MOST_BLOCKS)
-        covariance = np.zeros((2, 2))
-        for block in np.array_split(steps, n, axis=1) if n > 1 else ():
-            off = block.mean(axis=1) - mean
-            m = block.shape[1]
-            covariance += np.outer(off, off) * m / (squared.size - m) / n
-        return cls(n, float(mean[0]), float(mean[1]), covariance, scales[1] / scales[0])
-
-    def fieller(self, t: float) -> Interval:
-        """Ratios ρ ≥ 0 with (trace − ρ squared)² ≤ t² Var(trace − ρ squared), or what holds them.
-
-        That is a ρ² − 2 b ρ + c ≤ 0: between two roots if |G|² is distinguished from 0 (a > 0),
-        else outside them, where the positive root is a lower bound if tr Σ is distinguished from 0
-        (c > 0).
-        """
-        (v_squared, v_both), (_, v_trace) = (self.covariance * t * t).tolist()
-        a, c = self.squared**2 - v_squared, self.trace**2 - v_trace
-        b = self.squared * self.trace - v_both
-        root = math.sqrt(max(0.0, b * b - a * c))
-        if a > 0 and self.squared > 0:
-            low, high = ((b + sign * root) / a * self.unit for sign in (-1, 1))
-            return Interval(max(0.0, low), max(0.0, high))
-        # c / (b + root) is the positive root, without a division by an `a` that may be 0
-        bounded = a <= 0 and c > 0 and self.trace > 0 and b + root > 0
-        return Interval(c / (b + root) * self.unit if bounded else 0.0, None)
+    That is a ρ² − 2 b ρ + c ≤ 0: between two roots if |G|² is distinguished from 0 (a > 0), else
+    outside them, where the positive root is a lower bound if tr Σ is distinguished from 0 (c > 0).
+    """
+    (v_squared, v_both), (_, v_trace) = covariance.tolist()
+    a, b, c = squared**2 - v_squared, squared * trace - v_both, trace**2 - v_trace
+    root = math.sqrt(max(0.0, b * b - a * c))
+    if a > 0 and squared > 0:
+        return max(0.0, (b - root) / a), max(0.0, (b + root) / a)
+    # c / (b + root) is the positive root, without a division by an `a` that may be 0
+    bounded = a <= 0 and c > 0 and trace > 0 and b + root > 0
+    return (c / (b + root) if bounded else 0.0), None
 
 
 def _checked(*, least: float = -math.inf, **values: ArrayLike) -> list[Array]:

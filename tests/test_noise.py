@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from extrap.noise import (
-    RunningMoments,
     gradient_moments,
     mean_noise_scale,
     noise_course,
@@ -258,22 +257,6 @@ def test_window_without_a_gradient_leaves_the_mean_open():
     assert found.ci.lower > TRUTH / 2
 
 
-def test_running_averages_are_debiased_and_divided_last():
-    running = RunningMoments(decay=0.9)
-    assert (running.grad_sq_norm, running.grad_cov_trace, running.noise_scale) == (None,) * 3
-    running.update(2.0, 30.0)
-    assert running.grad_sq_norm == pytest.approx(2.0)
-    assert running.noise_scale == pytest.approx(15.0)
-    running.update(-1.0, 60.0)
-    weights = np.array([0.9, 1.0])
-    assert running.grad_sq_norm == pytest.approx(weights @ [2, -1] / weights.sum())
-    assert running.grad_cov_trace == pytest.approx(weights @ [30, 60] / weights.sum())
-    assert running.noise_scale == pytest.approx(running.grad_cov_trace / running.grad_sq_norm)
-    running.update(-100.0, 1.0)
-    assert running.noise_scale is None
-    assert running.n_steps == 3
-
-
 @pytest.mark.parametrize(
     ("ask", "message"),
     [
@@ -284,8 +267,6 @@ def test_running_averages_are_debiased_and_divided_last():
         (lambda: noise_scale_from_moments([1.0], [math.inf]), "finite"),
         (lambda: noise_course([1.0, 2.0], [1.0, 2.0], [1, 2, 3]), "3 steps"),
         (lambda: mean_noise_scale(windows([1.0], [1.0], 1), batch_size=0), "batch_size"),
-        *((lambda d=d: RunningMoments(d), "decay") for d in (-0.1, 1, math.nan)),
-        (lambda: RunningMoments().update(math.nan, 1.0), "skip the step"),
     ],
 )
 def test_bad_input_is_refused(ask, message):

@@ -52,13 +52,12 @@ class NoiseScale:
             where |G|² is not significantly different from 0.
         ci: Its interval at `level`. `upper` is `None` where |G|² is not significantly different
             from 0; both sides are `None` after a single step.
-        grad_sq_norm: Estimate of |G|², the squared norm of the true gradient; may be negative.
-        grad_cov_trace: Estimate of tr Σ, of one example's gradient; may be negative.
+        grad_sq_norm: Estimate of |G|², may be negative.
+        grad_cov_trace: Estimate of tr Σ, may be negative.
         level: Content of `ci`, in (0, 1).
         n_steps: Steps it is based on.
         n_blocks: Blocks of neighbouring steps whose scatter gave the errors.
-        n_skipped: Measured steps that were left out: a gradient was not finite, or there was
-            nothing to compare.
+        n_skipped: Measured steps that were left out.
     """
 
     noise_scale: float | None
@@ -112,8 +111,8 @@ def gradient_moments(
         grad_sq_small: Squared norm of the gradient of a small batch, |G_b|², or the mean of it
             over small batches of the step. Shape (n_steps,), or one number.
         grad_sq_big: The same of the big batch, |G_B|². Same shape.
-        batch_small: Examples in the small batch, b; a number, or one per step.
-        batch_big: Examples in the big batch, B > b; a number, or one per step.
+        batch_small: Examples in the small batch, b ≥ 1; a number, or one per step.
+        batch_big: Examples in the big batch, B > b; likewise.
 
     Returns:
         |G|² and tr Σ, both of shape (n_steps,); single ones may well be negative.
@@ -145,20 +144,16 @@ def noise_scale(
 ) -> NoiseScale:
     """The noise scale from squared gradient norms at two batch sizes, step by step.
 
-    The moments of `gradient_moments` are averaged over steps, then divided; for the interval see
-    `noise_scale_from_moments`. The precision is set by `batch_big` times the number of steps, and
-    `batch_small` should be as small as possible.
+    The moments of `gradient_moments` are averaged over steps, then divided; the interval is that
+    of `noise_scale_from_moments`. The precision is set by `batch_big` times the number of steps,
+    and `batch_small` should be as small as possible.
 
     Args:
-        grad_sq_small: |G_b|² of each step, shape (n_steps,). If the big batch is made of small
-            ones, their mean squared norm.
+        grad_sq_small: |G_b|² of each step, shape (n_steps,), or the mean over its small batches.
         grad_sq_big: |G_B|² of each step, shape (n_steps,).
         batch_small: Examples in the small batch, b ≥ 1.
         batch_big: Examples in the big batch, B > b.
         level: Content of the interval, in (0, 1).
-
-    Returns:
-        The estimate, which is one-sided where |G|² cannot be distinguished from 0.
 
     Raises:
         ValueError: A batch size or the level is out of range.
@@ -193,9 +188,6 @@ def noise_scale_from_moments(
         grad_cov_trace: tr Σ of one example's gradient, same shape.
         level: Content of the interval, in (0, 1).
 
-    Returns:
-        The estimate, which is one-sided where |G|² cannot be distinguished from 0.
-
     Raises:
         ValueError: The level is not in (0, 1).
         DataError: No step; moments of different length or not finite.
@@ -212,11 +204,9 @@ def noise_scale_from_moments(
     is_known, ci = bool(mean[0] > 0), Interval()
     if n > 1:
         t = float(special.stdtrit(n - 1, (1 + level) / 2))
-        low, high = _fieller(*mean.tolist(), t * t * covariance)
-        is_known, ci = (
-            high is not None,
-            Interval(low * unit, None if high is None else high * unit),
-        )
+        low, high = _fieller(float(mean[0]), float(mean[1]), t * t * covariance)
+        is_known = high is not None
+        ci = Interval(low * unit, None if high is None else high * unit)
     return NoiseScale(
         noise_scale=max(0.0, float(mean[1] / mean[0]) * unit) if is_known else None,
         ci=ci,
@@ -280,9 +270,6 @@ def mean_noise_scale(
     Args:
         windows: Of one training, as those of `noise_course`.
         batch_size: Examples a step of that training, B. `None`: all steps count the same.
-
-    Returns:
-        The mean; its moments are means over all steps, `n_blocks` the sum over windows.
 
     Raises:
         ValueError: `batch_size` is out of range.

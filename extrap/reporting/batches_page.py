@@ -12,7 +12,7 @@ import pandas as pd
 from extrap.analyses.batch_size import Agreement, TaskResult, agreement, growth
 from extrap.records import BatchStudy, Interval, Measure
 from extrap.records.codec import SCHEMA_VERSION, document, encode
-from extrap.records.numbers import NBSP, format_decimals, format_given, format_quantity
+from extrap.records.numbers import NBSP, format_decimals, format_quantity
 from extrap.reporting import batches_charts as charts
 from extrap.reporting.batches_charts import Tasks, of_tasks
 from extrap.reporting.blocks import Answer, Block, Columns, Details, Figure, Page, Paragraph
@@ -84,7 +84,7 @@ def batches_page(study: BatchStudy, findings: Sequence[TaskResult], about: About
             *([] if is_noise else [other]),
             *([] if agreed is None else [_agreement_words(agreed)]),
         ),
-        *part("Runs and notes", (), _counts_table(tasks), *_notes(tasks)),
+        *part("Notes", (), *_notes(tasks)),
     ]
     numbers = batches_document(study, findings)
     return study_page("batches", about, blocks, caveats=LIMITS, numbers=numbers)
@@ -140,15 +140,12 @@ def _agreement_answer(tasks: Tasks, found: Agreement) -> Answer:
 
 
 def _growth_table(tasks: Tasks) -> Table:
-    rows, courses = [], of_tasks(tasks, "courses")
-    for where, course in courses.groupby("where", sort=False) if len(courses) else ():
-        known = course.dropna(subset="noise_scale")
-        if len(known):
-            first, last = (_count(known["noise_scale"].iloc[i]) for i in (0, -1))
-            row = {"where": str(where), "at batch": _count(course["batch_size"].iloc[0])}
-            row |= {"first window": first, "last window": last}
-            rows.append({**row, "growth": batch_cell(growth(course))})
-    return keyed_table("Growth of the noise scale during training", rows)
+    courses = of_tasks(tasks, "courses")
+    by_place = courses.groupby("where", sort=False) if len(courses) else ()
+    return keyed_table(
+        "Growth of the noise scale during training, first window to last",
+        [{"where": str(at), "growth": batch_cell(growth(course))} for at, course in by_place],
+    )
 
 
 def _pairs_table(tasks: Tasks) -> Table:
@@ -165,21 +162,6 @@ def _pairs_table(tasks: Tasks) -> Table:
         for row in of_tasks(tasks, "noise").to_dict("records")
     ]
     return keyed_table("Noise scales and critical batches", rows)
-
-
-def _counts_table(tasks: Tasks) -> Table:
-    """How many runs and batches reached each target, and how many could not be used."""
-    rows = []
-    names = ("reached", "censored", "infeasible")
-    for _, found in tasks:
-        for target, part in found.tuned.groupby("target", sort=False):
-            numbers = {f"runs {name}": part[f"n_{name}"].sum() for name in names}
-            numbers |= {f"batches {name}": (part["status"] == name).sum() for name in names}
-            numbers |= {"runs": part["n_runs"].sum(), "rates at an edge": part["at_edge"].sum()}
-            row = {"task": found.task.study.name, "target": format_given(target)}
-            rows.append({**row, **{name: str(int(n)) for name, n in numbers.items()}})
-    note = "Censored: not reached within the steps of a run. Infeasible: diverged or failed."
-    return keyed_table("Runs and batch sizes", rows, note=note)
 
 
 def _notes(tasks: Tasks) -> list[str]:

@@ -25,11 +25,9 @@ ROUNDING = 1e-9
 CENSORED = frozenset({"censored", "pruned"})
 STATUSES = {"reached": "reached", **WORDS, "censored": "censored", "infeasible": "infeasible"}
 """How a run ended, in words → in one."""
-COUNTS = ("warning", "log_steps_se", "n_reached", "n_censored", "n_infeasible", "n_runs")
-"""What `extrap.analyses.batch_size.tuned_steps` says of the runs behind a row."""
 SETS_NOTHING = frozenset(
-    {*PLAYED, *COUNTED, *COUNTS, *PROGRESS, *TARGETS, *TOKENS, *COMPUTE}
-    | {"budget", "at_edge", "is_censored"}
+    {*PLAYED, *COUNTED, *PROGRESS, *TARGETS, *TOKENS, *COMPUTE}
+    | {"budget", "at_edge", "edge", "is_censored"}
 )
 """Columns, as `known_name` writes them, that are no setting, or have a rule of their own."""
 PROPORTIONAL = 0.25

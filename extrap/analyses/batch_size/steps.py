@@ -24,7 +24,6 @@ from extrap.laws.base import Array
 from extrap.records import Optimum, Runs
 
 LOST = ("diverged", "failed")
-STATUSES = ("reached", "censored", "infeasible")
 LEVEL = 0.95
 """Of the intervals of best rates, which are not read."""
 
@@ -118,12 +117,11 @@ def tuned_steps(
 
     Returns:
         One row per group, target and batch size: `steps` (geometric mean of the seeds; the budget
-        where `is_censored`; NaN where all runs were lost), `lr_opt` and `lr_se` (of ln rate), NaN
-        without an optimum inside the grid, `edge` (`low`, `high` or empty: the side on which the
-        grid ends), `at_edge`, `n_reached`, `n_censored`, `n_infeasible`,
-        `n_runs`, `budget`, `status`, `is_censored`: then no rate reached the target with all its
-        seeds. And the same by seed, which `critical_batch` takes with `by=[*by, "target"]`:
-        `steps`, `budget`, `status`.
+        where it is `censored`: no rate reached the target with all its seeds; NaN where all runs
+        were lost), `lr_opt` and `lr_se` (of ln rate), NaN without an optimum inside the grid,
+        `edge` (`low`, `high` or empty: the side on which the grid ends), `at_edge`, `budget`,
+        `status`. And by seed, as `critical_batch` takes them with `by=[*by, "target"]`: `steps`,
+        `budget`, `status`.
 
     Raises:
         DataError: A column is missing, or a rate and seed have more than one row.
@@ -145,10 +143,9 @@ def tuned_steps(
     for key, cell in table.groupby(keys, sort=True):
         known = dict(zip(keys, key, strict=True))
         optimum, steps = found.get(tuple(map(float, key)), (None, {}))
-        counts = {name: int((cell["status"] == name).sum()) for name in STATUSES}
         late = cell[cell["status"] != "infeasible"]
         budget = float(late["budget"].min()) if len(late) else math.nan
-        is_censored = not steps and counts["censored"] > 0
+        is_censored = not steps and bool((cell["status"] == "censored").any())
         rate, rate_se, edge = _best_rate(optimum, tune)
         logs = np.array([*steps.values()])
         typical = float(np.exp(logs.mean())) if steps else budget if is_censored else math.nan
@@ -162,10 +159,7 @@ def tuned_steps(
                 f"{tune}_se": rate_se,
                 "edge": edge,
                 "at_edge": bool(edge),
-                **{f"n_{name}": count for name, count in counts.items()},
-                "n_runs": len(cell),
                 **outcome,
-                "is_censored": is_censored,
             }
         )
         by_seed += [{**known, seed: s, "steps": math.exp(y), **outcome} for s, y in steps.items()]

@@ -120,7 +120,6 @@ def test_rate_is_tuned_anew_at_every_batch_and_seeds_average_to_its_steps():
     best, steps = 0.01 * (batch / 64) ** 0.5, 500 * (1 + 1000 / batch)
     assert found["lr_opt"].tolist() == pytest.approx(best.tolist(), rel=1e-6)
     assert found["steps"].tolist() == pytest.approx(steps.tolist(), rel=1e-6)
-    assert (found["n_reached"] + found["n_infeasible"] == 21).all()
     whole, seeds = tuned_steps(swept(noise=0.03), by=["width"])
     means = np.log(seeds["steps"]).groupby(seeds["batch_size"]).mean()
     assert np.log(whole["steps"]).tolist() == pytest.approx(means.tolist())
@@ -163,24 +162,23 @@ def test_an_optimum_at_the_edge_is_an_upper_bound_with_its_side():
     assert tuned_steps(data[data["lr"] <= 0.005])[0]["edge"][3] == "high"
 
 
-def test_a_rate_with_a_lost_seed_is_counted_and_never_a_number():
+def test_a_rate_with_a_lost_seed_is_never_a_number():
     data = swept(noise=0.01)
     batch = data["batch_size"] == 64
     hit = batch & (data["lr"] == 0.01) & (data["seed"] == 1)
     found = tuned_steps(changed(data, hit, "infeasible"))[0].set_index("batch_size").loc[64]
-    assert found["n_infeasible"] == 1 + (data[batch & ~hit]["status"] == "infeasible").sum()
+    assert found["steps"] > 1.05 * 500 * (1 + 1000 / 64)  # of a neighbour
     every = batch & (data["status"] == "reached") & (data["seed"] == 1)
     found, seeds = tuned_steps(changed(data, every, "infeasible"))
     found = found.set_index("batch_size").loc[64]
     assert (found["status"], np.isnan(found["steps"])) == ("infeasible", True)
-    assert not found["is_censored"]
     assert seeds.query("batch_size == 64")["steps"].isna().all()
 
 
 def test_no_rate_within_the_budget_is_a_lower_bound():
     data = swept(budget=10_000.0)
     found = tuned_steps(data)[0].set_index("batch_size")
-    assert list(found.index[found["is_censored"]]) == [16, 32]
+    assert list(found.index[found["status"] == "censored"]) == [16, 32]
     assert (found.loc[16, "steps"], found.loc[16, "status"]) == (10_000, "censored")
     for table in tuned_steps(data):
         point = critical_batch(table).groups[0].points[0]

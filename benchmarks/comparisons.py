@@ -1,37 +1,33 @@
-"""Recipes compared: false differences, power, and what the intervals hold, on simulated runs.
+"""Recipes compared: what the intervals hold, false differences and power, on simulated runs.
 
     python -m benchmarks.comparisons [REPETITIONS]
 
-1. Two equal recipes with different luck: how often a difference is told at level .95.
-2. A shift of 1, 2 and 5 %, an exponent smaller by .05: how often that is told, and as what.
-3. How often the 90 % intervals of the difference at twice the largest size, of the difference of
-   exponents and of the effective compute hold the truth.
-4. The first of these where the treatment moves the floor too, which no runs tell well.
-
-Beside each stands the trivial answer: a two-sample t-test at the largest size.
+For every design: coverage and half-width of the 90 % intervals, false differences of two equal
+recipes at level .95, and how often effects are found. The effects take turns for the intervals and
+are all added to the same draws for the tests. Beside the tests stands the trivial answer, a
+two-sample t-test at the largest size.
 """
 
 from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 import pandas as pd
 from scipy import optimize, stats
 
 from benchmarks.rows import Row
-from extrap.comparing import Comparison, compare
-from extrap.comparing.one_law import compare_laws
-from extrap.comparing.pairs import two_arms
-from extrap.comparing.tuned import ArmLosses, SizeLosses, tuned_losses
-from extrap.records import Runs
+from extrap.analyses.comparison import Arm, Contrast, contrast_arms, tuned_arm
+from extrap.analyses.comparison.arm_errors import joint_p_value
+from extrap.analyses.comparison.arm_table import arm_table
+from extrap.records import Measure, Runs
 
 N_REPETITIONS = 400
-N_COVERED = 100
-LEVEL = 0.95
+LEVEL, TEST = 0.9, 0.05
 SMALLEST = 16.0
 RUN_SD = 0.003
 """Of the log loss of one run, its own."""
@@ -124,55 +120,49 @@ EFFECTS = {
     "reducible loss 5 % lower": replace(PLAIN, scale=2 * 0.95),
     "exponent .05 smaller": replace(PLAIN, exponent=0.35),
 }
-FLOORS = {
-    "shared": replace(PLAIN, scale=1.6),
-    "proportional": replace(PLAIN, floor=1.5 * 0.8, scale=2 * 0.8),
-    "own, the rest alike": replace(PLAIN, floor=1.3),
-    "own, the rest smaller": replace(PLAIN, floor=1.3, scale=1.6),
+MOVED_FLOORS = {
+    "floor moved": replace(PLAIN, floor=1.3),
+    "floor moved, the rest smaller": replace(PLAIN, floor=1.3, scale=1.6),
 }
-"""What a treatment does to the floor → its law."""
-TOLD_FLOORS = ("6 × 3", "5 × 2")
-COVERED = {"6 × 3": NULLS[0], "5 × 2": NULLS[1], "6 × 3, seven rates": NULLS[9]}
+"""What a treatment does to the floor; these take their turn in the intervals too."""
+ONE_SEED = (
+    Design(name="5 × 1", n_sizes=5, n_seeds=1),
+    Design(name="8 × 1", n_sizes=8, n_seeds=1),
+)
+FEW = (
+    Design(name="4 × 2", n_sizes=4, n_seeds=2),
+    Design(name="3 × 3", n_sizes=3, n_seeds=3),
+    Design(name="4 × 3", n_sizes=4, n_seeds=3),
+)
+SHARES = (0.0, 0.35, 0.7)
+"""Shares of the variance that a seed has at all sizes alike."""
+NUMBERS = ("target", "mean", "smallest size", "largest size", "exponent", "worth", "crossing")
+HELD = (0.85, 0.97)
+"""Coverage that 90 % intervals are to have."""
+Rows = Iterator[dict[str, object]]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Found:
-    """What was measured.
-
-    Attributes:
-        false: Design → share of repetitions with a false difference: ours, the t-test's.
-        power: Effect → share told, share told as `exponent`, share told by the t-test.
-        held: (setting, what) → share of 90 % intervals that hold the truth.
-        floors: (what the floors are, setting) → share of 90 % intervals of the difference at twice
-            the largest size that hold it.
-        n_repetitions, n_covered: Repetitions of the first two and of the third.
-    """
-
-    false: dict[str, tuple[float, float]]
-    power: dict[str, tuple[float, float, float]]
-    held: dict[tuple[str, str], float]
-    floors: dict[tuple[str, str], float]
-    n_repetitions: int
-    n_covered: int
+def designs() -> dict[str, Design]:
+    """Name of a part → its design."""
+    found = {design.name: design for design in (*NULLS, *ONE_SEED, *FEW)}
+    for share in SHARES:
+        for design in (d for d in (*NULLS, *ONE_SEED) if not d.tuned):
+            name = f"{design.name}, share {share:g}"
+            found[name] = replace(design, name=name, share=share)
+    return found
 
 
-def measure(n_repetitions: int = N_REPETITIONS, n_covered: int = N_COVERED) -> Found:
-    """Everything the rows are made of."""
-    held: dict[tuple[str, str], float] = {}
-    for name, design in COVERED.items():
-        held |= {(name, what): share for what, share in _held(design, n_covered)}
-    return Found(
-        false={design.name: _false(design, n_repetitions) for design in NULLS},
-        power={name: _power(law, n_covered) for name, law in EFFECTS.items()},
-        held=held,
-        floors={
-            (what, name): _target_held(law, COVERED[name], max(n_covered // 2, 1), seed=i)
-            for i, (what, law) in enumerate(FLOORS.items())
-            for name in TOLD_FLOORS
-        },
-        n_repetitions=n_repetitions,
-        n_covered=n_covered,
-    )
+def parts() -> dict[str, Callable[[int], Rows]]:
+    """Every part by its name: a function of repetitions, which gives a row for each."""
+    found: dict[str, Callable[[int], Rows]] = {
+        name: partial(_of_design, design) for name, design in designs().items()
+    }
+    return {**found, "drawn settings": _drawn, "two size columns": _two_columns}
+
+
+def measure(n: int = N_REPETITIONS) -> dict[str, pd.DataFrame]:
+    """Part → a row for each repetition."""
+    return {name: pd.DataFrame(list(part(n))) for name, part in parts().items()}
 
 
 def draw(design: Design, treated: Law, rng: np.random.Generator) -> dict[str, Runs]:
@@ -180,7 +170,7 @@ def draw(design: Design, treated: Law, rng: np.random.Generator) -> dict[str, Ru
     return _runs(design, _rows(design, treated, rng))
 
 
-def _runs(design: Design, arms: dict[str, list[dict[str, float]]]) -> dict[str, Runs]:
+def _runs(design: Design, arms: Mapping[str, list[dict[str, float]]]) -> dict[str, Runs]:
     tuned = ["lr"] if design.tuned else []
     return {
         name: Runs.from_frame(pd.DataFrame(rows), sizes=["width"], tuned=tuned)
@@ -215,16 +205,17 @@ def _rows(
     return arms
 
 
-def losses(design: Design, rows: list[dict[str, float]], name: str) -> ArmLosses:
-    """What `tuned_losses` makes of the runs of a recipe; at once where nothing is tuned."""
+def arms_of(design: Design, drawn: Mapping[str, list[dict[str, float]]]) -> list[Arm]:
+    """The tuned losses of both recipes; at once where nothing is tuned."""
     if design.tuned:
-        runs = Runs.from_frame(pd.DataFrame(rows), sizes=["width"], tuned=["lr"])
-        return tuned_losses(name, runs)
-    by_width: dict[float, dict[object, float]] = {}
-    for row in rows:
-        by_width.setdefault(row["width"], {})[row["seed"]] = math.log(row["loss"])
-    sizes = {(width,): SizeLosses(by_seed=seeds) for width, seeds in by_width.items()}
-    return ArmLosses(name=name, by_size=sizes, flags=())
+        return [tuned_arm(name, r, level=LEVEL) for name, r in _runs(design, drawn).items()]
+    arms = []
+    for name, of_arm in drawn.items():
+        by_size: dict[tuple[float, ...], dict[object, float]] = {}
+        for row in of_arm:
+            by_size.setdefault((row["width"],), {})[row["seed"]] = math.log(row["loss"])
+        arms.append(Arm(name=name, by_size=by_size))
+    return arms
 
 
 def _runs_of_seed(
@@ -242,16 +233,169 @@ def _runs_of_seed(
         yield {"lr": 2.0**rate, "loss": loss}
 
 
-def _false(design: Design, n: int) -> tuple[float, float]:
-    rng = np.random.default_rng(len(design.name))
-    ours, naive = 0, 0
-    for _ in range(n):
-        arms = _rows(design, design.law, rng)
-        plain, treated = (losses(design, rows, name) for name, rows in arms.items())
-        test = compare_laws(two_arms(plain, treated))
-        ours += test.p_value is not None and test.p_value <= 1 - LEVEL
-        naive += _naive_p_value(arms) <= 1 - LEVEL
-    return ours / n, naive / n
+def _of_design(design: Design, n: int) -> Rows:
+    rng = np.random.default_rng([*design.name.encode()])
+    effects = {
+        name: _like(design.law, law)
+        for name, law in {"none": PLAIN, **EFFECTS, **MOVED_FLOORS}.items()
+    }
+    for i in range(n):
+        drawn = _rows(design, design.law, rng)
+        plain, treated = arms_of(design, drawn)
+        row: dict[str, object] = {"p trivial": _naive_p_value(drawn)}
+        for name, law in effects.items():
+            moved = _moved(treated, {w: law.loss(w) / design.law.loss(w) for w in design.widths})
+            row[f"p {name}"] = joint_p_value(arm_table(plain, moved))
+            if list(effects)[i % len(effects)] == name:
+                row |= _numbers(design.law, law, design.widths, plain, moved)
+        yield row
+
+
+def _like(plain: Law, treated: Law) -> Law:
+    """The effect that a treated law has on the default plain one, on another plain law."""
+    return Law(
+        floor=plain.floor * treated.floor / PLAIN.floor,
+        scale=plain.scale * treated.scale / PLAIN.scale,
+        exponent=plain.exponent * treated.exponent / PLAIN.exponent,
+    )
+
+
+def _moved(arm: Arm, factors: Mapping[float, float]) -> Arm:
+    moved = {
+        key: {seed: value + math.log(factors[key[0]]) for seed, value in seeds.items()}
+        for key, seeds in arm.by_size.items()
+    }
+    return replace(arm, by_size=moved)
+
+
+def _numbers(plain: Law, treated: Law, widths: list[float], *arms: Arm) -> dict[str, object]:
+    """Whether each number's interval holds the truth, and its half-width."""
+    last, target = widths[-1], 2 * widths[-1]
+    made, _ = contrast_arms(
+        *arms, columns=("width",), target={"width": target}, level=LEVEL, worth_level=LEVEL
+    )
+
+    def difference(width: float) -> float:
+        return treated.loss(width) / plain.loss(width) - 1
+
+    logs = [math.log1p(difference(width)) for width in widths]
+    truths = {
+        "target": difference(target),
+        "mean": math.expm1(float(np.mean(logs))),
+        "smallest size": difference(widths[0]),
+        "largest size": difference(last),
+        "exponent": treated.exponent - plain.exponent,
+        "worth": _worth(plain, treated.loss(last), last),
+        "crossing": _crossing(plain, treated, widths),
+    }
+    return _held(_measures(made), truths)
+
+
+def _measures(made: Contrast) -> dict[str, Measure]:
+    return {
+        "target": made.at_target.difference if made.at_target else Measure(),
+        "mean": made.mean,
+        "smallest size": made.by_size[0].difference,
+        "largest size": made.by_size[-1].difference,
+        "exponent": made.exponent_difference,
+        "worth": made.worth[0].size_factor if made.worth else Measure(),
+        "crossing": made.crossing,
+    }
+
+
+def _held(found: Mapping[str, Measure], truths: Mapping[str, float]) -> dict[str, object]:
+    row: dict[str, object] = {}
+    for name, truth in truths.items():
+        low, high = found[name].ci
+        if math.isnan(truth) or (found[name].value is None and (low, high) == (None, None)):
+            continue
+        row[f"{name} held"] = (low is None or truth >= low) and (high is None or truth <= high)
+        row[f"{name} half"] = math.inf if None in (low, high) else (high - low) / 2  # type: ignore[operator]
+    return row
+
+
+def _worth(plain: Law, loss: float, width: float) -> float:
+    """Width with which the plain law reaches a loss, over a width."""
+    if loss <= plain.floor:
+        return math.inf
+    log_factor = optimize.brentq(
+        lambda shift: plain.loss(width * math.exp(shift)) - loss, -60, 200
+    )
+    return math.exp(min(log_factor, 700.0))
+
+
+def _crossing(plain: Law, treated: Law, widths: list[float]) -> float:
+    """The width inside the sizes at which the laws are equal; NaN without one."""
+
+    def gap(log_width: float) -> float:
+        return treated.loss(math.exp(log_width)) - plain.loss(math.exp(log_width))
+
+    ends = math.log(widths[0]), math.log(widths[-1])
+    return math.exp(optimize.brentq(gap, *ends)) if gap(ends[0]) * gap(ends[1]) < 0 else math.nan
+
+
+def _drawn(n: int) -> Rows:
+    """Laws, designs and the share of seeds drawn; in every other one the laws cross."""
+    rng = np.random.default_rng(99)
+    for i in range(n):
+        sizes, seeds = ((5, 2), (6, 2), (6, 3), (8, 3), (8, 4), (5, 1), (7, 1))[i % 7]
+        plain = Law(
+            floor=rng.uniform(0.8, 2.0), scale=rng.uniform(1, 3), exponent=rng.uniform(0.15, 0.7)
+        )
+        treated = Law(
+            floor=plain.floor * math.exp(rng.uniform(-0.05, 0.05)),
+            scale=plain.scale * math.exp(rng.uniform(-0.15, 0.15)),
+            exponent=plain.exponent + rng.uniform(-0.1, 0.1),
+        )
+        design = Design(
+            name="drawn", n_sizes=sizes, n_seeds=seeds, law=plain, share=rng.uniform(0, 0.7)
+        )
+        if i % 2:  # with the scale at which they meet inside the sizes
+            ends = math.log(design.widths[0]), math.log(design.widths[-1])
+            at = math.exp(rng.uniform(*ends))
+            scale = (plain.loss(at) - treated.floor) / (at / SMALLEST) ** -treated.exponent
+            treated = replace(treated, scale=scale) if scale > 0 else treated
+        arms = arms_of(design, _rows(design, treated, rng))
+        yield _numbers(plain, treated, design.widths, *arms)
+
+
+def _two_columns(n: int) -> Rows:
+    """A grid of width × examples, `L = 1.5 + 1.2 w^−.4 + 1.2 d^−.3`, target twice both."""
+    rng = np.random.default_rng(98)
+    grid, at = [(2.0**i, 2.0**j) for i in range(4) for j in range(4)], (16.0, 16.0)
+    columns = ("width", "examples")
+    for i in range(n):
+        design = Design(name="", n_sizes=len(grid), n_seeds=2, share=SHARES[i % 3])
+        drawn, effect, arms = _rows(design, design.law, rng), i % 4, []
+        for of_arm, (name, rows_of_arm) in zip((0, effect), drawn.items(), strict=True):
+            by_size: dict[tuple[float, ...], dict[object, float]] = {}
+            for row in rows_of_arm:
+                key = grid[design.widths.index(row["width"])]
+                factor = _loss_of_two(*key, of_arm) / design.law.loss(row["width"])
+                by_size.setdefault(key, {})[row["seed"]] = math.log(row["loss"] * factor)
+            arms.append(Arm(name=name, by_size=by_size))
+        plain, treated = arms
+        made, _ = contrast_arms(
+            plain,
+            treated,
+            columns=columns,
+            target=dict(zip(columns, at, strict=True)),
+            level=LEVEL,
+        )
+        logs = [math.log(_loss_of_two(*k, effect) / _loss_of_two(*k, 0)) for k in grid]
+        truths = {
+            "target": _loss_of_two(*at, effect) / _loss_of_two(*at, 0) - 1,
+            "mean": math.expm1(float(np.mean(logs))),
+            "exponent": -0.05 * (effect == 3),
+        }
+        yield {f"p {effect or 'none'}": made.p_value, **_held(_measures(made), truths)}
+
+
+def _loss_of_two(width: float, examples: float, effect: int) -> float:
+    scale = 0.98 if effect == 1 else 1.0
+    power = 0.35 if effect == 3 else 0.4
+    of_width = (1.2 * 0.95 if effect == 2 else 1.2) * width**-power
+    return scale * (1.5 + of_width + 1.2 * examples**-0.3)
 
 
 def _naive_p_value(arms: dict[str, list[dict[str, float]]]) -> float:
@@ -269,134 +413,64 @@ def _naive_p_value(arms: dict[str, list[dict[str, float]]]) -> float:
     return float(stats.ttest_ind(*samples).pvalue)
 
 
-def _power(law: Law, n: int) -> tuple[float, float, float]:
-    rng = np.random.default_rng(7)
-    told, exponents, naive = 0, 0, 0
-    for _ in range(n):
-        arms = _rows(NULLS[0], law, rng)
-        (contrast,) = compare(_runs(NULLS[0], arms), level=LEVEL).contrasts
-        told += contrast.differs
-        exponents += contrast.verdict == "exponent"
-        naive += _naive_p_value(arms) <= 1 - LEVEL
-    return told / n, exponents / n, naive / n
-
-
-def _held(design: Design, n: int) -> list[tuple[str, float]]:
-    """Shares of 90 % intervals that hold the truth; effects in turns."""
-    rng = np.random.default_rng(11)
-    effects = [PLAIN, *EFFECTS.values()]
-    held = {"difference at target": 0, "exponent difference": 0, "effective compute": 0}
-    for i in range(n):
-        law = effects[i % len(effects)]
-        found = compare(draw(design, law, rng), level=0.9)
-        for what, is_held in _holds(found, design.law, law).items():
-            held[what] += is_held
-    return [(what, count / n) for what, count in held.items()]
-
-
-def _target_held(law: Law, design: Design, n: int, *, seed: int) -> float:
-    """Share of 90 % intervals of the difference at the target that hold it."""
-    rng = np.random.default_rng([13, seed])
-    held = 0
-    for _ in range(n):
-        found = compare(draw(design, law, rng), level=0.9)
-        held += _holds(found, design.law, law)["difference at target"]
-    return held / n
-
-
-def _holds(found: Comparison, plain: Law, treated: Law) -> dict[str, bool]:
-    (contrast,) = found.contrasts
-    width = found.target["width"]
-    assert contrast.at_target is not None
-    worth = contrast.effective_compute[0]
-    at = worth.size["width"]
-    return {
-        "difference at target": treated.loss(width) / plain.loss(width) - 1
-        in contrast.at_target.difference.ci,
-        "exponent difference": treated.exponent - plain.exponent
-        in contrast.exponent_difference.ci,
-        "effective compute": _worth(plain, treated.loss(at), at) in worth.factor.ci,
-    }
-
-
-def _worth(plain: Law, loss: float, width: float) -> float:
-    """Compute, as width², with which the plain law reaches a loss, over that at a width."""
-    if loss <= plain.floor:
-        return math.inf
-    root = optimize.brentq(
-        lambda log_factor: plain.loss(width * math.exp(log_factor)) - loss, -20, 200
-    )
-    return math.exp(2 * root)
-
-
-def rows(found: Found) -> list[Row]:
+def rows(found: Mapping[str, pd.DataFrame]) -> list[Row]:
     """The figures."""
-    return [*_false_rows(found), *_power_rows(found), *_held_rows(found), *_floor_rows(found)]
-
-
-def _false_rows(found: Found) -> list[Row]:
     return [
-        Row(
-            part="equal recipes, different luck",
-            figure=f"false difference at level .95 in {found.n_repetitions} repetitions, {name}",
-            beat="t-test at the largest size: "
-            + (f"{naive:.1%}" if "× 1" not in name else "not possible"),
-            target="≤ 6.5 %",
-            reached=f"{ours:.1%}",
-            met=ours <= 0.065,
-        )
-        for name, (ours, naive) in found.false.items()
+        row
+        for name, frame in found.items()
+        for row in (*_interval(name, frame), *_tests(name, frame))
     ]
 
 
-def _power_rows(found: Found) -> list[Row]:
-    return [
-        Row(
-            part="a treatment that does something, 6 sizes × 3 seeds",
-            figure=f"{name}: told at level .95 in {found.n_covered} repetitions",
-            beat=f"t-test at the largest size: {naive:.0%}",
-            reached=f"{told:.0%}; {exponents:.0%} as another exponent",
-        )
-        for name, (told, exponents, naive) in found.power.items()
+def _interval(part: str, frame: pd.DataFrame) -> Iterator[Row]:
+    """Coverage and half-width of every number that is given."""
+    held = {
+        number: frame[f"{number} held"].dropna().astype(float)
+        for number in NUMBERS
+        if f"{number} held" in frame
+    }
+    known = {number: each for number, each in held.items() if len(each) >= 0.1 * len(frame)}
+    shares = {number: float(each.mean()) for number, each in known.items()}
+    texts = [
+        f"{number} {share:.1%} (± {frame[f'{number} half'].median():.2g})"
+        for number, share in shares.items()
     ]
+    yield Row(
+        part=part,
+        figure=f"90 % intervals that hold the truth, of {len(frame)}",
+        target="85 to 97 %",
+        reached=", ".join(texts),
+        met=all(HELD[0] <= share <= HELD[1] for share in shares.values()),
+        note="In brackets the median half-width, relative where the number is a difference.",
+    )
 
 
-def _held_rows(found: Found) -> list[Row]:
-    lines = []
-    for setting in COVERED:
-        shares = {what: share for (name, what), share in found.held.items() if name == setting}
-        lines.append(
-            Row(
-                part="90 % intervals",
-                figure=f"hold the truth in {found.n_covered} repetitions, {setting}",
-                target="85–97 %",
-                reached=", ".join(f"{what} {share:.0%}" for what, share in shares.items()),
-                met=all(0.85 <= share <= 0.97 for share in shares.values()),
-                note="Equal recipes, shifts of 1, 2 and 5 %, a smaller reducible loss and a "
-                "smaller exponent in turns; effective compute at the largest size, the "
-                "difference at twice that.",
-            )
-        )
-    return lines
-
-
-def _floor_rows(found: Found) -> list[Row]:
-    return [
-        Row(
-            part="90 % intervals",
-            figure=f"hold the difference at twice the largest size, floors {what}, "
-            f"{max(found.n_covered // 2, 1)} repetitions",
-            target="≥ 85 %",
-            reached=", ".join(f"{name} {found.floors[what, name]:.0%}" for name in TOLD_FLOORS),
-            met=all(found.floors[what, name] >= 0.85 for name in TOLD_FLOORS),
-            note="Data that cannot tell two floors are fitted with one; the interval counts a "
-            "share of the change it predicts.",
-        )
-        for what in FLOORS
-    ]
+def _tests(part: str, frame: pd.DataFrame) -> Iterator[Row]:
+    """False differences, and power, at level .95."""
+    p_values = frame.filter(regex="^p ").dropna(axis=1, how="all").astype(float)
+    if "p none" not in p_values:
+        return
+    found = {
+        name.removeprefix("p "): float((p.dropna() <= TEST).mean()) for name, p in p_values.items()
+    }
+    most = TEST + 2 * math.sqrt(TEST * (1 - TEST) / int(p_values["p none"].notna().sum()))
+    trivial = found.pop("trivial", None)
+    false = found.pop("none")
+    yield Row(
+        part=part,
+        figure="false differences at level .95",
+        beat="" if trivial is None else f"t-test at the largest size: {trivial:.1%}",
+        target=f"≤ {most:.1%}",
+        reached=f"{false:.1%}",
+        met=false <= most,
+        note="Found: " + ", ".join(f"{name} {share:.0%}" for name, share in found.items()),
+    )
 
 
 if __name__ == "__main__":
     count = int(sys.argv[1]) if len(sys.argv) > 1 else N_REPETITIONS
-    for line in rows(measure(count, max(count // 4, 1))):
-        sys.stdout.write(f"{line}\n")
+    for name, part in parts().items():
+        for line in rows({name: pd.DataFrame(list(part(count)))}):
+            text = f"{line.part}: {line.figure}: {line.reached} ({line.verdict})"
+            sys.stdout.write("; ".join(filter(None, [text, line.beat, line.note])) + "\n")
+            sys.stdout.flush()

@@ -35,7 +35,7 @@ LAYERS = (
     "fitting",
     "forecasting documents backtesting",
     "checking monitoring watching",
-    "analyses cascading comparing knobs ablations planning selection",
+    "analyses cascading planning selection",
     "reporting integrations",
     "study",
     "commands cli __main__ __init__",

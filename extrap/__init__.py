@@ -10,11 +10,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from extrap.analyses import Comparison, compare
     from extrap.analyses.batch_size import critical_batch
     from extrap.backtesting import Backtest, Holdout, backtest
     from extrap.cascading import cascade
     from extrap.checking import check
-    from extrap.comparing import Comparison, compare
     from extrap.documents import load_forecast, save_forecast
     from extrap.errors import DataError, ExtrapError, FitError, StudyError
     from extrap.fitting import fit
@@ -129,7 +129,7 @@ _HOMES = {
     "tune": "study.driver",
     **dict.fromkeys(("Allocation", "Cost", "Plan", "allocate", "cost", "plan"), "planning"),
     **dict.fromkeys(("Backtest", "Holdout", "backtest"), "backtesting"),
-    **dict.fromkeys(("Comparison", "compare"), "comparing"),
+    **dict.fromkeys(("Comparison", "compare"), "analyses"),
     **dict.fromkeys(("CoordinateCheck", "NoiseMeter", "coordinate_check"), "training"),
     **dict.fromkeys(("Forecast", "forecast"), "forecasting"),
     **dict.fromkeys(("Monitor", "Reading"), "monitoring"),

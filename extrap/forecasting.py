@@ -14,7 +14,6 @@ from typing import Any, Unpack
 
 import numpy as np
 import pandas as pd
-from scipy import stats
 
 from extrap.errors import DataError, argument
 from extrap.fitting import (
@@ -64,6 +63,7 @@ from extrap.fitting import (
     sharpen_noise,
     transfer_quality,
 )
+from extrap.fitting.distributions import t_quantile
 from extrap.reading.runs import ReadingKeywords, as_runs
 from extrap.records import (
     POOLED,
@@ -150,9 +150,9 @@ class Forecast(Shown):
         prediction = self.predict_loss(target, refuse=False)
         refused = self._refusals(target, prediction)
         imprecise = self._reasons(target, prediction, of_noise=0.0)
-        ratio = self.extrapolation_ratio(target)
+        point = self._point(target, prediction, refused)
         flags = [*self.flags]
-        if ratio > FAR:
+        if point.extrapolation_ratio > FAR:
             flags.append("far-extrapolation")
         flags += [f"refused-{name}: {why}" for name, why in refused.items()]
         flags += [
@@ -160,24 +160,29 @@ class Forecast(Shown):
             for name, why in imprecise.items()
             if name not in refused
         ]
+        path_inputs = {} if set(size) == set(target) else dict(size)
+        return replace(point, flags=tuple(flags), path_inputs=path_inputs)
+
+    def _point(
+        self, size: dict[str, float], prediction: LossPrediction | None, refused: Mapping[str, str]
+    ) -> Point:
+        """The forecast at one size, without flags; what is refused is left out."""
         if "loss" in refused:
             prediction = None
         if prediction is None:
             loss_ci = loss_pi = Interval() if "loss" in refused else self._bound_of_loss()
         else:
             loss_ci = prediction.interval(self.level, new_run=False)
-            loss_pi = self.as_run(prediction, target).interval(self.level, new_run=True)
-        tuned = self._tuned_but(refused, target)
+            loss_pi = self.as_run(prediction, size).interval(self.level, new_run=True)
+        tuned = self._tuned_but(refused, size)
         return Point(
-            size=target,
+            size=size,
             loss=None if prediction is None else _exp(prediction.log_loss),
             loss_ci=loss_ci,
             loss_pi=loss_pi,
             tuned=tuned,
-            recommended=self._values_to_use(target, tuned),
-            extrapolation_ratio=ratio,
-            flags=tuple(flags),
-            path_inputs={} if set(size) == set(target) else dict(size),
+            recommended=self._values_to_use(size, tuned),
+            extrapolation_ratio=self.extrapolation_ratio(size),
         )
 
     def extrapolation_ratio(self, size: Mapping[str, float]) -> float:
@@ -517,7 +522,8 @@ class Forecast(Shown):
         """
         rows = []
         for size in self.default_targets() if sizes is None else self.sizes(sizes):
-            point = self.at(**size)
+            prediction = self.predict_loss(size, refuse=False)
+            point = self._point(size, prediction, self._reasons(size, prediction))
             row: dict[str, float | None] = {
                 **point.size,
                 "loss": point.loss,
@@ -648,7 +654,7 @@ class Forecast(Shown):
         if fit is None:
             return self._unknown_tuned(name)
         mean, se = (float(a[0]) for a in predict_log(fit, relative_sizes(fit, size)))
-        t = float(stats.t.ppf(0.5 + self.level / 2, fit.dof))
+        t = float(t_quantile(0.5 + self.level / 2, fit.dof))
         value, run_sd = _exp(mean), math.hypot(se, fit.scatter)
         return Estimate(
             value=value,

@@ -12,7 +12,6 @@ import pytest
 import extrap
 from benchmarks import (
     allocations,
-    arm_designs,
     batch_studies,
     comparisons,
     faults,
@@ -26,7 +25,7 @@ from benchmarks.backtest import WORDS
 from benchmarks.charts import backtest_blocks
 from benchmarks.page import conclusion, headline, print_rows, write_csv, write_page
 from benchmarks.rows import DATA, Row
-from extrap.comparing.tuned import tuned_losses
+from extrap.analyses.comparison import tuned_arm
 
 ROWS = [
     Row(part="a", figure="x", target="≤ 1", reached="0.5", met=True, note="said once"),
@@ -199,25 +198,12 @@ def test_figures_of_splits_say_what_they_were_given():
 
 @pytest.mark.slow
 def test_figures_of_comparisons_say_what_they_were_given():
-    found = comparisons.measure(n_repetitions=2, n_covered=1)
+    wanted = ("5 × 2", "drawn settings", "two size columns")
+    found = {name: pd.DataFrame(list(comparisons.parts()[name](9))) for name in wanted}
     lines = comparisons.rows(found)
-    blocks = (comparisons.NULLS, comparisons.EFFECTS, comparisons.COVERED, comparisons.FLOORS)
-    assert len(lines) == sum(map(len, blocks))
-    missed = dict.fromkeys(found.floors, 0.8)
-    assert not any(row.met for row in comparisons.rows(replace(found, floors=missed))[-4:])
-    first = comparisons.NULLS[0].name
-    worse = replace(found, false={first: (0.07, 0.05)})
-    assert not comparisons.rows(worse)[0].met
-    assert comparisons.rows(worse)[0].reached == "7.0%"
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["5 × 2, seeds not shared", "drawn settings", "two size columns"])
-def test_old_and_new_comparison_are_summed_up_side_by_side(tmp_path, name):
-    arm_designs.run(tmp_path, 2, 1, [name])
-    lines = arm_designs.summary(tmp_path).set_index("number")
-    assert lines.loc["mean", "old given"] == lines.loc["mean", "new given"] == 2
-    assert 0 <= lines.loc["target", "new held"] <= 100
+    assert [line.part for line in lines] == ["5 × 2", "5 × 2", wanted[1], wanted[2], wanted[2]]
+    missed = found["5 × 2"].assign(**{"target held": False, "p none": 0.01})
+    assert [row.met for row in comparisons.rows({"5 × 2": missed})] == [False, False]
 
 
 def test_shared_noise_of_a_design_keeps_the_scatter_of_a_difference():
@@ -231,11 +217,11 @@ def test_shared_noise_of_a_design_keeps_the_scatter_of_a_difference():
 def test_losses_of_simulated_recipes_are_those_of_their_runs(design):
     drawn = comparisons._rows(design, design.law, np.random.default_rng(3))
     arms = comparisons.draw(design, design.law, np.random.default_rng(3))
-    for name, rows in drawn.items():
-        ours, theirs = comparisons.losses(design, rows, name), tuned_losses(name, arms[name])
+    for ours, (name, runs) in zip(comparisons.arms_of(design, drawn), arms.items(), strict=True):
+        theirs = tuned_arm(name, runs, level=0.9)
         assert list(ours.by_size) == list(theirs.by_size)
         for key, found in theirs.by_size.items():
-            assert ours.by_size[key].by_seed == pytest.approx(found.by_seed)
+            assert ours.by_size[key] == pytest.approx(found, abs=1e-3)
 
 
 @pytest.mark.slow

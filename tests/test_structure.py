@@ -21,8 +21,7 @@ LEVELS = (
     "expressions files records reading function_sources study_folders",
     "laws noise selection workloads",
     "fitting training",
-    "forecasting checking backtesting documents monitoring watching cascading planning "
-    "comparing knobs ablations analyses",
+    "forecasting checking backtesting documents monitoring watching cascading planning analyses",
     "reporting integrations",
     "study",
     "commands cli __main__",

@@ -17,7 +17,7 @@ MODULES = {
     "extrap.analyses.batch_size": ["critical_batch"],
     "extrap.cascading": ["cascade"],
     "extrap.checking": ["check"],
-    "extrap.comparing": ["Comparison", "compare"],
+    "extrap.analyses": ["Comparison", "compare"],
     "extrap.errors": ["DataError", "ExtrapError", "FitError", "StudyError"],
     "extrap.fitting": ["fit"],
     "extrap.fitting.regressor": ["LawRegressor"],

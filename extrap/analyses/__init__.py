@@ -1,7 +1,10 @@
-"""Analyses of runs beyond one forecast; pure functions of `Runs`."""
+"""Analyses of runs beyond one forecast; pure functions of `Runs`.
+
+* `comparison` — recipes compared, at one size or over several.
+"""
 
 from __future__ import annotations
 
-from extrap.analyses.comparison import Differences, arm_table, compare_arms, tuned_arm
+from extrap.analyses.comparison import Comparison, compare
 
-__all__ = ["Differences", "arm_table", "compare_arms", "tuned_arm"]
+__all__ = ["Comparison", "compare"]

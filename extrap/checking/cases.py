@@ -15,11 +15,11 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy import stats
 
 from extrap.checking.spikes import Spike, climbs_steadily, find_spike
 from extrap.errors import DataError
 from extrap.fitting import NEW_SEED, LossPrediction, MeanNoise
+from extrap.fitting.distributions import t_quantile
 from extrap.fitting.recommendation import DIVERGED_EXCESS, mean_excess
 from extrap.fitting.spread import predict_optimum
 from extrap.forecasting import Forecast
@@ -295,7 +295,7 @@ def _apart(
     dof = min(known for _, known in noise)
     if len(complete) < 2 or not dof > 0:
         return [(members, None)]
-    quantile = float(stats.t.isf(DISAGREE_P / 2 / (len(complete) - 1), min(dof, MANY)))
+    quantile = -float(t_quantile(DISAGREE_P / 2 / (len(complete) - 1), min(dof, MANY)))
     sd = math.sqrt(2 * sum(variance for variance, _ in noise))
     bound = max(quantile * sd * (1 + cost / NOISIER), DISAGREE)
     off = np.array([log_loss for _, log_loss in complete]) - here.log_loss - cost

@@ -16,7 +16,7 @@ from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
-from scipy import special, stats
+from scipy import special
 
 from extrap.checking.cases import Case
 from extrap.fitting import LossPrediction
@@ -111,7 +111,9 @@ def weigh_settings(forecast: Forecast, cases: Sequence[Case]) -> list[Settings |
 @lru_cache(maxsize=8)
 def _draws(dofs: tuple[int, ...]) -> tuple[Array, Array]:
     """Standard t of each optimum (n, d), and e^g (n,)."""
-    points = stats.qmc.Sobol(len(dofs) + 1, seed=0).random(N_DRAWS)
+    from scipy.stats import qmc  # imported late, as a forecast needs nothing of it
+
+    points = qmc.Sobol(len(dofs) + 1, seed=0).random(N_DRAWS)
     points = np.clip(points, 0.5 / N_DRAWS, 1 - 0.5 / N_DRAWS)
     places = np.column_stack([special.stdtrit(d, p) for d, p in zip(dofs, points.T, strict=False)])
     return places, np.exp(COST_SD * special.ndtri(points[:, -1]))

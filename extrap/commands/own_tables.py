@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from extrap.commands.analysis import Printed, analysis
-from extrap.commands.inputs import kind_of, opened, read_table
+from extrap.commands.inputs import opened, read_table
 from extrap.commands.option_table import READING, parse_size
 
 if TYPE_CHECKING:
-    from extrap.knobs import KnobReport
+    from extrap.analyses.sensitivity import Sensitivity
     from extrap.records import Runs
 
 
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
     --names TEXT | Names of the recipes, separated by commas; default: file names.
     --by COLUMN | Column that names the recipe of each run, for a single file.
     --plain NAME | Name of the plain recipe; default: the first.
+    --reference NAME | Recipe of whose gap to the plain one the others close a share.
     --flops-per-second FLOAT | Speed of one GPU; default: from the column wall_s.
     """,
 )
@@ -36,6 +36,7 @@ def compare_command(
     names: str | None,
     by: str | None,
     plain: str | None,
+    reference: str | None,
     **options: Any,
 ) -> Printed:
     """Compare recipes over sizes, each at its best values.
@@ -44,8 +45,8 @@ def compare_command(
     column --by names the recipe of each run. Use the same seeds for all recipes: runs are paired
     by seed and size.
     """
-    from extrap.comparing import compare
-    from extrap.comparing.arm_checks import read_arms
+    from extrap.analyses.comparison import compare
+    from extrap.analyses.comparison.arm_checks import read_arms
 
     if options["size"] and not options["tune"]:
         options["tune"] = ("none",)  # who names the sizes names what is tuned as well
@@ -63,10 +64,15 @@ def compare_command(
             f"--plain names one of the recipes {', '.join(arms)}, got {plain!r}."
         )
     first = next(iter(arms)) if plain is None else plain
+    if reference is not None and reference not in {*arms} - {first}:
+        raise click.UsageError(
+            f"--reference names a recipe other than the plain one, of {', '.join(arms)}, got "
+            f"{reference!r}."
+        )
     keywords = {name: options[name] for name in ("level", "price", "flops_per_second")}
     target = None if at is None else _target(at, next(iter(arms.values())))
     arms = {first: arms[first], **arms}
-    return Printed(compare(arms, at=target, **keywords))
+    return Printed(compare(arms, at=target, reference=reference or "", **keywords))
 
 
 def _target(text: str, runs: Runs) -> dict[str, float]:
@@ -164,85 +170,63 @@ def critical_batch_command(source: str, *, at: Sequence[str], **options: Any) ->
 
 
 @analysis(
-    "knobs SOURCE",
-    f"storage loss seed {READING} level output quiet",
+    "knobs TABLE",
+    f"loss seed {READING} level output",
     """
-    --at target SIZE | Target size: 1024 or width=1024.
-    --knob named NAME[=VALUE] | Setting to rank; for a table also its fixed value, default: the
-        most frequent one (repeatable).
-    --size COLUMN | Size column of a table. | table
+    --at target SIZE | Target size: 1024 or width=1024; default: 8 times the largest.
+    --knob named NAME[=VALUE] | Setting to rank and its fixed value, default: the most frequent one
+        (repeatable).
+    --size COLUMN | Size column.
     """,
 )
 def knobs_command(
-    source: str, *, target: str | None, named: Sequence[str], output: str | None, **options: Any
+    table: str,
+    *,
+    target: str | None,
+    named: Sequence[str],
+    size: str | None,
+    level: float,
+    output: str | None,
+    **options: Any,
 ) -> Printed:
     """Rank fixed values by what they will cost at a larger size.
 
-    SOURCE is a study file, or a table of your own runs. For a study file, every fixed value is
-    halved and doubled at small sizes; the study is run or resumed where runs are missing.
+    TABLE is a table of your own runs in which one value at a time is moved, for example halved and
+    doubled, at two sizes or more and with the same seeds.
     """
-    from extrap.reporting.sensitivity_page import knobs_document
-
-    make = _knobs_of_study if kind_of(source) == "study" else _knobs_of_table
-    report, page = make(source, target, named, output, **options)
-    notes = [] if page is None else [f"report    {page}"]
-    return Printed(report, document=knobs_document, notes=notes)
-
-
-def _knobs_of_study(
-    path: str,
-    target: str | None,
-    named: Sequence[str],
-    output: str | None,
-    *,
-    storage: str | None,
-    quiet: bool,
-    **_: Any,
-) -> tuple[KnobReport, Path | None]:
-    """Run or resume the knob study of a file; of one without `KNOBS` all knobs are moved."""
-    from extrap.commands.study_files import run_shown
-    from extrap.study import open_study
-    from extrap.study.sensitivity import SensitivityKind
-
-    knobs = open_study(path, symbol="KNOBS").study
-    knobs = replace(
-        knobs,
-        knobs=tuple(named) or knobs.knobs,
-        target=parse_size(target, (knobs.column,)) if target else knobs.target,
-    )
-    outcome = run_shown(
-        SensitivityKind(knobs), storage=storage, path=output, quiet=quiet, err=True
-    )
-    return outcome.result, outcome.report_path
-
-
-def _knobs_of_table(
-    source: str,
-    target: str | None,
-    named: Sequence[str],
-    output: str | None,
-    *,
-    size: str | None,
-    level: float,
-    **options: Any,
-) -> tuple[KnobReport, Path | None]:
-    """Rank the knobs of a table."""
+    from extrap.analyses.sensitivity import sensitivity
     from extrap.reading.mixtures import refuse_mixtures
-    from extrap.study.sensitivity import rank_table
 
+    if table.endswith(".py"):
+        raise click.UsageError(
+            f"knobs takes a table of runs, got the study file {table}; to move the values of a "
+            "study, define COMPARISON with extrap.records.moves(STUDY)."
+        )
     if not size or not named:
         raise click.UsageError(
             "a table needs its size column and the settings that were varied: --size width --knob "
             "warmup --knob beta2=0.999."
         )
     knobs = _parse_knobs(named)
-    at = None if target is None else parse_size(target, (size,))
-    if at is not None and set(at) != {size}:
+    at = {size: None} if target is None else parse_size(target, (size,))
+    if set(at) != {size}:
         raise click.UsageError(f"--at names the size column {size}, got {target!r}.")
-    runs = read_table(source, options, size=size, tune=(), may_mix=True)
+    runs = read_table(table, options, size=size, tune=(), may_mix=True)
     refuse_mixtures(runs, ignored=[*knobs, *options["ignore"]])
-    value = None if at is None else at[size]
-    return rank_table(runs, knobs=knobs, target=value, level=level, path=output)
+    found = sensitivity(runs, knobs, target=at[size], level=level)
+    return Printed(found, notes=[] if output is None else [_sensitivity_page(found, runs, output)])
+
+
+def _sensitivity_page(found: Sensitivity, runs: Runs, path: str) -> str:
+    """Write the page; the line that says where."""
+    from extrap.reporting.html import write_page
+    from extrap.reporting.sensitivity_page import sensitivity_page
+    from extrap.reporting.study_page import About
+
+    provenance = {"source of the runs": runs.source, "data hash (SHA-256)": runs.data_hash()}
+    question = "Which fixed value should be tuned before scaling up?"
+    about = About(f"Sensitivity of {runs.source}", question, provenance)
+    return f"report    {write_page(sensitivity_page(found, about), path)}"
 
 
 def _parse_knobs(texts: Sequence[str]) -> dict[str, float | str | None]:

@@ -92,15 +92,15 @@ def run_command(
             say(f"{what:<{width}}  {file}")
 
 
-def run_shown(study: Kind, *, quiet: bool, err: bool = False, **options: Any) -> Outcome:
-    """Run or resume a study and show its progress; its lines may go to stderr."""
+def run_shown(study: Kind, *, quiet: bool, **options: Any) -> Outcome:
+    """Run or resume a study and show its progress."""
     from rich.console import Console
 
     from extrap.study import run
     from extrap.study.progress import StudyProgress
 
     with StudyProgress(Console(stderr=True), quiet=quiet) as progress:
-        return run(study, notify=progress.notify, say=partial(say, err=err), **options)
+        return run(study, notify=progress.notify, say=say, **options)
 
 
 def _accept_training(study: Kind, path: str, storage: str | None) -> None:

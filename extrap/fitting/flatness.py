@@ -12,8 +12,8 @@ from dataclasses import replace
 
 import numpy as np
 import pandas as pd
-from scipy import stats
 
+from extrap.fitting.distributions import f_quantile, t_quantile
 from extrap.fitting.noise import NEAR_OPTIMUM
 from extrap.laws.base import Array
 from extrap.records import WITHOUT_SEED, Optimum, Runs
@@ -272,7 +272,7 @@ def _cost_of_terms(
         return None
     found, *_ = np.linalg.lstsq(effects, y, rcond=None)
     rest = y - effects @ found
-    sd, t = max(math.sqrt(rest @ rest / dof), ROUNDING), float(stats.t.ppf(LEVEL, dof))
+    sd, t = max(math.sqrt(rest @ rest / dof), ROUNDING), float(t_quantile(LEVEL, dof))
     inverse = axes.T @ np.diag(lengths**-2.0) @ axes
     bounds = []
     for each in contrasts:
@@ -282,7 +282,7 @@ def _cost_of_terms(
     if at_ends < SMALL:
         return at_ends
     f = float(y @ y - rest @ rest) / k / sd**2
-    is_noise = f <= float(stats.f.ppf(LEVEL, k, dof))
+    is_noise = f <= float(f_quantile(LEVEL, k, dof))
     return middle if is_noise and middle < min(OF_NOISE * sd, most) else None
 
 
@@ -299,7 +299,7 @@ def _cost_if_alike(y: Array, place: Array, *, most: float) -> float | None:
     dof = (n - n_terms) * (k - 1)
     if dof < 1:
         return None
-    sd, t = max(math.sqrt(square / dof), ROUNDING), float(stats.t.ppf(LEVEL, dof))
+    sd, t = max(math.sqrt(square / dof), ROUNDING), float(t_quantile(LEVEL, dof))
     ends = np.array([place.min(), place.max()])
     se = sd * np.sqrt(2 / n + (2 * ends**2 / spread if spread else 0.0))
     at_ends = float(np.max(np.ptp(effect + np.outer(ends, trend), axis=1) + t * se))
@@ -308,5 +308,5 @@ def _cost_if_alike(y: Array, place: Array, *, most: float) -> float | None:
     explained = n * float(effect @ effect) + spread * float(trend @ trend)
     f = explained / (n_terms * (k - 1)) / sd**2
     worst = float(np.ptp(effect)) + t * sd * math.sqrt(2 / n)
-    is_noise = f <= float(stats.f.ppf(LEVEL, n_terms * (k - 1), dof))
+    is_noise = f <= float(f_quantile(LEVEL, n_terms * (k - 1), dof))
     return worst if is_noise and worst < min(OF_NOISE * sd, most) else None

@@ -14,8 +14,8 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy import stats
 
+from extrap.fitting.distributions import chi2_tail, f_tail
 from extrap.fitting.projection import Problem, ShapeSpace, Solutions
 from extrap.laws import LOSS_LAWS
 from extrap.laws.base import Array
@@ -39,8 +39,8 @@ DIFFERENT = 0.01
 def lack_of_fit_p(chi2: float, dof: int, noise_dof: int | None) -> float:
     """p-value of residuals against a known noise: F, or χ² where the noise is known exactly."""
     if noise_dof is None:
-        return float(stats.chi2.sf(chi2, dof))
-    return float(stats.f.sf(chi2 / dof, dof, noise_dof))
+        return float(chi2_tail(chi2, dof))
+    return float(f_tail(chi2 / dof, dof, noise_dof))
 
 
 def health_flags(

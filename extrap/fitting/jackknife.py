@@ -22,8 +22,8 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from scipy import stats
 
+from extrap.fitting.distributions import t_quantile, t_tail
 from extrap.laws.base import Array
 
 
@@ -40,13 +40,13 @@ class Error(NamedTuple):
 
     def half_width(self, level: float) -> float:
         """Half of the interval of Student's t at a level in (0, 1)."""
-        return float(stats.t.ppf(0.5 + level / 2, self.dof)) * self.se
+        return float(t_quantile(0.5 + level / 2, self.dof)) * self.se
 
     def p_value(self, value: float) -> float:
         """Two-sided probability of at least this value where the truth is 0."""
         if not self.se:
             return 0.0 if value else 1.0
-        return float(2 * stats.t.sf(abs(value) / self.se, self.dof))
+        return float(2 * t_tail(abs(value) / self.se, self.dof))
 
 
 def jackknife_variance(

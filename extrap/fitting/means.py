@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
-from scipy import stats
 
+from extrap.fitting.distributions import t_quantile
 from extrap.laws.base import Array
 from extrap.records import Interval, Measure
 
@@ -30,7 +30,7 @@ class Ratios(NamedTuple):
 
 def student_quantile(level: float, n: int) -> float:
     """Of Student's t: the half-width of a mean of n values, in standard errors."""
-    return float(stats.t.ppf(0.5 + level / 2, n - 1))
+    return float(t_quantile(0.5 + level / 2, n - 1))
 
 
 def paired_mean(differences: Iterable[float], *, level: float) -> Measure:

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from scipy import stats
 
 from extrap.errors import DataError
+from extrap.fitting.distributions import f_tail
 from extrap.fitting.loss_law import fit, log_errors, predict_log
 from extrap.fitting.robust import huber
 from extrap.laws import FAMILY, JOINT_FAMILY, LOSS_LAWS, Member, Power, PowerFloor
@@ -242,8 +242,7 @@ def none_fits(
     if dof < MIN_NEIGHBOURS or variance == 0:
         return False
     return all(
-        stats.f.sf(fitted.scatter**2 / variance, fitted.dof, dof) < LACK_OF_FIT_P
-        for fitted, _ in laws
+        f_tail(fitted.scatter**2 / variance, fitted.dof, dof) < LACK_OF_FIT_P for fitted, _ in laws
     )
 
 
@@ -270,4 +269,4 @@ def _survives(candidate: Fit, best: Fit, *, known_noise: bool) -> bool:
     if noise <= np.finfo(float).eps * candidate.chi2:
         return False
     n_extra = max(candidate.dof - best.dof, 1)
-    return bool(stats.f.sf(extra / n_extra / noise, n_extra, best.scale_dof) > SURVIVAL_P)
+    return bool(f_tail(extra / n_extra / noise, n_extra, best.scale_dof) > SURVIVAL_P)

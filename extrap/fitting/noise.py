@@ -17,9 +17,10 @@ from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
-from scipy import special, stats
-from statsmodels.regression.linear_model import WLS
+from scipy import special
 
+from extrap.fitting.distributions import chi2_quantile
+from extrap.fitting.lines import weighted_line
 from extrap.laws.base import Array
 from extrap.records import WITHOUT_SEED, Runs
 
@@ -27,6 +28,8 @@ NEW_SEED = "a seed that no sweep has"
 UNREPLICATED = ("surface", "parabola")
 ROUNDING = 1e-24
 """Variance of a log loss below which only rounding is left."""
+SAME_SCALE = 1e-9
+"""Range of ln(scale) below which sizes are of one scale, as N · D of one compute budget."""
 NEAR_OPTIMUM = 0.05
 """Only cells with a mean loss within 5 % of the best of their size, or within the standard error
 of their difference if that is more: mistuned runs are noisier."""
@@ -285,13 +288,13 @@ def _trend(near: pd.DataFrame) -> tuple[float, float]:
     log_scale = sizes["log_scale"].first().to_numpy(dtype=float)
     varies = squares > ROUNDING * dof
     top = float(log_scale.max(initial=-math.inf))
-    if varies.sum() < 3:
+    if varies.sum() < 3 or not np.ptp(log_scale[varies]) > SAME_SCALE:
         return 0.0, top
     half, x = dof[varies] / 2, log_scale[varies]
     y = np.log(squares[varies] / 2) - special.digamma(half)
-    model = WLS(y, np.column_stack([np.ones(len(x)), x]), weights=1 / special.polygamma(1, half))
-    slope, se = model.fit().params[1], math.sqrt(model.fit().normalized_cov_params[1, 1])
-    clear = 2 * stats.norm.sf(abs(slope) / se) < TREND_P
+    line = weighted_line(np.column_stack([np.ones(len(x)), x]), y, 1 / special.polygamma(1, half))
+    slope, se = line.values[1], math.sqrt(line.inverse[1, 1])
+    clear = 2 * special.ndtr(-abs(slope) / se) < TREND_P
     return (float(slope) / 2 if clear else 0.0), top
 
 
@@ -302,7 +305,7 @@ def _with_others(known: tuple[float, int], others: pd.DataFrame) -> tuple[float,
     worth = min(OTHER_DOF, int(dof.sum()))
     if not worth:
         return known
-    typical = np.median((cells.apply(lambda r: r @ r) / stats.chi2.median(dof)).to_numpy())
+    typical = np.median((cells.apply(lambda r: r @ r) / chi2_quantile(0.5, dof)).to_numpy())
     variance, known_dof = known
     total = known_dof + worth
     return float((variance * known_dof + typical * worth) / total), total
@@ -355,7 +358,8 @@ def _seed_share(
     """
     share = (np.arange(N_SHARES) + 0.5) / N_SHARES
     expected = n_sizes * share * variance + size_variance
-    log_density = stats.beta.logpdf(share, *SHARE_PRIOR)
+    a, b = SHARE_PRIOR
+    log_density = (a - 1) * np.log(share) + (b - 1) * np.log1p(-share)
     log_density -= dof / 2 * (np.log(expected) + seed_square / expected)
     weight = np.exp(log_density - log_density.max())
     return float(weight @ share / weight.sum())

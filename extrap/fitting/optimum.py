@@ -13,8 +13,8 @@ from dataclasses import replace
 
 import numpy as np
 import pandas as pd
-from scipy import stats
 
+from extrap.fitting.distributions import t_quantile
 from extrap.fitting.edges import OpenSize, Outside, locate_outside
 from extrap.fitting.excess_curve import NOISE, fit_shape
 from extrap.fitting.noise import Noise
@@ -238,7 +238,7 @@ def _tuned_optimum(
     n_seeds = group.stable["seed"].nunique()
     loss_se, paired_se = _loss_errors(loss, vertex.log_loss_variance, n_seeds, group.stable, noise)
     log2_se = np.sqrt(np.diag(vertex.covariance) + _floors(group, names) ** 2)
-    t = float(stats.t.ppf(0.5 + level / 2, vertex.dof))
+    t = float(t_quantile(0.5 + level / 2, vertex.dof))
     tried = ((group.rows[name].min(), group.rows[name].max()) for name in names)
     located = zip(vertex.position, log2_se, group.limits, tried, strict=True)
     estimates = (_estimate(at, se, t, limits, tried=ends) for at, se, limits, ends in located)

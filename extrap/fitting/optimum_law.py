@@ -7,11 +7,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import optimize, special, stats
-from statsmodels.regression.linear_model import WLS
+from scipy import optimize, special
 
 from extrap.errors import DataError
 from extrap.fitting.designs import check_identifiable
+from extrap.fitting.distributions import t_quantile, t_tail
+from extrap.fitting.lines import weighted_line
 from extrap.laws import OptimumPower
 from extrap.laws.base import Array
 from extrap.records import Fit, Optimum
@@ -200,8 +201,9 @@ def check_curvature(
     if rest @ rest <= FLAT * float((square * root) @ (square * root)):
         return None
     y = line.y - line.design @ np.array([fixed.get(name, 0.0) for name in names])
-    model = WLS(y, np.column_stack([straight, square]), weights=line.weights).fit()
-    curvature, se, dof = float(model.params[-1]), float(model.bse[-1]), int(model.df_resid)
+    bent = weighted_line(np.column_stack([straight, square]), y, line.weights)
+    curvature, se = float(bent.values[-1]), math.sqrt(bent.covariance[-1, -1])
+    dof = n - len(free) - 1
     detectable = se * _detectable_in_se(dof)
     at = line.design[np.argmax(scale)].copy()
     at[1:] += np.ptp(scale)
@@ -209,7 +211,7 @@ def check_curvature(
     return CurvatureTest(
         curvature=curvature,
         se=se,
-        p_value=float(2 * stats.t.sf(abs(curvature) / se, dof)) if se > 0 else 1.0,
+        p_value=float(2 * t_tail(abs(curvature) / se, dof)) if se > 0 else 1.0,
         detectable=detectable,
         bend=math.exp(min(detectable * abs(float(off)), LARGEST_LOG)),
         dof=dof,
@@ -251,10 +253,10 @@ def _check_pins(fixed: Mapping[str, float], slopes: Sequence[str]) -> None:
 
 def _detectable_in_se(dof: int) -> float:
     """Noncentrality at which a 5 % t test rejects with the chance `POWER`."""
-    critical = float(stats.t.ppf(1 - BENDS_P / 2, dof))
+    critical = float(t_quantile(1 - BENDS_P / 2, dof))
     return float(
         optimize.brentq(
-            lambda d: float(stats.nct.sf(critical, dof, d)) - POWER, 0.0, 20 * critical
+            lambda d: 1 - float(special.nctdtr(dof, d, critical)) - POWER, 0.0, 3 * critical
         )
     )
 
@@ -284,17 +286,18 @@ def _bent_law(line: _Line, y: Array, free: Sequence[int], *, p_value: float) -> 
     design = np.column_stack([line.design[:, free], square])
     design = np.vstack([design, np.eye(1, design.shape[1], design.shape[1] - 1)])
     precision = line.log_se**-2.0
-    straight = np.append(WLS(y, line.design[:, free], weights=precision).fit().params, 0.0)
+    straight = np.append(weighted_line(line.design[:, free], y, precision).values, 0.0)
     dof = SCALE_DOF + len(y) - len(free)
     means, covariances, evidence, scales = [], [], [], []
     for octaves, weight in BEND_PRIOR.items():
         sd = octaves / math.log(2) / SCALE
-        model = WLS(np.append(y, 0.0), design, weights=np.append(precision, sd**-2)).fit()
-        scale = (SCALE_DOF * SCALE**2 + model.ssr) / dof
-        means.append(model.params)
+        bent = weighted_line(design, np.append(y, 0.0), np.append(precision, sd**-2))
+        square_sum = float((bent.weights * bent.residual**2).sum())
+        scale = (SCALE_DOF * SCALE**2 + square_sum) / dof
+        means.append(bent.values)
         scales.append(scale)
-        covariances.append(model.normalized_cov_params * scale)
-        volume = np.linalg.slogdet(model.normalized_cov_params)[1]
+        covariances.append(bent.inverse * scale)
+        volume = np.linalg.slogdet(bent.inverse)[1]
         evidence.append(math.log(weight / sd) + (volume - dof * math.log(scale)) / 2)
     shares = special.softmax(evidence)
     mean, share = shares @ np.array(means), 1 / (1 + (p_value / BENT_P) ** 2)
@@ -329,5 +332,5 @@ def _step_p(line: _Line, y: Array, free: Sequence[int]) -> float:
             size = float(own @ rest / (own @ own))
             square = max(float(rest @ rest) - size**2 * float(own @ own), 0.0)
             t = abs(size) / math.sqrt((SCALE_DOF * SCALE**2 + square) / dof / float(own @ own))
-            found.append(float(2 * stats.t.sf(t, dof)))
+            found.append(float(2 * t_tail(t, dof)))
     return min(found, default=1.0) * len(found)

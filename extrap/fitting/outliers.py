@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-from scipy import stats
 
+from extrap.fitting.distributions import chi2_quantile
 from extrap.fitting.noise import NEAR_OPTIMUM
 from extrap.records import Runs
 
@@ -64,7 +64,7 @@ def find_outliers(runs: Runs) -> tuple[Outlier, ...]:
         return ()
     by_cell = pd.DataFrame({"sd": cells.std(), "n": cells.count()}).query("n >= @FEWEST")
     dof = by_cell["n"].to_numpy() - 1.0
-    typical = by_cell["sd"].to_numpy() / np.sqrt(stats.chi2.ppf(0.5, dof) / dof)
+    typical = by_cell["sd"].to_numpy() / np.sqrt(chi2_quantile(0.5, dof) / dof)
     limit = max(TIMES * float(np.median(typical)), SMALLEST)
     best = median.groupby([frame[c] for c in runs.sizes]).transform("min")
     off = log_loss - median

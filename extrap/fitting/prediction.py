@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -52,21 +53,20 @@ class LossPrediction:
         if not (new_run and self.excess and math.isfinite(reach)):
             return tuned
         reach += max(excess for excess, _ in self.excess)
-        upper = float(
-            optimize.brentq(
-                lambda off: float(self._chance_above(np.array([off]))[0]) - (1 - level) / 2,
-                0.0,
-                reach,
-            )
-        )
+        spreads = self.spreads()
+
+        def beyond(off: float) -> float:
+            return float(self._chance_above(np.array([off]), spreads)[0]) - (1 - level) / 2
+
+        upper = float(optimize.brentq(beyond, 0.0, reach))
         return Interval(tuned.lower, Interval.around_log(self.log_loss, upper).upper)
 
-    def _chance_above(self, off: Array) -> Array:
+    def _chance_above(self, off: Array, spreads: Sequence[tuple[float, float]]) -> Array:
         """Probability that a new run's log loss is farther above the centre, shape (n,)."""
         excess, weights = np.array(self.excess).T
         tails = [
             special.stdtr(min(dof, MANY), -(off[:, None] - excess) / sd) @ weights
-            for sd, dof in self.spreads()
+            for sd, dof in spreads
         ]
         return np.asarray(np.max(tails, axis=0))
 
@@ -99,7 +99,7 @@ class LossPrediction:
             p_values = np.maximum(p_values, tails)
         above = off > 0
         if self.excess and above.any():
-            p_values[above] = np.minimum(2 * self._chance_above(off[above]), 1.0)
+            p_values[above] = np.minimum(2 * self._chance_above(off[above], self.spreads()), 1.0)
         return p_values
 
     def spreads(self, *, new_run: bool = True) -> list[tuple[float, float]]:

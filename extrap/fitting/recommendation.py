@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import optimize, stats
+from scipy import optimize
 
+from extrap.fitting.distributions import t_quantile
 from extrap.fitting.divergence import DivergenceModel
 from extrap.fitting.excess_curve import ExcessCurve
 from extrap.fitting.spread import OptimumSpread, predict_optimum
@@ -88,7 +89,7 @@ def recommend(
         )
     spread = predict_optimum(laws, size)
     nodes, centre = spread.nodes(), np.asarray(spread.centre)
-    reach = stats.t.ppf(WITHIN, spread.dof) * spread.sd
+    reach = t_quantile(WITHIN, spread.dof) * spread.sd
 
     def cost(octaves: Array) -> float:
         if np.any(np.abs(octaves) > reach):  # a wall that keeps the simplex within

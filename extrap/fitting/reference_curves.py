@@ -19,8 +19,8 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy import stats
 
+from extrap.fitting.distributions import t_quantile
 from extrap.laws.base import Array
 
 GRID = (
@@ -109,7 +109,7 @@ class ReferenceCurves:
 
     def half_width(self, covariance: Array, level: float) -> Array:
         """Half the width of the band in which a tuned run's log losses lie, shape (K,)."""
-        t = float(stats.t.ppf(0.5 + level / 2, self.dof))
+        t = float(t_quantile(0.5 + level / 2, self.dof))
         return np.asarray(t * np.sqrt(np.diag(covariance)))
 
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 
 import numpy as np
-from scipy import stats
 
+from extrap.fitting.distributions import t_quantile
 from extrap.fitting.loss_law import predict_log, relative_sizes
 from extrap.laws.base import Array
 from extrap.records import Fit
@@ -66,7 +66,7 @@ def _rule(n: int) -> tuple[Array, Array]:
 @lru_cache(256)
 def _quantiles(n: int, dof: int) -> Array:
     """Student's t there."""
-    return np.asarray(stats.t.ppf(_rule(n)[0], dof))
+    return np.asarray(t_quantile(_rule(n)[0], dof))
 
 
 def predict_optimum(laws: Mapping[str, Fit], size: Mapping[str, float]) -> OptimumSpread:

@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import stats
 
+from extrap.fitting.distributions import f_quantile
 from extrap.laws.base import Array
 
 POOLED = 3.0
@@ -187,7 +187,7 @@ def _scale(solved: _Solved, known: float, known_dof: int) -> tuple[float, float]
     """Variance of a log loss and its degrees of freedom: as known, unless the fit says no."""
     dof = max(solved.dof, 1.0)
     own = solved.square / dof
-    if not known_dof or own > known * float(stats.f.ppf(SIGNIFICANT, dof, known_dof)):
+    if not known_dof or own > known * float(f_quantile(SIGNIFICANT, dof, known_dof)):
         return own, dof
     return known, dof + known_dof
 

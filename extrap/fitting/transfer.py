@@ -7,9 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import stats
+from scipy import special
 
 from extrap.errors import DataError
+from extrap.fitting.distributions import chi2_quantile
 from extrap.fitting.excess_curve import CEILING, ExcessCurve
 from extrap.fitting.recommendation import expected_excess
 from extrap.fitting.spread import OptimumSpread, predict_optimum
@@ -159,7 +160,7 @@ def _scatter(excess_curve: ExcessCurve) -> Array:
     """Equally likely factors on an excess: lognormal, mean 1, as runs scatter about the curve."""
     log_sd = math.sqrt(math.log1p((excess_curve.relative_sd or 0.0) ** 2))
     p = (np.arange(SCATTER_POINTS) + 0.5) / SCATTER_POINTS
-    return np.asarray(np.exp(log_sd * stats.norm.ppf(p) - log_sd**2 / 2))
+    return np.asarray(np.exp(log_sd * special.ndtri(p) - log_sd**2 / 2))
 
 
 def _tolerated(
@@ -190,5 +191,5 @@ def _central(values: Array, weights: Array, level: float) -> Interval:
 
 def _of_sd(sd: float, dof: int, level: float) -> Interval:
     """Interval of a standard deviation with so many degrees of freedom."""
-    high, low = stats.chi2.ppf([0.5 + level / 2, 0.5 - level / 2], dof)
+    high, low = chi2_quantile([0.5 + level / 2, 0.5 - level / 2], dof)
     return Interval(float(sd * math.sqrt(dof / high)), float(sd * math.sqrt(dof / low)))

@@ -76,7 +76,8 @@ def read_status(
     Raises:
         DataError: A status is a word that nobody uses for one.
     """
-    derived = np.where(is_lost, "failed", np.where(np.isfinite(loss), "complete", "diverged"))
+    names = np.array(["complete", "diverged", "failed"], dtype=object)
+    derived = names[np.where(is_lost, 2, np.where(np.isfinite(loss), 0, 1))]
     given, notes = given_status(table)
     is_kept = given.notna() & (given.ne("complete") | (derived == "complete"))
     return given.where(is_kept, derived), given.notna(), notes

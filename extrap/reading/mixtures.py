@@ -104,8 +104,6 @@ class _Sweep:
         played = {name: levels_of(frame[name]) for name in (*runs.sizes, *runs.tuned)}
         self.tuned = [played[name] for name in runs.tuned]
         self.axes = [played[name] for name in runs.sizes]
-        self.seeds = levels_of(frame["seed"])
-        self.is_seedless = bool(frame["seed"].astype(str).str.startswith(WITHOUT_SEED).all())
         self.sizes = joint(*(axis.codes for axis in self.axes))
         self.cells = joint(*(levels.codes for levels in played.values()))
         n_alike = pd.Series(self.cells).groupby(self.cells).transform("size")
@@ -124,8 +122,7 @@ class _Sweep:
         if levels.depends_on(self.cells):
             follows = any(levels.follows(tuned, self.sizes) for tuned in self.tuned)
             return None if self.is_repeated or follows else levels
-        is_seed = levels.depends_on(self.seeds.codes) and self.seeds.depends_on(levels.codes)
-        return None if is_seed and _is_count(levels) and not is_recipe(column) else levels
+        return None if not is_recipe(column) and self._is_seed(levels) else levels
 
     def is_tried(self, column: str) -> bool:
         """Whether it looks tuned: several values within most sizes."""
@@ -133,10 +130,18 @@ class _Sweep:
 
     def counts(self, levels: Levels) -> bool:
         """Whether it tells the runs of each cell apart, where no column is called a seed."""
-        if not (self.is_seedless and _is_count(levels)):
+        is_seedless = self.frame["seed"].astype(str).str.startswith(WITHOUT_SEED).all()
+        if not (is_seedless and _is_count(levels)):
             return False
         pairs = joint(self.cells, levels.codes)
         return len(pd.unique(pairs)) == len(pairs) > len(levels)
+
+    def _is_seed(self, levels: Levels) -> bool:
+        """Whether it counts the seeds: each has its own value."""
+        if not _is_count(levels):
+            return False
+        seeds = levels_of(self.frame["seed"])
+        return levels.depends_on(seeds.codes) and seeds.depends_on(levels.codes)
 
     def _is_interleaved(self, levels: Levels) -> bool:
         """Whether words alternate along the sizes: each size has one, neighbours another."""

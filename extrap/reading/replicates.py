@@ -2,46 +2,53 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pandas as pd
 
 from extrap.reading.cells import is_empty, numbers_of
 from extrap.records import WITHOUT_SEED, text_ranks
 
+LONGEST_EXACT = 2.0**53
+"""Whole numbers below it are exact as floats."""
+
 
 def read_seeds(
     table: pd.DataFrame, seed: str, *, by: list[str], loss: pd.Series
 ) -> tuple[pd.Series, list[str]]:
     """The seed of each run, and a note where some have none: each is its own replicate."""
-    seeds = pd.Series([None] * len(table), index=table.index, dtype=object)
-    if seed in table:
-        is_there = table[seed].notna() & ~is_empty(table[seed])
-        seeds = table[seed].astype(object).where(is_there, None)
-    words = seeds.dropna().unique()
-    numbers = dict(zip(words, numbers_of(words), strict=True))
-    whole: dict[Any, Any] = {word: _whole(word, number) for word, number in numbers.items()}
-    if None in whole.values():
-        whole = {word: str(word) for word in words}
+    cells = table[seed] if seed in table else pd.Series(np.nan, index=table.index)
+    codes, words = pd.factorize(cells)
+    values = _seeds_of(pd.Series(words, dtype=object))
+    seeds = pd.Series(values[codes], index=table.index, dtype=object)
     is_missing = seeds.isna()
-    seeds = seeds.map(whole).astype(object)
     if not is_missing.any():
         return seeds, []
     # numbered by what the runs are, so that the order of the rows means nothing
     order = np.lexsort([text_ranks(key) for key in (loss, *(table[c] for c in reversed(by)))])
     rank = pd.Series(np.argsort(order), index=table.index)
-    named = rank.map(lambda i: f"{WITHOUT_SEED}{i}")
+    seeds[is_missing] = [f"{WITHOUT_SEED}{i}" for i in rank[is_missing]]
     note = f"{int(is_missing.sum())} run(s) without a seed: each counts as its own replicate"
-    return seeds.where(~is_missing, named), [note]
+    return seeds, [note]
 
 
-def _whole(value: object, number: float) -> int | None:
-    """A whole number, exact however long it is; None if it is none."""
-    if not number.is_integer():
-        return None
-    text = str(value).strip()
-    return int(text) if text.lstrip("+-").isdecimal() else int(number)
+def _seeds_of(words: pd.Series) -> np.ndarray:
+    """Distinct cells as exact whole numbers, or all as text if any is none; None where empty.
+
+    One more than the words: the last, which code -1 takes, is None.
+    """
+    is_there = (words.notna() & ~is_empty(words)).to_numpy(dtype=bool)
+    numbers = numbers_of(words[is_there])
+    seeds = np.full(len(words) + 1, None, dtype=object)
+    if not (np.isfinite(numbers) & (numbers == np.rint(numbers))).all():
+        seeds[:-1][is_there] = words[is_there].astype(str)
+        return seeds
+    is_long = np.abs(numbers) >= LONGEST_EXACT
+    exact = np.where(is_long, 0, numbers).astype(np.int64).astype(object)
+    for i in np.flatnonzero(is_long):
+        text = str(words[is_there].iloc[i]).strip()
+        exact[i] = int(text) if text.lstrip("+-").isdecimal() else int(numbers[i])
+    seeds[:-1][is_there] = exact
+    return seeds
 
 
 def count_notes(frame: pd.DataFrame, cell: list[str]) -> list[str]:
@@ -62,7 +69,8 @@ def count_notes(frame: pd.DataFrame, cell: list[str]) -> list[str]:
 
 def without_copies(frame: pd.DataFrame, *, by: list[str]) -> tuple[pd.DataFrame, list[str]]:
     """One row of those equal in every column, as a copy is no replicate; and notes."""
-    alike = frame[frame.duplicated([*by, "loss"], keep=False)].astype(str)
+    alike = frame[frame.duplicated([*by, "loss"], keep=False)]
+    alike = alike.astype(dict.fromkeys(alike.select_dtypes(exclude="number"), str))  # or lists
     copies = alike.index[alike.duplicated()]
     unsure = alike.drop(columns="seed").duplicated() & alike["seed"].str.startswith(WITHOUT_SEED)
     counted = {

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from extrap.records.ablations import Ablation, AblationStudy
 from extrap.records.allocations import AllocationStudy
 from extrap.records.batches import BatchStudy, BatchTask
 from extrap.records.command import Command
-from extrap.records.comparisons import ComparisonStudy, RecipeGroup
+from extrap.records.comparisons import ComparisonStudy, RecipeGroup, ablations
 from extrap.records.intervals import Interval
-from extrap.records.knobs import KnobMove, KnobStudy
+from extrap.records.moves import moves
 from extrap.records.overrides import override
 from extrap.records.recipe import BUDGET, DATA_SIZE, EXAMPLES, TUNABLE, Recipe
 from extrap.records.results import (
@@ -64,8 +63,6 @@ __all__ = [
     "STATUSES",
     "TUNABLE",
     "WITHOUT_SEED",
-    "Ablation",
-    "AblationStudy",
     "AllocationStudy",
     "BatchStudy",
     "BatchTask",
@@ -75,8 +72,6 @@ __all__ = [
     "Estimate",
     "Fit",
     "Interval",
-    "KnobMove",
-    "KnobStudy",
     "Measure",
     "OnEval",
     "Optimum",
@@ -95,7 +90,9 @@ __all__ = [
     "Verdict",
     "Verdicts",
     "Workload",
+    "ablations",
     "condition_text",
+    "moves",
     "override",
     "text_ranks",
 ]

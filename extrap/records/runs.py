@@ -273,7 +273,7 @@ def loss_ceiling(losses: Iterable[float]) -> float:
         >>> loss_ceiling([2.0, 2.1, 2.5, 4.9e298])
         200000000.0
     """
-    within = np.sort(np.asarray(list(losses), dtype=float))
+    within = np.sort(np.fromiter(losses, dtype=float))
     ceiling, n_before = math.inf, -1
     while len(within) and len(within) != n_before:
         n_before = len(within)

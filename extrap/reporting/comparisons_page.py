@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
-from extrap.comparing import Comparison, Contrast, SizeDifference
-from extrap.comparing.findings import (
-    GroupFindings,
+from extrap.analyses.comparison import Comparison, Contrast, GroupFindings, SizeDifference
+from extrap.analyses.comparison.groups import (
     Treatment,
     checks_document,
-    comparison_study_document,
+    study_document,
     treatments,
 )
-from extrap.comparing.results import sign_of
-from extrap.laws import LAWS
-from extrap.records import ComparisonStudy, Fit, Interval, Measure
+from extrap.analyses.comparison.results import MEAN
+from extrap.records import ComparisonStudy, Interval, Measure
 from extrap.records.numbers import (
     NBSP,
     TableCell,
@@ -28,7 +24,6 @@ from extrap.records.numbers import (
     format_percent,
     format_quantity,
     format_scientific,
-    format_value,
     name_size,
     over,
     rounded,
@@ -44,8 +39,7 @@ from extrap.reporting.blocks import (
     Paragraph,
     Warnings,
 )
-from extrap.reporting.charts import Chart
-from extrap.reporting.comparison_charts import compute_chart, size_charts, targets_chart
+from extrap.reporting.comparison_charts import size_charts, targets_chart
 from extrap.reporting.glossary import Explanation, explain_flag
 from extrap.reporting.study_page import About, measured, study_page
 from extrap.reporting.tables import Table, tabulated
@@ -81,19 +75,15 @@ VERDICTS = {
         "without a significant difference",
         "mixed",
     ),
-    "cannot tell": ("?", "Whether {} differs from {} cannot be told", "not comparable", "none"),
+    "cannot tell": ("?", "Cannot tell whether {} differs from {}", "not comparable", "none"),
 }
 """Verdict → its mark, its sentence, what several are called, the kind of the answer."""
 
 
 def comparison_page(
-    study: ComparisonStudy,
-    findings: Sequence[GroupFindings],
-    about: About,
-    *,
-    sections: Sequence[Details] = (),
+    study: ComparisonStudy, findings: Sequence[GroupFindings], about: About
 ) -> Page:
-    """The page of a comparison study; `sections` stand below its groups."""
+    """The page of a comparison study."""
     groups: list[Block] = [
         Details(f.group.name, _group_blocks(f, len(findings) > 1)) for f in findings
     ]
@@ -105,13 +95,12 @@ def comparison_page(
         for arm, spec in each.group.arms.items()
         if arm in each.runs
     }
-    document = comparison_study_document(study, findings)
     return study_page(
         "comparison",
         about,
-        [*_visible(findings, has_figures=True), *groups, *sections, *_expectations(findings)],
+        [*_visible(findings), *groups],
         caveats=LIMITS,
-        numbers={**document, "checks": checks_document(findings)},
+        numbers={**study_document(study, findings), "checks": checks_document(findings)},
         counts={"runs": sum(arms.values())},
     )
 
@@ -123,46 +112,45 @@ def comparison_blocks(found: Comparison) -> list[Block]:
     return [*blocks, *_warnings(shown), *_notes(found)]
 
 
-def _visible(findings: Sequence[GroupFindings], *, has_figures: bool = False) -> list[Block]:
+def _visible(findings: Sequence[GroupFindings]) -> list[Block]:
     """What is seen without opening anything."""
     shown = treatments(findings)
     blocks: list[Block] = [comparison_answer(shown)]
-    if has_figures and shown:
+    if shown:
         blocks.append(Columns(_figures(findings, shown)))
-    blocks += [*_warnings(shown), *([verdicts_table(shown)] if shown else [])]
-    blocks += [_checks_table(found) for found in findings if found.checks]
+        blocks += [*_warnings(shown), verdicts_table(shown)]
+        checked = [each for each in shown if each.check is not None]
+        blocks += [_checks_table(checked)] if checked else []
     lost = [f"{found.group.name}: {found.problem}" for found in findings if found.problem]
     return [*blocks, *(Paragraph(f"No comparison of {text}") for text in lost)]
 
 
 def _figures(findings: Sequence[GroupFindings], shown: Sequence[Treatment]) -> tuple[Figure, ...]:
-    """Two figures: over size where there is one group, else one row per treated recipe."""
-    if len(findings) == 1:
-        texts = ("", CAPTION)  # once for both
-        return tuple(map(Figure, size_charts(findings[0]), texts))
-    half = len(shown) // 2 + 1
-    charts: list[Chart | None] = [targets_chart(shown), compute_chart(shown)]
-    if charts[1] is None and len(shown) > MOST_ROWS:
-        charts = [targets_chart(part, shown) for part in (shown[:half], shown[half:])]
-    return tuple(Figure(chart) for chart in charts if chart is not None)
+    """Over size where there is one group of several sizes, else one row per treated recipe."""
+    if len(findings) == 1 and len(shown[0].contrast.by_size) > 1:
+        return tuple(map(Figure, size_charts(findings[0]), ("", CAPTION)))  # once for both
+    half = len(shown) // 2 + 1 if len(shown) > MOST_ROWS else len(shown)
+    parts = filter(None, (shown[:half], shown[half:]))
+    return tuple(Figure(targets_chart(part, shown)) for part in parts)
 
 
 def _group_blocks(found: GroupFindings, has_charts: bool) -> tuple[Block, ...]:
     """What a group rests on."""
-    question = Paragraph(found.group.question)
+    group = found.group
+    texts = [group.question, *([f"Expected: {group.expected}"] if group.expected else [])]
+    head: list[Block] = [Paragraph(text) for text in texts]
     if found.comparison is None:
-        return (question,)
-    compute = compute_chart(treatments([found]))
+        return tuple(head)
+    has_sizes = any(len(contrast.by_size) > 1 for contrast in found.comparison.contrasts)
+    charts = size_charts(found) if has_charts and has_sizes else ()
     read = [Paragraph(f"{arm}: {note}") for arm, runs in found.runs.items() for note in runs.notes]
     return (
-        question,
-        *([Columns(tuple(map(Figure, size_charts(found))))] if has_charts else []),
-        *([Figure(compute)] if compute is not None else []),
+        *head,
+        *([Columns(tuple(map(Figure, charts)))] if charts else []),
         *_tables(found.comparison),
-        _laws_table(found.comparison),
         *_notes(found.comparison),
         *read,
-        *_seals([found]),
+        *_seal(found),
     )
 
 
@@ -184,21 +172,29 @@ def comparison_answer(shown: Sequence[Treatment]) -> Answer:
 def _sentence(each: Treatment) -> str:
     """Whether a treated recipe is better, by how much, and how that depends on size."""
     text = VERDICTS[each.verdict][1].format(each.contrast.treated, each.comparison.plain)
-    if each.decisive is not None:
+    if each.decisive.difference.value is not None:
         text += f": {_found(each, f'{format_level(each.comparison.level)}: ')}"
-    return f"{'; '.join(filter(None, [text, _by_size(each)]))}."
+    return f"{'; '.join(filter(None, [text, _by_size(each), _share(each)]))}."
 
 
 def _found(each: Treatment, level: str = "") -> str:
     """The difference that counts, and where it was found."""
     place = each.decisive
-    if each.check is None and each.contrast.has_mean_only:
-        mean = beside(_percent(each.contrast.mean_difference, level))
-        return f"{mean} in loss, the mean over the sizes"
-    if place is None:
+    if place.difference.value is None:
         return "unknown"
-    how = "forecast" if place.is_forecast else "measured"
-    return f"{beside(_difference(place, level))} in loss at {name_size(place.size)}, {how}"
+    return f"{beside(_percent(place.difference, level))} in loss, {_place(place)}"
+
+
+def _place(place: SizeDifference) -> str:
+    if not place.size:
+        return MEAN
+    return f"{'forecast' if place.is_forecast else 'measured'} at {name_size(place.size)}"
+
+
+def _share(each: Treatment) -> str:
+    """The share of the gap to the reference that it closes."""
+    share = each.contrast.share
+    return "" if share.value is None else f"it closes {beside(_percent(share))} of the gap"
 
 
 def _by_size(each: Treatment) -> str:
@@ -208,19 +204,23 @@ def _by_size(each: Treatment) -> str:
         return "measured " + ", ".join(f"{_short(p)} at {name_size(p.size)}" for p in pair)
     if contrast.has_misfit:
         return "the laws do not fit"
-    if contrast.verdict == "shift":
-        return "the law is shifted, the exponents do not differ significantly"
-    if contrast.verdict != "exponent" or not contrast.by_size:
+    ahead, first = contrast.at_target, contrast.by_size[0]
+    if ahead is not None and _is_open(each):
+        at = f"{beside(_percent(ahead.difference))} at {name_size(ahead.size)}"
+        return f"the forecast, {at}, leaves the sign open"
+    if each.verdict not in ("better", "worse") or contrast.exponent_difference.value is None:
         return ""
-    how, first = "gains" if _gains(each) else "loses", contrast.by_size[0]
+    if contrast.gains is None:
+        return "the exponents do not differ significantly"
+    how = "gains" if contrast.gains else "loses"
     return f"it {how} with size ({_short(first)} at {name_size(first.size)})"
 
 
-def _gains(each: Treatment) -> bool:
-    """Whether the difference falls from the smallest size to where it counts."""
-    places = [*each.contrast.by_size[:1], *filter(None, [each.decisive])]
-    values = [place.difference.value or 0.0 for place in places]
-    return bool(values) and values[-1] < values[0]
+def _is_open(each: Treatment) -> bool:
+    """Whether measured sizes are significant, and the forecast at the target is not."""
+    ahead, place = each.contrast.at_target, each.decisive
+    is_ahead = ahead is not None and place.size != ahead.size
+    return is_ahead and bool(place.sign)
 
 
 def _counted(shown: Sequence[Treatment]) -> str:
@@ -231,7 +231,9 @@ def _counted(shown: Sequence[Treatment]) -> str:
         for verdict, (_, _, words, _) in VERDICTS.items()
         if verdict in verdicts
     )
-    known = [(p.difference.value or 0.0, e) for e in shown if (p := e.decisive) is not None]
+    known = [
+        (e.decisive.difference.value, e) for e in shown if e.decisive.difference.value is not None
+    ]
     text = f"Of {len(shown)} treated recipes: {counts}."
     for name, choose in (("Best", min), ("Worst", max)) if known else ():
         each = choose(known, key=lambda pair: pair[0])[1]
@@ -244,21 +246,25 @@ def _certainty(each: Treatment) -> tuple[str, str]:
     contrast, place, name = each.contrast, each.decisive, each.label
     flags = [_explained(flag).meaning.rstrip(".") for flag in contrast.flags]
     about = f"{name}: {flags[0][0].lower()}{flags[0][1:]}" if flags else ""
-    where = name_size(each.comparison.target)
-    if each.check is not None and each.check.agrees is False:
-        return "low", f"{name}: the forecast did not hold at {where}"
-    if contrast.verdict == "unknown" or place is None or None in tuple(place.difference.ci):
+    if each.holds is False:
+        return "low", f"{name}: the forecast did not hold at {name_size(place.size)}"
+    if each.verdict == "cannot tell":
         why = "the runs do not bound the difference"
-        if place is not None and contrast.p_adjusted is not None and sign_of(place.difference):
+        if contrast.p_adjusted is not None and place.sign:
             p_value = format_p_value(contrast.p_adjusted)
             why = f"an interval excludes 0, the test of both laws does not (p {p_value})"
         return "low", about or f"{name}: {why}"
+    if contrast.has_misfit:
+        return "low", about
+    if contrast.p_adjusted is None:
+        return "low", f"{name}: one seed, so the effect of seeds is assumed"
     if flags:
-        return "low" if contrast.has_misfit else "medium", about
+        return "medium", about
+    if _is_open(each):
+        return "medium", f"{name}: the difference is of the measured sizes alone"
     if not place.is_forecast:
-        return "high", f"measured at {where} with {_pairs(place)}"
-    largest = contrast.by_size[-1].size if contrast.by_size else place.size
-    ratio = max(place.size[c] / largest[c] for c in largest)
+        return "high", f"{_place(place)}, {_pairs(place)}"
+    ratio = max(place.size[c] / contrast.by_size[-1].size[c] for c in place.size)
     text = f"forecast at {format_quantity(ratio)} times the largest measured size, no warnings"
     return ("high" if ratio <= FAR else "medium"), text
 
@@ -271,7 +277,7 @@ def _explained(flag: str) -> Explanation:
 
 def _pairs(place: SizeDifference) -> str:
     """How many pairs of seeds a measured difference rests on."""
-    return f"{place.n_pairs} pair{'s' * (place.n_pairs != 1)}"
+    return f"{place.n_pairs} pair{'s' * (place.n_pairs != 1)}" if place.n_pairs else "not paired"
 
 
 def _short(place: SizeDifference) -> str:
@@ -279,25 +285,15 @@ def _short(place: SizeDifference) -> str:
     return format_percent(place.difference.value or 0.0, digits=2)
 
 
-def _difference(place: SizeDifference, level: str = "") -> TableCell:
-    """A difference at one size; see `_percent`."""
-    is_single = not place.is_forecast and place.n_pairs <= 1
-    return _percent(place.difference, level, "one seed: no interval" if is_single else "")
-
-
-def _percent(measure: Measure, level: str = "", why: str = "") -> TableCell:
+def _percent(measure: Measure, level: str = "") -> TableCell:
     """A relative difference above its interval, `−3.4 %` and `95 %: −5.4 to −1.4 %`."""
+    if measure.value is None:
+        return TableCell("–")
     shown = measure.map(lambda share: 100 * share)
     number, _, interval = stacked(shown.value, shown.ci).partition("\n")
-    if measure.value is None:
-        text = number if measure.ci == Interval() else f"{number}{NBSP}%"
-        return TableCell(text, sides=measure.ci)
     sign = "+" * (measure.value > 0)
-    if measure.ci == Interval():
-        interval = why or "interval unknown"
-    else:
-        interval = f"{level}{interval}{NBSP}%"
-    return TableCell(f"{sign}{number}{NBSP}%\n{interval}", measure.value, sides=measure.ci)
+    text = f"{sign}{number}{NBSP}%\n{level}{interval}{NBSP}%"
+    return TableCell(text, measure.value, sides=measure.ci)
 
 
 def verdicts_table(shown: Sequence[Treatment]) -> Table:
@@ -305,15 +301,16 @@ def verdicts_table(shown: Sequence[Treatment]) -> Table:
 
     def loss(each: Treatment) -> str:
         place = each.decisive
-        if each.check is None and each.contrast.has_mean_only:
-            return over(_percent(each.contrast.mean_difference), "the mean over the sizes")
-        if place is None:
+        if place.difference.value is None:
             return "unknown"
-        how = "forecast" if place.is_forecast else _pairs(place)
-        return over(_difference(place), f"{name_size(place.size)}, {how}")
+        if place.is_forecast:
+            return over(_percent(place.difference), f"{name_size(place.size)}, forecast")
+        where = name_size(place.size) if place.size else MEAN
+        return over(_percent(place.difference), f"{where}, {_pairs(place)}")
 
     plain = {each.comparison.plain for each in shown}
     against = plain.pop() if len(plain) == 1 else "the plain recipe"
+    has_share = any(each.contrast.share.value is not None for each in shown)
     return tabulated(
         f"Treated recipes against {against} ({format_level(shown[0].comparison.level)} intervals)",
         shown,
@@ -321,6 +318,7 @@ def verdicts_table(shown: Sequence[Treatment]) -> Table:
             "verdict": lambda each: f"{VERDICTS[each.verdict][0]}{NBSP}{each.verdict}",
             "recipe": lambda each: over(each.contrast.treated, each.group),
             "loss": loss,
+            **({"gap closed": lambda each: _percent(each.contrast.share)} if has_share else {}),
             "what to do": _advice,
         },
     )
@@ -329,11 +327,11 @@ def verdicts_table(shown: Sequence[Treatment]) -> Table:
 def _advice(each: Treatment) -> str:
     """What to do, in a sentence."""
     contrast, verdict = each.contrast, each.verdict
-    if each.check is not None and each.check.agrees is False:
+    if each.holds is False:
         return "The forecast did not hold: use the measured difference, and none beyond it."
     if len(contrast.sign_changes) == 1:
         before, after = contrast.sign_changes[0]
-        if (after.difference.value or 0.0) < 0:
+        if after.sign == "better":
             return f"Use it from {name_size(after.size)} on."
         return f"Use it up to {name_size(before.size)}."
     if verdict == "depends on size":
@@ -341,19 +339,22 @@ def _advice(each: Treatment) -> str:
     if verdict == "not significant":
         return "Choose by cost; add seeds if the interval is too wide."
     if verdict not in ("better", "worse"):
-        at = contrast.by_size[-1].size if contrast.by_size else each.comparison.target
-        column, twice = next((name, format_quantity(2 * value)) for name, value in at.items())
-        return f"Add seeds, and {column} {twice} to both sweeps."
+        why = contrast.refusals.get("mean") or contrast.refusals.get("at_target")
+        if why:
+            return f"{why[0].upper()}{why[1:]}"
+        column, largest = next(iter(contrast.by_size[-1].size.items()))
+        return f"Add seeds, and {column} {format_quantity(2 * largest)} to both sweeps."
     if contrast.has_misfit:
         return "Use the measured differences by size; forecast nothing from these laws."
     if verdict == "worse":
-        is_rising = contrast.verdict == "exponent" and _gains(each)
-        return "Train a larger size before you drop it." if is_rising else "Do not use it."
-    saved = contrast.effective_compute[-1].factor.ci if contrast.effective_compute else Interval()
+        may_turn = contrast.gains is True or _is_open(each)
+        return "Train a larger size before you drop it." if may_turn else "Do not use it."
+    saved = contrast.worth[-1].compute_factor.ci if contrast.worth else Interval()
     if saved.upper is not None and saved.upper < 1:
         return "Do not use it: the plain recipe reaches this loss with less compute."
-    is_falling = contrast.verdict == "exponent" and not _gains(each)
-    return "Use it up to this size: it loses with size." if is_falling else "Use it."
+    if contrast.gains is False:
+        return "Use it up to this size: it loses with size."
+    return "Use it at the measured sizes." if _is_open(each) else "Use it."
 
 
 def _warnings(shown: Sequence[Treatment]) -> list[Warnings]:
@@ -373,22 +374,27 @@ def _warnings(shown: Sequence[Treatment]) -> list[Warnings]:
 
 
 def _notes(comparison: Comparison) -> list[Paragraph]:
-    """What the flags say in detail, and what was left out or decided."""
-    flags = [(c.treated, f.partition(": ")[2]) for c in comparison.contrasts for f in c.flags]
-    details = [f"{arm}: {detail}" for arm, detail in flags if detail]
-    return [Paragraph(text) for text in dict.fromkeys([*details, *comparison.notes])]
+    """What the flags say in detail, what is not given and why, what was left out or decided."""
+    texts = [
+        f"{contrast.treated}: {text}"
+        for contrast in comparison.contrasts
+        for text in [
+            *(flag.partition(": ")[2] for flag in contrast.flags),
+            *contrast.refusals.values(),
+        ]
+        if text
+    ]
+    return [Paragraph(text) for text in dict.fromkeys([*texts, *comparison.notes])]
 
 
-def _seals(findings: Sequence[GroupFindings]) -> list[Paragraph]:
-    """When forecasts were sealed, and whether that was before the runs at the target."""
-    found = []
-    for each in findings:
-        if each.sealed and each.checks:
-            late = f", after runs there began ({each.began}): this is not a blind check"
-            order = late if each.sealed > each.began else ", before any run there"
-            text = f"Forecast for {name_size(each.group.target)} sealed {each.sealed}"
-            found.append(Paragraph(f"{text}{order if each.began else ''}."))
-    return found
+def _seal(found: GroupFindings) -> list[Paragraph]:
+    """When a forecast was sealed, and whether that was before the runs at the target."""
+    if not found.sealed or found.check is None:
+        return []
+    late = f", after runs there began ({found.began}): this is not a blind check"
+    order = late if found.sealed > found.began else ", before any run there"
+    text = f"Forecast for {name_size(found.group.target_size)} sealed {found.sealed}"
+    return [Paragraph(f"{text}{order if found.began else ''}.")]
 
 
 def _tables(comparison: Comparison) -> list[Table]:
@@ -399,12 +405,8 @@ def _tables(comparison: Comparison) -> list[Table]:
         for contrast in comparison.contrasts
         for place in [*contrast.by_size, *filter(None, [contrast.at_target])]
     ]
-    worth = {
-        (contrast.treated, name_size(each.size)): each
-        for contrast in comparison.contrasts
-        for each in contrast.effective_compute
-    }
-    level = next((f" ({format_level(w.level)} intervals)" for w in worth.values()), "")
+    worth = [(c.treated, each) for c in comparison.contrasts for each in c.worth]
+    level = next((f" ({format_level(each.level)} intervals)" for _, each in worth), "")
     is_stated = comparison.flops_per_second is not None and all(c.flops is not None for c in costs)
     hours = "GPU-hours" if is_stated else "hours (wall-clock)"
     price = comparison.price
@@ -418,29 +420,43 @@ def _tables(comparison: Comparison) -> list[Table]:
                 "pairs": lambda row: "forecast" if row[1].is_forecast else str(row[1].n_pairs),
                 plain: lambda row: measured(row[1].plain),
                 "treated": lambda row: measured(row[1].treated),
-                "difference": lambda row: _difference(row[1]),
+                "difference": lambda row: _percent(row[1].difference),
             },
         ),
         tabulated(
-            "Laws: exponents, crossings, p-values of one law for both recipes",
-            comparison.contrasts,
+            "Laws: mean difference, exponents, crossings",
+            [c for c in comparison.contrasts if len(c.by_size) > 1],
             {
                 "recipe": lambda c: c.treated,
                 "p-value (Holm)": _p_values,
-                "mean difference": lambda c: _percent(c.mean_difference),
+                "mean difference": lambda c: _percent(c.mean),
                 f"exponent in {column}": lambda c: _known(c.exponents.get(c.treated)),
                 f"exponent, {plain}": lambda c: _known(c.exponents.get(plain)),
                 "difference": lambda c: measured(c.exponent_difference),
-                f"crossing, {column}": _crossing,
+                f"crossing, {column}": lambda c: measured(c.crossing.map(lambda x: rounded(x, 3))),
+            },
+            note="p-value: of one law for both recipes.",
+        ),
+        tabulated(
+            f"Exponents of the best values in {column}",
+            [
+                (tuned, arm, exponent)
+                for tuned, arms in comparison.tuned_exponents.items()
+                for arm, exponent in arms.items()
+            ],
+            {
+                "recipe": lambda row: row[1],
+                "tuned": lambda row: row[0],
+                "exponent": lambda row: measured(row[2]),
             },
         ),
         tabulated(
             f"What {plain} needs for the same loss, over the treated recipe{level}",
-            worth.items(),
+            worth,
             {
-                "recipe": lambda row: row[0][0],
-                "size": lambda row: row[0][1],
-                "compute, ×": lambda row: measured(row[1].factor),
+                "recipe": lambda row: row[0],
+                "size": lambda row: name_size(row[1].size),
+                "compute, ×": lambda row: measured(row[1].compute_factor),
                 f"{column}, ×": lambda row: measured(row[1].size_factor),
             },
         ),
@@ -472,73 +488,30 @@ def _known(measure: Measure | None) -> str:
     return "–" if measure is None else measured(measure)
 
 
-def _crossing(contrast: Contrast) -> str:
-    """Where the laws cross, and where the measured difference changes its sign."""
-    crossing, lines = contrast.crossover, list[str]()
-    if crossing.size.value is not None:
-        lines += [measured(crossing.size.map(lambda size: rounded(size, 3)))]
-        lines += [f"{'within' if crossing.is_inside else 'outside'} the measured sizes"]
-        lines += [f"{crossing.better_below} better below"] * bool(crossing.better_below)
-    lines += [
-        f"sign changes between {name_size(a.size)} and {name_size(b.size)}"
-        for a, b in contrast.sign_changes
-    ]
-    return over(*(lines or ["none"]))
-
-
 def _amount(value: float | None) -> str:
     return "–" if value is None else format_scientific(value)
 
 
-def _laws_table(comparison: Comparison) -> Table:
-    def parameters(law: Fit) -> str:
-        errors = [math.sqrt(max(row[i], 0.0)) for i, row in enumerate(law.covariance)]
-        return ", ".join(
-            f"{name}{NBSP}={NBSP}{format_value(value, se)}" + " held" * (name in law.fixed)
-            for (name, value), se in zip(law.parameters.items(), errors, strict=True)
-        )
-
-    return tabulated(
-        "Fitted laws of the tuned loss",
-        [(arm, comparison.laws.get(arm)) for arm in comparison.arms],
-        {
-            "recipe": lambda row: row[0],
-            "law": lambda row: "none" if row[1] is None else LAWS[row[1].law].formula,
-            "parameters ± standard error": lambda row: (
-                "–" if row[1] is None else parameters(row[1])
-            ),
-            "flags": lambda row: "–" if row[1] is None else ", ".join(row[1].flags) or "–",
-        },
-        note="x0: geometric mean of the fitted sizes. Held: fixed in the fit of one recipe.",
-    )
-
-
-def _checks_table(found: GroupFindings) -> Table:
-    """What was measured at the target beside its forecast."""
+def _checks_table(shown: Sequence[Treatment]) -> Table:
+    """What was measured at the targets beside its forecast."""
     words = {True: "held", False: "did not hold", None: "cannot tell"}
-    assert found.comparison is not None
-    plain, single = found.comparison.plain, "one seed: no interval"
+
+    def losses(each: Treatment) -> str:
+        assert each.check is not None
+        place = each.check.decisive
+        return over(measured(place.treated), f"{each.comparison.plain} {measured(place.plain)}")
+
     return tabulated(
-        f"Forecasts checked at {name_size(found.comparison.target)}",
-        found.checks,
+        f"Forecasts checked at {name_size(shown[0].comparison.target)}",
+        shown,
         {
-            "forecast": lambda check: words[check.agrees],
-            "recipe": lambda check: check.treated,
-            "measured": lambda c: _percent(c.difference, "", single * (c.n_pairs == 1)),
-            "forecast of it": lambda check: _percent(check.forecast),
-            "pairs": lambda check: str(check.n_pairs),
-            "loss": lambda check: format_value(check.loss),
-            f"loss of {plain}": lambda check: format_value(check.plain),
+            "forecast": lambda each: words[each.holds],
+            "recipe": lambda each: over(each.contrast.treated, each.group),
+            "measured": lambda each: _percent(each.decisive.difference),
+            "forecast of it": lambda each: _percent(
+                each.contrast.at_target.difference if each.contrast.at_target else Measure()
+            ),
+            "pairs": lambda each: _pairs(each.decisive),
+            "loss": losses,
         },
     )
-
-
-def _expectations(findings: Sequence[GroupFindings]) -> list[Details]:
-    """What was expected of each group, and what was found."""
-    columns: dict[str, Any] = {
-        "group": lambda found: found.group.name,
-        "expected from the literature": lambda found: found.group.expected,
-        "found": lambda found: " ".join(map(_sentence, treatments([found]))) or found.problem,
-    }
-    table = tabulated("Expected and found", (f for f in findings if f.group.expected), columns)
-    return [Details("Expected and found", (table,))] if table.rows else []

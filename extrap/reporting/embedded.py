@@ -29,8 +29,8 @@ def read_report(path: str | Path) -> dict[str, Any]:
     Returns:
         `kind`, `title`, `question`, `answer`, `created`, `status`, `ok` (whether every judged run
         is on law; None where none is judged), and under `numbers` what the page is made of: for
-        a report `forecast`, `verdicts`, `curve`, `flags`, `baseline` and `metrics`, as
-        `extrap forecast --json` and `extrap check --json` print them.
+        a report `forecast`, `verdicts`, `curve`, `flags` and `metrics`, as `extrap forecast
+        --json` and `extrap check --json` print them.
 
     Raises:
         DataError: The file is missing, no page of ours, or one of another schema.

@@ -1,7 +1,7 @@
 """Every flag in three parts: what it means, why that matters, and what to do about it.
 
 Families keep apart what different results call alike: `forecast` (forecasts, fits and points),
-`allocation`, `batches`, `knobs`, `ablations`, `comparison` and `cascade`.
+`allocation`, `batches`, `sensitivity`, `comparison` and `cascade`.
 """
 
 from __future__ import annotations
@@ -225,7 +225,7 @@ _BATCHES: dict[str, Words] = {
         "Lower the learning rate there, or leave that batch size out.",
     ),
 }
-_KNOBS: dict[str, Words] = {
+_SENSITIVITY: dict[str, Words] = {
     "bends": (
         "Its gradient is not linear in log size.",
         "A linear extrapolation to the target is doubtful.",
@@ -247,38 +247,11 @@ _KNOBS: dict[str, Words] = {
         "Vary it by less, or find out why the runs failed.",
     ),
 }
-_ABLATIONS: dict[str, Words] = {
-    "rate-at-edge": (
-        "The best rate of an arm is at the edge of those tried.",
-        "A better one may lie beyond.",
-        "Widen the range of the learning rate.",
-    ),
-    "lost-runs": (
-        "Runs diverged or failed; their seeds are left out.",
-        "The remaining seeds may be biased.",
-        "Lower the learning rate, or find out why the runs failed.",
-    ),
-}
 _COMPARISON: dict[str, Words] = {
     "lack-of-fit": (
         "A recipe's law deviates from its losses by more than their noise.",
         "Forecasts beyond the measured sizes hold only if the laws are roughly right.",
         "Look for a size that is off, or add sizes; the measured differences are not affected.",
-    ),
-    "one-seed": (
-        "All sizes were trained with a single seed.",
-        "Its effect is common to all sizes and is assumed to vary as much as the differences.",
-        "Add a seed.",
-    ),
-    "no-noise": (
-        "The noise between runs of one recipe is unknown.",
-        "Without it no difference is significant.",
-        "Add seeds or sizes.",
-    ),
-    "diverged": (
-        "Runs of a recipe diverged at some size.",
-        "Differences use the runs that did not, which may bias them.",
-        "Lower the learning rate there, or count the lost runs against the recipe.",
     ),
     "edge": (
         "The best value of a recipe is at the edge of its grid.",
@@ -331,8 +304,7 @@ FAMILIES: dict[str, dict[str, Words]] = {
     "allocation": _ALLOCATION,
     "forecast": _FORECAST,
     "batches": _BATCHES,
-    "knobs": _KNOBS,
-    "ablations": _ABLATIONS,
+    "sensitivity": _SENSITIVITY,
     "comparison": _COMPARISON,
     "cascade": _CASCADE,
 }

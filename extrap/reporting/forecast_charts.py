@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
 from itertools import compress
 from operator import not_
 from typing import TYPE_CHECKING, Any
@@ -73,7 +72,7 @@ def optimum_chart(
 
     At the sizes of the answer, if given, the recommended values too.
     """
-    shown = _optimum_series(forecast, axis, name, label="optimum of the law")
+    shown = _optimum_series(forecast, axis, name)
     values = [(r.size[axis.column], r.point.recommended[name]) for r in rows if axis.holds(r.size)]
     shown.append(points(values, ink="law", marker="D", is_open=True, label="recommended"))
     if kept := kept_values(forecast):
@@ -86,24 +85,17 @@ def optimum_chart(
     return size_chart(f"Best {name} against {axis.column}", axis, f"best {name}", shown)
 
 
-def _optimum_series(
-    forecast: Forecast,
-    axis: SizeAxis,
-    name: str,
-    *,
-    ink: str = "law",
-    label: str,
-    marker: str = "o",
-) -> list[Series]:
+def _optimum_series(forecast: Forecast, axis: SizeAxis, name: str) -> list[Series]:
+    label = "optimum of the law"
     has_law = forecast.tuned_laws.get(name) is not None
     laws = [(x, forecast.predict_tuned(axis.at(x))[name]) for x in axis.values() if has_law]
     optima = [(o.size[axis.column], o.tuned[name]) for o in forecast.optima if axis.holds(o.size)]
     return [
-        points([(x, e.value, *e.pi) for x, e in laws], ink=ink, label=label, **BAND),
+        points([(x, e.value, *e.pi) for x, e in laws], ink="law", label=label, **BAND),
         points(
             [(x, e.value, *e.ci) for x, e in optima],
-            ink=ink,
-            marker=marker,
+            ink="law",
+            marker="o",
             label="" if has_law else label,
         ),
     ]
@@ -399,15 +391,3 @@ def _reference(forecast: Forecast, size: Mapping[str, float]) -> Iterable[tuple[
     )
     half = curves.half_width(covariance, forecast.level)
     return zip(curves.places, np.exp(mean), np.exp(mean - half), np.exp(mean + half), strict=True)
-
-
-def pair_chart(
-    forecast: Forecast, baseline: Forecast, axis: SizeAxis, name: str, *, names: tuple[str, str]
-) -> XYChart:
-    """The optima and laws of one tuned column in two sweeps, along the path of the first."""
-    lowest = {c: min(o.size[c] for o in baseline.optima) for c in baseline.runs.sizes}
-    reached = [v for v in axis.values() if all(axis.at(v)[c] >= low for c, low in lowest.items())]
-    path = replace(axis, low=reached[0]) if reached else axis
-    shown = _optimum_series(forecast, axis, name, label=names[0])
-    shown += _optimum_series(baseline, path, name, ink="fixed", label=names[1], marker="s")
-    return size_chart(f"Best {name} against {axis.column}", axis, f"best {name}", shown)

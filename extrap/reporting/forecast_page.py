@@ -90,7 +90,6 @@ def report(
     question: str | None = None,
     provenance: Mapping[str, str] | None = None,
     metrics: Mapping[str, Metric] | None = None,
-    baseline: Forecast | None = None,
     runs: Runs | None = None,
     price: float | None = None,
     contrasts: Collection[int] = (),
@@ -109,8 +108,6 @@ def report(
         provenance: Further rows of the provenance table, such as commit or storage.
         metrics: Name → forecast of a further metric of the same runs, lower is better, alone or
             with the verdicts on its larger runs.
-        baseline: Forecast from another sweep over the same columns, such as one under another
-            width rule, to compare with.
         runs: The judged runs, one per verdict; their curves are drawn if they have any.
         price: Of an hour of training, in any currency, for what a deviation costs.
         contrasts: `Verdict.configuration` of larger runs that were mistuned on purpose, which are
@@ -122,7 +119,6 @@ def report(
 
     Raises:
         TypeError: Verdicts are none; or as `extrap.read_runs`.
-        ValueError: The baseline has other size or tuned columns, or another level.
     """
     page = forecast_page(
         as_forecast(source, columns),
@@ -132,7 +128,6 @@ def report(
         question=question,
         origin=provenance,
         metrics=metrics,
-        baseline=baseline,
         runs=runs,
         price=price,
         contrasts=contrasts,
@@ -149,7 +144,6 @@ def forecast_page(
     question: str | None = None,
     origin: Mapping[str, str] | None = None,
     metrics: Mapping[str, Metric] | None = None,
-    baseline: Forecast | None = None,
     runs: Runs | None = None,
     price: float | None = None,
     contrasts: Collection[int] = (),
@@ -168,10 +162,6 @@ def forecast_page(
         _warnings(forecast, rows),
         verdicts_table(forecast, groups) if groups else answer_table(forecast, rows),
     ]
-    if baseline is not None:
-        from extrap.reporting.baselines import baseline_blocks  # imports the comparisons
-
-        blocks += baseline_blocks(forecast, baseline, axis, rows, title=title)
     cost = f"Cost of a mistuned value at {name_size(lead.size)}"
     tables = [optima_table(forecast), points_table(forecast, rows), runs_table(forecast)]
     blocks += [
@@ -196,7 +186,6 @@ def forecast_page(
             rows,
             axis,
             metrics=metrics,
-            baseline=baseline,
             contrasts=contrasts,
         ),
     )

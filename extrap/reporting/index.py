@@ -15,8 +15,7 @@ from extrap.reporting.tables import Table
 PREFIX = "extrap:"
 KINDS = {
     "report": "forecast",
-    "knobs": "sensitivity",
-    "ablations": "ablations",
+    "sensitivity": "sensitivity",
     "batches": "batch size",
     "comparison": "comparison",
     "allocation": "allocation",

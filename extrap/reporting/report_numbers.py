@@ -30,7 +30,6 @@ def report_numbers(
     axis: SizeAxis,
     *,
     metrics: Mapping[str, Metric] | None = None,
-    baseline: Forecast | None = None,
     contrasts: Collection[int] = (),
 ) -> dict[str, Any]:
     """What `extrap forecast --json` and `extrap check --json` print, and the curves drawn.
@@ -41,12 +40,11 @@ def report_numbers(
         rows: The sizes of the answer.
         axis: Along which the curve runs.
         metrics: Further metrics, as `report` takes them.
-        baseline: Forecast of another sweep.
         contrasts: `Verdict.configuration` of the larger runs that were mistuned on purpose.
 
     Returns:
         `forecast`, `verdicts` (null without larger runs), `contrasts`, `curve` (column → values
-        along the drawn sizes), `flags` in words, `baseline` and `metrics`.
+        along the drawn sizes), `flags` in words, and `metrics`.
     """
     flags = [*forecast.flags, *(flag for row in rows for flag in row.point.flags)]
     return encode(
@@ -59,7 +57,6 @@ def report_numbers(
             "contrasts": sorted(contrasts),
             "curve": _curve(forecast, axis),
             "flags": [asdict(found) for found in explain_flags(flags)],
-            "baseline": None if baseline is None else forecast_document(baseline, []),
             "metrics": {
                 name: _judged(made, seen, answer_rows(made, group_verdicts(seen)))
                 for name, metric in (metrics or {}).items()
@@ -72,11 +69,11 @@ def report_numbers(
 def _judged(
     forecast: Forecast, verdicts: Sequence[Verdict], rows: Sequence[AnswerRow]
 ) -> dict[str, Any]:
+    made = forecast_document(forecast, [row.point for row in rows])
+    if not verdicts:
+        return {"forecast": made, "verdicts": None}
     judged = verdicts_document(verdicts, level=forecast.level, forecast=forecast)
-    return {
-        "forecast": forecast_document(forecast, [row.point for row in rows]),
-        "verdicts": judged if verdicts else None,
-    }
+    return {"forecast": made, "verdicts": judged}
 
 
 def _curve(forecast: Forecast, axis: SizeAxis) -> dict[str, list[float | None]]:

@@ -17,8 +17,8 @@ BLOCKS = {
     "Cost": "costs.cost_blocks",
     "CriticalBatches": "critical_batches.critical_blocks",
     "Forecast": "terminal.forecast_blocks",
-    "KnobReport": "sensitivity_page.knobs_blocks",
     "Plan": "plans.plan_blocks",
+    "Sensitivity": "sensitivity_page.sensitivity_blocks",
 }
 """Class of a result → the function that makes its blocks, imported when it is needed."""
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from extrap.comparing.findings import (
+from extrap.analyses.comparison.groups import (
     GroupFindings,
     checks_document,
-    comparison_study_document,
     find_group,
-    with_checks,
+    study_document,
+    with_check,
 )
 from extrap.forecasting import forecast
 from extrap.records import (
@@ -22,7 +22,6 @@ from extrap.records import (
 from extrap.records.seals import canonical_hash
 from extrap.reporting.blocks import Page
 from extrap.reporting.comparisons_page import comparison_page
-from extrap.reporting.selection_page import selection_sections
 from extrap.reporting.study_page import About
 from extrap.study.forecasts import target_cells
 from extrap.study.protocol import Kind, RunsByStage, Seal, Stage, only, size_words, sweep
@@ -70,9 +69,9 @@ class ComparisonKind(Kind):
         large = {spec.name: own for spec in self.specs() if len(own := runs.of(spec, "check"))}
         findings = self._findings(runs)
         known = runs.sealed(SEALED, self._file)
-        says = canonical_hash(comparison_study_document(self.study, findings))
+        says = canonical_hash(study_document(self.study, findings))
         sealed = known["created"] if known is not None and known["content_hash"] == says else ""
-        return tuple(with_checks(found, large, sealed=sealed) for found in findings)
+        return tuple(with_check(found, large, sealed=sealed) for found in findings)
 
     def _findings(self, runs: RunsByStage) -> list[GroupFindings]:
         sweeps = {spec.name: runs.of(spec) for spec in self.specs()}
@@ -90,7 +89,7 @@ class ComparisonKind(Kind):
         return Seal(
             what="comparison",
             file=self._file,
-            document=comparison_study_document(self.study, findings),
+            document=study_document(self.study, findings),
             spec=self.specs()[0],
             added={"checks": checks} if checks else {},
         )
@@ -105,7 +104,7 @@ class ComparisonKind(Kind):
         for group in self.study.groups:
             plain, *treated = group.arms
             then = ", then trained at that size" if group.check_target else ""
-            at = size_words(group.target)
+            at = size_words(group.target_size)
             lines.append(
                 f"{group.name}: {', '.join(treated)} compared with {plain}, at {at}{then}"
             )
@@ -122,8 +121,7 @@ class ComparisonKind(Kind):
 
     def page(self, result: Sequence[GroupFindings], runs: RunsByStage, about: About) -> Page:
         """The page of the comparison."""
-        sections = selection_sections(self.run_table(runs))
-        return comparison_page(self.study, result, about, sections=sections)
+        return comparison_page(self.study, result, about)
 
 
 def _cells_at_targets(
@@ -138,10 +136,10 @@ def _cells_at_targets(
         if not group.check_target or found.comparison is None or spec.name not in named:
             continue
         made = forecast(found.runs[named[spec.name]], level=spec.level)
-        at = (Target(size=dict(group.target), fixed=False),)
+        at = (Target(size=dict(group.target_size), fixed=False),)
         own = target_cells(replace(spec, targets=at), made)
         if not own:
-            target = size_words(group.target)
+            target = size_words(group.target_size)
             notes.append(f"{spec.name} is not trained at {target}: no value is forecast there")
         cells += own
     return tuple(cells), tuple(notes)

@@ -82,7 +82,7 @@ class Outcome:
 
 def default_storage(study: Kind) -> str:
     """`sqlite:///.extrap/NAME.db` in the working directory."""
-    return f"sqlite:///.extrap/{study.storage_name}.db"
+    return f"sqlite:///.extrap/{study.name}.db"
 
 
 def run(

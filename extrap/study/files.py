@@ -33,7 +33,12 @@ def open_study(
     own = {name: kind.record for name, kind in Kind.known.items() if name not in KINDS}
     names = [n for n, record in own.items() if isinstance(getattr(module, n, None), record)]
     names += [n for n in KINDS if getattr(module, n, None) is not None]
-    return kind_of(symbol or next(iter(names), "STUDY")).of_module(module, path, assignments)
+    if not (symbol or names):
+        raise ValueError(
+            f"a study file defines one of {', '.join(KINDS)}, {path} defines none of them; write "
+            "STUDY = StudySpec(…) or another of these."
+        )
+    return kind_of(symbol or names[0]).of_module(module, path, assignments)
 
 
 def kind_of(symbol: str) -> type[Kind]:

@@ -9,11 +9,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from types import ModuleType
 
-import pandas as pd
-
 from extrap.checking import check
 from extrap.documents import FORECAST, content_hash, sealed_document, with_seal_of
-from extrap.errors import DataError, StudyError
+from extrap.errors import StudyError
 from extrap.fitting import Remedy
 from extrap.forecasting import Forecast, forecast
 from extrap.function_sources import study_function
@@ -45,8 +43,6 @@ from extrap.study.protocol import (
 )
 from extrap.study.trials import read_fingerprint
 
-OWN_FIELDS = ("name", "question", "targets", "target_seeds")
-"""Fields of a study that are not its baseline's as well."""
 SAME = 1e-3
 """Relative difference of two tuned values that are the same but for rounding."""
 
@@ -58,20 +54,16 @@ class ForecastResult:
     Attributes:
         forecast: The forecast, with the time of its seal.
         verdicts: On the larger runs.
-        baseline: The forecast of the sweep it is compared with; None where there is none.
-        problem: Why the baseline has no forecast.
         seal: The content hash of the forecast.
     """
 
     forecast: Forecast
     verdicts: tuple[Verdict, ...]
-    baseline: Forecast | None
-    problem: str
     seal: str
 
 
 class ForecastKind(Kind):
-    """A `STUDY`, and perhaps a second sweep to compare it with, its `BASELINE`."""
+    """A `STUDY`: a sweep, its forecast, and larger runs held against it."""
 
     symbol = "STUDY"
     record = StudySpec
@@ -80,47 +72,18 @@ class ForecastKind(Kind):
     cells: tuple[Cell, ...] = ()
     """What is trained besides the sweep."""
 
-    def __init__(
-        self,
-        study: StudySpec,
-        train: Train | Mapping[str, Train] | None = None,
-        *,
-        baseline: StudySpec | None = None,
-    ) -> None:
+    def __init__(self, study: StudySpec, train: Train | None = None) -> None:
         super().__init__(study, train)
         if train is not None:
-            self.study = study = study.without_recipe()
-            baseline = baseline and baseline.without_recipe()
-        self.baseline = baseline
-        if baseline is not None:
-            check_baseline(study, baseline)
-            if isinstance(train, Mapping) and len(train) == 1:
-                raise ValueError(
-                    "a study and its baseline need the same kind of training, got one of two; "
-                    "give both or none."
-                )
+            self.study = study.without_recipe()
 
     @classmethod
     def of_module(
         cls, module: ModuleType, path: str | Path, assignments: Sequence[str] = ()
     ) -> ForecastKind:
-        """The study of a file, with its baseline and the training of its own."""
-        study = cls.defined(module, path)
-        train, other = own_training(module, path)
-        baseline = getattr(module, "BASELINE", None)
-        if baseline is not None and not isinstance(baseline, StudySpec):
-            raise ValueError(
-                f"the BASELINE of {path} must be a StudySpec, got {type(baseline).__name__}; "
-                "derive it with dataclasses.replace(STUDY, name=…)."
-            )
-        shared = [
-            a for a in assignments if a.partition("=")[0].split(".")[0].strip() not in OWN_FIELDS
-        ]
-        study, baseline = override(study, assignments), baseline and override(baseline, shared)
-        trains: Train | dict[str, Train] | None = train
-        if baseline is not None and train is not None and other is not None:
-            trains = {study.name: train, baseline.name: other}
-        return cls(study, trains, baseline=baseline)
+        """The study of a file, with the training of its own."""
+        study = override(cls.defined(module, path), assignments)
+        return cls(study, file_training(module, path))
 
     @classmethod
     def defined(cls, module: ModuleType, path: str | Path) -> StudySpec:
@@ -130,7 +93,7 @@ class ForecastKind(Kind):
             raise ValueError(
                 f"{path} defines no STUDY; a study file ends with STUDY = StudySpec(…)."
             )
-        if found.workload.name == OWN and own_training(module, path)[0] is None:
+        if found.workload.name == OWN and file_training(module, path) is None:
             hint = (
                 "; its training function must be named TRAIN" if hasattr(module, "train") else ""
             )
@@ -141,13 +104,13 @@ class ForecastKind(Kind):
         return found
 
     def specs(self) -> tuple[StudySpec, ...]:
-        """The study and its baseline."""
-        return (self.study, *filter(None, [self.baseline]))
+        """The study."""
+        return (self.study,)
 
     def stages(self, runs: RunsByStage) -> Iterator[Sequence[Stage]]:
-        """The sweep and that of the baseline; then larger runs behind the seal of the forecast."""
+        """The sweep; then larger runs behind the seal of the forecast."""
         spec = self.study
-        yield list(map(sweep, self.specs()))
+        yield [sweep(spec)]
         if self.cells:
             yield [Stage(spec=spec, wants=only(self.cells))]
         if spec.targets:
@@ -163,25 +126,15 @@ class ForecastKind(Kind):
             ]
 
     def analyse(self, runs: RunsByStage) -> ForecastResult:
-        """The forecast, the verdicts on the larger runs, and the forecast of the baseline."""
+        """The forecast, and the verdicts on the larger runs."""
         spec = self.study
         made = self._forecast(runs)
         if (sealed := runs.sealed(FORECAST, f"{spec.name}.forecast.json")) is not None:
             made = with_seal_of(made, sealed)
         large = runs.of(spec, "check")
-        baseline, problem = None, ""
-        if self.baseline is not None:
-            spec = self.baseline
-            try:
-                own = replace(runs.of(spec), source=spec.name)
-                baseline = runs.once("baseline", lambda: forecast(own, level=spec.level))
-            except DataError as error:
-                problem = str(error)
         return ForecastResult(
             forecast=made,
             verdicts=tuple(check(made, large)) if len(large) else (),
-            baseline=baseline,
-            problem=problem,
             seal=content_hash(made),
         )
 
@@ -207,11 +160,6 @@ class ForecastKind(Kind):
             )
         return lines
 
-    def run_table(self, runs: RunsByStage) -> pd.DataFrame:
-        """The sweep and the larger runs; the baseline's stay in the storage."""
-        frames = [runs.of(self.study, stage).to_frame() for stage in ("tune", "check")]
-        return pd.concat([frame for frame in frames if len(frame)])
-
     def provenance(self, result: ForecastResult, runs: RunsByStage, source: str) -> dict[str, str]:
         """Where the runs come from, who trained them, when the forecast was sealed."""
         spec, made = self.study, result.forecast
@@ -225,13 +173,6 @@ class ForecastKind(Kind):
             "first larger run started": _first_start(runs.of(spec, "check"), made.created),
             "machine": platform.machine(),
         }
-        if (baseline := self.baseline) is not None:
-            rows["compared with"] = (
-                f"no comparison with {baseline.name}: {result.problem}"
-                if result.baseline is None
-                else f"{baseline.name}, {len(result.baseline.runs)} runs, data hash "
-                f"{result.baseline.runs.data_hash()}"
-            )
         return {key: value for key, value in rows.items() if value}
 
     def page(self, result: ForecastResult, runs: RunsByStage, about: About) -> Page:
@@ -246,22 +187,13 @@ class ForecastKind(Kind):
             title=about.title,
             question=about.question,
             origin=about.provenance,
-            baseline=result.baseline,
             runs=large if len(large) else None,
             contrasts=contrasts(self.study, result.forecast, result.verdicts),
         )
 
     def closing(self, result: ForecastResult) -> list[str]:
-        """What to do next, and how the baseline compares."""
-        lines = [_next_command(self.study, result.forecast)]
-        if self.baseline is not None and result.baseline is None:
-            lines.append(f"no comparison with {self.baseline.name}: {result.problem}")
-        elif result.baseline is not None:
-            from extrap.reporting.baselines import baseline_text
-
-            made, title = result.forecast, self.study.name
-            lines.append(baseline_text(made, result.baseline, result.verdicts, title=title))
-        return lines
+        """What to do next."""
+        return [_next_command(self.study, result.forecast)]
 
 
 def sealed_forecast(spec: StudySpec, made: Forecast) -> Seal:
@@ -415,48 +347,16 @@ def _smallest_optimum(made: Forecast) -> dict[str, float]:
     raise StudyError("no size has a bracketed optimum; widen the tuned range of the study.")
 
 
-def check_baseline(spec: StudySpec, baseline: StudySpec) -> None:
-    """Raise a ValueError unless a study can be compared with a baseline."""
-    for what, ours, theirs in (
-        ("size columns", list(spec.sizes), list(baseline.sizes)),
-        ("tuned columns", list(spec.tune), list(baseline.tune)),
-        ("level", spec.level, baseline.level),
-    ):
-        if ours != theirs:
-            raise ValueError(
-                f"a baseline must have the {what} of its study, {ours}; got {theirs}: "
-                "derive it from the study with dataclasses.replace."
-            )
-    if baseline.name == spec.name:
-        raise ValueError(
-            f"a baseline needs a name other than its study's, got {spec.name!r} for both; "
-            f"name it {spec.name + '-baseline'!r}."
-        )
-
-
-def own_training(module: ModuleType, path: str | Path) -> tuple[Train | None, Train | None]:
-    """The `TRAIN` or `COMMAND` of a study file, and that of its baseline: by default the same.
+def file_training(module: ModuleType, path: str | Path) -> Train | None:
+    """The training function or command that a study file defines as `TRAIN` or `COMMAND`.
 
     Raises:
-        ValueError: There are both, one is neither function nor command, or only the baseline has
-            one.
+        ValueError: There are both, or it is neither function nor command.
     """
-    train = _own(module, path, "TRAIN", "COMMAND")
-    baseline = _own(module, path, "TRAIN_BASELINE", "COMMAND_BASELINE")
-    if baseline is not None and train is None:
-        raise ValueError(
-            f"a baseline is trained in the same way as its study, {path} defines a "
-            "training for the baseline only; define TRAIN or COMMAND too."
-        )
-    return train, baseline or train
-
-
-def _own(module: ModuleType, path: str | Path, function: str, command: str) -> Train | None:
-    """The training that a study file defines by one of two names, if it does."""
-    given, words = getattr(module, function, None), getattr(module, command, None)
+    given, words = getattr(module, "TRAIN", None), getattr(module, "COMMAND", None)
     if given is not None and words is not None:
         raise ValueError(
-            f"a study has one training, {path} defines {function} and {command}; remove one."
+            f"a study has one training, {path} defines TRAIN and COMMAND; remove one."
         )
     if isinstance(given, Command):
         return given
@@ -466,10 +366,10 @@ def _own(module: ModuleType, path: str | Path, function: str, command: str) -> T
         return None
     if not callable(given):
         raise ValueError(
-            f"{function} must be a function train(size, tuned, seed), got "
-            f"{type(given).__name__} in {path}; write {function} = train."
+            "TRAIN must be a function train(size, tuned, seed), got "
+            f"{type(given).__name__} in {path}; write TRAIN = train."
         )
-    return study_function(given, known_as=function, study=path)
+    return study_function(given, known_as="TRAIN", study=path)
 
 
 def _trained_by(made_with: Mapping[str, object]) -> str:

@@ -46,14 +46,12 @@ Wants = Callable[[Runs], Sequence[Cell]]
 """From the runs of a stage so far to all cells it wants by now."""
 KINDS = {
     "COMPARISON": "comparisons",
-    "ABLATIONS": "ablations",
     "BATCHES": "batches",
     "ALLOCATION": "allocations",
-    "KNOBS": "sensitivity",
     "STUDY": "forecasts",
 }
 """What a study file may define → module of extrap.study; the first that it does decides, after
-kinds of its own. `KNOBS` come with a `STUDY`."""
+kinds of its own."""
 DIGITS = 4
 """Significant digits of a rate handed to a large run; more would be false precision."""
 
@@ -280,11 +278,6 @@ class Kind(ABC):
     def question(self) -> str:
         """What it asks."""
         return str(self.study.question)
-
-    @property
-    def storage_name(self) -> str:
-        """Name of its storage by default."""
-        return self.name
 
     def training_of(self, spec: StudySpec) -> Train | None:
         """Who trains a sweep; None for extrap's own training."""

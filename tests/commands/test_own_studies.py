@@ -137,7 +137,6 @@ def test_a_changed_training_goes_on_only_when_that_is_accepted(study, capsys):
 def test_options_that_do_not_go_with_a_training_are_refused(study, capsys):
     for words, named in (
         (["study", "run", study, "--device", "cpu"], "CUDA_VISIBLE_DEVICES"),
-        (["knobs", study], "recipe"),
         (["study", "run", str(ROOT / "studies" / "metz.py"), ACCEPT], "leave it out"),
     ):
         assert main(words) == 2

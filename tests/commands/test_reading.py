@@ -94,8 +94,6 @@ VALUES = {"COLUMN=VALUE": "a=1", "OLD=NEW": "a=b", "NAME=NUMBER": "a=1", "NAME=F
         ("backtest f.json", 16),
         ("report f.json", 20),
         ("report s.py", 22),
-        ("knobs s.py", 11),
-        ("knobs s.csv", 2),
         ("report s.csv", 2),
     ],
 )

@@ -101,14 +101,16 @@ def test_critical_batch_offers_the_commands_that_settle_a_mixture(called):
         assert called("critical-batch", "-", *option.split(), stdin=text)[0] == 0
 
 
-def test_knobs_of_a_table_are_ranked_and_written_to_a_page(called):
+def test_fixed_values_of_a_table_are_ranked_and_written_to_a_page(called):
     table = Path(__file__).parents[1] / "contract" / "tables" / "knobs.csv"
     words = "--size width --at 2048 --knob steady --knob moving=0.1 --knob idle -o deep/k.html"
     code, out, err = called("knobs", str(table), *words.split(), "--json")
     assert (code, err.split()) == (0, ["report", "deep/k.html"])
     numbers = read_report("deep/k.html")["numbers"]
     assert numbers == json.loads(out)
-    assert {knob["name"] for knob in numbers["knobs"]} == {"steady", "moving", "idle"}
+    assert {setting["name"] for setting in numbers["settings"]} == {"steady", "moving", "idle"}
+    code, _, err = called("knobs", "mine.py", "--size", "width", "--knob", "depth")
+    assert (code, "moves" in err, "COMPARISON" in err, err.count("\n")) == (2, True, True, 1)
 
 
 def test_compare_refuses_what_is_not_named_and_speaks_of_single_seeds(called):
@@ -127,7 +129,7 @@ def test_compare_refuses_what_is_not_named_and_speaks_of_single_seeds(called):
     assert (code, "differ in lr" in err) == (2, True)
     assert called("compare", "dense.csv", "moe.csv", "--size", "width", "--tune", "lr")[0] == 0
     code, out, _ = called("compare", "dense1.csv", "moe1.csv", "--size", "width")
-    assert (code, out.count("one seed: no interval")) == (0, 6)
+    assert (code, "add a second seed at every size" in out) == (0, True)
     assert ("wall-clock" in out, "GPU-hours" in out) == (True, False)
 
 

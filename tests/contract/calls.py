@@ -26,15 +26,7 @@ from .commands import run
 from .workplace import FOLDER, ROOT, SAVED, TABLES, forecast, runs, table, workplace
 
 PACKAGES = ("laws", "fitting", "forecasting", "checking", "reading", "planning", "records")
-MORE = (
-    "monitoring",
-    "backtesting",
-    "noise",
-    "selection",
-    "documents",
-    "comparing",
-    "analyses.batch_size",
-)
+MORE = ("monitoring", "backtesting", "noise", "selection", "documents", "analyses.batch_size")
 
 
 @cache

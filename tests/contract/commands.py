@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import logging
 import os
+import re
 import shlex
 from contextlib import redirect_stderr, redirect_stdout
 from functools import cache
@@ -93,6 +94,8 @@ CSV = {
 }
 """Called for a file: what a person reads on a page, and tables as CSV."""
 
+PROGRESS = re.compile(r"^fitting .* …\n", re.MULTILINE)
+"""Said on a busy machine, where a fit takes more than a second or two."""
 EXITS = {
     line: line.removeprefix("extrap").strip().format_map(globals())
     for line in (FOLDER / "exits.txt").read_text(encoding="utf-8").splitlines()
@@ -118,7 +121,7 @@ def run(arguments: str) -> dict[str, Any]:
         logging.root.handlers[:] = handlers
         os.chdir(before)
     said = [stream.getvalue().replace(at, "W") for stream in (out, err)]
-    return {"code": code, "out": said[0], "err": said[1]}
+    return {"code": code, "out": said[0], "err": PROGRESS.sub("", said[1])}
 
 
 def _call(command: str) -> int:

@@ -2,8 +2,8 @@ from dataclasses import replace
 
 import pytest
 
-from extrap import StudySpec, TunedRange, Workload
-from extrap.records import ComparisonStudy, RecipeGroup
+from extrap import Recipe, StudySpec, TunedRange, Workload
+from extrap.records import ComparisonStudy, RecipeGroup, ablations, override
 
 PLAIN = StudySpec(
     name="plain",
@@ -35,7 +35,7 @@ def test_first_recipe_is_the_plain_one_and_sizes_are_those_in_common():
         ({"none": PLAIN, "same": PLAIN}, "got plain, plain"),
         ({"none": PLAIN, "norm": replace(NORM, sizes={"depth": (1, 2, 3)})}, r"\['depth'\]"),
         ({"none": PLAIN, "norm": replace(NORM, level=0.9)}, r"level, got 0\.9"),
-        ({"none": PLAIN, "norm": replace(NORM, sizes={"width": (8, 16, 128)})}, "got 2;"),
+        ({"none": PLAIN, "norm": replace(NORM, sizes={"width": (128,)})}, "got none; use"),
         ({"none": PLAIN, "norm": replace(NORM, seeds=(7, 8))}, "same seeds"),
     ],
 )
@@ -45,9 +45,70 @@ def test_recipes_that_do_not_belong_together_are_refused(changes, words):
 
 
 def test_target_is_a_size_of_the_sweep():
-    for target in ({"depth": 256}, {}, {"width": 7.9}, {"width": float("inf")}):
-        with pytest.raises(ValueError, match=r"got (depth|none|7|inf)"):
+    for target in ({"depth": 256}, {"width": 7.9}, {"width": float("inf")}):
+        with pytest.raises(ValueError, match=r"got (depth|7|inf)"):
             replace(GROUP, target=target)
+
+
+def test_group_may_have_one_size_which_is_its_target():
+    arms = {"none": PLAIN, "norm": replace(NORM, sizes={"width": (32, 16, 99)})}
+    group = RecipeGroup(name="g", question="?", arms=arms)
+    assert group.sizes() == ({"width": 16}, {"width": 32})
+    assert group.target_size == {"width": 32}
+    fewer = replace(group, arms={"none": PLAIN, "norm": replace(NORM, sizes={"width": (8,)})})
+    assert fewer.target_size == {"width": 8}  # a target that was left out follows the sizes
+    assert replace(fewer, target={"width": 512}).target == {"width": 512}
+    with pytest.raises(ValueError, match=r"check_target .* got 2;"):
+        replace(group, check_target=True)
+
+
+RECIPE = Recipe(steps=640, batch_size=4)
+SMALL = replace(PLAIN, name="small", recipe=RECIPE, sizes={"width": (64,)})
+GROWN = replace(RECIPE, schedule="steps", drops=(0.5,), decay_by="batch", drop_factor=4)
+
+
+def test_ablations_change_the_recipe_of_one_sweep_or_are_whole_sweeps():
+    large = replace(SMALL, name="big", recipe=Recipe(steps=20, batch_size=128))
+    treated = {"Batch grown, × 4": GROWN, "large": large}
+    group = ablations(SMALL, treated, plain_name="as it was", reference="large", expected="Less.")
+    assert list(group.arms) == ["as it was", "Batch grown, × 4", "large"]
+    assert group.plain is SMALL
+    assert group.arms["large"] is large
+    assert group.arms["Batch grown, × 4"] == replace(
+        SMALL, name="small-batch-grown-4", recipe=GROWN
+    )
+    assert (group.name, group.reference, group.expected) == ("ablations", "large", "Less.")
+    assert (group.target_size, group.check_target) == ({"width": 64}, False)
+    assert ablations(SMALL, treated, target={"width": 99}).target == {"width": 99}
+    study = ComparisonStudy(name="c", question="?", groups=(group,))
+    (wider,) = override(study, ["sizes.width=512"]).groups
+    assert wider.target_size == {"width": 512}
+
+
+def test_arms_of_ablations_see_equally_many_examples():
+    one_short = replace(RECIPE, steps=639)
+    assert len(ablations(SMALL, {"shorter": one_short}).arms) == 2
+    few = replace(RECIPE, steps=600)
+    with pytest.raises(ValueError, match=r"2560, .* 2400"):
+        ablations(SMALL, {"few": few})
+    by_size = replace(SMALL, sizes={"tokens": (4096,)})  # it sets the length, not the recipe
+    assert len(ablations(by_size, {"few": few}).arms) == 2
+
+
+@pytest.mark.parametrize(
+    ("treated", "options", "words"),
+    [
+        ({}, {}, "got plain;"),
+        ({"plain": GROWN}, {}, "'plain' twice"),
+        ({"a b": GROWN, "a, b": GROWN}, {}, "got small, small-a-b, small-a-b;"),
+        ({"grown": GROWN}, {"reference": "plain"}, "got 'plain'; there are grown"),
+        ({"grown": GROWN}, {"reference": "ghosts"}, "got 'ghosts'; there are grown"),
+        ({"grown": GROWN}, {"target": {"width": 63}}, "got 63;"),
+    ],
+)
+def test_impossible_ablations_say_what_is_wrong(treated, options, words):
+    with pytest.raises(ValueError, match=words):
+        ablations(SMALL, treated, **options)
 
 
 def test_sweeps_that_groups_share_are_listed_once():

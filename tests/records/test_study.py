@@ -4,12 +4,10 @@ from dataclasses import MISSING, fields, replace
 import pytest
 
 from extrap.records import (
-    AblationStudy,
     AllocationStudy,
     BatchStudy,
     Cell,
     ComparisonStudy,
-    KnobStudy,
     StudySpec,
     Target,
     TunedRange,
@@ -18,7 +16,7 @@ from extrap.records import (
 
 KINDS = (
     *(AllocationStudy, BatchStudy, ComparisonStudy),
-    *(KnobStudy, AblationStudy, StudySpec),
+    StudySpec,
 )
 SPEC = StudySpec(
     name="s",

@@ -3,23 +3,21 @@
 from benchmarks import page as figures_page
 from benchmarks.rows import Row
 from extrap.forecasting import forecast
-from extrap.reporting.ablation_page import ablation_page
 from extrap.reporting.allocations_page import allocation_page
 from extrap.reporting.batches_page import batches_page
 from extrap.reporting.comparisons_page import comparison_page
 from extrap.reporting.forecast_page import report
 from extrap.reporting.html import write_page
 from extrap.reporting.index import write_index
-from extrap.reporting.sensitivity_page import knob_page
+from extrap.reporting.sensitivity_page import sensitivity_page
 from extrap.reporting.study_page import About
 
 from .conftest import as_runs, sweep_frame
 from .recipes import STUDY as COMPARISON_STUDY
-from .test_ablation_page import REPORT as ABLATIONS
 from .test_comparisons import FINDINGS
-from .test_knobs import REPORT as KNOBS
+from .test_sensitivity_page import REPORT as SENSITIVITY
 
-KINDS = ("report", "forecast", "full", "knobs", "ablations", "comparison")
+KINDS = ("report", "forecast", "full", "sensitivity", "comparison")
 KINDS += ("batches", "allocation", "figures", "index")
 FIGURES = {"title": "Figures", "question": "How good?", "lead": "So good.", "command": "make"}
 ABOUT = About(
@@ -45,11 +43,10 @@ def write_kinds(folder, made, judge, one_task):
     pages = {
         "report": report(made, judge(1.1), path=folder / "report.html", question="w" * 200),
         "forecast": report(other, path=folder / "forecast.html", title="Another sweep"),
-        "full": report(
-            made, judge(), path=folder / "full.html", baseline=made, metrics={"accuracy": other}
+        "full": report(made, judge(), path=folder / "full.html", metrics={"accuracy": other}),
+        "sensitivity": write_page(
+            sensitivity_page(SENSITIVITY, ABOUT), folder / "sensitivity.html"
         ),
-        "knobs": write_page(knob_page(KNOBS, ABOUT), folder / "knobs.html"),
-        "ablations": write_page(ablation_page(ABLATIONS, ABOUT), folder / "ablations.html"),
         "comparison": write_page(
             comparison_page(COMPARISON_STUDY, FINDINGS, ABOUT), folder / "comparison.html"
         ),

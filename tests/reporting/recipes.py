@@ -7,16 +7,15 @@ from dataclasses import replace
 import pandas as pd
 
 from extrap import Runs, StudySpec, TunedRange, Workload
-from extrap.comparing import (
+from extrap.analyses.comparison import (
     ArmCost,
+    ArmLaw,
     Comparison,
     Contrast,
-    Crossover,
-    EffectiveCompute,
+    GroupFindings,
     SizeDifference,
+    Worth,
 )
-from extrap.comparing.findings import GroupFindings
-from extrap.fitting import fit
 from extrap.records import ComparisonStudy, Interval, Measure, RecipeGroup
 
 from .conftest import NOTHING, measured
@@ -42,8 +41,10 @@ def sweep(arm):
 
 
 def law(arm):
-    losses = [true_loss(arm, width) for width in WIDTHS]
-    return fit("power", {"width": list(WIDTHS)}, losses)
+    factor, exponent = FACTORS[arm], EXPONENTS[arm]
+    return ArmLaw(
+        floor=0.4 * factor, scales=(factor,), exponents=(exponent,), reference={"width": 16.0}
+    )
 
 
 def difference(arm, width, *, is_forecast=False):
@@ -61,7 +62,7 @@ def difference(arm, width, *, is_forecast=False):
 
 def worth(width, factor, size_factor):
     size = {"width": width}
-    return EffectiveCompute(size=size, factor=factor, level=0.95, size_factor=size_factor)
+    return Worth(size=size, compute_factor=factor, size_factor=size_factor, level=0.9)
 
 
 def at_least(value, low):
@@ -70,50 +71,51 @@ def at_least(value, low):
 
 SHIFT = Contrast(
     treated="shifted",
-    verdict="shift",
+    verdict="better",
+    mean=measured(-0.04, 0.003),
     p_value=0.0002,
     p_adjusted=0.0006,
     by_size=tuple(difference("shifted", width) for width in WIDTHS),
     at_target=difference("shifted", TARGET, is_forecast=True),
     exponents={"plain": measured(0.5, 0.03), "shifted": measured(0.51, 0.04)},
     exponent_difference=measured(0.01, 0.05),
-    effective_compute=(
+    worth=(
         worth(128, measured(1.4, 0.2), measured(1.2, 0.1)),
         worth(TARGET, at_least(1.6, 1.1), at_least(1.3, 1.05)),
     ),
-    crossover=Crossover(size=NOTHING, better_below="", is_inside=False),
     flags=("One size was left out of the law.",),
 )
 STEEPER = replace(
     SHIFT,
     treated="steeper",
-    verdict="exponent",
+    verdict="depends on size",
     by_size=tuple(difference("steeper", width) for width in WIDTHS),
     at_target=difference("steeper", TARGET, is_forecast=True),
     exponents={"plain": measured(0.5, 0.03), "steeper": measured(0.6, 0.04)},
     exponent_difference=measured(0.1, 0.05),
-    effective_compute=(),
-    crossover=Crossover(size=measured(44.4, 10.0), better_below="plain", is_inside=True),
+    worth=(),
+    crossing=measured(44.4, 10.0),
     flags=(),
 )
 UNKNOWN = replace(
     SHIFT,
     treated="lost",
-    verdict="unknown",
+    verdict="cannot tell",
+    mean=NOTHING,
     p_value=None,
     p_adjusted=None,
     by_size=tuple(
-        replace(difference("lost", width), n_pairs=1, difference=replace(NOTHING, value=0.3))
-        for width in WIDTHS[:2]
+        replace(difference("lost", width), n_pairs=1, difference=NOTHING) for width in WIDTHS[:2]
     ),
     at_target=None,
-    exponents={"plain": measured(0.5, 0.03)},
+    exponents={},
     exponent_difference=NOTHING,
-    effective_compute=(),
+    worth=(),
     flags=("Two sizes have an optimum inside their grid.",),
+    refusals={"mean": "with one seed nothing is known; add a second seed at every size."},
 )
 STILL = replace(SHIFT.at_target, difference=measured(0.001, 0.02))
-SAME = replace(SHIFT, verdict="same", at_target=STILL)
+SAME = replace(SHIFT, verdict="not significant", at_target=STILL, mean=STILL.difference)
 GROUP = RecipeGroup(
     name="treatments",
     question="Which moves the law?",
@@ -127,7 +129,8 @@ COMPARISON = Comparison(
     columns=("width",),
     target={"width": TARGET},
     level=0.95,
-    laws={name: None if name == "lost" else law(name) for name in EXPONENTS},
+    laws={name: law(name) for name in EXPONENTS if name != "lost"},
+    tuned_exponents={"lr": {"plain": measured(-0.4, 0.05)}},
     costs=tuple(
         ArmCost(arm=name, flops=3e15, gpu_hours=None if name == "lost" else 1.5, money=3.0)
         for name in EXPONENTS

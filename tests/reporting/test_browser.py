@@ -16,7 +16,7 @@ import extrap.reporting.canvas as canvas
 from extrap.checking import check
 from extrap.files import read_csv
 from extrap.forecasting import forecast
-from extrap.reporting.ablation_page import ablation_page
+from extrap.reporting.comparisons_page import comparison_page
 from extrap.reporting.forecast_page import report
 from extrap.reporting.html import policy, write_page
 from extrap.reporting.index import write_index
@@ -26,7 +26,8 @@ from ..conftest import DRAW
 from .conftest import as_runs, large_frame, sweep_frame
 from .hostile import EVIL, PAYLOADS, poisoned
 from .kinds import KINDS, write_kinds
-from .test_ablation_page import REPORT as ABLATIONS
+from .recipes import STUDY as COMPARISON_STUDY
+from .test_comparisons import FINDINGS
 
 CHROMIUM, DRIVER = Path("/usr/bin/chromium"), Path("/usr/bin/chromedriver")
 FLAGS = ["headless", "no-sandbox", "disable-gpu", "disable-quic", "no-first-run", "disable-sync"]
@@ -287,13 +288,14 @@ def test_hostile_names_run_nothing_and_load_nothing(tmp_path, browser):
     pages = [
         report(made, verdicts, path=folder / "javascript:alert(1).html", **about),
         write_page(
-            ablation_page(
+            comparison_page(
+                COMPARISON_STUDY,
                 poisoned(
-                    ABLATIONS, {"ghosts": EVIL, "kept": EVIL + " ", "batches": PAYLOADS["style"]}
+                    FINDINGS, {"lost": EVIL, "shifted": EVIL + " ", "steeper": PAYLOADS["style"]}
                 ),
                 About(**about, created="2026-01-01T00:00:00+00:00"),
             ),
-            folder / "ablations.html",
+            folder / "comparison.html",
         ),
     ]
     for path in (*pages, write_index(folder)):

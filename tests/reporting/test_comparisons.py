@@ -5,23 +5,18 @@ from dataclasses import replace
 
 import pytest
 
-from extrap.comparing import Crossover
-from extrap.comparing.findings import (
-    TargetCheck,
+from extrap.analyses.comparison import Comparison
+from extrap.analyses.comparison.groups import (
     Treatment,
+    agrees,
     checks_document,
-    comparison_study_document,
+    study_document,
     treatments,
 )
-from extrap.records import Interval, Measure, Runs
+from extrap.records import Runs
 from extrap.records.numbers import NBSP
-from extrap.reporting.blocks import Details
 from extrap.reporting.charts import marks
-from extrap.reporting.comparison_charts import (
-    compute_chart,
-    size_charts,
-    targets_chart,
-)
+from extrap.reporting.comparison_charts import size_charts, targets_chart
 from extrap.reporting.comparisons_page import (
     comparison_answer,
     comparison_blocks,
@@ -31,18 +26,29 @@ from extrap.reporting.comparisons_page import (
 from extrap.reporting.embedded import read_blocks, read_report
 from extrap.reporting.html import page_html, write_page
 from extrap.reporting.study_page import About
-from extrap.reporting.tables import Table
 from extrap.reporting.text import blocks_text
 
 from . import recipes
 from .conftest import NOTHING, figures, measured, tables_of
 from .hostile import inspected
-from .recipes import BROKEN, COMPARISON, FOUND, GROUP, SAME, SHIFT, STEEPER, STUDY, UNKNOWN
+from .recipes import BROKEN, COMPARISON, FOUND, GROUP, SAME, SHIFT, STEEPER, STILL, STUDY, UNKNOWN
 
 FINDINGS = (FOUND, BROKEN)
-SEEN = {"treated": "shifted", "n_pairs": 3, "plain": 0.58, "loss": 0.55, "agrees": True}
-CHECK = TargetCheck(**SEEN, difference=measured(-0.05, 0.01), forecast=measured(-0.034, 0.02))
-MISFIT = "lack-of-fit: the laws miss the losses of plain or shifted by more than their noise."
+SEEN = recipes.difference("shifted", recipes.TARGET)
+CHECK = replace(
+    SHIFT,
+    by_size=(replace(SEEN, difference=measured(-0.05, 0.01)),),
+    at_target=None,
+    mean=measured(-0.05, 0.01),
+)
+OFF = replace(CHECK, by_size=(replace(SEEN, difference=measured(-0.15, 0.01)),))
+
+
+def checked(check, **changes):
+    made = Comparison(
+        plain="plain", contrasts=(check,), columns=("width",), target={"width": 512}, level=0.95
+    )
+    return replace(FOUND, check=made, **changes)
 
 
 def treated(contrast, check=None):
@@ -67,52 +73,41 @@ def turning(*differences, **changes):
     return replace(falling(SHIFT, -0.48, 0.02), by_size=places, **changes)
 
 
-LAST = replace(STEEPER, by_size=STEEPER.by_size[-1:])
-TURNS = turning(0.21, 0.24, -0.17, -0.388)
-
-
-@pytest.mark.parametrize(
-    ("contrast", "verdict"),
-    [
-        (SHIFT, "better"),
-        (falling(SHIFT, 0.05), "worse"),
-        (replace(falling(SHIFT, 0.0), by_size=()), "differs"),
-        (STEEPER, "depends on size"),
-        (falling(LAST, -0.05), "better"),
-        (falling(LAST, 0.05), "worse"),
-        (SAME, "not significant"),
-        (UNKNOWN, "cannot tell"),
-        *((replace(TURNS, verdict=v), "depends on size") for v in ("shift", "same", "unknown")),
-        (turning(-0.2, -0.2, -0.2, 0.005), "better"),
-        (turning(0.1, 0.2, 0.2, 0.3, flags=(MISFIT,)), "worse"),  # the forecast has no say
-        (turning(0.1, 0.2, 0.2, 0.005, flags=(MISFIT,)), "differs"),
-    ],
-)
-def test_verdict_speaks_of_the_loss_where_it_counts(contrast, verdict):
-    each = treated(contrast)
-    assert each.verdict == verdict
-    assert verdicts_table([each]).rows[0][0].endswith(verdict)
+TURNS = turning(0.21, 0.24, -0.17, -0.388, verdict="depends on size")
 
 
 def test_runs_at_the_target_decide_over_the_forecast():
     assert treated(falling(SHIFT, 0.05), CHECK).verdict == "better"
-    assert treated(SHIFT, replace(CHECK, difference=measured(0.0, 0.01))).verdict == "differs"
-    assert treated(SHIFT, replace(CHECK, difference=NOTHING)).verdict == "better"  # no loss there
-    place = treated(SHIFT, CHECK).decisive
-    assert (place.difference, place.n_pairs, place.is_forecast) == (CHECK.difference, 3, False)
+    still = replace(CHECK, by_size=(replace(SEEN, difference=measured(0.0, 0.01)),))
+    assert treated(SHIFT, still).verdict == "not significant"
+    nothing = replace(CHECK, by_size=(replace(SEEN, difference=NOTHING),))
+    assert treated(SHIFT, nothing).verdict == "better"  # no loss there
+    assert treated(TURNS, CHECK).verdict == "depends on size"
+    assert treated(SHIFT, CHECK).decisive == CHECK.by_size[0]
+    assert (treated(SHIFT, CHECK).holds, treated(SHIFT, OFF).holds) == (True, False)
+    assert agrees(NOTHING, SHIFT.mean) is None
+
+
+def test_where_it_counts_is_the_target_or_else_what_is_significant():
     at_64 = replace(SHIFT, at_target=replace(SHIFT.at_target, size={"width": 64}))
-    assert treated(at_64).decisive == SHIFT.by_size[2]
-    assert treated(replace(SHIFT, flags=(MISFIT,))).decisive == SHIFT.by_size[-1]
-    assert treated(replace(UNKNOWN, by_size=())).decisive is None
+    assert at_64.decisive == SHIFT.by_size[2]
+    assert SHIFT.decisive == SHIFT.at_target
+    opened = falling(SHIFT, -0.01, 0.05)
+    assert opened.decisive == SHIFT.by_size[-1]
+    assert "leaves the sign open" in answer(treated(opened)).text
+    small = tuple(replace(p, difference=measured(-0.01, 0.02)) for p in SHIFT.by_size)
+    assert replace(opened, by_size=small).decisive.difference == SHIFT.mean
+    assert replace(opened, by_size=small, mean=STILL.difference).decisive == opened.at_target
+    assert UNKNOWN.decisive.size == {}
 
 
 def test_answer_has_the_difference_its_interval_and_how_it_depends_on_size():
     assert figures(answer(treated(SHIFT)).text) == [-3.39, 95, -5.39, -1.39, 512]
-    told = answer(treated(turning(0.21, 0.24, -0.17, -0.388)))
+    told = answer(treated(TURNS))
     assert figures(told.text)[-4:] == [24, 32, -17, 64]
     many = answer(*map(treated, (SHIFT, SHIFT, SAME, UNKNOWN)))
     assert figures(many.text)[:4] == [4, 2, 1, 1]
-    assert figures(many.text.partition("Best")[2])[:3] == [-3.39, -5.39, -1.39]
+    assert figures(many.text.partition("Best")[2])[:3] == [-4.09, -4.69, -3.49]
     assert answer(treated(SHIFT)).kind == answer(treated(SHIFT, CHECK)).kind == "on"
     assert answer().kind == answer(treated(UNKNOWN)).kind == "none"
 
@@ -124,8 +119,8 @@ def test_answer_has_the_difference_its_interval_and_how_it_depends_on_size():
         (treated(replace(SHIFT, flags=())), "high"),  # four times the largest measured size
         (treated(replace(SHIFT, flags=(), by_size=SHIFT.by_size[:-1])), "medium"),
         (treated(SHIFT), "medium"),
-        (treated(replace(SHIFT, flags=(MISFIT,))), "low"),
-        (treated(SHIFT, replace(CHECK, agrees=False)), "low"),
+        (treated(replace(SHIFT, flags=(), p_adjusted=None)), "low"),  # one seed
+        (treated(SHIFT, OFF), "low"),
         (treated(UNKNOWN), "low"),
     ],
 )
@@ -139,22 +134,26 @@ def test_advice_follows_the_measured_trend_and_the_price_of_compute():
     def advice(contrast, check=None):
         return verdicts_table([treated(contrast, check)]).rows[0][-1]
 
-    dearer = replace(SHIFT.effective_compute[1], factor=measured(0.6, 0.2))
-    dear = replace(SHIFT, effective_compute=(dearer,))
-    assert len({advice(c) for c in (SHIFT, dear, falling(SHIFT, 0.05), SAME)}) == 4
-    losing = falling(turning(0.05, 0.06, 0.07, 0.08, verdict="exponent"), 0.2)
-    gaining = falling(turning(0.2, 0.15, 0.1, 0.08, verdict="exponent"), 0.05)
+    dearer = replace(SHIFT.worth[1], compute_factor=measured(0.6, 0.2))
+    dear, worse = replace(SHIFT, worth=(dearer,)), replace(SHIFT, verdict="worse")
+    assert len({advice(c) for c in (SHIFT, dear, worse, SAME)}) == 4
+    gaining = falling(
+        turning(0.2, 0.15, 0.1, 0.08, verdict="worse", exponent_difference=measured(0.1, 0.05)),
+        0.05,
+    )
+    assert gaining.gains is True
     assert "larger size" in advice(gaining)
-    assert advice(losing) == advice(falling(SHIFT, 0.05))
+    losing = falling(replace(gaining, verdict="better"), 0.25)
+    assert "up to this size" in advice(losing)
     assert figures(advice(TURNS)) == [64]
-    assert figures(advice(replace(UNKNOWN, by_size=UNKNOWN.by_size))) == [64]
-    assert "did not hold" in advice(SHIFT, replace(CHECK, agrees=False))
+    assert advice(UNKNOWN).startswith("With one seed")
+    assert figures(advice(replace(UNKNOWN, refusals={}))) == [64]
+    assert "did not hold" in advice(SHIFT, OFF)
 
 
 def test_text_has_every_number_of_the_comparison():
-    side = Measure(value=400.0, ci=Interval(200.0, None))
-    outside = Crossover(size=side, better_below="plain", is_inside=False)
-    told = replace(COMPARISON, contrasts=(SHIFT, replace(STEEPER, crossover=outside), UNKNOWN))
+    told = replace(COMPARISON, contrasts=(replace(SHIFT, share=measured(0.4, 0.1)), STEEPER))
+    told = replace(told, contrasts=(*told.contrasts, UNKNOWN))
     text = blocks_text(comparison_blocks(told))
     assert NBSP not in text
     found = figures(text)
@@ -163,13 +162,13 @@ def test_text_has_every_number_of_the_comparison():
         [0.1, 0.05, 0.15],
         [1.4, 1.2, 1.6],  # compute and size worth
         [1.6, 1.1],
-        [400, 200],
+        [44.4, 34.4, 54.4],  # crossing
+        [40, 30, 50],  # share of the gap
+        [-0.4, -0.45, -0.35],  # exponent of the rate
         [3e15, 1.5, 3],  # costs
     ):
         assert any(found[i : i + len(numbers)] == numbers for i in range(len(found))), numbers
-    assert text.count("one seed: no interval") == 2 + len(
-        UNKNOWN.by_size
-    )  # in the answer and the verdicts too
+    assert text.count("add a second seed") == 2
     assert text.startswith(answer(*map(treated, told.contrasts)).text.replace(NBSP, " "))
 
 
@@ -187,7 +186,7 @@ def test_marks_of_the_charts_are_the_numbers_of_the_comparison(columns):
         frames = {arm: own.to_frame().assign(depth=2.0) for arm, own in runs.items()}
         runs = {a: Runs.from_frame(f, sizes=columns, tuned=("lr",)) for a, f in frames.items()}
     told = {"comparison": replace(told, contrasts=(contrast,)), "runs": runs}
-    found = replace(FOUND, checks=(CHECK,), **told)
+    found = checked(CHECK, **told)
 
     def drawn(chart):
         return [mark for each in chart.series for mark in marks(each)]
@@ -201,12 +200,10 @@ def test_marks_of_the_charts_are_the_numbers_of_the_comparison(columns):
 
     losses, changes = map(drawn, size_charts(found))
     for arm in runs:
-        (b, c), (x0,) = COMPARISON.laws[arm].values, COMPARISON.laws[arm].reference
-        assert all(holds(losses, x, b * (x / x0) ** -c) for x in (16, 512))
-        assert all(holds(losses, w, loss(arm, w, s)) for w in (16, 128) for s in (0, 1, 2))
+        assert all(holds(losses, x, recipes.law(arm).loss({"width": x})) for x in (16, 512))
         assert all(holds(losses, w, loss(arm, w), 0.01 * loss(arm, w)) for w in (16, 128, 512))
-    assert holds(losses, 512, CHECK.plain)
-    assert holds(losses, 512, CHECK.loss)
+    assert holds(losses, 512, SEEN.plain.value)
+    assert holds(losses, 512, SEEN.treated.value)
     for w, half in ((16, 0.006), (128, 0.006), (512, 0.02)):
         assert holds(changes, w, loss("shifted", w) / loss("plain", w) - 1, half)
     assert holds(changes, 512, -0.05, 0.01)
@@ -220,47 +217,37 @@ def test_rows_of_all_groups_share_an_axis():
     assert [each.label for each in shown[::3]] == ["shifted (treatments)", "shifted (again)"]
     first, rest = targets_chart(shown[:2], shown), targets_chart(shown[2:], shown)
     assert first.axis == rest.axis
-    assert first.axis.limits[1] == pytest.approx(UNKNOWN.by_size[-1].difference.value)
-    worth = compute_chart(shown[:1])
-    assert [(row.value, *row.interval) for row in worth.rows] == [
-        (1.4, pytest.approx(1.2), pytest.approx(1.6)),
-        (1.6, 1.1, None),
-    ]
-    assert compute_chart(shown[1:2]) is None
+    assert first.axis.limits[0] == pytest.approx(SHIFT.at_target.difference.value)
 
 
-def test_page_has_every_group_and_what_others_bring(tmp_path):
-    table = Table(caption="Weights kept", columns=("density",), rows=(("0.5",),))
-    checked = (replace(FOUND, checks=(CHECK,), began="2026-01-02T00:00:00+00:00"), BROKEN)
+def test_page_has_every_group(tmp_path):
+    found = (checked(CHECK, began="2026-01-02T00:00:00+00:00"), BROKEN)
     page = comparison_page(
         STUDY,
-        checked,
-        About(STUDY.name, STUDY.question, {"commit": "abc", "nothing": ""}),
-        sections=[Details("How sparse?", (table,))],
+        found,
+        About(STUDY.name, STUDY.question, {"commit": "abc", "no value": ""}),
     )
     path = write_page(page, tmp_path / "deep" / "toy.html")
     said = " ".join(inspected(path.read_text(encoding="utf-8")).words)
-    for told in ("How sparse?", "Weights kept", "abc", "two sizes are too few.", "before any run"):
+    for told in ("abc", "two sizes are too few.", "before any run"):
         assert told in said
-    assert "nothing" not in said
+    assert "no value" not in said
     blocks = read_blocks(path)
     verdicts, checks = tables_of(blocks)
     assert [row[1].split("\n")[0] for row in verdicts.rows] == ["shifted", "steeper", "lost"]
-    assert figures(*checks.rows[0]) == [-5, -6, -4, -3.4, -5.4, -1.4, 3, 0.55, 0.58]
+    assert figures(*checks.rows[0])[:7] == [-5, -6, -4, -3.39, -5.39, -1.39, 3]
     document = read_report(path)
     assert document["numbers"]["checks"][0]["group"] == "treatments"
     assert document["answer"] == blocks[0].text.replace(NBSP, " ")
 
 
 def test_document_is_that_of_the_forecast_whatever_was_checked():
-    assert comparison_study_document(STUDY, FINDINGS) == comparison_study_document(
-        STUDY, (replace(FOUND, checks=(CHECK,)), BROKEN)
-    )
-    group, broken = comparison_study_document(STUDY, FINDINGS)["groups"]
+    assert study_document(STUDY, FINDINGS) == study_document(STUDY, (checked(CHECK), BROKEN))
+    group, broken = study_document(STUDY, FINDINGS)["groups"]
     verdicts = [contrast["verdict"] for contrast in group["comparison"]["contrasts"]]
-    assert verdicts == ["shift", "exponent", "unknown"]
-    worth = group["comparison"]["contrasts"][0]["effective_compute"]
-    assert worth[1]["factor"]["ci"] == [1.1, None]
+    assert verdicts == ["better", "depends on size", "cannot tell"]
+    worth = group["comparison"]["contrasts"][0]["worth"]
+    assert worth[1]["compute_factor"]["ci"] == [1.1, None]
     assert (broken["problem"], broken["comparison"]) == ("two sizes are too few.", None)
     assert checks_document(FINDINGS) == []
 
@@ -269,7 +256,7 @@ def test_runs_that_began_before_the_seal_are_no_blind_check(tmp_path):
     began = {"before": "2025-12-31T00:00:00+00:00", "after": "2026-01-02T00:00:00+00:00"}
     found = {}
     for name, time in began.items():
-        late = [replace(FOUND, checks=(CHECK,), began=time)]
+        late = [checked(CHECK, began=time)]
         about = About(STUDY.name, STUDY.question, {})
         html = page_html(comparison_page(STUDY, late, about))
         found[name] = "not a blind check" in html

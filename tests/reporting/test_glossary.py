@@ -46,5 +46,5 @@ def test_every_flag_that_is_made_is_explained():
         path for room in rooms for path in (room.rglob("*.py") if room.is_dir() else [room])
     ]
     made = set().union(*(made_in(path) for path in modules if path.suffix == ".py"))
-    assert {"far-extrapolation", "lack-of-fit", "bound-hit", "one-seed", "lost-runs"} <= made
+    assert {"far-extrapolation", "lack-of-fit", "bound-hit", "lost-runs"} <= made
     assert made <= {flag for flags in FAMILIES.values() for flag in flags}

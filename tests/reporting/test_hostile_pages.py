@@ -16,7 +16,6 @@ from extrap.backtesting import backtest
 from extrap.checking import check
 from extrap.forecasting import forecast
 from extrap.planning import AllocationReport
-from extrap.reporting.ablation_page import ablation_page
 from extrap.reporting.allocations_page import allocation_page
 from extrap.reporting.batches_page import batches_page
 from extrap.reporting.blocks import Details, Figure, Paragraph
@@ -25,7 +24,7 @@ from extrap.reporting.forecast_charts import backtest_chart
 from extrap.reporting.forecast_page import report
 from extrap.reporting.html import write_page
 from extrap.reporting.index import write_index
-from extrap.reporting.sensitivity_page import knob_page
+from extrap.reporting.sensitivity_page import sensitivity_page
 from extrap.reporting.study_page import About
 from extrap.reporting.tables import Table
 
@@ -33,9 +32,8 @@ from .conftest import as_runs, large_frame, sweep_frame
 from .hostile import EVIL, PAYLOADS, inspected, poisoned
 from .kinds import allocation_report
 from .recipes import STUDY as COMPARISON_STUDY
-from .test_ablation_page import REPORT as ABLATIONS
 from .test_comparisons import FINDINGS
-from .test_knobs import REPORT as KNOBS
+from .test_sensitivity_page import REPORT as SENSITIVITY
 
 WHEN = '2026-01-01T00:00:00+00:00"><script>alert(7)</script>'
 ABOUT = About(EVIL, EVIL, {EVIL: EVIL, "storage": EVIL}, created=WHEN)
@@ -76,9 +74,7 @@ def test_names_of_columns_on_the_page_of_a_forecast(tmp_path, i):
     ]
     about = {"title": EVIL, "question": EVIL, "provenance": {EVIL: EVIL}}
     metrics = {EVIL: made} if i == 0 else {}
-    path = report(
-        made, verdicts, path=tmp_path / "p.html", metrics=metrics, baseline=made, **about
-    )
+    path = report(made, verdicts, path=tmp_path / "p.html", metrics=metrics, **about)
     words = said(written(path)).replace("\u00a0", " ")
     assert size in words
     assert tuned in words
@@ -97,18 +93,11 @@ def test_sources_notes_and_flags_on_the_page_of_a_forecast(tmp_path, made):
     assert PAYLOADS["template"] in words
 
 
-def test_names_of_ablations_and_knobs(tmp_path):
-    arms = _renamed("batch × 8", "kept", "odd", "ghosts", "rate × k", "batches")
-    arms |= _renamed("small", "large", "ghost", "tuned", "Dearer?")
+def test_names_of_fixed_values(tmp_path):
     moved = _renamed("warmup", "beta2", "precision", "eps", "bf16", "width")
-    for page, record, names in (
-        (ablation_page, ABLATIONS, arms),
-        (knob_page, replace(KNOBS, notes=(EVIL,)), moved),
-    ):
-        found = poisoned(record, names)
-        assert found != record
-        words = said(written(write_page(page(found, ABOUT), tmp_path / "a.html")))
-        assert all(payload in words for payload in PAYLOADS.values())
+    found = poisoned(replace(SENSITIVITY, notes=(EVIL,)), moved)
+    words = said(written(write_page(sensitivity_page(found, ABOUT), tmp_path / "a.html")))
+    assert all(payload in words for payload in PAYLOADS.values())
 
 
 @pytest.mark.slow

@@ -9,10 +9,9 @@ import pandas as pd
 import pytest
 
 from extrap import Recipe, StudySpec, TunedRange, Workload
-from extrap.comparing.findings import comparison_study_document
+from extrap.analyses.comparison.groups import study_document, treatments
 from extrap.errors import DataError
 from extrap.records import ComparisonStudy, RecipeGroup
-from extrap.reporting.blocks import Details, Paragraph
 from extrap.study import report, run, train
 from extrap.study.comparisons import ComparisonKind
 from extrap.study.events import TuneEvent
@@ -92,12 +91,12 @@ def test_recipes_are_tuned_beyond_their_grid_and_compared(first_run):
     outcome, lines = first_run
     lines = [line for line in lines if " grows from " not in line]
     assert [line.partition(":")[0] for line in lines[:3]] == ["plain", "lower", "alike"]
-    assert lines[3].startswith(f"sealed comparison written to {outcome.sealed['comparison']} (")
+    assert str(outcome.sealed["comparison"]) in lines[3]
     first, second = outcome.result
     assert first.comparison is not None
     assert second.comparison is not None
     (lower,), (alike,) = first.comparison.contrasts, second.comparison.contrasts
-    assert (lower.verdict, alike.verdict) == ("shift", "same")
+    assert (lower.verdict, alike.verdict) == ("better", "not significant")
     assert lower.at_target is not None
     assert FACTOR - 1 in lower.at_target.difference.ci
     runs = outcome.tables["runs"]
@@ -110,10 +109,10 @@ def test_recipes_are_tuned_beyond_their_grid_and_compared(first_run):
 def test_target_is_trained_at_forecast_values_after_the_comparison_is_written(first_run):
     outcome, _ = first_run
     first, second = outcome.result
-    assert second.checks == ()
-    (check,) = first.checks
-    assert (check.treated, check.n_pairs, check.agrees) == ("lower", 3, True)
-    assert FACTOR - 1 in check.difference.ci
+    assert second.check is None
+    (treated,) = treatments([first])
+    assert (treated.decisive.n_pairs, treated.holds) == (3, True)
+    assert FACTOR - 1 in treated.decisive.difference.ci
     runs = outcome.tables["runs"]
     large = runs[runs["stage"] == "check"]
     assert set(large["arm"]) == {"plain", "lower"}
@@ -122,7 +121,7 @@ def test_target_is_trained_at_forecast_values_after_the_comparison_is_written(fi
     assert list(large["lr"]) == pytest.approx([2**-5] * 6, rel=0.05)
     document = written(outcome)
     assert document["created"] == first.sealed
-    assert document["checks"][0]["agrees"] is True
+    assert document["checks"][0]["held"] == {"lower": True}
     assert first.sealed <= first.began == min(large["started_at"])
     assert "before any run there" in outcome.report_path.read_text(encoding="utf-8")
 
@@ -136,8 +135,8 @@ def test_table_with_a_bent_or_a_lost_recipe_is_reported_and_kept_beside_the_firs
     lower, large = runs["arm"] == "lower", runs["stage"] == "check"
     one = replace(STUDY, groups=STUDY.groups[:1])
     outcome = reported(runs.assign(loss=runs["loss"].mask(lower & large, 1.3 * runs["loss"])), one)
-    (check,) = outcome.result[0].checks
-    assert check.agrees is False
+    (treated,) = treatments(outcome.result[:1])
+    assert treated.holds is False
     assert "did not hold" in outcome.report_path.read_text(encoding="utf-8")
 
     before = written(outcome)
@@ -154,12 +153,8 @@ def test_table_with_a_bent_or_a_lost_recipe_is_reported_and_kept_beside_the_firs
 
 
 def test_second_start_trains_nothing_and_storage_and_table_report_the_same(
-    places, table, tmp_path, monkeypatch
+    places, table, tmp_path
 ):
-    def noises(runs):
-        (noise,) = runs.loc[runs["arm"] == "lower", "noise"].unique()
-        return [Details("Noise", (Paragraph(f"{noise:g}"),))]
-
     trained: list[TuneEvent] = []
     url = places["storage"]
     again = run(KIND, notify=trained.append, **places)
@@ -168,7 +163,6 @@ def test_second_start_trains_nothing_and_storage_and_table_report_the_same(
     (tmp_path / again.sealed["comparison"].name).write_text(json.dumps(other))
     told = report(KIND, storage=url, reports=tmp_path)
     findings = KIND.analyse(train(KIND, url, reports=tmp_path / "worker"))
-    monkeypatch.setattr("extrap.study.comparisons.selection_sections", noises)
     read = report(KIND, table=table, reports=tmp_path / "read")
     assert trained == []
     assert {found.sealed for found in findings} == {first["created"]}
@@ -176,15 +170,13 @@ def test_second_start_trains_nothing_and_storage_and_table_report_the_same(
     for outcome in (told, read):
         document = written(outcome)
         assert document["content_hash"] == first["content_hash"]
-        assert document["checks"][0]["n_pairs"] == 3
-    same = (comparison_study_document(STUDY, outcome.result) for outcome in (again, told))
+        assert document["checks"][0]["contrasts"][0]["by_size"][0]["n_pairs"] == 3
+    same = (study_document(STUDY, outcome.result) for outcome in (again, told))
     assert next(same) == next(same)
     columns = ["arm", "stage", "width", "lr", "seed", "status", "loss"]
     kept = pd.read_csv(tmp_path / "read" / "toy-recipes.runs.csv")[columns]
     pd.testing.assert_frame_equal(kept, pd.read_csv(table)[columns], check_dtype=False)
     assert "toy-recipes" in told.index_path.read_text(encoding="utf-8")
-    html = read.report_path.read_text(encoding="utf-8")
-    assert "<p>0.25</p>" in html
 
 
 def test_a_table_without_an_arm_is_refused(table, tmp_path):

@@ -265,97 +265,12 @@ def test_plan_counts_runs_without_opening_a_storage(tmp_path):
     assert "width 512: 6 runs" in text
     assert not (tmp_path / "never.db").exists()
     assert "at most 72 runs" in dry_run(ForecastKind(replace(SPEC, sampler="law")))
-    assert dry_run(ForecastKind(FLAT, baseline=FALLING)).count(": 48 runs") == 2
-
-
-FLAT = replace(SPEC, name="flat", sizes={"width": (16, 32, 64, 128)}, targets=())
-FALLING = replace(FLAT, name="flat-falling")
-TARGETED = replace(FLAT, targets=(Target(size={"width": 256}),), target_seeds=(0,))
-
-
-def flat(size, tuned, seed):
-    """The toy law, its optimum at one rate whatever the width."""
-    return toy(size, {"lr": tuned["lr"] * (size["width"] / 32) ** -0.5}, seed)
-
-
-BOTH = {FLAT.name: flat, FALLING.name: toy}
-
-
-@pytest.fixture(scope="module")
-def compared(tmp_path_factory):
-    """A study with a larger run and a baseline."""
-    home = tmp_path_factory.mktemp("flat")
-    return finish(home, ForecastKind(TARGETED, BOTH, baseline=FALLING))
-
-
-def test_baseline_is_tuned_beside_the_study_and_compared_with_it(compared):
-    outcome, result = compared.outcome, compared.result
-    assert result.baseline is not None
-    both = (result.forecast, result.baseline)
-    slopes = [made.tuned_laws["lr"].parameters["b"] for made in both]
-    assert slopes == pytest.approx([0.0, -0.5], abs=0.03)
-    stages = [event.stage for event in compared.events]
-    assert list(dict.fromkeys(stages)) == ["tune", "flat-falling", "check"]
-    names = optuna.get_all_study_names(storage=f"sqlite:///{compared.home}/study.db")
-    assert "flat/check/width=256" in names
-    assert "flat-falling/width=16" in names
-    assert not any(name.startswith("flat-falling/check") for name in names)
-    said = outcome.text()
-    assert "width 16 to 256" in said
-    assert "under flat-falling" in said
-    html = outcome.report_path.read_text(encoding="utf-8")
-    assert "Comparison with flat-falling" in html
-    assert result.baseline.runs.data_hash() in html
-
-
-def test_second_start_and_report_have_the_comparison_and_train_nothing(compared, tmp_path):
-    places = compared.places(tmp_path)
-    trained: list[TuneEvent] = []
-    second = run(ForecastKind(TARGETED, BOTH, baseline=FALLING), notify=trained.append, **places)
-    told = report(ForecastKind(TARGETED, BOTH, baseline=FALLING), **places)
-    assert trained == []
-    for again in (second, told):
-        assert again.result.baseline.optima == compared.result.baseline.optima
-        assert "Comparison with flat-falling" in again.report_path.read_text(encoding="utf-8")
-
-
-def test_baseline_that_supports_no_forecast_leaves_the_study_its_report(tmp_path):
-    broken = replace(FALLING, growth=0)
-    trains = {**BOTH, broken.name: lambda *_: math.nan}
-    found = finish(tmp_path, ForecastKind(FLAT, trains, baseline=broken))
-    other = replace(FALLING, name="never-run")
-    told = report(ForecastKind(FLAT, toy, baseline=other), **found.places(tmp_path))
-    assert found.outcome.text().splitlines()[-1].startswith("no comparison with flat")
-    for outcome, name in ((found.outcome, "flat-falling"), (told, "never-run")):
-        assert outcome.result.baseline is None
-        html = outcome.report_path.read_text(encoding="utf-8")
-        assert f"no comparison with {name}: " in html
-        assert f"Against {name}" not in html
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"name": "flat"}, "got 'flat' for both"),
-        ({"sizes": {"depth": (1, 2, 3)}}, r"size columns .*'width'"),
-        ({"tune": {"beta1": TunedRange(low=0.1, high=0.9, n=3)}}, "tuned columns"),
-        ({"level": 0.9}, r"0\.95; got 0\.9"),
-    ],
-)
-def test_baseline_that_does_not_go_with_the_study_is_refused(change, message):
-    baseline = replace(FALLING, **change)
-    for trains in (None, {FLAT.name: flat, baseline.name: toy}):
-        with pytest.raises(ValueError, match=message):
-            ForecastKind(FLAT, trains, baseline=baseline)
-    with pytest.raises(ValueError, match="one of two"):
-        ForecastKind(FLAT, {FLAT.name: flat}, baseline=FALLING)
 
 
 def test_plan_refuses_what_would_not_be_trained_as_the_path_says():
     rounded = replace(SPEC, name="other", path={"batch_size": "sqrt(width)"})
-    for study in (ForecastKind(rounded), ForecastKind(SPEC, baseline=rounded)):
-        with pytest.raises(ValueError, match="batch_size of a path"):
-            dry_run(study)
+    with pytest.raises(ValueError, match="batch_size of a path"):
+        dry_run(ForecastKind(rounded))
 
 
 KILLED = """

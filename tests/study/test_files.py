@@ -2,11 +2,10 @@ from pathlib import Path
 
 import pytest
 
-from extrap.records import KnobStudy
-from extrap.study import open_study
+from extrap.study import KINDS, open_study
 
 from .test_batches import FILE as BATCHES
-from .test_kinds import ABLATIONS, COMPARISON
+from .test_kinds import COMPARISON, ONE_SIZE
 
 
 def test_missing_study_file_names_its_neighbours():
@@ -14,90 +13,26 @@ def test_missing_study_file_names_its_neighbours():
         open_study(Path(__file__).parents[2] / "studies" / "mets.py")
 
 
-BASELINE_FILE = """
-from dataclasses import replace
-from extrap import StudySpec, TunedRange, Workload
-STUDY = StudySpec(name="one", question="?", workload=Workload(name="bytes-mlp"),
-    sizes={"width": (4, 8, 16)}, tune={"lr": TunedRange(low=0.1, high=1, n=3)})
-TWO = replace(STUDY, name="two", tune={"x": STUDY.tune["lr"]})
-BASELINE = """
-
-
 @pytest.fixture
 def path(tmp_path):
     return tmp_path / "one.py"
 
 
-def test_file_may_define_a_baseline_of_its_study(path):
-    path.write_text(BASELINE_FILE + "replace(STUDY, name='two', seeds=(5,))")
-    found = open_study(path)
-    assert found.study.name == "one"
-    assert (found.baseline.name, found.baseline.seeds) == ("two", (5,))
-    path.write_text(BASELINE_FILE + "None")
-    assert open_study(path).baseline is None
-
-
-def test_overrides_reach_the_baseline_but_for_what_is_the_studys_own(path):
-    assignments = ["recipe.steps=7", "name=new", "targets=", "tune.lr.n=4", "seeds=4"]
-    path.write_text(BASELINE_FILE + "replace(STUDY, name='two')")
-    both = open_study(path, assignments=assignments).specs()
-    assert [spec.name for spec in both] == ["new", "two"]
-    for spec in both:
-        assert (spec.recipe.steps, spec.tune["lr"].n, spec.seeds) == (7, 4, (4,))
-    path.write_text(BASELINE_FILE + "None")
-    assert open_study(path, assignments=assignments).baseline is None
-
-
-KNOB_FILE = """
-from extrap.records import KnobStudy, StudySpec, TunedRange, Workload
+STUDY_FILE = """
+from extrap.records import StudySpec, TunedRange, Workload
 STUDY = StudySpec(name="k", question="?", workload=Workload(name="bytes-mlp"),
     sizes={"width": (8, 16)}, tune={"lr": TunedRange(low=0.1, high=0.2, n=2)})
-"""
-OTHER_KNOBS = """
-from dataclasses import replace
-OTHER = KnobStudy(name="k", study=replace(STUDY, name="other"))
 """
 
 
 def test_file_may_define_dataclasses(path):
     start = "from __future__ import annotations\nfrom dataclasses import dataclass\n"
     choice = "@dataclass(frozen=True)\nclass Choice:\n    width: int = 8\n"
-    path.write_text(start + choice + KNOB_FILE.replace("(8, 16)", "(Choice().width, 16)"))
+    path.write_text(start + choice + STUDY_FILE.replace("(8, 16)", "(Choice().width, 16)"))
     assert open_study(path).study.sizes == {"width": (8, 16)}
 
 
-def test_knobs_of_a_file_are_its_own_or_all_of_its_study(path):
-    path.write_text(KNOB_FILE)
-    every = open_study(path, symbol="KNOBS").study
-    assert every == KnobStudy(name="k-knobs", study=open_study(path).study)
-    path.write_text(KNOB_FILE + "KNOBS = KnobStudy(name='k', study=STUDY, knobs=('warmup',))\n")
-    found = open_study(path, assignments=["recipe.warmup=0.2", "seeds=5,6"]).study
-    assert (found.name, found.knobs, found.study.seeds) == ("k", ("warmup",), (5, 6))
-    assert found.moves()[0].base == 0.2
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        (f"{BASELINE_FILE}3", "StudySpec, got int"),
-        (f"{BASELINE_FILE}STUDY", "a name other"),
-        (f"{BASELINE_FILE}TWO", r"tuned columns .*'lr'"),
-        (f"{KNOB_FILE}KNOBS = ('warmup',)", "KnobStudy, got tuple"),
-        (f"{KNOB_FILE}{OTHER_KNOBS}KNOBS = OTHER", "another study, 'other'"),
-    ],
-)
-def test_what_does_not_go_with_the_study_of_a_file_is_refused(text, message, path):
-    path.write_text(text)
-    with pytest.raises(ValueError, match=message):
-        open_study(path)
-
-
-def test_file_may_define_ablations_batches_or_a_comparison(path):
-    path.write_text(ABLATIONS)
-    assert [spec.name for spec in open_study(path).specs()] == ["falls", "grows", "ghost"]
-    own = open_study(path, assignments=["sizes.width=9", "judge_seeds=7, 8", "level=0.9"]).study
-    assert {tuple(spec.sizes["width"]) for spec in own.arms()} == {(9,)}
-    assert (own.judge_seeds, own.level) == ((7, 8), 0.9)
+def test_file_may_define_batches_or_a_comparison(path):
     path.write_text(BATCHES)
     assert open_study(path).study.tasks[0].batches == (4, 16, 64)
     own = open_study(path, assignments=["tasks.0.steps.16=60", "tasks.0.study.seeds=7"]).study
@@ -110,12 +45,17 @@ def test_file_may_define_ablations_batches_or_a_comparison(path):
     own = open_study(path, assignments=assignments).study
     assert [spec.sizes["width"] for spec in own.arms()] == [(4, 8, 16)] * 2
     assert (own.name, own.price, own.groups[0].target) == ("d", 2, {"width": 48})
+    path.write_text(ONE_SIZE)
+    names = ["falls", "falls-batch-grows", "ghost"]
+    assert [spec.name for spec in open_study(path).specs()] == names
+    own = open_study(path, assignments=["sizes.width=9", "seeds=7,8", "level=0.9"]).study
+    assert {tuple(spec.sizes["width"]) for spec in own.arms()} == {(9,)}
+    assert own.groups[0].target_size == {"width": 9}  # it was left out, and follows the size
 
 
 @pytest.mark.parametrize(
     ("symbol", "record"),
     [
-        ("ABLATIONS", "AblationStudy"),
         ("BATCHES", "BatchStudy"),
         ("COMPARISON", "ComparisonStudy"),
         ("ALLOCATION", "AllocationStudy"),
@@ -135,10 +75,7 @@ def test_file_with_another_kind_of_study_is_refused(symbol, record, path):
 @pytest.mark.parametrize(
     ("text", "symbol"),
     [
-        (KNOB_FILE, "STUDY"),
-        (KNOB_FILE + "KNOBS = KnobStudy(name='k', study=STUDY)", "KNOBS"),
-        (KNOB_FILE + "KNOBS = None", "STUDY"),
-        (ABLATIONS, "ABLATIONS"),
+        (STUDY_FILE, "STUDY"),
         (BATCHES, "BATCHES"),
         (COMPARISON, "COMPARISON"),
     ],
@@ -148,7 +85,9 @@ def test_kind_is_the_first_that_a_file_defines(text, symbol, path):
     assert open_study(path).symbol == symbol
 
 
-def test_an_empty_file_lacks_a_study(path):
-    path.write_text("")
-    with pytest.raises(ValueError, match="no STUDY"):
+@pytest.mark.parametrize("text", ["", "ABLATIONS = 3", "STUDY = None"])
+def test_a_file_without_a_study_is_refused_with_the_kinds_there_are(text, path):
+    path.write_text(text)
+    with pytest.raises(ValueError, match=r"one\.py") as refused:
         open_study(path)
+    assert [kind for kind in KINDS if kind not in str(refused.value)] == []

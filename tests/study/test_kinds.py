@@ -15,23 +15,19 @@ from tests.digits import DIGITS
 
 from .test_allocations import STUDY as ALLOCATION
 
-ABLATIONS = """
+ONE_SIZE = """
 from dataclasses import replace
 from extrap import Recipe, StudySpec, TunedRange, Workload
-from extrap.records import Ablation, AblationStudy
+from extrap.records import ComparisonStudy, ablations
 RECIPE = Recipe(steps=64, batch_size=8, optimizer="sgd", schedule="steps", drops=(0.5,),
     drop_factor=4, n_evals=2)
-FALLS = StudySpec(name="falls", question="?", recipe=RECIPE, sizes={"width": (8,)}, seeds=(0,),
+FALLS = StudySpec(name="falls", question="?", recipe=RECIPE, sizes={"width": (8,)}, seeds=(0, 1),
     workload=Workload(name="DIGITS", options={"ghost": 0}), growth=0,
     tune={"lr": TunedRange(low=0.01, high=0.1, n=3)})
-GROWS = replace(FALLS, name="grows", recipe=replace(RECIPE, decay_by="batch"))
-GHOST = replace(GROWS, name="ghost",
-    workload=Workload(name="DIGITS", options={"ghost": 8}))
-ABLATIONS = AblationStudy(name="tiny", question="What?", judge_seeds=(5, 6, 7), ablations=(
-    Ablation(name="batch grown", group="growth", question="Alike?", plain=FALLS, treated=GROWS,
-        rate=1.0),
-    Ablation(name="ghosts", group="ghosts", question="Better?", plain=GROWS, treated=GHOST,
-        reference=FALLS)))
+GHOST = replace(FALLS, name="ghost", workload=Workload(name="DIGITS", options={"ghost": 8}))
+COMPARISON = ComparisonStudy(name="tiny", question="What?", groups=(
+    ablations(FALLS, {"batch grows": replace(RECIPE, decay_by="batch"), "ghosts": GHOST},
+        reference="batch grows"),))
 """.replace("DIGITS", DIGITS)
 COMPARISON = """
 from dataclasses import replace
@@ -53,15 +49,15 @@ slow = partial(pytest.param, marks=pytest.mark.slow)
     ("text", "change", "planned", "n_cells", "said"),
     [
         slow(
-            ABLATIONS,
-            "judge_seeds=1,2",
-            "falls: 3 runs|falls: 2 runs to compare",
+            ONE_SIZE,
+            "seeds=1,2,3",
+            "falls: 9 runs|falls-batch-grows: 9 runs|27 runs",
             18,
-            ("falls: best", "→ 40"),
+            ("falls-batch-grows: 6 runs", "measured"),
         ),
         slow(COMPARISON, "seeds=1,2,3", "54 runs", 36, ("norm: 18 runs", "norm ")),
     ],
-    ids=["ablations", "comparison"],
+    ids=["one-size", "comparison"],
 )
 def test_study_runs_and_reports(
     text, change, planned, n_cells, said, tmp_path, monkeypatch, capsys
@@ -85,7 +81,7 @@ def test_study_runs_and_reports(
     assert [words for words in said if words not in out] == []
     (kept,) = Path("reports").glob("*.runs.csv")
     table = pd.read_csv(kept)
-    if text is ABLATIONS:
+    if text is ONE_SIZE:
         assert (set(table["updates"]), set(table["n_tokens"])) == ({40, 64}, {512})
     else:
         costs = {"initial_loss", "n_params", "flops", "wall_s"}
@@ -101,11 +97,10 @@ def test_study_runs_and_reports(
 @pytest.mark.parametrize(
     ("study", "lacks"),
     [
-        (ABLATIONS, "stage, lr, seed, status"),
         (COMPARISON, "stage, lr, seed, status"),
         (ALLOCATION, "lr, tokens, n_params"),
     ],
-    ids=["ablations", "comparison", "allocation"],
+    ids=["comparison", "allocation"],
 )
 def test_what_is_no_table_of_runs_is_refused(study, lacks, tmp_path):
     if isinstance(study, str):

@@ -253,10 +253,7 @@ def training_of(tmp_path, text=FILE):
 
 
 def test_a_study_file_brings_its_function_and_what_it_rests_on(tmp_path, url):
-    baseline = "\nfrom dataclasses import replace\nBASELINE = replace(STUDY, name='other')\n"
-    own = open_study(study_of(tmp_path, FILE + baseline))
-    train = own.training_of(own.study)
-    assert train is own.training_of(own.baseline)
+    train = training_of(tmp_path)
     runs = tune(SPEC, url, train=train)
     assert set(find_study(url, study="mine").table["workload"]) == {OWN}
     assert runs.to_frame()["loss"].min() == pytest.approx(1.5 + 0.01 / 4)

@@ -1,22 +1,38 @@
-"""Two arms compared: every number is a function of one table of losses of arm × size × seed.
+"""Recipes compared: every number is a function of a table of losses of arm × size × seed.
 
-* `tuned_arm` — the tuned losses of an arm, at the optimum that its forecast states.
-* `arm_table` — two arms at their common sizes, paired by seed where they share seeds.
-* `compare_arms` — differences by size, on average, at a target; exponents, worth and crossing.
+* `compare` — two or more recipes: differences by size and at a target, exponents, worth, crossing.
+* `contrast_arms` — two of them, as tables of tuned losses; `tuned_arm` makes these from runs.
+* `find_group`, `with_check` — a group of a study, and its runs at the target.
 """
 
 from __future__ import annotations
 
-from extrap.analyses.comparison.arm_table import ArmTable, arm_table
-from extrap.analyses.comparison.differences import Differences, compare_arms
+from extrap.analyses.comparison.compare import compare
+from extrap.analyses.comparison.contrasts import contrast_arms
+from extrap.analyses.comparison.groups import GroupFindings, find_group, with_check
+from extrap.analyses.comparison.results import (
+    ArmCost,
+    ArmLaw,
+    Comparison,
+    Contrast,
+    SizeDifference,
+    Worth,
+)
 from extrap.analyses.comparison.seed_losses import Arm, seed_losses, tuned_arm
 
 __all__ = [
     "Arm",
-    "ArmTable",
-    "Differences",
-    "arm_table",
-    "compare_arms",
+    "ArmCost",
+    "ArmLaw",
+    "Comparison",
+    "Contrast",
+    "GroupFindings",
+    "SizeDifference",
+    "Worth",
+    "compare",
+    "contrast_arms",
+    "find_group",
     "seed_losses",
     "tuned_arm",
+    "with_check",
 ]

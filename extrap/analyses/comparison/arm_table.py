@@ -41,7 +41,7 @@ class ArmTable:
         Columns that are powers of the first one are left out.
         """
         logs = np.log(np.array(self.keys, dtype=float))
-        return logs[:, :1] if _are_on_line(logs) else logs
+        return logs[:, :1] if are_on_line(logs) else logs
 
     @property
     def has_law(self) -> bool:
@@ -161,7 +161,7 @@ def _filled(rows: Sequence[Mapping[object, float]], kept: Sequence[Iterable[obje
     return found
 
 
-def _are_on_line(logs: Array) -> bool:
+def are_on_line(logs: Array) -> bool:
     """Whether all columns are powers of the first."""
     if logs.shape[1] == 1 or len(logs) < 3:
         return True

@@ -11,13 +11,14 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import pandas as pd
 
 from extrap.errors import DataError
-from extrap.fitting import assume_shared, estimate_noise, estimate_optima
+from extrap.fitting import assume_shared, estimate_noise, estimate_optima, fit_optimum_law
+from extrap.fitting.jackknife import Error
 from extrap.fitting.optimum import sharpen_noise
 from extrap.fitting.size_groups import (
     SizeGroup,
@@ -27,10 +28,8 @@ from extrap.fitting.size_groups import (
     runs_by_size,
 )
 from extrap.laws.base import Array
-from extrap.records import WITHOUT_SEED, Optimum, Runs
+from extrap.records import WITHOUT_SEED, Interval, Measure, Optimum, Runs
 
-LEVEL = 0.9
-"""Of the intervals of the optima, which no comparison reads."""
 Key = tuple[float, ...]
 """A size, one number per size column."""
 
@@ -42,25 +41,29 @@ class Arm:
     Attributes:
         name: The arm.
         by_size: Size → seed → log loss; sizes without a loss are left out.
+        tuned_exponents: Tuned column → exponent of its best value in the first size column; none
+            where the optima do not support a law.
         flags: Reasons to doubt them, one sentence each.
     """
 
     name: str
     by_size: Mapping[Key, Mapping[object, float]]
+    tuned_exponents: Mapping[str, Measure] = field(default_factory=dict)
     flags: tuple[str, ...] = ()
 
 
-def tuned_arm(name: str, runs: Runs) -> Arm:
+def tuned_arm(name: str, runs: Runs, *, level: float) -> Arm:
     """The tuned log losses of an arm, by size and seed.
 
     Args:
         name: The arm.
         runs: Its sweep; only rows of stage `tune` count.
+        level: Of the intervals of the exponents.
 
     Raises:
         DataError: No size has a loss.
     """
-    sweep = runs.of_stage("tune").in_order()
+    sweep = _tuned_only(runs.of_stage("tune").in_order())
     if not len(sweep.complete()):
         raise DataError(
             f"an arm needs runs with a loss, {name!r} has none of {len(sweep)}; lower the "
@@ -72,15 +75,9 @@ def tuned_arm(name: str, runs: Runs) -> Arm:
         noise = estimate_noise(sweep)
     noise = assume_shared(sweep, sharpen_noise(sweep, noise))
     groups = groups_of(sweep, noise) if sweep.tuned else {}
-    optima = estimate_optima(sweep, noise=noise, level=LEVEL, groups=groups)
+    optima = estimate_optima(sweep, noise=noise, level=level, groups=groups)
     found = seed_losses(sweep, optima, groups)
-    flags = [
-        f"edge: no optimum of {name} is bracketed at {_words(optimum.size)}, so its loss is "
-        + ("inferred from the other sizes" if optimum.loss is not None else "that of the best run")
-        + "; extend the grid."
-        for optimum in optima
-        if not optimum.bracketed and sweep.tuned
-    ]
+    flags = _edge_flags(name, optima) if sweep.tuned else []
     by_size = {
         tuple(float(f"{value:.12g}") for value in optimum.size.values()): {
             _label(seed, name): value for seed, value in of_size.items()
@@ -88,7 +85,25 @@ def tuned_arm(name: str, runs: Runs) -> Arm:
         for optimum, of_size in zip(optima, found, strict=True)
         if of_size
     }
-    return Arm(name=name, by_size=by_size, flags=tuple(flags))
+    exponents = {
+        column: exponent
+        for column in sweep.tuned
+        if (exponent := _exponent(optima, column, sweep.sizes, level=level)) is not None
+    }
+    return Arm(name=name, by_size=by_size, tuned_exponents=exponents, flags=tuple(flags))
+
+
+def _exponent(
+    optima: Sequence[Optimum], tuned: str, columns: tuple[str, ...], *, level: float
+) -> Measure | None:
+    """The exponent of the law of a best value in the first size column."""
+    try:
+        law = fit_optimum_law(optima, tuned=tuned, columns=columns)
+    except DataError:
+        return None
+    value, error = law.values[1], Error(math.sqrt(max(law.covariance[1][1], 0.0)), law.dof)
+    half = error.half_width(level)
+    return Measure(value=value, ci=Interval(value - half, value + half))
 
 
 def seed_losses(
@@ -110,8 +125,33 @@ def seed_losses(
     return [_around(optimum, _offsets(groups[i], optimum)) for i, optimum in enumerate(optima)]
 
 
-def _words(size: Mapping[str, float]) -> str:
-    return ", ".join(f"{column} {value:g}" for column, value in size.items())
+def _tuned_only(sweep: Runs) -> Runs:
+    """The runs with the tuned columns that have several values."""
+    frame = sweep.to_frame()
+    tuned = tuple(name for name in sweep.tuned if frame[name].nunique() > 1)
+    if tuned == sweep.tuned:
+        return sweep
+    return Runs.from_frame(frame, sizes=sweep.sizes, tuned=tuned, source=sweep.source)
+
+
+def _edge_flags(name: str, optima: Sequence[Optimum]) -> list[str]:
+    """One flag for the sizes whose loss is inferred, one for those where it is the best run's."""
+    flags = []
+    for is_inferred, words in (
+        (True, "inferred from the other sizes"),
+        (False, "that of the best run"),
+    ):
+        sizes = [
+            ", ".join(f"{column} {value:g}" for column, value in optimum.size.items())
+            for optimum in optima
+            if not optimum.bracketed and (optimum.loss is not None) == is_inferred
+        ]
+        if sizes:
+            flags.append(
+                f"edge: no optimum of {name} is bracketed at {'; '.join(sizes)}, so its loss is "
+                f"{words}; extend the grid."
+            )
+    return flags
 
 
 def _label(seed: object, name: str) -> object:
@@ -124,7 +164,8 @@ def _around(optimum: Optimum, offsets: pd.Series) -> dict[object, float]:
     if offsets.empty:
         return {}
     shift = 0.0 if optimum.loss is None else math.log(optimum.loss) - float(offsets.mean())
-    return {seed: float(value) + shift for seed, value in offsets.items()}
+    # to 12 decimals, so that arms of the same runs do not differ by rounding
+    return {seed: round(float(value) + shift, 12) for seed, value in offsets.items()}
 
 
 def _offsets(group: SizeGroup, optimum: Optimum) -> pd.Series:

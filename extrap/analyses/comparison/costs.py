@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from extrap.comparing.results import ArmCost
+from extrap.analyses.comparison.arm_table import are_on_line
+from extrap.analyses.comparison.results import ArmCost
 from extrap.errors import DataError
 from extrap.fitting.run_costs import (
     FLOPS,
@@ -57,10 +58,11 @@ def arm_compute(runs: Runs) -> ArmCompute | None:
     except DataError:
         return None
     logs = np.log(np.unique(sweep.to_frame()[list(runs.sizes)].to_numpy(dtype=float), axis=0))
-    first = logs[:, 0] - logs[:, 0].mean()
-    spread = float(first @ first) or 1.0
-    slopes = (first @ logs / spread).tolist()
-    known = {**dict(zip(runs.sizes, slopes, strict=True)), runs.sizes[0]: 1.0}
+    slopes = [1.0] * logs.shape[1]  # columns that vary independently grow alike
+    if are_on_line(logs):
+        first = logs[:, 0] - logs[:, 0].mean()
+        slopes[1:] = (first @ logs[:, 1:] / (float(first @ first) or 1.0)).tolist()
+    known = dict(zip(runs.sizes, slopes, strict=True))
     return ArmCompute(growth=growth, slopes=known) if growth.unit == FLOPS else None
 
 

@@ -1,0 +1,248 @@
+"""`compare`: does a treatment help at the size that counts, and how sure is that?"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Unpack
+
+from extrap.analyses.comparison.arm_checks import (
+    check_arms,
+    check_numbers,
+    read_arms,
+    without_copies,
+)
+from extrap.analyses.comparison.arm_table import arm_table
+from extrap.analyses.comparison.contrasts import contrast_arms, share_closed
+from extrap.analyses.comparison.costs import arm_compute, arm_cost
+from extrap.analyses.comparison.results import ArmLaw, Comparison, Contrast
+from extrap.analyses.comparison.seed_losses import Arm, Key, tuned_arm
+from extrap.errors import DataError
+from extrap.fitting import holm
+from extrap.reading.runs import ReadingKeywords
+from extrap.records import Measure, Runs
+
+DEFAULT_FACTOR = 2.0
+"""The target, times the largest common size."""
+VAGUE = 0.10
+"""A mean difference whose interval reaches further than this says nothing."""
+
+
+def compare(
+    arms: Any,
+    *,
+    by: str | None = None,
+    at: Mapping[str, float] | float | None = None,
+    reference: str = "",
+    level: float = 0.95,
+    price: float | None = None,
+    flops_per_second: float | None = None,
+    **columns: Unpack[ReadingKeywords],
+) -> Comparison:
+    """Compare each recipe with the first, the plain one, over sizes.
+
+    Each recipe is taken at its own best tuned values at each size, as `extrap.forecast` states
+    them. Runs are paired by seed and size if both recipes have them. Every number is a function of
+    the table of tuned losses of recipe × size × seed. One test decides whether the laws differ,
+    with Holm's correction for several treated recipes; the difference at the target, or else the
+    mean over the sizes, says which recipe is better. With one seed there is no such test: the
+    interval at the target decides, from five sizes on.
+
+    Args:
+        arms: Name → runs, two or more, each whatever `extrap.read_runs` takes, with the same size
+            columns; tuned columns of `Runs` may differ. With `by`, one source of all runs.
+        by: Column that names the recipe of each run; the plain one comes first.
+        at: The target, one number per size column, or that of the only one; by default twice the
+            largest common size, and that size itself if it is the only one.
+        reference: Name of a treated recipe; of its gap to the plain one the others close a share.
+        level: Level of the intervals, in (0, 1); that of the worth is 0.90.
+        price: Price of one GPU-hour, to give costs in money.
+        flops_per_second: Speed of one GPU, to give costs in hours; by default from a column
+            `wall_s`.
+        columns: How the runs are read, as for `extrap.forecast`.
+
+    Returns:
+        Differences by size and at the target, exponents, worth, crossing and costs. A number that
+        the runs do not support is left out, with the reason.
+
+    Raises:
+        TypeError: As `extrap.read_runs`; or there is neither a mapping nor `by`.
+        ValueError: An argument is out of range, or the target names other sizes.
+        DataError: Fewer than two recipes, different size columns, no common size, a recipe without
+            a loss, losses out of range, or runs of one size and seed that differ in a column other
+            than a tuned one.
+
+    References:
+        Miller (1974), The jackknife: a review, Biometrika 61, 1-15, Sec. 3. Holm (1979), A simple
+        sequentially rejective multiple test procedure, Scand. J. Stat. 6.
+
+    Example:
+        >>> import pandas as pd
+        >>> arms = {}
+        >>> for name, scale in (("plain", 1.0), ("treated", 0.9)):
+        ...     sizes = (4, 8, 16, 32, 64)
+        ...     rows = [(w, s, 2 + scale * w**-.3 + .01 * s) for w in sizes for s in (0, 1)]
+        ...     arms[name] = pd.DataFrame(rows, columns=["width", "seed", "loss"])
+        >>> round(compare(arms).contrasts[0].worth[0].size_factor.value, 1)
+        1.4
+    """
+    check_numbers(level, price=price, flops_per_second=flops_per_second)
+    runs, copies = without_copies(read_arms(arms, by, columns))
+    names, sizes = check_arms(runs)
+    if reference and reference not in names[1:]:
+        raise ValueError(
+            f"reference must be one of the treated recipes {', '.join(names[1:])}, got "
+            f"{reference!r}."
+        )
+    read = {name: tuned_arm(name, each, level=level) for name, each in runs.items()}
+    plain, *others = names
+    common = {name: _common(read[plain], read[name]) for name in others}
+    target = _target(at, sizes, common)
+    powers = {name: arm_compute(each) for name, each in runs.items()}
+    laws: dict[str, ArmLaw] = {}
+    contrasts, notes = [], [*copies, *_notes(runs, read)]
+    for name in others:
+        found, both = contrast_arms(
+            read[plain],
+            read[name],
+            columns=sizes,
+            target=target,
+            level=level,
+            flops=(powers[plain], powers[name]),
+        )
+        laws = {**both, **laws}
+        if reference and name != reference:
+            share = share_closed(*(read[each] for each in (plain, name, reference)), level=level)
+            found = replace(found, share=share)
+        contrasts.append(found)
+        notes += _pairing_notes(read[plain], read[name])
+    adjusted = _adjusted([each.p_value for each in contrasts])
+    return Comparison(
+        plain=plain,
+        contrasts=tuple(
+            with_verdict(replace(each, p_adjusted=p), level=level)
+            for each, p in zip(contrasts, adjusted, strict=True)
+        ),
+        columns=sizes,
+        target=target,
+        level=level,
+        laws={name: laws[name] for name in names if name in laws},
+        tuned_exponents=_tuned_exponents(read),
+        costs=tuple(
+            arm_cost(
+                name,
+                each,
+                target,
+                compute=powers[name],
+                price=price,
+                flops_per_second=flops_per_second,
+            )
+            for name, each in runs.items()
+        ),
+        price=price,
+        flops_per_second=flops_per_second,
+        notes=tuple(dict.fromkeys(notes)),
+    )
+
+
+def with_verdict(contrast: Contrast, *, level: float) -> Contrast:
+    """The contrast with its verdict; a crossing is kept where the laws differ."""
+    place, p_value = contrast.decisive, contrast.p_adjusted
+    differs = bool(place.sign) if p_value is None else p_value <= 1 - level
+    if contrast.sign_changes:
+        verdict = "depends on size"
+    elif differs:
+        verdict = place.sign or contrast.by_size[-1].sign or "differs"
+    else:
+        measured = contrast.over_sizes.difference
+        sides = [side for side in measured.ci if side is not None]
+        is_vague = len(sides) < 2 or max(map(abs, sides)) > VAGUE
+        verdict = "cannot tell" if is_vague or place.sign else "not significant"
+    crossing = contrast.crossing if differs else Measure()
+    return replace(contrast, verdict=verdict, crossing=crossing)
+
+
+def _common(plain: Arm, treated: Arm) -> list[Key]:
+    keys = sorted(set(plain.by_size) & set(treated.by_size))
+    if not keys:
+        raise DataError(
+            f"recipes need a common size with losses of both, {plain.name!r} and {treated.name!r} "
+            "have none; run both at the same sizes."
+        )
+    return keys
+
+
+def _target(
+    at: Mapping[str, float] | float | None,
+    columns: tuple[str, ...],
+    common: Mapping[str, Sequence[Key]],
+) -> dict[str, float]:
+    every = {key for keys in common.values() for key in keys}
+    if at is None:
+        factor = DEFAULT_FACTOR if len(every) > 1 else 1.0
+        return {c: factor * v for c, v in zip(columns, max(every), strict=True)}
+    if not isinstance(at, Mapping):
+        at = dict.fromkeys(columns[:1], float(at))
+    if set(at) != set(columns):
+        raise ValueError(
+            f"the target needs exactly the size column(s) {', '.join(columns)}, got "
+            f"{', '.join(at) or 'none'}."
+        )
+    for i, column in enumerate(columns):
+        value, low = at[column], min(key[i] for key in every)
+        if not (math.isfinite(value) and value > 0):
+            raise ValueError(f"{column} must be positive and finite, got {value:g}.")
+        if value < low:
+            raise ValueError(
+                "a comparison is not extrapolated below the smallest common size, "
+                f"{column}={low:g}, got {value:g}; give a larger size."
+            )
+    return {column: float(at[column]) for column in columns}
+
+
+def _notes(runs: Mapping[str, Runs], arms: Mapping[str, Arm]) -> list[str]:
+    everywhere = set.intersection(*(set(arm.by_size) for arm in arms.values()))
+    notes = []
+    for name, arm in arms.items():
+        if only := sorted(set(arm.by_size) - everywhere):
+            sizes = ", ".join(" × ".join(f"{v:g}" for v in key) for key in only)
+            left_out = " and are left out" * (len(arms) == 2)
+            notes.append(f"{name}: size(s) {sizes} are not in every recipe{left_out}.")
+    tuned = {each.tuned for each in runs.values()}
+    if len(tuned) > 1:
+        words = "; ".join(
+            f"{name}: {', '.join(each.tuned) or 'nothing'}" for name, each in runs.items()
+        )
+        notes.append(f"recipes tune different columns ({words}), each at its own optimum.")
+    return notes
+
+
+def _pairing_notes(plain: Arm, treated: Arm) -> list[str]:
+    table, name = arm_table(plain, treated), treated.name
+    if not table.is_paired:
+        return [
+            f"{name}: no seed is shared with {plain.name} at every size, so runs are not "
+            "paired; use the same seeds in both for narrower intervals."
+        ]
+    if not table.n_dropped:
+        return []
+    return [f"{name}: {table.n_dropped} value(s) of seeds that only one recipe has are left out."]
+
+
+def _adjusted(p_values: Sequence[float | None]) -> list[float | None]:
+    """After Holm's correction; a test that could not be made counts as none."""
+    adjusted = iter(holm([p for p in p_values if p is not None]))
+    return [None if p is None else next(adjusted) for p in p_values]
+
+
+def _tuned_exponents(arms: Mapping[str, Arm]) -> dict[str, dict[str, Measure]]:
+    columns = dict.fromkeys(name for arm in arms.values() for name in arm.tuned_exponents)
+    return {
+        column: {
+            name: arm.tuned_exponents[column]
+            for name, arm in arms.items()
+            if column in arm.tuned_exponents
+        }
+        for column in columns
+    }

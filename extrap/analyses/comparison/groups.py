@@ -1,0 +1,213 @@
+"""What was found of a group of recipes in a study, and how it did at the target."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from extrap.analyses.comparison.compare import compare
+from extrap.analyses.comparison.results import Comparison, Contrast, SizeDifference
+from extrap.errors import DataError
+from extrap.records import ComparisonStudy, Measure, RecipeGroup, Runs
+from extrap.records.codec import SCHEMA_VERSION, document, encode, shape
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class GroupFindings:
+    """A group of recipes and what its sweeps say.
+
+    Attributes:
+        group: The group.
+        runs: Name of the recipe → its sweep.
+        comparison: What was found; None where the sweeps do not support one.
+        problem: Why they do not; empty otherwise.
+        check: The same of the runs at the target, at the values forecast; None without them.
+        sealed: When the forecast was first written down, UTC, ISO 8601.
+        began: When the first run at the target began, likewise; empty if not known.
+    """
+
+    group: RecipeGroup
+    runs: Mapping[str, Runs]
+    comparison: Comparison | None
+    problem: str = ""
+    check: Comparison | None = None
+    sealed: str = ""
+    began: str = ""
+
+    def checked(self, treated: str) -> Contrast | None:
+        """What was measured of a recipe at the target."""
+        contrasts = () if self.check is None else self.check.contrasts
+        return {contrast.treated: contrast for contrast in contrasts}.get(treated)
+
+
+shape(
+    GroupFindings,
+    omit=("group", "runs", "comparison", "check", "sealed", "began"),
+    add={
+        "name": lambda found: found.group.name,
+        "question": lambda found: found.group.question,
+        "expected": lambda found: found.group.expected,
+        "target": lambda found: found.group.target_size,
+        "arms": lambda found: {arm: spec.name for arm, spec in found.group.arms.items()},
+        "data_hash": lambda found: {arm: runs.data_hash() for arm, runs in found.runs.items()},
+        "comparison": lambda found: found.comparison and document(found.comparison),
+    },
+)
+
+
+def find_group(
+    study: ComparisonStudy, group: RecipeGroup, sweeps: Mapping[str, Runs]
+) -> GroupFindings:
+    """Compare the recipes of a group; why that is not possible is part of the result.
+
+    Args:
+        study: The study, which gives price and speed.
+        group: The group.
+        sweeps: Name of a recipe's study → its runs.
+    """
+    runs = {name: sweeps[spec.name] for name, spec in group.arms.items()}
+    try:
+        found = compare(
+            runs,
+            at=group.target_size,
+            reference=group.reference,
+            level=group.plain.level,
+            price=study.price,
+            flops_per_second=study.flops_per_second,
+        )
+    except DataError as error:
+        return GroupFindings(group=group, runs=runs, comparison=None, problem=str(error))
+    return GroupFindings(group=group, runs=runs, comparison=found)
+
+
+def with_check(found: GroupFindings, large: Mapping[str, Runs], *, sealed: str) -> GroupFindings:
+    """The findings of a group with the runs at its target.
+
+    Args:
+        found: The findings.
+        large: Name of a recipe's study → its runs at the target, if there are any.
+        sealed: When the forecast was written down.
+    """
+    found = replace(found, sealed=sealed)
+    if found.comparison is None:
+        return found
+    target, runs = found.group.target_size, dict[str, Runs]()
+    for arm, spec in found.group.arms.items():
+        frame = large[spec.name].to_frame() if spec.name in large else None
+        if frame is not None:
+            is_there = [np.isclose(frame[name], value) for name, value in target.items()]
+            frame = frame[np.all(is_there, axis=0)].assign(stage="tune")
+        if frame is not None and (frame["status"] == "complete").any():
+            runs[arm] = Runs.from_frame(frame, sizes=tuple(target), source=spec.name)
+    if found.comparison.plain not in runs or len(runs) < 2:
+        return found
+    starts = [
+        str(time)
+        for each in runs.values()
+        if "started_at" in each.to_frame()
+        for time in each.to_frame()["started_at"].dropna()
+    ]
+    check = compare(runs, at=target, level=found.comparison.level)
+    return replace(found, check=check, began=min(starts, default=""))
+
+
+def agrees(measured: Measure, expected: Measure) -> bool | None:
+    """Whether a measured relative difference lies within both uncertainties of a forecast one.
+
+    None where either has no interval. Half widths of the logarithms add in squares: the two are
+    independent.
+    """
+    sides = (measured.value, *measured.ci, expected.value, *expected.ci)
+    if any(side is None for side in sides):
+        return None
+    value, lower, upper, centre, low, high = (math.log1p(side or 0.0) for side in sides)
+    return abs(value - centre) <= math.hypot((upper - lower) / 2, (high - low) / 2)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Treatment:
+    """A treated recipe with all that is known of it.
+
+    Attributes:
+        contrast: What its sweep says.
+        comparison: Where it belongs.
+        group: Name of its group; empty where there is one group.
+        check: What was measured of it at the target afterwards.
+    """
+
+    contrast: Contrast
+    comparison: Comparison
+    group: str = ""
+    check: Contrast | None = None
+
+    @property
+    def label(self) -> str:
+        """Its name, and its group's."""
+        return f"{self.contrast.treated} ({self.group})" if self.group else self.contrast.treated
+
+    @property
+    def is_checked(self) -> bool:
+        """Whether a difference with its interval was measured at the target afterwards."""
+        return self.check is not None and self.check.decisive.difference.value is not None
+
+    @property
+    def holds(self) -> bool | None:
+        """Whether the forecast held at the target; None where that cannot be told."""
+        if self.check is None or self.contrast.at_target is None:
+            return None
+        return agrees(self.check.decisive.difference, self.contrast.at_target.difference)
+
+    @property
+    def decisive(self) -> SizeDifference:
+        """What was measured at the target afterwards, else `Contrast.decisive`."""
+        return (self.check if self.check and self.is_checked else self.contrast).decisive
+
+    @property
+    def verdict(self) -> str:
+        """`Contrast.verdict`, but for the side of a difference measured at the target."""
+        if not self.is_checked or self.contrast.verdict == "depends on size":
+            return self.contrast.verdict
+        return self.decisive.sign or "not significant"
+
+
+def treatments(findings: Sequence[GroupFindings]) -> tuple[Treatment, ...]:
+    """Every treated recipe of all groups."""
+    return tuple(
+        Treatment(
+            contrast=contrast,
+            comparison=found.comparison,
+            group=found.group.name if len(findings) > 1 else "",
+            check=found.checked(contrast.treated),
+        )
+        for found in findings
+        if found.comparison is not None
+        for contrast in found.comparison.contrasts
+    )
+
+
+def study_document(study: ComparisonStudy, findings: Sequence[GroupFindings]) -> dict[str, Any]:
+    """What was found before anything was trained at a target, as JSON."""
+    return {
+        "kind": "extrap-comparison-study",
+        "schema_version": SCHEMA_VERSION,
+        "name": study.name,
+        "question": study.question,
+        "groups": encode(findings),
+    }
+
+
+def checks_document(findings: Sequence[GroupFindings]) -> list[dict[str, Any]]:
+    """What was measured at the targets afterwards, one entry per group."""
+    return [
+        {
+            "group": found.group.name,
+            "held": {each.contrast.treated: each.holds for each in treatments([found])},
+            **document(found.check),
+        }
+        for found in findings
+        if found.check is not None
+    ]

@@ -1,0 +1,236 @@
+"""What a comparison of recipes is: differences by size, laws, worth, crossing and costs."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from extrap.records import Measure, Shown
+from extrap.records.codec import shape
+
+MEAN = "mean over the sizes"
+"""Place of a difference that is of no single size."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SizeDifference:
+    """Two recipes at one size, each at its own best tuned values.
+
+    Attributes:
+        size: Size column → value; empty for the mean over all sizes.
+        n_pairs: Seeds that both recipes have there; 0 where it is a forecast.
+        plain: Tuned loss of the plain recipe, in the unit of the runs.
+        treated: That of the treated one.
+        difference: Treated / plain − 1, paired by seed where there are pairs; none where nothing
+            tells what it errs by.
+        is_forecast: Whether it is read off the laws; else it was measured.
+    """
+
+    size: Mapping[str, float]
+    n_pairs: int
+    plain: Measure
+    treated: Measure
+    difference: Measure
+    is_forecast: bool = False
+
+    @property
+    def sign(self) -> str:
+        """`better` or `worse` where the interval excludes 0, else nothing."""
+        if self.difference.value is None or 0.0 in self.difference.ci:
+            return ""
+        return "better" if self.difference.value < 0 else "worse"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Worth:
+    """How much more the plain recipe would need for the loss of the treated one.
+
+    Attributes:
+        size: Of the treated run.
+        size_factor: Size of the plain run of equal loss / size of the treated run, in the first
+            size column; above 1 the treatment saves. An open side where the plain law never gets
+            there.
+        compute_factor: The same of compute; none where the compute of a recipe is not known or
+            does not move with size.
+        level: Of both intervals.
+    """
+
+    size: Mapping[str, float]
+    size_factor: Measure
+    compute_factor: Measure
+    level: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArmLaw:
+    """`L = E + Σ_j b_j (x_j / x0_j)^(−c_j)`, the law of the tuned loss of one recipe.
+
+    Attributes:
+        floor: E.
+        scales: b, one per column of the law.
+        exponents: c.
+        reference: Column of the law → x0. Columns that follow from the first one are left out.
+    """
+
+    floor: float
+    scales: tuple[float, ...]
+    exponents: tuple[float, ...]
+    reference: Mapping[str, float]
+
+    def loss(self, size: Mapping[str, float]) -> float:
+        """Loss at a size."""
+        terms = zip(self.reference.items(), self.scales, self.exponents, strict=True)
+        return self.floor + sum(b * (size[name] / x0) ** -c for (name, x0), b, c in terms)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArmCost:
+    """What one run of a recipe costs at the target.
+
+    Attributes:
+        arm: Name of the recipe.
+        flops: Training compute.
+        gpu_hours: Of its wall-clock, or of `flops` at a stated speed; None if neither is known.
+        money: At the stated price of an hour; None without.
+    """
+
+    arm: str
+    flops: float | None
+    gpu_hours: float | None
+    money: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Contrast:
+    """One treated recipe against the plain one.
+
+    Attributes:
+        treated: Name of the treated recipe.
+        by_size: Measured differences, smallest size first.
+        mean: Treated / plain − 1, the geometric mean over the common sizes.
+        p_value: Of "the laws are one", see `arm_errors.joint_p_value`; None where nothing tells
+            it.
+        p_adjusted: After Holm's correction for the number of treated recipes.
+        at_target: The difference at the target, off the two laws; None where it is refused.
+        exponents: Name of the recipe → exponent of the reducible loss in the first size column.
+        exponent_difference: Treated − plain.
+        worth: At the largest common size and at the target; empty where refused.
+        crossing: First size column at which the laws are equal, inside the sizes; no value
+            without one.
+        share: Share that it closes of the gap between the plain recipe and the reference, at the
+            target or else at the largest size; no value without a reference.
+        verdict: `better`, `worse`, `depends on size`, `differs`, `not significant` or
+            `cannot tell`, see `extrap.compare`.
+        refusals: Number → why it is not given, and what to add.
+        flags: Named reasons to doubt it, one sentence each.
+    """
+
+    treated: str
+    by_size: tuple[SizeDifference, ...]
+    mean: Measure = Measure()
+    p_value: float | None = None
+    p_adjusted: float | None = None
+    at_target: SizeDifference | None = None
+    exponents: Mapping[str, Measure] = field(default_factory=dict)
+    exponent_difference: Measure = Measure()
+    worth: tuple[Worth, ...] = ()
+    crossing: Measure = Measure()
+    share: Measure = Measure()
+    verdict: str = "cannot tell"
+    refusals: Mapping[str, str] = field(default_factory=dict)
+    flags: tuple[str, ...] = ()
+
+    @property
+    def sign_changes(self) -> tuple[tuple[SizeDifference, SizeDifference], ...]:
+        """Neighbours among the sizes with a significant difference that differ in sign."""
+        places = [place for place in self.by_size if place.sign]
+        return tuple((a, b) for a, b in itertools.pairwise(places) if a.sign != b.sign)
+
+    @property
+    def has_misfit(self) -> bool:
+        """Whether a law misses its losses, so that no forecast of it decides."""
+        return any(flag.startswith("lack-of-fit") for flag in self.flags)
+
+    @property
+    def over_sizes(self) -> SizeDifference:
+        """The mean over the sizes as a place of its own; with one common size, that size."""
+        if len(self.by_size) == 1:
+            return self.by_size[0]
+        n_pairs, nothing = min(place.n_pairs for place in self.by_size), Measure()
+        return SizeDifference(
+            size={}, n_pairs=n_pairs, plain=nothing, treated=nothing, difference=self.mean
+        )
+
+    @property
+    def decisive(self) -> SizeDifference:
+        """Where it counts: measured at the target, else forecast there.
+
+        Where that is not significant, or the laws do not fit, the largest size or else the mean
+        over the sizes, if one of these is; without a forecast, the mean.
+        """
+        if self.at_target is None:
+            return self.over_sizes
+        target, largest = self.at_target.size, self.by_size[-1]
+        near = [p for p in self.by_size if p.difference.value and _is_at(p.size, target)]
+        place = (*near, largest if self.has_misfit else self.at_target)[0]
+        return next((p for p in (place, largest, self.over_sizes) if p.sign), place)
+
+    @property
+    def gains(self) -> bool | None:
+        """Whether the difference falls with size; None unless the exponents differ."""
+        gap, first, last = self.exponent_difference, self.by_size[0], self.at_target
+        if gap.value is None or 0.0 in gap.ci or last is None:
+            return None
+        ends = (first.difference.value, last.difference.value)
+        return None if ends[0] is None or ends[1] is None else ends[1] < ends[0]
+
+
+def _is_at(size: Mapping[str, float], target: Mapping[str, float]) -> bool:
+    return all(math.isclose(size[name], value, rel_tol=1e-9) for name, value in target.items())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Comparison(Shown):
+    """Recipes compared over sizes: does a treatment help, and does its gain change with size?
+
+    Attributes:
+        plain: Name of the recipe that the others are compared with, the first.
+        contrasts: One per treated recipe, in the order given.
+        columns: Size columns.
+        target: The size asked for.
+        level: Of all intervals but those that name their own.
+        laws: Name of the recipe → its law; recipes without one are left out.
+        tuned_exponents: Tuned column → name of the recipe → exponent of its best value in the
+            first size column, with its interval; as `extrap.forecast` states it.
+        costs: One per recipe, at the target.
+        price: Money for an hour of one GPU; None if not given.
+        flops_per_second: Stated speed of one GPU; None if hours go by the clock of the runs.
+        notes: What was left out or decided, one sentence each.
+    """
+
+    plain: str
+    contrasts: tuple[Contrast, ...]
+    columns: tuple[str, ...]
+    target: Mapping[str, float]
+    level: float
+    laws: Mapping[str, ArmLaw] = field(default_factory=dict)
+    tuned_exponents: Mapping[str, Mapping[str, Measure]] = field(default_factory=dict)
+    costs: tuple[ArmCost, ...] = ()
+    price: float | None = None
+    flops_per_second: float | None = None
+    notes: tuple[str, ...] = ()
+
+    @property
+    def arms(self) -> tuple[str, ...]:
+        """Names of all recipes, the plain one first."""
+        return (self.plain, *(contrast.treated for contrast in self.contrasts))
+
+
+shape(
+    Comparison,
+    kind="extrap-comparison",
+    omit=("flops_per_second",),
+    add={"arms": lambda found: found.arms},
+)

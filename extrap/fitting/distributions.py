@@ -1,0 +1,44 @@
+"""Quantiles and tail probabilities of Student's t, F and χ².
+
+The functions of `scipy.special` that those of `scipy.stats` call: to import that module takes
+longer than to compute a forecast. Arguments broadcast; degrees of freedom are above 0, and NaN
+comes of others.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy import special
+
+from extrap.laws.base import Array
+
+
+def t_quantile(p: ArrayLike, dof: ArrayLike) -> Array:
+    """Of Student's t, at probabilities in (0, 1); `dof` may be `inf`."""
+    return np.asarray(special.stdtrit(dof, p))
+
+
+def t_tail(x: ArrayLike, dof: ArrayLike) -> Array:
+    """Probability that Student's t exceeds x; `dof` may be `inf`."""
+    return np.asarray(special.stdtr(dof, -np.asarray(x, dtype=float)))
+
+
+def f_quantile(p: ArrayLike, dof: ArrayLike, other_dof: ArrayLike) -> Array:
+    """Of F, the ratio of two variances with these degrees of freedom, at p in (0, 1)."""
+    return np.asarray(special.fdtri(dof, other_dof, p))
+
+
+def f_tail(x: ArrayLike, dof: ArrayLike, other_dof: ArrayLike) -> Array:
+    """Probability that F exceeds x ≥ 0."""
+    return np.asarray(special.fdtrc(dof, other_dof, x))
+
+
+def chi2_quantile(p: ArrayLike, dof: ArrayLike) -> Array:
+    """Of χ², at probabilities in (0, 1)."""
+    return np.asarray(2 * special.gammaincinv(np.asarray(dof, dtype=float) / 2, p))
+
+
+def chi2_tail(x: ArrayLike, dof: ArrayLike) -> Array:
+    """Probability that χ² exceeds x ≥ 0."""
+    return np.asarray(np.where(np.greater(dof, 0), special.chdtrc(dof, x), np.nan))

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -150,3 +151,11 @@ def test_parts_without_data_are_left_out(one_task, two_tasks):
     tasks = [("", silent)]
     assert (rate_figures(tasks), noise_figures(tasks), pairs_figure(tasks)) == ([], [], [])
     assert page_of(*two_tasks).numbers["agreement"]["n_pairs"] == 4
+
+
+def test_page_of_a_critical_batch_without_an_estimate_has_dashes(one_task):
+    """A measurement that shows one regime has no ratio to the noise scale."""
+    (found,) = one_task[1]
+    unknown = found.noise.assign(b_crit=np.nan, b_upper=np.nan)
+    page = page_of(one_task[0], (replace(found, noise=unknown),))
+    assert {row["ratio"] for row in table_of(page, "Noise scales and critical")} == {"–"}

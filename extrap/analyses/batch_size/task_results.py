@@ -129,4 +129,6 @@ def _noise(
                     parts = (found.noise_scale, *found.ci, group.b_crit.value, *group.b_crit.ci)
                     names = ("noise_scale", "lower", "upper", "b_crit", "b_lower", "b_upper")
                     means.append({**at, **dict(zip(names, parts, strict=True))})
-    return pd.DataFrame(means), pd.concat(courses) if courses else pd.DataFrame()
+    # what is not known is NaN
+    means_table = pd.DataFrame(means, dtype=float)
+    return means_table, pd.concat(courses) if courses else pd.DataFrame()

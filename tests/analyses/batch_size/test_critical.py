@@ -1,5 +1,6 @@
 import json
 import math
+import re
 
 import numpy as np
 import pandas as pd
@@ -226,11 +227,9 @@ def test_lack_of_fit_is_an_f_test_and_then_means_are_fitted():
 
 def test_what_is_printed_of_groups_are_their_critical_batches():
     found = critical_batch(sizes(noise=0.0).query("params < 200"), by="params", from_batch=64)
-    assert (
-        repr(found.groups[0])
-        == "BatchGroup(params 1: critical batch 300.000 (300.000 to 300.000))"
-    )
-    assert repr(found).startswith("At params 16 the critical batch is 1200 (95 %: 1200 to 1200)")
+    assert re.findall(r"[\d.]+", repr(found.groups[0])) == ["1", "300.000", "300.000", "300.000"]
+    answer = re.findall(r"\d+", repr(found).splitlines()[0])
+    assert answer[:5] == ["16", "1200", "95", "1200", "1200"]
 
 
 def test_laws_over_groups_are_those_of_the_truth():

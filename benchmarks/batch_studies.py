@@ -3,8 +3,8 @@
     python -m benchmarks.batch_studies            # from the committed tables
     python -m benchmarks.batch_studies --train    # studies/batch_size.py, noise_scale.py anew
 
-Beside each study lie the tables that its report writes: tuned steps at every batch, batches held
-out, mean noise scales beside critical batches, noise over training.
+Beside each study lie the tables that its report writes: tuned steps at every batch, mean noise
+scales beside critical batches, noise over training.
 The cost of measuring is timed here.
 """
 
@@ -22,14 +22,7 @@ from pathlib import Path
 import pandas as pd
 
 from benchmarks.rows import Row
-from extrap.batching import (
-    Agreement,
-    RateLaw,
-    agreement,
-    growth,
-    joint_rate_law,
-    rate_law,
-)
+from extrap.analyses.batch_size import Agreement, BatchLaw, agreement, growth, rate_law
 from extrap.records import Cell, Measure, Recipe, Workload
 
 TABLES = Path(__file__).parents[1] / "studies"
@@ -47,16 +40,14 @@ class Found:
         agreement: Of mean noise scales and critical batches in the study of several tasks.
         same_task: The same in the study of one task at several sizes.
         spans: Width → factor between the first window of a training and the last.
-        rates: Width → best rate against batch.
-        joint: Exponent of the batch over all widths together.
+        rate: Law of the best rate over batch and width.
         costs: (width, batch, runs) → time with measuring over time without.
     """
 
     agreement: Agreement
     same_task: Agreement
     spans: dict[float, Measure]
-    rates: dict[float, RateLaw]
-    joint: Measure
+    rate: BatchLaw
     costs: dict[tuple[int, int, int], float]
 
 
@@ -72,18 +63,13 @@ def measure(folder: Path = TABLES) -> Found:
         agreement=agreed,
         same_task=same,
         spans={width: growth(rows.sort_values("step")) for width, rows in by_width.items()},
-        joint=joint_rate_law(rates, ["width"]).exponents["batch_size"],
-        rates={float(width): _rates(rows) for width, rows in rates.groupby("width")},
+        rate=rate_law(rates, ["batch_size", "width"]),
         costs={case: _cost(*case) for case in COSTS},
     )
 
 
 def _table(folder: Path, study: str, name: str) -> pd.DataFrame:
     return pd.read_csv(folder / f"{study}.{name}.csv")
-
-
-def _rates(rows: pd.DataFrame) -> RateLaw:
-    return rate_law(rows["batch_size"], rows["lr_opt"], rows["lr_se"])
 
 
 def _cost(width: int, batch_size: int, n_runs: int) -> float:
@@ -138,7 +124,7 @@ def _noise_rows(found: Found) -> list[Row]:
             reached=f"{r_squared:.2f}, {agreed.n_pairs} pairs, {agreed.decades:.1f} decades",
             met=r_squared >= 0.8 and agreed.n_pairs >= 8 and agreed.decades >= 3,
             note=f"{agreed.n_left_out} pairs have no point estimate of one of the two. Critical "
-            f"over noise is {agreed.ratio:.2f} on average, slope {agreed.slope or 0:.2f}: the two "
+            f"over noise is {agreed.ratio:.2f} on average: the two "
             "are not the same thing.",
         ),
         Row(
@@ -161,25 +147,15 @@ def _noise_rows(found: Found) -> list[Row]:
 
 
 def _rate_rows(found: Found) -> list[Row]:
-    exponents = {w: law.exponent for w, law in sorted(found.rates.items())}
-    covered = sum(0.5 in m.ci for m in exponents.values())
-    holding = {
-        w: [rule.name for rule in law.rules if rule.holds and rule.name != "free"]
-        for w, law in sorted(found.rates.items())
-    }
+    exponent = found.rate.exponents["batch_size"]
     return [
         Row(
             part="steps to a loss, our own runs",
-            figure="best rate of Adam against batch: exponent, by width",
+            figure="best rate of Adam against batch: exponent over all widths",
+            beat="square root",
             target="interval given; square root covered or explained",
-            reached=f"all {_measured(found.joint)}; "
-            + "; ".join(f"{w:g}: {_measured(m)}" for w, m in exponents.items()),
-            beat=f"square root inside {covered} of {len(exponents)} intervals",
-            note="Rules that are not rejected: "
-            + "; ".join(
-                f"width {w:g} {', '.join(names) or 'none'}" for w, names in holding.items()
-            )
-            + ".",
+            reached=_measured(exponent),
+            note=f"The law of an optimum says: {', '.join(found.rate.flags) or 'nothing'}.",
             met=None,
         )
     ]

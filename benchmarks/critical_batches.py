@@ -1,13 +1,12 @@
-"""Critical batch sizes: the published ones, a held-out size, coverage of intervals.
+"""Critical batch sizes: the published ones, coverage of intervals.
 
     python -m benchmarks.critical_batches [DATA]
 
 1. Zhang et al. (2024, arXiv 2410.21676): five models, nine batch sizes. The batch at 20 % overhead
-   from 256 and its law, against theirs; and the largest model from the others.
+   from 256 and its law, against theirs.
 2. Simulated hyperbolas, nine batch sizes, 3 % noise, one and three measurements each: how often
    the 95 % intervals hold the truth.
-3. Golden numbers: the hyperbola at a noise scale of 1,000 (McCandlish et al. 2018), the surge of
-   Adam's rate at 31 (Li et al. 2024).
+3. Golden numbers: the hyperbola at a noise scale of 1,000 (McCandlish et al. 2018).
 """
 
 from __future__ import annotations
@@ -20,12 +19,8 @@ import numpy as np
 import pandas as pd
 
 from benchmarks.rows import DATA, Row, require
-from extrap.batching import (
-    CriticalBatches,
-    critical_batch,
-    rate_law,
-)
-from extrap.laws.batch import steps_to_target, surge_rate
+from extrap.analyses.batch_size import CriticalBatches, critical_batch
+from extrap.laws.batch import steps_to_target
 
 N_REPLICATES = 400
 LEVEL = 0.95
@@ -43,18 +38,13 @@ class Found:
 
     Attributes:
         zhang: All five models.
-        other_size: The largest model, forecast from the others: relative errors of steps, and
-            whether each lies in its prediction interval.
         coverage: (measurements a batch, what) → share of intervals that hold the truth.
         hyperbola: Batch → (steps over S_min, examples over E_min).
-        surge: Ratios of the fitted surge at 4 and 8 to that at 2.
     """
 
     zhang: CriticalBatches
-    other_size: tuple[tuple[float, bool], ...]
     coverage: dict[tuple[int, str], float]
     hyperbola: dict[float, tuple[float, float]]
-    surge: tuple[float, float]
 
 
 def measure(data: Path = DATA, n_replicates: int = N_REPLICATES) -> Found:
@@ -63,24 +53,11 @@ def measure(data: Path = DATA, n_replicates: int = N_REPLICATES) -> Found:
     zhang = critical_batch(table, by="params", from_batch=256, **ZHANG)
     return Found(
         zhang=zhang,
-        other_size=_other_size(table),
         coverage={
             (n, name): share for n in (1, 3) for name, share in _coverage(n, n_replicates).items()
         },
         hyperbola=_hyperbola(),
-        surge=_surge(),
     )
-
-
-def _other_size(table: pd.DataFrame) -> tuple[tuple[float, bool], ...]:
-    largest = table["params"].max()
-    fitted = critical_batch(table[table["params"] < largest], by="params", from_batch=256, **ZHANG)
-    there = fitted.at(params=largest)
-    found = []
-    for batch, steps in table.loc[table["params"] == largest, list(ZHANG.values())].to_numpy():
-        predicted = there.steps_at(float(batch))
-        found.append((float(steps) / predicted.value - 1, float(steps) in predicted.pi))
-    return tuple(found)
 
 
 def _coverage(n_measurements: int, n_replicates: int) -> dict[str, float]:
@@ -105,20 +82,14 @@ def _hyperbola() -> dict[float, tuple[float, float]]:
     group = critical_batch(pd.DataFrame({"batch_size": batch, "steps": steps})).groups[0]
     s_min, e_min = group.s_min.value or np.nan, group.e_min.value or np.nan
     return {
-        b: (group.steps_at(b).value / s_min, group.examples_at(b).value / e_min)
+        b: (group.steps_at(b).value / s_min, b * group.steps_at(b).value / e_min)
         for b in (250.0, 1000.0, 4000.0)
     }
 
 
-def _surge() -> tuple[float, float]:
-    batch = 2.0 ** np.arange(1, 9)
-    rule = rate_law(batch, surge_rate(batch, noise_scale=31)).rule("surge")
-    return rule.at(4) / rule.at(2), rule.at(8) / rule.at(2)
-
-
 def rows(found: Found) -> list[Row]:
     """The figures."""
-    return [*_zhang_rows(found), *_other_size_rows(found), *_coverage_rows(found), *_golden(found)]
+    return [*_zhang_rows(found), *_coverage_rows(found), *_golden(found)]
 
 
 def _zhang_rows(found: Found) -> list[Row]:
@@ -131,15 +102,13 @@ def _zhang_rows(found: Found) -> list[Row]:
         f"{g.b_overhead.value:.0f} [{g.b_overhead.ci.lower:.0f}, {g.b_overhead.ci.upper:.0f}]"
         for g in zhang.groups
     )
-    law = zhang.law
-    assert law is not None
+    law = zhang.laws["b_overhead"]
     at_sizes = [
         law.at(params=params).value / (LAW[0] * (params / 1e6) ** LAW[1]) - 1
         for params in PUBLISHED
     ]
     exponent = law.exponents["params"]
     assert exponent.value is not None
-    assert law.coefficient.value is not None
     critical = zhang.laws["b_crit"].exponents["params"]
     return [
         Row(
@@ -155,7 +124,7 @@ def _zhang_rows(found: Found) -> list[Row]:
             figure="law of that batch at the five sizes, largest difference from 93.20 N^.47",
             target="≤ 3 %",
             reached=f"{max(map(abs, at_sizes)):.2%}; "
-            f"{law.coefficient.value * 1e6**exponent.value:.1f} N^{exponent.value:.3f} "
+            f"{law.at(params=1e6).value:.1f} N^{exponent.value:.3f} "
             f"[{exponent.ci.lower:.3f}, {exponent.ci.upper:.3f}]",
             met=max(map(abs, at_sizes)) <= 0.03,
         ),
@@ -165,18 +134,6 @@ def _zhang_rows(found: Found) -> list[Row]:
             reached=", ".join(f"{g.b_crit.value:.0f}" for g in zhang.groups)
             + f"; exponent {critical.value:.3f} "
             f"[{critical.ci.lower:.3f}, {critical.ci.upper:.3f}]",
-        ),
-    ]
-
-
-def _other_size_rows(found: Found) -> list[Row]:
-    other = float(np.median([abs(error) for error, _ in found.other_size]))
-    return [
-        Row(
-            part="Zhang et al. 2024, held out",
-            figure="steps of the largest model from the laws of the four smaller, median error",
-            reached=f"{other:.1%} of {len(found.other_size)}; "
-            f"{sum(inside for _, inside in found.other_size)} in their 95 % intervals",
         ),
     ]
 
@@ -207,14 +164,6 @@ def _golden(found: Found) -> list[Row]:
             target="equal",
             reached="; ".join(f"{s:.3g}, {e:.3g}" for s, e in found.hyperbola.values()),
             met=all(np.allclose(found.hyperbola[b], wanted[b], rtol=1e-3) for b in wanted),
-        ),
-        Row(
-            part="golden numbers",
-            figure="surge of the rate at noise scale 31: 4 and 8 over 2",
-            beat="1.333, 1.692",
-            target="equal",
-            reached=f"{found.surge[0]:.3f}, {found.surge[1]:.3f}",
-            met=bool(np.allclose(found.surge, (1.333, 1.692), atol=6e-4)),
         ),
     ]
 

@@ -35,7 +35,7 @@ LAYERS = (
     "fitting",
     "forecasting documents backtesting",
     "checking monitoring watching",
-    "analyses batching",
+    "analyses",
     "reporting integrations",
     "study",
     "commands cli __main__ __init__",

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from extrap.analyses import Comparison, compare
+    from extrap.analyses.batch_size import critical_batch
     from extrap.analyses.budget import Allocation, Cost, Plan, allocate, cost, plan
     from extrap.analyses.cascade import cascade
     from extrap.analyses.selection import Selection, choose_next, prototype_distance, select
     from extrap.backtesting import Backtest, Holdout, backtest
-    from extrap.batching import critical_batch
     from extrap.checking import check
     from extrap.documents import load_forecast, save_forecast
     from extrap.errors import DataError, ExtrapError, FitError, StudyError
@@ -120,16 +120,14 @@ __version__: str
 _HOMES = {
     "cascade": "analyses.cascade",
     "check": "checking",
-    "critical_batch": "batching",
+    "critical_batch": "analyses.batch_size",
     "LawRegressor": "fitting.regressor",
     "fit": "fitting",
     "read_runs": "reading",
     "read_report": "reporting.embedded",
     "report": "reporting.forecast_page",
     "tune": "study.driver",
-    **dict.fromkeys(
-        ("Allocation", "Cost", "Plan", "allocate", "cost", "plan"), "analyses.budget"
-    ),
+    **dict.fromkeys(("Allocation", "Cost", "Plan", "allocate", "cost", "plan"), "analyses.budget"),
     **dict.fromkeys(("Backtest", "Holdout", "backtest"), "backtesting"),
     **dict.fromkeys(("Comparison", "compare"), "analyses"),
     **dict.fromkeys(("CoordinateCheck", "NoiseMeter", "coordinate_check"), "training"),

@@ -5,13 +5,10 @@ example: the batch size at which noise and signal of a gradient are equal. Both 
 without bias at every step, averaged over steps *separately*, and only then divided: a ratio a step
 is dominated by steps whose |G|² happens to be small or negative, and its mean is far off.
 
-What to use when:
-
 - `noise_scale`: norms of some steps, over which the noise scale is about constant;
 - `noise_scale_from_moments`: the same from |G|² and tr Σ that are averages already;
-- `noise_course`: how it moves over training, window by window;
-- `mean_noise_scale`: its mean over training, to compare with a critical batch size;
-- `RunningMoments`: while training goes on.
+- `noise_course`: how it moves over training; `mean_noise_scale`: its mean over training, to
+  compare with a critical batch size.
 
 References:
     McCandlish, Kaplan, Amodei et al. (2018), An Empirical Model of Large-Batch Training,
@@ -21,13 +18,13 @@ References:
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy import special
 
 from extrap.errors import DataError
 from extrap.records import Interval
@@ -38,8 +35,6 @@ Array = NDArray[np.float64]
 MOST_BLOCKS = 20
 """Blocks are then a twentieth of the steps long: longer than what correlates neighbours, while
 19 degrees of freedom widen an interval by 5 %."""
-BISECTIONS = 100
-"""Halvings of an angle: beyond the precision of a float."""
 WIDENING = 1.5
 """Ratio of the steps at which a window ends and begins."""
 LEFT_OUT = 0.1
@@ -57,13 +52,12 @@ class NoiseScale:
             where |G|² is not significantly different from 0.
         ci: Its interval at `level`. `upper` is `None` where |G|² is not significantly different
             from 0; both sides are `None` after a single step.
-        grad_sq_norm: Estimate of |G|², the squared norm of the true gradient; may be negative.
-        grad_cov_trace: Estimate of tr Σ, of one example's gradient; may be negative.
+        grad_sq_norm: Estimate of |G|², may be negative.
+        grad_cov_trace: Estimate of tr Σ, may be negative.
         level: Content of `ci`, in (0, 1).
         n_steps: Steps it is based on.
         n_blocks: Blocks of neighbouring steps whose scatter gave the errors.
-        n_skipped: Measured steps that were left out: a gradient was not finite, or there was
-            nothing to compare.
+        n_skipped: Measured steps that were left out.
     """
 
     noise_scale: float | None
@@ -88,21 +82,18 @@ class NoiseScale:
         skipped = f" ({self.n_skipped} more skipped)" if self.n_skipped else ""
         source = f"from {self.n_steps} {'step' if self.n_steps == 1 else 'steps'}{skipped}"
         lower, upper = self.ci
-        content = f"{100 * self.level:g} %"
+        content, unknown = f"{100 * self.level:g} %", "the true gradient is not significantly"
         if lower is not None and upper is None:
             return (
-                f"noise scale at least {lower:.3g} ({content}), {source}: the true "
-                "gradient is not significantly different from 0; measure more steps or "
-                "compare with a larger batch"
+                f"noise scale at least {lower:.3g} ({content}), {source}: {unknown} different "
+                "from 0; measure more steps or compare with a larger batch"
             )
         if self.noise_scale is None:
-            return (
-                f"no noise scale {source}: the true gradient is not significantly different from 0"
-            )
+            return f"no noise scale {source}: {unknown} different from 0"
         if lower is None or upper is None:
             return f"noise scale {self.noise_scale:.3g}, {source}: too few steps for an interval"
-        found = f"noise scale {self.noise_scale:.3g} ({content}: {lower:.3g} to {upper:.3g})"
-        return f"{found}, {source}"
+        ends = f"({content}: {lower:.3g} to {upper:.3g})"
+        return f"noise scale {self.noise_scale:.3g} {ends}, {source}"
 
 
 def gradient_moments(
@@ -112,17 +103,16 @@ def gradient_moments(
     batch_small: ArrayLike,
     batch_big: ArrayLike,
 ) -> tuple[Array, Array]:
-    """Unbiased |G|² and tr Σ of every step.
+    """Unbiased |G|² and tr Σ of every step, from E|G_B|² = |G|² + tr Σ / B at two batches b < B.
 
-    From E|G_B|² = |G|² + tr Σ / B at two batch sizes b < B:
     |G|² = (B |G_B|² − b |G_b|²) / (B − b) and tr Σ = (|G_b|² − |G_B|²) / (1/b − 1/B).
 
     Args:
         grad_sq_small: Squared norm of the gradient of a small batch, |G_b|², or the mean of it
             over small batches of the step. Shape (n_steps,), or one number.
         grad_sq_big: The same of the big batch, |G_B|². Same shape.
-        batch_small: Examples in the small batch, b; a number, or one per step.
-        batch_big: Examples in the big batch, B > b; a number, or one per step.
+        batch_small: Examples in the small batch, b ≥ 1; a number, or one per step.
+        batch_big: Examples in the big batch, B > b; likewise.
 
     Returns:
         |G|² and tr Σ, both of shape (n_steps,); single ones may well be negative.
@@ -134,12 +124,7 @@ def gradient_moments(
     References:
         McCandlish et al. (2018), arXiv 1812.06162, App. A.1.
     """
-    small, big = _norms(grad_sq_small, "grad_sq_small"), _norms(grad_sq_big, "grad_sq_big")
-    if small.shape != big.shape:
-        raise DataError(
-            f"every step needs both norms, got {small.size} grad_sq_small and {big.size} "
-            "grad_sq_big; leave out steps where one is missing."
-        )
+    small, big = _checked(least=0.0, grad_sq_small=grad_sq_small, grad_sq_big=grad_sq_big)
     b, bb = (np.asarray(batch, dtype=float) for batch in (batch_small, batch_big))
     if not (np.all(np.isfinite(bb)) and np.all(b >= 1) and np.all(b < bb)):
         raise ValueError(
@@ -159,27 +144,20 @@ def noise_scale(
 ) -> NoiseScale:
     """The noise scale from squared gradient norms at two batch sizes, step by step.
 
-    The moments of `gradient_moments` are averaged over steps, then divided. For how the interval
-    is made see `noise_scale_from_moments`. The precision is set by `batch_big` times the number of
-    steps, and `batch_small` should be as small as possible.
+    The moments of `gradient_moments` are averaged over steps, then divided; the interval is that
+    of `noise_scale_from_moments`. The precision is set by `batch_big` times the number of steps,
+    and `batch_small` should be as small as possible.
 
     Args:
-        grad_sq_small: |G_b|² of each step, shape (n_steps,). If the big batch is made of small
-            ones, their mean squared norm.
+        grad_sq_small: |G_b|² of each step, shape (n_steps,), or the mean over its small batches.
         grad_sq_big: |G_B|² of each step, shape (n_steps,).
         batch_small: Examples in the small batch, b ≥ 1.
         batch_big: Examples in the big batch, B > b.
         level: Content of the interval, in (0, 1).
 
-    Returns:
-        The estimate, which is one-sided where |G|² cannot be distinguished from 0.
-
     Raises:
         ValueError: A batch size or the level is out of range.
         DataError: No step; norms of different length, not finite or negative.
-
-    References:
-        McCandlish et al. (2018), arXiv 1812.06162, App. A.1.
 
     Example:
         >>> import extrap
@@ -188,10 +166,10 @@ def noise_scale(
         >>> round(found.noise_scale, 1)
         17.5
     """
-    squared, trace = gradient_moments(
+    moments = gradient_moments(
         grad_sq_small, grad_sq_big, batch_small=batch_small, batch_big=batch_big
     )
-    return noise_scale_from_moments(squared, trace, level=level)
+    return noise_scale_from_moments(*moments, level=level)
 
 
 def noise_scale_from_moments(
@@ -201,18 +179,14 @@ def noise_scale_from_moments(
 
     The interval is Fieller's: every ratio ρ for which mean(tr Σ) − ρ mean(|G|²) lies within
     Student's t of 0, cut at 0. The covariance of the two means is that of a delete-one jackknife
-    over blocks of neighbouring steps: `min(n_steps, 20)` of them, as equal as can be, with
-    n_blocks − 1 degrees of freedom, so that steps that are correlated over less than a twentieth
-    of them are not taken for independent. A drift counts as scatter and widens the interval;
-    `noise_course` follows it.
+    over `min(n_steps, 20)` blocks of neighbouring steps, so that steps that are correlated over
+    less than a twentieth of them are not taken for independent. A drift counts as scatter and
+    widens the interval; `noise_course` follows it.
 
     Args:
         grad_sq_norm: |G|², shape (n_steps,) in the order of training.
         grad_cov_trace: tr Σ of one example's gradient, same shape.
         level: Content of the interval, in (0, 1).
-
-    Returns:
-        The estimate, which is one-sided where |G|² cannot be distinguished from 0.
 
     Raises:
         ValueError: The level is not in (0, 1).
@@ -223,70 +197,35 @@ def noise_scale_from_moments(
         Meijer, van der Leeden (1999), Delete-m jackknife for unequal m, Stat. Comput. 9, 3, eq. 8.
     """
     require_level(level)
-    squared, trace = _moments(grad_sq_norm, grad_cov_trace)
-    blocks = _Blocks.of(squared, trace)
-    if blocks.n == 1:
-        known = blocks.squared > 0
-        value, ci = max(0.0, blocks.ratio) if known else None, Interval()
-    else:
-        ci = blocks.fieller(_student_quantile(level, blocks.n - 1))
-        value = None if ci.upper is None else max(0.0, blocks.ratio)
+    squared, trace = _checked(grad_sq_norm=grad_sq_norm, grad_cov_trace=grad_cov_trace)
+    units = [float(np.abs(x).max()) or 1.0 for x in (squared, trace)]  # means are about one
+    n, mean, covariance = _block_means(np.stack([squared / units[0], trace / units[1]]))
+    unit = units[1] / units[0]
+    is_known, ci = bool(mean[0] > 0), Interval()
+    if n > 1:
+        t = float(special.stdtrit(n - 1, (1 + level) / 2))
+        low, high = _fieller(float(mean[0]), float(mean[1]), t * t * covariance)
+        is_known = high is not None
+        ci = Interval(low * unit, None if high is None else high * unit)
     return NoiseScale(
-        noise_scale=value,
+        noise_scale=max(0.0, float(mean[1] / mean[0]) * unit) if is_known else None,
         ci=ci,
         grad_sq_norm=float(squared.mean()),
         grad_cov_trace=float(trace.mean()),
         level=level,
         n_steps=squared.size,
-        n_blocks=blocks.n,
+        n_blocks=n,
     )
 
 
 def noise_course(
-    grad_sq_norm: ArrayLike,
-    grad_cov_trace: ArrayLike,
-    *,
-    n_windows: int | Sequence[int],
-    level: float = 0.95,
-) -> tuple[NoiseScale, ...]:
-    """The noise scale over training: one estimate a window of neighbouring steps.
-
-    Args:
-        grad_sq_norm: |G|², shape (n_steps,) in the order of training.
-        grad_cov_trace: tr Σ, same shape.
-        n_windows: Windows, as equal as can be; 1 to n_steps. With fewer than two steps a window
-            there are no intervals. Or the places at which all windows but the first begin,
-            ascending between 0 and n_steps.
-        level: Content of each interval, in (0, 1).
-
-    Raises:
-        ValueError: `n_windows` or the level is out of range.
-        DataError: No step; moments of different length or not finite.
-    """
-    squared, trace = _moments(grad_sq_norm, grad_cov_trace)
-    if isinstance(n_windows, int | np.integer):
-        if not 1 <= n_windows <= squared.size:
-            raise ValueError(
-                f"n_windows must lie between 1 and the number of steps, {squared.size}, got "
-                f"{n_windows}; take fewer windows."
-            )
-    elif any(b <= a for a, b in pairwise([0, *n_windows, squared.size])):
-        raise ValueError(
-            f"window starts must ascend between 0 and the number of steps, {squared.size}, "
-            f"got {list(n_windows)}."
-        )
-    parts = zip(np.array_split(squared, n_windows), np.array_split(trace, n_windows), strict=True)
-    return tuple(noise_scale_from_moments(g, s, level=level) for g, s in parts)
-
-
-def telling_windows(
     grad_sq_norm: ArrayLike, grad_cov_trace: ArrayLike, steps: ArrayLike, *, level: float = 0.95
-) -> tuple[int, list[int]]:
-    """Windows of a training in each of which the noise scale is distinguished from infinite.
+) -> list[tuple[slice, NoiseScale]]:
+    """The noise scale over training, in windows that each distinguish it from infinite.
 
-    Even in ln step, for gradients shrink as powers of it. In the first steps they may shrink too
-    fast for a window to have an upper limit: windows of the first tenth of the steps are then left
-    out. A later one is joined to the next, the last one to that before.
+    Windows are even in ln step, for gradients shrink as powers of it. In the first steps they may
+    shrink too fast for a window to have an upper limit: windows of the first tenth of the steps
+    are then left out. A later one is joined to the next, the last one to that before.
 
     Args:
         grad_sq_norm: |G|², shape (n_steps,) in the order of training.
@@ -295,38 +234,31 @@ def telling_windows(
         level: Of the intervals.
 
     Returns:
-        How many measurements to leave out, and the places at which all windows but the first begin
-        in the rest, as `noise_course` takes them.
+        The measurements of each window and its noise scale.
     """
-    squared, trace = _moments(grad_sq_norm, grad_cov_trace)
-    at = _steps(steps, "steps")
+    squared, trace, at = _checked(
+        grad_sq_norm=grad_sq_norm, grad_cov_trace=grad_cov_trace, steps=steps
+    )
     edges = at[0] * WIDENING ** np.arange(1, math.log(at[-1] / at[0], WIDENING) + 1)
-    starts: list[int] = []
+    starts = [0]
     for start in map(int, np.searchsorted(at, edges)):
-        if start - [0, *starts][-1] >= MIN_POINTS and len(at) - start >= MIN_POINTS:
+        if min(start - starts[-1], len(at) - start) >= MIN_POINTS:
             starts.append(start)
-    first = 0
-    while starts:
-        places = [start - first for start in starts]
-        course = noise_course(squared[first:], trace[first:], n_windows=places, level=level)
-        is_open = [w.noise_scale is None for w in course]
-        if not any(is_open):
-            break
-        window = is_open.index(True)
-        if window == 0 and at[starts[0] - 1] <= LEFT_OUT * at[-1]:
-            first = starts.pop(0)
+    while True:
+        places = [slice(*pair) for pair in pairwise([*starts, len(at)])]
+        found = [noise_scale_from_moments(squared[p], trace[p], level=level) for p in places]
+        is_open = [window.noise_scale is None for window in found]
+        if not any(is_open) or len(starts) == 1:
+            return list(zip(places, found, strict=True))
+        i = is_open.index(True)
+        if i == 0 and at[starts[1] - 1] <= LEFT_OUT * at[-1]:
+            del starts[0]
         else:
-            del starts[min(window, len(starts) - 1)]
-    return first, [start - first for start in starts]
+            del starts[min(i + 1, len(starts) - 1)]
 
 
 def mean_noise_scale(
-    grad_sq_norm: ArrayLike,
-    grad_cov_trace: ArrayLike,
-    *,
-    n_windows: int | Sequence[int],
-    batch_size: float | None = None,
-    level: float = 0.95,
+    windows: Sequence[NoiseScale], *, batch_size: float | None = None
 ) -> NoiseScale:
     """The mean noise scale over training, which is what predicts a critical batch size.
 
@@ -336,19 +268,11 @@ def mean_noise_scale(
     a window has only a lower bound, the mean has only one as well.
 
     Args:
-        grad_sq_norm: |G|², shape (n_steps,) in the order of training.
-        grad_cov_trace: tr Σ, same shape.
-        n_windows: Windows within which the noise scale is taken as constant, as in
-            `noise_course`; at least two steps in each are needed for an interval.
+        windows: Of one training, as those of `noise_course`.
         batch_size: Examples a step of that training, B. `None`: all steps count the same.
-        level: Content of the interval, in (0, 1).
-
-    Returns:
-        The mean; its moments are means over all steps, `n_blocks` the sum over windows.
 
     Raises:
-        ValueError: `n_windows`, `batch_size` or the level is out of range.
-        DataError: No step; moments of different length or not finite.
+        ValueError: `batch_size` is out of range.
 
     References:
         McCandlish et al. (2018), arXiv 1812.06162, App. D. Zou and Donner (2008), Construction of
@@ -357,203 +281,74 @@ def mean_noise_scale(
     """
     if batch_size is not None and not batch_size >= 1:
         raise ValueError(f"batch_size must be at least 1 or None, got {batch_size}.")
-    windows = noise_course(grad_sq_norm, grad_cov_trace, n_windows=n_windows, level=level)
-    squared, trace = _moments(grad_sq_norm, grad_cov_trace)
-    value, ci = _mean_of_windows(windows, math.inf if batch_size is None else batch_size)
+    batch = math.inf if batch_size is None else batch_size
+    rows = [(w.n_steps, w.noise_scale, *w.ci, w.grad_sq_norm, w.grad_cov_trace) for w in windows]
+    steps, value, lower, upper, squared, trace = np.array(rows, dtype=float).T
+    point = np.where(np.isnan(value), np.nan_to_num(lower), value)
+    progress = 1 / (1 + point / batch)
+    weights = steps * progress
+    mean = float(weights @ point / weights.sum())
+    # the derivative of that mean by the noise scale of each window, which is never negative
+    slope = steps * progress**2 * (1 + mean / batch) / weights.sum()
+    below, above = (float(np.linalg.norm(slope * (side - point))) for side in (lower, upper))
     return NoiseScale(
-        noise_scale=value,
-        ci=ci,
-        grad_sq_norm=float(squared.mean()),
-        grad_cov_trace=float(trace.mean()),
-        level=level,
-        n_steps=squared.size,
+        noise_scale=None if np.isnan(value).any() else mean,
+        ci=Interval(
+            None if math.isnan(below) else max(0.0, mean - below),
+            None if math.isnan(above) else mean + above,
+        ),
+        grad_sq_norm=float(np.average(squared, weights=steps)),
+        grad_cov_trace=float(np.average(trace, weights=steps)),
+        level=windows[0].level,
+        n_steps=int(steps.sum()),
         n_blocks=sum(window.n_blocks for window in windows),
     )
 
 
-class RunningMoments:
-    """Exponential averages of |G|² and tr Σ, each debiased by 1 − decay^t; their ratio on demand.
+def _block_means(values: Array) -> tuple[int, Array, Array]:
+    """Blocks, means over steps and their covariance, of shape (2, n_steps).
 
-    Args:
-        decay: Weight of the past, β in [0, 1); averages over about 1 / (1 − β) steps.
-
-    Raises:
-        ValueError: `decay` is not in [0, 1).
+    Pseudo-values of a mean are the block means, weighed by m / (n − m) of m of n steps.
     """
+    size, mean = values.shape[1], values.mean(axis=1)
+    n = min(size, MOST_BLOCKS)
+    covariance = np.zeros((2, 2))
+    for block in np.array_split(values, n, axis=1) if n > 1 else ():
+        off, m = block.mean(axis=1) - mean, block.shape[1]
+        covariance += np.outer(off, off) * m / (size - m) / n
+    return n, mean, covariance
 
-    def __init__(self, decay: float = 0.95) -> None:
-        if not 0 <= decay < 1:
-            raise ValueError(
-                f"decay must lie in [0, 1), got {decay}; 0.95 averages over about 20 steps."
-            )
-        self._decay = decay
-        self._sums = (0.0, 0.0)
-        self.n_steps = 0
 
-    def update(self, grad_sq_norm: float, grad_cov_trace: float) -> None:
-        """Take in the moments of one step.
+def _fieller(squared: float, trace: float, covariance: Array) -> tuple[float, float | None]:
+    """Ratios ρ ≥ 0 with (trace − ρ squared)² ≤ Var(trace − ρ squared), or what holds them.
 
-        Raises:
-            DataError: A moment is not finite.
-        """
-        if not (math.isfinite(grad_sq_norm) and math.isfinite(grad_cov_trace)):
+    That is a ρ² − 2 b ρ + c ≤ 0: between two roots if |G|² is distinguished from 0 (a > 0), else
+    outside them, where the positive root is a lower bound if tr Σ is distinguished from 0 (c > 0).
+    """
+    (v_squared, v_both), (_, v_trace) = covariance.tolist()
+    a, b, c = squared**2 - v_squared, squared * trace - v_both, trace**2 - v_trace
+    root = math.sqrt(max(0.0, b * b - a * c))
+    if a > 0 and squared > 0:
+        return max(0.0, (b - root) / a), max(0.0, (b + root) / a)
+    # c / (b + root) is the positive root, without a division by an `a` that may be 0
+    bounded = a <= 0 and c > 0 and trace > 0 and b + root > 0
+    return (c / (b + root) if bounded else 0.0), None
+
+
+def _checked(*, least: float = -math.inf, **values: ArrayLike) -> list[Array]:
+    """Columns of one number per step, all alike in length, finite and not below `least`."""
+    found = {name: np.atleast_1d(np.asarray(x, dtype=float)) for name, x in values.items()}
+    for name, column in found.items():
+        if column.ndim != 1 or not column.size:
             raise DataError(
-                f"moments must be finite, got {grad_sq_norm} and {grad_cov_trace}; skip the step."
+                f"{name} needs one number per step, got an array of shape {column.shape}."
             )
-        old, new = self._decay, 1 - self._decay
-        squared, trace = self._sums
-        self._sums = (old * squared + new * grad_sq_norm, old * trace + new * grad_cov_trace)
-        self.n_steps += 1
-
-    @property
-    def grad_sq_norm(self) -> float | None:
-        """Average |G|²; `None` before the first step."""
-        return self._debiased(self._sums[0])
-
-    @property
-    def grad_cov_trace(self) -> float | None:
-        """Average tr Σ; `None` before the first step."""
-        return self._debiased(self._sums[1])
-
-    @property
-    def noise_scale(self) -> float | None:
-        """Ratio of the averages, at least 0; `None` while the average |G|² is not above 0."""
-        squared, trace = self._sums
-        return max(0.0, trace / squared) if squared > 0 else None
-
-    def _debiased(self, total: float) -> float | None:
-        return total / (1 - self._decay**self.n_steps) if self.n_steps else None
-
-
-class _Blocks(NamedTuple):
-    """Means of |G|² and tr Σ with their covariance, in units in which they are about one."""
-
-    n: int
-    squared: float
-    trace: float
-    covariance: Array  # of (squared, trace), shape (2, 2)
-    unit: float  # of the ratio trace / squared
-
-    @classmethod
-    def of(cls, squared: Array, trace: Array) -> _Blocks:
-        """Pseudo-values of a mean are the block means, weighed by m / (n − m) of m of n steps."""
-        scales = [float(np.abs(x).max()) or 1.0 for x in (squared, trace)]
-        steps = np.stack([squared / scales[0], trace / scales[1]])
-        mean = steps.mean(axis=1)
-        n = min(squared.size, MOST_BLOCKS)
-        covariance = np.zeros((2, 2))
-        for block in np.array_split(steps, n, axis=1) if n > 1 else ():
-            off = block.mean(axis=1) - mean
-            m = block.shape[1]
-            covariance += np.outer(off, off) * m / (squared.size - m) / n
-        return cls(n, float(mean[0]), float(mean[1]), covariance, scales[1] / scales[0])
-
-    @property
-    def ratio(self) -> float:
-        return self.trace / self.squared * self.unit
-
-    def fieller(self, t: float) -> Interval:
-        """Ratios ρ ≥ 0 with (trace − ρ squared)² ≤ t² Var(trace − ρ squared), or what holds them.
-
-        That is a ρ² − 2 b ρ + c ≤ 0: between two roots if |G|² is distinguished from 0 (a > 0),
-        else outside them, where the positive root is a lower bound if tr Σ is distinguished from 0
-        (c > 0).
-        """
-        (v_squared, v_both), (_, v_trace) = (self.covariance * t * t).tolist()
-        a, c = self.squared**2 - v_squared, self.trace**2 - v_trace
-        b = self.squared * self.trace - v_both
-        root = math.sqrt(max(0.0, b * b - a * c))
-        if a > 0 and self.squared > 0:
-            low, high = ((b + sign * root) / a * self.unit for sign in (-1, 1))
-            return Interval(max(0.0, low), max(0.0, high))
-        # c / (b + root) is the positive root, without a division by an `a` that may be 0
-        bounded = a <= 0 and c > 0 and self.trace > 0 and b + root > 0
-        return Interval(c / (b + root) * self.unit if bounded else 0.0, None)
-
-
-def _mean_of_windows(
-    windows: tuple[NoiseScale, ...], batch_size: float
-) -> tuple[float | None, Interval]:
-    """Mean over optimal steps, and its limits from those of the windows."""
-    steps = np.array([float(w.n_steps) for w in windows])
-    point = np.array([_or(w.noise_scale, _or(w.ci.lower, 0.0)) for w in windows])
-    lower = np.array([_or(w.ci.lower, math.nan) for w in windows])
-    upper = np.array([_or(w.ci.upper, math.nan) for w in windows])
-    progress = 1 / (1 + point / batch_size)
-    weights = steps * progress
-    mean = float(weights @ point / weights.sum())
-    # the derivative of that mean by the noise scale of each window, which is never negative
-    slope = steps * progress**2 * (1 + mean / batch_size) / weights.sum()
-    below, above = (float(np.linalg.norm(slope * (side - point))) for side in (lower, upper))
-    ci = Interval(
-        None if math.isnan(below) else max(0.0, mean - below),
-        None if math.isnan(above) else mean + above,
-    )
-    return (None if any(w.noise_scale is None for w in windows) else mean), ci
-
-
-def _or(value: float | None, default: float) -> float:
-    return default if value is None else value
-
-
-def _norms(values: ArrayLike, name: str) -> Array:
-    found = _steps(values, name)
-    if not (np.isfinite(found).all() and (found >= 0).all()):
-        worst = found[~(np.isfinite(found) & (found >= 0))][0]
-        raise DataError(
-            f"{name} must hold squared norms, finite and at least 0, got {worst}; leave "
-            "out steps whose gradient overflowed."
-        )
-    return found
-
-
-def _moments(grad_sq_norm: ArrayLike, grad_cov_trace: ArrayLike) -> tuple[Array, Array]:
-    squared, trace = _steps(grad_sq_norm, "grad_sq_norm"), _steps(grad_cov_trace, "grad_cov_trace")
-    if squared.shape != trace.shape:
-        raise DataError(
-            f"every step needs both moments, got {squared.size} grad_sq_norm and {trace.size} "
-            "grad_cov_trace; leave out steps where one is missing."
-        )
-    if not (np.isfinite(squared).all() and np.isfinite(trace).all()):
-        raise DataError("moments must be finite; leave out steps whose gradient overflowed.")
-    return squared, trace
-
-
-def _steps(values: ArrayLike, name: str) -> Array:
-    found = np.atleast_1d(np.asarray(values, dtype=float))
-    if found.ndim != 1 or not found.size:
-        raise DataError(f"{name} needs one number per step, got an array of shape {found.shape}.")
-    return found
-
-
-def _student_quantile(level: float, dof: int) -> float:
-    """The t with P(|T| ≤ t) = level for Student's t of `dof` degrees of freedom, by bisection.
-
-    Not SciPy's: this module serves trainers too, and takes NumPy alone.
-    """
-    content = _student_content(dof)
-    low, high = 0.0, math.pi / 2
-    for _ in range(BISECTIONS):
-        middle = (low + high) / 2
-        low, high = (middle, high) if content(middle) < level else (low, middle)
-    return math.sqrt(dof) * math.tan(low)
-
-
-def _student_content(dof: int) -> Callable[[float], float]:
-    """P(|T| ≤ √dof tan θ) as a function of θ.
-
-    References:
-        Abramowitz and Stegun (1964), Handbook of Mathematical Functions, eqs. 26.7.3 and 26.7.4.
-    """
-
-    def content(theta: float) -> float:
-        is_odd = dof % 2 == 1
-        term = math.cos(theta) if is_odd else 1.0
-        total = 0.0
-        for k in range(2 + is_odd, dof + 1, 2):
-            total += term
-            term *= math.cos(theta) ** 2 * (k - 1) / k
-        inner = math.sin(theta) * total
-        return 2 / math.pi * (theta + inner) if is_odd else inner
-
-    return content
+        if bad := [x for x in column.tolist() if not (math.isfinite(x) and x >= least)]:
+            raise DataError(
+                f"{name} must be finite{' and at least 0' if least == 0 else ''}, got {bad[0]}; "
+                "leave out steps whose gradient overflowed."
+            )
+    if len({column.size for column in found.values()}) > 1:
+        sizes = " and ".join(f"{column.size} {name}" for name, column in found.items())
+        raise DataError(f"every step needs all of its numbers, got {sizes}; leave out the others.")
+    return list(found.values())

@@ -12,8 +12,7 @@ noise scale assumes plain SGD and a Hessian like the identity.
 
 Found: over 14 pairs and 3.4 decades r² of the logs is .93, the worst pair 5.7 apart; the critical
 batch is .58 times the noise scale in the mean and less for the teachers with more noise, whose
-Hessian is far from the identity. Of the rules for the best rate only the saturating one is
-rejected in no task.
+Hessian is far from the identity.
 
 Cost: 732 runs, five minutes on two cores. Larger on a GPU: `--set
 tasks.6.study.sizes.width=128`.

@@ -2,6 +2,7 @@
 
 import math
 import re
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -10,14 +11,11 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from extrap.noise import (
-    RunningMoments,
-    _student_quantile,
     gradient_moments,
     mean_noise_scale,
     noise_course,
     noise_scale,
     noise_scale_from_moments,
-    telling_windows,
 )
 
 TRUTH = 471.0
@@ -39,6 +37,11 @@ def draw_norms(rng, *, batch_small, batch_big, n_steps=50, trace=TRUTH, gradient
 def draw_moments(rng, *, batch_small=32, batch_big=256, **options):
     norms = draw_norms(rng, batch_small=batch_small, batch_big=batch_big, **options)
     return gradient_moments(*norms, batch_small=batch_small, batch_big=batch_big)
+
+
+def windows(squared, trace, n, **options):
+    parts = zip(np.array_split(squared, n), np.array_split(trace, n), strict=True)
+    return [noise_scale_from_moments(*part, **options) for part in parts]
 
 
 def test_moments_are_those_of_the_definition_whatever_the_batch_of_a_step():
@@ -134,12 +137,6 @@ def test_interval_ends_where_a_t_test_does():
     assert t == pytest.approx(stats.t.ppf(0.95, 4))
 
 
-@pytest.mark.parametrize("dof", [1, 2, 3, 4, 7, 19, 100])
-@pytest.mark.parametrize("level", [0.01, 0.5, 0.9, 0.999])
-def test_quantile_is_that_of_student(dof, level):
-    assert _student_quantile(level, dof) == pytest.approx(stats.t.ppf((1 + level) / 2, dof))
-
-
 @pytest.mark.parametrize(
     ("small", "big", "value", "ci", "words"),
     [
@@ -195,7 +192,7 @@ def test_mean_of_windows_and_its_limits():
         return np.average(values, weights=1 / (1 + values / batch_size))
 
     for batch_size in (64, 1e9, None):
-        found = mean_noise_scale(*sure, n_windows=2, batch_size=batch_size)
+        found = mean_noise_scale(windows(*sure, 2), batch_size=batch_size)
         exact = [mean(own.noise_scale + h, batch_size or 1e12) for h in (-1e-3, 0.0, 1e-3)]
         weight = (exact[2] - exact[0]) / 2e-3
         assert found.noise_scale == pytest.approx(exact[1])
@@ -204,28 +201,35 @@ def test_mean_of_windows_and_its_limits():
             expected = weight * (its - own.noise_scale)
             assert limit - found.noise_scale == pytest.approx(expected, rel=1e-5)
     for batch_size in (None, 64):
-        alone = mean_noise_scale(squared, trace, n_windows=1, batch_size=batch_size)
+        alone = mean_noise_scale(windows(squared, trace, 1), batch_size=batch_size)
         assert alone.noise_scale == pytest.approx(own.noise_scale)
         assert alone.ci == pytest.approx(own.ci)
-    single = mean_noise_scale([1.0, 2.0], [30.0, 40.0], n_windows=2)
+    single = mean_noise_scale(windows([1.0, 2.0], [30.0, 40.0], 2))
     assert (single.noise_scale, single.ci) == (25.0, (None, None))
 
 
-def test_windows_of_a_training_grow_by_half_and_leave_out_or_join_what_tells_nothing():
+def starts(squared, trace, steps):
+    places = [place for place, _ in noise_course(squared, trace, steps)]
+    assert all(one.stop == next_.start for one, next_ in pairwise(places))
+    assert places[-1].stop == len(steps)
+    return [place.start for place in places]
+
+
+def test_windows_of_a_training_grow_by_half_and_leave_out_or_join_what_is_not_significant():
     steps = np.arange(1, 101)
     flat, trace = np.ones(100), np.full(100, 5.0)
     # places are 1.5^k of the first step; a window has at least four steps
-    assert telling_windows(flat, trace, steps) == (0, [5, 11, 17, 25, 38, 57, 86])
+    assert starts(flat, trace, steps) == [0, 5, 11, 17, 25, 38, 57, 86]
     unclear = flat.copy()
     unclear[:5] = [3.0, -3.0, 3.0, -3.0, 0.0]  # at first |G|² is not told from 0: left out
-    assert telling_windows(unclear, trace, steps) == (5, [6, 12, 20, 33, 52, 81])
+    assert starts(unclear, trace, steps) == [5, 11, 17, 25, 38, 57, 86]
     for start, end, expected in (  # later: joined to the next, the last one to that before
-        (38, 57, [5, 11, 17, 25, 38, 86]),
-        (86, 100, [5, 11, 17, 25, 38, 57]),
+        (38, 57, [0, 5, 11, 17, 25, 38, 86]),
+        (86, 100, [0, 5, 11, 17, 25, 38, 57]),
     ):
         unclear = flat.copy()
         unclear[start:end] = np.resize([2.0, 2.0, -1.4, -1.4], end - start)
-        assert telling_windows(unclear, trace, steps) == (0, expected)
+        assert starts(unclear, trace, steps) == expected
 
 
 @pytest.mark.slow
@@ -238,7 +242,7 @@ def test_interval_of_the_mean_covers_under_a_drift(batch_size):
     covered = []
     for _ in range(300):
         moments = draw_moments(rng, n_steps=400, trace=trace)
-        found = mean_noise_scale(*moments, n_windows=10, batch_size=batch_size, level=0.9)
+        found = mean_noise_scale(windows(*moments, 10, level=0.9), batch_size=batch_size)
         covered.append(truth in found.ci)
     assert np.mean(covered) == pytest.approx(0.9, abs=0.045)
 
@@ -246,28 +250,11 @@ def test_interval_of_the_mean_covers_under_a_drift(batch_size):
 def test_window_without_a_gradient_leaves_the_mean_open():
     rng = np.random.default_rng(11)
     size = np.repeat([1.0, 0.0], 50)[:, None]
-    found = mean_noise_scale(
-        *draw_moments(rng, n_steps=100, gradient=size * GRADIENT), n_windows=2
-    )
+    moments = draw_moments(rng, n_steps=100, gradient=size * GRADIENT)
+    found = mean_noise_scale(windows(*moments, 2))
     assert found.is_one_sided
     assert found.noise_scale is None
     assert found.ci.lower > TRUTH / 2
-
-
-def test_running_averages_are_debiased_and_divided_last():
-    running = RunningMoments(decay=0.9)
-    assert (running.grad_sq_norm, running.grad_cov_trace, running.noise_scale) == (None,) * 3
-    running.update(2.0, 30.0)
-    assert running.grad_sq_norm == pytest.approx(2.0)
-    assert running.noise_scale == pytest.approx(15.0)
-    running.update(-1.0, 60.0)
-    weights = np.array([0.9, 1.0])
-    assert running.grad_sq_norm == pytest.approx(weights @ [2, -1] / weights.sum())
-    assert running.grad_cov_trace == pytest.approx(weights @ [30, 60] / weights.sum())
-    assert running.noise_scale == pytest.approx(running.grad_cov_trace / running.grad_sq_norm)
-    running.update(-100.0, 1.0)
-    assert running.noise_scale is None
-    assert running.n_steps == 3
 
 
 @pytest.mark.parametrize(
@@ -278,13 +265,8 @@ def test_running_averages_are_debiased_and_divided_last():
         (lambda: noise_scale([1.0], [1.0], batch_small=1, batch_big=math.inf), "small < batch_"),
         (lambda: noise_scale_from_moments([1.0], [1.0, 2.0]), "1 grad_sq_norm and 2"),
         (lambda: noise_scale_from_moments([1.0], [math.inf]), "finite"),
-        *(
-            (lambda n=n: noise_course([1.0, 2.0], [1.0, 2.0], n_windows=n), r"window.* 2, got")
-            for n in (0, 3, [0], [1, 1], [2])
-        ),
-        (lambda: mean_noise_scale([1.0], [1.0], n_windows=1, batch_size=0), "batch_size"),
-        *((lambda d=d: RunningMoments(d), "decay") for d in (-0.1, 1, math.nan)),
-        (lambda: RunningMoments().update(math.nan, 1.0), "skip the step"),
+        (lambda: noise_course([1.0, 2.0], [1.0, 2.0], [1, 2, 3]), "3 steps"),
+        (lambda: mean_noise_scale(windows([1.0], [1.0], 1), batch_size=0), "batch_size"),
     ],
 )
 def test_bad_input_is_refused(ask, message):

@@ -21,7 +21,7 @@ LEVELS = (
     "expressions files records reading function_sources study_folders",
     "laws noise workloads",
     "fitting training",
-    "forecasting checking backtesting documents monitoring watching batching analyses",
+    "forecasting checking backtesting documents monitoring watching analyses",
     "reporting integrations",
     "study",
     "commands cli __main__",
@@ -54,7 +54,7 @@ DOORS = {
     "pytorch_lightning": ("integrations.lightning",),
     "ray": ("study.clusters",),
     "rich": ("cli", "commands", "study.progress"),
-    "scipy": ("laws", "fitting", *VERDICTS),
+    "scipy": ("laws", "noise", "fitting", *VERDICTS),
     "seaborn": ("reporting",),
     "sklearn": ("fitting", "analyses.selection", "workloads"),
     "sqlalchemy": ("study", *STORAGES),  # addresses and errors of its storages

@@ -16,7 +16,7 @@ MODULES = {
     "extrap.analyses.budget": ["Allocation", "Cost", "Plan", "allocate", "cost", "plan"],
     "extrap.analyses.cascade": ["cascade"],
     "extrap.backtesting": ["Backtest", "Holdout", "backtest"],
-    "extrap.batching": ["critical_batch"],
+    "extrap.analyses.batch_size": ["critical_batch"],
     "extrap.checking": ["check"],
     "extrap.analyses": ["Comparison", "compare"],
     "extrap.errors": ["DataError", "ExtrapError", "FitError", "StudyError"],

@@ -152,14 +152,14 @@ def critical_batch_command(source: str, *, at: Sequence[str], **options: Any) ->
     replicates. Rows without steps did not reach the target; a column budget makes them lower
     bounds. Other settings that vary within a group are asked about.
     """
-    from extrap.batching import critical_batch
+    from extrap.analyses.batch_size import critical_batch
     from extrap.records.codec import document
     from extrap.reporting.critical_batches import critical_blocks
 
     if at and not options["by"]:
         raise click.UsageError("--at asks for a size of a --by column; name one: --by params.")
     limits = critical_batch(opened(source), **options)
-    columns = limits.law.columns if limits.law is not None else limits.by
+    columns = limits.laws["b_crit"].columns if limits.laws else limits.by
     forecasts = [limits.at(**parse_size(text, columns)) for text in at]
     more = {"forecasts": forecasts} if forecasts else {}
     return Printed(

@@ -57,7 +57,7 @@ class Metering:
 
     def newest(self) -> float | None:
         """The running noise scale, if there is one."""
-        return None if self.meter is None else self.meter.running.noise_scale
+        return None if self.meter is None else self.meter.running_noise_scale
 
     def finish(self) -> None:
         """Remove the hooks; log what was found."""

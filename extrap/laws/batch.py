@@ -1,11 +1,10 @@
-"""Batch size: the steps to a target, and the learning rate that suits a batch.
+"""The hyperbola of steps to a target against batch size.
 
 What to use when:
 
 * `steps_to_target`, `log_steps` — the hyperbola of steps against batch size.
 * `overhead_batch` — the batch at which steps exceed linear scaling by so much.
 * `perfect_end`, `maximal_start` — where the regimes of that hyperbola meet.
-* `saturating_rate`, `surge_rate` — the best learning rate against batch size.
 """
 
 from __future__ import annotations
@@ -85,28 +84,3 @@ def maximal_start(b_crit: float) -> float:
     `S(2B) = (1 − f) S(B)` at `B = B_crit (1/2 − f) / f`. Ours; see `perfect_end`.
     """
     return b_crit * (0.5 - LEAST_SAVING) / LEAST_SAVING
-
-
-def saturating_rate(batch: npt.ArrayLike, *, noise_scale: float) -> Array:
-    """Best rate of SGD over its limit, `1 / (1 + B_n / B)`: linear, then constant.
-
-    References:
-        McCandlish et al. (2018), arXiv 1812.06162, Eq. 2.6.
-    """
-    return np.asarray(1 / (1 + noise_scale / np.asarray(batch, dtype=float)))
-
-
-def surge_rate(batch: npt.ArrayLike, *, noise_scale: float) -> Array:
-    """Best rate of Adam over its peak, `2 / (√(B_n / B) + √(B / B_n))`; the peak is at B = B_n.
-
-    References:
-        Li et al. (2024), Surge phenomenon in optimal learning rate and batch size scaling,
-        arXiv 2405.14578, the rate of Adam-style optimisers.
-
-    Example:
-        >>> rates = surge_rate([2, 4, 8], noise_scale=31)
-        >>> (rates / rates[0]).round(3).tolist()
-        [1.0, 1.333, 1.692]
-    """
-    root = np.sqrt(noise_scale / np.asarray(batch, dtype=float))
-    return np.asarray(2 / (root + 1 / root))

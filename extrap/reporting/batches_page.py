@@ -4,32 +4,26 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import fields
+from dataclasses import replace
 from typing import Any
 
-from extrap import batching as data
-from extrap.batching import TaskResult
+import pandas as pd
+
+from extrap.analyses.batch_size import Agreement, TaskResult, agreement, growth
 from extrap.records import BatchStudy, Interval, Measure
 from extrap.records.codec import SCHEMA_VERSION, document, encode
-from extrap.records.numbers import (
-    NBSP,
-    format_given,
-    format_p_value,
-    format_percent,
-    format_quantity,
-    over,
-)
+from extrap.records.numbers import NBSP, format_decimals, format_quantity
 from extrap.reporting import batches_charts as charts
-from extrap.reporting import critical_batches as critical
-from extrap.reporting.batches_charts import of_tasks
-from extrap.reporting.blocks import Block, Columns, Details, Figure, Page, Paragraph
-from extrap.reporting.charts import Chart
+from extrap.reporting.batches_charts import Tasks, of_tasks
+from extrap.reporting.blocks import Answer, Block, Columns, Details, Figure, Page, Paragraph
 from extrap.reporting.critical_batches import (
-    Tasks,
-    agreement_of,
     batch_cell,
-    batches_answer,
+    counted,
+    critical_answer,
+    critical_table,
+    flag_warnings,
     label,
+    laws_table,
     power,
 )
 from extrap.reporting.study_page import About, study_page
@@ -44,113 +38,114 @@ LIMITS = (
     "take less time.",
     "Intervals come from few seeds. They do not cover another data set, model or optimiser.",
 )
-CAPTIONS = {
-    "Steps": "Bands: interval of the curve. Bars: fastest and slowest seed. Grey: diminishing "
-    "returns at the lowest target.",
-    "Trade-off": "The batch grows from the upper left to the lower right. Cross: critical batch. "
-    "Dotted: interval.",
-    "Best": "Bars: one standard error. ✗: rejected rule.",
-    "Noise": "Bands: interval of each window.",
-    "Critical": "Bars: interval of the critical batch.",
-}
-"""First word of a chart's title → how to read it."""
-RULES = ("linear", "square-root", "constant", "saturating", "surge")
+MOSTLY = 0.9
+"""Share of pairs within the factor from which the noise scale counts as a prediction."""
+MANY, DECADES = 10, 2.0
+"""Pairs, and decades of the noise scale, from which the confidence is high."""
 MOST_NOTES = 12
 
 
 def batches_page(study: BatchStudy, findings: Sequence[TaskResult], about: About) -> Page:
-    """The page as blocks."""
-    tasks = critical.tasks_of(findings)
-    fits, is_noise = _fits(tasks), _is_about_noise(tasks)
-    main = _pairs_table(tasks) if is_noise else critical.critical_table(fits)
-    shown = [*charts.steps_charts(tasks[:1])[-1:], *charts.rate_charts(tasks[:1])[:1]]
-    if is_noise:
-        shown = [*charts.pairs_chart(tasks), *charts.noise_charts(tasks)[:1]]
-    figures = tuple(Figure(chart, CAPTIONS[chart.title.split()[0]]) for chart in shown)
+    """The page as blocks: answer, two figures, warnings, the main table; the rest is closed."""
+    tasks, agreed = tasks_of(findings), agreement_of(findings)
+    fits = [(task, found.critical) for task, found in tasks]
+    rates = [(task, found.rate_law) for task, found in tasks if found.rate_law is not None]
+    laws = [(task, law) for task, found in tasks for law in found.critical.laws.values()]
+    reasons = [f"No law{f' for {t}' if t else ''}: {c.reason}." for t, c in fits if c.reason]
+    steps, trade_offs = (
+        charts.steps_figures(tasks, is_trade_off=is_it) for is_it in (False, True)
+    )
+    noise, pairs = charts.noise_figures(tasks), charts.pairs_figure(tasks)
+    is_noise = len(tasks) > 1 and agreed is not None
+    shown = [*pairs, *noise[:1]] if is_noise else [*steps[-1:], *trade_offs[-1:]]
+    main, other = critical_table(fits), _pairs_table(tasks)
+
+    def part(title: str, figures: Sequence[Figure], *blocks: Block | str) -> Iterator[Details]:
+        """A closed part, without the figures above and without tables that have no rows."""
+        rest = tuple(figure for figure in figures if figure not in shown)
+        made = [Paragraph(block) if isinstance(block, str) else block for block in blocks]
+        full = [b for b in made if not isinstance(b, Table) or b.rows]
+        if rest or full:
+            yield Details(title, ([Columns(rest)] if rest else []) + full)
+
     blocks: list[Block] = [
         batches_answer(findings),
-        Columns(figures),
-        *critical.flag_warnings(fits),
-        main,
-        *(part for part in _details(tasks, shown) if part.blocks),
+        Columns(tuple(shown)),
+        *flag_warnings(fits, rates),
+        *((other, main) if is_noise else (main,)),
+        laws_table([*laws, *rates]),
+        *part("Steps against batch size", steps, *reasons),
+        *part("Steps against examples", trade_offs),
+        *part("Best learning rate", charts.rate_figures(tasks)),
+        *part(
+            "Gradient noise scale",
+            [*noise, *pairs],
+            _growth_table(tasks),
+            *([] if is_noise else [other]),
+            *([] if agreed is None else [_agreement_words(agreed)]),
+        ),
+        *part("Notes", (), *_notes(tasks)),
     ]
     numbers = batches_document(study, findings)
     return study_page("batches", about, blocks, caveats=LIMITS, numbers=numbers)
 
 
-def _fits(tasks: Tasks) -> critical.Fits:
-    return [(task, found.critical) for task, found in tasks]
+def tasks_of(findings: Sequence[TaskResult]) -> Tasks:
+    """The findings with the names of their tasks, empty where there is but one."""
+    several = len(findings) > 1
+    return [(found.task.study.name if several else "", found) for found in findings]
 
 
-def _is_about_noise(tasks: Tasks) -> bool:
-    return len(tasks) > 1 and critical.agreement_of([found for _, found in tasks]) is not None
+def agreement_of(findings: Sequence[TaskResult]) -> Agreement | None:
+    """Mean noise scales against critical batches over all tasks, sizes and targets."""
+    tables = [f.noise for f in findings if not f.noise.empty]
+    return agreement(pd.concat(tables, ignore_index=True)) if tables else None
 
 
-def _details(tasks: Tasks, shown: Sequence[Chart]) -> Iterator[Details]:
-    """The closed parts, without the charts that are shown above."""
-
-    def part(title: str, drawn: Sequence[Chart], *blocks: Block | str) -> Details:
-        rest = [chart for chart in drawn if chart not in shown]
-        head = [CAPTIONS[chart.title.split()[0]] for chart in rest[:1]]
-        made = [*head, *([Columns(tuple(map(Figure, rest)))] if rest else []), *blocks]
-        full = [b for b in made if b and not (isinstance(b, Table) and not b.rows)]
-        return Details(title, tuple(Paragraph(b) if isinstance(b, str) else b for b in full))
-
-    findings, fits, is_noise = [found for _, found in tasks], _fits(tasks), _is_about_noise(tasks)
-    agreed = critical.agreement_of(findings)
-    yield part("Steps against batch size", charts.steps_charts(tasks))
-    yield part("Trade-off of steps and examples", charts.trade_off_charts(tasks))
-    yield part("Best learning rate", charts.rate_charts(tasks), _rates_table(tasks))
-    rows = [] if agreed is None else [_numbers(agreed)]
-    tables = [keyed_table("Agreement (ratio: critical batch over noise scale)", rows)]
-    tables += [] if is_noise else [_pairs_table(tasks)]
-    tables += [_growth_table(tasks)]
-    noise = [*charts.noise_charts(tasks), *charts.pairs_chart(tasks)]
-    yield part("Gradient noise scale", noise, *tables)
-    tables = [critical.critical_table(fits)] if is_noise else []
-    tables += [_laws_table(tasks), critical.fits_table(fits)]
-    reasons = [f"No law{f' for {t}' if t else ''}: {c.reason}." for t, c in fits if c.reason]
-    yield part("Laws and fits", (), *tables, *reasons)
-    yield part("Runs and notes", (), _counts_table(tasks), *_notes(tasks))
+def batches_answer(findings: Sequence[TaskResult]) -> Answer:
+    """How large a batch is useful, and at which rate; of several tasks whether noise tells it."""
+    agreed, first = agreement_of(findings), findings[0]
+    if len(findings) > 1 and agreed is not None:
+        return _agreement_answer(tasks_of(findings), agreed)
+    answer, law = critical_answer(first.critical), first.rate_law
+    if law is None or "batch_size" not in law.exponents:
+        return answer
+    rate = f" The best learning rate goes as batch^{power(law.exponents['batch_size'])}."
+    return replace(answer, text=answer.text + rate)
 
 
-def _laws_table(tasks: Tasks) -> Table:
-    """Laws of critical batches and of best rates."""
-    laws = []
-    for task, found in tasks:
-        laws += [(task, law) for law in found.critical.laws.values()]
-        laws += [] if found.joint is None else [(task, found.joint)]
-    return critical.laws_table(laws)
+def _agreement_words(found: Agreement) -> str:
+    square = "unknown" if found.r_squared is None else format_decimals(found.r_squared, 2)
+    worst, ratio = (format_quantity(x, digits=2) for x in (found.largest_factor, found.ratio))
+    return (
+        f"{found.n_within} of {found.n_pairs} pairs agree within a factor of 10 (the worst differ "
+        f"by {worst}), and the critical batch is {ratio} times the noise scale on average; r² of "
+        f"the logarithms is {square}."
+    )
 
 
-def _rates_table(tasks: Tasks) -> Table:
-    """Exponents of the best rate and the rules compared with them."""
-    words = {True: "holds", False: "rejected", None: "cannot tell"}
-    rows = []
-    for task, found in tasks:
-        for key, law in sorted(found.rate_laws.items()):
-            where = label(dict(zip(found.task.study.sizes, key, strict=True)), task)
-            row = {"where": where, "optima": str(law.n), "exponent": power(law.exponent)}
-            for rule in map(law.rule, RULES):
-                p = format_p_value(rule.p_value)
-                row[rule.name.replace("-", " ")] = over(words[rule.holds], f"p{NBSP}{p}")
-            rows.append({**row, "bend, p": format_p_value(law.bend_p)})
-    note = "A power rule holds if its exponent is not rejected and the rate does not bend; the "
-    note += "curved rules (saturating, surge) if a parabola fits no better."
-    return keyed_table("Best learning rate against batch size, and rules", rows, note=note)
+def _agreement_answer(tasks: Tasks, found: Agreement) -> Answer:
+    predicts = found.n_within >= MOSTLY * found.n_pairs
+    groups = [(g.b_crit, label(g.by, task)) for task, f in tasks for g in f.critical.groups]
+    known = [(batch.value, f"{counted(batch)} for {at}") for batch, at in groups if batch.value]
+    is_sure = found.n_pairs >= MANY and found.decades >= DECADES
+    return Answer(
+        text=f"The mean noise scale {'predicts' if predicts else 'does not predict'} the "
+        f"critical batch: {_agreement_words(found)} Critical batches range from "
+        f"{min(known)[1]} to {max(known)[1]}.",
+        confidence=f"Confidence: {'high' if is_sure else 'medium'}; {found.n_pairs} pairs of "
+        f"{len(tasks)} tasks span {format_decimals(found.decades, 1)} decades.",
+        kind="on" if predicts else "mixed",
+    )
 
 
 def _growth_table(tasks: Tasks) -> Table:
-    rows = []
     courses = of_tasks(tasks, "courses")
-    for where, course in courses.groupby("where", sort=False) if len(courses) else ():
-        known = course.dropna(subset="noise_scale")
-        if len(known):
-            first, last = (_count(known["noise_scale"].iloc[i]) for i in (0, -1))
-            row = {"where": str(where), "at batch": _count(course["batch_size"].iloc[0])}
-            row |= {"first window": first, "last window": last}
-            rows.append({**row, "growth": batch_cell(data.growth(course))})
-    return keyed_table("Growth of the noise scale during training", rows)
+    by_place = courses.groupby("where", sort=False) if len(courses) else ()
+    return keyed_table(
+        "Growth of the noise scale during training, first window to last",
+        [{"where": str(at), "growth": batch_cell(growth(course))} for at, course in by_place],
+    )
 
 
 def _pairs_table(tasks: Tasks) -> Table:
@@ -169,44 +164,11 @@ def _pairs_table(tasks: Tasks) -> Table:
     return keyed_table("Noise scales and critical batches", rows)
 
 
-def _counts_table(tasks: Tasks) -> Table:
-    """How many runs and batches reached each target, and how many could not be used."""
-    rows = []
-    for _, found in tasks:
-        for target, part in found.tuned.groupby("target", sort=False):
-            names = ("reached", "censored", "infeasible")
-            numbers = {f"runs {name}": part[f"n_{name}"].sum() for name in names}
-            numbers |= {f"batches {name}": (part["status"] == name).sum() for name in names}
-            numbers |= {"runs": part["n_runs"].sum(), "rates at an edge": part["at_edge"].sum()}
-            row = {"task": found.task.study.name, "target": format_given(target)}
-            rows.append({**row, **{name: str(int(n)) for name, n in numbers.items()}})
-    note = "Censored: not reached within the steps of a run. Infeasible: diverged or failed."
-    return keyed_table("Runs and batch sizes", rows, note=note)
-
-
 def _notes(tasks: Tasks) -> list[str]:
-    """What could not be done, task by task; then why an edge of a grid matters."""
+    """What could not be done, task by task."""
     notes = [f"{task}: {n}".removeprefix(": ") for task, f in tasks for n in f.notes]
-    shown, more = notes[:MOST_NOTES], len(notes) - MOST_NOTES
-    shown += [f"{more} further notes."] if more > 0 else []
-    edge = "A better learning rate may lie beyond the edge of a grid: the law of the rate leaves "
-    edge += "these batches out. Raise growth= or widen the range of lr, and resume."
-    return [*shown, edge] if any("at the edge" in note for note in notes) else shown
-
-
-def _numbers(record: data.Agreement) -> dict[str, str]:
-    """The fields of a record as cells of a table."""
-    cells: dict[str, str] = {}
-    for field in fields(record):
-        value, name = getattr(record, field.name), field.name.removeprefix("n_").replace("_", " ")
-        if isinstance(value, Measure):
-            cells[name] = power(value)
-        elif value is None:
-            cells[name] = "unknown"
-        else:
-            is_count = value.__class__ is not float
-            cells[name] = str(value) if is_count else format_quantity(value, digits=3)
-    return cells
+    more = len(notes) - MOST_NOTES
+    return notes[:MOST_NOTES] + ([f"{more} further notes."] if more > 0 else [])
 
 
 def _measure(*numbers: float | None) -> Measure:
@@ -218,10 +180,6 @@ def _count(value: float) -> str:
     if not math.isfinite(value):
         return "–"
     return format_quantity(value) if value == round(value) else format_quantity(value, digits=3)
-
-
-def _percent(fraction: float) -> str:
-    return format_percent(fraction, signed=False)
 
 
 def batches_document(study: BatchStudy, findings: Sequence[TaskResult]) -> dict[str, Any]:
@@ -250,21 +208,11 @@ def _task_document(result: TaskResult) -> dict[str, Any]:
         "targets": task.targets,
         "batches": task.batches,
         "critical": document(result.critical),
-        "rates": [
-            {"size": dict(zip(names, key, strict=True)), **encode(law)}
-            for key, law in sorted(result.rate_laws.items())
-        ],
-        "joint_rate_law": result.joint
-        and {
-            "coefficient": result.joint.coefficient,
-            "exponents": result.joint.exponents,
-            "log_sd": result.joint.log_sd,
-            "n": result.joint.n_groups,
-        },
+        "rate_law": result.rate_law,
         "noise": result.noise,
         "courses": result.courses,
         "growth": [
-            {"size": dict(zip(names, map(float, key), strict=True)), **encode(data.growth(course))}
+            {"size": dict(zip(names, map(float, key), strict=True)), **encode(growth(course))}
             for key, course in courses
         ],
         "notes": result.notes,

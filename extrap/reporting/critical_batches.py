@@ -1,23 +1,20 @@
-"""Critical batch sizes and batch studies: answers, and what the command and the page share."""
+"""Critical batch sizes: the answer and tables that the command and the page of a study share."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
-import pandas as pd
-
-from extrap import batching as data
-from extrap.batching import (
+from extrap.analyses.batch_size import (
+    FLAGS,
     BatchGroup,
     BatchLaw,
     BatchPrediction,
     CriticalBatches,
-    TaskResult,
+    SizeForecast,
 )
-from extrap.batching import SizeForecast as Sized
 from extrap.records import Interval, Measure
 from extrap.records.intervals import NOWHERE
 from extrap.records.numbers import (
@@ -26,7 +23,6 @@ from extrap.records.numbers import (
     beside,
     format_decimals,
     format_factor,
-    format_given,
     format_interval,
     format_level,
     format_percent,
@@ -37,13 +33,16 @@ from extrap.records.numbers import (
 )
 from extrap.reporting.blocks import Answer, Block, Paragraph, Warnings
 from extrap.reporting.glossary import confidence, explain_flag
-from extrap.reporting.tables import Table, keyed_table, tabulated
+from extrap.reporting.tables import Table, tabulated
 
 Fits = Sequence[tuple[str, CriticalBatches]]
 """Tasks with their critical batches; the name of a task is empty where there is but one."""
-Tasks = Sequence[tuple[str, TaskResult]]
-"""What each task found, likewise."""
-LAWS = {"b_crit": "critical batch", "s_min": "fewest steps", "lr_opt": "best learning rate"}
+LAWS = {
+    "b_crit": "critical batch",
+    "b_overhead": "batch at the overhead",
+    "s_min": "fewest steps",
+    "lr": "best learning rate",
+}
 LOSSES = ("target", "target_loss")
 """Columns of which the lowest value leads."""
 GRAVE = ("perfect-only", "flat-only", "lack-of-fit", "steps-rise")
@@ -53,10 +52,6 @@ WIDE = 3.0
 FAR = 4.0
 """Extrapolation ratio above which the confidence of a forecast is low."""
 MOST_PLACES = 3
-MOSTLY = 0.9
-"""Share of pairs within the factor from which the noise scale counts as a prediction."""
-MANY, DECADES = 10, 2.0
-"""Pairs, and decades of the noise scale, from which the confidence is high."""
 
 
 def counted(measure: Measure | BatchPrediction, level: float | None = None) -> TableCell:
@@ -103,7 +98,7 @@ def _place(group: BatchGroup) -> tuple[list[float], list[float]]:
     return sizes, [-v for name, v in known.items() if name in LOSSES]
 
 
-def critical_answer(found: CriticalBatches, forecasts: Sequence[Sized] = ()) -> Answer:
+def critical_answer(found: CriticalBatches, forecasts: Sequence[SizeForecast] = ()) -> Answer:
     """The critical and the largest useful batch of the leading group, or the forecasts."""
     with_value = [group for group in found.groups if group.b_crit.value is not None]
     group = max(with_value or found.groups, key=_place)
@@ -114,28 +109,30 @@ def critical_answer(found: CriticalBatches, forecasts: Sequence[Sized] = ()) -> 
             confidence="Confidence: low; the measurements do not bound it on both sides.",
             kind="none",
         )
-    useful: str = counted(group.regimes.maximal_start)
-    if "maximal-not-seen" in group.flags:
-        useful = f"{useful.removesuffix(')')}, beyond the batches measured)"
+    overhead = format_level(found.overhead)
     texts = [
         f"At {label(each.by)} expect a critical batch of "
         f"{counted(each.b_crit, found.level)}; examples stay within "
-        f"{format_level(found.overhead)} of linear scaling up to {counted(each.b_overhead)}."
+        f"{overhead} of linear scaling up to {counted(each.b_overhead)}."
         for each in forecasts
     ]
+    useful: str = counted(group.maximal_start)
+    if (group.maximal_start.value or 0.0) > group.batches[-1]:
+        useful = f"{useful.removesuffix(')')}, beyond the batches measured)"
     texts = texts or [
         f"{where} critical batch is {counted(group.b_crit, found.level)} and the largest "
-        f"useful batch {useful}: from there a doubling saves less than 10{NBSP}% of the steps."
+        f"useful batch {useful}: from there a doubling saves less than 10{NBSP}% of the steps. "
+        f"Examples stay within {overhead} of linear scaling from {_four(group.from_batch)} up to "
+        f"a batch of {counted(group.b_overhead)}."
     ]
-    return Answer(
-        text=" ".join(texts),
-        confidence=_confidence(group, forecasts),
-        kind="forecast" if forecasts else "on",
-    )
+    kind = "forecast" if forecasts else "on"
+    return Answer(text=" ".join(texts), confidence=_confidence(found, group, forecasts), kind=kind)
 
 
-def _confidence(group: BatchGroup, forecasts: Sequence[Sized]) -> str:
-    if any(each.quantile is None for each in forecasts):
+def _confidence(
+    found: CriticalBatches, group: BatchGroup, forecasts: Sequence[SizeForecast]
+) -> str:
+    if forecasts and not found.laws["b_crit"].dof:
         return "Confidence: low; there are as many groups as parameters of the law."
     ratio = max((each.extrapolation_ratio for each in forecasts), default=1.0)
     if ratio > FAR:
@@ -148,146 +145,93 @@ def _confidence(group: BatchGroup, forecasts: Sequence[Sized]) -> str:
     return confidence(group.flags, of="batches", grave=GRAVE, otherwise=f"Confidence: {certain}")
 
 
-def tasks_of(findings: Sequence[TaskResult]) -> Tasks:
-    """The findings with the names of their tasks."""
-    several = len(findings) > 1
-    return [(found.task.study.name if several else "", found) for found in findings]
-
-
-def agreement_of(findings: Sequence[TaskResult]) -> data.Agreement | None:
-    """Mean noise scales against critical batches over all tasks, sizes and targets."""
-    tables = [f.noise for f in findings if not f.noise.empty]
-    return data.agreement(pd.concat(tables, ignore_index=True)) if tables else None
-
-
-def batches_answer(findings: Sequence[TaskResult]) -> Answer:
-    """How large a batch is useful, and at which rate; of several tasks whether noise tells it."""
-    agreed, first = agreement_of(findings), findings[0]
-    if len(findings) > 1 and agreed is not None:
-        return _agreement_answer(tasks_of(findings), agreed)
-    answer, laws = critical_answer(first.critical), first.rate_laws
-    text, confidence, joint = answer.text, answer.confidence, first.joint
-    if joint is not None or laws:
-        p = laws[max(laws)].exponent if joint is None else joint.exponents["batch_size"]
-        text += f" The best learning rate goes as batch^{power(p)}."
-    return replace(answer, text=text, confidence=confidence)
-
-
-def _agreement_answer(tasks: Tasks, found: data.Agreement) -> Answer:
-    predicts = found.share_within >= MOSTLY
-    groups = [(g.b_crit, label(g.by, task)) for task, f in tasks for g in f.critical.groups]
-    known = [(batch.value, f"{counted(batch)} for {at}") for batch, at in groups if batch.value]
-    is_sure = found.n_pairs >= MANY and found.decades >= DECADES
-    factor = format_given(found.factor)
-    worst, ratio = (format_quantity(x, digits=2) for x in (found.largest_factor, found.ratio))
-    return Answer(
-        text=f"The mean noise scale {'predicts' if predicts else 'does not predict'} the "
-        f"critical batch: {round(found.share_within * found.n_pairs)} of {found.n_pairs} pairs "
-        f"agree within a factor of {factor} (the worst differ by {worst}), and the critical batch "
-        f"is {ratio} times the noise scale on average. Critical batches range from "
-        f"{min(known)[1]} to {max(known)[1]}.",
-        confidence=f"Confidence: {'high' if is_sure else 'medium'}; {found.n_pairs} pairs of "
-        f"{len(tasks)} tasks span {format_decimals(found.decades, 1)} decades.",
-        kind="on" if predicts else "mixed",
-    )
-
-
 def critical_table(fits: Fits) -> Table:
-    """Critical batches and the ends of perfect and of useful scaling, one row per fit."""
-    found = fits[0][1]
-    overhead = format_level(found.overhead)
+    """Critical batches, the limits of steps and examples, and how well they are measured."""
     return tabulated(
-        f"Critical batch sizes ({format_level(found.level)} intervals)",
-        _groups(fits),
+        f"Critical batch sizes ({format_level(fits[0][1].level)} intervals)",
+        [(task, group) for task, found in fits for group in found.groups],
         {
             "where": lambda row: label(row[1].by, row[0]) or "all rows",
             "critical batch": lambda row: batch_cell(row[1].b_crit),
-            "largest useful": lambda row: batch_cell(row[1].regimes.maximal_start),
-            "perfect scaling to": lambda row: batch_cell(row[1].regimes.perfect_end),
-            f"{overhead} overhead at": lambda row: batch_cell(row[1].b_overhead),
             "fewest steps": lambda row: batch_cell(row[1].s_min),
             "fewest examples": lambda row: batch_cell(row[1].e_min),
-        },
-        note="Steps = fewest steps · (1 + critical batch / batch). Perfect scaling: examples stay "
-        f"within 20{NBSP}% of the fewest.",
-    )
-
-
-def fits_table(fits: Fits) -> Table:
-    """How well each hyperbola is measured."""
-    return tabulated(
-        "Quality of the fits",
-        _groups(fits),
-        {
-            "where": lambda row: label(row[1].by, row[0]) or "all rows",
             "batches": lambda row: " to ".join(_four(row[1].points[i].batch) for i in (0, -1)),
             "sd of ln steps": lambda row: format_decimals(row[1].log_sd, 3),
-            "overhead from": lambda row: _four(row[1].from_batch),
             "warnings": lambda row: ", ".join(row[1].flags) or "–",
         },
+        note="Steps = fewest steps · (1 + critical batch / batch). Scaling is perfect up to a "
+        f"batch of 0.2 times the critical one (examples within 20{NBSP}% of the fewest); a batch "
+        f"above 4 times the critical one is too large (a doubling saves less than 10{NBSP}% of "
+        "the steps); returns diminish in between.",
     )
 
 
-def laws_table(laws: Sequence[tuple[str, BatchLaw]]) -> Table:
+def laws_table(laws: Iterable[tuple[str, BatchLaw]]) -> Table:
     """Power laws over the columns that set fits apart."""
-    rows: list[dict[str, str]] = []
-    for task, law in laws:
-        at = {c: rounded(x, 3) for c, x in zip(law.columns, law.reference, strict=True)}
-        name = LAWS.get(law.of, "batch at the overhead")
-        rows.append(
-            {
-                "law of": f"{name} ({task})" if task else name,
-                "goes as": " · ".join(f"{c}^{power(p)}" for c, p in law.exponents.items()),
-                "value": over(counted(law.intercept.map(math.exp)), f"at {label(at)}"),
-                "at 1 of every column": batch_cell(law.coefficient),
-                "scatter": format_percent(law.log_sd, signed=False),
-                "fits": str(law.n_groups),
-            }
-        )
+    laws = list(laws)
     is_open = any(law.dof < 1 for _, law in laws)
-    note = "As many fits as parameters: no intervals; add a group." if is_open else ""
-    return keyed_table("Power laws", rows, note=note)
+    return tabulated(
+        "Power laws",
+        laws,
+        {
+            "law of": lambda row: LAWS[row[1].of] + (f" ({row[0]})" if row[0] else ""),
+            "goes as": lambda row: " · ".join(
+                f"{c}^{power(p)}" for c, p in row[1].exponents.items()
+            ),
+            "value": lambda row: over(counted(row[1].value), f"at {label(_reference(row[1]))}"),
+            "scatter": lambda row: format_percent(row[1].log_sd, signed=False),
+            "fits": lambda row: str(row[1].n_groups),
+            "warnings": lambda row: ", ".join(row[1].flags) or "–",
+        },
+        note="As many fits as parameters: no intervals; add a group." if is_open else "",
+    )
 
 
-def _groups(fits: Fits) -> list[tuple[str, BatchGroup]]:
-    return [(task, group) for task, found in fits for group in found.groups]
+def _reference(law: BatchLaw) -> dict[str, str | float]:
+    return {column: rounded(x, 3) for column, x in law.reference.items()}
 
 
-def flag_warnings(fits: Fits) -> list[Warnings]:
-    """Each flag that a group carries, with where."""
-    groups = [(label(group.by, task), group.flags) for task, group in _groups(fits)]
+def flag_warnings(fits: Fits, laws: Iterable[tuple[str, BatchLaw]] = ()) -> list[Warnings]:
+    """Each flag that a group or a law of the best rate carries, with where."""
+    places = [
+        (label(g.by, task), "batches", g.flags) for task, found in fits for g in found.groups
+    ]
+    places += [(task or "learning rate", "forecast", law.flags) for task, law in laws]
     items = []
-    for flag in data.FLAGS:
-        if seen := [where for where, flags in groups if flag in flags]:
+    for flag in dict.fromkeys([*FLAGS, *(flag for *_, flags in places for flag in flags)]):
+        if seen := [(where, of) for where, of, flags in places if flag in flags]:
             more = f" and {len(seen) - MOST_PLACES} more" if len(seen) > MOST_PLACES else ""
-            where = "; ".join(seen[:MOST_PLACES]) + more
-            items.append(replace(explain_flag(flag, of="batches"), detail=where))
+            where = "; ".join(where for where, _ in seen[:MOST_PLACES]) + more
+            items.append(replace(explain_flag(flag, of=seen[0][1]), detail=where))
     return [Warnings(tuple(items))] if items else []
 
 
-def critical_blocks(found: CriticalBatches, forecasts: Sequence[Sized] = ()) -> list[Block]:
+def critical_blocks(found: CriticalBatches, forecasts: Sequence[SizeForecast] = ()) -> list[Block]:
     """What `extrap critical-batch` prints."""
-    fits, overhead = [("", found)], format_level(found.overhead)
-    table = tabulated(
-        f"Forecasts ({format_level(found.level)} prediction intervals)",
-        forecasts,
-        {
-            "where": lambda each: label(each.by),
-            "critical batch": lambda each: batch_cell(each.b_crit),
-            f"{overhead} overhead at": lambda each: batch_cell(each.b_overhead),
-            "fewest steps": lambda each: batch_cell(each.s_min),
-            "extrapolation ratio": lambda each: format_factor(each.extrapolation_ratio),
-        },
-    )
+    fits = [("", found)]
     blocks: list[Block] = [critical_answer(found, forecasts), *flag_warnings(fits)]
-    blocks += [table] if forecasts else []
+    if forecasts:
+        table = tabulated(
+            f"Forecasts ({format_level(found.level)} prediction intervals)",
+            forecasts,
+            {
+                "where": lambda each: label(each.by),
+                "critical batch": lambda each: batch_cell(each.b_crit),
+                f"{format_level(found.overhead)} overhead at": lambda each: batch_cell(
+                    each.b_overhead
+                ),
+                "fewest steps": lambda each: batch_cell(each.s_min),
+                "extrapolation ratio": lambda each: format_factor(each.extrapolation_ratio),
+            },
+        )
+        blocks.append(table)
     blocks.append(critical_table(fits))
     if found.laws:
-        blocks.append(laws_table([("", law) for law in found.laws.values()]))
+        blocks.append(laws_table(("", law) for law in found.laws.values()))
     elif len(found.groups) > 1:
         blocks.append(Paragraph(f"No law over groups: {found.reason}."))
-    return [*blocks, fits_table(fits), *(Paragraph(f"Note: {note}.") for note in found.notes)]
+    return [*blocks, *(Paragraph(f"Note: {note}.") for note in found.notes)]
 
 
-def _four(value: float | None) -> str:
-    return "–" if value is None else format_quantity(value, digits=4)
+def _four(value: float) -> str:
+    return format_quantity(value, digits=4)

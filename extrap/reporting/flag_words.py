@@ -203,16 +203,6 @@ _BATCHES: dict[str, Words] = {
         "The critical batch size is smaller than every batch measured and has no lower bound.",
         "Measure smaller batches.",
     ),
-    "perfect-not-seen": (
-        "Perfect scaling ends below the smallest batch measured.",
-        "Where it ends is then extrapolated, not measured.",
-        "Measure smaller batches.",
-    ),
-    "maximal-not-seen": (
-        "The largest useful batch lies beyond the largest measured.",
-        "The minimum number of steps is extrapolated.",
-        "Measure larger batches.",
-    ),
     "lack-of-fit": (
         "The batch sizes deviate from the hyperbola by more than replicates scatter.",
         "The hyperbola misses the measured steps, so its critical batch size is doubtful; "

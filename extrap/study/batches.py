@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 
 import pandas as pd
 
-from extrap.batching import TaskResult, analyse_task
-from extrap.batching.rate_grids import wanted_cells
-from extrap.records import BatchStudy, BatchTask, StudySpec
+from extrap.analyses.batch_size import TaskResult, analyse_task, steps_to_target, tuned_steps
+from extrap.records import BatchStudy, BatchTask, Cell, Runs, StudySpec
 from extrap.records.numbers import format_quantity
 from extrap.reporting.batches_page import batches_page
 from extrap.reporting.blocks import Page
@@ -17,6 +17,8 @@ from extrap.reporting.study_page import About
 from extrap.study.protocol import Kind, RunsByStage, Stage
 
 TABLES = ("tuned", "rates", "noise", "courses")
+GROWN_BY = 2
+"""Rates that a grid grows by at a time, on the side where its best rate is at the edge."""
 
 
 class BatchKind(Kind):
@@ -85,3 +87,36 @@ class BatchKind(Kind):
     def page(self, result: Sequence[TaskResult], runs: RunsByStage, about: About) -> Page:
         """The page of the tasks."""
         return batches_page(self.study, tuple(result), about)
+
+
+def wanted_cells(task: BatchTask, runs: Runs) -> tuple[Cell, ...]:
+    """All cells wanted by now: the grid at every size and batch, and what it grew by.
+
+    A grid grows while the best rate for some target is its last one.
+    """
+    growth, n_rates = task.study.growth, task.n_rates
+    allowed = range(-growth, n_rates + growth)
+    index = {(b, task.rate(b, i)): i for b in task.batches for i in allowed}
+    own: dict[tuple[float, ...], set[int]] = defaultdict(lambda: set(range(n_rates)))
+    for row in runs.to_frame().to_dict("records"):
+        if (row["batch_size"], row["lr"]) in index:
+            own[_place(task, row)].add(index[row["batch_size"], row["lr"]])
+    if len(runs):
+        reached = steps_to_target(runs, targets=task.targets)
+        tuned, _ = tuned_steps(reached, by=list(task.study.sizes))
+        ends = {place: (min(tried), max(tried)) for place, tried in own.items()}
+        for row in tuned[tuned["at_edge"]].to_dict("records"):
+            place = _place(task, row)
+            first, last = ends.get(place, (0, n_rates - 1))
+            more = range(1, GROWN_BY + 1)
+            own[place] |= {first - i if row["edge"] == "low" else last + i for i in more}
+    cells: list[Cell] = []
+    for size in task.study.size_points():
+        places = {batch: (*size.values(), batch) for batch in task.batches}
+        wanted = {b: sorted(own[place].intersection(allowed)) for b, place in places.items()}
+        cells += task.cells(size, wanted)
+    return tuple(cells)
+
+
+def _place(task: BatchTask, row: Mapping[str, float]) -> tuple[float, ...]:
+    return *(float(row[column]) for column in task.study.sizes), int(row["batch_size"])

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import torch
 
-from extrap.noise import mean_noise_scale, telling_windows
+from extrap.noise import mean_noise_scale, noise_course
 from extrap.records import OnEval, Recipe, RunResult
 from extrap.training.checkpoints import Checkpoints
 from extrap.training.costs import run_flops
@@ -172,7 +172,6 @@ def _mean_noise_scale(
     if not gradients:
         return None
     steps, squares, traces = zip(*gradients, strict=True)
-    first, starts = telling_windows(squares, traces, steps)
+    windows = [window for _, window in noise_course(squares, traces, steps)]
     size = recipe.n_examples / recipe.n_updates
-    found = mean_noise_scale(squares[first:], traces[first:], n_windows=starts, batch_size=size)
-    return found.noise_scale
+    return mean_noise_scale(windows, batch_size=size).noise_scale

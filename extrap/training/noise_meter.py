@@ -28,12 +28,13 @@ from extrap.errors import DataError
 from extrap.noise import (
     Array,
     NoiseScale,
-    RunningMoments,
     gradient_moments,
     noise_scale_from_moments,
 )
 from extrap.records import Interval
 
+PAST = 0.95
+"""Weight of the past in the running noise scale: about the last 20 measured steps count."""
 READ_EVERY = 64
 """Measured steps that wait on the device before they are read out together."""
 NARROW = 1.5
@@ -127,7 +128,7 @@ class NoiseMeter:
         self._n_steps = self._n_measured = 0
         self._waiting: list[tuple[int, torch.Tensor]] = []
         self._history: list[MeasuredStep] = []
-        self._running = RunningMoments()
+        self._sums = (0.0, 0.0)  # exponential averages of |G|² and tr Σ, times a common factor
         self._n_not_finite = 0
         self._n_undivided = 0
         self._parameters: list[nn.Parameter] = []
@@ -192,7 +193,7 @@ class NoiseMeter:
     def moments(self) -> tuple[Array, Array]:
         """|G|² and tr Σ of the measured steps that lie evenly over the training.
 
-        For `noise_course` and `mean_noise_scale`. Steps between them, measured while the gap was
+        For `noise_course`. Steps between them, measured while the gap was
         smaller, are left out, so that the beginning does not stand for the whole.
 
         Raises:
@@ -212,10 +213,14 @@ class NoiseMeter:
         return tuple(self._history)
 
     @property
-    def running(self) -> RunningMoments:
-        """Exponential averages over measured steps, about the last 20."""
+    def running_noise_scale(self) -> float | None:
+        """Ratio of exponential averages over measured steps, about the last 20.
+
+        None while that of |G|² is not above 0.
+        """
         self._read()
-        return self._running
+        squared, trace = self._sums
+        return max(0.0, trace / squared) if squared > 0 else None
 
     @property
     def n_skipped(self) -> int:
@@ -330,7 +335,10 @@ class NoiseMeter:
             squared, trace = gradient_moments(
                 small, big, batch_small=found.batch_small, batch_big=found.batch_big
             )
-            self._running.update(float(squared[0]), float(trace[0]))
+            old = (PAST * total for total in self._sums)
+            new = ((1 - PAST) * float(part[0]) for part in (squared, trace))
+            squared_sum, trace_sum = (a + b for a, b in zip(old, new, strict=True))
+            self._sums = squared_sum, trace_sum
 
     def _why_nothing(self) -> str:
         if not self.n_skipped:

@@ -12,7 +12,7 @@ import pytest
 
 import extrap
 from extrap.analyses.budget import Plan, plan
-from extrap.analyses.budget.plan import as_number
+from extrap.analyses.budget.plans import as_number
 from extrap.cli import main
 from extrap.records.codec import document
 from extrap.reporting.results import result_text

@@ -31,7 +31,6 @@ PACKAGES = (
     "forecasting",
     "checking",
     "reading",
-    "planning",
     "analyses.budget",
     "records",
 )
@@ -41,7 +40,7 @@ MORE = (
     "noise",
     "analyses.selection",
     "documents",
-    "batching",
+    "analyses.batch_size",
 )
 
 

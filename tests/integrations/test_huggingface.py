@@ -89,7 +89,7 @@ def test_noise_scale_joins_every_log_of_the_training_loss(train_huggingface, cap
     losses = [log for log in trainer.state.log_history if "loss" in log]
     assert len(losses) == 6
     assert len(noise.meter.history) == 6
-    assert losses[-1]["noise_scale"] == noise.meter.running.noise_scale > 0
+    assert losses[-1]["noise_scale"] == noise.meter.running_noise_scale > 0
     assert [log.get("noise_scale") for log in losses] == [
         log.get("noise_scale") for log in seen if "loss" in log
     ]

@@ -89,7 +89,7 @@ def test_noise_scale_is_logged_where_the_trainer_logs(train_lightning, caplog, t
     table = pd.read_csv(path)
     logged = table.dropna(subset="noise_scale")
     assert list(logged["step"]) == [2, 5]  # Lightning counts from 0, and logs every third
-    assert logged["noise_scale"].iloc[-1] == pytest.approx(noise.meter.running.noise_scale)
+    assert logged["noise_scale"].iloc[-1] == pytest.approx(noise.meter.running_noise_scale)
     assert len(noise.meter.history) == 6
     assert str(noise.meter.estimate()) in caplog.text
     assert all(p._backward_hooks is None for p in model.parameters())

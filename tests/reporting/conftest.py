@@ -7,8 +7,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from extrap.analyses.batch_size import analyse_task
 from extrap.backtesting import Backtest, backtest
-from extrap.batching import analyse_task
 from extrap.checking import check
 from extrap.forecasting import forecast
 from extrap.reading import read_runs

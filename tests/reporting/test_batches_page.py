@@ -2,21 +2,21 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pandas as pd
 import pytest
 
 from extrap.records import Interval, Measure
 from extrap.records.numbers import NBSP
 from extrap.reporting.batches_charts import (
-    noise_charts,
-    pairs_chart,
-    rate_charts,
-    steps_charts,
-    trade_off_charts,
+    noise_figures,
+    pairs_figure,
+    rate_figures,
+    steps_figures,
 )
-from extrap.reporting.batches_page import batches_page
+from extrap.reporting.batches_page import batches_answer, batches_page
 from extrap.reporting.blocks import Details
-from extrap.reporting.critical_batches import batches_answer, counted
+from extrap.reporting.critical_batches import counted
 from extrap.reporting.html import page_html
 from extrap.reporting.study_page import About
 from extrap.reporting.text import blocks_text
@@ -94,7 +94,7 @@ def test_noise_predicts_the_critical_batch_of_two_tasks(two_tasks):
 def test_charts_of_steps_have_points_and_curves(one_task):
     tasks = [("", one_task[1][0])]
     group = one_task[1][0].critical.groups[0]
-    charts = steps_charts(tasks)
+    charts = [figure.chart for figure in steps_figures(tasks)]
     assert [chart.title for chart in charts] == [
         f"Steps at width{NBSP}{w}" for w in (16, 32, 64, 128)
     ]
@@ -109,14 +109,14 @@ def test_charts_of_steps_have_points_and_curves(one_task):
     result = one_task[1][0]
     groups = (replace(group, points=(first, *group.points[1:])), *result.critical.groups[1:])
     censored = replace(result, critical=replace(result.critical, groups=groups))
-    chart = steps_charts([("", censored)])[0]
+    chart = steps_figures([("", censored)])[0].chart
     lost = named(chart, f"target {group.by['target']:g}, not reached")
     assert (lost.x, lost.y) == ((8,), (20000,))
 
 
 def test_trade_off_bends_at_twice_the_fewest_steps_and_examples(one_task):
     (found,) = one_task[1]
-    (chart,) = trade_off_charts([("", found)])
+    chart = steps_figures([("", found)], is_trade_off=True)[-1].chart
     group = next(g for g in found.critical.groups if g.by == {"width": 128, "target": 2.2})
     bend = named(chart, "target 2.2, critical batch")
     assert bend.x == pytest.approx((2 * group.e_min.value,), rel=1e-6)
@@ -140,14 +140,22 @@ def test_parts_without_data_are_left_out(one_task, two_tasks):
     assert "ba&lt;t&gt;ch" in html
     assert "nan" not in " ".join(inspected(html).words).split()
     assert NBSP not in blocks_text(page.blocks, details=True)
-    titles = ("Best learning rate", "Gradient noise scale", "Trade-off of steps and examples")
+    titles = ("Best learning rate", "Gradient noise scale", "Steps against examples")
     assert all(part(page, title) for title in titles)
     result = one_task[1][0]
-    empty = {"noise": pd.DataFrame(), "courses": pd.DataFrame(), "rate_laws": {}, "joint": None}
+    empty = {"noise": pd.DataFrame(), "courses": pd.DataFrame(), "rate_law": None}
     silent = replace(result, **empty)
     bare = page_of(one_task[0], (silent,))
     assert not part(bare, "Gradient noise scale")
     assert not part(bare, "Best learning rate")
     tasks = [("", silent)]
-    assert (rate_charts(tasks), noise_charts(tasks), pairs_chart(tasks)) == ([], [], [])
+    assert (rate_figures(tasks), noise_figures(tasks), pairs_figure(tasks)) == ([], [], [])
     assert page_of(*two_tasks).numbers["agreement"]["n_pairs"] == 4
+
+
+def test_page_of_a_critical_batch_without_an_estimate_has_dashes(one_task):
+    """A measurement that shows one regime has no ratio to the noise scale."""
+    (found,) = one_task[1]
+    unknown = found.noise.assign(b_crit=np.nan, b_upper=np.nan)
+    page = page_of(one_task[0], (replace(found, noise=unknown),))
+    assert {row["ratio"] for row in table_of(page, "Noise scales and critical")} == {"–"}

@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 
 import extrap
-from extrap.batching import FLAGS as BATCH_FLAGS
+from extrap.analyses.batch_size import FLAGS as BATCH_FLAGS
 from extrap.reporting.flag_words import FAMILIES, UNKNOWN
 from extrap.reporting.glossary import explain_flag
 

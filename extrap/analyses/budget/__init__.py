@@ -14,8 +14,8 @@ from __future__ import annotations
 
 from extrap.analyses.budget.allocation import Allocation, FittedSplit, allocate, fit_split
 from extrap.analyses.budget.checks import AllocationCheck, AllocationReport, check_allocation
-from extrap.analyses.budget.cost import Cost, Penalty, cost
-from extrap.analyses.budget.plan import Option, Plan, PlannedRun, plan
+from extrap.analyses.budget.costs import Cost, Penalty, cost
+from extrap.analyses.budget.plans import Option, Plan, PlannedRun, plan
 from extrap.analyses.budget.points import Points, read_points
 
 __all__ = [

@@ -2,43 +2,52 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from extrap.batching.hyperbola import HyperbolaFit, Steps, fit_hyperbola
-from extrap.batching.measurements import Measurements, read_measurements
-from extrap.batching.power_laws import BatchLaw
-from extrap.batching.replicates import PointsFit, fit_points
-from extrap.batching.results import (
+from extrap.analyses.batch_size.batch_laws import BatchLaw, group_laws
+from extrap.analyses.batch_size.hyperbola import Hyperbola, Steps, fit_hyperbola, fit_replicates
+from extrap.analyses.batch_size.measurements import Measurements, read_measurements
+from extrap.analyses.batch_size.results import (
     BatchGroup,
     BatchPoint,
-    Regimes,
+    BatchPrediction,
     between_logs,
-    scaled,
 )
-from extrap.batching.size_laws import SizeForecast, SizeLaws, fit_size_laws
 from extrap.errors import DataError, argument
-from extrap.laws.batch import maximal_start, overhead_batch, perfect_end
+from extrap.laws.batch import overhead_batch
 from extrap.reading.selecting import Where
 from extrap.reading.sources import read_rows
 from extrap.records import Interval, Measure, Shown
 from extrap.records.codec import shape
 from extrap.records.fields import require_level
 
-FLAGS = (
-    "perfect-only",
-    "flat-only",
-    "perfect-not-seen",
-    "maximal-not-seen",
-    "lack-of-fit",
-    "steps-rise",
-    "censored",
-    "infeasible",
-)
+FLAGS = ("perfect-only", "flat-only", "lack-of-fit", "steps-rise", "censored", "infeasible")
 """Flags of a group; `extrap.reporting.glossary` says what each means and what to do."""
+DOUBT = 0.05
+"""p-value below which replicates contradict the hyperbola."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SizeForecast:
+    """The laws over groups at another size.
+
+    Attributes:
+        by: The size: column → value.
+        b_crit: Critical batch size.
+        b_overhead: Batch at which steps exceed linear scaling by the overhead.
+        s_min: Steps at an unlimited batch.
+        extrapolation_ratio: Size over the largest of a group, the largest over the columns.
+    """
+
+    by: Mapping[str, float]
+    b_crit: BatchPrediction
+    b_overhead: BatchPrediction
+    s_min: BatchPrediction
+    extrapolation_ratio: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -47,7 +56,8 @@ class CriticalBatches(Shown):
 
     Attributes:
         groups: In ascending order of the `by` columns.
-        size_laws: The laws over groups, or why there are none.
+        laws: `b_crit`, `b_overhead`, `s_min` → law over groups; empty where there are none.
+        reason: Why there are none; empty where there are.
         batch: The column of batch sizes.
         by: The columns that set groups apart.
         overhead: Share by which steps exceed linear scaling at `b_overhead`.
@@ -56,27 +66,13 @@ class CriticalBatches(Shown):
     """
 
     groups: tuple[BatchGroup, ...]
-    size_laws: SizeLaws
+    laws: Mapping[str, BatchLaw]
+    reason: str
     batch: str
     by: tuple[str, ...]
     overhead: float
     level: float
     notes: tuple[str, ...] = ()
-
-    @property
-    def laws(self) -> Mapping[str, BatchLaw]:
-        """`b_crit`, `b_overhead`, `s_min` → law; empty where there are none."""
-        return self.size_laws.laws
-
-    @property
-    def law(self) -> BatchLaw | None:
-        """The law of the batch at the overhead."""
-        return self.laws.get("b_overhead")
-
-    @property
-    def reason(self) -> str:
-        """Why there are no laws; empty where there are."""
-        return self.size_laws.reason
 
     def group(self, **by: float | str) -> BatchGroup:
         """The group of these values; of a single group none need be named.
@@ -93,13 +89,19 @@ class CriticalBatches(Shown):
         return found[0]
 
     def at(self, **by: float) -> SizeForecast:
-        """Steps against batch size at another size, from the laws over groups.
+        """Critical batch and fewest steps at another size, from the laws over groups.
 
         Raises:
             DataError: There are no laws; the message says why.
             ValueError: The columns are not those of the laws.
         """
-        return self.size_laws.at(by)
+        if not self.laws:
+            raise DataError(f"no law over groups was fitted: {self.reason}.")
+        at = {name: law.at(**by) for name, law in self.laws.items()}
+        largest = {name: max(float(g.by[name]) for g in self.groups) for name in by}
+        return SizeForecast(
+            by=by, **at, extrapolation_ratio=max(by[name] / largest[name] for name in by)
+        )
 
 
 def critical_batch(
@@ -171,9 +173,9 @@ def critical_batch(
     measured, notes = read_measurements(
         table, batch=batch, steps=steps, by=columns, seed=seed, ignored=ignored
     )
-    groups, refused = [], []
     smallest = [min((p.batch for p in m.points if p.values), default=0.0) for m in measured]
     start = max(smallest) if from_batch is None else from_batch
+    groups, refused = [], []
     for measurements in measured:
         try:
             groups.append(
@@ -183,20 +185,16 @@ def critical_batch(
             refused.append(str(error))
     if not groups:
         raise DataError(refused[0])
-    size_laws = fit_size_laws(groups, level=level)
+    laws, reason, left_out = group_laws(groups, level=level)
     return CriticalBatches(
         groups=tuple(groups),
-        size_laws=size_laws,
+        laws=laws,
+        reason=reason,
         batch=batch,
         by=columns,
         overhead=overhead,
         level=level,
-        notes=(
-            *selected,
-            *notes,
-            *(f"left out: {reason}" for reason in refused),
-            *size_laws.notes,
-        ),
+        notes=(*selected, *notes, *(f"left out: {text}" for text in refused), *left_out),
     )
 
 
@@ -221,119 +219,79 @@ def fit_group(
             f"measurements that reached the target, at two batch sizes or more; got {n} "
             f"at {len(reached)}; add batch sizes, or choose an easier target."
         )
-    found = fit_points(points, level=level)
-    fitted = found.fitted
-    b_crit = _b_crit(fitted)
-    regimes = Regimes(
-        perfect_end=_moved(b_crit, perfect_end(1.0)),
-        maximal_start=_moved(b_crit, maximal_start(1.0)),
-    )
+    fit, log_sd, lack_of_fit_p = fit_replicates(_steps(points), level=level)
+    b_crit = _b_crit(fit)
+    base = overhead_batch(0.0, overhead=overhead, from_batch=from_batch)
+    is_flag = {
+        "perfect-only": fit.is_open[1],
+        "flat-only": fit.is_open[0],
+        "lack-of-fit": lack_of_fit_p is not None and lack_of_fit_p < DOUBT,
+        "steps-rise": _rises(reached, level=level),
+        "censored": any(point.bounds for point in points),
+        "infeasible": any(point.n_infeasible for point in points),
+    }
     return BatchGroup(
         by=measurements.by,
         b_crit=b_crit,
-        s_min=_limit(fitted, side=1),
-        e_min=_limit(fitted, side=0),
-        b_overhead=_moved(
-            b_crit, overhead, overhead_batch(0.0, overhead=overhead, from_batch=from_batch)
-        ),
+        s_min=_limit(fit, side=1),
+        e_min=_limit(fit, side=0),
+        b_overhead=b_crit.map(lambda batch: base + overhead * batch),
         overhead=overhead,
         from_batch=from_batch,
-        regimes=regimes,
         points=points,
-        log_sd=found.log_sd,
-        dof=fitted.dof,
-        lack_of_fit_p=found.lack_of_fit_p,
+        log_sd=log_sd,
+        dof=fit.dof,
+        lack_of_fit_p=lack_of_fit_p,
         level=level,
-        region=fitted.region,
-        quantile=fitted.quantile,
-        flags=tuple(_flags(found, regimes, points, level=level)),
+        fit=fit,
+        flags=tuple(flag for flag in FLAGS if is_flag[flag]),
     )
 
 
-def _b_crit(fitted: HyperbolaFit) -> Measure:
-    u = fitted.region.log_b_crit
+def _steps(points: Iterable[BatchPoint]) -> Steps:
+    return [(point.batch, point.values, point.bounds) for point in points]
+
+
+def _b_crit(fit: Hyperbola) -> Measure:
+    ends = np.exp(fit.log_b_crit[[0, -1]]).tolist()
     return Measure(
-        value=float(np.exp(fitted.region.best[0])) if fitted.has_optimum else None,
-        ci=Interval(
-            None if fitted.is_open[0] else float(np.exp(u[0])),
-            None if fitted.is_open[1] else float(np.exp(u[-1])),
-        ),
+        value=float(np.exp(fit.best[0])) if fit.has_optimum else None,
+        ci=Interval(*(None if no else end for no, end in zip(fit.is_open, ends, strict=True))),
     )
 
 
-def _moved(measure: Measure, factor: float, offset: float = 0.0) -> Measure:
-    """`offset + factor · measure`."""
-    value = None if measure.value is None else offset + factor * measure.value
-    return Measure(value=value, ci=scaled(measure.ci, factor, offset))
-
-
-def _limit(fitted: HyperbolaFit, *, side: int) -> Measure:
+def _limit(fit: Hyperbola, *, side: int) -> Measure:
     """E_min (side 0, small batches) or S_min (side 1, large ones), with its interval.
 
     Where B_crit is open on the same side as the limit, the data do not bound it from below: it may
     as well be zero.
     """
-    region, is_open = fitted.region, fitted.is_open[side]
-    u = np.array([*region.log_b_crit, region.best[0]])
-    shape = np.logaddexp(0.0, u - np.log(region.reference))
-    to_limit = (u if side == 0 else 0.0) - shape
-    low = np.array([*region.low, region.best[1]]) + to_limit
-    high = np.array([*region.high, region.best[1]]) + to_limit
-    at_limit = region.best[0] < u.mean() if side == 0 else region.best[0] > u.mean()
-    known = fitted.has_optimum or not (is_open and at_limit)
-    ci = between_logs(float(low[:-1].min()), float(high[:-1].max()))
+    is_open, (best, centre) = fit.is_open[side], fit.best
+
+    def to_limit(u: Any) -> Any:
+        return (u if side == 0 else 0.0) - np.logaddexp(0.0, u - np.log(fit.reference))
+
+    shift, middle = to_limit(fit.log_b_crit), fit.log_b_crit.mean()
+    at_limit = best < middle if side == 0 else best > middle
+    ci = between_logs(float((fit.low + shift).min()), float((fit.high + shift).max()))
     return Measure(
-        value=float(np.exp(low[-1])) if known else None,
+        value=float(np.exp(centre + to_limit(best)))
+        if fit.has_optimum or not (is_open and at_limit)
+        else None,
         ci=Interval(None, ci.upper) if is_open else ci,
     )
 
 
-def _flags(
-    found: PointsFit,
-    regimes: Regimes,
-    points: Sequence[BatchPoint],
-    *,
-    level: float,
-) -> Iterable[str]:
-    batches = [point.batch for point in points if point.values]
-    if found.fitted.is_open[1]:
-        yield "perfect-only"
-    if found.fitted.is_open[0]:
-        yield "flat-only"
-    if (end := regimes.perfect_end.value) is not None and end < batches[0]:
-        yield "perfect-not-seen"
-    if (start := regimes.maximal_start.value) is not None and start > batches[-1]:
-        yield "maximal-not-seen"
-    if found.is_doubtful:
-        yield "lack-of-fit"
-    if _rises(points, level=level):
-        yield "steps-rise"
-    if any(point.bounds for point in points):
-        yield "censored"
-    if any(point.n_infeasible for point in points):
-        yield "infeasible"
-
-
-def _rises(points: Sequence[BatchPoint], *, level: float) -> bool:
+def _rises(reached: list[BatchPoint], *, level: float) -> bool:
     """Whether the largest batch lies above a smaller one, and above what the others forecast."""
-    *others, last = [point for point in points if point.values]
-    assert last.steps is not None
-    least = min(point.steps or np.inf for point in others)
-    if last.steps <= least or len(others) < 2 or sum(len(p.values) for p in others) < 3:
+    *others, last = reached
+    steps = [point.steps or np.inf for point in reached]
+    if steps[-1] <= min(steps[:-1]) or len(others) < 2 or sum(len(p.values) for p in others) < 3:
         return False
-    fitted = fit_hyperbola(Steps.of(others), level=level)
-    centre, _, high = fitted.region.log_steps(last.batch)
-    new = fitted.quantile * fitted.log_sd / np.sqrt(len(last.values))
-    return bool(np.log(last.steps) > centre + np.hypot(high - centre, new))
+    fit = fit_hyperbola(_steps(others), level=level)
+    centre, _, high = fit.log_steps_at(last.batch)
+    new = fit.quantile * fit.log_sd / np.sqrt(len(last.values))
+    return bool(np.log(steps[-1]) > centre + np.hypot(high - centre, new))
 
 
-shape(
-    CriticalBatches,
-    kind="extrap-critical-batches",
-    omit=("size_laws", "by"),
-    add={
-        "law": lambda found: found.law,
-        "laws": lambda found: found.laws,
-        "reason": lambda found: found.reason or None,
-    },
-)
+shape(CriticalBatches, kind="extrap-critical-batches", omit=("by",))

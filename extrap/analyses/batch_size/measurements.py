@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from extrap.batching.results import BatchPoint
+from extrap.analyses.batch_size.results import BatchPoint
 from extrap.errors import Choice, DataError, argument
 from extrap.reading.cells import Codes, Levels, is_empty, joint, levels_of, read_numbers
 from extrap.reading.columns import MOST_COMPARED, find_column, missing_column, require_column
@@ -25,11 +25,9 @@ ROUNDING = 1e-9
 CENSORED = frozenset({"censored", "pruned"})
 STATUSES = {"reached": "reached", **WORDS, "censored": "censored", "infeasible": "infeasible"}
 """How a run ended, in words → in one."""
-COUNTS = ("warning", "log_steps_se", "n_reached", "n_censored", "n_infeasible", "n_runs")
-"""What `extrap.batching.tuned_steps` says of the runs behind a row."""
 SETS_NOTHING = frozenset(
-    {*PLAYED, *COUNTED, *COUNTS, *PROGRESS, *TARGETS, *TOKENS, *COMPUTE}
-    | {"budget", "at_edge", "is_censored"}
+    {*PLAYED, *COUNTED, *PROGRESS, *TARGETS, *TOKENS, *COMPUTE}
+    | {"budget", "at_edge", "edge", "is_censored"}
 )
 """Columns, as `known_name` writes them, that are no setting, or have a rule of their own."""
 PROPORTIONAL = 0.25
@@ -295,7 +293,7 @@ def _require_best_rates(
             raise DataError(
                 f"steps at a batch size are those of its best learning rate, {n} batch size(s) "
                 f"have several values of {name} ({listed}); keep the best row of each "
-                "(extrap.batching.tuned_steps), or count all as replicates:",
+                "(extrap.analyses.batch_size.tuned_steps), or count all as replicates:",
                 [Choice({"ignore": [name]})],
             )
 
@@ -317,7 +315,7 @@ def _repeated(frame: pd.DataFrame, table: pd.DataFrame, seed: str) -> Iterable[s
             yield (
                 f"{n} batch size(s) have several values of {name}, which count as "
                 "replicates; steps must be those of the best one "
-                "(extrap.batching.tuned_steps)"
+                "(extrap.analyses.batch_size.tuned_steps)"
             )
     if seed in table:
         n = int(cell.assign(seed=table[seed].astype(str)).duplicated().sum())
@@ -325,7 +323,7 @@ def _repeated(frame: pd.DataFrame, table: pd.DataFrame, seed: str) -> Iterable[s
             yield (
                 f"{n} row(s) repeat a batch size and {seed}, and count as replicates; if a "
                 "learning rate was swept, keep the tuned one "
-                "(extrap.batching.tuned_steps)"
+                "(extrap.analyses.batch_size.tuned_steps)"
             )
     elif n := int(table.duplicated().sum()):
         yield (

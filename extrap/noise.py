@@ -24,7 +24,6 @@ from itertools import pairwise
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import special
 
 from extrap.errors import DataError
 from extrap.records import Interval
@@ -203,6 +202,8 @@ def noise_scale_from_moments(
     unit = units[1] / units[0]
     is_known, ci = bool(mean[0] > 0), Interval()
     if n > 1:
+        from scipy import special  # a trainer imports this module, and needs no scipy
+
         t = float(special.stdtrit(n - 1, (1 + level) / 2))
         low, high = _fieller(float(mean[0]), float(mean[1]), t * t * covariance)
         is_known = high is not None

@@ -11,6 +11,7 @@ from extrap.records.numbers import (
     format_cost,
     format_interval,
     format_level,
+    format_percent,
     format_quantity,
     format_scientific,
     name_size,
@@ -63,7 +64,8 @@ def _choice(found: Plan) -> str:
             reason = f"the cheapest option costs {least} {found.unit}, more than the budget"
         return f"no further run is suggested: {reason}."
     option = found.options[found.chosen]
-    share = f", {100 * option.cost / found.spent:.1f} % of the sweep's cost" if found.spent else ""
+    part = format_percent(option.cost / found.spent, signed=False) if found.spent else ""
+    share = f", {part} of the sweep's cost" if part else ""
     text = (
         f"train {len(option.runs)} runs, {_what(option)}, for {format_scientific(option.cost)} "
         f"{found.unit}{share}: "

@@ -15,9 +15,10 @@ POSITIONAL = {"Cell", "Command", "SizePath", "_State"}
 """A cell or a rule is a key of one or two parts."""
 WITHOUT_EQUALITY = """
     AllocationReport Arm ArmTable Asymmetry AtFractions Curves Doubling FittedLaw
-    FittedSplit Found GroupFindings Levels Line Neighbourhood OpenSize Optima Points
-    Precision Problem Profile Resamples Runs Selection Shape SizeGroup Solutions
-    StudyFunction TwoLaws Vertex Way _Bent _Inputs _Line _Plan _Profile _Solved _Sweep
+    FittedSplit Found GroupFindings Hyperbola Levels Line Neighbourhood OpenSize Optima
+    Points Precision Problem Profile Resamples Runs Selection Shape SizeGroup Solutions
+    StudyFunction TaskResult TwoLaws Vertex Way _Bent _Inputs _Line _Plan _Profile _Solved
+    _Sweep
 """
 """They hold arrays or tables."""
 

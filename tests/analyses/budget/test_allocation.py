@@ -77,9 +77,10 @@ def test_estimators_that_contradict_each_other_are_flagged(found) -> None:
 
     assert flags() == _disagreement({"parametric": a}) == []
     (flag,) = flags(exponent=Measure(value=0.9, ci=Interval(0.8, 1.0)))
-    assert flag.startswith("estimators-disagree: exponent 0.900 by profiles, ")
+    assert flag.startswith("estimators-disagree: ")
+    assert " 0.900 " in flag
     (flag,) = flags(params=Measure(value=a.params.value / 2.5, ci=a.params.ci))
-    assert flag.endswith(": the law has 2.5 times the parameters")
+    assert "2.5 times" in flag
     assert flags(params=Measure(value=1.99 * a.params.value, ci=a.params.ci)) == []
 
 

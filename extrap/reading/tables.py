@@ -170,10 +170,9 @@ def _read_csv(source: Path | TextIO, name: str = "") -> pd.DataFrame:
         chunksize=CHUNK_ROWS,
     )
     with chunks:
-        cells = pd.concat([chunk.astype(TEXT) for chunk in chunks])
-    for column in list(cells)[
-        :MOST_COMPARED
-    ]:  # an apostrophe was written before what looks like a formula
+        parts = [chunk.astype(TEXT) for chunk in chunks]
+    cells = pd.concat(parts) if parts[1:] else parts[0]
+    for column in list(cells)[:MOST_COMPARED]:  # an apostrophe stands before formulas
         if cells[column].str.startswith("'").any():
             cells[column] = cells[column].map(unguarded).astype(TEXT)
     frame = cells[1:].reset_index(drop=True)
@@ -181,7 +180,8 @@ def _read_csv(source: Path | TextIO, name: str = "") -> pd.DataFrame:
     if len(frame):
         check_headers(header, [str(cell) for cell in frame.iloc[0]], name)
     frame.columns = header
-    frame = frame.loc[:, frame.columns != ""]
+    if "" in header:
+        frame = frame.loc[:, frame.columns != ""]
     return frame if separator == "," else _with_points(frame)
 
 

@@ -12,7 +12,7 @@ import pytest
 
 import extrap
 from extrap.analyses.budget import Plan, plan
-from extrap.analyses.budget.plans import as_number
+from extrap.analyses.budget.plans import seed_name
 from extrap.cli import main
 from extrap.records.codec import document
 from extrap.reporting.results import result_text
@@ -182,7 +182,7 @@ def test_two_size_columns_get_pairs_that_were_not_swept_together() -> None:
 
 @pytest.mark.parametrize(("seed", "number"), [("3", 3), (2.0, 2), ("a", "a"), (1.5, "1.5")])
 def test_seeds_are_whole_numbers_or_names(seed: object, number: int | str) -> None:
-    assert as_number(seed) == number
+    assert seed_name(seed) == number
 
 
 def test_named_seeds_keep_their_names() -> None:

@@ -78,7 +78,7 @@ COMMANDS = [
     ("backtest", "s.csv"),
     ("check", "s.csv", "big.csv"),
     ("cost", "s.csv", "--at", "2x", "--gpu-hours", "1"),
-    ("plan", "s.csv", "--at", "2x", "--runs", "2", "--cost", "width**2"),
+    ("plan", "s.csv", "--at", "2x", "--cost", "width**2"),
     ("report", "s.csv", "big.csv", "-o", "r.html"),
     ("compare", "s.csv", "other.csv", "--at", "2x"),
 ]

@@ -81,7 +81,7 @@ def test_critical_batch_reads_other_columns_and_says_its_doubts(called):
     words = ("critical-batch", "-", "--batch", "bs", "--steps", "n", "--json")
     code, out, _ = called(*words, stdin="\n".join(["bs,n", *steps]))
     document = json.loads(out)
-    assert (code, document["law"], document["groups"][0]["by"]) == (0, None, {})
+    assert (code, document["laws"], document["groups"][0]["by"]) == (0, {}, {})
     assert document["groups"][0]["b_crit"] == pytest.approx(200, rel=1e-3)
     text = "batch_size,steps,budget\n8,1000,2000\n16,500,2000\n32,251,2000\n64,,100\n"
     code, out, _ = called("critical-batch", "-", stdin=text)

@@ -276,7 +276,7 @@ class _Sweep:
             best = np.array([o.tuned[n].value or math.nan for n in names])
             far = np.abs(np.log2(rows[names].to_numpy(dtype=float) / best)) > WITHIN * step
             near[tuple(o.size.values())] = rows[~far.any(axis=1)]
-        seeds = [as_number(seed) for seed in frame["seed"].drop_duplicates()]
+        seeds = [seed_name(seed) for seed in frame["seed"].drop_duplicates()]
         if all(str(seed).startswith(WITHOUT_SEED) for seed in seeds):
             seeds = [0]
         numbers = [seed for seed in seeds if isinstance(seed, int)]
@@ -451,7 +451,7 @@ class _Sweep:
         return _Change("bracket", cells, [optima] * is_known, self._noise(len(cells)))
 
 
-def as_number(seed: object) -> int | str:
+def seed_name(seed: object) -> int | str:
     """A seed as a whole number where it is one."""
     text = str(seed)
     number = pd.to_numeric(text, errors="coerce")

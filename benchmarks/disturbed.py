@@ -27,9 +27,7 @@ from extrap.reading.optuna import study_names
 from extrap.records import StudySpec
 from extrap.study.database import open_storage
 from extrap.study.driver import read_study
-from extrap.study.trials import OWNER
 
-GRACE_S = 60.0
 LEFT_S = 10.0
 """Processes that remain after this time are left over."""
 LIFETIME_S = 1200.0
@@ -55,7 +53,6 @@ class Disturbed:
         folder: For its files.
         on: Its cluster; this machine by default.
         pause_s: Seconds that a run of one's own function takes.
-        grace_s: Grace period of drivers.
     """
 
     def __init__(
@@ -67,11 +64,10 @@ class Disturbed:
         *,
         on: str = "",
         pause_s: float = 0.1,
-        grace_s: float = GRACE_S,
     ) -> None:
         self.url, self.study, self.n_cells = url, study, n_cells
         self.spec = spec_of(study, n_cells)
-        self._on, self._grace_s, self._marker = on, grace_s, uuid4().hex
+        self._on, self._marker = on, uuid4().hex
         self._folder = Path(tempfile.mkdtemp(dir=folder))
         self.log = self._folder / "begun.log"
         self.environment = {
@@ -100,7 +96,7 @@ class Disturbed:
     def start(self, on: str = "") -> subprocess.Popen[bytes]:
         """Start a driver, perhaps on a cluster of this address."""
         command = [sys.executable, "-m", "benchmarks.driving", self.url, "--study", self.study]
-        command += ["--cells", str(self.n_cells), "--grace", str(self._grace_s)]
+        command += ["--cells", str(self.n_cells)]
         command += ["--checkpoints", str(self._folder / "checkpoints"), "--on", on or self._on]
         with (self._folder / "output").open("ab") as output:
             return subprocess.Popen(
@@ -179,11 +175,6 @@ class Disturbed:
         """Runs of one's own function that were begun a second time."""
         begun = self.begun()
         return len(begun) - len(set(begun))
-
-    def n_written(self, pid: int) -> int:
-        """Trials that a driver wrote."""
-        owners = [trial.user_attrs.get(OWNER, {}) for _, trial in self._trials()]
-        return sum(owner.get("pid") == pid for owner in owners)
 
     def row(
         self,

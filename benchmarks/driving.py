@@ -1,6 +1,6 @@
 """A driver in a process of its own, for `benchmarks.soak` to kill, freeze and cut off.
 
-    python -m benchmarks.driving URL --study NAME --cells N [--on CLUSTER] [--grace S]
+    python -m benchmarks.driving URL --study NAME --cells N [--on CLUSTER]
 
 Its own training is a loss that is computed and a sleep. Each run that is begun is a line in the
 file that an environment variable names, so that runs trained twice can be counted.
@@ -154,7 +154,6 @@ def main() -> None:
     parser.add_argument("--study", required=True)
     parser.add_argument("--cells", type=int, required=True)
     parser.add_argument("--on", default="")
-    parser.add_argument("--grace", type=float, required=True)
     parser.add_argument("--checkpoints", type=Path)
     given = parser.parse_args()
     is_teacher = given.study in TEACHERS
@@ -170,7 +169,6 @@ def main() -> None:
                 train=None if is_teacher else sleeping,
                 notify=_notes_packs,
                 executor=executor,
-                grace_s=given.grace,
                 preemption=Preemption(given.checkpoints, every_s=CHECKPOINT_S),
             )
     except StudyError as error:

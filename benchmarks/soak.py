@@ -7,7 +7,6 @@
 | `killed-…` | the driver of a study is killed ten times and started again |
 | `workers-…` | a worker is killed about once per pack: local, Dask, Ray |
 | `restarted`, `cut` | PostgreSQL is restarted twice; a proxy cuts connections after COMMIT |
-| `frozen-…` | the driver stands still, is taken over, and wakes |
 | `node-…`, `scheduler-dask`, `woken-dask` | nodes and schedulers are killed; a worker wakes |
 | `idle`, `idle-long` | 16 workers; 256 simulated workers, with `--long` or by its name |
 | `share`, `many` | what a storage costs: in the default study, and with 10,000 trials |
@@ -22,7 +21,6 @@ from __future__ import annotations
 import argparse
 import os
 import random
-import signal
 import subprocess
 import sys
 import tempfile
@@ -39,7 +37,7 @@ import pandas as pd
 import psutil
 
 from benchmarks.checkpoints import checkpoint_rows
-from benchmarks.disturbed import LIFETIME_S, Disturbed, table_of
+from benchmarks.disturbed import Disturbed, table_of
 from benchmarks.driving import RAY, RAY_NODES, STEPS
 from benchmarks.fuzz import fuzz_rows
 from benchmarks.overheads import idle_row, many_row, share_row
@@ -50,7 +48,7 @@ from benchmarks.servers import CuttingProxy, DaskCluster, Server, ServerError, p
 WORDS = Words(
     title="Soak",
     question="Are runs lost or trained twice when processes, nodes or storages fail?",
-    lead="Drivers, workers, nodes, schedulers and databases are killed, frozen and cut off while "
+    lead="Drivers, workers, nodes, schedulers and databases are killed and cut off while "
     "a study runs; idle time of workers; time that a storage takes.",
     command="make soak",
     seeds="which process is killed is seeded, the moment is not",
@@ -62,9 +60,8 @@ N_PACKS = 24
 """A worker is killed each time that this part of the runs is finished."""
 N_FUZZED, N_FUZZED_SMALL = 20_000, 500
 """Malformed inputs."""
-SHORT_GRACE_S = 3.0
-REFUSED = 2
-"""Exit code of a driver that may not write."""
+AWAY_S = 6.0
+"""How long a database is away the second time."""
 STUDIES = {
     "grid": "grid of one's own function",
     "tpe": "TPE of one's own function",
@@ -99,7 +96,6 @@ class Soak:
         for kind in kinds:
             for study in ("grid", "tpe", "teacher"):
                 found[f"killed-{study}-{kind}"] = partial(self._killed, kind, study)
-            found[f"frozen-{kind}"] = partial(self._frozen, kind)
             found[f"workers-local-{kind}"] = partial(self._workers_here, kind)
             found[f"workers-dask-{kind}"] = partial(self._workers_dask, kind, "grid")
             found[f"workers-ray-{kind}"] = partial(self._workers_ray, kind)
@@ -231,7 +227,7 @@ class Soak:
         whole, _ = self.undisturbed("grid")
         with self._disturbed("PostgreSQL", "grid") as run:
             driver, part = run.start(), self.n_cells // 4
-            for i, away_s in enumerate((0.0, 2 * SHORT_GRACE_S), start=1):
+            for i, away_s in enumerate((0.0, AWAY_S), start=1):
                 run.until(partial(lambda most: len(run.begun()) >= most, i * part), driver)
                 server.stop()
                 time.sleep(away_s)
@@ -251,38 +247,6 @@ class Soak:
             row = run.row("PostgreSQL", "connection cut after COMMIT", whole)
         proxy.close()
         return replace(row, met=row.met and proxy.n_cut > 0)
-
-    def _frozen(self, kind: str) -> Row:
-        """Freeze a driver beyond its grace, start a second one, and wake the first."""
-        whole, _ = self.undisturbed("grid")
-        with self._disturbed(kind, "grid", grace_s=SHORT_GRACE_S, pause_s=0.4) as run:
-            first = run.start()
-            run.until(lambda: len(run.begun()) > self.n_cells // 8, first)
-            n_begun = len(run.begun())
-            run.until(lambda: len(run.begun()) > n_begun, first)
-            time.sleep(0.2)  # frozen while it writes, it would hold the lock of a SQLite file
-            first.send_signal(signal.SIGSTOP)
-            run.n_blows, n_before, n_refused = 1, run.n_written(first.pid), 0
-            second = run.start()
-            while not run.n_written(second.pid):
-                if second.poll() == REFUSED:
-                    second, n_refused = run.start(), n_refused + 1
-                elif second.poll() is not None:
-                    raise RuntimeError(f"the second driver failed: {run.told()}")
-                time.sleep(0.1)
-            first.send_signal(signal.SIGCONT)
-            code = first.wait(LIFETIME_S)
-            n_late = run.n_written(first.pid) - n_before
-            run.finish(second)
-            return run.row(
-                kind,
-                "driver frozen, taken over, woken",
-                whole,
-                told=f"woken driver: {n_late} trials written, exit code {code}; second driver "
-                f"refused {n_refused} times before",
-                target=f"the woken driver writes nothing, exit code {REFUSED}",
-                is_met=(n_late, code) == (0, REFUSED),
-            )
 
     def _dask_fails(self, what: str) -> Row:
         """Kill a node, kill and restart scheduler and nodes, or freeze and wake a worker."""

@@ -24,7 +24,6 @@ from extrap.reporting.html import write_page
 from extrap.reporting.index import write_index
 from extrap.reporting.study_page import About
 from extrap.study.events import Notify, TuneEvent
-from extrap.study.locks import GRACE_S
 from extrap.study.protocol import (
     Kind,
     RunsByStage,
@@ -203,7 +202,6 @@ def tune(
     progress: bool = False,
     device: str | None = None,
     executor: Executor | None = None,
-    grace_s: float = GRACE_S,
     preemption: Preemption | None = None,
 ) -> Runs:
     """Train every wanted cell exactly once, smallest sizes first, and return the runs.
@@ -228,8 +226,6 @@ def tune(
             size.
         device: `"cpu"`, `"cuda:1"`, …, of extrap's own training; by default CUDA if available.
         executor: Where runs train, any `concurrent.futures.Executor`; on this machine by default.
-        grace_s: Seconds without a sign of life after which another process may take the study
-            over.
         preemption: Object that requests a stop, from a signal handler or another thread, and names
             the folder of checkpoints: by default `.extrap/checkpoints/NAME`, written once a
             minute. Runs that a pruner watches have no checkpoints.
@@ -251,8 +247,6 @@ def tune(
         raise ValueError(
             "stage='check' needs extend=, a function that returns the next runs; got None."
         )
-    if not grace_s > 0:
-        raise ValueError(f"grace_s must be above 0 seconds, got {grace_s}.")
     spec = spec if train is None else spec.without_recipe()
     stages = [sweep(spec)] if stage == "tune" and (extend is None or spec.is_sampled) else []
     if extend is not None:
@@ -273,7 +267,6 @@ def tune(
                 notify=notify,
                 say=logger.warning if extend is None else logger.info,
                 preemption=preemption,
-                grace_s=grace_s,
             )
         )
         for each in stages:

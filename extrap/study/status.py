@@ -22,9 +22,9 @@ from extrap.reading.storages import open_if_there, storage_faults
 from extrap.records import STAGES, Cell, Runs, StudySpec
 from extrap.records.codec import encode
 from extrap.study.driver import default_storage
+from extrap.study.lock import lock_of
 from extrap.study.protocol import Kind, RunsByStage, Stage, no_runs
 from extrap.study.trials import DRIVER, FAILURE, cell_of
-from extrap.training.own.processes import is_gone, is_process
 
 Size = tuple[tuple[str, float], ...]
 SizeKey = tuple[str, str, Size]
@@ -42,8 +42,7 @@ class Worker:
         worker: Where packs train.
         host: Its machine.
         pid: Its number there.
-        state: `"at work"`; `"left"`, as it wrote; `"gone"`, as this machine knows; `"silent"` for
-            longer than it wrote it might be, by the clocks.
+        state: `"at work"`, which the lock of the study says; `"left"`, as it wrote; `"gone"`.
         last_beat: When it last wrote its state, ISO 8601 in UTC.
         n_running: Cells in training.
         n_done: Cells that have a result.
@@ -157,7 +156,10 @@ def study_status(study: Kind, storage: str | None = None) -> StudyStatus:
     where = storage or default_storage(study)
     with storage_faults(where):
         opened = open_if_there(where)
-        seen = _Seen() if opened is None else _look(opened, study.specs())
+        seen, specs = _Seen(), study.specs()
+        if opened is not None:
+            holder = lock_of(where, [spec.name for spec in specs]).holder()
+            seen = _look(opened, specs, holder)
         runs = RunsByStage(partial(_runs, seen, opened), Path("reports"))
         sizes, stages, to_come = _count_all(study, seen, runs)
         optima = [
@@ -207,8 +209,16 @@ class _Seen:
     n_broken: int = 0
 
 
-def _look(storage: BaseStorage, specs: Sequence[StudySpec]) -> _Seen:
-    """Look at every trial of some studies, and at their driver; nothing is written."""
+def _look(
+    storage: BaseStorage, specs: Sequence[StudySpec], holder: Mapping[str, Any] | None
+) -> _Seen:
+    """Look at every trial of some studies, and at their driver; nothing is written.
+
+    Args:
+        storage: Where they are.
+        specs: Their sweeps.
+        holder: Who has their lock.
+    """
     seen, tuned = _Seen(), {spec.name: tuple(spec.tune) for spec in specs}
     states: list[Mapping[str, Any]] = []
     for study in our_studies(storage, tuned):
@@ -233,19 +243,18 @@ def _look(storage: BaseStorage, specs: Sequence[StudySpec]) -> _Seen:
                 cells.setdefault(cell, [])
     if states:
         last = max(states, key=lambda s: (datetime.fromisoformat(s["at"]), bool(s.get("left"))))
-        _look_at_driver(seen, last)
+        _look_at_driver(seen, last, holder)
     return seen
 
 
-def _look_at_driver(seen: _Seen, driver: Mapping[str, Any]) -> None:
+def _look_at_driver(
+    seen: _Seen, driver: Mapping[str, Any], holder: Mapping[str, Any] | None
+) -> None:
     """Take in what the driver wrote last."""
-    if driver.get("left"):
-        state = "left"
-    elif is_gone(driver):
-        state = "gone"
-    else:
-        silent_s = (datetime.now(UTC) - datetime.fromisoformat(driver["at"])).total_seconds()
-        state = "silent" if silent_s > driver["grace_s"] else "at work"
+    state = "left" if driver.get("left") else "gone"
+    if holder is not None:
+        state = "at work"
+    if holder is not None and str(holder.get("pid")) == str(driver["pid"]):
         for study, stage, size, n in driver.get("running", []):
             seen.running[study, stage, Cell.of(size, {}, 0).size] = int(n)
     worker = Worker(
@@ -264,9 +273,10 @@ def _look_at_driver(seen: _Seen, driver: Mapping[str, Any]) -> None:
 def _is_driver_state(found: object) -> TypeGuard[Mapping[str, Any]]:
     try:
         return (
-            is_process(found)
+            isinstance(found, dict)
+            and isinstance(found["host"], str)
+            and isinstance(found["pid"], int)
             and datetime.fromisoformat(found["at"]).tzinfo is not None
-            and float(found["grace_s"]) > 0
         )
     except (KeyError, TypeError, ValueError):
         return False

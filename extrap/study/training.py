@@ -29,7 +29,7 @@ from extrap.study.database import open_storage, storage_id
 from extrap.study.events import Notify, TuneEvent
 from extrap.study.executors import LocalExecutor, n_workers_of
 from extrap.study.fingerprints import fingerprint
-from extrap.study.locks import GRACE_S, lock_of
+from extrap.study.lock import lock_of, this_process
 from extrap.study.packs import (
     PACKS,
     PROGRESS_EVERY_S,
@@ -44,7 +44,6 @@ from extrap.study.protocol import Say, Stage
 from extrap.study.queues import StageQueue
 from extrap.study.trainers import NVIDIA, forget_trainers, local_pool, trainer_of
 from extrap.study.trials import Trials
-from extrap.training.own.processes import this_process
 from extrap.training.preemption import Preemption, current_preemption
 
 logger = logging.getLogger(__name__)
@@ -90,7 +89,6 @@ class Training:
         notify: Called with a `TuneEvent` at each step of progress.
         say: Hears one line where a grid grows.
         preemption: How training is asked to stop, and the folder of checkpoints.
-        grace_s: Seconds of silence after which another driver may take the study over.
 
     Raises:
         StudyError: The storage cannot be used, or another process runs the study.
@@ -106,12 +104,11 @@ class Training:
         notify: Notify | None = None,
         say: Say = logger.info,
         preemption: Preemption | None = None,
-        grace_s: float = GRACE_S,
     ) -> None:
-        self._url, self._device, self._grace_s = storage, device, grace_s
+        self._url, self._device = storage, device
         self._executor, self._notify, self._say = executor, notify, say
         self._preemption = preemption or current_preemption()
-        self._lock = lock_of(storage, [spec.name for spec in specs], grace_s)
+        self._lock = lock_of(storage, [spec.name for spec in specs])
         self._stack = ExitStack()
         self._queues: list[StageQueue] = []
         self._running: dict[Future[Trained], _RunningPack] = {}
@@ -159,7 +156,7 @@ class Training:
 
         Raises:
             StopAsked: A stop was requested.
-            StudyError: The storage cannot be used, or another process took the study over.
+            StudyError: The storage cannot be used, or another process runs the study.
             DataError: The workload's data are missing.
         """
         self._queues = [self._queue(stage, training_of(stage.spec)) for stage in stages]
@@ -474,7 +471,6 @@ class Training:
                 **this_process(),
                 "since": self._since,
                 "at": datetime.now(UTC).isoformat(timespec="seconds"),
-                "grace_s": max(self._grace_s, 3 * BEAT_S),
                 "left": has_left,
                 "executor": "" if executor is None else type(executor).__name__,
                 "workers": 0 if executor is None else n_workers_of(executor),

@@ -36,7 +36,7 @@ from extrap.records import STAGES, Cell, StudySpec, Train
 from extrap.study.database import open_storage
 from extrap.study.driver import default_storage
 from extrap.study.fingerprints import fingerprint, is_of_own_training, require_same
-from extrap.study.locks import DriverLock, lock_of
+from extrap.study.lock import DriverLock, lock_of, this_process
 from extrap.study.protocol import Kind
 from extrap.study.trainers import own_trainer
 from extrap.study.trials import (
@@ -50,7 +50,6 @@ from extrap.study.trials import (
     Trials,
     cell_of,
 )
-from extrap.training.own.processes import this_process
 
 Finished = dict[tuple[str, Cell], FrozenTrial]
 """(stage, cell) → trial."""

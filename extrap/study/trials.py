@@ -48,9 +48,9 @@ from extrap.records import Cell, RunResult, Runs, StudySpec
 from extrap.records.fields import LARGEST_LOSS
 from extrap.study.database import is_passing, open_storage
 from extrap.study.fingerprints import require_same
+from extrap.study.lock import this_process
 from extrap.study.protocol import no_runs
 from extrap.training.own.answers import COSTS
-from extrap.training.own.processes import this_process
 
 logger = logging.getLogger(__name__)
 
@@ -217,8 +217,7 @@ class Trials:
         """Raise where another driver has the study.
 
         Raises:
-            TakenOver: It has.
-            StudyError: The storage did not answer for too long.
+            StudyError: It has, or the storage did not answer for too long.
         """
         self._retry(self._require_lock)
 
@@ -226,7 +225,7 @@ class Trials:
         """Write the state of the driver; where that cannot be done, do without.
 
         Raises:
-            TakenOver: Another driver has the study.
+            StudyError: Another driver has the study.
         """
         self._beats_in = self._beats_in or min(self._studies, default="")  # always the same one
         if not self._beats_in:

@@ -17,9 +17,9 @@ from extrap.records import Cell, RunResult, StudySpec, Target, TunedRange, Workl
 from extrap.study import open_study, train, tune
 from extrap.study.database import open_storage
 from extrap.study.forecasts import ForecastKind
+from extrap.study.lock import lock_of, this_process
 from extrap.study.status import COUNTS, study_status
 from extrap.study.trials import DRIVER
-from extrap.training.own.processes import this_process
 
 SPEC = StudySpec(
     name="stand",
@@ -31,8 +31,7 @@ SPEC = StudySpec(
     growth=0,
 )
 N = len(SPEC.grid_cells())
-DEAD = {"pid": 2**22 + 1, "created": 1.0}
-BEAT = {"since": "2026-11-23T10:00:00+00:00", "grace_s": 60.0, "left": False}
+BEAT = {"since": "2026-11-23T10:00:00+00:00", "left": False}
 STUDIES = sorted((Path(__file__).parents[2] / "studies").glob("*.py"))
 SHIPPED = [path for path in STUDIES if not path.stem.endswith("_workload")]
 
@@ -138,23 +137,28 @@ def test_every_state_of_a_cell_is_told_apart(url):
 
 
 @pytest.mark.parametrize(
-    ("who", "state", "n_running"),
+    ("who", "is_held", "state", "n_running"),
     [
-        ({}, "at work", 3),
-        ({"host": "elsewhere"}, "at work", 3),
-        ({"host": "elsewhere", "at": "2026-11-23T10:00:00+00:00"}, "silent", 3),
-        (DEAD, "gone", 0),
-        ({"left": True}, "left", 0),
+        ({}, True, "at work", 3),
+        ({"pid": 2**22 + 1}, True, "at work", 0),  # one that begins, and has written nothing yet
+        ({}, False, "gone", 0),
+        ({"left": True}, False, "left", 0),
     ],
 )
-def test_cells_in_training_are_those_of_a_driver_that_lives(who, state, n_running, url):
+def test_cells_in_training_are_those_of_the_driver_that_holds_the_lock(
+    who, is_held, state, n_running, url
+):
     tune(SPEC, url, train=loss_of, extend=lambda _: SPEC.grid_cells()[:2])
     now = datetime.now(UTC).isoformat(timespec="seconds")
     running = [["stand", "tune", {"width": 8.0}, 2], ["stand", "tune", {"width": 16.0}, 1]]
     told = {**this_process(), **BEAT, "at": now, "workers": 4, "running": running, **who}
     storage = open_storage(url)
     storage.set_study_user_attr(storage.get_study_id_from_name("stand/width=8"), DRIVER, told)
+    lock = lock_of(url, ["stand"])
+    if is_held:
+        lock.acquire()
     status = status_of(SPEC, url)
+    lock.release()
     assert counts(status) == (N, 2, n_running, N - 2 - n_running, 0, 0, 0)
     (worker,) = status.workers
     assert (worker.state, worker.n_running, worker.n_done) == (state, n_running, 2)

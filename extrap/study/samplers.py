@@ -1,7 +1,7 @@
 """Optuna's samplers and pruners, on a copy in memory of the trials of one size.
 
-What a sampler asks for is written down before it trains, with the marks that the sampler left on
-it, so that a driver that was killed goes on with the same cells.
+The marks that a sampler leaves on its trials are stored with them. What it asked for is not: after
+a driver was killed it may ask for other cells.
 """
 
 from __future__ import annotations
@@ -21,10 +21,9 @@ from optuna.storages import InMemoryStorage
 from optuna.trial import FrozenTrial, TrialState, create_trial
 
 from extrap.errors import StudyError
-from extrap.reading.optuna import SEED
 from extrap.records import Cell, RunResult, StudySpec
 from extrap.study.packs import REPORTS, Pruning
-from extrap.study.trials import ASKED, Trials, reported_value
+from extrap.study.trials import Trials, reported_value
 
 PACKS = 4
 """A sampler learns between packs only: this many packs a size."""
@@ -41,8 +40,6 @@ RESUMABLE = (
 says so by an attribute `resumes`."""
 TRIES = 20
 """How often to draw again what was drawn before, for each run; whole numbers may run out."""
-STATE = "sampler"
-"""What a sampler keeps on its study, beside what was asked."""
 
 
 class Sampled:
@@ -81,16 +78,6 @@ class Sampled:
             trials.cell(self._size, t): t.values[0] for t in stored if t.values is not None
         }
         self.is_exhausted = False
-        kept = trials.attribute(size, ASKED) or {}
-        for key, value in dict(kept.get(STATE, {})).items():
-            self._memory.set_study_system_attr(self._study._study_id, key, value)
-        done = trials.done()
-        for asked in kept.get("trials", []):
-            params = {column: asked["params"][column] for column in self._ranges}
-            cell = Cell.of(self._size, params, asked[SEED])
-            if cell not in done and cell not in self._running:
-                self._add(cell, params, self._ranges, asked["system_attrs"])
-        self._waiting = list(self._running)
 
     def ask(self, n_wanted: int) -> list[Cell]:
         """The next cells to train together; none if enough are there or in training.
@@ -98,9 +85,6 @@ class Sampled:
         Args:
             n_wanted: How many of this size there are to be in all.
         """
-        if self._waiting:
-            asked, self._waiting = self._waiting, []
-            return asked
         n_there = sum(cell.size == _key(self._size) for cell in self._trials.done())
         n_new = min(self.pack_size(), n_wanted - n_there - len(self._running))
         cells: list[Cell] = []
@@ -118,8 +102,6 @@ class Sampled:
                 self._running[cell] = trial
                 cells.append(cell)
         self.is_exhausted = len(cells) < n_new or not cells
-        if cells:
-            self._write_down()
         return cells
 
     def _ask(self) -> optuna.Trial:
@@ -176,31 +158,15 @@ class Sampled:
         cell: Cell,
         params: dict[str, Any],
         ranges: dict[str, BaseDistribution],
-        system_attrs: dict[str, Any] | None = None,
     ) -> None:
         """Let the sampler and the pruner know of a cell that is in training."""
         trial = create_trial(
             state=TrialState.RUNNING,
             params=params,
             distributions=ranges,
-            system_attrs=system_attrs,
         )
         trial_id = self._memory.create_new_trial(self._study._study_id, trial)
         self._running[cell] = optuna.Trial(self._study, trial_id)
-
-    def _write_down(self) -> None:
-        """Write what is asked for before it trains."""
-        asked = [
-            {
-                "params": trial.params,
-                SEED: cell.seed,
-                "system_attrs": self._memory.get_trial(trial._trial_id).system_attrs,
-            }
-            for cell, trial in self._running.items()
-        ]
-        system = self._memory.get_study_system_attrs(self._study._study_id)
-        state = {k: v for k, v in system.items() if v is None or isinstance(v, int | float | str)}
-        self._trials.set_attribute(self._size, ASKED, {"trials": asked, STATE: state})
 
 
 def sampler_of(spec: StudySpec, *, seed: int) -> BaseSampler:

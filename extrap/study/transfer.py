@@ -40,7 +40,6 @@ from extrap.study.lock import DriverLock, lock_of, this_process
 from extrap.study.protocol import Kind
 from extrap.study.trainers import own_trainer
 from extrap.study.trials import (
-    ASKED,
     DRIVER,
     IMPORTED_SEAL,
     ORIGIN,
@@ -53,7 +52,7 @@ from extrap.study.trials import (
 
 Finished = dict[tuple[str, Cell], FrozenTrial]
 """(stage, cell) → trial."""
-LEFT_OUT = (DRIVER, ASKED, ORIGIN)
+LEFT_OUT = (DRIVER, ORIGIN)
 """Beginnings of attributes that are not in an export, for what they tell of is not."""
 COSTS = ("wall_s",)
 """Parts of a result that differ when the same run is made twice."""

@@ -55,8 +55,6 @@ from extrap.training.own.answers import COSTS
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
-ASKED = "asked"
-"""Study attribute: what a sampler chose, until it has a result."""
 DRIVER = "driver"
 """Study attribute: the process that trains the study, since when, and what it is at."""
 ORIGIN = "origin"

@@ -146,7 +146,7 @@ def test_a_file_is_a_storage_that_tells_nothing_of_workers_and_addresses(full, s
     assert len(studies) == 4
     assert seals(url) == seals(full)
     kept = {name for study in studies for name in study.user_attrs}
-    assert not any(name.startswith(("driver", "asked", "origin")) for name in kept)
+    assert not any(name.startswith(("driver", "origin")) for name in kept)
     assert b"study.db" not in sent.read_bytes()
 
 

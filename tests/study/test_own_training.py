@@ -10,7 +10,6 @@ from types import ModuleType
 
 import numpy as np
 import pytest
-from extrap.study.locks import lock_of
 
 from extrap.cli import main
 from extrap.errors import StudyError
@@ -18,6 +17,7 @@ from extrap.reading.optuna import find_study
 from extrap.records import OWN, StudySpec, TunedRange, Workload
 from extrap.study import open_study, run, tune
 from extrap.study.forecasts import ForecastKind
+from extrap.study.lock import lock_of
 from extrap.study.status import study_status
 from extrap.study.transfer import adopt_training
 from extrap.study_folders import enter

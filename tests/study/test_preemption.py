@@ -16,9 +16,7 @@ from extrap.cli import main
 from extrap.commands.stopping import stops_gracefully
 from extrap.reading import read_runs
 from extrap.study import tune
-from extrap.study.database import open_storage
 from extrap.study.training import LOOK_S
-from extrap.study.trials import ASKED
 from extrap.training import parts
 from extrap.training.preemption import Preemption, StopAsked, current_preemption
 from extrap.training.stacks import Stack
@@ -98,17 +96,14 @@ def test_asked_to_stop_it_leaves_checkpoints_and_the_next_start_goes_on(
     require_same(runs, whole, check_exact=True)
 
 
-def test_cells_that_are_sampled_leave_no_checkpoint_and_are_trained_next(url, folder, asks_at):
+def test_cells_that_are_sampled_leave_no_checkpoint(url, folder, asks_at):
     preemption = Preemption(folder, every_s=0.0)
     spec = replace(SPEC, sampler="tpe", sizes={"width": (8,)})
     asks_at(preemption, 8)
     with pytest.raises(StopAsked):
         tune(spec, url, preemption=preemption, device="cpu")
     assert not list(folder.glob("*/*.pt"))
-    asked = open_storage(url).get_all_studies()[0].user_attrs[ASKED]["trials"]
-    runs = tune(spec, url, device="cpu").to_frame()
-    assert len(runs) == 6
-    assert {trial["params"]["lr"] for trial in asked} <= set(runs["lr"])
+    assert len(tune(spec, url, device="cpu")) == 6
 
 
 def test_a_function_of_ones_own_ends_its_run_first(url):

@@ -16,7 +16,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-import extrap.study.training as training
+import extrap.study.dispatch as dispatch
 from benchmarks.driving import sleeping, spec_of
 from benchmarks.page import ROOT
 from benchmarks.rows import Row
@@ -142,13 +142,13 @@ def _timed_storage() -> Iterator[list[float]]:
 
         return call
 
-    opening, asking, beating = open_storage, Trials._retry, Trials.beat
-    training.open_storage = timed(opening)  # type: ignore[attr-defined]
-    Trials._retry = timed(asking)  # type: ignore[method-assign]
-    Trials.beat = timed(beating)  # type: ignore[method-assign]
+    owners: list[tuple[Any, str]] = [(dispatch, "open_storage")]
+    owners += [(Trials, name) for name in ("_find", "copy", "runs", "trials_of", "beat")]
+    before = [getattr(owner, name) for owner, name in owners]
+    for (owner, name), function in zip(owners, before, strict=True):
+        setattr(owner, name, timed(function))
     try:
         yield spent
     finally:
-        training.open_storage = opening  # type: ignore[attr-defined]
-        Trials._retry = asking  # type: ignore[method-assign]
-        Trials.beat = beating  # type: ignore[method-assign]
+        for (owner, name), function in zip(owners, before, strict=True):
+            setattr(owner, name, function)

@@ -1,26 +1,43 @@
-"""The storage that a study writes to: opened, named, and what of its errors passes by itself."""
+"""The storage that a study writes to: opened, named, and waited for while it does not answer."""
 
 from __future__ import annotations
 
 import hashlib
+import logging
+import math
+import random
+import time
 import weakref
+from collections.abc import Callable
+from contextlib import suppress
+from typing import TypeVar
 
 import optuna
 import sqlalchemy
 from optuna.storages import BaseStorage, RDBStorage
 from sqlalchemy import exc
 
-from extrap.errors import without_password
+from extrap.errors import StudyError, without_password
 from extrap.reading.storages import (
     address_of,
     engine_options,
     file_of,
     parse_url,
+    reason_of,
     storage_faults,
 )
 
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
 LASTING = ("authentication failed", "does not exist", "no password", "no pg_hba.conf")
 """What a server says that refuses a connection for good."""
+PATIENCE_S = 300.0
+"""How long a storage that does not answer is waited for."""
+FIRST_WAIT_S, LONGEST_WAIT_S = 0.1, 5.0
+SOON_S = 1.0
+"""Errors that pass within this time are not worth a word."""
 
 
 class ConnectionLost(optuna.exceptions.OptunaError):
@@ -67,6 +84,82 @@ def is_passing(error: BaseException) -> bool:
     is_of_server = isinstance(cause, exc.OperationalError | exc.InterfaceError)
     is_lasting = any(each in words for each in LASTING)
     return cause.connection_invalidated or (is_of_server and not is_lasting)
+
+
+class Patience:
+    """How a storage that does not answer is waited for: asked again, ever more rarely.
+
+    Args:
+        storage: The storage.
+        url: Its address, for messages.
+    """
+
+    def __init__(self, storage: BaseStorage, url: str) -> None:
+        self._storage, self._url = storage, url
+        self._began, self._wait_s, self._next, self._has_said = math.nan, FIRST_WAIT_S, 0.0, False
+
+    def is_due(self) -> bool:
+        """Whether it may be asked now."""
+        return time.monotonic() >= self._next
+
+    def failed(self, error: Exception) -> None:
+        """Take in an error, and wait a little longer than the last time.
+
+        Raises:
+            StudyError: It has not answered for too long.
+            Exception: The error, if it does not pass by itself.
+        """
+        if not is_passing(error):
+            raise error
+        drop_session(self._storage)
+        now, words = time.monotonic(), reason_of(error, self._url)
+        if math.isnan(self._began):
+            self._began, self._wait_s = now, FIRST_WAIT_S
+        where, waited_s = without_password(self._url), now - self._began
+        if waited_s >= PATIENCE_S:
+            raise StudyError(
+                f"a storage must respond, got only errors from {where} for {PATIENCE_S:.0f} s "
+                f"({words}); check that it is running and reachable, then run the same command "
+                "to resume."
+            ) from error
+        if waited_s > SOON_S and not self._has_said:
+            logger.warning(
+                "the storage %s does not respond (%s); retrying for up to %.0f s",
+                where,
+                words,
+                PATIENCE_S,
+            )
+            self._has_said = True
+        self._next = now + self._wait_s * random.uniform(0.5, 1.0)
+        self._wait_s = min(2 * self._wait_s, LONGEST_WAIT_S)
+
+    def answered(self) -> None:
+        """Take in that it answers."""
+        if self._has_said:
+            logger.warning("the storage %s responds again", without_password(self._url))
+        self._began, self._has_said = math.nan, False
+
+    def until_answered(self, ask: Callable[[], T]) -> T:
+        """Ask until there is an answer.
+
+        Raises:
+            StudyError: There was none for too long.
+        """
+        while True:
+            try:
+                answer = ask()
+            except Exception as error:
+                self.failed(error)
+                time.sleep(max(0.0, self._next - time.monotonic()))
+            else:
+                self.answered()
+                return answer
+
+
+def drop_session(storage: BaseStorage) -> None:
+    """Drop a session whose connection was lost, or it refuses to open another."""
+    with suppress(Exception):  # it is of no use, whatever it raises
+        getattr(storage, "remove_session", lambda: None)()
 
 
 def storage_id(url: str) -> str:

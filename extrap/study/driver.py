@@ -23,6 +23,7 @@ from extrap.reporting.blocks import Page
 from extrap.reporting.html import write_page
 from extrap.reporting.index import write_index
 from extrap.reporting.study_page import About
+from extrap.study.dispatch import Training
 from extrap.study.events import Notify, TuneEvent
 from extrap.study.protocol import (
     Kind,
@@ -35,7 +36,6 @@ from extrap.study.protocol import (
     read_cells,
     sweep,
 )
-from extrap.study.training import Training
 from extrap.study.trials import seal_time
 from extrap.training.preemption import Preemption
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 import math
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from typing import Any
 
 import optuna
@@ -73,17 +73,17 @@ class Sampled:
         if stored and not isinstance(spec.sampler, str):
             self._study.sampler.reseed_rng()  # or it would draw its first values again
         self._running: dict[Cell, optuna.Trial] = {}
-        self._given_up: set[Cell] = set()
         self._known = {
             trials.cell(self._size, t): t.values[0] for t in stored if t.values is not None
         }
         self.is_exhausted = False
 
-    def ask(self, n_wanted: int) -> list[Cell]:
+    def ask(self, n_wanted: int, given_up: Container[Cell] = ()) -> list[Cell]:
         """The next cells to train together; none if enough are there or in training.
 
         Args:
             n_wanted: How many of this size there are to be in all.
+            given_up: Cells that are not to be asked for again.
         """
         n_there = sum(cell.size == _key(self._size) for cell in self._trials.done())
         n_new = min(self.pack_size(), n_wanted - n_there - len(self._running))
@@ -94,7 +94,7 @@ class Sampled:
             trial = self._ask()
             seed = self._spec.seeds[trial.number % len(self._spec.seeds)]
             cell = Cell.of(self._size, trial.params, seed)
-            if cell in self._running or cell in self._given_up:  # drawn twice: whole numbers
+            if cell in self._running or cell in given_up:  # drawn twice: whole numbers
                 self._study.tell(trial, state=TrialState.FAIL)
             elif cell in self._known:
                 self._study.tell(trial, self._known[cell])
@@ -145,7 +145,6 @@ class Sampled:
 
     def give_up(self, cell: Cell) -> None:
         """A cell that cannot be trained counts as failed; another is asked for instead."""
-        self._given_up.add(cell)
         if (trial := self._running.pop(cell, None)) is not None:
             self._study.tell(trial, state=TrialState.FAIL)
 

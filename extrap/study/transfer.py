@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +34,7 @@ from extrap.reading.storages import (
     storage_faults,
 )
 from extrap.records import STAGES, Cell, StudySpec, Train
-from extrap.study.database import open_storage
+from extrap.study.database import Patience, open_storage
 from extrap.study.driver import default_storage
 from extrap.study.fingerprints import fingerprint, is_of_own_training, require_same
 from extrap.study.lock import DriverLock, lock_of, this_process
@@ -260,14 +261,13 @@ def _copy(
     made_with, *others = (part.fingerprint() for part in parts)
     for other in others:
         require_same(made_with, other, study=spec.name)
-    there, n_copied = _finished(target, spec), 0
+    there, n_copied, patience = _finished(target, spec), 0, Patience(target, url)
     for stage in STAGES:
         trials = Trials(
             target, url, spec, stage=stage, fingerprint=made_with, require_lock=lock.check
         )
-        n_copied += trials.copy(
-            (key[1], _copied(t)) for key, t in found.items() if key[0] == stage
-        )
+        own = [(key[1], _copied(t)) for key, t in found.items() if key[0] == stage]
+        n_copied += patience.until_answered(partial(trials.copy, own))
     same = [_result(there[key]) == _result(found[key]) for key in found if key in there]
     return Imported(
         n_copied=n_copied,

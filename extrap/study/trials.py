@@ -3,17 +3,15 @@
 A finished trial is written at once, with its values, at most `POINTS` intermediate values and its
 whole curve as an attribute. The lowest-numbered finished trial of a cell counts. After an error of
 the storage the cells are read again before the next try: what was written may have arrived.
+Whoever calls tries again while the storage does not answer (`extrap.study.database.Patience`).
 """
 
 from __future__ import annotations
 
 import logging
 import math
-import random
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
 from typing import Any, TypeVar
@@ -25,7 +23,7 @@ from optuna.distributions import BaseDistribution, FloatDistribution, IntDistrib
 from optuna.storages import BaseStorage
 from optuna.trial import FrozenTrial, TrialState, create_trial
 
-from extrap.errors import DataError, StudyError, without_password
+from extrap.errors import DataError, without_password
 from extrap.reading.optuna import (
     CONDITIONS,
     CURVE,
@@ -43,10 +41,10 @@ from extrap.reading.optuna import (
     study_name,
     study_names,
 )
-from extrap.reading.storages import open_to_read, reason_of, storage_faults
+from extrap.reading.storages import open_to_read, storage_faults
 from extrap.records import Cell, RunResult, Runs, StudySpec
 from extrap.records.fields import LARGEST_LOSS
-from extrap.study.database import is_passing, open_storage
+from extrap.study.database import drop_session, open_storage
 from extrap.study.fingerprints import require_same
 from extrap.study.lock import this_process
 from extrap.study.protocol import no_runs
@@ -69,9 +67,6 @@ FAILURE = "failure"
 """Trial attribute: why a run was given up."""
 TRAINED_BY = "trained_by"
 """Trial attribute: who trained a run that was copied here by its owner."""
-PATIENCE_S = 300.0
-"""How long a storage that does not answer is waited for."""
-FIRST_WAIT_S, LONGEST_WAIT_S = 0.1, 5.0
 POINTS = 5
 """Intermediate values of a trial, from which a dashboard draws its curve; reading and writing ten
 took a quarter longer. Of a pruned study all reports are kept, ten at most."""
@@ -104,7 +99,6 @@ class Trials:
         stage: `"tune"` or `"check"`.
         fingerprint: What determines the results.
         require_lock: Called before every write; raises where another driver has the study.
-        patience_s: How long a storage that does not answer is waited for.
 
     Raises:
         StudyError: The study was made differently, or by a newer version.
@@ -119,19 +113,17 @@ class Trials:
         stage: str,
         fingerprint: Mapping[str, Any],
         require_lock: Callable[[], None] = lambda: None,
-        patience_s: float = PATIENCE_S,
     ) -> None:
         self._storage, self._url = storage, url
         self._spec, self._stage = spec, stage
         self._fingerprint = dict(fingerprint)
         self._conditions = spec.conditions()
         self._require_lock = require_lock
-        self._patience_s = patience_s
         self._studies: set[str] = set()
         self._beats_in = ""
         self._sizes: dict[str, _SizeTrials] = {}
         self._done: set[Cell] = set()
-        self._retry(self._find)
+        self._find()
 
     def study_of(self, size: Mapping[str, float]) -> optuna.Study:
         """Optuna's study of one size, which is created if it does not exist."""
@@ -179,15 +171,11 @@ class Trials:
         n_before = len(self._done)
         for size, wanted in by_size.items():
             own = self._of(dict(size))
-
-            def write(own: _SizeTrials = own, wanted: dict[Cell, FrozenTrial] = wanted) -> None:
-                self._read(own)
-                for trial in [t for c, t in wanted.items() if c not in self._done]:
-                    self._require_lock()
-                    own.study.add_trial(trial)
-                self._read(own)
-
-            self._retry(write)
+            self._read(own)
+            for trial in [t for c, t in wanted.items() if c not in self._done]:
+                self._require_lock()
+                own.study.add_trial(trial)
+            self._read(own)
         return len(self._done) - n_before
 
     def fail(self, cell: Cell, why: str) -> None:
@@ -199,25 +187,26 @@ class Trials:
             distributions=self.distributions(cell),
             user_attrs={**self._signature(cell.seed), FAILURE: why},
         )
-        self._write(lambda: study.add_trial(trial))
+        self._require_lock()
+        study.add_trial(trial)
 
     def attribute(self, size: Mapping[str, float], name: str) -> Any:
         """An attribute of the study of one size; None if there is none."""
-        study = self.study_of(size)
-        return self._retry(lambda: study.user_attrs.get(name))
+        return self.study_of(size).user_attrs.get(name)
 
     def set_attribute(self, size: Mapping[str, float], name: str, value: Any) -> None:
         """Write an attribute of the study of one size."""
         study = self.study_of(size)
-        self._write(lambda: study.set_user_attr(name, value))
+        self._require_lock()
+        study.set_user_attr(name, value)
 
     def require_lock(self) -> None:
         """Raise where another driver has the study.
 
         Raises:
-            StudyError: It has, or the storage did not answer for too long.
+            StudyError: It has.
         """
-        self._retry(self._require_lock)
+        self._require_lock()
 
     def beat(self, state: Mapping[str, Any]) -> None:
         """Write the state of the driver; where that cannot be done, do without.
@@ -234,24 +223,17 @@ class Trials:
             self._storage.set_study_user_attr(study_id, DRIVER, dict(state))
         except (optuna.exceptions.OptunaError, sqlalchemy.exc.SQLAlchemyError, OSError) as error:
             logger.debug("the state of the driver was not written: %s", error)
-            self._drop_session()
-
-    def hurry(self) -> None:
-        """Wait no more for a storage that does not answer."""
-        self._patience_s = 0.0
+            drop_session(self._storage)
 
     def trials_of(self, size: Mapping[str, float]) -> list[FrozenTrial]:
         """All trials of one size, by number."""
-        study = self.study_of(size)
-        return self._retry(lambda: study.get_trials(deepcopy=False))
+        return self.study_of(size).get_trials(deepcopy=False)
 
     def runs(self) -> Runs:
         """The finished runs, in the order of size, tuned values and seed."""
         if not self._done:
             return replace(no_runs(self._spec), source=f"study {self._spec.name}")
-        found = self._retry(
-            lambda: read_stage(self._storage, study=self._spec.name, stage=self._stage)
-        )
+        found = read_stage(self._storage, study=self._spec.name, stage=self._stage)
         return Runs.from_frame(
             found.table,
             sizes=tuple(self._spec.sizes),
@@ -269,7 +251,7 @@ class Trials:
     def _of(self, size: Mapping[str, float]) -> _SizeTrials:
         name = study_name(self._spec.name, size, stage=self._stage)
         if name not in self._sizes:
-            self._retry(lambda: self._adopt(name, makes=True))
+            self._adopt(name, makes=True)
         return self._sizes[name]
 
     def _find(self) -> None:
@@ -349,57 +331,6 @@ class Trials:
                 else FloatDistribution(low, high, log=True)
             )
         return found
-
-    def _drop_session(self) -> None:
-        """Drop a session whose connection was lost, or it refuses to open another."""
-        with suppress(Exception):  # it is of no use, whatever it raises
-            getattr(self._storage, "remove_session", lambda: None)()
-
-    def _write(self, write: Callable[[], object]) -> None:
-        """Write while this driver has the study."""
-
-        def locked() -> None:
-            self._require_lock()
-            write()
-
-        self._retry(locked)
-
-    def _retry(self, ask: Callable[[], T]) -> T:
-        """Ask a storage again while it does not answer.
-
-        Raises:
-            StudyError: It did not for too long.
-        """
-        began, wait_s, has_said = time.monotonic(), FIRST_WAIT_S, False
-        while True:
-            try:
-                answer = ask()
-            except Exception as error:
-                if not is_passing(error):
-                    raise
-                self._drop_session()
-                where, words = without_password(self._url), reason_of(error, self._url)
-                waited_s = time.monotonic() - began
-                if waited_s >= self._patience_s:
-                    raise StudyError(
-                        f"a storage must respond, got only errors from {where} for "
-                        f"{self._patience_s:.0f} s ({words}); check that it is running and "
-                        "reachable, then run the same command to resume."
-                    ) from error
-                if waited_s > 1.0 and not has_said:
-                    logger.warning(
-                        "the storage %s does not respond (%s); retrying for up to %.0f s",
-                        where,
-                        words,
-                        self._patience_s,
-                    )
-                    has_said = True
-                time.sleep(wait_s * random.uniform(0.5, 1.0))
-                wait_s = min(2 * wait_s, LONGEST_WAIT_S)
-            else:
-                if has_said:
-                    logger.warning("the storage %s responds again", without_password(self._url))
-                return answer
 
 
 def cell_of(size: tuple[tuple[str, float], ...], trial: FrozenTrial, tuned: Sequence[str]) -> Cell:

@@ -22,10 +22,10 @@ from extrap.errors import DataError
 from extrap.fitting import place_runs
 from extrap.reporting.embedded import read_report
 from extrap.study import Outcome, dry_run, report, run, tune
+from extrap.study.dispatch import SINGLES_AHEAD
 from extrap.study.events import TuneEvent
 from extrap.study.forecasts import ForecastKind, ForecastResult, contrasts, target_cells
 from extrap.study.protocol import as_handed_out, sweep
-from extrap.study.training import SINGLES_AHEAD
 from extrap.study.trials import seal_time
 from tests.checking.byhand import by_hand
 

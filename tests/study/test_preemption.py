@@ -16,7 +16,7 @@ from extrap.cli import main
 from extrap.commands.stopping import stops_gracefully
 from extrap.reading import read_runs
 from extrap.study import tune
-from extrap.study.training import LOOK_S
+from extrap.study.dispatch import LOOK_S
 from extrap.training import parts
 from extrap.training.preemption import Preemption, StopAsked, current_preemption
 from extrap.training.stacks import Stack

@@ -26,7 +26,7 @@ from optuna.trial import TrialState
 from extrap.errors import StudyError
 from extrap.reading.storages import parse_url
 from extrap.records import OPTUNA_SAMPLERS, TunedRange
-from extrap.study import packs, training, tune
+from extrap.study import database, dispatch, packs, tune
 from extrap.study.database import ConnectionLost, is_passing, open_storage, storage_id
 from extrap.study.lock import lock_of, this_process
 from extrap.study.packs import Pack, PackFailed, PackFolder, PackStopped, Trained, train_pack
@@ -77,7 +77,7 @@ def test_any_executor_gives_the_same_table(executor, url, whole):
 
 
 def test_workers_that_are_always_lost_end_the_study(url, monkeypatch):
-    monkeypatch.setattr(training, "PAUSE_S", 0.0)
+    monkeypatch.setattr(dispatch, "PAUSE_S", 0.0)
     with pytest.raises(StudyError, match="workers must finish"):
         tune(OWN, url, train=excess_curve, executor=Flaky(10**6))
     assert trials_of(url) == []
@@ -416,7 +416,7 @@ def test_a_storage_that_stays_away_is_given_up(url, monkeypatch):
         raise lost_connection()
 
     monkeypatch.setattr(optuna.Study, "add_trial", away)
-    monkeypatch.setitem(Trials.__init__.__kwdefaults__, "patience_s", 0.3)
+    monkeypatch.setattr(database, "PATIENCE_S", 0.3)
     with pytest.raises(StudyError, match=r"got only errors from .* run the same command"):
         tune(OWN, url, train=excess_curve)
 
@@ -599,7 +599,7 @@ def test_a_whole_number_that_is_drawn_twice_is_trained_once(url):
 
 def test_a_pack_that_kills_its_workers_is_halved(url, monkeypatch):
     """Memory that a worker lacks ends it without a word."""
-    monkeypatch.setattr(training, "PAUSE_S", 0.0)
+    monkeypatch.setattr(dispatch, "PAUSE_S", 0.0)
     packs = []
 
     class Small(Executor):
@@ -621,7 +621,7 @@ def test_a_pack_that_kills_its_workers_is_halved(url, monkeypatch):
 
 def test_what_is_finished_is_written_while_an_executor_takes_nothing(url, monkeypatch):
     """A scheduler restarts: packs that came back before are not lost with it."""
-    monkeypatch.setattr(training, "PAUSE_S", 0.0)
+    monkeypatch.setattr(dispatch, "PAUSE_S", 0.0)
 
     class Full(Executor):
         n_workers = 4

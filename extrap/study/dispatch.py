@@ -17,6 +17,7 @@ from concurrent.futures import FIRST_COMPLETED, CancelledError, Executor, Future
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -25,10 +26,11 @@ from extrap.errors import ExtrapError, StudyError
 from extrap.reading.storages import storage_faults
 from extrap.records import Cell, RunResult, Runs, StudySpec, Train
 from extrap.records.numbers import format_exact
-from extrap.study.database import open_storage, storage_id
+from extrap.study.database import Patience, open_storage, storage_id
 from extrap.study.events import Notify, TuneEvent
 from extrap.study.executors import LocalExecutor, n_workers_of
 from extrap.study.fingerprints import fingerprint
+from extrap.study.ledger import TRIES, Ledger, Part
 from extrap.study.lock import lock_of, this_process
 from extrap.study.packs import (
     PACKS,
@@ -41,15 +43,12 @@ from extrap.study.packs import (
     train_pack,
 )
 from extrap.study.protocol import Say, Stage
-from extrap.study.queues import StageQueue
 from extrap.study.trainers import NVIDIA, forget_trainers, local_pool, trainer_of
 from extrap.study.trials import Trials
 from extrap.training.preemption import Preemption, current_preemption
 
 logger = logging.getLogger(__name__)
 
-TRIES = 3
-"""Times that a cell may fail by itself before it is given up."""
 LOSSES = 50
 """Losses in a row after which the study ends; packs lost at once count as one loss."""
 PAUSE_S = 1.0
@@ -66,13 +65,14 @@ AHEAD, SINGLES_AHEAD = 2, 8
 
 @dataclass(slots=True, eq=False)
 class _RunningPack:
-    """A pack that an executor has."""
+    """A pack that an executor has; its epoch is the number of losses before it was handed out."""
 
     pack: Pack
-    queue: StageQueue
+    part: Part
+    ledger: Ledger
     files: PackFolder
     began: datetime
-    n_losses_before: int
+    epoch: int
     look_at: float = 0.0
     fraction: float = 0.0
     layout: str = ""
@@ -110,16 +110,16 @@ class Training:
         self._preemption = preemption or current_preemption()
         self._lock = lock_of(storage, [spec.name for spec in specs])
         self._stack = ExitStack()
-        self._queues: list[StageQueue] = []
+        self._ledgers: list[Ledger] = []
+        self._ended: list[Ledger] = []
         self._running: dict[Future[Trained], _RunningPack] = {}
         self._folders: dict[str, tuple[str, PackFolder]] = {}
         self._name, self._n_attempts = f"{storage_id(storage)}-{uuid4().hex[:12]}", 0
-        self._n_losses, self._pause_until = 0, -math.inf
+        self._n_losses, self._epoch, self._pause_until = 0, 0, -math.inf
         self._since, self._beat_at = datetime.now(UTC).isoformat(timespec="seconds"), -math.inf
         self._beats_in: Trials | None = None
         self._processors: set[str] = set()
         self._error_of_user: Exception | None = None
-        self.given_up: dict[Cell, Exception] = {}
 
     def __enter__(self) -> Training:
         with ExitStack() as stack:
@@ -128,6 +128,7 @@ class Training:
             stack.callback(self._lock.release)
             stack.callback(local_pool().close)
             self._storage = open_storage(self._url)
+            self._patience = Patience(self._storage, self._url)
             forget_trainers()
             self._stack = stack.pop_all()
         return self
@@ -159,27 +160,39 @@ class Training:
             StudyError: The storage cannot be used, or another process runs the study.
             DataError: The workload's data are missing.
         """
-        self._queues = [self._queue(stage, training_of(stage.spec)) for stage in stages]
+        wait = self._patience.until_answered
+        made = [partial(self._ledger, stage, training_of(stage.spec)) for stage in stages]
+        self._ended += self._ledgers
+        self._ledgers = [wait(make) for make in made]
         executor = self._start_executor()
         with self._preemption.heard():
             while True:
-                self._fill(executor)
+                is_done = self._turn(executor)
                 if self._running:
                     self._look()
                     continue
                 self._preemption.stop_if_asked()
-                if all(queue.is_done() for queue in self._queues):
+                if is_done:
                     break
                 time.sleep(LOOK_S)
         self._beat(force=True)
-        for queue in self._queues:
-            put(queue.stage, queue.trials.runs())
+        for ledger in self._ledgers:
+            put(ledger.stage, wait(ledger.trials.runs))
+
+    @property
+    def given_up(self) -> dict[Cell, Exception]:
+        """Cells that were given up → why."""
+        return {
+            cell: error
+            for ledger in (*self._ended, *self._ledgers)
+            for cell, error in ledger.given_up.items()
+        }
 
     def failures(self) -> tuple[str, ...]:
         """The runs that were given up and why, one sentence each."""
         return tuple(_given_up(cell, error) for cell, error in self.given_up.items())
 
-    def _queue(self, stage: Stage, train: Train | None) -> StageQueue:
+    def _ledger(self, stage: Stage, train: Train | None) -> Ledger:
         spec = stage.spec
         trainer = trainer_of(spec, train, self._device, starts_pool=self._executor is None)
         trials = Trials(
@@ -190,11 +203,11 @@ class Training:
             fingerprint=fingerprint(spec, trainer.fingerprint),
             require_lock=self._lock.check,
         )
-        return StageQueue(stage, trials, trainer, train, self._say)
+        return Ledger(stage, trials, trainer, train, self._say)
 
     def _start_executor(self) -> Executor:
         """The executor; the first time also what goes with it."""
-        trains_packs = any(queue.trainer.trains_packs for queue in self._queues)
+        trains_packs = any(ledger.trainer.trains_packs for ledger in self._ledgers)
         if self._executor is None:
             uses_all = trains_packs and self._device is None and NVIDIA.exists()
             self._executor = LocalExecutor(_all_gpus() if uses_all else 0)
@@ -208,59 +221,78 @@ class Training:
             )
         return self._executor
 
+    def _turn(self, executor: Executor) -> bool:
+        """Write down what has come and hand out more; whether nothing more is wanted."""
+        if not self._patience.is_due():
+            return False
+        try:
+            for ledger in self._ledgers:
+                ledger.write()
+            self._fill(executor)
+            is_done = not self._running and all(each.is_done() for each in self._ledgers)
+        except Exception as error:
+            self._patience.failed(error)  # raises what does not pass by itself
+            return False
+        self._patience.answered()
+        return is_done
+
     def _fill(self, executor: Executor) -> None:
         """Hand out packs as long as there is room."""
         if time.monotonic() < self._pause_until:
             return
         n_workers = n_workers_of(executor)
-        for queue in self._queues:
-            ahead = AHEAD if queue.trainer.trains_packs else SINGLES_AHEAD
-            if not queue.trials.done():  # perhaps nothing of this can be trained
+        for ledger in self._ledgers:
+            ahead = AHEAD if ledger.trainer.trains_packs else SINGLES_AHEAD
+            if not ledger.has_results():  # perhaps nothing of this can be trained
                 ahead = 1
             while len(self._running) < ahead * n_workers:
                 if self._preemption.is_asked:
                     return
-                cells = queue.next_cells(n_workers)
-                if not cells:
+                part = ledger.next_part(n_workers)
+                if part is None:
                     break
-                if not self._submit(executor, queue, cells):
+                try:
+                    is_taken = self._submit(executor, ledger, part)
+                except Exception:
+                    ledger.put_back(part)
+                    raise
+                if not is_taken:
                     return
 
-    def _submit(self, executor: Executor, queue: StageQueue, cells: Sequence[Cell]) -> bool:
+    def _submit(self, executor: Executor, ledger: Ledger, part: Part) -> bool:
         """Hand a pack out; whether the executor took it."""
-        spec, size = queue.stage.spec, dict(cells[0].size)
+        spec, size = ledger.stage.spec, dict(part.cells[0].size)
         folder, files = self._folder(spec)
         self._n_attempts += 1
         pack = Pack(
             spec=spec,
-            cells=tuple(cells),
-            train=queue.train,
+            cells=part.cells,
+            train=ledger.train,
             device=self._device,
             driver=self._name,
             attempt=str(self._n_attempts),
             every_s=math.inf if self._preemption.folder is None else self._preemption.every_s,
-            origin="" if queue.train is None else queue.trials.origin(size),
-            pruning=queue.pruning(cells),
-            made_with=queue.trainer.made_with,
+            origin="" if ledger.train is None else ledger.trials.origin(size),
+            pruning=ledger.pruning(part.cells),
+            made_with=ledger.trainer.made_with,
         )
-        queue.trials.study_of(size)
-        queue.trials.require_lock()
+        ledger.trials.study_of(size)
+        ledger.trials.require_lock()
         try:
             files.permit(pack.attempt)
         except OSError as error:  # a full disk; it trains all the same
             logger.debug("no request can stop attempt %s: %s", pack.attempt, error)
             pack = replace(pack, attempt="")
-        self._beats_in = self._beats_in or queue.trials
+        self._beats_in = self._beats_in or ledger.trials
         try:
             future = executor.submit(train_pack, pack, folder)
         except StudyError:
             raise
         except Exception as error:  # an executor that is broken, or away for a moment
-            self._lose(queue, cells, error, is_new=True)
+            self._lose(ledger, part, error, is_new=True)
             return False
         now = datetime.now()
-        self._running[future] = _RunningPack(pack, queue, files, now, self._n_losses)
-        queue.in_training.update(cells)
+        self._running[future] = _RunningPack(pack, part, ledger, files, now, self._epoch)
         self._beat()
         return True
 
@@ -336,14 +368,17 @@ class Training:
 
     def _take(self, running: _RunningPack, future: Future[Trained]) -> None:
         """Take in the end of a pack: its results, its failure or its loss."""
-        queue, pack = running.queue, running.pack
-        queue.in_training.difference_update(pack.cells)
-        running.files.forget(pack.attempt)
+        ledger, part = running.ledger, running.part
+        running.files.forget(running.pack.attempt)
         try:
             trained = future.result()
         except PackFailed as error:
-            self._blame(queue, error.error, error.cells)
-            queue.put_first([cell for cell in pack.cells if cell not in set(error.cells)])
+            others = [cell for cell in part.cells if cell not in set(error.cells)]
+            ledger.put_back(Part(tuple(others)))
+            is_last = ledger.fail(error.cells, error.error)
+            if is_last and not any(each.has_results() for each in self._ledgers):
+                self._error_of_user = error.error  # the fault is not the cell's
+                raise error.error from None
         except ExtrapError:
             raise
         except ImportError as error:  # of the executor: a worker lacks a library, extrap itself
@@ -352,25 +387,21 @@ class Training:
                 "install what is missing on every worker."
             ) from error
         except (CancelledError, Exception) as error:  # whatever an executor says of a lost worker
-            self._lose(queue, pack.cells, error, is_new=running.n_losses_before >= self._n_losses)
+            self._lose(ledger, part, error, is_new=running.epoch == self._epoch)
         else:
-            _require_results(trained, pack)
+            _require_results(trained, running.pack)
             self._n_losses = 0
-            for cell in pack.cells:
-                del queue.n_lost[cell]
-            self._record(queue, trained)
-            queue.put_first(pack.cells[len(trained.results) :])
+            self._record(ledger, trained)
+            ledger.put_back(Part(part.cells[len(trained.results) :]))
             running.fraction, running.layout = 1.0, trained.layout
             self._report(running, is_finished=True)
 
-    def _lose(
-        self, queue: StageQueue, cells: Sequence[Cell], error: BaseException, *, is_new: bool
-    ) -> None:
+    def _lose(self, ledger: Ledger, part: Part, error: BaseException, *, is_new: bool) -> None:
         """Hand a lost pack out again, in halves if it was lost before: it may be too large.
 
         Args:
-            queue: Its stage.
-            cells: Its cells.
+            ledger: Its stage.
+            part: Its cells.
             error: What the executor raised.
             is_new: Whether it was handed out after the last loss, or was lost with others.
 
@@ -378,12 +409,12 @@ class Training:
             StudyError: Too many were lost, and none finished between.
         """
         if self._preemption.is_asked:  # it was lost because we asked for it
-            queue.put_first(cells)
+            ledger.put_back(part)
             return
-        queue.n_lost.update(cells)
         self._n_losses += is_new
-        n_lost = max(queue.n_lost[cell] for cell in cells)
-        if max(self._n_losses, n_lost) > LOSSES:
+        self._epoch += is_new
+        part = replace(part, n_lost=part.n_lost + 1)
+        if max(self._n_losses, part.n_lost) > LOSSES:
             raise StudyError(
                 f"workers must finish the packs they are given, {LOSSES} in a row were lost "
                 f"({type(error).__name__}: {error}); check the logs of the workers, then run the "
@@ -392,34 +423,10 @@ class Training:
         if not isinstance(error, CancelledError | PackStopped):
             logger.warning("lost a worker (%s); its runs are trained again", error)
         self._pause_until = time.monotonic() + PAUSE_S
-        is_halved = len(cells) > 1 and n_lost > 1
-        queue.put_first(cells, halved=is_halved)
-        for cell in cells if is_halved else ():
-            del queue.n_lost[cell]
+        ledger.put_back(part, halved=part.n_lost > 1)
 
-    def _blame(self, queue: StageQueue, error: Exception, cells: Sequence[Cell]) -> None:
-        """Halve a pack that failed; give up a cell that failed too often.
-
-        Raises:
-            Exception: The error, if nothing was ever trained: the fault is not the cell's.
-        """
-        if len(cells) > 1:
-            queue.put_first(cells, halved=True)
-            return
-        (cell,) = cells
-        queue.n_failed[cell] += 1
-        if queue.n_failed[cell] < TRIES:
-            queue.put_first(cells)
-            return
-        queue.give_up(cell, f"the training raised {type(error).__name__}")
-        if not any(each.trials.done() for each in self._queues):
-            self._error_of_user = error
-            raise error
-        self.given_up[cell] = error
-        logger.warning("%s", _given_up(cell, error))
-
-    def _record(self, queue: StageQueue, trained: Trained) -> None:
-        """Write results down; then their checkpoints can be deleted."""
+    def _record(self, ledger: Ledger, trained: Trained) -> None:
+        """Take in results; when they are written down their checkpoints can be deleted."""
         if trained.processor and trained.processor not in self._processors:
             self._processors.add(trained.processor)
             if len(self._processors) > 1:
@@ -428,22 +435,22 @@ class Training:
                     "about 1e-7 between CPUs and 1e-3 between a CPU and a GPU",
                     " and ".join(sorted(self._processors)),
                 )
-        queue.record(trained)
-        folder, _ = self._folder(queue.stage.spec)
-        queue.trainer.forget([result.cell for result in trained.results], folder)
+        folder, _ = self._folder(ledger.stage.spec)
+        cells = [result.cell for result in trained.results]
+        ledger.record(trained, then=partial(ledger.trainer.forget, cells, folder))
 
     def _report(self, running: _RunningPack, *, is_finished: bool = False) -> None:
         """Notify the listener of the progress of a pack."""
         if self._notify is None:
             return
-        queue, pack = running.queue, running.pack
-        others = [r for r in self._running.values() if r.queue is queue and r is not running]
-        done, total = queue.costs()
+        ledger, pack = running.ledger, running.pack
+        others = [r for r in self._running.values() if r.ledger is ledger and r is not running]
+        done, total = ledger.costs()
         for each in others if is_finished else [*others, running]:
-            done += each.fraction * queue.cost(each.pack.cells)
+            done += each.fraction * ledger.cost(each.pack.cells)
         self._notify(
             TuneEvent(
-                stage=queue.stage.stage,
+                stage=ledger.stage.stage,
                 size=dict(pack.cells[0].size),
                 n_runs=len(pack.cells),
                 fraction=running.fraction,
@@ -452,7 +459,7 @@ class Training:
                 is_finished=is_finished,
                 wall_s=(datetime.now() - running.began).total_seconds(),
                 layout=running.layout,
-                study=queue.stage.spec.name,
+                study=ledger.stage.spec.name,
             )
         )
 
@@ -464,7 +471,7 @@ class Training:
         self._beat_at = now
         n_running: Counter[tuple[str, str, tuple[tuple[str, float], ...]]] = Counter()
         for running in () if has_left else self._running.values():
-            stage, cells = running.queue.stage, running.pack.cells
+            stage, cells = running.ledger.stage, running.pack.cells
             n_running[stage.spec.name, stage.stage, cells[0].size] += len(cells)
         self._beats_in.beat(
             {
@@ -485,9 +492,11 @@ class Training:
             wait(self._running, timeout=LEAVE_S)
         for future in [future for future in self._running if future.done()]:
             running = self._running.pop(future)
-            running.queue.trials.hurry()
             with suppress(Exception, CancelledError):  # it hides why we leave
                 self._take(running, future)
+        for ledger in self._ledgers:
+            with suppress(Exception):
+                ledger.write()
         with suppress(Exception):  # so does a storage that is gone
             self._beat(force=True, has_left=True)
 

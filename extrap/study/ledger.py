@@ -1,12 +1,17 @@
-"""What a stage still has to train, in packs: the smallest sizes first, what failed in halves."""
+"""The cells of a stage: which wait, are out, done or given up. One object owns them.
+
+The smallest sizes go first. What failed is trained again in halves until the failing cell is
+alone; one that failed three times is given up. Results that cannot be written yet stay here.
+"""
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from itertools import takewhile
 from typing import Any
 
@@ -19,83 +24,138 @@ from extrap.study.trainers import OwnTrainer, PackedTrainer
 from extrap.study.trials import Trials
 
 Size = tuple[tuple[str, float], ...]
+TRIES = 3
+"""Times that a cell may fail by itself before it is given up."""
 WORTH_ASKING = 0.05
 """A stage is asked again what it wants when its finished cells grew by this part."""
 
 
-@dataclass(slots=True, eq=False)
-class StageQueue:
-    """The cells of a stage that have no result yet.
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Cells that train as one pack.
 
     Attributes:
+        cells: All of one size and shape.
+        n_lost: How often a pack of them was lost with its worker.
+    """
+
+    cells: tuple[Cell, ...]
+    n_lost: int = 0
+
+
+class Ledger:
+    """The cells of a stage. Each is done, or waits, or is out, or was given up.
+
+    Args:
         stage: The stage.
-        trials: Its finished cells.
+        trials: Its finished cells, and the only place that writes them.
         trainer: Trains its cells and knows their cost.
         train: The user's own training; None for extrap's.
         say: Hears one line where a grid grows.
-        in_training: Cells that were handed out.
-        n_failed: Cell → how often training it alone raised an error.
-        n_lost: Cell → how often its pack was lost since a pack of that cell was finished.
-        given_up: Cells that are not tried again.
+
+    Attributes:
+        given_up: Cells that are not tried again before the next start → why.
     """
 
-    stage: Stage
-    trials: Trials
-    trainer: OwnTrainer | PackedTrainer
-    train: Train | None
-    say: Say
-    in_training: set[Cell] = field(default_factory=set)
-    n_failed: Counter[Cell] = field(default_factory=Counter)
-    n_lost: Counter[Cell] = field(default_factory=Counter)
-    given_up: set[Cell] = field(default_factory=set)
-    _wanted: Sequence[Cell] = ()
-    _n_done_when_asked: int = -1
-    _waiting: dict[Cell, None] = field(default_factory=dict)
-    _first: list[list[Cell]] = field(default_factory=list)
-    _samplers: dict[Size, Sampled] = field(default_factory=dict)
-    _cost_done: float = 0.0
-    _cost_wanted: float = 0.0
+    def __init__(
+        self,
+        stage: Stage,
+        trials: Trials,
+        trainer: OwnTrainer | PackedTrainer,
+        train: Train | None,
+        say: Say,
+    ) -> None:
+        self.stage, self.trials, self.trainer, self.train = stage, trials, trainer, train
+        self._say = say
+        self.given_up: dict[Cell, Exception] = {}
+        self._waiting: dict[Cell, None] = {}
+        self._again: list[Part] = []
+        self._out: set[Cell] = set()
+        self._n_failed = Counter[Cell]()
+        self._unwritten: list[Callable[[], None]] = []
+        self._n_recorded = 0
+        self._wanted: Sequence[Cell] = ()
+        self._n_done_when_asked = -1
+        self._samplers: dict[Size, Sampled] = {}
+        self._cost_done, self._cost_wanted = self.cost(trials.done()), 0.0
 
-    def __post_init__(self) -> None:
-        self._cost_done = self.cost(self.trials.done())
-
-    def next_cells(self, n_workers: int) -> list[Cell]:
-        """The next pack; empty while all that is wanted is done or in training."""
-        while self._first:
-            done = self.trials.done()
-            if cells := [cell for cell in self._first.pop(0) if cell not in done]:
-                return cells
+    def next_part(self, n_workers: int) -> Part | None:
+        """The next cells to train; None while all that is wanted is done or out."""
+        while self._again:
+            part = self._again.pop(0)
+            cells = [cell for cell in part.cells if cell not in self.trials.done()]
+            if cells:
+                return self._hand_out(cells, part.n_lost)
         if self.stage.wants is None:
-            return self._sample()
+            cells = self._sample()
+            return self._hand_out(cells) if cells else None
         self._ask_stage()
         if not self._waiting:
-            return []
+            return None
         self.stage.spec.require_whole()
-        cells = self._pack(n_workers)
-        for cell in cells:
-            del self._waiting[cell]
-        return cells
+        return self._hand_out(self._cut(n_workers))
 
     def is_done(self) -> bool:
         """Whether nothing more is wanted."""
-        if self._first or self.in_training:
+        if self._again or self._out or self._unwritten:
             return False
         if self.stage.wants is None:
             return self._ready_sampler() is None
         self._ask_stage()
         return not self._waiting and self._n_done_when_asked == len(self.trials.done())
 
-    def put_first(self, cells: Sequence[Cell], *, halved: bool = False) -> None:
-        """Train these cells next, as one pack or as two."""
-        middle = (len(cells) + 1) // 2 if halved else len(cells)
-        self._first += [list(part) for part in (cells[:middle], cells[middle:]) if part]
+    def has_results(self) -> bool:
+        """Whether any cell has a result, written down or not."""
+        return bool(self._n_recorded or self.trials.done())
 
-    def give_up(self, cell: Cell, why: str) -> None:
-        """Do not try a cell again; the next start does."""
-        self.given_up.add(cell)
-        self.trials.fail(cell, why)
+    def put_back(self, part: Part, *, halved: bool = False) -> None:
+        """Train these cells next, as one pack or as two."""
+        cells = part.cells
+        middle = (len(cells) + 1) // 2 if halved else len(cells)
+        halves = [half for half in (cells[:middle], cells[middle:]) if half]
+        self._again += [Part(half, part.n_lost if len(halves) == 1 else 0) for half in halves]
+        self._out.difference_update(cells)
+
+    def fail(self, cells: Sequence[Cell], error: Exception) -> bool:
+        """Take back cells whose training raised an error; whether the last one is given up."""
+        (cell, *others) = cells
+        self._n_failed[cell] += not others
+        if others or self._n_failed[cell] < TRIES:
+            self.put_back(Part(tuple(cells)), halved=True)
+            return False
+        self.given_up[cell] = error
+        self._out.discard(cell)
         if cell.size in self._samplers:
             self._samplers[cell.size].give_up(cell)
+        why = f"the training raised {type(error).__name__}"
+        self._unwritten.append(partial(self.trials.fail, cell, why))
+        return True
+
+    def record(self, trained: Trained, then: Callable[[], None] = lambda: None) -> None:
+        """Take in results, which `write` writes down.
+
+        Args:
+            trained: What training a pack gave.
+            then: Called when they are written.
+        """
+        sampler = self._samplers.get(trained.results[0].cell.size)
+        asked = None if sampler is None else sampler.tell(trained.results, trained.reports)
+        cells = [result.cell for result in trained.results]
+        self._n_recorded += len(cells)
+        self._cost_done += self.cost(cells)
+
+        def write() -> None:
+            self.trials.add(trained.results, datetime.fromtimestamp(trained.began), asked)
+            self._out.difference_update(cells)
+            then()
+
+        self._unwritten.append(write)
+
+    def write(self) -> None:
+        """Write down what has come; what cannot be written stays for the next time."""
+        while self._unwritten:
+            self._unwritten[0]()
+            del self._unwritten[0]
 
     def pruning(self, cells: Sequence[Cell]) -> Any:
         """What a pruner needs to look at a pack; None where nothing is pruned."""
@@ -108,13 +168,6 @@ class StageQueue:
         sampler.enter(cells)
         return sampler.pruning(cells)
 
-    def record(self, trained: Trained) -> None:
-        """Write results down."""
-        sampler = self._samplers.get(trained.results[0].cell.size)
-        asked = None if sampler is None else sampler.tell(trained.results, trained.reports)
-        self.trials.add(trained.results, datetime.fromtimestamp(trained.began), asked)
-        self._cost_done += self.cost(result.cell for result in trained.results)
-
     def cost(self, cells: Iterable[Cell]) -> float:
         """Cost of runs, in FLOPs where they are known."""
         return sum(map(self.trainer.cost, cells))
@@ -124,6 +177,12 @@ class StageQueue:
         if self.stage.wants is None and not self._cost_wanted:
             self._cost_wanted = self.cost(self.stage.spec.grid_cells())
         return self._cost_done, max(self._cost_done, self._cost_wanted)
+
+    def _hand_out(self, cells: Sequence[Cell], n_lost: int = 0) -> Part:
+        for cell in cells:
+            self._waiting.pop(cell, None)
+        self._out.update(cells)
+        return Part(tuple(cells), n_lost)
 
     def _ask_stage(self) -> None:
         """Ask what is wanted if enough was finished since, or nothing is left to hand out."""
@@ -138,7 +197,7 @@ class StageQueue:
             asked = self._wanted
             self._wanted = list(dict.fromkeys(self.stage.wants(self.trials.runs())))
             self._n_done_when_asked, self._cost_wanted = len(done), self.cost(self._wanted)
-            taken = done | self.in_training | self.given_up
+            taken = {*done, *self._out, *self.given_up, *self._parted()}
             missing = [cell for cell in self._wanted if cell not in taken]
             missing.sort(key=lambda cell: [value for _, value in cell.size])
             self._waiting = dict.fromkeys(missing)
@@ -151,7 +210,7 @@ class StageQueue:
             least, most = was.get((size, name), (low, high))
             grows = n_missing[size] and (low < least or high > most)
             if self.stage.stage == "tune" and grows:
-                self.say(
+                self._say(
                     f"{self.stage.spec.name}: the grid of {name} at {size_words(dict(size))} "
                     f"grows from {_span(least, most)} to {_span(low, high)}, by "
                     f"{n_missing[size]} runs there, as the best value lies near its edge; "
@@ -164,12 +223,12 @@ class StageQueue:
         sizes = {cell.size for cell in spec.grid_cells()}
         n = sum(cell.size not in sizes or cell.seed not in spec.seeds for cell in done)
         if n and self.stage.stage == "tune":
-            self.say(
+            self._say(
                 f"{spec.name}: uses {n} stored runs at sizes or seeds that the study does not "
                 "name; another storage or name leaves them out"
             )
 
-    def _pack(self, n_workers: int) -> list[Cell]:
+    def _cut(self, n_workers: int) -> list[Cell]:
         """Cells of the smallest size, of one shape, to train together.
 
         With several workers at most half of a worker's part of what is left, so that all finish
@@ -193,10 +252,10 @@ class StageQueue:
             self.stage.spec.require_whole()
             sampler, n_wanted = ready
             by_shape: dict[Any, list[Cell]] = {}
-            for cell in sampler.ask(n_wanted):
+            for cell in sampler.ask(n_wanted, self.given_up):
                 by_shape.setdefault(self.trainer.shape(cell), []).append(cell)
             if packs := list(by_shape.values()):
-                self._first += packs[1:]
+                self._again += [Part(tuple(pack)) for pack in packs[1:]]
                 return packs[0]
         return []
 
@@ -210,7 +269,7 @@ class StageQueue:
         n_wanted = len(spec.grid_cells()) // len(points)
         n_done = Counter(cell.size for cell in self.trials.done())
         n_given_up = Counter(cell.size for cell in self.given_up)
-        busy = {cell.size for cell in self.in_training}
+        busy = {cell.size for cell in (*self._out, *self._parted())}
         for point in points:
             size = Cell.of(point, {}, 0).size
             if size in busy or max(n_done[size], n_given_up[size]) >= n_wanted:
@@ -218,6 +277,10 @@ class StageQueue:
             if not (sampler := self._sampler(size)).is_exhausted:
                 return sampler, n_wanted
         return None
+
+    def _parted(self) -> list[Cell]:
+        """Cells that wait in a pack that is cut already."""
+        return [cell for part in self._again for cell in part.cells]
 
     def _sampler(self, size: Size) -> Sampled:
         if size not in self._samplers:

@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[1]
 
 LEVELS = (
     "errors installing",
-    "expressions files records reading function_sources study_folders",
+    "expressions files records reading study_folders",
     "laws noise workloads",
     "fitting training",
     "forecasting checking backtesting documents monitoring watching analyses",

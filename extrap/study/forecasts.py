@@ -14,7 +14,6 @@ from extrap.documents import FORECAST, content_hash, sealed_document, with_seal_
 from extrap.errors import StudyError
 from extrap.fitting import Remedy
 from extrap.forecasting import Forecast, forecast
-from extrap.function_sources import study_function
 from extrap.records import (
     OWN,
     Cell,
@@ -29,6 +28,7 @@ from extrap.records import (
     override,
 )
 from extrap.records.numbers import format_exact, format_given, rounded
+from extrap.records.own_training import study_function
 from extrap.reporting.blocks import Page
 from extrap.reporting.study_page import About
 from extrap.study.protocol import (
@@ -369,7 +369,7 @@ def file_training(module: ModuleType, path: str | Path) -> Train | None:
             "TRAIN must be a function train(size, tuned, seed), got "
             f"{type(given).__name__} in {path}; write TRAIN = train."
         )
-    return study_function(given, known_as="TRAIN", study=path)
+    return study_function(given, study=path)
 
 
 def _trained_by(made_with: Mapping[str, object]) -> str:

@@ -32,8 +32,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from extrap import DataError, StudySpec, TunedRange
-from extrap.function_sources import study_function
 from extrap.records import Cell
+from extrap.records.own_training import study_function
 from extrap.study import Kind, RunsByStage, Stage
 from extrap.study.protocol import only
 
@@ -106,7 +106,7 @@ class CascadeKind(Kind):
 
     def training_of(self, spec: StudySpec) -> Any:
         """Plain PyTorch; another version of it is another study."""
-        return study_function(train, known_as="train", study=__file__)
+        return study_function(train, study=__file__)
 
     def analyse(self, runs: RunsByStage) -> pd.DataFrame:
         """What each pair of models saves: a row for each small model, pair and way."""

@@ -94,13 +94,11 @@ def run_command(
 
 def run_shown(study: Kind, *, quiet: bool, **options: Any) -> Outcome:
     """Run or resume a study and show its progress."""
-    from rich.console import Console
-
     from extrap.study import run
     from extrap.study.progress import StudyProgress
 
-    with StudyProgress(Console(stderr=True), quiet=quiet) as progress:
-        return run(study, notify=progress.notify, say=say, **options)
+    with StudyProgress(quiet=quiet) as progress:
+        return run(study, notify=progress.notify, say=progress.above(say), **options)
 
 
 def _accept_training(study: Kind, path: str, storage: str | None) -> None:

@@ -23,8 +23,8 @@ from extrap.reporting.blocks import Page
 from extrap.reporting.html import write_page
 from extrap.reporting.index import write_index
 from extrap.reporting.study_page import About
-from extrap.study.events import Notify, TuneEvent
 from extrap.study.locks import GRACE_S
+from extrap.study.progress import Notify, StudyProgress, TuneEvent
 from extrap.study.protocol import (
     Kind,
     RunsByStage,
@@ -224,8 +224,8 @@ def tune(
             edge; where Optuna samples, cells beyond those.
         stage: `"tune"` for the sweep, `"check"` for larger runs; the latter needs `extend`.
         notify: Called with a `TuneEvent` as packs train and when one is done.
-        progress: Whether to show progress: a bar in a notebook or on a terminal, else one line per
-            size.
+        progress: Whether to show progress: a bar in a notebook or on a terminal, else one line a
+            minute.
         device: `"cpu"`, `"cuda:1"`, …, of extrap's own training; by default CUDA if available.
         executor: Where runs train, any `concurrent.futures.Executor`; on this machine by default.
         grace_s: Seconds without a sign of life after which another process may take the study
@@ -261,8 +261,6 @@ def tune(
     found: list[Runs] = []
     with ExitStack() as stack:
         if progress:
-            from extrap.study.progress import StudyProgress
-
             notify = stack.enter_context(StudyProgress()).beside(notify)
         training = stack.enter_context(
             Training(

@@ -11,7 +11,7 @@ from extrap.reporting.batches_page import batches_document
 from extrap.study import report, run
 from extrap.study.batches import BatchKind
 from extrap.study.driver import runs_in
-from extrap.study.events import TuneEvent
+from extrap.study.progress import TuneEvent
 from extrap.study.status import study_status
 
 CONSTANT = {"schedule": "constant", "warmup": 0.0}

@@ -22,8 +22,8 @@ from extrap.errors import DataError
 from extrap.fitting import place_runs
 from extrap.reporting.embedded import read_report
 from extrap.study import Outcome, dry_run, report, run, tune
-from extrap.study.events import TuneEvent
 from extrap.study.forecasts import ForecastKind, ForecastResult, contrasts, target_cells
+from extrap.study.progress import TuneEvent
 from extrap.study.protocol import as_handed_out, sweep
 from extrap.study.training import SINGLES_AHEAD
 from extrap.study.trials import seal_time

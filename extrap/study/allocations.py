@@ -40,19 +40,8 @@ from extrap.study.protocol import (
 if TYPE_CHECKING:
     from extrap.workloads import LoadedWorkload
 
-COLUMNS = (
-    DATA_SIZE,
-    "n_params",
-    "lr",
-    "seed",
-    "status",
-    "stage",
-    "loss",
-    "epochs",
-    "flops",
-    "wall_s",
-)
-"""Of the run table, after the model's size."""
+NEEDED = (DATA_SIZE, "n_params", "epochs")
+"""Columns of the runs beside their sizes, tuned values and losses."""
 LARGEST_SIZE = 2**16
 
 
@@ -62,8 +51,6 @@ class AllocationKind(Kind):
     symbol = "ALLOCATION"
     record = AllocationStudy
     example = "AllocationStudy(name=…, question=…, study=StudySpec(…), budgets=(…))"
-    has_arms = False
-    needs = (DATA_SIZE, "n_params", "epochs")
 
     def specs(self) -> tuple[StudySpec, ...]:
         """The profiles and the check, as the storage knows them: lengths follow from budgets."""
@@ -83,7 +70,7 @@ class AllocationKind(Kind):
             for size in study.study.sizes[study.column]
             for cell in study.cells(size, self._tokens(budget, size))
         ]
-        yield [Stage(spec=spec, wants=only(profiles))]
+        yield [Stage(spec=spec, wants=only(profiles), n_most=len(profiles))]
         made, found = self._allocated(runs)
         cells, notes = [], []
         for factor in study.factors:
@@ -136,11 +123,6 @@ class AllocationKind(Kind):
             n_runs=len(swept) + len(large),
         )
 
-    def run_table(self, runs: RunsByStage) -> pd.DataFrame:
-        """All runs."""
-        frame = super().run_table(runs)
-        return frame[[name for name in (self.study.column, *COLUMNS) if name in frame]]
-
     def plan(self) -> list[str]:
         """The profiles and the check; their cells need the workload, which is not loaded."""
         study, spec = self.study, self.study.study
@@ -187,6 +169,11 @@ class AllocationKind(Kind):
 
     def _allocate(self, swept: pd.DataFrame) -> tuple[Forecast, Allocation]:
         study = self.study
+        if missing := [name for name in NEEDED if name not in swept]:
+            raise DataError(
+                f"profiles over size need {', '.join(NEEDED)} of every run, the runs lack "
+                f"{', '.join(missing)}; add them to the table or to what the training returns."
+            )
         own = Runs.from_frame(swept, sizes=(study.column, DATA_SIZE), tuned=("lr",))
         made = forecast(own, level=study.study.level)
         (found,) = self._splits(_optima(study, made, swept), (study.target,))

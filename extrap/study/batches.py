@@ -27,7 +27,6 @@ class BatchKind(Kind):
     symbol = "BATCHES"
     record = BatchStudy
     example = "BatchStudy(name=…, question=…, tasks=(BatchTask(…),))"
-    reads_tables = False
 
     def specs(self) -> tuple[StudySpec, ...]:
         """One sweep per task."""
@@ -36,8 +35,7 @@ class BatchKind(Kind):
     def stages(self, runs: RunsByStage) -> Iterator[Sequence[Stage]]:
         """The grids of all tasks."""
         yield [
-            Stage(spec=task.spec(), wants=partial(wanted_cells, task), has_optima=False)
-            for task in self.study.tasks
+            Stage(spec=task.spec(), wants=partial(wanted_cells, task)) for task in self.study.tasks
         ]
 
     def analyse(self, runs: RunsByStage) -> tuple[TaskResult, ...]:

@@ -12,12 +12,13 @@ from datetime import UTC, datetime
 from functools import partial
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from extrap.documents import read_if_intact, write_sealed
 from extrap.errors import DataError, StudyError, without_password
-from extrap.files import read_csv, write_csv
+from extrap.files import read_csv, require_file, write_csv
 from extrap.reading.runs import as_runs
+from extrap.reading.tables import read_table
 from extrap.records import STAGES, Cell, Runs, StudySpec, Train, seals
 from extrap.reporting.blocks import Page
 from extrap.reporting.html import write_page
@@ -39,6 +40,9 @@ from extrap.study.protocol import (
 from extrap.study.training import Training
 from extrap.study.trials import seal_time
 from extrap.training.preemption import Preemption
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 logger = logging.getLogger(__name__)
 
@@ -372,19 +376,18 @@ def runs_of_table(
     Raises:
         DataError: There is no such file, or it lacks a column.
     """
-    path = Path(path)
-    if not (study.has_arms or study.needs):
-        return runs_in(study, str(path), reports=reports)
-    frame, first = _read_table(path), study.specs()[0]
-    arm = ["arm"] if study.has_arms else []
-    sizes = [column for column, values in first.sizes.items() if len(values) > 1]
-    wanted = [*arm, "stage", *sizes, *first.tune, *study.needs, "seed", "status", "loss"]
+    path, specs = Path(path), study.specs()
+    frame = _read_table(path)
+    if len(specs) == 1:
+        only_sweep = {"arm": specs[0].name, "stage": "tune"}
+        frame = frame.assign(**{c: v for c, v in only_sweep.items() if c not in frame})
+    sizes = [column for column, values in specs[0].sizes.items() if len(values) > 1]
+    wanted = ["arm", "stage", *sizes, *specs[0].tune, "loss"]
     if missing := [name for name in wanted if name not in frame]:
         raise DataError(
             f"a run table of {study.name!r} needs the columns {', '.join(wanted)}; {path} "
             f"lacks {', '.join(missing)}."
         )
-    frame = frame if arm else frame.assign(arm=first.name)
 
     def read(spec: StudySpec, stage: str) -> Runs:
         own = frame[(frame["arm"] == spec.name) & (frame["stage"] == stage)]
@@ -395,28 +398,29 @@ def runs_of_table(
             )
         given = {c: v[0] for c, v in spec.sizes.items() if c not in own and len(v) == 1}
         own = own.assign(**given).drop(columns="arm")
-        kept = {"stage", "seed", "status", "loss"}
-        blank = [name for name in own if name not in kept and own[name].isna().all()]
+        own = own[[c for c in own if c == "loss" or not own[c].isna().all()]]
         return as_runs(
-            own.drop(columns=blank),
+            own,
             {},
             may_mix=True,
             size=tuple(spec.sizes),
             tune=tuple(spec.tune),
-            conditions=tuple(c for c in spec.conditions() if c in frame),
+            conditions=tuple(c for c in spec.conditions() if c in own),
             stage=stage,
         )
 
     return RunsByStage(_lenient(read), Path(reports))
 
 
-def _read_table(path: Path) -> Any:
+def _read_table(path: Path) -> pd.DataFrame:
+    """A run table; numbers of a CSV file are numbers, as in a storage, for hashes to be equal."""
+    require_file(path)
     try:
-        return read_csv(path)
-    except (OSError, ValueError) as error:
+        return read_table(path) if path.suffix == ".parquet" else read_csv(path)
+    except ValueError as error:
         raise DataError(
-            f"a table of a study must be a CSV file, got {path} ({error}); run the study, which "
-            "writes one beside its report."
+            f"a table of a study is a CSV or Parquet file, got {path} ({error}); run the study, "
+            "which writes one beside its report."
         ) from error
 
 

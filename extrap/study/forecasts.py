@@ -68,7 +68,6 @@ class ForecastKind(Kind):
     symbol = "STUDY"
     record = StudySpec
     example = "STUDY = StudySpec(…)"
-    has_arms = False
     cells: tuple[Cell, ...] = ()
     """What is trained besides the sweep."""
 

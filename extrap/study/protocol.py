@@ -12,6 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import product
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
@@ -20,6 +21,7 @@ from extrap.errors import DataError
 from extrap.records import (
     DATA_SIZE,
     OWN,
+    STAGES,
     Cell,
     Command,
     Runs,
@@ -84,11 +86,11 @@ class Stage:
     Attributes:
         spec: Its name in the storage, sizes, tuned values and recipe.
         wants: All cells wanted by now; None where Optuna chooses as many as the grid has.
-        n_most: Cells of a grid that grows, if it grows as far as it may; 0 where none grows.
+        n_most: Cells of a sweep about best values, which status reports, if it grows as far as it
+            may; 0 of any other stage.
         stage: `"tune"` or `"check"`.
         seal: What is written down before its first cell is trained.
         notes: Sentences printed before it is trained.
-        has_optima: Whether status reports the optima of its tuned values.
     """
 
     spec: StudySpec
@@ -97,7 +99,6 @@ class Stage:
     stage: str = "tune"
     seal: Seal | None = None
     notes: tuple[str, ...] = ()
-    has_optima: bool = True
 
 
 def sweep(spec: StudySpec) -> Stage:
@@ -105,9 +106,9 @@ def sweep(spec: StudySpec) -> Stage:
     from extrap.fitting import can_place, grow_grid, most_cells, place_runs
 
     if spec.is_sampled:
-        return Stage(spec=spec, wants=None)
+        return Stage(spec=spec, wants=None, n_most=len(spec.grid_cells()))
     if spec.sampler == "law" and can_place(spec):
-        return Stage(spec=spec, wants=partial(place_runs, spec))
+        return Stage(spec=spec, wants=partial(place_runs, spec), n_most=len(spec.grid_cells()))
     return Stage(spec=spec, wants=partial(grow_grid, spec), n_most=most_cells(spec))
 
 
@@ -216,18 +217,12 @@ class Kind(ABC):
         symbol: Name by which study files define such a study.
         record: Type of the record.
         example: What a study file may write.
-        reads_tables: Whether it can be reported from a run table instead of a storage.
-        has_arms: Whether its run table has the column `arm`, the name of a run's sweep.
-        needs: Columns of its run table beside sizes, tuned values and what every run has.
         known: All kinds by their symbols.
     """
 
     symbol: ClassVar[str]
     record: ClassVar[type]
     example: ClassVar[str] = "…"
-    reads_tables: ClassVar[bool] = True
-    has_arms: ClassVar[bool] = True
-    needs: ClassVar[tuple[str, ...]] = ()
     known: ClassVar[dict[str, type[Kind]]] = {}
 
     def __init_subclass__(cls) -> None:
@@ -357,19 +352,16 @@ class Kind(ABC):
         return {"runs": self.run_table(runs)}
 
     def run_table(self, runs: RunsByStage) -> pd.DataFrame:
-        """All runs as one table."""
+        """All runs as one table; `arm` is the name of a run's sweep."""
         import pandas as pd
 
-        specs, frames = self.specs(), []
-        for spec in specs:
-            for stage in ("tune", "check"):
-                if len(own := runs.of(spec, stage)):
-                    frame = own.to_frame()
-                    if self.has_arms:
-                        frame = frame.dropna(axis="columns", how="all")
-                        frame["loss"] = frame.get("loss", float("nan"))
-                        frame.insert(0, "arm", spec.name)
-                    frames.append(frame)
+        frames = []
+        for spec, stage in product(self.specs(), STAGES):
+            if len(own := runs.of(spec, stage)):
+                frame = own.to_frame().dropna(axis="columns", how="all")
+                frame["loss"] = frame.get("loss", float("nan"))
+                frame.insert(0, "arm", spec.name)
+                frames.append(frame)
         return pd.concat(frames, ignore_index=True)
 
     def provenance(self, result: Any, runs: RunsByStage, source: str) -> dict[str, str]:

@@ -77,7 +77,6 @@ class CascadeKind(Kind):
 
     symbol = "CASCADE"
     record = Cascades
-    reads_tables = False
 
     def specs(self) -> tuple[StudySpec, ...]:
         """One: what each width is trained at is fixed, and nothing is tuned."""
@@ -102,7 +101,7 @@ class CascadeKind(Kind):
             for width, seeds in trainings
             for seed in seeds
         ]
-        yield [Stage(spec=self.specs()[0], wants=only(cells), has_optima=False)]
+        yield [Stage(spec=self.specs()[0], wants=only(cells))]
 
     def training_of(self, spec: StudySpec) -> Any:
         """Plain PyTorch; another version of it is another study."""

@@ -126,6 +126,12 @@ def test_a_table_without_a_check_is_refused(tmp_path):
         report(KIND, table=tmp_path / "half.csv", reports=tmp_path)
 
 
+def test_a_table_without_the_parameters_is_refused(tmp_path):
+    made_up().drop(columns="n_params").to_csv(tmp_path / "less.csv", index=False)
+    with pytest.raises(DataError, match="lack n_params"):
+        report(KIND, table=tmp_path / "less.csv", reports=tmp_path)
+
+
 def test_plan_counts_profiles_and_check():
     text = dry_run(KIND)
     assert "profiles: 300 runs" in text  # 5 budgets, 6 widths, 5 rates, 2 seeds

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pandas as pd
 
@@ -81,13 +80,12 @@ class AllocationKind(Kind):
                 f"{format_given(factor)} × parameters: {study.column} {size}, "
                 f"{self._n_params(size)} on {tokens} tokens"
             )
-        swept = runs.of(spec).to_frame()
         yield [
             Stage(
                 spec=spec,
                 wants=only(cells),
                 stage="check",
-                seal=self._seal(swept, found),
+                seal=self._seal(found, runs),
                 notes=tuple(notes),
             )
         ]
@@ -150,12 +148,11 @@ class AllocationKind(Kind):
     def provenance(
         self, result: AllocationReport, runs: RunsByStage, source: str
     ) -> dict[str, str]:
-        """Where the runs come from, when the split was sealed, the recipe."""
+        """Where the runs come from, when the split was sealed, and which seeds checked it."""
         study = self.study
         return {
             **super().provenance(result, runs, source),
             f"sweep {self._spec.name}": sweep_words(study.study),
-            "split sealed": self._sealed_when(runs),
             "seeds of the check": ", ".join(map(str, self.study.check_seeds)),
         }
 
@@ -185,34 +182,18 @@ class AllocationKind(Kind):
         more = {name: getattr(study, name) for name in ("unique_tokens", "inference_tokens")}
         return tuple(fitted.at(flops, **more) for flops in budgets)
 
-    def _seal(self, swept: pd.DataFrame, found: Allocation) -> Seal:
-        data = self._data_hash(swept)
+    def seals(self, result: AllocationReport, runs: RunsByStage) -> Sequence[Seal]:
+        """The split."""
+        return [self._seal(result.found, runs)]
+
+    def _seal(self, found: Allocation, runs: RunsByStage) -> Seal:
+        data = {"data": runs.of(self._spec).data_hash(), "factors": list(self.study.factors)}
         return Seal(
             what="split",
-            file=self._file,
-            document={"data": data, "factors": list(self.study.factors), **document(found)},
+            file=f"{self.name}.allocation.json",
+            document={**data, **document(found)},
             spec=self._spec,
-            says=_data_of,
         )
-
-    @property
-    def _file(self) -> str:
-        return f"{self.name}.allocation.json"
-
-    def _sealed_when(self, runs: RunsByStage) -> str:
-        sealed = runs.sealed("extrap-allocation", self._file)
-        if sealed is None:
-            is_broken = runs.has(self._file)
-            return "not: the file was changed after it was written" if is_broken else ""
-        data = _data_of(sealed)
-        if data != self._data_hash(runs.of(self._spec).to_frame()):
-            return "not: the sealed split is of other runs"
-        return f"{sealed['created']}, data hash {data}"
-
-    def _data_hash(self, swept: pd.DataFrame) -> str:
-        own = swept[[self.study.column, DATA_SIZE, "lr", "seed", "loss"]]
-        rows = own.sort_values(list(own.columns)).to_csv(index=False, float_format="%.8g")
-        return hashlib.sha256(rows.encode()).hexdigest()
 
     @cached_property
     def _workload(self) -> LoadedWorkload:
@@ -227,10 +208,6 @@ class AllocationKind(Kind):
         per_example = self._workload.tokens_per_example
         found = self.study.tokens(budget, self._n_params(size), tokens_per_example=per_example)
         return int(found)
-
-
-def _data_of(content: Mapping[str, Any]) -> str:
-    return str(content.get("data"))
 
 
 def _optima(study: AllocationStudy, made: Forecast, frame: pd.DataFrame) -> pd.DataFrame:

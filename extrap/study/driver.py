@@ -14,7 +14,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from extrap.documents import read_if_intact, write_sealed
+from extrap.documents import write_sealed
 from extrap.errors import DataError, StudyError, without_password
 from extrap.files import read_csv, require_file, write_csv
 from extrap.reading.runs import as_runs
@@ -185,8 +185,8 @@ def train(
             for stage in stages:
                 if stage.seal is not None and stage.seal.file not in sealed:
                     sealed.add(stage.seal.file)
-                    runs.keep(stage.seal, Path(reports))
-                    write_seal(stage.seal, Path(reports), partial(_storage_time, storage), say)
+                    place = runs.keep(stage.seal)
+                    write_seal(stage.seal, place.parent, partial(_storage_time, storage), say)
                 for note in stage.notes:
                     say(note)
             wanted = [stage for stage in stages if not _is_empty(stage)]
@@ -443,10 +443,9 @@ def _finish(
 ) -> Outcome:
     """Analyse, seal what commands read, write tables, page and index."""
     result = study.analyse(runs)
-    for seal in study.seals(result):
-        before = runs.sealed(seal.document["kind"], seal.file)
-        runs.keep(seal, reports)
-        if write_seal(seal, reports, time_of, say if before is None else logger.debug) != before:
+    for seal in study.seals(result, runs):
+        before, place = runs.sealed(seal), runs.keep(seal).parent
+        if write_seal(seal, place, time_of, say if before is None else logger.debug) != before:
             result = study.analyse(runs)  # which knows its time now
     tables, table_paths = study.tables(result, runs), {}
     for name, table in tables.items():
@@ -479,30 +478,21 @@ def write_seal(
 
     An earlier file that says something else is kept beside it.
     """
-    path = reports / seal.file
-    earlier = read_if_intact(path, seal.document["kind"])
-    document = {**seal.document, "created": datetime.now(UTC).isoformat(timespec="seconds")}
-    curves = document.get("curves")
-    stands = (
-        earlier is not None
-        and seal.says(earlier) == seal.says(document)
-        and (curves is None or curves == earlier.get("curves"))
-    )
-    if earlier is not None and stands:  # it keeps its time
-        document = earlier
-    created = document["created"]
-    first = created if time_of is None else time_of(seal, created)
-    document = seals.seal({**document, **seal.added, "created": created if stands else first})
-    if earlier is None or document != earlier:
+    path, earlier = reports / seal.file, seal.earlier(reports)
+    now = {**seal.document, "created": datetime.now(UTC).isoformat(timespec="seconds")}
+    document = {**(earlier or now), **seal.added}
+    first = document["created"] if time_of is None else time_of(seal, document["created"])
+    document = seals.seal({**document, "created": document["created"] if earlier else first})
+    if document != earlier:
         write_sealed(document, path)
-    what, content = seal.what, document["content_hash"]
-    say(f"sealed {what} written to {path} ({document['created']}, content hash {content})")
+    created, content = document["created"], document["content_hash"]
+    say(f"sealed {seal.what} written to {path} ({created}, content hash {content})")
     return document
 
 
 def _storage_time(storage: str, seal: Seal, now: str, *, reads: bool = False) -> str:
     """When a storage first heard of a content; who only reads does not write that down."""
-    content, name = seal.says(seal.document), seal.spec.name
+    content, name = seals.content_hash(seal.document), seal.spec.name
     given = None if reads else now
     return seal_time(storage, study=name, content_hash=content, now=given) or now
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from types import ModuleType
 
 from extrap.checking import check
-from extrap.documents import FORECAST, content_hash, sealed_document, with_seal_of
+from extrap.documents import content_hash, sealed_document, with_seal_of
 from extrap.errors import StudyError
 from extrap.fitting import Remedy
 from extrap.forecasting import Forecast, forecast
@@ -19,7 +19,6 @@ from extrap.records import (
     Cell,
     Command,
     Point,
-    Runs,
     SizePath,
     StudySpec,
     Target,
@@ -128,7 +127,7 @@ class ForecastKind(Kind):
         """The forecast, and the verdicts on the larger runs."""
         spec = self.study
         made = self._forecast(runs)
-        if (sealed := runs.sealed(FORECAST, f"{spec.name}.forecast.json")) is not None:
+        if (sealed := runs.sealed(sealed_forecast(spec, made))) is not None:
             made = with_seal_of(made, sealed)
         large = runs.of(spec, "check")
         return ForecastResult(
@@ -140,7 +139,7 @@ class ForecastKind(Kind):
     def _forecast(self, runs: RunsByStage) -> Forecast:
         return runs.once("forecast", lambda: forecast(runs.of(self.study), level=self.study.level))
 
-    def seals(self, result: ForecastResult) -> Sequence[Seal]:
+    def seals(self, result: ForecastResult, runs: RunsByStage) -> Sequence[Seal]:
         """The forecast, which `extrap check` reads."""
         return [sealed_forecast(self.study, result.forecast)]
 
@@ -160,16 +159,14 @@ class ForecastKind(Kind):
         return lines
 
     def provenance(self, result: ForecastResult, runs: RunsByStage, source: str) -> dict[str, str]:
-        """Where the runs come from, who trained them, when the forecast was sealed."""
-        spec, made = self.study, result.forecast
+        """Where the runs come from, who trained them, and on what."""
+        spec = self.study
         made_with = read_fingerprint(source, study=spec.name) if "://" in source else {}
         rows = {
             **super().provenance(result, runs, source),
             "trained by": _trained_by(made_with),
             "path of the size": str(SizePath(spec.path)),
             "corpus hash (SHA-256)": str(made_with.get("data.corpus_sha256", "")),
-            "sealed": f"{made.created}, content hash {result.seal}",
-            "first larger run started": _first_start(runs.of(spec, "check"), made.created),
             "machine": platform.machine(),
         }
         return {key: value for key, value in rows.items() if value}
@@ -379,11 +376,3 @@ def _trained_by(made_with: Mapping[str, object]) -> str:
     words, prefix = str(made_with.get("data.command", f"the function {trainer}")), "data.source."
     source = (f"{k.removeprefix(prefix)} {v}" for k, v in made_with.items() if prefix in k)
     return f"{words} ({', '.join(source)})" if any(prefix in k for k in made_with) else words
-
-
-def _first_start(large: Runs, sealed: str) -> str:
-    """When the first larger run began, and whether that was before the seal."""
-    if not len(large) or "started_at" not in (frame := large.to_frame()):
-        return ""
-    first = str(frame["started_at"].dropna().min())
-    return first if first >= sealed else f"{first}, before this forecast was sealed"

@@ -67,7 +67,6 @@ class Seal:
         file: Its name in the folder of reports.
         document: What it says, plain JSON with `kind` and `schema_version`.
         spec: The sweep under whose name the storage keeps the time of the first such seal.
-        says: From a document to what has to be the same for an earlier seal to stand.
         added: `checks` that were seen afterwards: written into a file that stands, too.
     """
 
@@ -75,8 +74,19 @@ class Seal:
     file: str
     document: Mapping[str, Any]
     spec: StudySpec
-    says: Callable[[Mapping[str, Any]], str] = content_hash
     added: Mapping[str, Any] = field(default_factory=dict)
+
+    def earlier(self, folder: Path) -> dict[str, Any] | None:
+        """The document of an intact file that says the same; None where there is none."""
+        from extrap.documents import read_if_intact
+
+        found, curves = read_if_intact(folder / self.file, self.document["kind"]), "curves"
+        is_same = (
+            found is not None
+            and content_hash(found) == content_hash(self.document)
+            and self.document.get(curves) in (None, found.get(curves))
+        )
+        return found if is_same else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -176,26 +186,22 @@ class RunsByStage:
         if stage.stage == "tune":
             self._made.clear()
 
-    def keep(self, seal: Seal, reports: Path) -> None:
-        """Note the file of a seal."""
-        path, what = reports / seal.file, seal.what
+    def keep(self, seal: Seal) -> Path:
+        """Note the file of a seal, and say where it is."""
+        assert self._reports is not None
+        path, what = self._reports / seal.file, seal.what
         if self.files.get(what, path) != path:
             what = f"{what} {path.stem}"
         self.files[what] = path
+        return path
 
     def count(self, stage: str = "tune") -> int:
         """Runs of all sweeps, or of what follows from them, that were read or put."""
         return sum(len(runs) for (_, own), runs in self._known.items() if own == stage)
 
-    def sealed(self, kind: str, file: str) -> dict[str, Any] | None:
-        """What was written down in a file beside the reports; None if none is intact."""
-        from extrap.documents import read_if_intact
-
-        return None if self._reports is None else read_if_intact(self._reports / file, kind)
-
-    def has(self, file: str) -> bool:
-        """Whether there is such a file, intact or not."""
-        return self._reports is not None and (self._reports / file).is_file()
+    def sealed(self, seal: Seal) -> dict[str, Any] | None:
+        """What was written down of a seal; None if no intact file says the same."""
+        return None if self._reports is None else seal.earlier(self._reports)
 
     def once(self, name: str, make: Callable[[], T]) -> T:
         """What follows from the sweeps, computed again only when one has other runs."""
@@ -341,9 +347,9 @@ class Kind(ABC):
         """Whether more is trained on the strength of the sweeps."""
         return bool(self.later())
 
-    def seals(self, result: Any) -> Sequence[Seal]:
+    def seals(self, result: Any, runs: RunsByStage) -> Sequence[Seal]:
         """Files that commands read, written or completed with the report."""
-        del result
+        del result, runs
         return ()
 
     def tables(self, result: Any, runs: RunsByStage) -> Mapping[str, pd.DataFrame]:
@@ -365,12 +371,25 @@ class Kind(ABC):
         return pd.concat(frames, ignore_index=True)
 
     def provenance(self, result: Any, runs: RunsByStage, source: str) -> dict[str, str]:
-        """Where the runs come from and how they were made; rows of the page."""
+        """Where the runs come from, how they were made, what was sealed; rows of the page."""
         from extrap.errors import without_password
 
-        del result, runs
-        rows = {f"sweep {spec.name}": sweep_words(spec) for spec in self.specs()}
-        return {"runs from": without_password(source), **rows}
+        rows = {"runs from": without_password(source)}
+        rows |= {f"sweep {spec.name}": sweep_words(spec) for spec in self.specs()}
+        for seal in self.seals(result, runs):
+            if (sealed := runs.sealed(seal)) is not None:
+                created = sealed["created"]
+                rows[f"{seal.what} sealed"] = f"{created}, content hash {sealed['content_hash']}"
+                rows["first larger run started"] = self._first_start(runs, created)
+        return rows
+
+    def _first_start(self, runs: RunsByStage, sealed: str) -> str:
+        """When the first larger run began, and whether that was before a seal."""
+        frames = [runs.of(spec, "check").to_frame() for spec in self.specs()]
+        starts = [frame["started_at"].dropna() for frame in frames if "started_at" in frame]
+        first = min((str(start) for column in starts for start in column), default="")
+        is_late = first and first < sealed
+        return f"{first}, before this was sealed" if is_late else first
 
     def closing(self, result: Any) -> list[str]:
         """What is printed below the first screen of the page."""

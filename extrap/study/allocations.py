@@ -21,11 +21,12 @@ from extrap.errors import DataError
 from extrap.forecasting import Forecast, forecast
 from extrap.records import DATA_SIZE, AllocationStudy, Cell, Measure, Runs, StudySpec
 from extrap.records.codec import document
-from extrap.records.numbers import format_given, format_quantity, format_scientific
+from extrap.records.numbers import format_given, format_scientific
 from extrap.reporting.allocations_page import allocation_page
 from extrap.reporting.blocks import Page
 from extrap.reporting.study_page import About
 from extrap.study.protocol import (
+    FLOPS,
     Kind,
     RunsByStage,
     Seal,
@@ -33,7 +34,6 @@ from extrap.study.protocol import (
     as_handed_out,
     only,
     sweep_words,
-    workload_words,
 )
 
 if TYPE_CHECKING:
@@ -49,7 +49,6 @@ class AllocationKind(Kind):
 
     symbol = "ALLOCATION"
     record = AllocationStudy
-    example = "AllocationStudy(name=…, question=…, study=StudySpec(…), budgets=(…))"
 
     def specs(self) -> tuple[StudySpec, ...]:
         """The profiles and the check, as the storage knows them: lengths follow from budgets."""
@@ -121,28 +120,19 @@ class AllocationKind(Kind):
             n_runs=len(swept) + len(large),
         )
 
-    def plan(self) -> list[str]:
-        """The profiles and the check; their cells need the workload, which is not loaded."""
-        study, spec = self.study, self.study.study
-        sizes, rates = spec.sizes[study.column], spec.tune["lr"].values()
-        n_runs = len(study.budgets) * len(sizes) * len(rates) * len(spec.seeds)
-        least, most = (format_scientific(study.budgets[place]) for place in (0, -1))
-        return [
-            f"profiles: {n_runs} runs, {study.column} {', '.join(map(format_quantity, sizes))} at "
-            f"{len(study.budgets)} budgets from {least} to {most} FLOPs, "
-            f"{len(rates)} rates, {len(spec.seeds)} seeds; "
-            f"workload {workload_words(spec.workload)}",
-            *self.later(),
-        ]
+    def first_stages(self) -> Sequence[Stage]:
+        """The profiles by their budgets; their tokens need the workload, which is not loaded."""
+        spec = self.study.study_named
+        spec = replace(spec, sizes={**spec.sizes, FLOPS: self.study.budgets})
+        return [Stage(spec=spec, wants=only(spec.grid_cells()))]
 
-    def later(self) -> list[str]:
-        """The check."""
+    def follows(self) -> Sequence[str]:
+        """The runs at the budget to come."""
         study = self.study
         factors = ", ".join(map(format_given, study.factors))
         return [
-            f"then {len(study.factors) * len(study.check_seeds)} runs at "
-            f"{format_scientific(study.target)} FLOPs, at {factors} times the recommended "
-            "parameters"
+            f"{format_scientific(study.target)} FLOPs: {len(study.factors)} splits, at {factors} "
+            f"times the recommended parameters, {len(study.check_seeds)} runs each"
         ]
 
     def provenance(

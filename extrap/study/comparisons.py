@@ -31,15 +31,19 @@ class ComparisonKind(Kind):
 
     symbol = "COMPARISON"
     record = ComparisonStudy
-    example = "ComparisonStudy(name=…, question=…, groups=(RecipeGroup(…),))"
 
     def specs(self) -> tuple[StudySpec, ...]:
         """The recipes."""
         return tuple(self.study.arms())
 
-    def follows(self) -> bool:
-        """Whether any group is trained at its target."""
-        return any(group.check_target for group in self.study.groups)
+    def follows(self) -> Sequence[str]:
+        """The recipes of groups that are trained at their target."""
+        return [
+            f"{size_words(group.target_size)}: {len(spec.target_seeds)} runs of {arm}"
+            for group in self.study.groups
+            for arm, spec in group.arms.items()
+            if group.check_target
+        ]
 
     def stages(self, runs: RunsByStage) -> Iterator[Sequence[Stage]]:
         """All recipes side by side; then those of groups that are trained at their target."""
@@ -88,18 +92,6 @@ class ComparisonKind(Kind):
     def seals(self, result: Sequence[GroupFindings], runs: RunsByStage) -> Sequence[Seal]:
         """The comparison, and how it did at the targets."""
         return [self._seal(result)]
-
-    def later(self) -> list[str]:
-        """The groups."""
-        lines = []
-        for group in self.study.groups:
-            plain, *treated = group.arms
-            then = ", then trained at that size" if group.check_target else ""
-            at = size_words(group.target_size)
-            lines.append(
-                f"{group.name}: {', '.join(treated)} compared with {plain}, at {at}{then}"
-            )
-        return lines
 
     def page(self, result: Sequence[GroupFindings], runs: RunsByStage, about: About) -> Page:
         """The page of the comparison."""

@@ -34,6 +34,7 @@ from extrap.study.protocol import (
     Stage,
     no_runs,
     only,
+    plan_text,
     read_cells,
     sweep,
 )
@@ -324,7 +325,7 @@ def dry_run(study: Kind, *, storage: str | None = None) -> str:
     """
     where = without_password(storage or default_storage(study))
     first = [f"study {study.name}: {study.question}", f"storage: {where}"]
-    return "\n".join([*first, *study.plan()])
+    return "\n".join([*first, plan_text(study)])
 
 
 def read_study(spec: StudySpec, storage: str, *, stage: str = "tune") -> Runs:

@@ -66,7 +66,6 @@ class ForecastKind(Kind):
 
     symbol = "STUDY"
     record = StudySpec
-    example = "STUDY = StudySpec(…)"
     cells: tuple[Cell, ...] = ()
     """What is trained besides the sweep."""
 
@@ -81,17 +80,8 @@ class ForecastKind(Kind):
     ) -> ForecastKind:
         """The study of a file, with the training of its own."""
         study = override(cls.defined(module, path), assignments)
-        return cls(study, file_training(module, path))
-
-    @classmethod
-    def defined(cls, module: ModuleType, path: str | Path) -> StudySpec:
-        """The `STUDY` of a file."""
-        found = getattr(module, "STUDY", None)
-        if not isinstance(found, StudySpec):
-            raise ValueError(
-                f"{path} defines no STUDY; a study file ends with STUDY = StudySpec(…)."
-            )
-        if found.workload.name == OWN and file_training(module, path) is None:
+        train = file_training(module, path)
+        if study.workload.name == OWN and train is None:
             hint = (
                 "; its training function must be named TRAIN" if hasattr(module, "train") else ""
             )
@@ -99,7 +89,7 @@ class ForecastKind(Kind):
                 f"{path} does not say how its study is trained{hint}; write TRAIN = train, "
                 "COMMAND = Command([…]) or workload=Workload(name=…)."
             )
-        return found
+        return cls(study, train)
 
     def specs(self) -> tuple[StudySpec, ...]:
         """The study."""
@@ -143,19 +133,17 @@ class ForecastKind(Kind):
         """The forecast, which `extrap check` reads."""
         return [sealed_forecast(self.study, result.forecast)]
 
-    def later(self) -> list[str]:
-        """The larger runs."""
+    def follows(self) -> Sequence[str]:
+        """The runs of a table, and the larger runs."""
         spec = self.study
-        lines = [f"then the {len(self.cells)} runs of the table"] if self.cells else []
+        lines = [f"the {len(self.cells)} runs of the table"] if self.cells else []
         for target in spec.targets:
             n_runs = (len(target.factors) + target.fixed) * len(spec.target_seeds)
             factors = ", ".join(map(format_given, target.factors))
             times = "" if target.factors == (1,) else f"{factors} times "
-            lines.append(
-                f"then {size_words(spec.size_values(target.size))}: {n_runs} runs at {times}the "
-                "recommended values"
-                + (" and at the values tuned at the smallest size" if target.fixed else "")
-            )
+            size = size_words(spec.size_values(target.size))
+            fixed = " and at the values tuned at the smallest size" if target.fixed else ""
+            lines.append(f"{size}: {n_runs} runs at {times}the recommended values{fixed}")
         return lines
 
     def provenance(self, result: ForecastResult, runs: RunsByStage, source: str) -> dict[str, str]:

@@ -20,14 +20,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 from extrap.errors import DataError
 from extrap.records import (
     DATA_SIZE,
-    OWN,
     STAGES,
     Cell,
     Command,
     Runs,
     StudySpec,
     Train,
-    Workload,
     override,
 )
 from extrap.records.numbers import NBSP, format_quantity, name_size, rounded
@@ -54,6 +52,8 @@ KINDS = {
 }
 """What a study file may define → module of extrap.study; the first that it does decides, after
 kinds of its own."""
+FLOPS = "FLOPs"
+"""Size column of a dry run whose runs have as many steps as their FLOPs allow."""
 DIGITS = 4
 """Significant digits of a rate handed to a large run; more would be false precision."""
 
@@ -222,13 +222,11 @@ class Kind(ABC):
         given: The study as it was given; `study` lacks the recipe if it has its own training.
         symbol: Name by which study files define such a study.
         record: Type of the record.
-        example: What a study file may write.
         known: All kinds by their symbols.
     """
 
     symbol: ClassVar[str]
     record: ClassVar[type]
-    example: ClassVar[str] = "…"
     known: ClassVar[dict[str, type[Kind]]] = {}
 
     def __init_subclass__(cls) -> None:
@@ -262,12 +260,11 @@ class Kind(ABC):
         if isinstance(found, cls.record):
             return found
         name = cls.record.__name__
-        if found is None:
-            raise ValueError(f"{path} defines no {cls.symbol}; write {cls.symbol} = {name}(…).")
         article = "an" if name[0] in "AEIOU" else "a"
+        given = "there is none" if found is None else f"got {type(found).__name__}"
         raise ValueError(
-            f"the {cls.symbol} of {path} must be {article} {name}, got {type(found).__name__}; "
-            f"write {cls.example}."
+            f"the {cls.symbol} of {path} must be {article} {name}, {given}; write "
+            f"{cls.symbol} = {name}(…)."
         )
 
     @property
@@ -303,49 +300,17 @@ class Kind(ABC):
             DataError: They do not suffice.
         """
 
-    def plan(self) -> list[str]:
-        """Lines of the dry run: the sweeps, then what follows from them.
+    def first_stages(self) -> Sequence[Stage]:
+        """What is trained first, for a dry run: its cells are counted, not trained."""
+        return next(iter(self.stages(RunsByStage(lambda spec, _: no_runs(spec)))), ())
 
-        Raises:
-            ValueError: A sweep would train rounded numbers instead of its own.
-        """
-        from extrap.fitting import can_place
-
-        lines, total = [], 0
-        for stage in next(iter(self.stages(RunsByStage(lambda spec, _: no_runs(spec)))), ()):
-            spec, recipe, train = stage.spec, stage.spec.recipe, self.training_of(stage.spec)
-            spec.require_whole()
-            is_placed = spec.sampler == "law" and can_place(spec)
-            wants = None if is_placed else stage.wants
-            n_runs = len(spec.grid_cells() if wants is None else wants(no_runs(spec)))
-            moving = {*spec.sizes, *spec.tune} & {DATA_SIZE, BUDGET, "batch_size"}
-            is_fixed = not (moving or spec.path or spec.workload.name == OWN)
-            length = f" of {recipe.n_updates} steps ({recipe.n_examples} examples)"
-            points = [size_words(spec.size_values(size)) for size in spec.size_points()]
-            sizes = "; ".join(points) if spec.path else _listed(spec.sizes)
-            tuned = [f"{name} {_four(r.low)} to {_four(r.high)}" for name, r in spec.tune.items()]
-            more = stage.n_most - n_runs
-            grown = f" (up to {more} more if a best value lies at an edge)" if more > 0 else ""
-            lines.append(
-                f"sweep {spec.name}: {'at most ' if is_placed else ''}{n_runs} runs{grown}"
-                f"{length if is_fixed else ''} at {sizes}; {', '.join(tuned) or 'nothing'} tuned, "
-                f"sampler {spec.sampler_name}; {_training_words(spec, train)}"
-            )
-            total += n_runs
-        sums = [f"{total} runs"] if len(lines) > 1 else []
-        return [*lines, *sums, *self.later()]
-
-    def later(self) -> list[str]:
-        """Lines of the dry run on what follows from the sweeps."""
-        return []
+    def follows(self) -> Sequence[str]:
+        """What is trained on the strength of that, one line each; none if nothing is."""
+        return ()
 
     @abstractmethod
     def page(self, result: Any, runs: RunsByStage, about: About) -> Page:
         """The page; what is printed at the end are its blocks outside the closed parts."""
-
-    def follows(self) -> bool:
-        """Whether more is trained on the strength of the sweeps."""
-        return bool(self.later())
 
     def seals(self, result: Any, runs: RunsByStage) -> Sequence[Seal]:
         """Files that commands read, written or completed with the report."""
@@ -397,6 +362,36 @@ class Kind(ABC):
         return []
 
 
+def plan_text(study: Kind) -> str:
+    """The dry run of a study: its first stages, one line each, then what follows from them.
+
+    Raises:
+        ValueError: A sweep would train rounded numbers instead of its own.
+    """
+    lines, total = [], 0
+    for stage in study.first_stages():
+        spec, train = stage.spec, study.training_of(stage.spec)
+        spec.require_whole()
+        n_runs = len(spec.grid_cells() if stage.wants is None else stage.wants(no_runs(spec)))
+        more = max(0, stage.n_most - n_runs)
+        grown = f" (up to {more} more, as the losses have it)" if more else ""
+        sizes = _listed(spec.sizes)
+        if spec.path:
+            sizes = "; ".join(size_words(spec.size_values(size)) for size in spec.size_points())
+        tuned = [f"{name} {_four(r.low)} to {_four(r.high)}" for name, r in spec.tune.items()]
+        is_fixed = {*spec.sizes, *spec.tune}.isdisjoint((DATA_SIZE, BUDGET, FLOPS, "batch_size"))
+        length = f" of {spec.recipe.n_updates} steps ({spec.recipe.n_examples} examples)"
+        is_ours = train is None and is_fixed and not spec.path
+        lines.append(
+            f"sweep {spec.name}: {n_runs} runs{grown}{length if is_ours else ''} at {sizes}; "
+            f"{', '.join(tuned) or 'nothing'} tuned, sampler {spec.sampler_name}; "
+            f"{_training_words(spec, train)}"
+        )
+        total += n_runs
+    sums = [f"{total} runs"] if len(lines) > 1 else []
+    return "\n".join([*lines, *sums, *(f"then {line}" for line in study.follows())])
+
+
 def no_runs(spec: StudySpec) -> Runs:
     """The runs of a stage before it began."""
     import pandas as pd
@@ -439,14 +434,10 @@ def _listed(sizes: Mapping[str, Sequence[float]]) -> str:
     )
 
 
-def workload_words(workload: Workload) -> str:
-    """The workload with its options."""
-    return f"{workload.name} {dict(workload.options) or ''}".rstrip()
-
-
 def _training_words(spec: StudySpec, train: Train | None) -> str:
     if train is None:
-        return f"workload {workload_words(spec.workload)}"
+        options = dict(spec.workload.options)
+        return f"workload {spec.workload.name} {options or ''}".rstrip()
     if isinstance(train, Command):
         return f"trained by {shlex.join(train.args)}"
     name = getattr(train, "name", getattr(train, "__name__", "train"))

@@ -265,7 +265,7 @@ def test_plan_counts_runs_without_opening_a_storage(tmp_path):
     assert "72 runs" in text
     assert "width 512: 6 runs" in text
     assert not (tmp_path / "never.db").exists()
-    assert "at most 72 runs" in dry_run(ForecastKind(replace(SPEC, sampler="law")))
+    assert "5 runs (up to 67 more" in dry_run(ForecastKind(replace(SPEC, sampler="law")))
 
 
 def test_plan_refuses_what_would_not_be_trained_as_the_path_says():

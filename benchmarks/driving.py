@@ -24,7 +24,7 @@ import numpy as np
 from extrap.errors import StudyError
 from extrap.records import Cell, OnEval, Recipe, RunResult, StudySpec, TunedRange, Workload
 from extrap.study import tune
-from extrap.study.events import TuneEvent
+from extrap.study.progress import TuneEvent
 from extrap.study.trainers import PackedTrainer
 from extrap.training.preemption import Preemption
 

@@ -29,7 +29,7 @@ import click
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "extrap"
 LAYERS = (
-    "noise errors files expressions installing function_sources study_folders",
+    "noise errors files expressions installing study_folders",
     "records",
     "laws reading workloads training",
     "fitting",

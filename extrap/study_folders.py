@@ -122,41 +122,32 @@ def beside(folder: Path, starts: Iterable[Path]) -> dict[str, Path]:
     found: dict[str, Path] = {}
     waiting = list(starts)
     while waiting:
-        file = waiting.pop()
-        for path in imported(folder, file, ast.walk(syntax_tree(file))):
+        for path in _imported(folder, waiting.pop()):
             if (name := path.relative_to(folder).as_posix()) not in found:
                 found[name] = path
                 waiting.append(path)
     return found
 
 
-def imported(folder: Path, file: Path, nodes: Iterable[ast.AST]) -> list[Path]:
-    """Files of a folder that the import statements among some nodes of a file load."""
+def _imported(folder: Path, file: Path) -> Iterator[Path]:
+    """Files of a folder that the import statements of a file load, those of packages too."""
+    try:
+        tree = ast.parse(file.read_bytes())
+    except (OSError, ValueError, SyntaxError):  # importing it says so
+        return
     names: list[str] = []
-    for node in nodes:
+    for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             names += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
-            base = node.module or ""
-            if node.level and file.is_relative_to(folder):
-                package = file.relative_to(folder).parts[: -node.level]
-                base = ".".join([*package, *filter(None, [base])])
+            is_inside = node.level and file.is_relative_to(folder)
+            above = file.relative_to(folder).parts[: -node.level] if is_inside else ()
+            base = ".".join(filter(None, [*above, node.module]))
             names += [base, *(f"{base}.{alias.name}".strip(".") for alias in node.names)]
-    wanted = dict.fromkeys(
-        Path(*parts[: i + 1])
-        for parts in (name.split(".") for name in names if name)
-        for i in range(len(parts) if parts[0] != OURS else 0)
-    )
-    places = [p for name in wanted for p in (f"{name}.py", f"{name}/__init__.py")]
-    return [folder / place for place in places if (folder / place).is_file()]
-
-
-def syntax_tree(file: Path) -> ast.Module:
-    """The syntax tree of a Python file; empty where it has none."""
-    try:
-        return ast.parse(file.read_bytes())
-    except (OSError, ValueError, SyntaxError):
-        return ast.Module(body=[], type_ignores=[])
+    for parts in (name.split(".") for name in names if name.partition(".")[0] != OURS):
+        for place in (folder.joinpath(*parts[: i + 1]) for i in range(len(parts))):
+            paths = (place.parent / f"{place.name}.py", place / "__init__.py")
+            yield from (path for path in paths if path.is_file())
 
 
 def import_words(error: BaseException, folder: Path) -> str:
@@ -164,7 +155,7 @@ def import_words(error: BaseException, folder: Path) -> str:
     words = " ".join(f"{type(error).__name__}: {error}".split())
     for frame in reversed(traceback.extract_tb(error.__traceback__)):
         file = Path(frame.filename)
-        if file.is_relative_to(folder) and not frame.filename.startswith(INSTALLED):
+        if file.is_relative_to(folder) and not is_installed(file):
             # an error of syntax names its file itself
             where = f" ({file.relative_to(folder)}, line {frame.lineno})"
             return words if isinstance(error, SyntaxError) else words + where
@@ -202,6 +193,10 @@ def _is_of(module: ModuleType, folder: Path) -> bool:
 
 def _is_installed(module: ModuleType) -> bool:
     """Whether a module is Python's, of an installed library, or of ours."""
-    file = getattr(module, "__file__", None)
-    is_ours = module.__name__ in ("__main__", OURS)
-    return file is None or is_ours or file.startswith(INSTALLED)
+    file, is_ours = getattr(module, "__file__", None), module.__name__ in ("__main__", OURS)
+    return file is None or is_ours or is_installed(file)
+
+
+def is_installed(file: str | Path) -> bool:
+    """Whether a file is Python's or of an installed library."""
+    return str(file).startswith(INSTALLED)

@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[1]
 
 LEVELS = (
     "errors installing",
-    "expressions files records reading function_sources study_folders",
+    "expressions files records reading study_folders",
     "laws noise workloads",
     "fitting training",
     "forecasting checking backtesting documents monitoring watching analyses",
@@ -41,7 +41,6 @@ DOORS = {
     "cloudpickle": ("study.clusters",),
     "distributed": ("study.clusters",),
     "google": ("reading.trackers.tensorboard",),  # protobuf
-    "IPython": ("study.progress",),  # a notebook's display, where there is a notebook
     "jinja2": ("reporting",),
     "lightning": ("integrations.lightning",),
     "matplotlib": ("reporting",),
@@ -53,7 +52,7 @@ DOORS = {
     "pyarrow": ("reading",),
     "pytorch_lightning": ("integrations.lightning",),
     "ray": ("study.clusters",),
-    "rich": ("cli", "commands", "study.progress"),
+    "rich": ("cli", "commands"),
     "scipy": ("laws", "noise", "fitting", *VERDICTS),
     "seaborn": ("reporting",),
     "sklearn": ("fitting", "analyses.selection", "workloads"),
@@ -61,6 +60,7 @@ DOORS = {
     "statsmodels": ("fitting",),
     "tensorboard": ("reading.trackers.tensorboard",),
     "torch": ("workloads", "training", "integrations"),
+    "tqdm": ("study.progress",),
     "transformers": ("integrations.huggingface",),
     "wandb": ("reading.trackers.wandb",),
     "yaml": ("reading.trackers.folders",),

@@ -34,9 +34,9 @@ class DoublingKind(Kind):
         """The sweeps."""
         return (self.study.spec,)
 
-    def follows(self) -> bool:
-        """Whether runs follow the sweep."""
-        return True
+    def follows(self) -> Sequence[str]:
+        """What follows the sweep, for the dry run."""
+        return ["half and twice its best rate: 2 runs"]
 
     def stages(self, runs: RunsByStage) -> Iterator[Sequence[Stage]]:
         """The sweep; once it is trained, two runs beside its best."""
@@ -56,10 +56,6 @@ class DoublingKind(Kind):
     def analyse(self, runs: RunsByStage) -> dict[str, Any]:
         """The result: plain data."""
         return {"best": self.best(runs), "n": len(runs.of(self.study.spec, "check"))}
-
-    def plan(self) -> list[str]:
-        """What a dry run says."""
-        return ["a sweep, then two runs"]
 
     def page(self, result: Any, runs: RunsByStage, about: About) -> Page:
         """The result for people."""

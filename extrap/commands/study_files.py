@@ -94,13 +94,11 @@ def run_command(
 
 def run_shown(study: Kind, *, quiet: bool, **options: Any) -> Outcome:
     """Run or resume a study and show its progress."""
-    from rich.console import Console
-
     from extrap.study import run
     from extrap.study.progress import StudyProgress
 
-    with StudyProgress(Console(stderr=True), quiet=quiet) as progress:
-        return run(study, notify=progress.notify, say=say, **options)
+    with StudyProgress(quiet=quiet) as progress:
+        return run(study, notify=progress.notify, say=progress.above(say), **options)
 
 
 def _accept_training(study: Kind, path: str, storage: str | None) -> None:
@@ -125,13 +123,7 @@ def report_study_file(
     """Report on the study in a file without training, and return the page written."""
     from extrap.study import open_study, report
 
-    study = open_study(path)
-    if table is not None and not study.reads_tables:
-        raise click.UsageError(
-            f"the page of a file with {study.symbol} is made from its storage, got the table "
-            f"{table} too; leave it out, or name the storage with --storage."
-        )
-    return report(study, storage=storage, table=table, path=output).report_path
+    return report(open_study(path), storage=storage, table=table, path=output).report_path
 
 
 @command(

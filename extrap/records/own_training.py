@@ -1,14 +1,20 @@
-"""The training function of a study file, with what tells it from an earlier version."""
+"""The training function of a study file, with the hashes of the files that it rests on."""
 
 from __future__ import annotations
 
+import hashlib
+import inspect
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from extrap.records.study import TrainFunction
-from extrap.study_folders import enter
+from extrap.study_folders import beside, enter, is_installed
+
+DIGITS = 12
+"""Of a file's SHA-256 in a fingerprint."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -18,7 +24,9 @@ class StudyFunction:
     Attributes:
         function: The function.
         name: Its name.
-        source: Name → text or hash of the definitions that it rests on.
+        source: File → hash of its content: the study file, the modules beside it that are
+            imported, and the file of the function. Any edit counts, of a comment too; installed
+            libraries do not.
         folder: The folder of the study file.
         beside: Modules there that it may import: path relative to the folder → source.
     """
@@ -33,3 +41,34 @@ class StudyFunction:
         """What the function returns."""
         enter(self.folder)
         return self.function(size, tuned, seed)
+
+
+def study_function(function: TrainFunction, *, study: str | Path) -> StudyFunction:
+    """A training function of a study file, with what distinguishes it from an earlier version.
+
+    Args:
+        function: `train(size, tuned, seed)`.
+        study: The study file.
+    """
+    file = Path(study).resolve()
+    inner: Any = inspect.unwrap(function)
+    inner = getattr(inner, "func", inner)  # of a partial
+    inner = inner if hasattr(inner, "__qualname__") else type(inner)
+    defined = file
+    with suppress(TypeError):  # a compiled function has no file
+        defined = Path(inspect.getsourcefile(inner) or file)
+    is_foreign = is_installed(defined)
+    modules = beside(file.parent, [file] if is_foreign else [file, defined.resolve()])
+    files = {file.name: file, **modules}
+    if not (is_foreign or defined.resolve() in files.values()):
+        files[inner.__module__] = defined
+    return StudyFunction(
+        function=function,
+        name=getattr(function, "__qualname__", type(function).__qualname__),
+        source={
+            name: hashlib.sha256(path.read_bytes()).hexdigest()[:DIGITS]
+            for name, path in files.items()
+        },
+        folder=file.parent,
+        beside={name: path.read_bytes() for name, path in modules.items()},
+    )

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pandas as pd
 
@@ -22,11 +21,12 @@ from extrap.errors import DataError
 from extrap.forecasting import Forecast, forecast
 from extrap.records import DATA_SIZE, AllocationStudy, Cell, Measure, Runs, StudySpec
 from extrap.records.codec import document
-from extrap.records.numbers import format_given, format_quantity, format_scientific
+from extrap.records.numbers import format_given, format_scientific
 from extrap.reporting.allocations_page import allocation_page
 from extrap.reporting.blocks import Page
 from extrap.reporting.study_page import About
 from extrap.study.protocol import (
+    FLOPS,
     Kind,
     RunsByStage,
     Seal,
@@ -34,25 +34,13 @@ from extrap.study.protocol import (
     as_handed_out,
     only,
     sweep_words,
-    workload_words,
 )
 
 if TYPE_CHECKING:
     from extrap.workloads import LoadedWorkload
 
-COLUMNS = (
-    DATA_SIZE,
-    "n_params",
-    "lr",
-    "seed",
-    "status",
-    "stage",
-    "loss",
-    "epochs",
-    "flops",
-    "wall_s",
-)
-"""Of the run table, after the model's size."""
+NEEDED = (DATA_SIZE, "n_params", "epochs")
+"""Columns of the runs beside their sizes, tuned values and losses."""
 LARGEST_SIZE = 2**16
 
 
@@ -61,9 +49,6 @@ class AllocationKind(Kind):
 
     symbol = "ALLOCATION"
     record = AllocationStudy
-    example = "AllocationStudy(name=…, question=…, study=StudySpec(…), budgets=(…))"
-    has_arms = False
-    needs = (DATA_SIZE, "n_params", "epochs")
 
     def specs(self) -> tuple[StudySpec, ...]:
         """The profiles and the check, as the storage knows them: lengths follow from budgets."""
@@ -83,7 +68,7 @@ class AllocationKind(Kind):
             for size in study.study.sizes[study.column]
             for cell in study.cells(size, self._tokens(budget, size))
         ]
-        yield [Stage(spec=spec, wants=only(profiles))]
+        yield [Stage(spec=spec, wants=only(profiles), n_most=len(profiles))]
         made, found = self._allocated(runs)
         cells, notes = [], []
         for factor in study.factors:
@@ -94,13 +79,12 @@ class AllocationKind(Kind):
                 f"{format_given(factor)} × parameters: {study.column} {size}, "
                 f"{self._n_params(size)} on {tokens} tokens"
             )
-        swept = runs.of(spec).to_frame()
         yield [
             Stage(
                 spec=spec,
                 wants=only(cells),
                 stage="check",
-                seal=self._seal(swept, found),
+                seal=self._seal(found, runs),
                 notes=tuple(notes),
             )
         ]
@@ -136,44 +120,29 @@ class AllocationKind(Kind):
             n_runs=len(swept) + len(large),
         )
 
-    def run_table(self, runs: RunsByStage) -> pd.DataFrame:
-        """All runs."""
-        frame = super().run_table(runs)
-        return frame[[name for name in (self.study.column, *COLUMNS) if name in frame]]
+    def first_stages(self) -> Sequence[Stage]:
+        """The profiles by their budgets; their tokens need the workload, which is not loaded."""
+        spec = self.study.study_named
+        spec = replace(spec, sizes={**spec.sizes, FLOPS: self.study.budgets})
+        return [Stage(spec=spec, wants=only(spec.grid_cells()))]
 
-    def plan(self) -> list[str]:
-        """The profiles and the check; their cells need the workload, which is not loaded."""
-        study, spec = self.study, self.study.study
-        sizes, rates = spec.sizes[study.column], spec.tune["lr"].values()
-        n_runs = len(study.budgets) * len(sizes) * len(rates) * len(spec.seeds)
-        least, most = (format_scientific(study.budgets[place]) for place in (0, -1))
-        return [
-            f"profiles: {n_runs} runs, {study.column} {', '.join(map(format_quantity, sizes))} at "
-            f"{len(study.budgets)} budgets from {least} to {most} FLOPs, "
-            f"{len(rates)} rates, {len(spec.seeds)} seeds; "
-            f"workload {workload_words(spec.workload)}",
-            *self.later(),
-        ]
-
-    def later(self) -> list[str]:
-        """The check."""
+    def follows(self) -> Sequence[str]:
+        """The runs at the budget to come."""
         study = self.study
         factors = ", ".join(map(format_given, study.factors))
         return [
-            f"then {len(study.factors) * len(study.check_seeds)} runs at "
-            f"{format_scientific(study.target)} FLOPs, at {factors} times the recommended "
-            "parameters"
+            f"{format_scientific(study.target)} FLOPs: {len(study.factors)} splits, at {factors} "
+            f"times the recommended parameters, {len(study.check_seeds)} runs each"
         ]
 
     def provenance(
         self, result: AllocationReport, runs: RunsByStage, source: str
     ) -> dict[str, str]:
-        """Where the runs come from, when the split was sealed, the recipe."""
+        """Where the runs come from, when the split was sealed, and which seeds checked it."""
         study = self.study
         return {
             **super().provenance(result, runs, source),
             f"sweep {self._spec.name}": sweep_words(study.study),
-            "split sealed": self._sealed_when(runs),
             "seeds of the check": ", ".join(map(str, self.study.check_seeds)),
         }
 
@@ -187,6 +156,11 @@ class AllocationKind(Kind):
 
     def _allocate(self, swept: pd.DataFrame) -> tuple[Forecast, Allocation]:
         study = self.study
+        if missing := [name for name in NEEDED if name not in swept]:
+            raise DataError(
+                f"profiles over size need {', '.join(NEEDED)} of every run, the runs lack "
+                f"{', '.join(missing)}; add them to the table or to what the training returns."
+            )
         own = Runs.from_frame(swept, sizes=(study.column, DATA_SIZE), tuned=("lr",))
         made = forecast(own, level=study.study.level)
         (found,) = self._splits(_optima(study, made, swept), (study.target,))
@@ -198,34 +172,18 @@ class AllocationKind(Kind):
         more = {name: getattr(study, name) for name in ("unique_tokens", "inference_tokens")}
         return tuple(fitted.at(flops, **more) for flops in budgets)
 
-    def _seal(self, swept: pd.DataFrame, found: Allocation) -> Seal:
-        data = self._data_hash(swept)
+    def seals(self, result: AllocationReport, runs: RunsByStage) -> Sequence[Seal]:
+        """The split."""
+        return [self._seal(result.found, runs)]
+
+    def _seal(self, found: Allocation, runs: RunsByStage) -> Seal:
+        data = {"data": runs.of(self._spec).data_hash(), "factors": list(self.study.factors)}
         return Seal(
             what="split",
-            file=self._file,
-            document={"data": data, "factors": list(self.study.factors), **document(found)},
+            file=f"{self.name}.allocation.json",
+            document={**data, **document(found)},
             spec=self._spec,
-            says=_data_of,
         )
-
-    @property
-    def _file(self) -> str:
-        return f"{self.name}.allocation.json"
-
-    def _sealed_when(self, runs: RunsByStage) -> str:
-        sealed = runs.sealed("extrap-allocation", self._file)
-        if sealed is None:
-            is_broken = runs.has(self._file)
-            return "not: the file was changed after it was written" if is_broken else ""
-        data = _data_of(sealed)
-        if data != self._data_hash(runs.of(self._spec).to_frame()):
-            return "not: the sealed split is of other runs"
-        return f"{sealed['created']}, data hash {data}"
-
-    def _data_hash(self, swept: pd.DataFrame) -> str:
-        own = swept[[self.study.column, DATA_SIZE, "lr", "seed", "loss"]]
-        rows = own.sort_values(list(own.columns)).to_csv(index=False, float_format="%.8g")
-        return hashlib.sha256(rows.encode()).hexdigest()
 
     @cached_property
     def _workload(self) -> LoadedWorkload:
@@ -240,10 +198,6 @@ class AllocationKind(Kind):
         per_example = self._workload.tokens_per_example
         found = self.study.tokens(budget, self._n_params(size), tokens_per_example=per_example)
         return int(found)
-
-
-def _data_of(content: Mapping[str, Any]) -> str:
-    return str(content.get("data"))
 
 
 def _optima(study: AllocationStudy, made: Forecast, frame: pd.DataFrame) -> pd.DataFrame:

@@ -10,7 +10,6 @@ import pandas as pd
 
 from extrap.analyses.batch_size import TaskResult, analyse_task, steps_to_target, tuned_steps
 from extrap.records import BatchStudy, BatchTask, Cell, Runs, StudySpec
-from extrap.records.numbers import format_quantity
 from extrap.reporting.batches_page import batches_page
 from extrap.reporting.blocks import Page
 from extrap.reporting.study_page import About
@@ -26,8 +25,6 @@ class BatchKind(Kind):
 
     symbol = "BATCHES"
     record = BatchStudy
-    example = "BatchStudy(name=…, question=…, tasks=(BatchTask(…),))"
-    reads_tables = False
 
     def specs(self) -> tuple[StudySpec, ...]:
         """One sweep per task."""
@@ -36,8 +33,7 @@ class BatchKind(Kind):
     def stages(self, runs: RunsByStage) -> Iterator[Sequence[Stage]]:
         """The grids of all tasks."""
         yield [
-            Stage(spec=task.spec(), wants=partial(wanted_cells, task), has_optima=False)
-            for task in self.study.tasks
+            Stage(spec=task.spec(), wants=partial(wanted_cells, task)) for task in self.study.tasks
         ]
 
     def analyse(self, runs: RunsByStage) -> tuple[TaskResult, ...]:
@@ -70,19 +66,6 @@ class BatchKind(Kind):
             for name, parts in of.items()
             if (kept := [part for part in parts if not part.empty])
         }
-
-    def plan(self) -> list[str]:
-        """The sweeps, then batches, targets and examples of each task."""
-        lines = super().plan()
-        for task in self.study.tasks:
-            n_each = len(task.study.size_points()) * task.n_rates * len(task.study.seeds)
-            n_examples = n_each * sum(batch * steps for batch, steps in task.steps.items())
-            examples = format_quantity(n_examples, digits=3)
-            lines.append(
-                f"  {task.study.name}: batches {', '.join(map(str, task.batches))}, targets "
-                f"{', '.join(map(str, task.targets))}, {examples} examples"
-            )
-        return lines
 
     def page(self, result: Sequence[TaskResult], runs: RunsByStage, about: About) -> Page:
         """The page of the tasks."""

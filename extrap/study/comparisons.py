@@ -19,15 +19,11 @@ from extrap.records import (
     StudySpec,
     Target,
 )
-from extrap.records.seals import canonical_hash
 from extrap.reporting.blocks import Page
 from extrap.reporting.comparisons_page import comparison_page
 from extrap.reporting.study_page import About
 from extrap.study.forecasts import target_cells
 from extrap.study.protocol import Kind, RunsByStage, Seal, Stage, only, size_words, sweep
-
-SEALED = "extrap-comparison-study"
-"""Kind of the document that is written down."""
 
 
 class ComparisonKind(Kind):
@@ -35,15 +31,19 @@ class ComparisonKind(Kind):
 
     symbol = "COMPARISON"
     record = ComparisonStudy
-    example = "ComparisonStudy(name=…, question=…, groups=(RecipeGroup(…),))"
 
     def specs(self) -> tuple[StudySpec, ...]:
         """The recipes."""
         return tuple(self.study.arms())
 
-    def follows(self) -> bool:
-        """Whether any group is trained at its target."""
-        return any(group.check_target for group in self.study.groups)
+    def follows(self) -> Sequence[str]:
+        """The recipes of groups that are trained at their target."""
+        return [
+            f"{size_words(group.target_size)}: {len(spec.target_seeds)} runs of {arm}"
+            for group in self.study.groups
+            for arm, spec in group.arms.items()
+            if group.check_target
+        ]
 
     def stages(self, runs: RunsByStage) -> Iterator[Sequence[Stage]]:
         """All recipes side by side; then those of groups that are trained at their target."""
@@ -68,9 +68,8 @@ class ComparisonKind(Kind):
         """What each group of recipes shows, and how its forecast did at the target."""
         large = {spec.name: own for spec in self.specs() if len(own := runs.of(spec, "check"))}
         findings = self._findings(runs)
-        known = runs.sealed(SEALED, self._file)
-        says = canonical_hash(study_document(self.study, findings))
-        sealed = known["created"] if known is not None and known["content_hash"] == says else ""
+        known = runs.sealed(self._seal(findings))
+        sealed = "" if known is None else known["created"]
         return tuple(with_check(found, large, sealed=sealed) for found in findings)
 
     def _findings(self, runs: RunsByStage) -> list[GroupFindings]:
@@ -80,44 +79,19 @@ class ComparisonKind(Kind):
             lambda: [find_group(self.study, group, sweeps) for group in self.study.groups],
         )
 
-    @property
-    def _file(self) -> str:
-        return f"{self.name}.comparison.json"
-
     def _seal(self, findings: Sequence[GroupFindings]) -> Seal:
         checks = checks_document(findings)
         return Seal(
             what="comparison",
-            file=self._file,
+            file=f"{self.name}.comparison.json",
             document=study_document(self.study, findings),
             spec=self.specs()[0],
             added={"checks": checks} if checks else {},
         )
 
-    def seals(self, result: Sequence[GroupFindings]) -> Sequence[Seal]:
+    def seals(self, result: Sequence[GroupFindings], runs: RunsByStage) -> Sequence[Seal]:
         """The comparison, and how it did at the targets."""
         return [self._seal(result)]
-
-    def later(self) -> list[str]:
-        """The groups."""
-        lines = []
-        for group in self.study.groups:
-            plain, *treated = group.arms
-            then = ", then trained at that size" if group.check_target else ""
-            at = size_words(group.target_size)
-            lines.append(
-                f"{group.name}: {', '.join(treated)} compared with {plain}, at {at}{then}"
-            )
-        return lines
-
-    def provenance(
-        self, result: Sequence[GroupFindings], runs: RunsByStage, source: str
-    ) -> dict[str, str]:
-        """Where the runs come from, and when the comparison was written down."""
-        return {
-            **super().provenance(result, runs, source),
-            "comparison written down": result[0].sealed,
-        }
 
     def page(self, result: Sequence[GroupFindings], runs: RunsByStage, about: About) -> Page:
         """The page of the comparison."""

@@ -27,7 +27,6 @@ from extrap.reading.storages import storage_faults
 from extrap.records import Cell, RunResult, Runs, StudySpec, Train
 from extrap.records.numbers import format_exact
 from extrap.study.database import Patience, open_storage, storage_id
-from extrap.study.events import Notify, TuneEvent
 from extrap.study.executors import LocalExecutor, n_workers_of
 from extrap.study.fingerprints import fingerprint
 from extrap.study.ledger import TRIES, Ledger, Part
@@ -42,6 +41,7 @@ from extrap.study.packs import (
     Trained,
     train_pack,
 )
+from extrap.study.progress import Notify, TuneEvent
 from extrap.study.protocol import Say, Stage
 from extrap.study.trainers import NVIDIA, forget_trainers, local_pool, trainer_of
 from extrap.study.trials import Trials

@@ -12,19 +12,20 @@ from datetime import UTC, datetime
 from functools import partial
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from extrap.documents import read_if_intact, write_sealed
+from extrap.documents import write_sealed
 from extrap.errors import DataError, StudyError, without_password
-from extrap.files import read_csv, write_csv
+from extrap.files import read_csv, require_file, write_csv
 from extrap.reading.runs import as_runs
+from extrap.reading.tables import read_table
 from extrap.records import STAGES, Cell, Runs, StudySpec, Train, seals
 from extrap.reporting.blocks import Page
 from extrap.reporting.html import write_page
 from extrap.reporting.index import write_index
 from extrap.reporting.study_page import About
 from extrap.study.dispatch import Training
-from extrap.study.events import Notify, TuneEvent
+from extrap.study.progress import Notify, StudyProgress, TuneEvent
 from extrap.study.protocol import (
     Kind,
     RunsByStage,
@@ -33,11 +34,15 @@ from extrap.study.protocol import (
     Stage,
     no_runs,
     only,
+    plan_text,
     read_cells,
     sweep,
 )
 from extrap.study.trials import seal_time
 from extrap.training.preemption import Preemption
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 logger = logging.getLogger(__name__)
 
@@ -180,8 +185,8 @@ def train(
             for stage in stages:
                 if stage.seal is not None and stage.seal.file not in sealed:
                     sealed.add(stage.seal.file)
-                    runs.keep(stage.seal, Path(reports))
-                    write_seal(stage.seal, Path(reports), partial(_storage_time, storage), say)
+                    place = runs.keep(stage.seal)
+                    write_seal(stage.seal, place.parent, partial(_storage_time, storage), say)
                 for note in stage.notes:
                     say(note)
             wanted = [stage for stage in stages if not _is_empty(stage)]
@@ -222,8 +227,8 @@ def tune(
             edge; where Optuna samples, cells beyond those.
         stage: `"tune"` for the sweep, `"check"` for larger runs; the latter needs `extend`.
         notify: Called with a `TuneEvent` as packs train and when one is done.
-        progress: Whether to show progress: a bar in a notebook or on a terminal, else one line per
-            size.
+        progress: Whether to show progress: a bar in a notebook or on a terminal, else one line a
+            minute.
         device: `"cpu"`, `"cuda:1"`, …, of extrap's own training; by default CUDA if available.
         executor: Where runs train, any `concurrent.futures.Executor`; on this machine by default.
         preemption: Object that requests a stop, from a signal handler or another thread, and names
@@ -255,8 +260,6 @@ def tune(
     found: list[Runs] = []
     with ExitStack() as stack:
         if progress:
-            from extrap.study.progress import StudyProgress
-
             notify = stack.enter_context(StudyProgress()).beside(notify)
         training = stack.enter_context(
             Training(
@@ -315,7 +318,7 @@ def dry_run(study: Kind, *, storage: str | None = None) -> str:
     """
     where = without_password(storage or default_storage(study))
     first = [f"study {study.name}: {study.question}", f"storage: {where}"]
-    return "\n".join([*first, *study.plan()])
+    return "\n".join([*first, plan_text(study)])
 
 
 def read_study(spec: StudySpec, storage: str, *, stage: str = "tune") -> Runs:
@@ -367,19 +370,18 @@ def runs_of_table(
     Raises:
         DataError: There is no such file, or it lacks a column.
     """
-    path = Path(path)
-    if not (study.has_arms or study.needs):
-        return runs_in(study, str(path), reports=reports)
-    frame, first = _read_table(path), study.specs()[0]
-    arm = ["arm"] if study.has_arms else []
-    sizes = [column for column, values in first.sizes.items() if len(values) > 1]
-    wanted = [*arm, "stage", *sizes, *first.tune, *study.needs, "seed", "status", "loss"]
+    path, specs = Path(path), study.specs()
+    frame = _read_table(path)
+    if len(specs) == 1:
+        only_sweep = {"arm": specs[0].name, "stage": "tune"}
+        frame = frame.assign(**{c: v for c, v in only_sweep.items() if c not in frame})
+    sizes = [column for column, values in specs[0].sizes.items() if len(values) > 1]
+    wanted = ["arm", "stage", *sizes, *specs[0].tune, "loss"]
     if missing := [name for name in wanted if name not in frame]:
         raise DataError(
             f"a run table of {study.name!r} needs the columns {', '.join(wanted)}; {path} "
             f"lacks {', '.join(missing)}."
         )
-    frame = frame if arm else frame.assign(arm=first.name)
 
     def read(spec: StudySpec, stage: str) -> Runs:
         own = frame[(frame["arm"] == spec.name) & (frame["stage"] == stage)]
@@ -390,28 +392,29 @@ def runs_of_table(
             )
         given = {c: v[0] for c, v in spec.sizes.items() if c not in own and len(v) == 1}
         own = own.assign(**given).drop(columns="arm")
-        kept = {"stage", "seed", "status", "loss"}
-        blank = [name for name in own if name not in kept and own[name].isna().all()]
+        own = own[[c for c in own if c == "loss" or not own[c].isna().all()]]
         return as_runs(
-            own.drop(columns=blank),
+            own,
             {},
             may_mix=True,
             size=tuple(spec.sizes),
             tune=tuple(spec.tune),
-            conditions=tuple(c for c in spec.conditions() if c in frame),
+            conditions=tuple(c for c in spec.conditions() if c in own),
             stage=stage,
         )
 
     return RunsByStage(_lenient(read), Path(reports))
 
 
-def _read_table(path: Path) -> Any:
+def _read_table(path: Path) -> pd.DataFrame:
+    """A run table; numbers of a CSV file are numbers, as in a storage, for hashes to be equal."""
+    require_file(path)
     try:
-        return read_csv(path)
-    except (OSError, ValueError) as error:
+        return read_table(path) if path.suffix == ".parquet" else read_csv(path)
+    except ValueError as error:
         raise DataError(
-            f"a table of a study must be a CSV file, got {path} ({error}); run the study, which "
-            "writes one beside its report."
+            f"a table of a study is a CSV or Parquet file, got {path} ({error}); run the study, "
+            "which writes one beside its report."
         ) from error
 
 
@@ -434,10 +437,9 @@ def _finish(
 ) -> Outcome:
     """Analyse, seal what commands read, write tables, page and index."""
     result = study.analyse(runs)
-    for seal in study.seals(result):
-        before = runs.sealed(seal.document["kind"], seal.file)
-        runs.keep(seal, reports)
-        if write_seal(seal, reports, time_of, say if before is None else logger.debug) != before:
+    for seal in study.seals(result, runs):
+        before, place = runs.sealed(seal), runs.keep(seal).parent
+        if write_seal(seal, place, time_of, say if before is None else logger.debug) != before:
             result = study.analyse(runs)  # which knows its time now
     tables, table_paths = study.tables(result, runs), {}
     for name, table in tables.items():
@@ -470,30 +472,21 @@ def write_seal(
 
     An earlier file that says something else is kept beside it.
     """
-    path = reports / seal.file
-    earlier = read_if_intact(path, seal.document["kind"])
-    document = {**seal.document, "created": datetime.now(UTC).isoformat(timespec="seconds")}
-    curves = document.get("curves")
-    stands = (
-        earlier is not None
-        and seal.says(earlier) == seal.says(document)
-        and (curves is None or curves == earlier.get("curves"))
-    )
-    if earlier is not None and stands:  # it keeps its time
-        document = earlier
-    created = document["created"]
-    first = created if time_of is None else time_of(seal, created)
-    document = seals.seal({**document, **seal.added, "created": created if stands else first})
-    if earlier is None or document != earlier:
+    path, earlier = reports / seal.file, seal.earlier(reports)
+    now = {**seal.document, "created": datetime.now(UTC).isoformat(timespec="seconds")}
+    document = {**(earlier or now), **seal.added}
+    first = document["created"] if time_of is None else time_of(seal, document["created"])
+    document = seals.seal({**document, "created": document["created"] if earlier else first})
+    if document != earlier:
         write_sealed(document, path)
-    what, content = seal.what, document["content_hash"]
-    say(f"sealed {what} written to {path} ({document['created']}, content hash {content})")
+    created, content = document["created"], document["content_hash"]
+    say(f"sealed {seal.what} written to {path} ({created}, content hash {content})")
     return document
 
 
 def _storage_time(storage: str, seal: Seal, now: str, *, reads: bool = False) -> str:
     """When a storage first heard of a content; who only reads does not write that down."""
-    content, name = seal.says(seal.document), seal.spec.name
+    content, name = seals.content_hash(seal.document), seal.spec.name
     given = None if reads else now
     return seal_time(storage, study=name, content_hash=content, now=given) or now
 

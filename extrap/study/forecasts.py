@@ -10,17 +10,15 @@ from pathlib import Path
 from types import ModuleType
 
 from extrap.checking import check
-from extrap.documents import FORECAST, content_hash, sealed_document, with_seal_of
+from extrap.documents import content_hash, sealed_document, with_seal_of
 from extrap.errors import StudyError
 from extrap.fitting import Remedy
 from extrap.forecasting import Forecast, forecast
-from extrap.function_sources import study_function
 from extrap.records import (
     OWN,
     Cell,
     Command,
     Point,
-    Runs,
     SizePath,
     StudySpec,
     Target,
@@ -29,6 +27,7 @@ from extrap.records import (
     override,
 )
 from extrap.records.numbers import format_exact, format_given, rounded
+from extrap.records.own_training import study_function
 from extrap.reporting.blocks import Page
 from extrap.reporting.study_page import About
 from extrap.study.protocol import (
@@ -67,8 +66,6 @@ class ForecastKind(Kind):
 
     symbol = "STUDY"
     record = StudySpec
-    example = "STUDY = StudySpec(…)"
-    has_arms = False
     cells: tuple[Cell, ...] = ()
     """What is trained besides the sweep."""
 
@@ -83,17 +80,8 @@ class ForecastKind(Kind):
     ) -> ForecastKind:
         """The study of a file, with the training of its own."""
         study = override(cls.defined(module, path), assignments)
-        return cls(study, file_training(module, path))
-
-    @classmethod
-    def defined(cls, module: ModuleType, path: str | Path) -> StudySpec:
-        """The `STUDY` of a file."""
-        found = getattr(module, "STUDY", None)
-        if not isinstance(found, StudySpec):
-            raise ValueError(
-                f"{path} defines no STUDY; a study file ends with STUDY = StudySpec(…)."
-            )
-        if found.workload.name == OWN and file_training(module, path) is None:
+        train = file_training(module, path)
+        if study.workload.name == OWN and train is None:
             hint = (
                 "; its training function must be named TRAIN" if hasattr(module, "train") else ""
             )
@@ -101,7 +89,7 @@ class ForecastKind(Kind):
                 f"{path} does not say how its study is trained{hint}; write TRAIN = train, "
                 "COMMAND = Command([…]) or workload=Workload(name=…)."
             )
-        return found
+        return cls(study, train)
 
     def specs(self) -> tuple[StudySpec, ...]:
         """The study."""
@@ -129,7 +117,7 @@ class ForecastKind(Kind):
         """The forecast, and the verdicts on the larger runs."""
         spec = self.study
         made = self._forecast(runs)
-        if (sealed := runs.sealed(FORECAST, f"{spec.name}.forecast.json")) is not None:
+        if (sealed := runs.sealed(sealed_forecast(spec, made))) is not None:
             made = with_seal_of(made, sealed)
         large = runs.of(spec, "check")
         return ForecastResult(
@@ -141,36 +129,32 @@ class ForecastKind(Kind):
     def _forecast(self, runs: RunsByStage) -> Forecast:
         return runs.once("forecast", lambda: forecast(runs.of(self.study), level=self.study.level))
 
-    def seals(self, result: ForecastResult) -> Sequence[Seal]:
+    def seals(self, result: ForecastResult, runs: RunsByStage) -> Sequence[Seal]:
         """The forecast, which `extrap check` reads."""
         return [sealed_forecast(self.study, result.forecast)]
 
-    def later(self) -> list[str]:
-        """The larger runs."""
+    def follows(self) -> Sequence[str]:
+        """The runs of a table, and the larger runs."""
         spec = self.study
-        lines = [f"then the {len(self.cells)} runs of the table"] if self.cells else []
+        lines = [f"the {len(self.cells)} runs of the table"] if self.cells else []
         for target in spec.targets:
             n_runs = (len(target.factors) + target.fixed) * len(spec.target_seeds)
             factors = ", ".join(map(format_given, target.factors))
             times = "" if target.factors == (1,) else f"{factors} times "
-            lines.append(
-                f"then {size_words(spec.size_values(target.size))}: {n_runs} runs at {times}the "
-                "recommended values"
-                + (" and at the values tuned at the smallest size" if target.fixed else "")
-            )
+            size = size_words(spec.size_values(target.size))
+            fixed = " and at the values tuned at the smallest size" if target.fixed else ""
+            lines.append(f"{size}: {n_runs} runs at {times}the recommended values{fixed}")
         return lines
 
     def provenance(self, result: ForecastResult, runs: RunsByStage, source: str) -> dict[str, str]:
-        """Where the runs come from, who trained them, when the forecast was sealed."""
-        spec, made = self.study, result.forecast
+        """Where the runs come from, who trained them, and on what."""
+        spec = self.study
         made_with = read_fingerprint(source, study=spec.name) if "://" in source else {}
         rows = {
             **super().provenance(result, runs, source),
             "trained by": _trained_by(made_with),
             "path of the size": str(SizePath(spec.path)),
             "corpus hash (SHA-256)": str(made_with.get("data.corpus_sha256", "")),
-            "sealed": f"{made.created}, content hash {result.seal}",
-            "first larger run started": _first_start(runs.of(spec, "check"), made.created),
             "machine": platform.machine(),
         }
         return {key: value for key, value in rows.items() if value}
@@ -369,7 +353,7 @@ def file_training(module: ModuleType, path: str | Path) -> Train | None:
             "TRAIN must be a function train(size, tuned, seed), got "
             f"{type(given).__name__} in {path}; write TRAIN = train."
         )
-    return study_function(given, known_as="TRAIN", study=path)
+    return study_function(given, study=path)
 
 
 def _trained_by(made_with: Mapping[str, object]) -> str:
@@ -380,11 +364,3 @@ def _trained_by(made_with: Mapping[str, object]) -> str:
     words, prefix = str(made_with.get("data.command", f"the function {trainer}")), "data.source."
     source = (f"{k.removeprefix(prefix)} {v}" for k, v in made_with.items() if prefix in k)
     return f"{words} ({', '.join(source)})" if any(prefix in k for k in made_with) else words
-
-
-def _first_start(large: Runs, sealed: str) -> str:
-    """When the first larger run began, and whether that was before the seal."""
-    if not len(large) or "started_at" not in (frame := large.to_frame()):
-        return ""
-    first = str(frame["started_at"].dropna().min())
-    return first if first >= sealed else f"{first}, before this forecast was sealed"

@@ -12,6 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import product
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
@@ -19,13 +20,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 from extrap.errors import DataError
 from extrap.records import (
     DATA_SIZE,
-    OWN,
+    STAGES,
     Cell,
     Command,
     Runs,
     StudySpec,
     Train,
-    Workload,
     override,
 )
 from extrap.records.numbers import NBSP, format_quantity, name_size, rounded
@@ -52,6 +52,8 @@ KINDS = {
 }
 """What a study file may define → module of extrap.study; the first that it does decides, after
 kinds of its own."""
+FLOPS = "FLOPs"
+"""Size column of a dry run whose runs have as many steps as their FLOPs allow."""
 DIGITS = 4
 """Significant digits of a rate handed to a large run; more would be false precision."""
 
@@ -65,7 +67,6 @@ class Seal:
         file: Its name in the folder of reports.
         document: What it says, plain JSON with `kind` and `schema_version`.
         spec: The sweep under whose name the storage keeps the time of the first such seal.
-        says: From a document to what has to be the same for an earlier seal to stand.
         added: `checks` that were seen afterwards: written into a file that stands, too.
     """
 
@@ -73,8 +74,19 @@ class Seal:
     file: str
     document: Mapping[str, Any]
     spec: StudySpec
-    says: Callable[[Mapping[str, Any]], str] = content_hash
     added: Mapping[str, Any] = field(default_factory=dict)
+
+    def earlier(self, folder: Path) -> dict[str, Any] | None:
+        """The document of an intact file that says the same; None where there is none."""
+        from extrap.documents import read_if_intact
+
+        found, curves = read_if_intact(folder / self.file, self.document["kind"]), "curves"
+        is_same = (
+            found is not None
+            and content_hash(found) == content_hash(self.document)
+            and self.document.get(curves) in (None, found.get(curves))
+        )
+        return found if is_same else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,11 +96,11 @@ class Stage:
     Attributes:
         spec: Its name in the storage, sizes, tuned values and recipe.
         wants: All cells wanted by now; None where Optuna chooses as many as the grid has.
-        n_most: Cells of a grid that grows, if it grows as far as it may; 0 where none grows.
+        n_most: Cells of a sweep about best values, which status reports, if it grows as far as it
+            may; 0 of any other stage.
         stage: `"tune"` or `"check"`.
         seal: What is written down before its first cell is trained.
         notes: Sentences printed before it is trained.
-        has_optima: Whether status reports the optima of its tuned values.
     """
 
     spec: StudySpec
@@ -97,7 +109,6 @@ class Stage:
     stage: str = "tune"
     seal: Seal | None = None
     notes: tuple[str, ...] = ()
-    has_optima: bool = True
 
 
 def sweep(spec: StudySpec) -> Stage:
@@ -105,9 +116,9 @@ def sweep(spec: StudySpec) -> Stage:
     from extrap.fitting import can_place, grow_grid, most_cells, place_runs
 
     if spec.is_sampled:
-        return Stage(spec=spec, wants=None)
+        return Stage(spec=spec, wants=None, n_most=len(spec.grid_cells()))
     if spec.sampler == "law" and can_place(spec):
-        return Stage(spec=spec, wants=partial(place_runs, spec))
+        return Stage(spec=spec, wants=partial(place_runs, spec), n_most=len(spec.grid_cells()))
     return Stage(spec=spec, wants=partial(grow_grid, spec), n_most=most_cells(spec))
 
 
@@ -175,26 +186,22 @@ class RunsByStage:
         if stage.stage == "tune":
             self._made.clear()
 
-    def keep(self, seal: Seal, reports: Path) -> None:
-        """Note the file of a seal."""
-        path, what = reports / seal.file, seal.what
+    def keep(self, seal: Seal) -> Path:
+        """Note the file of a seal, and say where it is."""
+        assert self._reports is not None
+        path, what = self._reports / seal.file, seal.what
         if self.files.get(what, path) != path:
             what = f"{what} {path.stem}"
         self.files[what] = path
+        return path
 
     def count(self, stage: str = "tune") -> int:
         """Runs of all sweeps, or of what follows from them, that were read or put."""
         return sum(len(runs) for (_, own), runs in self._known.items() if own == stage)
 
-    def sealed(self, kind: str, file: str) -> dict[str, Any] | None:
-        """What was written down in a file beside the reports; None if none is intact."""
-        from extrap.documents import read_if_intact
-
-        return None if self._reports is None else read_if_intact(self._reports / file, kind)
-
-    def has(self, file: str) -> bool:
-        """Whether there is such a file, intact or not."""
-        return self._reports is not None and (self._reports / file).is_file()
+    def sealed(self, seal: Seal) -> dict[str, Any] | None:
+        """What was written down of a seal; None if no intact file says the same."""
+        return None if self._reports is None else seal.earlier(self._reports)
 
     def once(self, name: str, make: Callable[[], T]) -> T:
         """What follows from the sweeps, computed again only when one has other runs."""
@@ -215,19 +222,11 @@ class Kind(ABC):
         given: The study as it was given; `study` lacks the recipe if it has its own training.
         symbol: Name by which study files define such a study.
         record: Type of the record.
-        example: What a study file may write.
-        reads_tables: Whether it can be reported from a run table instead of a storage.
-        has_arms: Whether its run table has the column `arm`, the name of a run's sweep.
-        needs: Columns of its run table beside sizes, tuned values and what every run has.
         known: All kinds by their symbols.
     """
 
     symbol: ClassVar[str]
     record: ClassVar[type]
-    example: ClassVar[str] = "…"
-    reads_tables: ClassVar[bool] = True
-    has_arms: ClassVar[bool] = True
-    needs: ClassVar[tuple[str, ...]] = ()
     known: ClassVar[dict[str, type[Kind]]] = {}
 
     def __init_subclass__(cls) -> None:
@@ -261,12 +260,11 @@ class Kind(ABC):
         if isinstance(found, cls.record):
             return found
         name = cls.record.__name__
-        if found is None:
-            raise ValueError(f"{path} defines no {cls.symbol}; write {cls.symbol} = {name}(…).")
         article = "an" if name[0] in "AEIOU" else "a"
+        given = "there is none" if found is None else f"got {type(found).__name__}"
         raise ValueError(
-            f"the {cls.symbol} of {path} must be {article} {name}, got {type(found).__name__}; "
-            f"write {cls.example}."
+            f"the {cls.symbol} of {path} must be {article} {name}, {given}; write "
+            f"{cls.symbol} = {name}(…)."
         )
 
     @property
@@ -302,53 +300,21 @@ class Kind(ABC):
             DataError: They do not suffice.
         """
 
-    def plan(self) -> list[str]:
-        """Lines of the dry run: the sweeps, then what follows from them.
+    def first_stages(self) -> Sequence[Stage]:
+        """What is trained first, for a dry run: its cells are counted, not trained."""
+        return next(iter(self.stages(RunsByStage(lambda spec, _: no_runs(spec)))), ())
 
-        Raises:
-            ValueError: A sweep would train rounded numbers instead of its own.
-        """
-        from extrap.fitting import can_place
-
-        lines, total = [], 0
-        for stage in next(iter(self.stages(RunsByStage(lambda spec, _: no_runs(spec)))), ()):
-            spec, recipe, train = stage.spec, stage.spec.recipe, self.training_of(stage.spec)
-            spec.require_whole()
-            is_placed = spec.sampler == "law" and can_place(spec)
-            wants = None if is_placed else stage.wants
-            n_runs = len(spec.grid_cells() if wants is None else wants(no_runs(spec)))
-            moving = {*spec.sizes, *spec.tune} & {DATA_SIZE, BUDGET, "batch_size"}
-            is_fixed = not (moving or spec.path or spec.workload.name == OWN)
-            length = f" of {recipe.n_updates} steps ({recipe.n_examples} examples)"
-            points = [size_words(spec.size_values(size)) for size in spec.size_points()]
-            sizes = "; ".join(points) if spec.path else _listed(spec.sizes)
-            tuned = [f"{name} {_four(r.low)} to {_four(r.high)}" for name, r in spec.tune.items()]
-            more = stage.n_most - n_runs
-            grown = f" (up to {more} more if a best value lies at an edge)" if more > 0 else ""
-            lines.append(
-                f"sweep {spec.name}: {'at most ' if is_placed else ''}{n_runs} runs{grown}"
-                f"{length if is_fixed else ''} at {sizes}; {', '.join(tuned) or 'nothing'} tuned, "
-                f"sampler {spec.sampler_name}; {_training_words(spec, train)}"
-            )
-            total += n_runs
-        sums = [f"{total} runs"] if len(lines) > 1 else []
-        return [*lines, *sums, *self.later()]
-
-    def later(self) -> list[str]:
-        """Lines of the dry run on what follows from the sweeps."""
-        return []
+    def follows(self) -> Sequence[str]:
+        """What is trained on the strength of that, one line each; none if nothing is."""
+        return ()
 
     @abstractmethod
     def page(self, result: Any, runs: RunsByStage, about: About) -> Page:
         """The page; what is printed at the end are its blocks outside the closed parts."""
 
-    def follows(self) -> bool:
-        """Whether more is trained on the strength of the sweeps."""
-        return bool(self.later())
-
-    def seals(self, result: Any) -> Sequence[Seal]:
+    def seals(self, result: Any, runs: RunsByStage) -> Sequence[Seal]:
         """Files that commands read, written or completed with the report."""
-        del result
+        del result, runs
         return ()
 
     def tables(self, result: Any, runs: RunsByStage) -> Mapping[str, pd.DataFrame]:
@@ -357,33 +323,73 @@ class Kind(ABC):
         return {"runs": self.run_table(runs)}
 
     def run_table(self, runs: RunsByStage) -> pd.DataFrame:
-        """All runs as one table."""
+        """All runs as one table; `arm` is the name of a run's sweep."""
         import pandas as pd
 
-        specs, frames = self.specs(), []
-        for spec in specs:
-            for stage in ("tune", "check"):
-                if len(own := runs.of(spec, stage)):
-                    frame = own.to_frame()
-                    if self.has_arms:
-                        frame = frame.dropna(axis="columns", how="all")
-                        frame["loss"] = frame.get("loss", float("nan"))
-                        frame.insert(0, "arm", spec.name)
-                    frames.append(frame)
+        frames = []
+        for spec, stage in product(self.specs(), STAGES):
+            if len(own := runs.of(spec, stage)):
+                frame = own.to_frame().dropna(axis="columns", how="all")
+                frame["loss"] = frame.get("loss", float("nan"))
+                frame.insert(0, "arm", spec.name)
+                frames.append(frame)
         return pd.concat(frames, ignore_index=True)
 
     def provenance(self, result: Any, runs: RunsByStage, source: str) -> dict[str, str]:
-        """Where the runs come from and how they were made; rows of the page."""
+        """Where the runs come from, how they were made, what was sealed; rows of the page."""
         from extrap.errors import without_password
 
-        del result, runs
-        rows = {f"sweep {spec.name}": sweep_words(spec) for spec in self.specs()}
-        return {"runs from": without_password(source), **rows}
+        rows = {"runs from": without_password(source)}
+        rows |= {f"sweep {spec.name}": sweep_words(spec) for spec in self.specs()}
+        for seal in self.seals(result, runs):
+            if (sealed := runs.sealed(seal)) is not None:
+                created = sealed["created"]
+                rows[f"{seal.what} sealed"] = f"{created}, content hash {sealed['content_hash']}"
+                rows["first larger run started"] = self._first_start(runs, created)
+        return rows
+
+    def _first_start(self, runs: RunsByStage, sealed: str) -> str:
+        """When the first larger run began, and whether that was before a seal."""
+        frames = [runs.of(spec, "check").to_frame() for spec in self.specs()]
+        starts = [frame["started_at"].dropna() for frame in frames if "started_at" in frame]
+        first = min((str(start) for column in starts for start in column), default="")
+        is_late = first and first < sealed
+        return f"{first}, before this was sealed" if is_late else first
 
     def closing(self, result: Any) -> list[str]:
         """What is printed below the first screen of the page."""
         del result
         return []
+
+
+def plan_text(study: Kind) -> str:
+    """The dry run of a study: its first stages, one line each, then what follows from them.
+
+    Raises:
+        ValueError: A sweep would train rounded numbers instead of its own.
+    """
+    lines, total = [], 0
+    for stage in study.first_stages():
+        spec, train = stage.spec, study.training_of(stage.spec)
+        spec.require_whole()
+        n_runs = len(spec.grid_cells() if stage.wants is None else stage.wants(no_runs(spec)))
+        more = max(0, stage.n_most - n_runs)
+        grown = f" (up to {more} more, as the losses have it)" if more else ""
+        sizes = _listed(spec.sizes)
+        if spec.path:
+            sizes = "; ".join(size_words(spec.size_values(size)) for size in spec.size_points())
+        tuned = [f"{name} {_four(r.low)} to {_four(r.high)}" for name, r in spec.tune.items()]
+        is_fixed = {*spec.sizes, *spec.tune}.isdisjoint((DATA_SIZE, BUDGET, FLOPS, "batch_size"))
+        length = f" of {spec.recipe.n_updates} steps ({spec.recipe.n_examples} examples)"
+        is_ours = train is None and is_fixed and not spec.path
+        lines.append(
+            f"sweep {spec.name}: {n_runs} runs{grown}{length if is_ours else ''} at {sizes}; "
+            f"{', '.join(tuned) or 'nothing'} tuned, sampler {spec.sampler_name}; "
+            f"{_training_words(spec, train)}"
+        )
+        total += n_runs
+    sums = [f"{total} runs"] if len(lines) > 1 else []
+    return "\n".join([*lines, *sums, *(f"then {line}" for line in study.follows())])
 
 
 def no_runs(spec: StudySpec) -> Runs:
@@ -428,14 +434,10 @@ def _listed(sizes: Mapping[str, Sequence[float]]) -> str:
     )
 
 
-def workload_words(workload: Workload) -> str:
-    """The workload with its options."""
-    return f"{workload.name} {dict(workload.options) or ''}".rstrip()
-
-
 def _training_words(spec: StudySpec, train: Train | None) -> str:
     if train is None:
-        return f"workload {workload_words(spec.workload)}"
+        options = dict(spec.workload.options)
+        return f"workload {spec.workload.name} {options or ''}".rstrip()
     if isinstance(train, Command):
         return f"trained by {shlex.join(train.args)}"
     name = getattr(train, "name", getattr(train, "__name__", "train"))

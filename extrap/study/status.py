@@ -165,7 +165,7 @@ def study_status(study: Kind, storage: str | None = None) -> StudyStatus:
         optima = [
             optimum
             for stage in stages
-            if stage.has_optima and stage.stage == "tune"
+            if stage.n_most
             for optimum in _optima(stage.spec, runs.of(stage.spec))
         ]
     notes = [] if seen.cells else ["no run has started"]

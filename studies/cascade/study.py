@@ -32,8 +32,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from extrap import DataError, StudySpec, TunedRange
-from extrap.function_sources import study_function
 from extrap.records import Cell
+from extrap.records.own_training import study_function
 from extrap.study import Kind, RunsByStage, Stage
 from extrap.study.protocol import only
 
@@ -77,7 +77,6 @@ class CascadeKind(Kind):
 
     symbol = "CASCADE"
     record = Cascades
-    reads_tables = False
 
     def specs(self) -> tuple[StudySpec, ...]:
         """One: what each width is trained at is fixed, and nothing is tuned."""
@@ -102,11 +101,11 @@ class CascadeKind(Kind):
             for width, seeds in trainings
             for seed in seeds
         ]
-        yield [Stage(spec=self.specs()[0], wants=only(cells), has_optima=False)]
+        yield [Stage(spec=self.specs()[0], wants=only(cells))]
 
     def training_of(self, spec: StudySpec) -> Any:
         """Plain PyTorch; another version of it is another study."""
-        return study_function(train, known_as="train", study=__file__)
+        return study_function(train, study=__file__)
 
     def analyse(self, runs: RunsByStage) -> pd.DataFrame:
         """What each pair of models saves: a row for each small model, pair and way."""

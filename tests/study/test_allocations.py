@@ -126,10 +126,17 @@ def test_a_table_without_a_check_is_refused(tmp_path):
         report(KIND, table=tmp_path / "half.csv", reports=tmp_path)
 
 
+def test_a_table_without_the_parameters_is_refused(tmp_path):
+    made_up().drop(columns="n_params").to_csv(tmp_path / "less.csv", index=False)
+    with pytest.raises(DataError, match="lack n_params"):
+        report(KIND, table=tmp_path / "less.csv", reports=tmp_path)
+
+
 def test_plan_counts_profiles_and_check():
     text = dry_run(KIND)
-    assert "profiles: 300 runs" in text  # 5 budgets, 6 widths, 5 rates, 2 seeds
-    assert "then 12 runs at 1.28e11" in text  # 3 splits, 4 seeds
+    assert "toy: 300 runs at width 12" in text  # 5 budgets, 6 widths, 5 rates, 2 seeds
+    assert "1.28e11 FLOPs: 3 splits" in text
+    assert "4 runs each" in text
 
 
 def train(size, tuned, seed):

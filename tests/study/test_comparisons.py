@@ -14,7 +14,7 @@ from extrap.errors import DataError
 from extrap.records import ComparisonStudy, RecipeGroup
 from extrap.study import report, run, train
 from extrap.study.comparisons import ComparisonKind
-from extrap.study.events import TuneEvent
+from extrap.study.progress import TuneEvent
 
 PLAIN = StudySpec(
     name="plain",

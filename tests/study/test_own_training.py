@@ -257,20 +257,13 @@ def test_a_study_file_brings_its_function_and_what_it_rests_on(tmp_path, url):
     runs = tune(SPEC, url, train=train)
     assert set(find_study(url, study="mine").table["workload"]) == {OWN}
     assert runs.to_frame()["loss"].min() == pytest.approx(1.5 + 0.01 / 4)
-    source = train.source
-    assert set(source) == {"train", "depth", "FLOOR"}
-    assert source["FLOOR"] == "FLOOR = 1.5"
+    assert set(train.source) == {"mine.py"}
 
 
 @pytest.mark.parametrize(
-    ("before", "after", "named"),
-    [
-        ("FLOOR = 1.5", "FLOOR = 1.4", "data.source.FLOOR: "),
-        ("** 0.5", "** 0.6", "data.source.depth: "),
-        ('tuned["lr"] /', 'tuned["lr"] *', "data.source.train: "),
-    ],
+    ("before", "after"), [("FLOOR = 1.5", "FLOOR = 1.4"), ("FLOOR = 1.5", "FLOOR = 1.5  # here")]
 )
-def test_a_changed_function_is_refused_until_it_is_accepted(tmp_path, url, before, after, named):
+def test_a_changed_function_is_refused_until_it_is_accepted(tmp_path, url, before, after):
     before_any = training_of(tmp_path)
     assert adopt_training(SPEC, url, before_any) == ()
     assert not list(tmp_path.glob("*.db"))  # a storage that is not there yet is not made
@@ -280,7 +273,7 @@ def test_a_changed_function_is_refused_until_it_is_accepted(tmp_path, url, befor
         tune(other, url, train=before_any)
     assert "--accept-training" not in str(caught.value)  # that is not the training
     changed = training_of(tmp_path, FILE.replace(before, after))
-    with pytest.raises(StudyError, match=named) as caught:
+    with pytest.raises(StudyError, match=r"data\.source\.mine\.py: ") as caught:
         tune(SPEC, url, train=changed)
     assert "--accept-training" in str(caught.value)
     held = lock_of(url, [SPEC.name])
@@ -293,36 +286,24 @@ def test_a_changed_function_is_refused_until_it_is_accepted(tmp_path, url, befor
     assert len(tune(SPEC, url, train=changed)) == 4
 
 
-USES_K = "\ndef fit(size, tuned, seed):\n    return K\nTRAIN = fit"
-
-
 @pytest.mark.parametrize(
-    ("before", "after"),
-    [
-        ("def b(a, t, s, k):\n    return k\nTRAIN = functools.partial(b, k=1)", "k=2"),
-        ("def b(a, t, s, k):\n    return k\nfit = functools.partial(b, k=1)\nTRAIN = fit", "k=2"),
-        ("TRAIN = functools.partial(elsewhere_too.fit, k=1)", "k=2"),
-        ("class T:\n    def __init__(self, **k): pass\n    __call__ = max\nTRAIN = T(k=1)", "k=2"),
-        ("def m(k):\n    def t(a, b, c): return k\n    return t\nTRAIN = m(k=1)", "k=2"),
-        (f"if FLAG := True:\n    K = dict(k=1)\nelse:\n    K = 3{USES_K}", "k=2"),
-        (f"K = 0\nfor i in range(3):\n    K += dict(k=1)['k']{USES_K}", "k=2"),
-        (f"with contextlib.nullcontext(dict(k=1)) as K:\n    pass{USES_K}", "k=2"),
-        (f"try:\n    K = dict(k=1)\nfinally:\n    pass{USES_K}", "k=2"),
-        (f"K = {{}}\nK['x'] = dict(k=1){USES_K}", "k=2"),
-    ],
+    "ending",
+    ["functools.partial(elsewhere.fit, k=1)", "elsewhere.fit", "elsewhere.T()", "float"],
 )
-def test_all_that_makes_the_function_what_it_is_counts(tmp_path, monkeypatch, before, after):
-    (tmp_path / "elsewhere_too.py").write_text("def fit(size, tuned, seed, k):\n    return k\n")
+def test_the_file_that_defines_the_function_counts_wherever_it_is(tmp_path, monkeypatch, ending):
+    place = tmp_path / "elsewhere.py"
+    place.write_text(text := "class T:\n    __call__ = max\ndef fit(*a, k=0): ...\n")
     monkeypatch.syspath_prepend(tmp_path)
-    start = f"{BEGINNING}import contextlib, functools, elsewhere_too\nI = [fit for fit in ()]\n"
-
-    def source(text):
-        return dict(training_of(tmp_path, start + text).source)
-
-    begun = source(before)
-    assert begun == source(f"# so\n{before}\nOTHER = 3")
-    assert begun != source(before.replace("k=1", after))
-    assert not {"I", "OTHER"} & set(begun)
+    monkeypatch.delitem(sys.modules, "elsewhere", raising=False)
+    start = f"{BEGINNING}import functools, elsewhere, optuna\nTRAIN = {ending}"
+    (home := tmp_path / "home").mkdir()
+    begun = training_of(home, start).source
+    assert training_of(home, start).source == begun
+    place.write_text(f"{text}# more\n")
+    now = training_of(home, start).source
+    changed = [] if ending == "float" else ["elsewhere"]
+    assert list(now) == list(begun) == ["mine.py", *changed]
+    assert [name for name in begun if begun[name] != now[name]] == changed
 
 
 BESIDE = {
@@ -372,18 +353,16 @@ def test_studies_import_the_modules_beside_them_though_they_have_one_name(tmp_pa
     [
         ("late.py", "K = 2.0", ["late.py"]),
         ("parts/deep.py", "FLOOR = 3.0", ["parts/deep.py"]),
-        ("fit.py", BESIDE["fit.py"].replace("+", "-"), ["train"]),
-        ("late.py", '"""Late."""\nK = 1.0  # one', []),
-        ("unused.py", "X = 2", []),
+        ("fit.py", BESIDE["fit.py"].replace("+", "-"), ["fit.py"]),
+        ("late.py", f"{BESIDE['late.py']}# one", ["late.py"]),
         ("other.py", "X = 2", []),
     ],
 )
 def test_modules_that_the_function_imports_are_part_of_it(tmp_path, name, text, changes):
     before, after = folder_of(tmp_path), folder_of(tmp_path, **{name: text})
-    assert set(before.source) == {"train", "late.py", "parts/floor.py", "parts/deep.py"}
+    assert set(before.beside) == set(BESIDE) - {"mine.py", "other.py"}
+    assert set(before.source) == {"mine.py", *before.beside}
     assert [key for key in before.source if before.source[key] != after.source[key]] == changes
-    sent = {"fit.py", "late.py", "parts/__init__.py", "parts/floor.py", "parts/deep.py"}
-    assert set(before.beside) == {*sent, "unused.py"}
 
 
 @pytest.mark.parametrize(

@@ -17,8 +17,8 @@ from extrap.records.study import RunResult
 from extrap.study import dry_run, tune
 from extrap.study.database import open_storage
 from extrap.study.driver import train
-from extrap.study.events import TuneEvent
 from extrap.study.forecasts import ForecastKind
+from extrap.study.progress import TuneEvent
 from tests.study.trials import OWN, SPEC, excess_curve, trials_of
 
 

@@ -26,6 +26,7 @@ from extrap.errors import ExtrapError, StudyError
 from extrap.reading.storages import storage_faults
 from extrap.records import Cell, RunResult, Runs, StudySpec, Train
 from extrap.records.numbers import format_exact
+from extrap.records.seals import content_hash
 from extrap.study.database import Patience, open_storage, storage_id
 from extrap.study.executors import LocalExecutor, n_workers_of
 from extrap.study.fingerprints import fingerprint
@@ -42,9 +43,9 @@ from extrap.study.packs import (
     train_pack,
 )
 from extrap.study.progress import Notify, TuneEvent
-from extrap.study.protocol import Say, Stage
+from extrap.study.protocol import Say, Seal, Stage
 from extrap.study.trainers import NVIDIA, forget_trainers, local_pool, trainer_of
-from extrap.study.trials import Trials
+from extrap.study.trials import Trials, first_sealed
 from extrap.training.preemption import Preemption, current_preemption
 
 logger = logging.getLogger(__name__)
@@ -178,6 +179,21 @@ class Training:
         self._beat(force=True)
         for ledger in self._ledgers:
             put(ledger.stage, wait(ledger.trials.runs))
+
+    def first_sealed(self, seal: Seal, now: str) -> str:
+        """When the content of a seal was first written down in the storage; now, if it never was.
+
+        Raises:
+            StudyError: The storage cannot be used, or another process runs the study.
+            DataError: It holds no run of the sweep.
+        """
+
+        def ask() -> str:
+            self._lock.check()
+            content = content_hash(seal.document)
+            return first_sealed(self._storage, seal.spec.name, content, now)
+
+        return self._patience.until_answered(ask)
 
     @property
     def given_up(self) -> dict[Cell, Exception]:

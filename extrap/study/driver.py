@@ -38,7 +38,7 @@ from extrap.study.protocol import (
     read_cells,
     sweep,
 )
-from extrap.study.trials import seal_time
+from extrap.study.trials import sealed_at
 from extrap.training.preemption import Preemption
 
 if TYPE_CHECKING:
@@ -121,17 +121,13 @@ def run(
         DataError: The runs do not support what is to be trained next, or the report.
     """
     where, folder = storage or default_storage(study), Path(reports)
-    runs = train(
-        study,
-        where,
-        reports=folder,
-        notify=notify,
-        device=device,
-        executor=executor,
-        say=say,
-    )
-    time_of = partial(_storage_time, where)
-    return _finish(study, runs, folder, path, source=where, time_of=time_of, say=say)
+    tell = _named(study, notify)
+    with Training(
+        where, study.specs(), executor=executor, device=device, notify=tell, say=say
+    ) as training:
+        runs = _train(study, training, runs_in(study, where, reports=folder), say)
+        time_of = training.first_sealed
+        return _finish(study, runs, folder, path, source=where, time_of=time_of, say=say)
 
 
 def train(
@@ -166,33 +162,37 @@ def train(
             process runs it.
         DataError: The runs do not support what is to be trained next.
     """
-    runs = runs_in(study, storage, reports=reports)
-    specs, sealed = study.specs(), set[str]()
+    tell = _named(study, notify)
+    with Training(
+        storage, study.specs(), executor=executor, device=device, notify=tell, say=say
+    ) as training:
+        return _train(study, training, runs_in(study, storage, reports=reports), say)
+
+
+def _train(study: Kind, training: Training, runs: RunsByStage, say: Say) -> RunsByStage:
+    """Train all stages of a study, and seal what it foresees before a stage begins."""
+    is_single, sealed = len(study.specs()) == 1, set[str]()
 
     def put(stage: Stage, found: Runs) -> None:
         runs.put(stage, found)
         larger = "larger " if stage.stage == "check" else ""
-        if len(specs) > 1:
+        if not is_single:
             say(f"{stage.spec.name}: {len(found)} {larger}runs")
         for note in found.notes:
             say(note)
 
-    tell = _named(study, notify)
-    with Training(
-        storage, specs, executor=executor, device=device, notify=tell, say=say
-    ) as training:
-        for stages in study.stages(runs):
-            for stage in stages:
-                if stage.seal is not None and stage.seal.file not in sealed:
-                    sealed.add(stage.seal.file)
-                    place = runs.keep(stage.seal)
-                    write_seal(stage.seal, place.parent, partial(_storage_time, storage), say)
-                for note in stage.notes:
-                    say(note)
-            wanted = [stage for stage in stages if not _is_empty(stage)]
-            training.train(wanted, study.training_of, put)
-        for words in training.failures():
-            say(words)
+    for stages in study.stages(runs):
+        for stage in stages:
+            if stage.seal is not None and stage.seal.file not in sealed:
+                sealed.add(stage.seal.file)
+                place = runs.keep(stage.seal)
+                write_seal(stage.seal, place.parent, training.first_sealed, say)
+            for note in stage.notes:
+                say(note)
+        wanted = [stage for stage in stages if not _is_empty(stage)]
+        training.train(wanted, study.training_of, put)
+    for words in training.failures():
+        say(words)
     return runs
 
 
@@ -306,7 +306,7 @@ def report(
     else:
         runs = runs_in(study, where, reports=folder)
         if "://" in where:
-            time_of = partial(_storage_time, where, reads=True)
+            time_of = partial(_sealed_at, where)
     return _finish(study, runs, folder, path, source=where, time_of=time_of, say=logger.info)
 
 
@@ -484,11 +484,9 @@ def write_seal(
     return document
 
 
-def _storage_time(storage: str, seal: Seal, now: str, *, reads: bool = False) -> str:
+def _sealed_at(storage: str, seal: Seal, now: str) -> str:
     """When a storage first heard of a content; who only reads does not write that down."""
-    content, name = seals.content_hash(seal.document), seal.spec.name
-    given = None if reads else now
-    return seal_time(storage, study=name, content_hash=content, now=given) or now
+    return sealed_at(storage, seal.spec.name, seals.content_hash(seal.document)) or now
 
 
 def _named(study: Kind, notify: Notify | None) -> Notify | None:

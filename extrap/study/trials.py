@@ -23,7 +23,7 @@ from optuna.distributions import BaseDistribution, FloatDistribution, IntDistrib
 from optuna.storages import BaseStorage
 from optuna.trial import FrozenTrial, TrialState, create_trial
 
-from extrap.errors import DataError, without_password
+from extrap.errors import DataError
 from extrap.reading.optuna import (
     CONDITIONS,
     CURVE,
@@ -44,7 +44,7 @@ from extrap.reading.optuna import (
 from extrap.reading.storages import open_to_read, storage_faults
 from extrap.records import Cell, RunResult, Runs, StudySpec
 from extrap.records.fields import LARGEST_LOSS
-from extrap.study.database import drop_session, open_storage
+from extrap.study.database import drop_session
 from extrap.study.fingerprints import require_same
 from extrap.study.lock import this_process
 from extrap.study.protocol import no_runs
@@ -373,30 +373,39 @@ def _costs(result: RunResult) -> dict[str, Any]:
     return {name: value for name, value in known.items() if value or name not in COSTS}
 
 
-def seal_time(url: str, *, study: str, content_hash: str, now: str | None = None) -> str:
-    """When what a study foresees was first sealed in its storage; now, if it never was.
+def first_sealed(storage: BaseStorage, study: str, content_hash: str, now: str) -> str:
+    """When what a study foresees was first sealed in its storage, which is now if it never was.
+
+    Only who has the lock of the study may call this.
 
     Args:
-        url: The storage.
+        storage: The storage.
         study: Name of the study.
         content_hash: Content of the forecast.
-        now: The time to write down if it is not there yet. Without, nothing is written, and the
-            time is empty.
+        now: The time to write down if none is there.
 
     Raises:
-        StudyError: The storage cannot be used.
         DataError: It holds no such study.
+    """
+    found, key = our_studies(storage, (study,)), SEALED + content_hash
+    if not found:
+        raise DataError(f"the storage has no study {study!r}; tune first.")
+    known = [each.attributes[key] for each in found if key in each.attributes]
+    if not known:
+        storage.set_study_user_attr(min(each.id for each in found), key, now)
+    return str(known[0]) if known else now
+
+
+def sealed_at(url: str, study: str, content_hash: str) -> str:
+    """When what a study foresees was first sealed in its storage; empty if it never was.
+
+    Raises:
+        StudyError: The storage cannot be opened.
     """
     key = SEALED + content_hash
     with storage_faults(url):
-        storage = open_to_read(url) if now is None else open_storage(url)
-        found = our_studies(storage, (study,))
-        if not found:
-            raise DataError(f"{without_password(url)} has no study {study!r}; tune first.")
-        known = [each.attributes[key] for each in found if key in each.attributes]
-        if not known and now is not None:
-            storage.set_study_user_attr(min(each.id for each in found), key, now)
-    return str(known[0]) if known else now or ""
+        found = our_studies(open_to_read(url), (study,))
+    return next((str(each.attributes[key]) for each in found if key in each.attributes), "")
 
 
 def read_fingerprint(url: str, *, study: str) -> dict[str, Any]:

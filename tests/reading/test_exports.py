@@ -16,7 +16,7 @@ from extrap.study import read_study, tune
 from extrap.study.database import open_storage
 from extrap.study.forecasts import ForecastKind
 from extrap.study.transfer import export_study, import_study
-from extrap.study.trials import IMPORTED_SEAL, SEALED, seal_time
+from extrap.study.trials import IMPORTED_SEAL, SEALED, first_sealed
 
 SPEC = StudySpec(
     name="sent",
@@ -56,7 +56,7 @@ def known_as_ours(function):
 def seal(made, url):
     """A forecast with the time at which it was first sealed in a storage, and its hash."""
     content = content_hash(made)
-    created = seal_time(url, study=SPEC.name, content_hash=content, now=made.created)
+    created = first_sealed(open_storage(url), SPEC.name, content, made.created)
     return replace(made, created=created), content
 
 

@@ -25,7 +25,7 @@ from extrap.study.dispatch import SINGLES_AHEAD
 from extrap.study.forecasts import ForecastKind, ForecastResult, contrasts, target_cells
 from extrap.study.progress import TuneEvent
 from extrap.study.protocol import as_handed_out, sweep
-from extrap.study.trials import seal_time
+from extrap.study.trials import sealed_at
 from tests.checking.byhand import by_hand
 
 SPEC = StudySpec(
@@ -134,7 +134,7 @@ def test_the_seal_is_durable_before_the_first_larger_run_is_handed_out(tmp_path)
         def submit(self, fn, /, *args, **options):
             if dict(args[0].cells[0].size) == {"width": 512}:
                 seen.append(json.loads((tmp_path / "reports" / "toy.forecast.json").read_text()))
-                seen.append(seal_time(places["storage"], study="toy", content_hash=hash_of(seen)))
+                seen.append(sealed_at(places["storage"], "toy", hash_of(seen)))
                 raise KeyboardInterrupt
             return super().submit(fn, *args, **options)
 

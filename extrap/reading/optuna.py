@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC
 from typing import Any, NamedTuple
 
@@ -38,6 +38,7 @@ from extrap.reading.found import Found
 from extrap.reading.names import WORDS, known_name
 from extrap.reading.settings import sizes_in_names
 from extrap.reading.storages import open_to_read, storage_faults
+from extrap.records import Cell, StudySpec
 
 SCHEMA = "schema"
 SCHEMA_VERSION = 2
@@ -418,6 +419,30 @@ def fingerprint_of(attributes: Mapping[str, Any], *, study: str) -> dict[str, An
             "that version here, or choose another storage."
         )
     return made_with
+
+
+def cells_in(
+    trials: Iterable[FrozenTrial], size: tuple[tuple[str, float], ...], spec: StudySpec
+) -> Iterator[tuple[Cell | None, FrozenTrial]]:
+    """Finished trials of ours with their cells; None for one that is not as extrap writes it.
+
+    The lowest-numbered trial of a cell that is complete or pruned holds its result.
+
+    Args:
+        trials: Of one size, by number.
+        size: That size.
+        spec: The study.
+    """
+    for trial in trials:
+        if trial.state.is_finished():
+            yield None if problem_of(trial) else cell_of(trial, size, spec), trial
+
+
+def cell_of(trial: FrozenTrial, size: tuple[tuple[str, float], ...], spec: StudySpec) -> Cell:
+    """The cell that a trial of ours belongs to."""
+    names = dict.fromkeys([name for name in spec.tune if name in trial.params])
+    values = {name: trial.params[name] for name in {**names, **trial.params}}
+    return Cell.of(dict(size), values, trial.user_attrs.get(SEED, -1))
 
 
 def problem_of(trial: FrozenTrial) -> str:

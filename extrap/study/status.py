@@ -17,14 +17,14 @@ from optuna.trial import TrialState
 
 from extrap.errors import ExtrapError, without_password
 from extrap.fitting import estimate_noise, estimate_optima
-from extrap.reading.optuna import RESULT, our_studies, problem_of, read_stage
+from extrap.reading.optuna import RESULT, cells_in, our_studies, read_stage
 from extrap.reading.storages import open_if_there, storage_faults
 from extrap.records import STAGES, Cell, Runs, StudySpec
 from extrap.records.codec import encode
 from extrap.study.driver import default_storage
 from extrap.study.lock import lock_of
 from extrap.study.protocol import Kind, RunsByStage, Stage, no_runs
-from extrap.study.trials import DRIVER, FAILURE, cell_of
+from extrap.study.trials import DRIVER, FAILURE
 
 Size = tuple[tuple[str, float], ...]
 SizeKey = tuple[str, str, Size]
@@ -219,22 +219,19 @@ def _look(
         specs: Their sweeps.
         holder: Who has their lock.
     """
-    seen, tuned = _Seen(), {spec.name: tuple(spec.tune) for spec in specs}
+    seen, of_name = _Seen(), {spec.name: spec for spec in specs}
     states: list[Mapping[str, Any]] = []
-    for study in our_studies(storage, tuned):
+    for study in our_studies(storage, of_name):
         name, stage, size = study.key
         cells = seen.cells.setdefault((name, stage), {})
         if _is_driver_state(state := study.attributes.get(DRIVER)):
             states.append(state)
-        for trial in storage.get_all_trials(study.id, deepcopy=False):
-            if not trial.state.is_finished():
-                continue
-            is_failed = trial.state == TrialState.FAIL
-            if problem_of(trial):
+        trials = storage.get_all_trials(study.id, deepcopy=False)
+        for cell, trial in cells_in(trials, size, of_name[name]):
+            is_failed, result = trial.state == TrialState.FAIL, trial.user_attrs.get(RESULT, {})
+            if cell is None:
                 seen.n_broken += not is_failed
-                continue
-            cell, result = cell_of(size, trial, tuned[name]), trial.user_attrs.get(RESULT, {})
-            if not is_failed:
+            elif not is_failed:
                 cells.setdefault(cell, []).append(result.get("status", ""))
                 wall_s = seen.wall_s.setdefault((name, stage, size), [])
                 wall_s.append(_cost(result.get("wall_s")))

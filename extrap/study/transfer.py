@@ -23,6 +23,7 @@ from extrap.reading.optuna import (
     FINGERPRINT,
     RESULT,
     StoredStudy,
+    cells_in,
     our_studies,
     problem_of,
 )
@@ -48,7 +49,6 @@ from extrap.study.trials import (
     SEALED,
     TRAINED_BY,
     Trials,
-    cell_of,
 )
 
 Finished = dict[tuple[str, Cell], FrozenTrial]
@@ -230,9 +230,9 @@ def _finished(storage: BaseStorage, spec: StudySpec) -> Finished:
     """Cells of a sweep that have a result, and the lowest-numbered trial of each."""
     found: Finished = {}
     for study in our_studies(storage, (spec.name,)):
-        for trial in storage.get_all_trials(study.id, deepcopy=False):
-            if trial.state in ENDED and not problem_of(trial):
-                cell = cell_of(study.key.size, trial, tuple(spec.tune))
+        trials = storage.get_all_trials(study.id, deepcopy=False)
+        for cell, trial in cells_in(trials, study.key.size, spec):
+            if cell is not None and trial.state in ENDED:
                 found.setdefault((study.key.stage, cell), trial)
     return found
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
@@ -27,16 +27,18 @@ from extrap.errors import DataError
 from extrap.reading.optuna import (
     CONDITIONS,
     CURVE,
+    ENDED,
     FINGERPRINT,
     GRADIENTS,
     RESULT,
     SCHEMA,
     SCHEMA_VERSION,
     SEED,
+    cell_of,
+    cells_in,
     fingerprint_of,
     our_studies,
     parse_study_name,
-    problem_of,
     read_stage,
     study_name,
     study_names,
@@ -246,7 +248,7 @@ class Trials:
 
     def cell(self, size: Mapping[str, float], trial: FrozenTrial) -> Cell:
         """The cell that a trial belongs to."""
-        return cell_of(tuple(size.items()), trial, tuple(self._spec.tune))
+        return cell_of(trial, tuple(size.items()), self._spec)
 
     def _of(self, size: Mapping[str, float]) -> _SizeTrials:
         name = study_name(self._spec.name, size, stage=self._stage)
@@ -285,12 +287,12 @@ class Trials:
 
     def _read(self, own: _SizeTrials) -> None:
         """Take in trials that were finished since the last look."""
-        for trial in own.study.get_trials(deepcopy=False):
-            if trial.number in own.seen or not trial.state.is_finished():
-                continue
-            own.seen.add(trial.number)
-            if trial.state != TrialState.FAIL and not problem_of(trial):
-                self._done.add(cell_of(own.size, trial, tuple(self._spec.tune)))
+        trials = own.study.get_trials(deepcopy=False)
+        new = [t for t in trials if t.number not in own.seen and t.state.is_finished()]
+        own.seen.update(trial.number for trial in new)
+        for cell, trial in cells_in(new, own.size, self._spec):
+            if cell is not None and trial.state in ENDED:
+                self._done.add(cell)
 
     def _trial(self, result: RunResult, began: datetime, asked: FrozenTrial | None) -> FrozenTrial:
         """A finished trial of a run."""
@@ -331,20 +333,6 @@ class Trials:
                 else FloatDistribution(low, high, log=True)
             )
         return found
-
-
-def cell_of(size: tuple[tuple[str, float], ...], trial: FrozenTrial, tuned: Sequence[str]) -> Cell:
-    """The cell that a trial belongs to.
-
-    Args:
-        size: Its size.
-        trial: The trial.
-        tuned: Names of the tuned values in the order of the study.
-    """
-    names = [name for name in tuned if name in trial.params]
-    names += [name for name in trial.params if name not in names]
-    values = {name: trial.params[name] for name in names}
-    return Cell.of(dict(size), values, trial.user_attrs.get(SEED, -1))
 
 
 def reported_value(result: RunResult) -> float:

@@ -195,10 +195,6 @@ class RunsByStage:
         self.files[what] = path
         return path
 
-    def count(self, stage: str = "tune") -> int:
-        """Runs of all sweeps, or of what follows from them, that were read or put."""
-        return sum(len(runs) for (_, own), runs in self._known.items() if own == stage)
-
     def sealed(self, seal: Seal) -> dict[str, Any] | None:
         """What was written down of a seal; None if no intact file says the same."""
         return None if self._reports is None else seal.earlier(self._reports)
@@ -378,7 +374,10 @@ def plan_text(study: Kind) -> str:
         sizes = _listed(spec.sizes)
         if spec.path:
             sizes = "; ".join(size_words(spec.size_values(size)) for size in spec.size_points())
-        tuned = [f"{name} {_four(r.low)} to {_four(r.high)}" for name, r in spec.tune.items()]
+        tuned = [
+            f"{name} {format_quantity(r.low, digits=4)} to {format_quantity(r.high, digits=4)}"
+            for name, r in spec.tune.items()
+        ]
         is_fixed = {*spec.sizes, *spec.tune}.isdisjoint((DATA_SIZE, BUDGET, FLOPS, "batch_size"))
         length = f" of {spec.recipe.n_updates} steps ({spec.recipe.n_examples} examples)"
         is_ours = train is None and is_fixed and not spec.path
@@ -421,10 +420,6 @@ def sweep_words(spec: StudySpec) -> str:
     texts = {k: v for k, v in words.items() if "/" not in v}  # no places of data
     fixed = ", ".join(f"{k} {v}" for k, v in {**spec.conditions(), **texts}.items())
     return f"{_listed(spec.sizes)}; seeds {seeds}; {fixed}"
-
-
-def _four(value: float) -> str:
-    return format_quantity(value, digits=4)
 
 
 def _listed(sizes: Mapping[str, Sequence[float]]) -> str:

@@ -7,7 +7,7 @@ import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from importlib import metadata
@@ -25,7 +25,7 @@ from extrap.reporting.html import write_page
 from extrap.reporting.index import write_index
 from extrap.reporting.study_page import About
 from extrap.study.locks import GRACE_S
-from extrap.study.progress import Notify, StudyProgress, TuneEvent
+from extrap.study.progress import Notify, StudyProgress
 from extrap.study.protocol import (
     Kind,
     RunsByStage,
@@ -178,9 +178,8 @@ def train(
         for note in found.notes:
             say(note)
 
-    tell = _named(study, notify)
     with Training(
-        storage, specs, executor=executor, device=device, notify=tell, say=say
+        storage, specs, executor=executor, device=device, notify=notify, say=say
     ) as training:
         for stages in study.stages(runs):
             for stage in stages:
@@ -348,25 +347,8 @@ def read_study(spec: StudySpec, storage: str, *, stage: str = "tune") -> Runs:
 
 def runs_in(study: Kind, storage: str, *, reports: str | Path = "reports") -> RunsByStage:
     """The runs of a study in its storage, read when they are asked for."""
-    return RunsByStage(_lenient(partial(_stored, storage)), Path(reports))
-
-
-def _stored(storage: str, spec: StudySpec, stage: str) -> Runs:
-    return read_study(spec, storage, stage=stage)
-
-
-def _lenient(read: Callable[[StudySpec, str], Runs]) -> Callable[[StudySpec, str], Runs]:
-    """Larger runs may not be there yet."""
-
-    def reading(spec: StudySpec, stage: str) -> Runs:
-        try:
-            return read(spec, stage)
-        except DataError:
-            if stage == "tune":
-                raise
-            return no_runs(spec)
-
-    return reading
+    read = partial(read_study, storage=storage)
+    return RunsByStage(lambda spec, stage: read(spec, stage=stage), Path(reports))
 
 
 def runs_of_table(
@@ -410,7 +392,7 @@ def runs_of_table(
             stage=stage,
         )
 
-    return RunsByStage(_lenient(read), Path(reports))
+    return RunsByStage(read, Path(reports))
 
 
 def _read_table(path: Path) -> pd.DataFrame:
@@ -496,19 +478,6 @@ def _storage_time(storage: str, seal: Seal, now: str, *, reads: bool = False) ->
     content, name = seals.content_hash(seal.document), seal.spec.name
     given = None if reads else now
     return seal_time(storage, study=name, content_hash=content, now=given) or now
-
-
-def _named(study: Kind, notify: Notify | None) -> Notify | None:
-    """A listener to whom the progress goes by the name of the sweep beyond the first one."""
-    if notify is None:
-        return None
-    first = study.specs()[0].name
-
-    def tell(event: TuneEvent) -> None:
-        is_first = event.study == first or event.stage != "tune"
-        notify(event if is_first else replace(event, stage=event.study))
-
-    return tell
 
 
 def installed(*names: str) -> str:

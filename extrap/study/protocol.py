@@ -158,7 +158,7 @@ class RunsByStage:
     """Runs of a study by stage, and what was written down before them.
 
     Args:
-        read: Reads the runs of a stage; none of them is no error.
+        read: Reads the runs of a stage; there may be no larger runs yet.
         reports: Folder of what was written down; None for nothing.
 
     Attributes:
@@ -177,7 +177,12 @@ class RunsByStage:
         """The runs of a stage so far."""
         key = (spec.name, stage)
         if key not in self._known:
-            self._known[key] = self._read(spec, stage)
+            try:
+                self._known[key] = self._read(spec, stage)
+            except DataError:
+                if stage == "tune":
+                    raise
+                self._known[key] = no_runs(spec)
         return self._known[key]
 
     def put(self, stage: Stage, runs: Runs) -> None:

@@ -6,7 +6,6 @@ such a study. The driver (`extrap.study.driver`) trains, seals and reports all k
 
 from __future__ import annotations
 
-import logging
 import shlex
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -37,8 +36,6 @@ if TYPE_CHECKING:
 
     from extrap.reporting.blocks import Page
     from extrap.reporting.study_page import About
-
-logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 Say = Callable[[str], None]
@@ -319,14 +316,10 @@ class Kind(ABC):
         return ()
 
     def tables(self, result: Any, runs: RunsByStage) -> Mapping[str, pd.DataFrame]:
-        """Ending of the file's name → table written beside the page."""
-        del result
-        return {"runs": self.run_table(runs)}
-
-    def run_table(self, runs: RunsByStage) -> pd.DataFrame:
-        """All runs as one table; `arm` is the name of a run's sweep."""
+        """Ending of the file's name → table written beside the page; `arm` is a run's sweep."""
         import pandas as pd
 
+        del result
         frames = []
         for spec, stage in product(self.specs(), STAGES):
             if len(own := runs.of(spec, stage)):
@@ -334,7 +327,7 @@ class Kind(ABC):
                 frame["loss"] = frame.get("loss", float("nan"))
                 frame.insert(0, "arm", spec.name)
                 frames.append(frame)
-        return pd.concat(frames, ignore_index=True)
+        return {"runs": pd.concat(frames, ignore_index=True)}
 
     def provenance(self, result: Any, runs: RunsByStage, source: str) -> dict[str, str]:
         """Where the runs come from, how they were made, what was sealed; rows of the page."""

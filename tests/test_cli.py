@@ -79,7 +79,7 @@ def test_refused_forecast_prints_no_number(run, sweep_table):
     assert code == 0
     assert row.split()[1:4] == ["16×", "unknown", "unknown"]
     assert "refused" in refused(run("cost", *asked))
-    assert run("plan", *asked, "--runs", "6", "--cost", "width**2")[0] == 0
+    assert run("plan", *asked, "--cost", "width**2")[0] == 0
     pd.DataFrame({"width": [1024], "lr": 0.001, "loss": 1.0}).to_csv("large.csv", index=False)
     code, out, _ = run("check", "noisy.csv", "large.csv", *COLUMNS, "--json")
     assert (code, parse(out)["n_judged"]) == (0, 0)

@@ -228,7 +228,7 @@ def tune(
             edge; where Optuna samples, cells beyond those.
         stage: `"tune"` for the sweep, `"check"` for larger runs; the latter needs `extend`.
         notify: Called with a `TuneEvent` as packs train and when one is done.
-        progress: Whether to show progress: a bar in a notebook or on a terminal, else one line a
+        progress: Whether to show progress: a bar in a notebook or on a terminal, else one line per
             minute.
         device: `"cpu"`, `"cuda:1"`, …, of extrap's own training; by default CUDA if available.
         executor: Where runs train, any `concurrent.futures.Executor`; on this machine by default.

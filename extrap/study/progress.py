@@ -1,4 +1,4 @@
-"""Progress of a study: a bar on a terminal or in a notebook, a line a minute in a log."""
+"""Progress of a study: a bar on a terminal or in a notebook, a line per minute in a log."""
 
 from __future__ import annotations
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import inspect
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,9 +25,9 @@ class StudyFunction:
     Attributes:
         function: The function.
         name: Its name.
-        source: File → hash of its content: the study file, the modules beside it that are
-            imported, and the file of the function. Any edit counts, of a comment too; installed
-            libraries do not.
+        source: File → hash of its content: the study file without its study, the modules beside
+            it that are imported, and the file of the function. Any edit counts, of a comment too;
+            installed libraries do not.
         folder: The folder of the study file.
         beside: Modules there that it may import: path relative to the folder → source.
     """
@@ -43,12 +44,15 @@ class StudyFunction:
         return self.function(size, tuned, seed)
 
 
-def study_function(function: TrainFunction, *, study: str | Path) -> StudyFunction:
+def study_function(
+    function: TrainFunction, *, study: str | Path, names: Collection[str] = ("STUDY",)
+) -> StudyFunction:
     """A training function of a study file, with what distinguishes it from an earlier version.
 
     Args:
         function: `train(size, tuned, seed)`.
         study: The study file.
+        names: Names of studies there, which may get further sizes and seeds.
     """
     file = Path(study).resolve()
     inner: Any = inspect.unwrap(function)
@@ -65,10 +69,19 @@ def study_function(function: TrainFunction, *, study: str | Path) -> StudyFuncti
     return StudyFunction(
         function=function,
         name=getattr(function, "__qualname__", type(function).__qualname__),
-        source={
-            name: hashlib.sha256(path.read_bytes()).hexdigest()[:DIGITS]
-            for name, path in files.items()
-        },
+        source={name: _hash(path, names if path == file else ()) for name, path in files.items()},
         folder=file.parent,
         beside={name: path.read_bytes() for name, path in modules.items()},
     )
+
+
+def _hash(path: Path, names: Collection[str]) -> str:
+    """Hash of a file without the statements that give these names their values."""
+    content = path.read_bytes()
+    lines = content.splitlines(keepends=True)
+    for node in ast.parse(content).body if names else ():
+        targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
+        if any(isinstance(target, ast.Name) and target.id in names for target in targets):
+            last = node.end_lineno or node.lineno
+            lines[node.lineno - 1 : last] = [b""] * (last - node.lineno + 1)
+    return hashlib.sha256(b"".join(lines)).hexdigest()[:DIGITS]

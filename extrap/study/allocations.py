@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 import pandas as pd
@@ -39,6 +39,7 @@ from extrap.study.protocol import (
 if TYPE_CHECKING:
     from extrap.workloads import LoadedWorkload
 
+Split = Callable[[float], Allocation]
 NEEDED = (DATA_SIZE, "n_params", "epochs")
 """Columns of the runs beside their sizes, tuned values and losses."""
 LARGEST_SIZE = 2**16
@@ -69,8 +70,8 @@ class AllocationKind(Kind):
             for cell in study.cells(size, self._tokens(budget, size))
         ]
         yield [Stage(spec=spec, wants=only(profiles), n_most=len(profiles))]
-        made, found = self._allocated(runs)
-        cells, notes = [], []
+        made, _, split = self._fitted(runs)
+        found, cells, notes = split(study.target), list[Cell](), list[str]()
         for factor in study.factors:
             size = _size_of(factor * (found.params.value or 0.0), self._n_params)
             tokens = self._tokens(study.target, size)
@@ -98,9 +99,8 @@ class AllocationKind(Kind):
         study, spec = self.study, self._spec
         swept, large = runs.of(spec).to_frame(), runs.of(spec, "check").to_frame()
         large = large if len(large) else swept[:0]
-        made, found = self._allocated(runs)
-        optima = _optima(study, made, swept)
-        course = self._splits(optima, study.budgets)
+        made, optima, split = self._fitted(runs)
+        found = split(study.target)
         checked = check_allocation(
             large,
             params=found.params.value or 0.0,
@@ -112,7 +112,7 @@ class AllocationKind(Kind):
         point = made.at(**{column: float(at[column]) for column in (study.column, DATA_SIZE)})
         return AllocationReport(
             found=found,
-            course=dict(zip(study.budgets, course, strict=True)),
+            course={budget: split(budget) for budget in study.budgets},
             check=replace(checked, prediction=Measure(value=point.loss, ci=point.loss_pi)),
             optima=optima,
             runs=large,
@@ -150,27 +150,22 @@ class AllocationKind(Kind):
         """The page of the split."""
         return allocation_page(result, about)
 
-    def _allocated(self, runs: RunsByStage) -> tuple[Forecast, Allocation]:
-        """The forecast of rates and losses, and the split of the target, from the sweep alone."""
-        return runs.once("split", lambda: self._allocate(runs.of(self._spec).to_frame()))
+    def _fitted(self, runs: RunsByStage) -> tuple[Forecast, pd.DataFrame, Split]:
+        """From the profiles alone: the forecast, the optima, and from a budget to its split."""
+        return runs.once("split", lambda: self._fit(runs.of(self._spec)))
 
-    def _allocate(self, swept: pd.DataFrame) -> tuple[Forecast, Allocation]:
-        study = self.study
-        if missing := [name for name in NEEDED if name not in swept]:
+    def _fit(self, profiles: Runs) -> tuple[Forecast, pd.DataFrame, Split]:
+        study, frame = self.study, profiles.to_frame()
+        if missing := [name for name in NEEDED if name not in frame]:
             raise DataError(
                 f"profiles over size need {', '.join(NEEDED)} of every run, the runs lack "
                 f"{', '.join(missing)}; add them to the table or to what the training returns."
             )
-        own = Runs.from_frame(swept, sizes=(study.column, DATA_SIZE), tuned=("lr",))
-        made = forecast(own, level=study.study.level)
-        (found,) = self._splits(_optima(study, made, swept), (study.target,))
-        return made, found
-
-    def _splits(self, optima: pd.DataFrame, budgets: tuple[float, ...]) -> tuple[Allocation, ...]:
-        study = self.study
+        made = forecast(profiles, level=study.study.level)
+        optima = _optima(study, made, frame)
         fitted = fit_split(read_points(optima), level=study.study.level)
         more = {name: getattr(study, name) for name in ("unique_tokens", "inference_tokens")}
-        return tuple(fitted.at(flops, **more) for flops in budgets)
+        return made, optima, partial(fitted.at, **more)
 
     def seals(self, result: AllocationReport, runs: RunsByStage) -> Sequence[Seal]:
         """The split."""

@@ -7,7 +7,7 @@ import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from importlib import metadata
@@ -25,7 +25,7 @@ from extrap.reporting.html import write_page
 from extrap.reporting.index import write_index
 from extrap.reporting.study_page import About
 from extrap.study.dispatch import Training
-from extrap.study.progress import Notify, StudyProgress, TuneEvent
+from extrap.study.progress import Notify, StudyProgress
 from extrap.study.protocol import (
     Kind,
     RunsByStage,
@@ -121,9 +121,8 @@ def run(
         DataError: The runs do not support what is to be trained next, or the report.
     """
     where, folder = storage or default_storage(study), Path(reports)
-    tell = _named(study, notify)
     with Training(
-        where, study.specs(), executor=executor, device=device, notify=tell, say=say
+        where, study.specs(), executor=executor, device=device, notify=notify, say=say
     ) as training:
         runs = _train(study, training, runs_in(study, where, reports=folder), say)
         time_of = training.first_sealed
@@ -162,9 +161,8 @@ def train(
             process runs it.
         DataError: The runs do not support what is to be trained next.
     """
-    tell = _named(study, notify)
     with Training(
-        storage, study.specs(), executor=executor, device=device, notify=tell, say=say
+        storage, study.specs(), executor=executor, device=device, notify=notify, say=say
     ) as training:
         return _train(study, training, runs_in(study, storage, reports=reports), say)
 
@@ -227,7 +225,7 @@ def tune(
             edge; where Optuna samples, cells beyond those.
         stage: `"tune"` for the sweep, `"check"` for larger runs; the latter needs `extend`.
         notify: Called with a `TuneEvent` as packs train and when one is done.
-        progress: Whether to show progress: a bar in a notebook or on a terminal, else one line a
+        progress: Whether to show progress: a bar in a notebook or on a terminal, else one line per
             minute.
         device: `"cpu"`, `"cuda:1"`, …, of extrap's own training; by default CUDA if available.
         executor: Where runs train, any `concurrent.futures.Executor`; on this machine by default.
@@ -341,25 +339,8 @@ def read_study(spec: StudySpec, storage: str, *, stage: str = "tune") -> Runs:
 
 def runs_in(study: Kind, storage: str, *, reports: str | Path = "reports") -> RunsByStage:
     """The runs of a study in its storage, read when they are asked for."""
-    return RunsByStage(_lenient(partial(_stored, storage)), Path(reports))
-
-
-def _stored(storage: str, spec: StudySpec, stage: str) -> Runs:
-    return read_study(spec, storage, stage=stage)
-
-
-def _lenient(read: Callable[[StudySpec, str], Runs]) -> Callable[[StudySpec, str], Runs]:
-    """Larger runs may not be there yet."""
-
-    def reading(spec: StudySpec, stage: str) -> Runs:
-        try:
-            return read(spec, stage)
-        except DataError:
-            if stage == "tune":
-                raise
-            return no_runs(spec)
-
-    return reading
+    read = partial(read_study, storage=storage)
+    return RunsByStage(lambda spec, stage: read(spec, stage=stage), Path(reports))
 
 
 def runs_of_table(
@@ -403,7 +384,7 @@ def runs_of_table(
             stage=stage,
         )
 
-    return RunsByStage(_lenient(read), Path(reports))
+    return RunsByStage(read, Path(reports))
 
 
 def _read_table(path: Path) -> pd.DataFrame:
@@ -487,19 +468,6 @@ def write_seal(
 def _sealed_at(storage: str, seal: Seal, now: str) -> str:
     """When a storage first heard of a content; who only reads does not write that down."""
     return sealed_at(storage, seal.spec.name, seals.content_hash(seal.document)) or now
-
-
-def _named(study: Kind, notify: Notify | None) -> Notify | None:
-    """A listener to whom the progress goes by the name of the sweep beyond the first one."""
-    if notify is None:
-        return None
-    first = study.specs()[0].name
-
-    def tell(event: TuneEvent) -> None:
-        is_first = event.study == first or event.stage != "tune"
-        notify(event if is_first else replace(event, stage=event.study))
-
-    return tell
 
 
 def installed(*names: str) -> str:

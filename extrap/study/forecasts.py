@@ -31,6 +31,7 @@ from extrap.records.own_training import study_function
 from extrap.reporting.blocks import Page
 from extrap.reporting.study_page import About
 from extrap.study.protocol import (
+    KINDS,
     Kind,
     RunsByStage,
     Seal,
@@ -353,7 +354,7 @@ def file_training(module: ModuleType, path: str | Path) -> Train | None:
             "TRAIN must be a function train(size, tuned, seed), got "
             f"{type(given).__name__} in {path}; write TRAIN = train."
         )
-    return study_function(given, study=path)
+    return study_function(given, study=path, names=(*KINDS, *Kind.known))
 
 
 def _trained_by(made_with: Mapping[str, object]) -> str:

@@ -1,4 +1,4 @@
-"""Progress of a study: a bar on a terminal or in a notebook, a line a minute in a log."""
+"""Progress of a study: a bar on a terminal or in a notebook, a line per minute in a log."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tqdm.contrib.logging import logging_redirect_tqdm
 from extrap.records.numbers import counted
 from extrap.study.protocol import Say, size_words
 
-STAGES = {"tune": "sweep", "check": "larger runs"}
+STAGE_NAMES = {"tune": "sweep", "check": "larger runs"}
 LOG_EVERY_S = 60
 BAR = "{desc}: {percentage:3.0f}%|{bar}| {elapsed}<{remaining}{postfix}"
 LINE = "{desc}: {percentage:.0f} %, {elapsed} elapsed, {remaining} left{postfix}"
@@ -81,13 +81,13 @@ class StudyProgress:
         done = min(event.cost_done / total, 1.0)  # a cell may be trained twice
         how = f" ({event.layout})" if event.layout else ""
         pack = f"{size_words(event.size)}, {counted(event.n_runs, 'run')}{how}"
-        if event.stage not in self._bars:
-            self._close([name for name, bar in self._bars.items() if bar.n >= 1])
-            self._done_before[event.stage] = event.cost_done
-            name = STAGES.get(event.stage, event.stage)
-            self._bars[event.stage] = self._bar(desc=name, postfix=pack, initial=done)
-        bar = self._bars[event.stage]
-        bar.initial = min(self._done_before[event.stage] / total, 1.0)  # the grid may have grown
+        name = f"{event.study} {STAGE_NAMES[event.stage]}".strip()
+        if name not in self._bars:
+            self._close([other for other, bar in self._bars.items() if bar.n >= 1])
+            self._done_before[name] = event.cost_done
+            self._bars[name] = self._bar(desc=name, postfix=pack, initial=done)
+        bar = self._bars[name]
+        bar.initial = min(self._done_before[name] / total, 1.0)  # the grid may have grown
         bar.set_postfix_str(pack, refresh=False)
         bar.update(done - bar.n)
 
@@ -118,9 +118,9 @@ class StudyProgress:
             place["file"] = _Lines()
         return tqdm(total=1, miniters=0, smoothing=0, disable=self._quiet, **place, **options)
 
-    def _close(self, stages: list[str]) -> None:
-        for stage in stages:
-            self._bars.pop(stage).close()
+    def _close(self, names: list[str]) -> None:
+        for name in names:
+            self._bars.pop(name).close()
 
 
 class _Lines:

@@ -6,7 +6,6 @@ such a study. The driver (`extrap.study.driver`) trains, seals and reports all k
 
 from __future__ import annotations
 
-import logging
 import shlex
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -37,8 +36,6 @@ if TYPE_CHECKING:
 
     from extrap.reporting.blocks import Page
     from extrap.reporting.study_page import About
-
-logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 Say = Callable[[str], None]
@@ -158,7 +155,7 @@ class RunsByStage:
     """Runs of a study by stage, and what was written down before them.
 
     Args:
-        read: Reads the runs of a stage; none of them is no error.
+        read: Reads the runs of a stage; there may be no larger runs yet.
         reports: Folder of what was written down; None for nothing.
 
     Attributes:
@@ -177,7 +174,12 @@ class RunsByStage:
         """The runs of a stage so far."""
         key = (spec.name, stage)
         if key not in self._known:
-            self._known[key] = self._read(spec, stage)
+            try:
+                self._known[key] = self._read(spec, stage)
+            except DataError:
+                if stage == "tune":
+                    raise
+                self._known[key] = no_runs(spec)
         return self._known[key]
 
     def put(self, stage: Stage, runs: Runs) -> None:
@@ -194,10 +196,6 @@ class RunsByStage:
             what = f"{what} {path.stem}"
         self.files[what] = path
         return path
-
-    def count(self, stage: str = "tune") -> int:
-        """Runs of all sweeps, or of what follows from them, that were read or put."""
-        return sum(len(runs) for (_, own), runs in self._known.items() if own == stage)
 
     def sealed(self, seal: Seal) -> dict[str, Any] | None:
         """What was written down of a seal; None if no intact file says the same."""
@@ -318,14 +316,10 @@ class Kind(ABC):
         return ()
 
     def tables(self, result: Any, runs: RunsByStage) -> Mapping[str, pd.DataFrame]:
-        """Ending of the file's name → table written beside the page."""
-        del result
-        return {"runs": self.run_table(runs)}
-
-    def run_table(self, runs: RunsByStage) -> pd.DataFrame:
-        """All runs as one table; `arm` is the name of a run's sweep."""
+        """Ending of the file's name → table written beside the page; `arm` is a run's sweep."""
         import pandas as pd
 
+        del result
         frames = []
         for spec, stage in product(self.specs(), STAGES):
             if len(own := runs.of(spec, stage)):
@@ -333,7 +327,7 @@ class Kind(ABC):
                 frame["loss"] = frame.get("loss", float("nan"))
                 frame.insert(0, "arm", spec.name)
                 frames.append(frame)
-        return pd.concat(frames, ignore_index=True)
+        return {"runs": pd.concat(frames, ignore_index=True)}
 
     def provenance(self, result: Any, runs: RunsByStage, source: str) -> dict[str, str]:
         """Where the runs come from, how they were made, what was sealed; rows of the page."""
@@ -378,7 +372,10 @@ def plan_text(study: Kind) -> str:
         sizes = _listed(spec.sizes)
         if spec.path:
             sizes = "; ".join(size_words(spec.size_values(size)) for size in spec.size_points())
-        tuned = [f"{name} {_four(r.low)} to {_four(r.high)}" for name, r in spec.tune.items()]
+        tuned = [
+            f"{name} {format_quantity(r.low, digits=4)} to {format_quantity(r.high, digits=4)}"
+            for name, r in spec.tune.items()
+        ]
         is_fixed = {*spec.sizes, *spec.tune}.isdisjoint((DATA_SIZE, BUDGET, FLOPS, "batch_size"))
         length = f" of {spec.recipe.n_updates} steps ({spec.recipe.n_examples} examples)"
         is_ours = train is None and is_fixed and not spec.path
@@ -421,10 +418,6 @@ def sweep_words(spec: StudySpec) -> str:
     texts = {k: v for k, v in words.items() if "/" not in v}  # no places of data
     fixed = ", ".join(f"{k} {v}" for k, v in {**spec.conditions(), **texts}.items())
     return f"{_listed(spec.sizes)}; seeds {seeds}; {fixed}"
-
-
-def _four(value: float) -> str:
-    return format_quantity(value, digits=4)
 
 
 def _listed(sizes: Mapping[str, Sequence[float]]) -> str:

@@ -134,7 +134,7 @@ def test_a_table_without_the_parameters_is_refused(tmp_path):
 
 def test_plan_counts_profiles_and_check():
     text = dry_run(KIND)
-    assert "toy: 300 runs at width 12" in text  # 5 budgets, 6 widths, 5 rates, 2 seeds
+    assert "toy: 300 runs" in text  # 5 budgets, 6 widths, 5 rates, 2 seeds
     assert "1.28e11 FLOPs: 3 splits" in text
     assert "4 runs each" in text
 

@@ -260,6 +260,14 @@ def test_a_study_file_brings_its_function_and_what_it_rests_on(tmp_path, url):
     assert set(train.source) == {"mine.py"}
 
 
+def test_further_sizes_and_seeds_of_a_study_file_are_no_other_training(tmp_path):
+    begun = training_of(tmp_path).source
+    longer = FILE.replace("seeds=(", "seeds=(11, 12, ")
+    assert longer != FILE
+    assert training_of(tmp_path, longer).source == begun
+    assert training_of(tmp_path, f"{longer}\n# more").source != begun
+
+
 @pytest.mark.parametrize(
     ("before", "after"), [("FLOOR = 1.5", "FLOOR = 1.4"), ("FLOOR = 1.5", "FLOOR = 1.5  # here")]
 )

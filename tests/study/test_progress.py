@@ -20,10 +20,10 @@ def clock(monkeypatch):
     return move
 
 
-def event(done, *, stage="tune", total=100.0, width=64.0):
+def event(done, *, stage="tune", total=100.0, width=64.0, study="toy"):
     cost = {"fraction": 0.5, "cost_done": done, "cost_total": total, "is_finished": False}
     ran = {"n_runs": 24, "wall_s": 3.0, "layout": "packed"}
-    return TuneEvent(stage=stage, size={"width": width}, **cost, **ran)
+    return TuneEvent(stage=stage, size={"width": width}, study=study, **cost, **ran)
 
 
 def test_a_log_gets_one_line_a_minute_and_one_at_the_end(clock, capfd):
@@ -56,8 +56,8 @@ def test_costs_beyond_the_total_are_all_of_it_and_a_closed_log_stops_nothing(cap
     with StudyProgress() as shown:
         shown.notify(event(50))
         shown.notify(event(140))  # other workers trained some of these cells too
-        shown.notify(event(10, stage="check"))
-        assert "sweep: 100 %" in capfd.readouterr().err
+        shown.notify(event(10, stage="check", study="other"))
+        assert "toy sweep: 100 %" in capfd.readouterr().err
         closed = io.StringIO()
         closed.close()
         monkeypatch.setattr(sys, "stderr", closed)
@@ -76,7 +76,7 @@ def test_lines_and_warnings_stand_above_the_bars_of_a_terminal(monkeypatch, caps
         shown.above(lambda text: printed.append((text, capsys.readouterr().err)))("sealed")
     ((text, drawn),) = printed
     assert text == "sealed"
-    assert "larger runs:  10%" in drawn
+    assert "toy larger runs:  10%" in drawn
     assert drawn.rpartition("packed)")[2].count(f"\r{20 * ' '}") == 2  # both are cleared
     assert "sweep:  50%" in capsys.readouterr().err
     assert not tqdm._instances

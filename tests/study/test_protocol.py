@@ -21,7 +21,7 @@ def home(tmp_path, monkeypatch):
 
 def test_a_kind_of_its_own_is_planned_run_followed_and_reported(home, capsys):
     assert main(["study", "run", "twice.py", "--dry-run"]) == 0
-    assert "twice its best rate: 2 runs" in capsys.readouterr().out
+    assert "best rate: 2 runs" in capsys.readouterr().out
     assert main(["study", "run", "twice.py", "--quiet"]) == 0
     out = capsys.readouterr().out
     assert "which 2 runs bear out" in out

@@ -92,7 +92,7 @@ def many_row(folder: Path, n: int) -> Row:
     url, path = f"sqlite:///{folder}/many.db", folder / "many.py"
     path.write_text(f"from extrap.records import *\nSTUDY = {spec!r}\n", encoding="utf-8")
     made_with = fingerprint(spec, own_fingerprint(sleeping))
-    trials = Trials(open_storage(url), url, spec, stage="tune", fingerprint=made_with)
+    trials = Trials(open_storage(url), spec, stage="tune", fingerprint=made_with)
     began = time.perf_counter()
     trials.add([_result(cell) for cell in spec.grid_cells()], datetime.now())
     written_s, began = time.perf_counter() - began, time.perf_counter()

@@ -213,7 +213,6 @@ class Training:
         trainer = trainer_of(spec, train, self._device, starts_pool=self._executor is None)
         trials = Trials(
             self._storage,
-            self._url,
             spec,
             stage=stage.stage,
             fingerprint=fingerprint(spec, trainer.fingerprint),

@@ -263,9 +263,10 @@ def _copy(
         require_same(made_with, other, study=spec.name)
     there, n_copied, patience = _finished(target, spec), 0, Patience(target, url)
     for stage in STAGES:
-        trials = Trials(
-            target, url, spec, stage=stage, fingerprint=made_with, require_lock=lock.check
+        make = partial(
+            Trials, target, spec, stage=stage, fingerprint=made_with, require_lock=lock.check
         )
+        trials = patience.until_answered(make)
         own = [(key[1], _copied(t)) for key, t in found.items() if key[0] == stage]
         n_copied += patience.until_answered(partial(trials.copy, own))
     same = [_result(there[key]) == _result(found[key]) for key in found if key in there]

@@ -96,7 +96,6 @@ class Trials:
 
     Args:
         storage: Where they are.
-        url: Its address, for messages.
         spec: The study.
         stage: `"tune"` or `"check"`.
         fingerprint: What determines the results.
@@ -109,15 +108,13 @@ class Trials:
     def __init__(
         self,
         storage: BaseStorage,
-        url: str,
         spec: StudySpec,
         *,
         stage: str,
         fingerprint: Mapping[str, Any],
         require_lock: Callable[[], None] = lambda: None,
     ) -> None:
-        self._storage, self._url = storage, url
-        self._spec, self._stage = spec, stage
+        self._storage, self._spec, self._stage = storage, spec, stage
         self._fingerprint = dict(fingerprint)
         self._conditions = spec.conditions()
         self._require_lock = require_lock

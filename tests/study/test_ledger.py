@@ -21,7 +21,7 @@ def url(tmp_path):
 
 @pytest.fixture
 def ledger(url):
-    trials = Trials(open_storage(url), url, OWN, stage="tune", fingerprint={})
+    trials = Trials(open_storage(url), OWN, stage="tune", fingerprint={})
     return Ledger(sweep(OWN), trials, own_trainer(excess_curve, OWN), excess_curve, print)
 
 

@@ -690,7 +690,7 @@ def test_a_driver_that_loses_its_lock_in_the_middle_of_a_pack_writes_no_more(url
 
     pack = [replace(OWN.grid_cells()[0], seed=seed) for seed in range(6)]
     trials = Trials(
-        open_storage(url), url, OWN, stage="tune", fingerprint={}, require_lock=require_lock
+        open_storage(url), OWN, stage="tune", fingerprint={}, require_lock=require_lock
     )
     results = train_pack(Pack(spec=OWN, cells=tuple(pack), train=excess_curve)).results
     assert len(results) == 1  # of one's own function one at a time

@@ -25,7 +25,7 @@ from extrap import __version__
 from extrap.errors import ExtrapError, StudyError
 from extrap.records.own_training import StudyFunction
 from extrap.study.packs import PackFailed, PackStopped
-from extrap.study.trainers import NVIDIA, set_cores
+from extrap.study.trainers import NVIDIA
 from extrap.study_folders import STUDY_FILES, enter, import_words, receive
 
 logger = logging.getLogger(__name__)
@@ -113,7 +113,6 @@ def _call(payload: bytes, versions: dict[str, str], n_gpus: float) -> bytes:
     raised: Exception | None = None
     try:
         _require_alike(versions, n_gpus)
-        set_cores(1)
         function, args = _loaded(payload)
         returned = function(*args)
     except (PackStopped, PackFailed) as error:

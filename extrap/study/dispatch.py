@@ -28,12 +28,11 @@ from extrap.records import Cell, RunResult, Runs, StudySpec, Train
 from extrap.records.numbers import format_exact
 from extrap.records.seals import content_hash
 from extrap.study.database import Patience, open_storage, storage_id
-from extrap.study.executors import LocalExecutor, n_workers_of
+from extrap.study.executors import LocalExecutor, n_cores, n_workers_of
 from extrap.study.fingerprints import fingerprint
 from extrap.study.ledger import TRIES, Ledger, Part
 from extrap.study.lock import lock_of, this_process
 from extrap.study.packs import (
-    PACKS_FOLDER,
     PROGRESS_EVERY_S,
     PackFailed,
     PackFolder,
@@ -44,7 +43,7 @@ from extrap.study.packs import (
 )
 from extrap.study.progress import Notify, TuneEvent
 from extrap.study.protocol import Say, Seal, Stage
-from extrap.study.trainers import NVIDIA, forget_trainers, local_pool, trainer_of
+from extrap.study.trainers import NVIDIA, forget_trainers, trainer_of
 from extrap.study.trials import Trials, first_sealed
 from extrap.training.preemption import Preemption, current_preemption
 
@@ -107,7 +106,8 @@ class Training:
         preemption: Preemption | None = None,
     ) -> None:
         self._url, self._device = storage, device
-        self._executor, self._notify, self._say = executor, notify, say
+        self._given, self._notify, self._say = executor, notify, say
+        self._local: dict[bool, LocalExecutor] = {}
         self._preemption = preemption or current_preemption()
         self._lock = lock_of(storage, [spec.name for spec in specs])
         self._stack = ExitStack()
@@ -115,7 +115,7 @@ class Training:
         self._ended: list[Ledger] = []
         self._running: dict[Future[Trained], _RunningPack] = {}
         self._folders: dict[str, tuple[str, PackFolder]] = {}
-        self._name, self._n_attempts = f"{storage_id(storage)}-{uuid4().hex[:12]}", 0
+        self._name, self._n_packs = f"{storage_id(storage)}-{uuid4().hex[:12]}", 0
         self._n_losses, self._epoch, self._pause_until = 0, 0, -math.inf
         self._since, self._beat_at = datetime.now(UTC).isoformat(timespec="seconds"), -math.inf
         self._beats_in: Trials | None = None
@@ -127,7 +127,6 @@ class Training:
             stack.enter_context(storage_faults(self._url))
             self._lock.acquire()
             stack.callback(self._lock.release)
-            stack.callback(local_pool().close)
             self._storage = open_storage(self._url)
             self._patience = Patience(self._storage, self._url)
             forget_trainers()
@@ -163,12 +162,13 @@ class Training:
         """
         wait = self._patience.until_answered
         made = [partial(self._ledger, stage, training_of(stage.spec)) for stage in stages]
+        for stage in stages:
+            self._executor(training_of(stage.spec) is None)  # it imports while we read
         self._ended += self._ledgers
         self._ledgers = [wait(make) for make in made]
-        executor = self._start_executor()
         with self._preemption.heard():
             while True:
-                is_done = self._turn(executor)
+                is_done = self._turn()
                 if self._running:
                     self._look()
                     continue
@@ -210,7 +210,7 @@ class Training:
 
     def _ledger(self, stage: Stage, train: Train | None) -> Ledger:
         spec = stage.spec
-        trainer = trainer_of(spec, train, self._device, starts_pool=self._executor is None)
+        trainer = trainer_of(spec, train, self._device)
         trials = Trials(
             self._storage,
             spec,
@@ -220,30 +220,36 @@ class Training:
         )
         return Ledger(stage, trials, trainer, train, self._say)
 
-    def _start_executor(self) -> Executor:
-        """The executor; the first time also what goes with it."""
-        trains_packs = any(ledger.trainer.trains_packs for ledger in self._ledgers)
-        if self._executor is None:
+    def _executor(self, trains_packs: bool) -> Executor:
+        """Where packs of extrap's own training go, or runs of the user's."""
+        if self._given is not None:
+            return self._given
+        if trains_packs not in self._local:
             uses_all = trains_packs and self._device is None and NVIDIA.exists()
-            self._executor = LocalExecutor(_all_gpus() if uses_all else 0)
-            self._stack.callback(self._executor.shutdown, wait=False, cancel_futures=True)
-        is_first = not self._folders
-        is_local = isinstance(self._executor, LocalExecutor)
-        if is_first and trains_packs and not is_local and not self._preemption.is_shared:
-            logger.warning(
-                "checkpoints on a cluster need a folder that all its machines share, "
-                "--checkpoints FOLDER; without one a lost pack starts over."
-            )
-        return self._executor
+            n_gpus = _all_gpus() if uses_all else 0
+            made = LocalExecutor(n_cores() if trains_packs else 0, n_gpus=n_gpus)
+            self._stack.callback(made.shutdown, wait=False, cancel_futures=True)
+            self._local[trains_packs] = made
+        return self._local[trains_packs]
 
-    def _turn(self, executor: Executor) -> bool:
+    def _executors(self) -> list[Executor]:
+        return [self._given] if self._given is not None else [*self._local.values()]
+
+    def _n_threads(self, executor: Executor, ledger: Ledger) -> int:
+        """Threads of the next pack: the cores of this machine that no other pack will use."""
+        if not isinstance(executor, LocalExecutor):
+            return 1
+        n_packs = min(executor.n_workers, 1 + len(self._running) + ledger.n_waiting())
+        return max(1, n_cores() // n_packs)
+
+    def _turn(self) -> bool:
         """Write down what has come and hand out more; whether nothing more is wanted."""
         if not self._patience.is_due():
             return False
         try:
             for ledger in self._ledgers:
                 ledger.write()
-            self._fill(executor)
+            self._fill()
             is_done = not self._running and all(each.is_done() for each in self._ledgers)
         except Exception as error:
             self._patience.failed(error)  # raises what does not pass by itself
@@ -251,12 +257,13 @@ class Training:
         self._patience.answered()
         return is_done
 
-    def _fill(self, executor: Executor) -> None:
+    def _fill(self) -> None:
         """Hand out packs as long as there is room."""
         if time.monotonic() < self._pause_until:
             return
-        n_workers = n_workers_of(executor)
         for ledger in self._ledgers:
+            executor = self._executor(ledger.trainer.trains_packs)
+            n_workers = n_workers_of(executor)
             ahead = AHEAD if ledger.trainer.trains_packs else SINGLES_AHEAD
             if not ledger.has_results():  # perhaps nothing of this can be trained
                 ahead = 1
@@ -278,14 +285,15 @@ class Training:
         """Hand a pack out; whether the executor took it."""
         spec, size = ledger.stage.spec, dict(part.cells[0].size)
         folder, files = self._folder(spec)
-        self._n_attempts += 1
+        self._n_packs += 1
         pack = PackRequest(
             spec=spec,
             cells=part.cells,
             train=ledger.train,
             device=self._device,
             driver=self._name,
-            attempt=str(self._n_attempts),
+            number=self._n_packs,
+            n_threads=self._n_threads(executor, ledger),
             every_s=math.inf if self._preemption.folder is None else self._preemption.every_s,
             origin="" if ledger.train is None else ledger.trials.origin(size),
             pruning=ledger.pruning(part.cells),
@@ -293,11 +301,6 @@ class Training:
         )
         ledger.trials.study_of(size)
         ledger.trials.require_lock()
-        try:
-            files.permit(pack.attempt)
-        except OSError as error:  # a full disk; it trains all the same
-            logger.debug("no request can stop attempt %s: %s", pack.attempt, error)
-            pack = replace(pack, attempt="")
         self._beats_in = self._beats_in or ledger.trials
         try:
             future = executor.submit(train_pack, pack, folder)
@@ -314,19 +317,25 @@ class Training:
     def _folder(self, spec: StudySpec) -> tuple[str, PackFolder]:
         """The folder of a sweep's checkpoints, and the files that packs exchange with us there."""
         if spec.name not in self._folders:
+            is_remote = getattr(self._given, "is_remote", False)
+            if is_remote and not (self._folders or self._preemption.is_shared):
+                logger.warning(
+                    "checkpoints on a cluster need a folder that all its machines share, "
+                    "--checkpoints FOLDER; without one a lost pack starts over."
+                )
             wanted = self._preemption.folder
             found = None if wanted is None else self._begin(wanted.absolute() / spec.name)
             if found is None:
                 made = tempfile.TemporaryDirectory(prefix="extrap-", ignore_cleanup_errors=True)
                 place = Path(self._stack.enter_context(made))
-                found = str(place), PackFolder(place / PACKS_FOLDER, self._name)
+                found = str(place), PackFolder(place, self._name)
                 found[1].begin()
             self._folders[spec.name] = found
         return self._folders[spec.name]
 
     def _begin(self, place: Path) -> tuple[str, PackFolder] | None:
         """Use a folder of checkpoints; None if it cannot be written to."""
-        files = PackFolder(place / PACKS_FOLDER, self._name)
+        files = PackFolder(place, self._name)
         try:
             files.begin()
         except OSError as error:
@@ -351,7 +360,7 @@ class Training:
             if time.monotonic() < running.look_at:
                 continue
             running.look_at = time.monotonic() + PROGRESS_EVERY_S
-            progress = running.files.progress(running.pack.attempt)
+            progress = running.files.progress(running.pack.number)
             if progress is not None and progress[0] > running.fraction:
                 running.fraction, running.layout = progress
                 self._report(running)
@@ -369,7 +378,7 @@ class Training:
             StopAsked: Always.
         """
         self._ask_to_stop()
-        is_heard = self._preemption.is_shared or not getattr(self._executor, "is_remote", False)
+        is_heard = self._preemption.is_shared or not getattr(self._given, "is_remote", False)
         self._take_finished()
         while self._running and is_heard:
             wait(self._running, timeout=LOOK_S, return_when=FIRST_COMPLETED)
@@ -377,14 +386,15 @@ class Training:
         self._preemption.stop_if_asked()
 
     def _ask_to_stop(self) -> None:
-        for future, running in self._running.items():
-            if not future.cancel():
-                running.files.stop(running.pack.attempt)
+        for future in self._running:
+            future.cancel()
+        for _, files in self._folders.values():
+            files.stop()
 
     def _take(self, running: _RunningPack, future: Future[Trained]) -> None:
         """Take in the end of a pack: its results, its failure or its loss."""
         ledger, part = running.ledger, running.part
-        running.files.forget(running.pack.attempt)
+        running.files.forget(running.pack.number)
         try:
             trained = future.result()
         except PackFailed as error:
@@ -480,7 +490,7 @@ class Training:
 
     def _beat(self, *, force: bool = False, has_left: bool = False) -> None:
         """Write the state of the driver into the storage, now and then."""
-        now, executor = time.monotonic(), self._executor
+        now = time.monotonic()
         if self._beats_in is None or (now - self._beat_at < BEAT_S and not force):
             return
         self._beat_at = now
@@ -494,8 +504,8 @@ class Training:
                 "since": self._since,
                 "at": datetime.now(UTC).isoformat(timespec="seconds"),
                 "left": has_left,
-                "executor": "" if executor is None else type(executor).__name__,
-                "workers": 0 if executor is None else n_workers_of(executor),
+                "executor": type(self._executors()[0]).__name__,
+                "workers": sum(map(n_workers_of, self._executors())),
                 "running": [[*names, dict(size), n] for (*names, size), n in n_running.items()],
             }
         )
@@ -503,7 +513,7 @@ class Training:
     def _leave(self) -> None:
         """End what is still in training, and write down that this driver has left."""
         self._ask_to_stop()
-        if self._running and isinstance(self._executor, LocalExecutor):
+        if self._running and self._given is None:
             wait(self._running, timeout=LEAVE_S)
         for future in [future for future in self._running if future.done()]:
             running = self._running.pop(future)

@@ -10,38 +10,40 @@ import os
 import queue
 import threading
 from collections.abc import Callable
-from concurrent.futures import BrokenExecutor, Executor, Future, ProcessPoolExecutor
+from concurrent.futures import BrokenExecutor, Executor, Future
 from contextlib import suppress
-from functools import partial
-from multiprocessing import connection, get_context, parent_process
 from typing import Any
+
+from extrap.study import workers
 
 WORKERS = 4
 """Packs in training at once where an executor does not say how many it can take."""
 
-
-_Call = tuple[Future[Any], partial[Any]]
+_Call = tuple[Future[Any], Callable[..., Any], tuple[Any, ...]]
 
 
 class LocalExecutor(Executor):
-    """Trains on this machine: one pack at a time, on a CPU with a process for each core.
+    """Trains on this machine, each pack in a single-threaded process, one for each core or GPU.
 
-    With several GPUs each has a process of its own, which ends with this one. One that dies is
-    replaced; its pack is lost, and the others are not.
+    A process that dies is replaced; its pack is lost, and the others are not.
 
     Args:
-        n_gpus: GPUs to use.
+        n_workers: Processes; none for one thread of this process, for functions of the user's.
+        n_gpus: GPUs; each has a process that sees it alone. 0 where packs train on the CPU.
     """
 
-    def __init__(self, n_gpus: int = 0) -> None:
+    def __init__(self, n_workers: int = 0, *, n_gpus: int = 0) -> None:
         self._calls: queue.SimpleQueue[_Call | None] = queue.SimpleQueue()
-        self.n_workers = max(1, n_gpus)
+        self.n_workers = max(1, n_gpus or n_workers)
         self._is_shut = False
-        self._pools: dict[int, ProcessPoolExecutor] = {}
-        for gpu in range(self.n_workers):
-            run = partial(self._in_process, gpu) if n_gpus > 1 else _here
-            name = f"extrap-pack-{gpu}"
-            threading.Thread(target=self._serve, args=(run,), name=name, daemon=True).start()
+        self._workers: dict[int, workers.Worker] = {}
+        self._gpus = _gpus(n_gpus)
+        if n_workers or n_gpus:
+            workers.start()
+        for i in range(self.n_workers):
+            run = self._in_process if n_workers or n_gpus else _here
+            name = f"extrap-pack-{i}"
+            threading.Thread(target=self._serve, args=(i, run), name=name, daemon=True).start()
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **options: Any) -> Future[Any]:
         """Train as soon as there is room.
@@ -52,7 +54,7 @@ class LocalExecutor(Executor):
         if self._is_shut:
             raise RuntimeError("this executor was shut down")
         future: Future[Any] = Future()
-        self._calls.put((future, partial(fn, *args, **options)))
+        self._calls.put((future, fn, args))
         return future
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
@@ -63,55 +65,46 @@ class LocalExecutor(Executor):
                 call[0].cancel()
         for _ in range(self.n_workers):
             self._calls.put(None)
-        for pool in self._pools.values():
-            _end(pool)
+        for worker in list(self._workers.values()):
+            worker.close()
 
-    def _serve(self, run: Callable[[partial[Any]], Any]) -> None:
+    def _serve(self, i: int, run: Callable[..., Any]) -> None:
         while call := self._calls.get():
-            future, function = call
+            future, function, args = call
             if future.set_running_or_notify_cancel():
                 try:
-                    future.set_result(run(function))
+                    future.set_result(run(i, function, *args))
                 except BaseException as error:  # of the pack: who waits for it gets it
                     future.set_exception(error)
-            del call, future, function  # what was trained is not held until there is more to do
+            del call, future, function, args  # what was trained is not held until there is more
 
-    def _in_process(self, gpu: int, function: partial[Any]) -> Any:
-        """Train in the process of a GPU."""
-        if gpu not in self._pools:
-            self._pools[gpu] = ProcessPoolExecutor(
-                1, mp_context=get_context("spawn"), initializer=_begin, initargs=(gpu,)
-            )
+    def _in_process(self, i: int, function: Callable[..., Any], *args: Any) -> Any:
+        """Call a function in the process of a core or GPU."""
         try:
-            return self._pools[gpu].submit(function).result()
-        except BrokenExecutor:
-            _end(self._pools.pop(gpu))
-            raise
+            if i not in self._workers:
+                self._workers[i] = workers.Worker(self._gpus[i] if self._gpus else {})
+            return self._workers[i].call(function, *args)
+        except (EOFError, OSError) as error:
+            if (worker := self._workers.pop(i, None)) is not None:
+                worker.close()
+            raise BrokenExecutor("a worker process ended") from error
 
 
-def _here(function: partial[Any]) -> Any:
-    return function()
+def _here(_: int, function: Callable[..., Any], *args: Any) -> Any:
+    return function(*args)
 
 
-def _end(pool: ProcessPoolExecutor) -> None:
-    for process in list((pool._processes or {}).values()):
-        process.kill()
-    pool.shutdown(wait=False, cancel_futures=True)
-
-
-def _begin(gpu: int) -> None:
-    """Begin the process of a GPU: it sees that GPU alone, and ends when its parent does."""
+def _gpus(n: int) -> list[dict[str, str]]:
+    """Of each GPU the variables with which a process sees it alone."""
     seen = os.environ.get("CUDA_VISIBLE_DEVICES")
-    names = seen.split(",") if seen else [str(i) for i in range(gpu + 1)]
-    os.environ["CUDA_VISIBLE_DEVICES"] = names[gpu]
-    threading.Thread(target=_end_with_parent, daemon=True).start()
+    names = seen.split(",") if seen else [str(i) for i in range(n)]
+    return [{"CUDA_VISIBLE_DEVICES": name} for name in names[:n]]
 
 
-def _end_with_parent() -> None:
-    parent = parent_process()
-    if parent is not None:
-        connection.wait([parent.sentinel])
-        os._exit(1)
+def n_cores() -> int:
+    """Cores that this process may use."""
+    affinity = getattr(os, "sched_getaffinity", None)
+    return len(affinity(0)) if affinity else os.cpu_count() or 1
 
 
 def n_workers_of(executor: Executor) -> int:

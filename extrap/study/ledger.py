@@ -6,13 +6,12 @@ alone; one that failed three times is given up. Results that cannot be written y
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
-from itertools import takewhile
+from itertools import pairwise, takewhile
 from typing import Any
 
 from extrap.records import Cell, Train
@@ -69,7 +68,7 @@ class Ledger:
         self._say = say
         self.given_up: dict[Cell, Exception] = {}
         self._waiting: dict[Cell, None] = {}
-        self._again: list[Part] = []
+        self._next: list[Part] = []
         self._out: set[Cell] = set()
         self._n_failed = Counter[Cell]()
         self._unwritten: list[Callable[[], None]] = []
@@ -80,29 +79,41 @@ class Ledger:
         self._cost_done, self._cost_wanted = self.cost(trials.done()), 0.0
 
     def next_part(self, n_workers: int) -> Part | None:
-        """The next cells to train; None while all that is wanted is done or out."""
-        while self._again:
-            part = self._again.pop(0)
-            cells = [cell for cell in part.cells if cell not in self.trials.done()]
-            if cells:
-                return self._hand_out(cells, part.n_lost)
-        if self.stage.wants is None:
-            cells = self._sample()
-            return self._hand_out(cells) if cells else None
-        self._ask_stage()
-        if not self._waiting:
-            return None
-        self.stage.spec.require_whole()
-        return self._hand_out(self._cut(n_workers))
+        """The next cells to train; None while all that is wanted is done or out.
+
+        Cells of one size and shape are dealt out evenly, so that all workers finish together.
+        """
+        while True:
+            while self._next:
+                part = self._next.pop(0)
+                if cells := [cell for cell in part.cells if cell not in self.trials.done()]:
+                    self._out.update(cells)
+                    return replace(part, cells=tuple(cells))
+            if self.stage.wants is None:
+                packs = self._sample()
+            else:
+                self._ask_stage()
+                packs = [self._cut()] if self._waiting else []
+            if not packs:
+                return None
+            self.stage.spec.require_whole()
+            for pack in packs:
+                self._next += _dealt(pack, n_workers)
+                for cell in pack:
+                    self._waiting.pop(cell, None)
 
     def is_done(self) -> bool:
         """Whether nothing more is wanted."""
-        if self._again or self._out or self._unwritten:
+        if self._next or self._out or self._unwritten:
             return False
         if self.stage.wants is None:
             return self._ready_sampler() is None
         self._ask_stage()
         return not self._waiting and self._n_done_when_asked == len(self.trials.done())
+
+    def n_waiting(self) -> int:
+        """Cells that are wanted and not handed out."""
+        return len(self._waiting) + len(self._parted())
 
     def has_results(self) -> bool:
         """Whether any cell has a result, written down or not."""
@@ -113,7 +124,7 @@ class Ledger:
         cells = part.cells
         middle = (len(cells) + 1) // 2 if halved else len(cells)
         halves = [half for half in (cells[:middle], cells[middle:]) if half]
-        self._again += [Part(half, part.n_lost if len(halves) == 1 else 0) for half in halves]
+        self._next += [Part(half, part.n_lost if len(halves) == 1 else 0) for half in halves]
         self._out.difference_update(cells)
 
     def fail(self, cells: Sequence[Cell], error: Exception) -> bool:
@@ -178,12 +189,6 @@ class Ledger:
             self._cost_wanted = self.cost(self.stage.spec.grid_cells())
         return self._cost_done, max(self._cost_done, self._cost_wanted)
 
-    def _hand_out(self, cells: Sequence[Cell], n_lost: int = 0) -> Part:
-        for cell in cells:
-            self._waiting.pop(cell, None)
-        self._out.update(cells)
-        return Part(tuple(cells), n_lost)
-
     def _ask_stage(self) -> None:
         """Ask what is wanted if enough was finished since, or nothing is left to hand out."""
         assert self.stage.wants is not None, "no sampler chooses"
@@ -228,35 +233,24 @@ class Ledger:
                 "name; another storage or name leaves them out"
             )
 
-    def _cut(self, n_workers: int) -> list[Cell]:
-        """Cells of the smallest size, of one shape, to train together.
-
-        With several workers at most half of a worker's part of what is left, so that all finish
-        together.
-        """
+    def _cut(self) -> list[Cell]:
+        """Cells of the smallest size, of one shape."""
         first = next(iter(self._waiting))
         if not self.trainer.trains_packs:
             return [first]
-        cells = list(takewhile(lambda cell: cell.size == first.size, self._waiting))
+        cells = takewhile(lambda cell: cell.size == first.size, self._waiting)
         shape = self.trainer.shape(first)
-        same = [cell for cell in cells if self.trainer.shape(cell) == shape]
-        if n_workers > 1 and len(same) > 1:
-            part = self.cost(self._waiting) / (2 * n_workers)
-            n_most = min(math.ceil(len(cells) / n_workers), int(part / self.cost(same[:1])))
-            same = same[: max(1, n_most)]
-        return same
+        return [cell for cell in cells if self.trainer.shape(cell) == shape]
 
-    def _sample(self) -> list[Cell]:
-        """The next pack of the first size whose sampler waits for no result."""
+    def _sample(self) -> list[list[Cell]]:
+        """Cells of the first size whose sampler waits for no result, by their shapes."""
         while (ready := self._ready_sampler()) is not None:
-            self.stage.spec.require_whole()
             sampler, n_wanted = ready
             by_shape: dict[Any, list[Cell]] = {}
             for cell in sampler.ask(n_wanted, self.given_up):
                 by_shape.setdefault(self.trainer.shape(cell), []).append(cell)
-            if packs := list(by_shape.values()):
-                self._again += [Part(tuple(pack)) for pack in packs[1:]]
-                return packs[0]
+            if by_shape:
+                return [*by_shape.values()]
         return []
 
     def _ready_sampler(self) -> tuple[Sampled, int] | None:
@@ -280,12 +274,18 @@ class Ledger:
 
     def _parted(self) -> list[Cell]:
         """Cells that wait in a pack that is cut already."""
-        return [cell for part in self._again for cell in part.cells]
+        return [cell for part in self._next for cell in part.cells]
 
     def _sampler(self, size: Size) -> Sampled:
         if size not in self._samplers:
             self._samplers[size] = Sampled(self.stage.spec, self.trials, dict(size))
         return self._samplers[size]
+
+
+def _dealt(cells: Sequence[Cell], n: int) -> list[Part]:
+    """Cells in so many parts of nearly equal size."""
+    ends = [round(i * len(cells) / n) for i in range(n + 1)]
+    return [Part(tuple(cells[a:b])) for a, b in pairwise(ends) if a < b]
 
 
 def _reach(cells: Iterable[Cell]) -> dict[tuple[Size, str], tuple[float, float]]:

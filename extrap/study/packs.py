@@ -1,7 +1,7 @@
 """Packs: what a worker trains at once, as plain data in and out; no storage is touched.
 
-While a pack trains, driver and worker exchange two files beside its checkpoints: the driver
-removes `ATTEMPT` to stop an attempt, and the worker writes its progress to `ATTEMPT.progress`.
+While a pack trains, driver and worker exchange two files beside its checkpoints: a note of the
+driver's name, which it takes away to have all packs stop, and the progress of the pack.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from threading import Lock
+from threading import Event, Lock
 from typing import TYPE_CHECKING, Any
 
 from extrap.errors import ExtrapError, StudyError
@@ -33,10 +33,11 @@ SLACK = 0.25
 """An evaluation stands for a tenth that it misses by less: steps are whole numbers."""
 PROGRESS_EVERY_S = 0.2
 """How often a pack looks whether it is to stop, and says how far it is."""
-DRIVER, PROGRESS = "driver", ".progress"
+PROGRESS = ".progress"
 PACKS_FOLDER = "packs"
 """Where in the folder of checkpoints the files of packs lie."""
-
+DRIVER_GONE = Event()
+"""In a worker process of its own: set when its driver is gone."""
 
 _ONE_BY_ONE = Lock()
 
@@ -64,7 +65,8 @@ class PackRequest:
         train: The user's function or command; None for extrap's own training.
         device: Where; a GPU if there is one by default.
         driver: A name of the storage and of who handed the pack out.
-        attempt: Name of this attempt at these cells; empty where it cannot be stopped.
+        number: Its number, different for every pack that the driver hands out.
+        n_threads: Threads that it may use on a CPU.
         every_s: Seconds between two checkpoints; infinite for none.
         origin: A name of the storage that the runs are recorded in.
         pruning: Trials for a pruner, if one is to look.
@@ -76,7 +78,8 @@ class PackRequest:
     train: Train | None = None
     device: str | None = None
     driver: str = ""
-    attempt: str = ""
+    number: int = 0
+    n_threads: int = 1
     every_s: float = EVERY_S
     origin: str = ""
     pruning: Pruning | None = None
@@ -104,7 +107,7 @@ class Trained:
 
 
 class PackStopped(Exception):
-    """A pack ended before its time: it was asked to, or a newer attempt has its cells."""
+    """A pack ended before its time: it was asked to, or another driver runs the study."""
 
 
 class PackFailed(Exception):
@@ -127,99 +130,87 @@ class PackFailed(Exception):
 
 
 class PackFolder:
-    """The files that a driver and its workers exchange.
+    """The files that a driver and its workers exchange, beside the checkpoints.
 
-    They lie in a folder of the driver's own. An attempt at a pack may go on while its file is
-    there; another file says how far it is.
+    A note names the driver whose packs may train; each pack says in a file how far it is.
 
     Args:
-        path: Where drivers have their folders; None where nothing is exchanged.
+        path: Folder of the checkpoints; None where nothing is exchanged.
         driver: The driver, by the name of its storage, a dash, and what is its own.
     """
 
     def __init__(self, path: str | Path | None, driver: str) -> None:
-        self.path = None if path is None else Path(path) / driver
+        self._driver = driver
+        self._folder = None if path is None else Path(path) / PACKS_FOLDER
+        self._storage = driver.rpartition("-")[0]
 
     def begin(self) -> None:
-        """End all attempts of earlier drivers of this storage.
+        """Let the packs of this driver train, and end those of earlier ones of its storage.
 
         Raises:
             OSError: The folder cannot be written to.
         """
-        assert self.path is not None
-        storage = self.path.name.rpartition("-")[0]
-        for folder in self.path.parent.glob(f"{storage}-*"):
-            _remove(folder)
-        self.path.mkdir(parents=True, exist_ok=True)
-        write_note(self.path / DRIVER, "")
+        assert self._folder is not None
+        self._folder.mkdir(parents=True, exist_ok=True)
+        for file in self._folder.glob(f"{self._storage}*{PROGRESS}"):
+            file.unlink(missing_ok=True)
+        write_note(self._folder / self._storage, self._driver)
+
+    def stop(self) -> None:
+        """Ask all packs to end at their next evaluation."""
+        if self._folder is not None:
+            with suppress(OSError):
+                write_note(self._folder / self._storage, "")
 
     def end(self) -> None:
-        """Remove the folder, and the one above where nothing else is in it."""
-        if self.path is not None:
+        """Remove what is left of the driver, and the folder where nothing else is in it."""
+        if self._folder is not None:
             with suppress(OSError):
-                _remove(self.path)
-                self.path.parent.rmdir()
+                for file in self._folder.glob(f"{self._storage}*"):
+                    file.unlink(missing_ok=True)
+                self._folder.rmdir()
 
     def is_shared(self) -> bool:
-        """Whether the driver made this folder, or another machine has one at the same path."""
-        return self._has(DRIVER)
+        """Whether a driver of the storage uses this folder, or another machine has one there."""
+        return self._note() is not None
 
-    def permit(self, attempt: str) -> None:
-        """Let an attempt go on.
+    def may_train(self) -> bool:
+        """Whether packs of this driver may train; they may where that is not known."""
+        return self._note() == self._driver
 
-        Raises:
-            OSError: It cannot be written down.
-        """
-        if self.path is not None:
-            write_note(self.path / attempt, "")
-
-    def stop(self, attempt: str) -> None:
-        """Ask an attempt to end at its next evaluation."""
-        if self.path is not None:
-            with suppress(OSError):
-                (self.path / attempt).unlink(missing_ok=True)
-
-    def goes_on(self, attempt: str) -> bool:
-        """Whether an attempt may go on; it may where that is not known."""
-        return not attempt or self._has(attempt)
-
-    def write_progress(self, attempt: str, fraction: float, layout: str) -> None:
-        """Say how far an attempt is."""
-        if self.path is not None and attempt:
+    def write_progress(self, number: int, fraction: float, layout: str) -> None:
+        """Say how far a pack is."""
+        if self._folder is not None:
             with suppress(OSError):  # a full disk ends no training
-                write_note(self.path / f"{attempt}{PROGRESS}", json.dumps([fraction, layout]))
+                write_note(self._progress(number), json.dumps([fraction, layout]))
 
-    def progress(self, attempt: str) -> tuple[float, str] | None:
-        """How far an attempt is and how it is trained; None if that is not known."""
-        if self.path is None:
-            return None
+    def progress(self, number: int) -> tuple[float, str] | None:
+        """How far a pack is and how it is trained; None if that is not known."""
         try:
-            text = (self.path / f"{attempt}{PROGRESS}").read_text("utf-8")
-            fraction, layout = json.loads(text)
+            fraction, layout = json.loads(self._progress(number).read_text("utf-8"))
             return float(fraction), str(layout)
         except (OSError, ValueError, TypeError):  # none yet, or half of one
             return None
 
-    def forget(self, attempt: str) -> None:
-        """Remove the files of an attempt, which ends if it still trains."""
-        self.stop(attempt)
-        self.stop(f"{attempt}{PROGRESS}")
+    def forget(self, number: int) -> None:
+        """Remove the progress of a pack."""
+        with suppress(OSError):
+            self._progress(number).unlink(missing_ok=True)
 
-    def _has(self, name: str) -> bool:
-        if self.path is None:
-            return True
+    def _progress(self, number: int) -> Path:
+        assert self._folder is not None
+        return self._folder / f"{self._driver}-{number}{PROGRESS}"
+
+    def _note(self) -> str | None:
+        """The driver whose packs may train; None if there is no note."""
+        if self._folder is None:
+            return self._driver
         try:
-            return (self.path / name).exists()
+            return (self._folder / self._storage).read_text("utf-8")
+        except FileNotFoundError:
+            return None
         except OSError:  # a disk that is away for a moment
-            return True
-
-
-def _remove(folder: Path) -> None:
-    """Remove the folder that a driver left."""
-    for file in folder.glob("*"):
-        file.unlink(missing_ok=True)
-    with suppress(FileNotFoundError):
-        folder.rmdir()
+            return self._driver
 
 
 def train_pack(pack: PackRequest, folder: str | None = None) -> Trained:
@@ -233,14 +224,14 @@ def train_pack(pack: PackRequest, folder: str | None = None) -> Trained:
         folder: Where checkpoints of the study lie; None to leave and to find none.
 
     Raises:
-        PackStopped: It was asked to end, or a newer attempt began; checkpoints are left.
+        PackStopped: It was asked to end, or another driver began; checkpoints are left.
         PackFailed: Training raised an error.
         StudyError: This process has other data than the driver, or cannot import what training
             imports.
         DataError: It has none.
     """
     try:
-        files = PackFolder(None if folder is None else Path(folder) / PACKS_FOLDER, pack.driver)
+        files = PackFolder(folder, pack.driver)
         if not files.is_shared():  # that of another machine
             folder, files = None, PackFolder(None, pack.driver)
         watched = _Watched(files, pack)
@@ -274,11 +265,11 @@ def train_pack(pack: PackRequest, folder: str | None = None) -> Trained:
                 cells,
                 watched.listener(trainer.steps(cells[0]), len(cells), pruner),
                 watched.say,
-                prunes=pack.pruning is not None,
+                n_threads=pack.n_threads,
                 checkpoints=checkpoints,
             )
         except StopAsked as error:
-            raise PackStopped(pack.attempt) from error
+            raise PackStopped from error
         except PackStopped:
             raise
         except SystemExit as error:
@@ -315,13 +306,13 @@ class _Watched:
         now = time.monotonic()
         if not self._is_asked and now - self._looked_at >= PROGRESS_EVERY_S:
             self._looked_at = now
-            self._is_asked = not self._files.goes_on(self._pack.attempt)
+            self._is_asked = DRIVER_GONE.is_set() or not self._files.may_train()
         return self._is_asked
 
     def stop_if_asked(self) -> None:
         self._looked_at = -math.inf
         if self.is_asked():
-            raise PackStopped(self._pack.attempt)
+            raise PackStopped
 
     def say(self, layout: str) -> None:
         self.layout = layout
@@ -335,7 +326,7 @@ class _Watched:
             now = time.monotonic()
             if now - self._said_at >= PROGRESS_EVERY_S:
                 self._said_at = now
-                self._files.write_progress(self._pack.attempt, part * fraction, self.layout)
+                self._files.write_progress(self._pack.number, part * fraction, self.layout)
             return pruner.keep(fraction, losses)
 
         return on_eval

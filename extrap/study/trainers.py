@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import atexit
 import hashlib
 import json
 import time
@@ -40,15 +39,12 @@ if TYPE_CHECKING:
     from extrap.training import Layout, Pack
     from extrap.training.checkpoints import Checkpoints
     from extrap.training.memory import RunBytes
-    from extrap.training.worker_pool import WorkerPool
     from extrap.workloads import LoadedWorkload
 
 NVIDIA = Path("/dev/nvidiactl")
 """There where a GPU is; to ask torch would mean to import it first."""
 MOST_TRAINERS = 4
 """Studies whose data a process keeps."""
-LONG = 20_000
-"""Runs times steps of a study that takes some seconds at least, whatever its model."""
 
 
 class PackedTrainer:
@@ -57,20 +53,11 @@ class PackedTrainer:
     Args:
         spec: The study.
         device: Where to train.
-        pool: Processes that share the work on a CPU, if any do.
-        starts_pool: Whether they may start at once, if the study is long.
     """
 
     trains_packs = True
 
-    def __init__(
-        self,
-        spec: StudySpec,
-        device: str | None,
-        pool: WorkerPool | None = None,
-        *,
-        starts_pool: bool = False,
-    ) -> None:
+    def __init__(self, spec: StudySpec, device: str | None) -> None:
         if spec.workload.name == OWN:
             raise ValueError(
                 f"the study {spec.name!r} names neither a workload nor its own training; "
@@ -86,10 +73,6 @@ class PackedTrainer:
         self._run_flops = cache(self._count_flops)
         self._handed = cache(self._handed_out)
         self.cost = cache(self._flops)
-        self._pool = pool
-        is_on_gpu = NVIDIA.exists() and device != "cpu"  # which trains without them
-        if pool is not None and starts_pool and _is_long(spec) and not is_on_gpu:
-            pool.start(spec.workload)  # they import torch and read the data while we do
         from extrap.workloads import load_workload
 
         self._workload: LoadedWorkload = load_workload(spec.workload)
@@ -133,14 +116,14 @@ class PackedTrainer:
         on_eval: OnEval,
         say: Callable[[str], None],
         *,
-        prunes: bool,
+        n_threads: int,
         checkpoints: Checkpoints | None,
     ) -> Sequence[RunResult]:
-        """Train all cells as one program, or as one per core."""
+        """Train all cells as one program."""
         from extrap.training import train
 
         pack = self._pack(cells)
-        key = (pack.kind(), len(cells))
+        key = (pack.kind(), len(cells), n_threads)
 
         def note(layout: Layout) -> None:
             self._layouts[key] = layout
@@ -150,10 +133,9 @@ class PackedTrainer:
             pack,
             on_eval=on_eval,
             device=self._device,
-            pool=self._pool,
+            n_threads=n_threads,
             layout=self._layouts.get(key),
             on_layout=note,
-            prunes=prunes,
             checkpoints=checkpoints,
         )
         if not self._spec.path:
@@ -185,7 +167,6 @@ class PackedTrainer:
             size=dict(handed[0].size),
             recipe=self._recipe_at(cells[0]),
             cells=handed,
-            source=self._spec.workload,
         )
 
     def shape(self, cell: Cell) -> Hashable:
@@ -235,11 +216,6 @@ class PackedTrainer:
         return whole
 
 
-def _is_long(spec: StudySpec) -> bool:
-    """Whether a study is long enough to start further processes before anything is measured."""
-    return len(spec.grid_cells()) * spec.recipe.steps >= LONG
-
-
 class OwnTrainer:
     """A user's function `train(size, tuned, seed)`, or a command that does as much.
 
@@ -279,7 +255,7 @@ class OwnTrainer:
         on_eval: OnEval,
         say: Callable[[str], None],
         *,
-        prunes: bool,
+        n_threads: int,
         checkpoints: Checkpoints | None,
     ) -> Sequence[RunResult]:
         """Train the cells one after the other; a loss that is not finite is a diverged run."""
@@ -345,7 +321,6 @@ def hash_of(spec: StudySpec, data: Mapping[str, Any]) -> str:
 
 
 _TRAINERS: OrderedDict[str, PackedTrainer] = OrderedDict()
-_N_CORES: list[int] = []
 _LOCK = Lock()
 
 
@@ -356,7 +331,6 @@ def trainer_of(
     *,
     is_asked: Callable[[], bool] = bool,
     origin: str = "",
-    starts_pool: bool = False,
 ) -> OwnTrainer | PackedTrainer:
     """The trainer of a study in this process, which keeps its data for the next pack.
 
@@ -366,7 +340,6 @@ def trainer_of(
         device: Where.
         is_asked: Whether a command is to stop.
         origin: A name of the storage.
-        starts_pool: Whether this process is about to train, so that its worker pool may start.
 
     Raises:
         ValueError: The study names neither a workload nor its own training.
@@ -377,7 +350,7 @@ def trainer_of(
     key = repr((spec.workload, spec.recipe, spec.path, spec.sizes, spec.name, device))
     with _LOCK:
         if key not in _TRAINERS:
-            _TRAINERS[key] = PackedTrainer(spec, device, local_pool(), starts_pool=starts_pool)
+            _TRAINERS[key] = PackedTrainer(spec, device)
         _TRAINERS.move_to_end(key)
         while len(_TRAINERS) > MOST_TRAINERS:
             _TRAINERS.popitem(last=False)
@@ -388,18 +361,3 @@ def forget_trainers() -> None:
     """Forget the data of all studies; those that change on the disk are read anew."""
     with _LOCK:
         _TRAINERS.clear()
-
-
-def set_cores(n_cores: int) -> None:
-    """Limit the cores of this process; call it before the first training."""
-    _N_CORES[:] = [n_cores]
-
-
-@cache
-def local_pool() -> WorkerPool:
-    """The worker pool of this process: one process for each further core, started when needed."""
-    from extrap.training.worker_pool import WorkerPool, n_cores
-
-    pool = WorkerPool((_N_CORES or [n_cores()])[0] - 1)
-    atexit.register(pool.close)
-    return pool

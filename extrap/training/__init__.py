@@ -1,8 +1,7 @@
-"""Training: all runs of one size as one program, or as one per core.
+"""Training: all runs of one size as one program.
 
 Packing changes speed only: a run's result does not depend on which others are in its pack. Names
-are fetched on first use, so that `extrap.training.worker_pool` can start its processes before this
-one has imported torch.
+are fetched on first use: training of the user's own does without torch.
 """
 
 from __future__ import annotations
@@ -18,26 +17,22 @@ if TYPE_CHECKING:
     from extrap.training.memory import most_runs
     from extrap.training.noise_meter import NoiseMeter
     from extrap.training.packs import Pack
-    from extrap.training.worker_pool import WorkerPool, n_cores
 
 __all__ = [
     "CoordinateCheck",
     "Layout",
     "NoiseMeter",
     "Pack",
-    "WorkerPool",
     "coordinate_check",
     "find_device",
     "flops_6nd",
     "most_runs",
-    "n_cores",
     "n_gpus",
     "train",
 ]
 
 _HOMES = {
     "CoordinateCheck": "coordinates",
-    "WorkerPool": "worker_pool",
     "Layout": "layouts",
     "NoiseMeter": "noise_meter",
     "Pack": "packs",
@@ -45,7 +40,6 @@ _HOMES = {
     "find_device": "engine",
     "flops_6nd": "costs",
     "most_runs": "memory",
-    "n_cores": "worker_pool",
     "n_gpus": "engine",
     "train": "engine",
 }

@@ -6,7 +6,6 @@ with it, beside whichever others.
 
 from __future__ import annotations
 
-import copy
 import hashlib
 import io
 import json
@@ -61,8 +60,6 @@ class Checkpoints:
             fingerprint.
         every_s: Seconds between two.
         is_asked: Whether training is to end at the next evaluation.
-        n_shares: Processes that train a part of the pack each, at the same time.
-        reports: Whether to say if they cannot be written.
     """
 
     def __init__(
@@ -72,34 +69,14 @@ class Checkpoints:
         *,
         every_s: float = EVERY_S,
         is_asked: Callable[[], bool] = lambda: False,
-        n_shares: int = 1,
-        reports: bool = True,
     ) -> None:
         self.folder = None if folder is None else Path(folder)
         self.study = study
         self.every_s = every_s
         self.is_asked = is_asked
-        self.n_shares = n_shares
-        self._troubles: list[OSError] | None = [] if reports else None
+        self._troubles: list[OSError] = []
         self._saved_at = time.monotonic()
         self._took_s = 0.0
-
-    def words(self) -> dict[str, Any]:
-        """What another process makes its own ones of: `Checkpoints(**words)`."""
-        folder = None if self.folder is None else str(self.folder.absolute())
-        return {
-            "folder": folder,
-            "study": self.study,
-            "every_s": self.every_s,
-            "n_shares": self.n_shares,
-            "reports": False,  # one process says it for all
-        }
-
-    def shared(self, n_shares: int) -> Checkpoints:
-        """The same ones for a pack that so many processes share."""
-        other = copy.copy(self)
-        other.n_shares = n_shares
-        return other
 
     def begin(self) -> None:
         """Count the time to the next ones from now on."""

@@ -1,4 +1,4 @@
-"""How to run a pack on this machine: processes, threads, runs in one stack; measured, not assumed.
+"""How to run a pack: threads, runs in one stack; measured, not assumed.
 
 On a CPU a stack of some ten small runs shares the cost of calling operations and still fits into
 the cache; large runs go one or two at a time. On a GPU a run gets no costlier in a larger stack,
@@ -17,7 +17,6 @@ import torch
 
 from extrap.training.packs import Pack
 from extrap.training.stacks import Stack
-from extrap.training.worker_pool import n_cores
 
 STACKS = (1, 2, 4, 8, 16, 32, 64)
 # Below this much work nothing is measured and nothing else started.
@@ -37,27 +36,23 @@ class Layout:
     """How a pack is trained.
 
     Attributes:
-        n_processes: Processes that share the runs.
-        n_threads: Threads of each.
+        n_threads: Threads.
         at_once: Runs in one stack.
-        step_s: Measured seconds of one step of one run, all processes together; 0 if nothing was
-            measured.
+        step_s: Measured seconds of one step of one run; 0 if nothing was measured.
     """
 
-    n_processes: int
     n_threads: int
     at_once: int
     step_s: float = 0.0
 
     def __str__(self) -> str:
         """One clause for people."""
-        processes = f"{self.n_processes} process{'es' * (self.n_processes > 1)}"
         threads = f"{self.n_threads} thread{'s' * (self.n_threads > 1)}"
         cost = f", {1e3 * self.step_s:.2g} ms per step and run" if self.step_s else ""
-        return f"{processes} × {threads}, stacks of {self.at_once}{cost}"
+        return f"{threads}, stacks of {self.at_once}{cost}"
 
 
-def choose_layout(pack: Pack, place: torch.device, *, n_processes: int) -> Layout:
+def choose_layout(pack: Pack, place: torch.device, *, n_threads: int = 1) -> Layout:
     """The quickest layout for a pack, from a few steps of some of its runs.
 
     Every candidate gives the same result to the last bit, so the choice may follow the clock.
@@ -65,35 +60,24 @@ def choose_layout(pack: Pack, place: torch.device, *, n_processes: int) -> Layou
     Args:
         pack: The runs.
         place: Where to train.
-        n_processes: The most processes to use, this one included.
+        n_threads: The most threads to use.
     """
     n_runs, steps = len(pack.cells), pack.recipes()[0].n_updates
     if place.type != "cpu":
-        return Layout(n_processes=1, n_threads=1, at_once=n_runs)
-    every_core = Layout(n_processes=1, n_threads=n_cores(), at_once=min(n_runs, STACKS[-1]))
+        return Layout(n_threads=1, at_once=n_runs)
     first = min(n_runs, 8)
     with threads(1):
         cost = {first: _run_step_s(pack, place, first)}
         if n_runs * steps * cost[first] < SMALL_WORK_S:
-            return replace(every_core, n_threads=1)
-        share = math.ceil(n_runs / n_processes)
-        _measure_stacks(cost, pack, place, share)
-    candidates = [
-        Layout(
-            n_processes=min(n_processes, n_runs),
-            n_threads=1,
-            at_once=at_once,
-            step_s=seconds * share / n_runs,
-        )
-        for at_once, seconds in cost.items()
-        if at_once <= share
-    ]
-    if n_runs < 2 * n_cores():  # too few to share out evenly, perhaps
-        with threads(n_cores()):
+            return Layout(n_threads=1, at_once=min(n_runs, STACKS[-1]))
+        _measure_stacks(cost, pack, place, n_runs)
+    found = [Layout(n_threads=1, at_once=n, step_s=seconds) for n, seconds in cost.items()]
+    if n_threads > 1:
+        with threads(n_threads):
             for at_once in {1, min(n_runs, 4)}:
                 seconds = _run_step_s(pack, place, at_once)
-                candidates.append(replace(every_core, at_once=at_once, step_s=seconds))
-    return min(candidates, key=lambda layout: layout.step_s)
+                found.append(Layout(n_threads=n_threads, at_once=at_once, step_s=seconds))
+    return min(found, key=lambda layout: layout.step_s)
 
 
 def _measure_stacks(cost: dict[int, float], pack: Pack, place: torch.device, n_runs: int) -> None:

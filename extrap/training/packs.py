@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 
-from extrap.records import DATA_SIZE, EXAMPLES, Cell, Recipe, Workload
+from extrap.records import DATA_SIZE, EXAMPLES, Cell, Recipe
 from extrap.workloads import LoadedWorkload
 
 
@@ -19,14 +19,12 @@ class Pack:
             different ones they have, the others are the model's.
         recipe: What is held fixed.
         cells: The runs, all of this size. Each tunes `lr` and any of the recipe's `TUNABLE`.
-        source: How another process finds the workload; without it, training stays in this one.
     """
 
     workload: LoadedWorkload
     size: Mapping[str, float]
     recipe: Recipe
     cells: tuple[Cell, ...]
-    source: Workload | None = None
 
     def __post_init__(self) -> None:
         if not self.cells:

@@ -29,7 +29,7 @@ class Saving:
         self._checkpoints = checkpoints
         self._place = place
         self._n_updates = pack.recipes()[0].n_updates
-        self._n_runs = len(pack.cells) * checkpoints.n_shares
+        self._n_runs = len(pack.cells)
         self._began = time.perf_counter()
 
     def stop_if_asked(self, parts: Sequence[Part], runs: Sequence[Run]) -> None:

@@ -237,9 +237,9 @@ class Training:
 
     def _n_threads(self, executor: Executor, ledger: Ledger) -> int:
         """Threads of the next pack: the cores of this machine that no other pack will use."""
-        if not isinstance(executor, LocalExecutor):
+        if self._given is not None:
             return 1
-        n_packs = min(executor.n_workers, 1 + len(self._running) + ledger.n_waiting())
+        n_packs = min(n_workers_of(executor), 1 + len(self._running) + ledger.n_waiting())
         return max(1, n_cores() // n_packs)
 
     def _turn(self) -> bool:
@@ -512,6 +512,7 @@ class Training:
 
     def _leave(self) -> None:
         """End what is still in training, and write down that this driver has left."""
+        self._notify = None  # who hears of progress may have ended it
         self._ask_to_stop()
         if self._running and self._given is None:
             wait(self._running, timeout=LEAVE_S)

@@ -157,16 +157,17 @@ class PackFolder:
         write_note(self._folder / self._storage, self._driver)
 
     def stop(self) -> None:
-        """Ask all packs to end at their next evaluation."""
-        if self._folder is not None:
+        """Ask all packs of this driver to end at their next evaluation."""
+        if self._folder is not None and self.may_train():
             with suppress(OSError):
                 write_note(self._folder / self._storage, "")
 
     def end(self) -> None:
         """Remove what is left of the driver, and the folder where nothing else is in it."""
         if self._folder is not None:
+            is_stopped = self._note() in ("", self._driver)  # and not another driver's by now
             with suppress(OSError):
-                for file in self._folder.glob(f"{self._storage}*"):
+                for file in self._folder.glob(f"{self._storage if is_stopped else self._driver}*"):
                     file.unlink(missing_ok=True)
                 self._folder.rmdir()
 

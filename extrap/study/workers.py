@@ -7,6 +7,7 @@ of the user's program is imported again. A worker whose driver is gone leaves ch
 
 from __future__ import annotations
 
+import atexit
 import os
 import pickle  # noqa: TID251  # between a driver and its own workers
 import signal
@@ -76,6 +77,7 @@ class _Server:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._socket: socket.socket | None = None
+        self._process: subprocess.Popen[bytes] | None = None
         self._owner = 0
 
     def fork(self, end: socket.socket) -> None:
@@ -86,7 +88,7 @@ class _Server:
                 try:
                     socket.send_fds(place, [b"."], [end.fileno()])
                 except OSError:  # somebody killed it
-                    self._socket = None
+                    self._close()
                 else:
                     return
         raise StudyError("the process that starts workers ended at once; see its error above.")
@@ -100,7 +102,7 @@ class _Server:
         if self._socket is None or self._owner != os.getpid():  # not that of a parent
             own, other = socket.socketpair()
             with other:
-                subprocess.Popen(
+                self._process = subprocess.Popen(
                     [sys.executable, "-m", __name__],
                     stdin=other.fileno(),
                     env={**ALLOCATOR, **os.environ, **ONE_THREAD},
@@ -108,7 +110,16 @@ class _Server:
                     start_new_session=True,
                 )
             self._socket, self._owner = own, os.getpid()
+            atexit.register(self._close)
         return self._socket
+
+    def _close(self) -> None:
+        """End it; its workers end with their own sockets."""
+        if self._socket is not None and self._process is not None and self._owner == os.getpid():
+            self._socket.close()
+            self._process.kill()
+            self._process.wait()
+            self._socket = None
 
 
 _SERVER = _Server()

@@ -44,8 +44,8 @@ def install() -> Card:
     return CARD
 
 
-def begin_process(gpu: int) -> None:
-    """Stands for `extrap.study.executors._begin`: a device into which only three runs fit."""
+def begin_process() -> None:
+    """Begin a worker: a device into which only three runs fit."""
     install()
     import torch
 

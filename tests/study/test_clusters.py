@@ -89,14 +89,12 @@ def test_errors_stops_and_other_versions_come_back_as_what_they_are(tmp_path):
     def broken(size, tuned, seed):
         raise Unlike("mine", 2)
 
-    pack = PackRequest(
-        spec=OWN, cells=OWN.grid_cells()[:1], train=broken, driver="s-me", attempt="1"
-    )
+    pack = PackRequest(spec=OWN, cells=OWN.grid_cells()[:1], train=broken, driver="s-me")
     with pytest.raises(
         PackFailed, match="Unlike: mine; raised by the training function in the run width=8"
     ):
         sent(train_pack, pack, None)
-    PackFolder(tmp_path / "packs", "s-me").begin()
+    PackFolder(tmp_path, "s-other").begin()
     with pytest.raises(PackStopped):
         sent(train_pack, pack, str(tmp_path))
     with pytest.raises(StudyError, match=r"a worker has numpy .*, the driver 0\.1"):

@@ -1,12 +1,31 @@
 import os
 import signal
+import subprocess
+import sys
 import threading
-from concurrent.futures import BrokenExecutor
+from concurrent.futures import BrokenExecutor, ThreadPoolExecutor
+from pathlib import Path
 
+import psutil
 import pytest
 
+from extrap.records import Recipe, StudySpec, TunedRange, Workload
+from extrap.study import tune
 from extrap.study.executors import LocalExecutor
 from tests.waiting import wait_until
+
+STUDY = """
+from extrap.records import Recipe, StudySpec, TunedRange, Workload
+OPTIONS = {"corpus_bytes": 60_000, "validation_bytes": 20_000, "n_validation": 256}
+STUDY = StudySpec(
+    name="long",
+    question="?",
+    workload=Workload(name="bytes-mlp", options=OPTIONS),
+    sizes={"width": (4,)},
+    tune={"lr": TunedRange(low=2**-9, high=2**-6, n=4)},
+    recipe=Recipe(steps=2_000_000, batch_size=1, n_evals=200_000),
+)
+"""
 
 
 def gpu_and_process():
@@ -20,21 +39,57 @@ def meet(folder, name):
     return gpu_and_process()
 
 
-def end():
-    os.kill(os.getpid(), signal.SIGKILL)
+def end(number):
+    os.kill(os.getpid(), number)
+
+
+def place():
+    """What a worker has of the driver's."""
+    return Path.cwd(), os.environ.get("SAID"), sys.path[-1], os.getpid()
+
+
+class Unsendable(Exception):
+    def __reduce__(self):
+        raise TypeError("a lock")
+
+
+def fail():
+    raise Unsendable("of the pack")
+
+
+def is_gone(pid):
+    return not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
 
 
 def test_every_gpu_has_a_process_and_one_that_dies_is_replaced(tmp_path, monkeypatch):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "4,7")
-    with LocalExecutor(2) as executor:
+    with LocalExecutor(n_gpus=2) as executor:
         both = [executor.submit(meet, tmp_path, name) for name in "ab"]
         first = dict(future.result(60) for future in both)
         assert set(first) == {"4", "7"}
         assert len({*first.values(), os.getpid()}) == 3
         with pytest.raises(BrokenExecutor):
-            executor.submit(end).result(60)
+            executor.submit(end, signal.SIGKILL).result(60)
         later = [executor.submit(gpu_and_process).result(60) for _ in range(2)]
         assert {gpu for gpu, _ in later} <= set(first)
+
+
+def test_a_worker_has_the_drivers_place_ignores_signals_and_ends_with_the_executor(
+    tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SAID", "yes")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path, "/last"])
+    with LocalExecutor(1) as executor:
+        *found, pid = executor.submit(place).result(60)
+        assert found == [tmp_path, "yes", "/last"]
+        for number in (signal.SIGTERM, signal.SIGUSR1):  # a cluster signals a whole job
+            executor.submit(end, number).result(60)
+        with pytest.raises(Exception, match="Unsendable: of the pack"):
+            executor.submit(fail).result(60)
+        assert executor.submit(place).result(60)[-1] == pid
+    wait_until(lambda: is_gone(pid))
 
 
 def test_what_waits_is_cancelled_when_it_ends_and_nothing_more_is_taken():
@@ -47,3 +102,43 @@ def test_what_waits_is_cancelled_when_it_ends_and_nothing_more_is_taken():
     with pytest.raises(RuntimeError, match="was shut down"):
         executor.submit(os.getpid)
     gate.set()
+
+
+@pytest.mark.parametrize("sampler", ["grid", "tpe"])
+def test_workers_give_what_this_process_gives(sampler, tmp_path):
+    spec = StudySpec(
+        name="cut",
+        question="?",
+        workload=Workload(name="teacher", options={"n_features": 8, "n_examples": 200}),
+        sizes={"width": (4, 8)},
+        tune={"lr": TunedRange(low=2**-6, high=2**-3, n=4)},
+        seeds=(0, 1),
+        recipe=Recipe(steps=8, batch_size=8, n_evals=2),
+        sampler=sampler,
+        pruner="none",
+    )
+    urls = [f"sqlite:///{tmp_path / name}.db" for name in "abc"]
+    with LocalExecutor(3) as three, ThreadPoolExecutor(1) as one:
+        found = [
+            tune(spec, url, executor=e) for url, e in zip(urls, (three, one, None), strict=True)
+        ]
+    assert len({runs.data_hash() for runs in found}) == 1
+
+
+@pytest.mark.slow
+def test_workers_of_a_driver_that_is_killed_leave_checkpoints_and_end(tmp_path):
+    (tmp_path / "long.py").write_text(STUDY)
+    command = [sys.executable, "-m", "extrap", "study", "run", "long.py", "--device", "cpu"]
+    driver = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.DEVNULL)
+    left = tmp_path / ".extrap" / "checkpoints" / "long"
+    try:
+        wait_until(lambda: any(left.glob("packs/*.progress")))
+        started = psutil.Process(driver.pid).children(recursive=True)
+        assert len(started) > 1
+        assert not any(left.glob("*.pt"))  # none is due yet
+    finally:
+        driver.kill()
+    driver.wait()
+    for process in started:
+        wait_until(lambda pid=process.pid: is_gone(pid))
+    assert any(left.glob("*.pt"))

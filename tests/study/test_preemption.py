@@ -15,12 +15,12 @@ from optuna.trial import TrialState
 from extrap.cli import main
 from extrap.commands.stopping import stops_gracefully
 from extrap.reading import read_runs
-from extrap.study import tune
+from extrap.study import dispatch, tune
 from extrap.study.dispatch import LOOK_S
 from extrap.training import parts
 from extrap.training.preemption import Preemption, StopAsked, current_preemption
 from extrap.training.stacks import Stack
-from tests.study.trials import SPEC, excess_curve, hit_at_half, trials_of
+from tests.study.trials import SPEC, excess_curve, hit_at_half, train_here, trials_of
 
 N_STEPS = len(SPEC.grid_cells()) * SPEC.recipe.steps
 
@@ -42,6 +42,12 @@ def run_steps(monkeypatch):
 
     monkeypatch.setattr(parts, "Stack", Counted)
     return seen
+
+
+@pytest.fixture(autouse=True)
+def here(monkeypatch):
+    monkeypatch.setattr(dispatch, "LocalExecutor", dispatch.LocalExecutor)  # which this undoes
+    train_here()
 
 
 def table(runs):
@@ -179,13 +185,14 @@ SCRIPT = """
 import os, signal, sys
 from extrap.cli import main
 from extrap.training import preemption
-from tests.study.trials import hit_at_half
+from tests.study.trials import hit_at_half, train_here
 number = int(sys.argv[1])
 
 def hit():
     os.kill(os.getpid(), number)
     return True
 
+train_here()
 hit_at_half(4, hit)
 if number == signal.SIGKILL:
     preemption.Preemption.__init__.__kwdefaults__["every_s"] = 0.0

@@ -160,36 +160,28 @@ def test_a_pack_that_fails_is_halved_until_its_cell_is_alone(url, monkeypatch, t
     assert packs.count(1) >= 3
 
 
-def test_an_attempt_ends_when_its_file_is_gone_and_goes_on_where_nobody_can_say(tmp_path):
-    pack = PackRequest(
-        spec=OWN, cells=OWN.grid_cells()[:1], train=excess_curve, driver="s-me", attempt="1"
-    )
-    again, folder = replace(pack, attempt="2"), str(tmp_path / "own")
-    assert isinstance(train_pack(pack, folder), Trained)  # no folder here: not shared
-    other, own = (PackFolder(f"{folder}/packs", driver) for driver in ("s-other", "s-me"))
+def test_packs_end_when_another_driver_begins_and_go_on_where_nobody_can_say(tmp_path):
+    pack = PackRequest(spec=OWN, cells=OWN.grid_cells()[:1], train=excess_curve, driver="s-me")
+    folder = str(tmp_path / "own")
+    assert isinstance(train_pack(pack, folder), Trained)  # no note here: not shared
+    other, own = (PackFolder(folder, driver) for driver in ("s-other", "s-me"))
     other.begin()
-    assert isinstance(train_pack(pack, folder), Trained)  # left here by another driver
-    own.begin()
-    assert not other.path.exists()
-    with pytest.raises(PackStopped):
-        train_pack(pack, folder)  # not permitted
-    own.permit("2")
     with pytest.raises(PackStopped):
         train_pack(pack, folder)
-    assert train_pack(again, folder).results[0].loss > 1
-    own.write_progress("2", 0.5, "packed")
-    assert (own.progress("2"), other.progress("2")) == ((0.5, "packed"), None)
-    for act in (other.stop, other.forget):
-        act("2")  # as a driver says that wakes up: it is another's by now
-        assert train_pack(again, folder).results[0].loss > 1
-    own.stop("2")
+    own.begin()
+    assert train_pack(pack, folder).results[0].loss > 1
+    own.write_progress(2, 0.5, "packed")
+    assert (own.progress(2), other.progress(2)) == ((0.5, "packed"), None)
+    for act in (other.stop, other.end):
+        act()  # as a driver does that wakes up: the study is another's by now
+        assert train_pack(pack, folder).results[0].loss > 1
+    own.stop()
     with pytest.raises(PackStopped):
-        train_pack(again, folder)
-    own.forget("2")
-    other.end()
-    assert own.is_shared()
+        train_pack(pack, folder)
+    own.forget(2)
+    assert own.progress(2) is None
     own.end()
-    assert not own.path.parent.exists()
+    assert not (tmp_path / "own" / "packs").exists()
 
 
 def test_other_data_on_a_worker_are_named(tmp_path):
@@ -252,7 +244,7 @@ def test_what_does_not_fit_into_memory_is_handed_out_again(sampler, url, monkeyp
 def test_workers_of_other_processors_are_named_once(url, caplog, monkeypatch):
     names = iter(["cpu AVX2", "cpu AVX512", "cpu AVX2"] + 9 * ["cpu AVX512"])
     monkeypatch.setattr(PackedTrainer, "processor", property(lambda self: next(names)))
-    tune(replace(SPEC, sizes={"width": (8, 16, 24)}), url)
+    tune(replace(SPEC, sizes={"width": (8, 16, 24)}), url, executor=ThreadPoolExecutor(1))
     said = [r.message for r in caplog.records if "different processors" in r.message]
     assert len(said) == 1
     assert "cpu AVX2 and cpu AVX512); their losses agree up to rounding" in said[0]
@@ -279,20 +271,18 @@ def test_two_threads_take_turns(tmp_path, monkeypatch):
 
 
 def test_a_folder_that_is_full_ends_no_training(url, whole, monkeypatch):
-    def full(self, attempt):
+    def full(self, number):
         raise OSError(28, "no space left")
 
-    monkeypatch.setattr(PackFolder, "permit", full)
+    monkeypatch.setattr(PackFolder, "_progress", full)
     assert tune(OWN, url, train=excess_curve).data_hash() == whole.data_hash()
 
 
 def test_storages_that_share_a_folder_and_a_name_leave_each_others_packs_alone(tmp_path):
     a, b, later = (PackFolder(tmp_path, driver) for driver in ("a-1", "b-1", "b-2"))
-    for files in (a, b):
+    for files in (a, b, later):
         files.begin()
-        files.permit("1")
-    later.begin()
-    assert [files.goes_on("1") for files in (a, b)] == [True, False]
+    assert [files.may_train() for files in (a, b, later)] == [True, False, True]
     assert storage_id("sqlite:///a.db") == storage_id(f"sqlite:///{Path.cwd()}/a.db")
     assert storage_id("sqlite:///a.db") != storage_id("sqlite:///b.db")
 

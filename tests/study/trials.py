@@ -7,7 +7,9 @@ import sqlalchemy
 
 from extrap.reading.optuna import study_names
 from extrap.records import Recipe, StudySpec, TunedRange, Workload
+from extrap.study import dispatch
 from extrap.study.database import open_storage
+from extrap.study.executors import LocalExecutor
 from extrap.study.trainers import PackedTrainer
 from tests.waiting import wait_until
 
@@ -36,6 +38,11 @@ def trials_of(url):
     storage = open_storage(url)
     ids = map(storage.get_study_id_from_name, study_names(storage))
     return [trial for study_id in ids for trial in storage.get_all_trials(study_id)]
+
+
+def train_here():
+    """From now on packs train in a thread of this process, one after the other."""
+    dispatch.LocalExecutor = lambda *_, **__: LocalExecutor()
 
 
 def hit_at_half(width, act):

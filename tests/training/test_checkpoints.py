@@ -19,7 +19,6 @@ from extrap.training.parts import evaluation_steps
 from extrap.training.preemption import StopAsked
 from extrap.training.stacks import Stack
 from extrap.workloads import TensorWorkload, load_workload
-from tests.waiting import wait_until
 
 OPTIONS = {"corpus_bytes": 60_000, "validation_bytes": 20_000, "n_validation": 64, "context": 8}
 SOURCE = Workload(name="bytes-mlp", options=OPTIONS)
@@ -28,13 +27,13 @@ RATES = (2**-8, 2**-5)
 CPU = torch.device("cpu")
 
 
-def layout(n_processes=1, at_once=2):
-    return Layout(n_processes=n_processes, n_threads=1, at_once=at_once)
+def layout(at_once=2):
+    return Layout(n_threads=1, at_once=at_once)
 
 
 def pack_of(workload, recipe=RECIPE, rates=RATES, seeds=(0, 1), size=(("width", 8),)):
     cells = tuple(Cell.of(dict(size), {"lr": lr}, seed) for lr in rates for seed in seeds)
-    return Pack(workload=workload, size=dict(size), recipe=recipe, cells=cells, source=SOURCE)
+    return Pack(workload=workload, size=dict(size), recipe=recipe, cells=cells)
 
 
 @pytest.fixture(scope="module")
@@ -51,29 +50,10 @@ def trained(pack, left=None, **given):
     return timeless(train(pack, checkpoints=left, **given))
 
 
-class OthersSaveAlways(Checkpoints):
-    """Other processes save at every evaluation: what they leave shows how far they are."""
-
-    def words(self):
-        return {**super().words(), "every_s": 0.0}
-
-
-def once_another_saved(folder):
-    """Options that stop a pack only when another process has left a checkpoint: asked before its
-    first evaluation, it would leave none."""
-
-    def on_eval(step, losses):
-        wait_until(lambda: any(folder.glob("*.pt")))
-
-    return {"prunes": False, "kind": OthersSaveAlways, "on_eval": on_eval}
-
-
-def stopped(
-    pack, folder, *, after=2, on_eval=lambda step, losses: None, kind=Checkpoints, **given
-):
+def stopped(pack, folder, *, after=2, on_eval=lambda step, losses: None, **given):
     """Train a pack until so many evaluations are heard; the steps at which they were."""
     heard = []
-    left = kind(folder, "study", every_s=math.inf, is_asked=lambda: len(heard) >= after)
+    left = Checkpoints(folder, "study", every_s=math.inf, is_asked=lambda: len(heard) >= after)
 
     def hear(step, losses):
         heard.append(step)
@@ -261,31 +241,6 @@ def test_runs_that_are_over_are_not_trained_again(workload, tmp_path, advanced):
     assert {n_runs for n_runs, _, _ in advanced} == {2, 1}
     only_over = replace(pack, cells=(pack.cells[2], pack.cells[5]))
     assert resumed(only_over, tmp_path) == [expected[2], expected[5]]
-
-
-def test_two_processes_save_and_go_on_as_one(workload, tmp_path, pool):
-    pack = pack_of(workload, rates=(2**-9, 2**-7, 1e30, 2**-5))
-    expected, two = trained(pack), {"layout": layout(n_processes=2), "pool": pool}
-    for prunes in (True, False):
-        folder = tmp_path / f"{prunes}"
-        asked = {"prunes": True} if prunes else once_another_saved(folder)
-        stopped(pack, folder, after=1, **asked, **two)
-        assert {path.suffix for path in folder.iterdir()} == {".pt"}
-        assert len(each_step(folder)) == len(pack.cells)
-        assert resumed(pack, folder) == expected  # by one process
-        assert resumed(pack, folder, prunes=prunes, **two) == expected
-
-
-def test_a_process_that_waits_for_another_notices_that_it_is_asked(workload, tmp_path, pool):
-    """Its own share is done by then: that is saved too, and not trained again."""
-    long = replace(RECIPE, steps=2_000_000, n_evals=4_000)
-    pack = pack_of(workload, long, rates=(1e30, 2**-8), seeds=(0,))
-    two = {"layout": layout(n_processes=2), "pool": pool}
-    heard = stopped(pack, tmp_path, after=1, **once_another_saved(tmp_path), **two)
-    assert heard == [500]  # the first run is over
-    going, over = each_step(tmp_path)
-    assert over == 2_000_000
-    assert going in range(500, 2_000_000, 500)
 
 
 def test_half_a_pack_that_is_done_is_kept(usual, tmp_path, advanced):

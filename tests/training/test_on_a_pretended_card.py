@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+from multiprocessing import get_context
 from types import SimpleNamespace
 
 import numpy as np
@@ -12,8 +15,7 @@ import pytest
 import torch
 
 from extrap.records import Cell, Recipe, StudySpec, TunedRange, Workload
-from extrap.study import executors, tune
-from extrap.study.executors import LocalExecutor
+from extrap.study import tune
 from extrap.training import Pack, layouts, parts, train
 from extrap.training.graphs import WARM_UP, RecordedSteps
 from extrap.training.layouts import Layout
@@ -190,7 +192,7 @@ def test_a_stack_that_is_let_go_leaves_no_memory_behind(tiny, card):
 @pytest.mark.usefixtures("replay_clock")
 def test_a_pack_that_does_not_fit_is_trained_in_parts(tiny, card, device):
     workload = tiny("bytes-mlp")
-    nine = Layout(n_processes=1, n_threads=1, at_once=9)
+    nine = Layout(n_threads=1, at_once=9)
     gc.collect()
     card.reset()
     before = card.allocated
@@ -249,7 +251,7 @@ STUDY = StudySpec(
 )
 
 
-def test_a_study_on_two_cards_that_is_killed_goes_on_though_memory_is_short(tmp_path, monkeypatch):
+def test_a_study_on_two_cards_that_is_killed_goes_on_though_memory_is_short(tmp_path):
     """Each card has a process of its own, and memory for three runs of a pack."""
 
     def kill(event):
@@ -257,11 +259,11 @@ def test_a_study_on_two_cards_that_is_killed_goes_on_though_memory_is_short(tmp_
             raise KeyboardInterrupt
 
     url = f"sqlite:///{tmp_path}/card.db"
-    monkeypatch.setattr(executors, "_begin", begin_process)
-    with LocalExecutor(2) as executor, pytest.raises(KeyboardInterrupt):
+    cards = partial(ProcessPoolExecutor, 2, get_context("spawn"), begin_process)
+    with cards() as executor, pytest.raises(KeyboardInterrupt):
         tune(STUDY, url, executor=executor, notify=kill)
     before = len(optuna.load_study(study_name="card/width=4", storage=url).trials)
-    with LocalExecutor(2) as executor:
+    with cards() as executor:
         found = tune(STUDY, url, executor=executor).to_frame()
     expected = tune(STUDY, f"sqlite:///{tmp_path}/cpu.db", device="cpu").to_frame()
     cells = ["width", "lr", "seed"]

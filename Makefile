@@ -18,10 +18,6 @@ CPU_TORCH = $(BIN)/pip install -q -c constraints.txt torch==$(shell sed -n 's/^t
 # two at once: the second waits, and then finds everything there
 LOCKED := $(addsuffix $() Makefile,$(shell which flock 2>/dev/null)) $(MAKE) --no-print-directory IS_LOCKED=1
 
-# memory for training, see ALLOCATOR in extrap/training/worker_pool.py
-export GLIBC_TUNABLES ?= glibc.malloc.hugetlb=1:glibc.malloc.trim_threshold=268435456:$\
-	glibc.malloc.mmap_threshold=33554432:glibc.malloc.top_pad=33554432
-
 .DEFAULT_GOAL := help
 .PHONY: help report test test-slow lint floors contract backtest bench bench-check calibrate bench-batch \
 	bench-compute bench-plan mutants soak docs clean

@@ -21,7 +21,7 @@ from extrap.training.checkpoints import Checkpoint, Checkpoints
 from extrap.training.preemption import EVERY_S, StopAsked
 
 WIDTH, N_RUNS, STEPS = 128, 18, 600
-LAYOUT = Layout(n_processes=1, n_threads=1, at_once=6)
+LAYOUT = Layout(n_threads=1, at_once=6)
 SHARE = 0.02
 """Most of the time that checkpoints may take."""
 
@@ -85,7 +85,7 @@ def measure(*, width: int = WIDTH, n_runs: int = N_RUNS, steps: int = STEPS) -> 
     from extrap.workloads import load_workload
 
     pack = bench_pack(
-        load_workload(SOURCE), width=width, first=0, last=n_runs, steps=steps, source=None
+        load_workload(SOURCE), width=width, first=0, last=n_runs, steps=steps
     )
     whole, whole_s = _timed(pack, Checkpoints(None, ""))
     with tempfile.TemporaryDirectory() as folder:

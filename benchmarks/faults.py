@@ -27,7 +27,6 @@ import math
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import NamedTuple
@@ -432,7 +431,7 @@ def _jitter(seed: int) -> float:
 
 def _train(bed: Bed, fault: Fault, cells: Mapping[int, Sequence[Cell]]) -> pd.DataFrame:
     """Train runs of one fault, a pack a width, and write down what a judge may know."""
-    from extrap.training import Pack, WorkerPool, n_cores, train
+    from extrap.training import Pack, train
     from extrap.workloads import load_workload
 
     source = fault.workload or bed.workload
@@ -441,17 +440,10 @@ def _train(bed: Bed, fault: Fault, cells: Mapping[int, Sequence[Cell]]) -> pd.Da
     options = {k: v for k, v in loaded.fingerprint.items() if k in bed.options}
     rows = []
     began = time.perf_counter()
-    with closing(WorkerPool(n_cores() - 1)) as pool:
-        for width, own in cells.items():
-            pack = Pack(
-                workload=loaded,
-                size={"width": width},
-                recipe=recipe,
-                cells=tuple(own),
-                source=source,
-            )
-            for result in train(pack, pool=pool, prunes=False):
-                rows.append({**_row(bed, recipe, result), **options})
+    for width, own in cells.items():
+        pack = Pack(workload=loaded, size={"width": width}, recipe=recipe, cells=tuple(own))
+        for result in train(pack):
+            rows.append({**_row(bed, recipe, result), **options})
     took = time.perf_counter() - began
     sys.stderr.write(
         f"{source.name}, {fault.name} {fault.strength}: {len(rows)} runs, {took:.0f} s\n"

@@ -5,7 +5,7 @@
 | way | is |
 |---|---|
 | `ordinary` | a plain PyTorch loop, one run at a time: `nn.Module`, fused `torch.optim.Adam` |
-| `ours` | `extrap.training.train`, which chooses its layout itself |
+| `ours` | `extrap.training.train`, which chooses how many runs share a stack |
 
 Both train the same runs: same start, data order, rates, evaluations. Prints the seconds from
 the loaded workload to the last result, the losses, and of `ours` where the time went, as JSON.
@@ -23,11 +23,10 @@ import torch
 
 from benchmarks.clock import Clock
 from extrap.records import Cell, Recipe, Workload
-from extrap.training import Layout, Pack, WorkerPool, train
+from extrap.training import Layout, Pack, train
 from extrap.training.parts import CURVE_TOKENS, evaluation_steps
 from extrap.training.schedules import multiplier
 from extrap.training.stacks import DATA_STREAM
-from extrap.training.worker_pool import n_cores
 from extrap.workloads import LoadedWorkload, load_workload
 
 SOURCE = Workload(name="bytes-mlp")
@@ -46,47 +45,29 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--steps", type=int, default=1000)
     parser.add_argument("--threads", type=int, default=1)
     given = parser.parse_args(arguments)
-    pool = WorkerPool(n_cores() - 1)
-    try:
-        if given.way == "ours":
-            pool.start(SOURCE)  # as a study does: they import torch while this process does
-        sys.stdout.write(json.dumps(_train(given, pool)) + "\n")
-    finally:
-        pool.close()
+    sys.stdout.write(json.dumps(_train(given)) + "\n")
 
 
-def _train(given: argparse.Namespace, pool: WorkerPool) -> dict[str, object]:
+def _train(given: argparse.Namespace) -> dict[str, object]:
     torch.set_num_threads(given.threads)
     workload = load_workload(SOURCE)
     first, last = given.runs
-    pack = bench_pack(
-        workload, width=given.width, first=first, last=last, steps=given.steps, source=SOURCE
-    )
+    pack = bench_pack(workload, width=given.width, first=first, last=last, steps=given.steps)
     began, spent = time.perf_counter(), {}
     if given.way == "ordinary":
         losses = train_ordinary(pack)
     else:
-        losses, spent = train_ours(pack, pool)
+        losses, spent = train_ours(pack)
     return {"seconds": time.perf_counter() - began, "losses": losses, "spent": spent}
 
 
-def bench_pack(
-    workload: LoadedWorkload,
-    *,
-    width: int,
-    first: int,
-    last: int,
-    steps: int,
-    source: Workload | None,
-) -> Pack:
+def bench_pack(workload: LoadedWorkload, *, width: int, first: int, last: int, steps: int) -> Pack:
     """Some of the runs: rates outermost, so that every half has all seeds."""
     size = {"width": width}
     cells = tuple(Cell.of(size, {"lr": lr}, seed) for lr in RATES for seed in SEEDS)
     # as many evaluations a step as in the default study
     recipe = Recipe(steps=steps, n_evals=max(1, steps // 20))
-    return Pack(
-        workload=workload, size=size, recipe=recipe, cells=cells[first:last], source=source
-    )
+    return Pack(workload=workload, size=size, recipe=recipe, cells=cells[first:last])
 
 
 def train_ordinary(pack: Pack) -> list[float]:
@@ -125,8 +106,8 @@ def _held_out(workload: LoadedWorkload, module: torch.nn.Module, n: int | None) 
     return total / len(examples[0])
 
 
-def train_ours(pack: Pack, pool: WorkerPool) -> tuple[list[float], dict[str, float]]:
-    """In as many processes as there are cores, if that is measured to be quicker.
+def train_ours(pack: Pack) -> tuple[list[float], dict[str, float]]:
+    """As one program.
 
     Returns:
         The losses, and the seconds of what this process did.
@@ -139,7 +120,7 @@ def train_ours(pack: Pack, pool: WorkerPool) -> tuple[list[float], dict[str, flo
         seconds["layout"] = time.perf_counter() - began
 
     with clock.running():
-        results = train(pack, pool=pool, on_layout=note, prunes=False)
+        results = train(pack, on_layout=note)
     seconds |= {"steps": clock.steps_s, "evaluations": clock.evaluations_s}
     seconds["rest"] = time.perf_counter() - began - sum(seconds.values())
     return [float("nan") if r.loss is None else r.loss for r in results], seconds

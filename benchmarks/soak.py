@@ -198,8 +198,8 @@ class Soak:
     def _workers_here(self, kind: str) -> Row:
         whole, _ = self.undisturbed("teacher")
         with self._disturbed(kind, "teacher") as run:
-            self._strike(run, run.start(), lambda: run.named("extrap.training.serving"))
-            return run.row(kind, "local executor, a worker killed about once per pack", whole)
+            self._strike(run, run.start(), lambda: run.named("extrap.study.workers"))
+            return run.row(kind, "local executor, a worker or what starts them killed about once per pack", whole)
 
     def _workers_dask(self, kind: str, study: str) -> Row:
         whole, _ = self.undisturbed(study)

@@ -19,7 +19,8 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.rows import Row
-from extrap.training.worker_pool import ALLOCATOR, n_cores
+from extrap.study.executors import n_cores
+from extrap.study.workers import ALLOCATOR
 
 ROOT = Path(__file__).parents[1]
 TARGETS = {16: 2.5, 32: 2.5, 64: 1.7, 128: 1.7, 256: 1.0, 512: 1.0}
@@ -75,7 +76,7 @@ def race(width: int, *, n_runs: int = N_RUNS, steps: int = STEPS) -> Race:
     ordinary, ours = [], []
     for _ in range(REPEATS):  # by turns: a shared machine is not equally fast all the time
         ordinary.append(_ordinary(width, n_runs, steps, *shapes[shape]))
-        ours.append(_run([_command("ours", width, (0, n_runs), steps, n)]))
+        ours.append(_run(_commands("ours", width, n_runs, steps, n, 1)))
     best = min(ours, key=lambda ended: ended.wall_s)
     pairs = np.array([ours[0].losses, ordinary[0].losses])
     close = pairs[:, (pairs < 3).all(axis=0)]
@@ -141,16 +142,18 @@ class _Ended:
 
 
 def _ordinary(width: int, n_runs: int, steps: int, n_processes: int, n_threads: int) -> _Ended:
-    ends = [round(i * n_runs / n_processes) for i in range(n_processes + 1)]
-    shares = itertools.pairwise(ends)
-    return _run([_command("ordinary", width, share, steps, n_threads) for share in shares])
+    return _run(_commands("ordinary", width, n_runs, steps, n_processes, n_threads))
 
 
-def _command(way: str, width: int, runs: tuple[int, int], steps: int, n_threads: int) -> list[str]:
+def _commands(
+    way: str, width: int, n_runs: int, steps: int, n_processes: int, n_threads: int
+) -> list[list[str]]:
+    """The commands of processes that share the runs."""
     options = {"width": width, "steps": steps, "threads": n_threads}
     flags = [word for name, value in options.items() for word in (f"--{name}", str(value))]
-    first, last = map(str, runs)
-    return [sys.executable, "-m", "benchmarks.loops", way, *flags, "--runs", first, last]
+    ends = [round(i * n_runs / n_processes) for i in range(n_processes + 1)]
+    loop = [sys.executable, "-m", "benchmarks.loops", way, *flags, "--runs"]
+    return [[*loop, str(first), str(last)] for first, last in itertools.pairwise(ends)]
 
 
 def _run(commands: Sequence[list[str]]) -> _Ended:
@@ -159,7 +162,7 @@ def _run(commands: Sequence[list[str]]) -> _Ended:
         subprocess.Popen(
             command,
             cwd=ROOT,
-            env={**ALLOCATOR, **os.environ},  # both alike, as `make` sets it
+            env={**ALLOCATOR, **os.environ},  # both alike, as workers have it
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,

@@ -304,7 +304,7 @@ def test_rule_catches(tmp_path, rule, path, code):
         "__init__.py": "",
         "errors.py": "",
         "cli.py": "import click\nimport rich.console\nprint(1)\n",
-        "study/driver.py": "import extrap.training.worker_pool, extrap.fitting.weighted\n",
+        "study/driver.py": "import extrap.training.packs, extrap.fitting.weighted\n",
         "commands/arguments.py": "import click\n",
         "noise.py": "import numpy\n",
         "watching.py": "from extrap.reading import logs\n",

@@ -29,7 +29,7 @@ GRACE_S = 5.0
 """How long a worker whose driver is gone may take to leave checkpoints."""
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 # Where the C library is glibc: memory in huge pages, kept for the next step instead of given back.
-# A tenth faster; the Makefile sets the same for the processes it starts.
+# A tenth faster.
 ALLOCATOR = {
     "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1:glibc.malloc.trim_threshold=268435456"
     ":glibc.malloc.mmap_threshold=33554432:glibc.malloc.top_pad=33554432"

@@ -84,9 +84,7 @@ def measure(*, width: int = WIDTH, n_runs: int = N_RUNS, steps: int = STEPS) -> 
     from benchmarks.loops import SOURCE, bench_pack
     from extrap.workloads import load_workload
 
-    pack = bench_pack(
-        load_workload(SOURCE), width=width, first=0, last=n_runs, steps=steps
-    )
+    pack = bench_pack(load_workload(SOURCE), width=width, first=0, last=n_runs, steps=steps)
     whole, whole_s = _timed(pack, Checkpoints(None, ""))
     with tempfile.TemporaryDirectory() as folder:
         often = Timed(Path(folder) / "often", "study", every_s=0.0)

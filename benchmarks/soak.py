@@ -199,7 +199,11 @@ class Soak:
         whole, _ = self.undisturbed("teacher")
         with self._disturbed(kind, "teacher") as run:
             self._strike(run, run.start(), lambda: run.named("extrap.study.workers"))
-            return run.row(kind, "local executor, a worker or what starts them killed about once per pack", whole)
+            return run.row(
+                kind,
+                "local workers, one or their parent killed about once per pack",
+                whole,
+            )
 
     def _workers_dask(self, kind: str, study: str) -> Row:
         whole, _ = self.undisturbed(study)
@@ -215,7 +219,7 @@ class Soak:
     def _workers_ray(self, kind: str) -> Row:
         whole, _ = self.undisturbed("grid")
         with self._disturbed(kind, "grid", on=RAY, pause_s=0.5) as run:
-            self._strike(run, run.start(), lambda: run.named("ray::_call"))
+            self._strike(run, run.start(), lambda: run.named("ray::called"))
             return run.row(
                 kind,
                 f"{STUDIES['grid']} on Ray, 4 CPUs, a worker killed about once per pack",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import hashlib
 import inspect
+import sys
 from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -12,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from extrap.records.study import TrainFunction
-from extrap.study_folders import beside, enter, is_installed
+from extrap.study_folders import STUDY_FILES, beside, enter, is_installed, receive
 
 DIGITS = 12
 """Of a file's SHA-256 in a fingerprint."""
@@ -38,10 +39,44 @@ class StudyFunction:
     folder: Path
     beside: Mapping[str, bytes] = field(default_factory=dict)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """As bytes by value, with the modules beside the study file as source."""
+        import cloudpickle  # noqa: TID251  # for a cluster, which runs what it is sent
+
+        enter(self.folder)
+        modules = [m for name, m in sys.modules.items() if name.startswith(STUDY_FILES)]
+        for module in modules:
+            cloudpickle.register_pickle_by_value(module)
+        try:
+            function = cloudpickle.dumps(self.function)
+        finally:
+            for module in modules:
+                cloudpickle.unregister_pickle_by_value(module)
+        return _restored, (function, self.name, self.source, self.folder, self.beside)
+
     def __call__(self, size: Mapping[str, float], tuned: Mapping[str, float], seed: int) -> Any:
         """What the function returns."""
         enter(self.folder)
         return self.function(size, tuned, seed)
+
+
+def _restored(
+    function: bytes,
+    name: str,
+    source: Mapping[str, str],
+    folder: Path,
+    beside: Mapping[str, bytes],
+) -> StudyFunction:
+    """A function on a worker, whose modules beside it are those of the driver."""
+    import cloudpickle  # noqa: TID251
+
+    receive(folder, beside)
+    try:
+        loaded = cloudpickle.loads(function)
+    except Exception as error:
+        error.folder = folder  # type: ignore[attr-defined]  # for who says what is missing
+        raise
+    return StudyFunction(function=loaded, name=name, source=source, folder=folder, beside=beside)
 
 
 def study_function(

@@ -1,18 +1,15 @@
 """Clusters: Ray and Dask as executors of the standard library's kind.
 
-They bring scheduling, GPUs, dead workers and nodes, and deployment. A pack travels as bytes, the
-functions of a study file by value, and what training gave comes back as bytes: an error of the
-user's need not survive their way of handing errors on.
+They bring scheduling, GPUs, dead workers and nodes, and deployment. A pack travels as bytes, and
+what it raised comes back as a value: an error need not survive their way of handing errors on.
 """
 
 from __future__ import annotations
 
-import importlib.metadata
 import logging
 import math
 import os
 import signal
-import sys
 import threading
 import time
 from abc import ABC, abstractmethod
@@ -21,17 +18,12 @@ from concurrent.futures import Executor, Future
 from pathlib import Path
 from typing import Any
 
-from extrap import __version__
 from extrap.errors import ExtrapError, StudyError
-from extrap.records.own_training import StudyFunction
 from extrap.study.packs import PackFailed, PackStopped
-from extrap.study.trainers import NVIDIA
-from extrap.study_folders import STUDY_FILES, enter, import_words, receive
+from extrap.study_folders import import_words
 
 logger = logging.getLogger(__name__)
 
-CHECKED = ("extrap-hp", "torch", "numpy")
-"""Distributions that must be the same on workers: results are compared to the last bit."""
 SCHEMES = ("ray", "dask")
 COUNT_S = 2.0
 """How long a count of workers holds."""
@@ -62,120 +54,46 @@ def executor_on(address: str, *, n_gpus: float = 0) -> Executor:
         ) from error
 
 
-def ships(function: Callable[..., Any], *args: Any) -> bytes:
-    """A call as bytes, functions and classes of study files by value.
-
-    The modules beside a study file travel as source.
+def copied(function: Callable[..., Any], *args: Any) -> bytes:
+    """A call as bytes, for another machine.
 
     Raises:
         StudyError: Something in it cannot be copied to another process.
     """
     import cloudpickle  # noqa: TID251  # a cluster runs what it is sent, by its own pickles
 
-    train = getattr(next(iter(args), None), "train", None)
-    own = train if isinstance(train, StudyFunction) else None
-    if own is not None:
-        enter(own.folder)
-    modules = [m for name, m in sys.modules.items() if name.startswith(STUDY_FILES)]
-    for module in modules:
-        cloudpickle.register_pickle_by_value(module)
     try:
-        call = cloudpickle.dumps((function, args))
-        sent = None if own is None else (own.folder, own.beside)
-        return bytes(cloudpickle.dumps((sent, call)))
+        return bytes(cloudpickle.dumps((function, args)))
     except Exception as error:  # whatever a user's object does when it is copied
         raise StudyError(
             "a training function must be one that can be copied to a cluster, got "
             f"{type(error).__name__}: {error}; define it in the study file, without open files, "
             "locks or connections."
         ) from error
-    finally:
-        for module in modules:
-            cloudpickle.unregister_pickle_by_value(module)
 
 
-def _versions() -> dict[str, str]:
-    """What must be the same everywhere."""
-    found = {"extrap": __version__, "Python": ".".join(map(str, sys.version_info[:2]))}
-    for name in CHECKED[1:]:
-        try:
-            found[name] = importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
-            found[name] = "not installed"
-    return found
-
-
-def _call(payload: bytes, versions: dict[str, str], n_gpus: float) -> bytes:
+def called(payload: bytes) -> tuple[Any, Exception | None]:
     """On a worker: run a call; what it returned and what it raised, one of them None."""
     import cloudpickle  # noqa: TID251
 
-    returned: Any = None
-    raised: Exception | None = None
     try:
-        _require_alike(versions, n_gpus)
-        function, args = _loaded(payload)
-        returned = function(*args)
-    except (PackStopped, PackFailed) as error:
-        raised = error
-    except ExtrapError as error:  # of this worker's data
-        raised = StudyError(str(error))
-    return bytes(cloudpickle.dumps((returned, raised)))
-
-
-def _loaded(payload: bytes) -> Any:
-    """A call, from its bytes.
-
-    Raises:
-        StudyError: Something that it speaks of cannot be imported here.
-    """
-    import cloudpickle  # noqa: TID251
-
-    sent, call = cloudpickle.loads(payload)  # as the cluster does anyway
-    try:
-        if sent is not None:
-            receive(*sent)
-        return cloudpickle.loads(call)
+        function, args = cloudpickle.loads(payload)  # as the cluster does anyway
     except Exception as error:  # whatever the user's modules do as they are imported
-        words = import_words(error, Path() if sent is None else sent[0])
-        raise StudyError(
+        words = import_words(error, getattr(error, "folder", Path()))
+        return None, StudyError(
             f"a worker must be able to load the training function, got {words}; install or copy "
             "on every worker what is missing there."
-        ) from error
-
-
-def _require_alike(versions: dict[str, str], n_gpus: float) -> None:
-    """Raise unless this worker is what the driver expects.
-
-    Raises:
-        StudyError: It has other versions, or no GPU.
-    """
-    own = _versions()
-    if differ := [
-        f"{n} {own[n]}, the driver {versions[n]}" for n in versions if own[n] != versions[n]
-    ]:
-        raise StudyError(
-            f"workers must have the driver's versions, a worker has {', '.join(differ)}; install "
-            "those on every worker."
         )
-    if n_gpus and not NVIDIA.exists():
-        raise StudyError(
-            f"every worker must have a GPU for --gpus-per-pack {n_gpus:g}, got one without; "
-            "remove that worker, or drop the option."
-        )
-
-
-def _opened(answer: bytes) -> Any:
-    """What a call returned; raises what it raised."""
-    import cloudpickle  # noqa: TID251
-
-    returned, raised = cloudpickle.loads(answer)  # of our own workers
-    if raised is not None:
-        raise raised
-    return returned
+    try:
+        return function(*args), None
+    except (PackStopped, PackFailed) as error:
+        return None, error
+    except ExtrapError as error:  # of this worker: another machine may not know its class
+        return None, StudyError(str(error))
 
 
 class _Cluster(Executor, ABC):
-    """What both have in common: bytes there, bytes back.
+    """What both have in common.
 
     Args:
         n_gpus: GPUs for each pack.
@@ -184,7 +102,7 @@ class _Cluster(Executor, ABC):
     is_remote = True
 
     def __init__(self, n_gpus: float) -> None:
-        self._n_gpus = n_gpus
+        self.n_gpus = n_gpus
         self._n_seen, self._seen_at = 1, -math.inf
 
     @property
@@ -208,13 +126,17 @@ class _Cluster(Executor, ABC):
         outer: Future[Any] = Future()
         outer.set_running_or_notify_cancel()
 
-        def arrive(done: Future[bytes]) -> None:
+        def arrive(done: Future[Any]) -> None:
             try:
-                outer.set_result(_opened(done.result()))
-            except BaseException as error:  # of the pack, or of the cluster
-                outer.set_exception(error)
+                returned, raised = done.result()
+            except BaseException as error:  # of the cluster
+                raised = error
+            if raised is None:
+                outer.set_result(returned)
+            else:
+                outer.set_exception(raised)
 
-        self._send(ships(fn, *args), _versions()).add_done_callback(arrive)
+        self._send(copied(fn, *args)).add_done_callback(arrive)
         return outer
 
     @abstractmethod
@@ -222,7 +144,7 @@ class _Cluster(Executor, ABC):
         """Packs that it can train at once."""
 
     @abstractmethod
-    def _send(self, payload: bytes, versions: dict[str, str]) -> Future[bytes]:
+    def _send(self, payload: bytes) -> Future[Any]:
         """Hand a call to the cluster."""
 
 
@@ -244,14 +166,14 @@ class _Dask(_Cluster):
 
     def _count(self) -> int:
         found = self._client.scheduler_info(n_workers=-1)["workers"].values()
-        if self._n_gpus:
-            return sum(int(each["resources"].get("GPU", 0) / self._n_gpus) for each in found)
+        if self.n_gpus:
+            return sum(int(each["resources"].get("GPU", 0) / self.n_gpus) for each in found)
         return sum(int(each["nthreads"]) for each in found)
 
-    def _send(self, payload: bytes, versions: dict[str, str]) -> Future[bytes]:
+    def _send(self, payload: bytes) -> Future[Any]:
         if self._client.status in ("closed", "closing"):  # the scheduler was away for too long
             self._connect()
-        return self._inner.submit(_call, payload, versions, self._n_gpus)
+        return self._inner.submit(called, payload)
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """Leave the cluster; it stays."""
@@ -276,17 +198,17 @@ class _Ray(_Cluster):
                 signal.signal(signal.SIGTERM, before)
         # the driver hands out again what is lost
         remote = self._ray.remote(num_cpus=1, num_gpus=n_gpus, max_retries=0)
-        self._call = remote(_call)
+        self._called = remote(called)
 
     def _count(self) -> int:
         has = self._ray.cluster_resources()
-        if self._n_gpus:
-            return int(has.get("GPU", 0) / self._n_gpus)
+        if self.n_gpus:
+            return int(has.get("GPU", 0) / self.n_gpus)
         return int(has.get("CPU", 1))
 
-    def _send(self, payload: bytes, versions: dict[str, str]) -> Future[bytes]:
-        reference = self._call.remote(payload, versions, self._n_gpus)
-        future: Future[bytes] = reference.future()
+    def _send(self, payload: bytes) -> Future[Any]:
+        reference = self._called.remote(payload)
+        future: Future[Any] = reference.future()
         future.reference = reference  # type: ignore[attr-defined]  # or Ray forgets the task
         return future
 

@@ -7,6 +7,7 @@ from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
 
+import cloudpickle  # noqa: TID251
 import pytest
 from optuna.trial import TrialState
 
@@ -14,8 +15,16 @@ from benchmarks.servers import DaskCluster
 from extrap.cli import main
 from extrap.errors import StudyError
 from extrap.study import clusters, open_study, train, tune
-from extrap.study.clusters import executor_on, ships
-from extrap.study.packs import PackFailed, PackFolder, PackRequest, PackStopped, train_pack
+from extrap.study.clusters import called, copied, executor_on
+from extrap.study.packs import (
+    PackFailed,
+    PackFolder,
+    PackRequest,
+    PackStopped,
+    train_pack,
+    versions,
+)
+from extrap.study.trainers import NVIDIA
 from tests.study.test_own_training import BESIDE, folder_of, losses
 from tests.study.trials import OWN, SPEC, excess_curve, trials_of
 from tests.waiting import wait_until
@@ -37,10 +46,16 @@ TRAIN = train
 """
 
 
-def sent(function, *args, versions=None, n_gpus=0):
-    """What a worker answers to a call, opened."""
-    own = clusters._versions()
-    return clusters._opened(clusters._call(ships(function, *args), versions or own, n_gpus))
+def opened(answer):
+    returned, raised = cloudpickle.loads(cloudpickle.dumps(answer))
+    if raised is not None:
+        raise raised
+    return returned
+
+
+def sent(function, *args):
+    """What a worker answers to a call."""
+    return opened(called(copied(function, *args)))
 
 
 def test_functions_of_study_files_travel_by_value(tmp_path, monkeypatch):
@@ -50,7 +65,7 @@ def test_functions_of_study_files_travel_by_value(tmp_path, monkeypatch):
     pack = PackRequest(
         spec=own.study, cells=own.study.grid_cells()[:1], train=own.training_of(own.study)
     )
-    payload = ships(train_pack, pack, None)
+    payload = copied(train_pack, pack, None)
     assert b"floor" in payload  # and what it speaks of
     assert sent(train_pack, pack, None).results[0].loss == pytest.approx(1.3548, abs=1e-3)
 
@@ -58,11 +73,10 @@ def test_functions_of_study_files_travel_by_value(tmp_path, monkeypatch):
 def test_modules_beside_a_study_file_travel_with_it(tmp_path):
     train = folder_of(tmp_path)
     pack = PackRequest(spec=OWN, cells=OWN.grid_cells()[:1], train=train)
-    payload = ships(train_pack, pack, None)
+    payload = copied(train_pack, pack, None)
     for path in tmp_path.rglob("*.py"):  # a worker on another machine
         path.unlink()
-    own = clusters._versions()
-    results = clusters._opened(clusters._call(payload, own, 0)).results
+    results = opened(called(payload)).results
     assert results[0].loss == losses(train) == 3.0
     broken = folder_of(tmp_path, **{"fit.py": "import late\n" + BESIDE["fit.py"]})
     broken = replace(broken, beside={**broken.beside, "late.py": b"import nonesuch"})
@@ -75,7 +89,7 @@ def test_what_cannot_be_copied_is_named():
     lock = threading.Lock()
     pack = PackRequest(spec=OWN, cells=OWN.grid_cells()[:1], train=lambda *_: lock)
     with pytest.raises(StudyError, match="can be copied to a cluster"):
-        ships(train_pack, pack, None)
+        copied(train_pack, pack, None)
 
 
 class Unlike(Exception):
@@ -98,12 +112,12 @@ def test_errors_stops_and_other_versions_come_back_as_what_they_are(tmp_path):
     with pytest.raises(PackStopped):
         sent(train_pack, pack, str(tmp_path))
     with pytest.raises(StudyError, match=r"a worker has numpy .*, the driver 0\.1"):
-        sent(train_pack, pack, None, versions={**clusters._versions(), "numpy": "0.1"})
+        sent(train_pack, replace(pack, versions={**versions(), "numpy": "0.1"}), None)
     with pytest.raises(StudyError, match=r"a worker must have the driver.s data"):
         sent(train_pack, replace(pack, made_with="other"), None)
-    if not clusters.NVIDIA.exists():
+    if not NVIDIA.exists():
         with pytest.raises(StudyError, match="must have a GPU for --gpus-per-pack 2"):
-            sent(train_pack, pack, None, n_gpus=2)
+            sent(train_pack, replace(pack, n_gpus=2), None)
 
 
 class Away(clusters._Cluster):
@@ -116,9 +130,9 @@ class Away(clusters._Cluster):
     def _count(self):
         return self.counts.pop()
 
-    def _send(self, payload, versions):
+    def _send(self, payload):
         future = Future()
-        future.set_result(clusters._call(payload, versions, 0))
+        future.set_result(called(payload))
         return future
 
 

@@ -38,7 +38,7 @@ DOORS = {
     "accelerate": ("integrations.huggingface",),
     "cattrs": ("records.codec",),
     "click": ("cli", "commands"),
-    "cloudpickle": ("study.clusters",),
+    "cloudpickle": ("records.own_training", "study.clusters"),
     "distributed": ("study.clusters",),
     "google": ("reading.trackers.tensorboard",),  # protobuf
     "jinja2": ("reporting",),

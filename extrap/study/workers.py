@@ -150,8 +150,6 @@ def _serve(requests: socket.socket) -> None:
 
 def _work(driver: Connection) -> None:
     """Answer calls, one after the other, until the driver is gone."""
-    import torch
-
     from extrap.study.packs import DRIVER_GONE
 
     variables, folder, path = driver.recv()
@@ -159,7 +157,6 @@ def _work(driver: Connection) -> None:
     os.environ.update(variables)
     os.chdir(folder)
     sys.path[:] = path
-    torch.set_num_threads(1)
     calls = SimpleQueue[bytes | None]()
 
     def listen() -> None:

@@ -122,6 +122,8 @@ class Trials:
         self._beats_in = ""
         self._sizes: dict[str, _SizeTrials] = {}
         self._done: set[Cell] = set()
+        self._runs = replace(no_runs(spec), source=f"study {spec.name}")
+        self._n_read = 0
         self._find()
 
     def study_of(self, size: Mapping[str, float]) -> optuna.Study:
@@ -230,18 +232,19 @@ class Trials:
 
     def runs(self) -> Runs:
         """The finished runs, in the order of size, tuned values and seed."""
-        if not self._done:
-            return replace(no_runs(self._spec), source=f"study {self._spec.name}")
-        found = read_stage(self._storage, study=self._spec.name, stage=self._stage)
-        return Runs.from_frame(
-            found.table,
-            sizes=tuple(self._spec.sizes),
-            tuned=tuple(self._spec.tune),
-            conditions=tuple(self._conditions),
-            curves=found.curves("loss"),
-            source=f"study {self._spec.name}",
-            notes=found.notes,
-        )
+        if self._n_read != len(self._done):
+            found = read_stage(self._storage, study=self._spec.name, stage=self._stage)
+            self._runs = Runs.from_frame(
+                found.table,
+                sizes=tuple(self._spec.sizes),
+                tuned=tuple(self._spec.tune),
+                conditions=tuple(self._conditions),
+                curves=found.curves("loss"),
+                source=f"study {self._spec.name}",
+                notes=found.notes,
+            )
+            self._n_read = len(self._done)
+        return self._runs
 
     def cell(self, size: Mapping[str, float], trial: FrozenTrial) -> Cell:
         """The cell that a trial belongs to."""

@@ -3,6 +3,7 @@ from contextlib import closing
 
 import optuna
 import pytest
+from optuna.distributions import CategoricalDistribution, IntDistribution
 
 from extrap.errors import DataError, StudyError
 from extrap.reading.optuna import find_study, parse_study_name, study_name
@@ -33,6 +34,21 @@ def plain_study(url, name="theirs", direction="minimize"):
     study.tell(study.ask(), float("inf"))
     study.ask()
     study.enqueue_trial({"lr": 0.01})
+
+
+def test_every_trial_is_read_as_optuna_reads_it(url):
+    plain_study(url)
+    plain_study(url, "other", direction="maximize")
+    several = optuna.create_study(storage=url, study_name="two", directions=["minimize"] * 2)
+    trial = several.ask({"kind": CategoricalDistribution(["a", None]), "n": IntDistribution(1, 9)})
+    several.tell(trial, (float("-inf"), 1.0))
+    theirs = optuna.storages.get_storage(url)
+    ours = open_storage(url)
+    for study in theirs.get_all_studies():
+        expected = theirs.get_all_trials(study._study_id)
+        assert ours.get_all_trials(study._study_id) == expected
+        n_new = len(ours._backend._get_trials(study._study_id, None, set(), expected[0]._trial_id))
+        assert n_new == len(expected) - 1
 
 
 @pytest.mark.parametrize(

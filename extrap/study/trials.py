@@ -12,7 +12,7 @@ import logging
 import math
 from collections.abc import Callable, Iterable, Mapping
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from datetime import datetime
 from typing import Any
 from uuid import uuid4
@@ -113,7 +113,7 @@ class Trials:
         self._beats_in = ""
         self._sizes: dict[str, _SizeTrials] = {}
         self._done: set[Cell] = set()
-        self._runs = replace(no_runs(spec), source=f"study {spec.name}")
+        self._runs = no_runs(spec)
         self._n_read = 0
         self._find()
 
@@ -200,16 +200,7 @@ class Trials:
     def runs(self) -> Runs:
         """The finished runs, in the order of size, tuned values and seed."""
         if self._n_read != len(self._done):
-            found = read_stage(self._storage, study=self._spec.name, stage=self._stage)
-            self._runs = Runs.from_frame(
-                found.table,
-                sizes=tuple(self._spec.sizes),
-                tuned=tuple(self._spec.tune),
-                conditions=tuple(self._conditions),
-                curves=found.curves("loss"),
-                source=f"study {self._spec.name}",
-                notes=found.notes,
-            )
+            self._runs = read_runs(self._storage, self._spec, self._stage)
             self._n_read = len(self._done)
         return self._runs
 
@@ -300,6 +291,22 @@ class Trials:
                 else FloatDistribution(low, high, log=True)
             )
         return found
+
+
+def read_runs(storage: BaseStorage, spec: StudySpec, stage: str) -> Runs:
+    """The finished runs of a stage, in the order of size, tuned values and seed."""
+    found = read_stage(storage, study=spec.name, stage=stage)
+    if found.table.empty:
+        return no_runs(spec)
+    return Runs.from_frame(
+        found.table,
+        sizes=tuple(spec.sizes),
+        tuned=tuple(spec.tune),
+        conditions=tuple(name for name in spec.conditions() if name in found.table),
+        curves=found.curves("loss"),
+        source=f"study {spec.name}",
+        notes=found.notes,
+    )
 
 
 def reported_value(result: RunResult) -> float:

@@ -61,6 +61,11 @@ PARTS: Mapping[str, Any] = {
     "intermediate_values": models.TrialIntermediateValueModel,
 }
 """Parts of a trial → Optuna's tables of them."""
+REMEDIES = {
+    "full": "free some space there, then run the same command to resume",
+    "readonly": "make the file and its folder writable, then run the same command to resume",
+}
+"""What SQLite says of a storage that is sound but cannot be written → what to do."""
 
 
 class Database(RDBStorage):
@@ -221,9 +226,14 @@ def storage_faults(url: str, *others: type[Exception]) -> Iterator[None]:
     except ExtrapError:
         raise
     except faults as error:
+        reason = reason_of(error, url)
+        remedies = [remedy for words, remedy in REMEDIES.items() if words in reason]
+        rule = "a storage must be a database that can be written"
+        if not remedies:
+            rule = "a storage must be an Optuna database"
+            remedies = ["check the address, or move the file away to start anew"]
         raise StudyError(
-            f"a storage must be an Optuna database, got {without_password(url)} "
-            f"({reason_of(error, url)}); check the address, or move the file away to start anew."
+            f"{rule}, got {without_password(url)} ({reason}); {remedies[0]}."
         ) from error
 
 

@@ -138,12 +138,12 @@ shape(
 
 
 class _Result(NamedTuple):
-    """A finished trial: how its run ended, `"failed"` if it was given up, and what it cost."""
+    """A finished trial: its cell, whether that was given up, and what the run cost."""
 
     study: str
     stage: str
     cell: Cell
-    status: str
+    is_failed: bool
     wall_s: float
     flops: float
 
@@ -216,9 +216,8 @@ def _read(
             if cell is None:
                 stored.n_broken += not is_failed
             elif not is_failed or FAILURE in trial.user_attrs:
-                status = "failed" if is_failed else result.get("status", "")
                 costs = _cost(result.get("wall_s")), _cost(result.get("flops"))
-                stored.results.append(_Result(name, stage, cell, status, *costs))
+                stored.results.append(_Result(name, stage, cell, is_failed, *costs))
     states = [study.attributes[DRIVER] for study in studies if DRIVER in study.attributes]
     try:
         _read_driver(stored, states, holder)
@@ -238,7 +237,7 @@ def _read_driver(
         for study, stage, size, n in last.get("running", []):
             stored.running[study, stage, Cell.of(size, {}, 0).size] = int(n)
     left = "left" if last.get("left") else "gone"
-    done = {result[:3] for result in stored.results if result.status != "failed"}
+    done = {result[:3] for result in stored.results if not result.is_failed}
     worker = Worker(
         worker=str(last.get("executor", "")),
         host=last["host"],
@@ -279,7 +278,7 @@ def _count_all(
         for stage in stages:
             spec = stage.spec
             wanted = None if stage.wants is None else stage.wants(runs.of(spec, stage.role))
-            sizes += _count_stage(spec, stage.role, wanted, stored)
+            sizes += _count_stage(spec, stage.role, wanted, stored, runs)
             found.append(stage)
     if n_groups == 1 and study.follows() and any(map(_n_left, sizes)):
         to_come = MORE
@@ -287,7 +286,7 @@ def _count_all(
     for spec in study.specs():
         for name in STAGES:
             if (spec.name, name) not in known:  # it waits for others
-                sizes += _count_stage(spec, name, (), stored)
+                sizes += _count_stage(spec, name, (), stored, runs)
     return tuple(sizes), found, to_come
 
 
@@ -296,26 +295,26 @@ def _count_stage(
     stage: str,
     wanted: Collection[Cell] | None,
     stored: _Stored,
+    runs: RunsByStage,
 ) -> list[SizeStatus]:
     """The counts of every size of one stage; nothing is wanted of a sampler by its cells."""
     is_sampled, asked = wanted is None, set(wanted or ())
-    there: dict[Cell, list[str]] = {}
-    for result in stored.results:
-        if result[:2] == (spec.name, stage):
-            own = there.setdefault(result.cell, [])
-            own += [result.status] if result.status != "failed" else []
-    done = {cell: results for cell, results in there.items() if results}
+    own = [result for result in stored.results if result[:2] == (spec.name, stage)]
+    there = {result.cell for result in own}
+    done = Counter(result.cell for result in own if not result.is_failed)
 
     def count(cells: Iterable[Cell]) -> Counter[Size]:
         return Counter(cell.size for cell in cells)
 
     planned = count(spec.grid_cells() if is_sampled else asked)
-    missing = count(asked - set(there))
+    missing = count(asked - there)
     complete = count(done)
     # nobody trains a failed cell that nobody asks for
     failed = count(cell for cell in there if cell not in done and (is_sampled or cell in asked))
-    diverged = count(cell for cell, results in done.items() if results[0] == "diverged")
-    duplicates = count(cell for cell, results in done.items() if len(results) > 1)
+    frame = runs.of(spec, stage).to_frame()  # which judges a huge loss too
+    lost = frame.loc[frame["status"].eq("diverged"), list(spec.sizes)]
+    diverged = Counter(tuple(zip(spec.sizes, row, strict=True)) for row in lost.to_numpy(float))
+    duplicates = count(cell for cell, n in done.items() if n > 1)
     found = []
     for size in sorted({**planned, **complete, **failed}, key=lambda s: [v for _, v in s]):
         n_open, n_failed = missing[size], failed[size]
@@ -384,7 +383,7 @@ def _time_left(sizes: Sequence[SizeStatus], stored: _Stored) -> float | None:
     left = [size for size in sizes if _n_left(size)]
     costs: dict[SizeKey, list[float]] = {}
     for result in stored.results:
-        if result.status != "failed":
+        if not result.is_failed:
             key = result.study, result.stage, result.cell.size
             costs.setdefault(key, []).append(result.wall_s)
     known = {key: float(np.mean(own)) for key, own in costs.items() if sum(own) > 0}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -16,11 +17,17 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+import sqlalchemy
+from optuna.distributions import distribution_to_json
+from optuna.storages import InMemoryStorage
+from optuna.storages._rdb import models
+from optuna.trial import FrozenTrial
+
 import extrap.study.dispatch as dispatch
 from benchmarks.driving import sleeping, spec_of
 from benchmarks.page import ROOT
 from benchmarks.rows import Row
-from extrap.records import Cell, RunResult, TunedRange
+from extrap.records import Cell, RunResult, StudySpec, TunedRange
 from extrap.study import open_study, tune
 from extrap.study import run as run_study
 from extrap.study.database import open_storage
@@ -30,6 +37,8 @@ from extrap.study.trials import Trials
 from extrap.training.preemption import Preemption
 
 SPEC = spec_of("grid", 432)
+N_TIMED = 100
+"""Runs of the study of many that are written one by one, as a driver does."""
 
 
 def idle_row(url: str, n_workers: int, n_cells: int, run_s: float, *, most: float) -> Row:
@@ -89,13 +98,12 @@ def many_row(folder: Path, n: int) -> Row:
     rates = TunedRange(low=2**-10, high=2**-2, n=100)
     spec = replace(SPEC, name="many", tune={"lr": rates})
     spec = replace(spec, sizes={"width": (8, 16, 32, 64, 128)}, seeds=tuple(range(n // 500)))
+    spec = spec.without_recipe()
     url, path = f"sqlite:///{folder}/many.db", folder / "many.py"
-    path.write_text(f"from extrap.records import *\nSTUDY = {spec!r}\n", encoding="utf-8")
-    made_with = fingerprint(spec, own_fingerprint(sleeping))
-    trials = Trials(open_storage(url), spec, stage="tune", fingerprint=made_with)
+    lines = ["from benchmarks.driving import sleeping as TRAIN", "from extrap.records import *"]
+    path.write_text("\n".join([*lines, f"STUDY = {spec!r}\n"]), encoding="utf-8")
+    written_s = _write(spec, url)
     began = time.perf_counter()
-    trials.add([_result(cell) for cell in spec.grid_cells()], datetime.now())
-    written_s, began = time.perf_counter() - began, time.perf_counter()
     tune(spec, url, train=sleeping)
     took_s = [time.perf_counter() - began]
     for words in (["study", "status"], ["report"]):
@@ -112,12 +120,82 @@ def many_row(folder: Path, n: int) -> Row:
         part="Storage",
         figure=f"SQLite, {n:,} finished runs with curves: opened by a driver, "
         "`study status`, `report`",
-        target="≤ 8 s, ≤ 8 s, ≤ 20 s",
+        target="≤ 5 s, ≤ 4 s, ≤ 10 s",
         reached=", ".join(f"{s:.1f} s" for s in took_s)
-        + f"; written at {1000 * written_s / n:.1f} ms per run",
-        met=all(s <= most for s, most in zip(took_s, (8, 8, 20), strict=True)),
+        + f"; written at {1000 * written_s:.1f} ms per run",
+        met=all(s <= most for s, most in zip(took_s, (5, 4, 10), strict=True)),
         note="Status and report include the start of Python.",
     )
+
+
+def _write(spec: StudySpec, url: str) -> float:
+    """Write a result of every cell; seconds that a run took of the first ones.
+
+    The others are inserted at once as rows of Optuna's own tables, or they would take minutes.
+    """
+    stored, memory = open_storage(url), InMemoryStorage()
+    results, now = [_result(cell) for cell in spec.grid_cells()], datetime.now()
+    made_with = fingerprint(spec, own_fingerprint(sleeping))
+    began = time.perf_counter()
+    Trials(stored, spec, stage="tune", fingerprint=made_with).add(results[:N_TIMED], now)
+    written_s = (time.perf_counter() - began) / N_TIMED
+    for storage in (memory, stored):
+        trials = Trials(storage, spec, stage="tune", fingerprint=made_with)
+        for size in spec.size_points():
+            trials.study_of(size)
+        if storage is memory:
+            trials.add(results, now)
+    rows: dict[Any, list[dict[str, Any]]] = {}
+    for study in stored.get_all_studies():
+        copied = memory.get_all_trials(memory.get_study_id_from_name(study.study_name))
+        n_there = stored.get_n_trials(study._study_id)
+        for trial in copied[n_there:]:
+            n_rows = len(rows.get(models.TrialModel, ()))
+            for model, row in _rows(trial, study._study_id, N_TIMED + n_rows + 1):
+                rows.setdefault(model, []).append(row)
+    engine = sqlalchemy.create_engine(url)
+    with engine.begin() as connection:
+        for model, own in rows.items():
+            connection.execute(sqlalchemy.insert(model), own)
+    engine.dispose()
+    return written_s
+
+
+def _rows(
+    trial: FrozenTrial, study_id: int, trial_id: int
+) -> Iterator[tuple[Any, dict[str, Any]]]:
+    """A trial as rows of Optuna's tables."""
+    of_trial = {"trial_id": trial_id}
+    yield (
+        models.TrialModel,
+        {
+            **of_trial,
+            "number": trial.number,
+            "study_id": study_id,
+            "state": trial.state,
+            "datetime_start": trial.datetime_start,
+            "datetime_complete": trial.datetime_complete,
+        },
+    )
+    value, kind = models.TrialValueModel.value_to_stored_repr(trial.value)
+    value_row = {"objective": 0, "value": value, "value_type": kind}
+    yield models.TrialValueModel, {**of_trial, **value_row}
+    for name, value in trial.params.items():
+        ranges = trial.distributions[name]
+        param = {
+            "param_name": name,
+            "param_value": ranges.to_internal_repr(value),
+            "distribution_json": distribution_to_json(ranges),
+        }
+        yield models.TrialParamModel, {**of_trial, **param}
+    for key, attribute in trial.user_attrs.items():
+        row = {"key": key, "value_json": json.dumps(attribute)}
+        yield models.TrialUserAttributeModel, {**of_trial, **row}
+    intermediate = models.TrialIntermediateValueModel
+    for step, value in trial.intermediate_values.items():
+        point, kind = intermediate.intermediate_value_to_stored_repr(value)
+        row = {"step": step, "intermediate_value": point, "intermediate_value_type": kind}
+        yield intermediate, {**of_trial, **row}
 
 
 def _result(cell: Cell) -> RunResult:

@@ -13,6 +13,7 @@ from rich.text import Text
 
 from extrap.commands.printing import say
 from extrap.files import as_written
+from extrap.records.codec import encode
 from extrap.records.numbers import format_duration, format_scientific, format_value, name_size
 from extrap.reporting.blocks import Block, Paragraph
 from extrap.reporting.tables import keyed_table
@@ -46,7 +47,7 @@ def follow(look: Callable[[], StudyStatus], *, as_json: bool) -> None:
     def tell(status: StudyStatus) -> None:
         line = _line(status)
         if line not in said[-1:]:
-            say(json.dumps(status.to_dict(), allow_nan=False) if as_json else line)
+            say(json.dumps(encode(status), allow_nan=False) if as_json else line)
             said[:] = [line]
 
     _repeat(look, tell)

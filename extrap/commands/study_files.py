@@ -145,6 +145,7 @@ def status_command(
     each), `workers`, `optima` and `notes`.
     """
     from extrap.commands.live_status import follow, status_text
+    from extrap.records.codec import encode
     from extrap.study import open_study
     from extrap.study.status import study_status
 
@@ -152,7 +153,7 @@ def status_command(
     if watch:
         follow(look, as_json=as_json)
     elif as_json:
-        print_json(look().to_dict())
+        print_json(encode(look()))
     else:
         say(status_text(look()))
 

@@ -15,16 +15,21 @@ from __future__ import annotations
 import json
 import re
 import weakref
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Container, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from types import SimpleNamespace
 from typing import Any
 
 import optuna
 import sqlalchemy
 from optuna.exceptions import OptunaError
 from optuna.storages import BaseStorage, RDBStorage
+from optuna.storages._rdb import models
+from optuna.storages._rdb.storage import _create_scoped_session
+from optuna.trial import FrozenTrial, TrialState
 from sqlalchemy.exc import SQLAlchemyError
 
 from extrap.errors import (
@@ -48,6 +53,55 @@ POSTGRESQL = {
     "options": "-c idle_in_transaction_session_timeout=15s -c lock_timeout=30s",
 }
 """How a server is reached: that it went away must be noticed."""
+PARTS: Mapping[str, Any] = {
+    "values": models.TrialValueModel,
+    "params": models.TrialParamModel,
+    "user_attributes": models.TrialUserAttributeModel,
+    "system_attributes": models.TrialSystemAttributeModel,
+    "intermediate_values": models.TrialIntermediateValueModel,
+}
+"""Parts of a trial → Optuna's tables of them."""
+REMEDIES = {
+    "full": "free some space there, then run the same command to resume",
+    "readonly": "make the file and its folder writable, then run the same command to resume",
+}
+"""What SQLite says of a storage that is sound but cannot be written → what to do."""
+
+
+class Database(RDBStorage):
+    """Optuna's storage, which reads plain rows: an object for each takes several times as long."""
+
+    def _get_trials(
+        self,
+        study_id: int,
+        states: Container[TrialState] | None,
+        included_trial_ids: set[int],
+        trial_id_greater_than: int,
+    ) -> list[FrozenTrial]:
+        if states is not None or included_trial_ids:
+            return super()._get_trials(study_id, states, included_trial_ids, trial_id_greater_than)
+        trials = models.TrialModel.__table__
+        wanted = (trials.c.study_id == study_id, trials.c.trial_id > trial_id_greater_than)
+        parts: dict[str, dict[int, list[Any]]] = {}
+        with _create_scoped_session(self.scoped_session) as session:
+            models.StudyModel.find_or_raise_by_id(study_id, session)
+            query = sqlalchemy.select(trials).where(*wanted).order_by(trials.c.trial_id)
+            found = session.execute(query).all()
+            for name, model in PARTS.items():
+                table, own = model.__table__, parts.setdefault(name, defaultdict(list))
+                query = sqlalchemy.select(table).join(trials).where(*wanted)
+                for row in session.execute(query) if found else ():
+                    own[row.trial_id].append(row)
+        return [
+            self._build_frozen_trial_from_trial_model(_row_as_model(trial, parts))
+            for trial in found
+        ]
+
+
+def _row_as_model(trial: Any, parts: Mapping[str, Mapping[int, list[Any]]]) -> Any:
+    return SimpleNamespace(
+        **trial._mapping, **{n: own[trial.trial_id] for n, own in parts.items()}
+    )
 
 
 def open_to_read(url: str) -> BaseStorage:
@@ -94,7 +148,7 @@ def open_if_there(url: str) -> BaseStorage | None:
         looking = sqlalchemy.create_engine(parsed, poolclass=sqlalchemy.NullPool, **options)
         if not sqlalchemy.inspect(looking).has_table("studies"):
             return None
-        database = RDBStorage(address_of(parsed), options, True, skip_table_creation=True)
+        database = Database(address_of(parsed), options, True, skip_table_creation=True)
         stack.callback(database.engine.dispose)
         database._version_manager.check_table_schema_compatibility()
         storage = optuna.storages.get_storage(database)
@@ -172,9 +226,14 @@ def storage_faults(url: str, *others: type[Exception]) -> Iterator[None]:
     except ExtrapError:
         raise
     except faults as error:
+        reason = reason_of(error, url)
+        remedies = [remedy for words, remedy in REMEDIES.items() if words in reason]
+        rule = "a storage must be a database that can be written"
+        if not remedies:
+            rule = "a storage must be an Optuna database"
+            remedies = ["check the address, or move the file away to start anew"]
         raise StudyError(
-            f"a storage must be an Optuna database, got {without_password(url)} "
-            f"({reason_of(error, url)}); check the address, or move the file away to start anew."
+            f"{rule}, got {without_password(url)} ({reason}); {remedies[0]}."
         ) from error
 
 

@@ -205,16 +205,16 @@ def _exactly(kind: type, kinds: tuple[type, ...], value: Any, _: Any) -> Any:
 
 def _plain(value: Any) -> Any:
     """Python numbers, text, lists and dictionaries only; whole floats as integers, NaN as null."""
-    if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
     if hasattr(value, "item"):  # a NumPy scalar
         value = value.item()
     if isinstance(value, float):
         if not math.isfinite(value):
             return None
         return int(value) if value.is_integer() and abs(value) < 2**53 else value
-    if value is None or isinstance(value, str | int | bool):
+    if value is None or isinstance(value, str | int):
         return value
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
     return str(value)

@@ -66,6 +66,10 @@ def is_sealed_file(source: object) -> bool:
 
 
 def _rounded(value: Any) -> Any:
+    if type(value) in (float, int):  # first, as most are
+        return f"{value:.{DIGITS}g}"
+    if isinstance(value, str):
+        return value
     if isinstance(value, Mapping):
         return {key: _rounded(item) for key, item in value.items()}
     if isinstance(value, list | tuple):

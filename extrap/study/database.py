@@ -14,11 +14,12 @@ from typing import TypeVar
 
 import optuna
 import sqlalchemy
-from optuna.storages import BaseStorage, RDBStorage
+from optuna.storages import BaseStorage
 from sqlalchemy import exc
 
 from extrap.errors import StudyError, without_password
 from extrap.reading.storages import (
+    Database,
     address_of,
     engine_options,
     file_of,
@@ -59,7 +60,7 @@ def open_storage(url: str) -> BaseStorage:
     with storage_faults(url, Exception):
         if (path := file_of(parsed)) is not None:
             path.parent.mkdir(parents=True, exist_ok=True)
-        database = RDBStorage(address_of(parsed), engine_options(parsed))
+        database = Database(address_of(parsed), engine_options(parsed))
         sqlalchemy.event.listen(database.engine, "handle_error", _raise_lost)
         storage = optuna.storages.get_storage(database)
         weakref.finalize(storage, database.engine.dispose)  # servers have few connections

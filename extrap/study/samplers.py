@@ -10,7 +10,6 @@ import copy
 import math
 import warnings
 from collections.abc import Container, Mapping, Sequence
-from typing import Any
 
 import optuna
 from optuna.distributions import BaseDistribution, FloatDistribution, IntDistribution
@@ -85,7 +84,8 @@ class Sampled:
             n_wanted: How many of this size there are to be in all.
             given_up: Cells that are not to be asked for again.
         """
-        n_there = sum(cell.size == _key(self._size) for cell in self._trials.done())
+        size = Cell.of(self._size, {}, 0).size
+        n_there = sum(cell.size == size for cell in self._trials.done())
         n_new = min(self.pack_size(), n_wanted - n_there - len(self._running))
         cells: list[Cell] = []
         for _ in range(TRIES * max(0, n_new)):
@@ -115,7 +115,13 @@ class Sampled:
         """Take in cells that somebody else chose, so that the pruner may look at them."""
         for cell in cells:
             if cell not in self._running:
-                self._add(cell, dict(cell.tuned), self._trials.distributions(cell))
+                trial = create_trial(
+                    state=TrialState.RUNNING,
+                    params=dict(cell.tuned),
+                    distributions=self._trials.distributions(cell),
+                )
+                trial_id = self._memory.create_new_trial(self._study._study_id, trial)
+                self._running[cell] = optuna.Trial(self._study, trial_id)
 
     def pruning(self, cells: Sequence[Cell]) -> Pruning | None:
         """A copy for the pruner to look at while cells train; None if it prunes nothing."""
@@ -153,21 +159,6 @@ class Sampled:
         return math.ceil(
             len(self._spec.grid_cells()) / len(self._spec.size_points()) / PACKS_PER_SIZE
         )
-
-    def _add(
-        self,
-        cell: Cell,
-        params: dict[str, Any],
-        ranges: dict[str, BaseDistribution],
-    ) -> None:
-        """Let the sampler and the pruner know of a cell that is in training."""
-        trial = create_trial(
-            state=TrialState.RUNNING,
-            params=params,
-            distributions=ranges,
-        )
-        trial_id = self._memory.create_new_trial(self._study._study_id, trial)
-        self._running[cell] = optuna.Trial(self._study, trial_id)
 
 
 def sampler_of(spec: StudySpec, *, seed: int) -> BaseSampler:
@@ -218,7 +209,3 @@ def _range(spec: StudySpec, name: str) -> BaseDistribution:
     if spec.is_whole(name):
         return IntDistribution(int(tuned.low), int(tuned.high), log=True)
     return FloatDistribution(tuned.low, tuned.high, log=True)
-
-
-def _key(size: Mapping[str, float]) -> tuple[tuple[str, float], ...]:
-    return Cell.of(size, {}, 0).size

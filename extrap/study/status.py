@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
+from operator import methodcaller
 from pathlib import Path
-from typing import Any, TypeGuard
+from typing import Any, NamedTuple
 
 import numpy as np
 from optuna.storages import BaseStorage
@@ -17,14 +18,14 @@ from optuna.trial import TrialState
 
 from extrap.errors import ExtrapError, without_password
 from extrap.fitting import estimate_noise, estimate_optima
-from extrap.reading.optuna import RESULT, cells_in, our_studies, read_stage
+from extrap.reading.optuna import RESULT, StoredStudy, cells_in, our_studies
 from extrap.reading.storages import open_if_there, storage_faults
 from extrap.records import STAGES, Cell, Runs, StudySpec
-from extrap.records.codec import encode
+from extrap.records.codec import encode, shape
 from extrap.study.driver import default_storage
 from extrap.study.lock import lock_of
 from extrap.study.protocol import Kind, RunsByStage, Stage, no_runs
-from extrap.study.trials import DRIVER, FAILURE
+from extrap.study.trials import DRIVER, FAILURE, read_runs
 
 Size = tuple[tuple[str, float], ...]
 SizeKey = tuple[str, str, Size]
@@ -90,7 +91,7 @@ class SizeStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StudyStatus:
-    """Status of a study; `to_dict` is what `extrap study status --json` prints.
+    """Status of a study; encoded it is what `extrap study status --json` prints.
 
     Attributes:
         study: Name of the study file's study.
@@ -125,21 +126,36 @@ class StudyStatus:
         """One of the counts over all sizes."""
         return sum(getattr(size, name) for size in self.sizes)
 
-    def to_dict(self) -> dict[str, Any]:
-        """The document of `--json`: whole numbers over all sizes, then everything by name."""
-        return {
-            "study": self.study,
-            "storage": self.storage,
-            "at": self.at,
-            **{name: self.count(name) for name in COUNTS},
-            "done": self.done,
-            "eta_s": self.eta_s,
-            "cost": {"wall_s": self.wall_s, "flops": self.flops or None},
-            "sizes": [{**asdict(size), "size": dict(size.size)} for size in self.sizes],
-            "workers": [asdict(worker) for worker in self.workers],
-            "optima": [dict(optimum) for optimum in self.optima],
-            "notes": list(self.notes),
-        }
+
+shape(
+    StudyStatus,
+    omit=("wall_s", "flops"),
+    add={
+        **{name: methodcaller("count", name) for name in COUNTS},
+        "cost": lambda status: {"wall_s": status.wall_s, "flops": status.flops or None},
+    },
+)
+
+
+class _Result(NamedTuple):
+    """A finished trial: its cell, whether that was given up, and what the run cost."""
+
+    study: str
+    stage: str
+    cell: Cell
+    is_failed: bool
+    wall_s: float
+    flops: float
+
+
+@dataclass(slots=True, kw_only=True)
+class _Stored:
+    """What a storage holds of a study; running cells by size."""
+
+    results: list[_Result] = field(default_factory=list)
+    n_broken: int = 0
+    workers: tuple[Worker, ...] = ()
+    running: dict[SizeKey, int] = field(default_factory=dict)
 
 
 def study_status(study: Kind, storage: str | None = None) -> StudyStatus:
@@ -153,24 +169,23 @@ def study_status(study: Kind, storage: str | None = None) -> StudyStatus:
         DataError: There is something else at that address.
         StudyError: The storage cannot be read, or a newer version wrote it.
     """
-    where = storage or default_storage(study)
+    where, stored = storage or default_storage(study), _Stored()
     with storage_faults(where):
         opened = open_if_there(where)
-        seen, specs = _Seen(), study.specs()
+        specs = {spec.name: spec for spec in study.specs()}
         if opened is not None:
-            holder = lock_of(where, [spec.name for spec in specs]).holder()
-            seen = _look(opened, specs, holder)
-        runs = RunsByStage(partial(_runs, seen, opened), Path("reports"))
-        sizes, stages, to_come = _count_all(study, seen, runs)
+            stored = _read(our_studies(opened, specs), specs, lock_of(where, list(specs)).holder())
+        runs = RunsByStage(partial(_runs, opened), Path("reports"))
+        sizes, stages, to_come = _count_all(study, stored, runs)
         optima = [
             optimum
             for stage in stages
             if stage.n_most
             for optimum in _optima(stage.spec, runs.of(stage.spec))
         ]
-    notes = [] if seen.cells else ["no run has started"]
-    if seen.n_broken:
-        notes.append(f"trials left out because they are not in extrap's format: {seen.n_broken}")
+    notes = [] if stored.results else ["no run has started"]
+    if stored.n_broken:
+        notes.append(f"trials left out because they are not in extrap's format: {stored.n_broken}")
     if to_come:
         notes.append(to_come)
     return StudyStatus(
@@ -178,105 +193,62 @@ def study_status(study: Kind, storage: str | None = None) -> StudyStatus:
         storage=without_password(where),
         done=not any(map(_n_left, sizes)) and not to_come,
         sizes=sizes,
-        workers=seen.workers,
-        eta_s=_time_left(sizes, seen),
-        wall_s=sum(map(sum, seen.wall_s.values())),
-        flops=seen.flops,
+        workers=stored.workers,
+        eta_s=_time_left(sizes, stored),
+        wall_s=sum(result.wall_s for result in stored.results),
+        flops=sum(result.flops for result in stored.results),
         optima=tuple(optima),
         notes=tuple(notes),
     )
 
 
-@dataclass(slots=True, kw_only=True)
-class _Seen:
-    """What a storage holds of some studies.
-
-    Attributes:
-        cells: (study, stage) → cell → status of each of its results, lowest number first; none
-            for a cell that failed.
-        running: Cells in training.
-        wall_s: Wall-clock seconds of each run that gave a result.
-        flops: Of all runs that gave a result.
-        workers: Who trains; empty before anybody did.
-        n_broken: Finished trials that are not as extrap writes them.
-    """
-
-    cells: dict[tuple[str, str], dict[Cell, list[str]]] = field(default_factory=dict)
-    running: dict[SizeKey, int] = field(default_factory=dict)
-    wall_s: dict[SizeKey, list[float]] = field(default_factory=dict)
-    flops: float = 0.0
-    workers: tuple[Worker, ...] = ()
-    n_broken: int = 0
-
-
-def _look(
-    storage: BaseStorage, specs: Sequence[StudySpec], holder: Mapping[str, Any] | None
-) -> _Seen:
-    """Look at every trial of some studies, and at their driver; nothing is written.
-
-    Args:
-        storage: Where they are.
-        specs: Their sweeps.
-        holder: Who has their lock.
-    """
-    seen, of_name = _Seen(), {spec.name: spec for spec in specs}
-    states: list[Mapping[str, Any]] = []
-    for study in our_studies(storage, of_name):
+def _read(
+    studies: Sequence[StoredStudy],
+    specs: Mapping[str, StudySpec],
+    holder: Mapping[str, Any] | None,
+) -> _Stored:
+    """Everything that the sizes of some sweeps hold; `holder` has their lock."""
+    stored = _Stored()
+    for study in studies:
         name, stage, size = study.key
-        cells = seen.cells.setdefault((name, stage), {})
-        if _is_driver_state(state := study.attributes.get(DRIVER)):
-            states.append(state)
-        trials = storage.get_all_trials(study.id, deepcopy=False)
-        for cell, trial in cells_in(trials, size, of_name[name]):
+        for cell, trial in cells_in(study.trials(), size, specs[name]):
             is_failed, result = trial.state == TrialState.FAIL, trial.user_attrs.get(RESULT, {})
             if cell is None:
-                seen.n_broken += not is_failed
-            elif not is_failed:
-                cells.setdefault(cell, []).append(result.get("status", ""))
-                wall_s = seen.wall_s.setdefault((name, stage, size), [])
-                wall_s.append(_cost(result.get("wall_s")))
-                seen.flops += _cost(result.get("flops"))
-            elif FAILURE in trial.user_attrs:
-                cells.setdefault(cell, [])
-    if states:
-        last = max(states, key=lambda s: (datetime.fromisoformat(s["at"]), bool(s.get("left"))))
-        _look_at_driver(seen, last, holder)
-    return seen
-
-
-def _look_at_driver(
-    seen: _Seen, driver: Mapping[str, Any], holder: Mapping[str, Any] | None
-) -> None:
-    """Take in what the driver wrote last."""
-    state = "left" if driver.get("left") else "gone"
-    if holder is not None:
-        state = "at work"
-    if holder is not None and str(holder.get("pid")) == str(driver["pid"]):
-        for study, stage, size, n in driver.get("running", []):
-            seen.running[study, stage, Cell.of(size, {}, 0).size] = int(n)
-    worker = Worker(
-        worker=str(driver.get("executor", "")),
-        host=driver["host"],
-        pid=driver["pid"],
-        state=state,
-        last_beat=driver["at"],
-        n_running=sum(seen.running.values()),
-        n_done=sum(bool(results) for cells in seen.cells.values() for results in cells.values()),
-        n_workers=int(driver.get("workers", 1)),
-    )
-    seen.workers = (worker,)
-
-
-def _is_driver_state(found: object) -> TypeGuard[Mapping[str, Any]]:
+                stored.n_broken += not is_failed
+            elif not is_failed or FAILURE in trial.user_attrs:
+                costs = _cost(result.get("wall_s")), _cost(result.get("flops"))
+                stored.results.append(_Result(name, stage, cell, is_failed, *costs))
+    states = [study.attributes[DRIVER] for study in studies if DRIVER in study.attributes]
     try:
-        return (
-            isinstance(found, dict)
-            and isinstance(found["host"], str)
-            and isinstance(found["pid"], int)
-            and datetime.fromisoformat(found["at"]).tzinfo is not None
-        )
-    except (KeyError, TypeError, ValueError):
-        return False
+        _read_driver(stored, states, holder)
+    except (AttributeError, KeyError, TypeError, ValueError):
+        stored.workers = ()  # not written by a driver
+    return stored
+
+
+def _read_driver(
+    stored: _Stored, states: Sequence[Mapping[str, Any]], holder: Mapping[str, Any] | None
+) -> None:
+    """Take in what the last driver wrote; what it trains only if it still has the lock."""
+    if not states:
+        return
+    last = max(states, key=lambda s: (datetime.fromisoformat(s["at"]), bool(s.get("left"))))
+    if holder is not None and str(holder.get("pid")) == str(last["pid"]):
+        for study, stage, size, n in last.get("running", []):
+            stored.running[study, stage, Cell.of(size, {}, 0).size] = int(n)
+    left = "left" if last.get("left") else "gone"
+    done = {result[:3] for result in stored.results if not result.is_failed}
+    worker = Worker(
+        worker=str(last.get("executor", "")),
+        host=last["host"],
+        pid=last["pid"],
+        state=left if holder is None else "at work",
+        last_beat=last["at"],
+        n_running=sum(stored.running.values()),
+        n_done=len(done),
+        n_workers=int(last.get("workers", 1)),
+    )
+    stored.workers = (worker,)
 
 
 def _cost(value: object) -> float:
@@ -286,7 +258,7 @@ def _cost(value: object) -> float:
 
 
 def _count_all(
-    study: Kind, seen: _Seen, runs: RunsByStage
+    study: Kind, stored: _Stored, runs: RunsByStage
 ) -> tuple[tuple[SizeStatus, ...], list[Stage], str]:
     """The counts of all stages, those that are wanted by now, and why more may be later."""
     sizes: list[SizeStatus] = []
@@ -306,7 +278,7 @@ def _count_all(
         for stage in stages:
             spec = stage.spec
             wanted = None if stage.wants is None else stage.wants(runs.of(spec, stage.role))
-            sizes += _count_stage(spec, stage.role, wanted, seen, runs)
+            sizes += _count_stage(spec, stage.role, wanted, stored, runs)
             found.append(stage)
     if n_groups == 1 and study.follows() and any(map(_n_left, sizes)):
         to_come = MORE
@@ -314,7 +286,7 @@ def _count_all(
     for spec in study.specs():
         for name in STAGES:
             if (spec.name, name) not in known:  # it waits for others
-                sizes += _count_stage(spec, name, (), seen, runs)
+                sizes += _count_stage(spec, name, (), stored, runs)
     return tuple(sizes), found, to_come
 
 
@@ -322,27 +294,27 @@ def _count_stage(
     spec: StudySpec,
     stage: str,
     wanted: Collection[Cell] | None,
-    seen: _Seen,
+    stored: _Stored,
     runs: RunsByStage,
 ) -> list[SizeStatus]:
     """The counts of every size of one stage; nothing is wanted of a sampler by its cells."""
-    is_sampled = wanted is None
-    asked = set(wanted or ())
-    there = seen.cells.get((spec.name, stage), {})
-    done = {cell: results for cell, results in there.items() if results}
+    is_sampled, asked = wanted is None, set(wanted or ())
+    own = [result for result in stored.results if result[:2] == (spec.name, stage)]
+    there = {result.cell for result in own}
+    done = Counter(result.cell for result in own if not result.is_failed)
 
     def count(cells: Iterable[Cell]) -> Counter[Size]:
         return Counter(cell.size for cell in cells)
 
     planned = count(spec.grid_cells() if is_sampled else asked)
-    missing = count(asked - set(there))
+    missing = count(asked - there)
     complete = count(done)
     # nobody trains a failed cell that nobody asks for
     failed = count(cell for cell in there if cell not in done and (is_sampled or cell in asked))
-    frame = runs.of(spec, stage).to_frame()
+    frame = runs.of(spec, stage).to_frame()  # which judges a huge loss too
     lost = frame.loc[frame["status"].eq("diverged"), list(spec.sizes)]
     diverged = Counter(tuple(zip(spec.sizes, row, strict=True)) for row in lost.to_numpy(float))
-    duplicates = count(cell for cell, results in done.items() if len(results) > 1)
+    duplicates = count(cell for cell, n in done.items() if n > 1)
     found = []
     for size in sorted({**planned, **complete, **failed}, key=lambda s: [v for _, v in s]):
         n_open, n_failed = missing[size], failed[size]
@@ -350,7 +322,7 @@ def _count_stage(
             n_open = max(0, planned[size] - complete[size])
             n_failed = min(n_failed, n_open)
             n_open -= n_failed
-        n_running = min(n_open, seen.running.get((spec.name, stage, size), 0))
+        n_running = min(n_open, stored.running.get((spec.name, stage, size), 0))
         found.append(
             SizeStatus(
                 study=spec.name,
@@ -373,19 +345,9 @@ def _n_left(size: SizeStatus) -> int:
     return size.running + size.waiting + size.failed
 
 
-def _runs(seen: _Seen, opened: BaseStorage | None, spec: StudySpec, stage: str) -> Runs:
+def _runs(opened: BaseStorage | None, spec: StudySpec, stage: str) -> Runs:
     """The runs of one stage so far, as `extrap.tune` hands them to a sampler."""
-    if opened is None or not any(seen.cells.get((spec.name, stage), {}).values()):
-        return no_runs(spec)
-    found = read_stage(opened, study=spec.name, stage=stage)
-    return Runs.from_frame(
-        found.table,
-        sizes=tuple(spec.sizes),
-        tuned=tuple(spec.tune),
-        conditions=tuple(c for c in spec.conditions() if c in found.table),
-        curves=found.curves("loss"),
-        source=spec.name,
-    )
+    return no_runs(spec) if opened is None else read_runs(opened, spec, stage)
 
 
 def _optima(spec: StudySpec, runs: Runs) -> list[dict[str, Any]]:
@@ -397,27 +359,34 @@ def _optima(spec: StudySpec, runs: Runs) -> list[dict[str, Any]]:
     except (ExtrapError, ValueError, ArithmeticError, np.linalg.LinAlgError):
         return []  # too few runs, or too odd ones: there is no optimum yet
     return [
-        {
-            "study": spec.name,
-            "size": dict(optimum.size),
-            "tuned": {
-                name: {"value": encode(e.value), "se": encode(e.se), "ci": encode(e.ci)}
-                for name, e in optimum.tuned.items()
-            },
-            **{name: encode(getattr(optimum, name)) for name in OPTIMUM},
-        }
+        encode(
+            {
+                "study": spec.name,
+                "size": optimum.size,
+                "tuned": {
+                    name: {"value": e.value, "se": e.se, "ci": e.ci}
+                    for name, e in optimum.tuned.items()
+                },
+                **{name: getattr(optimum, name) for name in OPTIMUM},
+            }
+        )
         for optimum in found
     ]
 
 
-def _time_left(sizes: Sequence[SizeStatus], seen: _Seen) -> float | None:
+def _time_left(sizes: Sequence[SizeStatus], stored: _Stored) -> float | None:
     """Seconds of work left, shared by the workers at work; None if no run tells.
 
     A size without a result costs what the others of its sweep's columns do, extended in the
     logarithms of size and cost; with one such size, as much.
     """
     left = [size for size in sizes if _n_left(size)]
-    known = {key: float(np.mean(own)) for key, own in seen.wall_s.items() if sum(own) > 0}
+    costs: dict[SizeKey, list[float]] = {}
+    for result in stored.results:
+        if not result.is_failed:
+            key = result.study, result.stage, result.cell.size
+            costs.setdefault(key, []).append(result.wall_s)
+    known = {key: float(np.mean(own)) for key, own in costs.items() if sum(own) > 0}
     total = 0.0
     for size in left:
         own = known.get((size.study, size.stage, tuple(size.size.items())))
@@ -425,7 +394,7 @@ def _time_left(sizes: Sequence[SizeStatus], seen: _Seen) -> float | None:
         if each is None:
             return None
         total += each * _n_left(size)
-    n_workers = sum(w.n_workers for w in seen.workers if w.state == "at work")
+    n_workers = sum(w.n_workers for w in stored.workers if w.state == "at work")
     return total / max(1, n_workers)
 
 

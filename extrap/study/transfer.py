@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from copy import deepcopy
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import optuna
 from optuna.storages import BaseStorage, RDBStorage
-from optuna.study import StudyDirection
-from optuna.trial import FrozenTrial, TrialState
+from optuna.trial import FrozenTrial
 
 from extrap.errors import DataError
 from extrap.files import whole_file
@@ -38,23 +38,13 @@ from extrap.records import STAGES, Cell, StudySpec, Train
 from extrap.study.database import Patience, open_storage
 from extrap.study.driver import default_storage
 from extrap.study.fingerprints import fingerprint, is_of_own_training, require_same
-from extrap.study.lock import DriverLock, lock_of, this_process
+from extrap.study.lock import DriverLock, lock_of
 from extrap.study.protocol import Kind
 from extrap.study.trainers import own_trainer
-from extrap.study.trials import (
-    DRIVER,
-    IMPORTED_SEAL,
-    ORIGIN,
-    OWNER,
-    SEALED,
-    TRAINED_BY,
-    Trials,
-)
+from extrap.study.trials import IMPORTED_SEAL, SEALED, Trials
 
 Finished = dict[tuple[str, Cell], FrozenTrial]
 """(stage, cell) → trial."""
-LEFT_OUT = (DRIVER, ORIGIN)
-"""Beginnings of attributes that are not in an export, for what they tell of is not."""
 COSTS = ("wall_s",)
 """Parts of a result that differ when the same run is made twice."""
 
@@ -83,15 +73,11 @@ class Imported:
             parts.append(f"{self.n_seals} seals with the times that the sender recorded")
         return ", ".join(parts)
 
-    def __add__(self, other: Imported) -> Imported:
-        return Imported(**{k: n + getattr(other, k) for k, n in asdict(self).items()})
-
 
 def export_study(study: Kind, path: str | Path, *, storage: str | None = None) -> int:
     """Write the finished trials of all studies of a file to an SQLite file; how many there were.
 
-    The file is an Optuna storage with the trials, the fingerprint and the seals. What was set
-    aside, and what tells of workers and addresses, is not in it.
+    The file is an Optuna storage: `optuna.copy_study` of every size, fingerprint and seals too.
 
     Args:
         study: The study.
@@ -105,37 +91,27 @@ def export_study(study: Kind, path: str | Path, *, storage: str | None = None) -
     where, names = storage or default_storage(study), [spec.name for spec in study.specs()]
     if Path(path).suffix != ".db":
         raise DataError(f"an export is an SQLite file that ends in .db, got {path}; name it so.")
-    own = file_of(parse_url(where))
-    if own is not None and own.resolve() == Path(path).resolve():
+    place = file_of(parse_url(where))
+    if place is not None and place.resolve() == Path(path).resolve():
         raise DataError(f"an export must be another file than the storage, got {path}; name one.")
     with storage_faults(where):
         source = open_to_read(where)
-        parts = [(part, _to_send(source, part)) for part in our_studies(source, names)]
-    n_trials = sum(len(trials) for _, trials in parts)
-    if not n_trials:
-        raise DataError(
-            f"an export holds finished runs, there is none of {', '.join(sorted(names))} yet; "
-            "check the address, or tune first."
-        )
-    with whole_file(path) as draft:
-        target = RDBStorage(f"sqlite:///{draft.absolute()}")
-        for part, trials in parts:
-            own_id = target.create_new_study([StudyDirection.MINIMIZE], part.full_name)
-            for key, value in part.attributes.items():
-                if not key.startswith(LEFT_OUT):
-                    target.set_study_user_attr(own_id, key, value)
-            for trial in trials:
-                target.create_new_trial(own_id, trial)
-        target.remove_session()
-        target.engine.dispose()
+        own = our_studies(source, names)
+        n_trials = sum(not problem_of(t) for part in own for t in part.trials())
+        if not n_trials:
+            raise DataError(
+                f"an export holds finished runs, there is none of {', '.join(sorted(names))} yet; "
+                "check the address, or tune first."
+            )
+        with whole_file(path) as draft, storage_faults(f"sqlite:///{path}", ValueError):
+            target = RDBStorage(f"sqlite:///{draft.absolute()}")
+            for part in own:
+                optuna.copy_study(
+                    from_study_name=part.full_name, from_storage=source, to_storage=target
+                )
+            target.remove_session()
+            target.engine.dispose()
     return n_trials
-
-
-def _to_send(storage: BaseStorage, study: StoredStudy) -> list[FrozenTrial]:
-    """Trials that are finished, without those that whoever reads the storage leaves out."""
-    trials = storage.get_all_trials(study.id, deepcopy=False)
-    ended = (t for t in trials if t.state.is_finished())
-    return [t for t in ended if t.state == TrialState.FAIL or not problem_of(t)]
 
 
 def import_study(study: Kind, path: str | Path, *, storage: str | None = None) -> Imported:
@@ -168,12 +144,12 @@ def import_study(study: Kind, path: str | Path, *, storage: str | None = None) -
         )
     for spec in specs:
         _check_columns(spec, found[spec.name], path)
-    imported = Imported()
+    n = Counter[str]()
     with _held(where, names) as (target, lock):
         for spec in specs:
             if own := parts[spec.name]:
-                imported += _copy(spec, own, found[spec.name], target, where, lock)
-    return imported
+                n.update(_copy(spec, own, found[spec.name], target, where, lock))
+    return Imported(**n)
 
 
 def adopt_training(spec: StudySpec, storage: str, train: Train) -> tuple[str, ...]:
@@ -256,8 +232,8 @@ def _copy(
     target: BaseStorage,
     url: str,
     lock: DriverLock,
-) -> Imported:
-    """Copy the runs and seals of one sweep."""
+) -> dict[str, int]:
+    """Copy the runs and seals of one sweep; the counts of `Imported`."""
     made_with, *others = (part.fingerprint() for part in parts)
     for other in others:
         require_same(made_with, other, study=spec.name)
@@ -267,22 +243,15 @@ def _copy(
             Trials, target, spec, stage=stage, fingerprint=made_with, require_lock=lock.check
         )
         trials = patience.until_answered(make)
-        own = [(key[1], _copied(t)) for key, t in found.items() if key[0] == stage]
+        own = [(cell, trial) for (of, cell), trial in found.items() if of == stage]
         n_copied += patience.until_answered(partial(trials.copy, own))
     same = [_result(there[key]) == _result(found[key]) for key in found if key in there]
-    return Imported(
-        n_copied=n_copied,
-        n_same=sum(same),
-        n_other=len(same) - sum(same),
-        n_seals=_copy_seals(spec, parts, target),
-    )
-
-
-def _copied(trial: FrozenTrial) -> FrozenTrial:
-    """A trial of another storage, signed by this process."""
-    copy, trainer = deepcopy(trial), trial.user_attrs.get(OWNER)
-    copy.user_attrs = {**trial.user_attrs, OWNER: this_process(), TRAINED_BY: trainer}
-    return copy
+    return {
+        "n_copied": n_copied,
+        "n_same": sum(same),
+        "n_other": len(same) - sum(same),
+        "n_seals": _copy_seals(spec, parts, target),
+    }
 
 
 def _copy_seals(spec: StudySpec, parts: Sequence[StoredStudy], target: BaseStorage) -> int:
@@ -290,18 +259,17 @@ def _copy_seals(spec: StudySpec, parts: Sequence[StoredStudy], target: BaseStora
     own = our_studies(target, (spec.name,))
     if not own:  # nothing was finished there
         return 0
-    sealed = [
-        item for part in parts for item in part.attributes.items() if item[0].startswith(SEALED)
-    ]
-    earliest = dict(sorted(sealed, key=lambda item: datetime.fromisoformat(item[1]), reverse=True))
-    known = {name for study in own for name in study.attributes}
-    missing = {name: time for name, time in earliest.items() if name not in known}
+    first = min(study.id for study in own)
+    there = {name for study in own for name in study.attributes}
+    times: dict[str, list[str]] = {}
+    for name, time in (item for part in parts for item in part.attributes.items()):
+        if name.startswith(SEALED) and name not in there:
+            times.setdefault(name, []).append(time)
     now = datetime.now(UTC).isoformat(timespec="seconds")
-    for name, time in missing.items():
-        first = min(study.id for study in own)
+    for name, known in times.items():
         target.set_study_user_attr(first, IMPORTED_SEAL + name.removeprefix(SEALED), now)
-        target.set_study_user_attr(first, name, time)
-    return len(missing)
+        target.set_study_user_attr(first, name, min(known, key=datetime.fromisoformat))
+    return len(times)
 
 
 def _result(trial: FrozenTrial) -> tuple[Any, ...]:

@@ -12,9 +12,9 @@ import logging
 import math
 from collections.abc import Callable, Iterable, Mapping
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from datetime import datetime
-from typing import Any, TypeVar
+from typing import Any
 from uuid import uuid4
 
 import optuna
@@ -54,7 +54,6 @@ from extrap.training.own.answers import COSTS
 
 logger = logging.getLogger(__name__)
 
-T = TypeVar("T")
 DRIVER = "driver"
 """Study attribute: the process that trains the study, since when, and what it is at."""
 ORIGIN = "origin"
@@ -67,8 +66,6 @@ OWNER = "owner"
 """Trial attribute: the process that wrote it."""
 FAILURE = "failure"
 """Trial attribute: why a run was given up."""
-TRAINED_BY = "trained_by"
-"""Trial attribute: who trained a run that was copied here by its owner."""
 POINTS = 5
 """Intermediate values of a trial, from which a dashboard draws its curve; reading and writing ten
 took a quarter longer. Of a pruned study all reports are kept, ten at most."""
@@ -76,19 +73,12 @@ took a quarter longer. Of a pruned study all reports are kept, ten at most."""
 
 @dataclass(slots=True)
 class _SizeTrials:
-    """The trials of one size.
-
-    Attributes:
-        study: Optuna's study.
-        size: Size column → value.
-        seen: Numbers of trials that will not change.
-        origin: See `Trials.origin`.
-    """
+    """The trials of one size; the numbers of those that were seen and will not change."""
 
     study: optuna.Study
     size: tuple[tuple[str, float], ...]
+    origin: str
     seen: set[int] = field(default_factory=set)
-    origin: str = ""
 
 
 class Trials:
@@ -99,7 +89,8 @@ class Trials:
         spec: The study.
         stage: `"tune"` or `"check"`.
         fingerprint: What determines the results.
-        require_lock: Called before every write; raises where another driver has the study.
+        require_lock: Called before every write; raises a `StudyError` where another driver has
+            the study.
 
     Raises:
         StudyError: The study was made differently, or by a newer version.
@@ -117,11 +108,13 @@ class Trials:
         self._storage, self._spec, self._stage = storage, spec, stage
         self._fingerprint = dict(fingerprint)
         self._conditions = spec.conditions()
-        self._require_lock = require_lock
+        self.require_lock = require_lock
         self._studies: set[str] = set()
         self._beats_in = ""
         self._sizes: dict[str, _SizeTrials] = {}
         self._done: set[Cell] = set()
+        self._runs = no_runs(spec)
+        self._n_read = 0
         self._find()
 
     def study_of(self, size: Mapping[str, float]) -> optuna.Study:
@@ -134,13 +127,7 @@ class Trials:
 
     def origin(self, size: Mapping[str, float]) -> str:
         """A name that the trials of one size have in this storage and in no other."""
-        own = self._of(size)
-        if not own.origin:
-            if (known := self.attribute(size, ORIGIN)) is None:
-                self.set_attribute(size, ORIGIN, uuid4().hex)
-                known = self.attribute(size, ORIGIN)
-            own.origin = str(known)
-        return own.origin
+        return self._of(size).origin
 
     def add(
         self,
@@ -172,7 +159,7 @@ class Trials:
             own = self._of(dict(size))
             self._read(own)
             for trial in [t for c, t in wanted.items() if c not in self._done]:
-                self._require_lock()
+                self.require_lock()
                 own.study.add_trial(trial)
             self._read(own)
         return len(self._done) - n_before
@@ -186,26 +173,8 @@ class Trials:
             distributions=self.distributions(cell),
             user_attrs={**self._signature(cell.seed), FAILURE: why},
         )
-        self._require_lock()
+        self.require_lock()
         study.add_trial(trial)
-
-    def attribute(self, size: Mapping[str, float], name: str) -> Any:
-        """An attribute of the study of one size; None if there is none."""
-        return self.study_of(size).user_attrs.get(name)
-
-    def set_attribute(self, size: Mapping[str, float], name: str, value: Any) -> None:
-        """Write an attribute of the study of one size."""
-        study = self.study_of(size)
-        self._require_lock()
-        study.set_user_attr(name, value)
-
-    def require_lock(self) -> None:
-        """Raise where another driver has the study.
-
-        Raises:
-            StudyError: It has.
-        """
-        self._require_lock()
 
     def beat(self, state: Mapping[str, Any]) -> None:
         """Write the state of the driver; where that cannot be done, do without.
@@ -217,7 +186,7 @@ class Trials:
         if not self._beats_in:
             return
         try:
-            self._require_lock()
+            self.require_lock()
             study_id = self._storage.get_study_id_from_name(self._beats_in)
             self._storage.set_study_user_attr(study_id, DRIVER, dict(state))
         except (optuna.exceptions.OptunaError, sqlalchemy.exc.SQLAlchemyError, OSError) as error:
@@ -230,18 +199,10 @@ class Trials:
 
     def runs(self) -> Runs:
         """The finished runs, in the order of size, tuned values and seed."""
-        if not self._done:
-            return replace(no_runs(self._spec), source=f"study {self._spec.name}")
-        found = read_stage(self._storage, study=self._spec.name, stage=self._stage)
-        return Runs.from_frame(
-            found.table,
-            sizes=tuple(self._spec.sizes),
-            tuned=tuple(self._spec.tune),
-            conditions=tuple(self._conditions),
-            curves=found.curves("loss"),
-            source=f"study {self._spec.name}",
-            notes=found.notes,
-        )
+        if self._n_read != len(self._done):
+            self._runs = read_runs(self._storage, self._spec, self._stage)
+            self._n_read = len(self._done)
+        return self._runs
 
     def cell(self, size: Mapping[str, float], trial: FrozenTrial) -> Cell:
         """The cell that a trial belongs to."""
@@ -262,7 +223,7 @@ class Trials:
     def _adopt(self, name: str, *, makes: bool = False) -> None:
         """Take a study in, after a look at its fingerprint."""
         if makes:
-            self._require_lock()
+            self.require_lock()
             study = optuna.create_study(
                 study_name=name, storage=self._storage, load_if_exists=True
             )
@@ -271,14 +232,14 @@ class Trials:
         attributes = study.user_attrs
         if stored := fingerprint_of(attributes, study=name):
             require_same(stored, self._fingerprint, study=self._spec.name)
-        missing = {SCHEMA: SCHEMA_VERSION, FINGERPRINT: self._fingerprint}
-        for attribute in [each for each in missing if each not in attributes]:
-            self._require_lock()
-            study.set_user_attr(attribute, missing[attribute])
+        made = {SCHEMA: SCHEMA_VERSION, FINGERPRINT: self._fingerprint, ORIGIN: uuid4().hex}
+        for attribute in [each for each in made if each not in attributes]:
+            self.require_lock()
+            study.set_user_attr(attribute, made[attribute])
         self._studies.add(name)
         key = parse_study_name(name)
         if key is not None and key.stage == self._stage:
-            own = _SizeTrials(study, key.size, seen=set())
+            own = _SizeTrials(study, key.size, {**made, **attributes}[ORIGIN])
             self._read(own)
             self._sizes[name] = own
 
@@ -330,6 +291,22 @@ class Trials:
                 else FloatDistribution(low, high, log=True)
             )
         return found
+
+
+def read_runs(storage: BaseStorage, spec: StudySpec, stage: str) -> Runs:
+    """The finished runs of a stage, in the order of size, tuned values and seed."""
+    found = read_stage(storage, study=spec.name, stage=stage)
+    if found.table.empty:
+        return no_runs(spec)
+    return Runs.from_frame(
+        found.table,
+        sizes=tuple(spec.sizes),
+        tuned=tuple(spec.tune),
+        conditions=tuple(name for name in spec.conditions() if name in found.table),
+        curves=found.curves("loss"),
+        source=f"study {spec.name}",
+        notes=found.notes,
+    )
 
 
 def reported_value(result: RunResult) -> float:

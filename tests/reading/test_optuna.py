@@ -3,9 +3,12 @@ from contextlib import closing
 
 import optuna
 import pytest
+from optuna.distributions import CategoricalDistribution, IntDistribution
+from sqlalchemy.exc import OperationalError
 
 from extrap.errors import DataError, StudyError
 from extrap.reading.optuna import find_study, parse_study_name, study_name
+from extrap.reading.storages import storage_faults
 from extrap.study.database import open_storage
 
 optuna.logging.set_verbosity(optuna.logging.WARNING)
@@ -33,6 +36,21 @@ def plain_study(url, name="theirs", direction="minimize"):
     study.tell(study.ask(), float("inf"))
     study.ask()
     study.enqueue_trial({"lr": 0.01})
+
+
+def test_every_trial_is_read_as_optuna_reads_it(url):
+    plain_study(url)
+    plain_study(url, "other", direction="maximize")
+    several = optuna.create_study(storage=url, study_name="two", directions=["minimize"] * 2)
+    trial = several.ask({"kind": CategoricalDistribution(["a", None]), "n": IntDistribution(1, 9)})
+    several.tell(trial, (float("-inf"), 1.0))
+    theirs = optuna.storages.get_storage(url)
+    ours = open_storage(url)
+    for study in theirs.get_all_studies():
+        expected = theirs.get_all_trials(study._study_id)
+        assert ours.get_all_trials(study._study_id) == expected
+        n_new = len(ours._backend._get_trials(study._study_id, None, set(), expected[0]._trial_id))
+        assert n_new == len(expected) - 1
 
 
 @pytest.mark.parametrize(
@@ -118,6 +136,22 @@ def test_an_address_that_cannot_be_opened_is_explained(bad, words):
         open_storage(bad)
     assert "secret" not in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("reason", "remedy"),
+    [
+        ("database or disk is full", "free some space there"),
+        ("attempt to write a readonly database", "make the file and its folder writable"),
+        ("no such table: studies", "check the address, or move"),
+    ],
+)
+def test_what_a_database_says_decides_what_to_do(reason, remedy, url):
+    error = OperationalError("INSERT", {}, sqlite3.OperationalError(reason))
+    with pytest.raises(StudyError) as caught, storage_faults(url):
+        raise error
+    (line,) = str(caught.value).splitlines()
+    assert f"({reason}); {remedy}" in line
 
 
 def test_a_study_begun_twice_under_one_prefix_reads_as_one(url):

@@ -14,6 +14,7 @@ from optuna.trial import TrialState, create_trial
 from extrap.errors import StudyError
 from extrap.reading.optuna import CONDITIONS, RESULT, SEED
 from extrap.records import Cell, RunResult, StudySpec, Target, TunedRange, Workload
+from extrap.records.codec import encode
 from extrap.study import open_study, train, tune
 from extrap.study.database import open_storage
 from extrap.study.forecasts import ForecastKind
@@ -52,7 +53,7 @@ def status_of(spec, url):
 def counts(status):
     found = tuple(status.count(name) for name in COUNTS)
     assert found[0] == sum(found[1:5])
-    assert found == tuple(status.to_dict()[name] for name in COUNTS)
+    assert found == tuple(encode(status)[name] for name in COUNTS)
     return found
 
 
@@ -260,5 +261,5 @@ def test_every_shipped_study_has_a_status(path, tmp_path, monkeypatch):
     found = counts(status)
     assert found[0] == found[3] > 0
     assert not status.done
-    json.dumps(status.to_dict(), allow_nan=False)
+    json.dumps(encode(status), allow_nan=False)
     assert list(tmp_path.iterdir()) == []

@@ -29,7 +29,7 @@ What to use when:
 
 from __future__ import annotations
 
-from extrap.fitting.bracketing import grow_grid, most_cells
+from extrap.fitting.bracketing import grow_grid
 from extrap.fitting.designs import check_sweep
 from extrap.fitting.distance import extrapolation_ratio
 from extrap.fitting.divergence import DivergenceModel, fit_divergence, largest_chance
@@ -133,7 +133,6 @@ __all__ = [
     "largest_chance",
     "less_noise",
     "log_ratios",
-    "most_cells",
     "name_remedy",
     "name_unbracketed",
     "place_outside",

@@ -63,14 +63,6 @@ def grow_grid(spec: StudySpec, runs: Runs) -> tuple[Cell, ...]:
         ranges = grown
 
 
-def most_cells(spec: StudySpec) -> int:
-    """The cells of a grid that has grown at every size on every side as far as it may."""
-    grown = {
-        name: _within(spec, name, -spec.growth, r.n + spec.growth) for name, r in spec.tune.items()
-    }
-    return sum(len(_product(spec, size, grown)) for size in spec.size_points())
-
-
 def _product(
     spec: StudySpec, size: Mapping[str, float], ranges: Mapping[str, range]
 ) -> list[Cell]:
@@ -97,14 +89,5 @@ def _around_best(
         tune, index = spec.tune[name], round(spec.tune[name].index(best[name]))
         first = max(min(indices.start, index - MARGIN), -spec.growth)
         last = min(max(indices.stop - 1, index + MARGIN), tune.n - 1 + spec.growth)
-        grown[name] = indices if name in flat else _within(spec, name, first, last + 1)
+        grown[name] = indices if name in flat else spec.indices(name, first, last + 1)
     return grown
-
-
-def _within(spec: StudySpec, name: str, start: int, stop: int) -> range:
-    """The indices whose values training takes: a momentum of 1 and more it does not."""
-    tune = spec.tune[name]
-    possible = [
-        i for i in range(start, stop) if 0 <= i < tune.n or spec.allows(name, tune.value(i))
-    ]
-    return range(possible[0], possible[-1] + 1)

@@ -388,3 +388,16 @@ class StudySpec:
             for values in grid
             for seed in self.seeds
         )
+
+    def indices(self, name: str, start: int, stop: int) -> range:
+        """The indices of a tuned column whose values training takes; no momentum of 1 and more."""
+        tune = self.tune[name]
+        possible = [
+            i for i in range(start, stop) if 0 <= i < tune.n or self.allows(name, tune.value(i))
+        ]
+        return range(possible[0], possible[-1] + 1)
+
+    def most_cells(self) -> int:
+        """How many cells the grid has if it grows at every size as far as it may."""
+        grown = [self.indices(n, -self.growth, r.n + self.growth) for n, r in self.tune.items()]
+        return len(self.size_points()) * math.prod(map(len, grown)) * len(self.seeds)

@@ -22,9 +22,6 @@ from extrap.forecasting import Forecast, forecast
 from extrap.records import DATA_SIZE, AllocationStudy, Cell, Measure, Runs, StudySpec
 from extrap.records.codec import document
 from extrap.records.numbers import format_given, format_scientific
-from extrap.reporting.allocations_page import allocation_page
-from extrap.reporting.blocks import Page
-from extrap.reporting.study_page import About
 from extrap.study.protocol import (
     FLOPS,
     Kind,
@@ -35,6 +32,10 @@ from extrap.study.protocol import (
     only,
     sweep_words,
 )
+
+if TYPE_CHECKING:
+    from extrap.reporting.blocks import Page
+    from extrap.reporting.study_page import About
 
 if TYPE_CHECKING:
     from extrap.workloads import LoadedWorkload
@@ -84,7 +85,7 @@ class AllocationKind(Kind):
             Stage(
                 spec=spec,
                 wants=only(cells),
-                stage="check",
+                role="check",
                 seal=self._seal(found, runs),
                 notes=tuple(notes),
             )
@@ -148,6 +149,8 @@ class AllocationKind(Kind):
 
     def page(self, result: AllocationReport, runs: RunsByStage, about: About) -> Page:
         """The page of the split."""
+        from extrap.reporting.allocations_page import allocation_page
+
         return allocation_page(result, about)
 
     def _fitted(self, runs: RunsByStage) -> tuple[Forecast, pd.DataFrame, Split]:

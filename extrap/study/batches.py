@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
+from typing import TYPE_CHECKING
 
 import pandas as pd
 
 from extrap.analyses.batch_size import TaskResult, analyse_task, steps_to_target, tuned_steps
 from extrap.records import BatchStudy, BatchTask, Cell, Runs, StudySpec
-from extrap.reporting.batches_page import batches_page
-from extrap.reporting.blocks import Page
-from extrap.reporting.study_page import About
 from extrap.study.protocol import Kind, RunsByStage, Stage
+
+if TYPE_CHECKING:
+    from extrap.reporting.blocks import Page
+    from extrap.reporting.study_page import About
 
 TABLES = ("tuned", "rates", "noise", "courses")
 GROWN_BY = 2
@@ -69,6 +71,8 @@ class BatchKind(Kind):
 
     def page(self, result: Sequence[TaskResult], runs: RunsByStage, about: About) -> Page:
         """The page of the tasks."""
+        from extrap.reporting.batches_page import batches_page
+
         return batches_page(self.study, tuple(result), about)
 
 

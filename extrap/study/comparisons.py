@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from extrap.analyses.comparison.groups import (
     GroupFindings,
@@ -19,11 +20,12 @@ from extrap.records import (
     StudySpec,
     Target,
 )
-from extrap.reporting.blocks import Page
-from extrap.reporting.comparisons_page import comparison_page
-from extrap.reporting.study_page import About
 from extrap.study.forecasts import target_cells
 from extrap.study.protocol import Kind, RunsByStage, Seal, Stage, only, size_words, sweep
+
+if TYPE_CHECKING:
+    from extrap.reporting.blocks import Page
+    from extrap.reporting.study_page import About
 
 
 class ComparisonKind(Kind):
@@ -60,7 +62,7 @@ class ComparisonKind(Kind):
         for spec in checked:
             cells, notes = _cells_at_targets(findings, spec)
             stages.append(
-                Stage(spec=spec, wants=only(cells), stage="check", seal=seal, notes=notes)
+                Stage(spec=spec, wants=only(cells), role="check", seal=seal, notes=notes)
             )
         yield stages
 
@@ -95,6 +97,8 @@ class ComparisonKind(Kind):
 
     def page(self, result: Sequence[GroupFindings], runs: RunsByStage, about: About) -> Page:
         """The page of the comparison."""
+        from extrap.reporting.comparisons_page import comparison_page
+
         return comparison_page(self.study, result, about)
 
 

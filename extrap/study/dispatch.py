@@ -33,11 +33,11 @@ from extrap.study.fingerprints import fingerprint
 from extrap.study.ledger import TRIES, Ledger, Part
 from extrap.study.lock import lock_of, this_process
 from extrap.study.packs import (
-    PACKS,
+    PACKS_FOLDER,
     PROGRESS_EVERY_S,
-    Pack,
     PackFailed,
     PackFolder,
+    PackRequest,
     PackStopped,
     Trained,
     train_pack,
@@ -68,7 +68,7 @@ AHEAD, SINGLES_AHEAD = 2, 8
 class _RunningPack:
     """A pack that an executor has; its epoch is the number of losses before it was handed out."""
 
-    pack: Pack
+    pack: PackRequest
     part: Part
     ledger: Ledger
     files: PackFolder
@@ -214,7 +214,7 @@ class Training:
         trials = Trials(
             self._storage,
             spec,
-            stage=stage.stage,
+            stage=stage.role,
             fingerprint=fingerprint(spec, trainer.fingerprint),
             require_lock=self._lock.check,
         )
@@ -279,7 +279,7 @@ class Training:
         spec, size = ledger.stage.spec, dict(part.cells[0].size)
         folder, files = self._folder(spec)
         self._n_attempts += 1
-        pack = Pack(
+        pack = PackRequest(
             spec=spec,
             cells=part.cells,
             train=ledger.train,
@@ -319,14 +319,14 @@ class Training:
             if found is None:
                 made = tempfile.TemporaryDirectory(prefix="extrap-", ignore_cleanup_errors=True)
                 place = Path(self._stack.enter_context(made))
-                found = str(place), PackFolder(place / PACKS, self._name)
+                found = str(place), PackFolder(place / PACKS_FOLDER, self._name)
                 found[1].begin()
             self._folders[spec.name] = found
         return self._folders[spec.name]
 
     def _begin(self, place: Path) -> tuple[str, PackFolder] | None:
         """Use a folder of checkpoints; None if it cannot be written to."""
-        files = PackFolder(place / PACKS, self._name)
+        files = PackFolder(place / PACKS_FOLDER, self._name)
         try:
             files.begin()
         except OSError as error:
@@ -465,7 +465,7 @@ class Training:
             done += each.fraction * ledger.cost(each.pack.cells)
         self._notify(
             TuneEvent(
-                stage=ledger.stage.stage,
+                stage=ledger.stage.role,
                 size=dict(pack.cells[0].size),
                 n_runs=len(pack.cells),
                 fraction=running.fraction,
@@ -487,7 +487,7 @@ class Training:
         n_running: Counter[tuple[str, str, tuple[tuple[str, float], ...]]] = Counter()
         for running in () if has_left else self._running.values():
             stage, cells = running.ledger.stage, running.pack.cells
-            n_running[stage.spec.name, stage.stage, cells[0].size] += len(cells)
+            n_running[stage.spec.name, stage.role, cells[0].size] += len(cells)
         self._beats_in.beat(
             {
                 **this_process(),
@@ -516,7 +516,7 @@ class Training:
             self._beat(force=True, has_left=True)
 
 
-def _require_results(trained: object, pack: Pack) -> None:
+def _require_results(trained: object, pack: PackRequest) -> None:
     """Raise unless an executor gave back what training the pack gave.
 
     Raises:

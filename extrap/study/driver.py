@@ -14,16 +14,11 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from extrap.documents import write_sealed
 from extrap.errors import DataError, StudyError, without_password
 from extrap.files import read_csv, require_file, write_csv
 from extrap.reading.runs import as_runs
 from extrap.reading.tables import read_table
 from extrap.records import STAGES, Cell, Runs, StudySpec, Train, seals
-from extrap.reporting.blocks import Page
-from extrap.reporting.html import write_page
-from extrap.reporting.index import write_index
-from extrap.reporting.study_page import About
 from extrap.study.dispatch import Training
 from extrap.study.progress import Notify, StudyProgress
 from extrap.study.protocol import (
@@ -43,6 +38,8 @@ from extrap.training.preemption import Preemption
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from extrap.reporting.blocks import Page
 
 logger = logging.getLogger(__name__)
 
@@ -173,7 +170,7 @@ def _train(study: Kind, training: Training, runs: RunsByStage, say: Say) -> Runs
 
     def put(stage: Stage, found: Runs) -> None:
         runs.put(stage, found)
-        larger = "larger " if stage.stage == "check" else ""
+        larger = "larger " if stage.role == "check" else ""
         if not is_single:
             say(f"{stage.spec.name}: {len(found)} {larger}runs")
         for note in found.notes:
@@ -254,7 +251,7 @@ def tune(
     stages = [sweep(spec)] if stage == "tune" and (extend is None or spec.is_sampled) else []
     if extend is not None:
         wants = extend if callable(extend) else only(read_cells(extend, spec))
-        stages.append(Stage(spec=spec, wants=wants, stage=stage))
+        stages.append(Stage(spec=spec, wants=wants, role=stage))
     found: list[Runs] = []
     with ExitStack() as stack:
         if progress:
@@ -402,7 +399,7 @@ def _read_table(path: Path) -> pd.DataFrame:
 def _is_empty(stage: Stage) -> bool:
     """Whether a stage that follows from others wants nothing."""
     return (
-        stage.stage == "check" and stage.wants is not None and not stage.wants(no_runs(stage.spec))
+        stage.role == "check" and stage.wants is not None and not stage.wants(no_runs(stage.spec))
     )
 
 
@@ -417,6 +414,10 @@ def _finish(
     say: Say,
 ) -> Outcome:
     """Analyse, seal what commands read, write tables, page and index."""
+    from extrap.reporting.html import write_page  # matplotlib, which a run does without
+    from extrap.reporting.index import write_index
+    from extrap.reporting.study_page import About
+
     result = study.analyse(runs)
     for seal in study.seals(result, runs):
         before, place = runs.sealed(seal), runs.keep(seal).parent
@@ -453,6 +454,8 @@ def write_seal(
 
     An earlier file that says something else is kept beside it.
     """
+    from extrap.documents import write_sealed
+
     path, earlier = reports / seal.file, seal.earlier(reports)
     now = {**seal.document, "created": datetime.now(UTC).isoformat(timespec="seconds")}
     document = {**(earlier or now), **seal.added}

@@ -8,12 +8,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import ModuleType
+from typing import TYPE_CHECKING
 
-from extrap.checking import check
-from extrap.documents import content_hash, sealed_document, with_seal_of
 from extrap.errors import StudyError
-from extrap.fitting import Remedy
-from extrap.forecasting import Forecast, forecast
 from extrap.records import (
     OWN,
     Cell,
@@ -28,8 +25,6 @@ from extrap.records import (
 )
 from extrap.records.numbers import format_exact, format_given, rounded
 from extrap.records.own_training import study_function
-from extrap.reporting.blocks import Page
-from extrap.reporting.study_page import About
 from extrap.study.protocol import (
     KINDS,
     Kind,
@@ -42,6 +37,12 @@ from extrap.study.protocol import (
     sweep,
 )
 from extrap.study.trials import read_fingerprint
+
+if TYPE_CHECKING:  # a sweep begins to train without statistics
+    from extrap.fitting import Remedy
+    from extrap.forecasting import Forecast
+    from extrap.reporting.blocks import Page
+    from extrap.reporting.study_page import About
 
 SAME = 1e-3
 """Relative difference of two tuned values that are the same but for rounding."""
@@ -108,7 +109,7 @@ class ForecastKind(Kind):
                 Stage(
                     spec=spec,
                     wants=only(target_cells(spec, made)),
-                    stage="check",
+                    role="check",
                     seal=sealed_forecast(spec, made),
                     notes=tuple(_untrained(spec, made)),
                 )
@@ -116,6 +117,9 @@ class ForecastKind(Kind):
 
     def analyse(self, runs: RunsByStage) -> ForecastResult:
         """The forecast, and the verdicts on the larger runs."""
+        from extrap.checking import check
+        from extrap.documents import content_hash, with_seal_of
+
         spec = self.study
         made = self._forecast(runs)
         if (sealed := runs.sealed(sealed_forecast(spec, made))) is not None:
@@ -128,6 +132,8 @@ class ForecastKind(Kind):
         )
 
     def _forecast(self, runs: RunsByStage) -> Forecast:
+        from extrap.forecasting import forecast
+
         return runs.once("forecast", lambda: forecast(runs.of(self.study), level=self.study.level))
 
     def seals(self, result: ForecastResult, runs: RunsByStage) -> Sequence[Seal]:
@@ -183,6 +189,8 @@ class ForecastKind(Kind):
 
 def sealed_forecast(spec: StudySpec, made: Forecast) -> Seal:
     """What is written down of a forecast before anything larger is trained."""
+    from extrap.documents import sealed_document
+
     file = f"{spec.name}.forecast.json"
     return Seal(what="forecast", file=file, document=sealed_document(made), spec=spec)
 

@@ -160,7 +160,7 @@ class Ledger:
     def pruning(self, cells: Sequence[Cell]) -> Any:
         """What a pruner needs to look at a pack; None where nothing is pruned."""
         is_sampled, spec = self.stage.wants is None, self.stage.spec
-        if self.stage.stage != "tune" or not self.trainer.trains_packs:
+        if self.stage.role != "tune" or not self.trainer.trains_packs:
             return None
         if not is_sampled and spec.pruner in ("", "none"):
             return None
@@ -209,7 +209,7 @@ class Ledger:
         for (size, name), (low, high) in _reach(self._wanted).items():
             least, most = was.get((size, name), (low, high))
             grows = n_missing[size] and (low < least or high > most)
-            if self.stage.stage == "tune" and grows:
+            if self.stage.role == "tune" and grows:
                 self._say(
                     f"{self.stage.spec.name}: the grid of {name} at {size_words(dict(size))} "
                     f"grows from {_span(least, most)} to {_span(low, high)}, by "
@@ -222,7 +222,7 @@ class Ledger:
         spec = self.stage.spec
         sizes = {cell.size for cell in spec.grid_cells()}
         n = sum(cell.size not in sizes or cell.seed not in spec.seeds for cell in done)
-        if n and self.stage.stage == "tune":
+        if n and self.stage.role == "tune":
             self._say(
                 f"{spec.name}: uses {n} stored runs at sizes or seeds that the study does not "
                 "name; another storage or name leaves them out"

@@ -34,7 +34,7 @@ SLACK = 0.25
 PROGRESS_EVERY_S = 0.2
 """How often a pack looks whether it is to stop, and says how far it is."""
 DRIVER, PROGRESS = "driver", ".progress"
-PACKS = "packs"
+PACKS_FOLDER = "packs"
 """Where in the folder of checkpoints the files of packs lie."""
 
 
@@ -55,7 +55,7 @@ class Pruning:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pack:
+class PackRequest:
     """Cells of one size and shape, and all that training them takes.
 
     Attributes:
@@ -222,7 +222,7 @@ def _remove(folder: Path) -> None:
         folder.rmdir()
 
 
-def train_pack(pack: Pack, folder: str | None = None) -> Trained:
+def train_pack(pack: PackRequest, folder: str | None = None) -> Trained:
     """Train the cells of a pack, in this process and those that help it.
 
     Where not all fit into memory the first are trained; who handed the pack out hands out the
@@ -240,7 +240,7 @@ def train_pack(pack: Pack, folder: str | None = None) -> Trained:
         DataError: It has none.
     """
     try:
-        files = PackFolder(None if folder is None else Path(folder) / PACKS, pack.driver)
+        files = PackFolder(None if folder is None else Path(folder) / PACKS_FOLDER, pack.driver)
         if not files.is_shared():  # that of another machine
             folder, files = None, PackFolder(None, pack.driver)
         watched = _Watched(files, pack)
@@ -305,7 +305,7 @@ def train_pack(pack: Pack, folder: str | None = None) -> Trained:
 class _Watched:
     """A pack that looks whether it is to end, and says how far it is."""
 
-    def __init__(self, files: PackFolder, pack: Pack) -> None:
+    def __init__(self, files: PackFolder, pack: PackRequest) -> None:
         self._files, self._pack = files, pack
         self._looked_at = self._said_at = -math.inf
         self._is_asked = False
@@ -344,7 +344,7 @@ class _Watched:
 class _Pruner:
     """The pruner's view of runs in training, on a copy of the trials."""
 
-    def __init__(self, pack: Pack, cells: Sequence[Cell]) -> None:
+    def __init__(self, pack: PackRequest, cells: Sequence[Cell]) -> None:
         self._trials: list[Trial] = []
         self.reports: dict[Cell, dict[int, float]] = {}
         if pack.pruning is not None:

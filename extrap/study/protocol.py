@@ -95,7 +95,7 @@ class Stage:
         wants: All cells wanted by now; None where Optuna chooses as many as the grid has.
         n_most: Cells of a sweep about best values, which status reports, if it grows as far as it
             may; 0 of any other stage.
-        stage: `"tune"` or `"check"`.
+        role: `"tune"` or `"check"`.
         seal: What is written down before its first cell is trained.
         notes: Sentences printed before it is trained.
     """
@@ -103,20 +103,29 @@ class Stage:
     spec: StudySpec
     wants: Wants | None
     n_most: int = 0
-    stage: str = "tune"
+    role: str = "tune"
     seal: Seal | None = None
     notes: tuple[str, ...] = ()
 
 
 def sweep(spec: StudySpec) -> Stage:
     """The sweep of a spec, grown as its sampler has it."""
-    from extrap.fitting import can_place, grow_grid, most_cells, place_runs
-
     if spec.is_sampled:
         return Stage(spec=spec, wants=None, n_most=len(spec.grid_cells()))
-    if spec.sampler == "law" and can_place(spec):
-        return Stage(spec=spec, wants=partial(place_runs, spec), n_most=len(spec.grid_cells()))
-    return Stage(spec=spec, wants=partial(grow_grid, spec), n_most=most_cells(spec))
+    if spec.sampler == "law":
+        from extrap.fitting import can_place, place_runs
+
+        if can_place(spec):
+            return Stage(spec=spec, wants=partial(place_runs, spec), n_most=len(spec.grid_cells()))
+
+    def grown(runs: Runs) -> Sequence[Cell]:
+        if not len(runs):  # nothing to fit yet: training need not wait for SciPy
+            return spec.grid_cells()
+        from extrap.fitting import grow_grid
+
+        return grow_grid(spec, runs)
+
+    return Stage(spec=spec, wants=grown, n_most=spec.most_cells())
 
 
 def only(cells: Iterable[Cell]) -> Wants:
@@ -184,8 +193,8 @@ class RunsByStage:
 
     def put(self, stage: Stage, runs: Runs) -> None:
         """Set the runs of a stage."""
-        self._known[stage.spec.name, stage.stage] = runs
-        if stage.stage == "tune":
+        self._known[stage.spec.name, stage.role] = runs
+        if stage.role == "tune":
             self._made.clear()
 
     def keep(self, seal: Seal) -> Path:

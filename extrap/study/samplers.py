@@ -25,7 +25,7 @@ from extrap.records import Cell, RunResult, StudySpec
 from extrap.study.packs import REPORTS, Pruning
 from extrap.study.trials import Trials, reported_value
 
-PACKS = 4
+PACKS_PER_SIZE = 4
 """A sampler learns between packs only: this many packs a size."""
 SAFE_RUNS, SAFE_REPORTS = 5, 3
 """Runs that must be complete before any is pruned, and the reports that never prune."""
@@ -150,7 +150,9 @@ class Sampled:
 
     def pack_size(self) -> int:
         """Runs to sample together."""
-        return math.ceil(len(self._spec.grid_cells()) / len(self._spec.size_points()) / PACKS)
+        return math.ceil(
+            len(self._spec.grid_cells()) / len(self._spec.size_points()) / PACKS_PER_SIZE
+        )
 
     def _add(
         self,

@@ -305,12 +305,12 @@ def _count_all(
         n_groups += 1
         for stage in stages:
             spec = stage.spec
-            wanted = None if stage.wants is None else stage.wants(runs.of(spec, stage.stage))
-            sizes += _count_stage(spec, stage.stage, wanted, seen, runs)
+            wanted = None if stage.wants is None else stage.wants(runs.of(spec, stage.role))
+            sizes += _count_stage(spec, stage.role, wanted, seen, runs)
             found.append(stage)
     if n_groups == 1 and study.follows() and any(map(_n_left, sizes)):
         to_come = MORE
-    known = {(stage.spec.name, stage.stage) for stage in found}
+    known = {(stage.spec.name, stage.role) for stage in found}
     for spec in study.specs():
         for name in STAGES:
             if (spec.name, name) not in known:  # it waits for others

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from benchmarks.refusal_causes import LR, SEEDS, SIZES, WEIGHT_DECAY, draw
-from extrap.fitting import grow_grid, most_cells
+from extrap.fitting import grow_grid
 from extrap.records import Runs, StudySpec, TunedRange, Workload
 
 
@@ -137,6 +137,6 @@ def test_grid_does_not_grow_along_a_plateau_nor_before_all_sizes_are_there() -> 
 
 
 def test_most_cells_count_growth_on_every_side_where_values_are_allowed() -> None:
-    assert most_cells(spec_of(growth=3)) == 2 * (5 + 2 * 3) * 2
+    assert spec_of(growth=3).most_cells() == 2 * (5 + 2 * 3) * 2
     momentum = {"momentum": TunedRange(low=0.5, high=0.8, n=2)}
-    assert most_cells(replace(spec_of(growth=2), tune=momentum)) == 2 * (2 + 2) * 2
+    assert replace(spec_of(growth=2), tune=momentum).most_cells() == 2 * (2 + 2) * 2

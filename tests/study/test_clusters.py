@@ -15,7 +15,7 @@ from extrap.cli import main
 from extrap.errors import StudyError
 from extrap.study import clusters, open_study, train, tune
 from extrap.study.clusters import executor_on, ships
-from extrap.study.packs import Pack, PackFailed, PackFolder, PackStopped, train_pack
+from extrap.study.packs import PackFailed, PackFolder, PackRequest, PackStopped, train_pack
 from tests.study.test_own_training import BESIDE, folder_of, losses
 from tests.study.trials import OWN, SPEC, excess_curve, trials_of
 from tests.waiting import wait_until
@@ -47,7 +47,9 @@ def test_functions_of_study_files_travel_by_value(tmp_path, monkeypatch):
     (tmp_path / "mine.py").write_text(FILE)
     monkeypatch.setenv("PLACE", str(tmp_path))
     own = open_study(tmp_path / "mine.py")
-    pack = Pack(spec=own.study, cells=own.study.grid_cells()[:1], train=own.training_of(own.study))
+    pack = PackRequest(
+        spec=own.study, cells=own.study.grid_cells()[:1], train=own.training_of(own.study)
+    )
     payload = ships(train_pack, pack, None)
     assert b"floor" in payload  # and what it speaks of
     assert sent(train_pack, pack, None).results[0].loss == pytest.approx(1.3548, abs=1e-3)
@@ -55,7 +57,7 @@ def test_functions_of_study_files_travel_by_value(tmp_path, monkeypatch):
 
 def test_modules_beside_a_study_file_travel_with_it(tmp_path):
     train = folder_of(tmp_path)
-    pack = Pack(spec=OWN, cells=OWN.grid_cells()[:1], train=train)
+    pack = PackRequest(spec=OWN, cells=OWN.grid_cells()[:1], train=train)
     payload = ships(train_pack, pack, None)
     for path in tmp_path.rglob("*.py"):  # a worker on another machine
         path.unlink()
@@ -71,7 +73,7 @@ def test_modules_beside_a_study_file_travel_with_it(tmp_path):
 
 def test_what_cannot_be_copied_is_named():
     lock = threading.Lock()
-    pack = Pack(spec=OWN, cells=OWN.grid_cells()[:1], train=lambda *_: lock)
+    pack = PackRequest(spec=OWN, cells=OWN.grid_cells()[:1], train=lambda *_: lock)
     with pytest.raises(StudyError, match="can be copied to a cluster"):
         ships(train_pack, pack, None)
 
@@ -87,7 +89,9 @@ def test_errors_stops_and_other_versions_come_back_as_what_they_are(tmp_path):
     def broken(size, tuned, seed):
         raise Unlike("mine", 2)
 
-    pack = Pack(spec=OWN, cells=OWN.grid_cells()[:1], train=broken, driver="s-me", attempt="1")
+    pack = PackRequest(
+        spec=OWN, cells=OWN.grid_cells()[:1], train=broken, driver="s-me", attempt="1"
+    )
     with pytest.raises(
         PackFailed, match="Unlike: mine; raised by the training function in the run width=8"
     ):

@@ -29,7 +29,14 @@ from extrap.records import OPTUNA_SAMPLERS, TunedRange
 from extrap.study import database, dispatch, packs, tune
 from extrap.study.database import ConnectionLost, is_passing, open_storage, storage_id
 from extrap.study.lock import lock_of, this_process
-from extrap.study.packs import Pack, PackFailed, PackFolder, PackStopped, Trained, train_pack
+from extrap.study.packs import (
+    PackFailed,
+    PackFolder,
+    PackRequest,
+    PackStopped,
+    Trained,
+    train_pack,
+)
 from extrap.study.trainers import PackedTrainer
 from extrap.study.trials import Trials
 from extrap.training.preemption import Preemption, StopAsked
@@ -154,7 +161,7 @@ def test_a_pack_that_fails_is_halved_until_its_cell_is_alone(url, monkeypatch, t
 
 
 def test_an_attempt_ends_when_its_file_is_gone_and_goes_on_where_nobody_can_say(tmp_path):
-    pack = Pack(
+    pack = PackRequest(
         spec=OWN, cells=OWN.grid_cells()[:1], train=excess_curve, driver="s-me", attempt="1"
     )
     again, folder = replace(pack, attempt="2"), str(tmp_path / "own")
@@ -186,7 +193,7 @@ def test_an_attempt_ends_when_its_file_is_gone_and_goes_on_where_nobody_can_say(
 
 
 def test_other_data_on_a_worker_are_named(tmp_path):
-    pack = Pack(spec=OWN, cells=OWN.grid_cells()[:1], train=excess_curve, made_with="other")
+    pack = PackRequest(spec=OWN, cells=OWN.grid_cells()[:1], train=excess_curve, made_with="other")
     with pytest.raises(StudyError, match="the driver's data"):
         train_pack(pack)
 
@@ -266,7 +273,7 @@ def test_two_threads_take_turns(tmp_path, monkeypatch):
     monkeypatch.setattr(PackedTrainer, "train", watched)
     cells = SPEC.grid_cells()
     with ThreadPoolExecutor(3) as pool:
-        packs = [Pack(spec=SPEC, cells=(cell,), device="cpu") for cell in cells[:3]]
+        packs = [PackRequest(spec=SPEC, cells=(cell,), device="cpu") for cell in cells[:3]]
         assert len(list(pool.map(train_pack, packs))) == 3
     assert most == [1, 1, 1]
 
@@ -662,7 +669,7 @@ def test_a_worker_that_lacks_something_ends_the_study_with_its_words(monkeypatch
 
     monkeypatch.setattr(packs, "trainer_of", lacks)
     with pytest.raises(StudyError, match=r"got ModuleNotFoundError: .*s3fs"):
-        train_pack(Pack(spec=OWN, cells=OWN.grid_cells()[:1], train=excess_curve))
+        train_pack(PackRequest(spec=OWN, cells=OWN.grid_cells()[:1], train=excess_curve))
 
 
 def test_an_error_of_the_user_is_no_fault_of_the_storage(url):
@@ -692,7 +699,7 @@ def test_a_driver_that_loses_its_lock_in_the_middle_of_a_pack_writes_no_more(url
     trials = Trials(
         open_storage(url), OWN, stage="tune", fingerprint={}, require_lock=require_lock
     )
-    results = train_pack(Pack(spec=OWN, cells=tuple(pack), train=excess_curve)).results
+    results = train_pack(PackRequest(spec=OWN, cells=tuple(pack), train=excess_curve)).results
     assert len(results) == 1  # of one's own function one at a time
     everything = [replace(results[0], cell=cell) for cell in pack]
     with pytest.raises(StudyError, match="another has it"):

@@ -16,6 +16,7 @@ import torch
 from torch import nn
 from torch.func import functional_call, vmap
 from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.overrides import TorchFunctionMode
 
 from extrap.noise import gradient_moments
 from extrap.training.graphs import RecordedSteps, Step
@@ -47,6 +48,11 @@ NOISE_PARTS = 2
 # Largest size in bytes of the batches that are read at once, by type of device: reading several
 # steps in one operation costs less than an operation per step.
 READ_BYTES = {"cpu": 2**17, "cuda": 2**22}
+FOLDED = ("conv", "batch_norm", "instance_norm")
+"""How functions begin whose channels of all runs `vmap` makes the channels of one call.
+
+What such a call gives a run depends, by rounding, on how many runs there are and on its place.
+"""
 
 
 class _Loss(nn.Module):
@@ -109,6 +115,11 @@ class Stack:
         )
         self._training, self._held_out = self.data
         modules = [_initial(pack, seed) for seed in seeds]
+        self._is_one_by_one = (
+            not self._has_run_axis
+            and device.type == "cpu"
+            and _folds_runs(modules[0], pack.workload.validation)
+        )
         rules = _rules(pack)
         self._names = [name for name, _ in modules[0].named_parameters()]
         self._parameters = self._stacked_parameters(modules, rules)
@@ -367,6 +378,15 @@ class Stack:
                 times = [1 if self._shares_inputs else n_runs, *[n_runs] * len(batch)]
                 batch = tuple(t.expand(n, *t.shape) for n, t in zip(times, batch, strict=False))
             return self._call(parameters, buffers, batch)
+        if self._is_one_by_one:
+            by_run = zip(*(p.unbind() for p in parameters), strict=True)
+            losses = [
+                self._call(own, [b[m] for b in buffers], tuple(t[m] for t in batch))
+                if paired
+                else self._call(own, [b[m] for b in buffers], batch)
+                for m, own in enumerate(by_run)
+            ]
+            return torch.stack(losses)
         with sdpa_kernel(SDPBackend.MATH):  # the other kernels have no batching rule on a CPU
             per_run = vmap(
                 self._call, in_dims=(0, 0, 0 if paired else None), randomness="different"
@@ -374,7 +394,7 @@ class Stack:
             return per_run(parameters, buffers, batch)
 
     def _call(
-        self, parameters: list[torch.Tensor], buffers: list[torch.Tensor], batch: Batch
+        self, parameters: Sequence[torch.Tensor], buffers: list[torch.Tensor], batch: Batch
     ) -> torch.Tensor:
         if self._has_run_axis and parameters is self._parameters:
             return self._template(*batch)
@@ -536,10 +556,16 @@ class Stack:
 
     @contextmanager
     def _precision(self) -> Iterator[None]:
-        """Matrix products in the recipe's precision, where the device has it."""
+        """Matrix products in the recipe's precision, where the device has it.
+
+        A module without a run axis has one thread: sums of several round by their number.
+        """
         precision, kind = self._recipes[0].precision, self._device.type
         before = torch.get_float32_matmul_precision()
         with ExitStack() as stack:
+            if kind == "cpu" and not self._has_run_axis and torch.get_num_threads() > 1:
+                stack.callback(torch.set_num_threads, torch.get_num_threads())
+                torch.set_num_threads(1)
             if precision.startswith("bf16"):
                 # a recorded step must cast again each time, so no cache of casts
                 cast = torch.autocast(kind, dtype=torch.bfloat16, cache_enabled=False)
@@ -557,6 +583,29 @@ def _initial(pack: Pack, seed: int) -> _Loss:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         return _Loss(pack.workload, pack.workload.build(pack.model_size()))
+
+
+class _Noting(TorchFunctionMode):
+    """Notes which of torch's functions are called."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.names: set[str] = set()
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: Any = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
+        self.names.add(getattr(func, "__name__", ""))
+        return func(*args, **(kwargs or {}))
+
+
+def _folds_runs(module: _Loss, batch: Batch) -> bool:
+    """Whether the loss of a batch calls a function of `FOLDED`."""
+    two = (t[:2].float() if t.is_floating_point() else t[:2] for t in batch)
+    with torch.random.fork_rng(devices=[]), torch.no_grad(), _Noting() as noting:
+        module.eval()(*two)
+    module.train()
+    return any(name.startswith(FOLDED) for name in noting.names)
 
 
 def _rules(pack: Pack) -> dict[str, TensorRule]:

@@ -4,15 +4,11 @@ import math
 
 import pytest
 
-from extrap.training.own.answers import MOST_POINTS
-from extrap.training.own.outputs import PrintedLoss
+from extrap.training.own.outputs import printed_loss
 
 
 def heard(*lines, loss=""):
-    printed = PrintedLoss(loss)
-    for line in lines:
-        printed.hear(line)
-    return printed.answer()
+    return printed_loss(lines, loss)
 
 
 LOSSES = (
@@ -77,12 +73,3 @@ def test_a_nan_at_the_end_counts():
     assert answer is not None
     assert heard("ppl -> none", loss=r"ppl -> (\S+)") is None
     assert math.isnan(float(str(answer["loss"])))
-
-
-def test_of_very_many_lines_a_bounded_number_of_points_is_kept():
-    answer = heard(*(f"iter {i} loss={1 + 1 / i}" for i in range(1, 50 * MOST_POINTS)))
-    assert answer is not None
-    curve = answer["curve"]
-    assert isinstance(curve, list)
-    assert MOST_POINTS / 2 < len(curve) <= 2 * MOST_POINTS
-    assert curve[-1][0] == 50 * MOST_POINTS - 1

@@ -9,17 +9,18 @@ import shlex
 import shutil
 import signal
 import sys
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from extrap.errors import ExtrapError
 from extrap.files import as_written
 from extrap.records import Cell, Command, StudySpec
 from extrap.records.command import RUN_DIR
-from extrap.training.own.outputs import LOSSES, PrintedLoss, read_result
-from extrap.training.own.running import Ended, run_command, write_note
+from extrap.training.own.outputs import LOSSES, printed_loss, read_result
+from extrap.training.own.running import Ended, run_command
 from extrap.training.preemption import StopAsked
 
 RUNS = Path(".extrap")
@@ -28,8 +29,8 @@ PYTHON = "python"
 MOST_SOURCE = 1 << 22
 """Bytes of a file that is looked at for the fingerprint of a command."""
 MOST_NAME = 120
-MOST_SAID = 600
-"""Characters of what a command said that go into a message."""
+N_SAID, MOST_SAID = 8, 600
+"""Lines of what a command said, and characters of them, that go into a message."""
 SIGNALLED = 128
 
 
@@ -90,47 +91,35 @@ class CommandRunner:
         words = command.words({**size, **tuned, "seed": seed, RUN_DIR: str(place.absolute())})
         if RUN_DIR in command.placeholders():
             place.mkdir(parents=True, exist_ok=True)
-        printed, before = PrintedLoss(command.loss), _state(place / command.result)
-        log = place.with_name(f"{place.name}.log")
+        result = place / command.result if command.result else None
+        before, log = result and _state(result), place.with_name(f"{place.name}.log")
         ended = run_command(
             [sys.executable, *words[1:]] if words[0] == PYTHON else words,
             log=log,
-            on_line=(lambda line: None) if command.result else printed.hear,
             timeout_s=command.timeout_s,
             grace_s=command.grace_s,
             is_asked=self._is_asked,
         )
         if ended.is_stopped:
             raise StopAsked("asked to stop")
-        self._require_success(ended, log)
-        if command.result:
-            if _state(place / command.result) == before:
-                raise _failure(f"did not write {command.result} to {place}", ended, log)
-            result, note = read_result(place / command.result, command.loss)
-            write_note(log, note)
-            return result
-        answer = printed.answer()
+        if ended.is_late:
+            allowed = f"{command.timeout_s:g} s"
+            raise _failure(f"exceeded its timeout of {allowed} and was stopped", log, ended)
+        if ended.code:
+            raise _failure(_code_words(ended.code), log, ended)
+        if result is not None:
+            if _state(result) == before:
+                raise _failure(f"did not write {command.result} to {place}", log, ended)
+            return read_result(result, command.loss)
+        with _output(log, ended) as lines:
+            answer = printed_loss(lines, command.loss)
         if answer is None:
             name = command.loss or " or ".join(LOSSES)
-            hint = (
-                f"; {as_written(printed.refused)!r} looks like another loss; if it is the "
-                "right one, write loss='…'"
-                if printed.refused
-                else ""
-            )
-            raise _failure(f"printed no loss ({name}){hint}", ended, log)
-        write_note(log, printed.summary())
+            raise _failure(f"printed no loss ({name}), which loss='…' can name", log, ended)
         return answer
 
     def _made_with(self) -> str:
         return f"{self._origin} {json.dumps(self.fingerprint, sort_keys=True)}"
-
-    def _require_success(self, ended: Ended, log: Path) -> None:
-        if ended.is_late:
-            allowed = f"{self._command.timeout_s:g} s"
-            raise _failure(f"exceeded its timeout of {allowed} and was stopped", ended, log)
-        if ended.code:
-            raise _failure(_code_words(ended.code), ended, log)
 
 
 def run_name(cell: Cell, made_with: str = "") -> str:
@@ -188,11 +177,19 @@ def _state(path: Path) -> tuple[int, int] | None:
     return (path.stat().st_mtime_ns, path.stat().st_size) if path.is_file() else None
 
 
-def _failure(what: str, ended: Ended, log: Path) -> ExtrapError:
-    said = ended.stderr or ended.stdout
-    source = "standard error" if ended.stderr else "standard output"
+@contextmanager
+def _output(log: Path, ended: Ended) -> Iterator[TextIO]:
+    """The output of a command in its log; a progress bar's carriage returns end lines too."""
+    with log.open(encoding="utf-8", errors="replace") as lines:
+        lines.seek(ended.start)
+        yield lines
+
+
+def _failure(what: str, log: Path, ended: Ended) -> ExtrapError:
+    with _output(log, ended) as lines:
+        said = deque((line.strip() for line in lines if line.strip()), maxlen=N_SAID)
     ending = as_written(" | ".join(said))[-MOST_SAID:]
-    last = f"; the last lines of its {source}: {ending}" if ending else " and printed nothing"
+    last = f"; the last lines of its output: {ending}" if ending else " and printed nothing"
     return ExtrapError(f"the training command {what}{last}; its output is in {log}")
 
 

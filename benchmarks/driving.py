@@ -13,9 +13,10 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Executor
+from concurrent.futures import Executor, Future
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,8 @@ import numpy as np
 from extrap.errors import StudyError
 from extrap.records import Cell, OnEval, Recipe, RunResult, StudySpec, TunedRange, Workload
 from extrap.study import tune
+from extrap.study.executors import LocalExecutor, n_cores
+from extrap.study.packs import PackRequest, Trained, train_pack
 from extrap.study.progress import TuneEvent
 from extrap.study.trainers import PackedTrainer
 from extrap.training.preemption import Preemption
@@ -96,8 +99,21 @@ def _notes_packs(event: TuneEvent) -> None:
         _append(packs_log(log), str(event.n_runs))
 
 
+def noted(pack: PackRequest, folder: str | None) -> Trained:
+    """Train a pack in a worker that writes down how many runs it evaluates, and at which step."""
+    _notes_steps()
+    return train_pack(pack, folder)
+
+
+class _Noting(LocalExecutor):
+    """The workers of this machine, which write down what they train."""
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **options: Any) -> Future[Any]:
+        return super().submit(noted, *args)
+
+
+@cache
 def _notes_steps() -> None:
-    """From now on write down how many runs this process evaluated, and at which step."""
     plain, log = PackedTrainer.train, os.environ.get(LOG)
 
     def train(
@@ -159,10 +175,9 @@ def main() -> None:
     is_teacher = given.study in TEACHERS
     if given.study == "alone":  # or runs that helpers evaluate would not be counted
         os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
-    if is_teacher and not given.on:
-        _notes_steps()
+    with_notes = _Noting(n_cores()) if is_teacher and not given.on else None
     try:
-        with _executor(given.on) as executor:
+        with with_notes or _executor(given.on) as executor:
             tune(
                 spec_of(given.study, given.cells),
                 given.url,

@@ -227,12 +227,16 @@ class Training:
         if self._given is not None:
             return self._given
         if trains_packs not in self._local:
-            uses_all = trains_packs and self._device is None and NVIDIA.exists()
-            n_gpus = _all_gpus() if uses_all else 0
-            made = LocalExecutor(n_cores() if trains_packs else 0, n_gpus=n_gpus)
+            made = LocalExecutor(**self._workers() if trains_packs else {})
             self._stack.callback(made.shutdown, wait=False, cancel_futures=True)
             self._local[trains_packs] = made
         return self._local[trains_packs]
+
+    def _workers(self) -> dict[str, int]:
+        """Processes of this machine: one for each GPU or, on a CPU, for each core."""
+        if self._device is not None:
+            return {"n_workers": n_cores() if self._device == "cpu" else 1}
+        return {"n_workers": n_cores(), "n_gpus": _all_gpus() if NVIDIA.exists() else 0}
 
     def _executors(self) -> list[Executor]:
         return [self._given] if self._given is not None else [*self._local.values()]

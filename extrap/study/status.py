@@ -218,7 +218,7 @@ def _read(
             elif not is_failed or FAILURE in trial.user_attrs:
                 costs = _cost(result.get("wall_s")), _cost(result.get("flops"))
                 stored.results.append(_Result(name, stage, cell, is_failed, *costs))
-    states = [study.attributes[DRIVER] for study in studies if DRIVER in study.attributes]
+    states = [study.attributes[DRIVER] for study in studies if study.attributes.get(DRIVER)]
     try:
         _read_driver(stored, states, holder)
     except (AttributeError, KeyError, TypeError, ValueError):

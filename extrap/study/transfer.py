@@ -41,7 +41,7 @@ from extrap.study.fingerprints import fingerprint, is_of_own_training, require_s
 from extrap.study.lock import DriverLock, lock_of
 from extrap.study.protocol import Kind
 from extrap.study.trainers import own_trainer
-from extrap.study.trials import IMPORTED_SEAL, SEALED, Trials
+from extrap.study.trials import DRIVER, IMPORTED_SEAL, SEALED, Trials
 
 Finished = dict[tuple[str, Cell], FrozenTrial]
 """(stage, cell) → trial."""
@@ -109,6 +109,8 @@ def export_study(study: Kind, path: str | Path, *, storage: str | None = None) -
                 optuna.copy_study(
                     from_study_name=part.full_name, from_storage=source, to_storage=target
                 )
+                study_id = target.get_study_id_from_name(part.full_name)
+                target.set_study_user_attr(study_id, DRIVER, {})  # a host is nobody's business
             target.remove_session()
             target.engine.dispose()
     return n_trials

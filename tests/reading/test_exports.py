@@ -16,7 +16,7 @@ from extrap.study import read_study, tune
 from extrap.study.database import open_storage
 from extrap.study.forecasts import ForecastKind
 from extrap.study.transfer import export_study, import_study
-from extrap.study.trials import IMPORTED_SEAL, SEALED, first_sealed
+from extrap.study.trials import DRIVER, IMPORTED_SEAL, SEALED, first_sealed
 
 SPEC = StudySpec(
     name="sent",
@@ -120,6 +120,7 @@ def test_there_and_back_gives_the_same_runs_and_seals(sealed, sent, back):
     assert seals(back) == seals(full)
     assert set(seals(back, IMPORTED_SEAL)) == set(seals(full))
     assert not seals(full, IMPORTED_SEAL)
+    assert seals(full, DRIVER) != {"": {}} == seals(f"sqlite:///{sent}", DRIVER)
     trials = open_storage(back).get_all_trials(1)
     merged = import_study(STUDY, sent, storage=back)
     assert (merged.n_copied, merged.n_same) == (0, N)

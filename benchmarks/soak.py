@@ -9,6 +9,7 @@
 | `restarted`, `cut` | PostgreSQL is restarted twice; a proxy cuts connections after COMMIT |
 | `node-…`, `scheduler-dask`, `woken-dask` | nodes and schedulers are killed; a worker wakes |
 | `idle`, `idle-long` | 16 workers; 256 simulated workers, with `--long` or by its name |
+| `same` | one study on 1, 2, 4 local workers, Dask and Ray |
 | `share`, `many` | what a storage costs: in the default study, and with 10,000 trials |
 | `checkpoints`, `fuzz` | the modules of these names |
 
@@ -26,24 +27,30 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import Executor
 from contextlib import ExitStack, suppress
 from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 from uuid import uuid4
 
+import numpy as np
 import pandas as pd
 import psutil
 
 from benchmarks.checkpoints import checkpoint_rows
-from benchmarks.disturbed import Disturbed, table_of
+from benchmarks.disturbed import COMPARED, Disturbed, table_of
 from benchmarks.driving import RAY, RAY_NODES, STEPS
 from benchmarks.fuzz import fuzz_rows
 from benchmarks.overheads import idle_row, many_row, share_row
 from benchmarks.page import ROOT, Words, write
 from benchmarks.rows import Row
 from benchmarks.servers import CuttingProxy, DaskCluster, Server, ServerError, postgres_server
+from extrap.records import StudySpec
+from extrap.study import open_study, tune
+from extrap.study.clusters import executor_on
+from extrap.study.executors import LocalExecutor
 
 WORDS = Words(
     title="Soak",
@@ -54,6 +61,7 @@ WORDS = Words(
     seeds="which process is killed is seeded, the moment is not",
     libraries=("optuna", "sqlalchemy", "psycopg", "distributed", "ray"),
 )
+OWN_MODULE = f"{ROOT}/studies/own_model_workload.py:Digits"
 N_CELLS, N_CELLS_SMALL = 432, 48
 N_KILLS, N_KILLS_SMALL = 10, 3
 N_PACKS = 24
@@ -99,6 +107,7 @@ class Soak:
             found[f"workers-local-{kind}"] = partial(self._workers_here, kind)
             found[f"workers-dask-{kind}"] = partial(self._workers_dask, kind, "grid")
             found[f"workers-ray-{kind}"] = partial(self._workers_ray, kind)
+        found["same"] = self._same
         found["killed-alone"] = partial(self._killed, "SQLite", "alone")
         found["workers-packs-dask"] = partial(self._workers_dask, "SQLite", "teacher")
         if self._server is not None:
@@ -225,6 +234,31 @@ class Soak:
                 f"{STUDIES['grid']} on Ray, 4 CPUs, a worker killed about once per pack",
                 whole,
             )
+
+    def _same(self) -> Row:
+        """A study of a module of one's own, whose packs are cut in other ways."""
+        spec = cast("StudySpec", open_study(ROOT / "studies" / "own_model.py").study)
+        spec = replace(spec, workload=replace(spec.workload, name=OWN_MODULE))
+        if self._is_small:
+            spec = replace(spec, sizes={"width": (8, 24)}, seeds=(0,))
+        with DaskCluster(dict(os.environ), self._folder, [2]) as cluster, ExitStack() as stack:
+            cluster.wait(2)
+            places: dict[str, Executor] = {f"{n} local": LocalExecutor(n) for n in (1, 2, 4)}
+            places["Dask"] = executor_on(f"dask://{cluster.address}")
+            places["Ray"] = executor_on("ray")
+            tables = []
+            for executor in places.values():
+                stack.enter_context(executor)
+                tables.append(tune(spec, self._fresh("SQLite"), executor=executor).to_frame())
+        first, *others = (table.sort_values(COMPARED[:3])["loss"].to_numpy() for table in tables)
+        apart = max(float(np.nanmax(np.abs(other / first - 1))) for other in others)
+        return Row(
+            part="Packs",
+            figure=f"{spec.name}, {len(first)} runs on {', '.join(places)}: losses apart",
+            target="1e-6 at most",
+            reached=f"{apart:.1g}",
+            met=apart <= 1e-6,
+        )
 
     def _restarted(self, server: Server) -> Row:
         """Stop PostgreSQL twice: for a moment, and for some seconds."""

@@ -147,6 +147,7 @@ def ways() -> Iterator[tuple[str, str]]:
 def _trial() -> None:
     import extrap
     from extrap.records import Recipe, StudySpec, TunedRange, Workload
+    from extrap.study.executors import LocalExecutor
 
     spec = StudySpec(
         name="way",
@@ -159,7 +160,8 @@ def _trial() -> None:
         growth=0,
     )
     with tempfile.TemporaryDirectory() as folder:
-        extrap.tune(spec, f"sqlite:///{folder}/way.db", device="cpu")
+        url, here = f"sqlite:///{folder}/way.db", LocalExecutor()  # or half of it would be unseen
+        extrap.tune(spec, url, device="cpu", executor=here)
 
 
 def _way(call: Callable[[], Any]) -> str:

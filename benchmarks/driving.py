@@ -175,7 +175,9 @@ def main() -> None:
     is_teacher = given.study in TEACHERS
     if given.study == "alone":  # or runs that helpers evaluate would not be counted
         os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
-    with_notes = _Noting(n_cores()) if is_teacher and not given.on else None
+    from benchmarks import driving  # which a worker can import, unlike a main module
+
+    with_notes = driving._Noting(n_cores()) if is_teacher and not given.on else None
     try:
         with with_notes or _executor(given.on) as executor:
             tune(

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-SAME = """cattrs click cmaes distributed jinja2 lightning matplotlib numpy optuna pandas polars
-pyarrow rich scipy seaborn statsmodels tqdm wandb"""
+SAME = """cattrs click cloudpickle cmaes distributed jinja2 lightning matplotlib numpy optuna
+pandas polars pyarrow rich scipy seaborn statsmodels tqdm wandb"""
 PACKAGES = {
     **{name: name for name in SAME.split()},
     "accelerate": "accelerate transformers",
-    "cloudpickle": "cloudpickle 'ray[client]'",
     "google": "protobuf tensorboard",
     "mlflow": "mlflow-skinny",
     "psutil": "psutil torch",
     "psycopg": "'psycopg[binary]'",
     "pytorch_lightning": "lightning",
-    "ray": "cloudpickle 'ray[client]'",
+    "ray": "'ray[client]'",
     "sklearn": "scikit-learn",
     "tensorboard": "protobuf tensorboard",
     "torch": "psutil torch",

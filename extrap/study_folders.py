@@ -19,6 +19,7 @@ from importlib.util import spec_from_file_location
 from pathlib import Path
 from threading import RLock
 from types import ModuleType
+from typing import Any
 
 STUDY_FILES = "extrap_study_"
 """Beginning of the names of modules that study files are imported as."""
@@ -115,6 +116,22 @@ def receive(folder: Path, sources: Mapping[str, bytes]) -> None:
             _AWAY.pop(folder, None)
             _SENT[folder] = _Sent(folder, sources)
         enter(folder)
+
+
+def by_value(thing: Any) -> bytes:
+    """An object as bytes for another process: what study files define is in them."""
+    import cloudpickle  # noqa: TID251  # whoever gets it runs what it is sent anyway
+
+    there = cloudpickle.list_registry_pickle_by_value()  # of a call that this one is within
+    names = [n for n in sys.modules if n.startswith(STUDY_FILES) and n not in there]
+    modules = [sys.modules[name] for name in names]
+    for module in modules:
+        cloudpickle.register_pickle_by_value(module)
+    try:
+        return bytes(cloudpickle.dumps(thing))
+    finally:
+        for module in modules:
+            cloudpickle.unregister_pickle_by_value(module)
 
 
 def beside(folder: Path, starts: Iterable[Path]) -> dict[str, Path]:

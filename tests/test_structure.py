@@ -38,7 +38,7 @@ DOORS = {
     "accelerate": ("integrations.huggingface",),
     "cattrs": ("records.codec",),
     "click": ("cli", "commands"),
-    "cloudpickle": ("records.own_training", "study.clusters"),
+    "cloudpickle": ("records.own_training", "study.calls", "study_folders"),
     "distributed": ("study.clusters",),
     "google": ("reading.trackers.tensorboard",),  # protobuf
     "jinja2": ("reporting",),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import hashlib
 import inspect
-import sys
 from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -13,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from extrap.records.study import TrainFunction
-from extrap.study_folders import STUDY_FILES, beside, enter, is_installed, receive
+from extrap.study_folders import beside, by_value, enter, is_installed, receive
 
 DIGITS = 12
 """Of a file's SHA-256 in a fingerprint."""
@@ -41,17 +40,8 @@ class StudyFunction:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """As bytes by value, with the modules beside the study file as source."""
-        import cloudpickle  # noqa: TID251  # for a cluster, which runs what it is sent
-
         enter(self.folder)
-        modules = [m for name, m in sys.modules.items() if name.startswith(STUDY_FILES)]
-        for module in modules:
-            cloudpickle.register_pickle_by_value(module)
-        try:
-            function = cloudpickle.dumps(self.function)
-        finally:
-            for module in modules:
-                cloudpickle.unregister_pickle_by_value(module)
+        function = by_value(self.function)
         return _restored, (function, self.name, self.source, self.folder, self.beside)
 
     def __call__(self, size: Mapping[str, float], tuned: Mapping[str, float], seed: int) -> Any:

@@ -15,12 +15,10 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from concurrent.futures import Executor, Future
-from pathlib import Path
 from typing import Any
 
-from extrap.errors import ExtrapError, StudyError
-from extrap.study.packs import PackFailed, PackStopped
-from extrap.study_folders import import_words
+from extrap.errors import StudyError
+from extrap.study.calls import called, copied
 
 logger = logging.getLogger(__name__)
 
@@ -52,44 +50,6 @@ def executor_on(address: str, *, n_gpus: float = 0) -> Executor:
             f"a cluster must answer, got nothing from {address} ({error}); check the address, and "
             "that its scheduler runs."
         ) from error
-
-
-def copied(function: Callable[..., Any], *args: Any) -> bytes:
-    """A call as bytes, for another machine.
-
-    Raises:
-        StudyError: Something in it cannot be copied to another process.
-    """
-    import cloudpickle  # noqa: TID251  # a cluster runs what it is sent, by its own pickles
-
-    try:
-        return bytes(cloudpickle.dumps((function, args)))
-    except Exception as error:  # whatever a user's object does when it is copied
-        raise StudyError(
-            "a training function must be one that can be copied to a cluster, got "
-            f"{type(error).__name__}: {error}; define it in the study file, without open files, "
-            "locks or connections."
-        ) from error
-
-
-def called(payload: bytes) -> tuple[Any, Exception | None]:
-    """On a worker: run a call; what it returned and what it raised, one of them None."""
-    import cloudpickle  # noqa: TID251
-
-    try:
-        function, args = cloudpickle.loads(payload)  # as the cluster does anyway
-    except Exception as error:  # whatever the user's modules do as they are imported
-        words = import_words(error, getattr(error, "folder", Path()))
-        return None, StudyError(
-            f"a worker must be able to load the training function, got {words}; install or copy "
-            "on every worker what is missing there."
-        )
-    try:
-        return function(*args), None
-    except (PackStopped, PackFailed) as error:
-        return None, error
-    except ExtrapError as error:  # of this worker: another machine may not know its class
-        return None, StudyError(str(error))
 
 
 class _Cluster(Executor, ABC):

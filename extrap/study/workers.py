@@ -24,6 +24,8 @@ from queue import SimpleQueue
 from typing import Any
 
 from extrap.errors import StudyError
+from extrap.study.calls import called, copied
+from extrap.study.packs import DRIVER_GONE
 
 GRACE_S = 5.0
 """How long a worker whose driver is gone may take to leave checkpoints."""
@@ -58,7 +60,7 @@ class Worker:
             EOFError, OSError: The process is gone.
             Exception: What the function raised.
         """
-        self._connection.send((function, args))
+        self._connection.send_bytes(copied(function, *args))
         returned, raised = self._connection.recv()
         if raised is not None:
             raise raised
@@ -132,7 +134,6 @@ def start() -> None:
 
 def _serve(requests: socket.socket) -> None:
     """Fork a worker for every socket that arrives."""
-    import extrap.study.packs
     import extrap.training.engine  # noqa: F401  # and with it torch
 
     while True:
@@ -150,8 +151,6 @@ def _serve(requests: socket.socket) -> None:
 
 def _work(driver: Connection) -> None:
     """Answer calls, one after the other, until the driver is gone."""
-    from extrap.study.packs import DRIVER_GONE
-
     variables, folder, path = driver.recv()
     os.environ.clear()
     os.environ.update(variables)
@@ -171,8 +170,7 @@ def _work(driver: Connection) -> None:
     threading.Thread(target=listen, daemon=True).start()
     while (call := calls.get()) is not None:
         try:
-            function, args = pickle.loads(call)  # noqa: S301  # of our own driver
-            answer = pickle.dumps((function(*args), None))
+            answer = pickle.dumps(called(call))
         except Exception as error:
             answer = _words(error)
         driver.send_bytes(answer)

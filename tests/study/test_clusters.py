@@ -15,7 +15,8 @@ from benchmarks.servers import DaskCluster
 from extrap.cli import main
 from extrap.errors import StudyError
 from extrap.study import clusters, open_study, train, tune
-from extrap.study.clusters import called, copied, executor_on
+from extrap.study.calls import called, copied
+from extrap.study.clusters import executor_on
 from extrap.study.packs import (
     PackFailed,
     PackFolder,
@@ -88,7 +89,7 @@ def test_modules_beside_a_study_file_travel_with_it(tmp_path):
 def test_what_cannot_be_copied_is_named():
     lock = threading.Lock()
     pack = PackRequest(spec=OWN, cells=OWN.grid_cells()[:1], train=lambda *_: lock)
-    with pytest.raises(StudyError, match="can be copied to a cluster"):
+    with pytest.raises(StudyError, match="can be copied to another process"):
         copied(train_pack, pack, None)
 
 

@@ -4,8 +4,10 @@ import subprocess
 import sys
 import threading
 from concurrent.futures import BrokenExecutor, ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
+import optuna
 import psutil
 import pytest
 
@@ -26,6 +28,17 @@ STUDY = StudySpec(
     recipe=Recipe(steps=2_000_000, batch_size=1, n_evals=200_000),
 )
 """
+
+
+CUT = StudySpec(
+    name="cut",
+    question="?",
+    workload=Workload(name="teacher", options={"n_features": 8, "n_examples": 200}),
+    sizes={"width": (4, 8)},
+    tune={"lr": TunedRange(low=2**-6, high=2**-3, n=4)},
+    seeds=(0, 1),
+    recipe=Recipe(steps=8, batch_size=8, n_evals=2),
+)
 
 
 def gpu_and_process():
@@ -106,23 +119,21 @@ def test_what_waits_is_cancelled_when_it_ends_and_nothing_more_is_taken():
 
 @pytest.mark.parametrize("sampler", ["grid", "tpe"])
 def test_workers_give_what_this_process_gives(sampler, tmp_path):
-    spec = StudySpec(
-        name="cut",
-        question="?",
-        workload=Workload(name="teacher", options={"n_features": 8, "n_examples": 200}),
-        sizes={"width": (4, 8)},
-        tune={"lr": TunedRange(low=2**-6, high=2**-3, n=4)},
-        seeds=(0, 1),
-        recipe=Recipe(steps=8, batch_size=8, n_evals=2),
-        sampler=sampler,
-        pruner="none",
-    )
+    spec = replace(CUT, sampler=sampler, pruner="none")
     urls = [f"sqlite:///{tmp_path / name}.db" for name in "abc"]
     with LocalExecutor(3) as three, ThreadPoolExecutor(1) as one:
         found = [
             tune(spec, url, executor=e) for url, e in zip(urls, (three, one, None), strict=True)
         ]
     assert len({runs.data_hash() for runs in found}) == 1
+
+
+def test_a_sampler_of_a_script_goes_to_the_workers(tmp_path):
+    class Mine(optuna.samplers.RandomSampler):
+        resumes = True
+
+    runs = tune(replace(CUT, sampler=Mine(seed=0)), f"sqlite:///{tmp_path}/mine.db")
+    assert len(runs) == len(CUT.grid_cells())
 
 
 @pytest.mark.slow

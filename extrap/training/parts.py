@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from copy import copy
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
 
 from extrap.records import Cell, Recipe, RunResult
-from extrap.training.checkpoints import Checkpoint, Checkpoints
+from extrap.training.checkpoints import Checkpoints
 from extrap.training.packs import Pack
 from extrap.training.stacks import Stack
 
@@ -21,6 +22,16 @@ CURVE_TOKENS, CURVE_EXAMPLES = 1024, 64
 HOPELESS = 0.2
 # On a GPU a pack shrinks only when this part of it is gone: the step is recorded again then.
 WORTH_RECORDING = 0.25
+RECORDED = (
+    "initial_loss",
+    "initial_curve_loss",
+    "status",
+    "diverged_step",
+    "n_above",
+    "curve",
+    "gradients",
+)
+"""Of a `Run`, what its checkpoint keeps besides step and seconds."""
 
 
 @dataclass(slots=True)
@@ -54,33 +65,6 @@ class Run:
     is_new: bool = False
 
     @classmethod
-    def resumed(cls, cell: Cell, found: Checkpoint) -> Run:
-        """A run as it left a checkpoint.
-
-        Raises:
-            KeyError, TypeError, ValueError: Its record is none.
-        """
-        record = found.record
-        diverged_step = record["diverged_step"]
-        run = cls(
-            cell,
-            initial_loss=float(record["initial_loss"]),
-            initial_curve_loss=float(record["initial_curve_loss"]),
-            status=record["status"],
-            diverged_step=None if diverged_step is None else int(diverged_step),
-            n_above=int(record["n_above"]),
-            curve=[(int(step), float(loss)) for step, loss in record["curve"]],
-            gradients=[(int(step), float(g), float(s)) for step, g, s in record["gradients"]],
-            step=found.step,
-            spent_s=found.spent_s,
-        )
-        if run.status not in ("complete", "diverged", "pruned"):
-            raise ValueError(f"no run is {run.status!r}")
-        if run.is_alive and math.isnan(run.loss_at(run.step)):
-            raise ValueError("its curve does not lead to its step")
-        return run
-
-    @classmethod
     def finished(cls, result: RunResult) -> Run:
         """A run that is over, from what it gave."""
         return cls(
@@ -99,16 +83,8 @@ class Run:
         return self.status == "complete"
 
     def record(self) -> dict[str, Any]:
-        """What `resumed` takes."""
-        return {
-            "initial_loss": self.initial_loss,
-            "initial_curve_loss": self.initial_curve_loss,
-            "status": self.status,
-            "diverged_step": self.diverged_step,
-            "n_above": self.n_above,
-            "curve": list(self.curve),
-            "gradients": list(self.gradients),
-        }
+        """What a checkpoint keeps of it, besides step and seconds."""
+        return {name: copy(getattr(self, name)) for name in RECORDED}
 
     def loss_at(self, step: int) -> float:
         """The curve's loss at a step; NaN if there is none, or the run is no longer trained."""
@@ -230,7 +206,7 @@ def begin_parts(
             continue
         try:
             stack.restore([states[i] for i in own], parts[-1].step)
-        except (ValueError, RuntimeError) as error:
+        except (LookupError, TypeError, ValueError, RuntimeError) as error:
             for cell in some.cells:
                 checkpoints.distrust(cell, str(error))
             refused |= frozenset(some.cells)
@@ -264,9 +240,9 @@ def _resumed(
     if found is None:
         return Run(cell), {}
     try:
-        if found.step not in evaluation_steps(recipe):
-            raise ValueError(f"there is no evaluation at step {found.step}")
-        return Run.resumed(cell, found), found.tensors
-    except (KeyError, TypeError, ValueError) as error:
+        run = Run(cell, step=found.step, spent_s=found.spent_s, **found.record)
+        evaluation_steps(recipe).index(found.step)
+    except (TypeError, ValueError) as error:
         checkpoints.distrust(cell, f"{type(error).__name__}: {error}")
         return Run(cell), {}
+    return run, found.tensors

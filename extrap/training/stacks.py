@@ -27,7 +27,6 @@ from extrap.workloads import (
     Batch,
     LoadedWorkload,
     TensorRule,
-    draw_batches,
     is_orthogonalized,
     take_rows,
     width_rules,
@@ -483,7 +482,7 @@ class Stack:
         """Rows of the next batches of every seed, (K, S, B)."""
         shape = (n_steps, n_examples)
         rows_SKB = [
-            draw_batches(self._workload, *shape, generator)
+            self._workload.draw_batches(*shape, generator)
             if kept is None
             else kept[torch.randint(len(kept), shape, generator=generator)]
             for generator, kept in zip(self._generators, self._kept_S, strict=True)

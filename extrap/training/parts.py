@@ -117,7 +117,7 @@ class Run:
 
 
 @dataclass(slots=True)
-class Part:
+class StackPart:
     """Runs that share a stack, all after as many updates; some may be over, and still in it."""
 
     stack: Stack
@@ -178,7 +178,7 @@ def begin_parts(
     at_once: int,
     checkpoints: Checkpoints,
     refused: frozenset[Cell] = frozenset(),
-) -> tuple[list[Run], list[Part]]:
+) -> tuple[list[Run], list[StackPart]]:
     """All runs of a pack, in its order, and parts of those that are to be trained.
 
     Runs that have made as many updates share stacks.
@@ -196,11 +196,11 @@ def begin_parts(
         for cell in pack.cells
     ]
     runs, states = [run for run, _ in resumed], [state for _, state in resumed]
-    parts: list[Part] = []
+    parts: list[StackPart] = []
     for own in _groups(runs, recipe, at_once):
         some = replace(pack, cells=tuple(pack.cells[i] for i in own))
         stack = Stack(some, place, data=parts[0].stack.data if parts else None)
-        parts.append(Part(stack, [runs[i] for i in own], runs[own[0]].step))
+        parts.append(StackPart(stack, [runs[i] for i in own], runs[own[0]].step))
         if parts[-1].step == 0:
             parts[-1].begin()
             continue

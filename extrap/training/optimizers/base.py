@@ -20,7 +20,7 @@ Estimated from the launches (2 ms for 36 runs) and the bandwidth of an NVIDIA H2
 """
 
 
-class Part(NamedTuple):
+class RunSlice(NamedTuple):
     """One run's parameters of one rate scale, and their states: what a fused kernel takes."""
 
     scale: float
@@ -141,9 +141,7 @@ class Optimizer(ABC):
         return sum(t.numel() * t.element_size() for states in self._states for t in states)
 
     @abstractmethod
-    def _step_fused(
-        self, part: Part, gradients: Tensors, lr: float | torch.Tensor, recipe: Recipe
-    ) -> None:
+    def _step_fused(self, part: RunSlice, gradients: Tensors, lr: Value, recipe: Recipe) -> None:
         """Update one run's part; `lr` is the run's, before the part's scale."""
 
     @abstractmethod
@@ -206,8 +204,8 @@ class Optimizer(ABC):
             for tensor in (*self._parameters, *self._flat_states):
                 tensor.copy_(tensor.bfloat16())
 
-    def _part(self, m: int, scale: float, chosen: list[int]) -> Part:
-        return Part(
+    def _part(self, m: int, scale: float, chosen: list[int]) -> RunSlice:
+        return RunSlice(
             scale,
             [self._parameters[i][m] for i in chosen],
             tuple([states[i][m] for i in chosen] for states in self._states),

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import torch
 
 from extrap.records import Recipe
-from extrap.training.optimizers.adam import AdamW
-from extrap.training.optimizers.base import Optimizer, Part, Way, over
+from extrap.training.optimizers.base import Optimizer, RunSlice, Tensors, Value, Way, over
+from extrap.training.optimizers.rules import AdamW
 
 COEFFICIENTS = (3.4445, -4.775, 2.0315)
 N_ITERATIONS = 5
@@ -79,7 +79,11 @@ class Muon(Optimizer):
         return self._rest.state_bytes() + super().state_bytes()
 
     def _step_fused(
-        self, part: Part, gradients: list[torch.Tensor], lr: float | torch.Tensor, recipe: Recipe
+        self,
+        part: RunSlice,
+        gradients: list[torch.Tensor],
+        lr: float | torch.Tensor,
+        recipe: Recipe,
     ) -> None:
         raise AssertionError("Muon updates all runs together")
 

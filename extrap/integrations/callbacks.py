@@ -38,13 +38,7 @@ class _Quiet:
 
 
 class Listener(_Quiet):
-    """Tells a monitor the losses of a training run; an alarm is logged once.
-
-    Args:
-        monitor: What receives the losses.
-        logger: Of the trainer's callback.
-        raises: Whether an error in here ends the training instead.
-    """
+    """Tells a monitor the losses of a training run; an alarm is logged once."""
 
     what = "the monitor"
 
@@ -72,13 +66,7 @@ class Listener(_Quiet):
 
 
 class Metering(_Quiet):
-    """Has a meter for a training run.
-
-    Args:
-        logger: Of the trainer's callback.
-        every: As in `NoiseMeter`.
-        raises: Whether an error in here ends the training instead.
-    """
+    """Has a meter for a training run."""
 
     what = "the noise meter"
 

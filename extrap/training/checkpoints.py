@@ -136,12 +136,7 @@ class Checkpoints:
         )
 
     def save(self, found: Iterable[tuple[Cell, Checkpoint]], place: torch.device) -> None:
-        """Leave checkpoints; where they cannot be written, say so once and go on without.
-
-        Args:
-            found: Cells and what is left of them, made one after the other.
-            place: Where they are trained.
-        """
+        """Leave checkpoints; where they cannot be written, say so once and go on without."""
         if self.folder is None:
             return
         began = time.monotonic()

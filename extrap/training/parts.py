@@ -99,14 +99,7 @@ class Run:
         self.status, self.diverged_step = "diverged", step
 
     def add(self, step: int, loss: float, *, start: float, patience: int) -> None:
-        """Add a point to the curve; a loss that is not finite, or for good too high, ends it.
-
-        Args:
-            step: Updates made.
-            loss: Held-out loss.
-            start: The loss before the first step, on the same examples.
-            patience: Points above the start in a row that end it.
-        """
+        """Add a point to the curve; a loss that is not finite, or for good too high, ends it."""
         if not math.isfinite(loss):
             self.diverge(step)
             return
@@ -182,13 +175,6 @@ def begin_parts(
     """All runs of a pack, in its order, and parts of those that are to be trained.
 
     Runs that have made as many updates share stacks.
-
-    Args:
-        pack: The runs.
-        place: Where to train.
-        at_once: Runs in one stack.
-        checkpoints: Where runs that were in training before left their state.
-        refused: Runs whose checkpoints are of no use.
     """
     recipe = pack.recipes()[0]
     resumed = [

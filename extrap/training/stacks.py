@@ -263,10 +263,6 @@ class Stack:
     def restore(self, snapshots: Sequence[Mapping[str, torch.Tensor]], step: int) -> None:
         """Put every run where a snapshot was taken of it, before this stack's first step.
 
-        Args:
-            snapshots: One per run; runs of one seed have the same random state.
-            step: Updates made.
-
         Raises:
             LookupError, RuntimeError, TypeError: A snapshot is of another model.
         """

@@ -17,11 +17,6 @@ def read_options(workload: str, kind: type[T], given: Mapping[str, object]) -> T
     Text may not be empty. Whole numbers are above 0, or not below it where the default is 0. Real
     ones are finite and not below 0.
 
-    Args:
-        workload: Its name, for the messages.
-        kind: The dataclass.
-        given: Option → value, as the user wrote them.
-
     Raises:
         ValueError: A name is unknown, or a value is impossible.
     """
@@ -41,11 +36,6 @@ def whole_sizes(
 ) -> dict[str, int]:
     """Every size column as a whole number.
 
-    Args:
-        workload: Its name, for the message.
-        size: Size column → value, as given.
-        columns: Size column → its default; None for one that must be given.
-
     Raises:
         ValueError: A column is missing or unknown, or a value is no whole number above 0.
     """
@@ -64,11 +54,6 @@ def whole_sizes(
 
 def require_known(kind: str, given: str, known: Iterable[str]) -> None:
     """Raise unless a name is one of the known ones.
-
-    Args:
-        kind: What the name is of, for the message: `"workload"`, `"option of bytes-mlp"`.
-        given: The name.
-        known: All names that exist.
 
     Raises:
         ValueError: The name is unknown; the message says the nearest one and lists all.

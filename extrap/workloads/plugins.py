@@ -44,10 +44,6 @@ def is_plugin(name: str) -> bool:
 def load_plugin(name: str, options: Mapping[str, object]) -> LoadedWorkload:
     """Import a workload and call it with its options.
 
-    Args:
-        name: `"path/to/file.py:Name"` or `"package.module:Name"`.
-        options: Its keyword arguments.
-
     Raises:
         ValueError: It cannot be found, imported or called so, or lacks a member.
     """

@@ -89,12 +89,7 @@ class Optimizer(ABC):
 
     @torch.no_grad()
     def step(self, gradients: Sequence[torch.Tensor], lr_M: torch.Tensor) -> None:
-        """Update every parameter in place.
-
-        Args:
-            gradients: One per parameter, same shapes.
-            lr_M: Learning rate of each run at this step, float64.
-        """
+        """Update every parameter in place."""
         self._n_updates += 1
         if self._way == "fused":
             self._step_apart(gradients, lr_M)
@@ -113,12 +108,7 @@ class Optimizer(ABC):
                 self._step_fused(part, [own[i] for i in chosen], lr, self._recipes[m])
 
     def keep(self, rows: torch.Tensor, parameters: Sequence[torch.Tensor]) -> None:
-        """Drop the state of all other runs.
-
-        Args:
-            rows: Positions of the runs that stay, int64.
-            parameters: The stacked parameters of those runs.
-        """
+        """Drop the state of all other runs."""
         kept = [[state[rows] for state in states] for states in self._states]
         self._flat_states, self._states = _flattened(kept)
         self._recipes = [self._recipes[m] for m in rows.tolist()]

@@ -24,10 +24,6 @@ class Muon(Optimizer):
     m ← μ m + (1 − μ) g;  p ← (1 − η λ) p − .2 √max(rows, columns) η · orthogonal(m), or with
     Nesterov of (1 − μ) g + μ m.
 
-    Args:
-        parameters, recipes, scales, way: As of `Optimizer`.
-        matrices: Which parameters, of shape (M, rows, columns), are orthogonalised.
-
     References:
         Jordan et al. 2024, "Muon: an optimizer for hidden layers in neural networks"; Liu et al.
         2025, "Muon is scalable for LLM training", arXiv 2502.16982, Eq. 4 (the .2 √max).

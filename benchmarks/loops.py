@@ -85,7 +85,7 @@ def _train_one(pack: Pack, i: int) -> float:
     evaluations = set(evaluation_steps(recipe))
     loss = _held_out(workload, module, None)
     for step in range(recipe.steps):
-        rows = workload.draw(recipe.batch_size, generator)
+        rows = workload.draw_batches(1, recipe.batch_size, generator)[0]
         batch = workload.examples(workload.training, rows)
         optimizer.param_groups[0]["lr"] = lr * multiplier(recipe, step)
         optimizer.zero_grad()

@@ -35,14 +35,17 @@ class SpikedBytes(BytesMLP):
         self._steps, self._length = steps, length
         self._n_drawn: WeakKeyDictionary[torch.Generator, int] = WeakKeyDictionary()
 
-    def draw(self, n_examples: int, generator: torch.Generator) -> torch.Tensor:
-        """Rows as ever, those of the spike marked; one call is one step."""
+    def draw_batches(
+        self, n_batches: int, n_examples: int, generator: torch.Generator
+    ) -> torch.Tensor:
+        """Rows as ever, those of the spike marked; a batch is one step."""
         step = self._n_drawn.get(generator, 0)
-        self._n_drawn[generator] = step + 1
+        self._n_drawn[generator] = step + n_batches
         rng = np.random.default_rng(generator.initial_seed())
         begin = int(rng.uniform(EARLIEST, LATEST) * self._steps)
-        rows = super().draw(n_examples, generator)
-        return rows + SPOILED if begin <= step < begin + self._length else rows
+        rows = super().draw_batches(n_batches, n_examples, generator)
+        rows[max(0, begin - step) : max(0, begin + self._length - step)] += SPOILED
+        return rows
 
     def examples(self, training: Batch, rows: torch.Tensor) -> Batch:
         """Contexts and the bytes after them; the same wrong byte in marked rows."""

@@ -10,10 +10,8 @@ from accelerate.state import GradientState
 from accelerate.utils import broadcast_object_list
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
-from extrap.integrations.listening import Listener
-from extrap.integrations.metering import Metering
+from extrap.integrations.callbacks import Listener, Metered, Metering
 from extrap.monitoring import Monitor
-from extrap.training import NoiseMeter
 
 NOISE_SCALE = "noise_scale"
 """Its key in the Trainer's logs."""
@@ -70,7 +68,7 @@ class MonitorCallback(TrainerCallback):
             self._listener.finish(self._metric)
 
 
-class NoiseCallback(TrainerCallback):
+class NoiseCallback(Metered, TrainerCallback):
     """Measures the gradient noise scale of a `transformers.Trainer`, without a backward pass more.
 
     The batch must be split: `gradient_accumulation_steps` of two or more, or several processes. A
@@ -91,11 +89,6 @@ class NoiseCallback(TrainerCallback):
 
     def __init__(self, *, every: int | None = None, raises: bool = False) -> None:
         self._metering = Metering(logger, every=every, raises=raises)
-
-    @property
-    def meter(self) -> NoiseMeter | None:
-        """The meter of the latest training; `None` before."""
-        return self._metering.meter
 
     def on_train_begin(
         self,

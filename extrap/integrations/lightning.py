@@ -13,10 +13,8 @@ try:
 except ModuleNotFoundError:
     from pytorch_lightning.callbacks import Callback  # Lightning by its older name
 
-from extrap.integrations.listening import Listener
-from extrap.integrations.metering import Metering
+from extrap.integrations.callbacks import Listener, Metered, Metering
 from extrap.monitoring import Monitor
-from extrap.training import NoiseMeter
 
 logger = logging.getLogger(__name__)
 
@@ -85,7 +83,7 @@ class MonitorCallback(Callback):
         self._waiting.clear()
 
 
-class NoiseCallback(Callback):
+class NoiseCallback(Metered, Callback):
     """Measures the gradient noise scale of a Lightning `Trainer`, without a backward pass more.
 
     The batch must be split: `accumulate_grad_batches` of two or more, or several processes. For
@@ -109,11 +107,6 @@ class NoiseCallback(Callback):
         self._metering = Metering(logger, every=every, raises=raises)
         self._batch_size = batch_size
         self._step = 0
-
-    @property
-    def meter(self) -> NoiseMeter | None:
-        """The meter of the latest training; `None` before."""
-        return self._metering.meter
 
     def on_train_start(self, trainer: Any, pl_module: Any) -> None:
         """Watch the module's gradients."""

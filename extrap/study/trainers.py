@@ -38,7 +38,6 @@ from extrap.training.preemption import EVERY_S
 if TYPE_CHECKING:
     from extrap.training import Layout, Pack
     from extrap.training.checkpoints import Checkpoints
-    from extrap.training.memory import RunBytes
     from extrap.workloads import LoadedWorkload
 
 NVIDIA = Path("/dev/nvidiactl")
@@ -66,7 +65,6 @@ class PackedTrainer:
             )
         self._spec = spec
         self._device = device
-        self._run_bytes: dict[Hashable, RunBytes] = {}
         self._layouts: dict[Hashable, Layout] = {}
         self._values = cache(lambda size: spec.size_values(dict(size)))
         self._size_of_model = cache(lambda size: self._model_size(dict(size)))
@@ -92,7 +90,7 @@ class PackedTrainer:
         from extrap.training import find_device, most_runs
 
         place = find_device(self._device)
-        return list(cells[: most_runs(self._pack(cells), place, known=self._run_bytes)])
+        return list(cells[: most_runs(self._pack(cells), place)])
 
     def _flops(self, cell: Cell) -> float:
         """FLOPs of one run."""

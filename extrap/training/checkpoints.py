@@ -10,19 +10,17 @@ import hashlib
 import io
 import json
 import logging
-import os
-import tempfile
 import time
-import zipfile
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from extrap import __version__
+from extrap.files import write_bytes
 from extrap.records import Cell
 from extrap.training.preemption import EVERY_S
 
@@ -31,7 +29,7 @@ logger = logging.getLogger(__name__)
 FORMAT = 1
 SHARE = 0.02
 """Part of the time that checkpoints may take: where they are dear they come more rarely."""
-SUFFIX, UNFINISHED = ".pt", ".tmp"
+SUFFIX = ".pt"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -93,9 +91,12 @@ class Checkpoints:
         """The checkpoint of a run; None if there is none, or none that can be used here."""
         if self.folder is None:
             return None
-        path = self.path(cell)
         try:
-            return _checked(_read(path), self._origin(cell, place))
+            content = torch.load(self.path(cell), weights_only=True, map_location="cpu")
+            for name, value in self._origin(cell, place).items():
+                if content.pop(name) != value:
+                    raise ValueError(f"{name} is another one, now {value}")
+            return Checkpoint(**content)
         except FileNotFoundError:
             return None
         except Exception as error:  # whatever a damaged or another file makes a reader say
@@ -112,20 +113,16 @@ class Checkpoints:
         )
 
     def save(self, found: Iterable[tuple[Cell, Checkpoint]], place: torch.device) -> None:
-        """Leave checkpoints; where they cannot be written, say so once and go on without.
-
-        Args:
-            found: Cells and what is left of them, made one after the other.
-            place: Where they are trained.
-        """
+        """Leave checkpoints; where they cannot be written, say so once and go on without."""
         if self.folder is None:
             return
         began = time.monotonic()
         try:
-            self.folder.mkdir(parents=True, exist_ok=True)
             for cell, checkpoint in found:
-                origin = self._origin(cell, place)
-                _write(self.path(cell), {**origin, **_plain(checkpoint)})
+                content = {f.name: getattr(checkpoint, f.name) for f in fields(checkpoint)}
+                buffer = io.BytesIO()  # torch reports a full disk in words that name no cause
+                torch.save({**self._origin(cell, place), **content}, buffer)
+                write_bytes(self.path(cell), buffer.getvalue())
         except OSError as error:
             if self._troubles == []:
                 logger.warning(
@@ -146,7 +143,7 @@ class Checkpoints:
         with suppress(OSError):  # what is left does no harm
             there: dict[str, list[Path]] = {}
             for path in self.folder.iterdir():
-                there.setdefault(path.name.partition(".")[0], []).append(path)
+                there.setdefault(path.name.lstrip(".").partition(".")[0], []).append(path)
             for cell in cells if there else ():
                 for path in there.get(self.path(cell).stem, ()):
                     path.unlink(missing_ok=True)
@@ -178,66 +175,3 @@ def processor_of(place: torch.device) -> str:
     if place.type == "cuda":
         return torch.cuda.get_device_name(place)
     return f"{place.type} {torch.backends.cpu.get_cpu_capability()}"
-
-
-def _plain(checkpoint: Checkpoint) -> dict[str, Any]:
-    return {
-        "step": checkpoint.step,
-        "spent_s": checkpoint.spent_s,
-        "record": dict(checkpoint.record),
-        "tensors": dict(checkpoint.tensors),
-    }
-
-
-def _write(path: Path, content: Mapping[str, Any]) -> None:
-    """Write a file so that whoever opens it finds the old one or the new one, whole.
-
-    It is put together in memory: torch reports a full disk in words that name no cause.
-    """
-    buffer = io.BytesIO()
-    torch.save(dict(content), buffer)
-    number, name = tempfile.mkstemp(suffix=UNFINISHED, prefix=f"{path.stem}.", dir=path.parent)
-    unfinished = Path(name)
-    try:
-        with os.fdopen(number, "wb") as file:
-            file.write(buffer.getbuffer())
-            file.flush()
-            os.fsync(file.fileno())
-        unfinished.replace(path)
-    except BaseException:
-        unfinished.unlink(missing_ok=True)
-        raise
-
-
-def _read(path: Path) -> Any:
-    """The content of a file, once its check sums are right, which torch does not look at."""
-    with path.open("rb") as file:
-        with zipfile.ZipFile(file) as archive:
-            if any(part.compress_type != zipfile.ZIP_STORED for part in archive.infolist()):
-                raise ValueError("it is compressed")
-            if (damaged := archive.testzip()) is not None:
-                raise ValueError(f"{damaged} is damaged")
-        file.seek(0)
-        return torch.load(file, weights_only=True, map_location="cpu")
-
-
-def _checked(content: Any, origin: Mapping[str, Any]) -> Checkpoint:
-    """A checkpoint from what a file holds.
-
-    Raises:
-        ValueError: It is another one's, or none.
-    """
-    expected = {**origin, "step": int, "spent_s": float, "record": dict, "tensors": dict}
-    if not isinstance(content, dict) or set(content) != set(expected):
-        raise ValueError("it is not a checkpoint")
-    for name, value in expected.items():
-        if isinstance(value, type):
-            if type(content[name]) is not value:
-                raise ValueError(f"{name} is of another kind")
-        elif content[name] != value:
-            raise ValueError(f"{name} is {content[name]}, now {value}")
-    tensors = content["tensors"]
-    if not all(isinstance(n, str) and isinstance(t, torch.Tensor) for n, t in tensors.items()):
-        raise ValueError("tensors are of another kind")
-    names = ("step", "spent_s", "record", "tensors")
-    return Checkpoint(**{name: content[name] for name in names})

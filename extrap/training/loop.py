@@ -37,15 +37,7 @@ def train_alone(
     on_eval: OnEval | None = None,
     checkpoints: Checkpoints | None = None,
 ) -> tuple[RunResult, ...]:
-    """Train a pack in this process; out of memory, in two halves one after the other.
-
-    Args:
-        pack: The runs.
-        place: Where to train.
-        at_once: Runs in one stack.
-        on_eval: As in `train`; while one half trains, the other's losses are NaN.
-        checkpoints: As in `evaluate_along`.
-    """
+    """Train a pack in this process; out of memory, in two halves one after the other."""
     along = evaluate_along(pack, place=place, at_once=at_once, checkpoints=checkpoints)
     try:
         with closing(along) as evaluations:
@@ -77,12 +69,6 @@ def evaluate_along(
     Runs that have checkpoints go on there; those further on than others wait for them, so that
     the first evaluation is that of the run that is furthest behind. A result's `wall_s` is what
     the run took before.
-
-    Args:
-        pack: The runs.
-        place: Where to train.
-        at_once: Runs in one stack; stacks advance in turn from one evaluation to the next.
-        checkpoints: Where the runs leave what they need to go on; nowhere by default.
 
     Raises:
         StopAsked: Training was asked to end; the runs have left their checkpoints.

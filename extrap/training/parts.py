@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from copy import copy
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
 
 from extrap.records import Cell, Recipe, RunResult
-from extrap.training.checkpoints import Checkpoint, Checkpoints
+from extrap.training.checkpoints import Checkpoints
 from extrap.training.packs import Pack
 from extrap.training.stacks import Stack
 
@@ -21,6 +22,16 @@ CURVE_TOKENS, CURVE_EXAMPLES = 1024, 64
 HOPELESS = 0.2
 # On a GPU a pack shrinks only when this part of it is gone: the step is recorded again then.
 WORTH_RECORDING = 0.25
+RECORDED = (
+    "initial_loss",
+    "initial_curve_loss",
+    "status",
+    "diverged_step",
+    "n_above",
+    "curve",
+    "gradients",
+)
+"""Of a `Run`, what its checkpoint keeps besides step and seconds."""
 
 
 @dataclass(slots=True)
@@ -54,33 +65,6 @@ class Run:
     is_new: bool = False
 
     @classmethod
-    def resumed(cls, cell: Cell, found: Checkpoint) -> Run:
-        """A run as it left a checkpoint.
-
-        Raises:
-            KeyError, TypeError, ValueError: Its record is none.
-        """
-        record = found.record
-        diverged_step = record["diverged_step"]
-        run = cls(
-            cell,
-            initial_loss=float(record["initial_loss"]),
-            initial_curve_loss=float(record["initial_curve_loss"]),
-            status=record["status"],
-            diverged_step=None if diverged_step is None else int(diverged_step),
-            n_above=int(record["n_above"]),
-            curve=[(int(step), float(loss)) for step, loss in record["curve"]],
-            gradients=[(int(step), float(g), float(s)) for step, g, s in record["gradients"]],
-            step=found.step,
-            spent_s=found.spent_s,
-        )
-        if run.status not in ("complete", "diverged", "pruned"):
-            raise ValueError(f"no run is {run.status!r}")
-        if run.is_alive and math.isnan(run.loss_at(run.step)):
-            raise ValueError("its curve does not lead to its step")
-        return run
-
-    @classmethod
     def finished(cls, result: RunResult) -> Run:
         """A run that is over, from what it gave."""
         return cls(
@@ -99,16 +83,8 @@ class Run:
         return self.status == "complete"
 
     def record(self) -> dict[str, Any]:
-        """What `resumed` takes."""
-        return {
-            "initial_loss": self.initial_loss,
-            "initial_curve_loss": self.initial_curve_loss,
-            "status": self.status,
-            "diverged_step": self.diverged_step,
-            "n_above": self.n_above,
-            "curve": list(self.curve),
-            "gradients": list(self.gradients),
-        }
+        """What a checkpoint keeps of it, besides step and seconds."""
+        return {name: copy(getattr(self, name)) for name in RECORDED}
 
     def loss_at(self, step: int) -> float:
         """The curve's loss at a step; NaN if there is none, or the run is no longer trained."""
@@ -123,14 +99,7 @@ class Run:
         self.status, self.diverged_step = "diverged", step
 
     def add(self, step: int, loss: float, *, start: float, patience: int) -> None:
-        """Add a point to the curve; a loss that is not finite, or for good too high, ends it.
-
-        Args:
-            step: Updates made.
-            loss: Held-out loss.
-            start: The loss before the first step, on the same examples.
-            patience: Points above the start in a row that end it.
-        """
+        """Add a point to the curve; a loss that is not finite, or for good too high, ends it."""
         if not math.isfinite(loss):
             self.diverge(step)
             return
@@ -141,7 +110,7 @@ class Run:
 
 
 @dataclass(slots=True)
-class Part:
+class StackPart:
     """Runs that share a stack, all after as many updates; some may be over, and still in it."""
 
     stack: Stack
@@ -202,17 +171,10 @@ def begin_parts(
     at_once: int,
     checkpoints: Checkpoints,
     refused: frozenset[Cell] = frozenset(),
-) -> tuple[list[Run], list[Part]]:
+) -> tuple[list[Run], list[StackPart]]:
     """All runs of a pack, in its order, and parts of those that are to be trained.
 
     Runs that have made as many updates share stacks.
-
-    Args:
-        pack: The runs.
-        place: Where to train.
-        at_once: Runs in one stack.
-        checkpoints: Where runs that were in training before left their state.
-        refused: Runs whose checkpoints are of no use.
     """
     recipe = pack.recipes()[0]
     resumed = [
@@ -220,17 +182,17 @@ def begin_parts(
         for cell in pack.cells
     ]
     runs, states = [run for run, _ in resumed], [state for _, state in resumed]
-    parts: list[Part] = []
+    parts: list[StackPart] = []
     for own in _groups(runs, recipe, at_once):
         some = replace(pack, cells=tuple(pack.cells[i] for i in own))
         stack = Stack(some, place, data=parts[0].stack.data if parts else None)
-        parts.append(Part(stack, [runs[i] for i in own], runs[own[0]].step))
+        parts.append(StackPart(stack, [runs[i] for i in own], runs[own[0]].step))
         if parts[-1].step == 0:
             parts[-1].begin()
             continue
         try:
             stack.restore([states[i] for i in own], parts[-1].step)
-        except (ValueError, RuntimeError) as error:
+        except (LookupError, TypeError, ValueError, RuntimeError) as error:
             for cell in some.cells:
                 checkpoints.distrust(cell, str(error))
             refused |= frozenset(some.cells)
@@ -264,9 +226,9 @@ def _resumed(
     if found is None:
         return Run(cell), {}
     try:
-        if found.step not in evaluation_steps(recipe):
-            raise ValueError(f"there is no evaluation at step {found.step}")
-        return Run.resumed(cell, found), found.tensors
-    except (KeyError, TypeError, ValueError) as error:
+        run = Run(cell, step=found.step, spent_s=found.spent_s, **found.record)
+        evaluation_steps(recipe).index(found.step)
+    except (TypeError, ValueError) as error:
         checkpoints.distrust(cell, f"{type(error).__name__}: {error}")
         return Run(cell), {}
+    return run, found.tensors

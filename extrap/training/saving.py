@@ -11,7 +11,7 @@ import torch
 from extrap.records import Cell, RunResult
 from extrap.training.checkpoints import Checkpoint, Checkpoints
 from extrap.training.packs import Pack
-from extrap.training.parts import Part, Run
+from extrap.training.parts import Run, StackPart
 from extrap.training.preemption import StopAsked
 
 
@@ -32,7 +32,7 @@ class Saving:
         self._n_runs = len(pack.cells)
         self._began = time.perf_counter()
 
-    def stop_if_asked(self, parts: Sequence[Part], runs: Sequence[Run]) -> None:
+    def stop_if_asked(self, parts: Sequence[StackPart], runs: Sequence[Run]) -> None:
         """Save and raise if training is to end.
 
         Raises:
@@ -42,16 +42,16 @@ class Saving:
             self._save(parts, runs)
             raise StopAsked("asked to stop")
 
-    def save_if_due(self, parts: Sequence[Part], runs: Sequence[Run]) -> None:
+    def save_if_due(self, parts: Sequence[StackPart], runs: Sequence[Run]) -> None:
         """Save if it is time to."""
         if self._checkpoints.is_due():
             self._save(parts, runs)
 
-    def _save(self, parts: Sequence[Part], runs: Sequence[Run]) -> None:
+    def _save(self, parts: Sequence[StackPart], runs: Sequence[Run]) -> None:
         self._checkpoints.save(self._news(parts, runs), self._place)
 
     def _news(
-        self, parts: Sequence[Part], runs: Sequence[Run]
+        self, parts: Sequence[StackPart], runs: Sequence[Run]
     ) -> Iterator[tuple[Cell, Checkpoint]]:
         """What is not saved yet, run by run."""
         spent_s = (time.perf_counter() - self._began) / self._n_runs

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
-from itertools import groupby
+from itertools import groupby, repeat
 from typing import Any
 
 import numpy as np
@@ -27,7 +27,6 @@ from extrap.workloads import (
     Batch,
     LoadedWorkload,
     TensorRule,
-    draw_batches,
     is_orthogonalized,
     take_rows,
     width_rules,
@@ -101,23 +100,35 @@ class Stack:
         self._workload, self._device, self._dtype = pack.workload, device, dtype
         self._recipes = list(pack.recipes())
         self._rates_M = _doubles([dict(cell.tuned)["lr"] for cell in pack.cells])
+        self._recorded: RecordedSteps | None = None
+        self._recorded_size = 0
+        self._squares: list[tuple[int, torch.Tensor]] = []
         seeds = sorted({cell.seed for cell in pack.cells})
-        self._generators = [torch.Generator().manual_seed(s + DATA_STREAM) for s in seeds]
-        kept = take_rows(pack.workload, pack.n_kept(), seeds)
-        self._kept_S = [
-            None if kept is None else torch.from_numpy(kept[s]) for s in range(len(seeds))
-        ]
-        self._streams_M = torch.tensor([seeds.index(cell.seed) for cell in pack.cells]).to(device)
-        self._rows = self._rows_of_batch()
+        self._begin_streams(pack, seeds)
         self.data = data or (
             self._place(pack.workload.training),
             self._place(pack.workload.validation),
         )
         self._training, self._held_out = self.data
-        modules = [_initial(pack, seed) for seed in seeds]
+        self._begin_models(pack, [_initial(pack, seed) for seed in seeds], way)
+        self._set_clips()
+
+    def _begin_streams(self, pack: Pack, seeds: list[int]) -> None:
+        """A generator a seed, the examples it has, and which of them each run takes."""
+        self._generators = [torch.Generator().manual_seed(s + DATA_STREAM) for s in seeds]
+        kept = take_rows(pack.workload, pack.n_kept(), seeds)
+        self._kept_S = [
+            None if kept is None else torch.from_numpy(kept[s]) for s in range(len(seeds))
+        ]
+        streams = [seeds.index(cell.seed) for cell in pack.cells]
+        self._streams_M = torch.tensor(streams).to(self._device)
+        self._rows = self._rows_of_batch()
+
+    def _begin_models(self, pack: Pack, modules: list[_Loss], way: Way | None) -> None:
+        """Stacked parameters, buffers and optimiser from a module a seed."""
         self._is_one_by_one = (
             not self._has_run_axis
-            and device.type == "cpu"
+            and self._device.type == "cpu"
             and _folds_runs(modules[0], pack.workload.validation)
         )
         rules = _rules(pack)
@@ -140,10 +151,6 @@ class Stack:
         )
         self._template = modules[0].to("meta")
         self._hang_in()
-        self._recorded: RecordedSteps | None = None
-        self._recorded_size = 0
-        self._squares: list[tuple[int, torch.Tensor]] = []
-        self._set_clips()
 
     def __len__(self) -> int:
         return len(self._recipes)
@@ -264,17 +271,10 @@ class Stack:
     def restore(self, snapshots: Sequence[Mapping[str, torch.Tensor]], step: int) -> None:
         """Put every run where a snapshot was taken of it, before this stack's first step.
 
-        Args:
-            snapshots: One per run; runs of one seed have the same random state.
-            step: Updates made.
-
         Raises:
-            ValueError: A snapshot is of another model.
+            LookupError, RuntimeError, TypeError: A snapshot is of another model.
         """
-        live, own = self._live(), self.snapshot(0)
-        for snapshot in snapshots:
-            _require_like(snapshot, own)
-        for name, tensor in live.items():
+        for name, tensor in self._live().items():
             tensor.copy_(torch.stack([snapshot[name] for snapshot in snapshots]))
         for stream, snapshot in zip(self._streams_M.tolist(), snapshots, strict=True):
             self._generators[stream].set_state(snapshot[RANDOM])
@@ -379,14 +379,14 @@ class Stack:
                 batch = tuple(t.expand(n, *t.shape) for n, t in zip(times, batch, strict=False))
             return self._call(parameters, buffers, batch)
         if self._is_one_by_one:
+            batches = zip(*(t.unbind() for t in batch), strict=True) if paired else repeat(batch)
             by_run = zip(*(p.unbind() for p in parameters), strict=True)
-            losses = [
-                self._call(own, [b[m] for b in buffers], tuple(t[m] for t in batch))
-                if paired
-                else self._call(own, [b[m] for b in buffers], batch)
-                for m, own in enumerate(by_run)
-            ]
-            return torch.stack(losses)
+            return torch.stack(
+                [
+                    self._call(own, [b[m] for b in buffers], of_run)
+                    for m, (own, of_run) in enumerate(zip(by_run, batches, strict=False))
+                ]
+            )
         with sdpa_kernel(SDPBackend.MATH):  # the other kernels have no batching rule on a CPU
             per_run = vmap(
                 self._call, in_dims=(0, 0, 0 if paired else None), randomness="different"
@@ -486,7 +486,7 @@ class Stack:
         """Rows of the next batches of every seed, (K, S, B)."""
         shape = (n_steps, n_examples)
         rows_SKB = [
-            draw_batches(self._workload, *shape, generator)
+            self._workload.draw_batches(*shape, generator)
             if kept is None
             else kept[torch.randint(len(kept), shape, generator=generator)]
             for generator, kept in zip(self._generators, self._kept_S, strict=True)
@@ -618,14 +618,6 @@ def _rules(pack: Pack) -> dict[str, TensorRule]:
         optimizer=pack.recipe.optimizer,
     )
     return {f"module.{name}": rule for name, rule in rules.items()}
-
-
-def _require_like(snapshot: Mapping[str, torch.Tensor], own: Mapping[str, torch.Tensor]) -> None:
-    def kinds(tensors: Mapping[str, torch.Tensor]) -> dict[str, Any]:
-        return {name: (t.dtype, t.shape, t.layout, t.device) for name, t in tensors.items()}
-
-    if kinds(snapshot) != kinds(own):
-        raise ValueError("it is for another model")
 
 
 def _doubles(values: list[float]) -> torch.Tensor:

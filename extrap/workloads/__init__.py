@@ -19,14 +19,13 @@ from collections.abc import Callable, Mapping
 from extrap.records import Workload
 from extrap.workloads.bytes_mlp import BytesMLP
 from extrap.workloads.bytes_transformer import BytesTransformer
-from extrap.workloads.choices import require_known
 from extrap.workloads.images import Images
+from extrap.workloads.options import require_known
 from extrap.workloads.plugins import is_plugin, load_plugin
 from extrap.workloads.protocol import (
     Batch,
     LoadedWorkload,
     TensorWorkload,
-    draw_batches,
     take_rows,
 )
 from extrap.workloads.teacher import Teacher
@@ -39,7 +38,6 @@ __all__ = [
     "LoadedWorkload",
     "TensorRule",
     "TensorWorkload",
-    "draw_batches",
     "is_orthogonalized",
     "load_workload",
     "take_rows",

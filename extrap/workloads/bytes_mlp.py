@@ -15,9 +15,8 @@ from torch import nn
 from extrap.workloads.byte_windows import N_BYTES, ByteOptions, ByteWindows
 from extrap.workloads.layers import cross_entropy, embedding
 from extrap.workloads.mlp import MLP
-from extrap.workloads.options import read_options
+from extrap.workloads.options import read_options, whole_sizes
 from extrap.workloads.protocol import Batch
-from extrap.workloads.sizes import whole_sizes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,9 +16,8 @@ from torch.nn import functional
 
 from extrap.workloads.byte_windows import N_BYTES, ByteOptions, ByteWindows
 from extrap.workloads.layers import cross_entropy, embedding, layer_norm, linear
-from extrap.workloads.options import read_options
+from extrap.workloads.options import read_options, whole_sizes
 from extrap.workloads.protocol import Batch
-from extrap.workloads.sizes import whole_sizes
 
 NAME = "bytes-transformer"
 MLP_RATIO = 4

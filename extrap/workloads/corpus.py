@@ -21,14 +21,7 @@ NOT_STDLIB = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Corpus:
-    """Bytes to train on and bytes held out.
-
-    Attributes:
-        training: Shape (n,), uint8.
-        validation: Shape (n,), uint8; from other files than `training`.
-        sha256: Hash of the held-out bytes followed by the training bytes.
-        n_files: Files that contributed.
-    """
+    """Bytes to train on and bytes held out."""
 
     training: np.ndarray
     validation: np.ndarray
@@ -43,13 +36,6 @@ def read_corpus(source: str, *, n_bytes: int, validation_bytes: int) -> Corpus:
     `validation_bytes`, are held out; the following ones train, up to `n_bytes` in total. The file
     cut at either boundary is truncated, its rest used by neither part; a folder of one single file
     is split inside it.
-
-    Args:
-        source: `"stdlib"`, the source code of Python's own standard library without its tests, or
-            a folder of text files of any encoding. Hidden files and folders are skipped.
-        n_bytes: Bytes in total. The standard library must have that many; of a folder that has
-            fewer everything is used, as long as both parts have `validation_bytes`.
-        validation_bytes: Bytes held out.
 
     Raises:
         DataError: The folder is missing, empty, or too small.

@@ -61,13 +61,6 @@ def read_images(path: str, *, resolution: int, held_out: float, split_seed: int)
     may be missing: then a fraction is held out. Images become smaller by averaging over boxes
     (Chrabaszcz et al. 2017, arXiv 1707.08819).
 
-    Args:
-        path: The .npz.
-        resolution: Side length to make images smaller to, which divides their sides; 0 leaves
-            them as they are.
-        held_out: Fraction to hold out if there is no test part, in (0, 1).
-        split_seed: Seed of that choice.
-
     Raises:
         DataError: Something is missing, corrupt, or does not fit together.
     """

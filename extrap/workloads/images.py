@@ -20,9 +20,8 @@ from torch import nn
 from extrap.workloads.image_files import read_images
 from extrap.workloads.layers import cross_entropy
 from extrap.workloads.mlp import MLP
-from extrap.workloads.options import read_options
+from extrap.workloads.options import read_options, whole_sizes
 from extrap.workloads.protocol import Batch, TensorWorkload
-from extrap.workloads.sizes import whole_sizes
 
 NAME = "images"
 

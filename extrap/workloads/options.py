@@ -1,13 +1,12 @@
-"""The options of a workload: a frozen dataclass, filled and checked from what a user gave."""
+"""What a user chooses for a workload, checked: its options, its size columns, a name."""
 
 from __future__ import annotations
 
+import difflib
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from typing import Any, TypeVar, cast
-
-from extrap.workloads.choices import require_known
 
 T = TypeVar("T")
 
@@ -17,11 +16,6 @@ def read_options(workload: str, kind: type[T], given: Mapping[str, object]) -> T
 
     Text may not be empty. Whole numbers are above 0, or not below it where the default is 0. Real
     ones are finite and not below 0.
-
-    Args:
-        workload: Its name, for the messages.
-        kind: The dataclass.
-        given: Option → value, as the user wrote them.
 
     Raises:
         ValueError: A name is unknown, or a value is impossible.
@@ -35,6 +29,41 @@ def read_options(workload: str, kind: type[T], given: Mapping[str, object]) -> T
         if isinstance(default := option.default, str | int | float)
     }
     return kind(**values)
+
+
+def whole_sizes(
+    workload: str, size: Mapping[str, float], columns: Mapping[str, int | None]
+) -> dict[str, int]:
+    """Every size column as a whole number.
+
+    Raises:
+        ValueError: A column is missing or unknown, or a value is no whole number above 0.
+    """
+    required = [column for column, default in columns.items() if default is None]
+    fits = set(required) <= set(size) <= set(columns)
+    if not fits or any(value < 1 or value != int(value) for value in size.values()):
+        required = required or list(columns)[:1]
+        optional = [column for column in columns if column not in required]
+        also = f" (and optionally {', '.join(optional)})" if optional else ""
+        raise ValueError(
+            f"the sizes of {workload} must be whole numbers {', '.join(required)}{also}, got "
+            f"{dict(size)}; write sizes={{'{required[0]}': (16, 32, 64)}}."
+        )
+    return {column: int(size.get(column, default or 0)) for column, default in columns.items()}
+
+
+def require_known(kind: str, given: str, known: Iterable[str]) -> None:
+    """Raise unless a name is one of the known ones.
+
+    Raises:
+        ValueError: The name is unknown; the message says the nearest one and lists all.
+    """
+    names = sorted(known)
+    if given in names:
+        return
+    near = difflib.get_close_matches(given, names, n=1)
+    hint = f"did you mean {near[0]!r}? There are: " if near else "choose one of "
+    raise ValueError(f"unknown {kind} {given!r}; {hint}{', '.join(names)}.")
 
 
 def _checked(workload: str, name: str, value: object, default: str | int | float) -> object:

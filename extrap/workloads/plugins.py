@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import importlib
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import Any, cast
@@ -44,10 +44,6 @@ def is_plugin(name: str) -> bool:
 def load_plugin(name: str, options: Mapping[str, object]) -> LoadedWorkload:
     """Import a workload and call it with its options.
 
-    Args:
-        name: `"path/to/file.py:Name"` or `"package.module:Name"`.
-        options: Its keyword arguments.
-
     Raises:
         ValueError: It cannot be found, imported or called so, or lacks a member.
     """
@@ -64,7 +60,10 @@ def load_plugin(name: str, options: Mapping[str, object]) -> LoadedWorkload:
             f"{where} defines no class or function {attribute!r}; it has "
             f"{', '.join(_own_callables(module)) or 'none at all'}."
         )
-    _require_arguments(name, factory, options)
+    try:
+        inspect.signature(factory).bind(**options)
+    except TypeError as error:
+        raise ValueError(f"the options of {name} are its arguments: {error}.") from error
     workload = factory(**options)
     _require_members(name, workload)
     source = Path(cast(str, module.__file__)).read_bytes()
@@ -107,25 +106,6 @@ def _own_callables(module: ModuleType) -> list[str]:
         for name, value in vars(module).items()
         if callable(value) and getattr(value, "__module__", None) == module.__name__
     ]
-
-
-def _require_arguments(
-    name: str, factory: Callable[..., object], options: Mapping[str, object]
-) -> None:
-    try:
-        signature = inspect.signature(factory)
-    except ValueError as error:
-        raise ValueError(
-            f"a workload must be a class or function written in Python, got {name}; wrap it "
-            "in one."
-        ) from error
-    try:
-        signature.bind(**options)
-    except TypeError as error:
-        raise ValueError(
-            f"the options of {name} must be its arguments {signature}, got {dict(options)}: "
-            f"{error}."
-        ) from error
 
 
 def _require_members(name: str, workload: object) -> None:

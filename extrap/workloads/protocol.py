@@ -67,11 +67,12 @@ class LoadedWorkload(Protocol):
     def build(self, size: Mapping[str, float]) -> nn.Module:
         """A freshly initialised model, drawn from torch's global CPU generator."""
 
-    def draw(self, n_examples: int, generator: torch.Generator) -> torch.Tensor:
-        """Rows of training examples, int64 of shape (n_examples,), drawn with a CPU generator.
+    def draw_batches(
+        self, n_batches: int, n_examples: int, generator: torch.Generator
+    ) -> torch.Tensor:
+        """Rows of training examples of some batches, int64 of shape (n_batches, n_examples).
 
-        A workload may also define `draw_batches(n_batches, n_examples, generator)`, which must
-        give the rows of as many calls of `draw`.
+        They are drawn with a CPU generator; one call gives what a call for each batch would.
         """
 
     def examples(self, training: Batch, rows: torch.Tensor) -> Batch:
@@ -79,7 +80,7 @@ class LoadedWorkload(Protocol):
 
         Args:
             training: The tensors of `training`, perhaps on another device.
-            rows: Rows as `draw` gives them, on that device, with any leading axes: (…, B).
+            rows: Rows as `draw_batches` gives them, on that device, with any leading axes: (…, B).
 
         Returns:
             Tensors of shape (…, B, …).
@@ -139,14 +140,10 @@ class TensorWorkload:
         """Mean loss over a batch."""
         raise TypeError(f"{type(self).__name__} must define loss(module, batch).")
 
-    def draw(self, n_examples: int, generator: torch.Generator) -> torch.Tensor:
-        """Rows drawn uniformly, with replacement."""
-        return self.draw_batches(1, n_examples, generator)[0]
-
     def draw_batches(
         self, n_batches: int, n_examples: int, generator: torch.Generator
     ) -> torch.Tensor:
-        """Rows of several batches in one call, (n_batches, n_examples)."""
+        """Rows drawn uniformly, with replacement."""
         shape = (n_batches, n_examples)
         return torch.randint(len(self.training[0]), shape, generator=generator)
 
@@ -204,22 +201,6 @@ def take_rows(
         )
     rows = [kept_rows(n_examples, seed) for seed in seeds]
     return None if rows[0] is None else rows
-
-
-def draw_batches(
-    workload: LoadedWorkload, n_batches: int, n_examples: int, generator: torch.Generator
-) -> torch.Tensor:
-    """Rows of several batches, (K, B): those that K calls of `draw` give.
-
-    One call, if the class that defines `draw` or a subclass of it defines `draw_batches`; else one
-    call of `draw` per batch, so that a subclass that overrides `draw` alone is respected.
-    """
-    for kind in type(workload).__mro__:
-        if (at_once := vars(kind).get("draw_batches")) is not None:
-            return at_once(workload, n_batches, n_examples, generator)
-        if "draw" in vars(kind):
-            break
-    return torch.stack([workload.draw(n_examples, generator) for _ in range(n_batches)])
 
 
 def count_parameters(

@@ -29,9 +29,8 @@ import torch
 from torch import nn
 
 from extrap.workloads.layers import linear
-from extrap.workloads.options import read_options
+from extrap.workloads.options import read_options, whole_sizes
 from extrap.workloads.protocol import Batch, TensorWorkload
-from extrap.workloads.sizes import whole_sizes
 
 NAME = "teacher"
 Array = np.ndarray

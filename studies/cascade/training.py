@@ -43,7 +43,7 @@ def train(size: Mapping[str, float], tuned: Mapping[str, float], seed: int) -> d
     optimizer = torch.optim.Adam(model.parameters(), lr=tuned["lr"], fused=True)
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, _share_of_rate)
     for _ in range(STEPS):
-        batch = data.examples(data.training, data.draw(BATCH, generator))
+        batch = data.examples(data.training, data.draw_batches(1, BATCH, generator)[0])
         loss = data.loss(model, batch)
         optimizer.zero_grad()
         loss.backward()

@@ -1,6 +1,4 @@
-import math
 import weakref
-from types import SimpleNamespace
 
 import pytest
 import torch
@@ -59,90 +57,38 @@ def peak_bytes(pack):
 
 
 @pytest.mark.parametrize(
-    ("name", "width", "recipe"),
-    [
-        ("bytes-mlp", 64, {}),
-        ("bytes-mlp", 512, {}),
-        ("bytes-transformer", 32, {}),
-    ],
+    ("name", "width"),
+    [("bytes-mlp", 64), ("bytes-mlp", 512), ("bytes-transformer", 32), ("images", 64)],
 )
-def test_bytes_of_further_runs_are_predicted_within_a_quarter(tiny, name, width, recipe):
+def test_no_run_takes_more_than_is_estimated(tiny, name, width):
     """Against the tensors of five runs beyond those of one; data and buffers are in both."""
-    packs = [pack_of(tiny(name), n, width, batch_size=64, **recipe) for n in (1, 5)]
+    packs = [pack_of(tiny(name), n, width, batch_size=64) for n in (1, 5)]
     one, five = map(peak_bytes, packs)
-    predicted = memory.run_bytes(packs[0], CPU).n / memory.ALLOCATOR
-    assert 0.8 < 4 * predicted / (five - one) < 1.25
+    assert 1 < 4 * memory.run_bytes(packs[0]) / (five - one) < 3
 
 
 def test_a_pack_takes_no_more_than_its_share_of_what_is_free(tiny, monkeypatch):
     workload = tiny("bytes-mlp")
     pack = pack_of(workload, 40)
-    one = memory.run_bytes(pack, CPU).n
+    one = memory.run_bytes(pack)
     for free, expected in ((20.5 * one, 10), (0, 1), (1e12, 40)):
         monkeypatch.setattr(memory, "_free_bytes", lambda place, free=free: int(free))
         assert most_runs(pack, CPU) == expected
     assert most_runs(pack_of(workload, 200), CPU) == 128
 
 
-def test_memory_is_that_of_the_largest_batch_and_of_the_state_of_the_optimiser(tiny):
+def test_memory_is_that_of_the_largest_batch(tiny):
     workload = tiny("bytes-mlp")
     grows = {"steps": 64, "schedule": "steps", "drops": (0.5,), "drop_factor": 8}
-    grown, small, large, sgd = (
-        memory.run_bytes(pack_of(workload, 1, **recipe), CPU).n
+    grown, small, large = (
+        memory.run_bytes(pack_of(workload, 1, **recipe))
         for recipe in (
             {**grows, "decay_by": "batch"},
             {**grows, "decay_by": "rate"},
             {"batch_size": 32},
-            {"optimizer": "sgd"},
         )
     )
     assert grown == large > small
-    n = workload.n_params_total({"width": 8})
-    assert small - sgd == pytest.approx(memory.ALLOCATOR * 4 * n)  # Adam has one moment more
-
-
-GPU = torch.device("cuda")
-
-
-@pytest.fixture
-def gpu(monkeypatch):
-    """Books of a GPU's memory: a stack of n runs takes 100 + 10 n bytes; what was measured."""
-    measured = []
-
-    def peak(pack, place, n_runs):
-        measured.append(n_runs)
-        if 100 + 10 * n_runs > gpu.room:
-            raise RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED")
-        return 100 + 10 * n_runs
-
-    gpu = SimpleNamespace(room=math.inf, measured=measured)
-    monkeypatch.setattr(memory, "_peak_bytes", peak)
-    monkeypatch.setattr(memory, "_data_bytes", lambda pack: 0)
-    monkeypatch.setattr(memory, "_free_bytes", lambda place: int(min(gpu.room, 1e9) / 0.9 + 1))
-    monkeypatch.setattr(memory, "free_cached", lambda place: None)
-    return gpu
-
-
-def test_a_gpu_that_two_runs_do_not_fit_takes_one(tiny, gpu):
-    gpu.room = 110
-    assert most_runs(pack_of(tiny("bytes-mlp"), 4), GPU) == 1
-    assert gpu.measured == [1, 2]
-
-
-def test_memory_of_a_kind_of_pack_is_measured_once_and_only_if_it_is_a_question(tiny, gpu):
-    workload, known = tiny("bytes-mlp"), {}
-    gpu.room = 110 * 8
-    for n_runs, most, measured in (
-        (8, 8, [1]),  # eight times all that one run takes fit
-        (6, 6, [1]),
-        (60, 60, [1, 1, 2]),
-        (90, 88, [1, 1, 2]),
-    ):
-        assert most_runs(pack_of(workload, n_runs), GPU, known=known) == most
-        assert gpu.measured == measured
-    most_runs(pack_of(workload, 90, width=16), GPU, known=known)
-    most_runs(pack_of(workload, 90, batch_size=8), GPU, known=known)
-    assert gpu.measured == [1, 1, 2, 1, 2, 1, 2]
 
 
 def test_errors_for_want_of_memory_are_told_from_others():
@@ -157,18 +103,3 @@ def test_errors_for_want_of_memory_are_told_from_others():
     ):
         assert memory.is_out_of_memory(error)
     assert not memory.is_out_of_memory(RuntimeError("CUDA error: device-side assert triggered"))
-
-
-@pytest.mark.parametrize(
-    ("limit", "left"), [("1000", 1000 - 700 + 200), ("600", 100), ("100", 0), ("max", math.inf)]
-)
-def test_a_container_may_take_less_than_the_machine_has(limit, left, tmp_path, monkeypatch):
-    (tmp_path / "own").write_text("0::/job\n")
-    (tmp_path / "job").mkdir()
-    told = {"max": limit, "current": "700", "stat": "anon 500\ninactive_file 200"}
-    for name, text in told.items():
-        (tmp_path / "job" / f"memory.{name}").write_text(text)
-    monkeypatch.setattr(memory, "GROUP", tmp_path / "own")
-    monkeypatch.setattr(memory, "GROUPS", tmp_path)
-    assert memory._left_of_the_group() == left
-    assert memory._free_bytes(CPU) <= left

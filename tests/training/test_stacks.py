@@ -49,7 +49,7 @@ def train_plainly(pack, cell, recipe, steps):
     optimizers = theirs(recipe, list(named.values()), lr, is_hidden)
     generator = torch.Generator().manual_seed(cell.seed + DATA_STREAM)
     for step in range(steps):
-        rows = workload.draw(recipe.batch_at(step), generator)
+        rows = workload.draw_batches(1, recipe.batch_at(step), generator)[0]
         batch = doubled(workload.examples(doubled(workload.training), rows))
         module.zero_grad()
         workload.loss(module, batch).backward()

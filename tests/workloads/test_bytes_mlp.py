@@ -4,7 +4,7 @@ import torch
 
 def test_the_target_of_an_example_is_the_byte_after_its_context(tiny):
     workload = tiny("bytes-mlp", context=4)
-    rows = workload.draw(1000, torch.Generator().manual_seed(0))
+    rows = workload.draw_batches(1, 1000, torch.Generator().manual_seed(0))[0]
     x, y = workload.examples(workload.training, rows)
     text = bytes(workload.training[0].tolist())
     assert x.shape == (1000, 4)
@@ -35,6 +35,6 @@ def test_the_fingerprint_follows_the_data(tiny):
 
 def test_every_batch_sees_the_whole_corpus(tiny):
     workload = tiny("bytes-mlp")
-    rows = workload.draw(40, torch.Generator().manual_seed(0))
+    rows = workload.draw_batches(1, 40, torch.Generator().manual_seed(0))[0]
     stretch = (len(workload.training[0]) - 8) / 40
     assert (rows // stretch).tolist() == list(range(40))

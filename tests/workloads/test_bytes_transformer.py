@@ -24,7 +24,7 @@ def test_a_later_byte_changes_no_earlier_prediction(tiny):
 def test_the_targets_are_the_inputs_one_byte_later(tiny):
     workload = tiny("bytes-transformer")
     assert workload.tokens_per_example == 8
-    rows = workload.draw(20, torch.Generator().manual_seed(0))
+    rows = workload.draw_batches(1, 20, torch.Generator().manual_seed(0))[0]
     x, y = workload.examples(workload.training, rows)
     text = workload.training[0].long()
     for i, row in enumerate(rows.tolist()):

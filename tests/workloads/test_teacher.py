@@ -16,7 +16,7 @@ def train(workload, width, *, rates, batch_size, seed):
     generator = torch.Generator().manual_seed(seed)
     (weight,) = module.parameters()
     for rate in rates:
-        rows = workload.draw(batch_size, generator)
+        rows = workload.draw_batches(1, batch_size, generator)[0]
         loss = workload.loss(module, workload.examples(workload.training, rows))
         weight.data -= rate * torch.autograd.grad(loss, weight)[0]
     return workload.loss(module, workload.validation).item(), module

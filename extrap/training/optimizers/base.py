@@ -20,7 +20,7 @@ Estimated from the launches (2 ms for 36 runs) and the bandwidth of an NVIDIA H2
 """
 
 
-class Part(NamedTuple):
+class RunSlice(NamedTuple):
     """One run's parameters of one rate scale, and their states: what a fused kernel takes."""
 
     scale: float
@@ -89,12 +89,7 @@ class Optimizer(ABC):
 
     @torch.no_grad()
     def step(self, gradients: Sequence[torch.Tensor], lr_M: torch.Tensor) -> None:
-        """Update every parameter in place.
-
-        Args:
-            gradients: One per parameter, same shapes.
-            lr_M: Learning rate of each run at this step, float64.
-        """
+        """Update every parameter in place."""
         self._n_updates += 1
         if self._way == "fused":
             self._step_apart(gradients, lr_M)
@@ -113,12 +108,7 @@ class Optimizer(ABC):
                 self._step_fused(part, [own[i] for i in chosen], lr, self._recipes[m])
 
     def keep(self, rows: torch.Tensor, parameters: Sequence[torch.Tensor]) -> None:
-        """Drop the state of all other runs.
-
-        Args:
-            rows: Positions of the runs that stay, int64.
-            parameters: The stacked parameters of those runs.
-        """
+        """Drop the state of all other runs."""
         kept = [[state[rows] for state in states] for states in self._states]
         self._flat_states, self._states = _flattened(kept)
         self._recipes = [self._recipes[m] for m in rows.tolist()]
@@ -141,9 +131,7 @@ class Optimizer(ABC):
         return sum(t.numel() * t.element_size() for states in self._states for t in states)
 
     @abstractmethod
-    def _step_fused(
-        self, part: Part, gradients: Tensors, lr: float | torch.Tensor, recipe: Recipe
-    ) -> None:
+    def _step_fused(self, part: RunSlice, gradients: Tensors, lr: Value, recipe: Recipe) -> None:
         """Update one run's part; `lr` is the run's, before the part's scale."""
 
     @abstractmethod
@@ -206,8 +194,8 @@ class Optimizer(ABC):
             for tensor in (*self._parameters, *self._flat_states):
                 tensor.copy_(tensor.bfloat16())
 
-    def _part(self, m: int, scale: float, chosen: list[int]) -> Part:
-        return Part(
+    def _part(self, m: int, scale: float, chosen: list[int]) -> RunSlice:
+        return RunSlice(
             scale,
             [self._parameters[i][m] for i in chosen],
             tuple([states[i][m] for i in chosen] for states in self._states),

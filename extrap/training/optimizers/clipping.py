@@ -18,10 +18,6 @@ def clip_by_run(gradients: Sequence[torch.Tensor], clip_M: torch.Tensor) -> None
 
     A run below its norm is multiplied by exactly 1; a run that is not finite spoils only itself.
 
-    Args:
-        gradients: Stacked gradients, each (M, …).
-        clip_M: Largest Euclidean norm over all tensors of a run; infinite for none.
-
     References:
         Pascanu et al. 2013, "On the difficulty of training recurrent neural networks",
         arXiv 1211.5063, Algorithm 1.

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import torch
 
 from extrap.records import Recipe
-from extrap.training.optimizers.adam import AdamW
-from extrap.training.optimizers.base import Optimizer, Part, Way, over
+from extrap.training.optimizers.base import Optimizer, RunSlice, Way, over
+from extrap.training.optimizers.rules import AdamW
 
 COEFFICIENTS = (3.4445, -4.775, 2.0315)
 N_ITERATIONS = 5
@@ -23,10 +23,6 @@ class Muon(Optimizer):
 
     m ← μ m + (1 − μ) g;  p ← (1 − η λ) p − .2 √max(rows, columns) η · orthogonal(m), or with
     Nesterov of (1 − μ) g + μ m.
-
-    Args:
-        parameters, recipes, scales, way: As of `Optimizer`.
-        matrices: Which parameters, of shape (M, rows, columns), are orthogonalised.
 
     References:
         Jordan et al. 2024, "Muon: an optimizer for hidden layers in neural networks"; Liu et al.
@@ -79,7 +75,11 @@ class Muon(Optimizer):
         return self._rest.state_bytes() + super().state_bytes()
 
     def _step_fused(
-        self, part: Part, gradients: list[torch.Tensor], lr: float | torch.Tensor, recipe: Recipe
+        self,
+        part: RunSlice,
+        gradients: list[torch.Tensor],
+        lr: float | torch.Tensor,
+        recipe: Recipe,
     ) -> None:
         raise AssertionError("Muon updates all runs together")
 

@@ -123,12 +123,7 @@ class CommandRunner:
 
 
 def run_name(cell: Cell, made_with: str = "") -> str:
-    """The name of a run's folder: readable, safe as a file, the same at every attempt.
-
-    Args:
-        cell: What is trained.
-        made_with: By what and for which storage; another one does not go on where this one was.
-    """
+    """The name of a run's folder: readable, safe as a file, the same at every attempt."""
     parts = [f"{name}={value:g}" for name, value in (*cell.size, *cell.tuned)]
     text = re.sub(r"[^\w=,.+-]", "_", ",".join([*parts, f"seed={cell.seed}"]))[:MOST_NAME]
     identity = f"{cell!r}{made_with}"

@@ -65,10 +65,6 @@ def printed_loss(lines: Iterable[str], loss: str = "") -> dict[str, Any] | None:
 def read_result(path: Path, loss: str = "") -> dict[str, Any]:
     """The last loss in a file, its curve, and what else its record says of the run.
 
-    Args:
-        path: The file.
-        loss: What the loss is called, or nothing.
-
     Raises:
         ExtrapError: The file cannot be read, or no record has a loss.
     """

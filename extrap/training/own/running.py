@@ -45,13 +45,6 @@ def run_command(
 ) -> Ended:
     """Run a command to its end; whatever ends this call or this process ends the command too.
 
-    Args:
-        words: Program and arguments; no shell sees them.
-        log: A file to which its output is added.
-        timeout_s: When to stop it.
-        grace_s: Seconds between SIGTERM and SIGKILL.
-        is_asked: Whether it is to stop.
-
     Raises:
         StudyError: This machine has no process groups.
         ExtrapError: It cannot be started.

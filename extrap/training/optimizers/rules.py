@@ -1,4 +1,4 @@
-"""Adam, with weight decay as a gradient or decoupled."""
+"""The update rules that torch has fused kernels for: SGD, Adam, AdamW."""
 
 from __future__ import annotations
 
@@ -8,7 +8,50 @@ from dataclasses import replace
 import torch
 
 from extrap.records import Recipe
-from extrap.training.optimizers.base import Optimizer, Part, flat_of
+from extrap.training.optimizers.base import Optimizer, RunSlice, flat_of
+
+
+class SGD(Optimizer):
+    """SGD with momentum μ, plain or Nesterov's, equal to `torch.optim.SGD` without dampening.
+
+    b ← μ b + g;  p ← p − η b, or p − η (g + μ b) with Nesterov. Weight decay adds λ p to g.
+
+    References:
+        Sutskever et al. 2013, "On the importance of initialization and momentum in deep
+        learning", Eq. 1–4, with the rate outside the momentum as in PyTorch.
+    """
+
+    n_states = 1
+    constants = ("momentum", "weight_decay")
+
+    def _step_fused(
+        self,
+        part: RunSlice,
+        gradients: list[torch.Tensor],
+        lr: float | torch.Tensor,
+        recipe: Recipe,
+    ) -> None:
+        torch._fused_sgd_(
+            part.parameters,
+            gradients,
+            part.states[0] if recipe.momentum else [],
+            weight_decay=recipe.weight_decay,
+            momentum=recipe.momentum,
+            lr=lr * part.scale,
+            dampening=0.0,
+            nesterov=recipe.nesterov and recipe.momentum > 0,
+            maximize=False,
+            is_first_step=False,  # the momentum starts at 0, which gives the same
+        )
+
+    def _step_together(self, gradients: Sequence[torch.Tensor], lr_M: torch.Tensor) -> None:
+        mu, decay = (self._constants[name] for name in self.constants)
+        (momentum,), g = self._flat_states, flat_of(gradients)
+        if not decay.is_zero:
+            g += decay.spread * flat_of(self._parameters)
+        momentum.mul_(mu.spread).add_(g)
+        update = g + mu.spread * momentum if self._recipes[0].nesterov else momentum
+        self._subtract(update * self._spread_rates(lr_M))
 
 
 class Adam(Optimizer):
@@ -24,7 +67,11 @@ class Adam(Optimizer):
     is_decoupled = False
 
     def _step_fused(
-        self, part: Part, gradients: list[torch.Tensor], lr: float | torch.Tensor, recipe: Recipe
+        self,
+        part: RunSlice,
+        gradients: list[torch.Tensor],
+        lr: float | torch.Tensor,
+        recipe: Recipe,
     ) -> None:
         first, second = part.states
         kernel = torch._fused_adamw_ if self.is_decoupled else torch._fused_adam_
@@ -64,7 +111,7 @@ class Adam(Optimizer):
         beta1, beta2, eps, _ = (self._constants[name] for name in self.constants)
         if all(isinstance(each.by_run, float) for each in (beta1, beta2, eps)):
             found = torch.zeros_like(g)
-            part = Part(1.0, [found], ([first], [second]))
+            part = RunSlice(1.0, [found], ([first], [second]))
             self._step_fused(part, [g], -1.0, replace(self._recipes[0], weight_decay=0.0))
             return found
         n_done = self._n_updates.double()

@@ -365,7 +365,8 @@ class Training:
             self._stop()
         self._take_finished()
         for running in self._running.values():
-            if time.monotonic() < running.look_at:
+            is_one_run = not running.ledger.trainer.trains_packs  # of which nobody says how far
+            if is_one_run or time.monotonic() < running.look_at:
                 continue
             running.look_at = time.monotonic() + PROGRESS_EVERY_S
             progress = running.files.progress(running.pack.number)

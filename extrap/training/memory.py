@@ -20,8 +20,8 @@ OUT_OF_MEMORY = (
 """What other errors say of it: the CPU's allocator, cuBLAS, and a recording that it broke off."""
 MOST_RUNS = {"cpu": 128, "cuda": 1024}
 """A kill loses what is in training; beyond so many runs at a time, none gets cheaper."""
-SHARE = {"cpu": 0.5, "cuda": 0.9}
-"""Part of the free memory that the runs of one pack may take."""
+SHARE = 0.9
+"""Part of the free memory that the runs of one pack may take; on a CPU, of a core's part of it."""
 COPIES, OUTPUTS = 6, 4
 """Tensors of a run's size: parameters, gradients, two moments, what is read by the update. And of
 the size of a layer's output: before and after what follows it, forward and backward."""
@@ -37,7 +37,7 @@ def most_runs(pack: Pack, place: torch.device) -> int:
         place: Where they are to be trained.
     """
     most = min(len(pack.cells), MOST_RUNS.get(place.type, MOST_RUNS["cuda"]))
-    free = SHARE.get(place.type, SHARE["cuda"]) * _free_bytes(place)
+    free = SHARE * _free_bytes(place)
     if place.type == "cuda":
         tensors = (*pack.workload.training, *pack.workload.validation)
         free -= sum(t.numel() * t.element_size() for t in tensors)
@@ -85,4 +85,4 @@ def _free_bytes(place: torch.device) -> float:
     if place.type == "cuda":
         cached = torch.cuda.memory_reserved(place) - torch.cuda.memory_allocated(place)
         return int(torch.cuda.mem_get_info(place)[0]) + cached
-    return int(psutil.virtual_memory().available)
+    return int(psutil.virtual_memory().available / (psutil.cpu_count() or 1))

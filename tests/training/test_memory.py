@@ -1,4 +1,5 @@
 import weakref
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -71,10 +72,16 @@ def test_a_pack_takes_no_more_than_its_share_of_what_is_free(tiny, monkeypatch):
     workload = tiny("bytes-mlp")
     pack = pack_of(workload, 40)
     one = memory.run_bytes(pack)
-    for free, expected in ((20.5 * one, 10), (0, 1), (1e12, 40)):
+    for free, expected in ((20.5 * one, 18), (0, 1), (1e12, 40)):
         monkeypatch.setattr(memory, "_free_bytes", lambda place, free=free: int(free))
         assert most_runs(pack, CPU) == expected
     assert most_runs(pack_of(workload, 200), CPU) == 128
+
+
+def test_a_pack_of_every_core_finds_room(monkeypatch):
+    monkeypatch.setattr(memory.psutil, "virtual_memory", lambda: SimpleNamespace(available=800))
+    monkeypatch.setattr(memory.psutil, "cpu_count", lambda: 8)
+    assert memory._free_bytes(CPU) == 100
 
 
 def test_memory_is_that_of_the_largest_batch(tiny):

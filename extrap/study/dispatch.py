@@ -26,7 +26,6 @@ from extrap.errors import ExtrapError, StudyError
 from extrap.reading.storages import storage_faults
 from extrap.records import Cell, RunResult, Runs, StudySpec, Train
 from extrap.records.numbers import format_exact
-from extrap.records.seals import content_hash
 from extrap.study.database import Patience, open_storage, storage_id
 from extrap.study.executors import LocalExecutor, n_cores, n_workers_of
 from extrap.study.fingerprints import fingerprint
@@ -192,8 +191,7 @@ class Training:
 
         def ask() -> str:
             self._lock.check()
-            content = content_hash(seal.document)
-            return first_sealed(self._storage, seal.spec.name, content, now)
+            return first_sealed(self._storage, seal.spec.name, seal.content_hash, now)
 
         return self._patience.until_answered(ask)
 

@@ -470,7 +470,7 @@ def write_seal(
 
 def _sealed_at(storage: str, seal: Seal, now: str) -> str:
     """When a storage first heard of a content; who only reads does not write that down."""
-    return sealed_at(storage, seal.spec.name, seals.content_hash(seal.document)) or now
+    return sealed_at(storage, seal.spec.name, seal.content_hash) or now
 
 
 def installed(*names: str) -> str:

@@ -110,7 +110,7 @@ class ForecastKind(Kind):
                     spec=spec,
                     wants=only(target_cells(spec, made)),
                     role="check",
-                    seal=sealed_forecast(spec, made),
+                    seal=self._seal(runs),
                     notes=tuple(_untrained(spec, made)),
                 )
             ]
@@ -118,17 +118,16 @@ class ForecastKind(Kind):
     def analyse(self, runs: RunsByStage) -> ForecastResult:
         """The forecast, and the verdicts on the larger runs."""
         from extrap.checking import check
-        from extrap.documents import content_hash, with_seal_of
+        from extrap.documents import with_seal_of
 
-        spec = self.study
-        made = self._forecast(runs)
-        if (sealed := runs.sealed(sealed_forecast(spec, made))) is not None:
+        made, seal = self._forecast(runs), self._seal(runs)
+        if (sealed := runs.sealed(seal)) is not None:
             made = with_seal_of(made, sealed)
-        large = runs.of(spec, "check")
+        large = runs.of(self.study, "check")
         return ForecastResult(
             forecast=made,
             verdicts=tuple(check(made, large)) if len(large) else (),
-            seal=content_hash(made),
+            seal=seal.content_hash,
         )
 
     def _forecast(self, runs: RunsByStage) -> Forecast:
@@ -136,9 +135,12 @@ class ForecastKind(Kind):
 
         return runs.once("forecast", lambda: forecast(runs.of(self.study), level=self.study.level))
 
+    def _seal(self, runs: RunsByStage) -> Seal:
+        return runs.once("seal", lambda: sealed_forecast(self.study, self._forecast(runs)))
+
     def seals(self, result: ForecastResult, runs: RunsByStage) -> Sequence[Seal]:
         """The forecast, which `extrap check` reads."""
-        return [sealed_forecast(self.study, result.forecast)]
+        return [self._seal(runs)]
 
     def follows(self) -> Sequence[str]:
         """The runs of a table, and the larger runs."""

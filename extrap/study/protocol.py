@@ -73,6 +73,11 @@ class Seal:
     spec: StudySpec
     added: Mapping[str, Any] = field(default_factory=dict)
 
+    @property
+    def content_hash(self) -> str:
+        """The hash of what it says, whenever it is written."""
+        return str(self.document.get("content_hash") or content_hash(self.document))
+
     def earlier(self, folder: Path) -> dict[str, Any] | None:
         """The document of an intact file that says the same; None where there is none."""
         from extrap.documents import read_if_intact
@@ -80,7 +85,7 @@ class Seal:
         found, curves = read_if_intact(folder / self.file, self.document["kind"]), "curves"
         is_same = (
             found is not None
-            and content_hash(found) == content_hash(self.document)
+            and found["content_hash"] == self.content_hash
             and self.document.get(curves) in (None, found.get(curves))
         )
         return found if is_same else None

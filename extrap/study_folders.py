@@ -122,16 +122,17 @@ def by_value(thing: Any) -> bytes:
     """An object as bytes for another process: what study files define is in them."""
     import cloudpickle  # noqa: TID251  # whoever gets it runs what it is sent anyway
 
-    there = cloudpickle.list_registry_pickle_by_value()  # of a call that this one is within
-    names = [n for n in sys.modules if n.startswith(STUDY_FILES) and n not in there]
-    modules = [sys.modules[name] for name in names]
-    for module in modules:
-        cloudpickle.register_pickle_by_value(module)
-    try:
-        return bytes(cloudpickle.dumps(thing))
-    finally:
+    with _LOCK:
+        there = cloudpickle.list_registry_pickle_by_value()  # of a call that this one is within
+        names = [n for n in sys.modules if n.startswith(STUDY_FILES) and n not in there]
+        modules = [sys.modules[name] for name in names]
         for module in modules:
-            cloudpickle.unregister_pickle_by_value(module)
+            cloudpickle.register_pickle_by_value(module)
+        try:
+            return bytes(cloudpickle.dumps(thing))
+        finally:
+            for module in modules:
+                cloudpickle.unregister_pickle_by_value(module)
 
 
 def beside(folder: Path, starts: Iterable[Path]) -> dict[str, Path]:

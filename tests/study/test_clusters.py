@@ -2,10 +2,13 @@
 
 import os
 import signal
+import sys
 import threading
-from concurrent.futures import Future
+import time
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from types import ModuleType
 
 import cloudpickle  # noqa: TID251
 import pytest
@@ -26,6 +29,7 @@ from extrap.study.packs import (
     versions,
 )
 from extrap.study.trainers import NVIDIA
+from extrap.study_folders import STUDY_FILES
 from tests.study.test_own_training import BESIDE, folder_of, losses
 from tests.study.trials import OWN, SPEC, excess_curve, trials_of
 from tests.waiting import wait_until
@@ -84,6 +88,20 @@ def test_modules_beside_a_study_file_travel_with_it(tmp_path):
     words = r"load the training function, got .*'nonesuch' .*; install"
     with pytest.raises(StudyError, match=words):
         sent(train_pack, replace(pack, train=broken), None)
+
+
+def test_two_threads_copy_at_once(monkeypatch):
+    module, register = ModuleType(f"{STUDY_FILES}a"), cloudpickle.register_pickle_by_value
+
+    def slow(module):
+        time.sleep(0.05)
+        register(module)
+
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    monkeypatch.setattr(cloudpickle, "register_pickle_by_value", slow)
+    with ThreadPoolExecutor(2) as pool:
+        found = [pool.submit(copied, sum, [i]) for i in range(4)]
+    assert [opened(called(each.result())) for each in found] == [0, 1, 2, 3]
 
 
 def test_what_cannot_be_copied_is_named():

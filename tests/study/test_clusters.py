@@ -96,6 +96,7 @@ def test_two_threads_copy_at_once(monkeypatch):
     def slow(module):
         time.sleep(0.05)
         register(module)
+        time.sleep(0.05)
 
     monkeypatch.setitem(sys.modules, module.__name__, module)
     monkeypatch.setattr(cloudpickle, "register_pickle_by_value", slow)

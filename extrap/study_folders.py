@@ -124,7 +124,7 @@ def by_value(thing: Any) -> bytes:
 
     with _LOCK:
         there = cloudpickle.list_registry_pickle_by_value()  # of a call that this one is within
-        names = [n for n in sys.modules if n.startswith(STUDY_FILES) and n not in there]
+        names = [n for n in list(sys.modules) if n.startswith(STUDY_FILES) and n not in there]
         modules = [sys.modules[name] for name in names]
         for module in modules:
             cloudpickle.register_pickle_by_value(module)

@@ -34,7 +34,7 @@ T = TypeVar("T")
 
 LASTING = ("authentication failed", "does not exist", "no password", "no pg_hba.conf")
 """What a server says that refuses a connection for good."""
-PATIENCE_S = 300.0
+RETRY_FOR_S = 300.0
 """How long a storage that does not answer is waited for."""
 FIRST_WAIT_S, LONGEST_WAIT_S = 0.1, 5.0
 SOON_S = 1.0
@@ -87,7 +87,7 @@ def is_passing(error: BaseException) -> bool:
     return cause.connection_invalidated or (is_of_server and not is_lasting)
 
 
-class Patience:
+class Retries:
     """How a storage that does not answer is waited for: asked again, ever more rarely.
 
     Args:
@@ -117,9 +117,9 @@ class Patience:
         if math.isnan(self._began):
             self._began, self._wait_s = now, FIRST_WAIT_S
         where, waited_s = without_password(self._url), now - self._began
-        if waited_s >= PATIENCE_S:
+        if waited_s >= RETRY_FOR_S:
             raise StudyError(
-                f"a storage must respond, got only errors from {where} for {PATIENCE_S:.0f} s "
+                f"a storage must respond, got only errors from {where} for {RETRY_FOR_S:.0f} s "
                 f"({words}); check that it is running and reachable, then run the same command "
                 "to resume."
             ) from error
@@ -128,7 +128,7 @@ class Patience:
                 "the storage %s does not respond (%s); retrying for up to %.0f s",
                 where,
                 words,
-                PATIENCE_S,
+                RETRY_FOR_S,
             )
             self._has_said = True
         self._next = now + self._wait_s * random.uniform(0.5, 1.0)

@@ -26,7 +26,7 @@ from extrap.errors import ExtrapError, StudyError
 from extrap.reading.storages import storage_faults
 from extrap.records import Cell, RunResult, Runs, StudySpec, Train
 from extrap.records.numbers import format_exact
-from extrap.study.database import Patience, open_storage, storage_id
+from extrap.study.database import Retries, open_storage, storage_id
 from extrap.study.executors import LocalExecutor, n_cores, n_workers_of
 from extrap.study.fingerprints import fingerprint
 from extrap.study.ledger import TRIES, Ledger, Part
@@ -43,14 +43,15 @@ from extrap.study.packs import (
 )
 from extrap.study.progress import Notify, TuneEvent
 from extrap.study.protocol import Say, Seal, Stage
-from extrap.study.trainers import NVIDIA, forget_trainers, trainer_of
+from extrap.study.trainers import forget_trainers, trainer_of
 from extrap.study.trials import Trials, first_sealed
+from extrap.study.workers import start as start_importing
 from extrap.training.preemption import Preemption, current_preemption
 
 logger = logging.getLogger(__name__)
 
-LOSSES = 50
-"""Losses in a row after which the study ends; packs lost at once count as one loss."""
+MOST_LOST = 50
+"""Packs lost in a row after which the study ends; those lost at once count as one."""
 PAUSE_S = 1.0
 """Pause after a loss before anything is handed out, so that a broken cluster is not flooded."""
 LOOK_S = 0.1
@@ -129,7 +130,7 @@ class Training:
             self._lock.acquire()
             stack.callback(self._lock.release)
             self._storage = open_storage(self._url)
-            self._patience = Patience(self._storage, self._url)
+            self._retries = Retries(self._storage, self._url)
             forget_trainers()
             self._stack = stack.pop_all()
         return self
@@ -161,7 +162,7 @@ class Training:
             StudyError: The storage cannot be used, or another process runs the study.
             DataError: The workload's data are missing.
         """
-        wait = self._patience.until_answered
+        wait = self._retries.until_answered
         made = [partial(self._ledger, stage, training_of(stage.spec)) for stage in stages]
         for stage in stages:
             self._executor(training_of(stage.spec) is None)  # it imports while we read
@@ -193,7 +194,7 @@ class Training:
             self._lock.check()
             return first_sealed(self._storage, seal.spec.name, seal.content_hash, now)
 
-        return self._patience.until_answered(ask)
+        return self._retries.until_answered(ask)
 
     @property
     def given_up(self) -> dict[Cell, Exception]:
@@ -234,21 +235,24 @@ class Training:
         """Processes of this machine: one for each GPU or, on a CPU, for each core."""
         if self._device is not None:
             return {"n_workers": n_cores() if self._device == "cpu" else 1}
-        return {"n_workers": n_cores(), "n_gpus": _all_gpus() if NVIDIA.exists() else 0}
+        start_importing()
+        return {"n_workers": n_cores(), "n_gpus": _all_gpus()}
 
     def _executors(self) -> list[Executor]:
         return [self._given] if self._given is not None else [*self._local.values()]
 
     def _n_threads(self, executor: Executor, ledger: Ledger) -> int:
         """Threads of the next pack: the cores of this machine that no other pack will use."""
-        if self._given is not None:
+        if self._given is not None or not ledger.trainer.trains_packs:
             return 1
-        n_packs = min(n_workers_of(executor), 1 + len(self._running) + ledger.n_waiting())
-        return max(1, n_cores() // n_packs)
+        n_waiting = sum(each.n_waiting() for each in self._ledgers)
+        n_packs = min(n_workers_of(executor), 1 + len(self._running) + n_waiting)
+        n_free = n_cores() - sum(running.pack.n_threads for running in self._running.values())
+        return max(1, min(n_free, n_cores() // n_packs))
 
     def _turn(self) -> bool:
         """Write down what has come and hand out more; whether nothing more is wanted."""
-        if not self._patience.is_due():
+        if not self._retries.is_due():
             return False
         try:
             for ledger in self._ledgers:
@@ -256,9 +260,9 @@ class Training:
             self._fill()
             is_done = not self._running and all(each.is_done() for each in self._ledgers)
         except Exception as error:
-            self._patience.failed(error)  # raises what does not pass by itself
+            self._retries.failed(error)  # raises what does not pass by itself
             return False
-        self._patience.answered()
+        self._retries.answered()
         return is_done
 
     def _fill(self) -> None:
@@ -271,7 +275,7 @@ class Training:
             ahead = AHEAD if ledger.trainer.trains_packs else SINGLES_AHEAD
             if not ledger.has_results():  # perhaps nothing of this can be trained
                 ahead = 1
-            while len(self._running) < ahead * n_workers:
+            while self._n_running(executor) < ahead * n_workers:
                 if self._preemption.is_asked:
                     return
                 part = ledger.next_part(n_workers)
@@ -284,6 +288,11 @@ class Training:
                     raise
                 if not is_taken:
                     return
+
+    def _n_running(self, executor: Executor) -> int:
+        """Packs that an executor has."""
+        all_running = self._running.values()
+        return sum(self._executor(r.ledger.trainer.trains_packs) is executor for r in all_running)
 
     def _submit(self, executor: Executor, ledger: Ledger, part: Part) -> bool:
         """Hand a pack out; whether the executor took it."""
@@ -353,8 +362,13 @@ class Training:
                 error.strerror or error,
             )
             return None
-        self._stack.callback(files.end)
+        self._stack.callback(self._end, files)
         return str(place), files
+
+    def _end(self, files: PackFolder) -> None:
+        """Remove the files of this driver; its note stays where packs may still begin."""
+        if self._given is None or not self._running:
+            files.end()
 
     def _look(self) -> None:
         """Wait a moment; take in what is finished, and pass on the progress of the rest."""
@@ -363,7 +377,7 @@ class Training:
             self._stop()
         self._take_finished()
         for running in self._running.values():
-            is_one_run = not running.ledger.trainer.trains_packs  # of which nobody says how far
+            is_one_run = not running.ledger.trainer.trains_packs  # which reports no progress
             if is_one_run or time.monotonic() < running.look_at:
                 continue
             running.look_at = time.monotonic() + PROGRESS_EVERY_S
@@ -446,9 +460,9 @@ class Training:
         self._n_losses += is_new
         self._epoch += is_new
         part = replace(part, n_lost=part.n_lost + 1)
-        if max(self._n_losses, part.n_lost) > LOSSES:
+        if max(self._n_losses, part.n_lost) > MOST_LOST:
             raise StudyError(
-                f"workers must finish the packs they are given, {LOSSES} in a row were lost "
+                f"workers must finish the packs they are given, {MOST_LOST} in a row were lost "
                 f"({type(error).__name__}: {error}); check the logs of the workers, then run the "
                 "same command to resume."
             ) from error
@@ -519,7 +533,7 @@ class Training:
 
     def _leave(self) -> None:
         """End what is still in training, and write down that this driver has left."""
-        self._notify = None  # who hears of progress may have ended it
+        self._notify = None  # the listener may be what raised
         self._ask_to_stop()
         if self._running and self._given is None:
             wait(self._running, timeout=LEAVE_S)

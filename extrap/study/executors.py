@@ -23,7 +23,7 @@ _Call = tuple[Future[Any], Callable[..., Any], tuple[Any, ...]]
 
 
 class LocalExecutor(Executor):
-    """Trains on this machine, each pack in a single-threaded process, one for each core or GPU.
+    """Trains on this machine, each pack in a process of its own, one for each core or GPU.
 
     A process that dies is replaced; its pack is lost, and the others are not.
 
@@ -74,20 +74,19 @@ class LocalExecutor(Executor):
             if future.set_running_or_notify_cancel():
                 try:
                     future.set_result(run(i, function, *args))
-                except BaseException as error:  # of the pack: who waits for it gets it
+                except BaseException as error:  # of the pack: `result` raises it
                     future.set_exception(error)
             del call, future, function, args  # what was trained is not held until there is more
 
     def _in_process(self, i: int, function: Callable[..., Any], *args: Any) -> Any:
         """Call a function in the process of a core or GPU."""
+        if i not in self._workers:
+            self._workers[i] = workers.Worker(self._gpus[i] if self._gpus else {})
         try:
-            if i not in self._workers:
-                self._workers[i] = workers.Worker(self._gpus[i] if self._gpus else {})
             return self._workers[i].call(function, *args)
-        except (EOFError, OSError) as error:
-            if (worker := self._workers.pop(i, None)) is not None:
-                worker.close()
-            raise BrokenExecutor("a worker process ended") from error
+        except BrokenExecutor:
+            del self._workers[i]
+            raise
 
 
 def _here(_: int, function: Callable[..., Any], *args: Any) -> Any:

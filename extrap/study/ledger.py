@@ -124,7 +124,7 @@ class Ledger:
         cells = part.cells
         middle = (len(cells) + 1) // 2 if halved else len(cells)
         halves = [half for half in (cells[:middle], cells[middle:]) if half]
-        self._next += [Part(half, part.n_lost if len(halves) == 1 else 0) for half in halves]
+        self._next[:0] = [Part(half, part.n_lost if len(halves) == 1 else 0) for half in halves]
         self._out.difference_update(cells)
 
     def fail(self, cells: Sequence[Cell], error: Exception) -> bool:

@@ -1,7 +1,7 @@
 """Packs: what a worker trains at once, as plain data in and out; no storage is touched.
 
 While a pack trains, driver and worker exchange two files beside its checkpoints: a note of the
-driver's name, which it takes away to have all packs stop, and the progress of the pack.
+driver's name, which the driver empties to stop all packs, and the progress of the pack.
 """
 
 from __future__ import annotations
@@ -130,7 +130,7 @@ class PackFailed(Exception):
         self.error, self.cells = error, tuple(cells)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """A user's error may not survive the way to another process; its words do."""
+        """An error of the user's may not be picklable; its message is sent instead."""
         notes = getattr(self.error, "__notes__", ())
         words = "; ".join([f"{type(self.error).__name__}: {self.error}", *notes])
         return PackFailed, (ExtrapError(words), self.cells)
@@ -165,7 +165,7 @@ class PackFolder:
 
     def stop(self) -> None:
         """Ask all packs of this driver to end at their next evaluation."""
-        if self._folder is not None and self.may_train():
+        if self._folder is not None and self._note() in (None, "", self._driver):
             with suppress(OSError):
                 write_note(self._folder / self._storage, "")
 
@@ -222,7 +222,7 @@ class PackFolder:
 
 
 def train_pack(pack: PackRequest, folder: str | None = None) -> Trained:
-    """Train the cells of a pack, in this process and those that help it.
+    """Train the cells of a pack in this process.
 
     Where not all fit into memory the first are trained; who handed the pack out hands out the
     others again. extrap's own training takes a process for itself: threads take turns.
@@ -249,7 +249,7 @@ def train_pack(pack: PackRequest, folder: str | None = None) -> Trained:
         )
     except ExtrapError:
         raise
-    except (ImportError, ValueError) as error:
+    except (ImportError, OSError, ValueError) as error:
         raise StudyError(
             "a worker must be able to set up the study as the driver does, got "
             f"{type(error).__name__}: {error}; install or copy what is missing there."

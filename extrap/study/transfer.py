@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import optuna
 from optuna.storages import BaseStorage, RDBStorage
@@ -35,13 +36,13 @@ from extrap.reading.storages import (
     storage_faults,
 )
 from extrap.records import STAGES, Cell, StudySpec, Train
-from extrap.study.database import Patience, open_storage
+from extrap.study.database import Retries, open_storage
 from extrap.study.driver import default_storage
 from extrap.study.fingerprints import fingerprint, is_of_own_training, require_same
 from extrap.study.lock import DriverLock, lock_of
 from extrap.study.protocol import Kind
 from extrap.study.trainers import own_trainer
-from extrap.study.trials import DRIVER, IMPORTED_SEAL, SEALED, Trials
+from extrap.study.trials import DRIVER, IMPORTED_SEAL, ORIGIN, SEALED, Trials
 
 Finished = dict[tuple[str, Cell], FrozenTrial]
 """(stage, cell) → trial."""
@@ -110,7 +111,8 @@ def export_study(study: Kind, path: str | Path, *, storage: str | None = None) -
                     from_study_name=part.full_name, from_storage=source, to_storage=target
                 )
                 study_id = target.get_study_id_from_name(part.full_name)
-                target.set_study_user_attr(study_id, DRIVER, {})  # a host is nobody's business
+                target.set_study_user_attr(study_id, DRIVER, {})  # which names a host
+                target.set_study_user_attr(study_id, ORIGIN, uuid4().hex)
             target.remove_session()
             target.engine.dispose()
     return n_trials
@@ -239,14 +241,14 @@ def _copy(
     made_with, *others = (part.fingerprint() for part in parts)
     for other in others:
         require_same(made_with, other, study=spec.name)
-    there, n_copied, patience = _finished(target, spec), 0, Patience(target, url)
+    there, n_copied, retries = _finished(target, spec), 0, Retries(target, url)
     for stage in STAGES:
         make = partial(
             Trials, target, spec, stage=stage, fingerprint=made_with, require_lock=lock.check
         )
-        trials = patience.until_answered(make)
+        trials = retries.until_answered(make)
         own = [(cell, trial) for (of, cell), trial in found.items() if of == stage]
-        n_copied += patience.until_answered(partial(trials.copy, own))
+        n_copied += retries.until_answered(partial(trials.copy, own))
     same = [_result(there[key]) == _result(found[key]) for key in found if key in there]
     return {
         "n_copied": n_copied,

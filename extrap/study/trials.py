@@ -3,7 +3,7 @@
 A finished trial is written at once, with its values, at most `POINTS` intermediate values and its
 whole curve as an attribute. The lowest-numbered finished trial of a cell counts. After an error of
 the storage the cells are read again before the next try: what was written may have arrived.
-Whoever calls tries again while the storage does not answer (`extrap.study.database.Patience`).
+Whoever calls tries again while the storage does not answer (`extrap.study.database.Retries`).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Worker processes of this machine: they train the packs that the driver sends.
 
-`python -m extrap.study.workers` imports what training needs, once, and forks a worker whenever it
+One process imports what training needs, once, and forks a worker whenever it
 is asked for one: a further worker, or one in place of another that died, costs nothing. Nothing
 of the user's program is imported again. A worker whose driver is gone leaves checkpoints and ends.
 """
@@ -16,7 +16,9 @@ import subprocess
 import sys
 import threading
 import time
+import traceback
 from collections.abc import Callable, Mapping
+from concurrent.futures import BrokenExecutor
 from contextlib import suppress
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -27,6 +29,8 @@ from extrap.errors import StudyError
 from extrap.study.calls import called, copied
 from extrap.study.packs import DRIVER_GONE
 
+SERVE = "import sys; sys.path[:] = sys.argv[1:]; from extrap.study.workers import serve; serve()"
+"""Program of the process that forks workers; a file of the working directory hides no module."""
 GRACE_S = 5.0
 """How long a worker whose driver is gone may take to leave checkpoints."""
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
@@ -47,8 +51,12 @@ class Worker:
 
     def __init__(self, environment: Mapping[str, str]) -> None:
         self._socket, other = socket.socketpair()
-        with other:
-            _SERVER.fork(other)
+        try:
+            with other:
+                _SERVER.fork(other)
+        except StudyError:
+            self._socket.close()
+            raise
         self._connection = Connection(os.dup(self._socket.fileno()))
         variables = {**os.environ, **environment, **ONE_THREAD}
         self._connection.send((variables, str(Path.cwd()), sys.path))
@@ -57,19 +65,24 @@ class Worker:
         """Call a function there.
 
         Raises:
-            EOFError, OSError: The process is gone.
+            BrokenExecutor: The process is gone.
             Exception: What the function raised.
         """
-        self._connection.send_bytes(copied(function, *args))
-        returned, raised = self._connection.recv()
+        call = copied(function, *args)
+        try:
+            self._connection.send_bytes(call)
+            returned, raised = self._connection.recv()
+        except (EOFError, OSError) as error:
+            self.close()
+            raise BrokenExecutor("a worker process ended") from error
         if raised is not None:
             raise raised
         return returned
 
     def close(self) -> None:
-        """Have it leave checkpoints and end."""
+        """End the process, which writes checkpoints first."""
         with suppress(OSError):
-            self._socket.shutdown(socket.SHUT_RDWR)  # which wakes who waits for it
+            self._socket.shutdown(socket.SHUT_RDWR)  # a thread that waits for an answer goes on
         self._socket.close()
 
 
@@ -80,7 +93,7 @@ class _Server:
         self._lock = threading.Lock()
         self._socket: socket.socket | None = None
         self._process: subprocess.Popen[bytes] | None = None
-        self._owner = 0
+        self._owner, self._is_ready = 0, False
 
     def fork(self, end: socket.socket) -> None:
         """Have a worker forked that listens to a socket."""
@@ -88,12 +101,19 @@ class _Server:
             for _ in range(2):
                 place = self._started()
                 try:
+                    if not self._is_ready and not place.recv(1):
+                        break
+                    self._is_ready = True
                     socket.send_fds(place, [b"."], [end.fileno()])
                 except OSError:  # somebody killed it
                     self._close()
                 else:
                     return
-        raise StudyError("the process that starts workers ended at once; see its error above.")
+            self._close()
+        raise StudyError(
+            "workers must be able to import extrap and torch as this process does, got an error, "
+            "which is printed above; correct the installation."
+        )
 
     def start(self) -> None:
         """Have it import while this process does something else."""
@@ -105,13 +125,13 @@ class _Server:
             own, other = socket.socketpair()
             with other:
                 self._process = subprocess.Popen(
-                    [sys.executable, "-m", __name__],
+                    [sys.executable, "-P", "-c", SERVE, *sys.path],
                     stdin=other.fileno(),
                     env={**ALLOCATOR, **os.environ, **ONE_THREAD},
                     # Ctrl-C reaches the driver alone, which then asks packs to stop
                     start_new_session=True,
                 )
-            self._socket, self._owner = own, os.getpid()
+            self._socket, self._owner, self._is_ready = own, os.getpid(), False
             atexit.register(self._close)
         return self._socket
 
@@ -132,10 +152,18 @@ def start() -> None:
     _SERVER.start()
 
 
-def _serve(requests: socket.socket) -> None:
-    """Fork a worker for every socket that arrives."""
+def serve() -> None:
+    """Fork a worker for every socket that arrives at the standard input."""
+    # a cluster may tell every process of a job to end: the driver says what is to be done
+    for number in (signal.SIGTERM, signal.SIGUSR1, signal.SIGCHLD):
+        signal.signal(number, signal.SIG_IGN)
+    requests = socket.socket(fileno=os.dup(0))
+    with Path(os.devnull).open("rb") as nothing:
+        os.dup2(nothing.fileno(), 0)
+    os.dup2(2, 1)  # whatever prints goes to the standard error
     import extrap.training.engine  # noqa: F401  # and with it torch
 
+    requests.send(b".")
     while True:
         found, ends, *_ = socket.recv_fds(requests, 1, 1)
         if not found:
@@ -143,8 +171,11 @@ def _serve(requests: socket.socket) -> None:
         if os.fork() == 0:
             requests.close()
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-            with suppress(BaseException):
+            try:
                 _work(Connection(ends[0]))
+            except BaseException:
+                if not DRIVER_GONE.is_set():
+                    traceback.print_exc()
             os._exit(0)
         os.close(ends[0])
 
@@ -182,14 +213,3 @@ def _words(error: Exception) -> bytes:
         return pickle.dumps((None, error))
     except Exception:  # whatever an object of the user's does when it is copied
         return pickle.dumps((None, StudyError(f"{type(error).__name__}: {error}")))
-
-
-if __name__ == "__main__":
-    # a cluster may tell every process of a job to end: the driver says what is to be done
-    for number in (signal.SIGTERM, signal.SIGUSR1, signal.SIGCHLD):
-        signal.signal(number, signal.SIG_IGN)
-    requests = socket.socket(fileno=os.dup(0))
-    with Path(os.devnull).open("rb") as nothing:
-        os.dup2(nothing.fileno(), 0)
-    os.dup2(2, 1)  # whatever prints goes to the standard error
-    _serve(requests)

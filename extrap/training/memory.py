@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gc
 import math
+import os
+from pathlib import Path
 
 import psutil
 import torch
@@ -22,15 +24,16 @@ MOST_RUNS = {"cpu": 128, "cuda": 1024}
 """A kill loses what is in training; beyond so many runs at a time, none gets cheaper."""
 SHARE = 0.9
 """Part of the free memory that the runs of one pack may take; on a CPU, of a core's part of it."""
+GROUP, GROUPS = Path("/proc/self/cgroup"), Path("/sys/fs/cgroup")
 COPIES, OUTPUTS = 6, 4
-"""Tensors of a run's size: parameters, gradients, two moments, what is read by the update. And of
-the size of a layer's output: before and after what follows it, forward and backward."""
+"""Tensors as large as the parameters: these, gradients, two moments, two of the update; and as
+large as the output of a layer, forward and backward."""
 
 
 def most_runs(pack: Pack, place: torch.device) -> int:
     """How many of a pack's runs fit into the free memory together, at least one.
 
-    It is an estimate; a pack out of memory is trained in halves.
+    It is an estimate; a pack that runs out of memory is halved, on a CPU when it was lost twice.
 
     Args:
         pack: The runs.
@@ -85,4 +88,23 @@ def _free_bytes(place: torch.device) -> float:
     if place.type == "cuda":
         cached = torch.cuda.memory_reserved(place) - torch.cuda.memory_allocated(place)
         return int(torch.cuda.mem_get_info(place)[0]) + cached
-    return int(psutil.virtual_memory().available / (psutil.cpu_count() or 1))
+    cores = psutil.cpu_count() or 1
+    if affinity := getattr(os, "sched_getaffinity", None):
+        cores = len(affinity(0))
+    return int(min(psutil.virtual_memory().available, _left_of_the_group()) / cores)
+
+
+def _left_of_the_group() -> float:
+    """Bytes that a container or a batch job may still take; infinite where nobody says.
+
+    References:
+        Linux, "Control Group v2", "Memory Interface Files".
+    """
+    try:
+        (own,) = (line[3:] for line in GROUP.read_text().splitlines() if line.startswith("0::"))
+        place = GROUPS / own.lstrip("/")
+        limit, used = ((place / f"memory.{name}").read_text() for name in ("max", "current"))
+        stat = dict(line.split() for line in (place / "memory.stat").read_text().splitlines())
+        return max(0, int(limit) - int(used) + int(stat["inactive_file"]))
+    except (OSError, ValueError, KeyError):  # no such group, no limit, another system
+        return math.inf

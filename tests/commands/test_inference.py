@@ -184,11 +184,11 @@ def test_errors_name_options_and_hide_passwords(called, monkeypatch):
     assert "secret" not in err
 
 
-@pytest.mark.parametrize("patience_s", [0.0, 600.0])
-def test_long_work_is_announced_and_short_work_is_not(monkeypatch, patience_s):
+@pytest.mark.parametrize("retries_s", [0.0, 600.0])
+def test_long_work_is_announced_and_short_work_is_not(monkeypatch, retries_s):
     said = Event()
-    monkeypatch.setattr(printing, "WAIT_S", patience_s)
+    monkeypatch.setattr(printing, "WAIT_S", retries_s)
     monkeypatch.setattr(printing, "say", lambda text, err: said.set())
     with printing.reports_progress("reading runs.csv"):
-        assert patience_s or said.wait(60)
-    assert said.is_set() == (patience_s == 0)
+        assert retries_s or said.wait(60)
+    assert said.is_set() == (retries_s == 0)

@@ -11,8 +11,9 @@ import optuna
 import psutil
 import pytest
 
+from extrap.errors import StudyError
 from extrap.records import Recipe, StudySpec, TunedRange, Workload
-from extrap.study import tune
+from extrap.study import tune, workers
 from extrap.study.executors import LocalExecutor
 from tests.waiting import wait_until
 
@@ -70,6 +71,10 @@ def fail():
     raise Unsendable("of the pack")
 
 
+def deny():
+    raise PermissionError(13, "no")
+
+
 def is_gone(pid):
     return not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
 
@@ -103,6 +108,22 @@ def test_a_worker_has_the_drivers_place_ignores_signals_and_ends_with_the_execut
             executor.submit(fail).result(60)
         assert executor.submit(place).result(60)[-1] == pid
     wait_until(lambda: is_gone(pid))
+
+
+def test_a_file_that_cannot_be_read_is_no_dead_worker():
+    with LocalExecutor(1) as executor:
+        pid = executor.submit(os.getpid).result(60)
+        with pytest.raises(PermissionError):
+            executor.submit(deny).result(60)
+        assert executor.submit(os.getpid).result(60) == pid
+
+
+def test_workers_that_cannot_import_end_the_study_at_once(monkeypatch, capfd):
+    monkeypatch.setattr(workers, "_SERVER", workers._Server())
+    monkeypatch.setattr(workers, "SERVE", "import nonesuch")
+    with LocalExecutor(1) as executor, pytest.raises(StudyError, match="import extrap and torch"):
+        executor.submit(os.getpid).result(60)
+    assert "nonesuch" in capfd.readouterr().err
 
 
 def test_what_waits_is_cancelled_when_it_ends_and_nothing_more_is_taken():

@@ -413,7 +413,7 @@ def test_a_storage_that_stays_away_is_given_up(url, monkeypatch):
         raise lost_connection()
 
     monkeypatch.setattr(optuna.Study, "add_trial", away)
-    monkeypatch.setattr(database, "PATIENCE_S", 0.3)
+    monkeypatch.setattr(database, "RETRY_FOR_S", 0.3)
     with pytest.raises(StudyError, match=r"got only errors from .* run the same command"):
         tune(OWN, url, train=excess_curve)
 

@@ -1,3 +1,4 @@
+import math
 import weakref
 from types import SimpleNamespace
 
@@ -78,9 +79,24 @@ def test_a_pack_takes_no_more_than_its_share_of_what_is_free(tiny, monkeypatch):
     assert most_runs(pack_of(workload, 200), CPU) == 128
 
 
+@pytest.mark.parametrize(
+    ("limit", "left"), [("1000", 1000 - 700 + 200), ("600", 100), ("100", 0), ("max", math.inf)]
+)
+def test_a_container_may_take_less_than_the_machine_has(limit, left, tmp_path, monkeypatch):
+    (tmp_path / "own").write_text("0::/job\n")
+    (tmp_path / "job").mkdir()
+    told = {"max": limit, "current": "700", "stat": "anon 500\ninactive_file 200"}
+    for name, text in told.items():
+        (tmp_path / "job" / f"memory.{name}").write_text(text)
+    monkeypatch.setattr(memory, "GROUP", tmp_path / "own")
+    monkeypatch.setattr(memory, "GROUPS", tmp_path)
+    assert memory._left_of_the_group() == left
+    assert memory._free_bytes(CPU) <= left
+
+
 def test_a_pack_of_every_core_finds_room(monkeypatch):
     monkeypatch.setattr(memory.psutil, "virtual_memory", lambda: SimpleNamespace(available=800))
-    monkeypatch.setattr(memory.psutil, "cpu_count", lambda: 8)
+    monkeypatch.setattr(memory.os, "sched_getaffinity", lambda _: range(8))
     assert memory._free_bytes(CPU) == 100
 
 

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import importlib.metadata
+import sys
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
+from extrap import __version__
 from extrap.errors import ExtrapError, StudyError
 from extrap.study.packs import PackFailed, PackStopped
 from extrap.study_folders import by_value, import_words
@@ -27,10 +31,37 @@ def copied(function: Callable[..., Any], *args: Any) -> bytes:
         ) from error
 
 
-def called(payload: bytes) -> tuple[Any, Exception | None]:
-    """Make a call; what it returned and what it raised, one of them None."""
+def versions() -> dict[str, str]:
+    """What must be the same wherever a study trains: results are compared to the last bit."""
+    found = {"extrap": __version__, "Python": ".".join(map(str, sys.version_info[:2]))}
+    for name in ("torch", "numpy"):
+        try:
+            found[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            found[name] = "not installed"
+    return found
+
+
+def called(
+    payload: bytes, wanted: Mapping[str, str] = MappingProxyType({})
+) -> tuple[Any, Exception | None]:
+    """Make a call.
+
+    Args:
+        payload: The call, from `copied`.
+        wanted: Versions that the driver has; others may not be able to load the call.
+
+    Returns:
+        What it returned and what it raised, one of them None.
+    """
     import cloudpickle  # noqa: TID251  # of our own driver, as a cluster does anyway
 
+    own = versions() if wanted else {}
+    if differ := [f"{n} {own[n]}, the driver {wanted[n]}" for n in wanted if own[n] != wanted[n]]:
+        return None, StudyError(
+            f"workers must have the driver's versions, a worker has {', '.join(differ)}; install "
+            "those on every worker."
+        )
     try:
         function, args = cloudpickle.loads(payload)
     except Exception as error:  # whatever the user's modules do as they are imported

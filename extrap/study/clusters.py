@@ -18,7 +18,7 @@ from concurrent.futures import Executor, Future
 from typing import Any
 
 from extrap.errors import StudyError
-from extrap.study.calls import called, copied
+from extrap.study.calls import called, copied, versions
 
 logger = logging.getLogger(__name__)
 
@@ -133,7 +133,7 @@ class _Dask(_Cluster):
     def _send(self, payload: bytes) -> Future[Any]:
         if self._client.status in ("closed", "closing"):  # the scheduler was away for too long
             self._connect()
-        return self._inner.submit(called, payload)
+        return self._inner.submit(called, payload, versions())
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """Leave the cluster; it stays."""
@@ -167,7 +167,7 @@ class _Ray(_Cluster):
         return int(has.get("CPU", 1))
 
     def _send(self, payload: bytes) -> Future[Any]:
-        reference = self._called.remote(payload)
+        reference = self._called.remote(payload, versions())
         future: Future[Any] = reference.future()
         future.reference = reference  # type: ignore[attr-defined]  # or Ray forgets the task
         return future

@@ -39,7 +39,6 @@ from extrap.study.packs import (
     PackStopped,
     Trained,
     train_pack,
-    versions,
 )
 from extrap.study.progress import Notify, TuneEvent
 from extrap.study.protocol import Say, Seal, Stage
@@ -121,7 +120,6 @@ class Training:
         self._since, self._beat_at = datetime.now(UTC).isoformat(timespec="seconds"), -math.inf
         self._beats_in: Trials | None = None
         self._processors: set[str] = set()
-        self._versions = versions()
         self._error_of_user: Exception | None = None
 
     def __enter__(self) -> Training:
@@ -311,7 +309,6 @@ class Training:
             origin="" if ledger.train is None else ledger.trials.origin(size),
             pruning=ledger.pruning(part.cells),
             made_with=ledger.trainer.made_with,
-            versions=self._versions,
             n_gpus=getattr(executor, "n_gpus", 0),
         )
         ledger.trials.study_of(size)

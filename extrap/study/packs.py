@@ -6,19 +6,16 @@ driver's name, which the driver empties to stop all packs, and the progress of t
 
 from __future__ import annotations
 
-import importlib.metadata
 import json
 import math
-import sys
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from threading import Event, Lock
 from typing import TYPE_CHECKING, Any
 
-from extrap import __version__
 from extrap.errors import ExtrapError, StudyError
 from extrap.files import write_note
 from extrap.records import Cell, OnEval, RunResult, StudySpec, Train
@@ -74,7 +71,6 @@ class PackRequest:
         origin: A name of the storage that the runs are recorded in.
         pruning: Trials for a pruner, if one is to look.
         made_with: Hash of what determines the results, as the driver finds it.
-        versions: What the driver runs on; a worker must have the same.
         n_gpus: GPUs of a cluster that the pack is to have.
     """
 
@@ -89,7 +85,6 @@ class PackRequest:
     origin: str = ""
     pruning: Pruning | None = None
     made_with: str = ""
-    versions: Mapping[str, str] = field(default_factory=dict)
     n_gpus: float = 0
 
 
@@ -234,11 +229,15 @@ def train_pack(pack: PackRequest, folder: str | None = None) -> Trained:
     Raises:
         PackStopped: It was asked to end, or another driver began; checkpoints are left.
         PackFailed: Training raised an error.
-        StudyError: This process has other data or versions than the driver, no GPU where it must
-            have one, or cannot import what training imports.
+        StudyError: This process has other data than the driver, no GPU where it must have one, or
+            cannot import what training imports.
         DataError: It has none.
     """
-    _require_alike(pack)
+    if pack.n_gpus and not NVIDIA.exists():
+        raise StudyError(
+            f"every worker must have a GPU for --gpus-per-pack {pack.n_gpus:g}, got one without; "
+            "remove that worker, or drop the option."
+        )
     try:
         files = PackFolder(folder, pack.driver)
         if not files.is_shared():  # that of another machine
@@ -300,36 +299,6 @@ def train_pack(pack: PackRequest, folder: str | None = None) -> Trained:
         reports=reports,
         processor=trainer.processor,
     )
-
-
-def versions() -> dict[str, str]:
-    """What must be the same wherever a study trains: results are compared to the last bit."""
-    found = {"extrap": __version__, "Python": ".".join(map(str, sys.version_info[:2]))}
-    for name in ("torch", "numpy"):
-        try:
-            found[name] = importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
-            found[name] = "not installed"
-    return found
-
-
-def _require_alike(pack: PackRequest) -> None:
-    """Raise unless this process is what the driver expects.
-
-    Raises:
-        StudyError: It has other versions, or no GPU.
-    """
-    own, wanted = versions(), pack.versions
-    if differ := [f"{n} {own[n]}, the driver {wanted[n]}" for n in wanted if own[n] != wanted[n]]:
-        raise StudyError(
-            f"workers must have the driver's versions, a worker has {', '.join(differ)}; install "
-            "those on every worker."
-        )
-    if pack.n_gpus and not NVIDIA.exists():
-        raise StudyError(
-            f"every worker must have a GPU for --gpus-per-pack {pack.n_gpus:g}, got one without; "
-            "remove that worker, or drop the option."
-        )
 
 
 class _Watched:

@@ -18,7 +18,7 @@ from benchmarks.servers import DaskCluster
 from extrap.cli import main
 from extrap.errors import StudyError
 from extrap.study import clusters, open_study, train, tune
-from extrap.study.calls import called, copied
+from extrap.study.calls import called, copied, versions
 from extrap.study.clusters import executor_on
 from extrap.study.packs import (
     PackFailed,
@@ -26,7 +26,6 @@ from extrap.study.packs import (
     PackRequest,
     PackStopped,
     train_pack,
-    versions,
 )
 from extrap.study.trainers import NVIDIA
 from extrap.study_folders import STUDY_FILES
@@ -58,9 +57,9 @@ def opened(answer):
     return returned
 
 
-def sent(function, *args):
+def sent(function, *args, wanted=None):
     """What a worker answers to a call."""
-    return opened(called(copied(function, *args)))
+    return opened(called(copied(function, *args), wanted or versions()))
 
 
 def test_functions_of_study_files_travel_by_value(tmp_path, monkeypatch):
@@ -132,7 +131,7 @@ def test_errors_stops_and_other_versions_come_back_as_what_they_are(tmp_path):
     with pytest.raises(PackStopped):
         sent(train_pack, pack, str(tmp_path))
     with pytest.raises(StudyError, match=r"a worker has numpy .*, the driver 0\.1"):
-        sent(train_pack, replace(pack, versions={**versions(), "numpy": "0.1"}), None)
+        sent(train_pack, pack, None, wanted={**versions(), "numpy": "0.1"})
     with pytest.raises(StudyError, match=r"a worker must have the driver.s data"):
         sent(train_pack, replace(pack, made_with="other"), None)
     if not NVIDIA.exists():

@@ -173,7 +173,7 @@ def main() -> None:
     parser.add_argument("--checkpoints", type=Path)
     given = parser.parse_args()
     is_teacher = given.study in TEACHERS
-    if given.study == "alone":  # or runs that helpers evaluate would not be counted
+    if given.study == "alone":
         os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
     from benchmarks import driving  # which a worker can import, unlike a main module
 

@@ -154,7 +154,7 @@ class PackFolder:
         """
         assert self._folder is not None
         self._folder.mkdir(parents=True, exist_ok=True)
-        for file in self._folder.glob(f"{self._storage}*{PROGRESS}"):
+        for file in self._folder.glob(f"*{self._storage}-*"):
             file.unlink(missing_ok=True)
         write_note(self._folder / self._storage, self._driver)
 
@@ -169,16 +169,18 @@ class PackFolder:
         if self._folder is not None:
             is_stopped = self._note() in ("", self._driver)  # and not another driver's by now
             with suppress(OSError):
-                for file in self._folder.glob(f"{self._storage if is_stopped else self._driver}*"):
+                for file in self._folder.glob(
+                    f"*{self._storage if is_stopped else self._driver}*"
+                ):
                     file.unlink(missing_ok=True)
                 self._folder.rmdir()
 
     def is_shared(self) -> bool:
-        """Whether a driver of the storage uses this folder, or another machine has one there."""
+        """Whether a driver left a note here; another machine may have a folder of the same name."""
         return self._note() is not None
 
     def may_train(self) -> bool:
-        """Whether packs of this driver may train; they may where that is not known."""
+        """Whether packs of this driver may train; also if the note cannot be read."""
         return self._note() == self._driver
 
     def write_progress(self, number: int, fraction: float, layout: str) -> None:

@@ -19,7 +19,7 @@ from extrap.training.packs import Pack
 from extrap.training.stacks import Stack
 
 STACKS = (1, 2, 4, 8, 16, 32, 64)
-# Below this much work nothing is measured and nothing else started.
+# Below this much work nothing is measured.
 SMALL_WORK_S = 1.0
 # Seconds of training behind one time, and the fewest steps.
 MEASURE_S, MEASURE_STEPS = 0.05, 2

@@ -48,9 +48,9 @@ NOISE_PARTS = 2
 # steps in one operation costs less than an operation per step.
 READ_BYTES = {"cpu": 2**17, "cuda": 2**22}
 FOLDED = ("conv", "batch_norm", "instance_norm")
-"""How functions begin whose channels of all runs `vmap` makes the channels of one call.
+"""Prefixes of functions in which `vmap` merges the channels of all runs into one call.
 
-What such a call gives a run depends, by rounding, on how many runs there are and on its place.
+By rounding, the result for one run then depends on the number of runs and on its position.
 """
 
 

@@ -176,7 +176,7 @@ class PackFolder:
                 self._folder.rmdir()
 
     def is_shared(self) -> bool:
-        """Whether a driver left a note here; another machine may have a folder of the same name."""
+        """Whether a driver left a note here; on another machine the folder may be another."""
         return self._note() is not None
 
     def may_train(self) -> bool:

@@ -114,7 +114,7 @@ class Stack:
         self._set_clips()
 
     def _begin_streams(self, pack: Pack, seeds: list[int]) -> None:
-        """A generator a seed, the examples it has, and which of them each run takes."""
+        """One generator per seed, the examples it has, and which of them each run takes."""
         self._generators = [torch.Generator().manual_seed(s + DATA_STREAM) for s in seeds]
         kept = take_rows(pack.workload, pack.n_kept(), seeds)
         self._kept_S = [

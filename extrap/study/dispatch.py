@@ -273,7 +273,7 @@ class Training:
             ahead = AHEAD if ledger.trainer.trains_packs else SINGLES_AHEAD
             if not ledger.has_results():  # perhaps nothing of this can be trained
                 ahead = 1
-            while self._n_running(executor) < ahead * n_workers:
+            for _ in range(ahead * n_workers - self._n_running(executor)):
                 if self._preemption.is_asked:
                     return
                 part = ledger.next_part(n_workers)

@@ -31,6 +31,8 @@ from extrap.study.packs import DRIVER_GONE
 
 SERVE = "import sys; sys.path[:] = sys.argv[1:]; from extrap.study.workers import serve; serve()"
 """Program of the process that forks workers; a file of the working directory hides no module."""
+TRIES = 3
+"""How often that process is started again for one worker, if somebody kills it."""
 GRACE_S = 5.0
 """How long a worker whose driver is gone may take to leave checkpoints."""
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
@@ -98,11 +100,11 @@ class _Server:
     def fork(self, end: socket.socket) -> None:
         """Have a worker forked that listens to a socket."""
         with self._lock:
-            for _ in range(2):
-                place = self._started()
+            for _ in range(TRIES):
+                place, process = self._started()
                 try:
-                    if not self._is_ready and not place.recv(1):
-                        break
+                    if not self._is_ready and not place.recv(1) and process.wait() >= 0:
+                        break  # by itself: it cannot import
                     self._is_ready = True
                     socket.send_fds(place, [b"."], [end.fileno()])
                 except OSError:  # somebody killed it
@@ -120,7 +122,7 @@ class _Server:
         with self._lock:
             self._started()
 
-    def _started(self) -> socket.socket:
+    def _started(self) -> tuple[socket.socket, subprocess.Popen[bytes]]:
         if self._socket is None or self._owner != os.getpid():  # not that of a parent
             own, other = socket.socketpair()
             with other:
@@ -133,7 +135,8 @@ class _Server:
                 )
             self._socket, self._owner, self._is_ready = own, os.getpid(), False
             atexit.register(self._close)
-        return self._socket
+        assert self._process is not None
+        return self._socket, self._process
 
     def _close(self) -> None:
         """End it; its workers end with their own sockets."""

@@ -126,6 +126,16 @@ def test_workers_that_cannot_import_end_the_study_at_once(monkeypatch, capfd):
     assert "nonesuch" in capfd.readouterr().err
 
 
+def test_what_starts_workers_may_be_killed_at_any_time(monkeypatch):
+    monkeypatch.setattr(workers, "_SERVER", server := workers._Server())
+    for _ in range(2):  # while it imports, and when it has
+        with LocalExecutor(1) as executor:
+            server.start()
+            server._process.kill()
+            assert executor.submit(os.getpid).result(60) != os.getpid()
+    server._close()
+
+
 def test_what_waits_is_cancelled_when_it_ends_and_nothing_more_is_taken():
     executor, gate = LocalExecutor(), threading.Event()
     running, waiting = executor.submit(gate.wait), executor.submit(os.getpid)

@@ -132,6 +132,7 @@ def test_what_starts_workers_may_be_killed_at_any_time(monkeypatch):
         with LocalExecutor(1) as executor:
             server.start()
             server._process.kill()
+            server._process.wait()
             assert executor.submit(os.getpid).result(60) != os.getpid()
     server._close()
 

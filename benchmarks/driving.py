@@ -25,10 +25,11 @@ import numpy as np
 from extrap.errors import StudyError
 from extrap.records import Cell, OnEval, Recipe, RunResult, StudySpec, TunedRange, Workload
 from extrap.study import tune
-from extrap.study.executors import LocalExecutor, n_cores
+from extrap.study.executors import LocalExecutor
 from extrap.study.packs import PackRequest, Trained, train_pack
 from extrap.study.progress import TuneEvent
 from extrap.study.trainers import PackedTrainer
+from extrap.training.cores import n_cores
 from extrap.training.preemption import Preemption
 
 LOG, PAUSE, STEPS = "EXTRAP_SOAK_LOG", "EXTRAP_SOAK_PAUSE", "EXTRAP_SOAK_STEPS"

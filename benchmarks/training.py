@@ -19,8 +19,8 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.rows import Row
-from extrap.study.executors import n_cores
 from extrap.study.workers import ALLOCATOR
+from extrap.training.cores import n_cores
 
 ROOT = Path(__file__).parents[1]
 TARGETS = {16: 2.5, 32: 2.5, 64: 1.7, 128: 1.7, 256: 1.0, 512: 1.0}

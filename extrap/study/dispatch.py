@@ -27,7 +27,7 @@ from extrap.reading.storages import storage_faults
 from extrap.records import Cell, RunResult, Runs, StudySpec, Train
 from extrap.records.numbers import format_exact
 from extrap.study.database import Retries, open_storage, storage_id
-from extrap.study.executors import LocalExecutor, n_cores, n_workers_of
+from extrap.study.executors import LocalExecutor, n_workers_of
 from extrap.study.fingerprints import fingerprint
 from extrap.study.ledger import TRIES, Ledger, Part
 from extrap.study.lock import lock_of, this_process
@@ -45,6 +45,7 @@ from extrap.study.protocol import Say, Seal, Stage
 from extrap.study.trainers import forget_trainers, trainer_of
 from extrap.study.trials import Trials, first_sealed
 from extrap.study.workers import start as start_importing
+from extrap.training.cores import n_cores
 from extrap.training.preemption import Preemption, current_preemption
 
 logger = logging.getLogger(__name__)
@@ -233,7 +234,7 @@ class Training:
         """Processes of this machine: one for each GPU or, on a CPU, for each core."""
         if self._device is not None:
             return {"n_workers": n_cores() if self._device == "cpu" else 1}
-        start_importing()
+        start_importing()  # as this process does, to count GPUs
         return {"n_workers": n_cores(), "n_gpus": _all_gpus()}
 
     def _executors(self) -> list[Executor]:

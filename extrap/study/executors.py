@@ -100,12 +100,6 @@ def _gpus(n: int) -> list[dict[str, str]]:
     return [{"CUDA_VISIBLE_DEVICES": name} for name in names[:n]]
 
 
-def n_cores() -> int:
-    """Cores that this process may use."""
-    affinity = getattr(os, "sched_getaffinity", None)
-    return len(affinity(0)) if affinity else os.cpu_count() or 1
-
-
 def n_workers_of(executor: Executor) -> int:
     """How many packs an executor can train at once."""
     for name in ("n_workers", "_max_workers"):

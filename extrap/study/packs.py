@@ -167,11 +167,10 @@ class PackFolder:
     def end(self) -> None:
         """Remove what is left of the driver, and the folder where nothing else is in it."""
         if self._folder is not None:
-            is_stopped = self._note() in ("", self._driver)  # and not another driver's by now
+            # by now the note may be another driver's
+            mine = self._storage if self._note() in ("", self._driver) else self._driver
             with suppress(OSError):
-                for file in self._folder.glob(
-                    f"*{self._storage if is_stopped else self._driver}*"
-                ):
+                for file in self._folder.glob(f"*{mine}*"):
                     file.unlink(missing_ok=True)
                 self._folder.rmdir()
 

@@ -31,7 +31,7 @@ from extrap.study.packs import DRIVER_GONE
 
 SERVE = "import sys; sys.path[:] = sys.argv[1:]; from extrap.study.workers import serve; serve()"
 """Program of the process that forks workers; a file of the working directory hides no module."""
-TRIES = 3
+MOST_STARTS = 3
 """How often that process is started again for one worker, if somebody kills it."""
 GRACE_S = 5.0
 """How long a worker whose driver is gone may take to leave checkpoints."""
@@ -100,7 +100,7 @@ class _Server:
     def fork(self, end: socket.socket) -> None:
         """Have a worker forked that listens to a socket."""
         with self._lock:
-            for _ in range(TRIES):
+            for _ in range(MOST_STARTS):
                 place, process = self._started()
                 try:
                     if not self._is_ready and not place.recv(1) and process.wait() >= 0:

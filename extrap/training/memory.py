@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import gc
 import math
-import os
 from pathlib import Path
 
 import psutil
 import torch
 
+from extrap.training.cores import n_cores
 from extrap.training.packs import Pack
 from extrap.workloads.protocol import build_without_memory
 
@@ -88,10 +88,7 @@ def _free_bytes(place: torch.device) -> float:
     if place.type == "cuda":
         cached = torch.cuda.memory_reserved(place) - torch.cuda.memory_allocated(place)
         return int(torch.cuda.mem_get_info(place)[0]) + cached
-    cores = psutil.cpu_count() or 1
-    if affinity := getattr(os, "sched_getaffinity", None):
-        cores = len(affinity(0))
-    return int(min(psutil.virtual_memory().available, _left_of_the_group()) / cores)
+    return int(min(psutil.virtual_memory().available, _left_of_the_group()) / n_cores())
 
 
 def _left_of_the_group() -> float:

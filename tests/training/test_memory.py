@@ -96,7 +96,7 @@ def test_a_container_may_take_less_than_the_machine_has(limit, left, tmp_path, m
 
 def test_a_pack_of_every_core_finds_room(monkeypatch):
     monkeypatch.setattr(memory.psutil, "virtual_memory", lambda: SimpleNamespace(available=800))
-    monkeypatch.setattr(memory.os, "sched_getaffinity", lambda _: range(8))
+    monkeypatch.setattr(memory, "n_cores", lambda: 8)
     assert memory._free_bytes(CPU) == 100
 
 

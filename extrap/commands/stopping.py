@@ -17,7 +17,7 @@ ALARM = getattr(signal, "SIGALRM", None)  # Windows has none
 
 
 @contextmanager
-def stops_gracefully(within_s: float, *, checkpoints: str | None = None) -> Iterator[None]:
+def stops_gracefully(within_s: float, *, checkpoints: str | None = None) -> Iterator[Preemption]:
     """Within the block SIGTERM and SIGUSR1, by which clusters end a job, ask training to stop.
 
     It does at its next evaluation, when its runs have left checkpoints; whatever else is going on
@@ -27,6 +27,9 @@ def stops_gracefully(within_s: float, *, checkpoints: str | None = None) -> Iter
     Args:
         within_s: The time.
         checkpoints: Folder of the checkpoints; by default that of `Preemption`.
+
+    Yields:
+        What is to be handed to the study.
     """
     from extrap.records.numbers import format_given
 
@@ -58,5 +61,4 @@ def stops_gracefully(within_s: float, *, checkpoints: str | None = None) -> Iter
         if ALARM is not None:
             stack.callback(signal.signal, ALARM, signal.signal(ALARM, give_up))
             stack.callback(signal.setitimer, signal.ITIMER_REAL, 0)
-        stack.enter_context(preemption.in_force())
-        yield
+        yield preemption

@@ -56,7 +56,7 @@ def run_command(
     from extrap.commands.stopping import stops_gracefully
 
     stopping = stops_gracefully(options["stop_within"], checkpoints=options["checkpoints"])
-    with stopping, ExitStack() as stack:
+    with stopping as preemption, ExitStack() as stack:
         study = studies.open_study(path, assignments=assignments)
         if cells is not None:
             from extrap.study.forecasts import ForecastKind
@@ -84,7 +84,14 @@ def run_command(
             executor = stack.enter_context(
                 executor_on(options["on"], n_gpus=options["gpus_per_pack"])
             )
-        outcome = run_shown(study, storage=storage, quiet=quiet, device=device, executor=executor)
+        outcome = run_shown(
+            study,
+            storage=storage,
+            quiet=quiet,
+            device=device,
+            executor=executor,
+            preemption=preemption,
+        )
         say(f"{outcome.text()}\n")
         files = {**outcome.sealed, "report": outcome.report_path, "index": outcome.index_path}
         width = max(map(len, files))

@@ -46,7 +46,7 @@ from extrap.study.trainers import forget_trainers, trainer_of
 from extrap.study.trials import Trials, first_sealed
 from extrap.study.workers import start as start_importing
 from extrap.training.cores import n_cores
-from extrap.training.preemption import Preemption, current_preemption
+from extrap.training.preemption import Preemption
 
 logger = logging.getLogger(__name__)
 
@@ -109,7 +109,7 @@ class Training:
         self._url, self._device = storage, device
         self._given, self._notify, self._say = executor, notify, say
         self._local: dict[bool, LocalExecutor] = {}
-        self._preemption = preemption or current_preemption()
+        self._preemption = preemption or Preemption()
         self._lock = lock_of(storage, [spec.name for spec in specs])
         self._stack = ExitStack()
         self._ledgers: list[Ledger] = []

@@ -95,6 +95,7 @@ def run(
     notify: Notify | None = None,
     device: str | None = None,
     executor: Executor | None = None,
+    preemption: Preemption | None = None,
     say: Say = logger.info,
 ) -> Outcome:
     """Run a study, or resume it; finished runs are not trained again.
@@ -110,6 +111,7 @@ def run(
         notify: Hears of the progress of the training.
         device: `"cpu"`, `"cuda:1"`, … of extrap's own training; a GPU if there is one by default.
         executor: Where packs train; on this machine by default.
+        preemption: As in `tune`.
         say: Hears one line at each step.
 
     Raises:
@@ -119,7 +121,13 @@ def run(
     """
     where, folder = storage or default_storage(study), Path(reports)
     with Training(
-        where, study.specs(), executor=executor, device=device, notify=notify, say=say
+        where,
+        study.specs(),
+        executor=executor,
+        device=device,
+        notify=notify,
+        say=say,
+        preemption=preemption,
     ) as training:
         runs = _train(study, training, runs_in(study, where, reports=folder), say)
         time_of = training.first_sealed

@@ -164,7 +164,7 @@ def serve() -> None:
     with Path(os.devnull).open("rb") as nothing:
         os.dup2(nothing.fileno(), 0)
     os.dup2(2, 1)  # whatever prints goes to the standard error
-    import extrap.training.engine  # noqa: F401  # and with it torch
+    import extrap.training.loop  # noqa: F401  # and with it torch
 
     requests.send(b".")
     while True:

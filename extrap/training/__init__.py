@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from extrap.training.coordinates import CoordinateCheck, coordinate_check
     from extrap.training.costs import flops_6nd
-    from extrap.training.engine import find_device, n_gpus, train
     from extrap.training.layouts import Layout
+    from extrap.training.loop import find_device, n_gpus, train
     from extrap.training.memory import most_runs
     from extrap.training.noise_meter import NoiseMeter
     from extrap.training.packs import Pack
@@ -37,11 +37,11 @@ _HOMES = {
     "NoiseMeter": "noise_meter",
     "Pack": "packs",
     "coordinate_check": "coordinates",
-    "find_device": "engine",
+    "find_device": "loop",
     "flops_6nd": "costs",
     "most_runs": "memory",
-    "n_gpus": "engine",
-    "train": "engine",
+    "n_gpus": "loop",
+    "train": "loop",
 }
 
 

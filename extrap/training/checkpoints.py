@@ -13,9 +13,8 @@ import logging
 import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -32,8 +31,7 @@ SHARE = 0.02
 SUFFIX = ".pt"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Checkpoint:
+class Checkpoint(NamedTuple):
     """What is left of a run between two evaluations.
 
     Attributes:
@@ -72,7 +70,8 @@ class Checkpoints:
         self.study = study
         self.every_s = every_s
         self.is_asked = is_asked
-        self._troubles: list[OSError] = []
+        self._refused: set[Cell] = set()
+        self._is_warned = False
         self._saved_at = time.monotonic()
         self._took_s = 0.0
 
@@ -89,7 +88,7 @@ class Checkpoints:
 
     def load(self, cell: Cell, place: torch.device) -> Checkpoint | None:
         """The checkpoint of a run; None if there is none, or none that can be used here."""
-        if self.folder is None:
+        if self.folder is None or cell in self._refused:
             return None
         try:
             content = torch.load(self.path(cell), weights_only=True, map_location="cpu")
@@ -100,11 +99,12 @@ class Checkpoints:
         except FileNotFoundError:
             return None
         except Exception as error:  # whatever a damaged or another file makes a reader say
-            self.distrust(cell, f"{type(error).__name__}: {error}")
+            self.refuse(cell, f"{type(error).__name__}: {error}")
             return None
 
-    def distrust(self, cell: Cell, why: str) -> None:
-        """Say that the checkpoint of a run is of no use."""
+    def refuse(self, cell: Cell, why: str) -> None:
+        """Say that the checkpoint of a run is of no use, and read it no more."""
+        self._refused.add(cell)
         logger.warning(
             "a run resumes only from its own checkpoint, written by the same versions on the "
             "same kind of device; %s is not such a checkpoint (%s); the run starts again.",
@@ -119,12 +119,11 @@ class Checkpoints:
         began = time.monotonic()
         try:
             for cell, checkpoint in found:
-                content = {f.name: getattr(checkpoint, f.name) for f in fields(checkpoint)}
                 buffer = io.BytesIO()  # torch reports a full disk in words that name no cause
-                torch.save({**self._origin(cell, place), **content}, buffer)
+                torch.save({**self._origin(cell, place), **checkpoint._asdict()}, buffer)
                 write_bytes(self.path(cell), buffer.getvalue())
         except OSError as error:
-            if self._troubles == []:
+            if not self._is_warned:
                 logger.warning(
                     "checkpoints need a writable folder with free space, got %s (%s); "
                     "training continues without checkpoints; free some space, or give "
@@ -132,7 +131,7 @@ class Checkpoints:
                     self.folder,
                     error.strerror or error,
                 )
-                self._troubles.append(error)
+                self._is_warned = True
         self._saved_at = time.monotonic()
         self._took_s = self._saved_at - began
 

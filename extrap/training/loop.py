@@ -1,35 +1,84 @@
-"""The training loop: step, evaluate, drop what diverged or was pruned, report."""
+"""`train`: a pack in this process. Step, evaluate, drop what diverged or was pruned, report."""
 
 from __future__ import annotations
 
 import logging
 import math
 import time
-from collections.abc import Generator, Sequence
-from contextlib import closing
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 import torch
 
 from extrap.noise import mean_noise_scale, noise_course
-from extrap.records import OnEval, Recipe, RunResult
-from extrap.training.checkpoints import Checkpoints
+from extrap.records import Cell, OnEval, Recipe, RunResult
+from extrap.training.checkpoints import Checkpoint, Checkpoints
 from extrap.training.costs import run_flops
+from extrap.training.denormals import without_denormals
+from extrap.training.layouts import Layout, choose_layout, threads
 from extrap.training.memory import free_cached, is_out_of_memory
 from extrap.training.packs import Pack
-from extrap.training.parts import Run, begin_parts, evaluation_steps
-from extrap.training.saving import Saving, keeps_finished
+from extrap.training.parts import Run, StackPart, begin_parts, evaluation_steps
+from extrap.training.preemption import StopAsked
 from extrap.workloads import take_rows
 
 logger = logging.getLogger(__name__)
 
-Evaluations = Generator[
-    tuple[int, tuple[float, ...]], Sequence[bool] | None, tuple[RunResult, ...]
-]
-"""Yields a step and one held-out loss a run, is sent which to keep, returns the results."""
+
+def train(
+    pack: Pack,
+    *,
+    on_eval: OnEval | None = None,
+    device: str | None = None,
+    n_threads: int = 1,
+    layout: Layout | None = None,
+    on_layout: Callable[[Layout], None] | None = None,
+    checkpoints: Checkpoints | None = None,
+) -> tuple[RunResult, ...]:
+    """Train all runs of a pack as one program.
+
+    A run has diverged when a training or held-out loss is not finite, when its held-out loss was
+    above its initial one for a fifth of all evaluations in a row, or is so at the end. It is then
+    dropped, and touches no other run.
+
+    Args:
+        pack: The runs.
+        on_eval: Called at each of the recipe's `n_evals` evenly spaced evaluations with the step
+            and one held-out loss a run, in the order of the pack's cells; NaN for runs no longer
+            trained. It may return one boolean a run: those with False are pruned.
+        device: `"cpu"`, `"cuda"`, …; CUDA where there is any by default.
+        n_threads: The most threads to use on a CPU.
+        layout: How to run it; measured by default.
+        on_layout: Called with the layout before the first step.
+        checkpoints: Where runs leave what they need to go on, and go on from. Those further on
+            wait for the others: the first evaluation is that of the run furthest behind.
+
+    Returns:
+        One result a cell, in the order of the pack's cells.
+
+    Raises:
+        StopAsked: Training was asked to end; the runs have left their checkpoints.
+    """
+    started = time.perf_counter()
+    place = find_device(device)
+    with without_denormals():
+        layout = layout or choose_layout(pack, place, n_threads=n_threads)
+        logger.info("%d runs: %s", len(pack.cells), layout)
+        if on_layout is not None:
+            on_layout(layout)
+        with threads(layout.n_threads):
+            results = train_in_stacks(
+                pack,
+                place=place,
+                at_once=layout.at_once,
+                on_eval=on_eval,
+                checkpoints=checkpoints,
+            )
+    wall_s = (time.perf_counter() - started) / len(results)
+    return tuple(replace(result, wall_s=result.wall_s + wall_s) for result in results)
 
 
-def train_alone(
+def train_in_stacks(
     pack: Pack,
     *,
     place: torch.device,
@@ -37,57 +86,88 @@ def train_alone(
     on_eval: OnEval | None = None,
     checkpoints: Checkpoints | None = None,
 ) -> tuple[RunResult, ...]:
-    """Train a pack in this process; out of memory, in two halves one after the other."""
-    along = evaluate_along(pack, place=place, at_once=at_once, checkpoints=checkpoints)
-    try:
-        with closing(along) as evaluations:
-            return _drive(evaluations, on_eval)
-    except RuntimeError as error:
-        if not is_out_of_memory(error) or len(pack.cells) == 1:
-            raise
-    logger.warning("out of memory with %d runs; training them in two halves", len(pack.cells))
-    free_cached(place)
-    middle, began = (len(pack.cells) + 1) // 2, time.perf_counter()
-    results: tuple[RunResult, ...] = ()
-    for first, last in ((0, middle), (middle, len(pack.cells))):
-        with keeps_finished(results, place, checkpoints, began=began, n_runs=len(pack.cells)):
-            results += train_alone(
-                replace(pack, cells=pack.cells[first:last]),
-                place=place,
-                at_once=min(at_once, middle),
-                on_eval=on_eval and _of_part(on_eval, first, last, len(pack.cells)),
-                checkpoints=checkpoints,
-            )
-    return results
+    """As `train`, with at most `at_once` runs in a stack.
 
-
-def evaluate_along(
-    pack: Pack, *, place: torch.device, at_once: int, checkpoints: Checkpoints | None = None
-) -> Evaluations:
-    """Train a pack, stopping at every evaluation for word on which runs to keep.
-
-    Runs that have checkpoints go on there; those further on than others wait for them, so that
-    the first evaluation is that of the run that is furthest behind. A result's `wall_s` is what
-    the run took before.
-
-    Raises:
-        StopAsked: Training was asked to end; the runs have left their checkpoints.
+    A result's `wall_s` is what the run took before this call.
     """
     checkpoints = checkpoints or Checkpoints(None, "")
-    recipe, saving = pack.recipes()[0], Saving(checkpoints, pack, place)
+    runs = _train_or_halve(pack, place, at_once, on_eval, checkpoints)
+    return tuple(_result(pack, run) for run in runs)
+
+
+def find_device(device: str | None = None) -> torch.device:
+    """The device of a name; CUDA where there is any by default."""
+    return torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+
+
+def n_gpus() -> int:
+    """GPUs that this process may use."""
+    return torch.cuda.device_count()
+
+
+def _train_or_halve(
+    pack: Pack,
+    place: torch.device,
+    at_once: int,
+    on_eval: OnEval | None,
+    checkpoints: Checkpoints,
+) -> list[Run]:
+    """Train all runs; out of memory, in two halves one after the other."""
+    n_runs, began = len(pack.cells), time.perf_counter()
+    try:
+        return _train_runs(pack, place, at_once, on_eval, checkpoints)
+    except RuntimeError as error:
+        if not is_out_of_memory(error) or n_runs == 1:
+            raise
+    logger.warning("out of memory with %d runs; training them in two halves", n_runs)
+    free_cached(place)
+    middle = (n_runs + 1) // 2
+    runs: list[Run] = []
+    for own in (slice(0, middle), slice(middle, n_runs)):
+        half = replace(pack, cells=pack.cells[own])
+        hear = on_eval and _of_part(on_eval, own, n_runs)
+        runs += _train_or_halve(half, place, min(at_once, middle), hear, checkpoints)
+        # finished, and not yet recorded should the other half be stopped
+        checkpoints.save(_news(runs, [], (time.perf_counter() - began) / n_runs), place)
+    return runs
+
+
+def _train_runs(
+    pack: Pack,
+    place: torch.device,
+    at_once: int,
+    on_eval: OnEval | None,
+    checkpoints: Checkpoints,
+) -> list[Run]:
+    """Train all runs, those that are furthest behind first."""
+    checkpoints.begin()
+    recipe, began = pack.recipes()[0], time.perf_counter()
     runs, parts = begin_parts(pack, place, at_once=at_once, checkpoints=checkpoints)
     behind = min((part.step for part in parts), default=recipe.n_updates)
+
+    def save() -> None:
+        spent_s = (time.perf_counter() - began) / len(runs)
+        unfinished = [part for part in parts if part.step < recipe.n_updates]
+        checkpoints.save(_news(runs, unfinished, spent_s), place)
+
+    def stop_if_asked() -> None:
+        if checkpoints.is_asked():
+            save()
+            raise StopAsked("asked to stop")
+
     for goal in evaluation_steps(recipe):
         if goal < behind or not parts:
             continue
         for part in parts:
             if part.step < goal:
-                saving.stop_if_asked(parts, runs)
+                stop_if_asked()
                 part.advance(recipe, goal)
         if goal < recipe.n_updates:
-            saving.stop_if_asked(parts, runs)
-            saving.save_if_due(parts, runs)
-        kept = yield goal, tuple(run.loss_at(goal) for run in runs)
+            stop_if_asked()
+            if checkpoints.is_due():
+                save()
+        losses = tuple(run.loss_at(goal) for run in runs)
+        kept = None if on_eval is None else on_eval(goal, losses)
         if goal == recipe.n_updates:
             break
         for run, stays in zip(runs, kept or [True] * len(runs), strict=True):
@@ -96,27 +176,32 @@ def evaluate_along(
         parts = [part for part in parts if any(run.is_alive for run in part.runs)]
         for part in parts:
             part.shrink()
-    return tuple(_result(pack, run) for run in runs)
+    return runs
 
 
-def _drive(evaluations: Evaluations, on_eval: OnEval | None) -> tuple[RunResult, ...]:
-    kept: Sequence[bool] | None = None
-    try:
-        while True:
-            step, losses = evaluations.send(kept)
-            kept = None if on_eval is None else on_eval(step, losses)
-    except StopIteration as end:
-        return end.value
+def _news(
+    runs: Sequence[Run], parts: Sequence[StackPart], spent_s: float
+) -> Iterator[tuple[Cell, Checkpoint]]:
+    """Checkpoints of the runs that have gone on since their last ones."""
+    stacked = {id(run): (part, row) for part in parts for row, run in enumerate(part.runs)}
+    for run in runs:
+        if run.is_new:
+            tensors = {}
+            if run.is_alive and id(run) in stacked:
+                part, row = stacked[id(run)]
+                tensors = part.stack.snapshot(row)
+            yield run.cell, run.checkpoint(spent_s, tensors)
+            run.is_new = False
 
 
-def _of_part(on_eval: OnEval, first: int, last: int, n_runs: int) -> OnEval:
+def _of_part(on_eval: OnEval, own: slice, n_runs: int) -> OnEval:
     """Hear of some runs of a pack as if of all of them."""
 
     def hear(step: int, losses: tuple[float, ...]) -> Sequence[bool] | None:
         everyone = [math.nan] * n_runs
-        everyone[first:last] = losses
+        everyone[own] = losses
         kept = on_eval(step, tuple(everyone))
-        return None if kept is None else kept[first:last]
+        return None if kept is None else kept[own]
 
     return hear
 

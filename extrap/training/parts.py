@@ -6,12 +6,11 @@ import math
 from collections.abc import Mapping
 from copy import copy
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import torch
 
-from extrap.records import Cell, Recipe, RunResult
-from extrap.training.checkpoints import Checkpoints
+from extrap.records import Cell, Recipe
+from extrap.training.checkpoints import Checkpoint, Checkpoints
 from extrap.training.packs import Pack
 from extrap.training.stacks import Stack
 
@@ -64,27 +63,19 @@ class Run:
     spent_s: float = 0.0
     is_new: bool = False
 
-    @classmethod
-    def finished(cls, result: RunResult) -> Run:
-        """A run that is over, from what it gave."""
-        return cls(
-            result.cell,
-            initial_loss=math.nan if result.initial_loss is None else result.initial_loss,
-            status=result.status,
-            diverged_step=result.diverged_step,
-            curve=list(result.curve),
-            gradients=list(result.gradients),
-            step=result.updates,
-        )
-
     @property
     def is_alive(self) -> bool:
         """Whether it is still trained, or was to the end."""
         return self.status == "complete"
 
-    def record(self) -> dict[str, Any]:
-        """What a checkpoint keeps of it, besides step and seconds."""
-        return {name: copy(getattr(self, name)) for name in RECORDED}
+    def checkpoint(self, spent_s: float, tensors: Mapping[str, torch.Tensor]) -> Checkpoint:
+        """What it needs to go on, after so many more seconds."""
+        return Checkpoint(
+            step=self.step,
+            spent_s=self.spent_s + spent_s,
+            record={name: copy(getattr(self, name)) for name in RECORDED},
+            tensors=tensors,
+        )
 
     def loss_at(self, step: int) -> float:
         """The curve's loss at a step; NaN if there is none, or the run is no longer trained."""
@@ -165,40 +156,33 @@ def evaluation_steps(recipe: Recipe) -> tuple[int, ...]:
 
 
 def begin_parts(
-    pack: Pack,
-    place: torch.device,
-    *,
-    at_once: int,
-    checkpoints: Checkpoints,
-    refused: frozenset[Cell] = frozenset(),
+    pack: Pack, place: torch.device, *, at_once: int, checkpoints: Checkpoints
 ) -> tuple[list[Run], list[StackPart]]:
     """All runs of a pack, in its order, and parts of those that are to be trained.
 
     Runs that have made as many updates share stacks.
     """
     recipe = pack.recipes()[0]
-    resumed = [
-        (Run(cell), {}) if cell in refused else _resumed(cell, checkpoints, place, recipe)
-        for cell in pack.cells
+    found = [checkpoints.load(cell, place) for cell in pack.cells]
+    runs = [
+        Run(cell, step=own.step, spent_s=own.spent_s, **own.record) if own else Run(cell)
+        for cell, own in zip(pack.cells, found, strict=True)
     ]
-    runs, states = [run for run, _ in resumed], [state for _, state in resumed]
     parts: list[StackPart] = []
-    for own in _groups(runs, recipe, at_once):
-        some = replace(pack, cells=tuple(pack.cells[i] for i in own))
+    for chosen in _groups(runs, recipe, at_once):
+        some = replace(pack, cells=tuple(pack.cells[i] for i in chosen))
         stack = Stack(some, place, data=parts[0].stack.data if parts else None)
-        parts.append(StackPart(stack, [runs[i] for i in own], runs[own[0]].step))
+        parts.append(StackPart(stack, [runs[i] for i in chosen], runs[chosen[0]].step))
         if parts[-1].step == 0:
             parts[-1].begin()
             continue
         try:
-            stack.restore([states[i] for i in own], parts[-1].step)
+            left = [each.tensors for i in chosen if (each := found[i])]
+            stack.restore(left, parts[-1].step)
         except (LookupError, TypeError, ValueError, RuntimeError) as error:
             for cell in some.cells:
-                checkpoints.distrust(cell, str(error))
-            refused |= frozenset(some.cells)
-            return begin_parts(
-                pack, place, at_once=at_once, checkpoints=checkpoints, refused=refused
-            )
+                checkpoints.refuse(cell, str(error))
+            return begin_parts(pack, place, at_once=at_once, checkpoints=checkpoints)
     return runs, parts
 
 
@@ -216,19 +200,3 @@ def _groups(runs: list[Run], recipe: Recipe, at_once: int) -> list[list[int]]:
         for _, own in sorted(by_step.items())
         for first in range(0, len(own), at_once)
     ]
-
-
-def _resumed(
-    cell: Cell, checkpoints: Checkpoints, place: torch.device, recipe: Recipe
-) -> tuple[Run, Mapping[str, torch.Tensor]]:
-    """A run and its state as its checkpoint has them; a new run without one that can be used."""
-    found = checkpoints.load(cell, place)
-    if found is None:
-        return Run(cell), {}
-    try:
-        run = Run(cell, step=found.step, spent_s=found.spent_s, **found.record)
-        evaluation_steps(recipe).index(found.step)
-    except (TypeError, ValueError) as error:
-        checkpoints.distrust(cell, f"{type(error).__name__}: {error}")
-        return Run(cell), {}
-    return run, found.tensors

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from contextvars import ContextVar
 from pathlib import Path
 
 CHECKPOINTS = Path(".extrap/checkpoints")
@@ -32,6 +31,7 @@ class Preemption:
 
     Attributes:
         is_shared: Whether somebody named the folder, so that other machines may know it too.
+        is_asked: Whether training is to end.
 
     Example:
         >>> preemption = Preemption(folder=None)
@@ -47,13 +47,8 @@ class Preemption:
         self.folder = None if folder is None else Path(folder)
         self.is_shared = folder is not None and folder is not CHECKPOINTS
         self.every_s = every_s
-        self._is_asked = False
+        self.is_asked = False
         self._n_hearing = 0
-
-    @property
-    def is_asked(self) -> bool:
-        """Whether training is to end."""
-        return self._is_asked
 
     @property
     def is_heard(self) -> bool:
@@ -62,7 +57,7 @@ class Preemption:
 
     def ask(self) -> bool:
         """Ask training to end; whether somebody is in training to hear it."""
-        self._is_asked = True
+        self.is_asked = True
         return self.is_heard
 
     def stop_if_asked(self) -> None:
@@ -71,7 +66,7 @@ class Preemption:
         Raises:
             StopAsked: It was.
         """
-        if self._is_asked:
+        if self.is_asked:
             raise StopAsked("asked to stop")
 
     @contextmanager
@@ -88,20 +83,3 @@ class Preemption:
         finally:
             self._n_hearing -= 1
         self.stop_if_asked()
-
-    @contextmanager
-    def in_force(self) -> Iterator[None]:
-        """A block in which all that trains listens to this one by default."""
-        token = _CURRENT.set(self)
-        try:
-            yield
-        finally:
-            _CURRENT.reset(token)
-
-
-def current_preemption() -> Preemption:
-    """The one in force; without any, one with the default folder that nobody asks."""
-    return _CURRENT.get() or Preemption()
-
-
-_CURRENT: ContextVar[Preemption | None] = ContextVar("preemption", default=None)

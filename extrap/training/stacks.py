@@ -280,11 +280,6 @@ class Stack:
             self._generators[stream].set_state(snapshot[RANDOM])
         self._optimizer.resume(step)
 
-    def state_bytes(self) -> int:
-        """Memory of parameters, gradients and optimiser state of all runs."""
-        sizes = [p.numel() * p.element_size() for p in self._parameters]
-        return sum(sizes) * 2 + self._optimizer.state_bytes()
-
     def _live(self) -> dict[str, torch.Tensor]:
         """Name → stacked tensor (M, …) that changes as the runs train."""
         return {

@@ -18,7 +18,7 @@ from extrap.reading import read_runs
 from extrap.study import dispatch, tune
 from extrap.study.dispatch import LOOK_S
 from extrap.training import parts
-from extrap.training.preemption import Preemption, StopAsked, current_preemption
+from extrap.training.preemption import Preemption, StopAsked
 from extrap.training.stacks import Stack
 from tests.study.trials import SPEC, excess_curve, hit_at_half, train_here, trials_of
 
@@ -132,17 +132,17 @@ def test_a_function_of_ones_own_ends_its_run_first(url):
 def test_a_signal_waits_for_an_evaluation_and_the_second_one_does_not(number, capfd):
     said: list[str] = []
 
-    def train():
-        with current_preemption().heard():
+    def train(preemption):
+        with preemption.heard():
             os.kill(os.getpid(), number)
-            assert current_preemption().is_asked
+            assert preemption.is_asked
             said.append(capfd.readouterr().err)
             os.kill(os.getpid(), number)
             pytest.fail("the second one was not heard")
 
-    with stops_gracefully(1000):
+    with stops_gracefully(1000) as preemption:
         with pytest.raises(KeyboardInterrupt) as stopped:
-            train()
+            train(preemption)
         assert not isinstance(stopped.value, StopAsked)
         os.kill(os.getpid(), number)  # leaving takes a moment: that changes nothing
     (line,) = said
@@ -160,14 +160,15 @@ def test_a_signal_ends_at_once_what_is_no_training(number):
 
 
 def test_an_evaluation_that_does_not_come_is_not_waited_for():
-    def train():
-        with current_preemption().heard():
+    def train(preemption):
+        with preemption.heard():
             os.kill(os.getpid(), signal.SIGTERM)
             while True:
                 signal.pause()
 
-    with stops_gracefully(0.01), pytest.raises(KeyboardInterrupt) as stopped:
-        train()
+    ends = pytest.raises(KeyboardInterrupt)
+    with stops_gracefully(0.01) as preemption, ends as stopped:
+        train(preemption)
     assert not isinstance(stopped.value, StopAsked)
 
 

@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 from extrap.records import Cell, Recipe, Workload
-from extrap.training import Layout, Pack, checkpoints, loop, parts, saving, train
+from extrap.training import Layout, Pack, checkpoints, parts, train
 from extrap.training.checkpoints import Checkpoints
 from extrap.training.parts import evaluation_steps
 from extrap.training.preemption import StopAsked
@@ -90,6 +90,22 @@ def advanced(monkeypatch):
 
     monkeypatch.setattr(parts, "Stack", Seen)
     return seen
+
+
+@pytest.fixture
+def small_stacks(monkeypatch):
+    """Stacks of which only two runs fit into memory; the steps at which they were advanced."""
+    starts = []
+
+    class SmallStack(Stack):
+        def advance(self, start, stop):
+            if len(self) > 2:
+                raise torch.OutOfMemoryError("CUDA out of memory")
+            starts.append(start)
+            return super().advance(start, stop)
+
+    monkeypatch.setattr(parts, "Stack", SmallStack)
+    return starts
 
 
 RECIPES = {
@@ -242,14 +258,12 @@ def test_runs_that_are_over_are_not_trained_again(workload, tmp_path, advanced):
     assert resumed(only_over, tmp_path) == [expected[2], expected[5]]
 
 
-def test_half_a_pack_that_is_done_is_kept(usual, tmp_path, advanced):
+def test_half_a_pack_that_is_done_is_kept(usual, tmp_path, small_stacks):
     pack, expected = usual
-    left = Checkpoints(tmp_path, "study")
-    keeps = saving.keeps_finished(expected[:2], CPU, left, began=0.0, n_runs=4)
-    with pytest.raises(StopAsked), keeps:
-        raise StopAsked
-    assert resumed(pack, tmp_path)[:2] == expected[:2]
-    assert {n_runs for n_runs, _, _ in advanced} == {2}
+    whole_half_and_one = 5
+    stopped(pack, tmp_path, after=whole_half_and_one, layout=layout(at_once=4))
+    assert each_step(tmp_path) == [3, 3, 12, 12]
+    assert resumed(pack, tmp_path, layout=layout(at_once=4)) == expected
 
 
 def test_asked_before_its_first_step_it_stops_and_leaves_nothing(usual, tmp_path):
@@ -360,8 +374,6 @@ SPOILED = {
     "other device": lambda path: _changed(path, device="a card"),
     "other study": lambda path: _changed(path, study="another"),
     "other cell": lambda path: _changed(path, cell=[[["width", 8.0]], [["lr", 1.0]], 0]),
-    "no evaluation": lambda path: _changed(path, step=4),
-    "step beyond": lambda path: _changed(path, step=99),
     "no tensors": lambda path: _changed(path, tensors={}),
     "numbers": lambda path: _changed(path, tensors={"parameter": 3}),
     "shape": lambda path: _in_tensors(path, "parameter", torch.zeros(3, 3)),
@@ -407,6 +419,7 @@ def test_checkpoints_of_another_processor_or_version_are_not_gone_on_with(
     ):
         with monkeypatch.context() as patch:
             patch.setattr(owner, name, other)
+            found = Checkpoints(folder, "study")
             assert [found.load(cell, CPU) for cell in pack.cells] == [None, None]
     assert len(caplog.records) == 6
     assert "now cpu SIX LANES" in caplog.text
@@ -468,23 +481,15 @@ def test_a_file_holds_plain_values_and_one_run_only(workload, tmp_path):
     content = torch.load(io.BytesIO(path.read_bytes()), weights_only=True)
     tensors = content.pop("tensors")
     json.dumps(content)
-    stack = Stack(replace(pack, cells=pack.cells[:1]), CPU)
-    assert sum(t.numel() * t.element_size() for t in tensors.values()) < stack.state_bytes() + 6000
-    assert path.stat().st_size < 2 * stack.state_bytes() + 40_000  # not the whole stack's memory
+    own = Stack(replace(pack, cells=pack.cells[:1]), CPU).snapshot(0)
+    assert {name: t.shape for name, t in tensors.items()} == {n: t.shape for n, t in own.items()}
+    n_bytes = sum(t.numel() * t.element_size() for t in own.values())
+    assert path.stat().st_size < 2 * n_bytes + 40_000  # not the whole stack's memory
 
 
-def test_out_of_memory_goes_on_from_checkpoints(usual, tmp_path, monkeypatch):
+def test_out_of_memory_goes_on_from_checkpoints(usual, tmp_path, small_stacks):
     pack, expected = usual
     stopped(pack, tmp_path)
-
-    class SmallStack(Stack):
-        def advance(self, start, stop):
-            if len(self) > 2:
-                raise torch.OutOfMemoryError("CUDA out of memory")
-            assert start >= 6
-            return super().advance(start, stop)
-
-    monkeypatch.setattr(parts, "Stack", SmallStack)
-    found = Checkpoints(tmp_path, "study", every_s=math.inf)
-    results = loop.train_alone(pack, place=CPU, at_once=4, checkpoints=found)
-    assert timeless(results) == expected
+    small_stacks.clear()
+    assert resumed(pack, tmp_path, layout=layout(at_once=4)) == expected
+    assert min(small_stacks) == 6

@@ -6,7 +6,7 @@ import torch
 
 from extrap.records import Cell, Recipe, Workload
 from extrap.training import Pack, parts, train
-from extrap.training.loop import train_alone
+from extrap.training.loop import train_in_stacks
 from extrap.training.parts import Run
 from extrap.training.stacks import Stack
 from extrap.workloads import load_workload
@@ -34,7 +34,7 @@ def timeless(results):
 
 
 def alone(pack, at_once=6, **given):
-    return timeless(train_alone(pack, place=CPU, at_once=at_once, **given))
+    return timeless(train_in_stacks(pack, place=CPU, at_once=at_once, **given))
 
 
 @pytest.fixture(scope="module")

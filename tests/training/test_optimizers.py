@@ -185,13 +185,6 @@ def test_fused_updates_follow_gradients_whatever_their_strides():
     torch.testing.assert_close(one_by_one, together)
 
 
-def test_state_is_counted_in_bytes():
-    n, vector = 3 * 4 * (24 + 6 + 4), 3 * 4 * 6
-    for kind, expected in {"sgd": n, "adam": 2 * n, "adamw": 2 * n, "muon": n + vector}.items():
-        optimizer = build_optimizer(start(), RECIPES[kind], matrices=MATRICES)
-        assert optimizer.state_bytes() == expected
-
-
 def test_each_run_is_clipped_by_its_own_norm_and_within_it_keeps_every_bit():
     gradients, before = start(seed=4), start(seed=4)
     clip_by_run(gradients, torch.tensor([1e3, 1e3, 1e3], dtype=torch.float64))

@@ -9,7 +9,7 @@ from torch.nn import functional
 
 from extrap.records import Cell, Recipe
 from extrap.training.checkpoints import Checkpoints
-from extrap.training.loop import train_alone
+from extrap.training.loop import train_in_stacks
 from extrap.training.packs import Pack
 from extrap.training.preemption import StopAsked
 from extrap.workloads import TensorWorkload
@@ -73,7 +73,7 @@ def pack(request):
 
 
 def curves(pack, at_once, checkpoints=None):
-    results = train_alone(
+    results = train_in_stacks(
         pack, place=torch.device("cpu"), at_once=at_once, checkpoints=checkpoints
     )
     return {result.cell: (result.initial_loss, result.curve) for result in results}

@@ -126,10 +126,6 @@ class Optimizer(ABC):
         """Go on after so many updates, once `tensors` are filled."""
         self._n_updates.fill_(n_updates)
 
-    def state_bytes(self) -> int:
-        """Memory of the state of all runs."""
-        return sum(t.numel() * t.element_size() for states in self._states for t in states)
-
     @abstractmethod
     def _step_fused(self, part: RunSlice, gradients: Tensors, lr: Value, recipe: Recipe) -> None:
         """Update one run's part; `lr` is the run's, before the part's scale."""

@@ -70,10 +70,6 @@ class Muon(Optimizer):
         self._rest.resume(n_updates)
         super().resume(n_updates)
 
-    def state_bytes(self) -> int:
-        """Memory of the state of all runs, as in `Optimizer.state_bytes`."""
-        return self._rest.state_bytes() + super().state_bytes()
-
     def _step_fused(
         self,
         part: RunSlice,

@@ -164,7 +164,7 @@ class Training:
         wait = self._retries.until_answered
         made = [partial(self._ledger, stage, training_of(stage.spec)) for stage in stages]
         for stage in stages:
-            self._executor(training_of(stage.spec) is None)  # it imports while we read
+            self._executor(training_of(stage.spec))  # it imports while we read
         self._ended += self._ledgers
         self._ledgers = [wait(make) for make in made]
         with self._preemption.heard():
@@ -220,15 +220,16 @@ class Training:
         )
         return Ledger(stage, trials, trainer, train, self._say)
 
-    def _executor(self, trains_packs: bool) -> Executor:
+    def _executor(self, train: Train | None) -> Executor:
         """Where packs of extrap's own training go, or runs of the user's."""
         if self._given is not None:
             return self._given
-        if trains_packs not in self._local:
-            made = LocalExecutor(**self._workers() if trains_packs else {})
+        is_own = train is not None
+        if is_own not in self._local:
+            made = LocalExecutor(**{} if is_own else self._workers())
             self._stack.callback(made.shutdown, wait=False, cancel_futures=True)
-            self._local[trains_packs] = made
-        return self._local[trains_packs]
+            self._local[is_own] = made
+        return self._local[is_own]
 
     def _workers(self) -> dict[str, int]:
         """Processes of this machine: one for each GPU or, on a CPU, for each core."""
@@ -269,7 +270,7 @@ class Training:
         if time.monotonic() < self._pause_until:
             return
         for ledger in self._ledgers:
-            executor = self._executor(ledger.trainer.trains_packs)
+            executor = self._executor(ledger.train)
             n_workers = n_workers_of(executor)
             ahead = AHEAD if ledger.trainer.trains_packs else SINGLES_AHEAD
             if not ledger.has_results():  # perhaps nothing of this can be trained
@@ -291,7 +292,7 @@ class Training:
     def _n_running(self, executor: Executor) -> int:
         """Packs that an executor has."""
         all_running = self._running.values()
-        return sum(self._executor(r.ledger.trainer.trains_packs) is executor for r in all_running)
+        return sum(self._executor(r.ledger.train) is executor for r in all_running)
 
     def _submit(self, executor: Executor, ledger: Ledger, part: Part) -> bool:
         """Hand a pack out; whether the executor took it."""

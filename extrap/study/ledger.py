@@ -14,11 +14,13 @@ from functools import partial
 from itertools import pairwise, takewhile
 from typing import Any
 
+from optuna.pruners import NopPruner
+
 from extrap.records import Cell, Train
 from extrap.records.numbers import format_quantity
-from extrap.study.packs import Trained
+from extrap.study.packs import Pruning, Trained
 from extrap.study.protocol import Say, Stage, size_words
-from extrap.study.samplers import Sampled
+from extrap.study.samplers import Sampled, pruner_of
 from extrap.study.trainers import OwnTrainer, PackedTrainer
 from extrap.study.trials import Trials
 
@@ -81,7 +83,8 @@ class Ledger:
     def next_part(self, n_workers: int) -> Part | None:
         """The next cells to train; None while all that is wanted is done or out.
 
-        Cells of one size and shape are dealt out evenly, so that all workers finish together.
+        Cells of one size and shape are dealt out evenly, so that all workers finish together;
+        where a pruner compares runs they stay together.
         """
         while True:
             while self._next:
@@ -97,8 +100,10 @@ class Ledger:
             if not packs:
                 return None
             self.stage.spec.require_whole()
+            # what a pruner compares must not depend on the number of workers
+            n_parts = 1 if self._is_pruned() else n_workers
             for pack in packs:
-                self._next += _dealt(pack, n_workers)
+                self._next += _dealt(pack, n_parts)
                 for cell in pack:
                     self._waiting.pop(cell, None)
 
@@ -168,16 +173,20 @@ class Ledger:
             self._unwritten[0]()
             del self._unwritten[0]
 
-    def pruning(self, cells: Sequence[Cell]) -> Any:
+    def pruning(self, cells: Sequence[Cell]) -> Pruning | None:
         """What a pruner needs to look at a pack; None where nothing is pruned."""
-        is_sampled, spec = self.stage.wants is None, self.stage.spec
-        if self.stage.role != "tune" or not self.trainer.trains_packs:
-            return None
-        if not is_sampled and spec.pruner in ("", "none"):
+        if not self._is_pruned():
             return None
         sampler = self._sampler(cells[0].size)
         sampler.enter(cells)
         return sampler.pruning(cells)
+
+    def _is_pruned(self) -> bool:
+        """Whether a pruner looks at packs while they train."""
+        spec, is_sampled = self.stage.spec, self.stage.wants is None
+        is_sweep = self.stage.role == "tune" and self.trainer.trains_packs
+        may_be = is_sampled or spec.pruner != ""
+        return is_sweep and may_be and not isinstance(pruner_of(spec), NopPruner)
 
     def cost(self, cells: Iterable[Cell]) -> float:
         """Cost of runs, in FLOPs where they are known."""

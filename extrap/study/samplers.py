@@ -123,10 +123,8 @@ class Sampled:
                 trial_id = self._memory.create_new_trial(self._study._study_id, trial)
                 self._running[cell] = optuna.Trial(self._study, trial_id)
 
-    def pruning(self, cells: Sequence[Cell]) -> Pruning | None:
-        """A copy for the pruner to look at while cells train; None if it prunes nothing."""
-        if isinstance(self._study.pruner, NopPruner):
-            return None
+    def pruning(self, cells: Sequence[Cell]) -> Pruning:
+        """A copy for the pruner to look at while cells train."""
         trials = tuple(self._running[cell] for cell in cells)
         return copy.deepcopy(Pruning(study=self._study, trials=trials))  # ours stay as they are
 

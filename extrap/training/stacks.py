@@ -20,7 +20,7 @@ from torch.overrides import TorchFunctionMode
 
 from extrap.noise import gradient_moments
 from extrap.training.graphs import RecordedSteps, Step
-from extrap.training.optimizers import Way, build_optimizer, clip_by_run, squares_by_run
+from extrap.training.optimizers import build_optimizer, clip_by_run, squares_by_run
 from extrap.training.packs import Pack
 from extrap.training.schedules import multiplier
 from extrap.workloads import (
@@ -76,7 +76,6 @@ class Stack:
         pack: The runs.
         device: Where they are trained.
         dtype: Of parameters and real-valued data.
-        way: As in `build_optimizer`.
         run_axis: Whether to use the workload's own run axis; by default if it has one.
         data: Training and held-out tensors where another stack of this workload has placed them.
 
@@ -91,7 +90,6 @@ class Stack:
         device: torch.device,
         *,
         dtype: torch.dtype = torch.float32,
-        way: Way | None = None,
         run_axis: bool | None = None,
         data: tuple[Batch, Batch] | None = None,
     ) -> None:
@@ -110,7 +108,7 @@ class Stack:
             self._place(pack.workload.validation),
         )
         self._training, self._held_out = self.data
-        self._begin_models(pack, [_initial(pack, seed) for seed in seeds], way)
+        self._begin_models(pack, [_initial(pack, seed) for seed in seeds])
         self._set_clips()
 
     def _begin_streams(self, pack: Pack, seeds: list[int]) -> None:
@@ -124,7 +122,7 @@ class Stack:
         self._streams_M = torch.tensor(streams).to(self._device)
         self._rows = self._rows_of_batch()
 
-    def _begin_models(self, pack: Pack, modules: list[_Loss], way: Way | None) -> None:
+    def _begin_models(self, pack: Pack, modules: list[_Loss]) -> None:
         """Stacked parameters, buffers and optimiser from a module a seed."""
         self._is_one_by_one = (
             not self._has_run_axis
@@ -147,7 +145,6 @@ class Stack:
             self._recipes,
             scales=[rules[name].rate for name in self._names],
             matrices=self._matrices(rules),
-            way=way,
         )
         self._template = modules[0].to("meta")
         self._hang_in()

@@ -149,15 +149,20 @@ def test_what_waits_is_cancelled_when_it_ends_and_nothing_more_is_taken():
     gate.set()
 
 
-@pytest.mark.parametrize("sampler", ["grid", "tpe"])
-def test_workers_give_what_this_process_gives(sampler, tmp_path):
-    spec = replace(CUT, sampler=sampler, pruner="none")
+@pytest.mark.filterwarnings("ignore::optuna.exceptions.ExperimentalWarning")
+@pytest.mark.parametrize(
+    ("sampler", "pruner"), [("grid", "none"), ("tpe", "none"), ("grid", "hyperband")]
+)
+def test_workers_give_what_this_process_gives(sampler, pruner, tmp_path):
+    recipe = replace(CUT.recipe, steps=40, n_evals=20)
+    spec = replace(CUT, sampler=sampler, pruner=pruner, recipe=recipe)
     urls = [f"sqlite:///{tmp_path / name}.db" for name in "abc"]
     with LocalExecutor(3) as three, ThreadPoolExecutor(1) as one:
         found = [
             tune(spec, url, executor=e) for url, e in zip(urls, (three, one, None), strict=True)
         ]
     assert len({runs.data_hash() for runs in found}) == 1
+    assert (found[0].counts()["pruned"] > 0) == (pruner != "none")
 
 
 def test_a_sampler_of_a_script_goes_to_the_workers(tmp_path):

@@ -5,7 +5,6 @@ Lightning by either name, `lightning.pytorch` or `pytorch_lightning`.
 
 from __future__ import annotations
 
-import logging
 from typing import Any
 
 try:
@@ -13,13 +12,10 @@ try:
 except ModuleNotFoundError:
     from pytorch_lightning.callbacks import Callback  # Lightning by its older name
 
-from extrap.integrations.callbacks import Listener, Metered, Metering
-from extrap.monitoring import Monitor
-
-logger = logging.getLogger(__name__)
+from extrap.integrations.callbacks import Listener, Metering
 
 
-class MonitorCallback(Callback):
+class MonitorCallback(Listener, Callback):
     """Tells a monitor the loss of every step of a Lightning `Trainer`, from process zero.
 
     The module logs its loss, `self.log("train_loss", loss)`. It is read off the device every
@@ -31,59 +27,42 @@ class MonitorCallback(Callback):
 
     Args:
         monitor: What receives the losses.
-        metric: The name under which the module logs its loss, at each step.
+        metric: The name under which the module logs its loss, by default `"train_loss"`.
         stop: Whether an alarm ends the training, in every process.
         raises: Whether an error in here does; by default it is logged, once.
     """
 
-    def __init__(
-        self,
-        monitor: Monitor,
-        *,
-        metric: str = "train_loss",
-        stop: bool = False,
-        raises: bool = False,
-    ) -> None:
-        self._listener = Listener(monitor, logger, raises=raises)
-        self._metric = metric
-        self._stop = stop
-        self._step = 0
-        self._newest: Any = None
-        self._waiting: list[tuple[int, Any]] = []
+    METRIC = "train_loss"
+    _last_step, _latest = 0, None
+    _waiting: tuple[tuple[int, Any], ...] = ()
 
     def on_train_batch_end(self, trainer: Any, *_: Any, **__: Any) -> None:
         """Keep the loss of a step; pass all that wait on where the Trainer logs as well."""
-        if trainer.global_step == self._step:  # its gradients are still accumulating
+        if trainer.global_step == self._last_step:  # its gradients are still accumulating
             return
-        self._step = trainer.global_step
-        if trainer.is_global_zero:
-            self._keep(trainer.callback_metrics)
-        if self._step % max(trainer.log_every_n_steps, 1) == 0:
+        self._last_step = trainer.global_step
+        loss = trainer.callback_metrics.get(self._metric) if trainer.is_global_zero else None
+        if loss is not None and loss is not self._latest:  # Lightning keeps showing an old one
+            self._latest = loss
+            self._waiting += ((self._last_step, loss),)
+        if self._last_step % max(trainer.log_every_n_steps, 1) == 0:
             self._pass_on()
-            if self._stop and trainer.strategy.reduce_boolean_decision(
-                self._listener.alarm, all=False
-            ):
+            if self._stop and trainer.strategy.reduce_boolean_decision(self._alarm, all=False):
                 trainer.should_stop = True
 
     def on_train_end(self, trainer: Any, *_: Any) -> None:
         """Pass on what waits; say so if there never was a loss."""
         self._pass_on()
         if trainer.is_global_zero:
-            self._listener.finish(self._metric)
-
-    def _keep(self, metrics: dict[str, Any]) -> None:
-        loss = metrics.get(self._metric)
-        if loss is not None and loss is not self._newest:  # Lightning keeps showing an old one
-            self._newest = loss
-            self._waiting.append((self._step, loss))
+            self._end()
 
     def _pass_on(self) -> None:
         for step, loss in self._waiting:
-            self._listener.hear(step, loss)
-        self._waiting.clear()
+            self._hear(step, loss)
+        self._waiting = ()
 
 
-class NoiseCallback(Metered, Callback):
+class NoiseCallback(Metering, Callback):
     """Measures the gradient noise scale of a Lightning `Trainer`, without a backward pass more.
 
     The batch must be split: `accumulate_grad_batches` of two or more, or several processes. For
@@ -101,33 +80,32 @@ class NoiseCallback(Metered, Callback):
         raises: Whether an error in here ends the training; by default it is logged, once.
     """
 
+    _last_step = 0
+
     def __init__(
         self, *, batch_size: int | None = None, every: int | None = None, raises: bool = False
     ) -> None:
-        self._metering = Metering(logger, every=every, raises=raises)
+        super().__init__(every=every, raises=raises)
         self._batch_size = batch_size
-        self._step = 0
 
     def on_train_start(self, trainer: Any, pl_module: Any) -> None:
         """Watch the module's gradients."""
         batch_size = self._batch_size or getattr(trainer.train_dataloader, "batch_size", None)
-        self._metering.start(pl_module, batch_size)
+        self._start(pl_module, batch_size)
 
     def on_before_optimizer_step(self, trainer: Any, pl_module: Any, optimizer: Any) -> None:
         """End the step; its gradients are averaged and not yet clipped."""
-        scaler = getattr(trainer.precision_plugin, "scaler", None)
-        if getattr(optimizer, "_step_supports_amp_scaling", False):  # unscales in its own step
-            scaler = None
-        self._metering.step(lambda: 1.0 if scaler is None else scaler.get_scale())
+        unscales = getattr(optimizer, "_step_supports_amp_scaling", False)  # in its own step
+        self._step(None if unscales else getattr(trainer.precision_plugin, "scaler", None))
 
     def on_train_batch_end(self, trainer: Any, pl_module: Any, *_: Any, **__: Any) -> None:
         """Log the running noise scale where the Trainer logs."""
-        is_new, self._step = trainer.global_step != self._step, trainer.global_step
-        if is_new and self._step % max(trainer.log_every_n_steps, 1) == 0:
-            value = self._metering.newest()
+        is_new, self._last_step = trainer.global_step != self._last_step, trainer.global_step
+        if is_new and self._last_step % max(trainer.log_every_n_steps, 1) == 0:
+            value = self._newest()
             if value is not None:
                 pl_module.log("noise_scale", value, on_step=True, on_epoch=False)
 
     def on_train_end(self, trainer: Any, *_: Any) -> None:
         """Stop watching; log the estimate."""
-        self._metering.finish()
+        self._end()

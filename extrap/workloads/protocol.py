@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
@@ -100,7 +101,7 @@ class LoadedWorkload(Protocol):
         """Parameters with embeddings."""
 
 
-class TensorWorkload:
+class TensorWorkload(ABC):
     """A workload whose examples are rows of tensors; a subclass adds `build` and `loss`.
 
     Args:
@@ -110,8 +111,7 @@ class TensorWorkload:
     """
 
     tokens_per_example = 1
-    has_run_axis = False
-    shares_inputs = False
+    has_run_axis = shares_inputs = False
 
     def __init__(
         self,
@@ -122,65 +122,70 @@ class TensorWorkload:
     ) -> None:
         self.training = training
         self.validation = validation
+        digest = hashlib.sha256()
+        for tensor in (*training, *validation):
+            digest.update(f"{tuple(tensor.shape)} {tensor.dtype}".encode())
+            digest.update(tensor.contiguous().view(torch.uint8).numpy().tobytes())
         self.fingerprint: Mapping[str, str | int | float] = {
-            "data_sha256": _hash((*training, *validation)),
+            "data_sha256": digest.hexdigest(),
             **(options or {}),
         }
+
+    @abstractmethod
+    def build(self, size: Mapping[str, float]) -> nn.Module:
+        """A freshly initialised model of one size."""
+
+    @abstractmethod
+    def loss(self, module: nn.Module, batch: Batch) -> torch.Tensor:
+        """Mean loss over a batch."""
+
+    @property
+    def n_rows(self) -> int:
+        """Training examples: rows that `examples` can be asked for."""
+        return len(self.training[0])
 
     @property
     def n_training_tokens(self) -> int:
         """All of every training example."""
-        return len(self.training[0]) * self.tokens_per_example
-
-    def build(self, size: Mapping[str, float]) -> nn.Module:
-        """A freshly initialised model of one size."""
-        raise TypeError(f"{type(self).__name__} must define build(size).")
-
-    def loss(self, module: nn.Module, batch: Batch) -> torch.Tensor:
-        """Mean loss over a batch."""
-        raise TypeError(f"{type(self).__name__} must define loss(module, batch).")
+        return self.n_rows * self.tokens_per_example
 
     def draw_batches(
         self, n_batches: int, n_examples: int, generator: torch.Generator
     ) -> torch.Tensor:
         """Rows drawn uniformly, with replacement."""
-        shape = (n_batches, n_examples)
-        return torch.randint(len(self.training[0]), shape, generator=generator)
+        return torch.randint(self.n_rows, (n_batches, n_examples), generator=generator)
 
     def examples(self, training: Batch, rows: torch.Tensor) -> Batch:
         """The rows of every tensor."""
         return tuple(tensor[rows] for tensor in training)
 
     def kept_rows(self, n_examples: int | None, seed: int) -> np.ndarray | None:
-        """Rows of the examples a run with the size column `examples` has: any, by its seed."""
-        return random_rows(type(self).__name__, len(self.training[0]), n_examples, seed)
+        """Rows of the examples a run with the size column `examples` has: any, by its seed.
+
+        Those of a larger number have those of a smaller one among them; None is all of them.
+
+        Raises:
+            ValueError: More are asked for than there are.
+        """
+        if n_examples is None:
+            return None
+        if not 1 <= n_examples <= self.n_rows:
+            raise ValueError(
+                f"{type(self).__name__} has {self.n_rows} examples, got a request for "
+                f"{n_examples}; ask for fewer."
+            )
+        return np.random.default_rng(seed + POOL_STREAM).permutation(self.n_rows)[:n_examples]
 
     def n_params(self, size: Mapping[str, float]) -> int:
         """Parameters without those of `nn.Embedding` layers."""
-        return count_parameters(self.build, size, embeddings=False)
+        module = build_without_memory(self.build, size)
+        tables = embedding_tables(module)
+        return sum(math.prod(p.shape) for p in module.parameters() if id(p) not in tables)
 
     def n_params_total(self, size: Mapping[str, float]) -> int:
         """All parameters."""
-        return count_parameters(self.build, size, embeddings=True)
-
-
-def random_rows(
-    name: str, n_training: int, n_examples: int | None, seed: int
-) -> np.ndarray | None:
-    """Rows of so many different examples, int64 of shape (n,); None for all.
-
-    Those of a larger number have those of a smaller one among them.
-
-    Raises:
-        ValueError: More are asked for than there are.
-    """
-    if n_examples is None:
-        return None
-    if not 1 <= n_examples <= n_training:
-        raise ValueError(
-            f"{name} has {n_training} examples, got a request for {n_examples}; ask for fewer."
-        )
-    return np.random.default_rng(seed + POOL_STREAM).permutation(n_training)[:n_examples]
+        module = build_without_memory(self.build, size)
+        return sum(math.prod(p.shape) for p in module.parameters())
 
 
 def take_rows(
@@ -203,24 +208,9 @@ def take_rows(
     return None if rows[0] is None else rows
 
 
-def count_parameters(
-    build: Callable[[Mapping[str, float]], nn.Module],
-    size: Mapping[str, float],
-    *,
-    embeddings: bool,
-) -> int:
-    """Parameters of the model of one size, built without memory.
-
-    Args:
-        build: A workload's `build`.
-        size: Size column → value.
-        embeddings: Whether those of `nn.Embedding` layers count.
-    """
-    module = build_without_memory(build, size)
-    tables = {id(m.weight) for m in module.modules() if isinstance(m, nn.Embedding)}
-    return sum(
-        math.prod(p.shape) for p in module.parameters() if embeddings or id(p) not in tables
-    )
+def embedding_tables(module: nn.Module) -> set[int]:
+    """The `id` of the weight of every `nn.Embedding`."""
+    return {id(m.weight) for m in module.modules() if isinstance(m, nn.Embedding)}
 
 
 def build_without_memory(
@@ -235,22 +225,8 @@ class _Undrawn(TorchFunctionMode):
     """Draws nothing into tensors without memory: the first one imports a compiler for a second."""
 
     def __torch_function__(
-        self,
-        func: Callable[..., Any],
-        types: Sequence[type],
-        args: Sequence[Any] = (),
-        kwargs: Mapping[str, Any] | None = None,
+        self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Any = None
     ) -> Any:
-        """Call any function but those that draw."""
-        given = dict(kwargs or {})
         if getattr(func, "__name__", "") in DRAWS:
-            return args[0] if args else given["tensor"]
-        return func(*args, **given)
-
-
-def _hash(tensors: Batch) -> str:
-    digest = hashlib.sha256()
-    for tensor in tensors:
-        digest.update(f"{tuple(tensor.shape)} {tensor.dtype}".encode())
-        digest.update(tensor.contiguous().view(torch.uint8).numpy().tobytes())
-    return digest.hexdigest()
+            return args[0] if args else kwargs["tensor"]
+        return func(*args, **(kwargs or {}))

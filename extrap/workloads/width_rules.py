@@ -25,7 +25,7 @@ from typing import NamedTuple
 
 from torch import nn
 
-from extrap.workloads.protocol import build_without_memory
+from extrap.workloads.protocol import build_without_memory, embedding_tables
 
 WIDTH = "width"
 INPUT, HIDDEN, OUTPUT, FIXED = "input", "hidden", "output", "fixed"
@@ -47,15 +47,22 @@ class TensorRule(NamedTuple):
     rate: float = 1.0
 
 
+class _Tensor(NamedTuple):
+    shape: tuple[int, ...]
+    is_table: bool
+    weight: str  # of the same layer, if it is the bias of a linear or convolutional one
+
+
 def tensor_roles(build: Build, size: Mapping[str, float]) -> dict[str, str]:
     """Parameter name → role, from the shapes at a size and at twice its width.
 
     A model without a `width` among its sizes has only fixed tensors.
     """
+    here = _tensors(build, size)
     if WIDTH not in size:
-        return {name: FIXED for name in _shapes(build, size)}
-    here, wider = _shapes(build, size), _shapes(build, {**size, WIDTH: 2 * size[WIDTH]})
-    return {name: _role(*here[name], wider[name][0]) for name in here}
+        return dict.fromkeys(here, FIXED)
+    wider = _tensors(build, {**size, WIDTH: 2 * size[WIDTH]})
+    return {name: _role(tensor, wider[name].shape) for name, tensor in here.items()}
 
 
 def width_rules(
@@ -87,7 +94,6 @@ def width_rules(
             "parametrization='standard'."
         )
     m = size[WIDTH] / base_width
-    growing = _biases_of_growing_layers(build, size)
     rates = {
         INPUT: m if optimizer == "sgd" else 1.0,
         HIDDEN: 1.0 if optimizer == "sgd" else 1.0 / m,
@@ -95,13 +101,14 @@ def width_rules(
         FIXED: 1.0,
     }
     rules = {}
-    for name, (shape, _) in _shapes(build, size).items():
+    for name, (shape, _, weight) in _tensors(build, size).items():
         role = roles[name]
-        # PyTorch draws weights and biases of a layer with an sd of 1 / √fan-in
         init = 1.0 / math.sqrt(m) if role == OUTPUT else 1.0
+        if roles.get(weight) in (HIDDEN, OUTPUT):
+            # PyTorch draws weights and biases of a layer with an sd of 1 / √fan-in, which grows
+            init = math.sqrt(m)
         by_muon = optimizer == "muon" and is_orthogonalized(role, len(shape))
-        rate = 1.0 / math.sqrt(m) if by_muon else rates[role]
-        rules[name] = TensorRule(role, math.sqrt(m) if name in growing else init, rate)
+        rules[name] = TensorRule(role, init, 1.0 / math.sqrt(m) if by_muon else rates[role])
     return rules
 
 
@@ -110,29 +117,24 @@ def is_orthogonalized(role: str, n_axes: int) -> bool:
     return role == HIDDEN and n_axes == 2
 
 
-def _role(shape: tuple[int, ...], is_table: bool, wider: tuple[int, ...]) -> str:
-    grows = [a != b for a, b in zip(shape, wider, strict=True)]
+def _tensors(build: Build, size: Mapping[str, float]) -> dict[str, _Tensor]:
+    module = build_without_memory(build, size)
+    tables = embedding_tables(module)
+    weight_of = {
+        id(layer.bias): f"{name}.weight".lstrip(".")
+        for name, layer in module.named_modules()
+        if isinstance(layer, nn.Linear | nn.modules.conv._ConvNd)
+    }
+    return {
+        name: _Tensor(tuple(p.shape), id(p) in tables, weight_of.get(id(p), ""))
+        for name, p in module.named_parameters()
+    }
+
+
+def _role(tensor: _Tensor, wider: tuple[int, ...]) -> str:
+    grows = [a != b for a, b in zip(tensor.shape, wider, strict=True)]
     if not any(grows):
         return FIXED
     if sum(grows) > 1:
         return HIDDEN
-    return INPUT if is_table or grows[0] else OUTPUT
-
-
-def _shapes(build: Build, size: Mapping[str, float]) -> dict[str, tuple[tuple[int, ...], bool]]:
-    """Parameter name → shape, and whether it is the table of an embedding: (classes, features)."""
-    module = build_without_memory(build, size)
-    tables = {id(m.weight) for m in module.modules() if isinstance(m, nn.Embedding)}
-    return {n: (tuple(p.shape), id(p) in tables) for n, p in module.named_parameters()}
-
-
-def _biases_of_growing_layers(build: Build, size: Mapping[str, float]) -> set[str]:
-    """Biases that PyTorch draws smaller the wider a layer is: those with a growing fan-in."""
-    roles = tensor_roles(build, size)
-    return {
-        f"{name}.bias" if name else "bias"
-        for name, layer in build_without_memory(build, size).named_modules()
-        if isinstance(layer, nn.Linear | nn.modules.conv._ConvNd)
-        and layer.bias is not None
-        and roles[f"{name}.weight" if name else "weight"] in (HIDDEN, OUTPUT)
-    }
+    return INPUT if tensor.is_table or grows[0] else OUTPUT

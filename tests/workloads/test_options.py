@@ -55,9 +55,9 @@ def test_an_impossible_option_is_refused(given, message):
         ("bytes-mlp", {"corpus": ""}, "corpus of bytes-mlp"),
         ("bytes-mlp", {"contxt": 8}, "did you mean 'context'"),
         ("bytes-mlp", {"depth": 0}, "depth of bytes-mlp"),
-        ("bytes-mlp", {"validation_bytes": 8}, "must exceed its context"),
-        ("bytes-mlp", {"corpus_bytes": 10_000}, "lower validation_bytes"),
-        ("bytes-mlp", {"corpus_bytes": 20_008}, "lower validation_bytes"),
+        ("bytes-mlp", {"validation_bytes": 8}, "got 8 of"),
+        ("bytes-mlp", {"corpus_bytes": 10_000}, "got 20000 of 10000"),
+        ("bytes-mlp", {"corpus_bytes": 20_008}, "got 20000 of 20008"),
         ("teacher", {"alpha": 0}, "alpha of teacher"),
     ],
 )

@@ -93,12 +93,12 @@ def test_a_changed_file_is_read_anew_and_has_another_fingerprint(source):
 @pytest.mark.parametrize(
     ("name", "options", "message"),
     [
-        ("{}", {}, "got .*mine.py"),
+        ("{}", {}, "mine.py cannot be"),
         ("{}:", {}, "package.module:Name"),
         (":Line", {}, "package.module:Name"),
         ("{}x.py:Line", {}, r"mine\.pyx\.py"),
-        ("{}:Lime", {}, "Config, Line, make_line"),
-        ("{}:number", {}, "'number'"),
+        ("{}:Lime", {}, "'Lime'"),
+        ("{}:number", {}, "3 is not a callable"),
         ("{}:Line", {"slop": 1}, "argument 'slop'"),
         ("{}:make_line", {}, "argument: 'slope'"),
         ("{}:NoLoss", {}, "NoLoss without loss"),
@@ -122,7 +122,7 @@ def test_what_is_no_workload_is_refused(source, name, options, message):
 def test_a_file_that_cannot_be_imported_says_why(source, code, message):
     source.write_text(code)
     before = set(sys.modules)
-    with pytest.raises(ValueError, match=f"mine.py .*{message}"):
+    with pytest.raises(ValueError, match=f"mine.py.*{message}"):
         load_workload(Workload(name=f"{source}:Line"))
     assert not {name for name in set(sys.modules) - before if "mine" in name}
 

@@ -25,8 +25,8 @@ class _Plugin:
 
     def __init__(self, workload: LoadedWorkload, source: bytes) -> None:
         self._workload = workload
-        told = {"source_sha256": hashlib.sha256(source).hexdigest()}
-        self.fingerprint: Mapping[str, str | int | float] = {**workload.fingerprint, **told}
+        own = {"source_sha256": hashlib.sha256(source).hexdigest()}
+        self.fingerprint: Mapping[str, str | int | float] = {**workload.fingerprint, **own}
 
     def __getattr__(self, name: str) -> Any:
         return getattr(vars(self)["_workload"], name)

@@ -3,8 +3,7 @@ import pytest
 import torch
 
 from extrap.errors import DataError
-from extrap.workloads.image_files import read_images
-from extrap.workloads.images import Images
+from extrap.workloads.images import Images, read_images
 
 RNG = np.random.default_rng(0)
 IMAGES, LABELS = (
@@ -24,12 +23,11 @@ def write_npz(path, **arrays):
 def test_arrays_come_back_as_they_were_written(tmp_path):
     """Labels in a column are labels too."""
     path = write_npz(tmp_path / "images.npz", y_train=LABELS[:, None])
-    images = read_images(str(path), **READING)
-    assert np.array_equal(images.training[..., 0], IMAGES)
-    assert np.array_equal(images.training_labels, LABELS)
-    assert np.array_equal(images.validation[..., 0], TEST_IMAGES)
-    assert np.array_equal(images.validation_labels, TEST_LABELS)
-    assert images.n_classes == 3
+    training, held_out = read_images(str(path), **READING)
+    assert np.array_equal(training.images[..., 0], IMAGES)
+    assert np.array_equal(training.labels, LABELS)
+    assert np.array_equal(held_out.images[..., 0], TEST_IMAGES)
+    assert np.array_equal(held_out.labels, TEST_LABELS)
 
 
 def test_without_a_test_part_a_fraction_is_held_out(tmp_path):
@@ -37,16 +35,16 @@ def test_without_a_test_part_a_fraction_is_held_out(tmp_path):
     first, again, other = (
         read_images(path, resolution=0, held_out=0.2, split_seed=seed) for seed in (0, 0, 1)
     )
-    assert (len(first.training), len(first.validation)) == (24, 6)
-    assert np.array_equal(first.validation_labels, again.validation_labels)
-    assert not np.array_equal(first.validation_labels, other.validation_labels)
-    parts = np.concatenate([first.training, first.validation])[..., 0]
+    assert [len(part.images) for part in first] == [24, 6]
+    assert np.array_equal(first[1].labels, again[1].labels)
+    assert not np.array_equal(first[1].labels, other[1].labels)
+    parts = np.concatenate([part.images for part in first])[..., 0]
     assert sorted(image.tobytes() for image in parts) == sorted(i.tobytes() for i in IMAGES)
 
 
 def test_arrays_get_smaller_by_the_means_of_boxes(tmp_path):
     path = write_npz(tmp_path / "images.npz")
-    small = read_images(str(path), **{**READING, "resolution": 2}).training
+    small = read_images(str(path), **{**READING, "resolution": 2})[0].images
     assert small.shape == (30, 2, 2, 1)
     boxes = IMAGES.reshape(30, 2, 2, 2, 3).astype(float).mean((2, 4))
     assert np.array_equal(small[..., 0], boxes.round())
@@ -57,15 +55,15 @@ def test_arrays_get_smaller_by_the_means_of_boxes(tmp_path):
     [
         ({"x_train": IMAGES / 255}, r"\(uint8\).*got float64"),
         ({"x_train": IMAGES[0]}, r"got uint8 \(4, 6\)"),
-        ({"y_train": LABELS / 2}, "got float"),
-        ({"y_train": LABELS.astype(int) - 1}, "got -1 to 1"),
-        ({"y_train": LABELS.astype(int) + 1_000_000}, "got 1000000 to 1000002"),
-        ({"y_train": None}, "got x_train, x_test"),
-        ({"y_test": None}, "y_train, x_test"),
+        ({"y_train": LABELS / 2}, "got float64"),
+        ({"y_train": LABELS.astype(int) - 1}, "-1 to 1"),
+        ({"y_train": LABELS.astype(int) + 1_000_000}, "1000000 to 1000002"),
+        ({"y_train": None}, "y_train is not a file"),
+        ({"y_test": None}, "y_test is not a file"),
         ({"y_train": LABELS[:-1]}, r"30 images .*\(29,\)"),
         ({"x_test": TEST_IMAGES[:, :2]}, r"\(4, 6, 1\).*\(2, 6, 1\)"),
-        ({"y_test": TEST_LABELS + 1}, "got 3 in .* and 4"),
-        ({"y_train": LABELS * 0}, "2 classes.*got 1"),
+        ({"y_test": TEST_LABELS + 1}, "with 3 in .* with 4"),
+        ({"y_train": LABELS * 0}, "2 classes.*with 1"),
         ({"x_train": IMAGES[:0]}, r"\(0, 4, 6, 1\)"),
         ({"x_train": np.array([{"a": 1}] * 30)}, "cannot be read.*pickle"),
     ],

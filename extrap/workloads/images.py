@@ -150,7 +150,10 @@ def read_images(
         DataError: Something is missing, corrupt, or does not fit together.
     """
     try:
-        with Path(path).expanduser().open("rb") as file, np.load(file) as arrays:
+        with (
+            Path(path).expanduser().open("rb") as file,
+            np.load(file, allow_pickle=False) as arrays,
+        ):
             parts = [
                 Split(arrays[f"x_{part}"], arrays[f"y_{part}"], f"{path} ({part})")
                 for part in ("train", "test")

@@ -28,6 +28,7 @@ def test_arrays_come_back_as_they_were_written(tmp_path):
     assert np.array_equal(training.labels, LABELS)
     assert np.array_equal(held_out.images[..., 0], TEST_IMAGES)
     assert np.array_equal(held_out.labels, TEST_LABELS)
+    assert Images({"path": str(path)}).n_classes == 3
 
 
 def test_without_a_test_part_a_fraction_is_held_out(tmp_path):

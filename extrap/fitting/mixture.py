@@ -12,7 +12,7 @@ from extrap.errors import DataError
 from extrap.fitting.distributions import f_tail
 from extrap.fitting.loss_law import fit, log_errors, predict_log
 from extrap.fitting.robust import huber
-from extrap.laws import FAMILY, JOINT_FAMILY, LOSS_LAWS, Member, Power, PowerFloor
+from extrap.laws import FAMILY, JOINT_FAMILY, LOSS_LAWS, Member
 from extrap.laws.base import Array
 from extrap.records import Fit
 
@@ -118,7 +118,7 @@ def _families(n_columns: int, fix: Mapping[str, float]) -> list[list[Member]]:
     elif "k" in fix:
         families = [[Member(JOINT_FAMILY[0].law)]]
     else:
-        families = [[*JOINT_FAMILY], [Member(PowerFloor.key)], [Member(Power.key)]]
+        families = [[*JOINT_FAMILY], [Member("power_floor")], [Member("power")]]
     able = [
         [
             member

@@ -13,7 +13,7 @@ from extrap.errors import DataError
 from extrap.fitting.designs import check_identifiable
 from extrap.fitting.distributions import t_quantile, t_tail
 from extrap.fitting.lines import weighted_line
-from extrap.laws import OptimumPower
+from extrap.laws import OPTIMUM_POWER
 from extrap.laws.base import Array
 from extrap.records import Fit, Optimum
 
@@ -122,7 +122,7 @@ def fit_optimum_law(
         Everett et al. (2024), arXiv 2407.05872, for slopes worth pinning: -1 for the learning
         rate of Adam with full alignment, -1/2 without, 0 in a parametrisation that transfers.
     """
-    law, fixed = OptimumPower(), {k: float(v) for k, v in (fix or {}).items()}
+    law, fixed = OPTIMUM_POWER, {k: float(v) for k, v in (fix or {}).items()}
     names = law.names(len(columns))
     _check_pins(fixed, names[1:])
     free = [i for i, name in enumerate(names) if name not in fixed]
@@ -185,7 +185,7 @@ def check_curvature(
         arXiv 2606.29158, where the optimal rate bends upward at scale. The power of a t test from
         the noncentral t distribution: Cohen (1988), Statistical power analysis, chapter 9.
     """
-    names, fixed = OptimumPower().names(len(columns)), dict(fix or {})
+    names, fixed = OPTIMUM_POWER.names(len(columns)), dict(fix or {})
     free = [i for i, name in enumerate(names) if name not in fixed]
     n = sum(o.tuned[tuned].value is not None for o in optima)
     if n < len(free) + 2:
@@ -230,7 +230,7 @@ def _line(optima: Sequence[Optimum], *, tuned: str, columns: Sequence[str], n_fr
     log_se = np.array([o.tuned[tuned].se for o in points], dtype=float) / value
     reference = np.exp(np.log(x).mean(axis=0))
     weights = log_se**-2.0
-    law = OptimumPower()
+    law = OPTIMUM_POWER
     return _Line(
         design=law.log_gradient(np.zeros(1 + len(columns)), x / reference),
         y=np.log(value),

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from extrap.fitting.precision import Precision, slope_weights
+from extrap.fitting.surface import MISFIT_SCALE
 from extrap.laws.base import Array
 from extrap.records import Cell, Runs, StudySpec
 
@@ -33,8 +34,6 @@ LEVELS = ((INNER + OUTER, FIRST_SEEDS), (INNER, None), (OUTER, None), (BETWEEN, 
 """What a size is given, step by step: offsets, and how many seeds at each; None for all."""
 REACH = 0.5
 """A value tried within so many spacings of an offset stands for it."""
-HALF_WEIGHT = 0.01
-"""Excess over the best at which a value counts half, as in `estimate_optima`."""
 ROUNDING = 1e-9
 UNKNOWN_SD = 0.01
 """Standard deviation of a log loss where nothing was repeated."""
@@ -257,7 +256,7 @@ def _vertex(
         return plan.log2(best), None
     u = plan.step * (np.array(list(losses)) - best)
     excess = np.array(list(losses.values())) - losses[best]
-    weights = n_runs / (1 + (excess / HALF_WEIGHT) ** 2)
+    weights = n_runs / (1 + (excess / MISFIT_SCALE) ** 2)
     _, slope, half = np.polynomial.polynomial.polyfit(u, excess, 2, w=np.sqrt(weights))
     if half <= 0:
         return plan.log2(best), None

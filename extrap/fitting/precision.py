@@ -8,14 +8,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from extrap.fitting.surface import MISFIT_SCALE, POOLED
 from extrap.laws.base import Array
 
-MISFIT_SCALE = 0.01
-"""Excess over the best at which a value counts half, as in `estimate_optima`."""
 MISFIT = 0.05
 """Share of its excess by which a value lies off the polynomial."""
-POOLED = 3.0
-"""The asymmetry is known as from so many more sizes, as in `estimate_optima`."""
 SEPARABLE = 1e-9
 """Least share of a third-order term that lower orders must leave."""
 

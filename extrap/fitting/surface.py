@@ -19,6 +19,8 @@ from extrap.laws.base import Array
 
 POOLED = 3.0
 """The other sizes together count for so many sizes, or for their own number if that is less."""
+MISFIT_SCALE = 0.01
+"""The polynomial errs more at a larger excess: variance proportional to 1 + (excess / this)²."""
 SEPARABLE = 1e-6
 """Third-order terms are distinguished from lower ones by at least this share of their square."""
 SIGNIFICANT = 0.95

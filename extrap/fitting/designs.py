@@ -110,22 +110,7 @@ def check_identifiable(
     fixed: Collection[str] = (),
     example: tuple[str, float] = ("", 0.34),
 ) -> bool:
-    """Refuse sizes that cannot tell the free exponents of a law apart.
-
-    Args:
-        x: Sizes, positive, shape (n_points, n_columns).
-        columns: Their names.
-        exponents: Per column the exponent that needs it to vary, or None.
-        fixed: Pinned parameters. An exponent that several columns share does not help them.
-        example: What stands before a pin's name, and a value for it, for the advice.
-
-    Returns:
-        Whether columns move together and only the pins keep them apart.
-
-    Raises:
-        DataError: A column spans less than a factor 1.1, or columns with free exponents move
-            together.
-    """
+    """Refuse sizes that cannot tell the free exponents of a law apart."""
     needed = [i for i, exponent in enumerate(exponents) if exponent is not None]
     _check_span(x[:, needed], [columns[i] for i in needed])
     shared = {e for e in exponents if list(exponents).count(e) > 1}
@@ -146,15 +131,7 @@ def check_identifiable(
 
 
 def _check_tuned(complete: pd.DataFrame, tuned: Sequence[str]) -> None:
-    """Refuse tuned columns that move together in every size: neither optimum is determined.
-
-    Args:
-        complete: Runs with a loss.
-        tuned: Tuned columns.
-
-    Raises:
-        DataError: Two tuned columns, or more, are tied.
-    """
+    """Refuse tuned columns that move together in every size: neither optimum is determined."""
     if len(tuned) < 2 or len(complete) <= len(tuned):
         return
     values = complete[list(tuned)].to_numpy(dtype=float)

@@ -317,14 +317,8 @@ def extrapolate_optima(
 ) -> list[ExtrapolatedOptimum]:
     """Fit place and height of the excess-loss curve to the runs of each size.
 
-    Least squares, in which the curve has its own steepness at a size and its shape varies within
-    its error. Errors are those of the linearised fit, scaled up where it leaves more than noise.
-
-    What the shape adds to a variance is common to all sizes, and counts so many times: a law that
-    takes the errors as independent then gives a mean of them the error it has.
-
-    References:
-        Ours; its coverage is measured by `benchmarks/interval_draws.py`.
+    What the shape adds to a variance is common to all sizes and counts so many times, since a law
+    over sizes takes errors as independent. `benchmarks/interval_draws.py` measures its coverage.
     """
     return [_locate(shape, size, n_common=len(sizes)) for size in sizes]
 

@@ -49,22 +49,12 @@ def find_plateau(runs: Runs, name: str, *, most: float = MOST) -> tuple[tuple[fl
     of which those within 5 % of the best count. An effect of each value and its trend over the
     sizes are fitted. Values are alike where an F test at 5 % sees no effect, and no value is worse
     than the best by two standard deviations of a run, nor by a tenth; or where none is worse by
-    half a percent at the smallest or largest size. Each bound is one-sided, at 95 %: few runs show
-    no plateau.
+    half a percent at the smallest or largest size. Each bound is one-sided, at 95 %, a test of
+    all (Berger, Hsu 1996, Statistical Science 11, 283): few runs show no plateau.
 
     Values that a sampler drew differ from size to size. Their effect is a parabola in the
     logarithm, beside one in the other tuned values within two octaves of the best run of each
     size; all values are alike, by the same rule, or none.
-
-    Args:
-        runs: A sweep. Of a grid, values that were not tried at every size do not count.
-        name: The column.
-        most: Log loss that none of them may cost beyond noise.
-
-    References:
-        Ours. Berger and Hsu (1996), Statistical Science 11, 283: where every bound has to hold,
-        each at its level is a test at that level. Its power is measured by
-        `benchmarks/refusal_causes.py`.
     """
     if _is_sampled(runs, name):
         return _plateau_of_samples(runs, name, most=most)
@@ -162,11 +152,7 @@ def _at_value(runs: Runs, name: str, value: float) -> Runs:
 
 
 def _paired(runs: Runs, name: str) -> tuple[pd.DataFrame, Array]:
-    """Log losses, one row per size, seed and other tuned values, one column per value; and sizes.
-
-    A run without a loss is infinitely bad; runs without a seed are paired in their order. The
-    sizes are ranks, centred.
-    """
+    """Log losses, one row per size, seed and other tuned values, a column per value; and sizes."""
     frame = runs.to_frame()
     frame = frame[frame["status"] != "failed"]
     others = [column for column in runs.tuned if column != name]
@@ -253,16 +239,7 @@ def _pairs(terms: Array) -> Array:
 def _cost_of_terms(
     y: Array, nuisance: Array, effects: Array, *, contrasts: Sequence[Array], most: float
 ) -> float | None:
-    """An upper bound of what an effect costs; None where it is seen or may be large.
-
-    Args:
-        y: Log losses.
-        nuisance: What else they depend on, one column a term.
-        effects: The terms of the effect.
-        contrasts: Weights of the terms in the differences of two values: in the middle of the
-            sizes, at the smallest and at the largest.
-        most: As `find_plateau`.
-    """
+    """An upper bound of what an effect costs; None where it is seen or may be large."""
     left, scale, _ = np.linalg.svd(nuisance, full_matrices=False)
     basis = left[:, scale > ROUNDING * scale[0]]
     y, effects = y - basis @ (basis.T @ y), effects - basis @ (basis.T @ effects)

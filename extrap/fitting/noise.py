@@ -314,14 +314,7 @@ def _with_others(known: tuple[float, int], others: pd.DataFrame) -> tuple[float,
 def _variance_components(
     crossed: pd.DataFrame, variance: float, dof: int, others: pd.DataFrame
 ) -> Noise:
-    """Seed and residual variance of a (sizes, seeds) table of mean residuals.
-
-    Args:
-        crossed: The table, one column per seed.
-        variance: Of one run, within its cell.
-        dof: Degrees of freedom behind it.
-        others: Residuals of the cells that are not near the optimum.
-    """
+    """Seed and residual variance of a (sizes, seeds) table of mean residuals."""
     table = crossed.to_numpy(dtype=float)
     n_sizes, n_seeds = table.shape
     seed_means = table.mean(axis=0)

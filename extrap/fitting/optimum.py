@@ -135,12 +135,7 @@ class Grid(NamedTuple):
         return Grid(self.spacing / times, times * (self.n_values - 1) + 1)
 
     def error(self) -> float:
-        """Standard error in octaves of an optimum between the values, without noise.
-
-        References:
-            Ours, see `GRID_ERROR`. Porian et al. (2024), arXiv 2406.19146, `minimize_with_interp`,
-            for a floor on the standard error (.33 of the spacing there, for an interpolation).
-        """
+        """Standard error in octaves of an optimum between the values, without noise."""
         narrow = NARROW[0] if self.n_values <= 3 else NARROW[1]
         return GRID_ERROR * self.spacing * max(1.0, self.spacing / narrow)
 

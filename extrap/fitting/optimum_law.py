@@ -252,10 +252,6 @@ def _bent_law(line: _Line, y: Array, free: Sequence[int], *, p_value: float) -> 
     The bend has a normal prior of each standard deviation of `BEND_PRIOR`, and the scale of the
     stated errors an inverse-gamma prior of `SCALE_DOF` degrees of freedom around `SCALE`; the
     priors are mixed by their evidence. The distance to the mixture's mean counts as variance.
-
-    References:
-        Gelman et al. (2013), Bayesian data analysis, section 14.8, for the prior as one more
-        observation, the `[0, …, 1]` below.
     """
     square = line.design[:, 1:].mean(axis=1) ** 2
     design = np.column_stack([line.design[:, free], square])

@@ -32,12 +32,7 @@ class Precision:
     weights: Array
 
     def of_position(self, offsets: Array, n_runs: Array) -> float:
-        """Variance of the vertex of a cubic, fitted with the weights of `estimate_optima`.
-
-        Args:
-            offsets: Values tried, octaves from the optimum, shape (n,).
-            n_runs: Runs of each, shape (n,).
-        """
+        """Variance of the vertex of a cubic, fitted with the weights of `estimate_optima`."""
         if len(offsets) < 3:
             return math.inf
         excess = 0.5 * self.curvature * offsets**2
@@ -54,20 +49,12 @@ class Precision:
         return float(gain**2 @ variance) / self.curvature**2
 
     def of_slope(self, variances: Sequence[float]) -> float:
-        """Variance of the slope of log2 optimum on log2 size; of several slopes, the sum.
-
-        Args:
-            variances: Of the optimum at each size.
-        """
+        """Variance of the slope of log2 optimum on log2 size; of several slopes, the sum."""
         return float(np.sum(self.weights**2 @ np.array(variances)))
 
 
 def slope_weights(log2_sizes: Array) -> Array:
-    """Weights of the optima in the least-squares slopes; alike where the sizes do not tell.
-
-    Args:
-        log2_sizes: Shape (n_sizes, n_columns).
-    """
+    """Weights of the optima in the least-squares slopes; alike where the sizes do not tell."""
     n, columns = log2_sizes.shape
     design = np.column_stack([np.ones(n), log2_sizes])
     if np.linalg.matrix_rank(design) <= columns:

@@ -109,15 +109,7 @@ class ShapeSpace:
 
 
 def project(problem: Problem, starts: Array) -> Solutions:
-    """Minimise `Σ w (f/y − 1)²` over `a ≥ 0` and bounded shapes, from every start.
-
-    Args:
-        problem: Law and data sets.
-        starts: Shapes, (n_starts, n_shape) for all data sets or (n_sets, n_starts, n_shape).
-
-    Returns:
-        Where each start ended, as exact as rounding allows.
-    """
+    """Minimise `Σ w (f/y − 1)²` over `a ≥ 0` and bounded shapes, from every start."""
     space, n_sets = ShapeSpace(problem), len(problem.y)
     search = np.broadcast_to(space.to_search(starts), (n_sets, starts.shape[-2], len(space.free)))
     m = len(problem.law.coefficients(problem.z.shape[1]))
@@ -145,19 +137,8 @@ def distinct_starts(problem: Problem) -> Array:
 
 
 def screen(problem: Problem, starts: Array, *, keep: int) -> Array:
-    """The most promising of many starting points, for every data set.
-
-    The basis at a starting point is common to all data sets, so their normal equations are one
-    matrix product.
-
-    Args:
-        problem: Law and data sets.
-        starts: Shapes, (n_starts, n_shape).
-        keep: How many to keep.
-
-    Returns:
-        Parameters there, coefficients solved for, best first: (n_sets, keep, n_parameters).
-    """
+    """The best starts of each data set, coefficients solved for: (n_sets, keep, n_parameters)."""
+    # the basis at a start is common to all data sets: their normal equations are one product
     law, names = problem.law, problem.law.coefficients(problem.z.shape[1])
     space = ShapeSpace(problem)
     shapes = space.to_shape(space.to_search(starts))
@@ -184,18 +165,7 @@ def screen(problem: Problem, starts: Array, *, keep: int) -> Array:
 
 
 def nonnegative_least_squares(design: Array, target: Array) -> Array:
-    """`argmin |design · a − target|²` over `a ≥ 0`, in closed form.
-
-    The best set of positive coefficients is found by trying all of them where the unconstrained
-    solution is not already feasible; meant for a handful of columns.
-
-    Args:
-        design: (…, n, m).
-        target: (…, n).
-
-    Returns:
-        Coefficients, (…, m).
-    """
+    """`argmin |design · a − target|²` over `a ≥ 0`: (…, n, m), (…, n) → (…, m)."""
     rows = design.swapaxes(-1, -2)
     return _nonnegative(rows @ design, (rows @ target[..., None])[..., 0])
 

@@ -45,14 +45,6 @@ def minimise_huber(problem: Problem, starts: Array, *, delta: float) -> Solution
 
     Newton's method, damped towards iteratively reweighted least squares, whose weights
     `min(1, δ/|r|)` majorise the loss.
-
-    Args:
-        problem: Law and data sets.
-        starts: Parameters, (n_sets, n_starts, n_parameters).
-        delta: Where the loss turns from quadratic to linear, in log units.
-
-    Returns:
-        Where each start ended.
     """
     each = problem.z.shape[0] * starts.shape[-1]
     return in_chunks(_Descent(problem, delta).run, starts, each=each)

@@ -33,7 +33,6 @@ from extrap.fitting.bracketing import grow_grid
 from extrap.fitting.designs import check_sweep
 from extrap.fitting.distance import extrapolation_ratio
 from extrap.fitting.divergence import DivergenceModel, fit_divergence, largest_chance
-from extrap.fitting.evidence import Way, log_ratios, ways_to_be_off
 from extrap.fitting.excess_curve import ExcessCurve, fit_excess_curve
 from extrap.fitting.fixed import FixedPrediction, predict_at_values
 from extrap.fitting.flatness import fix_flat, fix_weakest
@@ -59,9 +58,12 @@ from extrap.fitting.prediction import LossPrediction
 from extrap.fitting.recommendation import Recommendation, possible_excesses, recommend
 from extrap.fitting.reference_curves import (
     ReferenceCurves,
+    Way,
     along,
     at_fractions,
     fit_reference_curves,
+    log_ratios,
+    ways_to_be_off,
 )
 from extrap.fitting.refusals import MOST_OCTAVES, OF_NOISE, refuse_loss, refuse_tuned
 from extrap.fitting.remedies import (

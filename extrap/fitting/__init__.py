@@ -40,8 +40,8 @@ from extrap.fitting.holdout import DISCREPANCY, hold_out_last_doublings, worst_s
 from extrap.fitting.local import LocalLaw
 from extrap.fitting.loss_law import fit, predict_log, relative_sizes
 from extrap.fitting.loss_model import BANDS, STATED_DOF, LossModel, fit_loss_model
+from extrap.fitting.means import holm
 from extrap.fitting.mixture import fit_surviving_laws
-from extrap.fitting.multiplicity import holm
 from extrap.fitting.noise import (
     NEW_SEED,
     MeanNoise,

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +25,7 @@ from extrap.fitting.excess_curve import (
     fit_shape,
 )
 from extrap.fitting.noise import Noise
+from extrap.fitting.projection import Index, Mask
 from extrap.fitting.surface import (
     MISFIT_SCALE,
     Asymmetry,
@@ -58,6 +59,15 @@ MOST_LOG2 = 1000.0
 """A float may be multiplied by two so many times."""
 
 
+class Cells(NamedTuple):
+    """Tuned values (m, d), mean log loss and number of runs of each; the cell of each run."""
+
+    values: Array
+    mean: Array
+    n_runs: Array
+    of_run: Index
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class SizeGroup:
     """The runs of one size, sorted into what the surface sees and what only bounds the optimum.
@@ -69,6 +79,7 @@ class SizeGroup:
 
     rows: pd.DataFrame
     stable: pd.DataFrame
+    cells: Cells
     size: Mapping[str, float]
     best: Array
     tied: Array
@@ -140,27 +151,43 @@ class Grid(NamedTuple):
         return GRID_ERROR * self.spacing * max(1.0, self.spacing / narrow)
 
 
+def _cells_of(rows: pd.DataFrame, names: list[str]) -> Cells:
+    """The cells of complete runs."""
+    tried = rows[names].to_numpy(dtype=float)
+    values, of_run = np.unique(tried, axis=0, return_inverse=True)
+    of_run = of_run.ravel()
+    mean = log_losses(rows).groupby(of_run).mean().to_numpy()
+    return Cells(values, mean, np.bincount(of_run, minlength=len(values)).astype(float), of_run)
+
+
 def _sort_out(
     rows: pd.DataFrame, size: Mapping[str, float], names: list[str], *, noise: Noise
 ) -> SizeGroup:
-    stable = _stable_runs(rows, names)
-    cells = log_losses(stable).groupby([stable[name] for name in names]).mean()
-    limits = (_limits(rows, stable, names[0]),) if len(names) == 1 else (NO_LIMITS,) * len(names)
-    best_loss = float(np.exp(cells.min())) if len(cells) else None
-    log2 = np.log2(stable[names].to_numpy(dtype=float))
-    inside = np.all([(c > lo) & (c < hi) for c, (lo, hi) in zip(log2.T, limits, strict=True)], 0)
-    stable = stable[inside]
-    cells = log_losses(stable).groupby([stable[name] for name in names]).mean()
-    best, edge, is_level, around = np.full(len(names), np.nan), {}, False, None
-    tied = cells.index[cells <= cells.min() + TIED].to_frame().to_numpy(dtype=float)
-    if len(cells):
-        best = np.atleast_1d(np.asarray(cells.idxmin(), dtype=float))
-        edge, is_level = _edges(rows, names, tied), _is_level(rows, names, tied)
+    tried, status = rows[names].to_numpy(dtype=float), rows["status"].to_numpy()
+    _, cell = np.unique(tried, axis=0, return_inverse=True)
+    cell = cell.ravel()
+    # complete, at tuned values where no seed diverged
+    is_stable = (status == "complete") & ~np.isin(cell, cell[status == "diverged"])
+    cells = _cells_of(rows[is_stable], names)
+    best_loss = float(np.exp(cells.mean.min())) if len(cells.mean) else None
+    limits = (_limits(tried, status, cells),) if len(names) == 1 else (NO_LIMITS,) * len(names)
+    log2, (low, high) = np.log2(tried), np.array(limits).T
+    stable = rows[is_stable & ((log2 > low) & (log2 < high)).all(axis=1)]
+    cells = _cells_of(stable, names)
+    best, tied, edge, is_level, around = np.full(len(names), np.nan), cells.values, {}, False, None
+    if len(cells.mean):
+        best = cells.values[np.argmin(cells.mean)]
+        tied = cells.values[cells.mean <= cells.mean.min() + TIED]
+        is_low = tied.min(axis=0) <= tried.min(axis=0)
+        is_high = tied.max(axis=0) >= tried.max(axis=0)
+        is_level = len(tied) > 1 and bool((is_low & is_high).any())
+        edge = _edges(names, is_low, is_high, is_single=len(tied) == 1)
         if not edge and not is_level:
-            around = _neighbourhood(stable, cells, names, noise=noise)
+            around = _neighbourhood(stable, cells, noise=noise)
     return SizeGroup(
         rows=rows,
         stable=stable,
+        cells=cells,
         size=size,
         best=best,
         tied=tied,
@@ -172,20 +199,30 @@ def _sort_out(
     )
 
 
-def _limits(rows: pd.DataFrame, stable: pd.DataFrame, name: str) -> tuple[float, float]:
+def _edges(names: list[str], is_low: Mask, is_high: Mask, *, is_single: bool) -> dict[str, str]:
+    """The columns whose best value is at one end of the grid; several values may reach both."""
+    edges = {}
+    for name, low, high in zip(names, is_low, is_high, strict=True):
+        if low and (is_single or not high):
+            edges[name] = "low"
+        elif high and not low:
+            edges[name] = "high"
+    return edges
+
+
+def _limits(tried: Array, status: npt.NDArray[Any], cells: Cells) -> tuple[float, float]:
     """log2 bounds of the optimum: the first value that diverged, on the side where they do.
 
     One seed may diverge by chance: a value counts only beyond the best one of several runs.
     """
-    value = np.log2(rows[name].to_numpy(dtype=float))
-    diverged, complete = (value[rows["status"] == s] for s in ("diverged", "complete"))
+    value = np.log2(tried[:, 0])
+    diverged, complete = (value[status == s] for s in ("diverged", "complete"))
     if not len(diverged):
         return NO_LIMITS
     is_above = not len(complete) or diverged.mean() >= complete.mean()
-    cells = log_losses(stable).groupby(np.log2(stable[name])).agg(["mean", "count"])
-    repeated = cells.loc[cells["count"] > 1, "mean"]
-    if len(repeated):
-        best = repeated.idxmin()
+    repeated = cells.n_runs > 1
+    if repeated.any():
+        best = np.log2(cells.values[repeated, 0])[np.argmin(cells.mean[repeated])]
         diverged = diverged[diverged > best] if is_above else diverged[diverged < best]
         if not len(diverged):
             return NO_LIMITS
@@ -194,74 +231,34 @@ def _limits(rows: pd.DataFrame, stable: pd.DataFrame, name: str) -> tuple[float,
     return NO_LIMITS if outside and len(complete) else first
 
 
-def _stable_runs(group: pd.DataFrame, names: list[str]) -> pd.DataFrame:
-    """Complete runs at tuned values where no seed diverged."""
-    diverged = pd.MultiIndex.from_frame(group.loc[group["status"] == "diverged", names])
-    complete = group[group["status"] == "complete"]
-    return complete[~pd.MultiIndex.from_frame(complete[names]).isin(diverged)]
-
-
-def _edges(group: pd.DataFrame, names: list[str], tied: Array) -> dict[str, str]:
-    """The tuned columns whose best value is the smallest or largest one that was tried.
-
-    Several best values that reach from one end to the other are at neither.
-    """
-    edges = {}
-    for name, values in zip(names, tied.T, strict=True):
-        tried = group[name].astype(float)
-        is_low, is_high = values.min() <= tried.min(), values.max() >= tried.max()
-        if is_low and (len(tied) == 1 or not is_high):
-            edges[name] = "low"
-        elif is_high and not is_low:
-            edges[name] = "high"
-    return edges
-
-
-def _is_level(group: pd.DataFrame, names: list[str], tied: Array) -> bool:
-    """Whether several best values of a column reach from one end of the grid to the other."""
-    tried = group[names].astype(float)
-    reach = (tied.min(axis=0) <= tried.min()) & (tied.max(axis=0) >= tried.max())
-    return len(tied) > 1 and bool(reach.any())
-
-
-def _neighbourhood(
-    stable: pd.DataFrame, cells: pd.Series, names: list[str], *, noise: Noise
-) -> Neighbourhood | None:
+def _neighbourhood(stable: pd.DataFrame, cells: Cells, *, noise: Noise) -> Neighbourhood | None:
     """The runs the polynomial sees; None where not even a quadratic one is determined."""
-    excess = cells - cells.min()
-    order = excess.sort_values(kind="stable")
-    keep = order[(order <= WINDOW) | (np.arange(len(order)) < MIN_CELLS)]
-    rows = stable[pd.MultiIndex.from_frame(stable[names]).isin(_as_multi(keep.index, names))]
-    row_excess = excess.reindex(rows.set_index(names).index).to_numpy(dtype=float)
-    u = np.log2(rows[names].to_numpy(dtype=float))
+    excess = cells.mean - cells.mean.min()
+    is_seen = excess <= WINDOW
+    is_seen[np.argsort(excess, kind="stable")[:MIN_CELLS]] = True
+    seen = is_seen[cells.of_run]
+    log2 = np.log2(cells.values)
+    start, u = log2[np.argmin(cells.mean)], log2[cells.of_run][seen]
     if not is_determined(u, 2):
         return None
-    start = np.log2(np.atleast_1d(np.asarray(cells.idxmin(), dtype=float)))
     scale = max(MISFIT_SCALE, noise.log_sd or 0.0)
     return Neighbourhood(
         u=u - start,
-        y=log_losses(rows).to_numpy(dtype=float),
-        weights=1.0 / (1.0 + (row_excess / scale) ** 2),
-        seeds=_seed_contrasts(rows["seed"]),
+        y=log_losses(stable).to_numpy()[seen],
+        weights=1.0 / (1.0 + (excess[cells.of_run][seen] / scale) ** 2),
+        seeds=_seed_contrasts(stable["seed"][seen]),
         start=start,
-    )
-
-
-def _as_multi(index: pd.Index, names: list[str]) -> pd.MultiIndex:
-    return (
-        index
-        if isinstance(index, pd.MultiIndex)
-        else pd.MultiIndex.from_arrays([index], names=names)
     )
 
 
 def _seed_contrasts(seed: pd.Series) -> Array:
     """Sum-to-zero columns that take out what a seed does to all its runs alike."""
-    counts = seed.value_counts()
-    shared = sorted(counts.index[counts > 1], key=str)
-    if not 2 <= len(shared) <= MANY_SEEDS or len(shared) < len(counts):
+    codes, seeds = pd.factorize(seed)
+    counts = np.bincount(codes, minlength=len(seeds))
+    if not 2 <= len(seeds) <= MANY_SEEDS or (counts < 2).any():
         return np.empty((len(seed), 0))
-    indicator = np.column_stack([seed.eq(s).to_numpy(dtype=float) for s in shared])
+    order = sorted(range(len(seeds)), key=lambda i: str(seeds[i]))
+    indicator = (codes[:, None] == np.array(order)).astype(float)
     return np.asarray(indicator[:, :-1] - indicator[:, -1:])
 
 
@@ -383,12 +380,10 @@ def _with_losses_outside(
 
 def _unbracketed_size(group: SizeGroup, optimum: Optimum, noise: Noise) -> UnbracketedSize | None:
     """The values of a size without an interior optimum; None where these do not tell it."""
-    names = list(optimum.tuned)
+    cells = group.cells
     if group.stable.empty or group.is_level:
         return None
-    cells = log_losses(group.stable).groupby([group.stable[name] for name in names])
-    mean, count = cells.mean(), cells.count()
-    octaves = np.log2(mean.index.to_frame().to_numpy(dtype=float))
+    octaves = np.log2(cells.values)
     if not is_determined(octaves, 1):
         return None
     ends = [(e.ci.lower or 0.0, e.ci.upper or math.inf) for e in optimum.tuned.values()]
@@ -396,8 +391,8 @@ def _unbracketed_size(group: SizeGroup, optimum: Optimum, noise: Noise) -> Unbra
         bounds = np.log2(np.array(ends)).T
     return UnbracketedSize(
         octaves=octaves,
-        log_loss=mean.to_numpy(dtype=float),
-        variance=(NOISE if noise.own_sd is None else noise.own_sd) ** 2 / count.to_numpy(float),
+        log_loss=cells.mean,
+        variance=(NOISE if noise.own_sd is None else noise.own_sd) ** 2 / cells.n_runs,
         bounds=bounds,
         log_x=np.log(list(optimum.size.values())),
     )
@@ -579,15 +574,13 @@ def _between_neighbours(group: SizeGroup, names: list[str], noise: Noise) -> Ver
     """
     if len(names) > 1 or group.edge or group.is_level:
         return None
-    cells = (
-        log_losses(group.stable).groupby(np.log2(group.stable[names[0]])).agg(["mean", "count"])
-    )
+    _, mean, count, _ = group.cells
+    places, best = np.log2(group.cells.values[:, 0]), int(np.argmin(mean))
     tried = np.unique(np.log2(group.rows[names[0]].to_numpy(dtype=float)))
-    variance = (noise.own_sd or 0.0) ** 2 / cells["count"]
-    best = cells["mean"].idxmin()
-    excess = cells["mean"] - cells["mean"][best]
+    variance = (noise.own_sd or 0.0) ** 2 / count
+    excess = mean - mean[best]
     is_best = excess <= WITHIN_NOISE * np.sqrt(variance + variance[best])
-    low, high = cells.index[is_best].min(), cells.index[is_best].max()
+    low, high = places[is_best].min(), places[is_best].max()
     below, above = tried[tried < low], tried[tried > high]
     if not (len(below) and len(above)):
         return None
@@ -595,7 +588,7 @@ def _between_neighbours(group: SizeGroup, names: list[str], noise: Noise) -> Ver
     width = above[0] - below[-1]
     return Vertex(
         position=np.array([(above[0] + below[-1]) / 2]),
-        log_loss=float(cells["mean"][best]),
+        log_loss=float(mean[best]),
         covariance=np.array([[width**2 / 12]]),
         log_loss_variance=float(variance[best] + (beside / 4) ** 2),
         dof=math.inf,

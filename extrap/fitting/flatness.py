@@ -15,6 +15,7 @@ import pandas as pd
 
 from extrap.fitting.distributions import f_quantile, t_quantile
 from extrap.fitting.noise import NEAR_OPTIMUM
+from extrap.fitting.prediction import SMALLEST_SD
 from extrap.laws.base import Array
 from extrap.records import WITHOUT_SEED, Optimum, Runs
 
@@ -30,10 +31,8 @@ LEVEL = 0.95
 LEAST_VALUES, LEAST_OCTAVES = 3, 3.0
 """A plateau at one end of the grid has so many values and is so wide: within two octaves of their
 minimum the curves of learning rates are flat as well."""
-ROUNDING = 1e-12
 LEAST_LENGTH = 1e-7
 """Of the shortest direction of the terms against the longest; its square is rounding."""
-"""Standard deviation of a log loss below which only rounding is left."""
 GRID = 17
 """Values of a sampled column at which its effect is bounded."""
 REACH = 2.0
@@ -241,7 +240,7 @@ def _cost_of_terms(
 ) -> float | None:
     """An upper bound of what an effect costs; None where it is seen or may be large."""
     left, scale, _ = np.linalg.svd(nuisance, full_matrices=False)
-    basis = left[:, scale > ROUNDING * scale[0]]
+    basis = left[:, scale > SMALLEST_SD * scale[0]]
     y, effects = y - basis @ (basis.T @ y), effects - basis @ (basis.T @ effects)
     k, dof = effects.shape[1], len(y) - basis.shape[1] - effects.shape[1]
     _, lengths, axes = np.linalg.svd(effects, full_matrices=False)
@@ -249,7 +248,7 @@ def _cost_of_terms(
         return None
     found, *_ = np.linalg.lstsq(effects, y, rcond=None)
     rest = y - effects @ found
-    sd, t = max(math.sqrt(rest @ rest / dof), ROUNDING), float(t_quantile(LEVEL, dof))
+    sd, t = max(math.sqrt(rest @ rest / dof), SMALLEST_SD), float(t_quantile(LEVEL, dof))
     inverse = axes.T @ np.diag(lengths**-2.0) @ axes
     bounds = []
     for each in contrasts:
@@ -276,7 +275,7 @@ def _cost_if_alike(y: Array, place: Array, *, most: float) -> float | None:
     dof = (n - n_terms) * (k - 1)
     if dof < 1:
         return None
-    sd, t = max(math.sqrt(square / dof), ROUNDING), float(t_quantile(LEVEL, dof))
+    sd, t = max(math.sqrt(square / dof), SMALLEST_SD), float(t_quantile(LEVEL, dof))
     ends = np.array([place.min(), place.max()])
     se = sd * np.sqrt(2 / n + (2 * ends**2 / spread if spread else 0.0))
     at_ends = float(np.max(np.ptp(effect + np.outer(ends, trend), axis=1) + t * se))

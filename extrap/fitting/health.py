@@ -22,6 +22,7 @@ from extrap.laws.base import Array
 from extrap.records import Fit
 
 LACK_OF_FIT_P = 0.01
+"""A law lacks fit when its residuals are rejected at this level; no law fits when each is."""
 WEAK_LOG_SE = 0.5
 MAX_CONDITION = 1e5
 """Of the derivative in the free parameters, each scaled to length 1."""

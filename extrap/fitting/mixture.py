@@ -10,6 +10,7 @@ import numpy as np
 
 from extrap.errors import DataError
 from extrap.fitting.distributions import f_tail
+from extrap.fitting.health import LACK_OF_FIT_P
 from extrap.fitting.loss_law import fit, log_errors, predict_log
 from extrap.fitting.robust import huber
 from extrap.laws import FAMILY, JOINT_FAMILY, LOSS_LAWS, Member
@@ -18,8 +19,6 @@ from extrap.records import Fit
 
 SURVIVAL_P = 0.05
 """A law is dropped when an F-test against the best one rejects it at this level."""
-LACK_OF_FIT_P = 0.01
-"""No law fits when each is rejected at this level."""
 LOWEST_SHARE = 0.3
 """A law that would turn negative is followed down to this share of its last fitted loss."""
 SOON = 64.0

@@ -24,7 +24,7 @@ from extrap.laws.base import Array, LossLaw
 Index = npt.NDArray[np.intp]
 Mask = npt.NDArray[np.bool_]
 
-ROUNDING = 1e-28
+EXACT = 1e-28
 """Share of the target's square that is rounding: an exact fit ends there."""
 RIDGE = 1e-14
 """Relative to unit columns: keeps two equal columns from being a division by zero."""
@@ -121,7 +121,7 @@ def project(problem: Problem, starts: Array) -> Solutions:
             search,
             owner,
             rules=RULES,
-            floor=ROUNDING * problem.weight[owner].sum(axis=1),
+            floor=EXACT * problem.weight[owner].sum(axis=1),
         )
         return state.more, state.objective, converged
 

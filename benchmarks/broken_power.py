@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import ClassVar, final
 from unittest import mock
 
 import numpy as np
@@ -14,7 +13,6 @@ from extrap.laws import LAWS, LOSS_LAWS
 from extrap.laws.base import AnyArray, Array, LossLaw, Range, exp, log_add_exp
 
 
-@final
 class BrokenPower(LossLaw):
     """Broken neural scaling law (BNSL) with one break.
 
@@ -27,59 +25,50 @@ class BrokenPower(LossLaw):
         Eq. 1 with n = 1.
     """
 
-    key: ClassVar[str] = "bnsl"
-    formula: ClassVar[str] = "L = E + b · (x/x0)^-c0 · (1 + (x/(x0 d1))^(1/f1))^(-c1 f1)"
-    reference: ClassVar[str] = "Caballero et al. 2022, arXiv 2210.14891, Eq. 1"
-    n_columns: ClassVar[tuple[int, ...]] = (1,)
-    always_falls: ClassVar[bool] = False
-
-    def coefficients(self, n_columns: int) -> tuple[str, ...]:
-        """`E`, the floor, and `b`."""
-        del n_columns
-        return ("E", "b")
-
-    def shape(self, n_columns: int) -> tuple[str, ...]:
-        """Exponent, its change, where it changes, and how gradually."""
-        del n_columns
-        return ("c0", "c1", "d1", "f1")
+    __slots__ = ()
 
     def ranges(self, z: Array) -> tuple[Range, ...]:
-        """The break between the smallest and the largest size."""
+        """The break lies between the smallest and the largest size."""
         low, high = float(z.min()), float(z.max())
         where = tuple(float(d) for d in np.geomspace(low, high, 5)[1:-1])
-        return (
-            Range(0.0, 5.0, (0.01, 0.3), is_log=False),
-            Range(-5.0, 10.0, (-0.2, 0.5, 3.0), is_log=False),
-            Range(low, high, where),
-            Range(0.01, 5.0, (0.05, 0.5)),
-        )
+        c0, c1, _, f1 = (r for _, r in self.shape_ranges)
+        return c0, c1, Range(low, high, where), f1
 
-    def unit_free(self, n_columns: int) -> tuple[str, ...]:
-        """All but `b` and the position of the break."""
-        del n_columns
-        return ("E", "c0", "c1", "f1")
 
-    def exponents(self, n_columns: int) -> tuple[str, ...]:
-        """The first exponent."""
-        del n_columns
-        return ("c0",)
+def _basis(shape: AnyArray, z: Array) -> AnyArray:
+    """Columns `1` and the broken power."""
+    c0, c1, d1, f1 = (shape[..., None, i] for i in range(4))
+    log_z = np.log(z[:, 0])
+    beyond = (log_z - np.log(d1)) / f1
+    bend = c1 * f1 * log_add_exp(beyond, np.zeros_like(beyond))
+    power = exp(-c0 * log_z - bend)
+    return np.stack([np.ones_like(power), power], axis=-1)
 
-    def basis(self, shape: AnyArray, z: Array) -> AnyArray:
-        """Columns `1` and the broken power."""
-        c0, c1, d1, f1 = (shape[..., None, i] for i in range(4))
-        log_z = np.log(z[:, 0])
-        beyond = (log_z - np.log(d1)) / f1
-        bend = c1 * f1 * log_add_exp(beyond, np.zeros_like(beyond))
-        power = exp(-c0 * log_z - bend)
-        return np.stack([np.ones_like(power), power], axis=-1)
+
+BROKEN_POWER = BrokenPower(
+    key="bnsl",
+    formula="L = E + b · (x/x0)^-c0 · (1 + (x/(x0 d1))^(1/f1))^(-c1 f1)",
+    reference="Caballero et al. 2022, arXiv 2210.14891, Eq. 1",
+    n_columns=(1,),
+    coefficient_names=("E", "b"),
+    shape_ranges=(
+        ("c0", Range(0.0, 5.0, (0.01, 0.3), is_log=False)),
+        ("c1", Range(-5.0, 10.0, (-0.2, 0.5, 3.0), is_log=False)),
+        ("d1", Range(1.0, 1.0, (1.0,))),
+        ("f1", Range(0.01, 5.0, (0.05, 0.5))),
+    ),
+    unit_free_names=("E", "c0", "c1", "f1"),
+    exponent_names=("c0",),
+    basis=_basis,
+)
 
 
 @contextmanager
 def broken_power_known() -> Iterator[str]:
     """Within the block `extrap.fit` and predictions know the law; its key."""
-    law = {BrokenPower.key: BrokenPower()}
+    law = {BROKEN_POWER.key: BROKEN_POWER}
     with mock.patch.dict(LOSS_LAWS, law), mock.patch.dict(LAWS, law):
-        yield BrokenPower.key
+        yield BROKEN_POWER.key
 
 
 def predict_broken(sizes: Array, losses: Array, targets: Array) -> Array:

@@ -18,13 +18,12 @@ from extrap.forecasting import Forecast, forecast
 from extrap.reading.runs import ReadingKeywords, as_runs
 from extrap.records import Interval, Optimum, Runs, Shown
 from extrap.records.codec import shape
+from extrap.records.fields import ROUNDING
 
 LEVELS = (0.5, 0.8, 0.9)
 """Levels at which coverage is counted."""
 BINS = (("up to 1", 1.0), ("1 to 2", 2.0), ("2 to 4", 4.0), ("4 to 8", 8.0), ("above 8", math.inf))
 """Extrapolation ratios that are summarised together: label and upper end, included."""
-ROUNDING = 1e-9
-"""Relative; a ratio of two sizes is not exact."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

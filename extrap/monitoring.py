@@ -26,7 +26,7 @@ from extrap.fitting import Way, along, log_ratios, ways_to_be_off
 from extrap.forecasting import Forecast
 from extrap.laws.base import Array
 from extrap.records import Interval
-from extrap.records.fields import require_level
+from extrap.records.fields import ROUNDING, require_level
 from extrap.records.numbers import (
     format_interval,
     format_percent,
@@ -36,8 +36,6 @@ from extrap.records.numbers import (
     plain,
 )
 
-ROUNDING = 1e-9
-"""Of fractions of a run: far less than one step of any."""
 FEW = 2
 """Points after which evidence is looked at."""
 

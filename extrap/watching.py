@@ -10,13 +10,12 @@ from collections.abc import Iterator
 from extrap.errors import DataError
 from extrap.monitoring import Monitor, Reading
 from extrap.reading.logs import LogReader
+from extrap.records.fields import ROUNDING
 
 logger = logging.getLogger(__name__)
 
 MANY_STEPS = 100
 """A run of so many steps or more counts updates."""
-ROUNDING = 1e-9
-"""Of fractions of a run: far less than one step of any."""
 
 
 def watch(

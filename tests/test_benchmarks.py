@@ -171,7 +171,7 @@ def test_figures_of_the_batch_studies_are_those_of_their_tables(monkeypatch):
     ):
         assert told in measured
     assert found.agreement.n_pairs >= 8
-    assert found.rate.flags == ("optimum-law-bends", "optimum-law-steps")
+    assert found.rate.flags == ("optimum-law-bends",)
 
 
 def test_example_of_steps_is_the_table_of_the_study():

@@ -25,13 +25,12 @@ from extrap.errors import DataError, argument
 from extrap.forecasting import Forecast
 from extrap.reading.runs import ReadingKeywords, as_runs, known_of
 from extrap.records import Interval, Verdict, Verdicts
+from extrap.records.fields import ROUNDING
 
 __all__ = ["TOLERANCE", "Spike", "check", "find_spike"]
 
 TOLERANCE = 0.005
 """A deviation below this fraction is no alarm, however significant."""
-ROUNDING = 1e-9
-"""Relative; a ratio of two sizes is not exact."""
 ODD_RATIO = 1e5
 """Times the sweep's largest size, beyond which a unit was probably mistaken."""
 

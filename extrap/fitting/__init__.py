@@ -4,7 +4,6 @@ What to use when:
 
 * `fit` — one law through losses at several sizes.
 * `fit_loss_model` — the loss over size for a forecast: laws, local law, structural discrepancy.
-* `hold_out_last_doublings`, `worst_share` — what smaller sizes would have said of the largest.
 * `fit_surviving_laws` — every loss law the data cannot reject, with weights.
 * `estimate_optima` — the best tuned values at each size of a sweep; `place_outside` — also those
   beside the values tried.
@@ -33,16 +32,13 @@ from extrap.fitting.bracketing import grow_grid
 from extrap.fitting.designs import check_sweep
 from extrap.fitting.distance import extrapolation_ratio
 from extrap.fitting.divergence import DivergenceModel, fit_divergence, largest_chance
-from extrap.fitting.evidence import Way, log_ratios, ways_to_be_off
 from extrap.fitting.excess_curve import ExcessCurve, fit_excess_curve
 from extrap.fitting.fixed import FixedPrediction, predict_at_values
 from extrap.fitting.flatness import fix_flat, fix_weakest
-from extrap.fitting.holdout import DISCREPANCY, hold_out_last_doublings, worst_share
-from extrap.fitting.local import LocalLaw
 from extrap.fitting.loss_law import fit, predict_log, relative_sizes
 from extrap.fitting.loss_model import BANDS, STATED_DOF, LossModel, fit_loss_model
+from extrap.fitting.means import holm
 from extrap.fitting.mixture import fit_surviving_laws
-from extrap.fitting.multiplicity import holm
 from extrap.fitting.noise import (
     NEW_SEED,
     MeanNoise,
@@ -54,14 +50,16 @@ from extrap.fitting.optimum import estimate_optima, place_outside, sharpen_noise
 from extrap.fitting.optimum_law import CurvatureTest, check_curvature, fit_optimum_law
 from extrap.fitting.outliers import Outlier, find_outliers
 from extrap.fitting.placement import can_place, place_runs
-from extrap.fitting.posterior import LossPosterior
 from extrap.fitting.prediction import LossPrediction
 from extrap.fitting.recommendation import Recommendation, possible_excesses, recommend
 from extrap.fitting.reference_curves import (
     ReferenceCurves,
+    Way,
     along,
     at_fractions,
     fit_reference_curves,
+    log_ratios,
+    ways_to_be_off,
 )
 from extrap.fitting.refusals import MOST_OCTAVES, OF_NOISE, refuse_loss, refuse_tuned
 from extrap.fitting.remedies import (
@@ -81,7 +79,6 @@ from extrap.fitting.transfer import TransferQuality, transfer_quality
 
 __all__ = [
     "BANDS",
-    "DISCREPANCY",
     "MOST_OCTAVES",
     "NEW_SEED",
     "OF_NOISE",
@@ -92,9 +89,7 @@ __all__ = [
     "ExcessCurve",
     "Expected",
     "FixedPrediction",
-    "LocalLaw",
     "LossModel",
-    "LossPosterior",
     "LossPrediction",
     "MeanNoise",
     "Noise",
@@ -128,7 +123,6 @@ __all__ = [
     "fix_flat",
     "fix_weakest",
     "grow_grid",
-    "hold_out_last_doublings",
     "holm",
     "largest_chance",
     "less_noise",
@@ -151,5 +145,4 @@ __all__ = [
     "transfer_quality",
     "value_grids",
     "ways_to_be_off",
-    "worst_share",
 ]

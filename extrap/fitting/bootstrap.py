@@ -145,10 +145,7 @@ def replicate_problem(
 
 
 def replicate_starts(fitted: Fit, replicates: Problem) -> Array:
-    """Where each replicate starts, (n_replicates, n_starts, n_parameters).
-
-    The fit itself, and the points of the law's grid that suit the replicate best.
-    """
+    """Where each replicate starts, (n_replicates, n_starts, n_parameters)."""
     found = screen(replicates, distinct_starts(replicates), keep=N_SCREENED)
     own = np.array(fitted.values)
     return np.concatenate([np.broadcast_to(own, (len(found), 1, len(own))), found], axis=1)

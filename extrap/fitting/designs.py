@@ -15,9 +15,9 @@ from extrap.records.fields import LARGEST_LOSS, SMALLEST_LOSS
 MIN_SIZES = 3
 """Fewer sizes than this carry no law and no residual."""
 MIN_SPAN = 1.1
+"""Largest / smallest size of a column: within less than this an exponent is only noise."""
 MOST_SPAN = 1e30
 """Beyond it powers of sizes are no floats; no sweep comes near."""
-"""Largest / smallest size of a column: within less than this an exponent is only noise."""
 MAX_CONDITION = 1e6
 """Condition number of (1, ln x) beyond which size columns move together."""
 IN_TIE = 1e-3
@@ -84,38 +84,20 @@ def check_sweep(sweep: Runs) -> None:
     _check_tuned(complete, sweep.tuned)
 
 
-def check_sizes(x: Array, columns: Sequence[str]) -> None:
-    """Refuse size columns that hardly vary, or that cannot be distinguished.
-
-    Args:
-        x: Sizes, positive, shape (n_points, n_columns).
-        columns: Their names.
-
-    Raises:
-        DataError: A column spans less than a factor 1.1, or columns move together.
-    """
-    _check_span(x, columns)
-    if tied := _tied(x, columns):
-        raise DataError(
-            f"the size columns {', '.join(tied)} vary together, so their exponents cannot be "
-            "separated; leave one out, or add runs that vary them separately."
-        )
-
-
 def check_identifiable(
     x: Array,
     columns: Sequence[str],
     *,
-    exponents: Sequence[str | None],
+    exponents: Sequence[str] | None = None,
     fixed: Collection[str] = (),
     example: tuple[str, float] = ("", 0.34),
 ) -> bool:
-    """Refuse sizes that cannot tell the free exponents of a law apart.
+    """Refuse size columns that hardly vary, or that cannot tell free exponents apart.
 
     Args:
         x: Sizes, positive, shape (n_points, n_columns).
         columns: Their names.
-        exponents: Per column the exponent that needs it to vary, or None.
+        exponents: Per column the exponent that needs it to vary; None if there is nothing to pin.
         fixed: Pinned parameters. An exponent that several columns share does not help them.
         example: What stands before a pin's name, and a value for it, for the advice.
 
@@ -126,13 +108,13 @@ def check_identifiable(
         DataError: A column spans less than a factor 1.1, or columns with free exponents move
             together.
     """
-    needed = [i for i, exponent in enumerate(exponents) if exponent is not None]
-    _check_span(x[:, needed], [columns[i] for i in needed])
-    shared = {e for e in exponents if list(exponents).count(e) > 1}
-    free = [i for i in needed if exponents[i] in shared or exponents[i] not in fixed]
+    _check_span(x, columns)
+    names = list(exponents or columns)
+    shared = {name for name in names if names.count(name) > 1}
+    free = [i for i, name in enumerate(names) if name in shared or name not in fixed]
     if tied := _tied(x[:, free], [columns[i] for i in free]):
-        own = [exponents[columns.index(c)] for c in tied]
-        pin = next((e for e in own if e not in shared), None)
+        own = [names[columns.index(c)] for c in tied]
+        pin = next((name for name in own if exponents and name not in shared), None)
         advice = (
             "leave one out"
             if pin is None
@@ -142,19 +124,11 @@ def check_identifiable(
             f"the size columns {', '.join(tied)} vary together, so their exponents cannot be "
             f"separated; {advice}, or add runs that vary them separately."
         )
-    return bool(_tied(x[:, needed], [columns[i] for i in needed]))
+    return bool(_tied(x, columns))
 
 
 def _check_tuned(complete: pd.DataFrame, tuned: Sequence[str]) -> None:
-    """Refuse tuned columns that move together in every size: neither optimum is determined.
-
-    Args:
-        complete: Runs with a loss.
-        tuned: Tuned columns.
-
-    Raises:
-        DataError: Two tuned columns, or more, are tied.
-    """
+    """Refuse tuned columns that move together in every size: neither optimum is determined."""
     if len(tuned) < 2 or len(complete) <= len(tuned):
         return
     values = complete[list(tuned)].to_numpy(dtype=float)

@@ -54,24 +54,6 @@ class DivergenceModel:
         log_odds = self.intercept + (v - self.centre) / self.scale @ np.asarray(self.weights)
         return np.asarray(1 / (1 + np.exp(-np.clip(log_odds, -LARGEST_LOG, LARGEST_LOG))))
 
-    def threshold(
-        self, size: Mapping[str, float], others: Mapping[str, float], name: str, chance: float
-    ) -> float | None:
-        """The value of one tuned column at which runs of a size diverge with a chance in (0, 1).
-
-        `others` are the other tuned values; `name` may be among them and is ignored. None where
-        divergence does not depend on the column.
-        """
-        known = {**size, **others, name: 1.0}
-        at = np.log([known[column] for column in (*self.columns, *self.tuned)])
-        slopes = np.asarray(self.weights) / self.scale
-        slope = slopes[len(self.columns) + self.tuned.index(name)]
-        if slope == 0:
-            return None
-        log_odds = self.intercept + slopes @ (at - self.centre)
-        log_value = (math.log(chance / (1 - chance)) - log_odds) / slope
-        return math.exp(log_value) if abs(log_value) < LARGEST_LOG else None
-
 
 def fit_divergence(runs: Runs) -> DivergenceModel | None:
     """Logistic regression of divergence on the logarithms of sizes and tuned values.
@@ -80,8 +62,7 @@ def fit_divergence(runs: Runs) -> DivergenceModel | None:
         runs: A sweep; complete and diverged rows count. A pruned run is neither.
 
     Returns:
-        The model, or None where no run or every run diverged: there is no threshold to find, see
-        `largest_chance`.
+        The model, or None where no run or every run diverged, see `largest_chance`.
 
     References:
         Wortsman et al. (2023), Small-scale proxies for large-scale Transformer training

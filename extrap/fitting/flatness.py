@@ -15,6 +15,7 @@ import pandas as pd
 
 from extrap.fitting.distributions import f_quantile, t_quantile
 from extrap.fitting.noise import NEAR_OPTIMUM
+from extrap.fitting.prediction import SMALLEST_SD
 from extrap.laws.base import Array
 from extrap.records import WITHOUT_SEED, Optimum, Runs
 
@@ -30,10 +31,8 @@ LEVEL = 0.95
 LEAST_VALUES, LEAST_OCTAVES = 3, 3.0
 """A plateau at one end of the grid has so many values and is so wide: within two octaves of their
 minimum the curves of learning rates are flat as well."""
-ROUNDING = 1e-12
 LEAST_LENGTH = 1e-7
 """Of the shortest direction of the terms against the longest; its square is rounding."""
-"""Standard deviation of a log loss below which only rounding is left."""
 GRID = 17
 """Values of a sampled column at which its effect is bounded."""
 REACH = 2.0
@@ -49,22 +48,12 @@ def find_plateau(runs: Runs, name: str, *, most: float = MOST) -> tuple[tuple[fl
     of which those within 5 % of the best count. An effect of each value and its trend over the
     sizes are fitted. Values are alike where an F test at 5 % sees no effect, and no value is worse
     than the best by two standard deviations of a run, nor by a tenth; or where none is worse by
-    half a percent at the smallest or largest size. Each bound is one-sided, at 95 %: few runs show
-    no plateau.
+    half a percent at the smallest or largest size. Each bound is one-sided, at 95 %, a test of
+    all (Berger, Hsu 1996, Statistical Science 11, 283): few runs show no plateau.
 
     Values that a sampler drew differ from size to size. Their effect is a parabola in the
     logarithm, beside one in the other tuned values within two octaves of the best run of each
     size; all values are alike, by the same rule, or none.
-
-    Args:
-        runs: A sweep. Of a grid, values that were not tried at every size do not count.
-        name: The column.
-        most: Log loss that none of them may cost beyond noise.
-
-    References:
-        Ours. Berger and Hsu (1996), Statistical Science 11, 283: where every bound has to hold,
-        each at its level is a test at that level. Its power is measured by
-        `benchmarks/refusal_causes.py`.
     """
     if _is_sampled(runs, name):
         return _plateau_of_samples(runs, name, most=most)
@@ -162,11 +151,7 @@ def _at_value(runs: Runs, name: str, value: float) -> Runs:
 
 
 def _paired(runs: Runs, name: str) -> tuple[pd.DataFrame, Array]:
-    """Log losses, one row per size, seed and other tuned values, one column per value; and sizes.
-
-    A run without a loss is infinitely bad; runs without a seed are paired in their order. The
-    sizes are ranks, centred.
-    """
+    """Log losses, one row per size, seed and other tuned values, a column per value; and sizes."""
     frame = runs.to_frame()
     frame = frame[frame["status"] != "failed"]
     others = [column for column in runs.tuned if column != name]
@@ -253,18 +238,9 @@ def _pairs(terms: Array) -> Array:
 def _cost_of_terms(
     y: Array, nuisance: Array, effects: Array, *, contrasts: Sequence[Array], most: float
 ) -> float | None:
-    """An upper bound of what an effect costs; None where it is seen or may be large.
-
-    Args:
-        y: Log losses.
-        nuisance: What else they depend on, one column a term.
-        effects: The terms of the effect.
-        contrasts: Weights of the terms in the differences of two values: in the middle of the
-            sizes, at the smallest and at the largest.
-        most: As `find_plateau`.
-    """
+    """An upper bound of what an effect costs; None where it is seen or may be large."""
     left, scale, _ = np.linalg.svd(nuisance, full_matrices=False)
-    basis = left[:, scale > ROUNDING * scale[0]]
+    basis = left[:, scale > SMALLEST_SD * scale[0]]
     y, effects = y - basis @ (basis.T @ y), effects - basis @ (basis.T @ effects)
     k, dof = effects.shape[1], len(y) - basis.shape[1] - effects.shape[1]
     _, lengths, axes = np.linalg.svd(effects, full_matrices=False)
@@ -272,7 +248,7 @@ def _cost_of_terms(
         return None
     found, *_ = np.linalg.lstsq(effects, y, rcond=None)
     rest = y - effects @ found
-    sd, t = max(math.sqrt(rest @ rest / dof), ROUNDING), float(t_quantile(LEVEL, dof))
+    sd, t = max(math.sqrt(rest @ rest / dof), SMALLEST_SD), float(t_quantile(LEVEL, dof))
     inverse = axes.T @ np.diag(lengths**-2.0) @ axes
     bounds = []
     for each in contrasts:
@@ -299,7 +275,7 @@ def _cost_if_alike(y: Array, place: Array, *, most: float) -> float | None:
     dof = (n - n_terms) * (k - 1)
     if dof < 1:
         return None
-    sd, t = max(math.sqrt(square / dof), ROUNDING), float(t_quantile(LEVEL, dof))
+    sd, t = max(math.sqrt(square / dof), SMALLEST_SD), float(t_quantile(LEVEL, dof))
     ends = np.array([place.min(), place.max()])
     se = sd * np.sqrt(2 / n + (2 * ends**2 / spread if spread else 0.0))
     at_ends = float(np.max(np.ptp(effect + np.outer(ends, trend), axis=1) + t * se))

@@ -22,6 +22,7 @@ from extrap.laws.base import Array
 from extrap.records import Fit
 
 LACK_OF_FIT_P = 0.01
+"""A law lacks fit when its residuals are rejected at this level; no law fits when each is."""
 WEAK_LOG_SE = 0.5
 MAX_CONDITION = 1e5
 """Of the derivative in the free parameters, each scaled to length 1."""
@@ -46,15 +47,7 @@ def lack_of_fit_p(chi2: float, dof: int, noise_dof: int | None) -> float:
 def health_flags(
     fitted: Fit, problem: Problem, *, solutions: Solutions, gradient: Array, collinear: bool
 ) -> tuple[str, ...]:
-    """Flags that follow from the numbers of a fit; those of its noise are added by `fit`.
-
-    Args:
-        fitted: The fit, without flags.
-        problem: What was fitted, one data set.
-        solutions: Where the starts ended.
-        gradient: Derivative of the log loss in the free parameters, (n_points, n_free).
-        collinear: Whether pins were needed.
-    """
+    """Flags that follow from the numbers of a fit; those of its noise are added by `fit`."""
     law = LOSS_LAWS[fitted.law]
     found = {
         "too-few-sizes": fitted.dof < 2,

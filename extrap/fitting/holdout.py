@@ -60,21 +60,7 @@ def hold_out_last_doublings(
     weights: Sequence[float] | None = None,
     fix: Mapping[str, float] | None = None,
 ) -> tuple[Doubling, ...]:
-    """Fit the sizes up to a half and a quarter of the largest, and predict those above.
-
-    With several size columns a doubling doubles all of them: sizes are ordered by their product.
-
-    Args:
-        sizes: Size column → sizes, shape (n_points,) each.
-        loss: Losses, shape (n_points,).
-        loss_se: Their standard errors, same unit, or None.
-        loss_se_dof: Degrees of freedom behind them.
-        weights: Relative weights of the squared residuals, where the errors are not known.
-        fix: Pinned parameters of the laws.
-
-    Returns:
-        A cut for each doubling that leaves enough sizes below; none for a short sweep.
-    """
+    """Fit the sizes up to a half and a quarter of the largest, and predict those above."""
     x = np.column_stack([np.asarray(values, dtype=float) for values in sizes.values()])
     y = np.asarray(loss, dtype=float)
     se = None if loss_se is None else np.asarray(loss_se, dtype=float)
@@ -111,17 +97,7 @@ def hold_out_last_doublings(
 
 
 def anchored(x: Array, *, largest: Array, reach: float) -> Array:
-    """The sizes among the fitted ones from which the change to sizes x is counted.
-
-    With one column the largest fitted size. With several, all columns of a size are divided by the
-    same number until their geometric mean is among those fitted: the corner that has the largest
-    value of each column may itself lie far beyond the runs.
-
-    Args:
-        x: Sizes, (n, n_columns).
-        largest: Largest fitted value of each column, (n_columns,).
-        reach: Largest geometric mean of the columns of a fitted size.
-    """
+    """The sizes among the fitted ones from which the change to sizes x is counted."""
     ratio = np.maximum(np.exp(np.log(x).mean(axis=1)) / reach, 1.0)
     return np.asarray(np.minimum(x / ratio[:, None], largest))
 
@@ -150,21 +126,14 @@ def _cut(
 
 
 def local_share(cuts: Sequence[Doubling]) -> float:
-    """Weight of the local law, `A² / (A² + B²)`; A and B are squared errors of mixture and local.
-
-    What known noise explains of an error is no evidence against the laws. Without a cut there is
-    no evidence either, and the weight is 0.
-    """
+    """Weight of the local law, `A² / (A² + B²)`; A and B: squared errors of mixture and local."""
     family = sum(float(np.mean(_unexplained(cut.family_error, cut, share=1.0))) for cut in cuts)
     local = sum(float(np.mean(cut.local_error**2)) for cut in cuts)
     return 0.0 if family == 0 else family**2 / (family**2 + local**2)
 
 
 def worst_share(cuts: Sequence[Doubling], *, local_weight: float) -> float:
-    """Largest unexplained error at a held-out size as a share of the predicted change.
-
-    At least `DISCREPANCY`; changes small beside the largest of their cut are left out.
-    """
+    """Largest unexplained error at a held-out size as a share of the predicted change."""
     shares = [_shares(cut, local_weight=local_weight) for cut in cuts]
     return max([DISCREPANCY, *(math.sqrt(share.max()) for share in shares if share.size)])
 

@@ -75,20 +75,6 @@ def fit_local(
     least squares on relative residuals `(1 − f / L) (x / x_max)^k`. With R their sum of squares
     and n = Σ (x / x_max)^(2k), the weight of c is `R^(−n/2)` times its prior. Where the largest
     size is known badly, n is in units of the point that then counts most.
-
-    Args:
-        column: Name of the size column.
-        sizes: Sizes, positive, shape (n_points,).
-        loss: Losses, positive, shape (n_points,).
-        loss_se: Standard errors of the losses, same unit; where they differ, better known points
-            count more.
-
-    Returns:
-        The law, or None with fewer than 4 distinct sizes.
-
-    References:
-        Ours, from what won on the extrapolation benchmark of Alabdulmohsin et al. (2022), arXiv
-        2209.06640, with one setting for all its domains; the form is their M2.
     """
     x, y = np.asarray(sizes, dtype=float), np.asarray(loss, dtype=float)
     if len(np.unique(x)) < MIN_SIZES:

@@ -232,11 +232,7 @@ def _check_points(
 
 
 def _check_losses(loss: Sequence[float], loss_se: Sequence[float] | None, *, n: int) -> Array:
-    """The losses as an array.
-
-    Raises:
-        ValueError: They or their standard errors are not `n` finite numbers of the right sign.
-    """
+    """The losses as an array."""
     y = np.asarray(loss, dtype=float)
     if y.shape != (n,) or not (np.isfinite(y) & (y > 0)).all():
         raise ValueError(

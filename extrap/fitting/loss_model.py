@@ -17,7 +17,7 @@ from extrap.fitting.holdout import (
 )
 from extrap.fitting.local import LocalLaw, fit_local
 from extrap.fitting.mixture import count_sizes, fit_surviving_laws, mix, none_fits
-from extrap.fitting.noise import NEW_SEED, Noise
+from extrap.fitting.noise import NEW_SEED, SMALLEST_VARIANCE, Noise
 from extrap.fitting.posterior import LossPosterior, fit_posterior
 from extrap.fitting.prediction import Component, LossPrediction
 from extrap.laws.base import Array
@@ -27,8 +27,6 @@ BANDS = ("default", "family")
 LOCAL_DOF = 2.0
 """Degrees of freedom that the local law has at least: its spread is that of a posterior, in which
 the prior of the exponent counts as points do."""
-ROUNDING = 1e-24
-"""Variance of a log loss below which only rounding is left."""
 MANY_SIZES = 8
 """From so many sizes on, where the noise is not known, errors of a law are taken to grow with the
 distance from the largest size, as on published learning curves: the local law knows of that."""
@@ -214,8 +212,8 @@ def fit_loss_model(
     weights = None
     if loss_se is None and evaluation_se is not None:
         known = (np.asarray(evaluation_se) / np.asarray(loss)) ** 2
-        scatter = min(fitted.scatter for fitted, _ in laws) ** 2
-        weights = 1.0 / np.maximum(known + max(scatter - float(known.mean()), 0.0), ROUNDING)
+        shared = max(min(fit.scatter for fit, _ in laws) ** 2 - float(known.mean()), 0.0)
+        weights = 1.0 / np.maximum(known + shared, SMALLEST_VARIANCE)
         laws = fit_surviving_laws(sizes, loss, loss_se=None, weights=weights, fix=fix)
     is_single = len(sizes) == 1
     fits = not (is_single and none_fits(laws, sizes, loss))

@@ -1,9 +1,9 @@
-"""Means of pairs, and ratios of two of them: Student's t and Fieller's theorem."""
+"""Means of pairs, ratios of two of them, and p-values of several tests."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -73,3 +73,14 @@ def fieller(top: float, bottom: float, covariance: Array) -> Ratios | None:
     far = half + math.copysign(root, half)
     ends = sorted((far / square if square else math.inf, rest / far if far else 0.0))
     return Ratios(ends[0], ends[1], is_between=square > 0)
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """Adjusted p-values of Holm's step-down procedure; rejected are those at most alpha.
+
+    References:
+        Holm (1979), A simple sequentially rejective multiple test procedure.
+    """
+    from statsmodels.stats.multitest import multipletests  # takes a while to import
+
+    return multipletests(p_values, method="holm")[1].tolist() if len(p_values) > 1 else [*p_values]

@@ -10,16 +10,15 @@ import numpy as np
 
 from extrap.errors import DataError
 from extrap.fitting.distributions import f_tail
+from extrap.fitting.health import LACK_OF_FIT_P
 from extrap.fitting.loss_law import fit, log_errors, predict_log
 from extrap.fitting.robust import huber
-from extrap.laws import FAMILY, JOINT_FAMILY, LOSS_LAWS, Member, Power, PowerFloor
+from extrap.laws import FAMILY, JOINT_FAMILY, LOSS_LAWS, Member
 from extrap.laws.base import Array
 from extrap.records import Fit
 
 SURVIVAL_P = 0.05
 """A law is dropped when an F-test against the best one rejects it at this level."""
-LACK_OF_FIT_P = 0.01
-"""No law fits when each is rejected at this level."""
 LOWEST_SHARE = 0.3
 """A law that would turn negative is followed down to this share of its last fitted loss."""
 SOON = 64.0
@@ -65,21 +64,6 @@ def fit_surviving_laws(
     `(1 + (c_j − min c) / c_0)^(−(G − 1)/2)`: c_j is what was minimised, c_0 its smallest value or
     what noise explains, and G the number of different sizes in the column that has fewest, since
     runs of one size share its misfit.
-
-    Args:
-        sizes: Size column → sizes, shape (n_points,) each.
-        loss: Losses at the optimum, shape (n_points,).
-        loss_se: Their standard errors, same unit, or None.
-        loss_se_dof: Degrees of freedom behind them.
-        weights: Relative weights of the squared residuals, where the errors are not known.
-        fix: Pinned parameters; laws that lack one are left out.
-
-    Returns:
-        Each fitted law with its weight; rejected laws have weight 0, the others sum to 1.
-
-    Raises:
-        ValueError: No law of the family has all pinned parameters.
-        DataError: Not even the smallest law has enough distinct sizes.
     """
     refusals: list[DataError] = []
     fits: list[Fit] = []
@@ -118,7 +102,7 @@ def _families(n_columns: int, fix: Mapping[str, float]) -> list[list[Member]]:
     elif "k" in fix:
         families = [[Member(JOINT_FAMILY[0].law)]]
     else:
-        families = [[*JOINT_FAMILY], [Member(PowerFloor.key)], [Member(Power.key)]]
+        families = [[*JOINT_FAMILY], [Member("power_floor")], [Member("power")]]
     able = [
         [
             member
@@ -176,10 +160,7 @@ def _tempered(
 
 
 def count_sizes(x: Array) -> int:
-    """Number of different sizes in the column that has fewest, (n, n_columns) → int.
-
-    Those within 5 % of the smallest of their group are one.
-    """
+    """Number of different sizes in the column that has fewest, (n, n_columns) → int."""
     counts = []
     for column in x.T:
         n, first = 0, 0.0
@@ -228,10 +209,6 @@ def none_fits(
     Where the noise is known, the fits say so themselves. Elsewhere, with one size column, the
     residual variance of each law is compared with that of points about the line through their two
     neighbours; a law's bend between neighbours counts as scatter, so the test is conservative.
-
-    References:
-        von Neumann (1941), Distribution of the ratio of the mean square successive difference to
-        the variance, for reading noise from neighbours.
     """
     if any("lack-of-fit" in fitted.flags for fitted, _ in laws):
         return all("lack-of-fit" in fitted.flags for fitted, _ in laws)

@@ -26,7 +26,7 @@ from extrap.records import WITHOUT_SEED, Runs
 
 NEW_SEED = "a seed that no sweep has"
 UNREPLICATED = ("surface", "parabola")
-ROUNDING = 1e-24
+SMALLEST_VARIANCE = 1e-24
 """Variance of a log loss below which only rounding is left."""
 SAME_SCALE = 1e-9
 """Range of ln(scale) below which sizes are of one scale, as N · D of one compute budget."""
@@ -268,7 +268,7 @@ def _pooled(near: pd.DataFrame) -> tuple[float, int]:
     """
     dof = len(near) - near["cell"].nunique()
     squares = float((near["residual"] ** 2).sum())
-    return (squares / dof, dof) if squares > ROUNDING * dof else (0.0, 0)
+    return (squares / dof, dof) if squares > SMALLEST_VARIANCE * dof else (0.0, 0)
 
 
 def _log_scale(sizes: Array) -> Array:
@@ -286,7 +286,7 @@ def _trend(near: pd.DataFrame) -> tuple[float, float]:
     dof = (sizes.size() - sizes["cell"].nunique()).to_numpy(dtype=float)
     squares = sizes["residual"].agg(lambda r: float(r @ r)).to_numpy(dtype=float)
     log_scale = sizes["log_scale"].first().to_numpy(dtype=float)
-    varies = squares > ROUNDING * dof
+    varies = squares > SMALLEST_VARIANCE * dof
     top = float(log_scale.max(initial=-math.inf))
     if varies.sum() < 3 or not np.ptp(log_scale[varies]) > SAME_SCALE:
         return 0.0, top
@@ -314,14 +314,7 @@ def _with_others(known: tuple[float, int], others: pd.DataFrame) -> tuple[float,
 def _variance_components(
     crossed: pd.DataFrame, variance: float, dof: int, others: pd.DataFrame
 ) -> Noise:
-    """Seed and residual variance of a (sizes, seeds) table of mean residuals.
-
-    Args:
-        crossed: The table, one column per seed.
-        variance: Of one run, within its cell.
-        dof: Degrees of freedom behind it.
-        others: Residuals of the cells that are not near the optimum.
-    """
+    """Seed and residual variance of a (sizes, seeds) table of mean residuals."""
     table = crossed.to_numpy(dtype=float)
     n_sizes, n_seeds = table.shape
     seed_means = table.mean(axis=0)

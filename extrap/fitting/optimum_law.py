@@ -7,26 +7,23 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import optimize, special
+from scipy import special
 
 from extrap.errors import DataError
 from extrap.fitting.designs import check_identifiable
-from extrap.fitting.distributions import t_quantile, t_tail
+from extrap.fitting.distributions import t_tail
 from extrap.fitting.lines import weighted_line
-from extrap.laws import OptimumPower
+from extrap.laws import OPTIMUM_POWER
 from extrap.laws.base import Array
 from extrap.records import Fit, Optimum
 
 BENDS = "optimum-law-bends"
 """Flag of a law whose optima curve on log-log axes."""
-STEPS = "optimum-law-steps"
-"""Flag of a law from which all larger optima are displaced alike."""
 TIED = "columns-collinear"
 """Flag of a law whose size columns only the pins keep apart."""
-BENDS_P, STEPS_P = 0.05, 0.03
+BENDS_P = 0.05
 FLAT = 1e-9
 """Share of a parabola's square that a straight law may leave before it counts as two sizes."""
-LARGEST_LOG, TINY = 700.0, 1e-6
 BEND_PRIOR = {0.003: 0.5, 0.03: 0.15, 0.06: 0.2, 0.12: 0.1, 0.25: 0.05}
 """Standard deviation of a bend, octaves per squared doubling → how likely that is beforehand."""
 SCALE, SCALE_DOF = 0.4, 3
@@ -40,8 +37,6 @@ OFF_STRAIGHT, LEAST_OFF = 1.8, 0.2
 straight, and where it bends."""
 OFF_LAW = 0.1 * math.log(2)
 """An optimum lies off every smooth law by about a tenth of an octave, however well it is known."""
-POWER = 0.8
-"""Chance of detection that the smallest detectable curvature speaks of."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,18 +51,12 @@ class CurvatureTest:
             or rises more, at scale.
         se: Its standard error.
         p_value: Two-sided, of no curvature.
-        detectable: Smallest curvature, either sign, that a test at 5 % finds in 80 % of repeats.
-        bend: What the test may have missed: the factor by which a curvature of `detectable` moves
-            the optimum off the straight law, as far beyond the largest size as the fitted sizes
-            range.
         dof: Degrees of freedom of the t test.
     """
 
     curvature: float
     se: float
     p_value: float
-    detectable: float
-    bend: float
     dof: int
 
     @property
@@ -101,8 +90,8 @@ def fit_optimum_law(
     reject that (`check_curvature`); then it bends with the square of the mean log size.
     That it may bend is always part of the covariance: `σ² x'(X'X)⁻¹x + κ² q(x)²`, with q the
     distance of the squared log size from its straight-line fit, and κ learned from the optima and
-    a prior. An optimum lies off the law by `scatter`, at least a tenth of an octave. A bend or
-    a step that the optima show is a flag.
+    a prior. An optimum lies off the law by `scatter`, at least a tenth of an octave. A bend that
+    the optima show is a flag.
 
     Args:
         optima: Optima at several sizes; those without a point estimate are left out.
@@ -122,7 +111,7 @@ def fit_optimum_law(
         Everett et al. (2024), arXiv 2407.05872, for slopes worth pinning: -1 for the learning
         rate of Adam with full alignment, -1/2 without, 0 in a parametrisation that transfers.
     """
-    law, fixed = OptimumPower(), {k: float(v) for k, v in (fix or {}).items()}
+    law, fixed = OPTIMUM_POWER, {k: float(v) for k, v in (fix or {}).items()}
     names = law.names(len(columns))
     _check_pins(fixed, names[1:])
     free = [i for i, name in enumerate(names) if name not in fixed]
@@ -131,19 +120,15 @@ def fit_optimum_law(
         line.x, columns, exponents=names[1:], fixed=fixed, example=(f"{tuned}.", -0.3)
     )
     pinned = np.array([fixed.get(name, 0.0) for name in names])
-    curvature = check_curvature(optima, tuned=tuned, columns=columns, fix=fixed)
-    p_value = 1.0 if curvature is None else curvature.p_value
     y = line.y - line.design @ pinned
+    curvature = _curvature(line, y, free)
+    p_value = 1.0 if curvature is None else curvature.p_value
     bent = _bent_law(line, y, free, p_value=p_value)
     kept = [*free, len(names)]  # the bend is never pinned
     values, covariance = np.append(pinned, 0.0), np.zeros((1 + len(names),) * 2)
     values[kept], covariance[np.ix_(kept, kept)] = bent.values, bent.covariance
     residuals = line.y - law.log_predict(values, line.x / line.reference)
-    found = {
-        TIED: tied,
-        BENDS: curvature is not None and curvature.bends,
-        STEPS: _step_p(line, y, free) < STEPS_P,
-    }
+    flags = {TIED: tied, BENDS: curvature is not None and curvature.bends}
     return Fit(
         law=law.key,
         names=(*names, "bend"),
@@ -158,7 +143,7 @@ def fit_optimum_law(
         fitted_range=tuple((float(c.min()), float(c.max())) for c in line.x.T),
         n_points=len(y),
         fixed=fixed,
-        flags=tuple(flag for flag, is_found in found.items() if is_found),
+        flags=tuple(flag for flag, applies in flags.items() if applies),
     )
 
 
@@ -169,7 +154,7 @@ def check_curvature(
     columns: Sequence[str],
     fix: Mapping[str, float] | None = None,
 ) -> CurvatureTest | None:
-    """Test the law of an optimum for a bend, and say how large a bend it would have found.
+    """Test the law of an optimum for a bend.
 
     Args:
         optima: Optima at several sizes, as for `fit_optimum_law`.
@@ -182,15 +167,23 @@ def check_curvature(
         where all lie at two sizes.
 
     References:
-        arXiv 2606.29158, where the optimal rate bends upward at scale. The power of a t test from
-        the noncentral t distribution: Cohen (1988), Statistical power analysis, chapter 9.
+        arXiv 2606.29158, where the optimal rate bends upward at scale.
     """
-    names, fixed = OptimumPower().names(len(columns)), dict(fix or {})
+    names, fixed = OPTIMUM_POWER.names(len(columns)), dict(fix or {})
     free = [i for i, name in enumerate(names) if name not in fixed]
     n = sum(o.tuned[tuned].value is not None for o in optima)
     if n < len(free) + 2:
         return None
     line = _line(optima, tuned=tuned, columns=columns, n_free=len(free))
+    pinned = np.array([fixed.get(name, 0.0) for name in names])
+    return _curvature(line, line.y - line.design @ pinned, free)
+
+
+def _curvature(line: _Line, y: Array, free: Sequence[int]) -> CurvatureTest | None:
+    """The test for `check_curvature`, of log optima less what is pinned."""
+    dof = len(y) - len(free) - 1
+    if dof < 1:
+        return None
     scale = line.design[:, 1:].mean(axis=1)
     root = np.sqrt(line.weights)
     straight, square = line.design[:, free], 0.5 * scale**2
@@ -200,20 +193,12 @@ def check_curvature(
     rest = (square - straight @ trend) * root
     if rest @ rest <= FLAT * float((square * root) @ (square * root)):
         return None
-    y = line.y - line.design @ np.array([fixed.get(name, 0.0) for name in names])
     bent = weighted_line(np.column_stack([straight, square]), y, line.weights)
     curvature, se = float(bent.values[-1]), math.sqrt(bent.covariance[-1, -1])
-    dof = n - len(free) - 1
-    detectable = se * _detectable_in_se(dof)
-    at = line.design[np.argmax(scale)].copy()
-    at[1:] += np.ptp(scale)
-    off = 0.5 * at[1:].mean() ** 2 - at[free] @ trend
     return CurvatureTest(
         curvature=curvature,
         se=se,
         p_value=float(2 * t_tail(abs(curvature) / se, dof)) if se > 0 else 1.0,
-        detectable=detectable,
-        bend=math.exp(min(detectable * abs(float(off)), LARGEST_LOG)),
         dof=dof,
     )
 
@@ -230,7 +215,7 @@ def _line(optima: Sequence[Optimum], *, tuned: str, columns: Sequence[str], n_fr
     log_se = np.array([o.tuned[tuned].se for o in points], dtype=float) / value
     reference = np.exp(np.log(x).mean(axis=0))
     weights = log_se**-2.0
-    law = OptimumPower()
+    law = OPTIMUM_POWER
     return _Line(
         design=law.log_gradient(np.zeros(1 + len(columns)), x / reference),
         y=np.log(value),
@@ -251,16 +236,6 @@ def _check_pins(fixed: Mapping[str, float], slopes: Sequence[str]) -> None:
             raise ValueError(f"the pinned slope {name} must be finite, got {value:g}.")
 
 
-def _detectable_in_se(dof: int) -> float:
-    """Noncentrality at which a 5 % t test rejects with the chance `POWER`."""
-    critical = float(t_quantile(1 - BENDS_P / 2, dof))
-    return float(
-        optimize.brentq(
-            lambda d: 1 - float(special.nctdtr(dof, d, critical)) - POWER, 0.0, 3 * critical
-        )
-    )
-
-
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Bent:
     """Free parameters and bend, their covariance, scatter of an optimum, degrees of freedom."""
@@ -277,10 +252,6 @@ def _bent_law(line: _Line, y: Array, free: Sequence[int], *, p_value: float) -> 
     The bend has a normal prior of each standard deviation of `BEND_PRIOR`, and the scale of the
     stated errors an inverse-gamma prior of `SCALE_DOF` degrees of freedom around `SCALE`; the
     priors are mixed by their evidence. The distance to the mixture's mean counts as variance.
-
-    References:
-        Gelman et al. (2013), Bayesian data analysis, section 14.8, for the prior as one more
-        observation, the `[0, …, 1]` below.
     """
     square = line.design[:, 1:].mean(axis=1) ** 2
     design = np.column_stack([line.design[:, free], square])
@@ -312,25 +283,3 @@ def _bent_law(line: _Line, y: Array, free: Sequence[int], *, p_value: float) -> 
         scatter=max(scatter, OFF_LAW),
         dof=dof,
     )
-
-
-def _step_p(line: _Line, y: Array, free: Sequence[int]) -> float:
-    """Smallest p-value of one step of the law between two sizes, times the number of places.
-
-    A t test, the scale of the stated errors having its prior: with few sizes the residuals alone
-    would not tell a step.
-    """
-    scale, root = line.design[:, 1:].mean(axis=1), 1 / line.log_se
-    basis = np.linalg.qr(line.design[:, free] * root[:, None])[0]
-    rest = y * root - basis @ (basis.T @ (y * root))
-    dof = SCALE_DOF + len(y) - len(free) - 1
-    found = []
-    for place in np.unique(scale.round(9))[:-1]:
-        step = (scale > place + TINY) * root
-        own = step - basis @ (basis.T @ step)
-        if own @ own > FLAT * float(step @ step):
-            size = float(own @ rest / (own @ own))
-            square = max(float(rest @ rest) - size**2 * float(own @ own), 0.0)
-            t = abs(size) / math.sqrt((SCALE_DOF * SCALE**2 + square) / dof / float(own @ own))
-            found.append(float(2 * t_tail(t, dof)))
-    return min(found, default=1.0) * len(found)

@@ -122,19 +122,6 @@ def fit_posterior(
 
     For each reducible share, bend and start, level and log exponent follow by Gauss–Newton steps,
     and their normal approximation is integrated over; errors have Student's t distribution.
-
-    Args:
-        column: Name of the size column.
-        sizes: Sizes, positive, shape (n_points,); at least two different ones.
-        loss: Losses, positive, shape (n_points,).
-        loss_se: Standard errors of the losses, same unit, or None.
-        loss_se_dof: Degrees of freedom behind them; None if they are known exactly.
-        weights: Relative weights of the points where their errors are not known.
-        fix: The floor `E` or the exponent `c`, where it is known.
-
-    References:
-        Ours; Hoeting, Madigan, Raftery, Volinsky (1999), Bayesian model averaging, for the
-        weights, and Tierney, Kadane (1986) for the approximation of the integrals.
     """
     order = np.argsort(sizes, kind="stable")
     x, y = np.asarray(sizes, dtype=float)[order], np.log(np.asarray(loss, dtype=float)[order])
@@ -207,12 +194,7 @@ class _Grid:
         self.width = math.hypot(UNEXPLAINED * float(np.ptp(y)), OF_NOISE * noise)
 
     def solve(self) -> tuple[Array, Array, Array, Array]:
-        """Weigh every point of the grid.
-
-        Returns:
-            Probability and scale of the variances, (R, S, B) each; level and log exponent,
-            (R, S, B, 2), and a root of their covariance, (R, S, B, 2, 2).
-        """
+        """Weigh every point of the grid."""
         shape = (len(self.share), len(self.starts), len(self.bends))
         centre = np.empty((*shape, 2))
         centre[..., 0], centre[..., 1] = self.y[-1], self.usual

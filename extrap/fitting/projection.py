@@ -12,9 +12,9 @@ References:
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -24,12 +24,8 @@ from extrap.laws.base import Array, LossLaw
 Index = npt.NDArray[np.intp]
 Mask = npt.NDArray[np.bool_]
 
-MAX_STEPS = 150
-TOLERANCE = 1e-13
-"""Converged when a step promises less than this share of the chi-square."""
-ROUNDING = 1e-28
+EXACT = 1e-28
 """Share of the target's square that is rounding: an exact fit ends there."""
-MAX_DAMPING = 1e8
 RIDGE = 1e-14
 """Relative to unit columns: keeps two equal columns from being a division by zero."""
 CHUNK = 400_000
@@ -113,33 +109,24 @@ class ShapeSpace:
 
 
 def project(problem: Problem, starts: Array) -> Solutions:
-    """Minimise `Σ w (f/y − 1)²` over `a ≥ 0` and bounded shapes, from every start.
-
-    Args:
-        problem: Law and data sets.
-        starts: Shapes, (n_starts, n_shape) for all data sets or (n_sets, n_starts, n_shape).
-
-    Returns:
-        Where each start ended, as exact as rounding allows.
-    """
-    space = ShapeSpace(problem)
-    n_sets, (n_starts, p) = len(problem.y), starts.shape[-2:]
-    search = np.broadcast_to(space.to_search(starts), (n_sets, n_starts, len(space.free)))
-    search = np.clip(search, space.low, space.high).reshape(n_sets * n_starts, -1)
-    owner = np.repeat(np.arange(n_sets), n_starts)
+    """Minimise `Σ w (f/y − 1)²` over `a ≥ 0` and bounded shapes, from every start."""
+    space, n_sets = ShapeSpace(problem), len(problem.y)
+    search = np.broadcast_to(space.to_search(starts), (n_sets, starts.shape[-2], len(space.free)))
     m = len(problem.law.coefficients(problem.z.shape[1]))
+
+    def run(search: Array, owner: Index) -> tuple[Array, Array, Mask]:
+        state, converged = march(
+            lambda search, owner: _evaluate(problem, space, search, owner),
+            lambda state, damping: _step(state, space, damping),
+            search,
+            owner,
+            rules=RULES,
+            floor=EXACT * problem.weight[owner].sum(axis=1),
+        )
+        return state.more, state.objective, converged
+
     each = problem.z.shape[0] * m * max(1, len(space.free))
-    size = max(16, CHUNK // each)
-    parts = [
-        _march(problem, space, search[i : i + size], owner[i : i + size])
-        for i in range(0, len(owner), size)
-    ]
-    values, objective, converged = (np.concatenate(a) for a in zip(*parts, strict=True))
-    return Solutions(
-        values=values.reshape(n_sets, n_starts, m + p),
-        objective=objective.reshape(n_sets, n_starts),
-        converged=converged.reshape(n_sets, n_starts),
-    )
+    return in_chunks(run, np.clip(search, space.low, space.high), each=each)
 
 
 def distinct_starts(problem: Problem) -> Array:
@@ -150,19 +137,8 @@ def distinct_starts(problem: Problem) -> Array:
 
 
 def screen(problem: Problem, starts: Array, *, keep: int) -> Array:
-    """The most promising of many starting points, for every data set.
-
-    The basis at a starting point is common to all data sets, so their normal equations are one
-    matrix product.
-
-    Args:
-        problem: Law and data sets.
-        starts: Shapes, (n_starts, n_shape).
-        keep: How many to keep.
-
-    Returns:
-        Parameters there, coefficients solved for, best first: (n_sets, keep, n_parameters).
-    """
+    """The best starts of each data set, coefficients solved for: (n_sets, keep, n_parameters)."""
+    # the basis at a start is common to all data sets: their normal equations are one product
     law, names = problem.law, problem.law.coefficients(problem.z.shape[1])
     space = ShapeSpace(problem)
     shapes = space.to_shape(space.to_search(starts))
@@ -189,18 +165,7 @@ def screen(problem: Problem, starts: Array, *, keep: int) -> Array:
 
 
 def nonnegative_least_squares(design: Array, target: Array) -> Array:
-    """`argmin |design · a − target|²` over `a ≥ 0`, in closed form.
-
-    The best set of positive coefficients is found by trying all of them where the unconstrained
-    solution is not already feasible; meant for a handful of columns.
-
-    Args:
-        design: (…, n, m).
-        target: (…, n).
-
-    Returns:
-        Coefficients, (…, m).
-    """
+    """`argmin |design · a − target|²` over `a ≥ 0`: (…, n, m), (…, n) → (…, m)."""
     rows = design.swapaxes(-1, -2)
     return _nonnegative(rows @ design, (rows @ target[..., None])[..., 0])
 
@@ -243,32 +208,117 @@ def _best_subset(gram: Array, right: Array) -> Array:
     return best
 
 
-@dataclass(slots=True)
-class _State:
-    """A batch at its present shapes; `slope` and `curvature` are those of half the chi-square."""
+class State(NamedTuple):
+    """A batch at its present place; `slope` and `curvature` are those of half the objective."""
 
     search: Array
-    values: Array
-    chi2: Array
+    objective: Array
     slope: Array
     curvature: Array
+    more: Array
 
-    def take(self, rows: Any) -> _State:
-        return _State(
-            self.search[rows],
-            self.values[rows],
-            self.chi2[rows],
-            self.slope[rows],
-            self.curvature[rows],
-        )
+    def take(self, rows: Any) -> State:
+        """Some rows."""
+        return State(*(array[rows] for array in self))
 
-    def put(self, rows: Any, other: _State) -> None:
-        self.search[rows], self.values[rows] = other.search, other.values
-        self.chi2[rows], self.slope[rows] = other.chi2, other.slope
-        self.curvature[rows] = other.curvature
+    def put(self, rows: Any, other: State) -> None:
+        """Replace some rows."""
+        for mine, new in zip(self, other, strict=True):
+            mine[rows] = new
 
 
-def _evaluate(problem: Problem, space: ShapeSpace, search: Array, owner: Index) -> _State:
+class Rules(NamedTuple):
+    """How the damping of Levenberg–Marquardt steps starts, moves and ends a search.
+
+    It ends when a step promises less than `tolerance` of the objective at a damping below
+    `trusted`, or at one above `most`.
+    """
+
+    first: float
+    falls: float
+    grows: float
+    least: float
+    most: float
+    trusted: float
+    tolerance: float
+    max_steps: int
+
+
+RULES = Rules(1e-3, 0.1, 10.0, 1e-12, 1e8, 1.0, 1e-13, 150)
+
+
+def march(
+    evaluate: Callable[[Array, Index], State],
+    step: Callable[[State, Array], tuple[Array, Array]],
+    search: Array,
+    owner: Index,
+    *,
+    rules: Rules,
+    floor: Array,
+) -> tuple[State, Mask]:
+    """Levenberg–Marquardt of one chunk: where each row ended, and whether it converged."""
+    # a parameter that runs away overflows; such a step is not accepted
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        state = evaluate(search, owner)
+        damping = np.full(len(search), rules.first)
+        converged = np.full(len(search), search.shape[1] == 0)
+        going = np.flatnonzero(~converged)
+        for _ in range(rules.max_steps):
+            if len(going) == 0:
+                break
+            here = state.take(going)
+            move, promise = step(here, damping[going])
+            trial = evaluate(here.search + move, owner[going])
+            better = trial.objective < here.objective
+            state.put(going[better], trial.take(better))
+            damping[going] *= np.where(better, rules.falls, rules.grows)
+            tiny = promise <= rules.tolerance * here.objective + floor[going]
+            ended = tiny & (damping[going] < rules.trusted)
+            ended |= damping[going] > rules.most  # no direction leads down: rounding
+            damping[going] = np.maximum(damping[going], rules.least)
+            converged[going[ended]] = True
+            going = going[~ended]
+    return state, converged
+
+
+def bounded_step(
+    state: State, low: Array, high: Array, *, matrix: Array, lift: Array, longest: float = np.inf
+) -> tuple[Array, Array]:
+    """A step within bounds, and the decrease of the objective it promises.
+
+    `lift` is added to the diagonal of `matrix`; coordinates that press against a bound stay.
+    """
+    held = (state.search <= low) & (state.slope > 0)
+    held |= (state.search >= high) & (state.slope < 0)
+    slope = np.where(held, 0.0, state.slope)
+    lift = np.where(held | (lift <= 0) | ~np.isfinite(lift), 1.0, lift)
+    keep = ~held[:, :, None] & ~held[:, None, :]
+    matrix = np.where(keep, matrix, 0.0) + lift[:, :, None] * np.eye(matrix.shape[-1])
+    step = -np.linalg.solve(matrix, slope[..., None])[..., 0]
+    if longest < np.inf:
+        reach = np.abs(step).max(axis=1, keepdims=True)
+        step = step * np.minimum(1.0, longest / np.maximum(reach, 1e-300))
+    moved = np.clip(state.search + step, low, high) - state.search
+    return moved, -np.einsum("bq,bq->b", slope, step)
+
+
+def in_chunks(
+    run: Callable[[Array, Index], tuple[Array, Array, Mask]], starts: Array, *, each: int
+) -> Solutions:
+    """Run a search from every start, (n_sets, n_starts, n), of `each` numbers in the cache."""
+    n_sets, n_starts, width = starts.shape
+    flat, owner = starts.reshape(n_sets * n_starts, width), np.repeat(np.arange(n_sets), n_starts)
+    size = max(16, CHUNK // each)
+    parts = [run(flat[i : i + size], owner[i : i + size]) for i in range(0, len(flat), size)]
+    values, objective, converged = (np.concatenate(a) for a in zip(*parts, strict=True))
+    return Solutions(
+        values=values.reshape(n_sets, n_starts, values.shape[1]),
+        objective=np.where(np.isfinite(objective), objective, np.inf).reshape(n_sets, n_starts),
+        converged=converged.reshape(n_sets, n_starts),
+    )
+
+
+def _evaluate(problem: Problem, space: ShapeSpace, search: Array, owner: Index) -> State:
     law, k = problem.law, problem.z.shape[1]
     shape = space.to_shape(search)
     basis, slopes = law.basis_and_slopes(shape, problem.z, space.directions(shape))
@@ -296,56 +346,17 @@ def _evaluate(problem: Problem, space: ShapeSpace, search: Array, owner: Index) 
         gram = active.swapaxes(1, 2) @ active + np.eye(len(free)) * RIDGE
         gram += np.eye(len(free)) * (norm == 0)[:, :, None]
         curvature = curvature - across.swapaxes(1, 2) @ np.linalg.solve(gram, across)
-    return _State(
+    return State(
         search=search,
-        values=np.concatenate([coefficients, shape], axis=1),
-        chi2=np.einsum("bn,bn->b", residual, residual),
+        objective=np.einsum("bn,bn->b", residual, residual),
         slope=-(moved @ residual[..., None])[..., 0],
         curvature=curvature,
+        more=np.concatenate([coefficients, shape], axis=1),
     )
 
 
-def _march(
-    problem: Problem, space: ShapeSpace, search: Array, owner: Index
-) -> tuple[Array, Array, Mask]:
-    """Levenberg–Marquardt of one chunk: parameters, chi-square, convergence."""
-    # an exponent that runs away overflows; such a step is not accepted
-    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        state = _evaluate(problem, space, search, owner)
-        floor = ROUNDING * problem.weight[owner].sum(axis=1)
-        damping = np.full(len(search), 1e-3)
-        converged = np.full(len(search), search.shape[1] == 0)
-        going = np.flatnonzero(~converged)
-        for _ in range(MAX_STEPS):
-            if len(going) == 0:
-                break
-            here = state.take(going)
-            step, promise = _step(here, space, damping[going])
-            trial = _evaluate(problem, space, here.search + step, owner[going])
-            better = trial.chi2 < here.chi2
-            state.put(going[better], trial.take(better))
-            damping[going] *= np.where(better, 0.1, 10.0)
-            tiny = promise <= TOLERANCE * here.chi2 + floor[going]
-            done = tiny & (damping[going] < 1.0)
-            converged[going[done]] = True
-            damping[going] = np.maximum(damping[going], 1e-12)
-            stuck = damping[going] > MAX_DAMPING
-            converged[going[stuck]] = True  # no direction leads down: rounding
-            going = going[~(done | stuck)]
-    return state.values, np.where(np.isfinite(state.chi2), state.chi2, np.inf), converged
-
-
-def _step(state: _State, space: ShapeSpace, damping: Array) -> tuple[Array, Array]:
-    """Damped Gauss–Newton step within bounds, and the decrease of chi-square it promises."""
-    q = state.search.shape[1]
-    held = (state.search <= space.low) & (state.slope > 0)
-    held |= (state.search >= space.high) & (state.slope < 0)
-    slope = np.where(held, 0.0, state.slope)
+def _step(state: State, space: ShapeSpace, damping: Array) -> tuple[Array, Array]:
+    """Damped Gauss–Newton."""
     diagonal = np.einsum("bqq->bq", state.curvature)
     lift = damping[:, None] * diagonal + RIDGE * diagonal.max(axis=1, keepdims=True)
-    lift = np.where(held | (lift <= 0) | ~np.isfinite(lift), 1.0, lift)
-    keep = ~held[:, :, None] & ~held[:, None, :]
-    matrix = np.where(keep, state.curvature, 0.0) + lift[:, :, None] * np.eye(q)
-    step = -np.linalg.solve(matrix, slope[..., None])[..., 0]
-    moved = np.clip(state.search + step, space.low, space.high) - state.search
-    return moved, -np.einsum("bq,bq->b", slope, step)
+    return bounded_step(state, space.low, space.high, matrix=state.curvature, lift=lift)

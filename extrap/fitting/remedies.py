@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from extrap.fitting.noise import Noise
-from extrap.fitting.size_groups import Grid
+from extrap.fitting.optimum import Grid
 from extrap.laws.base import Array
 from extrap.records import Estimate, Interval, Optimum, Runs
 

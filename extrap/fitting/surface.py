@@ -19,6 +19,8 @@ from extrap.laws.base import Array
 
 POOLED = 3.0
 """The other sizes together count for so many sizes, or for their own number if that is less."""
+MISFIT_SCALE = 0.01
+"""The polynomial errs more at a larger excess: variance proportional to 1 + (excess / this)²."""
 SEPARABLE = 1e-6
 """Third-order terms are distinguished from lower ones by at least this share of their square."""
 SIGNIFICANT = 0.95
@@ -73,10 +75,6 @@ def pool_asymmetry(sizes: Sequence[Neighbourhood]) -> list[Asymmetry | None]:
     equations of the sizes, lower orders and seeds projected out, simply add up. The others weigh
     like `POOLED` sizes of their average information, however many they are: a size that knows
     its own asymmetry keeps it.
-
-    References:
-        Ours. On the dense runs of Li et al. (2025), Step Law, arXiv 2503.04715, below 5.3e8
-        parameters it takes the scatter of the optimal rate about its law from .16 to .09 octave.
     """
     if not sizes:
         return []
@@ -116,16 +114,7 @@ def fit_surface(
     known_sd: float,
     known_dof: int,
 ) -> Vertex | None:
-    """Weighted least squares, then the interior minimum, if any, by the delta method.
-
-    Args:
-        size: The runs of one size.
-        degree: 2 or 3.
-        asymmetry: What is known of the third-order terms beforehand; only with degree 3.
-        known_sd: Standard deviation of a log loss; that of the residuals counts instead where it
-            is significantly larger.
-        known_dof: Degrees of freedom behind it, 0 if it is not known.
-    """
+    """Weighted least squares, then the interior minimum, if any, by the delta method."""
     solved = _solve(size, degree, asymmetry)
     powers, theta = solved.powers, solved.theta
     position = interior_minimum(powers, theta, size.u.min(axis=0), size.u.max(axis=0))
@@ -199,11 +188,8 @@ def monomials(d: int, degree: int) -> Array:
 
 
 def interior_minimum(powers: Array, theta: Array, low: Array, high: Array) -> Array | None:
-    """The local minimum of the polynomial inside a box; None if it has none there.
-
-    Newton's method from a grid of starts, all at once. A polynomial of third order has at most
-    one local minimum: along the line through two of them it would be a cubic with two minima.
-    """
+    """The local minimum of the polynomial inside a box; None if it has none there."""
+    # there is at most one: along the line through two of them a cubic would have two minima
     d, reach = len(low), NEWTON_REACH * (high - low)
     at = low + (high - low) * _starts(d)
     for _ in range(NEWTON_STEPS):

@@ -16,11 +16,9 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
-from extrap.laws.base import Law, LossLaw, Range
-from extrap.laws.joint import SkalingTied
-from extrap.laws.logarithmic import LogLinear
-from extrap.laws.optimum import OptimumPower
-from extrap.laws.power import ChinchillaTied, Power, PowerFloor
+from extrap.laws.base import LossLaw, Range
+from extrap.laws.optimum import OPTIMUM_POWER, OptimumLaw
+from extrap.laws.power import CHINCHILLA_TIED, LOG_LINEAR, POWER, POWER_FLOOR, SKALING_TIED
 from extrap.laws.repeated import effective_epochs
 
 __all__ = [
@@ -28,30 +26,20 @@ __all__ = [
     "JOINT_FAMILY",
     "LAWS",
     "LOSS_LAWS",
-    "ChinchillaTied",
+    "OPTIMUM_POWER",
     "Law",
-    "LogLinear",
     "LossLaw",
     "Member",
-    "OptimumPower",
-    "Power",
-    "PowerFloor",
+    "OptimumLaw",
     "Range",
-    "SkalingTied",
     "effective_epochs",
 ]
 
+Law = LossLaw | OptimumLaw
 LOSS_LAWS: dict[str, LossLaw] = {
-    law.key: law
-    for law in (
-        Power(),
-        PowerFloor(),
-        ChinchillaTied(),
-        LogLinear(),
-        SkalingTied(),
-    )
+    law.key: law for law in (POWER, POWER_FLOOR, CHINCHILLA_TIED, LOG_LINEAR, SKALING_TIED)
 }
-LAWS: dict[str, Law] = {**LOSS_LAWS, OptimumPower.key: OptimumPower()}
+LAWS: dict[str, Law] = {**LOSS_LAWS, OPTIMUM_POWER.key: OPTIMUM_POWER}
 
 
 class Member(NamedTuple):
@@ -61,8 +49,8 @@ class Member(NamedTuple):
     held: Mapping[str, float] = MappingProxyType({})
 
 
-FAMILY = (Member(Power.key), Member(LogLinear.key), Member(PowerFloor.key))
+FAMILY = (Member("power"), Member("log_linear"), Member("power_floor"))
 """The laws a forecast mixes over one size column."""
-JOINT_FAMILY = tuple(Member(SkalingTied.key, {"k": k}) for k in (0.35, 0.5, 0.7, 1.0))
+JOINT_FAMILY = tuple(Member("skaling_tied", {"k": k}) for k in (0.35, 0.5, 0.7, 1.0))
 """… over parameters and tokens: no sweep tells how their terms add up, so k is mixed over.
 At k = 1 it is the Chinchilla law with one exponent; published fits of k lie between .3 and .9."""

@@ -1,11 +1,11 @@
-"""What every law offers, and what the fitter may rely on."""
+"""The record of a loss law, and functions that take a complex step."""
 
 from __future__ import annotations
 
 import itertools
-from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from typing import Any, ClassVar, NamedTuple
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -33,42 +33,34 @@ EXPONENT = Range(0.005, 3.0, (0.05, 0.15, 0.4, 1.0))
 """Of a size: below .005 a power is hardly different from a constant, above 3 nothing is left."""
 
 
-class Law(ABC):
-    """A formula over relative sizes `z = x / x0`, `x0` a reference size.
-
-    Fitting around a reference keeps parameters of order one and makes a fit independent of the
-    unit of the sizes. Arrays of sizes have shape (n_points, n_columns).
-    """
-
-    key: ClassVar[str]
-    formula: ClassVar[str]
-    reference: ClassVar[str]
-    n_columns: ClassVar[Sequence[int]]
-
-    @abstractmethod
-    def names(self, n_columns: int) -> tuple[str, ...]:
-        """Parameter names for that many size columns."""
-
-    @abstractmethod
-    def log_predict(self, values: Array, z: Array) -> Array:
-        """Natural logarithm of the law at relative sizes; shape (n_points,)."""
-
-    @abstractmethod
-    def log_gradient(self, values: Array, z: Array) -> Array:
-        """Derivative of `log_predict` in each parameter; shape (n_points, n_parameters)."""
-
-
-class LossLaw(Law):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LossLaw:
     """A law of the loss `L = Σ_j a_j φ_j(z; shape)`: linear with `a_j ≥ 0` given its shape.
 
-    A fitter searches the few shape parameters only and solves for the coefficients `a_j`
-    (variable projection, Golub and Pereyra 1973). Parameters are the coefficients, then the
-    shape. A law says `basis`; prediction and derivatives follow from it, derivatives by the
-    complex step `φ'(s) = Im φ(s + ih) / h`, exact to rounding. All functions broadcast over
-    leading axes of the parameters, so many starts or bootstrap replicates are one call.
+    `z = x / x0` are sizes relative to a reference size: fitting around it keeps parameters of
+    order one and makes a fit independent of the unit of the sizes. A fitter searches the few shape
+    parameters only and solves for the coefficients `a_j` (variable projection, Golub and Pereyra
+    1973). Parameters are the coefficients, then the shape. Prediction and derivatives follow from
+    `basis`, derivatives by the complex step `φ'(s) = Im φ(s + ih) / h`, exact to rounding. All
+    methods broadcast over leading axes of the parameters, so many starts or bootstrap replicates
+    are one call. `extrap.laws.testing.check_law` is the exam of a new law.
+
+    A name that ends in `*` stands for one parameter per size column: `c*` is `c` with one column,
+    `c1, c2` with two.
 
     Attributes:
-        always_falls: The loss falls with every size, whatever the parameters within bounds.
+        key: Its name in files and arguments.
+        formula: For people.
+        reference: Paper and equation.
+        n_columns: Numbers of size columns it can take.
+        coefficient_names: One per column of `basis`.
+        shape_ranges: `(name, range)` of each shape parameter.
+        unit_free_names: Parameters that do not depend on the reference size; only these can be
+            pinned.
+        exponent_names: Exponents that need their size column to vary; one for all columns, or one
+            for each.
+        basis: `φ_j(z; shape)`: shape (…, n_shape), z (n, n_columns) → (…, n, n_coefficients). Must
+            take complex values of `shape`: comparisons look at real parts only.
         may_turn_negative: The loss falls below zero at some size.
 
     References:
@@ -76,39 +68,42 @@ class LossLaw(Law):
         SIAM Review 40(1), Eq. 1.
     """
 
-    always_falls: ClassVar[bool] = True
-    may_turn_negative: ClassVar[bool] = False
+    key: str
+    formula: str
+    reference: str
+    n_columns: tuple[int, ...]
+    coefficient_names: tuple[str, ...]
+    shape_ranges: tuple[tuple[str, Range], ...]
+    unit_free_names: tuple[str, ...]
+    exponent_names: tuple[str, ...]
+    basis: Callable[[AnyArray, Array], AnyArray]
+    may_turn_negative: bool = False
 
-    @abstractmethod
     def coefficients(self, n_columns: int) -> tuple[str, ...]:
-        """Names of the coefficients, one per column of `basis`."""
+        """Names of the coefficients."""
+        return _numbered(self.coefficient_names, n_columns)
 
-    @abstractmethod
     def shape(self, n_columns: int) -> tuple[str, ...]:
         """Names of the shape parameters."""
-
-    @abstractmethod
-    def ranges(self, z: Array) -> tuple[Range, ...]:
-        """Bounds and starting points of the shape parameters, for data at these sizes."""
-
-    @abstractmethod
-    def basis(self, shape: AnyArray, z: Array) -> AnyArray:
-        """`φ_j(z; shape)`: shape (…, n_shape), z (n, n_columns) → (…, n, n_coefficients).
-
-        Must take complex values of `shape`: comparisons look at real parts only.
-        """
-
-    @abstractmethod
-    def unit_free(self, n_columns: int) -> tuple[str, ...]:
-        """Parameters that do not depend on the reference size; only these can be pinned."""
-
-    @abstractmethod
-    def exponents(self, n_columns: int) -> tuple[str, ...]:
-        """Per size column the exponent that needs it to vary."""
+        return _numbered([name for name, _ in self.shape_ranges], n_columns)
 
     def names(self, n_columns: int) -> tuple[str, ...]:
         """Coefficients, then shape parameters."""
         return (*self.coefficients(n_columns), *self.shape(n_columns))
+
+    def unit_free(self, n_columns: int) -> tuple[str, ...]:
+        """Names of the parameters that can be pinned."""
+        return _numbered(self.unit_free_names, n_columns)
+
+    def exponents(self, n_columns: int) -> tuple[str, ...]:
+        """Per size column the exponent that needs it to vary."""
+        names = _numbered(self.exponent_names, n_columns)
+        return names if len(names) == n_columns else names * n_columns
+
+    def ranges(self, z: Array) -> tuple[Range, ...]:
+        """Bounds and starting points of the shape parameters, for data at these sizes."""
+        repeats = ((r, z.shape[1] if name.endswith("*") else 1) for name, r in self.shape_ranges)
+        return tuple(r for r, times in repeats for _ in range(times))
 
     def reference_size(self, x: Array) -> Array:
         """The reference `x0` of a fit to sizes (n, n_columns): their geometric mean."""
@@ -185,6 +180,7 @@ def log_add_exp(a: AnyArray, b: AnyArray) -> AnyArray:
     return np.asarray(larger + rest)
 
 
-def numbered(letter: str, n: int) -> tuple[str, ...]:
-    """`("c",)` for one size column, `("c1", "c2", …)` for more."""
-    return (letter,) if n == 1 else tuple(f"{letter}{i + 1}" for i in range(n))
+def _numbered(names: Iterable[str], n_columns: int) -> tuple[str, ...]:
+    """The names for so many size columns, `c*` spelled out."""
+    numbers = [""] if n_columns == 1 else [str(i + 1) for i in range(n_columns)]
+    return tuple(n.replace("*", i) for n in names for i in (numbers if n.endswith("*") else [""]))

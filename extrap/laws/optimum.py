@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, final
+from dataclasses import dataclass
 
 import numpy as np
 
-from extrap.laws.base import Array, Law
+from extrap.laws.base import Array
 
 
-@final
-class OptimumPower(Law):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OptimumLaw:
     """Power law of the optimum `v* = exp(a) · Π z_i^(b_i)`, exponents of either sign.
 
     Linear in its parameters on the log scale, so it is fitted by weighted least squares. A fit has
@@ -22,13 +22,13 @@ class OptimumPower(Law):
         Bi et al. (2024), DeepSeek LLM, arXiv 2401.02954, Eq. 1 (learning rate against compute).
     """
 
-    key: ClassVar[str] = "optimum_power"
-    formula: ClassVar[str] = "v* = exp(a) · Π (x/x0)^b"
-    reference: ClassVar[str] = "Metz 2022; Bi et al. 2024, arXiv 2401.02954, Eq. 1"
-    n_columns: ClassVar[tuple[int, ...]] = (1, 2, 3, 4)
+    key: str = "optimum_power"
+    formula: str = "v* = exp(a) · Π (x/x0)^b"
+    reference: str = "Metz 2022; Bi et al. 2024, arXiv 2401.02954, Eq. 1"
+    n_columns: tuple[int, ...] = (1, 2, 3, 4)
 
     def names(self, n_columns: int) -> tuple[str, ...]:
-        """`a`, the log of the optimum at the reference size, then one slope a size column."""
+        """`a`, the log of the optimum at the reference size, then one slope per size column."""
         slopes = ("b",) if n_columns == 1 else tuple(f"b{i + 1}" for i in range(n_columns))
         return ("a", *slopes)
 
@@ -41,3 +41,6 @@ class OptimumPower(Law):
         logs = np.log(z)
         design = np.column_stack([np.ones(len(z)), logs, logs.mean(axis=1) ** 2])
         return design[:, : len(values)]
+
+
+OPTIMUM_POWER = OptimumLaw()

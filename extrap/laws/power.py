@@ -1,149 +1,104 @@
-"""Power laws of the loss, without and with a floor."""
+"""The laws of the loss: powers of sizes with and without a floor, and a line in log size."""
 
 from __future__ import annotations
 
-from typing import ClassVar, final
-
 import numpy as np
 
-from extrap.laws.base import EXPONENT, AnyArray, Array, LossLaw, Range, exp, numbered
+from extrap.laws.base import EXPONENT, AnyArray, Array, LossLaw, Range, exp, log_add_exp
+
+RATIO = Range(1e-6, 1e6, (0.3, 3.0))
+"""Of the two terms at the reference size, where both matter or one is absent."""
+EXPONENT_IN_SUM = Range(0.005, 6.0, (0.2, 0.8))
+"""Inside an outer power k < 1 exponents are larger than the ones seen from outside."""
+OUTER = Range(0.05, 5.0, (0.35, 1.0))
+
+
+def _product(exponents: AnyArray, z: Array) -> AnyArray:
+    """`Π z_i^(−c_i)` as a single column."""
+    return exp(-(exponents @ np.log(z).T))[..., None]
 
 
 def _terms(exponents: AnyArray, z: Array) -> AnyArray:
-    """Columns `1, z_1^(−c_1), …`; exponents (…, n_columns) → (…, n, 1 + n_columns)."""
-    k = z.shape[1]
-    columns = np.empty((*exponents.shape[:-1], len(z), 1 + k), dtype=exponents.dtype)
+    """Columns `1, z_1^(−c_1), …`; one exponent serves all size columns."""
+    columns = np.empty((*exponents.shape[:-1], len(z), 1 + z.shape[1]), dtype=exponents.dtype)
     columns[..., 0] = 1
     columns[..., 1:] = exp(-exponents[..., None, :] * np.log(z))
     return columns
 
 
-@final
-class Power(LossLaw):
-    """Power law `L = b · Π z_i^(−c_i)`: a straight line on log-log axes.
-
-    For few sizes far from any floor; extrapolates optimistically.
-
-    References:
-        Alabdulmohsin, Neyshabur, Zhai (2022), Revisiting neural scaling laws in language and
-        vision, arXiv 2209.06640, estimator M1.
-    """
-
-    key: ClassVar[str] = "power"
-    formula: ClassVar[str] = "L = b · Π (x/x0)^-c"
-    reference: ClassVar[str] = "Alabdulmohsin et al. 2022, arXiv 2209.06640, M1"
-    n_columns: ClassVar[tuple[int, ...]] = (1, 2, 3, 4)
-
-    def coefficients(self, n_columns: int) -> tuple[str, ...]:
-        """`b`, the loss at the reference size."""
-        del n_columns
-        return ("b",)
-
-    def shape(self, n_columns: int) -> tuple[str, ...]:
-        """One exponent a size column."""
-        return numbered("c", n_columns)
-
-    def ranges(self, z: Array) -> tuple[Range, ...]:
-        """The usual exponents."""
-        return (EXPONENT,) * z.shape[1]
-
-    def unit_free(self, n_columns: int) -> tuple[str, ...]:
-        """The exponents."""
-        return self.shape(n_columns)
-
-    def exponents(self, n_columns: int) -> tuple[str, ...]:
-        """One per column."""
-        return self.shape(n_columns)
-
-    def basis(self, shape: AnyArray, z: Array) -> AnyArray:
-        """`Π z_i^(−c_i)` as a single column."""
-        return exp(-(shape @ np.log(z).T))[..., None]
+def _line(shape: AnyArray, z: Array) -> AnyArray:
+    """Columns `1, −ln z`."""
+    columns = np.column_stack([np.ones(len(z)), -np.log(z[:, 0])])
+    return np.broadcast_to(columns, (*shape.shape[:-1], *columns.shape))
 
 
-@final
-class PowerFloor(LossLaw):
-    """Power law with a floor `L = E + Σ b_i z_i^(−c_i)`.
-
-    The default for a loss that saturates: with one size column the form M2, with parameters and
-    tokens as columns the Chinchilla law (α = c1, β = c2).
-
-    References:
-        Alabdulmohsin et al. (2022), arXiv 2209.06640, estimator M2.
-        Hoffmann et al. (2022), Training compute-optimal large language models,
-        arXiv 2203.15556, Eq. 2.
-    """
-
-    key: ClassVar[str] = "power_floor"
-    formula: ClassVar[str] = "L = E + Σ b · (x/x0)^-c"
-    reference: ClassVar[str] = "Hoffmann et al. 2022, arXiv 2203.15556, Eq. 2"
-    n_columns: ClassVar[tuple[int, ...]] = (1, 2, 3, 4)
-
-    def coefficients(self, n_columns: int) -> tuple[str, ...]:
-        """`E`, the floor, and a reducible loss at the reference size for every size column."""
-        return ("E", *numbered("b", n_columns))
-
-    def shape(self, n_columns: int) -> tuple[str, ...]:
-        """One exponent a size column."""
-        return numbered("c", n_columns)
-
-    def ranges(self, z: Array) -> tuple[Range, ...]:
-        """The usual exponents."""
-        return (EXPONENT,) * z.shape[1]
-
-    def unit_free(self, n_columns: int) -> tuple[str, ...]:
-        """The floor and the exponents."""
-        return ("E", *self.shape(n_columns))
-
-    def exponents(self, n_columns: int) -> tuple[str, ...]:
-        """One per column."""
-        return self.shape(n_columns)
-
-    def basis(self, shape: AnyArray, z: Array) -> AnyArray:
-        """Columns `1, z_1^(−c_1), …`."""
-        return _terms(shape, z)
+def _outer_power(shape: AnyArray, z: Array) -> AnyArray:
+    """Columns `1` and the reducible part of the Skaling law."""
+    c, outer, ratio = (shape[..., None, i] for i in range(3))
+    log_z = np.log(z)
+    log_sum = log_add_exp(-c * log_z[:, 0], np.log(ratio) - c * log_z[:, 1])
+    part = exp(outer * log_sum)
+    return np.stack([np.ones_like(part), part], axis=-1)
 
 
-@final
-class ChinchillaTied(LossLaw):
-    """Chinchilla law with one exponent `L = E + b1 z_1^(−c) + b2 z_2^(−c)`.
-
-    For parameters and tokens where the runs do not cover both widely: tied exponents extrapolate
-    with less than half of the error of free ones on public grids.
-
-    References:
-        Hoffmann et al. (2022), arXiv 2203.15556, Eq. 2, with α = β.
-        Gadre et al. (2024), Language models scale reliably with over-training and on downstream
-        tasks, arXiv 2403.08540, Eq. 4, the same law in compute and tokens per parameter.
-    """
-
-    key: ClassVar[str] = "chinchilla_tied"
-    formula: ClassVar[str] = "L = E + Σ b · (x/x0)^-c, one c"
-    reference: ClassVar[str] = "Hoffmann et al. 2022, arXiv 2203.15556, Eq. 2 with α = β"
-    n_columns: ClassVar[tuple[int, ...]] = (2,)
-
-    def coefficients(self, n_columns: int) -> tuple[str, ...]:
-        """`E`, the floor, and a reducible loss at the reference size for every size column."""
-        return ("E", *numbered("b", n_columns))
-
-    def shape(self, n_columns: int) -> tuple[str, ...]:
-        """The one exponent."""
-        del n_columns
-        return ("c",)
-
-    def ranges(self, z: Array) -> tuple[Range, ...]:
-        """The usual exponent."""
-        del z
-        return (EXPONENT,)
-
-    def unit_free(self, n_columns: int) -> tuple[str, ...]:
-        """The floor and the exponent."""
-        del n_columns
-        return ("E", "c")
-
-    def exponents(self, n_columns: int) -> tuple[str, ...]:
-        """The one exponent for every column."""
-        return ("c",) * n_columns
-
-    def basis(self, shape: AnyArray, z: Array) -> AnyArray:
-        """Columns `1, z_1^(−c), z_2^(−c)`."""
-        return _terms(np.repeat(shape, z.shape[1], axis=-1), z)
+# Alabdulmohsin, Neyshabur, Zhai (2022), Revisiting neural scaling laws in language and vision.
+POWER = LossLaw(
+    key="power",
+    formula="L = b · Π (x/x0)^-c",
+    reference="Alabdulmohsin et al. 2022, arXiv 2209.06640, M1",
+    n_columns=(1, 2, 3, 4),
+    coefficient_names=("b",),
+    shape_ranges=(("c*", EXPONENT),),
+    unit_free_names=("c*",),
+    exponent_names=("c*",),
+    basis=_product,
+)
+# One size column: the form M2 of Alabdulmohsin et al. Two: Hoffmann et al. (2022), Training
+# compute-optimal large language models, with α = c1, β = c2.
+POWER_FLOOR = LossLaw(
+    key="power_floor",
+    formula="L = E + Σ b · (x/x0)^-c",
+    reference="Hoffmann et al. 2022, arXiv 2203.15556, Eq. 2",
+    n_columns=(1, 2, 3, 4),
+    coefficient_names=("E", "b*"),
+    shape_ranges=(("c*", EXPONENT),),
+    unit_free_names=("E", "c*"),
+    exponent_names=("c*",),
+    basis=_terms,
+)
+# Also Gadre et al. (2024), arXiv 2403.08540, Eq. 4, in compute and tokens per parameter.
+CHINCHILLA_TIED = LossLaw(
+    key="chinchilla_tied",
+    formula="L = E + Σ b · (x/x0)^-c, one c",
+    reference="Hoffmann et al. 2022, arXiv 2203.15556, Eq. 2 with α = β",
+    n_columns=(2,),
+    coefficient_names=("E", "b*"),
+    shape_ranges=(("c", EXPONENT),),
+    unit_free_names=("E", "c"),
+    exponent_names=("c",),
+    basis=_terms,
+)
+# Turns negative at the size exp(a / b), so it cannot be the law. Metz: 7.0 − 0.275 ln h.
+LOG_LINEAR = LossLaw(
+    key="log_linear",
+    formula="L = a − b · ln(x/x0)",
+    reference="Metz 2022, On the difficulty of extrapolation with NN scaling",
+    n_columns=(1,),
+    coefficient_names=("a", "b"),
+    shape_ranges=(),
+    unit_free_names=("b",),
+    exponent_names=("b",),
+    basis=_line,
+    may_turn_negative=True,
+)
+SKALING_TIED = LossLaw(
+    key="skaling_tied",
+    formula="L = E + s · ((N/N0)^-c + r · (D/D0)^-c)^k",
+    reference="Skaling 2026, arXiv 2608.07222, with α = β",
+    n_columns=(2,),
+    coefficient_names=("E", "s"),
+    shape_ranges=(("c", EXPONENT_IN_SUM), ("k", OUTER), ("r", RATIO)),
+    unit_free_names=("E", "c", "k"),
+    exponent_names=("c",),
+    basis=_outer_power,
+)

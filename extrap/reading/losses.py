@@ -29,13 +29,12 @@ import numpy as np
 import pandas as pd
 
 from extrap.errors import DataError, argument
+from extrap.records.fields import ROUNDING
 
 EXTREMES = {"min": "minimum", "max": "maximum", "best": "best value"}
 """Endings of a summary's metrics → what they are of a curve."""
 TAIL = 0.05
 """Share of a curve's points that `tail` averages."""
-ROUNDING = 1e-9
-"""Points that a product of floats may be above a whole number: 0.07 × 100 is 7.000…01."""
 
 
 class FinalRule(NamedTuple):

@@ -6,6 +6,8 @@ from numbers import Real
 
 from extrap.errors import argument
 
+ROUNDING = 1e-9
+"""What a product or a ratio of sizes, steps or fractions may be off by, relative."""
 SMALLEST_LOSS, LARGEST_LOSS = 1e-100, 1e100
 """Squares of losses beyond this are no finite floats."""
 

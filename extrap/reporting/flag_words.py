@@ -76,11 +76,6 @@ _FORECAST: dict[str, Words] = {
         "The sizes of the sweep hardly say how the bend goes on beyond them.",
         "Use the value near the sweep only; add a larger size before a distant run.",
     ),
-    "optimum-law-steps": (
-        "The best values of the larger sizes are displaced from a power law.",
-        "Something besides size changes between two sizes of the sweep.",
-        "Look for a setting that differs; otherwise repeat the sizes beside the step.",
-    ),
     "pinned": (
         "A parameter was given, not fitted.",
         "Intervals treat it as exact and are too narrow if it is not.",

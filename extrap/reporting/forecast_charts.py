@@ -17,12 +17,10 @@ from extrap.fitting import at_fractions
 from extrap.forecasting import Forecast
 from extrap.records import Runs, Verdict
 from extrap.records.numbers import (
-    format_level,
     format_quantity,
     name_size,
 )
 from extrap.reporting.charts import MARKS, Axis, HeatChart, Series, XYChart, points, series
-from extrap.reporting.divergence import CHANCES
 from extrap.reporting.groups import RunGroup, verdict_kind
 from extrap.reporting.scales import positions
 from extrap.reporting.sizes import SizeAxis
@@ -36,8 +34,6 @@ MOST_LINES = 12
 """Lines of a chart of the sweep that are named."""
 MAX_VALUES, N_BINS = 48, 24
 """More different tuned values than this are grouped into so many bins."""
-N_LIMIT = 20
-"""Points of a contour."""
 BARS = 1.7
 """Intervals of a backtest are drawn up to so many times the largest deviation."""
 
@@ -255,9 +251,6 @@ def _heat_map(
         points([(x, e.value) for x, e in optima], ink="paper", line="-", marker="D"),
         series(diverged, y="v", ink="bad", marker="x"),
     ]
-    for chance in CHANCES:
-        limit = _limit(forecast, axis, name, chance)
-        shown.append(points(limit, ink="bad", line="--", label=f"{format_level(chance)} diverge"))
     return HeatChart(
         title=f"Loss over {axis.column} and {name}",
         x=Axis(axis.column),
@@ -268,23 +261,6 @@ def _heat_map(
         label="loss",
         series=shown,
     )
-
-
-def _limit(
-    forecast: Forecast, axis: SizeAxis, name: str, chance: float
-) -> list[tuple[float, float]]:
-    """Sizes, and the values at which their runs diverge with a given chance."""
-    found: list[tuple[float, float]] = []
-    if forecast.divergence is None:
-        return found
-    for x in map(float, np.geomspace(axis.low, axis.tuned_high, N_LIMIT)):
-        size = axis.at(x)
-        others = {n: e.value for n, e in forecast.predict_tuned(size).items() if n != name}
-        known = {n: value for n, value in others.items() if value is not None}
-        if len(known) == len(others):
-            value = forecast.divergence.threshold(size, known, name, chance)
-            found += [] if value is None else [(x, value)]
-    return found
 
 
 def backtest_chart(found: Backtest) -> XYChart:

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from extrap.fitting import CurvatureTest, LossModel
 from extrap.forecasting import Forecast
-from extrap.records import Fit
 from extrap.records.numbers import NBSP, format_p_value, format_percent, format_quantity
 
 PINNED = "pinned: "
-USELESS = 100.0
-"""A factor that a test may miss from which on its size is not stated."""
 _LOCAL_LAW = "the local law, in which the largest sizes count most,"
 _LOCAL_ALONE = (
     "No law follows all sizes, so the loss forecast is that of the local law alone, in which the "
@@ -100,16 +97,16 @@ def _local_words(model: LossModel) -> str:
 
 
 def curvature_sentences(forecast: Forecast) -> list[str]:
-    """For each law of an optimum, whether it bends or what bend could have been missed."""
+    """For each law of an optimum, whether it bends."""
     found = forecast.curvature()
     return [
-        _curvature_sentence(name, fit, found[name])
+        _curvature_sentence(name, found[name])
         for name, fit in forecast.tuned_laws.items()
         if fit is not None
     ]
 
 
-def _curvature_sentence(name: str, fit: Fit, test: CurvatureTest | None) -> str:
+def _curvature_sentence(name: str, test: CurvatureTest | None) -> str:
     if test is None:
         return f"There are too few sizes to test whether the best {name} follows a power law."
     p = f"p{NBSP}{format_p_value(test.p_value)}"
@@ -119,16 +116,4 @@ def _curvature_sentence(name: str, fit: Fit, test: CurvatureTest | None) -> str:
             f"The best {name} curves {way} against a power law ({p}); the forecast follows the "
             "bend in part, and its interval allows for more and for less of it."
         )
-    factor = format_quantity(test.bend, digits=2)
-    missed = f"a curvature that moves it by a factor of {factor} {_as_far_beyond(fit)}"
-    if test.bend >= USELESS:
-        missed = "even a strong curvature"
-    return f"The best {name} is compatible with a power law ({p}); the test could miss {missed}."
-
-
-def _as_far_beyond(fit: Fit) -> str:
-    """As far beyond the largest size as the fitted sizes range: where a missed bend is stated."""
-    if len(fit.columns) > 1:
-        return "as far beyond the largest size as the sizes range"
-    low, high = fit.fitted_range[0]
-    return f"at {fit.columns[0]}{NBSP}{format_quantity(high * high / low, digits=5)}"
+    return f"The best {name} is compatible with a power law ({p})."

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from extrap.errors import DataError
-from extrap.fitting.designs import check_identifiable, check_sizes, check_sweep
+from extrap.fitting.designs import check_identifiable, check_sweep
 from extrap.reading import read_runs
 
 GRID = np.array([[n, d] for n in (1.0, 2.0, 4.0) for d in (1.0, 3.0)])
@@ -19,7 +19,7 @@ def test_two_sizes_are_too_few(sweep_table) -> None:
 
 @pytest.mark.parametrize("unit", [1e-12, 1e24])
 def test_sizes_of_one_grid_pass_in_any_unit(unit: float) -> None:
-    check_sizes(GRID * unit, ["params", "tokens"])
+    check_identifiable(GRID * unit, ["params", "tokens"])
     assert not check_identifiable(GRID * unit, ["n", "d"], exponents=["c1", "c2"], fixed={"c1"})
 
 
@@ -37,12 +37,12 @@ def test_sizes_of_one_grid_pass_in_any_unit(unit: float) -> None:
 )
 def test_sizes_that_hardly_vary_or_move_together_are_refused(tokens, code):
     x = np.column_stack([[1.0, 2.0, 4.0], tokens])
-    check_sizes(x[:, :1], ["params"])
+    check_identifiable(x[:, :1], ["params"])
     if code is None:
-        check_sizes(x, ["params", "tokens"])
+        check_identifiable(x, ["params", "tokens"])
     else:
         with pytest.raises(DataError, match=code):
-            check_sizes(x, ["params", "tokens"])
+            check_identifiable(x, ["params", "tokens"])
 
 
 def test_tied_columns_are_named_with_the_pin_that_helps() -> None:
@@ -55,10 +55,3 @@ def test_tied_columns_are_named_with_the_pin_that_helps() -> None:
         )
     with pytest.raises(DataError, match="leave one out"):  # columns share the exponent
         check_identifiable(TIED, ["n", "d"], exponents=["c", "c"], fixed={"c"})
-
-
-def test_a_column_without_exponent_may_stay_the_same() -> None:
-    x = np.column_stack([GRID, np.full(6, 5.0)])
-    assert not check_identifiable(x, ["n", "d", "unique"], exponents=["c1", "c2", None])
-    with pytest.raises(DataError, match="unique"):
-        check_identifiable(x, ["n", "d", "unique"], exponents=["c1", "c2", "c3"])

@@ -9,8 +9,7 @@ import pytest
 
 import extrap
 from extrap.fitting import estimate_noise, estimate_optima, fit_optimum_law, place_outside
-from extrap.fitting.edges import OpenSize, locate_outside
-from extrap.fitting.excess_curve import Shape
+from extrap.fitting.excess_curve import Shape, UnbracketedSize, extrapolate_optima
 from extrap.laws.base import Array
 from extrap.records import Optimum
 
@@ -122,8 +121,8 @@ def shape_of(*, curvature: float, rise: float, information: float) -> Shape:
     return Shape(n_tuned=1, reference=np.ones(1), theta=theta, root=information**0.5 * np.eye(4))
 
 
-def open_size(log_loss: Array, octaves: Array, sd: float) -> OpenSize:
-    return OpenSize(
+def open_size(log_loss: Array, octaves: Array, sd: float) -> UnbracketedSize:
+    return UnbracketedSize(
         octaves=octaves[:, None],
         log_loss=log_loss,
         variance=np.full(len(octaves), sd**2),
@@ -142,7 +141,7 @@ def test_errors_are_those_of_repetitions():
         place = -rng.uniform(0, 1.5)
         excess = known.excesses(theta, octaves[:, None] - place, np.zeros((5, 1)))
         size = open_size(0.5 + excess + sd * rng.normal(size=5), octaves, sd)
-        (found,) = locate_outside(known, [size])
+        (found,) = extrapolate_optima(known, [size])
         scores.append(
             [
                 (found.log_loss - 0.5) / np.sqrt(found.log_loss_variance),
@@ -161,7 +160,7 @@ def test_what_the_shape_adds_to_a_variance_counts_once_for_each_size():
     for information, n in product((10.0, 1e9), (1, 2, 3)):
         shape = shape_of(curvature=0.03, rise=0.3, information=information)
         excess = shape.excesses(shape.theta, octaves[:, None] + 1.0, np.zeros((5, 1)))
-        found = locate_outside(shape, [open_size(excess, octaves, 0.002)] * n)[0]
+        found = extrapolate_optima(shape, [open_size(excess, octaves, 0.002)] * n)[0]
         assert found.log_loss == pytest.approx(0, abs=0.006)
         assert found.position[0] == pytest.approx(-1, abs=0.2)
         by_case[information, n] = np.array([*found.position_variance, found.log_loss_variance])

@@ -9,7 +9,7 @@ from scipy import stats
 from statsmodels.regression.linear_model import WLS
 
 from extrap.fitting import Noise, estimate_noise, estimate_optima
-from extrap.fitting.size_groups import Grid, spacing
+from extrap.fitting.optimum import Grid, spacing
 from extrap.reading import read_runs
 from extrap.records import Interval, Optimum
 

@@ -130,22 +130,6 @@ def test_errors_that_are_ten_times_as_large_widen_the_interval() -> None:
     assert law_of(points).scatter < 0.1
 
 
-def test_a_step_has_a_flag() -> None:
-    """One octave between the fourth and the fifth of eight sizes."""
-    found, false = [], []
-    for seed in range(50):
-        points = bent(0.0, seed)
-        above = [
-            replace(o, tuned={"lr": replace(e, value=2 * e.value, se=2 * e.se)})
-            for o in points[4:]
-            for e in o.tuned.values()
-        ]
-        found.append("optimum-law-steps" in law_of([*points[:4], *above]).flags)
-        false.append("optimum-law-steps" in law_of(points).flags)
-    assert np.mean(found) >= 0.8
-    assert np.mean(false) <= 0.08
-
-
 def test_exponents_of_two_sizes_are_recovered() -> None:
     grid = [(n, d) for n in (1e8, 3e8, 1e9) for d in (1e9, 1e10, 1e11)]
     points = [optimum(1.79 * n**-0.713 * d**0.307, params=n, tokens=d) for n, d in grid]
@@ -214,7 +198,6 @@ def test_law_that_bends_has_a_flag() -> None:
 
 @pytest.mark.parametrize("fix", [{}, {"b": -0.6}])
 def test_curvature_test_is_the_t_test_of_statsmodels(fix: dict[str, float]) -> None:
-    """Its power: the noncentral t distribution rejects in 80 % at the detectable curvature."""
     points = [
         replace(o, tuned={"lr": replace(o.tuned["lr"], se=o.tuned["lr"].value * se)})
         for o, se in zip(
@@ -233,13 +216,6 @@ def test_curvature_test_is_the_t_test_of_statsmodels(fix: dict[str, float]) -> N
     assert ours.p_value == pytest.approx(theirs.pvalues[-1])
     assert ours.bends is bool(theirs.pvalues[-1] < 0.05)
     assert ours.dof == theirs.df_resid
-    critical = stats.t.isf(0.025, ours.dof)
-    assert stats.nct.sf(critical, ours.dof, ours.detectable / ours.se) == pytest.approx(0.8)
-    # the parabola leaves the line through it, as far beyond the sizes as they range
-    straight = WLS(x**2 / 2, design[:, :-1], weights=weights).fit()
-    far = 2 * x[-1] - x[0]
-    off = abs(far**2 / 2 - straight.predict([[1.0, far][: design.shape[1] - 1]])[0])
-    assert np.log(ours.bend) == pytest.approx(ours.detectable * off)
 
 
 def test_curvature_needs_two_sizes_to_spare_and_three_different_ones() -> None:

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from extrap.fitting.precision import Precision, slope_weights
+from extrap.fitting.placement import Precision, slope_weights
 
 CURVATURE, SD = 0.01, 0.01
 LOG2_SIZES = np.arange(5.0)[:, None]

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
-from scipy import optimize
 
 from extrap.fitting import fit, predict_log
-from extrap.laws import FAMILY, JOINT_FAMILY, LAWS, LOSS_LAWS, Law, LossLaw
+from extrap.laws import FAMILY, JOINT_FAMILY, LAWS, LOSS_LAWS, Law, LossLaw, Range
+from extrap.laws.testing import check_law
 from extrap.records import Fit
 
 # Parameters of each law by number of size columns, coefficients before the shape.
@@ -31,7 +32,6 @@ EXAMPLES = {
     ("optimum_power", 3): [-4.5, -0.4, 0.2, 0.1],
     ("optimum_power", 4): [-4.5, -0.4, 0.2, 0.1, -0.3],
 }
-CASES = [(law, k) for law in LAWS.values() for k in law.n_columns]
 LOSS_CASES = [(law, k) for law in LOSS_LAWS.values() for k in law.n_columns]
 # Without noise a nearly degenerate law returns its curve to rounding, its parameters less exactly.
 NEARLY_DEGENERATE = {"skaling_tied"}
@@ -58,11 +58,35 @@ def fitted_example(law: LossLaw, k: int, *, noise: float = 0.0) -> tuple[Fit, np
     return fit(law.key, {f"x{i}": x[:, i] for i in range(k)}, loss), x
 
 
-@pytest.mark.parametrize(("law", "k"), CASES, ids=ids(CASES))
-def test_gradient_is_that_of_finite_differences(law: Law, k: int) -> None:
-    values, z = example(law, k), sizes(k)
-    numeric = optimize.approx_fprime(values, lambda v: law.log_predict(v, z), 1e-7)
-    assert law.log_gradient(values, z) == pytest.approx(numeric, abs=2e-6)
+@pytest.mark.parametrize("law", LOSS_LAWS.values(), ids=list(LOSS_LAWS))
+def test_law_passes_the_exam(law: LossLaw) -> None:
+    check_law(law, {k: example(law, k).tolist() for k in law.n_columns})
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"basis": lambda shape, z: LOSS_LAWS["power"].basis(abs(shape), z)}, "Not equal"),
+        ({"basis": lambda shape, z: np.ones((len(z), 1))}, "basis must broadcast"),
+        ({"coefficient_names": ("b", "E")}, "the parameters with 1 columns"),
+        ({"unit_free_names": ("k",)}, "a unit-free parameter"),
+        ({"exponent_names": ("k",)}, "an exponent does not"),
+        ({"shape_ranges": (("c*", Range(0.1, 1.0, (2.0,))),)}, "a start lies out"),
+        ({"n_columns": (1, 2)}, "examples must cover"),
+    ],
+)
+def test_exam_finds_what_is_wrong_with_a_law(changes: dict, message: str) -> None:
+    wrong = replace(LOSS_LAWS["power"], **{"n_columns": (1,), **changes})
+    with pytest.raises(AssertionError, match=message):
+        check_law(wrong, {1: EXAMPLES["power", 1]})
+
+
+@pytest.mark.parametrize("k", [1, 2, 3, 4])
+def test_optimum_is_a_line_in_log_sizes(k: int) -> None:
+    law, z = LAWS["optimum_power"], sizes(k)
+    values = example(law, k)
+    assert law.log_gradient(values, z)[:, 1:] == pytest.approx(np.log(z))
+    assert law.log_predict(values, z) == pytest.approx(values[0] + np.log(z) @ values[1:])
 
 
 FORMULAS: dict[str, Callable[..., float]] = {
@@ -113,22 +137,6 @@ def test_shape_is_searched_within_its_bounds_from_its_starts(law: LossLaw) -> No
         assert told == pytest.approx([*expected[:2], *expected[2]], rel=1e-9)
         assert is_log is expected[3]
     assert len(law.starts(z)) == math.prod(len(each.starts) for each in found)
-
-
-@pytest.mark.parametrize(("law", "k"), LOSS_CASES, ids=ids(LOSS_CASES))
-def test_a_batch_of_shapes_is_a_loop_over_them(law: LossLaw, k: int) -> None:
-    z, m = sizes(k), len(law.coefficients(k))
-    rng = np.random.default_rng(1)
-    batch = example(law, k) * rng.uniform(0.9, 1.1, size=(2, 3, len(example(law, k))))
-    basis, slopes = law.basis_and_slopes(batch[..., m:], z)
-    predicted, gradient = law.log_predict(batch, z), law.log_gradient(batch, z)
-    assert basis.shape == (2, 3, len(z), m)
-    assert slopes.shape == (2, 3, batch.shape[-1] - m, len(z), m)
-    for i in np.ndindex(2, 3):
-        assert basis[i] == pytest.approx(law.basis(batch[i][m:], z), rel=1e-12)
-        assert slopes[i] == pytest.approx(law.basis_and_slopes(batch[i][m:], z)[1], rel=1e-9)
-        assert predicted[i] == pytest.approx(law.log_predict(batch[i], z), rel=1e-12)
-        assert gradient[i] == pytest.approx(law.log_gradient(batch[i], z), rel=1e-9, abs=1e-12)
 
 
 @pytest.mark.parametrize(("law", "k"), LOSS_CASES, ids=ids(LOSS_CASES))

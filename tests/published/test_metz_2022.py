@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 
 from extrap.fitting import fit, predict_log, relative_sizes
-from extrap.laws import LogLinear
+from extrap.laws import LOSS_LAWS
 
 WIDTHS = [16.0, 64.0, 256.0, 1024.0, 4096.0]
 LOSSES = [6.2375, 5.8563, 5.4751, 5.0938, 4.7126]
 
 
 def test_law_gives_the_published_line():
-    values = LogLinear().predict(np.array([7.0, 0.275]), np.array(WIDTHS)[:, None])
+    values = LOSS_LAWS["log_linear"].predict(np.array([7.0, 0.275]), np.array(WIDTHS)[:, None])
     assert values == pytest.approx(LOSSES, abs=5e-5)
 
 

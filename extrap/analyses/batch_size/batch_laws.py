@@ -23,7 +23,7 @@ from extrap.analyses.batch_size.measurements import TARGETS
 from extrap.analyses.batch_size.results import BatchGroup, BatchPrediction
 from extrap.errors import DataError, argument
 from extrap.fitting import fit_optimum_law
-from extrap.fitting.designs import check_sizes
+from extrap.fitting.designs import check_identifiable
 from extrap.fitting.jackknife import jackknife_variance
 from extrap.fitting.lines import Line, fit_line, weighted_line
 from extrap.laws.base import Array
@@ -150,7 +150,7 @@ def group_laws(
     try:
         columns = _columns(usable, len(groups))
         x = np.array([[float(g.by[c]) for c in columns] for g in usable])
-        check_sizes(x, columns)
+        check_identifiable(x, columns)
     except DataError as error:
         return {}, str(error).rstrip("."), notes
     reference = np.exp(np.log(x).mean(axis=0))

@@ -17,11 +17,11 @@ from extrap.reading.mixtures import COUNTED, PLAYED, is_free_text, may_set, mixt
 from extrap.reading.names import BATCHES, COMPUTE, RATES, TOKENS, known_name
 from extrap.reading.names import WORDS as NAMES
 from extrap.records import condition_text
+from extrap.records.fields import ROUNDING
 
 INFEASIBLE = frozenset({"diverged", "infeasible", "failed"})
 YES = frozenset({"true", "1", "1.0", "yes"})
 TARGETS = ("target", "target_loss")
-ROUNDING = 1e-9
 CENSORED = frozenset({"censored", "pruned"})
 STATUSES = {"reached": "reached", **WORDS, "censored": "censored", "infeasible": "infeasible"}
 """How a run ended, in words → in one."""

@@ -18,8 +18,7 @@ from scipy import interpolate, optimize
 from extrap.analyses.comparison.seed_losses import seed_losses
 from extrap.errors import DataError
 from extrap.fitting import assume_shared, estimate_noise, estimate_optima
-from extrap.fitting.optimum import sharpen_noise
-from extrap.fitting.size_groups import groups_of
+from extrap.fitting.optimum import groups_of, sharpen_noise
 from extrap.laws.base import Array
 from extrap.records import Optimum, Runs
 

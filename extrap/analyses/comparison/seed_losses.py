@@ -19,13 +19,13 @@ import pandas as pd
 from extrap.errors import DataError
 from extrap.fitting import assume_shared, estimate_noise, estimate_optima, fit_optimum_law
 from extrap.fitting.jackknife import Error
-from extrap.fitting.optimum import sharpen_noise
-from extrap.fitting.size_groups import (
+from extrap.fitting.optimum import (
     SizeGroup,
     groups_of,
     is_determined,
     log_losses,
     runs_by_size,
+    sharpen_noise,
 )
 from extrap.laws.base import Array
 from extrap.records import WITHOUT_SEED, Interval, Measure, Optimum, Runs

@@ -25,6 +25,8 @@ from benchmarks.rows import DATA, Row, require
 
 LEVEL = 0.95
 NEAR, FAR = 0.0025, 0.01
+GRID_COLUMNS = ["params", "loss"]
+"""Of the warm-up grid: every run is judged by itself, whatever its rate and warm-up were."""
 BLOWN_UP = 0.1
 """Share above the model's best; the four runs are at .23 and beyond, the others below .08."""
 
@@ -102,9 +104,10 @@ def judge_warmups(data: Path = DATA) -> pd.DataFrame:
     for half in (0, 1):
         held = table["model"].isin(models[half::2])
         sweep = table[~held & table["excess"].eq(0)]
-        made = extrap.forecast(extrap.read_runs(sweep, size="params"), level=LEVEL)
+        made = extrap.forecast(extrap.read_runs(sweep[GRID_COLUMNS], size="params"), level=LEVEL)
         runs = table[held & (table["params"] >= sweep["params"].min())]
-        verdicts = extrap.check(made, extrap.read_runs(runs, size="params", stage="check"))
+        larger = extrap.read_runs(runs[GRID_COLUMNS], size="params", stage="check")
+        verdicts = extrap.check(made, larger)
         parts.append(runs.assign(on_law=[v.on_law for v in verdicts]))
     return pd.concat(parts)
 

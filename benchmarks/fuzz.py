@@ -50,10 +50,9 @@ from benchmarks.rows import Row
 from extrap.cli import cli, main
 from extrap.errors import ExtrapError
 from extrap.files import as_written
-from extrap.monitoring import Monitor
+from extrap.monitoring import Monitor, watch
 from extrap.reading.logs import LogReader
 from extrap.records.codec import encode
-from extrap.watching import watch
 
 LIMIT_S = 10.0
 """One input may take so long of a processor."""

@@ -34,7 +34,7 @@ LAYERS = (
     "laws reading workloads training",
     "fitting",
     "forecasting documents backtesting",
-    "checking monitoring watching",
+    "checking monitoring",
     "analyses",
     "reporting integrations",
     "study",

@@ -8,12 +8,15 @@ In a training loop of your own:
 
 The evidence is an e-value: under a run that is on course its expectation is at most 1 whenever one
 looks, so `P(ever ≥ 1/(1 − level)) ≤ 1 − level` (Ville's inequality), however often that is.
+`watch` follows a log.
 """
 
 from __future__ import annotations
 
+import logging
 import math
-from collections.abc import Mapping
+import time
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -25,6 +28,7 @@ from extrap.errors import DataError, argument
 from extrap.fitting import Way, along, log_ratios, ways_to_be_off
 from extrap.forecasting import Forecast
 from extrap.laws.base import Array
+from extrap.reading.logs import LogReader
 from extrap.records import Interval
 from extrap.records.fields import ROUNDING, require_level
 from extrap.records.numbers import (
@@ -36,8 +40,12 @@ from extrap.records.numbers import (
     plain,
 )
 
+logger = logging.getLogger(__name__)
+
 FEW = 2
 """Points after which evidence is looked at."""
+MANY_STEPS = 100
+"""A run of so many steps or more counts updates."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,7 +151,7 @@ class Monitor:
         self._places = np.log(np.asarray(curves.places))
         self._history: list[Reading] = []
         self._n_ignored = 0
-        self._begin()
+        self.restart()
 
     def __repr__(self) -> str:
         total = format_quantity(self._total)
@@ -154,13 +162,10 @@ class Monitor:
 
         Each restart has its own false-alarm rate, `1 − level`.
         """
-        self._begin()
-
-    def _begin(self) -> None:
         n = len(self._curves.fractions)
         self._sums, self._counts = np.zeros(n), np.zeros(n, dtype=int)
         self._open = 0
-        self._last_step = -math.inf
+        self._last_step, self._pace = -math.inf, 0.0
         self._from_zero = False
         self._reading = Reading(
             step=0,
@@ -189,6 +194,34 @@ class Monitor:
         """Losses that came out of order, or after the end."""
         return self._n_ignored
 
+    @property
+    def is_over(self) -> bool:
+        """Whether no loss is to come.
+
+        A job need not log its last step, and may count from zero, so that the last of n is n − 1;
+        few steps are perhaps epochs or billions of tokens, of which the last one matters.
+        """
+        step, total = self._last_step, self._total * (1 + ROUNDING)
+        counts_updates = total >= MANY_STEPS
+        is_end = step >= self._total or (counts_updates and (step + 1) * (1 + ROUNDING) >= total)
+        return is_end or self._is_last()
+
+    def _is_last(self) -> bool:
+        """Whether the next loss, at the pace of the log, would lie beyond the end."""
+        following = self._last_step + self._pace
+        if self._from_zero:
+            return following >= self._total
+        return following > self._total * (1 + ROUNDING)
+
+    def feed(self, points: Iterable[tuple[float, float]]) -> Iterator[Reading]:
+        """Add steps and losses up to an alarm; one reading per comparison point they complete."""
+        for step, loss in points:
+            n_compared = len(self._history)
+            is_alarm = self.update(step, loss).alarm
+            yield from self._history[n_compared:]
+            if is_alarm:
+                return
+
     def update(self, step: float, loss: float) -> Reading:
         """Add a loss.
 
@@ -197,11 +230,13 @@ class Monitor:
             loss: The loss there, in the unit of the sweep.
         """
         step, loss = _as_number(step), _as_number(loss)
-        over = self._open >= len(self._counts)
-        if not self._last_step < step < math.inf or step < 0 or over:
+        ends = self._curves.fractions
+        if not self._last_step < step < math.inf or step < 0 or self._open >= len(ends):
             self._n_ignored += 1
             return self._reading
-        pace = step - self._last_step if math.isfinite(self._last_step) else 0.0
+        if math.isfinite(self._last_step):
+            advance = step - self._last_step
+            self._pace = min(advance, self._pace or advance)
         self._from_zero = self._from_zero or step == 0
         self._last_step = step
         fraction = step / self._total
@@ -209,17 +244,13 @@ class Monitor:
             self._break(step, fraction)
             return self._reading
         self._reading = replace(self._reading, step=step, fraction=fraction)
-        ends = self._curves.fractions
         while self._open < len(ends) and fraction > ends[self._open] * (1 + ROUNDING):
             self._close()
         if self._open < len(ends) and fraction > self._curves.starts[self._open]:
-            at = along(math.log(fraction), self._places, self._mean)
-            self._sums[self._open] += math.log(loss) - float(at)
+            reference = along(math.log(fraction), self._places, self._mean)
+            self._sums[self._open] += math.log(loss) - float(reference)
             self._counts[self._open] += 1
-            # the last one there will be, too: of a run that logs seldom, or counts from zero
-            beyond = step + pace > self._total * (1 + ROUNDING)
-            is_last = beyond or (self._from_zero and step + pace >= self._total)
-            if fraction >= ends[self._open] * (1 - ROUNDING) or is_last:
+            if fraction >= ends[self._open] * (1 - ROUNDING) or self._is_last():
                 self._close()
         return self._reading
 
@@ -334,6 +365,47 @@ class Monitor:
             f"On course: the e-value is {e_value:.2g}, and an alarm needs "
             f"{1 / (1 - self._level):.3g}."
         )
+
+
+def watch(
+    monitor: Monitor, reader: LogReader, *, interval: float = 10.0, once: bool = False
+) -> Iterator[Reading]:
+    """Feed a monitor from a log until the run ends or an alarm is raised.
+
+    Args:
+        monitor: What receives the losses.
+        reader: The log.
+        interval: Seconds between two looks at the log.
+        once: Whether to stop at the end of what is logged by now.
+
+    Yields:
+        A reading for each comparison point as it completes; as the last one, if it is another,
+        where the run stands.
+
+    Raises:
+        DataError: The log cannot be read. Without `once`, and before the first loss, it is
+            waited for.
+    """
+    shown: Reading | None = None
+    has_begun, reason = False, ""
+    while True:
+        points: list[tuple[float, float]] = []
+        try:
+            points = reader.poll()
+        except DataError as error:
+            if once or has_begun:
+                raise
+            if str(error) != reason:
+                reason = str(error)
+                logger.warning("waiting for a loss: %s", reason)
+        has_begun = has_begun or bool(points)
+        for shown in monitor.feed(points):
+            yield shown
+        if once or (has_begun and (monitor.reading.alarm or monitor.is_over)):
+            break
+        time.sleep(interval)
+    if has_begun and monitor.reading != shown:
+        yield monitor.reading
 
 
 def _as_number(value: object) -> float:

@@ -2,11 +2,11 @@
 
 import math
 
-from extrap.monitoring import Reading
+from extrap.monitoring import Monitor, Reading
 from extrap.records import Interval
 
 
-class FakeMonitor:
+class FakeMonitor(Monitor):
     """Completes a comparison point every `every` losses; alarms at NaN or above `limit`."""
 
     def __init__(self, *, total_steps=100.0, every=2, limit=math.inf, fails_at=math.inf):
@@ -17,17 +17,17 @@ class FakeMonitor:
         self._limit = limit
         self._fails_at = fails_at
         self._history: tuple[Reading, ...] = ()
-        self.reading = self._read(0.0, None)
+        self._reading = self._read(0.0, None)
 
     @property
-    def history(self):
-        return self._history
+    def is_over(self):
+        return self.reading.fraction >= 1
 
     def update(self, step, loss):
         if step >= self._fails_at:
             raise ZeroDivisionError("the monitor is broken")
         self.heard.append((step, loss))
-        self.reading = self._read(step, loss)
+        self._reading = self._read(step, loss)
         if len(self.heard) % self._every == 0:
             self._history += (self.reading,)
         return self.reading

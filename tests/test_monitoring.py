@@ -219,3 +219,44 @@ def test_value_on_the_other_side_is_not_called_mistuned(watched, draw_curve):
     low = first_alarm(watch(watched, losses, tuned={"lr": best / 8}))
     assert low.cause == "mistuned"
     assert f"instead of {best / 8:.3g}" in low.advice
+
+
+@pytest.mark.parametrize(
+    ("numbers", "is_over"),
+    [
+        ((25, 50, 75, 100), True),
+        ((30, 60, 90), True),  # every 30 of 100: the next would be 120
+        ((1, 10, 20, 95), True),
+        ((97, 98, 99), True),  # counted from zero
+        ((0, 25, 50, 75), True),
+        ((50, 130), True),
+        ((), False),
+        ((0,), False),
+        ((90,), False),
+        ((10, 20, 80), False),
+        ((80, 90), False),
+        ((98,), False),
+    ],
+)
+def test_run_is_over_when_no_loss_is_to_come(watched, numbers, is_over):
+    monitor = watch(watched, np.full(len(numbers), 3.0), steps=numbers, total_steps=100)
+    assert monitor.is_over == is_over
+    monitor.restart()
+    assert not monitor.is_over
+
+
+def test_last_of_few_steps_is_waited_for(watched):
+    """Two epochs, not two updates."""
+    for numbers, is_over in (((0.5, 1.0, 1.5), False), ((0.5, 1.0, 1.5, 2.0), True)):
+        monitor = watch(watched, np.full(len(numbers), 3.0), steps=numbers, total_steps=2.0)
+        assert monitor.is_over == is_over
+
+
+def test_losses_are_fed_up_to_an_alarm(watched, draw_curve):
+    losses = draw_curve(512, 0.0, np.random.default_rng(1))
+    losses[30] = math.nan
+    monitor = Monitor(watched, at=BIG)
+    heard = watch(watched, losses[:31], steps=STEPS[:31])
+    assert list(monitor.feed(zip(STEPS, losses, strict=True))) == list(heard.history)
+    assert monitor.reading == heard.reading
+    assert monitor.reading.step == STEPS[30]

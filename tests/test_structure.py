@@ -21,15 +21,15 @@ LEVELS = (
     "expressions files records reading study_folders",
     "laws noise workloads",
     "fitting training",
-    "forecasting checking backtesting documents monitoring watching analyses",
+    "forecasting checking backtesting documents monitoring analyses",
     "reporting integrations",
     "study",
     "commands cli __main__",
 )
 FLOORS = {"": 7} | {room: floor for floor, rooms in enumerate(LEVELS) for room in rooms.split()}
 """Room → its floor; the room without a name is extrap/__init__.py, the public surface."""
-VERDICTS = set(LEVELS[4].split()) - {"watching"}
-STATISTICS = {"reading", "laws", "fitting", *VERDICTS, "watching", "reporting"}
+VERDICTS = set(LEVELS[4].split())
+STATISTICS = {"reading", "laws", "fitting", *VERDICTS, "reporting"}
 TRAINING = {"workloads", "training"}
 STORAGES = ("reading.optuna", "reading.storages")
 
@@ -307,7 +307,7 @@ def test_rule_catches(tmp_path, rule, path, code):
         "study/driver.py": "import extrap.training.packs, extrap.fitting.weighted\n",
         "commands/arguments.py": "import click\n",
         "noise.py": "import numpy\n",
-        "watching.py": "from extrap.reading import logs\n",
+        "monitoring.py": "from extrap.reading import logs\n",
         "integrations/lightning.py": "import lightning\n",
         "forecasting.py": "from scipy import stats\nfrom extrap import __version__\n",
         "records/__init__.py": "from extrap.records import runs, study\n",

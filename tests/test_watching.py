@@ -4,9 +4,9 @@ import math
 import pytest
 
 from extrap.errors import DataError
+from extrap.monitoring import watch
 from extrap.reading.logs import LogReader
 from extrap.records.codec import encode
-from extrap.watching import watch
 
 from .monitors import FakeMonitor
 
@@ -27,7 +27,7 @@ class Script:
 @pytest.fixture(autouse=True)
 def pauses(monkeypatch):
     found: list[float] = []
-    monkeypatch.setattr("extrap.watching.time.sleep", found.append)
+    monkeypatch.setattr("extrap.monitoring.time.sleep", found.append)
     return found
 
 
@@ -54,26 +54,6 @@ def test_alarm_ends_it_at_once_and_is_given():
 def test_alarm_between_comparison_points_is_given():
     readings = list(watch(FakeMonitor(every=10), Script([(10, 3.0), (20, math.nan)])))
     assert [(reading.step, reading.alarm) for reading in readings] == [(20, True)]
-
-
-@pytest.mark.parametrize(
-    "numbers",
-    [
-        (25, 50, 75, 100),
-        (30, 60, 90),  # every 30 of 100: the next would be 120
-        (1, 10, 20, 95),
-        (97, 98, 99),  # counted from zero
-        (50, 130),
-    ],
-)
-def test_run_is_over_when_no_loss_is_to_come(numbers):
-    assert list(watch(FakeMonitor(), Script(steps(*numbers))))
-
-
-@pytest.mark.parametrize("numbers", [(0,), (90,), (10, 20, 80), (80, 90), (98,)])
-def test_run_is_not_over_before(numbers):
-    with pytest.raises(IndexError):  # it looks again
-        list(watch(FakeMonitor(), Script(steps(*numbers))))
 
 
 def test_once_reads_what_there_is(pauses):
@@ -114,9 +94,3 @@ def test_document_of_a_reading_holds_its_fields_and_no_nan():
         "cause": "instability",
         "advice": "Stop the run.",
     }
-
-
-def test_few_steps_are_no_updates():
-    monitor = FakeMonitor(every=1, total_steps=2.0)
-    list(watch(monitor, Script(steps(0.5, 1.0), steps(1.5, 2.0))))
-    assert monitor.heard[-1] == (2.0, 3.0)

@@ -239,11 +239,10 @@ def watch_command(
     --final: a running job has no final loss.
     """
     from extrap.documents import load_forecast
-    from extrap.monitoring import Monitor
+    from extrap.monitoring import Monitor, watch
     from extrap.reading.logs import LogReader
     from extrap.records.codec import encode
     from extrap.reporting.terminal import reading_text
-    from extrap.watching import watch
 
     loss = loss or maximise or "loss"
     if maximise not in (None, loss):

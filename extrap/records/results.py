@@ -242,9 +242,7 @@ class Verdict:
         deviation: observed / predicted − 1; `None` if either is missing.
         p_value: Two-sided, of the mean loss of its configuration under the law of tuned runs:
             below 1 − level outside `predicted_pi`.
-        p_adjusted: Probability that the largest deviation among all checked configurations is as
-            large, given that they share the law's error; with `familywise` no run is off by its
-            loss where it exceeds 1 − level.
+        p_adjusted: The same adjusted for the number of checked configurations (Holm 1979).
         cause: `None`, `instability`, `mistuned`, `recipe`, `data`, `batch`, `law` or `unknown`.
         advice: What to do, in sentences.
         evidence: The numbers behind cause and verdict, by name. Replicates: `off_replicates`,
@@ -329,7 +327,7 @@ class Verdicts(tuple[Verdict, ...]):
 
     @property
     def joint_p(self) -> float | None:
-        """Probability of so large a largest deviation under the law; None without a loss."""
+        """The smallest adjusted p-value, which is that of the largest deviation; None without."""
         known = [verdict.p_adjusted for verdict in self if verdict.p_adjusted is not None]
         return min(known, default=None)
 

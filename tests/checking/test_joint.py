@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 
 from extrap.checking.cases import Case
-from extrap.checking.joint import Judgement, adjust_jointly, judge_losses
+from extrap.checking.joint import Judgement, judge_losses
 from extrap.fitting import LossPrediction
 from tests.checking.byhand import case_of
 
@@ -68,37 +68,14 @@ def test_configuration_without_a_loss_has_no_p_value():
     assert one.p_adjusted == one.p_value
 
 
-@pytest.mark.parametrize("loading", [0.0, 0.6, 0.98])
-def test_joint_p_value_is_that_of_two_correlated_normal_deviations(loading):
-    """P(max |z| ≥ a) by the bivariate normal distribution of correlation λ²."""
-    p = np.array([0.02, 0.3])
-    found = adjust_jointly(p, np.full(2, loading))
-    both = stats.multivariate_normal(cov=[[1, loading**2], [loading**2, 1]])
-    for each, own in zip(found, p, strict=True):
-        a = -stats.norm.ppf(own / 2)
-        inside = both.cdf([a, a], lower_limit=[-a, -a])
-        assert each == pytest.approx(1 - inside, rel=0.01)
-
-
-def test_joint_p_value_without_a_common_error_is_sidaks_and_bonferronis_far_out():
-    p = np.array([1e-12, 1e-4, 0.01, 0.5, 0.9])
-    found = adjust_jointly(p, np.zeros(5))
-    assert found[1:] == pytest.approx(1 - (1 - p[1:]) ** 5, rel=0.02)
-    assert found[0] == pytest.approx(5e-12)
-    assert adjust_jointly(np.array([0.2]), np.zeros(1)) == [0.2]
-
-
-@pytest.mark.parametrize("law", [1e-4, 0.001, 0.01])
-def test_any_false_alarm_is_as_rare_as_the_level_says_where_that_is_asked_for(law):
-    """20 configurations of one law, whose error all share."""
-    rng = np.random.default_rng(0)
-    alarms = 0
-    for _ in range(300):
-        error = law * rng.normal()
-        off = error + RUN * rng.normal(size=20)
-        cases = [case(float(o), law=law) for o in off]
-        alarms += any(f.is_off for f in judged(*cases, tolerance=0, familywise=True))
-    assert 0.02 < alarms / 300 < 0.085
+@pytest.mark.parametrize("familywise", [False, True])
+def test_p_values_are_adjusted_for_the_number_of_configurations(familywise):
+    """Holm (1979): the smallest of three times 3, the next times 2, the last as it is."""
+    found = judged(case(0.0), case(None), case(-0.026), case(0.022), familywise=familywise)
+    p = [1.0, None, tail(0.026, LAW, RUN), tail(0.022, LAW, RUN)]
+    assert [f.p_value for f in found] == pytest.approx(p)
+    assert [f.p_adjusted for f in found] == pytest.approx([1.0, None, 3 * p[2], 2 * p[3]])
+    assert [f.is_off for f in found] == [False, False, True, not familywise]
 
 
 def test_replicate_that_disagrees_is_an_alarm_whatever_the_law_says():

@@ -210,7 +210,7 @@ def _hold(made: Forecast, optimum: Optimum, *, dof: int) -> Holdout:
         raise DataError(
             "a held-out size has no bracketed optimum to compare with; extend its grid."
         )
-    if "loss" in made.refusals(size):
+    if prediction is None and made.loss_model is not None:
         raise DataError("the loss is refused: its interval is too wide to be of use; add sizes.")
     if prediction is None:
         raise DataError("the fitted sizes are too few for a law of the loss; extend their grids.")

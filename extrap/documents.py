@@ -55,6 +55,7 @@ shape(
         }
     },
 )
+shape(Point, omit=("loss_se", "recommendation", "kept_smallest"))
 shape(CurvatureTest, add={"bends": lambda test: test.bends})
 
 
@@ -67,7 +68,7 @@ def forecast_document(forecast: Forecast, points: Sequence[Point]) -> dict[str, 
             "level": forecast.level,
             "band": forecast.band,
             **({} if forecast.path is None else {"path": forecast.path.formulas}),
-            "points": [_advised_point(forecast, point) for point in points],
+            "points": list(points),
             "optima": forecast.optima,
             "laws": _laws(forecast),
             "local_weight": None if model is None else model.local_weight,
@@ -81,18 +82,6 @@ def forecast_document(forecast: Forecast, points: Sequence[Point]) -> dict[str, 
             "created": forecast.created,
         }
     )
-
-
-def _advised_point(forecast: Forecast, point: Point) -> dict[str, Any]:
-    """A point with what known or kept values would do."""
-    found = encode(point)
-    if not point.path_inputs:
-        del found["path_inputs"]
-    return {
-        **found,
-        "rules": forecast.rules(**point.size),
-        "transfer": forecast.transfer(**point.size),
-    }
 
 
 def verdicts_document(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -22,21 +22,22 @@ from extrap.fitting import (
     OF_NOISE,
     CurvatureTest,
     DivergenceModel,
+    Doubt,
     ExcessCurve,
     Expected,
     LossModel,
     LossPrediction,
     Noise,
+    OptimumSpread,
     Outlier,
-    Recommendation,
     ReferenceCurves,
     Remedy,
-    RuleRegret,
-    TransferQuality,
     assume_shared,
     check_curvature,
     check_sweep,
     compare_rules,
+    doubt_loss,
+    doubt_tuned,
     estimate_noise,
     estimate_optima,
     extrapolation_ratio,
@@ -48,20 +49,17 @@ from extrap.fitting import (
     fit_reference_curves,
     fix_flat,
     fix_weakest,
+    keep_values,
     less_noise,
     name_remedy,
     name_unbracketed,
     place_outside,
-    possible_excesses,
     predict_at_values,
     predict_log,
     predict_optimum,
     recommend,
-    refuse_loss,
-    refuse_tuned,
     relative_sizes,
     sharpen_noise,
-    transfer_quality,
 )
 from extrap.fitting.distributions import t_quantile
 from extrap.reading.runs import ReadingKeywords, as_runs
@@ -78,6 +76,7 @@ from extrap.records import (
 )
 from extrap.records.fields import require_level
 from extrap.records.numbers import format_estimate, format_quantity, name_size, plain
+from extrap.records.results import IMPRECISE, REFUSED
 
 AnySizes = float | Mapping[str, float] | Iterable[float | Mapping[str, float]]
 """One or several sizes."""
@@ -146,43 +145,74 @@ class Forecast(Shown):
             True
         """
         size = self._named(value, size)
-        target = self._checked(size)
-        prediction = self.predict_loss(target, refuse=False)
-        refused = self._refusals(target, prediction)
-        imprecise = self._reasons(target, prediction, of_noise=0.0)
-        point = self._point(target, prediction, refused)
+        point = self.point(self._checked(size))
+        return point if set(size) == set(point.size) else replace(point, path_inputs=dict(size))
+
+    def point(self, size: Mapping[str, float]) -> Point:
+        """As `at`, of size columns that are known to be in range.
+
+        Args:
+            size: Size column → size.
+        """
+        prediction, spread = self.predict_loss(size, refuse=False), self._spread(size)
+        doubts = self._doubts(size, prediction, spread)
+        point = self._point(size, prediction, spread, doubts)
         flags = [*self.flags]
         if point.extrapolation_ratio > FAR:
             flags.append("far-extrapolation")
-        flags += [f"refused-{name}: {why}" for name, why in refused.items()]
         flags += [
-            f"imprecise-{name}: {why}; {less_noise(self.noise)}"
-            for name, why in imprecise.items()
-            if name not in refused
+            f"{REFUSED}{name}: {doubt.why}; {self.remedy(name, size)}"
+            for name, doubt in doubts.items()
+            if doubt.is_refused
         ]
-        path_inputs = {} if set(size) == set(target) else dict(size)
-        return replace(point, flags=tuple(flags), path_inputs=path_inputs)
+        flags += [
+            f"{IMPRECISE}{name}: {doubt.why}; {less_noise(self.noise)}"
+            for name, doubt in doubts.items()
+            if not doubt.is_refused
+        ]
+        return replace(point, flags=tuple(flags))
 
     def _point(
-        self, size: dict[str, float], prediction: LossPrediction | None, refused: Mapping[str, str]
+        self,
+        size: Mapping[str, float],
+        prediction: LossPrediction | None,
+        spread: OptimumSpread | None,
+        doubts: Mapping[str, Doubt],
     ) -> Point:
         """The forecast at one size, without flags; what is refused is left out."""
-        if "loss" in refused:
-            prediction = None
+        refused = {name for name, doubt in doubts.items() if doubt.is_refused}
+        usable = self._usable(spread, refused)
+        loss, se, loss_ci, loss_pi = None, None, Interval(), Interval()
         if prediction is None:
-            loss_ci = loss_pi = Interval() if "loss" in refused else self._bound_of_loss()
-        else:
+            loss_ci = loss_pi = self._bound_of_loss()
+        elif "loss" not in refused:
+            loss = _exp(prediction.log_loss)
+            se = loss * prediction.curve_log_sd
             loss_ci = prediction.interval(self.level, new_run=False)
-            loss_pi = self.as_run(prediction, size).interval(self.level, new_run=True)
+            run = _as_run(prediction, usable)
+            loss_pi = run.interval(self.level, new_run=True)
         tuned = self._tuned_but(refused, size)
-        return Point(
-            size=size,
-            loss=None if prediction is None else _exp(prediction.log_loss),
+        point = Point(
+            size=dict(size),
+            loss=loss,
+            loss_se=se,
             loss_ci=loss_ci,
             loss_pi=loss_pi,
             tuned=tuned,
-            recommended=self._values_to_use(size, tuned),
+            recommended={name: estimate.value for name, estimate in tuned.items()},
             extrapolation_ratio=self.extrapolation_ratio(size),
+        )
+        if usable is None:
+            return point
+        advised = recommend(usable, divergence=self.divergence)
+        smallest = keep_values(usable, self.optima, level=self.level, from_largest=False)
+        return replace(
+            point,
+            recommended=dict(advised.tuned),
+            recommendation=advised,
+            transfer=keep_values(usable, self.optima, level=self.level),
+            kept_smallest=smallest,
+            rules=compare_rules(usable, self.optima),
         )
 
     def extrapolation_ratio(self, size: Mapping[str, float]) -> float:
@@ -190,35 +220,30 @@ class Forecast(Shown):
         fitted = [o.size for o in self.optima if self.loss_model is None or o.loss is not None]
         return extrapolation_ratio(size, fitted)
 
-    def refusals(self, size: Mapping[str, float]) -> dict[str, str]:
-        """What is not given at a size, as its interval would be too wide to be of use.
+    def _spread(self, size: Mapping[str, float]) -> OptimumSpread | None:
+        """Where the optimum may lie by the laws there are; its curve only if that is all laws."""
+        laws = {name: fit for name, fit in self.tuned_laws.items() if fit is not None}
+        if not laws:
+            return None
+        curve = self.excess_curve if len(laws) == len(self.tuned_laws) else None
+        return predict_optimum(laws, size, curve)
 
-        Args:
-            size: Size column → size.
+    @staticmethod
+    def _usable(spread: OptimumSpread | None, refused: Container[str]) -> OptimumSpread | None:
+        """The spread where it has a curve and none of its values is refused."""
+        if spread is None or spread.excess_curve is None:
+            return None
+        return None if any(name in refused for name in spread.tuned) else spread
 
-        Returns:
-            `"loss"` or tuned column → the reason, and what to add.
-        """
-        return self._refusals(size, self.predict_loss(size, refuse=False))
-
-    def _refusals(
-        self, size: Mapping[str, float], prediction: LossPrediction | None
-    ) -> dict[str, str]:
-        """What is refused at a size, with the reason and what would end it."""
-        reasons = self._reasons(size, prediction)
-        return {name: f"{why}; {self.remedy(name, size)}" for name, why in reasons.items()}
-
-    def _reasons(
+    def _doubts(
         self,
         size: Mapping[str, float],
         prediction: LossPrediction | None,
-        *,
-        of_noise: float = OF_NOISE,
-    ) -> dict[str, str]:
-        """What is refused at a size, with the reason."""
-        of_loss = self._refusal_of_loss(size, prediction, of_noise=of_noise)
-        of_tuned = self._refusals_of_tuned(size, of_noise=of_noise)
-        return ({"loss": of_loss} if of_loss else {}) | of_tuned
+        spread: OptimumSpread | None,
+    ) -> dict[str, Doubt]:
+        """`"loss"` and tuned columns that are known too roughly at a size."""
+        of_loss = self._doubt_of_loss(size, prediction)
+        return ({} if of_loss is None else {"loss": of_loss}) | self._doubts_of_tuned(spread)
 
     def remedy(self, name: str, size: Mapping[str, float]) -> Remedy:
         """What would end a refusal.
@@ -234,7 +259,9 @@ class Forecast(Shown):
             other = self.with_optima(optima, noise)
             if other.loss_model is None or None in other.tuned_laws.values():
                 return True
-            return name in other._reasons(size, other.predict_loss(size, refuse=False))
+            prediction, spread = other.predict_loss(size, refuse=False), other._spread(size)
+            doubt = other._doubts(size, prediction, spread).get(name)
+            return doubt is not None and doubt.is_refused
 
         placed = place_outside(self.runs, self.optima, noise=self.noise)
         return name_remedy(
@@ -262,32 +289,19 @@ class Forecast(Shown):
         model = _loss_model(self.runs, optima, noise, fix=pinned)
         return replace(self, optima=tuple(optima), noise=noise, loss_model=model, tuned_laws=laws)
 
-    def _refusal_of_loss(
-        self,
-        size: Mapping[str, float],
-        prediction: LossPrediction | None,
-        *,
-        of_noise: float = OF_NOISE,
-    ) -> str:
+    def _doubt_of_loss(
+        self, size: Mapping[str, float], prediction: LossPrediction | None
+    ) -> Doubt | None:
         top = self.largest()
         inside = {column: min(value, top[column]) for column, value in size.items()}
         last = prediction if inside == size else self.predict_loss(inside, refuse=False)
         if prediction is None or last is None:
-            return ""
+            return None
         is_measured = self.noise.source == "replicates"  # or it is the scatter about the law
-        return refuse_loss(prediction, last, of_noise=of_noise if is_measured else 0.0)
+        return doubt_loss(prediction, last, of_noise=OF_NOISE if is_measured else 0.0)
 
-    def _refusals_of_tuned(
-        self, size: Mapping[str, float], *, of_noise: float = OF_NOISE
-    ) -> dict[str, str]:
-        laws = {name: fit for name, fit in self.tuned_laws.items() if fit is not None}
-        if not laws:
-            return {}
-        excess_curve = self.excess_curve if len(laws) == len(self.tuned_laws) else None
-        log_sd = self.noise.log_sd or 0.0
-        return refuse_tuned(
-            laws, size, excess_curve=excess_curve, log_sd=log_sd, of_noise=of_noise
-        )
+    def _doubts_of_tuned(self, spread: OptimumSpread | None) -> dict[str, Doubt]:
+        return {} if spread is None else doubt_tuned(spread, log_sd=self.noise.log_sd or 0.0)
 
     def predict_loss(
         self,
@@ -303,12 +317,14 @@ class Forecast(Shown):
         Args:
             size: Size column → size.
             seeds: One per run, for the mean of tuned runs of these seeds; None for one new run.
-            refuse: Whether to refuse the loss where `refusals` says so.
+            refuse: Whether to refuse the loss where the point of the size does.
         """
         if self.loss_model is None:
             return None
-        if refuse and self._refusal_of_loss(size, self.predict_loss(size, refuse=False)):
-            return None
+        if refuse:
+            doubt = self._doubt_of_loss(size, self.predict_loss(size, refuse=False))
+            if doubt is not None and doubt.is_refused:
+                return None
         return self.loss_model.predict(size, noise=self.noise, band=self.band, seeds=seeds)
 
     def as_run(self, prediction: LossPrediction, size: Mapping[str, float]) -> LossPrediction:
@@ -320,12 +336,8 @@ class Forecast(Shown):
             prediction: From `predict_loss`.
             size: Its size.
         """
-        laws = self._laws_to_use(size)
-        if laws is None or self.excess_curve is None:
-            return prediction
-        spread = predict_optimum(laws, size)
-        excess = possible_excesses(spread, size, excess_curve=self.excess_curve)
-        return replace(prediction, excess=excess)
+        spread = self._spread(size)
+        return _as_run(prediction, self._usable(spread, self._refused(spread)))
 
     def predict_tuned(
         self, size: Mapping[str, float], *, refuse: bool = True
@@ -334,12 +346,17 @@ class Forecast(Shown):
 
         Args:
             size: Size column → size.
-            refuse: Whether to refuse the values of which `refusals` says so.
+            refuse: Whether to refuse the values that the point of the size does.
         """
-        return self._tuned_but(self._refusals_of_tuned(size) if refuse else {}, size)
+        return self._tuned_but(self._refused(self._spread(size)) if refuse else (), size)
+
+    def _refused(self, spread: OptimumSpread | None) -> set[str]:
+        """Tuned columns that are refused."""
+        doubts = self._doubts_of_tuned(spread)
+        return {name for name, doubt in doubts.items() if doubt.is_refused}
 
     def _tuned_but(
-        self, refused: Mapping[str, str], size: Mapping[str, float]
+        self, refused: Container[str], size: Mapping[str, float]
     ) -> dict[str, Estimate]:
         """The optimum of each tuned value that is not refused."""
         return {
@@ -360,85 +377,6 @@ class Forecast(Shown):
             return 0.0
         _, se = (float(a[0]) for a in predict_log(fit, relative_sizes(fit, size)))
         return math.hypot(se, fit.scatter) / math.log(2)
-
-    def predict_excess(
-        self, size: Mapping[str, float], tuned: Mapping[str, float]
-    ) -> float | None:
-        """Expected excess of a run at these tuned values, in log loss (nats of ln loss, ≥ 0).
-
-        None where an optimum is unknown or refused, or the excess-loss curve is unknown.
-        """
-        centre = {name: estimate.value for name, estimate in self.predict_tuned(size).items()}
-        if self.excess_curve is None or any(value is None for value in centre.values()):
-            return None
-        octaves = [math.log2(tuned[n] / (centre[n] or 1.0)) for n in self.runs.tuned]
-        return self.excess_curve.excess(octaves, size)
-
-    def recommend(self, value: float | None = None, /, **size: float) -> Recommendation | None:
-        """The tuned values with the smallest expected loss at one size, and the optimal ones.
-
-        They take into account the uncertainty of the optimum, the asymmetry of the excess-loss
-        curve, and divergence. None where an optimum is unknown or refused, or the excess-loss
-        curve is unknown.
-
-        Raises:
-            ValueError: As `at`.
-        """
-        return self._recommend(self._checked(self._named(value, size)))
-
-    def _recommend(self, size: Mapping[str, float]) -> Recommendation | None:
-        laws = self._laws_to_use(size)
-        if laws is None or self.excess_curve is None:
-            return None
-        return recommend(laws, size, excess_curve=self.excess_curve, divergence=self.divergence)
-
-    def predict_recommended(self, size: Mapping[str, float]) -> dict[str, float | None]:
-        """The tuned values to use at a size: the recommended ones, or else the optimal ones.
-
-        None for a value that is unknown or refused.
-
-        Args:
-            size: Size column → size.
-        """
-        return self._values_to_use(size, self.predict_tuned(size))
-
-    def _values_to_use(
-        self, size: Mapping[str, float], tuned: Mapping[str, Estimate]
-    ) -> dict[str, float | None]:
-        found = self._recommend(size)
-        if found is not None:
-            return dict(found.tuned)
-        return {name: estimate.value for name, estimate in tuned.items()}
-
-    def transfer(
-        self, value: float | None = None, /, **size: float
-    ) -> tuple[TransferQuality, ...]:
-        """Cost of keeping the tuned values of the largest swept size at a larger size.
-
-        One entry per tuned column; none where `recommend` gives none.
-
-        Raises:
-            ValueError: As `at`.
-        """
-        target = self._checked(self._named(value, size))
-        laws = self._laws_to_use(target)
-        if laws is None or self.excess_curve is None:
-            return ()
-        return transfer_quality(
-            laws, self.optima, target, excess_curve=self.excess_curve, level=self.level
-        )
-
-    def rules(self, value: float | None = None, /, **size: float) -> tuple[RuleRegret, ...]:
-        """Values of published rules at one size, and their expected cost.
-
-        Raises:
-            ValueError: As `at`.
-        """
-        target = self._checked(self._named(value, size))
-        laws = self._laws_to_use(target)
-        if laws is None or self.excess_curve is None:
-            return ()
-        return compare_rules(laws, self.optima, target, excess_curve=self.excess_curve)
 
     def curvature(self) -> dict[str, CurvatureTest | None]:
         """Tuned column → test whether its optimum bends away from a power law of size."""
@@ -477,25 +415,22 @@ class Forecast(Shown):
                 f"a kept value must be given for each of {', '.join(self.runs.tuned)} and be "
                 f"positive, got {dict(tuned)}."
             )
-        laws = self._all_tuned_laws()
-        if self.loss_model is None or laws is None or self.excess_curve is None:
+        has_laws = self.loss_model is not None and None not in self.tuned_laws.values()
+        if not has_laws or not self.tuned_laws or self.excess_curve is None:
             raise DataError(
                 "the cost of a kept value needs laws of the loss and of each optimum, and an "
                 f"excess-loss curve ({'; '.join(self.flags)}); extend the sweep first."
             )
         columns = ["loss", "loss_pi_lower", "loss_pi_upper", "log_excess"]
-        columns += [f"{name}_octaves" for name in laws]
+        columns += [f"{name}_octaves" for name in self.tuned_laws]
         rows = []
         for size in sizes:
             target = self._checked(size)
-            prediction = self.predict_loss(target, refuse=False)
-            if self._reasons(target, prediction):
-                prediction = None
+            prediction, spread = self.predict_loss(target), self._spread(target)
+            usable = self._usable(spread, self._refused(spread))
             values: list[float | None] = [None] * len(columns)
-            if prediction is not None:
-                found = predict_at_values(
-                    prediction, laws, self.excess_curve, target, tuned, level=self.level
-                )
+            if prediction is not None and usable is not None:
+                found = predict_at_values(prediction, usable, tuned, level=self.level)
                 values = [found.loss, *found.pi, found.excess, *found.octaves.values()]
             rows.append({**target, **dict(zip(columns, values, strict=True))})
         return pd.DataFrame(rows).astype(float)
@@ -530,12 +465,12 @@ class Forecast(Shown):
         """
         rows = []
         for size in self.default_targets() if sizes is None else self.sizes(sizes):
-            prediction = self.predict_loss(size, refuse=False)
-            point = self._point(size, prediction, self._reasons(size, prediction))
+            prediction, spread = self.predict_loss(size, refuse=False), self._spread(size)
+            point = self._point(size, prediction, spread, self._doubts(size, prediction, spread))
             row: dict[str, float | None] = {
                 **point.size,
                 "loss": point.loss,
-                "loss_se": self._loss_se(point),
+                "loss_se": point.loss_se,
                 "loss_ci_lower": point.loss_ci.lower,
                 "loss_ci_upper": point.loss_ci.upper,
                 "loss_pi_lower": point.loss_pi.lower,
@@ -549,12 +484,6 @@ class Forecast(Shown):
             row["extrapolation_ratio"] = point.extrapolation_ratio
             rows.append(row)
         return pd.DataFrame(rows)
-
-    def _loss_se(self, point: Point) -> float | None:
-        prediction = self.predict_loss(point.size, refuse=False)
-        if prediction is None or point.loss is None:
-            return None
-        return point.loss * prediction.curve_log_sd
 
     def default_targets(self) -> list[dict[str, float]]:
         """Twice, four and eight times the largest fitted size, all size columns together."""
@@ -648,15 +577,6 @@ class Forecast(Shown):
         values = {**self.path.values(given), **given}
         return {c: values[c] for c in columns} if set(columns) <= set(values) else given
 
-    def _all_tuned_laws(self) -> dict[str, Fit] | None:
-        """The laws of all tuned columns, in the order of the curve; None if one is missing."""
-        known = {name: fit for name, fit in self.tuned_laws.items() if fit is not None}
-        return known if known and len(known) == len(self.tuned_laws) else None
-
-    def _laws_to_use(self, size: Mapping[str, float]) -> dict[str, Fit] | None:
-        """The laws of all tuned columns; None where one is missing, or refused at a size."""
-        return None if self._refusals_of_tuned(size) else self._all_tuned_laws()
-
     def _tuned_at(self, name: str, size: Mapping[str, float]) -> Estimate:
         fit = self.tuned_laws[name]
         if fit is None:
@@ -688,6 +608,12 @@ def _public(name: str) -> Callable[..., Any]:
     """A function of the public package: pages and charts are made by layers above this one."""
     found: Callable[..., Any] = getattr(sys.modules["extrap"], name)
     return found
+
+
+def _as_run(prediction: LossPrediction, spread: OptimumSpread | None) -> LossPrediction:
+    if spread is None:
+        return prediction
+    return replace(prediction, excess=spread.possible_excesses())
 
 
 def _asked(columns: Sequence[str]) -> str:

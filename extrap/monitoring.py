@@ -122,7 +122,7 @@ class Monitor:
         made = as_forecast(forecast)
         require_level(level)
         size = dict(made.at(**at).size)
-        if refused := made.refusals(size).get("loss"):
+        if refused := made.point(size).refusals.get("loss"):
             raise DataError(f"a monitor needs the forecast of a loss, refused here: {refused}.")
         prediction, curves = made.predict_loss(size), made.curves
         if curves is None or prediction is None:
@@ -340,7 +340,7 @@ class Monitor:
 
     def _better_values(self) -> str:
         parts = []
-        for name, value in self._forecast.predict_recommended(self._size).items():
+        for name, value in self._forecast.point(self._size).recommended.items():
             if value is None:
                 continue
             own = self._tuned.get(name)

@@ -20,7 +20,6 @@ from extrap.checking.spikes import Spike, climbs_steadily, find_spike
 from extrap.errors import DataError
 from extrap.fitting import NEW_SEED, LossPrediction, MeanNoise
 from extrap.fitting.distributions import t_quantile
-from extrap.fitting.recommendation import DIVERGED_EXCESS, mean_excess
 from extrap.fitting.spread import predict_optimum
 from extrap.forecasting import Forecast
 from extrap.laws.base import Array
@@ -189,10 +188,10 @@ class _AtSize:
         self, forecast: Forecast, size: Mapping[str, float], prediction: LossPrediction
     ) -> None:
         self.forecast, self.size, self.log_loss = forecast, size, prediction.log_loss
-        self.expected = forecast.predict_tuned(size)
-        self.recommended = forecast.predict_recommended(size)
+        point = forecast.point(size)
+        self.expected, self.recommended = point.tuned, point.recommended
         self.ratio = forecast.extrapolation_ratio(size)
-        self.refusal = forecast.refusals(size).get("loss", "")
+        self.refusal = point.refusals.get("loss", "")
         self._known: dict[MeanNoise, tuple[LossPrediction, LossPrediction, Interval]] = {}
 
     @classmethod
@@ -212,17 +211,12 @@ class _AtSize:
         laws = {name: fit for name, fit in self.forecast.tuned_laws.items() if fit is not None}
         if self.forecast.excess_curve is None or set(laws) != set(self.expected) or not laws:
             return np.zeros(len(octaves))
-        spread = predict_optimum(laws, self.size)
+        spread = predict_optimum(laws, self.size, self.forecast.excess_curve)
         distances = np.nan_to_num(octaves)
         if len(distances) > MANY_RUNS:  # a thousandth of an octave costs nothing
             distances = np.round(distances, 3)
         distinct, own = np.unique(distances, axis=0, return_inverse=True)
-        found = [
-            mean_excess(
-                each, spread.nodes(), self.forecast.excess_curve, self.size, DIVERGED_EXCESS
-            )
-            for each in distinct
-        ]
+        found = [spread.mean_excess(each) for each in distinct]
         return np.array(found)[own.ravel()]
 
     def of_seeds(self, seeds: Sequence[object]) -> tuple[LossPrediction, LossPrediction, Interval]:

@@ -14,7 +14,7 @@ What to use when:
 * `fit_excess_curve` — what a mistuned value costs.
 * `fit_divergence` — how likely a run diverges.
 * `recommend` — the values of smallest expected loss, given all of these.
-* `refuse_loss`, `refuse_tuned` — where a forecast says nothing, and why.
+* `doubt_loss`, `doubt_tuned` — where a forecast says nothing, and why.
 * `fix_flat` — a sweep without the tuned columns whose value does not matter.
 * `name_remedy` — what would end that.
 * `place_runs` — where the next runs of a sweep teach most; `grow_grid` for a plain grid.
@@ -23,7 +23,7 @@ What to use when:
 * `compare_rules` — what known rules would cost instead.
 * `find_outliers` — runs far from the other seeds of their cell.
 * `extrapolation_ratio` — how far a size lies beyond the fitted ones.
-* `transfer_quality` — what keeping the value of a fitted size would cost.
+* `keep_values` — what keeping the value of a fitted size would cost.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ from extrap.fitting.designs import check_sweep
 from extrap.fitting.distance import extrapolation_ratio
 from extrap.fitting.divergence import DivergenceModel, fit_divergence, largest_chance
 from extrap.fitting.excess_curve import ExcessCurve, fit_excess_curve
-from extrap.fitting.fixed import FixedPrediction, predict_at_values
 from extrap.fitting.flatness import fix_flat, fix_weakest
+from extrap.fitting.kept import KeptPrediction, keep_values, penalty_at, predict_at_values
 from extrap.fitting.loss_law import fit, predict_log, relative_sizes
 from extrap.fitting.loss_model import BANDS, STATED_DOF, LossModel, fit_loss_model
 from extrap.fitting.means import holm
@@ -51,7 +51,7 @@ from extrap.fitting.optimum_law import CurvatureTest, check_curvature, fit_optim
 from extrap.fitting.outliers import Outlier, find_outliers
 from extrap.fitting.placement import can_place, place_runs
 from extrap.fitting.prediction import LossPrediction
-from extrap.fitting.recommendation import Recommendation, possible_excesses, recommend
+from extrap.fitting.recommendation import recommend
 from extrap.fitting.reference_curves import (
     ReferenceCurves,
     Way,
@@ -61,7 +61,7 @@ from extrap.fitting.reference_curves import (
     log_ratios,
     ways_to_be_off,
 )
-from extrap.fitting.refusals import MOST_OCTAVES, OF_NOISE, refuse_loss, refuse_tuned
+from extrap.fitting.refusals import MOST_OCTAVES, OF_NOISE, Doubt, doubt_loss, doubt_tuned
 from extrap.fitting.remedies import (
     Expected,
     Remedy,
@@ -73,9 +73,8 @@ from extrap.fitting.remedies import (
     shrunk_optimum,
     value_grids,
 )
-from extrap.fitting.rules import RULES, Rule, RuleRegret, compare_rules
-from extrap.fitting.spread import predict_optimum
-from extrap.fitting.transfer import TransferQuality, transfer_quality
+from extrap.fitting.rules import RULES, Rule, compare_rules
+from extrap.fitting.spread import OptimumSpread, predict_optimum
 
 __all__ = [
     "BANDS",
@@ -86,20 +85,19 @@ __all__ = [
     "STATED_DOF",
     "CurvatureTest",
     "DivergenceModel",
+    "Doubt",
     "ExcessCurve",
     "Expected",
-    "FixedPrediction",
+    "KeptPrediction",
     "LossModel",
     "LossPrediction",
     "MeanNoise",
     "Noise",
+    "OptimumSpread",
     "Outlier",
-    "Recommendation",
     "ReferenceCurves",
     "Remedy",
     "Rule",
-    "RuleRegret",
-    "TransferQuality",
     "Way",
     "along",
     "assume_shared",
@@ -108,6 +106,8 @@ __all__ = [
     "check_curvature",
     "check_sweep",
     "compare_rules",
+    "doubt_loss",
+    "doubt_tuned",
     "estimate_noise",
     "estimate_optima",
     "expected_optimum",
@@ -124,25 +124,23 @@ __all__ = [
     "fix_weakest",
     "grow_grid",
     "holm",
+    "keep_values",
     "largest_chance",
     "less_noise",
     "log_ratios",
     "name_remedy",
     "name_unbracketed",
+    "penalty_at",
     "place_outside",
     "place_runs",
-    "possible_excesses",
     "power_laws",
     "predict_at_values",
     "predict_log",
     "predict_optimum",
     "recommend",
-    "refuse_loss",
-    "refuse_tuned",
     "relative_sizes",
     "sharpen_noise",
     "shrunk_optimum",
-    "transfer_quality",
     "value_grids",
     "ways_to_be_off",
 ]

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy import special
 
-from extrap.fitting.excess_curve import ExcessCurve
 from extrap.fitting.prediction import LossPrediction
-from extrap.fitting.recommendation import expected_excess
-from extrap.fitting.spread import predict_optimum
-from extrap.records import Fit
+from extrap.fitting.spread import OptimumSpread
 
 LEVEL = 0.9
 """Of the intervals that are judged, whatever that of the forecast is."""
@@ -31,13 +27,27 @@ SHOWN_AS_PERCENT, SHOWN = 0.5, math.log(10)
 """Half widths of a log loss up to which they are given in percent, and at all."""
 
 
-def refuse_loss(
-    prediction: LossPrediction, last: LossPrediction, *, of_noise: float = OF_NOISE
-) -> str:
-    """Why a loss is not given; empty where it is.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Doubt:
+    """A number of a forecast whose interval is too wide to be of use.
 
-    It is not where half the 90 % interval of a new run is wider than the change predicted beyond
-    the sweep, than 5 %, and than `of_noise` times that of a run at a known law, all in log loss.
+    Attributes:
+        why: The reason, a clause.
+        is_refused: Whether it is not given; else noise alone excuses the width: it is imprecise.
+    """
+
+    why: str
+    is_refused: bool
+
+
+def doubt_loss(
+    prediction: LossPrediction, last: LossPrediction, *, of_noise: float = OF_NOISE
+) -> Doubt | None:
+    """Whether a loss is known too roughly; None where it is not.
+
+    It is where half the 90 % interval of a new run is wider than the change predicted beyond the
+    sweep, and than 5 %; and refused where it is wider than `of_noise` times that of a run at a
+    known law too, all in log loss.
 
     Args:
         prediction: At the size.
@@ -49,56 +59,50 @@ def refuse_loss(
     """
     half = prediction.half_width(LEVEL, new_run=True)
     change = abs(prediction.log_loss - last.log_loss)
+    narrow = max(change, MOST_HALF_WIDTH)
+    if half <= narrow:
+        return None
     noise = of_noise * replace(prediction, curve=()).half_width(LEVEL, new_run=True)
-    if half <= max(change, MOST_HALF_WIDTH, noise):
-        return ""
     wide = f"± {_percent(half)}"
     if half > SHOWN_AS_PERCENT:
         factor = f"{math.exp(half):.2g}" if half <= SHOWN else "10 or more"
         wide = f"a factor of {factor} either way"
     limit = f"{100 * MOST_HALF_WIDTH:g} %"
-    if noise > max(change, MOST_HALF_WIDTH):
+    is_refused = half > noise
+    if is_refused and noise > narrow:
         limit = f"{of_noise:g} times that of noise alone"
     elif change > MOST_HALF_WIDTH:
         limit = f"the change of {_percent(change)} predicted beyond the sweep"
-    return f"its 90 % interval is {wide}, more than {limit}"
+    return Doubt(why=f"its 90 % interval is {wide}, more than {limit}", is_refused=is_refused)
 
 
-def refuse_tuned(
-    laws: Mapping[str, Fit],
-    size: Mapping[str, float],
-    *,
-    excess_curve: ExcessCurve | None,
-    log_sd: float = 0.0,
-    of_noise: float = OF_NOISE,
-) -> dict[str, str]:
-    """Tuned column → why its optimum is not given; empty where all are.
+def doubt_tuned(spread: OptimumSpread, *, log_sd: float = 0.0) -> dict[str, Doubt]:
+    """Tuned column → why its optimum is known too roughly; empty where all are known well.
 
-    None is given where the predicted optima cost more than 3 % of the loss, and than `of_noise`
-    times half the 90 % interval of a run at a known law, on average over where the optimum may
-    lie; nor is one whose 90 % interval spans more than 8 octaves.
+    None is given where the predicted optima cost more than 3 % of the loss, and than 3 times half
+    the 90 % interval of a run at a known law, on average over where the optimum may lie; nor is
+    one whose 90 % interval spans more than 8 octaves.
 
     Args:
-        laws: Tuned column → law of its optimum.
-        size: Size column → value.
-        excess_curve: What a distance from the optimum costs, of just these columns; None if it is
-            unknown.
-        log_sd: Standard deviation of the log loss of a run.
-        of_noise: 0: noise excuses nothing.
+        spread: Where the optimum may lie.
+        log_sd: Standard deviation of the log loss of a run; 0: noise excuses nothing.
 
     References:
         Ours.
     """
-    spread = predict_optimum(laws, size)
-    if excess_curve is not None:
-        regret = expected_excess(spread, {}, size, excess_curve=excess_curve)
-        noise = of_noise * float(special.ndtri(0.5 + LEVEL / 2)) * log_sd
-        if regret > max(MOST_REGRET, noise):
+    doubts: dict[str, Doubt] = {}
+    if spread.excess_curve is not None:
+        regret = spread.mean_excess(np.zeros(len(spread.tuned)))
+        if regret > MOST_REGRET:
+            noise = OF_NOISE * float(special.ndtri(0.5 + LEVEL / 2)) * log_sd
             why = f"the predicted value is expected to cost {_percent(regret)} of the loss"
-            return dict.fromkeys(laws, why)
+            doubts = dict.fromkeys(spread.tuned, Doubt(why=why, is_refused=regret > noise))
+            if regret > noise:
+                return doubts
     widths = 2 * special.stdtrit(spread.dof, 0.5 + LEVEL / 2) * np.asarray(spread.sd)
     why = f"its 90 % interval spans more than a factor of {2**MOST_OCTAVES:g}"
-    return {name: why for name, w in zip(laws, widths, strict=True) if not w <= MOST_OCTAVES}
+    wide = [n for n, w in zip(spread.tuned, widths, strict=True) if not w <= MOST_OCTAVES]
+    return doubts | dict.fromkeys(wide, Doubt(why=why, is_refused=True))
 
 
 def _percent(log_change: float) -> str:

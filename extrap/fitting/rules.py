@@ -11,10 +11,8 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from extrap.fitting.excess_curve import ExcessCurve
-from extrap.fitting.recommendation import expected_excess
-from extrap.fitting.spread import predict_optimum
-from extrap.records import Fit, Optimum
+from extrap.fitting.spread import OptimumSpread
+from extrap.records import Optimum, RuleRegret
 
 SIZE_NAMES = {
     "N": ("params", "n_params", "non_embedding_params", "params_no_emb"),
@@ -161,48 +159,21 @@ RULES = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RuleRegret:
-    """One rule at one size, compared with the fitted optimum.
-
-    Attributes:
-        rule: Key of the rule.
-        tuned: Tuned column.
-        value: What the rule says.
-        octaves: log2(value / predicted optimum).
-        excess: Log excess that the excess-loss curve gives to that distance.
-        expected_regret: Expected log excess over a tuned run, over where the optimum may lie; the
-            other tuned values at their predicted optimum.
-    """
-
-    rule: str
-    tuned: str
-    value: float
-    octaves: float
-    excess: float
-    expected_regret: float
-
-
 def compare_rules(
-    laws: Mapping[str, Fit],
-    optima: Sequence[Optimum],
-    size: Mapping[str, float],
-    *,
-    excess_curve: ExcessCurve,
-    rules: Sequence[Rule] = RULES,
+    spread: OptimumSpread, optima: Sequence[Optimum], *, rules: Sequence[Rule] = RULES
 ) -> tuple[RuleRegret, ...]:
     """What each rule that applies says at a size, and what it would cost; cheapest first.
 
     Args:
-        laws: Tuned column → law of its optimum, in the excess-loss curve's order.
-        optima: The optima they were fitted to; the smallest with a point estimate anchors.
-        size: Size column → value.
-        excess_curve: What a distance from the optimum costs.
+        spread: Where the optimum of the size may lie.
+        optima: Those of the fitted sizes; the smallest with a point estimate anchors.
         rules: The rules to compare.
+
+    Raises:
+        ValueError: As `OptimumSpread.excesses`.
     """
-    spread = predict_optimum(laws, size)
-    found = []
-    for i, (name, centre) in enumerate(zip(spread.tuned, spread.centre, strict=True)):
+    found, size = [], spread.size
+    for name, centre in zip(spread.tuned, spread.centre, strict=True):
         anchor = next((o for o in optima if o.tuned[name].value is not None), None)
         for rule in rules:
             if not rule.applies(tuple(size), name) or (rule.constant is None and anchor is None):
@@ -214,18 +185,13 @@ def compare_rules(
                 anchor=None if anchor is None else anchor.size,
                 anchor_value=None if anchor is None else anchor.tuned[name].value,
             )
-            octaves = math.log2(value) - centre
-            off = [octaves if j == i else 0.0 for j in range(len(spread.tuned))]
             found.append(
                 RuleRegret(
                     rule=rule.key,
                     tuned=name,
                     value=value,
-                    octaves=octaves,
-                    excess=excess_curve.excess(off, size),
-                    expected_regret=expected_excess(
-                        spread, {name: value}, size, excess_curve=excess_curve
-                    ),
+                    octaves=math.log2(value) - centre,
+                    expected_regret=spread.mean_excess(spread.octaves({name: value})),
                 )
             )
     return tuple(sorted(found, key=lambda row: row.expected_regret))

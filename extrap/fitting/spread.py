@@ -1,4 +1,8 @@
-"""Where the optimum of a size may lie: the laws of the tuned values with their uncertainty."""
+"""Where the optimum of a size may lie, and what tuned values cost there.
+
+One sample of possible optima per size answers every question about it: which values to recommend,
+what kept ones cost, what a published rule costs, and whether the law says enough to be given.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +10,12 @@ import itertools
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import cache, cached_property, lru_cache
 
 import numpy as np
 
 from extrap.fitting.distributions import t_quantile
+from extrap.fitting.excess_curve import ExcessCurve
 from extrap.fitting.loss_law import predict_log, relative_sizes
 from extrap.laws.base import Array
 from extrap.records import Fit
@@ -18,24 +23,35 @@ from extrap.records import Fit
 POINTS = 1000
 """At most about so many points stand for the distribution, an equal number a tuned column."""
 POINTS_A_COLUMN = 101
+DIVERGED_EXCESS = 1.0
+"""Log excess that a diverged run counts as: a loss e times too high, about that of a network
+before training. No run counts as more."""
+N_EXCESSES = 100
+"""Groups of equal probability of what a run may lose."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class OptimumSpread:
     """Predictive distribution of an optimum: independent Student t in log2 of each tuned value.
 
     Attributes:
+        size: Size column → value.
         tuned: Tuned columns.
         centre: log2 of the predicted optimum.
         sd: Scale in octaves: that of the law's curve and of one optimum about it.
         dof: Degrees of freedom.
+        excess_curve: What a distance from the optimum costs, of just these columns; None if it is
+            unknown.
     """
 
+    size: Mapping[str, float]
     tuned: tuple[str, ...]
     centre: tuple[float, ...]
     sd: tuple[float, ...]
     dof: tuple[int, ...]
+    excess_curve: ExcessCurve | None = None
 
+    @cached_property
     def nodes(self) -> tuple[Array, Array]:
         """Possible optima in octaves from the centre, (n_points, n_tuned), and their weights.
 
@@ -47,6 +63,87 @@ class OptimumSpread:
         axes = [sd * _quantiles(n, dof) for sd, dof in zip(self.sd, self.dof, strict=True)]
         weights = np.array(list(itertools.product(_rule(n)[1], repeat=d))).prod(axis=1)
         return np.array(list(itertools.product(*axes))), weights
+
+    def octaves(self, tuned: Mapping[str, float]) -> Array:
+        """log2(value / predicted optimum) of each tuned value, (n_tuned,); 0 if not given."""
+        return np.array(
+            [
+                math.log2(tuned[name]) - centre if name in tuned else 0.0
+                for name, centre in zip(self.tuned, self.centre, strict=True)
+            ]
+        )
+
+    def excesses(self, octaves: Array) -> Array:
+        """Log excess of a run at a distance from the centre, one per possible optimum.
+
+        Args:
+            octaves: The distance, (n_tuned,).
+
+        Raises:
+            ValueError: The excess-loss curve is unknown, or one of other tuned columns.
+        """
+        if self.excess_curve is None or self.excess_curve.tuned != self.tuned:
+            curve = () if self.excess_curve is None else self.excess_curve.tuned
+            raise ValueError(
+                f"a cost needs the laws and the excess-loss curve of the same tuned columns, got "
+                f"{', '.join(self.tuned) or 'none'} and {', '.join(curve) or 'none'}."
+            )
+        return self.excess_curve.excesses(octaves - self.nodes[0], self.size)
+
+    def mean_excess(self, octaves: Array, *, ceiling: float = DIVERGED_EXCESS) -> float:
+        """Mean log excess at a distance from the centre; without divergence, none above a ceiling.
+
+        Args:
+            octaves: The distance, (n_tuned,).
+            ceiling: The most that a run counts as.
+
+        Raises:
+            ValueError: As `excesses`.
+        """
+        return float(self.nodes[1] @ np.minimum(self.excesses(octaves), ceiling))
+
+    def possible_excesses(self) -> tuple[tuple[float, float], ...]:
+        """What a run at the predicted optimum may lose by the optimum's being elsewhere.
+
+        Returns:
+            `(log excess, probability)`, at most `N_EXCESSES` of them.
+
+        Raises:
+            ValueError: As `excesses`.
+        """
+        weights = self.nodes[1]
+        excess = np.minimum(self.excesses(np.zeros(len(self.tuned))), DIVERGED_EXCESS)
+        order = np.argsort(excess, kind="stable")
+        parts = np.minimum(np.cumsum(weights[order]) * N_EXCESSES, N_EXCESSES - 1).astype(int)
+        shares = np.bincount(parts, weights[order], N_EXCESSES)
+        sums = np.bincount(parts, (weights * excess)[order], N_EXCESSES)
+        pairs = zip(sums, shares, strict=True)
+        return tuple((float(e / w), float(w)) for e, w in pairs if w > 0)
+
+
+def predict_optimum(
+    laws: Mapping[str, Fit], size: Mapping[str, float], excess_curve: ExcessCurve | None = None
+) -> OptimumSpread:
+    """The optimum at a size, from the law of every tuned value.
+
+    Args:
+        laws: Tuned column → its law, from `fit_optimum_law`.
+        size: Size column → value.
+        excess_curve: What a distance from the optimum costs, its columns in the order of the laws.
+    """
+    centre, sd = [], []
+    for law in laws.values():
+        mean, se = (float(part[0]) for part in predict_log(law, relative_sizes(law, size)))
+        centre.append(mean / math.log(2))
+        sd.append(math.hypot(se, law.scatter) / math.log(2))
+    return OptimumSpread(
+        size=dict(size),
+        tuned=tuple(laws),
+        centre=tuple(centre),
+        sd=tuple(sd),
+        dof=tuple(law.dof for law in laws.values()),
+        excess_curve=excess_curve,
+    )
 
 
 @cache
@@ -60,23 +157,3 @@ def _rule(n: int) -> tuple[Array, Array]:
 def _quantiles(n: int, dof: int) -> Array:
     """Student's t there."""
     return np.asarray(t_quantile(_rule(n)[0], dof))
-
-
-def predict_optimum(laws: Mapping[str, Fit], size: Mapping[str, float]) -> OptimumSpread:
-    """The optimum at a size, from the law of every tuned value.
-
-    Args:
-        laws: Tuned column → its law, from `fit_optimum_law`.
-        size: Size column → value.
-    """
-    centre, sd = [], []
-    for law in laws.values():
-        mean, se = (float(part[0]) for part in predict_log(law, relative_sizes(law, size)))
-        centre.append(mean / math.log(2))
-        sd.append(math.hypot(se, law.scatter) / math.log(2))
-    return OptimumSpread(
-        tuned=tuple(laws),
-        centre=tuple(centre),
-        sd=tuple(sd),
-        dof=tuple(law.dof for law in laws.values()),
-    )

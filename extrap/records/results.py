@@ -165,6 +165,75 @@ class Fit:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Recommendation:
+    """Tuned values of smallest expected loss at one size, and what they save.
+
+    Attributes:
+        size: Size column → value.
+        tuned: Tuned column → recommended value.
+        octaves: Tuned column → log2(recommended / optimum); negative below it.
+        expected_excess: Expected log excess there, over where the optimum may lie and over
+            divergence.
+        at_optimum: The same at the predicted optimum.
+        chance_of_divergence: At the recommended values; None if it is not modelled.
+    """
+
+    size: Mapping[str, float]
+    tuned: Mapping[str, float]
+    octaves: Mapping[str, float]
+    expected_excess: float
+    at_optimum: float
+    chance_of_divergence: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeptValue:
+    """What it costs to keep one tuned value of a fitted size at a larger one.
+
+    Attributes:
+        tuned: Tuned column.
+        kept: The value that is kept.
+        kept_from: The size it was tuned at.
+        size: The size it is carried to.
+        level: Content of the interval.
+        octaves: log2(kept / predicted optimum at `size`).
+        penalty: Expected log excess there if the value is kept; other tuned values at their
+            optimum.
+        penalty_pi: Its interval: of where the optimum lies and of the excess-loss curve's scatter.
+            It reaches at least to the expected excess, which a skewed distribution has beyond it.
+    """
+
+    tuned: str
+    kept: float
+    kept_from: Mapping[str, float]
+    size: Mapping[str, float]
+    level: float
+    octaves: float
+    penalty: float
+    penalty_pi: Interval
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuleRegret:
+    """One rule at one size, compared with the fitted optimum.
+
+    Attributes:
+        rule: Key of the rule.
+        tuned: Tuned column.
+        value: What the rule says.
+        octaves: log2(value / predicted optimum).
+        expected_regret: Expected log excess over a tuned run, over where the optimum may lie; the
+            other tuned values at their predicted optimum.
+    """
+
+    rule: str
+    tuned: str
+    value: float
+    octaves: float
+    expected_regret: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Point:
     """The forecast at one size.
 
@@ -172,6 +241,7 @@ class Point:
         size: Size column → value.
         loss: Loss of one tuned run, in the unit of the runs; `None` without a point estimate, or
             where it is refused, as a tuned value may be: `flags` then say why.
+        loss_se: Standard error of the law, in the unit of the loss.
         loss_ci: Confidence interval of the law.
         loss_pi: Prediction interval of one new run at the recommended values; its upper end allows
             for their not being the best ones. Contains `loss_ci`.
@@ -180,6 +250,11 @@ class Point:
             the cost of a mistuned value is unknown, `None` where that is unknown or refused.
         extrapolation_ratio: Target size / largest fitted size, see
             `extrap.fitting.extrapolation_ratio`.
+        recommendation: The same with what they save; None where the optimum is.
+        transfer: Cost of keeping the tuned values of the largest swept size, one per tuned column;
+            empty without a recommendation.
+        kept_smallest: The same of the smallest swept size.
+        rules: Values of published rules and their expected cost, cheapest first.
         flags: Named reasons to doubt the point; empty when there are none.
         path_inputs: The values from which the forecast's size path computed `size`; else empty.
     """
@@ -191,6 +266,11 @@ class Point:
     tuned: Mapping[str, Estimate]
     recommended: Mapping[str, float | None]
     extrapolation_ratio: float
+    loss_se: float | None = None
+    recommendation: Recommendation | None = None
+    transfer: tuple[KeptValue, ...] = ()
+    kept_smallest: tuple[KeptValue, ...] = ()
+    rules: tuple[RuleRegret, ...] = ()
     flags: tuple[str, ...] = ()
     path_inputs: Mapping[str, float] = field(default_factory=dict)
 

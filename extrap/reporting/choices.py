@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 
-from extrap.fitting import Recommendation
 from extrap.forecasting import Forecast
+from extrap.records import Point, Recommendation
 from extrap.records.numbers import (
     NBSP,
     format_cost,
@@ -18,7 +17,6 @@ from extrap.records.numbers import (
     name_size,
     name_tuned,
     over,
-    stacked,
 )
 from extrap.reporting.tables import Table, tabulated
 
@@ -64,7 +62,7 @@ def _reason(forecast: Forecast, recommended: Recommendation) -> str:
         steep = f"a value too {dear} costs more than one too {cheap}"
     if forecast.divergence is None:
         return steep
-    safe = replace(forecast, divergence=None).recommend(**recommended.size)
+    safe = replace(forecast, divergence=None).point(recommended.size).recommendation
     if safe is None or not differs(safe):
         return "runs may diverge beyond it"
     moved = any(
@@ -74,12 +72,12 @@ def _reason(forecast: Forecast, recommended: Recommendation) -> str:
     return f"{steep}, and runs may diverge" if moved else steep
 
 
-def transfer_table(forecast: Forecast, size: Mapping[str, float]) -> Table:
+def transfer_table(point: Point, level: float) -> Table:
     """How well the values of the largest swept size would do at a size untuned."""
-    level = format_level(forecast.level)
     return tabulated(
-        f"Values of the largest swept size, kept at {name_size(size)} ({level} intervals)",
-        forecast.transfer(**size),
+        f"Values of the largest swept size, kept at {name_size(point.size)} "
+        f"({format_level(level)} intervals)",
+        point.transfer,
         {
             "kept": lambda q: f"{q.tuned}{NBSP}= {format_quantity(q.kept)}",
             "tuned at": lambda q: name_size(q.kept_from),
@@ -87,10 +85,7 @@ def transfer_table(forecast: Forecast, size: Mapping[str, float]) -> Table:
             "extra loss": lambda q: over(
                 format_cost(q.penalty), format_interval(q.penalty_pi, format_cost)
             ),
-            f"octaves within 1{NBSP}% of loss": lambda q: stacked(q.robustness, q.robustness_pi),
-            "scatter of optima, octaves": lambda q: stacked(q.fit_error, q.fit_error_ci),
         },
-        note="Three measures of transfer (Kalra, Barkeshli 2026, arXiv 2605.21486): what keeping "
-        "the value costs, how wide the range of harmless values is, and how far one optimum "
-        "lies from its law. An octave is a factor of two.",
+        note="What keeping the value costs (Kalra, Barkeshli 2026, arXiv 2605.21486). An octave "
+        "is a factor of two.",
     )

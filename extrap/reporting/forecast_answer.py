@@ -7,10 +7,8 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from extrap.errors import DataError
-from extrap.fitting.transfer import TransferQuality, transfer_quality
 from extrap.forecasting import Forecast
-from extrap.records import Interval, Point
+from extrap.records import Interval, KeptValue, Point
 from extrap.records.numbers import (
     NBSP,
     compared,
@@ -85,7 +83,7 @@ def answer_rows(
     """One row per size: those asked for, else the judged ones, else sizes beyond the sweep."""
     judged = [size for size in judged_sizes(groups) if is_reached(forecast, size)]
     asked = [*sizes] or judged or forecast.default_targets()
-    return tuple(_answer_row(forecast, groups, size) for size in asked)
+    return tuple(answer_row(forecast, forecast.at(**size), groups) for size in asked)
 
 
 def is_reached(forecast: Forecast, size: Mapping[str, float]) -> bool:
@@ -94,11 +92,9 @@ def is_reached(forecast: Forecast, size: Mapping[str, float]) -> bool:
     return all(size[column] >= least * (1 - 1e-9) for column, least in smallest.items())
 
 
-def _answer_row(
-    forecast: Forecast, groups: Sequence[RunGroup], size: Mapping[str, float]
-) -> AnswerRow:
-    point = forecast.at(**size)
-    group = group_at_forecast(forecast, groups, point.size)
+def answer_row(forecast: Forecast, point: Point, groups: Sequence[RunGroup] = ()) -> AnswerRow:
+    """A point of the forecast beside what was seen there."""
+    group = group_at_forecast(groups, point)
     observed = group.mean_loss if group else None
     return AnswerRow(
         size=point.size,
@@ -140,7 +136,7 @@ def forecast_answer(
     text = [_use(forecast, row, metric)]
     if row.group is not None:
         text.append(outcome(row, metric))
-    transfer = transfer_answer(forecast, row.size, groups)
+    transfer = transfer_answer(forecast, row.point, groups)
     return Answer(
         text=" ".join(filter(None, [*text, transfer])),
         confidence=_confidence(forecast, row),
@@ -197,43 +193,19 @@ def outcome(row: AnswerRow, metric: str = "loss") -> str:
     return f"{text}: {row.outcome}."
 
 
-def kept_from_smallest(
-    forecast: Forecast, size: Mapping[str, float]
-) -> tuple[TransferQuality, ...]:
-    """What it costs to keep the values tuned at the smallest size, one entry per tuned column."""
-    laws = {name: law for name, law in forecast.tuned_laws.items() if law is not None}
-    known = [estimate.value is not None for estimate in forecast.predict_tuned(size).values()]
-    if forecast.excess_curve is None or not laws or not all(known):
-        return ()
-    try:
-        return transfer_quality(
-            laws,
-            forecast.optima,
-            size,
-            excess_curve=forecast.excess_curve,
-            level=forecast.level,
-            from_largest=False,
-        )
-    except DataError:
-        return ()
-
-
-def transfer_answer(
-    forecast: Forecast, size: Mapping[str, float], groups: Sequence[RunGroup] = ()
-) -> str:
+def transfer_answer(forecast: Forecast, point: Point, groups: Sequence[RunGroup] = ()) -> str:
     """Whether the values tuned at the smallest size transfer to a size, and what keeping costs.
 
     Yes where the interval of the cost ends below `NEGLIGIBLE`, no where it begins above it.
     """
     if not forecast.runs.tuned:
         return ""
-    found = kept_from_smallest(forecast, size)
-    if not found:
+    if not point.kept_smallest:
         names = " and ".join(forecast.runs.tuned)
         return f"Whether the best {names} of the smallest size transfers cannot be told."
     level = format_level(forecast.level)
     sentences = []
-    for each in found:
+    for each in point.kept_smallest:
         low, high = (side or 0.0 for side in each.penalty_pi)
         cost = f"{_capped(each.penalty)} in loss"
         if _capped(low) != _capped(high):
@@ -255,7 +227,7 @@ def _capped(log_excess: float) -> str:
     return format_cost(log_excess) if log_excess <= math.log(2) else f"more than 100{NBSP}%"
 
 
-def _measured(forecast: Forecast, each: TransferQuality, groups: Sequence[RunGroup]) -> str:
+def _measured(forecast: Forecast, each: KeptValue, groups: Sequence[RunGroup]) -> str:
     """What runs at the kept value reached there."""
     kept = group_near(groups, each.size, {each.tuned: each.kept})
     if kept is None or kept.mean_loss is None or kept.deviation is None or len(kept.tuned) > 1:

@@ -247,7 +247,7 @@ def _legend(forecast: Forecast, axis: SizeAxis) -> str:
 
 def _forecasts(forecast: Forecast, rows: Sequence[AnswerRow], judged: bool) -> Details:
     blocks: list[Block] = [answer_table(forecast, rows)] if judged else []
-    reason = Paragraph(recommendation_sentence(forecast, forecast.recommend(**rows[-1].size)))
+    reason = Paragraph(recommendation_sentence(forecast, rows[-1].point.recommendation))
     return Details("Forecasts", [*blocks, *([reason] if reason.text else [])])
 
 
@@ -273,7 +273,7 @@ def _kept(
 ) -> Details:
     """What keeping the smallest size's values gives, by a law at them and by the forecast."""
     blocks = fixed_law_blocks(forecast, lead.size, groups, axis)
-    return Details("Keeping a value", [*blocks, transfer_table(forecast, lead.size)])
+    return Details("Keeping a value", [*blocks, transfer_table(lead.point, forecast.level)])
 
 
 def _laws(forecast: Forecast, lead: AnswerRow) -> Details:

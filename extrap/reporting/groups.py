@@ -6,8 +6,7 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from extrap.forecasting import Forecast
-from extrap.records import Verdict
+from extrap.records import Point, Verdict
 from extrap.records.numbers import rounded
 
 NEAR = 0.5
@@ -146,15 +145,13 @@ def group_near(
     return here[0] if here and here[0].octaves_from(tuned) <= NEAR else None
 
 
-def group_at_forecast(
-    forecast: Forecast, groups: Sequence[RunGroup], size: Mapping[str, float]
-) -> RunGroup | None:
+def group_at_forecast(groups: Sequence[RunGroup], point: Point) -> RunGroup | None:
     """The runs that tell whether a size is on course: those at the recommended tuned values.
 
     Runs that were mistuned on purpose do not tell. Where the forecast has no tuned values, or the
     runs do not know theirs, the best runs stand in.
     """
-    tuned = forecast.predict_recommended(size)
+    size, tuned = point.size, point.recommended
     here = [g for g in groups if dict(g.size) == dict(size) and not g.is_contrast]
     unknown = [g for g in here if any(v is None for v in g.tuned.values())]
     if any(v is None for v in tuned.values()):

@@ -24,7 +24,13 @@ from extrap.reporting.backtests import backtest_answer, failure_sentences, summa
 from extrap.reporting.blocks import Answer, Block, Equation, Paragraph, Warnings
 from extrap.reporting.choices import recommendation_sentence
 from extrap.reporting.equations import law_equations
-from extrap.reporting.forecast_answer import answer_rows, forecast_answer, leading_row, outcome
+from extrap.reporting.forecast_answer import (
+    answer_row,
+    answer_rows,
+    forecast_answer,
+    leading_row,
+    outcome,
+)
 from extrap.reporting.forecast_tables import answer_table, optima_table, verdicts_table
 from extrap.reporting.glossary import explain_flags
 from extrap.reporting.groups import group_verdicts
@@ -48,12 +54,12 @@ def forecast_blocks(made: Forecast, points: Sequence[Point] | None = None) -> li
     """The answer, the points asked for, the optima and laws they rest on, warnings."""
     if points is None:
         points = [made.at(**size) for size in made.default_targets()]
-    rows = answer_rows(made, (), [dict(point.path_inputs) or dict(point.size) for point in points])
+    rows = [answer_row(made, point) for point in points]
     flags = [flag for point in points for flag in point.flags]
     return [
         forecast_answer(made, rows),
         answer_table(made, rows),
-        Paragraph(recommendation_sentence(made, made.recommend(**rows[-1].size), by=FAR)),
+        Paragraph(recommendation_sentence(made, rows[-1].point.recommendation, by=FAR)),
         optima_table(made),
         *(Equation(pieces, text) for pieces, text in law_equations(made)),
         Paragraph("\n".join([composition_sentence(made), *curvature_sentences(made)])),

@@ -12,9 +12,8 @@ import numpy as np
 
 from extrap.documents import of_forecast
 from extrap.errors import DataError, argument
-from extrap.fitting import predict_optimum
+from extrap.fitting import penalty_at, predict_optimum
 from extrap.fitting.run_costs import FLOPS, SECONDS_PER_HOUR, hours_of_runs, read_run_cost
-from extrap.fitting.transfer import penalty_at
 from extrap.forecasting import Forecast
 from extrap.records import Interval, Measure, Runs, Shown
 from extrap.records.codec import shape
@@ -103,7 +102,7 @@ def cost(
     """Estimate the cost of tuned values at a size, relative to a tuned run there.
 
     The expected log excess and its interval are those that the forecast states for kept values
-    (`transfer_quality`); loss, compute, hours and money are monotone functions of it.
+    (`Point.transfer`); loss, compute, hours and money are monotone functions of it.
 
     Args:
         forecast: The forecast, the file it was sealed in, or runs as `extrap.forecast` takes them.
@@ -131,8 +130,8 @@ def cost(
     point = forecast.at(**at) if isinstance(at, Mapping) else forecast.at(at)
     if refused := [f"refused-{name}: {why}" for name, why in point.refusals.items()]:
         raise DataError(f"a cost needs the forecast of a tuned run, got {'; '.join(refused)}.")
-    advised, curve, loss = forecast.recommend(**point.size), forecast.excess_curve, point.loss
-    if loss is None or advised is None or curve is None:
+    advised, loss = point.recommendation, point.loss
+    if loss is None or advised is None:
         raise DataError(
             "the cost of a value needs laws of the loss and of each optimum, and an "
             f"excess-loss curve ({'; '.join(forecast.flags)}); extend the sweep first."
@@ -148,7 +147,7 @@ def cost(
     totals = {"flops": flops, "gpu_hours": gpu_hours, "money": money}
     run = {name: total for name, total in totals.items() if total is not None}
     laws = {name: fit for name, fit in forecast.tuned_laws.items() if fit is not None}
-    spread = predict_optimum(laws, point.size)
+    spread = predict_optimum(laws, point.size, forecast.excess_curve)
     optimum = {n: 2.0**c for n, c in zip(spread.tuned, spread.centre, strict=True)}
 
     def penalty(
@@ -157,9 +156,7 @@ def cost(
         factor: float | None = None,
         kept_from: Mapping[str, float] | None = None,
     ) -> Penalty:
-        mean, ends = penalty_at(
-            spread, values, point.size, excess_curve=curve, level=forecast.level
-        )
+        mean, ends = penalty_at(spread, values, level=forecast.level)
         excess, model = Measure(value=mean, ci=ends), forecast.divergence
         shares = Measure() if share is None else _falling(excess, share)
         return Penalty(

@@ -51,7 +51,7 @@ def test_a_dial_gives_the_point_of_the_sizes_it_sets(along_path):
     same = along_path.at(n_params=n, n_tokens=20 * n)
     assert (same.loss, same.loss_pi, same.tuned) == (point.loss, point.loss_pi, point.tuned)
     assert same.path_inputs == {}
-    assert along_path.recommend(depth=16) == along_path.recommend(**point.size)
+    assert same.recommendation == point.recommendation
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ from extrap.errors import DataError
 from extrap.fitting.run_costs import read_run_cost
 from extrap.forecasting import Forecast
 from extrap.records.codec import document
-from extrap.reporting.forecast_answer import kept_from_smallest, transfer_answer
+from extrap.reporting.forecast_answer import transfer_answer
 from extrap.reporting.results import result_text
 from tests.checking.byhand import LARGE, by_hand, law, loss_at, sweep
 
@@ -56,21 +56,21 @@ def test_keeping_the_small_widths_rate_costs_one_number_in_every_place(
 ) -> None:
     """The forecast's answer, `cost`, `check`, the page and their text, on the default sweep."""
     made, at = shipped(), {"width": width}
-    (stated,) = kept_from_smallest(made, at)
+    point = made.at(**at)
+    (stated,), (carried,) = point.kept_smallest, point.transfer
     expected = math.expm1(stated.penalty), *map(math.expm1, stated.penalty_pi)
     small, large = cost(made, at=at).kept
     asked = cost(made, at=at, tuned={"lr": stated.kept}).chosen
     for each in (small, asked):
         assert (each.relative.value, *each.relative.ci) == pytest.approx(expected, rel=1e-12)
-    (carried,) = made.transfer(**at)
     assert math.expm1(carried.penalty) == pytest.approx(large.relative.value, rel=1e-12)
-    (rule,) = (row for row in made.rules(**at) if row.rule == "constant")
+    (rule,) = (row for row in point.rules if row.rule == "constant")
     (row,) = made.frame_at_values([at], tuned={"lr": stated.kept}).to_dict("records")
     assert [rule.expected_regret, row["log_excess"]] == pytest.approx([stated.penalty] * 2)
-    run = pd.DataFrame([{**at, "lr": stated.kept, "seed": 9, "loss": 1.3 * made.at(**at).loss}])
+    run = pd.DataFrame([{**at, "lr": stated.kept, "seed": 9, "loss": 1.3 * point.loss}])
     (verdict,) = extrap.check(made, run)
     assert verdict.evidence["expected_excess"] == pytest.approx(expected[0])
-    answer = transfer_answer(made, at)
+    answer = transfer_answer(made, point)
     assert main(["cost", str(SWEEP), "--size", "width", "--tune", "lr", "--at", f"{width:g}"]) == 0
     of_cost = capsys.readouterr().out
     page = made.report(tmp_path / "page.html", at=width).read_text(encoding="utf-8")

@@ -449,7 +449,7 @@ def test_causes_come_in_their_documented_order(sweep_table):
     table = sweep_table().assign(optimizer="adam", epochs=1.0)
     made = forecast(read_runs(table, size="width", tune="lr", conditions="optimizer"))
     lr = 8 * made.at(width=512).tuned["lr"].value
-    loss = LOSS * math.exp(made.predict_excess({"width": 512.0}, {"lr": lr}))
+    loss = LOSS * math.exp(made.excess_curve.excess([3.0], {"width": 512.0}))
     row = {"loss": loss, "lr": lr, "optimizer": "sgd", "epochs": 20.0}
     row |= {"batch_size": 1000.0, "noise_scale": 100.0}
     mended = [{"loss": math.inf}, {"loss": loss}, {"lr": LR}, {"optimizer": "adam"}]

@@ -68,7 +68,7 @@ def test_run_without_a_final_loss_is_left_open(made: Forecast, status: str) -> N
 def test_runs_are_not_judged_where_the_loss_is_refused(sweep_table: Table) -> None:
     table = sweep_table(noise=0.05, widths=(16.0, 20.0, 24.0), seeds=2)
     made = forecast(read_runs(table, size="width", tune="lr"))
-    assert "loss" in made.refusals({"width": 512.0})
+    assert "loss" in made.at(width=512).refusals
     verdicts = check(made, big({"loss": 9.0}, {"seed": 1}, {"seed": 2, "loss": math.inf}))
     assert {(v.on_law, v.cause, v.p_value) for v in verdicts} == {(None, None, None)}
     assert {(v.predicted, v.predicted_pi) for v in verdicts} == {(None, (None, None))}

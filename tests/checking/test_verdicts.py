@@ -34,7 +34,7 @@ def checked(loss, *, made=None, lr=0.0025):
 def test_run_above_the_interval_of_tuned_runs_is_undecided_where_the_rate_is_refused():
     """Ticket 53: 7, 9 and 10 % too high, and called on the law of an interval down to a tenth."""
     made = by_hand(tuned_laws=REFUSED)
-    assert "lr" in made.refusals(LARGE)
+    assert "lr" in made.at(**LARGE).refusals
     sealed = made.at(**LARGE).loss_pi
     for off in (0.07, 0.09, 0.10):
         found = checked(loss_at(1024) * math.exp(off))

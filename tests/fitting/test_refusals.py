@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from extrap.fitting import ExcessCurve, LossPrediction, refuse_loss, refuse_tuned
-from extrap.records import Fit
+from extrap.fitting import ExcessCurve, LossPrediction, doubt_loss, doubt_tuned
+from extrap.fitting.spread import OptimumSpread, predict_optimum
 from tests.checking.byhand import LARGE, by_hand, of_rate
 
 Z90 = 1.6448536270
@@ -39,34 +39,34 @@ def predicted(log_loss: float, half: float) -> LossPrediction:
 def test_loss_is_refused_where_its_interval_is_wider_than_its_change_and_5_percent(
     change: float, half: float, is_refused: bool
 ) -> None:
-    why = refuse_loss(predicted(1.0 + change, half), predicted(1.0, 10.0))
-    assert bool(why) == is_refused
+    doubt = doubt_loss(predicted(1.0 + change, half), predicted(1.0, 10.0))
+    assert (doubt is not None) == is_refused
+    assert doubt is None or doubt.is_refused
 
 
 @pytest.mark.parametrize(("half", "is_refused"), [(0.29, False), (0.31, True)])
-def test_an_interval_of_three_times_the_noise_is_given(half: float, is_refused: bool) -> None:
+def test_an_interval_of_three_times_the_noise_is_imprecise(half: float, is_refused: bool) -> None:
     """Noise with a 90 % interval of ± .1, a law that makes half of the whole interval `half`."""
     noise, curve = (0.1 / Z90) ** 2, (half / Z90) ** 2 - (0.1 / Z90) ** 2
     wide = LossPrediction(log_loss=1.0, curve=((curve, 1e9),), run=((noise, 1e9),))
-    assert bool(refuse_loss(wide, predicted(1.0, 10.0))) == is_refused
-    assert refuse_loss(wide, predicted(1.0, 10.0), of_noise=0.0)
+    for of_noise, refused in ((3.0, is_refused), (0.0, True)):
+        doubt = doubt_loss(wide, predicted(1.0, 10.0), of_noise=of_noise)
+        assert doubt is not None
+        assert doubt.is_refused == refused
 
 
-def test_a_regret_of_three_times_the_noise_is_given() -> None:
-    """Noise of .1: a regret of up to 3 · 1.645 · .1 = .49 instead of .03."""
-    law = rate_law(1.0)
-    k = 0.1  # E[u²] k / 2 = .083 with 5 degrees of freedom
-    assert refuse_tuned(law, LARGE, excess_curve=parabola(k)) == refuse_tuned(
-        law, LARGE, excess_curve=parabola(k), log_sd=0.1, of_noise=0.0
-    )
-    assert list(refuse_tuned(law, LARGE, excess_curve=parabola(k))) == ["lr"]
-    assert refuse_tuned(law, LARGE, excess_curve=parabola(k), log_sd=0.1) == {}
+@pytest.mark.parametrize(("log_sd", "is_refused"), [(0.0, True), (0.016, True), (0.1, False)])
+def test_a_regret_of_three_times_the_noise_is_imprecise(log_sd: float, is_refused: bool) -> None:
+    """A regret of .083, E[u²] k / 2 with k = .1 and 5 degrees of freedom; 3 · 1.645 · .016 = .079"""
+    (doubt,) = doubt_tuned(rate(1.0, parabola(0.1)), log_sd=log_sd).values()
+    assert doubt.is_refused == is_refused
 
 
-def rate_law(octaves: float) -> dict[str, Fit]:
+def rate(octaves: float, excess_curve: ExcessCurve | None) -> OptimumSpread:
     """A law of which one optimum at width 1024 lies this far off, one standard deviation."""
     nats = octaves * math.log(2)
-    return {"lr": of_rate(scatter=math.sqrt(nats**2 - 0.1**2))}
+    law = of_rate(scatter=math.sqrt(nats**2 - 0.1**2))
+    return predict_optimum({"lr": law}, LARGE, excess_curve)
 
 
 def parabola(curvature: float) -> ExcessCurve:
@@ -85,7 +85,7 @@ def test_values_are_refused_where_they_cost_3_percent_on_average(octaves: float)
             k = math.sqrt(low * high)
             mean = float(np.minimum(k / 2 * draws**2, 1.0).mean())
             low, high = (k, high) if mean < regret else (low, k)
-        found = refuse_tuned(rate_law(octaves), LARGE, excess_curve=parabola(k))
+        found = doubt_tuned(rate(octaves, parabola(k)))
         assert list(found) == (["lr"] if regret > 0.03 else [])
 
 
@@ -94,18 +94,21 @@ def test_value_is_refused_where_its_interval_spans_8_octaves(
     excess_curve: ExcessCurve | None,
 ) -> None:
     for width, refused in ((7.95, []), (8.05, ["lr"])):
-        laws = rate_law(width / 2 / T5)
-        assert list(refuse_tuned(laws, LARGE, excess_curve=excess_curve)) == refused
+        found = doubt_tuned(rate(width / 2 / T5, excess_curve), log_sd=1.0)
+        assert [name for name, doubt in found.items() if doubt.is_refused] == refused
 
 
 def test_no_reason_states_a_width_that_says_nothing() -> None:
-    why = refuse_loss(predicted(1.0, 500.0), predicted(1.0, 0.1))
-    assert "a factor of 10 or more" in why
-    assert "e+" not in why
+    doubt = doubt_loss(predicted(1.0, 500.0), predicted(1.0, 0.1))
+    assert doubt is not None
+    assert "a factor of 10 or more" in doubt.why
+    assert "e+" not in doubt.why
 
 
 def test_changes_beyond_every_number_are_told() -> None:
     """A law that falls by a factor of e^2000 has no percentage."""
     wide = LossPrediction(log_loss=-2000.0, curve=((9e6, 5.0),), run=())
     last = LossPrediction(log_loss=0.0, curve=(), run=())
-    assert "900 % or more predicted" in refuse_loss(wide, last)
+    doubt = doubt_loss(wide, last)
+    assert doubt is not None
+    assert "900 % or more predicted" in doubt.why

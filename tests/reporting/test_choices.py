@@ -15,7 +15,7 @@ SIZE = {"width": 1024.0}
 
 
 def test_recommendation_states_values_distances_and_both_costs(made, diverging):
-    found = made.recommend(**SIZE)
+    found = made.at(**SIZE).recommendation
     assert not differs(replace(found, octaves={"lr": -0.014}))  # less than a percent off
     assert differs(replace(found, octaves={"lr": -0.016}))
     known = replace(
@@ -36,7 +36,7 @@ def test_recommendation_states_values_distances_and_both_costs(made, diverging):
         octaves={"lr": math.log2(0.9), "batch": math.log2(1.2)},
     )
     assert figures(recommendation_sentence(made, two))[:4] == [0.0025, 64, 10, 20]
-    moved = diverging.recommend(**SIZE)
+    moved = diverging.at(**SIZE).recommendation
     assert differs(moved)
     assert "may diverge" in recommendation_sentence(diverging, moved)
     assert "may diverge" not in text

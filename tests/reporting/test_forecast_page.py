@@ -14,7 +14,6 @@ from extrap.reporting.blocks import Details, Figure, Warnings
 from extrap.reporting.forecast_answer import (
     answer_rows,
     forecast_answer,
-    kept_from_smallest,
     transfer_answer,
 )
 from extrap.reporting.forecast_charts import curve_charts, loss_chart, optimum_chart
@@ -49,11 +48,12 @@ def test_the_answer_states_value_loss_interval_outcome_and_cost_of_keeping(made,
     verdicts = judge()
     groups = group_verdicts(verdicts)
     answer = forecast_answer(made, answer_rows(made, groups), groups)
-    point, lr = made.at(width=1024), made.recommend(width=1024).tuned["lr"]
+    point = made.at(width=1024)
+    lr = point.recommendation.tuned["lr"]
     seen = [
         v.loss for v in verdicts if v.size["width"] == 1024 and v.tuned["lr"] == true_optimum(1024)
     ]
-    (kept,) = kept_from_smallest(made, {"width": 1024})
+    (kept,) = point.kept_smallest
     told = figures(answer.text)
     assert told[:3] == pytest.approx([lr, 1024, point.loss], rel=2e-3)
     assert told[4:6] == pytest.approx(list(point.loss_pi), rel=2e-3)
@@ -63,8 +63,9 @@ def test_the_answer_states_value_loss_interval_outcome_and_cost_of_keeping(made,
     assert answer.confidence.startswith("Confidence: ")
 
 
-def test_transfer_is_yes_no_or_cannot_tell_by_the_interval_of_its_cost(made, monkeypatch):
-    (kept,) = kept_from_smallest(made, {"width": 1024})
+def test_transfer_is_yes_no_or_cannot_tell_by_the_interval_of_its_cost(made):
+    point = made.at(width=1024)
+    (kept,) = point.kept_smallest
     assert np.log(kept.kept) == pytest.approx(np.log(true_optimum(16)), abs=0.1)
     for (low, high), words in (
         ((0.0, 0.005), "transfers:"),
@@ -72,10 +73,7 @@ def test_transfer_is_yes_no_or_cannot_tell_by_the_interval_of_its_cost(made, mon
         ((0.0, 0.1), "cannot be told"),
     ):
         set_to = replace(kept, penalty=(low + high) / 2, penalty_pi=Interval(low, high))
-        monkeypatch.setattr(
-            "extrap.reporting.forecast_answer.transfer_quality", lambda *_, s=set_to, **__: (s,)
-        )
-        assert words in transfer_answer(made, {"width": 1024})
+        assert words in transfer_answer(made, replace(point, kept_smallest=(set_to,)))
 
 
 @pytest.mark.parametrize(

@@ -250,8 +250,9 @@ def test_larger_runs_are_trained_at_the_recommended_values():
     """Below the optimum, where values that are too high cost more."""
     excess_curve = replace(by_hand().excess_curve, rise=((0.0, 1.2),))
     made = by_hand(excess_curve=excess_curve)
-    advised = made.recommend(width=1024).tuned["lr"]
-    assert advised < 0.97 * made.at(width=1024).tuned["lr"].value
+    point = made.at(width=1024)
+    advised = point.recommended["lr"]
+    assert advised < 0.97 * point.tuned["lr"].value
     target = Target(size={"width": 1024}, factors=(1.0, 2.0), fixed=False)
     cells = target_cells(replace(SPEC, targets=(target,)), made)
     rates = {dict(cell.tuned)["lr"] for cell in cells}

@@ -33,6 +33,8 @@ LEAST_VALUES, LEAST_OCTAVES = 3, 3.0
 minimum the curves of learning rates are flat as well."""
 LEAST_LENGTH = 1e-7
 """Of the shortest direction of the terms against the longest; its square is rounding."""
+RANK = 1e-12
+"""Of the shortest direction of what is taken out against the longest: below it is rounding."""
 GRID = 17
 """Values of a sampled column at which its effect is bounded."""
 REACH = 2.0
@@ -48,8 +50,8 @@ def find_plateau(runs: Runs, name: str, *, most: float = MOST) -> tuple[tuple[fl
     of which those within 5 % of the best count. An effect of each value and its trend over the
     sizes are fitted. Values are alike where an F test at 5 % sees no effect, and no value is worse
     than the best by two standard deviations of a run, nor by a tenth; or where none is worse by
-    half a percent at the smallest or largest size. Each bound is one-sided, at 95 %, a test of
-    all (Berger, Hsu 1996, Statistical Science 11, 283): few runs show no plateau.
+    half a percent at the smallest or largest size. Each bound is one-sided at 95 %; as all must
+    hold, so is their test (Berger, Hsu 1996, Statistical Science 11, 283).
 
     Values that a sampler drew differ from size to size. Their effect is a parabola in the
     logarithm, beside one in the other tuned values within two octaves of the best run of each
@@ -240,7 +242,7 @@ def _cost_of_terms(
 ) -> float | None:
     """An upper bound of what an effect costs; None where it is seen or may be large."""
     left, scale, _ = np.linalg.svd(nuisance, full_matrices=False)
-    basis = left[:, scale > SMALLEST_SD * scale[0]]
+    basis = left[:, scale > RANK * scale[0]]
     y, effects = y - basis @ (basis.T @ y), effects - basis @ (basis.T @ effects)
     k, dof = effects.shape[1], len(y) - basis.shape[1] - effects.shape[1]
     _, lengths, axes = np.linalg.svd(effects, full_matrices=False)

@@ -254,7 +254,7 @@ def _neighbourhood(stable: pd.DataFrame, cells: Cells, *, noise: Noise) -> Neigh
 def _seed_contrasts(seed: pd.Series) -> Array:
     """Sum-to-zero columns that take out what a seed does to all its runs alike."""
     codes, seeds = pd.factorize(seed)
-    counts = np.bincount(codes, minlength=len(seeds))
+    counts = np.bincount(codes[codes >= 0], minlength=len(seeds))  # a seed may be missing
     if not 2 <= len(seeds) <= MANY_SEEDS or (counts < 2).any():
         return np.empty((len(seed), 0))
     order = sorted(range(len(seeds)), key=lambda i: str(seeds[i]))

@@ -115,7 +115,7 @@ def project(problem: Problem, starts: Array) -> Solutions:
     m = len(problem.law.coefficients(problem.z.shape[1]))
 
     def run(search: Array, owner: Index) -> tuple[Array, Array, Mask]:
-        state, converged = march(
+        state, converged = levenberg_marquardt(
             lambda search, owner: _evaluate(problem, space, search, owner),
             lambda state, damping: _step(state, space, damping),
             search,
@@ -123,7 +123,7 @@ def project(problem: Problem, starts: Array) -> Solutions:
             rules=RULES,
             floor=EXACT * problem.weight[owner].sum(axis=1),
         )
-        return state.more, state.objective, converged
+        return state.extra, state.objective, converged
 
     each = problem.z.shape[0] * m * max(1, len(space.free))
     return in_chunks(run, np.clip(search, space.low, space.high), each=each)
@@ -209,13 +209,16 @@ def _best_subset(gram: Array, right: Array) -> Array:
 
 
 class State(NamedTuple):
-    """A batch at its present place; `slope` and `curvature` are those of half the objective."""
+    """A batch at its present place; `slope` and `curvature` are those of half the objective.
+
+    `extra` is what the caller wants besides, one array a row.
+    """
 
     search: Array
     objective: Array
     slope: Array
     curvature: Array
-    more: Array
+    extra: Array
 
     def take(self, rows: Any) -> State:
         """Some rows."""
@@ -227,7 +230,7 @@ class State(NamedTuple):
             mine[rows] = new
 
 
-class Rules(NamedTuple):
+class Damping(NamedTuple):
     """How the damping of Levenberg–Marquardt steps starts, moves and ends a search.
 
     It ends when a step promises less than `tolerance` of the objective at a damping below
@@ -244,16 +247,25 @@ class Rules(NamedTuple):
     max_steps: int
 
 
-RULES = Rules(1e-3, 0.1, 10.0, 1e-12, 1e8, 1.0, 1e-13, 150)
+RULES = Damping(
+    first=1e-3,
+    falls=0.1,
+    grows=10.0,
+    least=1e-12,
+    most=1e8,
+    trusted=1.0,
+    tolerance=1e-13,
+    max_steps=150,
+)
 
 
-def march(
+def levenberg_marquardt(
     evaluate: Callable[[Array, Index], State],
     step: Callable[[State, Array], tuple[Array, Array]],
     search: Array,
     owner: Index,
     *,
-    rules: Rules,
+    rules: Damping,
     floor: Array,
 ) -> tuple[State, Mask]:
     """Levenberg–Marquardt of one chunk: where each row ended, and whether it converged."""
@@ -351,7 +363,7 @@ def _evaluate(problem: Problem, space: ShapeSpace, search: Array, owner: Index) 
         objective=np.einsum("bn,bn->b", residual, residual),
         slope=-(moved @ residual[..., None])[..., 0],
         curvature=curvature,
-        more=np.concatenate([coefficients, shape], axis=1),
+        extra=np.concatenate([coefficients, shape], axis=1),
     )
 
 

@@ -16,20 +16,29 @@ from __future__ import annotations
 import numpy as np
 
 from extrap.fitting.projection import (
+    Damping,
     Index,
     Mask,
     Problem,
-    Rules,
     ShapeSpace,
     Solutions,
     State,
     bounded_step,
     in_chunks,
-    march,
+    levenberg_marquardt,
 )
 from extrap.laws.base import Array
 
-RULES = Rules(1e-2, 0.2, 5.0, 1e-9, 1e6, 10.0, 1e-12, 300)
+RULES = Damping(
+    first=1e-2,
+    falls=0.2,
+    grows=5.0,
+    least=1e-9,
+    most=1e6,
+    trusted=10.0,
+    tolerance=1e-12,
+    max_steps=300,
+)
 SMALLEST_COEFFICIENT = 1e-9
 """Relative to the typical loss; coefficients are searched on the log scale, without a 0."""
 
@@ -71,7 +80,7 @@ class _Descent:
         search = np.concatenate([np.log(coefficients), self.space.to_search(values[:, m:])], 1)
         search = np.clip(search, self.low, self.high)
         floor = np.zeros(len(search))
-        state, converged = march(
+        state, converged = levenberg_marquardt(
             self._evaluate, self._step, search, owner, rules=RULES, floor=floor
         )
         with np.errstate(over="ignore"):
@@ -108,11 +117,11 @@ class _Descent:
             objective=np.where(np.isfinite(objective), objective, np.inf),
             slope=(jacobian @ (share * residual)[..., None])[..., 0] / delta**2,
             curvature=(jacobian * inner[:, None, :]) @ jacobian.swapaxes(1, 2) / delta**2,
-            more=(jacobian * share[:, None, :]) @ jacobian.swapaxes(1, 2) / delta**2,
+            extra=(jacobian * share[:, None, :]) @ jacobian.swapaxes(1, 2) / delta**2,
         )
 
     def _step(self, state: State, damping: Array) -> tuple[Array, Array]:
         """Newton's, damped towards the step of the majorant."""
-        matrix = state.curvature + damping[:, None, None] * state.more
-        lift = (1e-9 + 1e-3 * damping[:, None]) * np.einsum("bqq->bq", state.more)
+        matrix = state.curvature + damping[:, None, None] * state.extra
+        lift = (1e-9 + 1e-3 * damping[:, None]) * np.einsum("bqq->bq", state.extra)
         return bounded_step(state, self.low, self.high, matrix=matrix, lift=lift, longest=2.0)

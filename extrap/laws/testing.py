@@ -18,7 +18,8 @@ def check_law(law: LossLaw, examples: Mapping[int, Sequence[float]]) -> None:
     """Check that a law keeps what the fitter relies on.
 
     Shapes of the basis, agreement of a batch with a loop, derivatives against central differences,
-    a positive loss, starts within bounds, names that exist.
+    a positive loss, starts within bounds, names that exist. Whether the parameters that may be
+    pinned depend on the unit of size it cannot tell.
 
     Args:
         law: The law.
@@ -52,7 +53,6 @@ def _check_starts(law: LossLaw, z: Array) -> None:
     for low, high, starts, is_log in ranges:
         assert all(low <= start <= high for start in starts), "a start lies out of its range"
         assert low > 0 or not is_log, "a range on a log scale must be positive"
-    assert law.starts(z).shape[1] == len(ranges), "starts are every combination of the ranges'"
 
 
 def _check_derivatives(law: LossLaw, values: Array, z: Array) -> None:
@@ -66,8 +66,8 @@ def _check_derivatives(law: LossLaw, values: Array, z: Array) -> None:
     for i in np.ndindex(2, 3):
         single = batch[i]
         np.testing.assert_allclose(basis[i], law.basis(single[m:], z), rtol=1e-12)
+        assert (law.predict(single, z) > 0).all(), "the loss must be positive at the example"
         steps = DIFFERENCE * np.diag(np.maximum(np.abs(single), DIFFERENCE))
         up, down = (law.log_predict(single + sign * steps, z) for sign in (1, -1))
-        assert np.isfinite(up).all(), "the loss must be finite and positive at the example"
         numeric = (up - down) / (2 * np.diag(steps)[:, None])
         np.testing.assert_allclose(gradient[i], numeric.T, rtol=1e-5, atol=1e-7)

@@ -68,6 +68,7 @@ def test_law_passes_the_exam(law: LossLaw) -> None:
     [
         ({"basis": lambda shape, z: LOSS_LAWS["power"].basis(abs(shape), z)}, "Not equal"),
         ({"basis": lambda shape, z: np.ones((len(z), 1))}, "basis must broadcast"),
+        ({"basis": lambda shape, z: -LOSS_LAWS["power"].basis(shape, z)}, "must be positive"),
         ({"coefficient_names": ("b", "E")}, "the parameters with 1 columns"),
         ({"unit_free_names": ("k",)}, "a unit-free parameter"),
         ({"exponent_names": ("k",)}, "an exponent does not"),
@@ -103,7 +104,6 @@ FORMULAS: dict[str, Callable[..., float]] = {
 
 @pytest.mark.parametrize("name", FORMULAS)
 def test_law_is_its_formula(name: str) -> None:
-    """As the docstring writes it."""
     key, k = name.split("-")
     values, z = example(LAWS[key], int(k)), sizes(int(k))
     expected = [math.log(FORMULAS[name](*values, *row)) for row in z]

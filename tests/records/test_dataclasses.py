@@ -10,14 +10,14 @@ import pytest
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("laws", "fitting", "forecasting", "checking", "records", "reading", "analyses")
 
-MUTABLE = {"_State"}
-POSITIONAL = {"Cell", "Command", "SizePath", "_State"}
+MUTABLE: set[str] = set()
+POSITIONAL = {"Cell", "Command", "SizePath"}
 """A cell or a rule is a key of one or two parts."""
 WITHOUT_EQUALITY = """
     AllocationReport Arm ArmTable Asymmetry AtFractions Curves Doubling FittedLaw
-    FittedSplit Found GroupFindings Hyperbola Levels Line Neighbourhood OpenSize Optima
+    FittedSplit Found GroupFindings Hyperbola Levels Line Neighbourhood Optima
     Points Precision Problem Profile Resamples Runs Selection Shape SizeGroup Solutions
-    StudyFunction TaskResult TwoLaws Vertex Way _Bent _Inputs _Line _Plan _Profile _Solved
+    StudyFunction TaskResult TwoLaws UnbracketedSize Vertex Way _Bent _Inputs _Line _Plan _Profile _Solved
     _Sweep
 """
 """They hold arrays or tables."""

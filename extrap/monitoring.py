@@ -165,7 +165,7 @@ class Monitor:
         n = len(self._curves.fractions)
         self._sums, self._counts = np.zeros(n), np.zeros(n, dtype=int)
         self._open = 0
-        self._last_step, self._pace = -math.inf, 0.0
+        self._last_step, self._gap, self._shortest_gap = -math.inf, 0.0, 0.0
         self._from_zero = False
         self._reading = Reading(
             step=0,
@@ -201,20 +201,27 @@ class Monitor:
         A job need not log its last step, and may count from zero, so that the last of n is n − 1;
         few steps are perhaps epochs or billions of tokens, of which the last one matters.
         """
-        step, total = self._last_step, self._total * (1 + ROUNDING)
-        counts_updates = total >= MANY_STEPS
-        is_end = step >= self._total or (counts_updates and (step + 1) * (1 + ROUNDING) >= total)
-        return is_end or self._is_last()
+        last = self._last_step + (self._total >= MANY_STEPS)
+        following = self._last_step + self._shortest_gap
+        is_compared = self._open >= len(self._curves.fractions)
+        return (
+            is_compared
+            or last * (1 + ROUNDING) >= self._total
+            or following > self._total * (1 + ROUNDING)
+        )
 
     def _is_last(self) -> bool:
-        """Whether the next loss, at the pace of the log, would lie beyond the end."""
-        following = self._last_step + self._pace
+        """Whether the next loss, as far on as this one was, would lie beyond the end."""
+        following = self._last_step + self._gap
         if self._from_zero:
             return following >= self._total
         return following > self._total * (1 + ROUNDING)
 
     def feed(self, points: Iterable[tuple[float, float]]) -> Iterator[Reading]:
-        """Add steps and losses up to an alarm; one reading per comparison point they complete."""
+        """Add steps and losses up to an alarm; one reading per comparison point they complete.
+
+        Points are taken as the readings are asked for, so that a running job's can be followed.
+        """
         for step, loss in points:
             n_compared = len(self._history)
             is_alarm = self.update(step, loss).alarm
@@ -235,8 +242,8 @@ class Monitor:
             self._n_ignored += 1
             return self._reading
         if math.isfinite(self._last_step):
-            advance = step - self._last_step
-            self._pace = min(advance, self._pace or advance)
+            self._gap = step - self._last_step
+            self._shortest_gap = min(self._gap, self._shortest_gap or self._gap)
         self._from_zero = self._from_zero or step == 0
         self._last_step = step
         fraction = step / self._total

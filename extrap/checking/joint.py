@@ -6,6 +6,7 @@ above it with what is expected at its own values.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -56,7 +57,7 @@ def judge_losses(
     judgements = []
     unexplained = [0.0 if own is None else own.p_above for own in settings]
     tested = [i for i, case in enumerate(cases) if case.log_deviation is not None]
-    p_values = {i: _p_value(cases[i]) for i in tested}
+    p_values = _p_values(cases, tested)
     adjusted = dict(zip(tested, holm(list(p_values.values())), strict=True))
     decides = {
         i: max(p, unexplained[i]) if law_deviation(cases[i]) > 0 else p
@@ -79,7 +80,14 @@ def judge_losses(
     return judgements
 
 
-def _p_value(case: Case) -> float:
-    """Two-sided p-value of its mean log loss under its predictive distribution."""
-    assert case.log_deviation is not None
-    return float(case.prediction.p_values(np.array([case.log_loss + case.log_deviation]))[0])
+def _p_values(cases: Sequence[Case], tested: Sequence[int]) -> dict[int, float]:
+    """Two-sided p-values of mean log losses, one call for all that share a prediction."""
+    alike: dict[int, list[int]] = defaultdict(list)
+    for i in tested:
+        alike[id(cases[i].prediction)].append(i)
+    found: dict[int, float] = {}
+    for members in alike.values():
+        log_loss = np.array([cases[i].log_loss + (cases[i].log_deviation or 0) for i in members])
+        p_values = cases[members[0]].prediction.p_values(log_loss).tolist()
+        found |= zip(members, p_values, strict=True)
+    return {i: found[i] for i in tested}

@@ -81,6 +81,7 @@ def holm(p_values: Sequence[float]) -> list[float]:
     References:
         Holm (1979), A simple sequentially rejective multiple test procedure.
     """
-    from statsmodels.stats.multitest import multipletests  # takes a while to import
-
-    return multipletests(p_values, method="holm")[1].tolist() if len(p_values) > 1 else [*p_values]
+    p = np.asarray(p_values, dtype=float)
+    order = np.argsort(p, kind="stable")
+    steps = np.maximum.accumulate(np.arange(len(p), 0, -1) * p[order])
+    return np.minimum(steps, 1.0)[np.argsort(order)].tolist()

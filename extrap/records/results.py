@@ -407,7 +407,7 @@ class Verdicts(tuple[Verdict, ...]):
 
     @property
     def joint_p(self) -> float | None:
-        """The smallest adjusted p-value, which is that of the largest deviation; None without."""
+        """The smallest adjusted p-value; None if no configuration has a loss."""
         known = [verdict.p_adjusted for verdict in self if verdict.p_adjusted is not None]
         return min(known, default=None)
 

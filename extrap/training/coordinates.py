@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 import torch
 from torch import nn
-from torch.func import functional_call
 from torch.overrides import TorchFunctionMode
 
 from extrap.records import Cell, StudySpec
@@ -175,18 +174,10 @@ def _outputs(
     batch: tuple[torch.Tensor, ...],
 ) -> dict[str, torch.Tensor]:
     """What every matrix or table makes of a batch, in the order of the computation."""
-    recorder = _Recorder({id(p): name for name, p in parameters.items() if p.dim() > 1})
-
-    class Loss(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.module = module
-
-        def forward(self) -> torch.Tensor:
-            return workload.loss(self.module, batch)
-
-    with recorder:
-        functional_call(Loss(), {f"module.{n}": p for n, p in parameters.items()}, ())
+    module.load_state_dict(parameters, strict=False)  # it may have constants of its own
+    names = {id(p): name for name, p in module.named_parameters() if p.dim() > 1}
+    with _Recorder(names) as recorder:
+        workload.loss(module, batch)
     return recorder.outputs
 
 

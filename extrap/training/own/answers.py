@@ -124,10 +124,7 @@ def _costs(parts: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _cost(name: str, value: Any) -> float:
-    try:
-        number = math.nan if _is_truth(value) else float(value)
-    except (TypeError, ValueError, OverflowError):
-        number = math.nan
+    number = _float(value)
     if not 0 < number < math.inf:
         raise ValueError(
             f"{name} must be a finite number above 0, train= returned {str(value)[:40]!r}; "
@@ -137,16 +134,21 @@ def _cost(name: str, value: Any) -> float:
 
 
 def _step(value: Any) -> int:
-    try:
-        number = math.nan if _is_truth(value) else float(value)
-    except (TypeError, ValueError, OverflowError):
-        number = math.nan
+    number = _float(value)
     if not (number >= 0 and number.is_integer()):
         raise ValueError(
             "diverged_step must be a whole number of at least 0, train= returned "
             f"{str(value)[:40]!r}; leave it out if unknown."
         )
     return int(number)
+
+
+def _float(value: Any) -> float:
+    """A value as a number, NaN where it is none."""
+    try:
+        return math.nan if _is_truth(value) else float(value)
+    except (TypeError, ValueError, OverflowError):
+        return math.nan
 
 
 def _is_truth(value: object) -> bool:

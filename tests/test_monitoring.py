@@ -238,11 +238,22 @@ def test_value_on_the_other_side_is_not_called_mistuned(watched, draw_curve):
         ((98,), False),
     ],
 )
-def test_run_is_over_when_no_loss_is_to_come(watched, numbers, is_over):
-    monitor = watch(watched, np.full(len(numbers), 3.0), steps=numbers, total_steps=100)
+@pytest.mark.parametrize("total", [100, 100.00000000000001])
+def test_run_is_over_when_no_loss_is_to_come(watched, numbers, is_over, total):
+    monitor = watch(watched, np.full(len(numbers), 3.0), steps=numbers, total_steps=total)
     assert monitor.is_over == is_over
     monitor.restart()
     assert not monitor.is_over
+
+
+@pytest.mark.parametrize(
+    "steps", [(0, 25, 50, 75, 100), range(0, 100, 2), (2, 3, *range(8, 99, 5))]
+)
+def test_the_last_loss_is_compared(watched, steps):
+    """Of 100 steps, the first of them 0 or one gap shorter than the others."""
+    monitor = watch(watched, np.full(len(steps), 3.0), steps=steps, total_steps=100)
+    assert monitor.history[-1].step == steps[-1]
+    assert monitor.is_over
 
 
 def test_last_of_few_steps_is_waited_for(watched):

@@ -91,16 +91,16 @@ def test_the_column_of_the_loss_outlives_a_sealed_file(tmp_path):
     assert json.loads((tmp_path / "f.json").read_text())["runs"]["sizes"] == ["width"]
 
 
-def test_recommendations_take_the_size_that_a_forecast_takes(made):
-    for method in (made.recommend, made.transfer, made.rules):
-        assert method(1024) == method(width=1024)
+def test_a_size_needs_no_name_where_there_is_one_column(made):
+    point = made.at(1024)
+    assert point.recommendation is not None
+    assert point == made.at(width=1024)
 
 
 @pytest.mark.parametrize("size", ["8x", "1024", [512, 1024]])
 def test_a_size_that_is_no_number_is_named(made, size):
-    for method in (made.at, made.recommend):
-        with pytest.raises(TypeError, match="a size is a number, got width="):
-            method(size)
+    with pytest.raises(TypeError, match="a size is a number, got width="):
+        made.at(size)
 
 
 def test_arguments_of_another_type_are_named(made, tmp_path):

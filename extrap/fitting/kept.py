@@ -1,4 +1,4 @@
-"""What tuned values cost that are kept instead of tuned again: Metz' failure, foreseen."""
+"""What tuned values cost that are kept instead of tuned again."""
 
 from __future__ import annotations
 

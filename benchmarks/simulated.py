@@ -128,7 +128,7 @@ def knowing(made: extrap.Forecast, law: str, table: pd.DataFrame) -> extrap.Fore
         loss_se=[o.paired_loss_se for o in points] if known else None,
         loss_se_dof=made.noise.own_dof if known else None,
     )
-    model = LossModel(laws=((fitted, 1.0),), local=None, local_weight=0.0, discrepancy=0.0)
+    model = LossModel(family=((fitted, 1.0),), discrepancy=0.0)
     return replace(made, band="family", loss_model=model)
 
 

@@ -124,7 +124,7 @@ class Forecast(Shown):
 
     @property
     def loss_laws(self) -> tuple[tuple[Fit, float], ...]:
-        """Every loss law that could be fitted, with its weight; empty if none could."""
+        """The laws that forecast the loss, with their weights; empty if none could be fitted."""
         return () if self.loss_model is None else self.loss_model.laws
 
     def at(self, value: float | None = None, /, **size: float) -> Point:
@@ -910,7 +910,7 @@ def _loss_flags(model: LossModel | None, *, fix: Mapping[str, float]) -> list[st
         flags.append("too-few-sizes-for-a-floor")
     if not model.fits:
         flags.append("lack-of-fit: no law follows all sizes, the largest ones lead")
-    of_laws = {f for fit, _ in model.kept for f in fit.flags}
+    of_laws = {f for fit, _ in model.laws for f in fit.flags}
     return flags + sorted(of_laws if model.fits else of_laws - {"lack-of-fit"})
 
 

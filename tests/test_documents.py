@@ -92,7 +92,7 @@ def saved(made, path, change):
     [
         ("level", lambda d: d.update(level=0.5)),
         ("runs", lambda d: d["runs"]["rows"][0].__setitem__(-1, 1.0)),
-        ("loss_model", lambda d: d["loss_model"]["laws"][0].__setitem__(1, 0.123)),
+        ("loss_model", lambda d: d["loss_model"].update(discrepancy=0.123)),
         ("extra", lambda d: d.update(extra=1)),
         ("excess_curve", lambda d: d.pop("excess_curve")),
         ("content_hash", lambda d: d.pop("content_hash")),

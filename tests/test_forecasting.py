@@ -285,7 +285,7 @@ def test_refused_loss_has_no_number_but_a_reason_and_leaves_the_rest() -> None:
     fitted = of_loss()
     covariance = ((0.36, 0.0), (0.0, fitted.covariance[1][1]))
     model = by_hand().loss_model
-    rough = replace(model, laws=((replace(fitted, covariance=covariance), 1.0),))
+    rough = replace(model, family=((replace(fitted, covariance=covariance), 1.0),))
     made = by_hand(loss_model=rough)
     point = made.at(**LARGE)
     assert says_nothing(point, "loss")
@@ -365,7 +365,7 @@ def test_pins_reach_the_laws_they_name_and_are_told(sweep: Runs) -> None:
     assert "pinned: E = 1.5" in made.flags
     with pytest.raises(ValueError, match="got 'momentum'"):
         forecast(sweep, fix={"momentum.b": 0.5})
-    with pytest.raises(ValueError, match="parameters alpha"):
+    with pytest.raises(ValueError, match="got 'alpha'; pin one of E, c"):
         forecast(sweep, fix={"alpha": 0.5})
 
 

@@ -12,7 +12,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from extrap.fitting.mixture import averaged_law
 from extrap.laws.base import Array
+from extrap.records import Fit
 
 DISCOUNTS = (1.0, 1.5, 2.0)
 """Powers k of the discount `(x / x_max)^k` of a residual."""
@@ -33,7 +35,9 @@ class LocalLaw:
 
     Attributes:
         column: The size column.
-        largest: x_max, the largest fitted size.
+        smallest: The smallest fitted size.
+        largest: x_max, the largest one.
+        n_points: Number of fitted points.
         weights: w_j, which sum to 1.
         floors: E_j, in the unit of the loss.
         coefficients: b_j, in the unit of the loss.
@@ -43,13 +47,32 @@ class LocalLaw:
     """
 
     column: str
+    smallest: float
     largest: float
+    n_points: int
     weights: tuple[float, ...]
     floors: tuple[float, ...]
     coefficients: tuple[float, ...]
     exponents: tuple[float, ...]
     scatter: float
     dof: float
+
+    @property
+    def law(self) -> Fit:
+        """The averaged law."""
+        return averaged_law(
+            self.column,
+            smallest=self.smallest,
+            largest=self.largest,
+            weights=np.asarray(self.weights),
+            floors=np.asarray(self.floors),
+            coefficients=np.asarray(self.coefficients),
+            exponents=np.asarray(self.exponents),
+            scatter=self.scatter,
+            dof=self.dof,
+            n_points=self.n_points,
+            fixed={},
+        )
 
     def predict_log(self, x: Array) -> tuple[Array, Array]:
         """Mean and variance of the log loss over the mixture at sizes x, shape (n,) each."""
@@ -100,7 +123,9 @@ def fit_local(
     weights, floors, coefficients, exponents = (tuple(map(float, row)) for row in components)
     return LocalLaw(
         column=column,
+        smallest=float(x.min()),
         largest=float(x.max()),
+        n_points=len(x),
         weights=weights,
         floors=floors,
         coefficients=coefficients,

@@ -84,12 +84,9 @@ def fit(
     formula, fixed = _law(law, len(sizes)), dict(fix or {})
     x = np.column_stack([np.asarray(values, dtype=float) for values in sizes.values()])
     names, columns = formula.names(x.shape[1]), tuple(sizes)
-    _check_names(formula, fixed, x.shape[1])
     free = [i for i, name in enumerate(names) if name not in fixed]
-    collinear = _check_points(x, formula, columns=columns, fixed=fixed, n_free=len(free))
-    y = _check_losses(loss, loss_se, n=len(x))
-    z = x / (reference := formula.reference_size(x))
-    _check_ranges(formula, fixed, z)
+    collinear = check_losses(formula, sizes, loss, loss_se, fixed=fixed, n_free=len(free))
+    y, z = np.asarray(loss, dtype=float), x / (reference := formula.reference_size(x))
     log_se, weight = log_errors(y, loss_se), _weight(y, loss_se, weights)
     problem = Problem(law=formula, z=z, y=y[None], weight=weight[None], fixed=fixed)
     solutions = _solve(problem, robust)
@@ -175,6 +172,28 @@ def relative_sizes(fitted: Fit, size: Mapping[str, float]) -> Array:
     return np.asarray(x / np.asarray(fitted.reference))
 
 
+def check_losses(
+    law: LossLaw,
+    sizes: Mapping[str, Sequence[float]],
+    loss: Sequence[float],
+    loss_se: Sequence[float] | None,
+    *,
+    fixed: Mapping[str, float],
+    n_free: int,
+) -> bool:
+    """Refuse losses that cannot carry a law, with the errors of `fit`.
+
+    Returns:
+        Whether size columns move together, so that only pinned exponents separate them.
+    """
+    x = np.column_stack([np.asarray(values, dtype=float) for values in sizes.values()])
+    _check_names(law, fixed, x.shape[1])
+    collinear = _check_points(x, law, columns=tuple(sizes), fixed=fixed, n_free=n_free)
+    _check_values(loss, loss_se, n=len(x))
+    _check_ranges(law, fixed, x / law.reference_size(x))
+    return collinear
+
+
 def _law(key: str, n_columns: int) -> LossLaw:
     if key not in LOSS_LAWS:
         raise ValueError(f"law must be one of {', '.join(LOSS_LAWS)}; got {key!r}.")
@@ -231,8 +250,7 @@ def _check_points(
     return check_identifiable(x, columns, exponents=exponents, fixed=fixed)
 
 
-def _check_losses(loss: Sequence[float], loss_se: Sequence[float] | None, *, n: int) -> Array:
-    """The losses as an array."""
+def _check_values(loss: Sequence[float], loss_se: Sequence[float] | None, *, n: int) -> None:
     y = np.asarray(loss, dtype=float)
     if y.shape != (n,) or not (np.isfinite(y) & (y > 0)).all():
         raise ValueError(
@@ -245,7 +263,6 @@ def _check_losses(loss: Sequence[float], loss_se: Sequence[float] | None, *, n: 
                 f"loss_se must be {n} numbers of 0 or more, got {_numbers(se)}; leave it out "
                 "if unknown."
             )
-    return y
 
 
 def _numbers(values: Array) -> str:

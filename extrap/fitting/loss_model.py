@@ -16,11 +16,19 @@ from extrap.fitting.holdout import (
     worst_share,
 )
 from extrap.fitting.local import LocalLaw, fit_local
-from extrap.fitting.mixture import count_sizes, fit_surviving_laws, mix, none_fits
+from extrap.fitting.loss_law import check_losses
+from extrap.fitting.mixture import (
+    count_sizes,
+    fit_surviving_laws,
+    mix,
+    neighbour_scatter,
+    none_fits,
+)
 from extrap.fitting.noise import NEW_SEED, SMALLEST_VARIANCE, Noise
 from extrap.fitting.posterior import LossPosterior, fit_posterior
 from extrap.fitting.prediction import Component, LossPrediction
 from extrap.laws.base import Array
+from extrap.laws.power import POWER_FLOOR
 from extrap.records import Fit
 
 BANDS = ("default", "family")
@@ -30,6 +38,10 @@ the prior of the exponent counts as points do."""
 MANY_SIZES = 8
 """From so many sizes on, where the noise is not known, errors of a law are taken to grow with the
 distance from the largest size, as on published learning curves: the local law knows of that."""
+MOST_LATER = 0.999
+"""Share of the averaged laws that leave out the smallest sizes, from which on none follows all.
+Chosen on simulated sweeps of 5 and 8 sizes with .3 and 1 % noise: it is reached in none of 480
+that follow one power law or the sum of two, and in 237 of 240 that break."""
 AVERAGED_DISCREPANCY = 0.01
 """Structural error of the averaged laws: what their bends and starts do not cover."""
 AVERAGED_DOF, STATED_DOF = 4.0, 1e9
@@ -41,34 +53,42 @@ class LossModel:
     """Everything the sweep says about the loss at its optimum over size.
 
     Attributes:
-        laws: Every law of the family that could be fitted, with its weight; rejected ones have 0.
+        family: Laws that the data cannot distinguish, with weights that sum to 1; empty with a
+            posterior.
         local: The law as the largest sizes see it; None with a posterior or several size columns.
         local_weight: Its share in the forecast, from the runs' own last doublings; below the
             largest fitted size it falls in proportion. 1 where no law of the family fits.
         discrepancy: Structural error as a share of the predicted change.
-        posterior: Power laws with a floor, averaged; where there is one, the forecast is its, and
-            the laws tell only whether one of them fits.
+        posterior: Power laws with a floor, averaged; where there is one, the forecast is its.
         discrepancy_dof: Degrees of freedom behind the discrepancy.
         reach: Largest geometric mean of the size columns of a fitted point; None with one column.
     """
 
-    laws: tuple[tuple[Fit, float], ...]
-    local: LocalLaw | None
-    local_weight: float
+    family: tuple[tuple[Fit, float], ...]
     discrepancy: float
+    local: LocalLaw | None = None
+    local_weight: float = 0.0
     posterior: LossPosterior | None = None
     discrepancy_dof: float = STATED_DOF
     reach: float | None = None
 
     @property
     def fits(self) -> bool:
-        """Whether any law of the family follows all sizes."""
+        """Whether any law follows all sizes."""
+        if self.posterior is not None:
+            return self.posterior.later < MOST_LATER
         return self.local_weight < 1
 
     @property
-    def kept(self) -> tuple[tuple[Fit, float], ...]:
-        """The laws that survived."""
-        return tuple((fit, weight) for fit, weight in self.laws if weight > 0)
+    def laws(self) -> tuple[tuple[Fit, float], ...]:
+        """The laws that forecast, with their weights; averaged ones are one."""
+        if self.posterior is not None:
+            return ((self.posterior.law, 1.0),)
+        if self.local is None or self.local_weight == 0:
+            return self.family
+        rest = 1 - self.local_weight
+        family = [(fit, rest * weight) for fit, weight in self.family if rest > 0]
+        return (*family, (self.local.law, self.local_weight))
 
     @property
     def fitted_range(self) -> dict[str, tuple[float, float]]:
@@ -133,11 +153,10 @@ class LossModel:
         if self.posterior is not None:
             return _averaged(self.posterior, size)
         share = self.local_weight
-        kept = self.kept
-        x = np.array([[float(size[column]) for column in kept[0][0].columns]])
-        mean, within, between = (float(a[0]) for a in mix(kept, x))
-        dof = min(fit.scale_dof for fit, _ in kept)
-        scatter = max(fit.scatter for fit, _ in kept) ** 2
+        x = np.array([[float(size[column]) for column in self.family[0][0].columns]])
+        mean, within, between = (float(a[0]) for a in mix(self.family, x))
+        dof = min(fit.scale_dof for fit, _ in self.family)
+        scatter = max(fit.scatter for fit, _ in self.family) ** 2
         if share == 0 or self.local is None:
             return _Blend(
                 log_loss=mean, within=((within, dof),), between=between, scatter=((scatter, dof),)
@@ -208,42 +227,31 @@ def fit_loss_model(
         DerSimonian, Laird (1986), Meta-analysis in clinical trials, for weights by a known and an
         estimated variance.
     """
+    is_single = len(sizes) == 1
+    if is_single and (loss_se is not None or count_sizes(_columns(sizes)) < MANY_SIZES):
+        return _averaged_model(
+            sizes,
+            loss,
+            loss_se=loss_se,
+            loss_se_dof=loss_se_dof,
+            evaluation_se=evaluation_se,
+            fix=fix or {},
+        )
     laws = fit_surviving_laws(sizes, loss, loss_se=loss_se, loss_se_dof=loss_se_dof, fix=fix)
     weights = None
     if loss_se is None and evaluation_se is not None:
-        known = (np.asarray(evaluation_se) / np.asarray(loss)) ** 2
-        shared = max(min(fit.scatter for fit, _ in laws) ** 2 - float(known.mean()), 0.0)
-        weights = 1.0 / np.maximum(known + shared, SMALLEST_VARIANCE)
+        scatter = min(fit.scatter for fit, _ in laws)
+        weights = _evaluation_weights(loss, evaluation_se, variance=scatter**2)
         laws = fit_surviving_laws(sizes, loss, loss_se=None, weights=weights, fix=fix)
-    is_single = len(sizes) == 1
     fits = not (is_single and none_fits(laws, sizes, loss))
-    if is_single and (loss_se is not None or count_sizes(_columns(sizes)) < MANY_SIZES):
-        ((column, values),) = sizes.items()
-        return LossModel(
-            laws=laws,
-            local=None,
-            local_weight=0.0 if fits else 1.0,
-            discrepancy=AVERAGED_DISCREPANCY,
-            posterior=fit_posterior(
-                column,
-                values,
-                loss,
-                loss_se=loss_se,
-                loss_se_dof=loss_se_dof,
-                weights=weights,
-                fix=fix,
-            ),
-            discrepancy_dof=AVERAGED_DOF,
-        )
+    family = tuple((fit, weight) for fit, weight in laws if weight > 0)
     cuts = hold_out_last_doublings(
         sizes, loss, loss_se=loss_se, loss_se_dof=loss_se_dof, weights=weights, fix=fix
     )
-    if len(sizes) > 1:
+    if not is_single:
         share, dof = learned_share(cuts)
         return LossModel(
-            laws=laws,
-            local=None,
-            local_weight=0.0,
+            family=family,
             discrepancy=share,
             discrepancy_dof=dof,
             reach=float(np.exp(np.log(_columns(sizes)).mean(axis=1)).max()),
@@ -257,11 +265,48 @@ def fit_loss_model(
     if local is not None:
         weight = local_share(cuts) if fits else 1.0
     return LossModel(
-        laws=laws,
+        family=family,
         local=local,
         local_weight=weight,
         discrepancy=worst_share(cuts, local_weight=weight),
     )
+
+
+def _averaged_model(
+    sizes: Mapping[str, Sequence[float]],
+    loss: Sequence[float],
+    *,
+    loss_se: Sequence[float] | None,
+    loss_se_dof: int | None,
+    evaluation_se: Sequence[float] | None,
+    fix: Mapping[str, float],
+) -> LossModel:
+    """Power laws with a floor over one size column, averaged."""
+    ((column, values),) = sizes.items()
+    n_free = 2 - ("c" in fix)  # level and exponent: the floor has a prior
+    check_losses(POWER_FLOOR, sizes, loss, loss_se, fixed=fix, n_free=n_free)
+    weights = None
+    if loss_se is None and evaluation_se is not None:
+        scatter = neighbour_scatter(np.asarray(values, dtype=float), np.asarray(loss, dtype=float))
+        weights = _evaluation_weights(loss, evaluation_se, variance=scatter[0])
+    posterior = fit_posterior(
+        column, values, loss, loss_se=loss_se, loss_se_dof=loss_se_dof, weights=weights, fix=fix
+    )
+    return LossModel(
+        family=(),
+        discrepancy=AVERAGED_DISCREPANCY,
+        posterior=posterior,
+        discrepancy_dof=AVERAGED_DOF,
+    )
+
+
+def _evaluation_weights(
+    loss: Sequence[float], evaluation_se: Sequence[float], *, variance: float
+) -> Array:
+    """Weights of points that have an error of evaluation and, besides, one in common."""
+    known = (np.asarray(evaluation_se) / np.asarray(loss)) ** 2
+    shared = max(variance - float(known.mean()), 0.0)
+    return np.asarray(1.0 / np.maximum(known + shared, SMALLEST_VARIANCE))
 
 
 def _columns(sizes: Mapping[str, Sequence[float]]) -> Array:

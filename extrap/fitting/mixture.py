@@ -201,6 +201,63 @@ def _held_beyond(fitted: Fit) -> float:
     return math.exp(min((a - LOWEST_SHARE * last) / max(b, TINY), LARGEST_LOG))
 
 
+def averaged_law(
+    column: str,
+    *,
+    smallest: float,
+    largest: float,
+    weights: Array,
+    floors: Array,
+    coefficients: Array,
+    exponents: Array,
+    scatter: float,
+    dof: float,
+    n_points: int,
+    fixed: Mapping[str, float],
+) -> Fit:
+    """Averaged power laws with a floor as one fit: means and covariance of their parameters.
+
+    Its reference is the largest size, where it has their mean loss. The average itself is no law
+    of the family: forecasts are the mean of the laws, not the law of the means.
+
+    Args:
+        column: The size column.
+        smallest: Smallest fitted size.
+        largest: Largest fitted size.
+        weights: Of the laws, shape (n_laws,), sum to 1.
+        floors: Of the laws, in the unit of the loss.
+        coefficients: Loss above the floor at the largest size.
+        exponents: There.
+        scatter: Standard deviation of the log loss of a size about the laws.
+        dof: Degrees of freedom behind it.
+        n_points: Number of fitted points.
+        fixed: Pinned parameters.
+    """
+    parameters = np.stack([floors, coefficients, exponents])
+    mean = parameters @ weights
+    off = parameters - mean[:, None]
+    covariance = (weights * off) @ off.T
+    names = ("E", "b", "c")
+    for i, name in enumerate(names):
+        if name in fixed:
+            mean[i], covariance[i], covariance[:, i] = fixed[name], 0.0, 0.0
+    return Fit(
+        law="power_floor",
+        names=names,
+        values=tuple(map(float, mean)),
+        covariance=tuple(tuple(map(float, row)) for row in covariance),
+        scatter=scatter,
+        dof=max(round(dof), 1),
+        scale_dof=max(round(dof), 1),
+        chi2=dof,
+        columns=(column,),
+        reference=(largest,),
+        fitted_range=((smallest, largest),),
+        n_points=n_points,
+        fixed=dict(fixed),
+    )
+
+
 def none_fits(
     laws: Sequence[tuple[Fit, float]], sizes: Mapping[str, Sequence[float]], loss: Sequence[float]
 ) -> bool:

@@ -9,14 +9,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from scipy import special
 
-from extrap.fitting.mixture import neighbour_scatter
+from extrap.fitting.health import WEAK_LOG_SE
+from extrap.fitting.lines import weighted_line
+from extrap.fitting.mixture import averaged_law, neighbour_scatter
 from extrap.fitting.projection import Index
 from extrap.laws.base import Array
+from extrap.records import Fit
 
 N_SHARES = 40
 """Grid of the reducible share of the loss at the largest size, uniform in (0, 1) a priori."""
@@ -64,7 +67,8 @@ class LossPosterior:
 
     Attributes:
         column: The size column.
-        largest: x_max, the largest fitted size.
+        smallest: The smallest fitted size.
+        largest: x_max, the largest one.
         weights: Of the components, sum to 1.
         levels: l_j, log loss at x_max.
         shares: r_j, reducible share of the loss at x_max.
@@ -75,9 +79,11 @@ class LossPosterior:
         observed: t, log loss and variance of that, of each size of the sweep.
         scatter: Standard deviation of the log loss of a size about the law.
         dof: Degrees of freedom behind it, and behind the spread of the mixture.
+        fixed: Pinned parameters.
     """
 
     column: str
+    smallest: float
     largest: float
     weights: tuple[float, ...]
     levels: tuple[float, ...]
@@ -88,11 +94,45 @@ class LossPosterior:
     observed: tuple[tuple[float, float, float], ...]
     scatter: float
     dof: float
+    fixed: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def later(self) -> float:
         """Share of the components that leave out the smallest sizes."""
         return float(np.asarray(self.weights) @ (np.asarray(self.starts) > self.observed[0][0]))
+
+    @property
+    def law(self) -> Fit:
+        """The averaged law, linear ones aside, with flags of what it does not know."""
+        share, exponent = np.asarray(self.shares), np.asarray(self.exponents)
+        weight = np.where(share > 1, 0.0, self.weights)
+        weight = np.asarray(self.weights) if weight.sum() == 0 else weight
+        weight = weight / weight.sum()
+        level = np.exp(self.levels)
+        t, log_loss, variance = np.array(self.observed).T
+        law = averaged_law(
+            self.column,
+            smallest=self.smallest,
+            largest=self.largest,
+            weights=weight,
+            floors=level * (1 - share),
+            coefficients=level * share,
+            exponents=exponent,
+            scatter=self.scatter,
+            dof=self.dof,
+            n_points=len(t),
+            fixed=self.fixed,
+        )
+        slope = weighted_line(np.column_stack([np.ones_like(t), t]), log_loss, 1 / variance)
+        spread = float(weight @ (np.log(exponent) - weight @ np.log(exponent)) ** 2)
+        n_free = len(law.names) - len(self.fixed)
+        flags = {
+            "too-few-sizes": len(t) < n_free + 2,
+            "too-few-sizes-for-a-floor": len(t) <= n_free,
+            "size-without-effect": slope.values[1] >= 0,
+            "exponent-weakly-identified": spread > WEAK_LOG_SE**2,
+        }
+        return replace(law, flags=tuple(name for name, applies in flags.items() if applies))
 
     def predict_log(self, x: Array) -> tuple[Array, Array]:
         """Mean and variance of the log loss over the mixture at sizes x, shape (n,) each."""
@@ -147,6 +187,7 @@ def fit_posterior(
 
     return LossPosterior(
         column=column,
+        smallest=float(x[0]),
         largest=float(x[-1]),
         weights=tuple(np.repeat(weight / each, each).tolist()),
         levels=tuple(points[..., 0].ravel().tolist()),
@@ -157,6 +198,7 @@ def fit_posterior(
         observed=_by_size(grid.t, y, se),
         scatter=math.sqrt(float(np.sum(probability * scale)) * float(np.mean(se**2))),
         dof=dof + float(probability.sum(axis=(0, 2)) @ grid.n_held[:, 0]),
+        fixed=dict(fix or {}),
     )
 
 

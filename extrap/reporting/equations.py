@@ -91,10 +91,8 @@ def law_equations(forecast: Forecast) -> list[tuple[tuple[Piece, ...], str]]:
     found = []
     for fit, weight in sorted(forecast.loss_laws, key=lambda pair: -pair[1]):
         text = f"weight {format_quantity(weight, digits=2)}"
-        if not weight:
-            text = f"rejected by the data (F-test), {text}"
         if forecast.loss_model is not None and forecast.loss_model.posterior is not None:
-            text = "one law that fits" if weight else "rejected by the data (F-test)"
+            text = "mean of the averaged laws"
         found.append((equation(fit, "loss"), f"{text}; {fit.n_points} sizes"))
     for name, law in forecast.tuned_laws.items():
         if law is not None:

@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from extrap.fitting.optimum_law import BENDS
 from extrap.forecasting import Forecast
 from extrap.records import Interval, KeptValue, Point
 from extrap.records.numbers import (
@@ -252,4 +253,10 @@ def _confidence(forecast: Forecast, row: AnswerRow) -> str:
     every = (*forecast.flags, *row.point.flags)
     flags = [flag for flag in every if not flag.startswith("flat-")]  # it costs no confidence
     lawless = [f.name for f in explain_flags(flags) if re.fullmatch("no-.*-law", f.name)]
-    return confidence(flags, grave=(*LOW, *lawless), otherwise=certain)
+    text = confidence(flags, grave=(*LOW, *lawless), otherwise=certain)
+    advised = row.point.recommendation
+    if advised is None or not any(flag.startswith(BENDS) for flag in flags):
+        return text
+    cost = format_cost(advised.expected_excess)
+    names = " and ".join(advised.tuned)
+    return f"{text} Not knowing the best {names} is expected to cost {cost} in loss."

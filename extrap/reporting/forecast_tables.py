@@ -225,7 +225,7 @@ def verdicts_table(forecast: Forecast, groups: Sequence[RunGroup]) -> Table:
             "values": lambda row: name_tuned(row[0].tuned) or "–",
             "loss": lambda row: _seen_cell(forecast, row[0]),
             "forecast": lambda row: dashed(row[0].verdicts[0].predicted),
-            f"difference ({level} of tuned runs)": lambda row: _difference_cell(row[0]),
+            f"difference ({level} of as many tuned runs)": lambda row: _difference_cell(row[0]),
             "what to do": lambda row: row[1],
         },
         note=f"To decide: {' '.join(decide)}" if decide else "",

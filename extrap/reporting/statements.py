@@ -7,7 +7,7 @@ from extrap.forecasting import Forecast
 from extrap.records.numbers import NBSP, format_p_value, format_percent, format_quantity
 
 PINNED = "pinned: "
-_LOCAL_LAW = "the local law, in which the largest sizes count most,"
+_LOCAL_LAW = "a local law, in which the largest sizes count most,"
 _LOCAL_ALONE = (
     "No law follows all sizes, so the loss forecast is that of the local law alone, in which the "
     "largest sizes count most"
@@ -39,7 +39,7 @@ def composition_sentence(forecast: Forecast) -> str:
     averaged = _averaged_words(model)
     if forecast.band == "family":
         return (
-            f"{averaged or _kept_words(model)}. The band of the loss is that of the family: it "
+            f"{averaged or _family_words(model)}. The band of the loss is that of the family: it "
             "holds if one of the laws is true, and allows for no other."
         )
     off = format_percent(model.discrepancy, signed=False)
@@ -50,7 +50,7 @@ def composition_sentence(forecast: Forecast) -> str:
         )
     start = _LOCAL_ALONE
     if model.fits:
-        start = f"{_kept_words(model)}; {_local_words(model)}"
+        start = f"{_family_words(model)}; {_local_words(model)}"
     return (
         f"{start}. The band allows for laws that are wrong by {off} of the change they predict "
         "beyond the largest size (structural discrepancy), or by what they disagree, if more."
@@ -68,10 +68,10 @@ def _averaged_words(model: LossModel) -> str:
     )
 
 
-def _kept_words(model: LossModel) -> str:
-    """Which laws are kept, by weight; settings of one law count together."""
+def _family_words(model: LossModel) -> str:
+    """Which laws are averaged, by weight; settings of one law count together."""
     shares: dict[str, list[float]] = {}
-    for fit, weight in sorted(model.kept, key=lambda pair: -pair[1]):
+    for fit, weight in sorted(model.family, key=lambda pair: -pair[1]):
         shares.setdefault(fit.law, []).append(weight)
     names = ", ".join(
         law
@@ -79,11 +79,8 @@ def _kept_words(model: LossModel) -> str:
         + (f" {format_quantity(sum(weights), digits=2)}" if len(shares) > 1 else "")
         for law, weights in shares.items()
     )
-    n = len(model.kept)
-    kept = (
-        "one is kept" if n == 1 else f"{n} are kept" + (", by weight" if len(shares) > 1 else "")
-    )
-    return f"Of {len(model.laws)} laws fitted to the loss, {kept}: {names}"
+    by_weight = ", by weight" if len(shares) > 1 else ""
+    return f"The loss forecast rests on the laws that the data do not reject{by_weight}: {names}"
 
 
 def _local_words(model: LossModel) -> str:

@@ -96,7 +96,7 @@ def sweep(**columns: Any) -> Runs:
 
 
 def by_hand(**changes: Any) -> Forecast:
-    model = LossModel(laws=((of_loss(), 1.0),), local=None, local_weight=0.0, discrepancy=0.15)
+    model = LossModel(family=((of_loss(), 1.0),), discrepancy=0.15)
     excess_curve = ExcessCurve(
         tuned=("lr",),
         columns=("width",),

@@ -58,14 +58,46 @@ def test_family_band_is_never_wider() -> None:
 
 
 def test_local_law_takes_over_where_no_law_fits() -> None:
-    assert model(bent(0.001)).local_weight > 0.9
-    known = model(bent(0.001), se=0.001)
-    assert known.local_weight == 1.0  # told as a lack of fit
-    truth = 3 * 1024**-0.05 * (1 + (1024 / X[4]) ** 8) ** -0.04
-    for found in (known, model(bent(0.001))):
-        at = found.predict({"x": 1024.0}, noise=UNKNOWN, band="default")
-        of_laws = float(mix(found.kept, np.array([[1024.0]])).mean[0])
-        assert abs(at.log_loss - math.log(truth)) < 0.3 * abs(of_laws - math.log(truth))
+    found = model(bent(0.001))
+    assert found.local_weight > 0.9
+    truth = math.log(3 * 1024**-0.05 * (1 + (1024 / X[4]) ** 8) ** -0.04)
+    of_laws = float(mix(found.family, np.array([[1024.0]])).mean[0])
+    for each in (found, model(bent(0.001), se=0.001)):
+        at = each.predict({"x": 1024.0}, noise=UNKNOWN, band="default")
+        assert abs(at.log_loss - truth) < 0.3 * abs(of_laws - truth)
+
+
+def test_a_break_in_the_sweep_is_a_lack_of_fit_and_two_powers_are_not() -> None:
+    assert not model(bent(0.001), se=0.001).fits
+    two = 1 + X**-0.8 + 0.5 * X**-0.2
+    assert model(two * np.exp(0.003 * np.random.default_rng(2).normal(size=9)), se=0.003).fits
+
+
+def test_laws_that_forecast_have_weights_that_sum_to_one() -> None:
+    """Averaged laws are one, at the largest size as high as they forecast; a local law is one."""
+    averaged = model(floor_law(0.002), se=0.002)
+    ((law, weight),) = averaged.laws
+    at = averaged.predict({"x": X[-1]}, noise=UNKNOWN, band="default").log_loss
+    assert (weight, law.n_points, law.fitted_range) == (1.0, 9, ((1.0, X[-1]),))
+    assert law.parameters["E"] + law.parameters["b"] == pytest.approx(math.exp(at), rel=1e-3)
+    assert law.parameters["E"] == pytest.approx(1.5, abs=3 * math.sqrt(law.covariance[0][0]))
+    found = replace(model(floor_law(0.002)), local_weight=0.25)
+    *family, (local, share) = found.laws
+    assert (share, local.law) == (0.25, "power_floor")
+    assert sum(weight for _, weight in family) == pytest.approx(0.75)
+
+
+@pytest.mark.parametrize(("n", "flags"), [(3, 2), (4, 1), (5, 0)])
+def test_few_sizes_are_named(n: int, flags: int) -> None:
+    ((law, _),) = model(floor_law(0.002)[:n], se=0.002).laws
+    names = ("too-few-sizes", "too-few-sizes-for-a-floor")
+    assert [name for name in names if name in law.flags] == list(names[:flags])
+
+
+def test_losses_that_do_not_fall_show_no_effect_of_size() -> None:
+    flat = 2 * np.exp(0.002 * np.arange(6))
+    ((law, _),) = model(flat, se=0.01).laws
+    assert "size-without-effect" in law.flags
 
 
 def test_among_the_fitted_sizes_the_local_law_speaks_of_the_largest_only() -> None:
@@ -73,7 +105,7 @@ def test_among_the_fitted_sizes_the_local_law_speaks_of_the_largest_only() -> No
     assert found.local is not None
     for x, share in ((X[-1], 0.5), (X[-2], 0.25), (X[0], 0.5 / X[-1]), (2 * X[-1], 0.5)):
         at = found.predict({"x": float(x)}, noise=UNKNOWN, band="default").log_loss
-        of_laws = float(mix(found.kept, np.array([[x]])).mean[0])
+        of_laws = float(mix(found.family, np.array([[x]])).mean[0])
         near = found.local.predict_log(np.array([x]))[0][0]
         assert at == pytest.approx(of_laws + share * (near - of_laws), abs=1e-12)
 
@@ -89,13 +121,13 @@ def test_variance_of_the_forecast_has_the_parts_of_a_mixture(share, discrepancy)
     x, last = np.array([[2048.0]]), np.array([[X[-1]]])
     centres = []
     for z in (last, x):
-        mean, within, apart = (float(part[0]) for part in mix(found.kept, z))
+        mean, within, apart = (float(part[0]) for part in mix(found.family, z))
         near, spread = (float(part[0]) for part in found.local.predict_log(z[:, 0]))
         centres.append(share * near + (1 - share) * mean)
     apart = (1 - share) * apart + share * (1 - share) * (near - mean) ** 2
     more = max((discrepancy * (centres[1] - centres[0])) ** 2 - apart, 0.0)
-    dof = min(fit.scale_dof for fit, _ in found.kept)
-    scatter = max(fit.scatter for fit, _ in found.kept) ** 2
+    dof = min(fit.scale_dof for fit, _ in found.family)
+    scatter = max(fit.scatter for fit, _ in found.family) ** 2
     curve, run = [((1 - share) * within, dof)], [((1 - share) * scatter, dof)]
     if share:
         known = max(found.local.dof, 2.0) / share  # its prior counts as points do

@@ -259,7 +259,7 @@ def fit_loss_model(
     local = None
     if not fix:
         ((column, values),) = sizes.items()
-        errors = None if weights is None else np.asarray(loss) / np.sqrt(weights)
+        errors = None if weights is None else (np.asarray(loss) / np.sqrt(weights)).tolist()
         local = fit_local(column, values, loss, loss_se=errors)
     weight = 0.0
     if local is not None:
@@ -302,11 +302,11 @@ def _averaged_model(
 
 def _evaluation_weights(
     loss: Sequence[float], evaluation_se: Sequence[float], *, variance: float
-) -> Array:
+) -> list[float]:
     """Weights of points that have an error of evaluation and, besides, one in common."""
     known = (np.asarray(evaluation_se) / np.asarray(loss)) ** 2
     shared = max(variance - float(known.mean()), 0.0)
-    return np.asarray(1.0 / np.maximum(known + shared, SMALLEST_VARIANCE))
+    return list((1.0 / np.maximum(known + shared, SMALLEST_VARIANCE)).tolist())
 
 
 def _columns(sizes: Mapping[str, Sequence[float]]) -> Array:

@@ -58,8 +58,8 @@ def fit_surviving_laws(
 
     A forecast from the best-fitting law alone is overconfident: laws that agree within the data
     part ways beyond them. Over one size column the laws that an F-test against the best one does
-    not reject count alike, except that one which lacks fit against known noise, or would soon turn
-    negative, is dropped where another does not. Over parameters and tokens the members are fitted
+    not reject count alike, except that one which would soon turn negative is dropped where another
+    does not. Over parameters and tokens the members are fitted
     robustly, if there are points enough to tell an outlier, and weighed by
     `(1 + (c_j − min c) / c_0)^(−(G − 1)/2)`: c_j is what was minimised, c_0 its smallest value or
     what noise explains, and G the number of different sizes in the column that has fewest, since
@@ -91,7 +91,7 @@ def fit_surviving_laws(
     if members[0].held:
         shares = _tempered(fits, sizes, np.asarray(loss, dtype=float), loss_se)
     else:
-        shares = _equal(fits, known_noise=loss_se is not None)
+        shares = _equal(fits)
     return tuple((f, float(w)) for f, w in zip(fits, shares, strict=True))
 
 
@@ -122,16 +122,14 @@ def _families(n_columns: int, fix: Mapping[str, float]) -> list[list[Member]]:
     return [family for family in able if family]
 
 
-def _equal(fits: Sequence[Fit], *, known_noise: bool) -> Array:
+def _equal(fits: Sequence[Fit]) -> Array:
     best = min(fits, key=lambda f: f.chi2 / f.dof)
-    keep = np.array([_survives(f, best, known_noise=known_noise) for f in fits])
-    lacks_fit = np.array(["lack-of-fit" in f.flags for f in fits])
+    keep = np.array([_survives(f, best) for f in fits])
     exhausted = np.array(
         [_held_beyond(f) < SOON * f.fitted_range[0][1] / f.reference[0] for f in fits]
     )
-    for faulty in (exhausted, lacks_fit):
-        if np.any(keep & ~faulty):
-            keep &= ~faulty
+    if np.any(keep & ~exhausted):
+        keep &= ~exhausted
     return keep / keep.sum()
 
 
@@ -261,16 +259,11 @@ def averaged_law(
 def none_fits(
     laws: Sequence[tuple[Fit, float]], sizes: Mapping[str, Sequence[float]], loss: Sequence[float]
 ) -> bool:
-    """Whether every law lacks fit, against known noise or the scatter of neighbouring sizes.
+    """Whether every law lacks fit against the scatter of neighbouring sizes of one column.
 
-    Where the noise is known, the fits say so themselves. Elsewhere, with one size column, the
-    residual variance of each law is compared with that of points about the line through their two
-    neighbours; a law's bend between neighbours counts as scatter, so the test is conservative.
+    The residual variance of each law is compared with that of points about the line through their
+    two neighbours; a law's bend between neighbours counts as scatter, so the test is conservative.
     """
-    if any("lack-of-fit" in fitted.flags for fitted, _ in laws):
-        return all("lack-of-fit" in fitted.flags for fitted, _ in laws)
-    if len(sizes) > 1 or any(fitted.scale_dof != fitted.dof for fitted, _ in laws):
-        return False
     (values,) = sizes.values()
     variance, dof = neighbour_scatter(np.asarray(values, dtype=float), np.asarray(loss))
     if dof < MIN_NEIGHBOURS or variance == 0:
@@ -293,13 +286,11 @@ def neighbour_scatter(x: Array, loss: Array) -> tuple[float, float]:
     return float(variance), 0.7 * len(off)
 
 
-def _survives(candidate: Fit, best: Fit, *, known_noise: bool) -> bool:
+def _survives(candidate: Fit, best: Fit) -> bool:
     extra = candidate.chi2 - best.chi2
     if candidate is best or extra <= 0:
         return True
     noise = best.chi2 / best.dof
-    if known_noise:
-        noise = max(noise, 1.0)
     if noise <= np.finfo(float).eps * candidate.chi2:
         return False
     n_extra = max(candidate.dof - best.dof, 1)

@@ -63,9 +63,9 @@ def test_mistuned_value_is_told_with_its_share_of_the_excess():
     without_bound = advice(u=12.0, off=14.0, excess=5.0, beside=0.01)
     assert " all of the excess" in without_bound
     assert "something else" not in without_bound
-    assert "too low by a factor of 4 and costs about 8.3 % " in advice(
-        u=-2.0, off=0.02, is_off=False
-    )
+    low = advice(u=-2.0, off=0.02, is_off=False)
+    assert "too low by a factor of 4 " in low
+    assert " costs about 8.3 % " in low
 
 
 @pytest.mark.parametrize(
@@ -78,4 +78,4 @@ def test_a_loss_above_what_the_values_make_expected_is_said(beside, off, is_said
 
 @pytest.mark.parametrize("given", [{"differing": {"wd": ("1", "2")}}, {"u": 2.0}, {}])
 def test_a_run_far_from_its_replicates_says_so_whatever_the_cause(given):
-    assert "10.5 % worse than its replicates" in advice(**given, off_replicates=0.1)
+    assert "10.5 % worse than its" in advice(**given, off_replicates=0.1)

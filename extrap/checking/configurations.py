@@ -68,7 +68,9 @@ class Finding:
     """What was found about a configuration, in numbers; `extrap.reporting.advice` words it.
 
     Attributes:
-        code: What was found.
+        code: `diverged`, `spiked`, `mistuned`, `recipe`, `data`, `batch`, `law`, `unknown` or a
+            unit (`in-bits`, `in-nats`, `in-perplexity`) for an alarm; `other-recipe`, `recovered`,
+            `elsewhere`, `far` or the standing of the loss without; or why it is not judged.
         cause: Why it is off, or what sets it apart, as in `Verdict.cause`.
         evidence: The numbers behind it, as in `Verdict.evidence`.
         column: The tuned column that is mistuned.
@@ -106,7 +108,8 @@ class Configuration:
         excess: Log loss that being so far off costs, if the optimum is where the forecast has it;
             None where unknown.
         expected_cost: The same on average over where the optimum may lie.
-        unjudged: Code of why nothing can be said of it; None where it is judged.
+        unjudged: `failed`, `pruned`, `below-sweep` or `loss-refused` where nothing can be said of
+            it; else None.
         tuned_cost: What its tuned values cost by the losses; None where that is unknown.
         p_value: Two-sided, of its mean deviation from the law; None where no loss is tested.
         p_adjusted: The same adjusted for the number of configurations (Holm 1979).

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from extrap.analyses.cascade import cascade
     from extrap.analyses.selection import Selection, choose_next, prototype_distance, select
     from extrap.backtesting import Backtest, Holdout, backtest
-    from extrap.checking import check
     from extrap.documents import load_forecast, save_forecast
     from extrap.errors import DataError, ExtrapError, FitError, StudyError
     from extrap.fitting import fit
@@ -50,6 +49,7 @@ if TYPE_CHECKING:
         plot_optimum,
         plot_sweep,
     )
+    from extrap.reporting.verdicts import check
     from extrap.study.driver import tune
     from extrap.training import CoordinateCheck, NoiseMeter, coordinate_check
 
@@ -119,7 +119,7 @@ __version__: str
 
 _HOMES = {
     "cascade": "analyses.cascade",
-    "check": "checking",
+    "check": "reporting.verdicts",
     "critical_batch": "analyses.batch_size",
     "LawRegressor": "fitting.regressor",
     "fit": "fitting",

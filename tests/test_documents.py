@@ -7,7 +7,6 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from extrap.checking import check
 from extrap.documents import (
     content_hash,
     forecast_document,
@@ -20,6 +19,7 @@ from extrap.forecasting import forecast
 from extrap.reading import read_runs
 from extrap.records import StudySpec
 from extrap.records.seals import seal
+from extrap.reporting.verdicts import check
 from extrap.study.driver import write_seal
 from extrap.study.forecasts import sealed_forecast
 

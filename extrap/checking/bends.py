@@ -5,123 +5,99 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
-from extrap.checking.causes import Finding, Suspect
+from extrap.checking.causes import deviates
+from extrap.checking.configurations import Configuration, Finding
 from extrap.errors import DataError, FitError
 from extrap.fitting import fit_loss_model
-from extrap.forecasting import Forecast
 
-LARGEST_LOG_LOSS = 230.0
+MAX_LOG_LOSS = 230.0
 """No law is fitted to a loss beyond e to this power, or below its inverse: 1e100, as of sweeps."""
+NEAR_OCTAVES = 0.5
+"""Within which a configuration shows the law at its optimum."""
 
-NEAR = 0.5
-"""Octaves within which a configuration tells of the law at its optimum."""
 
-
-def blame_law(suspects: Sequence[Suspect], findings: Sequence[Finding]) -> list[Finding]:
+def blame_law(configurations: Sequence[Configuration]) -> list[Configuration]:
     """Findings with `law` in place of `unknown` where deviations are replicated and grow.
 
     A deviation is replicated where all configurations of a size that nothing explains, with at
     least two seeds among them, deviate alike, none of that size is on the law, and the best of
     them lies near the forecast's values: where another value does better, the optimum has moved.
     Where that holds at several sizes, the deviations must have one sign and must not shrink as
-    sizes grow. The law is then fitted again with these sizes, and the advice says what that
-    expects next.
+    sizes grow. The law is then fitted again with these sizes, for what it expects next.
     """
-    groups: dict[tuple[float, ...], list[int]] = defaultdict(list)
-    for i, suspect in enumerate(suspects):
-        if suspect.case.log_deviation is not None:
-            groups[suspect.case.key].append(i)
-    shared = []
-    for members in groups.values():
-        open_ones = [i for i in members if suspects[i].deviates and _is_open(findings[i])]
-        if _is_replicated([suspects[i] for i in members], [suspects[i] for i in open_ones]):
-            shared.append(open_ones)
-    if not shared or not _grows([[suspects[i] for i in g] for g in shared]):
-        return list(findings)
-    bent = {i for group in shared for i in group}
-    finding = _refit(suspects[min(bent)].forecast, [suspects[i] for i in sorted(bent)])
-    return [finding if i in bent else f for i, f in enumerate(findings)]
+    by_size: dict[tuple[float, ...], list[Configuration]] = defaultdict(list)
+    for configuration in configurations:
+        if not math.isnan(configuration.off):
+            by_size[configuration.key].append(configuration)
+    shared = {size: replicated for size in by_size if (replicated := _replicated(by_size[size]))}
+    if not shared or not _grows(shared):
+        return list(configurations)
+    bent = {id(configuration) for replicated in shared.values() for configuration in replicated}
+    finding = _refit([c for c in configurations if id(c) in bent])
+    return [replace(c, finding=finding) if id(c) in bent else c for c in configurations]
 
 
-def _is_replicated(of_size: Sequence[Suspect], open_ones: Sequence[Suspect]) -> bool:
-    if not open_ones or any(not s.deviates and not s.case.differing for s in of_size):
-        return False
-    seeds = {seed for suspect in open_ones for seed in suspect.case.seeds}
-    signs = {np.sign(suspect.off) for suspect in open_ones}
-    best = min(open_ones, key=lambda suspect: suspect.off)
-    is_near = all(abs(u) <= NEAR for u in best.case.octaves) or len(open_ones) == 1
-    return len(seeds) > 1 and len(signs) == 1 and is_near
+def _replicated(of_size: Sequence[Configuration]) -> list[Configuration]:
+    """The configurations of a size that share a deviation which nothing explains; else none."""
+    unexplained = [c for c in of_size if deviates(c) and _is_unexplained(c)]
+    if not unexplained or any(not deviates(c) and not c.differing for c in of_size):
+        return []
+    seeds = {seed for c in unexplained for seed in c.seeds}
+    signs = {np.sign(c.off) for c in unexplained}
+    best = min(unexplained, key=lambda c: c.off)
+    is_near = all(abs(u) <= NEAR_OCTAVES for u in best.octaves) or len(unexplained) == 1
+    return unexplained if len(seeds) > 1 and len(signs) == 1 and is_near else []
 
 
-def _is_open(finding: Finding) -> bool:
-    """Whether nothing explains a deviation, not even another unit."""
-    return finding.cause == "unknown" and not finding.is_unit
+def _is_unexplained(configuration: Configuration) -> bool:
+    """Whether nothing explains it, not even another unit."""
+    return configuration.finding is not None and configuration.finding.code == "unknown"
 
 
-def _grows(groups: Sequence[Sequence[Suspect]]) -> bool:
+def _grows(shared: dict[tuple[float, ...], list[Configuration]]) -> bool:
     """Whether deviations have one sign, and larger sizes deviate no less than smaller ones."""
-    means: dict[tuple[float, ...], list[float]] = defaultdict(list)
-    for group in groups:
-        means[group[0].case.key].append(float(np.mean([s.off for s in group])))
-    ordered = [float(np.mean(means[size])) for size in sorted(means)]
-    if len({np.sign(value) for value in ordered}) > 1:
+    means = [float(np.mean([c.off for c in shared[size]])) for size in sorted(shared)]
+    if len({np.sign(mean) for mean in means}) > 1:
         return False
-    noise = groups[0][0].forecast.noise.log_sd or 0.0
-    return abs(ordered[-1]) >= abs(ordered[0]) - 2 * noise
+    first = next(iter(shared.values()))[0]
+    return abs(means[-1]) >= abs(means[0]) - 2 * (first.forecast.noise.log_sd or 0.0)
 
 
-def _refit(forecast: Forecast, suspects: Sequence[Suspect]) -> Finding:
+def _refit(bent: Sequence[Configuration]) -> Finding:
     """What the laws say with the deviating sizes among the data."""
-    advice = (
-        "Several seeds deviate in the same way, and nothing recorded explains it: the law does "
-        "not hold at this size. Add this size to the sweep, tune it, and fit again."
-    )
-    experiment = (
-        "Tune the smallest of these sizes. If its optimum lies where the forecast says, the law "
-        "of the loss is wrong; otherwise the law of the optimum is."
-    )
-    n_runs = sum(len(s.case.members) for s in suspects)
-    mean = sum(s.off * len(s.case.members) for s in suspects) / n_runs
+    n_runs = sum(len(c.rows) for c in bent)
+    mean = sum(c.off * len(c.rows) for c in bent) / n_runs
     evidence = {"mean_deviation": math.expm1(mean), "n_runs": float(n_runs)}
-    found = _refitted(forecast, suspects)
-    if found is None:
-        return Finding(cause="law", advice=advice, evidence=evidence, experiment=experiment)
-    size, before, after = found
-    where = ", ".join(f"{column} {value:g}" for column, value in size.items())
-    words = f" Fitted with these runs, the law expects {after:.4g} at {where}, not {before:.4g}."
-    return Finding(
-        cause="law",
-        advice=advice + words,
-        evidence={
-            **evidence,
-            "refitted_loss_at_double_size": after,
-            "loss_at_double_size": before,
-        },
-        experiment=experiment,
-    )
+    losses = _losses_at_double_size(bent)
+    if losses is None:
+        return Finding(code="law", cause="law", evidence=evidence)
+    double, before, after = losses
+    evidence |= {"refitted_loss_at_double_size": after, "loss_at_double_size": before}
+    return Finding(code="law", cause="law", evidence=evidence, size=double)
 
 
-def _refitted(
-    forecast: Forecast, suspects: Sequence[Suspect]
+def _losses_at_double_size(
+    bent: Sequence[Configuration],
 ) -> tuple[dict[str, float], float, float] | None:
     """Twice the largest size, and its loss before and after; None where no law can be fitted."""
-    columns = forecast.runs.sizes
+    forecast = bent[0].forecast
+    columns, noise = forecast.runs.sizes, forecast.noise.log_sd
     tuned = [(o.size, o.loss, o.paired_loss_se) for o in forecast.optima if o.loss is not None]
-    noise = forecast.noise.log_sd
     by_size: dict[tuple[float, ...], list[float]] = defaultdict(list)
-    for suspect in suspects:
-        mended = suspect.case.log_loss + suspect.off - (suspect.case.excess or 0.0)
-        by_size[suspect.case.key] += [mended] * len(suspect.case.seeds)
-    for size, values in by_size.items():
-        log_loss = float(np.mean(values))
-        if abs(log_loss) > LARGEST_LOG_LOSS:
+    for configuration in bent:
+        mended = configuration.log_loss + configuration.off - (configuration.excess or 0.0)
+        by_size[configuration.key] += [mended] * len(configuration.seeds)
+    for key, log_losses in by_size.items():
+        log_loss = float(np.mean(log_losses))
+        if abs(log_loss) > MAX_LOG_LOSS:
             return None
         loss = math.exp(log_loss)
-        error = None if noise is None else loss * noise / math.sqrt(len(values))
-        tuned.append((dict(zip(columns, size, strict=True)), loss, error))
+        error = None if noise is None else loss * noise / math.sqrt(len(log_losses))
+        tuned.append((dict(zip(columns, key, strict=True)), loss, error))
     errors = [error for _, _, error in tuned if error is not None]
     try:
         model = fit_loss_model(

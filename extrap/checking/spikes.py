@@ -1,4 +1,4 @@
-"""What the shape of a loss curve tells: spikes, and a held-out loss that climbs steadily."""
+"""The shape of a loss curve: spikes, and a held-out loss that climbs steadily."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ import numpy as np
 
 from extrap.laws.base import Array
 
-BEFORE = 5
+N_BEFORE = 5
 """Points whose median a new one is compared with."""
-FAR = 10.0
+SPIKE_SDS = 10.0
 """Standard deviations of the curve's own steps above that median which make a spike: SGD at its
 full rate reaches 6.5 before a decay smooths the curve, batches with wrong targets 40 and more."""
-LEAST = 0.02
-"""Log loss above it that makes one however smooth the curve is."""
-MANY, CLIMB, STEADY = 8, 0.05, 0.9
+MIN_SPIKE = 0.02
+"""Log loss above that median that a spike has at least, however smooth the curve is."""
+MIN_CLIMB_POINTS, MIN_CLIMB, CLIMB_CORRELATION = 8, 0.05, 0.9
 """Points after the minimum, log loss they climb by, and their correlation with time."""
-NORMAL = 1.4826
-"""Median absolute deviation to standard deviation, of a normal distribution."""
+SD_OF_MAD = 1.4826
+"""Standard deviation of a normal distribution over its median absolute deviation."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,42 +43,30 @@ def find_spike(step: Array, loss: Array, *, length: float = 0.0) -> Spike | None
 
     A point counts when it lies ten standard deviations of the curve's own steps (from their
     median absolute deviation) above the median of the five points before it, and two percent; a
-    curve that is rough all along has none.
+    curve that is rough all along has none. A loss that is no positive number is one.
 
     Args:
         step: Steps, shape (n,), in any order.
-        loss: Losses, shape (n,), positive where they are numbers; one that is not is a spike.
+        loss: Losses, shape (n,).
         length: Steps the run was to take, if it may have ended before.
     """
     order = np.argsort(step, kind="stable")
     step, loss = np.asarray(step, dtype=float)[order], np.asarray(loss, dtype=float)[order]
-    total = max(length, float(step[-1])) if len(step) else length
     broken = ~np.isfinite(loss) | (loss <= 0)
     if broken.any():
-        first = int(np.argmax(broken))
-        before = (
-            float(np.log(np.median(loss[max(0, first - BEFORE) : first]))) if first else np.nan
-        )
-        return Spike(
-            step=float(step[first]),
-            height=np.inf,
-            before=before,
-            fraction=float(
-                np.median(step[max(0, first - BEFORE) : first + (not first)]) / step[-1]
-            ),
-        )
-    if len(loss) <= 2 * BEFORE:
+        return _first_broken(step, loss, int(np.argmax(broken)))
+    if len(loss) <= 2 * N_BEFORE:
         return None
     log_loss = np.log(loss)
-    windows = np.lib.stride_tricks.sliding_window_view(log_loss[:-1], BEFORE)
+    windows = np.lib.stride_tricks.sliding_window_view(log_loss[:-1], N_BEFORE)
     median = np.median(windows, axis=1)
-    above = log_loss[BEFORE:] - median
-    own = np.diff(log_loss)
-    scale = NORMAL * float(np.median(np.abs(own - np.median(own))))
+    above, changes = log_loss[N_BEFORE:] - median, np.diff(log_loss)
+    sd = SD_OF_MAD * float(np.median(np.abs(changes - np.median(changes))))
     worst = int(np.argmax(above))
-    if above[worst] <= max(FAR * scale, LEAST):
+    if above[worst] <= max(SPIKE_SDS * sd, MIN_SPIKE):
         return None
-    peak = BEFORE + worst
+    peak = N_BEFORE + worst
+    total = max(length, float(step[-1]))
     return Spike(
         step=float(step[peak]),
         height=float(above[worst]),
@@ -87,19 +75,25 @@ def find_spike(step: Array, loss: Array, *, length: float = 0.0) -> Spike | None
     )
 
 
-def climbs_steadily(step: Array, loss: Array) -> bool:
-    """Whether a curve turns up after its minimum and climbs on, as in overfitting.
+def _first_broken(step: Array, loss: Array, first: int) -> Spike:
+    """The spike at the first loss that is no positive number."""
+    start = max(0, first - N_BEFORE)
+    return Spike(
+        step=float(step[first]),
+        height=np.inf,
+        before=float(np.log(np.median(loss[start:first]))) if first else np.nan,
+        fraction=float(np.median(step[start : max(first, 1)]) / step[-1]),
+    )
 
-    Args:
-        step: Steps, shape (n,), in any order.
-        loss: Losses, shape (n,), in nats.
-    """
+
+def climbs_steadily(step: Array, loss: Array) -> bool:
+    """Whether a curve turns up after its minimum and climbs on, as in overfitting."""
     order = np.argsort(step, kind="stable")
     loss = np.asarray(loss, dtype=float)[order]
     if not len(loss) or not np.all(np.isfinite(loss) & (loss > 0)):
         return False
     lowest = int(np.argmin(loss))
     after = np.log(loss[lowest:])
-    if len(after) < MANY or after[-1] - after[0] < CLIMB:
+    if len(after) < MIN_CLIMB_POINTS or after[-1] - after[0] < MIN_CLIMB:
         return False
-    return bool(np.corrcoef(np.arange(len(after)), after)[0, 1] > STEADY)
+    return bool(np.corrcoef(np.arange(len(after)), after)[0, 1] > CLIMB_CORRELATION)

@@ -177,10 +177,10 @@ def check_command(
     The exit code is 1 if a run is off the law of tuned runs. It is 0 if none is, also where some
     or all are undecided; the output says so (on_law null and n_judged with --json).
     """
-    from extrap.checking import check
     from extrap.documents import verdicts_document
     from extrap.reporting.blocks import Paragraph
     from extrap.reporting.terminal import UNDECIDED, check_answer, verdicts_blocks
+    from extrap.reporting.verdicts import check
 
     made = forecast_of(forecast_or_sweep, options, big=big)
     runs = read_big(big, made, options)

@@ -84,7 +84,7 @@ def _judged(
     sweep: str, big: str | None, options: dict[str, Any]
 ) -> tuple[Forecast, tuple[Verdict, ...], Runs | None]:
     """A forecast, the verdicts on its larger runs, and these if any are given."""
-    from extrap.checking import check
+    from extrap.reporting.verdicts import check
 
     made = forecast_of(sweep, options, big=big)
     runs = read_big(big, made, options) if big else None

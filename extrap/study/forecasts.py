@@ -117,8 +117,8 @@ class ForecastKind(Kind):
 
     def analyse(self, runs: RunsByStage) -> ForecastResult:
         """The forecast, and the verdicts on the larger runs."""
-        from extrap.checking import check
         from extrap.documents import with_seal_of
+        from extrap.reporting.verdicts import check
 
         made, seal = self._forecast(runs), self._seal(runs)
         if (sealed := runs.sealed(seal)) is not None:

@@ -7,14 +7,17 @@ with its scatter of .24 one optimum lies within .26 (10-24-26, by 10) of its law
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import pandas as pd
 
-from extrap.checking.cases import Case
+from extrap.checking import Configuration
+from extrap.checking.causes import find_cause
+from extrap.checking.configurations import TunedCost
 from extrap.fitting import ExcessCurve, LossModel, LossPrediction, Noise
 from extrap.forecasting import Forecast
-from extrap.records import Estimate, Fit, Interval, Optimum, Runs
+from extrap.records import Estimate, Fit, Interval, Optimum, Point, Runs
 
 WIDTHS = (16.0, 32.0, 64.0, 128.0, 256.0)
 LARGE = {"width": 1024.0}
@@ -122,30 +125,74 @@ def by_hand(**changes: Any) -> Forecast:
     return Forecast(**{**given, **changes})
 
 
-def case_of(**given: Any) -> Case:
-    """A configuration of one run, with nothing particular about it."""
-    told = LossPrediction(log_loss=0.5, curve=((1e-4, math.inf),), run=((4e-6, math.inf),))
+def configuration_of(
+    *, made: Forecast | None = None, size: dict[str, float] = LARGE, **given: Any
+) -> Configuration:
+    """One run, with nothing particular about it; fields of the point of its size too."""
+    law = LossPrediction(log_loss=0.5, curve=((1e-4, math.inf),), run=((4e-6, math.inf),))
+    point = {name: given.pop(name, {}) for name in ("best", "recommended")}
     plain: dict[str, Any] = {
-        "row": {"status": "complete", "seed": 0, "loss": 1.0},
-        "members": (0,),
+        "rows": {0: {"status": "complete", "seed": 0, "loss": 1.0, **given.pop("row", {})}},
         "seeds": (0,),
-        "size": LARGE,
         "tuned": {},
-        "expected": {},
-        "recommended": {},
-        "extrapolation_ratio": 4.0,
-        "log_loss": 0.5,
-        "law": told,
-        "prediction": told,
-        "predicted_pi": Interval(None, None),
-        "octaves": (),
-        "excess": 0.0,
-        "cost": 0.0,
+        "differing": {},
         "log_deviation": 0.0,
         "off_replicates": None,
-        "differing": {},
         "spike": None,
         "off_before_spike": None,
         "overfits": False,
+        "forecast": by_hand() if made is None else made,
+        "point": Point(
+            size=size,
+            loss=None,
+            loss_ci=Interval(),
+            loss_pi=Interval(),
+            tuned=point["best"],
+            recommended=point["recommended"],
+            extrapolation_ratio=4.0,
+        ),
+        "log_loss": 0.5,
+        "prediction": law,
+        "predicted_pi": Interval(),
+        "octaves": (),
+        "excess": 0.0,
+        "expected_cost": 0.0,
     }
-    return Case(**{**plain, **given})
+    return Configuration(**{**plain, **given})
+
+
+def judged(
+    *,
+    off: float | None = 0.1,
+    u: float = 0.0,
+    excess: float | None = None,
+    chance: float = 0.99,
+    p: float = 0.5,
+    beside: float | None = 0.5,
+    is_off: bool = True,
+    **more: Any,
+) -> Configuration:
+    """A run at width 1024, off the law of `by_hand` and its best rate, with its finding."""
+    inside = more.pop("pi", Interval(0.0024, 0.0026))
+    lr = Estimate(value=0.0025, se=0.0, ci=inside, pi=inside)
+    cost = 0.02 * u**2 if excess is None else excess
+    given: dict[str, Any] = {
+        "made": by_hand(runs=sweep(**more.pop("sweep", {}))),
+        "tuned": {"lr": 0.0025 * 2**u},
+        "best": {"lr": lr},
+        "recommended": {"lr": 0.0025},
+        "log_loss": math.log(loss_at(1024)),
+        "octaves": (u,),
+        "excess": cost,
+        "expected_cost": cost,
+        "log_deviation": off,
+        "tuned_cost": TunedCost(
+            chance=chance, mean=cost, p_value=beside, p_above=p, expected_pi=Interval()
+        ),
+        "p_value": p,
+        "p_adjusted": p,
+        "is_off": is_off,
+        "is_inside": not is_off,
+    }
+    configuration = configuration_of(**{**given, **more})
+    return replace(configuration, finding=find_cause(configuration))

@@ -4,15 +4,20 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
+from scipy import stats
 
-from extrap.checking import check
+from extrap.checking import Configuration, judge_losses
 from extrap.documents import verdicts_document
 from extrap.errors import DataError
+from extrap.fitting import LossPrediction
 from extrap.forecasting import Forecast, forecast
 from extrap.reading import read_runs
 from extrap.records import Runs, Verdict
+from extrap.reporting.verdicts import check
+from tests.checking.byhand import by_hand, configuration_of
 
 Table = Callable[..., pd.DataFrame]
 
@@ -154,3 +159,79 @@ def test_forecast_without_a_loss_law_judges_nothing(sweep_table: Table) -> None:
 def test_a_forecast_comes_before_its_runs(made: Forecast) -> None:
     with pytest.raises(TypeError, match="forecast first"):
         check(pd.DataFrame(), made)  # type: ignore[arg-type]
+
+
+LAW, RUN = 0.01, 0.002
+MADE_BY_HAND = by_hand()
+
+
+def prediction(law: float = LAW, run: float = RUN) -> LossPrediction:
+    return LossPrediction(log_loss=0.5, curve=((law**2, np.inf),), run=((run**2, np.inf),))
+
+
+def off_by(log_deviation: float | None, *, law: float = LAW, **more) -> Configuration:
+    """Off by a log deviation from a law known to 1 %, by noise to .2 %."""
+    return configuration_of(
+        made=MADE_BY_HAND, prediction=prediction(law), log_deviation=log_deviation, **more
+    )
+
+
+def judged(*given: Configuration, tolerance: float = 0.005, familywise: bool = False):
+    return judge_losses(given, alpha=0.05, tolerance=tolerance, familywise=familywise)
+
+
+def tail(off: float, *sds: float) -> float:
+    """Two-sided p-value of a normal deviation, its variance in parts."""
+    return float(2 * stats.norm.sf(abs(off) / np.linalg.norm(sds)))
+
+
+@pytest.mark.parametrize("side", [1, -1])
+def test_configuration_is_off_where_its_loss_lies_outside_its_interval(side):
+    """The half-width of a level of .95 is 1.96 standard deviations of law and noise."""
+    half = stats.norm.ppf(0.975) * np.hypot(LAW, RUN)
+    for off, is_off in ((side * 0.999 * half, False), (side * 1.001 * half, True)):
+        (found,) = judged(off_by(off))
+        p = tail(off, LAW, RUN)
+        assert (found.p_value, found.p_adjusted) == pytest.approx((p, p), rel=1e-9)
+        assert found.is_off == is_off
+
+
+def test_whether_one_is_found_does_not_depend_on_the_others():
+    offs = np.random.default_rng(0).normal(scale=0.004, size=16)
+    sizes = [{"width": 512.0 + i % 3} for i in range(16)]
+    given = [off_by(float(o), law=1e-4, size=s) for o, s in zip(offs, sizes, strict=True)]
+    alone = [judged(one, tolerance=0)[0] for one in given]
+    together = judged(*given, tolerance=0)
+    assert sum(f.p_value < 0.05 < f.p_adjusted for f in together) > 1
+    assert [f.is_off for f in together] == [f.is_off for f in alone]
+    assert [f.p_value for f in together] == pytest.approx([f.p_value for f in alone])
+    assert 3 < sum(f.is_off for f in alone) < 13
+
+
+@pytest.mark.parametrize("off", [0.03, -0.03])
+def test_tolerance_is_a_share_that_an_alarm_exceeds(off):
+    share = abs(np.expm1(off))
+    for tolerance, is_off in ((share * (1 - 1e-9), True), (share * (1 + 1e-9), False)):
+        assert judged(off_by(off), tolerance=tolerance)[0].is_off == is_off
+
+
+def test_configuration_without_a_loss_has_no_p_value():
+    none, one = judged(off_by(None), off_by(0.03))
+    assert (none.p_value, none.p_adjusted, none.is_off) == (None, None, False)
+    assert one.p_adjusted == one.p_value
+
+
+@pytest.mark.parametrize("familywise", [False, True])
+def test_p_values_are_adjusted_for_the_number_of_configurations(familywise):
+    """Holm (1979): the smallest of three times 3, the next times 2, the last as it is."""
+    found = judged(off_by(0.0), off_by(None), off_by(-0.026), off_by(0.022), familywise=familywise)
+    p = [1.0, None, tail(0.026, LAW, RUN), tail(0.022, LAW, RUN)]
+    assert [f.p_value for f in found] == pytest.approx(p)
+    assert [f.p_adjusted for f in found] == pytest.approx([1.0, None, 3 * p[2], 2 * p[3]])
+    assert [f.is_off for f in found] == [False, False, True, not familywise]
+
+
+def test_replicate_that_disagrees_is_an_alarm_whatever_the_law_says():
+    (found,) = judged(off_by(0.001, off_replicates=0.04))
+    assert found.is_off
+    assert not judged(off_by(0.001, off_replicates=0.004))[0].is_off

@@ -3,8 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from extrap.checking import find_spike
-from extrap.checking.spikes import climbs_steadily
+from extrap.checking.spikes import climbs_steadily, find_spike
 
 STEP = np.arange(20.0, 1001.0, 20.0)
 LOSS = 1.5 + 3 * STEP**-0.3

@@ -9,7 +9,6 @@ import pytest
 
 from extrap.analyses.batch_size import analyse_task
 from extrap.backtesting import Backtest, backtest
-from extrap.checking import check
 from extrap.forecasting import forecast
 from extrap.reading import read_runs
 from extrap.records import (
@@ -28,6 +27,7 @@ from extrap.reporting.canvas import draw_svg
 from extrap.reporting.forecast_page import forecast_page
 from extrap.reporting.html import page_document
 from extrap.reporting.tables import Table
+from extrap.reporting.verdicts import check
 
 RATES = tuple(2.0**power for power in range(-10, -3))
 WIDTHS = (16, 32, 64, 128, 256)

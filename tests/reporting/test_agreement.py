@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from extrap.checking import check
 from extrap.records.numbers import format_quantity
 from extrap.reporting.embedded import read_report
 from extrap.reporting.forecast_page import report
 from extrap.reporting.groups import OF_CONTRAST, group_verdicts
 from extrap.reporting.terminal import forecast_blocks, verdicts_blocks
 from extrap.reporting.text import blocks_text
+from extrap.reporting.verdicts import check
 
 from .agreement import (
     COST,

@@ -13,7 +13,6 @@ from xml.etree import ElementTree
 import pytest
 
 import extrap.reporting.canvas as canvas
-from extrap.checking import check
 from extrap.files import read_csv
 from extrap.forecasting import forecast
 from extrap.reporting.comparisons_page import comparison_page
@@ -21,6 +20,7 @@ from extrap.reporting.forecast_page import report
 from extrap.reporting.html import policy, write_page
 from extrap.reporting.index import write_index
 from extrap.reporting.study_page import About
+from extrap.reporting.verdicts import check
 
 from ..conftest import DRAW
 from .conftest import as_runs, large_frame, sweep_frame

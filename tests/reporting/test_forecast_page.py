@@ -7,7 +7,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from extrap.checking import check
 from extrap.forecasting import forecast
 from extrap.records import Interval, Runs
 from extrap.reporting.blocks import Details, Figure, Warnings
@@ -23,6 +22,7 @@ from extrap.reporting.groups import group_verdicts
 from extrap.reporting.index import write_index
 from extrap.reporting.sizes import size_axis
 from extrap.reporting.tables import Table
+from extrap.reporting.verdicts import check
 
 from .conftest import (
     RATES,

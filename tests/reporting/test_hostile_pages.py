@@ -14,7 +14,6 @@ from benchmarks import page as figures_page
 from benchmarks.rows import Row
 from extrap.analyses.budget import AllocationReport
 from extrap.backtesting import backtest
-from extrap.checking import check
 from extrap.forecasting import forecast
 from extrap.reporting.allocations_page import allocation_page
 from extrap.reporting.batches_page import batches_page
@@ -26,6 +25,7 @@ from extrap.reporting.html import write_page
 from extrap.reporting.index import write_index
 from extrap.reporting.sensitivity_page import sensitivity_page
 from extrap.reporting.study_page import About
+from extrap.reporting.verdicts import check
 
 from .conftest import as_runs, large_frame, sweep_frame
 from .hostile import EVIL, PAYLOADS, inspected, poisoned

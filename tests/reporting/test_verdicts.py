@@ -9,8 +9,8 @@ import pandas as pd
 import pytest
 
 from benchmarks.verdicts import drawn
-from extrap.checking import check
 from extrap.records import Runs
+from extrap.reporting.verdicts import check
 from tests.checking.byhand import LARGE, by_hand, loss_at, of_rate
 
 REFUSED = {"lr": of_rate(scatter=2.0)}

@@ -8,11 +8,11 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from extrap.checking import check
-from extrap.checking.settings import _draws, weigh_settings
+from extrap.checking.tuned_costs import _draws, weigh_tuned_values
 from extrap.fitting import LossPrediction
 from extrap.records import Estimate, Interval, Runs, Verdict
-from tests.checking.byhand import LARGE, by_hand, case_of, loss_at, of_rate
+from extrap.reporting.verdicts import check
+from tests.checking.byhand import LARGE, by_hand, configuration_of, loss_at, of_rate
 
 SPREAD = 0.26 / math.log(2)
 """Octaves: the standard deviation of one optimum at width 1024, with 5 degrees of freedom."""
@@ -27,18 +27,21 @@ def cost(u: Any, g: Any = 0.0) -> Any:
 
 
 def case(u: float, off: float | None, **more: Any) -> Any:
-    told = LossPrediction(log_loss=0.5, curve=((LAW**2, math.inf),), run=((RUN**2, math.inf),))
-    return case_of(
-        law=told,
-        prediction=told,
+    law = LossPrediction(log_loss=0.5, curve=((LAW**2, math.inf),), run=((RUN**2, math.inf),))
+    return configuration_of(
+        prediction=law,
         octaves=(u,),
         excess=cost(u),
         log_deviation=off,
         tuned={"lr": 0.0025 * 2**u},
-        expected={"lr": Estimate(value=0.0025, se=None, ci=Interval(), pi=Interval())},
+        best={"lr": Estimate(value=0.0025, se=None, ci=Interval(), pi=Interval())},
         recommended={"lr": 0.0025 * 2**RECOMMENDED},
         **more,
     )
+
+
+def weighed(made: Any, *given: Any) -> list[Any]:
+    return [configuration.tuned_cost for configuration in weigh_tuned_values(made, given)]
 
 
 def posterior(u: list[float], off: list[float]) -> np.ndarray:
@@ -70,7 +73,7 @@ def posterior(u: list[float], off: list[float]) -> np.ndarray:
 )
 def test_chance_of_a_costly_value_is_that_of_the_posterior(u, off):
     cases = [case(*pair) for pair in zip(u, off, strict=True)]
-    found = weigh_settings(by_hand(), cases)
+    found = weighed(by_hand(), *cases)
     assert [f.chance for f in found] == pytest.approx(posterior(u, off), abs=0.03)
 
 
@@ -80,7 +83,7 @@ def test_what_is_expected_at_its_own_values_allows_for_optimum_curve_law_and_noi
     u = 1.5 - SPREAD * rng.standard_t(5, n)
     noise = np.hypot(LAW, RUN) * rng.normal(size=n)
     drawn = np.minimum(cost(u, 0.35 * rng.normal(size=n)), 5) + noise
-    (found,) = weigh_settings(by_hand(), [case(1.5, 0.08)])
+    (found,) = weighed(by_hand(), case(1.5, 0.08))
     lower, upper = np.log([found.expected_pi.lower, found.expected_pi.upper]) - 0.5
     assert lower == pytest.approx(stats.norm.ppf(0.025) * np.hypot(LAW, RUN))
     assert upper == pytest.approx(np.quantile(drawn, 0.95 + np.mean(drawn < lower)), abs=0.006)
@@ -90,16 +93,16 @@ def test_what_is_expected_at_its_own_values_allows_for_optimum_curve_law_and_noi
 @pytest.mark.parametrize("u", [0.0, 1.0, -2.0])
 def test_an_alarm_above_is_as_rare_as_the_level_leaves_it(u):
     """The p-value is 1 − level just where what is expected at its own values ends."""
-    (found,) = weigh_settings(by_hand(), [case(u, 0.0)])
+    (found,) = weighed(by_hand(), case(u, 0.0))
     end = math.log(found.expected_pi.upper) - 0.5
-    inside, outside = (weigh_settings(by_hand(), [case(u, end + d)])[0] for d in (-1e-6, 1e-6))
+    inside, outside = (weighed(by_hand(), case(u, end + d))[0] for d in (-1e-6, 1e-6))
     assert outside.p_above < 0.05 < inside.p_above
     assert outside.p_above == pytest.approx(0.05, rel=1e-3)
 
 
 def test_what_is_expected_of_a_run_at_a_known_optimum_is_the_law():
     sure = by_hand(tuned_laws={"lr": of_rate(scatter=1e-9, dof=10**9)})
-    (found,) = weigh_settings(sure, [case(0.0, 0.0, size={"width": 64.0})])
+    (found,) = weighed(sure, case(0.0, 0.0, size={"width": 64.0}))
     half = stats.norm.ppf(0.975) * np.hypot(LAW, RUN)
     ends = np.log([found.expected_pi.lower, found.expected_pi.upper]) - 0.5
     assert ends == pytest.approx([-half, half], abs=6e-4)
@@ -109,15 +112,15 @@ def test_what_is_expected_of_a_run_at_a_known_optimum_is_the_law():
     "changes", [{"excess_curve": None}, {"tuned_laws": {"lr": None}}, {"tuned_laws": {}}]
 )
 def test_values_whose_cost_is_unknown_are_not_weighed(changes):
-    assert weigh_settings(by_hand(**changes), [case(1.0, 0.02)]) == [None]
+    assert weighed(by_hand(**changes), case(1.0, 0.02)) == [None]
 
 
 def test_other_recipes_and_runs_without_a_loss_tell_nothing_of_the_optimum():
     one, silent = case(1.0, 0.0), case(0.0, None)
     other = case(0.0, 0.05, differing={"wd": ("1", "2")})
-    alone, _ = (weigh_settings(by_hand(), [each])[0] for each in (one, other))
+    alone, _ = (weighed(by_hand(), each)[0] for each in (one, other))
     for more in ([silent], [other]):
-        assert weigh_settings(by_hand(), [one, *more])[0].chance == pytest.approx(alone.chance)
+        assert weighed(by_hand(), one, *more)[0].chance == pytest.approx(alone.chance)
 
 
 def checked(*rows: tuple[float, float], **changes: Any) -> list[Verdict]:

@@ -7,14 +7,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from extrap.checking import check
 from extrap.documents import verdicts_document
 from extrap.fitting import Noise
 from extrap.forecasting import Forecast
 from extrap.records import Runs, Verdicts
+from extrap.reporting.verdicts import check
 from tests.checking.byhand import LARGE, by_hand, loss_at, of_rate
 
-SURE = {"lr": of_rate(scatter=1e-3)}
+KNOWN_BEST = {"lr": of_rate(scatter=1e-3)}
 
 
 def checked(*rows: dict[str, Any], made: Forecast | None = None) -> Verdicts:
@@ -22,7 +22,7 @@ def checked(*rows: dict[str, Any], made: Forecast | None = None) -> Verdicts:
     plain = {**LARGE, "lr": 0.0025, "loss": loss_at(1024)}
     table = pd.DataFrame([{**plain, "seed": 10 + i, **row} for i, row in enumerate(rows)])
     runs = Runs.from_frame(table, sizes=["width"], tuned=["lr"])
-    return check(made or by_hand(tuned_laws=SURE), runs)
+    return check(made or by_hand(tuned_laws=KNOWN_BEST), runs)
 
 
 def groups(*rows: dict[str, Any], **more: Any) -> list[int]:
@@ -129,7 +129,7 @@ def test_conditions_that_only_the_larger_runs_have_tell_configurations_apart():
     )
     table["optimizer"] = ["adam", "sgd"]
     runs = Runs.from_frame(table, sizes=["width"], tuned=["lr"], conditions=["optimizer"])
-    assert [v.configuration for v in check(by_hand(tuned_laws=SURE), runs)] == [0, 1]
+    assert [v.configuration for v in check(by_hand(tuned_laws=KNOWN_BEST), runs)] == [0, 1]
 
 
 def test_a_table_says_how_many_are_off_and_how_many_would_be_by_chance():

@@ -1,0 +1,404 @@
+"""Configurations: runs that differ in their seed alone, beside what the forecast expects of them.
+
+The runs of a configuration share size, tuned values and recipe; their mean log loss is one
+measurement. A run that diverged, whose curve spiked or turned up, or whose seed is not known is a
+configuration by itself, and so is a replicate that disagrees with the others by far more than
+seeds do.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from extrap.checking.spikes import Spike, climbs_steadily, find_spike
+from extrap.errors import DataError
+from extrap.fitting import NEW_SEED, LossPrediction, MeanNoise
+from extrap.fitting.distributions import t_quantile
+from extrap.fitting.spread import predict_optimum
+from extrap.forecasting import Forecast
+from extrap.reading.columns import find_column
+from extrap.records import WITHOUT_SEED, Interval, Point, Runs, condition_text
+
+MAX_OCTAVES = 100.0
+"""Beyond which a distance no longer matters."""
+RECIPE_COLUMNS = ("epochs", "batch_size")
+"""Columns that tell two configurations apart though nobody declared them a condition."""
+MAX_EXACT = 256
+"""Runs of one size; more are priced at distances rounded to a thousandth of an octave."""
+REPLICATES_P, REPLICATES_DISTANCE = 0.001, 0.01
+"""Replicates are no replicates where noise explains their difference no better than this, and it
+is larger than this log loss."""
+NORMAL_DOF = 1e12
+"""Degrees of freedom of a normal distribution, near enough."""
+DOUBLE_NOISE_EXCESS = 0.05
+"""Log excess at which the noise of runs is twice that at the optimum, see `docs/methods.md`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TunedCost:
+    """What the tuned values of a configuration cost, given the losses of its size.
+
+    Attributes:
+        chance: Probability that they cost more than half a percent, and more than the recommended
+            ones.
+        mean: Mean cost, in log loss.
+        p_value: Two-sided, of its loss under what is expected at its own values whatever the
+            losses; None without a loss.
+        p_above: The same of a loss at or above its own: 1 − level at the upper end of
+            `expected_pi`.
+        expected_pi: Interval of its loss at its own values, at the forecast's level. It begins
+            where that of tuned runs does and ends higher.
+    """
+
+    chance: float
+    mean: float
+    p_value: float | None
+    p_above: float
+    expected_pi: Interval
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """What was found about a configuration, in numbers; `extrap.reporting.advice` words it.
+
+    Attributes:
+        code: `diverged`, `spiked`, `mistuned`, `recipe`, `data`, `batch`, `law`, `unknown` or a
+            unit (`in-bits`, `in-nats`, `in-perplexity`) for an alarm; `other-recipe`, `recovered`,
+            `elsewhere`, `far` or the standing of the loss without; or why it is not judged.
+        cause: Why it is off, or what sets it apart, as in `Verdict.cause`.
+        evidence: The numbers behind it, as in `Verdict.evidence`.
+        column: The tuned column that is mistuned.
+        size: The size at which a law that was fitted again is compared with the forecast.
+    """
+
+    code: str
+    cause: str | None = None
+    evidence: Mapping[str, float] = field(default_factory=dict)
+    column: str = ""
+    size: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Configuration:
+    """Runs that differ in their seed alone, what is expected of them and what they say.
+
+    Attributes:
+        rows: Row number → the run as it was given.
+        seeds: One per distinct loss; runs that agree to the last digit are one.
+        tuned: Tuned column → value; None where it is not known.
+        differing: Condition → (own, the sweep's), where they differ.
+        log_deviation: Mean of log(observed / predicted); None without a loss.
+        off_replicates: Log loss from its replicates, where it differs from them by more than
+            noise and is farther from the law; else None.
+        spike: The worst spike of its curve, if it has one.
+        off_before_spike: Log loss from the reference curve before that; None without reference.
+        overfits: Whether its curve turns up and climbs steadily.
+        forecast: What it is compared with.
+        point: The forecast at its size.
+        log_loss: Of the forecast, before anything is known of the seeds; also where it is refused.
+        prediction: Predictive distribution of its mean log loss at the recommended values.
+        predicted_pi: Its interval at the forecast's level, which of one new run is the sealed one.
+        octaves: log2(value / optimum), one per tuned column; empty where one is unknown.
+        excess: Log loss that being so far off costs, if the optimum is where the forecast has it;
+            None where unknown.
+        expected_cost: The same on average over where the optimum may lie.
+        unjudged: `failed`, `pruned`, `below-sweep` or `loss-refused` where nothing can be said of
+            it; else None.
+        tuned_cost: What its tuned values cost by the losses; None where that is unknown.
+        p_value: Two-sided, of its mean deviation from the law; None where no loss is tested.
+        p_adjusted: The same adjusted for the number of configurations (Holm 1979).
+        is_off: Whether its loss is an alarm.
+        is_inside: Whether its loss lies in its prediction interval, or within the tolerance.
+        finding: What was found; None before causes were looked for.
+    """
+
+    rows: Mapping[int, Mapping[str, Any]]
+    seeds: tuple[object, ...]
+    tuned: Mapping[str, float | None]
+    differing: Mapping[str, tuple[str, str]]
+    log_deviation: float | None
+    off_replicates: float | None
+    spike: Spike | None
+    off_before_spike: float | None
+    overfits: bool
+    forecast: Forecast
+    point: Point
+    log_loss: float
+    prediction: LossPrediction
+    predicted_pi: Interval
+    octaves: tuple[float, ...]
+    excess: float | None
+    expected_cost: float
+    unjudged: str | None = None
+    tuned_cost: TunedCost | None = None
+    p_value: float | None = None
+    p_adjusted: float | None = None
+    is_off: bool = False
+    is_inside: bool = False
+    finding: Finding | None = None
+
+    @property
+    def row(self) -> Mapping[str, Any]:
+        """Its first run."""
+        return next(iter(self.rows.values()))
+
+    @property
+    def key(self) -> tuple[float, ...]:
+        """Its size, to sort by."""
+        return tuple(self.point.size.values())
+
+    @property
+    def off(self) -> float:
+        """The log deviation that is tested; NaN without a loss, or where it is not judged."""
+        if self.log_deviation is None or self.unjudged is not None:
+            return math.nan
+        return self.log_deviation
+
+    @property
+    def off_law(self) -> float:
+        """The same from the law as its seeds correct it."""
+        return self.log_loss + self.off - self.prediction.log_loss
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether nothing is known that sets it apart from the sweep's runs but tuned values."""
+        return (
+            self.excess is not None
+            and not math.isnan(self.off)
+            and self.off_replicates is None
+            and not self.differing
+            and self.spike is None
+        )
+
+
+def build_configurations(forecast: Forecast, runs: Runs) -> list[Configuration]:
+    """Every configuration, in the order of their first rows.
+
+    Raises:
+        DataError: The forecast predicts no loss at a run's size.
+    """
+    sweep, frame = forecast.runs.to_frame(), runs.to_frame()
+    recipe = {name: condition_text(sweep[name].iloc[0]) for name in forecast.runs.conditions}
+    spelled = {find_column(name, list(frame), runs.source): name for name in recipe}
+    frame = frame.rename(columns=spelled)
+    names = (*forecast.runs.tuned, *recipe, *runs.conditions, *RECIPE_COLUMNS)
+    columns = [name for name in dict.fromkeys(names) if name in frame]
+    shapes, rows = _curve_shapes(runs, forecast), frame.to_dict("records")
+    sizes = [tuple(float(row[name]) for name in runs.sizes) for row in rows]
+    alike: dict[tuple[object, ...], list[int]] = defaultdict(list)
+    for i, row in enumerate(rows):
+        is_alone = i in shapes or str(row["seed"]).startswith(WITHOUT_SEED)
+        settings = tuple(condition_text(row[name]) for name in columns)
+        alike[sizes[i], row["status"], settings, i if is_alone else None].append(i)
+    expected = {
+        size: _AtSize(forecast, dict(zip(runs.sizes, size, strict=True)), n_runs=n_runs)
+        for size, n_runs in Counter(sizes).items()
+    }
+    configurations = [
+        configuration
+        for members in alike.values()
+        for configuration in _configurations(
+            expected[sizes[members[0]]],
+            {i: rows[i] for i in members},
+            recipe,
+            *shapes.get(members[0], (None, False)),
+        )
+    ]
+    return sorted(configurations, key=lambda configuration: min(configuration.rows))
+
+
+class _AtSize:
+    """What the forecast expects at one size, of any tuned values and any seeds."""
+
+    def __init__(self, forecast: Forecast, size: Mapping[str, float], *, n_runs: int) -> None:
+        prediction = forecast.predict_loss(size, refuse=False)
+        if prediction is None:
+            where = ", ".join(f"{c}={v:g}" for c, v in size.items())
+            raise DataError(
+                f"a check needs a predicted loss, the forecast has none at {where} "
+                f"({'; '.join(forecast.flags)}); extend the sweep first."
+            )
+        self.forecast, self.point = forecast, forecast.point(size)
+        self.log_loss = prediction.log_loss
+        laws = {name: fit for name, fit in forecast.tuned_laws.items() if fit is not None}
+        is_known = bool(laws) and set(laws) == set(self.point.tuned)
+        curve = forecast.excess_curve if is_known else None
+        self._spread = None if curve is None else predict_optimum(laws, size, curve)
+        self._is_exact = n_runs <= MAX_EXACT
+        self._costs: dict[tuple[float, ...], float] = {}
+        self._of_seeds: dict[MeanNoise, tuple[LossPrediction, Interval]] = {}
+
+    def of_seeds(self, seeds: Sequence[object]) -> tuple[LossPrediction, Interval]:
+        """Of the mean of runs with these seeds, at the recommended values."""
+        key = self.forecast.noise.of_mean(seeds)
+        if key not in self._of_seeds:
+            law = self.forecast.predict_loss(self.point.size, seeds=seeds, refuse=False)
+            assert law is not None
+            run = self.forecast.as_run(law, self.point.size)
+            self._of_seeds[key] = run, run.interval(self.forecast.level, new_run=True)
+        return self._of_seeds[key]
+
+    def octaves(self, tuned: Mapping[str, float | None]) -> tuple[float, ...]:
+        """log2(value / optimum), one per tuned column; empty where one is unknown."""
+        pairs = [(tuned[name], best.value) for name, best in self.point.tuned.items()]
+        octaves = [
+            float(np.log2(value)) - math.log2(best)
+            for value, best in pairs
+            if value is not None and value > 0 and best is not None
+        ]
+        if len(octaves) < len(pairs):
+            return ()
+        return tuple(min(max(u, -MAX_OCTAVES), MAX_OCTAVES) for u in octaves)
+
+    def excess(self, octaves: tuple[float, ...]) -> float | None:
+        """What being so far off costs if the optimum is where the forecast has it."""
+        if not self.point.tuned:
+            return 0.0
+        if self.forecast.excess_curve is None or not octaves:
+            return None
+        return self.forecast.excess_curve.excess(octaves, self.point.size)
+
+    def expected_cost(self, octaves: tuple[float, ...]) -> float:
+        """The same over where the optimum may lie; 0 where that is unknown."""
+        if self._spread is None or not octaves:
+            return 0.0
+        if not self._is_exact:  # a thousandth of an octave costs nothing
+            octaves = tuple(np.round(octaves, 3).tolist())
+        if octaves not in self._costs:  # runs without a seed repeat their values
+            self._costs[octaves] = self._spread.mean_excess(np.array(octaves))
+        return self._costs[octaves]
+
+
+def _configurations(
+    expected: _AtSize,
+    rows: Mapping[int, Mapping[str, Any]],
+    recipe: Mapping[str, str],
+    spike: Spike | None,
+    overfits: bool,
+) -> Iterator[Configuration]:
+    """Runs with the same settings: one configuration, or several where replicates disagree."""
+    first = next(iter(rows.values()))
+    tuned = {name: known_number(first.get(name)) for name in expected.point.tuned}
+    octaves = expected.octaves(tuned)
+    excess = expected.excess(octaves)
+    for part, off_replicates in _by_agreement(expected, rows, excess or 0.0):
+        seeds, log_loss = _mean_of_seeds(part.values())
+        prediction, interval = expected.of_seeds(seeds or (NEW_SEED,))
+        yield Configuration(
+            rows=part,
+            seeds=seeds,
+            tuned=tuned,
+            differing=_differing(first, recipe),
+            log_deviation=None if log_loss is None else log_loss - expected.log_loss,
+            off_replicates=off_replicates,
+            spike=spike,
+            off_before_spike=_off_before(expected, spike),
+            overfits=overfits,
+            forecast=expected.forecast,
+            point=expected.point,
+            log_loss=expected.log_loss,
+            prediction=prediction,
+            predicted_pi=interval,
+            octaves=octaves,
+            excess=excess,
+            expected_cost=0.0 if excess is None else expected.expected_cost(octaves),
+            unjudged=_why_unjudged(expected, first["status"]),
+        )
+
+
+def known_number(value: object) -> float | None:
+    """A finite number, or None for whatever else a cell may hold."""
+    try:
+        number = float(str(value))
+    except ValueError:
+        return None
+    return number if math.isfinite(number) else None
+
+
+def _mean_of_seeds(
+    rows: Iterable[Mapping[str, Any]],
+) -> tuple[tuple[object, ...], float | None]:
+    """The seeds of the runs that count, and their mean log loss; without a loss none does.
+
+    Where all losses agree to the last digit they are one run, however often it is listed.
+    """
+    runs = {(row["seed"], row["loss"]) for row in rows if row["status"] == "complete"}
+    if not runs:
+        return (), None
+    ordered = sorted(runs, key=str)
+    is_one = len({loss for _, loss in runs}) == 1
+    seeds = tuple(seed for seed, _ in ordered[: 1 if is_one else None])
+    return seeds, float(np.mean([math.log(loss) for _, loss in ordered]))
+
+
+def _by_agreement(
+    expected: _AtSize, rows: Mapping[int, Mapping[str, Any]], excess: float
+) -> Iterable[tuple[dict[int, Mapping[str, Any]], float | None]]:
+    """Replicates that agree within noise as one part, and each of the others by itself.
+
+    They fall into groups where they differ by more than noise; the largest group, of equal ones
+    the nearest to the law, are the replicates. One that is farther from the law than these is
+    off, by its distance from the nearest of them.
+    """
+    losses = {m: math.log(row["loss"]) for m, row in rows.items() if row["status"] == "complete"}
+    noise = expected.of_seeds((NEW_SEED,))[0].run
+    dof = min(dof for _, dof in noise)
+    if len(losses) < 2 or not dof > 0:
+        return [(dict(rows), None)]
+    quantile = -float(t_quantile(REPLICATES_P / 2 / (len(losses) - 1), min(dof, NORMAL_DOF)))
+    sd = math.sqrt(2 * sum(variance for variance, _ in noise))
+    bound = max(quantile * sd * (1 + excess / DOUBLE_NOISE_EXCESS), REPLICATES_DISTANCE)
+    off = np.array(list(losses.values())) - expected.log_loss - excess
+    order = np.argsort(off, kind="stable")
+    groups = np.split(order, np.flatnonzero(np.diff(off[order]) > bound) + 1)
+    replicates = min(groups, key=lambda group: (-len(group), abs(float(off[group].mean()))))
+    center = float(off[replicates].mean())
+    wild: dict[int, float | None] = {}
+    for i in set(range(len(off))) - set(replicates.tolist()):
+        distance = off[i] - off[replicates][np.argmin(np.abs(off[replicates] - off[i]))]
+        wild[list(losses)[i]] = float(distance) if abs(off[i]) > abs(center) else None
+    rest = {m: row for m, row in rows.items() if m not in wild}
+    return [(rest, None), *(({m: rows[m]}, apart) for m, apart in wild.items())]
+
+
+def _why_unjudged(expected: _AtSize, status: str) -> str | None:
+    """The code of why nothing can be said of a configuration."""
+    if status in ("pruned", "failed"):
+        return status
+    sizes = [optimum.size for optimum in expected.forecast.optima]
+    if any(value < min(size[c] for size in sizes) for c, value in expected.point.size.items()):
+        return "below-sweep"
+    return "loss-refused" if "loss" in expected.point.refusals else None
+
+
+def _differing(row: Mapping[str, Any], recipe: Mapping[str, str]) -> dict[str, tuple[str, str]]:
+    """Condition → (a run's, the sweep's), where they differ."""
+    own = {name: condition_text(row[name]) for name in recipe if name in row}
+    return {name: (text, recipe[name]) for name, text in own.items() if text != recipe[name]}
+
+
+def _off_before(expected: _AtSize, spike: Spike | None) -> float | None:
+    """How far a curve was off the reference curves just before its spike."""
+    curves = expected.forecast.curves
+    if spike is None or curves is None or not math.isfinite(spike.before):
+        return None
+    return spike.before - curves.mean_at(spike.fraction, expected.log_loss)
+
+
+def _curve_shapes(runs: Runs, forecast: Forecast) -> dict[int, tuple[Spike | None, bool]]:
+    """Row → its worst spike, and whether it climbs steadily; rows that do neither are left out."""
+    curves = runs.curves()
+    length = (forecast.curves and forecast.curves.total_steps) or 0.0
+    shapes: dict[int, tuple[Spike | None, bool]] = {}
+    for run, curve in [] if curves is None else curves.groupby("run"):
+        step, loss = curve["step"].to_numpy(float), curve["loss"].to_numpy(float)
+        spike, climbs = find_spike(step, loss, length=length), climbs_steadily(step, loss)
+        if spike is not None or climbs:
+            shapes[int(run)] = spike, climbs
+    return shapes

@@ -1,0 +1,212 @@
+"""What the tuned values of a configuration cost, by their distance and by the losses of its size.
+
+Its distance from the optimum is known no better than the optimum is, and the cost of a distance no
+better than the excess-loss curve. A cost is never negative: a run is expected at the law of tuned
+runs or above it. The loss says more: one that shows no excess says that the optimum is elsewhere,
+and runs at other values of the same size say where.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import lru_cache
+
+import numpy as np
+import numpy.typing as npt
+from scipy import special
+
+from extrap.checking.configurations import MAX_EXACT, NORMAL_DOF, Configuration, TunedCost
+from extrap.fitting import LossPrediction
+from extrap.forecasting import Forecast
+from extrap.laws.base import Array
+from extrap.records import Interval
+
+MISTUNED_COST = 0.005
+"""Log excess from which on a value is mistuned."""
+LOG_COST_SD = 0.35
+"""Standard deviation of the log of a cost about what the excess-loss curve says of it."""
+OWN_COST_SD = 0.15
+"""That of a single configuration beside others of its size, as a share of the cost."""
+MIN_VARIANCE = 1e-30
+"""Guard of a division."""
+CHUNK_SIZE = 512
+"""Configurations whose draws are summed at once."""
+N_DRAWS = 1024
+"""Of where the optimum lies and of how steep the curve is; a power of 2, for Sobol's sequence."""
+N_QUANTILES = 64
+"""Of a cost, of equal probability, that stand for its distribution."""
+N_HALVINGS = 30
+"""Of the bracket around an end of an interval."""
+
+
+def weigh_tuned_values(
+    forecast: Forecast, configurations: Sequence[Configuration]
+) -> list[Configuration]:
+    """Fill in `tuned_cost`: the posterior of what the tuned values of every configuration cost.
+
+    With `u = v − u*` octaves from the optimum, `u* ~ t(m, s²)` of the law of the optimum, `g ~
+    N(0, .35²)` and h the excess-loss curve, the log deviations of one size are `d_i = c + e^g
+    h(u_i) + ε_i`, with c the law's error and ε_i noise. u* and g are drawn; c, which all
+    configurations of a size share, is integrated out. Where a configuration's values are not
+    known, or the optimum is refused, `v = m`.
+
+    A configuration stays as it is where a law of the optimum or the excess-loss curve is unknown.
+
+    References:
+        Ours: importance sampling of a posterior from its prior. Sobol (1967), for the draws.
+    """
+    laws = [fit for fit in forecast.tuned_laws.values() if fit is not None]
+    if forecast.excess_curve is None or not laws or len(laws) < len(forecast.tuned_laws):
+        return list(configurations)
+    by_size: dict[tuple[float, ...], list[int]] = defaultdict(list)
+    for i, configuration in enumerate(configurations):
+        by_size[configuration.key].append(i)
+    draws, weighed = _draws(tuple(fit.dof for fit in laws)), list(configurations)
+    for members in by_size.values():
+        costs = _of_size(forecast, [configurations[i] for i in members], draws)
+        for i, cost in zip(members, costs, strict=True):
+            weighed[i] = replace(configurations[i], tuned_cost=cost)
+    return weighed
+
+
+@lru_cache(maxsize=8)
+def _draws(dofs: tuple[int, ...]) -> tuple[Array, Array]:
+    """Standard t of each optimum (n, d), and e^g (n,)."""
+    from scipy.stats import qmc  # imported late, as a forecast needs nothing of it
+
+    points = qmc.Sobol(len(dofs) + 1, seed=0).random(N_DRAWS)
+    points = np.clip(points, 0.5 / N_DRAWS, 1 - 0.5 / N_DRAWS)
+    places = np.column_stack([special.stdtrit(d, p) for d, p in zip(dofs, points.T, strict=False)])
+    return places, np.exp(LOG_COST_SD * special.ndtri(points[:, -1]))
+
+
+def _of_size(
+    forecast: Forecast, configurations: Sequence[Configuration], draws: tuple[Array, Array]
+) -> list[TunedCost]:
+    """One per configuration, all of one size."""
+    costs, at_recommended, kinds = _drawn_costs(forecast, configurations, draws)
+    step = N_DRAWS // N_QUANTILES
+    quantiles = np.sort(costs, axis=1)[:, step // 2 :: step]
+    off = np.array([configuration.off_law for configuration in configurations])
+    chances, means = _posterior(configurations, off, costs[kinds], at_recommended)
+    alike: dict[tuple[int, int], list[int]] = defaultdict(list)
+    for i, configuration in enumerate(configurations):
+        alike[int(kinds[i]), id(configuration.prediction)].append(i)
+    weighed: dict[int, TunedCost] = {}
+    for (kind, _), members in alike.items():
+        law, possible = configurations[members[0]].prediction, quantiles[kind]
+        below, above = (_tail(law, possible, off[members], side=side) for side in (-1, 1))
+        interval, above_end = _interval(law, possible, forecast.level)
+        for i, under, over in zip(members, below.tolist(), above.tolist(), strict=True):
+            weighed[i] = TunedCost(
+                chance=float(chances[i]),
+                mean=float(means[i]),
+                p_value=None if math.isnan(off[i]) else min(1.0, 2 * min(under, over)),
+                p_above=min(1.0, over * (1 - forecast.level) / above_end),
+                expected_pi=interval,
+            )
+    return [weighed[i] for i in range(len(configurations))]
+
+
+def _drawn_costs(
+    forecast: Forecast, configurations: Sequence[Configuration], draws: tuple[Array, Array]
+) -> tuple[Array, Array, npt.NDArray[np.intp]]:
+    """Draws of every distinct choice's cost (k, n), of the recommended (n,), choice of each."""
+    first, excess_curve = configurations[0], forecast.excess_curve
+    assert excess_curve is not None
+    size, point = first.point.size, first.point
+    places, factors = draws
+    spread = np.array([forecast.octave_sd(name, size) for name in forecast.runs.tuned])
+    octaves = np.array([c.octaves or np.zeros(len(spread)) for c in configurations])
+    if len(octaves) > MAX_EXACT:
+        octaves = np.round(octaves, 2)
+    distinct, kinds = np.unique(octaves, axis=0, return_inverse=True)
+    pairs = [(point.recommended[name], best.value) for name, best in point.tuned.items()]
+    recommended = [math.log2(use / best) if use and best else 0.0 for use, best in pairs]
+    distinct = np.vstack([distinct, recommended])
+    drawn = (distinct[:, None] - spread * places).reshape(-1, distinct.shape[1])
+    costs = excess_curve.excesses(drawn, size).reshape(len(distinct), -1) * factors
+    return costs[:-1], costs[-1], kinds.ravel()
+
+
+def _tail(law: LossPrediction, costs: Array, off: Array, *, side: int) -> Array:
+    """Probability of log losses this far off or farther, above (side 1) or below (−1).
+
+    Of tuned runs about the law, each with a cost of which all of `costs` are as likely.
+    """
+    beyond = side * (costs - off[:, None])
+    tails = [
+        special.stdtr(min(dof, NORMAL_DOF), beyond / sd).mean(axis=1) for sd, dof in law.spreads()
+    ]
+    return np.asarray(np.max(tails, axis=0))
+
+
+def _interval(law: LossPrediction, costs: Array, level: float) -> tuple[Interval, float]:
+    """From the lower end of tuned runs to where it has its level, and the probability above."""
+    half = law.half_width(level, new_run=True)
+    if not math.isfinite(half):
+        return law.interval(level, new_run=True), (1 - level) / 2
+    above_end = 1 - level - float(_tail(law, costs, np.array([-half]), side=-1)[0])
+    low, high = 0.0, half + float(costs[-1])
+    for _ in range(N_HALVINGS):
+        middle = (low + high) / 2
+        is_beyond = _tail(law, costs, np.array([middle]), side=1)[0] <= above_end
+        low, high = (low, middle) if is_beyond else (middle, high)
+    return Interval(*(_exp(law.log_loss + end) for end in (-half, high))), above_end
+
+
+def _posterior(
+    configurations: Sequence[Configuration], off: Array, costs: Array, at_recommended: Array
+) -> tuple[Array, Array]:
+    """Of each the chance that it is costly, and its mean cost, from all plain ones and it.
+
+    The residuals of one size are a multivariate t: independent noise and an error in common.
+    """
+    laws = [configuration.prediction for configuration in configurations]
+    noise = np.array([sum(variance for variance, _ in law.run) for law in laws])
+    common = max(sum(variance for variance, _ in laws[0].curve), MIN_VARIANCE)
+    dof = min(dof for law in laws for _, dof in law.spreads())
+    has_loss = ~np.isnan(off)
+    is_plain = np.array([configuration.is_plain for configuration in configurations])
+
+    def terms(rows: npt.NDArray[np.intp]) -> Array:
+        """Sums over configurations of what the density of each draw is made of, shape (4, n)."""
+        sums = np.zeros((4, costs.shape[1]))
+        for part in np.array_split(rows, len(rows) // CHUNK_SIZE + 1):
+            variance = noise[part, None] + (OWN_COST_SD * costs[part]) ** 2 + MIN_VARIANCE
+            rest = off[part, None] - costs[part]
+            values = 1 / variance, rest / variance, rest**2 / variance, np.log(variance)
+            sums += np.stack([value.sum(axis=0) for value in values])
+        return sums
+
+    def weights(sums: Array, count: int) -> Array:
+        """Of the draws, given so many configurations."""
+        precision, mean, square, log_det = sums
+        precision = precision + 1 / common
+        distance = np.maximum(square - mean**2 / precision, 0.0)
+        log_density = -0.5 * (log_det + np.log(precision))
+        log_density -= (
+            0.5 * (dof + count) * np.log1p(distance / dof) if math.isfinite(dof) else distance / 2
+        )
+        density = np.exp(log_density - log_density.max())
+        return np.asarray(density / density.sum())
+
+    of_plain, n_plain = terms(np.flatnonzero(is_plain)), int(is_plain.sum())
+    of_all = weights(of_plain, n_plain)
+    is_costly = (costs > MISTUNED_COST) & (costs > at_recommended)
+    chances, means = is_costly @ of_all, costs @ of_all
+    for i in np.flatnonzero(has_loss & ~is_plain):
+        own = weights(of_plain + terms(np.array([i])), n_plain + 1)
+        chances[i], means[i] = own @ is_costly[i], own @ costs[i]
+    return chances, means
+
+
+def _exp(log_value: float) -> float | None:
+    """None where it is no float."""
+    try:
+        return math.exp(log_value)
+    except OverflowError:
+        return None

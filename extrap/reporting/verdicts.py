@@ -1,0 +1,125 @@
+"""`extrap.check`: read the runs, judge them, and say what was found."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Unpack
+
+from extrap.checking import TOLERANCE, Configuration, judge, precedence
+from extrap.checking.causes import on_law
+from extrap.documents import as_forecast
+from extrap.forecasting import Forecast
+from extrap.reading.runs import ReadingKeywords, as_runs, known_of
+from extrap.records import Interval, Verdict, Verdicts
+from extrap.reporting.advice import SEALS, advise
+
+
+def check(
+    forecast: Forecast | str | Path,
+    runs: Any,
+    *,
+    tolerance: float = TOLERANCE,
+    familywise: bool = False,
+    **columns: Unpack[ReadingKeywords],
+) -> Verdicts:
+    """Compare every configuration with the forecast at its size.
+
+    A configuration is the set of runs that differ only in their seed. It is off the law if
+
+    - its mean loss lies below the prediction interval, or above both that and what is expected at
+      its own tuned values, by more than the tolerance; or
+    - its tuned values cost more than half a percent, and more than the recommended ones, with a
+      probability of 0.95, judged by the position of the optimum and by the loss together; or
+    - a run diverged, or its loss is above the ceiling of the sweep; or
+    - a run differs from its replicates by far more than seeds do, and lies farther from the law.
+
+    It is on the law if its mean loss lies in the prediction interval and that interval could
+    have said otherwise: it is not wider than 10 %, or does not hold the loss of the
+    sweep's largest size. All else is undecided (`on_law` is None): above the prediction interval,
+    but not above what is expected at its own values, whose cost is never negative; without a
+    final loss; below the sweep's sizes; or where the loss is refused.
+
+    The loss of each configuration raises a false alarm with probability `1 − forecast.level`,
+    whatever else the table holds.
+
+    Args:
+        forecast: The forecast, or the file it was sealed in.
+        runs: Runs with the forecast's size and tuned columns: `Runs` of any stage, or whatever
+            `extrap.read_runs` takes; of a table with a column `stage`, the rows of `check`. A run
+            whose tuned value is empty is judged as if it had that of the forecast.
+        tolerance: Relative deviation in [0, 1); a smaller deviation is never an alarm.
+        familywise: If true, `1 − forecast.level` is the probability of at least one false alarm
+            by a loss among all configurations, not the probability for each.
+        columns: How the runs are read, as for `extrap.forecast`; by default as those of the
+            forecast were.
+
+    Returns:
+        One verdict per row, in row order: a tuple that notebooks show as a table. The runs of a
+        configuration share their verdict; `.configurations` lists one per configuration.
+
+    Raises:
+        TypeError: `forecast` is no forecast; or as `extrap.read_runs`.
+        ValueError: The tolerance is not in [0, 1).
+        DataError: A size column is missing, or the forecast predicts no loss at a run's size.
+    """
+    if isinstance(runs, Forecast):
+        raise TypeError(
+            "a check takes the forecast first and then the runs, got "
+            f"{type(forecast).__name__} and Forecast; write check(forecast, runs)."
+        )
+    forecast = as_forecast(forecast)
+    conditions = forecast.runs.conditions
+    runs = as_runs(runs, columns, stage="check", conditions=conditions, **known_of(forecast.runs))
+    configurations = judge(forecast, runs, tolerance=tolerance, familywise=familywise)
+    rows = {row: run for c in configurations for row, run in c.rows.items()}
+    seals = dict(zip(rows, precedence(forecast, rows.values()), strict=True))
+    verdicts = {
+        row: _verdict(configuration, run, number=number, seal=seals[row])
+        for number, configuration in enumerate(configurations)
+        for row, run in configuration.rows.items()
+    }
+    return Verdicts(verdicts[row] for row in sorted(verdicts))
+
+
+def _verdict(
+    judged: Configuration, run: Mapping[str, Any], *, number: int, seal: str | None
+) -> Verdict:
+    """The verdict of a configuration as one of its runs has it."""
+    assert judged.finding is not None
+    advice, experiment = advise(judged)
+    loss = float(run["loss"]) if run["status"] == "complete" else None
+    law, is_refused = math.exp(judged.log_loss), "loss" in judged.point.refusals
+    expected = None if judged.excess is None else law * math.exp(judged.expected_cost)
+    return Verdict(
+        size=judged.point.size,
+        tuned=judged.tuned,
+        seed=run["seed"],
+        loss=loss,
+        status=run["status"],
+        predicted=None if is_refused else law,
+        predicted_pi=Interval() if is_refused else judged.predicted_pi,
+        expected=None if is_refused else expected,
+        expected_pi=None if is_refused else _expected_pi(judged),
+        on_law=on_law(judged),
+        deviation=None if loss is None or is_refused else loss / law - 1,
+        p_value=judged.p_value,
+        p_adjusted=judged.p_adjusted,
+        cause=judged.finding.cause,
+        advice=" ".join(filter(None, [advice, SEALS.get(seal or "")])),
+        evidence=judged.finding.evidence,
+        experiment=experiment,
+        seal=seal,
+        configuration=number,
+        mean_loss=None if judged.log_deviation is None else law * math.exp(judged.log_deviation),
+    )
+
+
+def _expected_pi(judged: Configuration) -> Interval | None:
+    """At its own values no less is expected than at the recommended ones."""
+    cost, interval = judged.tuned_cost, judged.predicted_pi
+    if cost is None:
+        return None if judged.excess is None else interval
+    ends = [end for end in (interval.upper, cost.expected_pi.upper) if end is not None]
+    return Interval(interval.lower, max(ends) if len(ends) == 2 else None)

@@ -1,0 +1,81 @@
+"""What a finding says; `tests/checking/test_causes.py` tests which one is made."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from extrap.checking.spikes import Spike
+from extrap.records import Interval
+from extrap.reporting.advice import advise
+from tests.checking.byhand import judged, loss_at
+
+SPIKE = Spike(step=700.0, height=math.log(3), before=1.0, fraction=0.7)
+UNDECIDED = {"is_off": False, "chance": 0.5}
+ON_LAW = {"is_off": False, "off": 0.0}
+OUTSIDE = {**ON_LAW, "predicted_pi": Interval(2.2, 2.25), "is_inside": False}
+"""The law expects 2.274."""
+WORDS = {
+    "failed": ({"unjudged": "failed"}, "The run failed"),
+    "pruned": ({"unjudged": "pruned"}, "was pruned"),
+    "below-sweep": ({"unjudged": "below-sweep", "size": {"width": 8.0}}, "width 8 lies below"),
+    "on-law": ({**ON_LAW, "predicted_pi": Interval(2.2, 2.3)}, "nothing to do"),
+    "within-tolerance": ({**ON_LAW, "predicted_pi": Interval(2.2, 2.25)}, "no alarm"),
+    "undecided-wide": (ON_LAW, "too wide to tell"),
+    "undecided-tuning": (OUTSIDE, "mistuned lr explains losses up to any value"),
+    "undecided-among-many": ({**OUTSIDE, "tuned_cost": None}, "among so many"),
+    "other-recipe": ({**UNDECIDED, "differing": {"wd": ("1", "2")}}, "wd 1 instead of 2"),
+    "recovered": ({**UNDECIDED, "spike": SPIKE}, "rose by 200 % at step 700"),
+    "elsewhere": ({"is_off": False, "u": 1.0, "beside": 0.01, "off": 0.0}, "a factor of 2"),
+    "far": ({**UNDECIDED, "u": -3.0}, "below the optimum by a factor of 8"),
+    "diverged": ({"row": {"status": "diverged"}, "u": 2.0}, "above the optimum by a factor of 4"),
+    "spiked": ({"spike": SPIKE}, "rose by 200 % at step 700"),
+    "mistuned": ({"u": 2.0}, "lr 0.01 is too high by a factor of 4 "),
+    "recipe": ({"differing": {"wd": ("1", "2")}}, "wd 1 instead of 2"),
+    "data": ({"row": {"epochs": 5.0}}, "5 passes over its data, the sweep at most 1"),
+    "batch": ({"row": {"batch_size": 200.0, "noise_scale": 100.0}}, "2 times the noise scale"),
+    "in-bits": ({"off": -math.log(math.log(2)), "chance": 0.5}, "in bits"),
+    "unknown": ({}, "nothing recorded explains it"),
+}
+
+
+def advice(**given):
+    return advise(judged(**given))[0]
+
+
+@pytest.mark.parametrize("code", WORDS)
+def test_advice_names_what_was_found(code):
+    given, words = WORDS[code]
+    configuration = judged(**given)
+    assert configuration.finding.code == code
+    told, experiment = advise(configuration)
+    assert words in told
+    is_alarm = not configuration.unjudged and given.get("is_off", True)
+    assert bool(experiment) == is_alarm
+
+
+def test_mistuned_value_is_told_with_its_share_of_the_excess():
+    high = advice(u=2.0, off=0.1)
+    assert " 80 % " in high
+    assert f"Use lr 0.0025 and expect a loss of {loss_at(1024):.4g}." in high
+    assert " all of the excess" in advice(u=2.0, off=0.081)
+    without_bound = advice(u=12.0, off=14.0, excess=5.0, beside=0.01)
+    assert " all of the excess" in without_bound
+    assert "something else" not in without_bound
+    low = advice(u=-2.0, off=0.02, is_off=False)
+    assert "too low by a factor of 4 " in low
+    assert " costs about 8.3 % " in low
+
+
+@pytest.mark.parametrize(
+    ("beside", "off", "is_said"),
+    [(0.05, 0.12, True), (0.051, 0.12, False), (0.02, 0.07, False)],
+)
+def test_a_loss_above_what_the_values_make_expected_is_said(beside, off, is_said):
+    assert ("something else" in advice(u=2.0, beside=beside, off=off)) == is_said
+
+
+@pytest.mark.parametrize("given", [{"differing": {"wd": ("1", "2")}}, {"u": 2.0}, {}])
+def test_a_run_far_from_its_replicates_says_so_whatever_the_cause(given):
+    assert "10.5 % worse than its" in advice(**given, off_replicates=0.1)

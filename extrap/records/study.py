@@ -254,7 +254,7 @@ class StudySpec:
             rule = f"a target must not lie below the smallest tuned {column}, {least:g}"
             require(value >= least, rule, value, "give a larger size")
 
-    def require_told(self, command: Command) -> None:
+    def require_command(self, command: Command) -> None:
         """Raise a `ValueError` unless a command contains what moves in the study, and no more."""
         given, known = command.placeholders(), [*self.sizes, *self.path, *self.tune, SEED, RUN_DIR]
         unknown = [name for name in given if name not in known]

@@ -70,7 +70,7 @@ STUDY = StudySpec(
 )
 def test_a_command_is_told_what_moves_in_its_study_and_nothing_else(words, path, wrong):
     with pytest.raises(ValueError, match=wrong) if wrong else nullcontext():
-        replace(STUDY, path=path).require_told(Command(["p", *words]))
+        replace(STUDY, path=path).require_command(Command(["p", *words]))
 
 
 @pytest.mark.parametrize(
@@ -87,4 +87,4 @@ def test_a_command_that_is_not_told_its_seed_has_one(word, seeds, n_targets, is_
     targets = (Target(size={"width": 8}),) * n_targets
     spec = replace(STUDY, seeds=seeds[0], target_seeds=seeds[1], targets=targets)
     with pytest.raises(ValueError, match="--seed=") if is_refused else nullcontext():
-        spec.require_told(Command(["{width}", "{lr}", word]))
+        spec.require_command(Command(["{width}", "{lr}", word]))

@@ -63,7 +63,7 @@ class CommandRunner:
         origin: str = "",
         folder: Path | None = None,
     ) -> None:
-        spec.require_told(command)
+        spec.require_command(command)
         program = sys.executable if command.args[0] == PYTHON else command.args[0]
         if "{" not in program and shutil.which(program) is None:
             raise ValueError(

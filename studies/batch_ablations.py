@@ -81,36 +81,31 @@ GHOSTS = replace(
 
 def growth(decayed: StudySpec, last: int, what: str) -> RecipeGroup:
     """The batch grown to `last` where the rate would fall."""
-    return ablations(
-        decayed,
-        {f"batch to {last}": replace(decayed.recipe, decay_by="batch")},
+    grown = {f"batch to {last}": replace(decayed.recipe, decay_by="batch")}
+    return replace(
+        ablations(decayed, grown, plain_name="rate falls"),
         name=f"Batch grown, {what} to {last}",
         question="Does a batch that grows end as a rate that falls, with fewer updates?",
-        plain_name="rate falls",
         expected="The same loss (Smith, Kindermans, Ying, Le 2018), far below the whole data.",
     )
 
 
 def batches(plain: StudySpec, treated: dict[str, StudySpec], what: str) -> RecipeGroup:
     """Larger batches at equal examples, each with its own best rate."""
-    return ablations(
-        plain,
-        treated,
+    return replace(
+        ablations(plain, treated, plain_name="batch 32"),
         name=f"Larger batches, {what}",
         question="What do fewer, larger updates cost at equal examples, the rate tuned anew?",
-        plain_name="batch 32",
         expected="Nothing up to the critical batch, more beyond it (Shallue et al. 2018).",
     )
 
 
 def momentum(plain: StudySpec, treated: StudySpec) -> RecipeGroup:
     """Momentum .9 at one batch."""
-    return ablations(
-        plain,
-        {"momentum .9": treated},
+    return replace(
+        ablations(plain, {"momentum .9": treated}, plain_name="no momentum"),
         name=f"Momentum at batch {plain.recipe.batch_size}",
         question="Does momentum help at a large batch, and not at a small one?",
-        plain_name="no momentum",
         expected="A gain at a large batch only (Shallue et al. 2018).",
     )
 
@@ -123,12 +118,14 @@ COMPARISON = ComparisonStudy(
         growth(DECAYED, 2048, "SGD"),
         growth(TWICE, 512, "SGD"),
         growth(ADAM_DECAYED, 2048, "Adam"),
-        ablations(
-            IMAGES_LARGE,
-            {"ghosts of 32": GHOSTS, "batch 32": IMAGES},
+        replace(
+            ablations(
+                IMAGES_LARGE,
+                {"ghosts of 32": GHOSTS, "batch 32": IMAGES},
+                plain_name="batch 1024",
+            ),
             name="Ghosts at batch 1024",
             question="What share of the gap between batch 1024 and 32 do ghosts close?",
-            plain_name="batch 1024",
             reference="batch 32",
             expected="A part of it (Hoffer, Hubara, Soudry 2017).",
         ),

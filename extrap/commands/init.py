@@ -74,10 +74,10 @@ def init_command(name: str | None, *, line: str | None, force: bool) -> None:
     """
     from extrap.files import write_text
     from extrap.records import Command
-    from extrap.records.fields import require_name
+    from extrap.records.fields import Name, fitted
 
     path = Path((name or "my_study").removesuffix(".py") + ".py")
-    require_name(path.stem)
+    fitted(path.stem, Name, "name")
     if path.exists() and not force:
         raise click.UsageError(
             f"{path} exists; choose another name, or overwrite it with --force."

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Annotated
 
-from extrap.records.fields import require_name
+from extrap.records.fields import Name, Positive, Rule, Seeds, above, fewest, fit_fields, require
 from extrap.records.recipe import DATA_SIZE
 from extrap.records.study import Cell, StudySpec
 
 RATE = "lr"
+ASCENDING = Rule("ascend", lambda values: all(a < b for a, b in pairwise(values)))
+WITH_ONE = Rule("include 1", lambda factors: 1 in factors)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,44 +34,25 @@ class AllocationStudy:
         inference_tokens: Tokens to be served, for the answer that counts serving.
     """
 
-    name: str
+    name: Name
     question: str
     study: StudySpec
-    budgets: tuple[float, ...]
-    times: float = 4.0
-    factors: tuple[float, ...] = (0.5, 1.0, 2.0)
-    check_seeds: tuple[int, ...] = (100, 101, 102, 103)
-    unique_tokens: float | None = None
-    inference_tokens: float | None = None
+    budgets: Annotated[tuple[Positive, ...], fewest(3, "write (1e9, 2e9, 4e9)"), ASCENDING]
+    times: Annotated[float, above(1)] = 4.0
+    factors: Annotated[tuple[Positive, ...], WITH_ONE] = (0.5, 1.0, 2.0)
+    check_seeds: Annotated[Seeds, fewest(2)] = (100, 101, 102, 103)
+    unique_tokens: Positive | None = None
+    inference_tokens: Positive | None = None
 
     def __post_init__(self) -> None:
-        require_name(self.name)
-        if len(self.study.sizes) != 1 or DATA_SIZE in self.study.sizes:
-            raise ValueError(
-                "the study of an allocation needs one size column, the model's, got "
-                f"{list(self.study.sizes)}; tokens follow from the budgets."
-            )
-        if tuple(self.study.tune) != (RATE,):
-            raise ValueError(
-                f"the study of an allocation must tune {RATE} only, got "
-                f"{', '.join(self.study.tune) or 'nothing'}; fix the rest in its recipe."
-            )
-        ascending = all(a < b for a, b in zip(self.budgets, self.budgets[1:], strict=False))
-        if len(self.budgets) < 3 or self.budgets[0] <= 0 or not ascending:
-            raise ValueError(
-                "budgets must be three or more positive, ascending numbers, got "
-                f"{self.budgets}; write (1e9, 2e9, 4e9)."
-            )
-        if not self.times > 1:
-            raise ValueError(f"times must be above 1, got {self.times:g}; write 4.")
-        if 1.0 not in self.factors or min(self.factors) <= 0:
-            raise ValueError(
-                f"factors must be positive and include 1, got {self.factors}; write (0.5, 1, 2)."
-            )
-        if len(set(self.check_seeds)) < max(2, len(self.check_seeds)):
-            raise ValueError(
-                f"check_seeds must be distinct and at least 2, got {self.check_seeds}."
-            )
+        fit_fields(self)
+        sizes, tuned = list(self.study.sizes), list(self.study.tune)
+        is_single, rule = (
+            len(sizes) == 1 and DATA_SIZE not in sizes,
+            "study must have one size column",
+        )
+        require(is_single, rule, sizes, "name the model's; tokens follow from the budgets")
+        require(tuned == [RATE], f"study must tune {RATE} only", tuned, "fix the rest")
 
     @property
     def study_named(self) -> StudySpec:

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from typing import Annotated
 
-from extrap.records.fields import require_level, require_name
+from extrap.records.fields import Count, Level, Name, Positive, fewest, fit_fields, require
 from extrap.records.recipe import BUDGET, DATA_SIZE
 from extrap.records.study import Cell, StudySpec, TunedRange
 
 BATCH = "batch_size"
-FEWEST_BATCHES = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,44 +30,20 @@ class BatchTask:
     """
 
     study: StudySpec
-    steps: Mapping[int, int]
-    targets: tuple[float, ...]
+    steps: Annotated[Mapping[Count, Count], fewest(3, "write {16: 400, 64: 100, 256: 50}")]
+    targets: Annotated[tuple[Positive, ...], fewest(1)]
     reference_batch: int = 0
     rate_exponent: float = 0.5
     noise_batch: int = 0
 
     def __post_init__(self) -> None:
-        name = self.study.name
-        if set(self.study.tune) != {"lr"}:
-            raise ValueError(
-                f"the task {name!r} must tune lr only, got "
-                f"{', '.join(self.study.tune) or 'nothing'}; move the rest into its "
-                "recipe."
-            )
-        if DATA_SIZE in self.study.sizes:
-            raise ValueError(
-                f"the task {name!r} sets the length of its runs with steps=, so {DATA_SIZE} "
-                "cannot be a size; leave it out."
-            )
-        if any(b < 1 or s < 1 for b, s in self.steps.items()):
-            raise ValueError(
-                f"batches and steps of {name!r} must be at least 1, got {dict(self.steps)}."
-            )
-        if len(self.steps) < FEWEST_BATCHES:
-            raise ValueError(
-                f"a law over batches needs at least {FEWEST_BATCHES} of them, got "
-                f"{sorted(self.steps)} for {name!r}; add some to steps=."
-            )
-        if not self.targets or not all(0 < t < math.inf for t in self.targets):
-            raise ValueError(
-                f"targets of {name!r} must be positive losses, at least one, got {self.targets}."
-            )
-        known = {self.reference_batch, self.noise_batch} - {0}
-        if not known <= set(self.steps):
-            raise ValueError(
-                f"{name!r} names the batches {sorted(known - set(self.steps))} without steps; "
-                "add them to steps=."
-            )
+        fit_fields(self)
+        tuned, sizes, steps = list(self.study.tune), list(self.study.sizes), list(self.steps)
+        require(tuned == ["lr"], "the study of a task must tune lr only", tuned, "fix the rest")
+        rule = f"the study of a task must not have {DATA_SIZE} as a size"
+        require(DATA_SIZE not in sizes, rule, sizes, "steps= sets how long its runs are")
+        named = {self.reference_batch, self.noise_batch} - {0, *steps}
+        require(not named, f"batches must be among those of steps=, {steps}", sorted(named))
 
     @property
     def batches(self) -> tuple[int, ...]:
@@ -93,12 +68,13 @@ class BatchTask:
     def spec(self) -> StudySpec:
         """The study that is trained: rate, batch and length are its tuned columns."""
         rates = [self.rate(b, i) for b in self.batches for i in (0, self.n_rates - 1)]
+        steps = sorted(self.steps.values())
         return replace(
             self.study,
             tune={
                 "lr": TunedRange(low=min(rates), high=max(rates), n=2),
                 BATCH: TunedRange(low=self.batches[0], high=self.batches[-1], n=2),
-                BUDGET: _range(self.steps.values()),
+                BUDGET: TunedRange(low=steps[0], high=max(steps[-1], steps[0] + 1), n=2),
             },
             targets=(),
             sampler="grid",
@@ -137,25 +113,13 @@ class BatchStudy:
         level: Level of all intervals, in (0, 1).
     """
 
-    name: str
+    name: Name
     question: str
-    tasks: tuple[BatchTask, ...]
-    overhead: float = 0.2
-    level: float = 0.95
+    tasks: Annotated[tuple[BatchTask, ...], fewest(1)]
+    overhead: Positive = 0.2
+    level: Level = 0.95
 
     def __post_init__(self) -> None:
-        require_name(self.name)
+        fit_fields(self)
         names = [task.study.name for task in self.tasks]
-        if not names or len(set(names)) < len(names):
-            raise ValueError(
-                f"the tasks of a batch study need studies of different names, got {names}; "
-                "rename them."
-            )
-        require_level(self.level)
-        if self.overhead <= 0:
-            raise ValueError(f"overhead must be above 0, got {self.overhead:g}; write 0.2.")
-
-
-def _range(values: Iterable[int]) -> TunedRange:
-    low, high = min(values), max(values)
-    return TunedRange(low=low, high=max(high, low + 1), n=2)
+        require(len(set(names)) == len(names), "tasks must have studies of different names", names)

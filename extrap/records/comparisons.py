@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import Annotated
 
-from extrap.records.fields import require_name
+from extrap.records.fields import Name, Positive, fewest, fit_fields, require
 from extrap.records.recipe import DATA_SIZE, Recipe
 from extrap.records.study import StudySpec
 
@@ -39,49 +39,34 @@ class RecipeGroup:
 
     name: str
     question: str
-    arms: Mapping[str, StudySpec]
-    target: Mapping[str, float] = field(default_factory=dict)
+    arms: Annotated[Mapping[str, StudySpec], fewest(2, "the first is the plain one; name another")]
+    target: Mapping[str, Positive] = field(default_factory=dict)
     expected: str = ""
     reference: str = ""
     check_target: bool = False
 
     def __post_init__(self) -> None:
-        if len(self.arms) < 2:
-            raise ValueError(
-                f"{self.name!r} must compare at least two recipes, the first of them the "
-                f"plain one, got {', '.join(self.arms) or 'none'}; name another."
+        fit_fields(self)
+        sweeps, plain = list(self.arms.values()), self.plain
+        names = [spec.name for spec in sweeps]
+        require(len(set(names)) == len(names), "arms must be studies of different names", names)
+        for spec in sweeps:
+            rule = (
+                f"arms must have the sizes {', '.join(plain.sizes)} and the level {plain.level:g}"
             )
-        names = [spec.name for spec in self.arms.values()]
-        if len(set(names)) < len(names):
-            raise ValueError(
-                f"the recipes of {self.name!r} need studies of different names, got "
-                f"{', '.join(names)}; rename one."
-            )
-        for name, spec in self.arms.items():
-            _check_alike(spec, name, plain=self.plain)
-        sizes = self.sizes()
-        if not sizes:
-            raise ValueError(
-                f"the recipes of {self.name!r} need a size that all of them are tuned at, got "
-                "none; use the same sizes in all."
-            )
-        if self.check_target and len(sizes) < FORECAST_SIZES:
-            raise ValueError(
-                f"check_target of {self.name!r} trains at values forecast from "
-                f"{FORECAST_SIZES} or more common sizes, got {len(sizes)}; add sizes."
-            )
-        if not set.intersection(*(set(spec.seeds) for spec in self.arms.values())):
-            raise ValueError(
-                f"the recipes of {self.name!r} are paired by seed and need common seeds, got "
-                "none; use the same seeds in all."
-            )
-        treated = list(self.arms)[1:]
-        if self.reference and self.reference not in treated:
-            raise ValueError(
-                f"the reference of {self.name!r} must be a treated recipe, got "
-                f"{self.reference!r}; there are {', '.join(treated)}."
-            )
-        self._check_target()
+            own = [*spec.sizes, spec.level]
+            require(own == [*plain.sizes, plain.level], rule, own)
+        n, n_sizes = FORECAST_SIZES if self.check_target else 1, len(self.sizes())
+        rule = f"arms must have {n} or more sizes in common"
+        require(n_sizes >= n, rule, n_sizes, "use the same sizes, or leave out check_target")
+        are_paired = bool(set.intersection(*(set(spec.seeds) for spec in sweeps)))
+        seeds = [spec.seeds for spec in sweeps]
+        require(are_paired, "arms must have seeds in common", seeds, "use the same seeds in all")
+        treated = ["", *list(self.arms)[1:]]
+        rule = f"reference must be a treated arm, one of {', '.join(treated[1:])}"
+        require(self.reference in treated, rule, self.reference)
+        if self.target:
+            plain.require_target(self.target)
 
     @property
     def plain(self) -> StudySpec:
@@ -98,57 +83,22 @@ class RecipeGroup:
         """The size asked for."""
         return self.target or self.sizes()[-1]
 
-    def _check_target(self) -> None:
-        if self.target and set(self.target) != set(self.plain.sizes):
-            raise ValueError(
-                f"the target of {self.name!r} must name the size columns "
-                f"{', '.join(self.plain.sizes)}, got {', '.join(self.target) or 'none'}."
-            )
-        for column, value in self.target.items():
-            least = min(self.plain.sizes[column])
-            if not (math.isfinite(value) and value >= least):
-                raise ValueError(
-                    f"the target of {self.name!r} must not lie below the smallest tuned "
-                    f"{column}, {least:g}, got {value:g}; give a larger size."
-                )
-
-
-def _check_alike(spec: StudySpec, name: str, *, plain: StudySpec) -> None:
-    """Raise a ValueError unless a recipe has the same quantities as the plain one."""
-    for what, ours, theirs in (
-        ("size columns", list(spec.sizes), list(plain.sizes)),
-        ("level", spec.level, plain.level),
-    ):
-        if ours != theirs:
-            raise ValueError(
-                f"compared recipes must have the same {what}, got {ours} for {name!r} and "
-                f"{theirs} for the plain one; derive it with dataclasses.replace."
-            )
-
 
 def ablations(
     plain: StudySpec,
     treated: Mapping[str, Recipe | StudySpec],
     *,
-    name: str = "ablations",
-    question: str = "What does each treatment do to the loss?",
     plain_name: str = "plain",
-    reference: str = "",
-    expected: str = "",
-    target: Mapping[str, float] | None = None,
 ) -> RecipeGroup:
     """A group of treatments of one training, each tuned on a grid and seeing as many examples.
+
+    `dataclasses.replace` gives it another name, question, target, reference or expectation.
 
     Args:
         plain: The sweep that the treated ones are compared with, at one size or more.
         treated: Name → what is changed: a recipe, trained in the sweep of the plain one, or a
             whole sweep where its grid or its workload differs.
-        name: Heading under which the group is reported.
-        question: What is asked.
         plain_name: Name of the plain arm.
-        reference: Name of the treated arm that ends the gap; see `RecipeGroup`.
-        expected: What the literature lets one expect, a sentence or two.
-        target: The size asked for; by default the largest common size.
 
     Raises:
         ValueError: The arms see different numbers of examples, or two have one name; and as
@@ -162,11 +112,7 @@ def ablations(
         >>> group.arms["no warm-up"].name, group.target_size
         ('mlp-no-warm-up', {'width': 64})
     """
-    if plain_name in treated:
-        raise ValueError(
-            f"a treatment needs a name other than that of the plain arm, got {plain_name!r} "
-            "twice; set plain_name."
-        )
+    require(plain_name not in treated, "plain_name must be no treatment's name", plain_name)
     arms = {plain_name: plain}
     for arm, change in treated.items():
         if isinstance(change, Recipe):
@@ -174,20 +120,12 @@ def ablations(
             change = replace(plain, name=f"{plain.name}-{slug}", recipe=change)
         arms[arm] = change
     examples = {arm: spec.recipe.n_examples for arm, spec in arms.items()}
-    differ = max(examples.values()) > (1 + SAME_EXAMPLES) * min(examples.values())
-    if differ and DATA_SIZE not in plain.sizes:
-        raise ValueError(
-            f"the arms of ablations must see equally many examples, got {examples}; set steps to "
-            "the examples divided by the batch size."
-        )
-    return RecipeGroup(
-        name=name,
-        question=question,
-        arms=arms,
-        target=target or {},
-        expected=expected,
-        reference=reference,
-    )
+    are_equal = max(examples.values()) <= (1 + SAME_EXAMPLES) * min(examples.values())
+    rule = "arms of ablations must see equally many examples"
+    advice = "set steps to the examples divided by the batch size"
+    require(are_equal or DATA_SIZE in plain.sizes, rule, str(examples), advice)
+    question = "What does each treatment do to the loss?"
+    return RecipeGroup(name="ablations", question=question, arms=arms)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -204,30 +142,20 @@ class ComparisonStudy:
             wall-clock of the runs.
     """
 
-    name: str
+    name: Name
     question: str
-    groups: tuple[RecipeGroup, ...]
-    price: float | None = None
-    flops_per_second: float | None = None
+    groups: Annotated[tuple[RecipeGroup, ...], fewest(1)]
+    price: Positive | None = None
+    flops_per_second: Positive | None = None
 
     def __post_init__(self) -> None:
-        require_name(self.name)
+        fit_fields(self)
         names = [group.name for group in self.groups]
-        if not names or len(set(names)) < len(names):
-            raise ValueError(
-                f"a comparison study needs groups of different names, got {names}; rename one."
-            )
-        for what, value in (("price", self.price), ("flops_per_second", self.flops_per_second)):
-            if value is not None and not (math.isfinite(value) and value > 0):
-                raise ValueError(
-                    f"{what} must be a positive number or None, got {value}; leave it out if "
-                    "unknown."
-                )
-        known: dict[str, StudySpec] = {}
-        for group in self.groups:
-            for spec in group.arms.values():
-                if known.setdefault(spec.name, spec) != spec:
-                    raise ValueError(f"two different sweeps are called {spec.name!r}; rename one.")
+        require(len(set(names)) == len(names), "groups must have different names", names)
+        sweeps = [spec for group in self.groups for spec in group.arms.values()]
+        known = {spec.name: spec for spec in sweeps}
+        other = [spec.name for spec in sweeps if spec != known[spec.name]]
+        require(not other, "different sweeps must have different names", other, "rename one")
 
     def arms(self) -> tuple[StudySpec, ...]:
         """Every sweep once."""

@@ -1,10 +1,21 @@
-"""Bounds and checks that records of studies and analyses share."""
+"""Rules of fields: annotations say what a field holds, and `fit_fields` checks it.
+
+An annotation names the kind of a value and the rules that it obeys, as in `steps: Count` or
+`n: Annotated[int, at_least(2)]`. Lists become tuples, mappings dictionaries of the record's own.
+"""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import MISSING, fields
+from functools import cache
 from numbers import Real
+from types import UnionType
+from typing import Annotated, Any, NamedTuple, Union, get_args, get_origin, get_type_hints
 
-from extrap.errors import argument
+from extrap.errors import argument, shown
 
 ROUNDING = 1e-9
 """What a product or a ratio of sizes, steps or fractions may be off by, relative."""
@@ -12,22 +23,117 @@ SMALLEST_LOSS, LARGEST_LOSS = 1e-100, 1e100
 """Squares of losses beyond this are no finite floats."""
 
 
+class Rule(NamedTuple):
+    """What must hold of a value.
+
+    Attributes:
+        words: What follows "must" in a message.
+        holds: Whether a value obeys.
+        advice: What to do instead; by default the default of the field is named.
+    """
+
+    words: str
+    holds: Callable[[Any], bool]
+    advice: str = ""
+
+
+def at_least(least: float) -> Rule:
+    """Finite and not below a bound."""
+    return Rule(f"be finite and at least {least:g}", lambda value: least <= value < math.inf)
+
+
+def above(bound: float) -> Rule:
+    """Finite and above a bound."""
+    return Rule(f"be finite and above {bound:g}", lambda value: bound < value < math.inf)
+
+
+def fewest(n: int, advice: str = "") -> Rule:
+    """At least so many values."""
+    return Rule(f"hold at least {n}", lambda values: len(values) >= n, advice)
+
+
+def one_of(*known: str) -> Rule:
+    """One of a few words, where the value is text."""
+    words = f"be one of {', '.join(filter(None, known))}"
+    return Rule(words, lambda value: not isinstance(value, str) or value in known)
+
+
+Count = Annotated[int, at_least(1)]
+Positive = Annotated[float, above(0)]
+Level = Annotated[float, Rule("lie in (0, 1)", lambda level: 0 < level < 1, "write 0.95 for 95 %")]
+DISTINCT = Rule("be distinct", lambda values: len(set(values)) == len(values))
+Seeds = Annotated[tuple[int, ...], fewest(1), DISTINCT]
+Name = Annotated[
+    str,
+    Rule(
+        "hold letters, digits, '-', '_' and '.', and not dots alone",
+        lambda name: name.strip(".") != "" and all(c.isalnum() or c in "-_." for c in name),
+        "it names a file, write 'my-study'",
+    ),
+]
+"""Name of a study."""
+
+
+def fit_fields(record: Any) -> None:
+    """Check the fields of a new record by their annotations, and store them as `fitted` does."""
+    for name, kind, advice in _fields(record.__class__):
+        object.__setattr__(record, name, fitted(getattr(record, name), kind, name, advice))
+
+
+@cache
+def _fields(cls: Any) -> list[tuple[str, Any, str]]:
+    """The name of each field, its annotation, and what messages recommend."""
+    kinds, known = get_type_hints(cls, include_extras=True), fields(cls)
+    advice = {f.name: f"the default is {f.default!r}" for f in known if f.default is not MISSING}
+    return [(f.name, kinds[f.name], advice.get(f.name, "")) for f in known]
+
+
+def fitted(value: Any, kind: Any, place: str, advice: str = "") -> Any:
+    """A value of the kind that an annotation says, which obeys its rules.
+
+    A message calls it `place`, and recommends `advice` where no rule does.
+    """
+    kind, *rules = get_args(kind) if get_origin(kind) is Annotated else (kind,)
+    advice = next((rule.advice for rule in rules if rule.advice), advice)
+    value = _of_kind(value, kind, place, advice)
+    for rule in rules:
+        require(rule.holds(value), f"{place} must {rule.words}", value, advice)
+    return value
+
+
+def _of_kind(value: Any, kind: Any, place: str, advice: str) -> Any:
+    """A value of a kind without rules of its own; its parts may have some."""
+    origin, parts = get_origin(kind) or kind, get_args(kind)
+    if origin in (Union, UnionType):
+        for part in parts[1:]:
+            with suppress(TypeError):
+                return fitted(value, part, place, advice)
+        return fitted(value, parts[0], place, advice)
+    if origin in (tuple, Sequence):
+        if isinstance(value, Collection) and not isinstance(value, str | bytes | Mapping):
+            return tuple(fitted(v, parts[0], f"{place}.{i}", advice) for i, v in enumerate(value))
+    elif origin is Mapping:
+        if isinstance(value, Mapping):
+            keys = (fitted(key, parts[0], f"a key of {place}", advice) for key in value)
+            return {key: fitted(value[key], parts[1], f"{place}.{key}", advice) for key in keys}
+    elif isinstance(value, Real if origin in (int, float) else origin):
+        return value
+    raise TypeError(_sentence(f"{place} must be of type {origin.__name__}", value, advice))
+
+
+def require(holds: bool, rule: str, given: object, advice: str = "") -> None:
+    """Raise a `ValueError` unless a rule holds: the rule; what was given; what to do."""
+    if not holds:
+        raise ValueError(_sentence(rule, given, advice))
+
+
 def require_level(level: float) -> None:
     """Raise a `ValueError` for a level of intervals outside (0, 1), a `TypeError` for text."""
-    if not isinstance(level, Real):
-        raise TypeError(f"{argument('level')} is a number in (0, 1), got {level!r}; write 0.95.")
-    if not 0 < level < 1:
-        meant = level / 100 if 1 < level < 100 else 0.95
-        raise ValueError(
-            f"{argument('level')} must lie in (0, 1), got {level:g}; write {meant:g} for "
-            f"{100 * meant:g} %."
-        )
+    fitted(level, Level, argument("level"))
 
 
-def require_name(name: str) -> None:
-    """Raise a `ValueError` for a study's name that is no name of a file beside others."""
-    if not name.strip(".") or not all(c.isalnum() or c in "-_." for c in name):
-        raise ValueError(
-            "a study's name may hold letters, digits, '-', '_' and '.', and not dots alone, "
-            f"got {name!r}; it names a file, write 'my-study'."
-        )
+def _sentence(rule: str, given: object, advice: str) -> str:
+    words = f"{given:g}" if isinstance(given, float) else shown(given)
+    if isinstance(given, list | Mapping):
+        words = ", ".join(map(str, given)) or "none"
+    return f"{rule}, got {words}{advice and f'; {advice}'}."

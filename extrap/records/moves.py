@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from extrap.records.comparisons import RecipeGroup
+from extrap.records.fields import require
 from extrap.records.numbers import format_given
 from extrap.records.recipe import TUNABLE
 from extrap.records.study import OWN, StudySpec
@@ -24,8 +25,6 @@ def moves(
     *,
     times: Sequence[float] = (0.5, 2.0),
     target: Mapping[str, float] | None = None,
-    name: str = "sensitivity",
-    question: str = "Which fixed value should be tuned before scaling up?",
 ) -> RecipeGroup:
     """A sensitivity study as a comparison: each fixed value is moved alone, beside the plain arm.
 
@@ -40,35 +39,29 @@ def moves(
         times: Factors of each value, positive and not 1.
         target: Size column → value asked for; by default the largest target of the study, or else
             its largest size.
-        name: Heading of the comparison.
-        question: What is asked.
 
     Raises:
         ValueError: The study has a training function of its own, a factor or a name is impossible,
             or a named value cannot be moved.
     """
-    if spec.workload.name == OWN:
-        raise ValueError(
-            "fixed values of a recipe are moved, which a training function or command of your "
-            "own does not use; compare one study per value instead."
-        )
-    if not times or any(not factor > 0 or factor == 1 for factor in times):
-        raise ValueError(f"times must be positive factors other than 1, got {tuple(times)}.")
+    rule = "moved values must be of a recipe, which a function or command of your own does not use"
+    advice = "compare one study per value instead"
+    require(spec.workload.name != OWN, rule, spec.workload.name, advice)
+    are_factors = bool(times) and all(factor > 0 and factor != 1 for factor in times)
+    require(are_factors, "times must be positive factors other than 1", times)
     arms = {"plain": spec}
     for field in names or BY_DEFAULT:
         moved = {arm: own for factor in times for arm, own in _arms(spec, field, factor)}
-        if names and not moved:
-            raise ValueError(
-                f"{field} must be a positive number of the recipe or an option of the workload, "
-                "in use, not tuned, with allowed multiples to be moved, got "
-                f"{_value(spec, field)}; leave it out or give it another value."
-            )
+        rule = f"{field} must be a positive number in use, not tuned, with allowed multiples"
+        advice = "leave it out or give it another value"
+        require(bool(moved) or not names, rule, _value(spec, field), advice)
         arms |= moved
     if target is None:
         largest = {column: max(values) for column, values in spec.sizes.items()}
         sizes = (each.size for each in spec.targets)
         target = max(sizes, key=lambda size: tuple(size.values()), default=largest)
-    return RecipeGroup(name=name, question=question, arms=arms, target=target)
+    question = "Which fixed value should be tuned before scaling up?"
+    return RecipeGroup(name="sensitivity", question=question, arms=arms, target=target)
 
 
 def moved_value(name: str, base: float, factor: float) -> float:

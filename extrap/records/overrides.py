@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import fields, is_dataclass, replace
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 from extrap.records.study import StudySpec, Workload
 
 Record = TypeVar("Record")
-ANY_NUMBER = {"sizes", "targets", "target", "at"}
-"""Fields that hold numbers of either kind, whole or not, whatever stands there now."""
 
 
 def override(spec: Record, assignments: Iterable[str]) -> Record:
@@ -54,85 +53,71 @@ def _in_sweeps(node: Any, change: Callable[[Any], Any]) -> Any:
     """The node with every sweep in it changed; the same object if it holds none."""
     if isinstance(node, StudySpec):
         return change(node)
-    if is_dataclass(node) and not isinstance(node, type):
-        old: dict[Any, Any] = {f.name: getattr(node, f.name) for f in fields(node)}
-    elif isinstance(node, Mapping | tuple):
-        old = dict(node if isinstance(node, Mapping) else enumerate(node))
-    else:
-        return node
-    new = {key: _in_sweeps(value, change) for key, value in old.items()}
-    if all(new[key] is old[key] for key in old):
-        return node
-    if isinstance(node, Mapping):
-        return new
-    return tuple(new.values()) if isinstance(node, tuple) else replace(node, **new)
+    old = _parts(node)
+    new = {key: _in_sweeps(part, change) for key, part in old.items()}
+    return node if all(new[key] is old[key] for key in old) else _with(node, new)
 
 
-def _assign(node: Any, keys: list[str], text: str, path: str) -> Any:
-    """The node with the field at `keys` replaced."""
+def _assign(node: Any, keys: list[str], text: str, path: str, kind: Any = None) -> Any:
+    """The node, of the kind that an annotation says, with the part at `keys` replaced."""
     if not keys:
-        return _parse(text, node, path)
+        return _parse(text, kind, node, path)
     key, rest = keys[0], keys[1:]
-    if is_dataclass(node) and not isinstance(node, type):
-        names = [f.name for f in fields(node)]
-        if key not in names and isinstance(node, Workload):  # a workload's option, by its own name
-            value = _assign(node.options.get(key), rest, text, path)
-            return replace(node, options={**node.options, key: value})
-        _require_key(key, names, path)
-        return replace(node, **{key: _assign(getattr(node, key), rest, text, path)})
+    parts, kinds = _parts(node), get_type_hints(type(node)) if is_dataclass(node) else {}
+    if isinstance(node, Workload) and key not in parts:  # an option, by its own name
+        options = {**node.options, key: node.options.get(key)}
+        return replace(node, options=_assign(options, keys, text, path, kinds["options"]))
+    if not isinstance(node, Mapping | tuple) and not kinds:
+        raise ValueError(f"{path} is too long: nothing lies below {key!r}; shorten it.")
+    own = {str(each): each for each in parts}
+    if key not in own:
+        near = difflib.get_close_matches(key, own, n=1)
+        hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(own)}."
+        raise ValueError(f"{path} does not exist in the study: no {key!r}; {hint}")
+    part = own[key]
+    kind = kinds[key] if kinds else get_args(kind)[isinstance(node, Mapping)]
+    return _with(node, {**parts, part: _assign(parts[part], rest, text, path, kind)})
+
+
+def _parts(node: Any) -> dict[Any, Any]:
+    """Field, key or position → value; nothing of what has no parts."""
+    if is_dataclass(node):
+        return {f.name: getattr(node, f.name) for f in fields(node)}
     if isinstance(node, Mapping):
-        own = {str(k): k for k in node}
-        _require_key(key, list(own), path)
-        return {**node, own[key]: _assign(node[own[key]], rest, text, path)}
-    if isinstance(node, tuple):
-        _require_key(key, [str(i) for i in range(len(node))], path)
-        items = list(node)
-        items[int(key)] = _assign(items[int(key)], rest, text, path)
-        return tuple(items)
-    raise ValueError(f"{path} is too long: nothing lies below {key!r}; shorten it.")
+        return dict(node)
+    return dict(enumerate(node)) if isinstance(node, tuple) else {}
 
 
-def _require_key(key: str, names: list[str], path: str) -> None:
-    if key in names:
-        return
-    near = difflib.get_close_matches(key, names, n=1)
-    hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(names)}."
-    raise ValueError(f"{path} does not exist in the study: no {key!r}; {hint}")
+def _with(node: Any, parts: dict[Any, Any]) -> Any:
+    """The node with other values of its parts."""
+    if isinstance(node, Mapping):
+        return parts
+    return tuple(parts.values()) if isinstance(node, tuple) else replace(node, **parts)
 
 
-def _parse(text: str, old: Any, path: str) -> Any:
-    """Text as the kind of value it replaces; where there is none, as what it looks like."""
-    if isinstance(old, tuple):
+def _parse(text: str, kind: Any, old: Any, path: str) -> Any:
+    """Text as the kind of value that an annotation says."""
+    origin, kinds = get_origin(kind) or kind, get_args(kind) or (kind,)
+    if origin is tuple and not (text and is_dataclass(kinds[0])):
         parts = [part.strip() for part in text.split(",") if part.strip()]
-        if any(is_dataclass(item) for item in old) and parts:
-            raise ValueError(
-                f"{path} holds records; override one of their fields: {path}.0.FIELD=…."
-            )
-        return tuple(_parse_one(part, old[0] if old else None, path) for part in parts)
-    if isinstance(old, Mapping) and not text:
+        return tuple(_parse(part, kinds[0], None, path) for part in parts)
+    if origin is Mapping and not text:
         return {}
-    if is_dataclass(old) or isinstance(old, Mapping):
-        raise ValueError(f"{path} has fields of its own; override one of them: {path}.FIELD=….")
-    return _parse_one(text, old, path)
-
-
-def _parse_one(text: str, old: Any, path: str) -> Any:
-    if isinstance(old, bool):
-        if text.lower() in ("true", "false"):
-            return text.lower() == "true"
-        raise ValueError(f"{path} must be true or false, got {text!r}.")
-    if isinstance(old, str):
-        return text
-    try:
+    if origin in (tuple, Mapping) or is_dataclass(origin):
+        below = f"{path}.0.FIELD" if origin is tuple else f"{path}.FIELD"
+        raise ValueError(f"{path} has fields of its own; override one of them: {below}=….")
+    if old is not None and type(old) in kinds:  # an option stays of the kind that it is
+        kinds = (type(old),)
+    if bool in kinds and text.lower() in ("true", "false"):
+        return text.lower() == "true"
+    with suppress(ValueError):
         number = float(text)
-    except ValueError:
-        if old is None:
-            return {"true": True, "false": False}.get(text.lower(), text)
-        raise ValueError(f"{path} must be a number, got {text!r}.") from None
-    if isinstance(old, float):
-        return number
-    if number.is_integer():
-        return int(number)
-    if isinstance(old, int) and not ANY_NUMBER & set(path.split(".")):
-        raise ValueError(f"{path} must be a whole number, got {text!r}.")
-    return number
+        if int in kinds and number.is_integer():
+            return int(number)
+        if float in kinds:
+            return number
+    if str in kinds:
+        return text
+    names = {int: "a whole number", float: "a number", bool: "true or false"}
+    words = " or ".join(names[each] for each in kinds if each in names)
+    raise ValueError(f"{path} must be {words}, got {text!r}.")

@@ -2,29 +2,20 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
-OPTIMIZERS = ("sgd", "adam", "adamw", "muon")
-SCHEDULES = ("constant", "linear", "cosine", "wsd", "steps")
-DECAYS_BY = ("rate", "batch")
-PARAMETRIZATIONS = ("standard", "mup")
-PRECISIONS = ("fp32", "tf32", "bf16", "bf16-pure")
+from extrap.records.fields import Count, Rule, above, at_least, fit_fields, one_of, require
+
+BelowOne = Annotated[float, Rule("lie in [0, 1)", lambda value: 0 <= value < 1)]
+UpToOne = Annotated[float, Rule("lie in [0, 1]", lambda value: 0 <= value <= 1)]
+NotNegative = Annotated[float, at_least(0)]
 
 TUNABLE = (
-    "batch_size",
-    "momentum",
-    "beta1",
-    "beta2",
-    "eps",
-    "weight_decay",
-    "clip",
-    "init_scale",
-    "warmup",
-    "decay",
+    *("batch_size", "momentum", "beta1", "beta2", "eps", "weight_decay", "clip", "init_scale"),
+    *("warmup", "decay"),
 )
 """Fields that a study may tune beside `lr`: every run of a pack has its own."""
 DATA_SIZE = "tokens"
@@ -34,11 +25,8 @@ EXAMPLES = "examples"
 BUDGET = "steps"
 """A tuned column that sets how many updates a run makes, where no size column does."""
 ONLY_FOR = {
-    "momentum": ("sgd", "muon"),
-    "nesterov": ("sgd", "muon"),
-    "beta1": ("adam", "adamw", "muon"),
-    "beta2": ("adam", "adamw", "muon"),
-    "eps": ("adam", "adamw", "muon"),
+    **dict.fromkeys(("momentum", "nesterov"), ("sgd", "muon")),
+    **dict.fromkeys(("beta1", "beta2", "eps"), ("adam", "adamw", "muon")),
 }
 """Fields that only some optimisers look at."""
 STEPS_ONLY = ("drops", "drop_factor", "decay_by")
@@ -102,74 +90,39 @@ class Recipe:
             example cannot be split and is not measured.
     """
 
-    steps: int = 1000
-    batch_size: int = 128
-    optimizer: str = "adam"
-    momentum: float = 0.9
+    steps: Count = 1000
+    batch_size: Count = 128
+    optimizer: Annotated[str, one_of("sgd", "adam", "adamw", "muon")] = "adam"
+    momentum: BelowOne = 0.9
     nesterov: bool = False
-    beta1: float = 0.9
-    beta2: float = 0.999
-    eps: float = 1e-8
-    weight_decay: float = 0.0
-    clip: float = 0.0
-    init_scale: float = 1.0
-    schedule: str = "wsd"
-    warmup: float = 0.05
-    decay: float = 0.5
+    beta1: BelowOne = 0.9
+    beta2: BelowOne = 0.999
+    eps: NotNegative = 1e-8
+    weight_decay: NotNegative = 0.0
+    clip: NotNegative = 0.0
+    init_scale: NotNegative = 1.0
+    schedule: Annotated[str, one_of("constant", "linear", "cosine", "wsd", "steps")] = "wsd"
+    warmup: BelowOne = 0.05
+    decay: UpToOne = 0.5
     drops: tuple[float, ...] = (0.5, 0.75)
-    drop_factor: float = 2.0
-    decay_by: str = "rate"
-    parametrization: str = "standard"
-    base_width: int = 64
-    precision: str = "fp32"
-    n_evals: int = 50
-    noise_every: int = 0
+    drop_factor: Annotated[float, above(1)] = 2.0
+    decay_by: Annotated[str, one_of("rate", "batch")] = "rate"
+    parametrization: Annotated[str, one_of("standard", "mup")] = "standard"
+    base_width: Count = 64
+    precision: Annotated[str, one_of("fp32", "tf32", "bf16", "bf16-pure")] = "fp32"
+    n_evals: Count = 50
+    noise_every: Annotated[int, at_least(0)] = 0
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "drops", tuple(self.drops))  # JSON knows lists only
-        for name in ("steps", "batch_size", "n_evals", "base_width"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}.")
-        for name, known in (
-            ("optimizer", OPTIMIZERS),
-            ("schedule", SCHEDULES),
-            ("decay_by", DECAYS_BY),
-            ("parametrization", PARAMETRIZATIONS),
-            ("precision", PRECISIONS),
-        ):
-            if getattr(self, name) not in known:
-                raise ValueError(
-                    f"{name} must be one of {', '.join(known)}, got {getattr(self, name)!r}."
-                )
-        for name in ("momentum", "beta1", "beta2"):
-            if not 0 <= getattr(self, name) < 1:
-                raise ValueError(f"{name} must lie in [0, 1), got {getattr(self, name)}.")
-        for name in ("eps", "weight_decay", "clip", "init_scale"):
-            value = getattr(self, name)
-            if not (value >= 0 and math.isfinite(value)):
-                raise ValueError(f"{name} must be finite and at least 0, got {value}.")
-        if self.noise_every < 0:
-            raise ValueError(f"noise_every must be at least 0, got {self.noise_every}.")
-        # decay counts only in wsd, but a warm-up of the whole run leaves nothing to decay
-        decay = self.decay if self.schedule == "wsd" else 0.0
-        if not (0 <= self.warmup < 1 and 0 <= self.decay <= 1 and decay <= 1 - self.warmup):
-            raise ValueError(
-                "warmup and decay must be fractions of the steps with a sum of at most 1, "
-                f"got warmup={self.warmup}, decay={self.decay}."
-            )
+        fit_fields(self)
+        if self.schedule == "wsd":
+            given = [f"warmup={self.warmup}", f"decay={self.decay}"]
+            require(self.decay <= 1 - self.warmup, "warmup and decay must sum to at most 1", given)
         if self.schedule == "steps":
-            self._check_drops()
-
-    def _check_drops(self) -> None:
-        rising = all(a < b for a, b in pairwise((0.0, *self.drops, 1.0)))
-        if not (self.drops and rising and self.warmup <= self.drops[0]):
-            raise ValueError(
-                "drops must be rising fractions of the examples between the end of the "
-                f"warm-up and 1, at least one; got {self.drops} and warmup={self.warmup}. "
-                "Write (0.5, 0.75)."
-            )
-        if not 1 < self.drop_factor < math.inf:
-            raise ValueError(f"drop_factor must be above 1, got {self.drop_factor:g}; write 2.")
+            ends = (0.0, *self.drops, 1.0)
+            are_rising = self.warmup <= ends[1] < 1 and all(a < b for a, b in pairwise(ends))
+            rule = "drops must be rising fractions of the examples, after the warm-up"
+            require(are_rising, rule, [*self.drops, f"warmup={self.warmup}"], "write (0.5, 0.75)")
 
     @property
     def n_updates(self) -> int:
@@ -191,10 +144,6 @@ class Recipe:
         phases = self.phases()
         sizes = [phase.batch_size for phase in phases]
         return sum(phase.n_updates for phase in phases[: sizes.index(max(sizes))])
-
-    def batch_at(self, update: int) -> int:
-        """Examples of the update that follows so many earlier ones."""
-        return self.phase_at(update).batch_size
 
     def phase_at(self, update: int) -> Phase:
         """The phase of the update that follows so many earlier ones; the last one goes on."""

@@ -7,10 +7,21 @@ import math
 import numbers
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Annotated, Any
 
-from extrap.records.command import Command
-from extrap.records.fields import SMALLEST_LOSS, require_level, require_name
+from extrap.records.command import RUN_DIR, SEED, Command
+from extrap.records.fields import (
+    SMALLEST_LOSS,
+    Level,
+    Name,
+    Positive,
+    Seeds,
+    at_least,
+    fewest,
+    fit_fields,
+    one_of,
+    require,
+)
 from extrap.records.recipe import BUDGET, DATA_SIZE, Recipe
 from extrap.records.size_paths import SizePath
 
@@ -22,8 +33,6 @@ OWN = "own"
 WHOLE = ("batch_size", BUDGET)
 """What of a recipe is trained as a whole number."""
 OPTUNA_SAMPLERS = ("tpe", "gp", "cmaes", "qmc")
-SAMPLERS = ("grid", "law", *OPTUNA_SAMPLERS)
-PRUNERS = ("", "none", "median", "hyperband")
 RESULT_STATUSES = ("complete", "diverged", "pruned")
 
 
@@ -34,30 +43,29 @@ class Workload:
     name: str
     options: Mapping[str, Option] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        fit_fields(self)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TunedRange:
     """A geometric grid `low · ratio^i`, `i = 0 … n − 1`, over which one value is tuned."""
 
-    low: float
-    high: float
-    n: int
+    low: Positive
+    high: Positive
+    n: Annotated[int, at_least(2)]
 
     def __post_init__(self) -> None:
-        if not (0 < self.low < self.high and math.isfinite(self.high)):
-            raise ValueError(
-                f"a tuned range needs 0 < low < high, got low={self.low}, high={self.high}."
-            )
-        if self.n < 2:
-            raise ValueError(f"a tuned range needs at least 2 values, got n={self.n}.")
+        fit_fields(self)
+        ends = [self.low, self.high]
+        require(self.low < self.high, "a tuned range must have low below high", ends)
 
     def value(self, index: int) -> float:
         """The value at a grid index; indices below 0 or above `n − 1` extend the grid.
 
         Computed in powers of two, so that every process names a cell by the same float.
         """
-        step = (math.log2(self.high) - math.log2(self.low)) / (self.n - 1)
-        return float(f"{2 ** (math.log2(self.low) + step * index):.12g}")
+        return float(f"{2 ** (math.log2(self.low) + self._step * index):.12g}")
 
     def values(self) -> tuple[float, ...]:
         """The grid."""
@@ -65,8 +73,11 @@ class TunedRange:
 
     def index(self, value: float) -> float:
         """The (fractional) grid index of a value."""
-        step = (math.log2(self.high) - math.log2(self.low)) / (self.n - 1)
-        return (math.log2(value) - math.log2(self.low)) / step
+        return (math.log2(value) - math.log2(self.low)) / self._step
+
+    @property
+    def _step(self) -> float:
+        return (math.log2(self.high) - math.log2(self.low)) / (self.n - 1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,9 +90,12 @@ class Target:
         fixed: Whether to run at the values tuned at the smallest size as well.
     """
 
-    size: Mapping[str, float]
-    factors: tuple[float, ...] = (1.0,)
+    size: Mapping[str, Positive]
+    factors: tuple[Positive, ...] = (1.0,)
     fixed: bool = True
+
+    def __post_init__(self) -> None:
+        fit_fields(self)
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -147,20 +161,15 @@ class RunResult:
     cost: float = 0.0
 
     def __post_init__(self) -> None:
-        if self.status not in RESULT_STATUSES:
-            raise ValueError(
-                f"status must be one of {', '.join(RESULT_STATUSES)}, got {self.status!r}."
-            )
-        if self.status != "complete" and self.loss is not None:
-            raise ValueError(
-                f"a run with status {self.status} has no final loss, got {self.loss}; give None."
-            )
-        if self.status == "complete" and not _is_loss(self.loss):
-            raise ValueError(
-                f"the loss of a complete run must be a positive number, {SMALLEST_LOSS:g} or "
-                f"more, got {self.loss}; laws use its logarithm. Give a loss, not a score, and "
-                "status='diverged' with loss=None for a run that ended in nan or inf."
-            )
+        known = ", ".join(RESULT_STATUSES)
+        require(self.status in RESULT_STATUSES, f"status must be one of {known}", self.status)
+        if self.status != "complete":
+            require(self.loss is None, f"a {self.status} run must have loss=None", self.loss)
+            return
+        is_loss = isinstance(self.loss, numbers.Real) and SMALLEST_LOSS <= self.loss < math.inf
+        rule = f"the loss of a complete run must be finite and at least {SMALLEST_LOSS:g}"
+        advice = "give a loss, not a score; where it ended in nan or inf, 'diverged' and loss=None"
+        require(is_loss, rule, self.loss, advice)
 
 
 TrainFunction = Callable[
@@ -174,10 +183,6 @@ Train = TrainFunction | Command
 def _single(value: Option | tuple[float, ...]) -> Option:
     """A field as one value of a column."""
     return " ".join(f"{part:g}" for part in value) if isinstance(value, tuple) else value
-
-
-def _is_loss(value: object) -> bool:
-    return isinstance(value, numbers.Real) and SMALLEST_LOSS <= float(value) < math.inf
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -209,74 +214,60 @@ class StudySpec:
             tuned, and any argument of your own function or command.
     """
 
-    name: str
+    name: Name
     question: str
     workload: Workload = field(default_factory=lambda: Workload(name=OWN))
-    sizes: Mapping[str, tuple[float, ...]]
+    sizes: Annotated[
+        Mapping[str, Annotated[tuple[Positive, ...], fewest(1)]],
+        fewest(1, "write {'width': (16, 32, 64)}"),
+    ]
     tune: Mapping[str, TunedRange]
     recipe: Recipe = field(default_factory=Recipe)
-    seeds: tuple[int, ...] = (0, 1, 2)
+    seeds: Seeds = (0, 1, 2)
     targets: tuple[Target, ...] = ()
-    target_seeds: tuple[int, ...] = (0, 1)
-    sampler: str | object = "grid"
-    pruner: str | object = ""
-    growth: int = 4
-    level: float = 0.95
+    target_seeds: Seeds = (0, 1)
+    sampler: Annotated[str | object, one_of("grid", "law", *OPTUNA_SAMPLERS)] = "grid"
+    pruner: Annotated[str | object, one_of("", "none", "median", "hyperband")] = ""
+    growth: Annotated[int, at_least(0)] = 4
+    level: Level = 0.95
     path: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        require_name(self.name)
-        if isinstance(self.sampler, str) and self.sampler not in SAMPLERS:
-            raise ValueError(
-                f"sampler must be one of {', '.join(SAMPLERS)}, got {self.sampler!r}."
-            )
-        if isinstance(self.pruner, str) and self.pruner not in PRUNERS:
-            raise ValueError(
-                f"pruner must be one of {', '.join(PRUNERS[1:])}, got {self.pruner!r}."
-            )
-        require_level(self.level)
-        if self.growth < 0:
-            raise ValueError(f"growth must be at least 0, got {self.growth}.")
-        if not self.sizes or not all(self.sizes.values()):
-            raise ValueError(
-                "a study needs at least one size; give sizes={'width': (16, 32, 64)}."
-            )
-        if any(v <= 0 for values in self.sizes.values() for v in values):
-            raise ValueError(f"sizes must be positive, got {dict(self.sizes)}.")
-        for name, seeds in (("seeds", self.seeds), ("target_seeds", self.target_seeds)):
-            if not seeds or len(set(seeds)) < len(seeds):
-                raise ValueError(f"{name} must be distinct and not empty, got {seeds}.")
+        fit_fields(self)
         for target in self.targets:
-            if set(target.size) != set(self.sizes):
-                raise ValueError(
-                    f"a target must name the study's size columns {sorted(self.sizes)}, got "
-                    f"{sorted(target.size)}."
-                )
-            below = [c for c, v in target.size.items() if v < min(self.sizes[c])]
-            if below:
-                raise ValueError(
-                    f"a target must not lie below the smallest tuned {below[0]}, "
-                    f"{min(self.sizes[below[0]]):g}, got {target.size[below[0]]:g}."
-                )
+            self.require_target(target.size)
         if self.path:
-            self._check_path()
+            own = sorted({*self.sizes, *self.tune, "seed"}.intersection(self.path))
+            require(not own, "a path must define no size and no tuned column", own, "leave it out")
+            unknown = [name for name in SizePath(self.path).inputs if name not in self.sizes]
+            rule = f"formulas of a path must use sizes, {', '.join(self.sizes)}, or each other"
+            require(not unknown, rule, unknown, "define it, or make it a size")
+            for size in self._all_sizes():
+                self.size_values(size)
 
-    def _check_path(self) -> None:
-        path = SizePath(self.path)
-        twice = [name for name in self.path if name in {*self.sizes, *self.tune, "seed"}]
-        if twice:
-            raise ValueError(
-                f"a path must not define a size or a tuned column, got {twice[0]}; leave it "
-                "out of the path, or of the sizes and tuned ranges."
-            )
-        unknown = [name for name in path.inputs if name not in self.sizes]
-        if unknown:
-            raise ValueError(
-                f"the formulas of a path may use the size columns {', '.join(self.sizes)} and "
-                f"each other, got {', '.join(unknown)}; define it, or make it a size."
-            )
-        for size in self._all_sizes():
-            path.values(size)
+    def require_target(self, size: Mapping[str, float]) -> None:
+        """Raise a `ValueError` unless a size has the study's columns and lies not below them."""
+        columns = ", ".join(self.sizes)
+        require(set(size) == set(self.sizes), f"a target must name the sizes {columns}", size)
+        for column, value in size.items():
+            least = min(self.sizes[column])
+            rule = f"a target must not lie below the smallest tuned {column}, {least:g}"
+            require(value >= least, rule, value, "give a larger size")
+
+    def require_command(self, command: Command) -> None:
+        """Raise a `ValueError` unless a command contains what moves in the study, and no more."""
+        given, known = command.placeholders(), [*self.sizes, *self.path, *self.tune, SEED, RUN_DIR]
+        unknown = [name for name in given if name not in known]
+        rule = f"placeholders of a command must be among {', '.join(known)}"
+        require(not unknown, rule, unknown, "rename it, or name the column in the study")
+        moving = [*self.tune, *(() if set(self.path) & set(given) else self.sizes)]
+        missing = [f"{{{name}}}" for name in moving if name not in given]
+        rule = "a command must contain the size and the tuned values of its run"
+        require(not missing, rule, list(given), f"add {', '.join(missing)}")
+        n_seeds = max(len(self.seeds), len(self.target_seeds) if self.targets else 0)
+        rule = "a study must have one seed where its command does not contain it"
+        advice = "add the word '--seed={seed}', or set seeds=(0,) and target_seeds=(0,)"
+        require(SEED in given or n_seeds == 1, rule, n_seeds, advice)
 
     def require_whole(self) -> None:
         """Raise if a built-in workload would train a rounded number instead of the study's.
@@ -288,39 +279,17 @@ class StudySpec:
                 is trained.
         """
         for name in filter(self.is_whole, (*self.path, *self.tune)):
+            rule = f"{name} must be a whole number to be trained as recorded"
             if name in self.path:
-                self._require_whole_path(name)
+                values = [self.size_values(size)[name] for size in self._all_sizes()]
+                advice = f"write round({self.path[name]})"
             else:
-                self._require_whole_grid(name)
-
-    def _require_whole_path(self, name: str) -> None:
-        for size in self._all_sizes():
-            value = self.size_values(size)[name]
-            if not value.is_integer():
-                where = ", ".join(f"{name}={size[name]:g}" for name in size)
-                raise ValueError(
-                    f"{name} of a path must be a whole number to be trained as recorded, "
-                    f"{self.path[name]} gives {value:g} at {where}; write "
-                    f"round({self.path[name]})."
-                )
-
-    def _require_whole_grid(self, name: str) -> None:
-        tuned = self.tune[name]
-        if self.sampler == "law" and len(self.tune) == 1:
-            raise ValueError(
-                f"{name} must be a whole number, which sampler='law' cannot ensure; tune it "
-                "with sampler='grid'."
-            )
-        drawn = self.is_sampled
-        values = (tuned.low, tuned.high) if drawn else tuned.values()
-        fractions = [value for value in values if not float(value).is_integer()]
-        if fractions:
-            choose = "low and high" if drawn else "low, high and n"
-            raise ValueError(
-                f"a tuned {name} must be a whole number to be trained as recorded, its range "
-                f"holds {fractions[0]:g}; choose {choose} so that each value is whole, as "
-                "low=8, high=512, n=7 are."
-            )
+                is_free = self.sampler == "law" and len(self.tune) == 1
+                require(not is_free, rule, "sampler law", "tune it with sampler='grid'")
+                tuned, advice = self.tune[name], "choose whole values, as of low=8, high=512, n=7"
+                values = [tuned.low, tuned.high] if self.is_sampled else list(tuned.values())
+            fractions = [value for value in values if not float(value).is_integer()]
+            require(not fractions, rule, fractions[:1], advice)
 
     @property
     def is_sampled(self) -> bool:

@@ -58,7 +58,7 @@ def run_bytes(pack: Pack) -> int:
     shapes = [p.shape for p in module.parameters()]
     n_tokens, n_inputs = workload.tokens_per_example, workload.validation[0][0].numel()
     outputs = sum(s[0] * (n_inputs if len(s) > 2 else n_tokens) for s in shapes if len(s) > 1)
-    batch = recipe.batch_at(recipe.largest_from)
+    batch = recipe.phase_at(recipe.largest_from).batch_size
     return 4 * (COPIES * sum(map(math.prod, shapes)) + OUTPUTS * batch * outputs)
 
 

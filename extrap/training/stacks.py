@@ -440,7 +440,7 @@ class Stack:
 
     def _stretches(self, start: int, stop: int) -> list[tuple[int, int]]:
         """Numbers of steps from one to another that have one batch size, and that size."""
-        sizes = (self._recipes[0].batch_at(step) for step in range(start, stop))
+        sizes = (self._recipes[0].phase_at(step).batch_size for step in range(start, stop))
         return [(len(list(own)), size) for size, own in groupby(sizes)]
 
     def _step_functions(

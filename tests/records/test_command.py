@@ -1,9 +1,10 @@
 import math
 from contextlib import nullcontext
+from dataclasses import replace
 
 import pytest
 
-from extrap.records import Command
+from extrap.records import Command, StudySpec, Target, TunedRange
 
 
 def test_words_are_filled_in_with_numbers_as_people_write_them():
@@ -21,11 +22,13 @@ def test_words_are_filled_in_with_numbers_as_people_write_them():
 @pytest.mark.parametrize(
     ("args", "options", "words"),
     [
-        (["a", ""], {}, r"got \['a', ''\]"),
+        (["a", ""], {}, r"args\.1 .* got ''"),
         (["a", "b\0"], {}, "got .*x00"),
         *(([f"{{{word}}}"], {}, "got '{") for word in ("lr.real", "lr!r", "", "lr:{n}")),
         (["{run_dir}"], {"loss": "(a)(b)"}, r"got '\(a\)\(b\)'"),
-        (["{run_dir}"], {"loss": "(a)", "result": "m.json"}, "for a file"),
+        (["{run_dir}"], {"loss": "(a)", "result": "m.json"}, "a name, got"),
+        (["{run_dir}"], {"loss": "(a"}, r"got '\(a'"),
+        (["a", "{"], {}, "got '{'"),
         (["{run_dir}"], {"result": "m.txt"}, r"got 'm\.txt'"),
         (["{run_dir}"], {"result": "/elsewhere/m.json"}, "got '/elsewhere/m"),
         (["{run_dir}"], {"result": "../m.json"}, r"got '\.\./m"),
@@ -46,31 +49,42 @@ def test_a_result_has_a_place_and_a_value_can_be_written():
         Command(["{lr:d}"]).words({"lr": 0.5})
 
 
+STUDY = StudySpec(
+    name="s",
+    question="?",
+    sizes={"width": (4,)},
+    tune={"lr": TunedRange(low=0.1, high=1, n=2)},
+)
+
+
 @pytest.mark.parametrize(
     ("words", "path", "wrong"),
     [
-        (["{width}", "{lr}", "{seed}"], (), None),
-        (["{n}", "{lr}"], ("n",), None),
-        (["{lr}", "{seed}"], (), "lacks {width}"),
-        (["{lr}", "{seed}"], ("n",), "lacks {width}"),
-        (["{width}"], (), "lacks {lr}"),
-        (["{width}", "{lr}", "{depth}"], (), "got {depth}"),
+        (["{width}", "{lr}", "{seed}"], {}, None),
+        (["{n}", "{lr}", "{seed}"], {"n": "width"}, None),
+        (["{lr}", "{seed}"], {}, "add {width}"),
+        (["{lr}", "{seed}"], {"n": "width"}, "add {width}"),
+        (["{width}", "{seed}"], {}, "add {lr}"),
+        (["{width}", "{lr}", "{depth}"], {}, "got depth"),
     ],
 )
 def test_a_command_is_told_what_moves_in_its_study_and_nothing_else(words, path, wrong):
     with pytest.raises(ValueError, match=wrong) if wrong else nullcontext():
-        Command(["p", *words]).check_names(sizes=["width"], path=path, tuned=["lr"])
+        replace(STUDY, path=path).require_command(Command(["p", *words]))
 
 
 @pytest.mark.parametrize(
-    ("word", "seeds", "is_refused"),
+    ("word", "seeds", "n_targets", "is_refused"),
     [
-        ("{seed}", ((0, 1), (0, 1)), False),
-        ("x", ((0,), (5,)), False),
-        ("x", ((0, 1), (0,)), True),
-        ("x", ((0,), (0, 1)), True),
+        ("{seed}", ((0, 1), (0, 1)), 1, False),
+        ("x", ((0,), (5,)), 1, False),
+        ("x", ((0, 1), (0,)), 1, True),
+        ("x", ((0,), (0, 1)), 1, True),
+        ("x", ((0,), (0, 1)), 0, False),
     ],
 )
-def test_a_command_that_is_not_told_its_seed_has_one(word, seeds, is_refused):
+def test_a_command_that_is_not_told_its_seed_has_one(word, seeds, n_targets, is_refused):
+    targets = (Target(size={"width": 8}),) * n_targets
+    spec = replace(STUDY, seeds=seeds[0], target_seeds=seeds[1], targets=targets)
     with pytest.raises(ValueError, match="--seed=") if is_refused else nullcontext():
-        Command(["p", word]).check_seeds(*seeds)
+        spec.require_command(Command(["{width}", "{lr}", word]))

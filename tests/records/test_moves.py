@@ -55,13 +55,13 @@ def test_every_value_in_use_is_halved_and_doubled_alone_by_default():
 
 
 def test_names_factors_and_target_may_be_given():
-    group = moves(STUDY, ["depth", "batch_size"], times=(4,), target={"width": 99}, name="n")
+    group = moves(STUDY, ["depth", "batch_size"], times=(4,), target={"width": 99})
     assert changed(group) == {
         "plain": {},
         "depth ×4": {"depth": 12},
         "batch_size ×4": {"batch_size": 512},
     }
-    assert (group.name, group.target) == ("n", {"width": 99})
+    assert group.target == {"width": 99}
     assert [spec.name for spec in group.arms.values()] == [
         "toy",
         "toy-depth-4",

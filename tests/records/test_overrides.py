@@ -47,7 +47,7 @@ def test_overrides_walk_records_positions_and_number_keys():
         ("tasks.0.steps=5", r"tasks\.0\.steps\.FIELD"),
         ("tasks=5", r"tasks\.0\.FIELD"),
         ("tasks.0.seeds=5", "did you mean"),
-        ("tasks.0.noise_batch=65", "without steps"),
+        ("tasks.0.noise_batch=65", "among those of steps="),
     ],
 )
 def test_wrong_path_into_a_batch_study_says_what_is_there(assignment, words):

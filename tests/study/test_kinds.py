@@ -26,7 +26,7 @@ FALLS = StudySpec(name="falls", question="?", recipe=RECIPE, sizes={"width": (8,
     tune={"lr": TunedRange(low=0.01, high=0.1, n=3)})
 GHOST = replace(FALLS, name="ghost", workload=Workload(name="DIGITS", options={"ghost": 8}))
 COMPARISON = ComparisonStudy(name="tiny", question="What?", groups=(
-    ablations(FALLS, {"batch grows": replace(RECIPE, decay_by="batch"), "ghosts": GHOST},
+    replace(ablations(FALLS, {"batch grows": replace(RECIPE, decay_by="batch"), "ghosts": GHOST}),
         reference="batch grows"),))
 """.replace("DIGITS", DIGITS)
 COMPARISON = """

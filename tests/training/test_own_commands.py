@@ -275,8 +275,8 @@ def test_placeholders_are_those_of_the_study_and_the_program_is_there(tmp_path):
     spec = replace(SPEC, sizes={"depth": (2,)}, path={"width": "4 * depth"})
     CommandRunner(Command(["python", "{width}", "{lr}"]), spec)
     for words, message in (
-        (["python", "x"], r"lacks \{lr\}, \{width\}"),
-        (["python", "{rate}", *TOLD], r"got \{rate\}"),
+        (["python", "x"], r"add \{lr\}, \{width\}"),
+        (["python", "{rate}", *TOLD], "got rate"),
         (["no-such-program", *TOLD], "'no-such-program'"),
     ):
         with pytest.raises(ValueError, match=message):

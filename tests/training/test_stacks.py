@@ -49,7 +49,7 @@ def train_plainly(pack, cell, recipe, steps):
     optimizers = theirs(recipe, list(named.values()), lr, is_hidden)
     generator = torch.Generator().manual_seed(cell.seed + DATA_STREAM)
     for step in range(steps):
-        rows = workload.draw_batches(1, recipe.batch_at(step), generator)[0]
+        rows = workload.draw_batches(1, recipe.phase_at(step).batch_size, generator)[0]
         batch = doubled(workload.examples(doubled(workload.training), rows))
         module.zero_grad()
         workload.loss(module, batch).backward()
@@ -237,7 +237,9 @@ GROWN = {"schedule": "steps", "drops": (0.5, 0.75), "drop_factor": 2, "decay_by"
 def test_a_grown_batch_is_a_plain_loop_over_larger_batches(tiny):
     pack = pack_of(tiny("bytes-mlp"), steps=16, warmup=0.25, optimizer="sgd", **GROWN)
     recipe = pack.recipes()[0]
-    assert [recipe.batch_at(u) for u in range(recipe.n_updates)] == [4] * 8 + [8] * 2 + [16]
+    assert [recipe.phase_at(u).batch_size for u in range(recipe.n_updates)] == [4] * 8 + [
+        8
+    ] * 2 + [16]
     found = trained(pack, recipe.n_updates, torch.float64)
     for key, value in train_plainly(pack, pack.cells[3], recipe, recipe.n_updates).items():
         torch.testing.assert_close(found[key][3], value, rtol=1e-8, atol=1e-9)

@@ -63,8 +63,7 @@ class CommandRunner:
         origin: str = "",
         folder: Path | None = None,
     ) -> None:
-        command.check_names(sizes=spec.sizes, path=spec.path, tuned=spec.tune)
-        command.check_seeds(spec.seeds, spec.target_seeds if spec.targets else ())
+        spec.require_command(command)
         program = sys.executable if command.args[0] == PYTHON else command.args[0]
         if "{" not in program and shutil.which(program) is None:
             raise ValueError(

@@ -41,7 +41,7 @@ class Workload:
     """A model and its data stream, by name, with options the workload documents itself."""
 
     name: str
-    options: Mapping[str, Option] = field(default_factory=dict)
+    options: Mapping[str, Option | None] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         fit_fields(self)

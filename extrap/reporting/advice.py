@@ -18,6 +18,7 @@ from extrap.checking.causes import (
 from extrap.checking.configurations import MAX_OCTAVES, Configuration, Finding
 from extrap.checking.spikes import Spike
 from extrap.records.fields import ROUNDING
+from extrap.records.numbers import NBSP, format_percent, format_quantity, format_value, name_size
 
 WHOLE_SHARE = 0.95
 """A larger share of the excess is called all of it."""
@@ -58,7 +59,7 @@ EXPERIMENTS = {
     "the law, the recipe is the cause{several}.",
     "data": "Train {smallest} for as many epochs on an equally small part of the data. If the "
     "data are the cause, its loss is off the law as well.",
-    "batch": "Train {smallest} with this batch size and with {critical:.2g}, on equal data: the "
+    "batch": "Train {smallest} with this batch size and with {critical}, on equal data: the "
     "difference in loss is the cost of the batch size.",
     "law": "Tune the smallest of these sizes. If its optimum lies where the forecast says, the "
     "law of the loss is wrong; otherwise the law of the optimum is.",
@@ -80,13 +81,15 @@ def advise(judged: Configuration) -> tuple[str, str]:
         advice.append(f"The run is {_from_replicates(finding)}.")
     if judged.unjudged is None:
         advice.append(_place(judged))
+    critical = (CRITICAL_OVERHEAD - 1) * finding.evidence.get("noise_scale", 0.0)
     experiment = EXPERIMENTS.get(finding.code, "").format(
         column=finding.column,
-        smallest=_size(judged.forecast.optima[0].size),
-        critical=(CRITICAL_OVERHEAD - 1) * finding.evidence.get("noise_scale", 0.0),
+        smallest=name_size(judged.forecast.optima[0].size),
+        critical=_rough(critical),
         several="; change one condition at a time to find which" * (len(judged.differing) > 1),
     )
-    return " ".join(filter(None, advice)), experiment
+    text = " ".join(filter(None, advice))
+    return text.replace(NBSP, " "), experiment.replace(NBSP, " ")
 
 
 def _advice(judged: Configuration, finding: Finding) -> str:
@@ -114,12 +117,12 @@ def _advice(judged: Configuration, finding: Finding) -> str:
         case "elsewhere":
             return (
                 f"{_standing(judged)} Its {_distances(judged)}, which was expected to cost "
-                f"{100 * math.expm1(judged.expected_cost):.1f} %. The optimum is not where the "
+                f"{_percent(math.expm1(judged.expected_cost))}. The optimum is not where the "
                 "forecast says: tune at this size."
             )
         case "far":
             cost = judged.tuned_cost
-            chance = "" if cost is None else f" (probability {100 * cost.chance:.0f} %)"
+            chance = "" if cost is None else f" (probability {_percent(cost.chance)})"
             return (
                 f"{_standing(judged)} Its {_distances(judged)}. Its loss does not show whether "
                 f"that is mistuned{chance}: tune at this size."
@@ -161,7 +164,8 @@ def _standing(judged: Configuration) -> str:
     """Where a loss lies that is no alarm, and what would decide if that is open."""
     upper = None if judged.tuned_cost is None else judged.tuned_cost.expected_pi.upper
     return STANDINGS[standing(judged)].format(
-        tuned=" or ".join(judged.tuned), highest="any value" if upper is None else f"{upper:.4g}"
+        tuned=" or ".join(judged.tuned),
+        highest="any value" if upper is None else format_value(upper),
     )
 
 
@@ -172,9 +176,9 @@ def _below_sweep(judged: Configuration) -> str:
         if value < smallest:
             break
     return (
-        f"{column} {value:g} lies below the smallest tuned one, {smallest:g}. Laws are not "
-        "extrapolated downwards, so the run cannot be judged."
-        + (" Are both in the same unit?" if value * ODD_RATIO < smallest else "")
+        f"{column} {format_quantity(value)} lies below the smallest tuned one, "
+        f"{format_quantity(smallest)}. Laws are not extrapolated downwards, so the run cannot be "
+        "judged." + (" Are both in the same unit?" if value * ODD_RATIO < smallest else "")
     )
 
 
@@ -186,7 +190,7 @@ def _place(judged: Configuration) -> str:
         ratio = value / max(optimum.size[column] for optimum in judged.forecast.optima)
         if ratio > ODD_RATIO:
             return (
-                f"Its {column} is {ratio:.2g} times the sweep's largest. Are both in the same "
+                f"Its {column} is {_rough(ratio)} times the sweep's largest. Are both in the same "
                 "unit?"
             )
     return ""
@@ -197,17 +201,18 @@ def _mistuned(judged: Configuration, finding: Finding) -> str:
     name, evidence, own = finding.column, finding.evidence, judged.tuned[finding.column]
     assert own is not None
     octaves = math.log2(own) - math.log2(evidence[f"{name}_recommended"])
-    explains = f"costs about {100 * evidence['excess_by_its_loss']:.1f} % in loss"
+    explains = f"costs about {_percent(evidence['excess_by_its_loss'])} in loss"
     if "explained_share" in evidence:
         share = evidence["explained_share"]
-        part = "all" if share > WHOLE_SHARE else f"about {100 * share:.0f} %"
+        part = "all" if share > WHOLE_SHARE else f"about {_percent(share)}"
         explains = f"explains {part} of the excess loss"
     best = " and ".join(
-        f"{n} {value:.3g}" for n, value in judged.point.recommended.items() if value
+        f"{n} {format_quantity(value)}" for n, value in judged.point.recommended.items() if value
     )
     advice = (
-        f"{name} {own:.3g} is too {'high' if octaves > 0 else 'low'} by {_factor(octaves)} and "
-        f"{explains}. Use {best} and expect a loss of {math.exp(judged.log_loss):.4g}."
+        f"{name} {format_quantity(own)} is too {'high' if octaves > 0 else 'low'} by "
+        f"{_factor(octaves)} and {explains}. Use {best} and expect a loss of "
+        f"{format_value(math.exp(judged.log_loss))}."
     )
     if not is_surprising(judged) or is_without_bound(judged):
         return advice
@@ -219,12 +224,14 @@ def _mistuned(judged: Configuration, finding: Finding) -> str:
 def _data(judged: Configuration, evidence: Mapping[str, float]) -> str:
     """What the repeated data are worth."""
     loss = evidence.get("expected_loss_of_effective_data")
-    expected = "" if loss is None else f", for which the law expects a loss of {loss:.4g}"
+    expected = (
+        "" if loss is None else f", for which the law expects a loss of {format_value(loss)}"
+    )
     climbs = " Its held-out loss rose steadily after its minimum." if judged.overfits else ""
     return (
-        f"The run made {evidence['epochs']:.3g} passes over its data, the sweep at most "
-        f"{evidence['epochs_in_sweep']:.3g}. Its data are worth "
-        f"{100 * evidence['effective_share_of_data']:.0f} % of data repeated as in the sweep"
+        f"The run made {format_quantity(evidence['epochs'])} passes over its data, the sweep at "
+        f"most {format_quantity(evidence['epochs_in_sweep'])}. Its data are worth "
+        f"{_percent(evidence['effective_share_of_data'])} of data repeated as in the sweep"
         f"{expected}.{climbs} Add data, or stop earlier."
     )
 
@@ -236,11 +243,13 @@ def _batch(judged: Configuration, evidence: Mapping[str, float]) -> str:
         evidence["noise_scale"],
         batch_size_of_sweep(judged),
     )
-    than = "small batches" if usual is None else f"the sweep's batch size of {usual:g}"
+    than = (
+        "small batches" if usual is None else f"the sweep's batch size of {format_quantity(usual)}"
+    )
     return (
-        f"The batch size of {batch:g} is {batch / scale:.2g} times the noise scale of {scale:.3g} "
-        f"and needs about {evidence['data_factor']:.2g} times as much data as {than}. Use a "
-        "smaller batch, or plan for that much more data."
+        f"The batch size of {format_quantity(batch)} is {_rough(batch / scale)} times the noise "
+        f"scale of {format_quantity(scale)} and needs about {_rough(evidence['data_factor'])} "
+        f"times as much data as {than}. Use a smaller batch, or plan for that much more data."
     )
 
 
@@ -249,8 +258,8 @@ def _refitted(finding: Finding) -> str:
     if not finding.size:
         return ""
     names = ("refitted_loss_at_double_size", "loss_at_double_size")
-    after, before = (f"{finding.evidence[name]:.4g}" for name in names)
-    size = _size(finding.size)
+    after, before = (format_value(finding.evidence[name]) for name in names)
+    size = name_size(finding.size)
     return f" Fitted with these runs, the law expects {after} at {size}, not {before}."
 
 
@@ -271,7 +280,7 @@ def _unknown(judged: Configuration, finding: Finding, *, units: str | None) -> s
 
 def _from_replicates(finding: Finding) -> str:
     off = finding.evidence["off_replicates"]
-    return f"{100 * abs(off):.1f} % {'worse' if off > 0 else 'better'} than its replicates"
+    return f"{_percent(off)} {'worse' if off > 0 else 'better'} than its replicates"
 
 
 def _differences(judged: Configuration) -> str:
@@ -282,8 +291,8 @@ def _differences(judged: Configuration) -> str:
 def _rise(spike: Spike | None) -> str:
     assert spike is not None
     is_finite = math.isfinite(spike.height)
-    rise = f"rose by {100 * math.expm1(spike.height):.0f} %" if is_finite else "became infinite"
-    return f"{rise} at step {spike.step:g}"
+    rise = f"rose by {_percent(math.expm1(spike.height))}" if is_finite else "became infinite"
+    return f"{rise} at step {format_quantity(spike.step)}"
 
 
 def _distances(judged: Configuration) -> str:
@@ -305,8 +314,12 @@ def _from_optimum(name: str, octaves: float) -> str:
 
 
 def _factor(octaves: float) -> str:
-    return f"a factor of {2 ** min(abs(octaves), MAX_OCTAVES):.2g}"
+    return f"a factor of {_rough(2 ** min(abs(octaves), MAX_OCTAVES))}"
 
 
-def _size(size: Mapping[str, float]) -> str:
-    return ", ".join(f"{column} {value:g}" for column, value in size.items())
+def _percent(fraction: float) -> str:
+    return format_percent(fraction, signed=False)
+
+
+def _rough(value: float) -> str:
+    return format_quantity(value, digits=2)

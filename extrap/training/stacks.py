@@ -16,7 +16,6 @@ import torch
 from torch import nn
 from torch.func import functional_call, vmap
 from torch.nn.attention import SDPBackend, sdpa_kernel
-from torch.overrides import TorchFunctionMode
 
 from extrap.noise import gradient_moments
 from extrap.training.graphs import RecordedSteps, Step
@@ -47,11 +46,6 @@ NOISE_PARTS = 2
 # Largest size in bytes of the batches that are read at once, by type of device: reading several
 # steps in one operation costs less than an operation per step.
 READ_BYTES = {"cpu": 2**17, "cuda": 2**22}
-FOLDED = ("conv", "batch_norm", "instance_norm")
-"""Prefixes of functions in which `vmap` merges the channels of all runs into one call.
-
-By rounding, the result for one run then depends on the number of runs and on its position.
-"""
 
 
 class _Loss(nn.Module):
@@ -124,11 +118,8 @@ class Stack:
 
     def _begin_models(self, pack: Pack, modules: list[_Loss]) -> None:
         """Stacked parameters, buffers and optimiser from a module a seed."""
-        self._is_one_by_one = (
-            not self._has_run_axis
-            and self._device.type == "cpu"
-            and _folds_runs(modules[0], pack.workload.validation)
-        )
+        # a batched product may round by the number of runs in it
+        self._is_one_by_one = not self._has_run_axis and self._device.type == "cpu"
         rules = _rules(pack)
         self._names = [name for name, _ in modules[0].named_parameters()]
         self._parameters = self._stacked_parameters(modules, rules)
@@ -575,29 +566,6 @@ def _initial(pack: Pack, seed: int) -> _Loss:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         return _Loss(pack.workload, pack.workload.build(pack.model_size()))
-
-
-class _Noting(TorchFunctionMode):
-    """Notes which of torch's functions are called."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.names: set[str] = set()
-
-    def __torch_function__(
-        self, func: Any, types: Any, args: Any = (), kwargs: Mapping[str, Any] | None = None
-    ) -> Any:
-        self.names.add(getattr(func, "__name__", ""))
-        return func(*args, **(kwargs or {}))
-
-
-def _folds_runs(module: _Loss, batch: Batch) -> bool:
-    """Whether the loss of a batch calls a function of `FOLDED`."""
-    two = (t[:2].float() if t.is_floating_point() else t[:2] for t in batch)
-    with torch.random.fork_rng(devices=[]), torch.no_grad(), _Noting() as noting:
-        module.eval()(*two)
-    module.train()
-    return any(name.startswith(FOLDED) for name in noting.names)
 
 
 def _rules(pack: Pack) -> dict[str, TensorRule]:

@@ -49,8 +49,8 @@ class LoadedWorkload(Protocol):
         """Whether `module` and `loss` also work with a leading run axis M.
 
         If so they are handed stacked parameters (M, …) and batches (M, B, …), and the loss has
-        shape (M,). If not, `torch.func.vmap` adds the axis; on a CPU runs of modules with
-        convolutions, batch or instance norms are computed one by one.
+        shape (M,). If not, `torch.func.vmap` adds the axis on a GPU; on a CPU runs are computed
+        one by one, as batched operations may round by the number of runs.
 
         A workload with a run axis may also define `shares_inputs`. If it is true, the first
         tensor of a batch may have shape (S, B, …), where S divides M: each entry is the input of

@@ -69,11 +69,11 @@ def test_a_folder_of_any_name_may_hold_a_study(folder, more):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["a b"], "name may hold letters"),
+        (["a b"], "'a b'"),
         (["t", "--command", "fit --lr {lr}"], "a size and a tuned value"),
         (["t", "--command", "fit --w {width}"], "a size and a tuned value"),
         (["t", "--command", "fit 'x"], "No closing quotation"),
-        (["t", "--command", ""], "a list of words"),
+        (["t", "--command", ""], "{lr}"),
     ],
 )
 def test_what_makes_no_study_is_refused(arguments, message, capsys):

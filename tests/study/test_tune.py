@@ -181,7 +181,7 @@ def test_ctrl_c_ends_at_once_and_the_next_start_goes_on(url, trained):
 @pytest.mark.parametrize(
     ("answer", "error", "message"),
     [
-        (-1.0, ValueError, "got -1.0"),
+        (-1.0, ValueError, "got -1"),
         (None, TypeError, "got None"),
         (
             RunResult(cell=Cell.of({"width": 8}, {"lr": 9}, 0), status="complete", loss=1.0),

@@ -27,7 +27,7 @@ def test_tokens_set_the_steps_and_are_no_size_of_the_model():
         ([], "at least one cell"),
         ([{"beta1": 0.9}], "a learning rate"),
         ([{"lr": 0.1, "dropout": 0.1}], "dropout"),
-        ([{"lr": 0.1, "warmup": 1.5}], "sum of at most 1"),
+        ([{"lr": 0.1, "warmup": 1.5}], "warmup"),
         ([{"lr": 0.1, "batch_size": 4}, {"lr": 0.1, "batch_size": 8}], "same batch size"),
     ],
 )

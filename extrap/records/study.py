@@ -25,7 +25,7 @@ from extrap.records.fields import (
 from extrap.records.recipe import BUDGET, DATA_SIZE, Recipe
 from extrap.records.size_paths import SizePath
 
-Option = int | float | str | bool
+Option = int | float | str | bool | None
 OnEval = Callable[[int, tuple[float, ...]], Sequence[bool] | None]
 """Receives a step and the held-out loss of every run; may say which runs to keep."""
 OWN = "own"
@@ -41,7 +41,7 @@ class Workload:
     """A model and its data stream, by name, with options the workload documents itself."""
 
     name: str
-    options: Mapping[str, Option | None] = field(default_factory=dict)
+    options: Mapping[str, Option] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         fit_fields(self)

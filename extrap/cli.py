@@ -12,6 +12,7 @@ import shlex
 import sys
 import traceback
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import click
@@ -41,6 +42,16 @@ class Group(click.Group):
         """Read the arguments; without any, print the help."""
         return super().parse_args(ctx, args or ["--help"])
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """The command that the first argument names; a source of runs is forecast."""
+        if "forecast" in self.commands and args[0] not in self.commands:
+            if not Path(args[0]).exists() and "://" not in args[0]:
+                raise click.UsageError(f"no command and no file is called {args[0]!r}")
+            args = ["forecast", *args]
+        return super().resolve_command(ctx, args)
+
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the commands under their headings, then the options."""
         width = max(map(len, self.commands))
@@ -58,7 +69,10 @@ class Group(click.Group):
 @click.version_option(__version__, prog_name="extrap")
 @click.option("--debug", is_flag=True, help="Show the traceback of an error.")
 def cli(*, debug: bool) -> None:
-    """Tune at small sizes, forecast the large run, and check it."""
+    """Tune at small sizes, forecast the large run, and check it.
+
+    `extrap TABLE` forecasts from a table, folder or storage. Programs: docs/agents.md.
+    """
     handler = logging.StreamHandler()
     handler.setFormatter(PlainFormatter("%(message)s"))
     logging.basicConfig(level=logging.DEBUG if debug else logging.WARNING, handlers=[handler])

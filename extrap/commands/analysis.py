@@ -48,7 +48,7 @@ class Printed:
     notes: Sequence[str] = ()
     json_notes: Sequence[str] = ()
 
-    def show(self, *, as_json: bool) -> int:
+    def show(self, *, as_json: bool, details: bool) -> int:
         """Print it and return the exit code."""
         if as_json:
             from extrap.records.codec import document
@@ -58,7 +58,8 @@ class Printed:
             from extrap.reporting.results import blocks_of
             from extrap.reporting.text import blocks_text
 
-            say(blocks_text(blocks_of(self.result) if self.blocks is None else self.blocks))
+            blocks = blocks_of(self.result) if self.blocks is None else self.blocks
+            say(blocks_text(blocks, details=details))
         for note in (*self.notes, *(self.json_notes if as_json else ())):
             say(note, err=as_json)
         return self.code
@@ -109,7 +110,7 @@ def _argument(word: str) -> click.Argument:
 def analysis(
     usage: str, shared: str = "", own: str = ""
 ) -> Callable[[Callable[..., Printed]], Command]:
-    """Make a command of a function that returns an `Printed`, with the option `--json`.
+    """Make a command of a function that returns a `Printed`, with `--details` and `--json`.
 
     Args:
         usage: As for `command`.
@@ -118,10 +119,10 @@ def analysis(
     """
 
     def made(function: Callable[..., Printed]) -> Command:
-        def call(*, as_json: bool, **given: Any) -> int:
-            return function(**given).show(as_json=as_json)
+        def call(*, as_json: bool, details: bool, **given: Any) -> int:
+            return function(**given).show(as_json=as_json, details=details)
 
         call.__doc__ = function.__doc__
-        return command(usage, f"{shared} as_json", own)(call)
+        return command(usage, f"{shared} details as_json", own)(call)
 
     return made

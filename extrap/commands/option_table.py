@@ -150,6 +150,7 @@ OPTIONS = read_options("""
     -o --output FILE | HTML file to write.
     --quiet | Show no progress. | study
     --json as_json | Print JSON.
+    --details | Print what the answer rests on, too.
 """)
 """Options that several commands take."""
 READING = "where ignore partial rename let final maximise"

@@ -21,7 +21,7 @@ from extrap.records.numbers import (
     name_tuned,
 )
 from extrap.reporting.backtests import backtest_answer, failure_sentences, summary_table
-from extrap.reporting.blocks import Answer, Block, Equation, Paragraph, Warnings
+from extrap.reporting.blocks import Answer, Block, Details, Equation, Paragraph, Warnings
 from extrap.reporting.choices import recommendation_sentence
 from extrap.reporting.equations import law_equations
 from extrap.reporting.forecast_answer import (
@@ -51,7 +51,7 @@ FAR = 0.1
 
 
 def forecast_blocks(made: Forecast, points: Sequence[Point] | None = None) -> list[Block]:
-    """The answer, the points asked for, the optima and laws they rest on, warnings."""
+    """The answer, the points asked for, warnings; closed, the optima and laws they rest on."""
     if points is None:
         points = [made.at(**size) for size in made.default_targets()]
     rows = [answer_row(made, point) for point in points]
@@ -60,12 +60,17 @@ def forecast_blocks(made: Forecast, points: Sequence[Point] | None = None) -> li
         forecast_answer(made, rows),
         answer_table(made, rows),
         Paragraph(recommendation_sentence(made, rows[-1].point.recommendation, by=FAR)),
-        optima_table(made),
-        *(Equation(pieces, text) for pieces, text in law_equations(made)),
-        Paragraph("\n".join([composition_sentence(made), *curvature_sentences(made)])),
-        Paragraph("" if made.path is None else f"path: {made.path}"),
-        Paragraph("\n".join([_counts(made), *(f"note: {n}" for n in made.runs.notes)])),
         Warnings(explain_flags(flags)),
+        Details(
+            "Details",
+            (
+                optima_table(made),
+                *(Equation(pieces, text) for pieces, text in law_equations(made)),
+                Paragraph("\n".join([composition_sentence(made), *curvature_sentences(made)])),
+                Paragraph("" if made.path is None else f"path: {made.path}"),
+                Paragraph("\n".join([_counts(made), *(f"note: {n}" for n in made.runs.notes)])),
+            ),
+        ),
     ]
 
 

@@ -20,15 +20,15 @@ def blocks_text(blocks: Iterable[Block], *, details: bool = False) -> str:
         details: Whether what a page has under closed headings is written too.
     """
     text, before = "", None
-    for block in blocks:
-        if part := "\n".join(_lines(block, details=details)):
+    for block in _opened(blocks) if details else blocks:
+        if part := "\n".join(_lines(block)):
             is_next_law = isinstance(block, Equation) and isinstance(before, Equation)
             text += ("\n" if is_next_law else "\n\n") * bool(text) + part
             before = block
     return text.replace(NBSP, " ")
 
 
-def _lines(block: Block, *, details: bool) -> Iterator[str]:
+def _lines(block: Block) -> Iterator[str]:
     match block:
         case Answer():
             yield from filter(None, (block.text, block.confidence))
@@ -45,13 +45,19 @@ def _lines(block: Block, *, details: bool) -> Iterator[str]:
                 yield f"warning: {item.meaning} {item.action} [{item.name}{about}]"
         case Columns():
             for each in block.blocks:
-                yield from _lines(each, details=details)
-        case Details() if details:
-            yield f"{block.title}:"
-            for each in block.blocks:
-                yield from _lines(each, details=details)
+                yield from _lines(each)
         case _:
             return
+
+
+def _opened(blocks: Iterable[Block]) -> Iterator[Block]:
+    """The blocks with what stands under headings that a reader opens."""
+    for block in blocks:
+        if isinstance(block, Details):
+            yield Paragraph(f"{block.title}:")
+            yield from _opened(block.blocks)
+        else:
+            yield block
 
 
 def _table_lines(table: Table) -> Iterator[str]:

@@ -5,6 +5,7 @@ import json
 import shutil
 import subprocess
 import sys
+import textwrap
 from pathlib import Path
 
 import pandas as pd
@@ -13,6 +14,7 @@ import pytest
 from extrap.cli import main
 
 COLUMNS = ("--size", "width", "--tune", "lr")
+SWEEP = str(Path(__file__).parents[1] / "examples" / "sweep.csv")
 SAVED = ("forecast", "sweep.csv", *COLUMNS)
 MADE_SO = ("--band", "family", "--fix", "E=1.5", "--fix", "lr.b=-0.4")
 
@@ -219,3 +221,24 @@ def test_missing_training_library_is_one_line_that_says_what_to_install(monkeypa
     monkeypatch.delattr("extrap.study", raising=False)
     assert main(["study", "run", "studies/metz.py", "--dry-run"]) == 2
     assert "pip install optuna" in capsys.readouterr().err
+
+
+def test_a_table_is_forecast_and_what_is_neither_file_nor_command_is_named(capsys):
+    assert main([SWEEP, "--at", "1024"]) == 0
+    alone = capsys.readouterr().out
+    assert main(["forecast", SWEEP, "--at", "1024"]) == 0
+    assert capsys.readouterr().out == alone
+    assert main(["nowhere.csv"]) == 2
+    assert "'nowhere.csv'" in capsys.readouterr().err
+
+
+def test_answer_fits_on_one_screen_and_details_add_to_it(capsys):
+    """24 lines of 100 columns."""
+    assert main([SWEEP]) == 0
+    answer = capsys.readouterr().out
+    lines = [part for line in answer.splitlines() for part in textwrap.wrap(line, 100) or [""]]
+    assert len(lines) <= 24
+    assert main([SWEEP, "--details"]) == 0
+    whole = capsys.readouterr().out
+    assert whole.startswith(answer.rstrip())
+    assert len(whole.splitlines()) > len(answer.splitlines()) + 8

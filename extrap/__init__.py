@@ -10,26 +10,23 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from extrap.analyses import Comparison, compare
+    from extrap.analyses import compare
     from extrap.analyses.batch_size import critical_batch
-    from extrap.analyses.budget import Allocation, Cost, Plan, allocate, cost, plan
+    from extrap.analyses.budget import allocate, cost, plan
     from extrap.analyses.cascade import cascade
-    from extrap.analyses.selection import Selection, choose_next, prototype_distance, select
-    from extrap.backtesting import Backtest, Holdout, backtest
+    from extrap.analyses.selection import choose_next, prototype_distance, select
+    from extrap.backtesting import backtest
     from extrap.documents import load_forecast, save_forecast
     from extrap.errors import DataError, ExtrapError, FitError, StudyError
     from extrap.fitting import fit
     from extrap.fitting.regressor import LawRegressor
     from extrap.forecasting import Forecast, forecast
-    from extrap.monitoring import Monitor, Reading
-    from extrap.noise import NoiseScale, noise_scale
+    from extrap.monitoring import Monitor
+    from extrap.noise import noise_scale
     from extrap.reading import read_runs
     from extrap.records import (
         Command,
-        Estimate,
-        Fit,
         Interval,
-        Optimum,
         Point,
         Recipe,
         Runs,
@@ -37,7 +34,6 @@ if TYPE_CHECKING:
         Target,
         TunedRange,
         Verdict,
-        Verdicts,
         Workload,
     )
     from extrap.reporting.embedded import read_report
@@ -51,40 +47,26 @@ if TYPE_CHECKING:
     )
     from extrap.reporting.verdicts import check
     from extrap.study.driver import tune
-    from extrap.training import CoordinateCheck, NoiseMeter, coordinate_check
+    from extrap.training import NoiseMeter, coordinate_check
 
 __all__ = [
-    "Allocation",
-    "Backtest",
     "Command",
-    "Comparison",
-    "CoordinateCheck",
-    "Cost",
     "DataError",
-    "Estimate",
     "ExtrapError",
-    "Fit",
     "FitError",
     "Forecast",
-    "Holdout",
     "Interval",
     "LawRegressor",
     "Monitor",
     "NoiseMeter",
-    "NoiseScale",
-    "Optimum",
-    "Plan",
     "Point",
-    "Reading",
     "Recipe",
     "Runs",
-    "Selection",
     "StudyError",
     "StudySpec",
     "Target",
     "TunedRange",
     "Verdict",
-    "Verdicts",
     "Workload",
     "__version__",
     "allocate",
@@ -118,25 +100,23 @@ __all__ = [
 __version__: str
 
 _HOMES = {
+    "backtest": "backtesting",
     "cascade": "analyses.cascade",
     "check": "reporting.verdicts",
+    "compare": "analyses",
     "critical_batch": "analyses.batch_size",
     "LawRegressor": "fitting.regressor",
     "fit": "fitting",
+    "Monitor": "monitoring",
+    "noise_scale": "noise",
     "read_runs": "reading",
     "read_report": "reporting.embedded",
     "report": "reporting.forecast_page",
     "tune": "study.driver",
-    **dict.fromkeys(("Allocation", "Cost", "Plan", "allocate", "cost", "plan"), "analyses.budget"),
-    **dict.fromkeys(("Backtest", "Holdout", "backtest"), "backtesting"),
-    **dict.fromkeys(("Comparison", "compare"), "analyses"),
-    **dict.fromkeys(("CoordinateCheck", "NoiseMeter", "coordinate_check"), "training"),
+    **dict.fromkeys(("allocate", "cost", "plan"), "analyses.budget"),
+    **dict.fromkeys(("NoiseMeter", "coordinate_check"), "training"),
     **dict.fromkeys(("Forecast", "forecast"), "forecasting"),
-    **dict.fromkeys(("Monitor", "Reading"), "monitoring"),
-    **dict.fromkeys(("NoiseScale", "noise_scale"), "noise"),
-    **dict.fromkeys(
-        ("Selection", "choose_next", "prototype_distance", "select"), "analyses.selection"
-    ),
+    **dict.fromkeys(("choose_next", "prototype_distance", "select"), "analyses.selection"),
     **dict.fromkeys(
         ("plot_backtest", "plot_forecast", "plot_law", "plot_optimum", "plot_sweep"),
         "reporting.plots",

@@ -93,7 +93,9 @@ class LossModel:
     @property
     def fitted_range(self) -> dict[str, tuple[float, float]]:
         """Size column → smallest and largest fitted size."""
-        fit = self.laws[0][0]
+        if self.posterior is not None:
+            return {self.posterior.column: (self.posterior.smallest, self.posterior.largest)}
+        fit = self.family[0][0]
         return dict(zip(fit.columns, fit.fitted_range, strict=True))
 
     def predict(

@@ -225,7 +225,7 @@ def averaged_law(
         weights: Of the laws, shape (n_laws,), sum to 1.
         floors: Of the laws, in the unit of the loss.
         coefficients: Loss above the floor at the largest size.
-        exponents: There.
+        exponents: Of the laws, at the largest size.
         scatter: Standard deviation of the log loss of a size about the laws.
         dof: Degrees of freedom behind it.
         n_points: Number of fitted points.

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import settings
 
 import extrap
-import extrap.reporting.canvas as canvas
+import extrap.reporting.drawing as drawing
 from benchmarks.servers import ServerError, postgres_server
 from extrap.installing import how_to_install
 from tests.digits import DIGITS
@@ -77,15 +77,15 @@ def pytest_runtest_makereport():
 pytest_make_collect_report = pytest_runtest_makereport
 
 
-DRAW = canvas._drawn
-BLANK = DRAW(lambda axes: None, 480, 360, most=None)
-canvas._drawn = lambda *_, **__: BLANK
+DRAW = drawing._drawn
+BLANK = DRAW(lambda axes: None, 480, 360)
+drawing._drawn = lambda *_, **__: BLANK
 
 
 @pytest.fixture
 def pictures(monkeypatch):
     """Draw charts as users see them: for tests of what is drawn."""
-    monkeypatch.setattr(canvas, "_drawn", DRAW)
+    monkeypatch.setattr(drawing, "_drawn", DRAW)
 
 
 def quicken_storages():

@@ -255,7 +255,7 @@ def _profiles(report: AllocationReport) -> XYChart:
         series=(
             *lines,
             series(best, y="y", marker="D", is_open=True, label="best split"),
-            series(tried, x="params", ink="fixed", marker="^", label="other splits"),
+            series(tried, x="params", ink="warn", marker="^", label="other splits"),
             series(chosen, x="params", marker="^", label=budget),
         ),
     )
@@ -288,7 +288,7 @@ def _course(report: AllocationReport) -> XYChart:
         series=(
             series(_with_budget(report), x="flops", y="params", ink="muted", marker="."),
             *courses,
-            series(tried, x="flops", y="params", ink="fixed", marker="^"),
+            series(tried, x="flops", y="params", ink="warn", marker="^"),
             series(chosen, x="flops", y="params", marker="^"),
         ),
         shaded=(min(report.course), max(report.course)),

@@ -60,12 +60,11 @@ class Series:
         y: Values; NaN draws nothing there.
         lower: Lower ends of intervals; empty for none, NaN for an open side.
         upper: Upper ends.
-        ink: Colour: a name of `inks.INKS`, or `RAMP:FRACTION` for a place on a colour ramp.
+        ink: Colour: a name of `palette.COLOURS`, or `RAMP:FRACTION` for a place on a colour ramp.
         line: `-`, `--`, `:`, or empty for points alone.
         marker: Matplotlib's letter, or empty for a line alone.
         is_band: Intervals are a filled band instead of bars.
         is_open: Markers are drawn hollow.
-        is_faint: Drawn thin and pale, behind the others.
     """
 
     label: str = ""
@@ -79,7 +78,6 @@ class Series:
     marker: str = ""
     is_band: bool = False
     is_open: bool = False
-    is_faint: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,7 +14,7 @@ from extrap.reporting.study_page import points
 
 MARKERS = ("o", "s", "D", "^", "v", "P")
 """Of the recipes, the plain one first."""
-INKS = ("law", "fixed", "good")
+INKS = ("law", "warn", "good")
 """Of up to three treated recipes; more have colours of a ramp."""
 MOST_BARS = 3
 """Recipes whose intervals can be drawn at one size without covering each other."""

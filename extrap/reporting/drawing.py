@@ -1,19 +1,36 @@
-"""Charts drawn: one function per kind of chart, as SVG for a page or on axes of your own."""
+"""Charts drawn with matplotlib: as SVG for a page, or on axes of your own.
+
+A figure is drawn in the colours of a light page. Within a page each of them becomes a CSS
+variable, so that one drawing serves light mode, dark mode and print. Text stays text in the
+reader's own font.
+"""
 
 from __future__ import annotations
 
+import io
 import math
-from collections.abc import Iterable, Sequence
+import re
+import warnings
+from collections.abc import Callable, Iterable, Sequence
+from html import escape
+from typing import Any
 
+import matplotlib as mpl
 import numpy as np
 import seaborn as sns
 from matplotlib.axes import Axes
-from matplotlib.colors import to_rgba
-from matplotlib.text import Text
-from matplotlib.ticker import FuncFormatter, MaxNLocator
+from matplotlib.figure import Figure
+from matplotlib.ticker import (
+    FixedFormatter,
+    FixedLocator,
+    FuncFormatter,
+    Locator,
+    LogLocator,
+    MaxNLocator,
+    NullLocator,
+)
 
-from extrap.records.numbers import NBSP, format_percent_tick
-from extrap.reporting.canvas import colour, draw_svg, inked, ramp, ramp_colormap
+from extrap.records.numbers import NBSP, format_percent_tick, format_ticks
 from extrap.reporting.charts import (
     Axis,
     Chart,
@@ -22,7 +39,7 @@ from extrap.reporting.charts import (
     Series,
     XYChart,
 )
-from extrap.reporting.scales import set_log_axis
+from extrap.reporting.palette import VARIABLES, colour
 
 WIDTH, HEIGHT = 460, 330
 ROW_HEIGHT = 26
@@ -32,31 +49,91 @@ REACH = 0.6
 """Share of the values' span by which intervals may widen an axis; what is beyond is cut off."""
 EDGE = 0.9
 """Share of the axis beyond which a series ends at the right edge and is named there."""
+LONGEST_LABEL = 40
+"""Characters of a label; longer ones leave no room for the picture."""
+MOST_TICKS = 6
+MARGIN = 0.05
+"""Room beside the values of a logarithmic axis, as a share of their span."""
+SETTINGS: dict[Any, Any] = {
+    "svg.hashsalt": "extrap",
+    "svg.fonttype": "none",
+    "text.parse_math": False,
+    "font.size": 11.5,
+    "text.color": colour("ink"),
+    "axes.edgecolor": colour("muted"),
+    "axes.labelcolor": colour("ink"),
+    "axes.linewidth": 0.8,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "grid.color": colour("grid"),
+    "grid.linewidth": 0.8,
+    "xtick.color": colour("muted"),
+    "ytick.color": colour("muted"),
+    "xtick.labelsize": 10.5,
+    "ytick.labelsize": 10.5,
+    "lines.solid_capstyle": "round",
+}
+_NO_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
+"""Characters that no XML may hold."""
+_HEAD = re.compile(
+    r"^.*?<svg[^>]*>|<metadata>.*?</metadata>|<!--.*?-->|<style.*?</style>", re.DOTALL
+)
+_UNUSED = re.compile(r' id="[A-Za-z.0-9]+_\d+"|font-family: [^;]*; |xlink:|\s(?=[\s"/]|$)')
+"""Of a tag: ids that nothing refers to, fonts, spaces."""
 
 
 def chart_svg(chart: Chart, *, key: str) -> str:
-    """A chart as an inline `<svg>` element, `key` being unique within the page."""
+    """A chart as an inline `<svg>` element.
+
+    Args:
+        chart: The chart.
+        key: Prefix of all ids, unique within the page; letters and digits.
+    """
     height = HEIGHT
     if isinstance(chart, RowsChart):
         height = min(max(96 + ROW_HEIGHT * len(chart.rows), 150), 900)
-    return draw_svg(
-        lambda ax: draw_chart(ax, chart), width=WIDTH, height=height, key=key, label=chart.title
-    )
+
+    def inline(tag: re.Match[str]) -> str:
+        text = _UNUSED.sub("", tag[0])
+        text = re.sub(r'( id="| href="#|url\(#)', rf"\g<1>{key}-", text)
+        text = re.sub(r"\d+\.\d{3,}", lambda found: f"{float(found[0]):.4g}", text)
+        return re.sub("#[0-9a-f]{6}", lambda found: VARIABLES.get(found[0], found[0]), text)
+
+    svg = _HEAD.sub("", _drawn(lambda ax: draw_chart(ax, chart), WIDTH, height))
+    svg = re.sub(r"<[^>]*>\s*", inline, _NO_XML.sub("\ufffd", svg))
+    label = escape(_NO_XML.sub("\ufffd", chart.title))
+    view = f'viewBox="0 0 {WIDTH} {height}" role="img" aria-label="{label}" id="{key}"'
+    return f"<svg {view}>{svg}"
+
+
+def _drawn(draw: Callable[[Axes], object], width: int, height: int) -> str:
+    """A figure of so many pixels in our settings, as an SVG document."""
+    buffer = io.StringIO()
+    with mpl.rc_context(), warnings.catch_warnings():
+        # the reader's font has it
+        warnings.filterwarnings("ignore", message=".*[Gg]lyph.*missing.*")
+        warnings.filterwarnings("ignore", message="constrained_layout not applied")
+        mpl.rcdefaults()
+        mpl.rcParams.update(SETTINGS)
+        figure = Figure(figsize=(width / 72, height / 72), dpi=72, layout="constrained")
+        draw(figure.add_subplot())
+        metadata = {"Date": None, "Creator": None}
+        figure.savefig(buffer, format="svg", transparent=True, metadata=metadata)
+    return buffer.getvalue()
 
 
 def plot_chart(chart: Chart, ax: Axes | None = None) -> Axes:
-    """Draw a chart on these axes or new ones, in colours for the paper they have."""
+    """Draw a chart on these axes or new ones."""
     if ax is None:
         from matplotlib import pyplot as plt
 
         _, ax = plt.subplots(figsize=(6.4, 4.8), layout="constrained")
-    before = {id(axes) for axes in ax.figure.axes} - {id(ax)}
-    with inked("dark" if _is_dark(ax) else "light"):
+    with mpl.rc_context({"text.parse_math": False}):
         draw_chart(ax, chart)
-    for axes in ax.figure.axes:
-        if id(axes) not in before:  # these, and a colour bar beside them
-            for text in axes.findobj(Text):
-                text.set_parse_math(False)
+    for axis in (ax.xaxis, ax.yaxis):
+        axis.label.set_parse_math(False)
     return ax
 
 
@@ -85,10 +162,9 @@ def _draw_xy(ax: Axes, chart: XYChart) -> None:
 
 
 def _draw_series(ax: Axes, each: Series) -> None:
-    ink, x, y = _ink(each.ink), np.asarray(each.x), np.asarray(each.y)
+    ink, x, y = colour(each.ink), np.asarray(each.x), np.asarray(each.y)
     if each.lower or each.upper:
         _draw_intervals(ax, each, x, ink)
-    width, alpha, size = (1.0, 0.35, 3.5) if each.is_faint else (1.9, 1.0, 6.5)
     if each.line:
         sns.lineplot(
             x=x,
@@ -96,8 +172,7 @@ def _draw_series(ax: Axes, each: Series) -> None:
             ax=ax,
             color=ink,
             ls=each.line,
-            lw=width,
-            alpha=alpha,
+            lw=1.9,
             errorbar=None,
             estimator=None,
             sort=False,
@@ -109,13 +184,12 @@ def _draw_series(ax: Axes, each: Series) -> None:
             x,
             y,
             each.marker,
-            ms=1.9 * size if each.marker == "*" else size,
+            ms=12.4 if each.marker == "*" else 6.5,
             color=ink,
-            alpha=alpha,
             mec=edge,
             mew=1.6 if each.is_open or each.marker in "x+" else 0.7,
             mfc=colour("paper") if each.is_open else ink,
-            zorder=3 if each.is_faint else 5,
+            zorder=5,
         )
 
 
@@ -157,17 +231,45 @@ def _fits(axis: Axis, value: float) -> bool:
 
 def _set_axis(ax: Axes, which: str, axis: Axis, values: Sequence[float]) -> None:
     shown = [*(v for v in values if _fits(axis, v)), *(axis.limits or ())] or [1.0]
-    if axis.is_log:
-        set_log_axis(ax, which, shown, label=axis.label, most=6)
-        return
     low, high = min(shown), max(shown)
-    pad = 0.06 * (high - low) or 0.01
-    (ax.set_xlim if which == "x" else ax.set_ylim)(low - pad, high + pad)
     own = ax.xaxis if which == "x" else ax.yaxis
-    own.set_label_text(axis.label)
-    own.set_major_locator(MaxNLocator(6))
-    if axis.is_percent:
-        own.set_major_formatter(FuncFormatter(lambda value, _: format_percent_tick(value)))
+    own.set_label_text(_short(axis.label))
+    if axis.is_log:
+        margin = (high / low) ** MARGIN if high > 1.05 * low else 1.5
+        low, high = low / margin, high * margin
+        ticks = _log_ticks(low, high)
+        (ax.set_xscale if which == "x" else ax.set_yscale)("log")
+        own.set_major_locator(FixedLocator(ticks))
+        own.set_major_formatter(FixedFormatter(format_ticks(ticks)))
+        own.set_minor_locator(NullLocator())
+    else:
+        margin = 0.06 * (high - low) or 0.01
+        low, high = low - margin, high + margin
+        own.set_major_locator(MaxNLocator(MOST_TICKS))
+        if axis.is_percent:
+            own.set_major_formatter(FuncFormatter(lambda value, _: format_percent_tick(value)))
+    (ax.set_xlim if which == "x" else ax.set_ylim)(low, high)
+
+
+def _log_ticks(low: float, high: float) -> list[float]:
+    """Round numbers between two positive ones: evenly spaced, powers of two, or 1, 2, 5."""
+    if high < 4 * low:
+        locators: list[Locator] = [MaxNLocator(MOST_TICKS - 1, steps=[1, 2, 2.5, 5, 10])]
+    elif low >= 1 and high <= 65536:
+        locators = [LogLocator(2, numticks=MOST_TICKS)]
+    else:
+        subs = ((1, 2, 5), (1, 3), (1,))
+        locators = [LogLocator(10, subs=each, numticks=MOST_TICKS) for each in subs]
+    ticks: list[float] = []
+    for locator in locators:
+        ticks = [float(t) for t in locator.tick_values(low, high) if low <= t <= high]
+        if len(ticks) <= MOST_TICKS:
+            break
+    return ticks
+
+
+def _short(label: str) -> str:
+    return label if len(label) <= LONGEST_LABEL else f"{label[: LONGEST_LABEL - 1]}…"
 
 
 def _name_series(ax: Axes, shown: Sequence[Series]) -> None:
@@ -182,14 +284,14 @@ def _name_series(ax: Axes, shown: Sequence[Series]) -> None:
             ax.transData.transform((each.x[i], each.y[i]))
         )
         if place >= EDGE:
-            at_edge.append((float(height), each.label, _ink(each.ink)))
+            at_edge.append((float(height), _short(each.label), colour(each.ink)))
             continue
         ax.annotate(
-            each.label,
+            _short(each.label),
             (each.x[i], each.y[i]),
             xytext=(7, 7),
             textcoords="offset points",
-            color=_ink(each.ink),
+            color=colour(each.ink),
             fontsize="small",
             zorder=7,
         )
@@ -229,7 +331,7 @@ def _draw_rows(ax: Axes, chart: RowsChart) -> None:
     _set_axis(ax, "x", axis, [*_reach(axis, values, ends), *reference])
     left, right = ax.get_xlim()
     for place, row in enumerate(chart.rows):
-        ink, (lower, upper) = _ink(row.ink), row.interval
+        ink, (lower, upper) = colour(row.ink), row.interval
         if lower is not None or upper is not None:
             low, high = left if lower is None else lower, right if upper is None else upper
             ax.hlines(place, max(low, left), min(high, right), color=ink, alpha=0.4, lw=6)
@@ -243,7 +345,7 @@ def _draw_rows(ax: Axes, chart: RowsChart) -> None:
     if chart.reference is not None:
         ax.axvline(chart.reference, color=colour("muted"), lw=1.0, zorder=1)
     ax.set_xlim(left, right)
-    ax.set_yticks(range(len(chart.rows)), [row.label for row in chart.rows])
+    ax.set_yticks(range(len(chart.rows)), [_short(row.label) for row in chart.rows])
     ax.set_ylim(len(chart.rows) - 0.5, -0.5)
     ax.grid(visible=False, axis="y")
 
@@ -251,10 +353,10 @@ def _draw_rows(ax: Axes, chart: RowsChart) -> None:
 def _draw_heat(ax: Axes, chart: HeatChart) -> None:
     x_edges, y_edges = _edges(chart.xs, chart.x), _edges(chart.ys, chart.y)
     values = np.ma.masked_invalid(np.asarray(chart.values, dtype=float))
-    mesh = ax.pcolormesh(x_edges, y_edges, values, cmap=ramp_colormap("heat"), rasterized=False)
+    mesh = ax.pcolormesh(x_edges, y_edges, values, cmap="mako_r", rasterized=False)
     _set_axis(ax, "x", chart.x, [x_edges[0], x_edges[-1]])
     _set_axis(ax, "y", chart.y, [y_edges[0], y_edges[-1]])
-    bar = ax.figure.colorbar(mesh, ax=ax, label=chart.label)
+    bar = ax.figure.colorbar(mesh, ax=ax, label=_short(chart.label))
     bar.outline.set_visible(False)
     for each in chart.series:
         _draw_series(ax, each)
@@ -269,17 +371,3 @@ def _edges(values: Sequence[float], axis: Axis) -> list[float]:
     middle = (at[1:] + at[:-1]) / 2 if len(at) > 1 else np.array([])
     edges = np.concatenate([[at[0] - step[0] / 2], middle, [at[-1] + step[-1] / 2]])
     return [float(v) for v in (np.exp(edges) if axis.is_log else edges)]
-
-
-def _ink(name: str) -> str:
-    """A colour by its name, or by a place on a ramp, `tuned:0.4`."""
-    which, found, place = name.partition(":")
-    return ramp(which, float(place)) if found else colour(which)
-
-
-def _is_dark(ax: Axes) -> bool:
-    """Whether the paper is dark: Rec. 601 luma below one half."""
-    red, green, blue, alpha = to_rgba(ax.get_facecolor())
-    if alpha == 0:
-        red, green, blue, _ = to_rgba(ax.figure.get_facecolor())
-    return 0.299 * red + 0.587 * green + 0.114 * blue < 0.5

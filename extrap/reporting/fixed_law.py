@@ -67,10 +67,10 @@ def fixed_law_blocks(
         seen = format_value(kept.mean_loss, kept.loss_se(forecast.noise.log_sd))
         above = compared(kept.mean_loss / predicted - 1)
         text += f" Runs at {name_tuned(kept.tuned)} reached {seen}, {above} it."
-    drawn = {"ink": "fixed", "marker": "s"}
+    drawn = {"ink": "warn", "marker": "s"}
     larger = [g for g in groups if axis.holds(g.size) and group_near([g], g.size, tuned)]
     shown = [
-        points([(x, at(x)) for x in axis.values()], ink="fixed", line="--", label="law at it"),
+        points([(x, at(x)) for x in axis.values()], ink="warn", line="--", label="law at it"),
         series(fitted, **drawn),
         series(others, **drawn, is_open=True, label="not fitted"),
         *judged_series(larger, lambda group: group.size[axis.column]),

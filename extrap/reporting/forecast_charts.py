@@ -22,7 +22,6 @@ from extrap.records.numbers import (
 )
 from extrap.reporting.charts import MARKS, Axis, HeatChart, Series, XYChart, points, series
 from extrap.reporting.groups import RunGroup, verdict_kind
-from extrap.reporting.scales import positions
 from extrap.reporting.sizes import SizeAxis
 
 if TYPE_CHECKING:
@@ -73,7 +72,7 @@ def optimum_chart(
     shown.append(points(values, ink="law", marker="D", is_open=True, label="recommended"))
     if kept := kept_values(forecast):
         ends = [(x, kept[name]) for x in (axis.low, axis.high)]
-        shown.append(points(ends, label="kept", ink="fixed", line="--"))
+        shown.append(points(ends, label="kept", ink="warn", line="--"))
     tried = _tried(groups, axis, name)
     rest, best = tried[~tried["best"]], tried[tried["best"]]
     shown.append(series(rest, y="value", ink="muted", marker="x", label="larger runs"))
@@ -124,7 +123,7 @@ def loss_chart(
                 law.append((x, math.exp(run.log_loss), *band))
         shown.append(points(law, **BAND, label="tuned"))
     if kept := kept_values(forecast):
-        shown.append(series(losses_at(forecast, kept, axis), ink="fixed", line="--", label="kept"))
+        shown.append(series(losses_at(forecast, kept, axis), ink="warn", line="--", label="kept"))
     optima = [o for o in forecast.optima if axis.holds(o.size)]
     losses = [(o.size[axis.column], o.loss or o.best_loss) for o in optima]
     shown.append(points(losses, marker="o"))
@@ -193,7 +192,7 @@ def sweep_chart(
     if against == "both":
         return _heat_map(forecast, axis, str(name), cells, diverged)
     x, by, label = ("x", "v", axis.column) if against == "size" else ("v", "x", str(name))
-    places = positions(cells[by])
+    places = _positions(cells[by].unique())
     other = str(name) if against == "size" else axis.column
     ramp = "tuned" if against == "size" else "size"
     has_names = name is not None and len(places) <= MOST_LINES
@@ -232,6 +231,13 @@ def _cells(
     means = complete.groupby(["x", "v", *names], as_index=False)["loss"].mean()
     cells = means.groupby(["x", "v"], as_index=False)["loss"].min()
     return cells, frame.loc[frame["status"] == "diverged", ["x", "v"]].drop_duplicates()
+
+
+def _positions(values: Iterable[float]) -> dict[float, float]:
+    """Value → its place in [0, 1] on a log scale; a single value stands in the middle."""
+    low, high = min(values), max(values)
+    span = math.log(high / low)
+    return {v: math.log(v / low) / span if span else 0.5 for v in values}
 
 
 def _binned(values: pd.Series) -> pd.Series:

@@ -17,10 +17,10 @@ from extrap import __version__
 from extrap.errors import argument
 from extrap.files import write_text
 from extrap.records.numbers import NBSP, format_exact
-from extrap.reporting.blocks import Block, Columns, Details, Figure, Page
+from extrap.reporting.blocks import Figure, Page
 from extrap.reporting.charts import chart_table
 from extrap.reporting.embedded import PAGE_VERSION, blocks_data
-from extrap.reporting.inks import ink_sheet
+from extrap.reporting.palette import style_sheet
 from extrap.reporting.table_files import cell_number, file_name, table_csv
 from extrap.reporting.tables import Table
 
@@ -65,7 +65,6 @@ def page_html(page: Page) -> str:
     Raises:
         ValueError: A number is not finite.
     """
-    has_figures = any(map(_has_figure, page.blocks))
     keys = (f"figure{i}" for i in count())
 
     def draw(figure: Figure) -> str:
@@ -73,7 +72,6 @@ def page_html(page: Page) -> str:
 
         return chart_svg(figure.chart, key=next(keys))
 
-    light, dark = _sheets(has_figures=has_figures)
     return (
         environment()
         .get_template("page.html.j2")
@@ -84,8 +82,8 @@ def page_html(page: Page) -> str:
             script=_script(),
             document=page_document(page) if page.numbers else None,
             blocks=blocks_data(page.blocks),
-            light=light,
-            dark=dark,
+            light=style_sheet("light"),
+            dark=style_sheet("dark"),
             draw=draw,
             macro_of=lambda block: type(block).__name__.lower(),
         )
@@ -112,21 +110,6 @@ def _about(page: Page) -> dict[str, str]:
         "created": page.created,
         "status": page.status,
     }
-
-
-def _has_figure(block: Block) -> bool:
-    if isinstance(block, Columns | Details):
-        return any(map(_has_figure, block.blocks))
-    return isinstance(block, Figure)
-
-
-def _sheets(*, has_figures: bool) -> tuple[str, str]:
-    """The colours in light and in dark mode."""
-    if not has_figures:
-        return ink_sheet("light"), ink_sheet("dark")
-    from extrap.reporting.canvas import style_sheet
-
-    return style_sheet("light"), style_sheet("dark")
 
 
 def policy() -> str:

@@ -23,7 +23,6 @@ from extrap.records import (
     Workload,
 )
 from extrap.reporting.blocks import Columns, Details
-from extrap.reporting.canvas import draw_svg
 from extrap.reporting.forecast_page import forecast_page
 from extrap.reporting.html import page_document
 from extrap.reporting.tables import Table
@@ -51,11 +50,6 @@ def figures(*texts):
     """The numbers that texts state, in order."""
     found = re.findall(r"(?<![\w.])-?\d+(?:\.\d+)?(?:e-?\d+)?", plain(" ".join(texts)))
     return [float(number) for number in found]
-
-
-def drawn(draw, info, label="l"):
-    """A picture as SVG."""
-    return draw_svg(lambda ax: draw(ax, info), width=600, height=400, key="k", label=label)
 
 
 NOTHING = Measure(value=None, ci=Interval(None, None))

@@ -12,7 +12,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-import extrap.reporting.canvas as canvas
+import extrap.reporting.drawing as drawing
 from extrap.files import read_csv
 from extrap.forecasting import forecast
 from extrap.reporting.comparisons_page import comparison_page
@@ -66,7 +66,7 @@ def pages(tmp_path_factory, made, judge, one_task):
     folder = tmp_path_factory.mktemp("reports")
     found = write_kinds(folder, made, judge, one_task)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(canvas, "_drawn", DRAW)
+        patch.setattr(drawing, "_drawn", DRAW)
         report(made, judge(1.1), path=found[DRAWN], question="w" * 200)
     return found
 

@@ -6,7 +6,8 @@ from matplotlib import pyplot as plt
 
 import extrap
 from extrap.errors import DataError
-from extrap.reporting.canvas import draw_svg
+from extrap.reporting.charts import Axis, XYChart
+from extrap.reporting.drawing import chart_svg
 from tests.reporting.hostile import PAYLOADS
 
 
@@ -57,7 +58,7 @@ def test_no_setting_of_matplotlib_changes(fc):
     with plt.rc_context({"font.size": 7.25, "svg.fonttype": "path"}):
         before = dict(plt.rcParams)
         extrap.plot_law(fc)
-        draw_svg(lambda ax: ax.plot([1, 2]) and None, width=60, height=40, key="k", label="l")
+        chart_svg(XYChart(title="t", x=Axis("x"), y=Axis("y"), series=()), key="k")
         assert dict(plt.rcParams) == before
 
 

@@ -73,22 +73,14 @@ const buttons = (after, entries) => {
   }
   after.after(line);
 };
-// the drawing with the colours of a light page, as a document of its own
+// the drawing as a document of its own, in the colours of a light page
 const standalone = (svg) => {
-  const copy = svg.cloneNode(true), own = [svg, ...svg.querySelectorAll("*")];
-  [copy, ...copy.querySelectorAll("*")].forEach((element, i) => {
-    if (!element.hasAttribute("style")) return;
-    const style = getComputedStyle(own[i]);
-    for (const name of ["fill", "stroke"]) {
-      if (element.style[name].includes("var(")) element.style[name] = style[name];
-    }
-  });
+  const copy = svg.cloneNode(true);
   const [, , width, height] = svg.getAttribute("viewBox").split(" ").map(Number);
-  const paper = document.createElementNS("http://www.w3.org/2000/svg", "rect");
-  for (const [key, value] of Object.entries({ width: "100%", height: "100%", fill: getComputedStyle(document.body).backgroundColor })) paper.setAttribute(key, value);
-  copy.prepend(paper);
-  for (const [key, value] of Object.entries({ width, height, xmlns: "http://www.w3.org/2000/svg", "font-family": "system-ui, sans-serif" })) copy.setAttribute(key, value);
-  return { text: new XMLSerializer().serializeToString(copy), width, height };
+  const style = "background:#fff;font-family:system-ui,sans-serif";
+  for (const [key, value] of Object.entries({ width, height, style })) copy.setAttribute(key, value);
+  const text = new XMLSerializer().serializeToString(copy);
+  return { text: text.replaceAll(/var\([^,]+,(#\w+)\)/g, "$1"), width, height };
 };
 const png = async (svg, name) => {
   const { text, width, height } = standalone(svg), image = new Image();

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -13,6 +13,9 @@ from extrap.commands.analysis import DEVIATES, FINE, Printed, analysis, command
 from extrap.commands.inputs import forecast_of, kind_of, read_big, read_table, size_of
 from extrap.commands.option_table import FORECAST, SWEEP, parse_size
 from extrap.commands.printing import say
+
+if TYPE_CHECKING:
+    from extrap.monitoring import Reading
 
 OWN_RUNS = (
     "The forecast was fitted to all of these runs, so they do not test it; give runs that it has "
@@ -39,7 +42,7 @@ def forecast_command(
     """
     from extrap.documents import SHOWN, forecast_document, save_forecast
     from extrap.reporting.forecast_answer import answer_rows, forecast_answer
-    from extrap.reporting.terminal import forecast_blocks
+    from extrap.reporting.forecast_page import forecast_blocks
 
     made = forecast_of(sweep, options)
     sizes = [size_of(text, made) for text in at] or made.default_targets()
@@ -179,8 +182,7 @@ def check_command(
     """
     from extrap.documents import verdicts_document
     from extrap.reporting.blocks import Paragraph
-    from extrap.reporting.terminal import UNDECIDED, check_answer, verdicts_blocks
-    from extrap.reporting.verdicts import check
+    from extrap.reporting.verdicts import UNDECIDED, check, check_answer, verdicts_blocks
 
     made = forecast_of(forecast_or_sweep, options, big=big)
     runs = read_big(big, made, options)
@@ -242,7 +244,6 @@ def watch_command(
     from extrap.monitoring import Monitor, watch
     from extrap.reading.logs import LogReader
     from extrap.records.codec import encode
-    from extrap.reporting.terminal import reading_text
 
     loss = loss or maximise or "loss"
     if maximise not in (None, loss):
@@ -264,7 +265,25 @@ def watch_command(
     )
     reading = None
     for reading in watch(monitor, reader, interval=options["interval"], once=options["once"]):
-        say(json.dumps(encode(reading), allow_nan=False) if as_json else reading_text(reading))
+        say(json.dumps(encode(reading), allow_nan=False) if as_json else _reading_line(reading))
     if not as_json:
         say(reading.advice if reading else f"{log} has no loss yet.")
     return DEVIATES if reading and reading.alarm else FINE
+
+
+def _reading_line(reading: Reading) -> str:
+    """Where a running job stands, on one line."""
+    from extrap.records.numbers import (
+        format_interval,
+        format_percent,
+        format_quantity,
+        format_value,
+    )
+
+    alarm = f"; alarm: {reading.cause or 'unknown'}" if reading.alarm else ""
+    return (
+        f"step {format_quantity(reading.step)} "
+        f"({format_percent(reading.fraction, signed=False)}): loss {format_value(reading.loss)}, "
+        f"expected {format_value(reading.expected)} ({format_interval(reading.band)}), "
+        f"e-value {format_quantity(reading.e_value)}{alarm}"
+    )

@@ -369,7 +369,7 @@ class Verdict:
         which += [] if self.seed is None else [f"seed {self.seed}"]
         seen = self.status if self.loss is None else f"loss {format_value(self.loss)}"
         off = ";" if self.deviation is None else f", {format_percent(self.deviation)} off"
-        if self.mean_loss not in (None, self.loss):
+        if self.mean_loss is not None and format_value(self.mean_loss) != format_value(self.loss):
             off += f" (mean of its configuration {format_value(self.mean_loss)})"
         expected = f"the forecast {format_estimate(self.predicted, self.predicted_pi)}"
         p = "" if self.p_value is None else f", p {format_p_value(self.p_value)}"

@@ -19,7 +19,7 @@ from extrap.records.numbers import (
     format_quantity,
     format_value,
 )
-from extrap.reporting.blocks import Answer
+from extrap.reporting.blocks import Answer, Block, Paragraph
 from extrap.reporting.tables import Table, tabulated
 
 SHOWN_REASONS = 2
@@ -42,6 +42,12 @@ def backtest_answer(found: Backtest) -> Answer:
         text += f", assuming no improvement by {_off(total['last_value_rms_error'])}"
     level, n = format_level(found.level), len(found.holdouts)
     return Answer(text=f"{text}. Its {level} intervals held {held} of {n}.")
+
+
+def backtest_blocks(found: Backtest) -> list[Block]:
+    """The answer and the scores by extrapolation ratio."""
+    failures = map(Paragraph, failure_sentences(found))
+    return [backtest_answer(found), summary_table(found), *failures]
 
 
 def failure_sentences(found: Backtest) -> list[str]:

@@ -24,19 +24,17 @@ WORTH_TELLING = 0.01
 """Relative difference from which a recommended value is explained."""
 
 
-def differs(recommended: Recommendation, *, by: float = WORTH_TELLING) -> bool:
+def differs(recommended: Recommendation) -> bool:
     """Whether a recommendation is far enough from the optimum to be explained."""
-    return any(abs(2**off - 1) > by for off in recommended.octaves.values())
+    return any(abs(2**off - 1) > WORTH_TELLING for off in recommended.octaves.values())
 
 
-def recommendation_sentence(
-    forecast: Forecast, recommended: Recommendation | None, *, by: float = WORTH_TELLING
-) -> str:
+def recommendation_sentence(forecast: Forecast, recommended: Recommendation | None) -> str:
     """The recommended values, how far from the optimum they are and why, and what both cost.
 
-    Nothing where they are unknown, or closer to it than `by`.
+    Nothing where they are unknown, or closer to it than `WORTH_TELLING`.
     """
-    if recommended is None or not differs(recommended, by=by):
+    if recommended is None or not differs(recommended):
         return ""
     moves = {
         name: f"{format_percent(abs(2**off - 1), signed=False)} {'below' if off < 0 else 'above'}"

@@ -98,7 +98,7 @@ def chart_svg(chart: Chart, *, key: str) -> str:
     def inline(tag: re.Match[str]) -> str:
         text = _UNUSED.sub("", tag[0])
         text = re.sub(r'( id="| href="#|url\(#)', rf"\g<1>{key}-", text)
-        text = re.sub(r"\d+\.\d{3,}", lambda found: f"{float(found[0]):.4g}", text)
+        text = re.sub(r"\d+\.\d{3,}", lambda found: str(round(float(found[0]), 2)), text)
         return re.sub("#[0-9a-f]{6}", lambda found: VARIABLES.get(found[0], found[0]), text)
 
     svg = _HEAD.sub("", _drawn(lambda ax: draw_chart(ax, chart), WIDTH, height))

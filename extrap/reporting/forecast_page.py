@@ -15,7 +15,7 @@ from extrap.documents import as_forecast
 from extrap.errors import ExtrapError
 from extrap.forecasting import AnySizes, Forecast
 from extrap.reading.runs import ReadingKeywords
-from extrap.records import Runs, Verdict
+from extrap.records import Point, Runs, Verdict
 from extrap.records.numbers import (
     counted,
     format_level,
@@ -48,6 +48,7 @@ from extrap.reporting.equations import law_equations
 from extrap.reporting.fixed_law import fixed_law_blocks
 from extrap.reporting.forecast_answer import (
     AnswerRow,
+    answer_row,
     answer_rows,
     forecast_answer,
     is_reached,
@@ -163,9 +164,8 @@ def forecast_page(
         verdicts_table(forecast, groups) if groups else answer_table(forecast, rows),
     ]
     cost = f"Cost of a mistuned value at {name_size(lead.size)}"
-    tables = [optima_table(forecast), points_table(forecast, rows), runs_table(forecast)]
     blocks += [
-        _forecasts(forecast, rows, bool(groups)),
+        _forecasts(forecast, rows, groups),
         _backtest(forecast),
         _sweep(forecast, axis),
         _kept(forecast, above, axis, lead),
@@ -173,7 +173,7 @@ def forecast_page(
         Details("Training curves", [_beside(curve_charts(forecast, verdicts, runs, contrasts))]),
         Details(cost, cost_tables(forecast, lead, price=price)),
         *starmap(_metric, (metrics or {}).items()),
-        Details("Tables", [verdict_table(groups), *tables, *map(Paragraph, forecast.runs.notes)]),
+        _tables(forecast, rows, groups),
         provenance(_origin_rows(forecast, groups, origin or {})),
         limits(LIMITS),
     ]
@@ -189,6 +189,26 @@ def forecast_page(
             contrasts=contrasts,
         ),
     )
+
+
+def forecast_blocks(forecast: Forecast, points: Sequence[Point] | None = None) -> list[Block]:
+    """What a page shows of a forecast but its figures; closed, the laws and tables behind it.
+
+    Args:
+        forecast: The forecast.
+        points: The sizes it is about; by default 2, 4 and 8 times the largest of the sweep.
+    """
+    if points is None:
+        points = [forecast.at(**size) for size in forecast.default_targets()]
+    rows = [answer_row(forecast, point) for point in points]
+    return [
+        forecast_answer(forecast, rows),
+        answer_table(forecast, rows),
+        _warnings(forecast, rows),
+        _forecasts(forecast, rows),
+        _laws(forecast, rows[-1]),
+        _tables(forecast, rows),
+    ]
 
 
 def _about(
@@ -245,10 +265,12 @@ def _legend(forecast: Forecast, axis: SizeAxis) -> str:
     return f"{text} {axis.note}".strip()
 
 
-def _forecasts(forecast: Forecast, rows: Sequence[AnswerRow], judged: bool) -> Details:
-    blocks: list[Block] = [answer_table(forecast, rows)] if judged else []
+def _forecasts(
+    forecast: Forecast, rows: Sequence[AnswerRow], groups: Sequence[RunGroup] = ()
+) -> Details:
+    """Why these values are recommended; the forecasts, where verdicts stand in their place."""
     reason = Paragraph(recommendation_sentence(forecast, rows[-1].point.recommendation))
-    return Details("Forecasts", [*blocks, *([reason] if reason.text else [])])
+    return Details("Forecasts", [answer_table(forecast, rows), reason] if groups else [reason])
 
 
 def _backtest(forecast: Forecast) -> Details:
@@ -331,6 +353,16 @@ def _metric(name: str, metric: Metric) -> Details:
             _warnings(made, rows),
         ],
     )
+
+
+def _tables(
+    forecast: Forecast, rows: Sequence[AnswerRow], groups: Sequence[RunGroup] = ()
+) -> Details:
+    """The numbers behind the page: judged runs, optima, forecasts, counts, how runs were read."""
+    path = "" if forecast.path is None else f"Size path: {forecast.path}"
+    tables = [optima_table(forecast), points_table(forecast, rows), runs_table(forecast)]
+    notes = map(Paragraph, (path, *forecast.runs.notes))
+    return Details("Tables", [verdict_table(groups), *tables, *notes])
 
 
 def provenance(rows: Sequence[tuple[str, str]]) -> Details:

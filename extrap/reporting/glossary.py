@@ -59,6 +59,7 @@ PARAMETERS = {
     "optimum_power": {
         "a": "logarithm of the optimum at the reference size",
         "b": "exponent: how the optimum moves with size",
+        "bend": "change of the exponent with the logarithm of size",
     },
 }
 
@@ -131,5 +132,5 @@ def confidence(
 def explain_parameter(law: str, name: str) -> str:
     """What one parameter of a law stands for."""
     known = PARAMETERS.get(law.removesuffix("_tied"), {})
-    gloss = FLOOR if name == "E" else known.get(name[:1], "")
+    gloss = FLOOR if name == "E" else known.get(name, known.get(name[:1], ""))
     return f"{gloss}, column {name[1:]}" if name[1:].isdigit() else gloss

@@ -11,12 +11,12 @@ from extrap.reporting.text import blocks_text
 
 BLOCKS = {
     "Allocation": "allocations_page.allocation_blocks",
-    "Backtest": "terminal.backtest_blocks",
+    "Backtest": "backtests.backtest_blocks",
     "Cascade": "cascades.cascade_blocks",
     "Comparison": "comparisons_page.comparison_blocks",
     "Cost": "costs.cost_blocks",
     "CriticalBatches": "critical_batches.critical_blocks",
-    "Forecast": "terminal.forecast_blocks",
+    "Forecast": "forecast_page.forecast_blocks",
     "Plan": "plans.plan_blocks",
     "Sensitivity": "sensitivity_page.sensitivity_blocks",
 }

@@ -3,17 +3,40 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Unpack
 
 from extrap.checking import TOLERANCE, Configuration, judge, precedence
 from extrap.checking.causes import on_law
-from extrap.documents import as_forecast
+from extrap.documents import SHOWN, as_forecast, content_hash
 from extrap.forecasting import Forecast
 from extrap.reading.runs import ReadingKeywords, as_runs, known_of
 from extrap.records import Interval, Verdict, Verdicts
+from extrap.records.numbers import (
+    counted,
+    format_p_value,
+    format_quantity,
+    name_size,
+    name_tuned,
+)
 from extrap.reporting.advice import SEALS, advise
+from extrap.reporting.blocks import Answer, Block, Paragraph
+from extrap.reporting.forecast_answer import answer_rows, leading_row, outcome
+from extrap.reporting.forecast_tables import verdicts_table
+from extrap.reporting.groups import group_verdicts
+
+PRECEDENCE = {
+    "sealed-first": "begun after it",
+    "begun-before": "begun BEFORE it",
+    "in-sweep": "among its own runs",
+}
+"""How runs stand to the forecast in time."""
+UNDECIDED = (
+    "UNDECIDED: no run is off the law, and none is shown to be on it; see what each run lacks."
+)
+"""What an exit code of 0 does not say."""
 
 
 def check(
@@ -123,3 +146,41 @@ def _expected_pi(judged: Configuration) -> Interval | None:
         return None if judged.excess is None else interval
     ends = [end for end in (interval.upper, cost.expected_pi.upper) if end is not None]
     return Interval(interval.lower, max(ends) if len(ends) == 2 else None)
+
+
+def verdicts_blocks(
+    verdicts: Sequence[Verdict], made: Forecast, *, familywise: bool = False
+) -> list[Block]:
+    """The answer, one row per configuration with advice where it is off, when it was forecast."""
+    seals = Counter(verdict.seal for verdict in verdicts if verdict.seal)
+    seal = "".join(f"; {counted(n, 'run')} {PRECEDENCE[state]}" for state, n in seals.items())
+    groups = group_verdicts(verdicts)
+    sealed = f"content hash {content_hash(made)[:SHOWN]}"
+    return [
+        check_answer(verdicts, made, familywise=familywise),
+        verdicts_table(made, groups),
+        Paragraph(f"forecast of {made.created}, {sealed}{seal}"),
+    ]
+
+
+def check_answer(
+    verdicts: Sequence[Verdict], made: Forecast, *, familywise: bool = False
+) -> Answer:
+    """How many configurations are off, how many would be by chance, and how surprising it is."""
+    found = Verdicts(verdicts)
+    n, n_off = len(found.configurations), found.n_off
+    n_undecided = n - found.n_judged
+    text = f"{n_off} of {counted(n, 'configuration')} off the law"
+    text += f", {n_undecided} undecided" if n_undecided else ""
+    if found.n_tested > 1 and found.joint_p is not None:
+        alpha = 1 - made.level
+        by_chance = format_quantity(alpha if familywise else alpha * found.n_tested, digits=2)
+        text += f"; {'at most ' * familywise}{by_chance} expected by chance, and the smallest "
+        text += f"p-value among all is {format_p_value(found.joint_p)}"
+    sentences = [f"{text}." if found.n_judged else UNDECIDED]
+    lead = leading_row(answer_rows(made, group_verdicts(found)))
+    if lead.group is not None:
+        where = ", ".join(filter(None, [name_size(lead.size), name_tuned(lead.group.tuned)]))
+        sentences.append(f"At {where}: {outcome(lead)}")
+    kind = "off" if n_off else "mixed" if n_undecided or not n else "on"
+    return Answer(text=" ".join(sentences), kind=kind)

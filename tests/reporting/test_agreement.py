@@ -8,11 +8,10 @@ import pytest
 
 from extrap.records.numbers import format_quantity
 from extrap.reporting.embedded import read_report
-from extrap.reporting.forecast_page import report
+from extrap.reporting.forecast_page import forecast_blocks, report
 from extrap.reporting.groups import OF_CONTRAST, group_verdicts
-from extrap.reporting.terminal import forecast_blocks, verdicts_blocks
 from extrap.reporting.text import blocks_text
-from extrap.reporting.verdicts import check
+from extrap.reporting.verdicts import check, verdicts_blocks
 
 from .agreement import (
     COST,

@@ -26,7 +26,6 @@ def test_recommendation_states_values_distances_and_both_costs(made, diverging):
         at_optimum=math.log(1.0034),
     )
     text = plain(recommendation_sentence(made, known))
-    assert not recommendation_sentence(made, known, by=0.2)
     assert not recommendation_sentence(made, None)
     assert figures(text) == [0.0025, 10, 0.20, 0.34]
     assert "10 % below the optimum" in text

@@ -65,7 +65,7 @@ DOORS = {
     "wandb": ("reading.trackers.wandb",),
     "yaml": ("reading.trackers.folders",),
 }
-LAZY = {("records.results", "reporting.results")}
+LAZY = {("records.results", "reporting.text")}
 """The imports that go up, on first use: a notebook shows a result as its command prints it."""
 CATCH_ALLS = {"utils", "util", "helpers", "helper", "common", "misc"}
 

@@ -55,8 +55,7 @@ class Printed:
 
             print_json((self.document or document)(self.result))
         else:
-            from extrap.reporting.results import blocks_of
-            from extrap.reporting.text import blocks_text
+            from extrap.reporting.text import blocks_of, blocks_text
 
             blocks = blocks_of(self.result) if self.blocks is None else self.blocks
             say(blocks_text(blocks, details=details))

@@ -32,7 +32,7 @@ class Shown:
     __slots__ = ()
 
     def __repr__(self) -> str:
-        from extrap.reporting.results import result_text
+        from extrap.reporting.text import result_text
 
         try:
             return result_text(self)
@@ -40,7 +40,7 @@ class Shown:
             return f"{type(self).__name__}: {error}"
 
     def _repr_html_(self) -> str:
-        from extrap.reporting.results import notebook_html
+        from extrap.reporting.text import notebook_html
 
         return notebook_html(self)
 

@@ -13,6 +13,7 @@ from extrap.analyses.budget.checks import CheckedSplit
 from extrap.records import Interval, Measure
 from extrap.records.codec import document
 from extrap.records.numbers import (
+    NBSP,
     TableCell,
     beside,
     format_given,
@@ -59,7 +60,7 @@ def allocation_answer(found: Allocation, *, more: str = "", kind: str = "forecas
     return Answer(
         text=f"Train {_size(found.params)} parameters on {_size(found.tokens)} tokens for "
         f"{format_scientific(found.flops)} FLOPs{loss}. From {_range(found.near_best)} parameters "
-        f"the loss is within .1 % of the best.{more}",
+        f"the loss is within 0.1{NBSP}% of the best.{more}",
         confidence=confidence(found.warnings, of="allocation", grave=GRAVE, otherwise=certain),
         kind=kind,
     )
@@ -130,7 +131,7 @@ def _estimators(found: Allocation) -> Table:
     return Table(
         caption=f"Split of {format_scientific(found.flops)} FLOPs by estimator, with "
         f"{format_level(found.level)} intervals",
-        columns=(*columns, "exponent of parameters", "loss within .1 % of the best", "method"),
+        columns=(*columns, "exponent of parameters", "loss within 0.1 % of the best", "method"),
         rows=tuple(rows),
         note=f"The answer is that of {found.estimator}.",
     )

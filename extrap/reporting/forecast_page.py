@@ -41,9 +41,7 @@ from extrap.reporting.blocks import (
     Warnings,
 )
 from extrap.reporting.charts import Chart
-from extrap.reporting.choices import recommendation_sentence, transfer_table
 from extrap.reporting.costs import cost_tables
-from extrap.reporting.divergence import divergence_sentence
 from extrap.reporting.equations import law_equations
 from extrap.reporting.fixed_law import fixed_law_blocks
 from extrap.reporting.forecast_answer import (
@@ -67,6 +65,7 @@ from extrap.reporting.forecast_tables import (
     parameter_table,
     points_table,
     runs_table,
+    transfer_table,
     verdict_table,
     verdicts_table,
 )
@@ -75,7 +74,13 @@ from extrap.reporting.groups import RunGroup, group_verdicts
 from extrap.reporting.html import write_page
 from extrap.reporting.report_numbers import Metric, report_numbers
 from extrap.reporting.sizes import SizeAxis, size_axis
-from extrap.reporting.statements import composition_sentence, curvature_sentences, pins_of
+from extrap.reporting.statements import (
+    composition_sentence,
+    curvature_sentences,
+    divergence_sentence,
+    pins_of,
+    recommendation_sentence,
+)
 from extrap.reporting.tables import Table
 
 LIBRARIES = ("numpy", "pandas", "scipy", "statsmodels", "matplotlib", "seaborn", "jinja2")

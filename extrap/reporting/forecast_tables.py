@@ -14,10 +14,12 @@ from extrap.records.numbers import (
     beside,
     counted,
     dashed,
+    format_cost,
     format_estimate,
     format_factor,
     format_interval,
     format_level,
+    format_octaves,
     format_p_value,
     format_percent,
     format_quantity,
@@ -207,6 +209,25 @@ def parameter_table(forecast: Forecast) -> Table:
             rows.append((target, fit.law, weight, name, shown, gloss))
     columns = ("law of", "form", "weight", "parameter", "value ± se", "meaning")
     return Table("Fitted parameters", columns, rows)
+
+
+def transfer_table(point: Point, level: float) -> Table:
+    """How well the values of the largest swept size would do at a size untuned."""
+    return tabulated(
+        f"Values of the largest swept size, kept at {name_size(point.size)} "
+        f"({format_level(level)} intervals)",
+        point.transfer,
+        {
+            "kept": lambda q: f"{q.tuned}{NBSP}= {format_quantity(q.kept)}",
+            "tuned at": lambda q: name_size(q.kept_from),
+            "octaves from forecast": lambda q: format_octaves(q.octaves),
+            "extra loss": lambda q: over(
+                format_cost(q.penalty), format_interval(q.penalty_pi, format_cost)
+            ),
+        },
+        note="What keeping the value costs (Kalra, Barkeshli 2026, arXiv 2605.21486). An octave "
+        "is a factor of two.",
+    )
 
 
 def verdicts_table(forecast: Forecast, groups: Sequence[RunGroup]) -> Table:

@@ -21,8 +21,7 @@ from extrap.reporting.blocks import Figure, Page
 from extrap.reporting.charts import chart_table
 from extrap.reporting.embedded import PAGE_VERSION, blocks_data
 from extrap.reporting.palette import style_sheet
-from extrap.reporting.table_files import cell_number, file_name, table_csv
-from extrap.reporting.tables import Table
+from extrap.reporting.tables import Table, cell_number, file_name, table_csv
 
 MARKS = {
     "● on law": "good",

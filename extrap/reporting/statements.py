@@ -1,12 +1,27 @@
-"""What a forecast says about its own laws, in sentences for page and terminal."""
+"""What a forecast says of its laws, of recommended values and of divergence, in sentences."""
 
 from __future__ import annotations
 
-from extrap.fitting import CurvatureTest, LossModel
+from collections.abc import Mapping
+from dataclasses import replace
+
+from extrap.fitting import CurvatureTest, LossModel, largest_chance
 from extrap.forecasting import Forecast
-from extrap.records.numbers import NBSP, format_p_value, format_percent, format_quantity
+from extrap.records import Recommendation
+from extrap.records.numbers import (
+    NBSP,
+    format_cost,
+    format_level,
+    format_p_value,
+    format_percent,
+    format_quantity,
+    name_size,
+    name_tuned,
+)
 
 PINNED = "pinned: "
+WORTH_TELLING = 0.01
+"""Relative difference from which a recommended value is explained."""
 _LOCAL_LAW = "a local law, in which the largest sizes count most,"
 _LOCAL_ALONE = (
     "No law follows all sizes, so the loss forecast is that of the local law alone, in which the "
@@ -114,3 +129,79 @@ def _curvature_sentence(name: str, test: CurvatureTest | None) -> str:
             "bend in part, and its interval allows for more and for less of it."
         )
     return f"The best {name} is compatible with a power law ({p})."
+
+
+def differs(recommended: Recommendation) -> bool:
+    """Whether a recommendation is far enough from the optimum to be explained."""
+    return any(abs(2**off - 1) > WORTH_TELLING for off in recommended.octaves.values())
+
+
+def recommendation_sentence(forecast: Forecast, recommended: Recommendation | None) -> str:
+    """The recommended values, how far from the optimum they are and why, and what both cost.
+
+    Nothing where they are unknown, or closer to it than `WORTH_TELLING`.
+    """
+    if recommended is None or not differs(recommended):
+        return ""
+    moves = {
+        name: f"{format_percent(abs(2**off - 1), signed=False)} {'below' if off < 0 else 'above'}"
+        for name, off in recommended.octaves.items()
+    }
+    named = (
+        [f"{name} {move}" for name, move in moves.items()] if len(moves) > 1 else moves.values()
+    )
+    return (
+        f"The recommended {name_tuned(recommended.tuned)} is {', '.join(named)} the optimum of "
+        f"the law, because {_reason(forecast, recommended)}. As the optimum is uncertain, the "
+        f"expected extra loss is {format_cost(recommended.expected_excess)} at the recommended "
+        f"value and {format_cost(recommended.at_optimum)} at that optimum."
+    )
+
+
+def _reason(forecast: Forecast, recommended: Recommendation) -> str:
+    """Divergence where it moves the recommendation, else the steeper side of the curve."""
+    below = [off < 0 for off in recommended.octaves.values()]
+    steep = "the loss rises faster on one side of the optimum than on the other"
+    if all(below) or not any(below):
+        dear, cheap = ("high", "low") if all(below) else ("low", "high")
+        steep = f"a value too {dear} costs more than one too {cheap}"
+    if forecast.divergence is None:
+        return steep
+    safe = replace(forecast, divergence=None).point(recommended.size).recommendation
+    if safe is None or not differs(safe):
+        return "runs may diverge beyond it"
+    moved = any(
+        abs(2 ** (off - safe.octaves[name]) - 1) > WORTH_TELLING
+        for name, off in recommended.octaves.items()
+    )
+    return f"{steep}, and runs may diverge" if moved else steep
+
+
+def divergence_sentence(
+    forecast: Forecast, size: Mapping[str, float], tuned: Mapping[str, float]
+) -> str:
+    """How likely a run of this size diverges, or what a sweep without any leaves open.
+
+    Args:
+        forecast: The forecast.
+        size: Size column → value.
+        tuned: The tuned values to speak of; columns whose best value is unknown are missing.
+    """
+    counts = forecast.runs.counts()
+    gone, n = counts["diverged"], counts["complete"] + counts["diverged"]
+    if not gone:
+        most = format_percent(largest_chance(n, forecast.level), signed=False)
+        return (
+            f"None of the {n} runs diverged; at {format_level(forecast.level)} that leaves a "
+            f"chance of at most {most} for one more like them."
+        )
+    seen = f"{gone} of {n} runs diverged"
+    model = forecast.divergence
+    if model is None or set(tuned) != set(model.tuned):
+        return f"{seen}."
+    chance = model.chance(size, tuned)
+    words = "less than 0.1 %" if chance < 5e-4 else format_percent(chance, signed=False)
+    return (
+        f"{seen}; from these, a run of {name_size(size)} at {name_tuned(tuned)} diverges with a "
+        f"chance of {words.replace(' %', NBSP + '%')} (logistic regression on logarithms)."
+    )

@@ -1,15 +1,51 @@
-"""Blocks as plain text for a terminal."""
+"""Results as blocks, and blocks as plain text: what a terminal and a notebook show."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from html import escape
+from importlib import import_module
 
+from extrap.files import as_written
 from extrap.records.numbers import NBSP, beside
 from extrap.reporting.blocks import Answer, Block, Columns, Details, Equation, Paragraph, Warnings
 from extrap.reporting.tables import Table
 
+BLOCKS = {
+    "Allocation": "allocations_page.allocation_blocks",
+    "Backtest": "backtests.backtest_blocks",
+    "Cascade": "cascades.cascade_blocks",
+    "Comparison": "comparisons_page.comparison_blocks",
+    "Cost": "costs.cost_blocks",
+    "CriticalBatches": "critical_batches.critical_blocks",
+    "Forecast": "forecast_page.forecast_blocks",
+    "Plan": "plans.plan_blocks",
+    "Sensitivity": "sensitivity_page.sensitivity_blocks",
+}
+"""Class of a result → the function that makes its blocks, imported when it is needed."""
 LONGEST = 40
 """Characters of a cell in the last column, from which it stands below its row."""
+
+
+def blocks_of(result: object) -> list[Block]:
+    """The blocks of a result, the answer first.
+
+    Raises:
+        KeyError: Nothing says what is shown of such an object.
+    """
+    module, _, function = BLOCKS[type(result).__name__].partition(".")
+    found: list[Block] = getattr(import_module(f"extrap.reporting.{module}"), function)(result)
+    return found
+
+
+def result_text(result: object) -> str:
+    """What the command prints of a result; hidden characters are spelled out."""
+    return as_written(blocks_text(blocks_of(result)))
+
+
+def notebook_html(result: object) -> str:
+    """The same as HTML, all of it escaped."""
+    return f"<pre>{escape(result_text(result))}</pre>"
 
 
 def blocks_text(blocks: Iterable[Block], *, details: bool = False) -> str:

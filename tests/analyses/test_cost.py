@@ -22,7 +22,7 @@ from extrap.fitting.run_costs import read_run_cost
 from extrap.forecasting import Forecast
 from extrap.records.codec import document
 from extrap.reporting.forecast_answer import transfer_answer
-from extrap.reporting.results import result_text
+from extrap.reporting.text import result_text
 from tests.checking.byhand import LARGE, by_hand, law, loss_at, sweep
 
 SWEEP = Path(__file__).parents[2] / "examples" / "sweep.csv"

@@ -15,7 +15,7 @@ from extrap.analyses.budget import Plan, plan
 from extrap.analyses.budget.plans import seed_name
 from extrap.cli import main
 from extrap.records.codec import document
-from extrap.reporting.results import result_text
+from extrap.reporting.text import result_text
 
 TARGET = {"width": 1024.0}
 NOISE = 0.002

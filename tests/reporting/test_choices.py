@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import pytest
 
-from extrap.reporting.choices import differs, recommendation_sentence
 from extrap.reporting.forecast_answer import answer_rows
 from extrap.reporting.forecast_tables import answer_table
+from extrap.reporting.statements import differs, recommendation_sentence
 
 from .conftest import figures, plain
 

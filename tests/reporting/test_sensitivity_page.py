@@ -7,9 +7,8 @@ import pytest
 from extrap.analyses.sensitivity import Sensitivity, Setting
 from extrap.records import Interval, Measure
 from extrap.records.codec import document
-from extrap.reporting.results import blocks_of
 from extrap.reporting.sensitivity_page import sensitivity_answer, sensitivity_blocks
-from extrap.reporting.text import blocks_text
+from extrap.reporting.text import blocks_of, blocks_text
 
 from .conftest import NOTHING, figures, measured
 

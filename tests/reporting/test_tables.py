@@ -17,8 +17,7 @@ from extrap.records.numbers import (
     over,
     stacked,
 )
-from extrap.reporting.table_files import cell_number, file_name, table_csv
-from extrap.reporting.tables import MAX_ROWS, Table
+from extrap.reporting.tables import MAX_ROWS, Table, cell_number, file_name, table_csv
 
 
 @pytest.mark.parametrize(

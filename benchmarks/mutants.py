@@ -347,7 +347,6 @@ def preload() -> None:
     import pytest  # noqa: F401
     import scipy.optimize
     import scipy.stats
-    import seaborn  # noqa: F401
     import sklearn.cluster
     import statsmodels.api
     import torch  # noqa: F401

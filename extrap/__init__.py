@@ -10,10 +10,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from extrap.analyses import compare
     from extrap.analyses.batch_size import critical_batch
     from extrap.analyses.budget import allocate, cost, plan
     from extrap.analyses.cascade import cascade
+    from extrap.analyses.comparison import compare
     from extrap.analyses.selection import choose_next, prototype_distance, select
     from extrap.backtesting import backtest
     from extrap.documents import load_forecast, save_forecast
@@ -103,7 +103,7 @@ _HOMES = {
     "backtest": "backtesting",
     "cascade": "analyses.cascade",
     "check": "reporting.verdicts",
-    "compare": "analyses",
+    "compare": "analyses.comparison",
     "critical_batch": "analyses.batch_size",
     "LawRegressor": "fitting.regressor",
     "fit": "fitting",

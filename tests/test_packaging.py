@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-HEAVY = ("matplotlib", "numpy", "optuna", "pandas", "scipy", "seaborn", "sklearn", "torch")
+HEAVY = ("matplotlib", "numpy", "optuna", "pandas", "scipy", "sklearn", "torch")
 BUILD = """
 import sys
 from hatchling import build
@@ -149,7 +149,7 @@ def test_the_statistics_wing_runs_without_the_training_libraries(verb):
     assert last == f"{int(verb[0] == 'check')} []"
 
 
-UNNEEDED = ("jinja2", "matplotlib", "scipy.stats", "seaborn", "statsmodels")
+UNNEEDED = ("jinja2", "matplotlib", "scipy.stats", "statsmodels")
 FORECAST = ["forecast", "examples/sweep.csv", "--size", "width", "--tune", "lr"]
 
 

@@ -54,7 +54,6 @@ DOORS = {
     "ray": ("study.clusters",),
     "rich": ("cli", "commands"),
     "scipy": ("laws", "noise", "fitting", *VERDICTS),
-    "seaborn": ("reporting",),
     "sklearn": ("fitting", "analyses.selection", "workloads"),
     "sqlalchemy": ("study", *STORAGES),  # addresses and errors of its storages
     "statsmodels": ("fitting",),
@@ -321,7 +320,7 @@ def test_rule_catches(tmp_path, rule, path, code):
         "fitting/weighted.py": "import statsmodels.api\nfrom extrap.laws import power\n",
         "training/loop.py": "import torch\nimport extrap.noise\n",
         "reporting/page.py": "import jinja2\n",
-        "reporting/drawing.py": "import seaborn\n",
+        "reporting/drawing.py": "import matplotlib\n",
     }
     for name, body in rooms.items():
         file = tmp_path / "extrap" / name

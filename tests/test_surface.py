@@ -17,7 +17,7 @@ MODULES = {
     "extrap.analyses.cascade": ["cascade"],
     "extrap.backtesting": ["backtest"],
     "extrap.analyses.batch_size": ["critical_batch"],
-    "extrap.analyses": ["compare"],
+    "extrap.analyses.comparison": ["compare"],
     "extrap.errors": ["DataError", "ExtrapError", "FitError", "StudyError"],
     "extrap.fitting": ["fit"],
     "extrap.fitting.regressor": ["LawRegressor"],

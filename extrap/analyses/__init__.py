@@ -1,10 +1,12 @@
-"""Analyses of runs beyond one forecast; pure functions of `Runs`.
+"""Analyses of runs beyond one forecast; pure functions of `Runs` and arrays.
 
 * `comparison` — recipes compared, at one size or over several.
+* `batch_size` — critical batch sizes and gradient noise scales.
+* `budget` — a compute budget: its split, the next runs, the cost of a choice.
+* `sensitivity`, `cascade`, `selection` — fixed values ranked, a small model before a large one,
+  training examples chosen.
 """
 
 from __future__ import annotations
 
-from extrap.analyses.comparison import Comparison, compare
-
-__all__ = ["Comparison", "compare"]
+__all__: list[str] = []

@@ -17,7 +17,6 @@ from typing import Any
 
 import matplotlib as mpl
 import numpy as np
-import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import (
@@ -166,18 +165,7 @@ def _draw_series(ax: Axes, each: Series) -> None:
     if each.lower or each.upper:
         _draw_intervals(ax, each, x, ink)
     if each.line:
-        sns.lineplot(
-            x=x,
-            y=y,
-            ax=ax,
-            color=ink,
-            ls=each.line,
-            lw=1.9,
-            errorbar=None,
-            estimator=None,
-            sort=False,
-            zorder=2,
-        )
+        ax.plot(x, y, each.line, color=ink, lw=1.9, zorder=2)
     if each.marker:
         edge = ink if each.is_open or each.marker in "x+" else colour("paper")
         ax.plot(
@@ -353,7 +341,7 @@ def _draw_rows(ax: Axes, chart: RowsChart) -> None:
 def _draw_heat(ax: Axes, chart: HeatChart) -> None:
     x_edges, y_edges = _edges(chart.xs, chart.x), _edges(chart.ys, chart.y)
     values = np.ma.masked_invalid(np.asarray(chart.values, dtype=float))
-    mesh = ax.pcolormesh(x_edges, y_edges, values, cmap="mako_r", rasterized=False)
+    mesh = ax.pcolormesh(x_edges, y_edges, values, cmap="viridis_r", rasterized=False)
     _set_axis(ax, "x", chart.x, [x_edges[0], x_edges[-1]])
     _set_axis(ax, "y", chart.y, [y_edges[0], y_edges[-1]])
     bar = ax.figure.colorbar(mesh, ax=ax, label=_short(chart.label))

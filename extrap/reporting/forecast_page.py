@@ -15,11 +15,10 @@ from extrap.documents import as_forecast
 from extrap.errors import ExtrapError
 from extrap.forecasting import AnySizes, Forecast
 from extrap.reading.runs import ReadingKeywords
-from extrap.records import Point, Runs, Verdict
+from extrap.records import Runs, Verdict
 from extrap.records.numbers import (
     counted,
     format_level,
-    format_percent,
     format_quantity,
     name_size,
 )
@@ -34,23 +33,25 @@ from extrap.reporting.blocks import (
     Block,
     Columns,
     Details,
-    Equation,
     Figure,
     Page,
     Paragraph,
-    Warnings,
 )
 from extrap.reporting.charts import Chart
 from extrap.reporting.costs import cost_tables
-from extrap.reporting.equations import law_equations
 from extrap.reporting.fixed_law import fixed_law_blocks
 from extrap.reporting.forecast_answer import (
     AnswerRow,
-    answer_row,
     answer_rows,
     forecast_answer,
     is_reached,
     leading_row,
+)
+from extrap.reporting.forecast_blocks import (
+    forecast_warnings,
+    laws_details,
+    recommendation_details,
+    tables_details,
 )
 from extrap.reporting.forecast_charts import (
     backtest_chart,
@@ -61,29 +62,20 @@ from extrap.reporting.forecast_charts import (
 )
 from extrap.reporting.forecast_tables import (
     answer_table,
-    optima_table,
-    parameter_table,
-    points_table,
-    runs_table,
     transfer_table,
-    verdict_table,
     verdicts_table,
 )
-from extrap.reporting.glossary import LIMITS, explain_flags
+from extrap.reporting.glossary import LIMITS
 from extrap.reporting.groups import RunGroup, group_verdicts
 from extrap.reporting.html import write_page
 from extrap.reporting.report_numbers import Metric, report_numbers
 from extrap.reporting.sizes import SizeAxis, size_axis
 from extrap.reporting.statements import (
-    composition_sentence,
-    curvature_sentences,
-    divergence_sentence,
     pins_of,
-    recommendation_sentence,
 )
 from extrap.reporting.tables import Table
 
-LIBRARIES = ("numpy", "pandas", "scipy", "statsmodels", "matplotlib", "seaborn", "jinja2")
+LIBRARIES = ("numpy", "pandas", "scipy", "statsmodels", "matplotlib", "jinja2")
 
 
 def report(
@@ -165,20 +157,20 @@ def forecast_page(
     blocks: list[Block] = [
         forecast_answer(forecast, rows, groups),
         Columns([*map(Figure, first), law]),
-        _warnings(forecast, rows),
+        forecast_warnings(forecast, rows),
         verdicts_table(forecast, groups) if groups else answer_table(forecast, rows),
     ]
     cost = f"Cost of a mistuned value at {name_size(lead.size)}"
     blocks += [
-        _forecasts(forecast, rows, groups),
+        recommendation_details(forecast, rows, groups),
         _backtest(forecast),
         _sweep(forecast, axis),
         _kept(forecast, above, axis, lead),
-        _laws(forecast, lead),
+        laws_details(forecast, lead),
         Details("Training curves", [_beside(curve_charts(forecast, verdicts, runs, contrasts))]),
         Details(cost, cost_tables(forecast, lead, price=price)),
         *starmap(_metric, (metrics or {}).items()),
-        _tables(forecast, rows, groups),
+        tables_details(forecast, rows, groups),
         provenance(_origin_rows(forecast, groups, origin or {})),
         limits(LIMITS),
     ]
@@ -194,26 +186,6 @@ def forecast_page(
             contrasts=contrasts,
         ),
     )
-
-
-def forecast_blocks(forecast: Forecast, points: Sequence[Point] | None = None) -> list[Block]:
-    """What a page shows of a forecast but its figures; closed, the laws and tables behind it.
-
-    Args:
-        forecast: The forecast.
-        points: The sizes it is about; by default 2, 4 and 8 times the largest of the sweep.
-    """
-    if points is None:
-        points = [forecast.at(**size) for size in forecast.default_targets()]
-    rows = [answer_row(forecast, point) for point in points]
-    return [
-        forecast_answer(forecast, rows),
-        answer_table(forecast, rows),
-        _warnings(forecast, rows),
-        _forecasts(forecast, rows),
-        _laws(forecast, rows[-1]),
-        _tables(forecast, rows),
-    ]
 
 
 def _about(
@@ -235,11 +207,6 @@ def _about(
         "status": _status(leading_row(rows), outcomes),
         "ok": all(judged) if judged else None,
     }
-
-
-def _warnings(forecast: Forecast, rows: Sequence[AnswerRow]) -> Warnings:
-    flags = [*forecast.flags, *(flag for row in rows for flag in row.point.flags)]
-    return Warnings(explain_flags(flags))
 
 
 def _beside(charts: Iterable[Chart]) -> Columns:
@@ -270,14 +237,6 @@ def _legend(forecast: Forecast, axis: SizeAxis) -> str:
     return f"{text} {axis.note}".strip()
 
 
-def _forecasts(
-    forecast: Forecast, rows: Sequence[AnswerRow], groups: Sequence[RunGroup] = ()
-) -> Details:
-    """Why these values are recommended; the forecasts, where verdicts stand in their place."""
-    reason = Paragraph(recommendation_sentence(forecast, rows[-1].point.recommendation))
-    return Details("Forecasts", [answer_table(forecast, rows), reason] if groups else [reason])
-
-
 def _backtest(forecast: Forecast) -> Details:
     """The sweep's own backtest, made as the forecast was."""
     try:
@@ -303,46 +262,6 @@ def _kept(
     return Details("Keeping a value", [*blocks, transfer_table(lead.point, forecast.level)])
 
 
-def _laws(forecast: Forecast, lead: AnswerRow) -> Details:
-    text = [
-        composition_sentence(forecast),
-        _noise(forecast),
-        *curvature_sentences(forecast),
-        _divergence(forecast, lead),
-    ]
-    axis = size_axis(forecast)
-    others = [optimum_chart(forecast, (), axis, name) for name in forecast.runs.tuned[1:]]
-    return Details(
-        "Laws",
-        [
-            *(Equation(*each) for each in law_equations(forecast)),
-            *map(Paragraph, text),
-            *map(Figure, others),
-            parameter_table(forecast),
-        ],
-    )
-
-
-def _noise(forecast: Forecast) -> str:
-    noise = forecast.noise
-    if noise.log_sd is None:
-        return "No run was repeated with another seed."
-    text = (
-        "Runs that differ only in their seed scatter by "
-        f"{format_percent(noise.log_sd, signed=False)} of their loss (standard deviation)"
-    )
-    if noise.shared_sd > 0:
-        shared = format_percent(noise.shared_sd, signed=False)
-        text += f"; {shared} of it is common to all sizes and only shifts a law"
-    return f"{text}."
-
-
-def _divergence(forecast: Forecast, row: AnswerRow) -> str:
-    """How likely a run at the recommended values diverges."""
-    tuned = {name: value for name, value in row.point.recommended.items() if value is not None}
-    return divergence_sentence(forecast, row.size, tuned)
-
-
 def _metric(name: str, metric: Metric) -> Details:
     """The answer, law, table and warnings of a further metric."""
     made, seen = metric if isinstance(metric, tuple) else (metric, ())
@@ -355,19 +274,9 @@ def _metric(name: str, metric: Metric) -> Details:
             forecast_answer(made, rows, groups, metric=name),
             Figure(loss_chart(made, groups, axis, metric=name)),
             answer_table(made, rows, metric=name),
-            _warnings(made, rows),
+            forecast_warnings(made, rows),
         ],
     )
-
-
-def _tables(
-    forecast: Forecast, rows: Sequence[AnswerRow], groups: Sequence[RunGroup] = ()
-) -> Details:
-    """The numbers behind the page: judged runs, optima, forecasts, counts, how runs were read."""
-    path = "" if forecast.path is None else f"Size path: {forecast.path}"
-    tables = [optima_table(forecast), points_table(forecast, rows), runs_table(forecast)]
-    notes = map(Paragraph, (path, *forecast.runs.notes))
-    return Details("Tables", [verdict_table(groups), *tables, *notes])
 
 
 def provenance(rows: Sequence[tuple[str, str]]) -> Details:

@@ -12,7 +12,7 @@ import pandas as pd
 from extrap.forecasting import Forecast
 from extrap.records.numbers import format_quantity
 
-N_CURVE = 80
+N_CURVE = 40
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,7 +18,7 @@ BLOCKS = {
     "Comparison": "comparisons_page.comparison_blocks",
     "Cost": "costs.cost_blocks",
     "CriticalBatches": "critical_batches.critical_blocks",
-    "Forecast": "forecast_page.forecast_blocks",
+    "Forecast": "forecast_blocks.forecast_blocks",
     "Plan": "plans.plan_blocks",
     "Sensitivity": "sensitivity_page.sensitivity_blocks",
 }

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-HEAVY = ("matplotlib", "numpy", "pandas", "scipy", "seaborn", "sklearn")
+HEAVY = ("matplotlib", "numpy", "pandas", "scipy", "sklearn")
 
 
 @pytest.mark.parametrize("module", ["index", "embedded", "markdown"])

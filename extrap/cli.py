@@ -48,7 +48,10 @@ class Group(click.Group):
         """The command that the first argument names; a source of runs is forecast."""
         if "forecast" in self.commands and args[0] not in self.commands:
             if not Path(args[0]).exists() and "://" not in args[0]:
-                raise click.UsageError(f"no command and no file is called {args[0]!r}")
+                raise click.UsageError(
+                    f"no command and no file is called {args[0]!r}; extrap --help lists the "
+                    "commands."
+                )
             args = ["forecast", *args]
         return super().resolve_command(ctx, args)
 

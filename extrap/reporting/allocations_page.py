@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 import numpy as np
 import pandas as pd
@@ -82,9 +82,14 @@ def study_answer(report: AllocationReport) -> Answer:
 
 
 def allocation_blocks(found: Allocation) -> list[Block]:
-    """The answer, the split by every estimator, the other ways to spend the budget, warnings."""
-    blocks: list[Block] = [allocation_answer(found), _estimators(found), *_others(found)]
-    return [*blocks, *doubts(found.warnings, of="allocation"), *_notes(found)]
+    """The answer, warnings and the split under constraints; closed, that by every estimator."""
+    warnings = doubts(found.warnings, of="allocation")
+    return [allocation_answer(found), *warnings, *_others(found), _details(found)]
+
+
+def _details(found: Allocation) -> Details:
+    notes = (Paragraph(f"Note: {note}") for note in found.notes)
+    return Details("Estimators", (_estimators(found), *notes))
 
 
 def allocation_page(report: AllocationReport, about: About) -> Page:
@@ -95,7 +100,8 @@ def allocation_page(report: AllocationReport, about: About) -> Page:
         Columns((Figure(_profiles(report)), Figure(_course(report)))),
         *doubts(found.warnings, of="allocation"),
         _check_table(report),
-        Details("Estimators", (_estimators(found), *_others(found), *_notes(found))),
+        *_others(found),
+        _details(found),
         Details("Profiles", (_optima(report),)),
     ]
     return study_page(
@@ -114,10 +120,6 @@ def allocation_page(report: AllocationReport, about: About) -> Page:
         counts={"runs": report.n_runs},
         status="borne out" if report.is_borne_out else "not borne out",
     )
-
-
-def _notes(found: Allocation) -> Iterator[Block]:
-    return (Paragraph(f"Note: {note}") for note in found.notes)
 
 
 def _estimators(found: Allocation) -> Table:

@@ -84,6 +84,12 @@ def comparison_page(
     study: ComparisonStudy, findings: Sequence[GroupFindings], about: About
 ) -> Page:
     """The page of a comparison study."""
+    shown = treatments(findings)
+    blocks = _visible(shown, _figures(findings, shown) if shown else ())
+    checked = [each for each in shown if each.check is not None]
+    blocks += [_checks_table(checked)] if checked else []
+    lost = [f"{found.group.name}: {found.problem}" for found in findings if found.problem]
+    blocks += [Paragraph(f"No comparison of {text}") for text in lost]
     groups: list[Block] = [
         Details(f.group.name, _group_blocks(f, len(findings) > 1)) for f in findings
     ]
@@ -98,7 +104,7 @@ def comparison_page(
     return study_page(
         "comparison",
         about,
-        [*_visible(findings), *groups],
+        [*blocks, *groups],
         caveats=LIMITS,
         numbers={**study_document(study, findings), "checks": checks_document(findings)},
         counts={"runs": sum(arms.values())},
@@ -106,23 +112,15 @@ def comparison_page(
 
 
 def comparison_blocks(found: Comparison) -> list[Block]:
-    """What `extrap compare` prints: the answer, the verdicts, what they rest on, warnings."""
+    """What `extrap compare` prints: the answer and the verdicts; closed, what they rest on."""
     shown = [Treatment(contrast=contrast, comparison=found) for contrast in found.contrasts]
-    blocks: list[Block] = [comparison_answer(shown), verdicts_table(shown), *_tables(found)]
-    return [*blocks, *_warnings(shown), *_notes(found)]
+    return [*_visible(shown), Details("Losses, laws and costs", [*_tables(found), *_notes(found)])]
 
 
-def _visible(findings: Sequence[GroupFindings]) -> list[Block]:
+def _visible(shown: Sequence[Treatment], figures: Sequence[Figure] = ()) -> list[Block]:
     """What is seen without opening anything."""
-    shown = treatments(findings)
-    blocks: list[Block] = [comparison_answer(shown)]
-    if shown:
-        blocks.append(Columns(_figures(findings, shown)))
-        blocks += [*_warnings(shown), verdicts_table(shown)]
-        checked = [each for each in shown if each.check is not None]
-        blocks += [_checks_table(checked)] if checked else []
-    lost = [f"{found.group.name}: {found.problem}" for found in findings if found.problem]
-    return [*blocks, *(Paragraph(f"No comparison of {text}") for text in lost)]
+    verdicts = [verdicts_table(shown)] if shown else []
+    return [comparison_answer(shown), Columns(figures), *_warnings(shown), *verdicts]
 
 
 def _figures(findings: Sequence[GroupFindings], shown: Sequence[Treatment]) -> tuple[Figure, ...]:

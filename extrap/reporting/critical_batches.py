@@ -31,7 +31,7 @@ from extrap.records.numbers import (
     rounded,
     stacked,
 )
-from extrap.reporting.blocks import Answer, Block, Paragraph, Warnings
+from extrap.reporting.blocks import Answer, Block, Details, Paragraph, Warnings
 from extrap.reporting.glossary import confidence, explain_flag
 from extrap.reporting.tables import Table, tabulated
 
@@ -225,12 +225,11 @@ def critical_blocks(found: CriticalBatches, forecasts: Sequence[SizeForecast] = 
             },
         )
         blocks.append(table)
-    blocks.append(critical_table(fits))
-    if found.laws:
-        blocks.append(laws_table(("", law) for law in found.laws.values()))
-    elif len(found.groups) > 1:
-        blocks.append(Paragraph(f"No law over groups: {found.reason}."))
-    return [*blocks, *(Paragraph(f"Note: {note}.") for note in found.notes)]
+    laws: list[Block] = [laws_table(("", law) for law in found.laws.values())]
+    if not found.laws and len(found.groups) > 1:
+        laws = [Paragraph(f"No law over groups: {found.reason}.")]
+    notes = (Paragraph(f"Note: {note}.") for note in found.notes)
+    return [*blocks, critical_table(fits), Details("Laws over groups", [*laws, *notes])]
 
 
 def _four(value: float) -> str:

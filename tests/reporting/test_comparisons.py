@@ -154,7 +154,7 @@ def test_advice_follows_the_measured_trend_and_the_price_of_compute():
 def test_text_has_every_number_of_the_comparison():
     told = replace(COMPARISON, contrasts=(replace(SHIFT, share=measured(0.4, 0.1)), STEEPER))
     told = replace(told, contrasts=(*told.contrasts, UNKNOWN))
-    text = blocks_text(comparison_blocks(told))
+    text = blocks_text(comparison_blocks(told), details=True)
     assert NBSP not in text
     found = figures(text)
     for numbers in (

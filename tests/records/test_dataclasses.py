@@ -17,8 +17,8 @@ POSITIONAL = {"Cell", "Command", "SizePath"}
 WITHOUT_EQUALITY = """
     AllocationReport Arm ArmTable Asymmetry AtFractions Curves Doubling FittedLaw
     FittedSplit Found GroupFindings Hyperbola Levels Line Neighbourhood Optima
-    Points Problem Profile Resamples Runs Selection Shape SizeGroup Solutions
-    StudyFunction TaskResult TwoLaws UnbracketedSize Vertex Way _Bent _Inputs _Line _Plan
+    Points Problem Profile Runs Selection Shape SizeGroup Solutions
+    StudyFunction TaskResult TwoLaws UnbracketedSize Vertex Way _Bent _Line _Plan
     _Profile _Solved _Sweep
 """
 """They hold arrays or tables."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -36,14 +36,8 @@ MOST_RATES = 5
 """Learning rates of one batch size that an error lists."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Measurements:
-    """What was measured in one group.
-
-    Attributes:
-        by: What sets the group apart: column → value.
-        points: One record a batch size, ascending.
-    """
+class Measurements(NamedTuple):
+    """What sets a group apart, column → value, and what was measured, batches ascending."""
 
     by: Mapping[str, float | str]
     points: tuple[BatchPoint, ...]
@@ -82,9 +76,9 @@ def read_measurements(
     have = list(map(str, table.columns))
     ignored = [require_column(name, have, "the table", option="ignore") for name in ignored]
     pooled = _refuse_mixtures(frame, table, played=(*parts, seed), by=by, ignored=ignored)
-    _require_best_rates(frame, table, seed=seed, ignored=ignored)
+    rates = [*_rates(frame, table, seed=seed, ignored=ignored)]
     notes = [*status_notes, *_lost(frame), *_at_edge(table)]
-    notes += [*pooled, *_repeated(frame, table, seed)]
+    notes += [*pooled, *rates, *_repeated(frame, table, seed)]
     frame = frame[frame["fate"] != "lost"]
     if frame.empty:
         raise DataError(
@@ -277,18 +271,32 @@ def _counts_steps(levels: Levels, frame: pd.DataFrame) -> bool:
     return False
 
 
-def _require_best_rates(
+def _rates(
     frame: pd.DataFrame, table: pd.DataFrame, *, seed: str, ignored: Sequence[str]
-) -> None:
-    """Raise where a batch size has several learning rates, of one seed where there are seeds."""
+) -> Iterable[str]:
+    """Notes on learning rates that are ignored; raises where a batch size has several others.
+
+    Where there are seeds, several of one seed.
+    """
     is_used = frame["fate"].isin(["reached", "censored"])
     cell, table = frame.loc[is_used].drop(columns=["fate", "steps"]), table[is_used]
+    if seed in table:
+        cell = cell.assign(seed=table[seed].astype(str))
     for name in map(str, table.columns):
-        if known_name(name) not in RATES or name in ignored:
+        if known_name(name) not in RATES:
             continue
-        n = _varies_within(cell, table[name], table.get(seed))
-        if n:
-            some = [condition_text(v) for v in levels_of(table[name]).labels]
+        levels = levels_of(table[name])
+        codes = pd.Series(levels.codes, index=table.index)
+        counts = codes[codes >= 0].groupby([cell[key] for key in cell]).nunique()
+        n = int((counts > 1).sum())
+        if n and name in ignored:
+            yield (
+                f"{n} batch size(s) have several values of {name}, which count as "
+                "replicates; steps must be those of the best one "
+                "(extrap.analyses.batch_size.tuned_steps)"
+            )
+        elif n:
+            some = [condition_text(v) for v in levels.labels]
             listed = f"{', '.join(some[:MOST_RATES])}{' …' if len(some) > MOST_RATES else ''}"
             raise DataError(
                 f"steps at a batch size are those of its best learning rate, {n} batch size(s) "
@@ -309,14 +317,6 @@ def _at_edge(table: pd.DataFrame) -> Iterable[str]:
 
 def _repeated(frame: pd.DataFrame, table: pd.DataFrame, seed: str) -> Iterable[str]:
     cell = frame.drop(columns=["fate", "steps"])
-    for name in map(str, table.columns):
-        is_rate = known_name(name) in RATES
-        if is_rate and (n := _varies_within(cell, table[name], table.get(seed))):
-            yield (
-                f"{n} batch size(s) have several values of {name}, which count as "
-                "replicates; steps must be those of the best one "
-                "(extrap.analyses.batch_size.tuned_steps)"
-            )
     if seed in table:
         n = int(cell.assign(seed=table[seed].astype(str)).duplicated().sum())
         if n:
@@ -330,11 +330,3 @@ def _repeated(frame: pd.DataFrame, table: pd.DataFrame, seed: str) -> Iterable[s
             f"{n} row(s) are exact copies of others and count as replicates, which narrows "
             "intervals; remove copies"
         )
-
-
-def _varies_within(cell: pd.DataFrame, values: pd.Series, seed: pd.Series | None) -> int:
-    """Cells, of one seed where there are seeds, with more than one value."""
-    key = cell if seed is None else cell.assign(seed=seed.astype(str))
-    codes = pd.Series(levels_of(values).codes, index=values.index)
-    counts = codes[codes >= 0].groupby([key[name] for name in key]).nunique()
-    return int((counts > 1).sum())

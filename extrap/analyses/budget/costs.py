@@ -17,6 +17,7 @@ from extrap.fitting.run_costs import FLOPS, SECONDS_PER_HOUR, hours_of_runs, rea
 from extrap.forecasting import Forecast
 from extrap.records import Interval, Measure, Runs, Shown
 from extrap.records.codec import shape
+from extrap.records.fields import require_positive
 
 FACTORS = (0.25, 0.5, 1.0, 2.0, 4.0)
 """Multiples of the recommended value whose cost is given."""
@@ -294,8 +295,8 @@ def _check(tuned: Any, runs: Runs, **given: float | None) -> dict[str, float]:
         )
     named = {**values, **{argument(name): value for name, value in given.items()}}
     for name, value in named.items():
-        if value is not None and not (math.isfinite(value) and value > 0):
-            raise ValueError(f"{name} must be positive and finite, got {value:g}; leave it out.")
+        if value is not None:
+            require_positive(name, value, "leave it out")
     return values
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
+import pandas as pd
 
 from extrap.analyses.budget.estimated import NEAR_BEST, Estimated, RepeatedData, Serving
 from extrap.analyses.budget.splits import (
@@ -20,7 +21,7 @@ from extrap.analyses.budget.splits import (
 )
 from extrap.errors import DataError, FitError
 from extrap.fitting import fit
-from extrap.fitting.bootstrap import MIN_PAIRS, bootstrap
+from extrap.fitting.bootstrap import MIN_PAIRS, Kind, bootstrap
 from extrap.laws import effective_epochs
 from extrap.laws.base import Array
 from extrap.records import Fit, Interval, Measure
@@ -179,17 +180,17 @@ def fit_chinchilla(
             "the fitted law has no term in parameters or none in tokens, so no split is "
             "best; add runs that vary both at equal compute."
         )
-    groups = _sizes_of(params, tokens)
-    n_sizes = max(groups) + 1
-    kind = "pairs" if n_sizes >= 2 * MIN_PAIRS else "residual"
+    groups = pd.factorize(pd.MultiIndex.from_arrays([params, tokens]))[0].tolist()
+    is_large = max(groups) + 1 >= 2 * MIN_PAIRS
+    kind: Kind = "pairs" if is_large else "residual"
     found = bootstrap(
         fitted,
         sizes,
         losses,
-        kind="pairs" if kind == "pairs" else "residual",
+        kind=kind,
         n_replicates=N_REPLICATES,
         seed=seed,
-        groups=groups if kind == "pairs" else None,
+        groups=groups if is_large else None,
     )
     replicates = _in_units(fitted, found.values)
     keep = _has_optimum(replicates)
@@ -213,13 +214,6 @@ def fit_chinchilla(
 def law_of(fitted: Fit) -> ChinchillaLaw:
     """The coefficients of a fitted `power_floor` over parameters and tokens, in their units."""
     return _in_units(fitted, np.array(fitted.values))
-
-
-def _sizes_of(params: Array, tokens: Array) -> list[int]:
-    """Number of every run's pair of sizes, in the order of the runs."""
-    numbers: dict[tuple[float, float], int] = {}
-    pairs = zip(params.tolist(), tokens.tolist(), strict=True)
-    return [numbers.setdefault(pair, len(numbers)) for pair in pairs]
 
 
 def _in_units(fitted: Fit, values: Array) -> ChinchillaLaw:

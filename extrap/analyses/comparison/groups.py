@@ -38,11 +38,6 @@ class GroupFindings:
     sealed: str = ""
     began: str = ""
 
-    def checked(self, treated: str) -> Contrast | None:
-        """What was measured of a recipe at the target."""
-        contrasts = () if self.check is None else self.check.contrasts
-        return {contrast.treated: contrast for contrast in contrasts}.get(treated)
-
 
 shape(
     GroupFindings,
@@ -176,17 +171,19 @@ class Treatment:
 
 def treatments(findings: Sequence[GroupFindings]) -> tuple[Treatment, ...]:
     """Every treated recipe of all groups."""
-    return tuple(
-        Treatment(
-            contrast=contrast,
-            comparison=found.comparison,
-            group=found.group.name if len(findings) > 1 else "",
-            check=found.checked(contrast.treated),
-        )
-        for found in findings
-        if found.comparison is not None
-        for contrast in found.comparison.contrasts
-    )
+    rows = []
+    for found in findings:
+        checks = {c.treated: c for c in (found.check.contrasts if found.check else ())}
+        rows += [
+            Treatment(
+                contrast=contrast,
+                comparison=found.comparison,
+                group=found.group.name if len(findings) > 1 else "",
+                check=checks.get(contrast.treated),
+            )
+            for contrast in (found.comparison.contrasts if found.comparison else ())
+        ]
+    return tuple(rows)
 
 
 def study_document(study: ComparisonStudy, findings: Sequence[GroupFindings]) -> dict[str, Any]:

@@ -1,10 +1,7 @@
-"""Analyses of runs beyond one forecast; pure functions of `Runs`.
-
-* `comparison` — recipes compared, at one size or over several.
-"""
+"""Analyses of runs beyond one forecast; pure functions of `Runs`."""
 
 from __future__ import annotations
 
-from extrap.analyses.comparison import Comparison, compare
+from extrap.analyses.comparison import compare
 
-__all__ = ["Comparison", "compare"]
+__all__ = ["compare"]

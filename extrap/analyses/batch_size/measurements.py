@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from extrap.analyses.batch_size.results import BatchPoint
-from extrap.errors import Choice, DataError, argument
+from extrap.errors import Choice, DataError
 from extrap.reading.cells import Codes, Levels, is_empty, joint, levels_of, read_numbers
 from extrap.reading.columns import MOST_COMPARED, find_column, missing_column, require_column
 from extrap.reading.endings import PROGRESS, WORDS, given_status, state_column
@@ -26,7 +26,7 @@ CENSORED = frozenset({"censored", "pruned"})
 STATUSES = {"reached": "reached", **WORDS, "censored": "censored", "infeasible": "infeasible"}
 """How a run ended, in words → in one."""
 SETS_NOTHING = frozenset(
-    {*PLAYED, *COUNTED, *PROGRESS, *TARGETS, *TOKENS, *COMPUTE}
+    {*PLAYED, *COUNTED, *PROGRESS, *TOKENS, *COMPUTE}
     | {"budget", "at_edge", "edge", "is_censored"}
 )
 """Columns, as `known_name` writes them, that are no setting, or have a rule of their own."""
@@ -72,13 +72,11 @@ def read_measurements(
     status_notes = _judge(frame, table, steps)
     for name in by:
         frame[f"by.{name}"] = _keys(table[name], name)
-    _require_one_target(frame, table)
     have = list(map(str, table.columns))
     ignored = [require_column(name, have, "the table", option="ignore") for name in ignored]
     pooled = _refuse_mixtures(frame, table, played=(*parts, seed), by=by, ignored=ignored)
-    rates = [*_rates(frame, table, seed=seed, ignored=ignored)]
-    notes = [*status_notes, *_lost(frame), *_at_edge(table)]
-    notes += [*pooled, *rates, *_repeated(frame, table, seed)]
+    rates = _rates(frame, table, seed=seed, ignored=ignored)
+    notes = [*status_notes, *pooled, *rates, *_doubts(frame, table, seed)]
     frame = frame[frame["fate"] != "lost"]
     if frame.empty:
         raise DataError(
@@ -180,31 +178,6 @@ def _keys(values: pd.Series, column: str) -> pd.Series:
     return found
 
 
-def _lost(frame: pd.DataFrame) -> Iterable[str]:
-    n = int(frame["fate"].eq("lost").sum())
-    if n:
-        yield (
-            f"{n} row(s) without steps and without a budget are left out; with a column "
-            "budget they would count as lower bounds"
-        )
-
-
-def _require_one_target(frame: pd.DataFrame, table: pd.DataFrame) -> None:
-    """Steps to several targets are several groups."""
-    keys = [name for name in frame if name.startswith("by.")]
-    for name in TARGETS:
-        if name not in table or f"by.{name}" in keys:
-            continue
-        groups = table[name].groupby([frame[k] for k in keys]) if keys else [((), table[name])]
-        for _, values in groups:
-            if values.nunique() > 1:
-                raise DataError(
-                    f"each group must have one target, the column {name!r} has "
-                    f"{values.nunique()} values in one group; add it with "
-                    f"{argument('by', name)}."
-                )
-
-
 def _refuse_mixtures(
     frame: pd.DataFrame,
     table: pd.DataFrame,
@@ -215,8 +188,8 @@ def _refuse_mixtures(
 ) -> list[str]:
     """Raise where a setting varies within a group; notes on those that may.
 
-    A number that only rises, or only falls, from each batch size to the next follows from it, as
-    tokens and a scaled warmup do.
+    Steps to several targets are several groups. A number that only rises, or only falls, from each
+    batch size to the next follows from it, as tokens and a scaled warmup do.
     """
     is_used = frame["fate"].isin(["reached", "censored"])
     frame, table = frame[is_used], table[is_used]
@@ -226,15 +199,16 @@ def _refuse_mixtures(
     varying: dict[str, Levels] = {}
     notes = []
     for column in list(map(str, table.columns))[:MOST_COMPARED]:
-        known = known_name(column)
-        if column in skipped or known in (*SETS_NOTHING, *RATES) or not may_set(column):
+        known, is_target = known_name(column), column in TARGETS
+        sets_nothing = known in (*SETS_NOTHING, *RATES) or not may_set(column)
+        if column in skipped or (sets_nothing and not is_target):
             continue
         levels = levels_of(table[column])
         if levels.depends_on(groups) or is_free_text(levels) or _counts_steps(levels, frame):
             continue
         if column in ignored:
             notes.append(f"rows of one group differ in {column}, which was to be ignored")
-        elif not _follows(levels, batch, groups):
+        elif is_target or not _follows(levels, batch, groups):
             varying[column] = levels
         elif known in NAMES["tune"] and known not in BATCHES:
             notes.append(f"{column} changes with the batch size, and counts as tuned with it")
@@ -306,20 +280,21 @@ def _rates(
             )
 
 
-def _at_edge(table: pd.DataFrame) -> Iterable[str]:
-    n = int(_claims(table, "at_edge").sum())
-    if n:
+def _doubts(frame: pd.DataFrame, table: pd.DataFrame, seed: str) -> Iterable[str]:
+    """Notes on rows that are left out, or count for more than they say."""
+    if n := int(frame["fate"].eq("lost").sum()):
+        yield (
+            f"{n} row(s) without steps and without a budget are left out; with a column "
+            "budget they would count as lower bounds"
+        )
+    if n := int(_claims(table, "at_edge").sum()):
         yield (
             f"{n} row(s) have their best learning rate at the edge of its grid: their "
             "steps are upper bounds, but count as tuned; widen the grid"
         )
-
-
-def _repeated(frame: pd.DataFrame, table: pd.DataFrame, seed: str) -> Iterable[str]:
-    cell = frame.drop(columns=["fate", "steps"])
     if seed in table:
-        n = int(cell.assign(seed=table[seed].astype(str)).duplicated().sum())
-        if n:
+        cell = frame.drop(columns=["fate", "steps"]).assign(seed=table[seed].astype(str))
+        if n := int(cell.duplicated().sum()):
             yield (
                 f"{n} row(s) repeat a batch size and {seed}, and count as replicates; if a "
                 "learning rate was swept, keep the tuned one "

@@ -8,12 +8,15 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from extrap.analyses.budget.estimated import NEAR_BEST, Estimated, RepeatedData, Serving
 from extrap.analyses.budget.splits import (
+    NEAR_BEST,
     SIX_N_D,
     TOKENS_SATURATION,
     ChinchillaLaw,
     ComputeRule,
+    Estimated,
+    RepeatedData,
+    Serving,
     Split,
     optimal_split,
     repeated_split,
@@ -105,21 +108,16 @@ class FittedLaw:
         )
         free, free_draws = self._both(lambda law: optimal_split(law, flops, rule=self.rule))
 
-        def trained(split: Split) -> Array:
-            return self.rule.flops(split.params, split.tokens)
-
-        def total(split: Split) -> Array:
-            return self.rule.flops(split.params, split.tokens + inference_tokens / 3)
+        def cost(split: Split, served: float = inference_tokens) -> Array:
+            return self.rule.flops(split.params, split.tokens + served / 3)
 
         return Serving(
             inference_tokens=inference_tokens,
             params=self._measure(at.params, draws.params),
             tokens=self._measure(at.tokens, draws.tokens),
-            train_flops=self._measure(trained(at), trained(draws)),
-            total_flops=self._measure(total(at), total(draws)),
-            saving=self._measure(
-                1 - total(at) / total(free), 1 - total(draws) / total(free_draws)
-            ),
+            train_flops=self._measure(cost(at, 0.0), cost(draws, 0.0)),
+            total_flops=self._measure(cost(at), cost(draws)),
+            saving=self._measure(1 - cost(at) / cost(free), 1 - cost(draws) / cost(free_draws)),
             loss=loss,
         )
 

@@ -9,9 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from extrap.analyses.budget.estimated import NEAR_BEST, Estimated
 from extrap.analyses.budget.points import Points
-from extrap.analyses.budget.splits import SIX_N_D, ComputeRule
+from extrap.analyses.budget.splits import NEAR_BEST, SIX_N_D, ComputeRule, Estimated
 from extrap.errors import DataError, FitError
 from extrap.fitting import Noise, fit_loss_model
 from extrap.fitting.lines import fit_line, weighted_line
@@ -149,22 +148,17 @@ def find_profiles(points: Points) -> list[Profile]:
     Sorted ln C is cut at its gaps: a group wider than 25 % of compute is cut at every gap of at
     least half its largest, and so on. The losses of a group are then moved to its mean compute.
     """
-    log_flops = np.log(points.flops)
-    groups = _groups(log_flops, np.argsort(log_flops, kind="stable"))
-    by_size = [rows[np.argsort(points.params[rows], kind="stable")] for rows in groups]
-    kept = [
-        rows for rows in by_size if _sizes_of(np.log(points.params[rows]))[-1] + 1 >= MIN_SIZES
-    ]
-    raw = [
-        Profile(
-            log_flops=float(log_flops[rows].mean()),
-            log_params=np.log(points.params[rows]),
-            log_loss=np.log(points.loss[rows]),
-        )
-        for rows in kept
-    ]
-    off = [log_flops[rows] - p.log_flops for rows, p in zip(kept, raw, strict=True)]
-    return _at_one_compute(raw, off)
+    log_flops, log_params = np.log(points.flops), np.log(points.params)
+    profiles, off = [], []
+    for group in _groups(log_flops, np.argsort(log_flops, kind="stable")):
+        rows = group[np.argsort(log_params[group], kind="stable")]
+        if _sizes_of(log_params[rows])[-1] + 1 >= MIN_SIZES:
+            mean, log_loss = float(log_flops[rows].mean()), np.log(points.loss[rows])
+            off.append(log_flops[rows] - mean)
+            profiles.append(
+                Profile(log_flops=mean, log_params=log_params[rows], log_loss=log_loss)
+            )
+    return _at_one_compute(profiles, off)
 
 
 def _groups(log_flops: Array, order: NDArray[np.intp]) -> list[NDArray[np.intp]]:
@@ -209,11 +203,8 @@ def around_best(profile: Profile) -> Profile:
     away = np.abs(sizes - sizes[best])
     reach = max(NEAR, float(np.sort(away)[:N_NEAREST][-1])) + 1e-9
     near = (away <= reach)[which]
-    return Profile(
-        log_flops=profile.log_flops,
-        log_params=profile.log_params[near],
-        log_loss=profile.log_loss[near],
-    )
+    own = profile.log_params[near], profile.log_loss[near]
+    return replace(profile, log_params=own[0], log_loss=own[1])
 
 
 def minimum(profile: Profile, degree: int = DEGREE) -> tuple[float, float, float] | None:

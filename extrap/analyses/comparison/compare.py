@@ -126,7 +126,9 @@ def compare(
             found = replace(found, share=share)
         contrasts.append(found)
         notes += _pairing_notes(read[plain], read[name])
-    adjusted = _adjusted([each.p_value for each in contrasts])
+    # after Holm's correction; a test that could not be made counts as none
+    tested = iter(holm([each.p_value for each in contrasts if each.p_value is not None]))
+    adjusted = [None if each.p_value is None else next(tested) for each in contrasts]
     return Comparison(
         plain=plain,
         contrasts=tuple(
@@ -244,12 +246,6 @@ def _cost(
         hours = flops / flops_per_second / SECONDS_PER_HOUR
     money = None if hours is None or price is None else hours * price
     return ArmCost(arm=name, flops=flops, gpu_hours=hours, money=money)
-
-
-def _adjusted(p_values: Sequence[float | None]) -> list[float | None]:
-    """After Holm's correction; a test that could not be made counts as none."""
-    adjusted = iter(holm([p for p in p_values if p is not None]))
-    return [None if p is None else next(adjusted) for p in p_values]
 
 
 def _tuned_exponents(arms: Mapping[str, Arm]) -> dict[str, dict[str, Measure]]:

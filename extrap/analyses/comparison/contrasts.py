@@ -36,8 +36,20 @@ from extrap.fitting.jackknife import (
     size_means,
 )
 from extrap.fitting.means import ratio_of_means
-from extrap.fitting.projection import Problem, distinct_starts, screen
-from extrap.fitting.robust import minimise_huber
+from extrap.fitting.projection import (
+    EXACT,
+    RULES,
+    Index,
+    Mask,
+    Problem,
+    Solutions,
+    State,
+    bounded_step,
+    distinct_starts,
+    in_chunks,
+    levenberg_marquardt,
+    screen,
+)
 from extrap.laws import LOSS_LAWS
 from extrap.laws.base import Array, Range
 from extrap.records import Interval, Measure
@@ -50,7 +62,7 @@ MIN_SIZES_EXPONENT = 5
 """Fewer sizes leave exponents six to eleven times as uncertain (`benchmarks.comparisons`)."""
 MISFIT_P = 0.05
 """A law misses its losses where "it holds" is less probable than this, for two laws together."""
-EXACT = 1e-6
+ROUNDING = 1e-6
 """Scatter of log losses below which a law that is off by rounding does not count as missed."""
 MIN_PAIRS = 2
 """Fewer seeds that three arms share do not tell what a share errs by."""
@@ -69,17 +81,11 @@ REACH = math.log(1e6)
 NEAR = math.log(10)
 """The interval of a crossing is looked for so far beyond the measured sizes."""
 N_TRIALS = 121
-STARTS = tuple(np.geomspace(0.03, 2.0, 12).tolist())
-"""Trial exponents."""
-N_STARTS = 3
-"""The best of them, from which each resample is fitted."""
-LAW = replace(
-    LOSS_LAWS["power_floor"],
-    shape_ranges=(("c*", Range(-3.0, 3.0, STARTS, is_log=False)),),
-)
+EXPONENTS = Range(-3.0, 3.0, tuple(np.geomspace(0.03, 2.0, 12).tolist()), is_log=False)
+N_STARTS = 12
+"""The best of the trial exponents, from which the law of a whole table is fitted."""
+LAW = replace(LOSS_LAWS["power_floor"], shape_ranges=(("c*", EXPONENTS),))
 """Of an arm, `L = E + Σ_j b_j (x_j / x0_j)^(−c_j)`: without some pair its loss may rise."""
-SQUARES = 1e3
-"""δ of Huber's loss of log residuals: far beyond all of them it is least squares."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -159,6 +165,8 @@ def two_laws(table: ArmTable) -> TwoLaws | str:
 def fit_laws(log_size: Array, log_loss: Array, weights: Array) -> Array:
     """Least squares on log losses: parameters of `LAW` around the mean ln x, one row per resample.
 
+    The first row is fitted from a grid of exponents, the others from its result.
+
     Args:
         log_size: ln x, shape (n_sizes, n_columns).
         log_loss: Mean log losses, shape (n_rows, n_sizes); any number where the weight is 0.
@@ -166,8 +174,39 @@ def fit_laws(log_size: Array, log_loss: Array, weights: Array) -> Array:
     """
     z = np.exp(log_size - log_size.mean(axis=0))
     problem = Problem(law=LAW, z=z, y=np.exp(log_loss), weight=weights, fixed={})
-    starts = screen(problem, distinct_starts(problem), keep=N_STARTS)
-    return minimise_huber(problem, starts, delta=SQUARES).best()[0]
+    whole = replace(problem, y=problem.y[:1], weight=weights[:1])
+    starts = screen(whole, distinct_starts(whole), keep=N_STARTS)
+    best = _least_squares(whole, starts).best()[0]
+    return _least_squares(problem, np.repeat(best[None], len(weights), axis=0)).values[:, 0]
+
+
+def _least_squares(problem: Problem, starts: Array) -> Solutions:
+    """From every start, with floors in [0, smallest loss)."""
+    z, k = problem.z, problem.z.shape[1]
+    low = np.array([0.0] * (1 + k) + [EXPONENTS.low] * k)
+    high = np.tile([np.inf] * (1 + k) + [EXPONENTS.high] * k, (len(problem.y), 1))
+    high[:, 0] = (1 - 1e-4) * np.where(problem.weight > 0, problem.y, np.inf).min(axis=1)
+
+    def evaluate(values: Array, owner: Index) -> State:
+        root = np.sqrt(problem.weight[owner])
+        off = root * (LAW.log_predict(values, z) - np.log(problem.y[owner]))
+        jacobian = root[..., None] * LAW.log_gradient(values, z)
+        across = jacobian.swapaxes(1, 2)
+        slope, square = (across @ off[..., None])[..., 0], (off**2).sum(axis=1)
+        return State(values, square, slope, curvature=across @ jacobian, extra=high[owner])
+
+    def step(state: State, damping: Array) -> tuple[Array, Array]:
+        lift = damping[:, None] * np.einsum("bqq->bq", state.curvature)
+        return bounded_step(state, low, state.extra, matrix=state.curvature, lift=lift)
+
+    def run(values: Array, owner: Index) -> tuple[Array, Array, Mask]:
+        start, floor = np.clip(values, low, high[owner]), EXACT * problem.weight[owner].sum(axis=1)
+        state, converged = levenberg_marquardt(
+            evaluate, step, start, owner, rules=RULES, floor=floor
+        )
+        return state.search, state.objective, converged
+
+    return in_chunks(run, starts, each=len(z) * starts.shape[-1])
 
 
 def has_misfit(table: ArmTable, laws: TwoLaws) -> bool:
@@ -180,7 +219,7 @@ def has_misfit(table: ArmTable, laws: TwoLaws) -> bool:
             return False
         off = np.nanmean(arm, axis=1) - of_law
         square = float(np.isfinite(arm).sum(axis=1) @ off**2) / spare
-        p_values.append(stats.f.sf(square / max(unit.se**2, EXACT**2), spare, unit.dof))
+        p_values.append(stats.f.sf(square / max(unit.se**2, ROUNDING**2), spare, unit.dof))
     return len(p_values) * min(p_values) < MISFIT_P
 
 

@@ -80,7 +80,7 @@ def ratio_of_means(top: Array, bottom: Array, *, level: float) -> Measure:
     variance = np.cov(top, bottom) * student_quantile(level, len(top)) ** 2 / len(top)
     ends = fieller(float(top.mean()), float(bottom.mean()), variance)
     ci = Interval(ends.lower, ends.upper) if ends and ends.is_between else Interval()
-    return Measure(value=float(top.mean() / bottom.mean()), ci=ci)
+    return Measure(value=float(top.mean() / bottom.mean()) if bottom.any() else None, ci=ci)
 
 
 def holm(p_values: Sequence[float]) -> list[float]:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
 from extrap.errors import DataError, argument
@@ -192,26 +192,26 @@ def cascade(
         )
     if seed < 0:
         raise ValueError(f"seed must not be negative, got {seed}; write 0.")
-    inputs, notes = _read(source, group)
-    _check_quality(quality, inputs)
+    inputs, kind, notes = _read(source, group)
+    _check_quality(quality, inputs, kind)
     first, rest = _split(inputs, validation, seed)
-    asked = float(first.large.mean()) if quality is None else float(quality)
-    threshold, reached = _choose(first, asked)
+    asked = float(first["large"].mean()) if quality is None else float(quality)
+    threshold, reached = _choose(first, kind, asked)
     costs = cost_small / cost_large, cost_filter / cost_large
-    if inputs.filtered.any() and costs[1] > 1:
+    if inputs["filtered"].any() and costs[1] > 1:
         notes.append(
             f"an input answered by the rule costs {costs[1]:.3g} times one answered by the large "
             "model: drop the rule"
         )
-    confidence = first.confidence[~first.filtered]
+    confidence = first["confidence"].to_numpy()[~first["filtered"]]
     steps = np.quantile(confidence, np.linspace(0, 1, CURVE_POINTS), method="nearest")
     steps = np.unique(steps[steps > confidence.min()])[::-1]
     thresholds = [math.inf, *steps.tolist(), -math.inf]
-    chosen = _judge(rest, threshold, costs, level)
-    curve = tuple(_judge(rest, each, costs, level) for each in thresholds)
-    large = rest.mean(rest.large, rest.ends(rest.large), level)
+    chosen = _judge(rest, kind, threshold, costs, level)
+    curve = tuple(_judge(rest, kind, each, costs, level) for each in thresholds)
+    large = clustered_mean(rest["large"], rest["group"], _ends(rest[["large"]], kind), level)
     return Cascade(
-        kind=inputs.kind,
+        kind=kind,
         asked=asked,
         is_reached=threshold < math.inf,
         validation_quality=reached,
@@ -219,21 +219,21 @@ def cascade(
         curve=curve,
         small=curve[-1].quality,
         large=large,
-        share_filtered=float(rest.filtered.mean()),
-        n_validation=first.n,
-        n_judged=rest.n,
+        share_filtered=float(rest["filtered"].mean()),
+        n_validation=len(first),
+        n_judged=len(rest),
         cost_small=float(cost_small),
         cost_large=float(cost_large),
         cost_filter=float(cost_filter),
         level=level,
         seed=seed,
-        flags=_flags(chosen.quality, asked, large, inputs.kind),
+        flags=_flags(chosen.quality, asked, large, kind),
         notes=tuple(notes),
     )
 
 
 def clustered_mean(
-    values: Floats, group: NDArray[np.int64], ends: tuple[float, float], level: float
+    values: ArrayLike, group: ArrayLike, ends: tuple[float, float], level: float
 ) -> Measure:
     """Mean of a number per input, with Student's t interval over groups of inputs.
 
@@ -245,7 +245,7 @@ def clustered_mean(
 
     Args:
         values: One per input, shape (n,).
-        group: Number of each input's group, from 0.
+        group: Number of each input's group.
         ends: The least and the most that a value can be; equal ends: it is no estimate.
         level: Of the interval.
 
@@ -253,87 +253,67 @@ def clustered_mean(
         Agresti, Caffo 2000, The American Statistician 54, 280. Agresti, Min 2005, Statistics in
         Medicine 24, 729. Cochran 1977, Sampling Techniques, 3rd ed., Eq. 6.9 (ratio of sums).
     """
-    sums, sizes = np.bincount(group, values), np.bincount(group)
-    added = len(values) / len(sizes)
+    numbers, cell = np.asarray(values, dtype=float), np.unique(group, return_inverse=True)[1]
+    sums, sizes = np.bincount(cell, numbers), np.bincount(cell)
+    added = len(numbers) / len(sizes)
     sums = np.append(sums, [end * added for end in ends])
     sizes = np.append(sizes, [added, added])
     n_groups, centre = len(sizes), sums.sum() / sizes.sum()
     off = sums - centre * sizes
     se = math.sqrt(off @ off * n_groups / (n_groups - 1)) / sizes.sum()
     half = stats.t.ppf((1 + level) / 2, n_groups - 1) * se
-    value = float(values.mean())
+    value = float(numbers.mean())
     lower, upper = max(ends[0], float(centre - half)), min(ends[1], float(centre + half))
     return Measure(value=value, ci=Interval(min(lower, value), max(upper, value)))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class _Inputs:
-    """Arrays of one number per input; of filtered inputs `small` is the rule's outcome."""
-
-    kind: str
-    confidence: Floats
-    small: Floats
-    large: Floats
-    filtered: Flags
-    group: NDArray[np.int64]
-
-    def part(self, rows: Flags) -> _Inputs:
-        """The inputs of these rows, their groups numbered anew."""
-        names = ("confidence", "small", "large", "filtered")
-        group = np.unique(self.group[rows], return_inverse=True)[1]
-        return _Inputs(kind=self.kind, group=group, **{n: getattr(self, n)[rows] for n in names})
-
-    @property
-    def n(self) -> int:
-        """How many inputs there are."""
-        return len(self.large)
-
-    def ends(self, *outcomes: Floats) -> tuple[float, float]:
-        """What an outcome can be: right or wrong, or a loss as any of these."""
-        if self.kind == "correct":
-            return 0.0, 1.0
-        return min(float(o.min()) for o in outcomes), max(float(o.max()) for o in outcomes)
-
-    def mean(self, values: Floats | Flags, ends: tuple[float, float], level: float) -> Measure:
-        """Mean of a number per input."""
-        return clustered_mean(values.astype(float), self.group, ends, level)
+def _ends(outcomes: pd.DataFrame, kind: str) -> tuple[float, float]:
+    """What an outcome can be: right or wrong, or a loss as any of these."""
+    if kind == "correct":
+        return 0.0, 1.0
+    return float(outcomes.min(axis=None)), float(outcomes.max(axis=None))
 
 
 def _judge(
-    part: _Inputs, threshold: float, costs: tuple[float, float], level: float
+    part: pd.DataFrame, kind: str, threshold: float, costs: tuple[float, float], level: float
 ) -> CascadePoint:
     """The cascade at a threshold; costs of the small model and the rule, the large model's 1."""
-    answered = ~part.filtered & (part.confidence >= threshold)
-    quality = np.where(answered | part.filtered, part.small, part.large)
+    small, large, filtered = (part[name].to_numpy() for name in ("small", "large", "filtered"))
+    answered = ~filtered & (part["confidence"] >= threshold)
+    quality = np.where(answered | filtered, small, large)
     # without a threshold nothing is answered, whatever the inputs, and no end is open
     can_answer = threshold < math.inf
-    gains = part.small - part.large
-    most = float(np.abs(gains[np.full(part.n, can_answer) | part.filtered]).max(initial=0.0))
-    spent = np.select([part.filtered, answered], [costs[1], costs[0]], costs[0] + 1)
-    possible = [costs[0] + 1, *[costs[0]] * can_answer, *[costs[1]] * bool(part.filtered.any())]
+    most = float(np.abs((small - large)[can_answer | filtered]).max(initial=0.0))
+    spent = np.select([filtered, answered], [costs[1], costs[0]], costs[0] + 1)
+    possible = [costs[0] + 1, *[costs[0]] * can_answer, *[costs[1]] * bool(filtered.any())]
+
+    def mean(values: ArrayLike, ends: tuple[float, float]) -> Measure:
+        return clustered_mean(values, part["group"], ends, level)
+
     return CascadePoint(
         threshold=threshold if math.isfinite(threshold) else None,
-        share=part.mean(answered, (0.0, float(can_answer)), level),
-        quality=part.mean(quality, part.ends(part.small, part.large), level),
-        difference=part.mean(quality - part.large, (0.0 - most, most), level),
-        cost=part.mean(spent, (min(possible), max(possible)), level),
+        share=mean(answered, (0.0, float(can_answer))),
+        quality=mean(quality, _ends(part[["small", "large"]], kind)),
+        difference=mean(quality - large, (0.0 - most, most)),
+        cost=mean(spent, (min(possible), max(possible))),
     )
 
 
-def _choose(part: _Inputs, asked: float) -> tuple[float, float]:
+def _choose(part: pd.DataFrame, kind: str, asked: float) -> tuple[float, float]:
     """The lowest threshold that reaches a quality, and the quality there; inf where none does."""
-    confidence = part.confidence[~part.filtered]
+    is_open = ~part["filtered"].to_numpy()
+    confidence = part["confidence"].to_numpy()[is_open]
     order = np.argsort(-confidence, kind="stable")
     confidence = confidence[order]
-    gains = part.small - part.large
-    base = part.large.sum() + gains[part.filtered].sum()
-    qualities = (base + np.cumsum(gains[~part.filtered][order])) / part.n
+    gains = (part["small"] - part["large"]).to_numpy()
+    base = part["large"].sum() + gains[~is_open].sum()
+    qualities = (base + np.cumsum(gains[is_open][order])) / len(part)
     is_last = np.append(confidence[1:] < confidence[:-1], True)  # equal confidences: all or none
-    sign = 1 if part.kind == "correct" else -1
-    slack = ROUNDING * max(1.0, abs(asked)) * part.n
+    sign = 1 if kind == "correct" else -1
+    slack = ROUNDING * max(1.0, abs(asked)) * len(part)
     fine = np.flatnonzero(is_last & (sign * (qualities - asked) >= -slack))
     if not len(fine):
-        return math.inf, float(base / part.n)
+        return math.inf, float(base / len(part))
     return float(confidence[fine[-1]]), float(qualities[fine[-1]])
 
 
@@ -352,8 +332,11 @@ def _flags(judged: Measure, asked: float, large: Measure, kind: str) -> tuple[st
     )
 
 
-def _read(source: Any, group: str | None) -> tuple[_Inputs, list[str]]:
-    """The inputs of a table, in its order, and notes on what belongs together."""
+def _read(source: Any, group: str | None) -> tuple[pd.DataFrame, str, list[str]]:
+    """The inputs, in their order, the kind of outcome, and notes on what belongs together.
+
+    Of filtered inputs `small` is the rule's outcome.
+    """
     table, _ = read_rows(source)
     have = list(map(str, table.columns))
     kinds = [k for k in ("correct", "loss") if {f"{k}_small", f"{k}_large"} & set(have)]
@@ -391,15 +374,9 @@ def _read(source: Any, group: str | None) -> tuple[_Inputs, list[str]]:
             "would overflow; leave those inputs out."
         )
     groups, notes = _groups(table, group, confidence)
-    inputs = _Inputs(
-        kind=kind,
-        confidence=np.where(filtered, math.inf, confidence),
-        small=small,
-        large=large,
-        filtered=filtered,
-        group=groups,
-    )
-    return inputs, notes
+    inputs = {"small": small, "large": large, "filtered": filtered, "group": groups}
+    surest = np.where(filtered, math.inf, confidence)
+    return pd.DataFrame({"confidence": surest, **inputs}), kind, notes
 
 
 def _groups(
@@ -445,21 +422,23 @@ def _column(table: pd.DataFrame, name: str, where: Flags, *, is_claim: bool = Fa
     return values
 
 
-def _split(inputs: _Inputs, validation: float, seed: int) -> tuple[_Inputs, _Inputs]:
+def _split(
+    inputs: pd.DataFrame, validation: float, seed: int
+) -> tuple[pd.DataFrame, pd.DataFrame]:
     """A random part to choose the threshold on, and the rest; a group lies in one of them."""
-    sizes = np.bincount(inputs.group)
+    sizes = np.bincount(inputs["group"])
     order = np.random.default_rng(seed).permutation(len(sizes))
     ends = np.cumsum(sizes[order])
-    n_first = int(np.argmin(np.abs(ends - round(validation * inputs.n)))) + 1
-    is_first = np.isin(inputs.group, order[:n_first])
-    first, rest = inputs.part(is_first), inputs.part(~is_first)
+    n_first = int(np.argmin(np.abs(ends - round(validation * len(inputs))))) + 1
+    is_first = inputs["group"].isin(order[:n_first])
+    first, rest = inputs[is_first], inputs[~is_first]
     for part, name in ((first, "validation part"), (rest, "test part")):
-        if (n := int((~part.filtered).sum())) < FEWEST:
+        if (n := int((~part["filtered"]).sum())) < FEWEST:
             raise DataError(
                 f"the {name} needs {FEWEST} inputs that no rule answers, got {n}; add "
                 f"inputs, or change validation, {validation:g}."
             )
-        if (n := len(np.unique(part.group))) < FEWEST_GROUPS:
+        if (n := part["group"].nunique()) < FEWEST_GROUPS:
             raise DataError(
                 f"the {name} needs {FEWEST_GROUPS} groups of inputs, got {n}; "
                 "add inputs of other groups."
@@ -477,13 +456,13 @@ def _check_costs(small: float, large: float, rule: float) -> None:
         )
 
 
-def _check_quality(quality: float | None, inputs: _Inputs) -> None:
+def _check_quality(quality: float | None, inputs: pd.DataFrame, kind: str) -> None:
     if quality is None:
         return
-    if inputs.kind == "correct":
+    if kind == "correct":
         is_fine, rule, remedy = 0 < quality <= 1, "a share in (0, 1]", "write 0.9 for 90 % correct"
     else:
-        least = min(float(inputs.small.min()), float(inputs.large.min()))
+        least = float(inputs[["small", "large"]].min(axis=None))
         is_fine = math.isfinite(quality) and (quality >= 0 or least < 0)
         rule = "a finite mean loss, at least 0 if no loss is negative"
         remedy = "give one in the unit of loss_large"

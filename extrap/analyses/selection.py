@@ -13,22 +13,35 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
 import numpy as np
+import pandas as pd
 from numpy.typing import ArrayLike
 
 from extrap.errors import DataError, argument
+from extrap.records.fields import Rule, fitted, one_of
 
 Array = np.ndarray
-CHOICES = ("hard", "easy", "random")
-METRICS = ("cosine", "euclidean")
 MOST_CLUSTERS = 100
 """Where nobody says how many; any number within tenfold of the classes does (their Section 5)."""
 STARTS, BATCH = 3, 4096
 CHUNK = 65_536
-MOST_SEED = 2**32 - 1
 ROUNDING = 8
 """Units in the last place within which numbers are the same."""
+MOST_SEED = 2**32 - 1
+SEED = Rule(
+    f"be a whole number from 0 to {MOST_SEED}", lambda seed: 0 <= seed <= MOST_SEED, "write 0"
+)
+OPTIONS = {
+    "which": Annotated[str, one_of("hard", "easy", "random")],
+    "metric": Annotated[str, one_of("cosine", "euclidean")],
+    "balance": Annotated[
+        float, Rule("lie in [0, 1]", lambda share: 0 <= share <= 1, "the paper's is 0.5")
+    ],
+    "seed": Annotated[int, SEED],
+}
+"""What an option may be."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -101,8 +114,7 @@ def select(
         >>> extrap.select(points, keep=1 / 6, n_clusters=2).rows.tolist()
         [5]
     """
-    _require_choice("which", which, CHOICES)
-    _require_choice("metric", metric, METRICS)
+    _check_options(which=which, metric=metric, balance=balance, seed=seed)
     points = _points(embedding)
     if labels is not None:
         n_classes = len(np.unique(_classes(labels, len(points))))
@@ -117,9 +129,6 @@ def _selected(
     values: Array, *, keep: float, which: str, labels: ArrayLike | None, balance: float, seed: int
 ) -> Selection:
     """What is kept by difficulties, nan where the choice is random; of equal ones the first."""
-    _require_seed(seed)
-    if not 0 <= balance <= 1:
-        raise ValueError(f"balance must lie in [0, 1], got {balance:g}; the paper's is 0.5.")
     n_kept = _n_kept(keep, len(values))
     if which != "random" and n_kept < len(values) and values.min() == values.max():
         raise DataError(
@@ -169,8 +178,7 @@ def prototype_distance(
     """
     from sklearn.cluster import MiniBatchKMeans
 
-    _require_choice("metric", metric, METRICS)
-    _require_seed(seed)
+    _check_options(metric=metric, seed=seed)
     points = _points(embedding)
     points = _directions(points) if metric == "cosine" else points
     same = ROUNDING * float(np.finfo(points.dtype).eps) * float(np.abs(points).max())
@@ -238,8 +246,7 @@ def choose_next(
     """
     if n < 1:
         raise ValueError(f"n, the number of examples to choose, must be at least 1, got {n}.")
-    _require_choice("which", which, CHOICES)
-    _require_seed(seed)
+    _check_options(which=which, seed=seed)
     if difficulty is None:
         if embedding is None:
             raise ValueError("choose_next needs an embedding or difficulty=, got neither.")
@@ -305,11 +312,10 @@ def _order(values: Array, which: str, seed: int) -> Array:
 
 def _forced(order: Array, classes: Array, n_kept: int, balance: float) -> Array:
     """Which rows are kept for the balance: the first choices of each class."""
+    quota = np.floor(balance * n_kept * np.bincount(classes) / len(classes))
     forced = np.zeros(len(classes), dtype=bool)
-    ranked = classes[order]
-    for one in np.unique(classes):
-        own = order[ranked == one]
-        forced[own[: math.floor(balance * n_kept * len(own) / len(classes))]] = True
+    rank = pd.Series(classes[order]).groupby(classes[order]).cumcount()
+    forced[order] = rank < quota[classes[order]]
     return forced
 
 
@@ -340,13 +346,6 @@ def _n_kept(keep: float, n: int) -> int:
     return int(keep) if is_count else max(1, round(keep * n))
 
 
-def _require_choice(name: str, value: str, known: tuple[str, ...]) -> None:
-    if value not in known:
-        raise ValueError(f"{name} must be one of {', '.join(known)}, got {value!r}.")
-
-
-def _require_seed(seed: int) -> None:
-    if not 0 <= seed <= MOST_SEED:
-        raise ValueError(
-            f"seed must be a whole number from 0 to {MOST_SEED}, got {seed}; write 0."
-        )
+def _check_options(**given: object) -> None:
+    for name, value in given.items():
+        fitted(value, OPTIONS[name], argument(name))

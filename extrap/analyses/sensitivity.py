@@ -19,7 +19,7 @@ import numpy as np
 import pandas as pd
 
 from extrap.errors import DataError
-from extrap.fitting.means import fieller, paired_mean, student_quantile
+from extrap.fitting.means import paired_mean, ratio_of_means
 from extrap.laws.base import Array
 from extrap.records import Interval, Measure, Runs, Shown
 from extrap.records.codec import shape
@@ -213,7 +213,7 @@ def _at_target(
     centred, h = x - x.mean(), curvature.mean(axis=1)
     trend = gradient @ centred / (centred @ centred)
     g = gradient.mean(axis=1) - x.mean() * trend
-    mean = partial(paired_mean, level=level)
+    mean, ratio = partial(paired_mean, level=level), partial(ratio_of_means, level=level)
     changes = [mean(u * g + u**2 / 2 * h) for u in octaves[list(setting.values)]]
     optima, slack = -gradient.mean(axis=0), INSIDE * h.mean()
     inside = (optima >= slack * octaves.min()) & (optima <= slack * octaves.max())
@@ -222,9 +222,9 @@ def _at_target(
     cost, best, drift = gain.map(lambda log: max(log, 0.0)), Measure(), Measure()
     if is_bracketed:
         steep = math.sqrt(2 * h.mean())  # and that of a seed, linear about it
-        root = _ratio(np.sign(g.mean()) * g, steep + (h - h.mean()) / steep, level)
+        root = ratio(np.sign(g.mean()) * g, steep + (h - h.mean()) / steep)
         cost = root.map(lambda ratio: max(ratio, 0.0) ** 2)
-        best, drift = _ratio(-g, h, level), _ratio(-trend, h, level)
+        best, drift = ratio(-g, h), ratio(-trend, h)
     bend = x**2 - np.polyval(np.polyfit(x, x**2, 1), x)
     is_doubtful = [
         0.0 not in paired_mean(v, level=DOUBT_LEVEL).ci
@@ -253,14 +253,6 @@ def _at_target(
         advice=advice,
         flags=(*setting.flags, *(flag for flag, holds in doubts.items() if holds)),
     )
-
-
-def _ratio(top: Array, bottom: Array, level: float) -> Measure:
-    """A ratio of two means over seeds, its interval open where the bottom may be 0."""
-    variance = np.cov(top, bottom) * student_quantile(level, len(top)) ** 2 / len(top)
-    ends = fieller(top.mean(), bottom.mean(), variance)
-    ci = Interval(ends.lower, ends.upper) if ends and ends.is_between else Interval()
-    return Measure(value=float(top.mean() / bottom.mean()), ci=ci)
 
 
 def _relative(log_ratio: float) -> float:

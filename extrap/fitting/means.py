@@ -75,6 +75,14 @@ def fieller(top: float, bottom: float, covariance: Array) -> Ratios | None:
     return Ratios(ends[0], ends[1], is_between=square > 0)
 
 
+def ratio_of_means(top: Array, bottom: Array, *, level: float) -> Measure:
+    """Ratio of the means of pairs, its interval open where the one below may be 0 (Fieller)."""
+    variance = np.cov(top, bottom) * student_quantile(level, len(top)) ** 2 / len(top)
+    ends = fieller(float(top.mean()), float(bottom.mean()), variance)
+    ci = Interval(ends.lower, ends.upper) if ends and ends.is_between else Interval()
+    return Measure(value=float(top.mean() / bottom.mean()) if bottom.any() else None, ci=ci)
+
+
 def holm(p_values: Sequence[float]) -> list[float]:
     """Adjusted p-values of Holm's step-down procedure; rejected are those at most alpha.
 

@@ -127,6 +127,11 @@ def require(holds: bool, rule: str, given: object, advice: str = "") -> None:
         raise ValueError(_sentence(rule, given, advice))
 
 
+def require_positive(name: str, value: float, advice: str = "") -> None:
+    """Raise a `ValueError` for a number that is not positive and finite."""
+    require(0 < value < math.inf, f"{name} must be positive and finite", float(value), advice)
+
+
 def require_level(level: float) -> None:
     """Raise a `ValueError` for a level of intervals outside (0, 1), a `TypeError` for text."""
     fitted(level, Level, argument("level"))

@@ -7,10 +7,9 @@ import pytest
 
 import extrap
 from extrap.analyses.comparison import Arm, contrast_arms, tuned_arm
-from extrap.analyses.comparison.arm_curves import fit_curves
 from extrap.analyses.comparison.arm_errors import joint_p_value, mean_error
 from extrap.analyses.comparison.arm_table import arm_table
-from extrap.analyses.comparison.contrasts import share_closed, two_laws
+from extrap.analyses.comparison.contrasts import fit_laws, share_closed, two_laws
 from extrap.errors import DataError
 from extrap.records import Runs
 
@@ -222,9 +221,6 @@ def test_curves_of_resamples_are_those_of_fits_of_their_own():
     y = np.log([_loss(w) for w in WIDTHS]) + 0.002 * rng.normal(size=(5, 6))
     weights = np.ones((5, 6))
     weights[3, 2] = 0
-    together = fit_curves(logs, y, weights, n_arms=1).log_loss(logs)
-    alone = [
-        fit_curves(logs, y[i : i + 1], weights[i : i + 1], n_arms=1).log_loss(logs)[0]
-        for i in range(5)
-    ]
-    assert together == pytest.approx(np.array(alone), abs=1e-5)
+    together = fit_laws(logs, y, weights)
+    alone = [fit_laws(logs, y[i : i + 1], weights[i : i + 1])[0] for i in range(5)]
+    assert together == pytest.approx(np.array(alone), rel=1e-5)

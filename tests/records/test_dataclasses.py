@@ -15,10 +15,10 @@ CACHING = {"OptimumSpread"}
 POSITIONAL = {"Cell", "Command", "SizePath"}
 """A cell or a rule is a key of one or two parts."""
 WITHOUT_EQUALITY = """
-    AllocationReport Arm ArmTable Asymmetry AtFractions Curves Doubling FittedLaw
+    AllocationReport Arm ArmTable Asymmetry AtFractions Doubling FittedLaw
     FittedSplit Found GroupFindings Hyperbola Levels Line Neighbourhood Optima
-    Points Problem Profile Resamples Runs Selection Shape SizeGroup Solutions
-    StudyFunction TaskResult TwoLaws UnbracketedSize Vertex Way _Bent _Inputs _Line _Plan
+    Points Problem Profile Runs Selection Shape SizeGroup Solutions
+    StudyFunction TaskResult TwoLaws UnbracketedSize Vertex Way _Bent _Line _Plan
     _Profile _Solved _Sweep
 """
 """They hold arrays or tables."""

@@ -29,6 +29,7 @@ from extrap.fitting.lines import Line, fit_line, weighted_line
 from extrap.laws.base import Array
 from extrap.records import Estimate, Interval, Measure, Optimum
 from extrap.records.codec import shape
+from extrap.records.fields import require_positive
 
 FEWEST_SIZES = 3
 """Sizes that a jackknife over them takes."""
@@ -105,10 +106,7 @@ class BatchLaw:
                 "width=128,target=2.3."
             )
         for name, value in by.items():
-            if not (math.isfinite(value) and value > 0):
-                raise ValueError(
-                    f"{name} must be positive and finite, got {value}; laws use its logarithm."
-                )
+            require_positive(name, value, "laws use its logarithm")
         logs = np.array([math.log(by[name] / x0) for name, x0 in self.reference.items()])
         row = np.array([1.0, *logs, logs.mean() ** 2])[: len(self.coefficients)]
         centre = float(row @ self.coefficients)

@@ -23,7 +23,7 @@ from extrap.reading.selecting import Where
 from extrap.reading.sources import read_rows
 from extrap.records import Interval, Measure, Shown
 from extrap.records.codec import shape
-from extrap.records.fields import require_level
+from extrap.records.fields import require_level, require_positive
 
 FLAGS = ("perfect-only", "flat-only", "lack-of-fit", "steps-rise", "censored", "infeasible")
 """Flags of a group; `extrap.reporting.glossary` says what each means and what to do."""
@@ -165,8 +165,8 @@ def critical_batch(
     """
     require_level(level)
     for name, value in (("overhead", overhead), ("from_batch", from_batch)):
-        if value is not None and not (np.isfinite(value) and value > 0):
-            raise ValueError(f"{argument(name)} must be positive and finite, got {value:g}.")
+        if value is not None:
+            require_positive(argument(name), value)
     columns = (by,) if isinstance(by, str) else tuple(by)
     ignored = (ignore,) if isinstance(ignore, str) else tuple(ignore)
     table, selected = read_rows(source, let, where=where, rename=rename)

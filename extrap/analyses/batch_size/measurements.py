@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from extrap.analyses.batch_size.results import BatchPoint
-from extrap.errors import Choice, DataError, argument
+from extrap.errors import Choice, DataError
 from extrap.reading.cells import Codes, Levels, is_empty, joint, levels_of, read_numbers
 from extrap.reading.columns import MOST_COMPARED, find_column, missing_column, require_column
 from extrap.reading.endings import PROGRESS, WORDS, given_status, state_column
@@ -26,7 +26,7 @@ CENSORED = frozenset({"censored", "pruned"})
 STATUSES = {"reached": "reached", **WORDS, "censored": "censored", "infeasible": "infeasible"}
 """How a run ended, in words → in one."""
 SETS_NOTHING = frozenset(
-    {*PLAYED, *COUNTED, *PROGRESS, *TARGETS, *TOKENS, *COMPUTE}
+    {*PLAYED, *COUNTED, *PROGRESS, *TOKENS, *COMPUTE}
     | {"budget", "at_edge", "edge", "is_censored"}
 )
 """Columns, as `known_name` writes them, that are no setting, or have a rule of their own."""
@@ -36,14 +36,8 @@ MOST_RATES = 5
 """Learning rates of one batch size that an error lists."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Measurements:
-    """What was measured in one group.
-
-    Attributes:
-        by: What sets the group apart: column → value.
-        points: One record a batch size, ascending.
-    """
+class Measurements(NamedTuple):
+    """What sets a group apart, column → value, and what was measured, batches ascending."""
 
     by: Mapping[str, float | str]
     points: tuple[BatchPoint, ...]
@@ -78,13 +72,11 @@ def read_measurements(
     status_notes = _judge(frame, table, steps)
     for name in by:
         frame[f"by.{name}"] = _keys(table[name], name)
-    _require_one_target(frame, table)
     have = list(map(str, table.columns))
     ignored = [require_column(name, have, "the table", option="ignore") for name in ignored]
     pooled = _refuse_mixtures(frame, table, played=(*parts, seed), by=by, ignored=ignored)
-    _require_best_rates(frame, table, seed=seed, ignored=ignored)
-    notes = [*status_notes, *_lost(frame), *_at_edge(table)]
-    notes += [*pooled, *_repeated(frame, table, seed)]
+    rates = _rates(frame, table, seed=seed, ignored=ignored)
+    notes = [*status_notes, *pooled, *rates, *_doubts(frame, table, seed)]
     frame = frame[frame["fate"] != "lost"]
     if frame.empty:
         raise DataError(
@@ -186,31 +178,6 @@ def _keys(values: pd.Series, column: str) -> pd.Series:
     return found
 
 
-def _lost(frame: pd.DataFrame) -> Iterable[str]:
-    n = int(frame["fate"].eq("lost").sum())
-    if n:
-        yield (
-            f"{n} row(s) without steps and without a budget are left out; with a column "
-            "budget they would count as lower bounds"
-        )
-
-
-def _require_one_target(frame: pd.DataFrame, table: pd.DataFrame) -> None:
-    """Steps to several targets are several groups."""
-    keys = [name for name in frame if name.startswith("by.")]
-    for name in TARGETS:
-        if name not in table or f"by.{name}" in keys:
-            continue
-        groups = table[name].groupby([frame[k] for k in keys]) if keys else [((), table[name])]
-        for _, values in groups:
-            if values.nunique() > 1:
-                raise DataError(
-                    f"each group must have one target, the column {name!r} has "
-                    f"{values.nunique()} values in one group; add it with "
-                    f"{argument('by', name)}."
-                )
-
-
 def _refuse_mixtures(
     frame: pd.DataFrame,
     table: pd.DataFrame,
@@ -221,8 +188,8 @@ def _refuse_mixtures(
 ) -> list[str]:
     """Raise where a setting varies within a group; notes on those that may.
 
-    A number that only rises, or only falls, from each batch size to the next follows from it, as
-    tokens and a scaled warmup do.
+    Steps to several targets are several groups. A number that only rises, or only falls, from each
+    batch size to the next follows from it, as tokens and a scaled warmup do.
     """
     is_used = frame["fate"].isin(["reached", "censored"])
     frame, table = frame[is_used], table[is_used]
@@ -232,15 +199,16 @@ def _refuse_mixtures(
     varying: dict[str, Levels] = {}
     notes = []
     for column in list(map(str, table.columns))[:MOST_COMPARED]:
-        known = known_name(column)
-        if column in skipped or known in (*SETS_NOTHING, *RATES) or not may_set(column):
+        known, is_target = known_name(column), column in TARGETS
+        sets_nothing = known in (*SETS_NOTHING, *RATES) or not may_set(column)
+        if column in skipped or (sets_nothing and not is_target):
             continue
         levels = levels_of(table[column])
         if levels.depends_on(groups) or is_free_text(levels) or _counts_steps(levels, frame):
             continue
         if column in ignored:
             notes.append(f"rows of one group differ in {column}, which was to be ignored")
-        elif not _follows(levels, batch, groups):
+        elif is_target or not _follows(levels, batch, groups):
             varying[column] = levels
         elif known in NAMES["tune"] and known not in BATCHES:
             notes.append(f"{column} changes with the batch size, and counts as tuned with it")
@@ -277,18 +245,32 @@ def _counts_steps(levels: Levels, frame: pd.DataFrame) -> bool:
     return False
 
 
-def _require_best_rates(
+def _rates(
     frame: pd.DataFrame, table: pd.DataFrame, *, seed: str, ignored: Sequence[str]
-) -> None:
-    """Raise where a batch size has several learning rates, of one seed where there are seeds."""
+) -> Iterable[str]:
+    """Notes on learning rates that are ignored; raises where a batch size has several others.
+
+    Where there are seeds, several of one seed.
+    """
     is_used = frame["fate"].isin(["reached", "censored"])
     cell, table = frame.loc[is_used].drop(columns=["fate", "steps"]), table[is_used]
+    if seed in table:
+        cell = cell.assign(seed=table[seed].astype(str))
     for name in map(str, table.columns):
-        if known_name(name) not in RATES or name in ignored:
+        if known_name(name) not in RATES:
             continue
-        n = _varies_within(cell, table[name], table.get(seed))
-        if n:
-            some = [condition_text(v) for v in levels_of(table[name]).labels]
+        levels = levels_of(table[name])
+        codes = pd.Series(levels.codes, index=table.index)
+        counts = codes[codes >= 0].groupby([cell[key] for key in cell]).nunique()
+        n = int((counts > 1).sum())
+        if n and name in ignored:
+            yield (
+                f"{n} batch size(s) have several values of {name}, which count as "
+                "replicates; steps must be those of the best one "
+                "(extrap.analyses.batch_size.tuned_steps)"
+            )
+        elif n:
+            some = [condition_text(v) for v in levels.labels]
             listed = f"{', '.join(some[:MOST_RATES])}{' …' if len(some) > MOST_RATES else ''}"
             raise DataError(
                 f"steps at a batch size are those of its best learning rate, {n} batch size(s) "
@@ -298,28 +280,21 @@ def _require_best_rates(
             )
 
 
-def _at_edge(table: pd.DataFrame) -> Iterable[str]:
-    n = int(_claims(table, "at_edge").sum())
-    if n:
+def _doubts(frame: pd.DataFrame, table: pd.DataFrame, seed: str) -> Iterable[str]:
+    """Notes on rows that are left out, or count for more than they say."""
+    if n := int(frame["fate"].eq("lost").sum()):
+        yield (
+            f"{n} row(s) without steps and without a budget are left out; with a column "
+            "budget they would count as lower bounds"
+        )
+    if n := int(_claims(table, "at_edge").sum()):
         yield (
             f"{n} row(s) have their best learning rate at the edge of its grid: their "
             "steps are upper bounds, but count as tuned; widen the grid"
         )
-
-
-def _repeated(frame: pd.DataFrame, table: pd.DataFrame, seed: str) -> Iterable[str]:
-    cell = frame.drop(columns=["fate", "steps"])
-    for name in map(str, table.columns):
-        is_rate = known_name(name) in RATES
-        if is_rate and (n := _varies_within(cell, table[name], table.get(seed))):
-            yield (
-                f"{n} batch size(s) have several values of {name}, which count as "
-                "replicates; steps must be those of the best one "
-                "(extrap.analyses.batch_size.tuned_steps)"
-            )
     if seed in table:
-        n = int(cell.assign(seed=table[seed].astype(str)).duplicated().sum())
-        if n:
+        cell = frame.drop(columns=["fate", "steps"]).assign(seed=table[seed].astype(str))
+        if n := int(cell.duplicated().sum()):
             yield (
                 f"{n} row(s) repeat a batch size and {seed}, and count as replicates; if a "
                 "learning rate was swept, keep the tuned one "
@@ -330,11 +305,3 @@ def _repeated(frame: pd.DataFrame, table: pd.DataFrame, seed: str) -> Iterable[s
             f"{n} row(s) are exact copies of others and count as replicates, which narrows "
             "intervals; remove copies"
         )
-
-
-def _varies_within(cell: pd.DataFrame, values: pd.Series, seed: pd.Series | None) -> int:
-    """Cells, of one seed where there are seeds, with more than one value."""
-    key = cell if seed is None else cell.assign(seed=seed.astype(str))
-    codes = pd.Series(levels_of(values).codes, index=values.index)
-    counts = codes[codes >= 0].groupby([key[name] for name in key]).nunique()
-    return int((counts > 1).sum())

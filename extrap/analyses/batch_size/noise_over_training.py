@@ -81,19 +81,13 @@ def noise_over_training(gradients: pd.DataFrame, *, level: float = 0.95) -> pd.D
         Columns `step` and `loss` (geometric means), `noise_scale`, `lower`, `upper`; NaN where
         the noise scale has no value or no limit.
     """
-    if gradients.empty:
-        return pd.DataFrame(columns=["step", "loss", "noise_scale", "lower", "upper"])
-    course = noise_course(*(gradients[name] for name in (*MOMENTS, "step")), level=level)
-    means = [np.exp(np.log(gradients.iloc[at][["step", "loss"]]).mean()) for at, _ in course]
+    rows, moments = [], [*MOMENTS, "step"]
+    windows = noise_course(*(gradients[c] for c in moments), level=level) if len(gradients) else []
+    for at, window in windows:
+        means = np.exp(np.log(gradients.iloc[at][["step", "loss"]]).mean())
+        rows.append((*means, window.noise_scale, *window.ci))
     return pd.DataFrame(
-        {
-            "step": [mean["step"] for mean in means],
-            "loss": [mean["loss"] for mean in means],
-            "noise_scale": [window.noise_scale for _, window in course],
-            "lower": [window.ci.lower for _, window in course],
-            "upper": [window.ci.upper for _, window in course],
-        },
-        dtype=float,
+        rows, columns=["step", "loss", "noise_scale", "lower", "upper"], dtype=float
     )
 
 
@@ -105,28 +99,16 @@ def growth(course: pd.DataFrame) -> Measure:
     Args:
         course: What `noise_over_training` returned; the interval has its level.
     """
-    known = course.dropna(subset="noise_scale")
+    known = course.dropna(subset="noise_scale")[["noise_scale", "lower", "upper"]]
     if len(known) < 2:
         return Measure()
-    first, last = known.iloc[0], known.iloc[-1]
-    centre = math.log(last["noise_scale"] / first["noise_scale"])
-    down = math.hypot(_reach(last, "lower"), _reach(first, "upper"))
-    up = math.hypot(_reach(last, "upper"), _reach(first, "lower"))
-    return Measure(
-        value=math.exp(centre),
-        ci=Interval(
-            math.exp(centre - down) if math.isfinite(down) else None,
-            math.exp(centre + up) if math.isfinite(up) else None,
-        ),
-    )
-
-
-def _reach(row: pd.Series, side: str) -> float:
-    """From the value of a window to an end of its interval, in ln B; infinite where it is open."""
-    end = row[side]
-    if not (end > 0 and math.isfinite(end)):
-        return math.inf
-    return abs(math.log(end / row["noise_scale"]))
+    logs = np.log(known.where(known > 0))  # NaN where a side is open
+    first, last = logs.iloc[0], logs.iloc[-1]
+    centre = last["noise_scale"] - first["noise_scale"]
+    down = math.hypot(last["noise_scale"] - last["lower"], first["upper"] - first["noise_scale"])
+    up = math.hypot(last["upper"] - last["noise_scale"], first["noise_scale"] - first["lower"])
+    ends = (None if math.isnan(log) else math.exp(log) for log in (centre - down, centre + up))
+    return Measure(value=math.exp(centre), ci=Interval(*ends))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,12 +6,13 @@ import math
 import statistics
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import partial
+from operator import attrgetter
 
 from extrap.analyses.batch_size.hyperbola import Hyperbola
 from extrap.laws.batch import maximal_start, perfect_end
 from extrap.records import Interval, Measure
 from extrap.records.codec import shape
+from extrap.records.fields import require_positive
 from extrap.records.numbers import format_estimate, format_quantity, plain
 
 
@@ -125,11 +126,7 @@ class BatchGroup:
         Raises:
             ValueError: The batch is not positive and finite.
         """
-        if not (math.isfinite(batch) and batch > 0):
-            raise ValueError(
-                f"a batch size must be positive and finite, got {batch}; give a number of "
-                "examples."
-            )
+        require_positive("a batch size", batch, "give a number of examples")
         centre, low, high = self.fit.log_steps_at(batch)
         new = self.fit.quantile * self.log_sd
         below, above = math.hypot(centre - low, new), math.hypot(high - centre, new)
@@ -144,10 +141,6 @@ def between_logs(low: float, high: float) -> Interval:
     """`(exp low, exp high)`; a side beyond the largest float is open."""
     half = (high - low) / 2
     return Interval.around_log(low + half, half)
-
-
-def _estimate(name: str, part: str, group: BatchGroup) -> object:
-    return getattr(getattr(group, name), part)
 
 
 shape(
@@ -166,7 +159,7 @@ shape(
         "b_crit": lambda group: group.b_crit.value,
         "ci": lambda group: group.b_crit.ci,
         **{
-            key: partial(_estimate, name, part)
+            key: attrgetter(f"{name}.{part}")
             for name in ("s_min", "e_min", "b_overhead")
             for part, key in (("value", name), ("ci", f"{name}_ci"))
         },

@@ -12,23 +12,21 @@ What to use when:
 
 from __future__ import annotations
 
-from extrap.analyses.budget.allocation import Allocation, FittedSplit, allocate, fit_split
+from extrap.analyses.budget.allocation import Allocation, allocate, fit_split
 from extrap.analyses.budget.checks import AllocationCheck, AllocationReport, check_allocation
 from extrap.analyses.budget.costs import Cost, Penalty, cost
 from extrap.analyses.budget.plans import Option, Plan, PlannedRun, plan
-from extrap.analyses.budget.points import Points, read_points
+from extrap.analyses.budget.points import read_points
 
 __all__ = [
     "Allocation",
     "AllocationCheck",
     "AllocationReport",
     "Cost",
-    "FittedSplit",
     "Option",
     "Penalty",
     "Plan",
     "PlannedRun",
-    "Points",
     "allocate",
     "check_allocation",
     "cost",

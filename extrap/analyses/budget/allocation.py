@@ -5,19 +5,19 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
+from operator import attrgetter
 from typing import Any, Unpack
 
-from extrap.analyses.budget.estimated import Estimated, RepeatedData, Serving
 from extrap.analyses.budget.law import FittedLaw, fit_chinchilla
 from extrap.analyses.budget.points import Points, read_points
 from extrap.analyses.budget.profiles import Optima, profile_optima
+from extrap.analyses.budget.splits import Estimated, RepeatedData, Serving
 from extrap.errors import DataError, FitError, argument
 from extrap.forecasting import Forecast, forecast
 from extrap.reading.runs import RowKeywords
 from extrap.records import Fit, Interval, Measure, Shown
 from extrap.records.codec import law_summary, shape
-from extrap.records.fields import require_level
+from extrap.records.fields import require, require_level, require_positive
 
 ORDER = ("isoflop", "parametric")
 """The first that is possible is the answer: profiles know no form of the law."""
@@ -96,10 +96,6 @@ class Allocation(Shown):
         return self.chosen.near_best
 
 
-def _answer(name: str, allocation: Allocation) -> Any:
-    return getattr(allocation.chosen, name)
-
-
 shape(
     Allocation,
     kind="extrap-allocation",
@@ -111,7 +107,7 @@ shape(
         },
         "law": lambda allocation: law_summary(allocation.law),
         **{
-            name: partial(_answer, name)
+            name: attrgetter(f"chosen.{name}")
             for name in ("params", "tokens", "exponent", "tokens_per_param", "near_best")
         },
     },
@@ -316,12 +312,10 @@ def fit_split(
 
 def _check(**given: float | None) -> None:
     for name, value in given.items():
-        if value is not None and not (math.isfinite(value) and value > 0):
-            raise ValueError(f"{argument(name)} must be positive and finite, got {value:g}.")
-        if value is not None and value > MOST:
-            raise ValueError(
-                f"{argument(name)} must be at most {MOST:g}, got {value:g}; check its unit."
-            )
+        if value is not None:
+            require_positive(argument(name), value)
+            rule = f"{argument(name)} must be at most {MOST:g}"
+            require(value <= MOST, rule, float(value), "check its unit")
 
 
 def _check_split(split: Estimated, flops: float) -> None:

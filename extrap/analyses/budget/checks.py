@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-from scipy import stats
 
 from extrap.analyses.budget.allocation import Allocation
 from extrap.errors import DataError
-from extrap.records import Interval, Measure
+from extrap.fitting.means import paired_mean
+from extrap.records import Measure
 
 SAME = 0.3
 """Octaves of parameters by which a run may miss a factor: sizes are whole numbers, and the split
@@ -151,19 +151,10 @@ def check_allocation(
             tokens=float(own["tokens"].iloc[0]),
             lr=float(own["lr"].iloc[0]),
             losses=tuple(own["loss"].to_list()),
-            loss=_mean(own["loss"], level),
-            excess=_mean((own["loss"] - base).dropna(), level),
+            loss=paired_mean(own["loss"], level=level),
+            excess=paired_mean((own["loss"] - base).dropna(), level=level),
             epochs=float(own["epochs"].iloc[0]),
         )
         for factor, own in groups.items()
     )
     return AllocationCheck(splits=splits, forecast=forecast)
-
-
-def _mean(values: pd.Series, level: float) -> Measure:
-    """Mean with Student's t interval."""
-    mean, n = float(values.mean()), len(values)
-    if n < 2:
-        return Measure()
-    half = float(stats.t.ppf((1 + level) / 2, n - 1) * values.std(ddof=1) / math.sqrt(n))
-    return Measure(value=mean, ci=Interval(mean - half, mean + half))

@@ -17,6 +17,7 @@ from extrap.fitting.run_costs import FLOPS, SECONDS_PER_HOUR, hours_of_runs, rea
 from extrap.forecasting import Forecast
 from extrap.records import Interval, Measure, Runs, Shown
 from extrap.records.codec import shape
+from extrap.records.fields import require_positive
 
 FACTORS = (0.25, 0.5, 1.0, 2.0, 4.0)
 """Multiples of the recommended value whose cost is given."""
@@ -52,9 +53,9 @@ class Penalty:
     equivalent_compute: Measure
     wasted: Mapping[str, Measure]
     chance_of_divergence: float | None
-    column: str | None
-    factor: float | None
-    kept_from: Mapping[str, float] | None
+    column: str | None = None
+    factor: float | None = None
+    kept_from: Mapping[str, float] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -150,12 +151,7 @@ def cost(
     spread = predict_optimum(laws, point.size, forecast.excess_curve)
     optimum = {n: 2.0**c for n, c in zip(spread.tuned, spread.centre, strict=True)}
 
-    def penalty(
-        values: Mapping[str, float],
-        column: str | None = None,
-        factor: float | None = None,
-        kept_from: Mapping[str, float] | None = None,
-    ) -> Penalty:
+    def penalty(values: Mapping[str, float], **place: Any) -> Penalty:
         mean, ends = penalty_at(spread, values, level=forecast.level)
         excess, model = Measure(value=mean, ci=ends), forecast.divergence
         shares = Measure() if share is None else _falling(excess, share)
@@ -167,9 +163,7 @@ def cost(
             equivalent_compute=shares,
             wasted={name: _wasted(shares, total) for name, total in run.items()},
             chance_of_divergence=None if model is None else model.chance(point.size, values),
-            column=column,
-            factor=factor,
-            kept_from=kept_from,
+            **place,
         )
 
     best, kept = dict(advised.tuned), []
@@ -177,7 +171,7 @@ def cost(
         known = [o for o in forecast.optima if o.tuned[name].value is not None]
         for o in (known[i] for i in dict.fromkeys([0, len(known) - 1])):
             start = {**optimum, name: o.tuned[name].value or math.nan}
-            kept.append(penalty(start, name, kept_from=dict(o.size)))
+            kept.append(penalty(start, column=name, kept_from=dict(o.size)))
     chosen = penalty({**best, **values})
     return Cost(
         size=point.size,
@@ -188,7 +182,7 @@ def cost(
         knows_compute=share is not None,
         chosen=chosen,
         around=tuple(
-            penalty({**best, name: best[name] * factor}, name, factor)
+            penalty({**best, name: best[name] * factor}, column=name, factor=factor)
             for name in best
             for factor in FACTORS
         ),
@@ -294,8 +288,8 @@ def _check(tuned: Any, runs: Runs, **given: float | None) -> dict[str, float]:
         )
     named = {**values, **{argument(name): value for name, value in given.items()}}
     for name, value in named.items():
-        if value is not None and not (math.isfinite(value) and value > 0):
-            raise ValueError(f"{name} must be positive and finite, got {value:g}; leave it out.")
+        if value is not None:
+            require_positive(name, value, "leave it out")
     return values
 
 

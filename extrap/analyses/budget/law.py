@@ -6,13 +6,17 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
+import pandas as pd
 
-from extrap.analyses.budget.estimated import NEAR_BEST, Estimated, RepeatedData, Serving
 from extrap.analyses.budget.splits import (
+    NEAR_BEST,
     SIX_N_D,
     TOKENS_SATURATION,
     ChinchillaLaw,
     ComputeRule,
+    Estimated,
+    RepeatedData,
+    Serving,
     Split,
     optimal_split,
     repeated_split,
@@ -20,7 +24,7 @@ from extrap.analyses.budget.splits import (
 )
 from extrap.errors import DataError, FitError
 from extrap.fitting import fit
-from extrap.fitting.bootstrap import MIN_PAIRS, bootstrap
+from extrap.fitting.bootstrap import MIN_PAIRS, Kind, bootstrap
 from extrap.laws import effective_epochs
 from extrap.laws.base import Array
 from extrap.records import Fit, Interval, Measure
@@ -104,21 +108,16 @@ class FittedLaw:
         )
         free, free_draws = self._both(lambda law: optimal_split(law, flops, rule=self.rule))
 
-        def trained(split: Split) -> Array:
-            return self.rule.flops(split.params, split.tokens)
-
-        def total(split: Split) -> Array:
-            return self.rule.flops(split.params, split.tokens + inference_tokens / 3)
+        def cost(split: Split, served: float = inference_tokens) -> Array:
+            return self.rule.flops(split.params, split.tokens + served / 3)
 
         return Serving(
             inference_tokens=inference_tokens,
             params=self._measure(at.params, draws.params),
             tokens=self._measure(at.tokens, draws.tokens),
-            train_flops=self._measure(trained(at), trained(draws)),
-            total_flops=self._measure(total(at), total(draws)),
-            saving=self._measure(
-                1 - total(at) / total(free), 1 - total(draws) / total(free_draws)
-            ),
+            train_flops=self._measure(cost(at, 0.0), cost(draws, 0.0)),
+            total_flops=self._measure(cost(at), cost(draws)),
+            saving=self._measure(1 - cost(at) / cost(free), 1 - cost(draws) / cost(free_draws)),
             loss=loss,
         )
 
@@ -179,17 +178,17 @@ def fit_chinchilla(
             "the fitted law has no term in parameters or none in tokens, so no split is "
             "best; add runs that vary both at equal compute."
         )
-    groups = _sizes_of(params, tokens)
-    n_sizes = max(groups) + 1
-    kind = "pairs" if n_sizes >= 2 * MIN_PAIRS else "residual"
+    groups = pd.factorize(pd.MultiIndex.from_arrays([params, tokens]))[0].tolist()
+    is_large = max(groups) + 1 >= 2 * MIN_PAIRS
+    kind: Kind = "pairs" if is_large else "residual"
     found = bootstrap(
         fitted,
         sizes,
         losses,
-        kind="pairs" if kind == "pairs" else "residual",
+        kind=kind,
         n_replicates=N_REPLICATES,
         seed=seed,
-        groups=groups if kind == "pairs" else None,
+        groups=groups if is_large else None,
     )
     replicates = _in_units(fitted, found.values)
     keep = _has_optimum(replicates)
@@ -213,13 +212,6 @@ def fit_chinchilla(
 def law_of(fitted: Fit) -> ChinchillaLaw:
     """The coefficients of a fitted `power_floor` over parameters and tokens, in their units."""
     return _in_units(fitted, np.array(fitted.values))
-
-
-def _sizes_of(params: Array, tokens: Array) -> list[int]:
-    """Number of every run's pair of sizes, in the order of the runs."""
-    numbers: dict[tuple[float, float], int] = {}
-    pairs = zip(params.tolist(), tokens.tolist(), strict=True)
-    return [numbers.setdefault(pair, len(numbers)) for pair in pairs]
 
 
 def _in_units(fitted: Fit, values: Array) -> ChinchillaLaw:

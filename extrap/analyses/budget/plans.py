@@ -31,6 +31,7 @@ from extrap.forecasting import Forecast
 from extrap.laws.base import Array
 from extrap.records import WITHOUT_SEED, Interval, Optimum, Shown
 from extrap.records.codec import shape
+from extrap.records.fields import require_positive
 
 NEAR = 0.01
 """Log excess at which a run's weight in its optimum halves, as in `estimate_optima`."""
@@ -171,10 +172,8 @@ def plan(
     """
     if not isinstance(budget, Real | None) or isinstance(budget, bool):
         raise TypeError(f"{argument('budget')} must be a number, got {budget!r}; give its amount.")
-    if budget is not None and not (math.isfinite(budget) and budget > 0):
-        raise ValueError(
-            f"{argument('budget')} must be positive and finite, got {budget:g}; leave it out."
-        )
+    if budget is not None:
+        require_positive(argument("budget"), budget, "leave it out")
     point = forecast.at(**at) if isinstance(at, Mapping) else forecast.at(at)
     price = read_run_cost(forecast.runs, formula=cost, hours=hours, seconds=budget is None)
     sweep = _Sweep.of(forecast)
@@ -491,10 +490,7 @@ def _log_widths(loss_pi: Interval, tuned_pi: Mapping[str, Interval]) -> float:
 
 def _spent(forecast: Forecast, price: RunCost) -> float:
     sizes = forecast.runs.to_frame()[list(forecast.runs.sizes)].astype(float)
-    counts = sizes.value_counts()
-    return float(
-        sum(n * price.of(dict(zip(sizes, key, strict=True))) for key, n in counts.items())
-    )
+    return sum(map(price.of, sizes.to_dict("records")))
 
 
 shape(Plan, kind="extrap-plan")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
 from types import MappingProxyType
 from typing import Any
 
@@ -96,15 +95,11 @@ def read_points(
             "params, tokens, loss and compute must be different columns, got "
             f"{', '.join(named)}; name another column."
         )
-    pair = (params or SIZES[0], tokens or SIZES[1])
-    given = partial(as_runs, size=pair, named_by=dict(zip(pair, SIZES, strict=True)), tune=())
-    columns = {**rows, "loss": loss}
-    if params is not None or tokens is not None:
-        runs = given(source, columns)
-    else:
-        runs = as_runs(source, columns, tune=())
-        if len(runs.sizes) != len(SIZES) and not isinstance(source, Runs):
-            runs = given(source, columns)
+    columns, pair = {**rows, "loss": loss}, (params or SIZES[0], tokens or SIZES[1])
+    runs = None if params or tokens else as_runs(source, columns, tune=())
+    if runs is None or (len(runs.sizes) != len(SIZES) and not isinstance(source, Runs)):
+        named_by = dict(zip(pair, SIZES, strict=True))
+        runs = as_runs(source, columns, size=pair, named_by=named_by, tune=())
     if len(runs.sizes) != len(SIZES):
         raise DataError(
             f"an allocation takes parameters and tokens, {runs.source or 'the table'} has the "
@@ -137,21 +132,15 @@ def read_points(
             *[f"{n_without} runs without a final loss are left out"] * bool(n_without),
             *[f"{n_copies} rows are exact copies of others and are counted once"] * bool(n_copies),
             *check_units(pd.DataFrame({"flops": counted, "params": n, "tokens": d})),
-            *(
-                [f"{unknown} run(s) have no {COMPUTE}; C = 6 N D is used for them"]
-                if unknown
-                else []
-            ),
+            *[f"{unknown} run(s) have no {COMPUTE}; C = 6 N D is used for them"] * bool(unknown),
         ),
     )
 
 
 def _positive(values: pd.Series, name: str) -> Array:
     numbers = read_numbers(values, name, required=True).to_numpy(dtype=float)
-    bad = ~(np.isfinite(numbers) & (numbers > 0))
-    if bad.any():
+    for number in numbers[~(np.isfinite(numbers) & (numbers > 0))]:
         raise DataError(
-            f"{name} must be positive and finite, got {numbers[bad][0]:g}; correct or drop "
-            "the run."
+            f"{name} must be positive and finite, got {number:g}; correct or drop the run."
         )
     return numbers

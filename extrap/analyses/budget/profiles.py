@@ -9,9 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from extrap.analyses.budget.estimated import NEAR_BEST, Estimated
 from extrap.analyses.budget.points import Points
-from extrap.analyses.budget.splits import SIX_N_D, ComputeRule
+from extrap.analyses.budget.splits import NEAR_BEST, SIX_N_D, ComputeRule, Estimated
 from extrap.errors import DataError, FitError
 from extrap.fitting import Noise, fit_loss_model
 from extrap.fitting.lines import fit_line, weighted_line
@@ -34,7 +33,8 @@ SAME_COMPUTE = 1e-6
 """Range of ln C that is rounding."""
 FINE = 4001
 """Points at which a polynomial's minimum is looked for, before Newton's step."""
-CURVED = 1e-12
+FLAT = 1e-12
+"""Curvature that is rounding."""
 SMALLEST_SE = 1e-6
 """Of a log size; noise-free optima have none."""
 NO_NOISE = Noise(own_sd=None, own_dof=0, size_sd=None, source="none")
@@ -148,20 +148,17 @@ def find_profiles(points: Points) -> list[Profile]:
     Sorted ln C is cut at its gaps: a group wider than 25 % of compute is cut at every gap of at
     least half its largest, and so on. The losses of a group are then moved to its mean compute.
     """
-    log_flops = np.log(points.flops)
-    groups = _groups(log_flops, np.argsort(log_flops, kind="stable"))
-    by_size = [rows[np.argsort(points.params[rows], kind="stable")] for rows in groups]
-    kept = [rows for rows in by_size if _n_sizes(np.log(points.params[rows])) >= MIN_SIZES]
-    raw = [
-        Profile(
-            log_flops=float(log_flops[rows].mean()),
-            log_params=np.log(points.params[rows]),
-            log_loss=np.log(points.loss[rows]),
-        )
-        for rows in kept
-    ]
-    off = [log_flops[rows] - p.log_flops for rows, p in zip(kept, raw, strict=True)]
-    return _at_one_compute(raw, off)
+    log_flops, log_params = np.log(points.flops), np.log(points.params)
+    profiles, off = [], []
+    for group in _groups(log_flops, np.argsort(log_flops, kind="stable")):
+        rows = group[np.argsort(log_params[group], kind="stable")]
+        if _sizes_of(log_params[rows])[-1] + 1 >= MIN_SIZES:
+            mean, log_loss = float(log_flops[rows].mean()), np.log(points.loss[rows])
+            off.append(log_flops[rows] - mean)
+            profiles.append(
+                Profile(log_flops=mean, log_params=log_params[rows], log_loss=log_loss)
+            )
+    return _at_one_compute(profiles, off)
 
 
 def _groups(log_flops: Array, order: NDArray[np.intp]) -> list[NDArray[np.intp]]:
@@ -206,11 +203,8 @@ def around_best(profile: Profile) -> Profile:
     away = np.abs(sizes - sizes[best])
     reach = max(NEAR, float(np.sort(away)[:N_NEAREST][-1])) + 1e-9
     near = (away <= reach)[which]
-    return Profile(
-        log_flops=profile.log_flops,
-        log_params=profile.log_params[near],
-        log_loss=profile.log_loss[near],
-    )
+    own = profile.log_params[near], profile.log_loss[near]
+    return replace(profile, log_params=own[0], log_loss=own[1])
 
 
 def minimum(profile: Profile, degree: int = DEGREE) -> tuple[float, float, float] | None:
@@ -226,20 +220,20 @@ def minimum(profile: Profile, degree: int = DEGREE) -> tuple[float, float, float
         ln N_opt, its standard error for residuals of unit variance, ln L there; None where the
         least value is at an end of the profile.
     """
-    centre, half = _frame(profile)
-    u = (profile.log_params - centre) / half
-    design = np.vander(u, degree + 1, increasing=True)
-    theta = np.linalg.lstsq(design, profile.log_loss, rcond=None)[0]
-    curve = np.polynomial.Polynomial(theta)
-    grid = np.linspace(-1, 1, FINE)
+    curve = _polynomial(profile, degree)
+    grid = np.linspace(*curve.domain, FINE)
     best = int(np.argmin(curve(grid)))
     bend = float(curve.deriv(2)(grid[best]))
-    if best in (0, FINE - 1) or bend <= CURVED:
+    if best in (0, FINE - 1) or bend <= FLAT:
         return None
     at = float(grid[best] - curve.deriv()(grid[best]) / bend)
-    slopes = np.arange(degree + 1) * at ** np.maximum(np.arange(degree + 1) - 1, 0)
-    variance = slopes @ np.linalg.pinv(design.T @ design) @ slopes
-    return centre + half * at, half * float(np.sqrt(variance)) / bend, float(curve(at))
+    around = np.vander(profile.log_params - at, degree + 1, increasing=True)
+    slope_se = math.sqrt(np.linalg.pinv(around.T @ around)[1, 1])
+    return at, slope_se / bend, float(curve(at))
+
+
+def _polynomial(profile: Profile, degree: int = DEGREE) -> np.polynomial.Polynomial:
+    return np.polynomial.Polynomial.fit(profile.log_params, profile.log_loss, degree)
 
 
 def profile_optima(points: Points) -> Optima:
@@ -262,8 +256,9 @@ def profile_optima(points: Points) -> Optima:
             f"{100 * np.expm1(SAME_BUDGET):.0f} % of each other; train several sizes at equal "
             "compute, or name the column of compute if it is not 6 N D (compute)."
         )
-    square, dof = _residual(profiles)
-    sd = np.sqrt(square / max(dof, 1))
+    off = np.concatenate([p.log_loss - _polynomial(p)(p.log_params) for p in profiles])
+    dof = len(off) - (DEGREE + 1) * len(profiles)
+    sd = math.sqrt(float(off @ off) / max(dof, 1))
     found = [(p, vertex) for p in profiles if (vertex := minimum(p)) is not None]
     if len(found) < 3:
         raise DataError(
@@ -286,9 +281,7 @@ def profile_optima(points: Points) -> Optima:
 def _near_best(profile: Profile) -> tuple[float, float]:
     """How far in ln N around its best size the loss is within `NEAR_BEST` of the least."""
     log_params = np.linspace(profile.log_params[0], profile.log_params[-1], FINE)
-    log_loss = np.polynomial.Polynomial.fit(profile.log_params, profile.log_loss, DEGREE)(
-        log_params
-    )
+    log_loss = _polynomial(profile)(log_params)
     best = int(np.argmin(log_loss))
     near = log_params[log_loss - log_loss[best] <= math.log1p(NEAR_BEST)]
     return float(log_params[best] - near[0]), float(near[-1] - log_params[best])
@@ -297,23 +290,3 @@ def _near_best(profile: Profile) -> tuple[float, float]:
 def _sizes_of(log_params: Array) -> NDArray[np.intp]:
     """Number of the size of every run; `log_params` ascends."""
     return np.append(0, np.cumsum(np.diff(log_params) > SAME_SIZE))
-
-
-def _n_sizes(log_params: Array) -> int:
-    return int(_sizes_of(np.sort(log_params))[-1]) + 1
-
-
-def _frame(profile: Profile) -> tuple[float, float]:
-    low, high = profile.log_params.min(), profile.log_params.max()
-    return float((low + high) / 2), float((high - low) / 2)
-
-
-def _residual(profiles: list[Profile]) -> tuple[float, int]:
-    square, dof = 0.0, 0
-    for profile in profiles:
-        centre, half = _frame(profile)
-        design = np.vander((profile.log_params - centre) / half, DEGREE + 1, increasing=True)
-        theta = np.linalg.lstsq(design, profile.log_loss, rcond=None)[0]
-        square += float(np.sum((profile.log_loss - design @ theta) ** 2))
-        dof += len(profile.log_params) - DEGREE - 1
-    return square, dof

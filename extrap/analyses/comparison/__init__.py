@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from extrap.analyses.comparison.compare import compare
 from extrap.analyses.comparison.contrasts import contrast_arms
-from extrap.analyses.comparison.groups import GroupFindings, find_group, with_check
+from extrap.analyses.comparison.groups import GroupFindings
 from extrap.analyses.comparison.results import (
     ArmCost,
     ArmLaw,
@@ -18,7 +18,7 @@ from extrap.analyses.comparison.results import (
     SizeDifference,
     Worth,
 )
-from extrap.analyses.comparison.seed_losses import Arm, seed_losses, tuned_arm
+from extrap.analyses.comparison.seed_losses import Arm, tuned_arm
 
 __all__ = [
     "Arm",
@@ -31,8 +31,5 @@ __all__ = [
     "Worth",
     "compare",
     "contrast_arms",
-    "find_group",
-    "seed_losses",
     "tuned_arm",
-    "with_check",
 ]

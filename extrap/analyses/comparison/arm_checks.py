@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
@@ -12,32 +11,11 @@ import pandas as pd
 from extrap.errors import DataError, argument
 from extrap.reading.runs import as_runs, known_of
 from extrap.records import Runs, condition_text
-from extrap.records.fields import require_level
 
 LOSSES = (1e-50, 1e50)
 """Losses beyond these are of a broken unit, and their squares and ratios beyond floats."""
 MEASURED = ("loss", "status", "stage", "loss_se", "wall_s", "flops", "noise_scale")
 """Columns that may differ between runs of one size and seed without being tuned."""
-
-
-def check_numbers(level: float, *, price: float | None, flops_per_second: float | None) -> None:
-    """Refuse a level, a price or a speed that is none.
-
-    Raises:
-        ValueError: One is out of range.
-    """
-    require_level(level)
-    if price is not None and not (math.isfinite(price) and price >= 0):
-        raise ValueError(
-            f"price must be finite and at least 0, got {price:g}; leave it out if unknown."
-        )
-    if flops_per_second is not None and not (
-        math.isfinite(flops_per_second) and flops_per_second > 0
-    ):
-        raise ValueError(
-            f"{argument('flops_per_second')} must be finite and positive, got "
-            f"{flops_per_second:g}; leave it out if unknown."
-        )
 
 
 def read_arms(

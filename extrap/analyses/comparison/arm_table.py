@@ -82,21 +82,6 @@ class ArmTable:
         return (self.plain, self.treated)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Resamples:
-    """The table without one (seed, size) pair at a time; the whole table first.
-
-    Attributes:
-        means: Mean log losses of an arm, plain then treated, shape (2, 1 + n_left_out, n_sizes).
-        counts: Seeds behind them, same shape.
-        strata: Sample of each pair that was left out: 0, or the arm if runs are not paired.
-    """
-
-    means: Array
-    counts: Array
-    strata: npt.NDArray[np.intp]
-
-
 def arm_table(plain: Arm, treated: Arm) -> ArmTable:
     """Line up two arms; paired where every common size has a seed of both, twice somewhere.
 
@@ -121,35 +106,28 @@ def arm_table(plain: Arm, treated: Arm) -> ArmTable:
     )
 
 
-def leave_out_pairs(table: ArmTable) -> Resamples:
-    """Every table that lacks one (seed, size) pair of both arms, or one run if not paired.
+def leave_out_pairs(table: ArmTable) -> tuple[Array, Array, npt.NDArray[np.intp]]:
+    """The whole table, and without one (seed, size) pair of both arms, or one run if not paired.
 
     What a seed does to all sizes alike is taken out first: it would pass for scatter at each size.
+
+    Returns:
+        Mean log losses, plain then treated, shape (2, 1 + n_left_out, n_sizes); the seeds behind
+        them, same shape; the sample of each pair left out: 0, or the arm if runs are not paired.
     """
     arms = [without_seed_effects(arm) for arm in (table.plain, table.treated)]
     known = [np.isfinite(arm) for arm in arms]
-    totals = [np.nansum(arm, axis=1) for arm in arms]
-    counts = [each.sum(axis=1).astype(float) for each in known]
-    left: list[list[Array]] = [[totals[0]], [totals[1]]]
-    kept: list[list[Array]] = [[counts[0]], [counts[1]]]
-    strata = []
-    for stratum in (0,) if table.is_paired else (0, 1):
-        for i, j in zip(*np.nonzero(known[stratum]), strict=True):
-            for arm in (0, 1):
-                is_hit = table.is_paired or arm == stratum
-                total, count = totals[arm].copy(), counts[arm].copy()
-                if is_hit:
-                    total[i] -= arms[arm][i, j]
-                    count[i] -= 1
-                left[arm].append(total)
-                kept[arm].append(count)
-            strata.append(stratum)
-    number = np.array(kept)
-    return Resamples(
-        means=np.array(left) / np.maximum(number, 1.0),
-        counts=number,
-        strata=np.array(strata, dtype=int),
-    )
+    samples = (0,) if table.is_paired else (0, 1)
+    pairs = [(sample, i, j) for sample in samples for i, j in np.argwhere(known[sample])]
+    means, counts = [], []
+    for arm, values in enumerate(arms):
+        kept = np.repeat(known[arm][None], 1 + len(pairs), axis=0)
+        for row, (sample, i, j) in enumerate(pairs, 1):
+            kept[row, i, j] &= not (table.is_paired or arm == sample)
+        counts.append(kept.sum(axis=2).astype(float))
+        means.append(np.where(kept, values, 0.0).sum(axis=2) / np.maximum(counts[-1], 1.0))
+    strata = np.array([sample for sample, _, _ in pairs], dtype=int)
+    return np.array(means), np.array(counts), strata
 
 
 def _filled(rows: Sequence[Mapping[object, float]], kept: Sequence[Iterable[object]]) -> Array:

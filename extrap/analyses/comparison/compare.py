@@ -7,21 +7,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Unpack
 
-from extrap.analyses.comparison.arm_checks import (
-    check_arms,
-    check_numbers,
-    read_arms,
-    without_copies,
-)
+from extrap.analyses.comparison.arm_checks import check_arms, read_arms, without_copies
 from extrap.analyses.comparison.arm_table import arm_table
 from extrap.analyses.comparison.contrasts import contrast_arms, share_closed
-from extrap.analyses.comparison.costs import arm_compute, arm_cost
-from extrap.analyses.comparison.results import ArmLaw, Comparison, Contrast
+from extrap.analyses.comparison.costs import ArmCompute, arm_compute
+from extrap.analyses.comparison.results import ArmCost, ArmLaw, Comparison, Contrast
 from extrap.analyses.comparison.seed_losses import Arm, Key, tuned_arm
-from extrap.errors import DataError
+from extrap.errors import DataError, argument
 from extrap.fitting import holm
+from extrap.fitting.run_costs import SECONDS_PER_HOUR, hours_of_runs
 from extrap.reading.runs import ReadingKeywords
 from extrap.records import Measure, Runs
+from extrap.records.fields import require, require_level, require_positive
 
 DEFAULT_FACTOR = 2.0
 """The target, times the largest common size."""
@@ -87,7 +84,19 @@ def compare(
         >>> round(compare(arms).contrasts[0].worth[0].size_factor.value, 1)
         1.4
     """
-    check_numbers(level, price=price, flops_per_second=flops_per_second)
+    require_level(level)
+    if price is not None:
+        is_price = 0 <= price < math.inf
+        rule, unless = "price must be finite and at least 0", "leave it out if unknown"
+        require(is_price, rule, float(price), unless)
+    if flops_per_second is not None:
+        name = argument("flops_per_second")
+        require(
+            0 < flops_per_second < math.inf,
+            f"{name} must be finite and positive",
+            float(flops_per_second),
+            "leave it out if unknown",
+        )
     runs, copies = without_copies(read_arms(arms, by, columns))
     names, sizes = check_arms(runs)
     if reference and reference not in names[1:]:
@@ -117,7 +126,9 @@ def compare(
             found = replace(found, share=share)
         contrasts.append(found)
         notes += _pairing_notes(read[plain], read[name])
-    adjusted = _adjusted([each.p_value for each in contrasts])
+    # after Holm's correction; a test that could not be made counts as none
+    tested = iter(holm([each.p_value for each in contrasts if each.p_value is not None]))
+    adjusted = [None if each.p_value is None else next(tested) for each in contrasts]
     return Comparison(
         plain=plain,
         contrasts=tuple(
@@ -130,14 +141,7 @@ def compare(
         laws={name: laws[name] for name in names if name in laws},
         tuned_exponents=_tuned_exponents(read),
         costs=tuple(
-            arm_cost(
-                name,
-                each,
-                target,
-                compute=powers[name],
-                price=price,
-                flops_per_second=flops_per_second,
-            )
+            _cost(name, each, target, powers[name], flops_per_second, price)
             for name, each in runs.items()
         ),
         price=price,
@@ -191,13 +195,9 @@ def _target(
         )
     for i, column in enumerate(columns):
         value, low = at[column], min(key[i] for key in every)
-        if not (math.isfinite(value) and value > 0):
-            raise ValueError(f"{column} must be positive and finite, got {value:g}.")
-        if value < low:
-            raise ValueError(
-                "a comparison is not extrapolated below the smallest common size, "
-                f"{column}={low:g}, got {value:g}; give a larger size."
-            )
+        require_positive(column, value)
+        rule = "a comparison is not extrapolated below the smallest common size, "
+        require(value >= low, f"{rule}{column}={low:g}", float(value), "give a larger size")
     return {column: float(at[column]) for column in columns}
 
 
@@ -230,10 +230,22 @@ def _pairing_notes(plain: Arm, treated: Arm) -> list[str]:
     return [f"{name}: {table.n_dropped} value(s) of seeds that only one recipe has are left out."]
 
 
-def _adjusted(p_values: Sequence[float | None]) -> list[float | None]:
-    """After Holm's correction; a test that could not be made counts as none."""
-    adjusted = iter(holm([p for p in p_values if p is not None]))
-    return [None if p is None else next(adjusted) for p in p_values]
+def _cost(
+    name: str,
+    runs: Runs,
+    size: Mapping[str, float],
+    compute: ArmCompute | None,
+    flops_per_second: float | None,
+    price: float | None,
+) -> ArmCost:
+    """What one run costs at a size; hours go by a stated speed, else by the clock of the runs."""
+    wall = hours_of_runs(runs.of_stage("tune").complete())
+    flops = None if compute is None else compute.growth.of(size)
+    hours = None if wall is None else wall.of(size)
+    if flops_per_second is not None and flops is not None:
+        hours = flops / flops_per_second / SECONDS_PER_HOUR
+    money = None if hours is None or price is None else hours * price
+    return ArmCost(arm=name, flops=flops, gpu_hours=hours, money=money)
 
 
 def _tuned_exponents(arms: Mapping[str, Arm]) -> dict[str, dict[str, Measure]]:

@@ -15,9 +15,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
-from scipy import stats
+from scipy import optimize, stats
 
-from extrap.analyses.comparison.arm_curves import Curves, fit_curves, n_parameters
 from extrap.analyses.comparison.arm_errors import (
     SEED_REMEDY,
     effect_of_seeds,
@@ -36,8 +35,23 @@ from extrap.fitting.jackknife import (
     jackknife_variance,
     size_means,
 )
-from extrap.fitting.means import fieller
-from extrap.laws.base import Array
+from extrap.fitting.means import ratio_of_means
+from extrap.fitting.projection import (
+    EXACT,
+    RULES,
+    Index,
+    Mask,
+    Problem,
+    Solutions,
+    State,
+    bounded_step,
+    distinct_starts,
+    in_chunks,
+    levenberg_marquardt,
+    screen,
+)
+from extrap.laws import LOSS_LAWS
+from extrap.laws.base import Array, Range
 from extrap.records import Interval, Measure
 
 MIN_SIZES = 3
@@ -48,7 +62,7 @@ MIN_SIZES_EXPONENT = 5
 """Fewer sizes leave exponents six to eleven times as uncertain (`benchmarks.comparisons`)."""
 MISFIT_P = 0.05
 """A law misses its losses where "it holds" is less probable than this, for two laws together."""
-EXACT = 1e-6
+ROUNDING = 1e-6
 """Scatter of log losses below which a law that is off by rounding does not count as missed."""
 MIN_PAIRS = 2
 """Fewer seeds that three arms share do not tell what a share errs by."""
@@ -67,8 +81,11 @@ REACH = math.log(1e6)
 NEAR = math.log(10)
 """The interval of a crossing is looked for so far beyond the measured sizes."""
 N_TRIALS = 121
-REFINEMENTS = 2
-"""Times that trials are laid anew around a closed interval; each divides their step."""
+EXPONENTS = Range(-3.0, 3.0, tuple(np.geomspace(0.03, 2.0, 12).tolist()), is_log=False)
+N_STARTS = 12
+"""The best of the trial exponents, from which the law of a whole table is fitted."""
+LAW = replace(LOSS_LAWS["power_floor"], shape_ranges=(("c*", EXPONENTS),))
+"""Of an arm, `L = E + Σ_j b_j (x_j / x0_j)^(−c_j)`: without some pair its loss may rise."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -76,21 +93,30 @@ class TwoLaws:
     """The laws of both arms, of the whole table and without each pair, and what they err by.
 
     Attributes:
-        plain, treated: Laws, one row per resample, the whole table first.
+        values: Parameters of `LAW`, plain then treated, shape (2, 1 + n_left_out, n_fitted), the
+            whole table first.
+        log_reference: ln x0, shape (n_columns,).
         strata: Of the resamples, shape (n_left_out,).
-        n_fitted: Parameters of a law.
         n_removed: Effects of seeds taken out of each sample.
         dof: Degrees of freedom behind a jackknife variance.
         seed_error: Error by the effects of seeds on all sizes.
     """
 
-    plain: Curves
-    treated: Curves
+    values: Array
+    log_reference: Array
     strata: npt.NDArray[np.intp]
-    n_fitted: int
     n_removed: int
     dof: float
     seed_error: Error
+
+    def log_losses(self, log_size: Array) -> Array:
+        """At ln x, shape (n_points, n_columns) → (2, 1 + n_left_out, n_points)."""
+        return LAW.log_predict(self.values, np.exp(log_size - self.log_reference))
+
+    def gaps(self, log_size: Array) -> Array:
+        """Log losses, treated − plain, shape (1 + n_left_out, n_points)."""
+        plain, treated = self.log_losses(log_size)
+        return np.asarray(treated - plain)
 
     def half_width(self, values: Array, level: float, *, shifts: bool = True) -> Array:
         """Half-widths of the intervals of numbers, shape (1 + n_left_out, …) → (…).
@@ -104,7 +130,7 @@ class TwoLaws:
             values[0],
             values[1:],
             strata=self.strata,
-            n_fitted=self.n_fitted,
+            n_fitted=self.values.shape[2],
             n_removed=self.n_removed,
         )
         of_seeds = self.seed_error.se**2 if shifts else 0.0
@@ -119,41 +145,81 @@ def two_laws(table: ArmTable) -> TwoLaws | str:
     if not table.has_law:
         return f"a law needs at least {MIN_SIZES} common sizes, there are {n_sizes}; add sizes."
     logs = table.log_size
-    n_fitted = n_parameters(logs.shape[1])
+    n_fitted = len(LAW.names(logs.shape[1]))
     if table.n_seeds < 2 and n_sizes < max(MIN_SIZES_ONE_SEED, n_fitted + 2):
         return f"{n_sizes} sizes with one seed do not tell what the laws err by; {SEED_REMEDY}."
     if n_sizes < n_fitted:
         return f"the laws have {n_fitted} parameters and {n_sizes} sizes; add sizes."
     n_removed = table.plain.shape[1] - 1 if all(map(is_crossed, table.scattered)) else 0
-    samples = leave_out_pairs(table)
-    n_rows = samples.means.shape[1]
-    both = fit_curves(
-        logs,
-        samples.means.reshape(2 * n_rows, -1),
-        samples.counts.reshape(2 * n_rows, -1),
-        n_arms=2,
-    )
+    means, counts, strata = leave_out_pairs(table)
     return TwoLaws(
-        plain=both.rows(slice(0, n_rows)),
-        treated=both.rows(slice(n_rows, None)),
-        strata=samples.strata,
-        n_fitted=n_fitted,
+        values=np.stack([fit_laws(logs, *arm) for arm in zip(means, counts, strict=True)]),
+        log_reference=logs.mean(axis=0),
+        strata=strata,
         n_removed=n_removed,
         dof=_law_dof(table, n_fitted + n_removed),
         seed_error=effect_of_seeds(table),
     )
 
 
+def fit_laws(log_size: Array, log_loss: Array, weights: Array) -> Array:
+    """Least squares on log losses: parameters of `LAW` around the mean ln x, one row per resample.
+
+    The first row is fitted from a grid of exponents, the others from its result.
+
+    Args:
+        log_size: ln x, shape (n_sizes, n_columns).
+        log_loss: Mean log losses, shape (n_rows, n_sizes); any number where the weight is 0.
+        weights: Of the sizes, same shape.
+    """
+    z = np.exp(log_size - log_size.mean(axis=0))
+    problem = Problem(law=LAW, z=z, y=np.exp(log_loss), weight=weights, fixed={})
+    whole = replace(problem, y=problem.y[:1], weight=weights[:1])
+    starts = screen(whole, distinct_starts(whole), keep=N_STARTS)
+    best = _least_squares(whole, starts).best()[0]
+    return _least_squares(problem, np.repeat(best[None], len(weights), axis=0)).values[:, 0]
+
+
+def _least_squares(problem: Problem, starts: Array) -> Solutions:
+    """From every start, with floors in [0, smallest loss)."""
+    z, k = problem.z, problem.z.shape[1]
+    low = np.array([0.0] * (1 + k) + [EXPONENTS.low] * k)
+    high = np.tile([np.inf] * (1 + k) + [EXPONENTS.high] * k, (len(problem.y), 1))
+    high[:, 0] = (1 - 1e-4) * np.where(problem.weight > 0, problem.y, np.inf).min(axis=1)
+
+    def evaluate(values: Array, owner: Index) -> State:
+        root = np.sqrt(problem.weight[owner])
+        off = root * (LAW.log_predict(values, z) - np.log(problem.y[owner]))
+        jacobian = root[..., None] * LAW.log_gradient(values, z)
+        across = jacobian.swapaxes(1, 2)
+        slope, square = (across @ off[..., None])[..., 0], (off**2).sum(axis=1)
+        return State(values, square, slope, curvature=across @ jacobian, extra=high[owner])
+
+    def step(state: State, damping: Array) -> tuple[Array, Array]:
+        lift = damping[:, None] * np.einsum("bqq->bq", state.curvature)
+        return bounded_step(state, low, state.extra, matrix=state.curvature, lift=lift)
+
+    def run(values: Array, owner: Index) -> tuple[Array, Array, Mask]:
+        start, floor = np.clip(values, low, high[owner]), EXACT * problem.weight[owner].sum(axis=1)
+        state, converged = levenberg_marquardt(
+            evaluate, step, start, owner, rules=RULES, floor=floor
+        )
+        return state.search, state.objective, converged
+
+    return in_chunks(run, starts, each=len(z) * starts.shape[-1])
+
+
 def has_misfit(table: ArmTable, laws: TwoLaws) -> bool:
     """Whether an arm's losses lie off its law by more than their scatter beside seed effects."""
     p_values = []
-    for curves, arm in ((laws.plain, table.plain), (laws.treated, table.treated)):
-        unit, spare = contrast_unit(arm), len(arm) - laws.n_fitted
+    fitted = laws.log_losses(table.log_size)[:, 0]
+    for of_law, arm in zip(fitted, (table.plain, table.treated), strict=True):
+        unit, spare = contrast_unit(arm), len(arm) - laws.values.shape[2]
         if unit is None or spare < 1:
             return False
-        off = np.nanmean(arm, axis=1) - curves.log_loss(table.log_size)[0]
+        off = np.nanmean(arm, axis=1) - of_law
         square = float(np.isfinite(arm).sum(axis=1) @ off**2) / spare
-        p_values.append(stats.f.sf(square / max(unit.se**2, EXACT**2), spare, unit.dof))
+        p_values.append(stats.f.sf(square / max(unit.se**2, ROUNDING**2), spare, unit.dof))
     return len(p_values) * min(p_values) < MISFIT_P
 
 
@@ -206,16 +272,17 @@ def contrast_arms(
         return replace(known, refusals={**refusals, "at_target": laws}), {}
     of_law = columns[: table.log_size.shape[1]]
     both = {
-        plain.name: arm_law(laws.plain, of_law),
-        treated.name: arm_law(laws.treated, of_law),
+        arm.name: _arm_law(values[0], laws.log_reference, of_law)
+        for arm, values in zip((plain, treated), laws.values, strict=True)
     }
-    goal = np.log([target[name] for name in of_law])
+    goal = np.log([[target[name] for name in of_law]])
+    plain_there, treated_there = laws.log_losses(goal)
     at_target = SizeDifference(
         size=dict(target),
         n_pairs=0,
-        plain=_at(laws.plain.log_loss(goal[None]), laws, level),
-        treated=_at(laws.treated.log_loss(goal[None]), laws, level),
-        difference=_at(_gap(laws, goal[None]), laws, level).map(lambda ratio: ratio - 1),
+        plain=_at(plain_there, laws, level),
+        treated=_at(treated_there, laws, level),
+        difference=_at(treated_there - plain_there, laws, level).map(lambda ratio: ratio - 1),
         is_forecast=True,
     )
     known = replace(known, at_target=at_target)
@@ -225,7 +292,7 @@ def contrast_arms(
         why = f"exponents need {MIN_SIZES_EXPONENT} common sizes, there are {len(table.keys)}; "
         refusals["exponents"] = refusals["worth"] = refusals["crossing"] = f"{why}add sizes."
         return replace(known, refusals=refusals), both
-    ours, theirs = laws.plain.exponents[:, 0], laws.treated.exponents[:, 0]
+    ours, theirs = laws.values[..., 1 + len(of_law)]
     largest = dict(zip(columns, table.keys[-1], strict=True))
     return replace(
         known,
@@ -261,13 +328,13 @@ def _by_size(
     )
 
 
-def arm_law(curves: Curves, columns: Sequence[str]) -> ArmLaw:
-    """The law of the whole table."""
+def _arm_law(values: Array, log_reference: Array, columns: Sequence[str]) -> ArmLaw:
+    floor, *rest = values.tolist()
     return ArmLaw(
-        floor=float(curves.floors[0]),
-        scales=tuple(np.exp(curves.log_scales[0]).tolist()),
-        exponents=tuple(curves.exponents[0].tolist()),
-        reference=dict(zip(columns, np.exp(curves.log_reference).tolist(), strict=True)),
+        floor=floor,
+        scales=tuple(rest[: len(columns)]),
+        exponents=tuple(rest[len(columns) :]),
+        reference=dict(zip(columns, np.exp(log_reference).tolist(), strict=True)),
     )
 
 
@@ -308,14 +375,8 @@ def share_closed(plain: Arm, treated: Arm, reference: Arm, *, level: float) -> M
         [[np.mean([arm.by_size[key][seed] for key in keys]) for seed in seeds] for arm in arms]
     )
     closed, gap = losses[0] - losses[1], losses[0] - losses[2]
-    quantile = Error(1.0, len(seeds) - 1).half_width(level)
-    covariance = np.cov(closed, gap) * quantile**2 / len(seeds)
-    ratios = fieller(float(closed.mean()), float(gap.mean()), covariance)
-    if ratios is None or not ratios.is_between:
-        return Measure()
-    return Measure(
-        value=float(closed.mean() / gap.mean()), ci=Interval(ratios.lower, ratios.upper)
-    )
+    share = ratio_of_means(closed, gap, level=level)
+    return Measure() if share.ci == Interval() else share
 
 
 def size_worth(laws: TwoLaws, log_size: Array, *, level: float) -> Measure:
@@ -328,87 +389,63 @@ def size_worth(laws: TwoLaws, log_size: Array, *, level: float) -> Measure:
         log_size: ln of the treated arm's size, one number per column.
         level: Of the interval.
     """
-    trials = np.linspace(-REACH, REACH, N_TRIALS)
-    treated = laws.treated.log_loss(log_size[None])
+    treated = laws.log_losses(log_size[None])[1]
 
     def statistic(shifts: Array) -> Array:
-        return np.asarray(laws.plain.log_loss(log_size + shifts[:, None]) - treated)
+        return np.asarray(laws.log_losses(log_size + shifts[:, None])[0] - treated)
 
-    return _accepted(laws, statistic, trials, level).map(math.exp)
+    return _accepted(laws, statistic, (-REACH, REACH), level).map(math.exp)
 
 
 def crossing(laws: TwoLaws, log_sizes: Array, *, level: float) -> Measure:
     """Where the laws of one size column are equal, inside the sizes; none with an open end."""
     low, high = float(log_sizes.min()), float(log_sizes.max())
-    trials = np.linspace(low - NEAR, high + NEAR, N_TRIALS)
-    found = _accepted(laws, lambda at: _gap(laws, at[:, None]), trials, level)
+    found = _accepted(laws, lambda x: laws.gaps(x[:, None]), (low - NEAR, high + NEAR), level)
     is_inside = found.value is not None and low <= found.value <= high
     return found.map(math.exp) if is_inside and None not in found.ci else Measure()
 
 
-def _gap(laws: TwoLaws, log_size: Array) -> Array:
-    return np.asarray(laws.treated.log_loss(log_size) - laws.plain.log_loss(log_size))
-
-
 def _accepted(
-    laws: TwoLaws, statistic: Callable[[Array], Array], trials: Array, level: float
+    laws: TwoLaws, statistic: Callable[[Array], Array], ends: tuple[float, float], level: float
 ) -> Measure:
-    """The zero of a statistic and the stretch of trials around it where 0 is not rejected.
+    """The zero of a statistic nearest the middle, and the stretch around it not rejected as 0.
 
     Without a zero the stretch, if any, is that around the trial nearest to being accepted.
     """
-    found = _stretch(laws, statistic, trials, level)
-    for _ in range(REFINEMENTS):
-        lower, upper = found.ci
-        if found.value is None or lower is None or upper is None:
-            break
-        step = trials[1] - trials[0]
-        trials = np.linspace(lower - step, upper + step, N_TRIALS)
-        found = _stretch(laws, statistic, trials, level)
-    return found
 
+    def excess(x: Array) -> Array:
+        values = statistic(x)
+        return np.asarray(np.abs(values[0]) - laws.half_width(values, level))
 
-def _stretch(
-    laws: TwoLaws, statistic: Callable[[Array], Array], trials: Array, level: float
-) -> Measure:
-    values = statistic(trials)
-    excess = np.abs(values[0]) - laws.half_width(values, level)
-    changes = np.flatnonzero(np.sign(values[0, :-1]) != np.sign(values[0, 1:]))
-    zero = None
+    def root(of: Callable[[Array], Array], low: float, high: float) -> float:
+        return float(optimize.brentq(lambda x: of(np.array([x])).item(), low, high))
+
+    trials = np.linspace(*ends, N_TRIALS)
+    middle, outside, zero = statistic(trials)[0], excess(trials), None
+    changes = np.flatnonzero(np.diff(np.sign(middle)))
     if len(changes):
-        middle = (trials[0] + trials[-1]) / 2
-        start = int(changes[np.argmin(np.abs(trials[changes] - middle))])
-        zero = _between(trials[start : start + 2], values[0, start : start + 2])
-        slope = abs(values[0, start + 1] - values[0, start]) / (trials[1] - trials[0])
-        near = (float(np.abs(values[0, start])) - float(excess[start])) / max(slope, 1e-300)
-    else:
-        start = int(np.argmin(excess))
-        if excess[start] > 0:  # nowhere, so beyond one end of the trials
-            is_above = np.abs(values[0, -1]) < np.abs(values[0, 0])
-            ends = (float(trials[-1]), None) if is_above else (None, float(trials[0]))
-            return Measure(value=None, ci=Interval(*ends))
-    below, above = (
-        np.flatnonzero(part > 0) for part in (excess[: start + 1], excess[start + 1 :])
-    )
-    lower = upper = None
-    if len(below):
-        j = int(below[-1])
-        is_narrow = zero is not None and excess[j + 1] > 0
-        lower = zero - near if is_narrow else _between(trials[j : j + 2], excess[j : j + 2])
-    if len(above):
-        j = start + 1 + int(above[0])
-        is_narrow = zero is not None and excess[j - 1] > 0
-        upper = (
-            zero + near if is_narrow else _between(trials[j - 1 : j + 1], excess[j - 1 : j + 1])
+        i = int(changes[np.argmin(np.abs(trials[changes] - trials.mean()))])
+        place = zero = root(lambda x: statistic(x)[0], trials[i], trials[i + 1])
+    elif outside.min() > 0:  # nowhere, so beyond one end of the trials
+        is_above = abs(middle[-1]) < abs(middle[0])
+        return Measure(
+            value=None, ci=Interval(*((ends[1], None) if is_above else (None, ends[0])))
         )
-    return Measure(value=zero, ci=Interval(lower, upper))
+    else:
+        place = float(trials[np.argmin(outside)])
 
+    def side(rejected: Array) -> float | None:
+        if not len(rejected):
+            return None
+        is_point = excess(np.array([place])).item() >= 0
+        return (
+            place if is_point else root(excess, rejected[np.argmin(abs(rejected - place))], place)
+        )
 
-def _between(x: Array, y: Array) -> float:
-    """Where a line through two points is 0; their middle if it is level."""
-    if y[0] == y[1]:
-        return float(x.mean())
-    return float(x[0] - y[0] * (x[1] - x[0]) / (y[1] - y[0]))
+    rejected = trials[outside > 0]
+    return Measure(
+        value=zero, ci=Interval(side(rejected[rejected < place]), side(rejected[rejected > place]))
+    )
 
 
 def _plain_number(values: Array, laws: TwoLaws, level: float) -> Measure:

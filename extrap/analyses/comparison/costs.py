@@ -1,4 +1,4 @@
-"""What a run of a recipe costs at some size: compute, hours, money."""
+"""The compute of a run of a recipe at some size."""
 
 from __future__ import annotations
 
@@ -9,15 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from extrap.analyses.comparison.arm_table import are_on_line
-from extrap.analyses.comparison.results import ArmCost
 from extrap.errors import DataError
-from extrap.fitting.run_costs import (
-    FLOPS,
-    SECONDS_PER_HOUR,
-    RunCost,
-    hours_of_runs,
-    read_run_cost,
-)
+from extrap.fitting.run_costs import FLOPS, RunCost, read_run_cost
 from extrap.records import Runs
 
 FLAT = 0.02
@@ -64,31 +57,3 @@ def arm_compute(runs: Runs) -> ArmCompute | None:
         slopes[1:] = (first @ logs[:, 1:] / (float(first @ first) or 1.0)).tolist()
     known = dict(zip(runs.sizes, slopes, strict=True))
     return ArmCompute(growth=growth, slopes=known) if growth.unit == FLOPS else None
-
-
-def arm_cost(
-    name: str,
-    runs: Runs,
-    size: Mapping[str, float],
-    *,
-    compute: ArmCompute | None,
-    price: float | None,
-    flops_per_second: float | None,
-) -> ArmCost:
-    """What one run costs at a size.
-
-    Args:
-        name: The recipe.
-        runs: Its runs.
-        size: Size column → value.
-        compute: Its FLOPs, from `arm_compute`.
-        price: Of an hour of one GPU.
-        flops_per_second: Speed of one GPU, for hours where the runs have no `wall_s`.
-    """
-    wall = hours_of_runs(runs.of_stage("tune").complete())
-    flops = None if compute is None else compute.growth.of(size)
-    hours = None if wall is None else wall.of(size)
-    if flops_per_second is not None and flops is not None:
-        hours = flops / flops_per_second / SECONDS_PER_HOUR
-    money = None if hours is None or price is None else hours * price
-    return ArmCost(arm=name, flops=flops, gpu_hours=hours, money=money)

@@ -38,11 +38,6 @@ class GroupFindings:
     sealed: str = ""
     began: str = ""
 
-    def checked(self, treated: str) -> Contrast | None:
-        """What was measured of a recipe at the target."""
-        contrasts = () if self.check is None else self.check.contrasts
-        return {contrast.treated: contrast for contrast in contrasts}.get(treated)
-
 
 shape(
     GroupFindings,
@@ -95,22 +90,18 @@ def with_check(found: GroupFindings, large: Mapping[str, Runs], *, sealed: str) 
     found = replace(found, sealed=sealed)
     if found.comparison is None:
         return found
-    target, runs = found.group.target_size, dict[str, Runs]()
+    target, runs, starts = found.group.target_size, dict[str, Runs](), list[str]()
     for arm, spec in found.group.arms.items():
-        frame = large[spec.name].to_frame() if spec.name in large else None
-        if frame is not None:
-            is_there = [np.isclose(frame[name], value) for name, value in target.items()]
-            frame = frame[np.all(is_there, axis=0)].assign(stage="tune")
-        if frame is not None and (frame["status"] == "complete").any():
+        if spec.name not in large:
+            continue
+        frame = large[spec.name].to_frame()
+        is_there = [np.isclose(frame[name], value) for name, value in target.items()]
+        frame = frame[np.all(is_there, axis=0)].assign(stage="tune")
+        if (frame["status"] == "complete").any():
             runs[arm] = Runs.from_frame(frame, sizes=tuple(target), source=spec.name)
+            starts += map(str, frame["started_at"].dropna() if "started_at" in frame else ())
     if found.comparison.plain not in runs or len(runs) < 2:
         return found
-    starts = [
-        str(time)
-        for each in runs.values()
-        if "started_at" in each.to_frame()
-        for time in each.to_frame()["started_at"].dropna()
-    ]
     check = compare(runs, at=target, level=found.comparison.level)
     return replace(found, check=check, began=min(starts, default=""))
 
@@ -176,17 +167,19 @@ class Treatment:
 
 def treatments(findings: Sequence[GroupFindings]) -> tuple[Treatment, ...]:
     """Every treated recipe of all groups."""
-    return tuple(
-        Treatment(
-            contrast=contrast,
-            comparison=found.comparison,
-            group=found.group.name if len(findings) > 1 else "",
-            check=found.checked(contrast.treated),
-        )
-        for found in findings
-        if found.comparison is not None
-        for contrast in found.comparison.contrasts
-    )
+    rows = []
+    for found in findings:
+        checks = {c.treated: c for c in (found.check.contrasts if found.check else ())}
+        rows += [
+            Treatment(
+                contrast=contrast,
+                comparison=found.comparison,
+                group=found.group.name if len(findings) > 1 else "",
+                check=checks.get(contrast.treated),
+            )
+            for contrast in (found.comparison.contrasts if found.comparison else ())
+        ]
+    return tuple(rows)
 
 
 def study_document(study: ComparisonStudy, findings: Sequence[GroupFindings]) -> dict[str, Any]:

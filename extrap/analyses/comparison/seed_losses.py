@@ -180,22 +180,19 @@ def _offsets(group: SizeGroup, optimum: Optimum) -> pd.Series:
     if group.around is None or any(value is None for value in values):
         return table.loc[table.mean(axis=1).idxmin()].dropna()
     around = group.around
-    near = np.unique(np.round(around.u + around.start, 9), axis=0)
+    tried = np.round(around.u + around.start, 9)
     octaves = np.round(np.log2(table.index.to_frame().to_numpy(dtype=float)), 9)
-    is_near = (octaves[:, None] == near[None]).all(axis=2).any(axis=1)
-    table, octaves = table[is_near], octaves[is_near]
-    weights = _cell_weights(around.u + around.start, around.weights, octaves)
+    is_same = (octaves[:, None] == tried[None]).all(axis=2)
+    is_near = is_same.any(axis=1)
+    table, octaves, of_run = table[is_near], octaves[is_near], is_same[is_near].argmax(axis=1)
+    weights = around.weights[of_run]  # of a cell, that of its first run
     terms = _terms(octaves - np.log2(np.array(values, dtype=float)))
     whole = table.columns[table.notna().all(axis=0)]
-    if len(whole) >= 2 or len(whole) == len(table.columns):
-        return table[whole].mul(_level(terms, weights), axis=0).sum(axis=0)
-    return _constants(table, terms, weights)
-
-
-def _cell_weights(tried: Array, weights: Array, octaves: Array) -> Array:
-    """The weight of each cell, from those of its runs."""
-    same = (np.round(tried, 9)[None] == octaves[:, None]).all(axis=2)
-    return np.asarray(weights[same.argmax(axis=1)])
+    if len(whole) < 2 and len(whole) < len(table.columns):
+        return _constants(table, terms, weights)
+    root = np.sqrt(weights)
+    at_centre = np.linalg.pinv(terms * root[:, None])[0] * root
+    return table[whole].mul(at_centre, axis=0).sum(axis=0)
 
 
 def _constants(table: pd.DataFrame, terms: Array, weights: Array) -> pd.Series:
@@ -216,9 +213,3 @@ def _terms(u: Array) -> Array:
         p for p in itertools.product(range(degree + 1), repeat=u.shape[1]) if sum(p) <= degree
     ]
     return np.stack([np.prod(u ** np.array(p), axis=1) for p in powers], axis=1)
-
-
-def _level(terms: Array, weights: Array) -> Array:
-    """Weights of the cells in the value of the polynomial at its centre."""
-    root = np.sqrt(weights)
-    return np.asarray(np.linalg.pinv(terms * root[:, None])[0] * root)

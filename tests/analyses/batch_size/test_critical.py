@@ -440,7 +440,7 @@ def test_groups_bounded_on_one_side_are_left_out_of_the_laws():
         (table().assign(steps=np.nan), "no row has steps"),
         (table().iloc[:0], "at least one row"),
         (table().assign(steps=900.0, budget=500.0), "got 900 of 500 in row 1"),
-        (table().assign(target=np.tile([2.0, 2.5, 3.0], 3)), "'target' has 3"),
+        (table().assign(target=np.tile([2.0, 2.5, 3.0], 3)), r"target 2, 2\.5, 3"),
         (table().assign(steps=-1.0), "steps must be positive"),
         (table().assign(batch_size=0.0), "got 0 in row 1"),
         (table().assign(batch_size=np.nan), "must be filled in"),
@@ -465,7 +465,7 @@ def test_bad_arguments_are_errors():
             critical_batch(table(), **options)
     with pytest.raises(DataError, match="mean 'batch_size'"):
         critical_batch(table(), batch="batchsize")
-    with pytest.raises(ValueError, match=r"got 0\.0"):
+    with pytest.raises(ValueError, match="got 0; give"):
         group(table()).steps_at(0.0)
 
 

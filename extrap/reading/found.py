@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import accumulate
 from pathlib import Path
@@ -37,7 +37,6 @@ class Found:
         metrics: Columns that were measured, where the source says which they are.
         maximised: Columns of metrics that the source says are better when larger.
         names: The column of the runs' names, in which settings may stand.
-        origins: Column that was read from names → how, by an example.
     """
 
     table: pd.DataFrame
@@ -50,7 +49,6 @@ class Found:
     metrics: tuple[str, ...] = ()
     maximised: tuple[str, ...] = ()
     names: str | None = None
-    origins: Mapping[str, str] = field(default_factory=dict)
 
     def curves(self, metric: str, *, ask: bool = True) -> pd.DataFrame | None:
         """Columns `run`, `step` and `loss` of a metric; None where there are none.

@@ -118,8 +118,7 @@ def infer_parts(
         DataError: No column is called a loss or a size, or several are; or a size is tuned.
     """
     loss, *unused = [loss] if loss else _losses(found, maximised, is_sweep=is_sweep)
-    has_own = bool(found.sizes or found.origins)
-    both = [c for c in sizes if c in (found.tuned or ()) and (has_own or c in RATES)]
+    both = [c for c in sizes if c in (found.tuned or ()) and (found.sizes or c in RATES)]
     if both and tuned is None:
         raise DataError(
             f"a size is not tuned, {both[0]} is a tuned parameter of {found.where}; leave it out "
@@ -421,7 +420,6 @@ def with_named_settings(found: Found) -> Found:
 def sentence(
     parts: Parts,
     called: Mapping[str, str],
-    origins: Mapping[str, str],
     pooled: Sequence[str] = (),
 ) -> str:
     """What is announced: `Using size = width, tune = lr, loss = loss, seed = seed`.
@@ -429,12 +427,11 @@ def sentence(
     Args:
         parts: The parts.
         called: Column → the name it goes by.
-        origins: Column → where it stands, if not in the table.
         pooled: Columns in which runs differ that are taken for replicates.
     """
 
     def said(names: Sequence[str]) -> str:
-        pairs = [(called.get(name, name), origins.get(name, name)) for name in names]
+        pairs = [(called.get(name, name), name) for name in names]
         words = [name if name == place else f"{name} ({place})" for name, place in pairs]
         return " and ".join(words) or "none"
 

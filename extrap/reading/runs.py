@@ -246,7 +246,7 @@ def read_sweep(source: Any, request: Request, *, may_mix: bool = False) -> tuple
         runs = replace(runs, notes=(*runs.notes, *notes))
     has_found_loss = loss is None and parts.loss not in found.losses
     is_inferred = not sizes or (tuned is None and bool(parts.tuned)) or has_found_loss
-    said = sentence(parts, called, found.origins, pooled) if is_inferred or pooled else ""
+    said = sentence(parts, called, pooled) if is_inferred or pooled else ""
     return runs, said
 
 

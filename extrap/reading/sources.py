@@ -54,7 +54,7 @@ def find_runs(
         source: What `read_runs` takes.
         study: The study or experiment, where a storage holds several.
         stage: `tune` or `check`, by which studies of ours are told apart.
-        sizes: Size columns that were asked for, which the names of studies may hold.
+        sizes: Size columns that were asked for.
         settings: Tuned values, conditions and the seed that were asked for; they and the sizes
             tell a table of steps from one of runs.
         curves: Loss curves beside a table.
@@ -63,7 +63,7 @@ def find_runs(
         DataError: There is nothing that can be read.
         ValueError: Curves were handed in beside a source that has its own.
     """
-    found = _found(source, study=study, stage=stage, sizes=sizes)
+    found = _found(source, study=study, stage=stage)
     if found is not None and curves is not None:
         raise ValueError(
             "a storage holds the curves of its runs, and so does a tracker; leave "
@@ -222,15 +222,13 @@ def _are_studies(source: Any) -> bool:
     return optuna is not None and bool(items) and all(isinstance(i, optuna.Study) for i in items)
 
 
-def _found(
-    source: Any, *, study: str | None = None, stage: str = "tune", sizes: Sequence[str] = ()
-) -> Found | None:
+def _found(source: Any, *, study: str | None = None, stage: str = "tune") -> Found | None:
     """What a storage or a tracker has; None of a table. Each is imported where it is needed."""
     if isinstance(source, str | Path):
         address = _address(source)
         if address is None:
             return find_on_disk(Path(source), study=study)
-        return _at_address(address, study=study, stage=stage, sizes=sizes)
+        return _at_address(address, study=study, stage=stage)
     if isinstance(source, Runs):
         curves = source.curves()
         return Found(
@@ -242,17 +240,17 @@ def _found(
             notes=source.notes,
         )
     if _are_sources(source):
-        parts = [find_runs(part, study=study, stage=stage, sizes=sizes) for part in source]
+        parts = [find_runs(part, study=study, stage=stage) for part in source]
         return joined(parts, _place(source))
     if _are_studies(source):
         from extrap.reading.optuna import find_studies
 
         studies = source if isinstance(source, list | tuple) else [source]
-        return find_studies(studies, _place(source), study=study, stage=stage, sizes=sizes)
+        return find_studies(studies, _place(source), study=study, stage=stage)
     return read_run_objects(source) if are_runs(source) else None
 
 
-def _at_address(address: str, *, study: str | None, stage: str, sizes: Sequence[str]) -> Found:
+def _at_address(address: str, *, study: str | None, stage: str) -> Found:
     if address.startswith("wandb://"):
         return read_project(address)
     if address.startswith(SERVERS):
@@ -267,7 +265,7 @@ def _at_address(address: str, *, study: str | None, stage: str, sizes: Sequence[
             return read_copy(path, study=study)
     from extrap.reading.optuna import find_study
 
-    return find_study(address, study=study, stage=stage, sizes=sizes)
+    return find_study(address, study=study, stage=stage)
 
 
 def _address(source: str | Path) -> str | None:

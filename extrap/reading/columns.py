@@ -8,8 +8,8 @@ from collections.abc import Collection, Sequence
 from extrap.errors import Choice, DataError, argument, shown
 from extrap.reading.names import MEASURED, bare_name, known_name, short_name, synonyms
 
-MOST_NAME, MOST_COMPARED = 100, 2000
-"""Longer names, and more of them, are not searched for the one that was meant."""
+MOST_NAME = 100
+"""Characters of a name that an error shows."""
 MOST_NEAR, NEARLY = 6, 0.1
 """Names that an error offers; those whose likeness is within this of the nearest are as near."""
 
@@ -95,7 +95,7 @@ def missing_column(
         where: What lacks it.
         option: The argument that would name the right one.
     """
-    near = _nearest(name, [c for c in have if len(c) <= MOST_NAME][:MOST_COMPARED])
+    near = _nearest(name, have)
     names = ", ".join(c if len(c) <= MOST_NAME else shown(c) for c in have[:12])
     if not near:
         todo = f"; name one with {argument(option, ...)}" if option else ""

@@ -10,7 +10,6 @@ import pandas as pd
 
 from extrap.errors import DataError, shown
 from extrap.reading.cells import is_empty, numbers_of
-from extrap.reading.columns import MOST_COMPARED
 from extrap.reading.names import bare_name, is_identity, is_recipe, short_name, words
 from extrap.records import STATUSES
 
@@ -49,7 +48,7 @@ def state_column(table: pd.DataFrame, known: Mapping[str, str] = WORDS) -> str |
     if "status" in table:
         return "status"
     shares = {}
-    for column in list(table)[:MOST_COMPARED]:
+    for column in table:
         cells = table[column]
         if not pd.api.types.is_numeric_dtype(cells.dtype) and not is_recipe(str(column)):
             found = {_word(cell) for cell in cells[~is_empty(cells)].head(ENOUGH).astype(str)}
@@ -167,7 +166,7 @@ def _progress(
     """How far runs came, and whether a curve says so, which nobody set."""
     if curves is not None and not curves.empty:
         yield curves.groupby("run")["step"].max().reindex(runs.index).rename("steps"), True
-    for column in list(table)[:MOST_COMPARED]:
+    for column in table:
         name = short_name(str(column)).lower()
         if name in PROGRESS and str(column) not in cell:
             numbers = pd.Series(numbers_of(table.loc[runs.index, column]), index=runs.index)

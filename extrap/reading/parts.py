@@ -28,14 +28,7 @@ from extrap.reading.cells import (
     numbers_of,
     read_numbers,
 )
-from extrap.reading.columns import (
-    MOST_COMPARED,
-    MOST_NAME,
-    display_name,
-    find_column,
-    missing_column,
-    require_column,
-)
+from extrap.reading.columns import display_name, find_column, missing_column, require_column
 from extrap.reading.endings import given_status
 from extrap.reading.found import Found
 from extrap.reading.names import (
@@ -157,8 +150,7 @@ class _Columns:
         is_lost |= given_status(found.table)[0].isin(["failed", "pruned"])
         self.rows = ~is_lost | is_lost.all()
         measured = {column, *found.metrics, *found.losses}
-        names = [n for n in self.have if len(n) <= MOST_NAME][:MOST_COMPARED]
-        self.names = [n for n in names if n not in measured and not is_measured(n)]
+        self.names = [n for n in self.have if n not in measured and not is_measured(n)]
         self._levels: dict[str, Levels] = {}
 
     def leave_out(self, names: Iterable[str | None]) -> None:
@@ -219,13 +211,12 @@ def _losses(found: Found, maximised: Sequence[str], *, is_sweep: bool) -> list[s
         DataError: There is none, or several are as likely.
     """
     have = [str(c) for c in found.table]
-    names = [c for c in have if len(c) <= MOST_NAME][:MOST_COMPARED]
-    bare = set(map(bare_name, names))
+    bare = set(map(bare_name, have))
     if named := [name for name in found.losses if bare_name(name) in bare] or [*maximised][:1]:
         return named[:1]
     if not is_sweep and found.losses:
         raise missing_column(found.losses[0], have, found.where, option="loss")
-    names = [c for c in names if c in found.metrics] or names
+    names = [c for c in have if c in found.metrics] or have
     ranked = sorted((rank, c) for c in names if (rank := loss_rank(c)) is not None)
     ranked = [(rank, c) for rank, c in ranked if c in found.metrics or _is_loss(found.table[c])]
     if not ranked:

@@ -26,7 +26,6 @@ from extrap.reading.selecting import (
     is_one_value,
     selected_rows,
     with_definitions,
-    with_new_names,
 )
 from extrap.reading.settings import number_in
 from extrap.reading.sources import find_runs
@@ -303,7 +302,7 @@ def _opened(source: Any, request: Request) -> tuple[Found, list[str]]:
     )
     if found.table.empty:
         raise DataError(f"a table needs at least one row, {found.where} has none.")
-    found = with_new_names(found, request.rename or {})
+    found = found.renamed(request.rename or {})
     table = with_definitions(found.table, _names(request.let), found.where)
     if "stage" in table:
         table, _ = selected_rows(table, {"stage": stage}, found.where)
@@ -383,16 +382,16 @@ def _losses(
 ) -> tuple[pd.Series, pd.DataFrame | None]:
     """The losses of runs, empty where there is none, and their curves."""
     rule, cells = parse_final(request.final), table[metric]
-    points = found.curves(metric, ask=rule.name != "last")
+    points = found.curves(metric, ask=rule[0] != "last")
     maximised = [_metric(found, name, "maximise") for name in _names(request.maximise)]
     if metric in (*maximised, *found.maximised):
         numbers, empty = read_numbers(cells, metric), is_empty(cells)
         status, *_ = read_status(table, numbers, empty)
-        made = loss_of_metric(numbers[status.eq("complete")], metric)
+        best, note = loss_of_metric(numbers[status.eq("complete")], metric)
         if points is not None:
-            points = points.assign(loss=made.turn(points["loss"]))
-        cells = made.turn(numbers).astype(object).where(~empty, None)
-        notes.append(made.note)
+            points = points.assign(loss=best - points["loss"])
+        cells = (best - numbers).astype(object).where(~empty, None)
+        notes.append(note)
     cells, final_notes = with_final_losses(cells, points, rule, found.where)
     notes += [*final_notes, *summary_notes(metric)]
     return cells, points

@@ -27,7 +27,7 @@ from extrap.reading.columns import find_column, missing_column, require_column
 from extrap.reading.found import Found, joined
 from extrap.reading.frames import is_table
 from extrap.reading.layouts import check_layout, without_repeated_header
-from extrap.reading.selecting import Where, selected_rows, with_definitions, with_new_names
+from extrap.reading.selecting import Where, selected_rows, with_definitions
 from extrap.reading.settings import name_column
 from extrap.reading.tables import read_table
 from extrap.reading.trackers.folders import find_on_disk
@@ -170,7 +170,7 @@ def read_rows(
         table, notes = without_repeated_header(read_table(source))
     if table.empty:
         raise DataError(f"a table needs at least one row, {place} has none.")
-    table = with_new_names(Found(table=table, where=place), rename or {}).table
+    table = Found(table=table, where=place).renamed(rename or {}).table
     table = with_definitions(table, [let] if isinstance(let, str) else list(let), place)
     table, selected = selected_rows(table, where or {}, place)
     return table.reset_index(drop=True), [*notes, *selected]

@@ -19,7 +19,6 @@ import pandas as pd
 
 from extrap.errors import DataError, first_line, shown
 from extrap.files import require_file, unguarded
-from extrap.reading.columns import MOST_COMPARED
 from extrap.reading.frames import as_frame, frame_of_rows, is_table, with_flat_cells
 from extrap.reading.layouts import check_headers
 
@@ -34,8 +33,6 @@ REMEDIES = {
     "dict": "give pd.DataFrame of it",
 }
 """What holds no runs → what to give instead."""
-CHUNK_ROWS = 100_000
-"""Rows of text that are held as Python's own strings at once."""
 try:
     TEXT = pd.StringDtype("pyarrow", na_value=np.nan)
 except TypeError:  # pandas 2.2
@@ -95,13 +92,10 @@ def _read_file(path: Path) -> pd.DataFrame:
     if path.stat().st_size == 0:
         raise DataError(f"{path} is empty; a table needs a header and at least one row.")
     readers: dict[str, Callable[[Any], pd.DataFrame]] = {
-        ".csv": _read_csv,
-        ".tsv": _read_csv,
-        ".txt": _read_csv,
-        ".parquet": _read_parquet,
-        ".pq": _read_parquet,
-        ".json": _read_json,
+        **dict.fromkeys((".csv", ".tsv", ".txt"), _read_csv),
+        **dict.fromkeys((".parquet", ".pq"), _read_parquet),
         **dict.fromkeys(JSON_LINES, _read_jsonl),
+        ".json": _read_json,
     }
     reader = readers.get(path.suffix.lower())
     if reader is None:
@@ -159,20 +153,16 @@ def _read_csv(source: Path | TextIO, name: str = "") -> pd.DataFrame:
         )
     separator = _separator(lines, usual)
     # without a header pandas neither renames repeated columns nor shifts those of longer rows
-    chunks = pd.read_csv(
+    cells = pd.read_csv(
         source,
         sep=separator,
         header=None,
-        dtype=str,
+        dtype=TEXT,
         keep_default_na=False,
         skipinitialspace=True,
         encoding="utf-8-sig" if isinstance(source, Path) else None,
-        chunksize=CHUNK_ROWS,
     )
-    with chunks:
-        parts = [chunk.astype(TEXT) for chunk in chunks]
-    cells = pd.concat(parts) if parts[1:] else parts[0]
-    for column in list(cells)[:MOST_COMPARED]:  # an apostrophe stands before formulas
+    for column in cells:  # an apostrophe stands before formulas
         if cells[column].str.startswith("'").any():
             cells[column] = cells[column].map(unguarded).astype(TEXT)
     frame = cells[1:].reset_index(drop=True)
@@ -182,7 +172,7 @@ def _read_csv(source: Path | TextIO, name: str = "") -> pd.DataFrame:
     frame.columns = header
     if "" in header:
         frame = frame.loc[:, frame.columns != ""]
-    return frame if separator == "," else _with_points(frame)
+    return _with_points(frame) if separator != "," and len(frame) else frame
 
 
 def _plain_names(names: list[str]) -> list[str]:
@@ -208,16 +198,13 @@ def _with_points(table: pd.DataFrame) -> pd.DataFrame:
 
     `1,024` may be a thousand: commas count as decimal if a number of the table has another form.
     """
-    commas = {c: table[c].str.fullmatch(COMMA_NUMBER) for c in table}
-    is_sure = any((commas[c] & ~table[c].str.fullmatch(THOUSANDS)).any() for c in table)
-    if not is_sure or any(table[c].str.fullmatch(POINT_NUMBER).any() for c in table):
+    is_comma = table.apply(lambda cells: cells.str.fullmatch(COMMA_NUMBER))
+    is_sure = is_comma & ~table.apply(lambda cells: cells.str.fullmatch(THOUSANDS))
+    has_point = table.apply(lambda cells: cells.str.fullmatch(POINT_NUMBER))
+    if has_point.any(axis=None) or not is_sure.any(axis=None):
         return table
-    return table.assign(
-        **{
-            c: table[c].where(~is_one, table[c].str.replace(",", ".", regex=False))
-            for c, is_one in commas.items()
-        }
-    )
+    with_points = table.apply(lambda cells: cells.str.replace(",", ".", regex=False))
+    return table.mask(is_comma.astype(bool), with_points)
 
 
 def _read_parquet(path: Path) -> pd.DataFrame:

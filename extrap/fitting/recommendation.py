@@ -16,47 +16,38 @@ WITHIN = 0.975
 
 
 def recommend(
-    spread: OptimumSpread,
-    *,
-    divergence: DivergenceModel | None = None,
-    diverged_excess: float = DIVERGED_EXCESS,
+    spread: OptimumSpread, *, divergence: DivergenceModel | None = None
 ) -> Recommendation:
     """The tuned values that minimise the expected log loss at one size.
 
     `E(v) = (1 − p(v)) · Σ_i w_i min(h(log2 v − o_i), d) + p(v) · d`, h the curve, over the optima
     `o_i` of probability `w_i`, with `p` the chance of divergence and `d` the cost of a diverged
-    run. All tuned values are chosen together. Where high values cost more than low ones the
-    minimum lies below the optimum, and the further the less is known; it stays within the 95 %
-    interval of the optimum, because a few diverged runs tell little of values far below them.
+    run, `DIVERGED_EXCESS`. All tuned values are chosen together. Where high values cost more than
+    low ones the minimum lies below the optimum, and the further the less is known; it stays within
+    the 95 % interval of the optimum, because a few diverged runs tell little of values far below
+    them.
 
     Args:
         spread: Where the optimum may lie, with its excess-loss curve.
         divergence: Chance of divergence; without it none is assumed.
-        diverged_excess: Log excess `d` that a diverged run counts as.
 
     Raises:
-        ValueError: As `OptimumSpread.excesses`, or the cost is not positive.
+        ValueError: As `OptimumSpread.excesses`.
 
     References:
         Ours: the Bayes decision under the predictive distribution of the optimum.
     """
-    if not diverged_excess > 0:
-        raise ValueError(
-            "a diverged run must have a cost above 0, got a log excess of "
-            f"{diverged_excess:g}; use the log of the untrained loss over the expected "
-            "loss."
-        )
     centre = np.asarray(spread.centre)
     reach = t_quantile(WITHIN, spread.dof) * spread.sd
 
     def cost(octaves: Array) -> float:
         if np.any(np.abs(octaves) > reach):  # a wall that keeps the simplex within
-            return float(diverged_excess * (1 + np.abs(octaves).max()))
-        excess = spread.mean_excess(octaves, ceiling=diverged_excess)
+            return float(DIVERGED_EXCESS * (1 + np.abs(octaves).max()))
+        excess = spread.mean_excess(octaves)
         if divergence is None:
             return excess
         p = float(divergence.chances(spread.size, (centre + octaves)[None])[0])
-        return (1 - p) * excess + p * diverged_excess
+        return (1 - p) * excess + p * DIVERGED_EXCESS
 
     start = np.zeros(len(centre))
     # a simplex: the expectation over points has a kink wherever one of them meets the ceiling

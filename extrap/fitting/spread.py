@@ -90,17 +90,13 @@ class OptimumSpread:
             )
         return self.excess_curve.excesses(octaves - self.nodes[0], self.size)
 
-    def mean_excess(self, octaves: Array, *, ceiling: float = DIVERGED_EXCESS) -> float:
-        """Mean log excess at a distance from the centre; without divergence, none above a ceiling.
-
-        Args:
-            octaves: The distance, (n_tuned,).
-            ceiling: The most that a run counts as.
+    def mean_excess(self, octaves: Array) -> float:
+        """Mean log excess at a distance from the centre, (n_tuned,), none above a diverged run's.
 
         Raises:
             ValueError: As `excesses`.
         """
-        return float(self.nodes[1] @ np.minimum(self.excesses(octaves), ceiling))
+        return float(self.nodes[1] @ np.minimum(self.excesses(octaves), DIVERGED_EXCESS))
 
     def possible_excesses(self) -> tuple[tuple[float, float], ...]:
         """What a run at the predicted optimum may lose by the optimum's being elsewhere.

@@ -19,11 +19,7 @@ def find_column(
 ) -> str | None:
     """The column of that name, whatever a tracker writes before it; else the one that ends so.
 
-    Args:
-        name: The name.
-        have: The columns there are.
-        where: What to call their table.
-        is_metric: Whether a metric is asked for; else settings come before metrics of that name.
+    Settings come before metrics of that name, unless a metric is asked for.
 
     Raises:
         DataError: Several do.
@@ -54,14 +50,7 @@ def require_column(
     option: str | None = None,
     is_metric: bool = False,
 ) -> str:
-    """As `find_column`.
-
-    Args:
-        name: The name.
-        have: The columns there are.
-        where: What to call their table.
-        option: The argument that would name the right one.
-        is_metric: Whether a metric is asked for.
+    """As `find_column`; `option` is the argument that would name the right one.
 
     Raises:
         DataError: None does; the nearest are named. Or several do.
@@ -87,14 +76,7 @@ def display_name(column: str, have: Collection[str]) -> str:
 def missing_column(
     name: str, have: Sequence[str], where: str, *, option: str | None = None
 ) -> DataError:
-    """The error to raise: what is missing where, and the nearest of the names there are.
-
-    Args:
-        name: The column.
-        have: Those there are.
-        where: What lacks it.
-        option: The argument that would name the right one.
-    """
+    """The error to raise: what is missing where, and the nearest of the names there are."""
     near = _nearest(name, have)
     names = ", ".join(c if len(c) <= MOST_NAME else shown(c) for c in have[:12])
     if not near:

@@ -51,12 +51,7 @@ class Found:
     names: str | None = None
 
     def curves(self, metric: str, *, ask: bool = True) -> pd.DataFrame | None:
-        """Columns `run`, `step` and `loss` of a metric; None where there are none.
-
-        Args:
-            metric: Its column.
-            ask: Whether a server is asked for it.
-        """
+        """Columns `run`, `step` and `loss` of a metric's column; None where there are none."""
         points, logged = self.points, self.logged.get(metric, metric)
         if callable(points):
             points = points(logged) if ask else None
@@ -101,12 +96,7 @@ class Found:
 
 
 def joined(parts: Sequence[Found], where: str) -> Found:
-    """The rows and points of several sources of one kind, one after the other.
-
-    Args:
-        parts: The sources, at least one; no server is asked for points.
-        where: What to call all of them.
-    """
+    """The rows and points of several sources, one after the other; no server is asked."""
     starts = accumulate((len(part.table) for part in parts), initial=0)
     points = [
         part.points.assign(run=part.points["run"] + start)
@@ -126,11 +116,6 @@ def points_of(run: Any, step: pd.Series, values: pd.DataFrame) -> pd.DataFrame:
     """The points of rows that are steps, a column for each metric.
 
     An empty cell was not logged; text that is no number is not finite.
-
-    Args:
-        run: The run of each row, or of all.
-        step: The step of each row.
-        values: Its metrics.
     """
     rows = pd.DataFrame({"run": run, "step": _numbers(step)}, index=step.index)
     parts = [
@@ -164,13 +149,9 @@ def tracked(
 
     What was logged under the name of a setting, as the course of a learning rate, is a metric.
 
-    Args:
-        runs: The name of each, its settings, and how it ended in the tracker's word, if known.
-        points: Their points, `run` being the place in `runs`.
-        where: What to call the source.
-        summaries: The last values of each run where the tracker has them, else those of points.
-        losses: Metrics to take the loss from, the first there is.
-        notes: What reading had to decide.
+    `runs` are the name of each, its settings, and how it ended in the tracker's word, if known;
+    `run` of a point is the place there. Last values are those of the summaries, where the tracker
+    has some.
 
     Raises:
         DataError: There are none.

@@ -60,14 +60,9 @@ def parse_final(text: str) -> FinalRule:
 
 
 def final_losses(curves: pd.DataFrame, rule: FinalRule) -> pd.Series:
-    """The final loss of each run that has a curve.
+    """Run → its final loss, of `run`, `step` and `loss`; NaN if its last point is not finite.
 
-    Args:
-        curves: Columns `run`, `step`, `loss`; of two points of one step the later row counts.
-        rule: The rule.
-
-    Returns:
-        Run → loss; NaN for a run whose last point is not finite.
+    Of two points of one step the later row counts.
     """
     ordered = curves.drop_duplicates(["run", "step"], keep="last")
     ordered = ordered.sort_values(["run", "step"], kind="stable")
@@ -87,13 +82,7 @@ def _final(losses: np.ndarray, rule: FinalRule) -> float:
 def with_final_losses(
     losses: pd.Series, curves: pd.DataFrame | None, rule: FinalRule, where: str
 ) -> tuple[pd.Series, list[str]]:
-    """The losses of a table by a rule, and a note of what was done.
-
-    Args:
-        losses: As the table has them, one a run.
-        curves: The runs' curves, `run` the row of the table.
-        rule: The rule; `last` leaves the losses as they are.
-        where: The source, for a message.
+    """The losses of a table by a rule, and a note of what was done; `last` leaves all as it is.
 
     Raises:
         DataError: The rule needs curves and there are none.
@@ -128,14 +117,9 @@ def summary_notes(metric: str) -> list[str]:
 
 
 def loss_of_metric(values: pd.Series, name: str) -> tuple[float, str]:
-    """The rule for a metric that is better when larger.
+    """The number from which a metric is subtracted that is better when larger, and that in words.
 
-    Args:
-        values: Of every run, by its row; those that are not finite do not count.
-        name: The metric, for messages.
-
-    Returns:
-        The number from which the metric is subtracted to give the loss, and that in words.
+    Values that are not finite do not count.
 
     Raises:
         DataError: A value is exactly the best there can be, or the metric is neither a share nor

@@ -202,10 +202,7 @@ def _parts(varying: Mapping[str, Levels], runs: Runs, sweep: _Sweep) -> list[Cho
 def mixture(varying: Mapping[str, Levels], parts: Sequence[Choice], what: str) -> DataError:
     """The error that names what varies and the ways to settle it.
 
-    Args:
-        varying: The columns and their values, in every row.
-        parts: Parts that they may play; then come their values, and that they do not matter.
-        what: The rule, and what breaks it.
+    These are the parts that the columns may play, one of their values, and that they are ignored.
     """
     names, choices = list(varying), [*parts]
     cells = joint(*(levels.codes for levels in varying.values()))

@@ -136,11 +136,7 @@ def study_names(storage: BaseStorage) -> tuple[str, ...]:
 
 
 def our_studies(storage: BaseStorage, names: Container[str]) -> list[StoredStudy]:
-    """Every size and stage of some studies of ours, in the order they were made.
-
-    Args:
-        storage: Where they are.
-        names: Names of studies of ours, without size and stage.
+    """Every size and stage of the studies of ours of some names, in the order they were made.
 
     Raises:
         StudyError: Another version wrote one of them.
@@ -211,11 +207,7 @@ def find_studies(
 ) -> Found:
     """Read the trials of study objects, which are one sweep; each may be in a storage of its own.
 
-    Args:
-        studies: The studies.
-        source: What to call them.
-        study: As in `find_study`, like the rest.
-        stage: As there; to be judged are all where none is named `NAME/check/SIZE=VALUE`.
+    As in `find_study`, but all are of the stage where none is named `NAME/check/SIZE=VALUE`.
 
     Raises:
         DataError: There is no such study.
@@ -386,11 +378,7 @@ def _order_of_tuned(study: StoredStudy) -> list[str]:
 
 
 def fingerprint_of(attributes: Mapping[str, Any], *, study: str) -> dict[str, Any]:
-    """What a study of ours was made with; empty if nobody wrote it down.
-
-    Args:
-        attributes: Those of the study.
-        study: Its name, for the message.
+    """What a study of ours was made with, by its attributes; empty if nobody wrote it down.
 
     Raises:
         StudyError: Another version wrote it, or what is there is no table.
@@ -411,11 +399,6 @@ def cells_in(
     """Finished trials of ours with their cells; None for one that is not as extrap writes it.
 
     The lowest-numbered trial of a cell that is complete or pruned holds its result.
-
-    Args:
-        trials: Of one size, by number.
-        size: That size.
-        spec: The study.
     """
     for trial in trials:
         if trial.state.is_finished():

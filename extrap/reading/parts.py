@@ -95,17 +95,9 @@ def infer_parts(
     maximised: Sequence[str] = (),
     is_sweep: bool = True,
 ) -> Parts:
-    """Fill in the parts that were not given.
+    """Fill in the parts that were not given; of a few larger runs, no sweep, nothing is tuned.
 
-    Args:
-        found: A table and what its source knows.
-        sizes: Size columns that were asked for; empty: not given.
-        tuned: Tuned columns that were asked for; None: not given.
-        loss: The loss that was asked for.
-        seed: The seed column that was asked for.
-        conditions: Columns that are no others.
-        maximised: Metrics that may serve as a loss.
-        is_sweep: Whether the runs are a sweep: of a few larger runs nothing is tuned.
+    The conditions play no other part; the first of the maximised metrics may serve as the loss.
 
     Raises:
         DataError: No column is called a loss or a size, or several are; or a size is tuned.
@@ -415,10 +407,7 @@ def sentence(
 ) -> str:
     """What is announced: `Using size = width, tune = lr, loss = loss, seed = seed`.
 
-    Args:
-        parts: The parts.
-        called: Column → the name it goes by.
-        pooled: Columns in which runs differ that are taken for replicates.
+    `called` has the name that a column goes by; runs that differ in the pooled are replicates.
     """
 
     def said(names: Sequence[str]) -> str:

@@ -193,16 +193,10 @@ def read_runs(
 
 
 def read_sweep(source: Any, request: Request, *, may_mix: bool = False) -> tuple[Runs, str]:
-    """As `read_runs`.
+    """The runs as `read_runs` gives them, and a sentence on what was inferred and what was pooled.
 
-    Args:
-        source: As for `read_runs`.
-        request: How to read it.
-        may_mix: Whether settings may vary that are neither sizes nor tuned.
-
-    Returns:
-        The runs, and a sentence on what was inferred and what was pooled; empty where all was
-        given and nothing is pooled.
+    It is empty where all was given and nothing is pooled. `may_mix`: settings may vary that are
+    neither sizes nor tuned.
 
     Raises:
         DataError: As `read_runs`; or a setting varies that is neither a size nor tuned.
@@ -254,11 +248,7 @@ def as_runs(
 ) -> Runs:
     """The runs of an analysis: `Runs` as they are, anything else as `read_sweep` reads it.
 
-    Args:
-        source: What the analysis was given.
-        columns: The `ReadingKeywords` that it was given; None is as if left out.
-        may_mix: Whether conditions may vary.
-        known: Fields of the request that hold where `columns` say nothing else.
+    Of the `columns`, its `ReadingKeywords`, None is as if left out; there the `known` ones hold.
 
     Raises:
         TypeError: A keyword is none of `ReadingKeywords`; or as `read_runs`.

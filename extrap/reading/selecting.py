@@ -24,11 +24,6 @@ def with_definitions(table: pd.DataFrame, texts: Iterable[str], where: str) -> p
     none in the new column either. Where the formula has no value (a division by zero, the root of
     a negative number) the new one is not finite.
 
-    Args:
-        table: The table.
-        texts: Definitions `name = formula`; a name may stand behind a tracker's prefix.
-        where: What to call the table.
-
     Raises:
         ValueError: A definition cannot be read.
         DataError: It replaces a column by another one, or speaks of one that is missing or holds

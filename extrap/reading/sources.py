@@ -50,14 +50,8 @@ def find_runs(
 ) -> Found:
     """Read a source as whatever it is.
 
-    Args:
-        source: What `read_runs` takes.
-        study: The study or experiment, where a storage holds several.
-        stage: `tune` or `check`, by which studies of ours are told apart.
-        sizes: Size columns that were asked for.
-        settings: Tuned values, conditions and the seed that were asked for; they and the sizes
-            tell a table of steps from one of runs.
-        curves: Loss curves beside a table.
+    The sizes and the settings, which are the tuned values, conditions and the seed that were asked
+    for, tell a table of steps from one of runs.
 
     Raises:
         DataError: There is nothing that can be read.
@@ -93,10 +87,6 @@ def read_curves(source: str | Path | pd.DataFrame, table: pd.DataFrame) -> pd.Da
 
     Points of runs that are not in the table are left out: one file may serve the sweep and the
     larger runs. A loss that is no number stays, as a sign of instability.
-
-    Args:
-        source: A CSV, Parquet or JSONL file or a DataFrame with `run`, `step`, `loss`.
-        table: The runs; their `run` column, or else their place from 0, is what `run` means.
 
     Returns:
         Columns `run` (row of the table), `step`, `value`.
@@ -143,16 +133,9 @@ def read_rows(
     where: Where | None = None,
     rename: Mapping[str, str] | None = None,
 ) -> tuple[pd.DataFrame, list[str]]:
-    """The rows of what `read_runs` takes, for analyses of other things than a sweep's losses.
+    """The rows of what `read_runs` takes, and a note on what was left out.
 
-    Args:
-        source: The source.
-        let: New columns by formula, in this order.
-        where: Column → the value its rows must have, or a list of such values.
-        rename: Old name → new name of a column, before anything else.
-
-    Returns:
-        The rows, and a note on what was left out.
+    For analyses of other things than a sweep's losses; the keywords are as there.
 
     Raises:
         TypeError: As `read_runs`.
@@ -177,15 +160,9 @@ def read_rows(
 
 
 def read_cells(source: Any, columns: Sequence[str], what: str) -> pd.DataFrame:
-    """Runs that are still to be trained, one per row.
+    """Runs that are still to be trained, one per row: `columns` as numbers, `seed` as it is.
 
-    Args:
-        source: The source.
-        columns: Their sizes and tuned values, which go by the names that `read_runs` knows.
-        what: What to call the table.
-
-    Returns:
-        These columns as numbers, and `seed` as it is where there is one.
+    The columns go by the names that `read_runs` knows.
 
     Raises:
         TypeError: As `read_runs`.

@@ -47,12 +47,7 @@ def read_table(source: Any, *, name: str = "the standard input") -> pd.DataFrame
     """A table from a CSV, Parquet or JSONL file, from CSV text, or a copy of one in memory.
 
     Text cells stay text, so that an empty cell and the word `nan` can be told apart. Cells that
-    are dictionaries become columns with dots.
-
-    Args:
-        source: A path, open CSV text, a frame of pandas, polars or pyarrow, or a list of
-            dictionaries, one a row.
-        name: What to call open text in messages.
+    are dictionaries become columns with dots. Open text is called `name` in messages.
 
     Raises:
         TypeError: The source is of another kind.

@@ -48,10 +48,8 @@ Logs = Mapping[str, NDArray[np.float64]]
 def check_units(frame: pd.DataFrame, sizes: Sequence[str] = ()) -> tuple[str, ...]:
     """Compare columns that determine each other.
 
-    Args:
-        frame: One row a run. Columns are known by their names, in lower or upper case; any may be
-            missing, and cells that are not positive numbers are passed over.
-        sizes: Size columns.
+    Columns are known by their names, in lower or upper case; any may be missing, and cells that
+    are not positive numbers are passed over.
 
     Returns:
         One sentence for each equality that does not hold.

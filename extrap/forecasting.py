@@ -16,52 +16,26 @@ import numpy as np
 import pandas as pd
 
 from extrap.errors import DataError, argument
-from extrap.fitting import (
-    BANDS,
-    MOST_OCTAVES,
-    OF_NOISE,
-    CurvatureTest,
-    DivergenceModel,
-    Doubt,
-    ExcessCurve,
-    Expected,
-    LossModel,
-    LossPrediction,
-    Noise,
-    OptimumSpread,
-    Outlier,
-    ReferenceCurves,
-    Remedy,
-    assume_shared,
-    check_curvature,
-    check_sweep,
-    compare_rules,
-    doubt_loss,
-    doubt_tuned,
-    estimate_noise,
-    estimate_optima,
-    extrapolation_ratio,
-    find_outliers,
-    fit_divergence,
-    fit_excess_curve,
-    fit_loss_model,
-    fit_optimum_law,
-    fit_reference_curves,
-    fix_flat,
-    fix_weakest,
-    keep_values,
-    less_noise,
-    name_remedy,
-    name_unbracketed,
-    place_outside,
-    predict_at_values,
-    predict_log,
-    predict_optimum,
-    recommend,
-    relative_sizes,
-    sharpen_noise,
-)
+from extrap.fitting.designs import check_sweep
+from extrap.fitting.distance import extrapolation_ratio
 from extrap.fitting.distributions import t_quantile
+from extrap.fitting.divergence import DivergenceModel, fit_divergence
+from extrap.fitting.excess_curve import ExcessCurve, fit_excess_curve
+from extrap.fitting.flatness import fix_flat, fix_weakest
+from extrap.fitting.kept import keep_values, predict_at_values
+from extrap.fitting.loss_law import predict_log, relative_sizes
+from extrap.fitting.loss_model import BANDS, LossModel, fit_loss_model
+from extrap.fitting.noise import Noise, assume_shared, estimate_noise
+from extrap.fitting.optimum import estimate_optima, place_outside, sharpen_noise
+from extrap.fitting.optimum_law import CurvatureTest, check_curvature, fit_optimum_law
+from extrap.fitting.outliers import Outlier, find_outliers
+from extrap.fitting.prediction import LossPrediction
+from extrap.fitting.recommendation import recommend
+from extrap.fitting.reference_curves import ReferenceCurves, fit_reference_curves
+from extrap.fitting.refusals import MOST_OCTAVES, OF_NOISE, Doubt, doubt_loss, doubt_tuned
+from extrap.fitting.remedies import Expected, Remedy, less_noise, name_remedy, name_unbracketed
+from extrap.fitting.rules import compare_rules
+from extrap.fitting.spread import OptimumSpread, predict_optimum
 from extrap.reading.runs import ReadingKeywords, as_runs
 from extrap.records import (
     POOLED,

@@ -12,7 +12,7 @@ All three need the law to be right; none sees a regime that lies beyond the data
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 
@@ -74,6 +74,7 @@ def bootstrap(
         Parameters of the replicates, and how many failed.
 
     Raises:
+        ValueError: The kind is unknown, or groups were given to another kind than pairs.
         DataError: A pairs bootstrap of fewer than 8 sizes or groups.
         FitError: More than a fifth of the replicates failed.
 
@@ -112,6 +113,12 @@ def replicate_problem(
     groups: Sequence[int | str] | None = None,
 ) -> Problem:
     """The data sets of a bootstrap; arguments and errors as in `bootstrap`."""
+    if kind not in get_args(Kind):
+        raise ValueError(f"kind must be parametric, residual or pairs; got {kind!r}.")
+    if groups is not None and kind != "pairs":
+        raise ValueError(
+            f"a {kind} bootstrap draws every point separately, got groups; use pairs."
+        )
     law, rng = LOSS_LAWS[fitted.law], np.random.default_rng(seed)
     x = np.column_stack([np.asarray(sizes[column], dtype=float) for column in fitted.columns])
     z, y = x / np.asarray(fitted.reference), np.asarray(loss, dtype=float)

@@ -26,13 +26,6 @@ SEPARATORS = (",", ";", "\t")
 JSON_LINES = (".jsonl", ".ndjson")
 SNIFFED, LONGEST_LINE = 6, 1_000_000
 """Lines by which the separator is told, and characters of one."""
-REMEDIES = {
-    "Forecast": "give its .runs",
-    "LazyFrame": "give what its .collect() returns",
-    "Series": "give the DataFrame with all columns",
-    "dict": "give pd.DataFrame of it",
-}
-"""What holds no runs → what to give instead."""
 try:
     TEXT = pd.StringDtype("pyarrow", na_value=np.nan)
 except TypeError:  # pandas 2.2
@@ -65,8 +58,7 @@ def read_table(source: Any, *, name: str = "the standard input") -> pd.DataFrame
             kind += f" of {', '.join(sorted({type(item).__name__ for item in source}))}"
         raise TypeError(
             "runs are read from a path, a storage URL, a frame, Runs, an Optuna study, a list of "
-            f"one kind of these or a list of dictionaries, got {kind}; "
-            f"{REMEDIES.get(kind, 'give one of these')}."
+            f"one kind of these or a list of dictionaries, got {kind}; give one of these."
         )
     if isinstance(frame.columns, pd.MultiIndex):
         raise DataError(

@@ -22,6 +22,7 @@ how to write one.
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -35,8 +36,11 @@ TAIL = 0.05
 """Share of a curve's points that `tail` averages."""
 
 
-FinalRule = tuple[str, float]
-"""`last`, `best` or `tail`, and the share of the points, in (0, 1], that a tail averages."""
+class FinalRule(NamedTuple):
+    """`last`, `best` or `tail`, and the share of the points, in (0, 1], that a tail averages."""
+
+    name: str
+    share: float = TAIL
 
 
 def parse_final(text: str) -> FinalRule:
@@ -47,11 +51,11 @@ def parse_final(text: str) -> FinalRule:
     """
     name, has_share, share = text.strip().partition(":")
     try:
-        rule = name, float(share) if has_share else TAIL
+        rule = FinalRule(name, float(share) if has_share else TAIL)
     except ValueError:
-        rule = "", TAIL
+        rule = FinalRule("")
     allowed = ("tail",) if has_share else ("last", "best", "tail")
-    if rule[0] not in allowed or not 0 < rule[1] <= 1:
+    if rule.name not in allowed or not 0 < rule.share <= 1:
         raise ValueError(
             f"the final loss is last, best, tail or tail:SHARE with a share in (0, 1], got "
             f"{text!r}; write tail:0.1 for the mean of the last 10 %."

@@ -35,7 +35,7 @@ from optuna.trial import FrozenTrial, TrialState
 
 from extrap.errors import Choice, DataError, StudyError, without_password
 from extrap.reading.found import Found
-from extrap.reading.names import WORDS, known_name
+from extrap.reading.names import SEEDS, WORDS, known_name
 from extrap.reading.settings import number_in, words_in_names
 from extrap.reading.storages import open_to_read, storage_faults
 from extrap.records import Cell, StudySpec
@@ -63,8 +63,8 @@ ENDED = (TrialState.COMPLETE, TrialState.PRUNED)
 """How trials end that have a result."""
 POINT = ["run", "step", "loss", "grad_sq_norm", "grad_cov_trace"]
 """Columns of curves; the moments of gradients where they were measured."""
-SIZES = frozenset((*WORDS["size"], *WORDS["data"]))
-"""What stands before the sizes in names of studies."""
+IN_NAMES = frozenset((*WORDS["size"], *WORDS["data"], *SEEDS))
+"""What stands before numbers in names of studies."""
 MOST_CHOICES = 6
 """Studies that an error offers."""
 
@@ -173,11 +173,13 @@ def _with_sizes(studies: Iterable[StoredStudy]) -> list[StoredStudy]:
     found = []
     for base, group in alike.items():
         words = words_in_names([study.full_name for study in group])
+        words = [word for word in words if word in IN_NAMES]
+        is_sized = bool(set(words) - set(SEEDS))
         for study in group:
-            numbers = {word: number_in(study.full_name, word) for word in words if word in SIZES}
-            size = tuple((word, number) for word, number in numbers.items() if number is not None)
+            numbers = [(word, number_in(study.full_name, word)) for word in words]
+            size = tuple((word, number) for word, number in numbers if number is not None)
             key = StudyKey(base.replace("#", "").strip(" ,;/&_-.=:"), "", size)
-            found.append(study._replace(key=key) if size and not study.key.size else study)
+            found.append(study._replace(key=key) if is_sized else study)
     return found
 
 
@@ -306,7 +308,7 @@ def _read(studies: Sequence[StoredStudy], source: str, stage: str) -> Found:
         where=source,
         points=curves,
         notes=tuple(notes),
-        sizes=tuple(dict.fromkeys(column for study in studies for column, _ in study.key.size)),
+        sizes=tuple(dict.fromkeys(c for s in studies for c, _ in s.key.size if c not in SEEDS)),
         tuned=tuple(dict.fromkeys(tuned or _positive_in_all(params))),
         losses=tuple(metrics) if len(metrics) == 1 else (),
         metrics=tuple(metrics),

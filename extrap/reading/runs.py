@@ -372,7 +372,7 @@ def _losses(
 ) -> tuple[pd.Series, pd.DataFrame | None]:
     """The losses of runs, empty where there is none, and their curves."""
     rule, cells = parse_final(request.final), table[metric]
-    points = found.curves(metric, ask=rule[0] != "last")
+    points = found.curves(metric, ask=rule.name != "last")
     maximised = [_metric(found, name, "maximise") for name in _names(request.maximise)]
     if metric in (*maximised, *found.maximised):
         numbers, empty = read_numbers(cells, metric), is_empty(cells)

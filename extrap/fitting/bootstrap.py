@@ -3,7 +3,7 @@
 What to use when:
 
 * `parametric` — noise is normal and alike at all sizes; works with few sizes.
-* `residual` — the same without assuming that it is normal.
+* `residual` — the same without assuming that it is normal; with groups, one sign a group.
 * `pairs` — many sizes whose noise may differ; with groups, whole groups are drawn. Needs 8.
 
 All three need the law to be right; none sees a regime that lies beyond the data.
@@ -67,19 +67,20 @@ def bootstrap(
         kind: How data of the same kind are made.
         n_replicates: How many.
         seed: Of the random draws.
-        groups: Label of each point, for pairs; points of one label (a size, a run) are drawn
-            together.
+        groups: Label of each point; points of one label (a size, a run) are drawn together.
 
     Returns:
         Parameters of the replicates, and how many failed.
 
     Raises:
-        ValueError: The kind is unknown, or groups were given to another kind than pairs.
+        ValueError: The kind is unknown, or groups were given to a parametric bootstrap.
         DataError: A pairs bootstrap of fewer than 8 sizes or groups.
         FitError: More than a fifth of the replicates failed.
 
     References:
         Efron, Tibshirani (1993), An introduction to the bootstrap, sections 9.4 and 9.5.
+        Cameron, Gelbach, Miller (2008), Bootstrap-based improvements for inference with clustered
+        errors, section III, for one sign a group.
         Besiroglu et al. (2024), arXiv 2404.10102, for what happens without re-optimisation.
     """
     replicates = replicate_problem(
@@ -115,9 +116,9 @@ def replicate_problem(
     """The data sets of a bootstrap; arguments and errors as in `bootstrap`."""
     if kind not in get_args(Kind):
         raise ValueError(f"kind must be parametric, residual or pairs; got {kind!r}.")
-    if groups is not None and kind != "pairs":
+    if groups is not None and kind == "parametric":
         raise ValueError(
-            f"a {kind} bootstrap draws every point separately, got groups; use pairs."
+            "a parametric bootstrap draws every point separately, got groups; use another kind."
         )
     law, rng = LOSS_LAWS[fitted.law], np.random.default_rng(seed)
     x = np.column_stack([np.asarray(sizes[column], dtype=float) for column in fitted.columns])
@@ -125,11 +126,24 @@ def replicate_problem(
     shape = (n_replicates, len(y))
     weight, losses = np.ones(shape), np.broadcast_to(y, shape)
     curve = law.log_predict(np.array(fitted.values), z)
+    given = np.arange(len(y)) if groups is None else np.asarray(groups)
+    labels = np.unique(given, return_inverse=True)[1]
+    n_units = int(labels.max()) + 1
     if kind == "pairs":
-        weight = _drawn(z, groups, n_replicates, rng)
+        least = min(n_units, len(np.unique(z, axis=0)))
+        if least < MIN_PAIRS:
+            raise DataError(
+                f"a pairs bootstrap needs at least {MIN_PAIRS} distinct sizes (or groups), got "
+                f"{least}; use the parametric or the residual one."
+            )
+        units = np.full(n_units, 1 / n_units)
+        weight = rng.multinomial(n_units, units, size=n_replicates)[:, labels].astype(float)
     elif kind == "residual":  # scaled for the parameters they were fitted with
         residual = (np.log(y) - curve) * np.sqrt(len(y) / fitted.dof)
-        drawn = (residual - residual.mean())[rng.integers(len(y), size=shape)]
+        if groups is None:
+            drawn = (residual - residual.mean())[rng.integers(len(y), size=shape)]
+        else:
+            drawn = residual * rng.choice([-1.0, 1.0], size=(n_replicates, n_units))[:, labels]
         losses = np.exp(curve + drawn)
     else:
         losses = np.exp(curve + rng.normal(size=shape) * fitted.scatter)
@@ -141,23 +155,6 @@ def replicate_starts(fitted: Fit, replicates: Problem) -> Array:
     found = screen(replicates, distinct_starts(replicates), keep=N_SCREENED)
     own = np.array(fitted.values)
     return np.concatenate([np.broadcast_to(own, (len(found), 1, len(own))), found], axis=1)
-
-
-def _drawn(
-    z: Array, groups: Sequence[int | str] | None, n: int, rng: np.random.Generator
-) -> Array:
-    """How often each point, or each group, is drawn with repetition, (n, n_points)."""
-    labels = np.arange(len(z))
-    if groups is not None:
-        labels = np.unique(np.asarray(groups), return_inverse=True)[1]
-    units = int(labels.max()) + 1
-    n_units = min(units, len(np.unique(z, axis=0)))
-    if n_units < MIN_PAIRS:
-        raise DataError(
-            f"a pairs bootstrap needs at least {MIN_PAIRS} distinct sizes (or groups), got "
-            f"{n_units}; use the parametric or the residual one."
-        )
-    return rng.multinomial(units, np.full(units, 1 / units), size=n)[:, labels].astype(float)
 
 
 def _is_design(problem: Problem, fitted: Fit) -> Mask:

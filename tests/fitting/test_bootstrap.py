@@ -52,7 +52,7 @@ def test_parametric_replicates_have_the_noise_of_the_residuals() -> None:
 
 
 def test_residual_replicates_draw_the_residuals_scaled_for_the_parameters() -> None:
-    """Ten residuals about three parameters: √(10 / 7) wider, centred."""
+    """Ten residuals about three parameters: √(10 / 7) wider, centred; a sign for each group."""
     loss = noisy()
     found = fitted(loss)
     residual = np.log(loss) - predict_log(found, X[:, None] / found.reference)[0]
@@ -61,6 +61,12 @@ def test_residual_replicates_draw_the_residuals_scaled_for_the_parameters() -> N
     values, counts = np.unique(off.round(12), return_counts=True)
     assert values == pytest.approx(np.sort(scaled - scaled.mean()), abs=1e-11)
     assert counts / off.size == pytest.approx(np.full(10, 0.1), abs=0.006)
+    off, _ = draws("residual", loss, found, groups=np.repeat(["a", "b"], 5))
+    signs = off / scaled
+    assert np.abs(signs) == pytest.approx(np.ones(off.shape))
+    assert np.ptp(signs[:, :5], axis=1) == pytest.approx(np.zeros(4000), abs=1e-6)
+    assert signs.mean(axis=0) == pytest.approx(np.zeros(10), abs=0.07)
+    assert np.mean(signs[:, 0] * signs[:, 9]) == pytest.approx(0, abs=0.07)
 
 
 def test_pairs_are_drawn_with_repetition_and_groups_together() -> None:

@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
-from itertools import islice
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -26,6 +25,13 @@ SEPARATORS = (",", ";", "\t")
 JSON_LINES = (".jsonl", ".ndjson")
 SNIFFED, LONGEST_LINE = 6, 1_000_000
 """Lines by which the separator is told, and characters of one."""
+REMEDIES = {
+    "Forecast": "give its .runs",
+    "LazyFrame": "give what its .collect() returns",
+    "Series": "give the DataFrame with all columns",
+    "dict": "give pd.DataFrame of it",
+}
+"""What holds no runs → what to give instead."""
 try:
     TEXT = pd.StringDtype("pyarrow", na_value=np.nan)
 except TypeError:  # pandas 2.2
@@ -58,7 +64,8 @@ def read_table(source: Any, *, name: str = "the standard input") -> pd.DataFrame
             kind += f" of {', '.join(sorted({type(item).__name__ for item in source}))}"
         raise TypeError(
             "runs are read from a path, a storage URL, a frame, Runs, an Optuna study, a list of "
-            f"one kind of these or a list of dictionaries, got {kind}; give one of these."
+            f"one kind of these or a list of dictionaries, got {kind}; "
+            f"{REMEDIES.get(kind, 'give one of these')}."
         )
     if isinstance(frame.columns, pd.MultiIndex):
         raise DataError(
@@ -127,28 +134,27 @@ def _read_csv(source: Path | TextIO, name: str = "") -> pd.DataFrame:
     name = name or str(source)
     usual = "\t" if str(source).lower().endswith(".tsv") else ","
     if isinstance(source, Path):
-        with source.open(encoding="utf-8-sig", errors="replace") as file:
-            lines = [file.readline(LONGEST_LINE) for _ in range(SNIFFED)]
+        opened: TextIO = source.open(encoding="utf-8-sig")
     else:
-        source = io.StringIO(source.read().removeprefix("\ufeff"))
-        lines = list(islice(source, SNIFFED))
-        source.seek(0)
-    if lines[0].lstrip().startswith("|"):
-        raise DataError(
-            f"{name} is a Markdown table; write it as CSV, commas between cells and "
-            "no line of dashes."
+        opened = io.StringIO(source.read().removeprefix("\ufeff"))
+    with opened as file:
+        lines = [file.readline(LONGEST_LINE) for _ in range(SNIFFED)]
+        if lines[0].lstrip().startswith("|"):
+            raise DataError(
+                f"{name} is a Markdown table; write it as CSV, commas between cells and "
+                "no line of dashes."
+            )
+        separator = _separator(lines, usual)
+        file.seek(0)
+        # without a header pandas neither renames repeated columns nor shifts those of longer rows
+        cells = pd.read_csv(
+            file,
+            sep=separator,
+            header=None,
+            dtype=TEXT,
+            keep_default_na=False,
+            skipinitialspace=True,
         )
-    separator = _separator(lines, usual)
-    # without a header pandas neither renames repeated columns nor shifts those of longer rows
-    cells = pd.read_csv(
-        source,
-        sep=separator,
-        header=None,
-        dtype=TEXT,
-        keep_default_na=False,
-        skipinitialspace=True,
-        encoding="utf-8-sig" if isinstance(source, Path) else None,
-    )
     for column in cells:  # an apostrophe stands before formulas
         if cells[column].str.startswith("'").any():
             cells[column] = cells[column].map(unguarded).astype(TEXT)

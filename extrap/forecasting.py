@@ -30,12 +30,11 @@ from extrap.fitting.optimum import estimate_optima, place_outside, sharpen_noise
 from extrap.fitting.optimum_law import CurvatureTest, check_curvature, fit_optimum_law
 from extrap.fitting.outliers import Outlier, find_outliers
 from extrap.fitting.prediction import LossPrediction
-from extrap.fitting.recommendation import recommend
 from extrap.fitting.reference_curves import ReferenceCurves, fit_reference_curves
 from extrap.fitting.refusals import MOST_OCTAVES, OF_NOISE, Doubt, doubt_loss, doubt_tuned
 from extrap.fitting.remedies import Expected, Remedy, less_noise, name_remedy, name_unbracketed
 from extrap.fitting.rules import compare_rules
-from extrap.fitting.spread import OptimumSpread, predict_optimum
+from extrap.fitting.spread import OptimumSpread, predict_optimum, recommend
 from extrap.reading.runs import ReadingKeywords, as_runs
 from extrap.records import (
     POOLED,

@@ -39,7 +39,6 @@ from extrap.fitting.optimum_law import CurvatureTest, check_curvature, fit_optim
 from extrap.fitting.outliers import find_outliers
 from extrap.fitting.placement import can_place, place_runs
 from extrap.fitting.prediction import LossPrediction
-from extrap.fitting.recommendation import recommend
 from extrap.fitting.reference_curves import (
     ReferenceCurves,
     at_fractions,
@@ -56,7 +55,7 @@ from extrap.fitting.remedies import (
     value_grids,
 )
 from extrap.fitting.rules import RULES, Rule, compare_rules
-from extrap.fitting.spread import predict_optimum
+from extrap.fitting.spread import predict_optimum, recommend
 
 __all__ = [
     "NEW_SEED",

@@ -16,52 +16,25 @@ import numpy as np
 import pandas as pd
 
 from extrap.errors import DataError, argument
-from extrap.fitting import (
-    BANDS,
-    MOST_OCTAVES,
-    OF_NOISE,
-    CurvatureTest,
-    DivergenceModel,
-    Doubt,
-    ExcessCurve,
-    Expected,
-    LossModel,
-    LossPrediction,
-    Noise,
-    OptimumSpread,
-    Outlier,
-    ReferenceCurves,
-    Remedy,
-    assume_shared,
-    check_curvature,
-    check_sweep,
-    compare_rules,
-    doubt_loss,
-    doubt_tuned,
-    estimate_noise,
-    estimate_optima,
-    extrapolation_ratio,
-    find_outliers,
-    fit_divergence,
-    fit_excess_curve,
-    fit_loss_model,
-    fit_optimum_law,
-    fit_reference_curves,
-    fix_flat,
-    fix_weakest,
-    keep_values,
-    less_noise,
-    name_remedy,
-    name_unbracketed,
-    place_outside,
-    predict_at_values,
-    predict_log,
-    predict_optimum,
-    recommend,
-    relative_sizes,
-    sharpen_noise,
-)
+from extrap.fitting.designs import check_sweep
+from extrap.fitting.distance import extrapolation_ratio
 from extrap.fitting.distributions import t_quantile
+from extrap.fitting.divergence import DivergenceModel, fit_divergence
+from extrap.fitting.excess_curve import ExcessCurve, fit_excess_curve
+from extrap.fitting.flatness import fix_flat, fix_weakest
+from extrap.fitting.kept import keep_values, predict_at_values
+from extrap.fitting.loss_law import predict_log, relative_sizes
+from extrap.fitting.loss_model import BANDS, LossModel, fit_loss_model
+from extrap.fitting.noise import Noise, assume_shared, estimate_noise
+from extrap.fitting.optimum import estimate_optima, place_outside, sharpen_noise
+from extrap.fitting.optimum_law import CurvatureTest, check_curvature, fit_optimum_law
+from extrap.fitting.outliers import Outlier, find_outliers
+from extrap.fitting.prediction import LossPrediction
+from extrap.fitting.reference_curves import ReferenceCurves, fit_reference_curves
+from extrap.fitting.refusals import MOST_OCTAVES, OF_NOISE, Doubt, doubt_loss, doubt_tuned
+from extrap.fitting.remedies import Expected, Remedy, less_noise, name_remedy, name_unbracketed
+from extrap.fitting.rules import compare_rules
+from extrap.fitting.spread import OptimumSpread, predict_optimum, recommend
 from extrap.reading.runs import ReadingKeywords, as_runs
 from extrap.records import (
     POOLED,
@@ -154,32 +127,24 @@ class Forecast(Shown):
         Args:
             size: Size column → size.
         """
-        prediction, spread = self.predict_loss(size, refuse=False), self._spread(size)
-        doubts = self._doubts(size, prediction, spread)
-        point = self._point(size, prediction, spread, doubts)
-        flags = [*self.flags]
-        if point.extrapolation_ratio > FAR:
-            flags.append("far-extrapolation")
-        flags += [
+        point, doubts = self._point(size)
+        far = ["far-extrapolation"] * (point.extrapolation_ratio > FAR)
+        refused = [
             f"{REFUSED}{name}: {doubt.why}; {self.remedy(name, size)}"
             for name, doubt in doubts.items()
             if doubt.is_refused
         ]
-        flags += [
+        imprecise = [
             f"{IMPRECISE}{name}: {doubt.why}; {less_noise(self.noise)}"
             for name, doubt in doubts.items()
             if not doubt.is_refused
         ]
-        return replace(point, flags=tuple(flags))
+        return replace(point, flags=(*self.flags, *far, *refused, *imprecise))
 
-    def _point(
-        self,
-        size: Mapping[str, float],
-        prediction: LossPrediction | None,
-        spread: OptimumSpread | None,
-        doubts: Mapping[str, Doubt],
-    ) -> Point:
-        """The forecast at one size, without flags; what is refused is left out."""
+    def _point(self, size: Mapping[str, float]) -> tuple[Point, dict[str, Doubt]]:
+        """The forecast at one size without flags or what is refused, and the reasons for these."""
+        prediction, spread = self.predict_loss(size, refuse=False), self._spread(size)
+        doubts = self._doubts(size)
         refused = {name for name, doubt in doubts.items() if doubt.is_refused}
         usable = self._usable(spread, refused)
         loss, se, loss_ci, loss_pi = None, None, Interval(), Interval()
@@ -203,10 +168,10 @@ class Forecast(Shown):
             extrapolation_ratio=self.extrapolation_ratio(size),
         )
         if usable is None:
-            return point
+            return point, doubts
         advised = recommend(usable, divergence=self.divergence)
         smallest = keep_values(usable, self.optima, level=self.level, from_largest=False)
-        return replace(
+        advised_point = replace(
             point,
             recommended=dict(advised.tuned),
             recommendation=advised,
@@ -214,6 +179,7 @@ class Forecast(Shown):
             kept_smallest=smallest,
             rules=compare_rules(usable, self.optima),
         )
+        return advised_point, doubts
 
     def extrapolation_ratio(self, size: Mapping[str, float]) -> float:
         """Ratio of a size to the largest fitted one, over all columns together."""
@@ -235,15 +201,11 @@ class Forecast(Shown):
             return None
         return None if any(name in refused for name in spread.tuned) else spread
 
-    def _doubts(
-        self,
-        size: Mapping[str, float],
-        prediction: LossPrediction | None,
-        spread: OptimumSpread | None,
-    ) -> dict[str, Doubt]:
+    def _doubts(self, size: Mapping[str, float]) -> dict[str, Doubt]:
         """`"loss"` and tuned columns that are known too roughly at a size."""
-        of_loss = self._doubt_of_loss(size, prediction)
-        return ({} if of_loss is None else {"loss": of_loss}) | self._doubts_of_tuned(spread)
+        of_loss = self._doubt_of_loss(size)
+        of_tuned = self._doubts_of_tuned(self._spread(size))
+        return of_tuned if of_loss is None else {"loss": of_loss, **of_tuned}
 
     def remedy(self, name: str, size: Mapping[str, float]) -> Remedy:
         """What would end a refusal.
@@ -259,8 +221,7 @@ class Forecast(Shown):
             other = self.with_optima(optima, noise)
             if other.loss_model is None or None in other.tuned_laws.values():
                 return True
-            prediction, spread = other.predict_loss(size, refuse=False), other._spread(size)
-            doubt = other._doubts(size, prediction, spread).get(name)
+            doubt = other._doubts(size).get(name)
             return doubt is not None and doubt.is_refused
 
         placed = place_outside(self.runs, self.optima, noise=self.noise)
@@ -289,12 +250,10 @@ class Forecast(Shown):
         model = _loss_model(self.runs, optima, noise, fix=pinned)
         return replace(self, optima=tuple(optima), noise=noise, loss_model=model, tuned_laws=laws)
 
-    def _doubt_of_loss(
-        self, size: Mapping[str, float], prediction: LossPrediction | None
-    ) -> Doubt | None:
+    def _doubt_of_loss(self, size: Mapping[str, float]) -> Doubt | None:
         top = self.largest()
         inside = {column: min(value, top[column]) for column, value in size.items()}
-        last = prediction if inside == size else self.predict_loss(inside, refuse=False)
+        prediction, last = (self.predict_loss(at, refuse=False) for at in (size, inside))
         if prediction is None or last is None:
             return None
         is_measured = self.noise.source == "replicates"  # or it is the scatter about the law
@@ -322,7 +281,7 @@ class Forecast(Shown):
         if self.loss_model is None:
             return None
         if refuse:
-            doubt = self._doubt_of_loss(size, self.predict_loss(size, refuse=False))
+            doubt = self._doubt_of_loss(size)
             if doubt is not None and doubt.is_refused:
                 return None
         return self.loss_model.predict(size, noise=self.noise, band=self.band, seeds=seeds)
@@ -465,8 +424,7 @@ class Forecast(Shown):
         """
         rows = []
         for size in self.default_targets() if sizes is None else self.sizes(sizes):
-            prediction, spread = self.predict_loss(size, refuse=False), self._spread(size)
-            point = self._point(size, prediction, spread, self._doubts(size, prediction, spread))
+            point, _ = self._point(size)
             row: dict[str, float | None] = {
                 **point.size,
                 "loss": point.loss,
@@ -506,7 +464,8 @@ class Forecast(Shown):
         Raises:
             ValueError: `path` is a folder.
         """
-        page: Path = _public("report")(self, path=path, **options)
+        # pages and charts are made by layers above this one
+        page: Path = sys.modules["extrap"].report(self, path=path, **options)
         return page
 
     def plot(self) -> Any:
@@ -602,12 +561,6 @@ class Forecast(Shown):
             if interval != Interval() and not is_wide:
                 return Estimate(value=None, se=None, ci=interval, pi=interval)
         return NOT_GIVEN
-
-
-def _public(name: str) -> Callable[..., Any]:
-    """A function of the public package: pages and charts are made by layers above this one."""
-    found: Callable[..., Any] = getattr(sys.modules["extrap"], name)
-    return found
 
 
 def _as_run(prediction: LossPrediction, spread: OptimumSpread | None) -> LossPrediction:

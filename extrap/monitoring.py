@@ -25,7 +25,7 @@ from scipy import special
 
 from extrap.documents import as_forecast
 from extrap.errors import DataError, argument
-from extrap.fitting import Way, along, log_ratios, ways_to_be_off
+from extrap.fitting.reference_curves import Way, along, log_ratios, ways_to_be_off
 from extrap.forecasting import Forecast
 from extrap.laws.base import Array
 from extrap.reading.logs import LogReader

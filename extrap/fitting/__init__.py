@@ -10,15 +10,11 @@ What to use when:
 * `fit_optimum_law` — how such an optimum moves with size.
 * `check_curvature` — whether that law bends.
 * `ways_to_be_off`, `log_ratios` — evidence that a curve is not that of a tuned run.
-* `fit_reference_curves` — what the loss curve of a tuned run looks like on its way.
 * `fit_excess_curve` — what a mistuned value costs.
 * `fit_divergence` — how likely a run diverges.
 * `recommend` — the values of smallest expected loss, given all of these.
 * `doubt_loss`, `doubt_tuned` — where a forecast says nothing, and why.
-* `fix_flat` — a sweep without the tuned columns whose value does not matter.
-* `name_remedy` — what would end that.
 * `place_runs` — where the next runs of a sweep teach most; `grow_grid` for a plain grid.
-* `predict_at_values` — the loss at values that are kept instead.
 * `holm` — p-values of several tests, adjusted for their number.
 * `compare_rules` — what known rules would cost instead.
 * `find_outliers` — runs far from the other seeds of their cell.
@@ -29,82 +25,56 @@ What to use when:
 from __future__ import annotations
 
 from extrap.fitting.bracketing import grow_grid
-from extrap.fitting.designs import check_sweep
 from extrap.fitting.distance import extrapolation_ratio
 from extrap.fitting.divergence import DivergenceModel, fit_divergence, largest_chance
 from extrap.fitting.excess_curve import ExcessCurve, fit_excess_curve
-from extrap.fitting.flatness import fix_flat, fix_weakest
-from extrap.fitting.kept import KeptPrediction, keep_values, penalty_at, predict_at_values
+from extrap.fitting.kept import keep_values, penalty_at
 from extrap.fitting.loss_law import fit, predict_log, relative_sizes
-from extrap.fitting.loss_model import BANDS, STATED_DOF, LossModel, fit_loss_model
+from extrap.fitting.loss_model import STATED_DOF, LossModel, fit_loss_model
 from extrap.fitting.means import holm
 from extrap.fitting.mixture import fit_surviving_laws
-from extrap.fitting.noise import (
-    NEW_SEED,
-    MeanNoise,
-    Noise,
-    assume_shared,
-    estimate_noise,
-)
+from extrap.fitting.noise import NEW_SEED, MeanNoise, Noise, assume_shared, estimate_noise
 from extrap.fitting.optimum import estimate_optima, place_outside, sharpen_noise
 from extrap.fitting.optimum_law import CurvatureTest, check_curvature, fit_optimum_law
-from extrap.fitting.outliers import Outlier, find_outliers
+from extrap.fitting.outliers import find_outliers
 from extrap.fitting.placement import can_place, place_runs
 from extrap.fitting.prediction import LossPrediction
-from extrap.fitting.recommendation import recommend
 from extrap.fitting.reference_curves import (
     ReferenceCurves,
-    Way,
-    along,
     at_fractions,
-    fit_reference_curves,
     log_ratios,
     ways_to_be_off,
 )
-from extrap.fitting.refusals import MOST_OCTAVES, OF_NOISE, Doubt, doubt_loss, doubt_tuned
+from extrap.fitting.refusals import doubt_loss, doubt_tuned
 from extrap.fitting.remedies import (
-    Expected,
     Remedy,
     expected_optimum,
     less_noise,
-    name_remedy,
-    name_unbracketed,
     power_laws,
     shrunk_optimum,
     value_grids,
 )
 from extrap.fitting.rules import RULES, Rule, compare_rules
-from extrap.fitting.spread import OptimumSpread, predict_optimum
+from extrap.fitting.spread import predict_optimum, recommend
 
 __all__ = [
-    "BANDS",
-    "MOST_OCTAVES",
     "NEW_SEED",
-    "OF_NOISE",
     "RULES",
     "STATED_DOF",
     "CurvatureTest",
     "DivergenceModel",
-    "Doubt",
     "ExcessCurve",
-    "Expected",
-    "KeptPrediction",
     "LossModel",
     "LossPrediction",
     "MeanNoise",
     "Noise",
-    "OptimumSpread",
-    "Outlier",
     "ReferenceCurves",
     "Remedy",
     "Rule",
-    "Way",
-    "along",
     "assume_shared",
     "at_fractions",
     "can_place",
     "check_curvature",
-    "check_sweep",
     "compare_rules",
     "doubt_loss",
     "doubt_tuned",
@@ -118,23 +88,17 @@ __all__ = [
     "fit_excess_curve",
     "fit_loss_model",
     "fit_optimum_law",
-    "fit_reference_curves",
     "fit_surviving_laws",
-    "fix_flat",
-    "fix_weakest",
     "grow_grid",
     "holm",
     "keep_values",
     "largest_chance",
     "less_noise",
     "log_ratios",
-    "name_remedy",
-    "name_unbracketed",
     "penalty_at",
     "place_outside",
     "place_runs",
     "power_laws",
-    "predict_at_values",
     "predict_log",
     "predict_optimum",
     "recommend",

@@ -2,7 +2,7 @@
 
 What to use when:
 
-* `parametric` — noise is known or alike at all sizes; works with few sizes.
+* `parametric` — noise is normal and alike at all sizes; works with few sizes.
 * `residual` — the same without assuming that it is normal; with groups, one sign a group.
 * `pairs` — many sizes whose noise may differ; with groups, whole groups are drawn. Needs 8.
 
@@ -12,14 +12,14 @@ All three need the law to be right; none sees a regime that lies beyond the data
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 
 from extrap.errors import DataError, FitError
-from extrap.fitting.loss_law import log_errors, problem_of
-from extrap.fitting.projection import Index, Mask, Problem, distinct_starts, project, screen
+from extrap.fitting.projection import Mask, Problem, distinct_starts, project, screen
 from extrap.fitting.robust import minimise_huber
+from extrap.laws import LOSS_LAWS
 from extrap.laws.base import Array
 from extrap.records import Fit
 
@@ -52,8 +52,6 @@ def bootstrap(
     kind: Kind,
     n_replicates: int = 1000,
     seed: int,
-    loss_se: Sequence[float] | None = None,
-    weights: Sequence[float] | None = None,
     groups: Sequence[int | str] | None = None,
 ) -> Bootstrap:
     """Refit a law to replicates of its data, each from several starts.
@@ -62,14 +60,13 @@ def bootstrap(
     intervals many times too narrow.
 
     Args:
-        fitted: The fit; its law, pins and robustness are those of the replicates.
+        fitted: The fit, without standard errors and weights; its law, pins and robustness are
+            those of the replicates.
         sizes: The sizes it was fitted to, as given to `fit`.
         loss: The losses.
         kind: How data of the same kind are made.
         n_replicates: How many.
         seed: Of the random draws.
-        loss_se: As given to `fit`.
-        weights: As given to `fit`.
         groups: Label of each point; points of one label (a size, a run) are drawn together.
 
     Returns:
@@ -87,15 +84,7 @@ def bootstrap(
         Besiroglu et al. (2024), arXiv 2404.10102, for what happens without re-optimisation.
     """
     replicates = replicate_problem(
-        fitted,
-        sizes,
-        loss,
-        kind=kind,
-        n_replicates=n_replicates,
-        seed=seed,
-        loss_se=loss_se,
-        weights=weights,
-        groups=groups,
+        fitted, sizes, loss, kind=kind, n_replicates=n_replicates, seed=seed, groups=groups
     )
     starts = replicate_starts(fitted, replicates)
     if fitted.robust is None:
@@ -122,26 +111,43 @@ def replicate_problem(
     kind: Kind,
     n_replicates: int,
     seed: int,
-    loss_se: Sequence[float] | None = None,
-    weights: Sequence[float] | None = None,
     groups: Sequence[int | str] | None = None,
 ) -> Problem:
     """The data sets of a bootstrap; arguments and errors as in `bootstrap`."""
-    problem = problem_of(fitted, sizes, loss, loss_se=loss_se, weights=weights)
-    labels = None if groups is None else np.unique(np.asarray(groups), return_inverse=True)[1]
-    rng = np.random.default_rng(seed)
-    if kind == "pairs":
-        return _pairs(problem, labels, n_replicates, rng)
-    if kind == "residual":
-        return _residual(fitted, problem, labels, n_replicates, rng)
-    if kind != "parametric":
+    if kind not in get_args(Kind):
         raise ValueError(f"kind must be parametric, residual or pairs; got {kind!r}.")
-    if labels is not None:
+    if groups is not None and kind == "parametric":
         raise ValueError(
             "a parametric bootstrap draws every point separately, got groups; use another kind."
         )
-    log_se = None if loss_se is None else log_errors(loss, loss_se)
-    return _parametric(fitted, problem, log_se, n_replicates, rng)
+    law, rng = LOSS_LAWS[fitted.law], np.random.default_rng(seed)
+    x = np.column_stack([np.asarray(sizes[column], dtype=float) for column in fitted.columns])
+    z, y = x / np.asarray(fitted.reference), np.asarray(loss, dtype=float)
+    shape = (n_replicates, len(y))
+    weight, losses = np.ones(shape), np.broadcast_to(y, shape)
+    curve = law.log_predict(np.array(fitted.values), z)
+    given = np.arange(len(y)) if groups is None else np.asarray(groups)
+    labels = np.unique(given, return_inverse=True)[1]
+    n_units = int(labels.max()) + 1
+    if kind == "pairs":
+        least = min(n_units, len(np.unique(z, axis=0)))
+        if least < MIN_PAIRS:
+            raise DataError(
+                f"a pairs bootstrap needs at least {MIN_PAIRS} distinct sizes (or groups), got "
+                f"{least}; use the parametric or the residual one."
+            )
+        units = np.full(n_units, 1 / n_units)
+        weight = rng.multinomial(n_units, units, size=n_replicates)[:, labels].astype(float)
+    elif kind == "residual":  # scaled for the parameters they were fitted with
+        residual = (np.log(y) - curve) * np.sqrt(len(y) / fitted.dof)
+        if groups is None:
+            drawn = (residual - residual.mean())[rng.integers(len(y), size=shape)]
+        else:
+            drawn = residual * rng.choice([-1.0, 1.0], size=(n_replicates, n_units))[:, labels]
+        losses = np.exp(curve + drawn)
+    else:
+        losses = np.exp(curve + rng.normal(size=shape) * fitted.scatter)
+    return Problem(law=law, z=z, y=losses, weight=weight, fixed=fitted.fixed)
 
 
 def replicate_starts(fitted: Fit, replicates: Problem) -> Array:
@@ -149,69 +155,6 @@ def replicate_starts(fitted: Fit, replicates: Problem) -> Array:
     found = screen(replicates, distinct_starts(replicates), keep=N_SCREENED)
     own = np.array(fitted.values)
     return np.concatenate([np.broadcast_to(own, (len(found), 1, len(own))), found], axis=1)
-
-
-def _curve(fitted: Fit, problem: Problem) -> Array:
-    return problem.law.log_predict(np.array(fitted.values), problem.z)
-
-
-def _parametric(
-    fitted: Fit, problem: Problem, log_se: Array | None, n: int, rng: np.random.Generator
-) -> Problem:
-    """Normal noise of the known size, scaled up where the residuals say so."""
-    inflation = max(fitted.chi2 / fitted.dof, 1.0)
-    if log_se is None:
-        sd = fitted.scatter / np.sqrt(problem.weight[0])
-    else:
-        sd = log_se * np.sqrt(inflation)
-    noise = rng.normal(size=(n, problem.z.shape[0])) * sd
-    return _with(problem, y=np.exp(_curve(fitted, problem) + noise))
-
-
-def _residual(
-    fitted: Fit,
-    problem: Problem,
-    labels: Index | None,
-    n: int,
-    rng: np.random.Generator,
-) -> Problem:
-    """The fit's own residuals, scaled for the parameters they were fitted with, drawn again."""
-    curve, root = _curve(fitted, problem), np.sqrt(problem.weight[0])
-    points = len(curve)
-    residual = (np.log(problem.y[0]) - curve) * root * np.sqrt(points / fitted.dof)
-    if labels is None:
-        drawn = (residual - residual.mean())[rng.integers(points, size=(n, points))]
-    else:
-        drawn = residual * rng.choice([-1.0, 1.0], size=(n, labels.max() + 1))[:, labels]
-    return _with(problem, y=np.exp(curve + drawn / root))
-
-
-def _pairs(problem: Problem, labels: Index | None, n: int, rng: np.random.Generator) -> Problem:
-    """Points, or whole groups, drawn with repetition: how often each is drawn is a weight."""
-    n_sizes = len(np.unique(problem.z, axis=0))
-    n_units = n_sizes if labels is None else labels.max() + 1
-    if min(n_sizes, n_units) < MIN_PAIRS:
-        raise DataError(
-            f"a pairs bootstrap needs at least {MIN_PAIRS} distinct sizes (or groups), got "
-            f"{min(n_sizes, n_units)}; use the parametric or the residual one."
-        )
-    if labels is None:
-        labels = np.arange(problem.z.shape[0])
-    units = int(labels.max()) + 1
-    counts = rng.multinomial(units, np.full(units, 1 / units), size=n)[:, labels]
-    return _with(problem, weight=counts * problem.weight)
-
-
-def _with(problem: Problem, *, y: Array | None = None, weight: Array | None = None) -> Problem:
-    n = len(y) if y is not None else len(weight) if weight is not None else 1
-    shape = (n, problem.z.shape[0])
-    return Problem(
-        law=problem.law,
-        z=problem.z,
-        y=np.broadcast_to(problem.y if y is None else y, shape),
-        weight=np.broadcast_to(problem.weight if weight is None else weight, shape),
-        fixed=problem.fixed,
-    )
 
 
 def _is_design(problem: Problem, fitted: Fit) -> Mask:

@@ -130,26 +130,6 @@ def fit(
     return replace(fitted, flags=flags)
 
 
-def problem_of(
-    fitted: Fit,
-    sizes: Mapping[str, Sequence[float]],
-    loss: Sequence[float],
-    *,
-    loss_se: Sequence[float] | None,
-    weights: Sequence[float] | None,
-) -> Problem:
-    """What a fit solved, at its own reference size; arguments as given to `fit`."""
-    y = np.asarray(loss, dtype=float)
-    x = np.column_stack([np.asarray(sizes[column], dtype=float) for column in fitted.columns])
-    return Problem(
-        law=LOSS_LAWS[fitted.law],
-        z=x / np.asarray(fitted.reference),
-        y=y[None],
-        weight=_weight(y, loss_se, weights)[None],
-        fixed=fitted.fixed,
-    )
-
-
 def log_errors(loss: Sequence[float] | Array, loss_se: Sequence[float] | None) -> Array:
     """Standard errors of log losses with the weak floor; 1 where they are not known."""
     y = np.asarray(loss, dtype=float)

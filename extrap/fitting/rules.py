@@ -57,49 +57,26 @@ class Rule:
         return known and all(_size_of(letter, probe) is not None for letter in self.exponents)
 
     def value(
-        self,
-        size: Mapping[str, float],
-        *,
-        anchor: Mapping[str, float] | None = None,
-        anchor_value: float | None = None,
+        self, size: Mapping[str, float], anchor: tuple[Mapping[str, float], float] | None = None
     ) -> float:
-        """The tuned value at a size.
+        """The tuned value at a size to which the rule applies.
 
-        Args:
-            size: Size column → value.
-            anchor: The size at which an anchored rule starts.
-            anchor_value: The value there.
-
-        Raises:
-            ValueError: The sizes lack one that the rule needs, or an anchored rule its anchor.
+        An anchored rule starts at another size and the value there.
         """
+        product = math.exp(self._log_product(size))
         if self.constant is not None:
-            return self.constant * self._product(size)
-        if anchor is None or anchor_value is None:
-            raise ValueError(
-                f"the rule {self.key} needs a starting size and value, got none; pass anchor= "
-                "and anchor_value=."
-            )
-        return anchor_value * self._product(size) / self._product(anchor)
+            return self.constant * product
+        assert anchor is not None
+        start, value = anchor
+        return value * product / math.exp(self._log_product(start))
 
     def is_beyond(self, *sizes: Mapping[str, float]) -> bool:
         """Whether no float holds what the rule says of one of these sizes."""
         return any(abs(self._log_product(size)) > MOST_LOG for size in sizes)
 
-    def _product(self, size: Mapping[str, float]) -> float:
-        return math.exp(self._log_product(size))
-
     def _log_product(self, size: Mapping[str, float]) -> float:
-        log_value = 0.0
-        for letter, exponent in self.exponents.items():
-            x = _size_of(letter, size)
-            if x is None:
-                raise ValueError(
-                    f"the rule {self.key} needs a size column for {letter} "
-                    f"({', '.join(SIZE_NAMES[letter])}), got {', '.join(size)}."
-                )
-            log_value += exponent * math.log(x)
-        return log_value
+        powers = ((_size_of(letter, size), power) for letter, power in self.exponents.items())
+        return sum(power * math.log(x) for x, power in powers if x is not None)
 
 
 RULES = (
@@ -159,32 +136,26 @@ RULES = (
 )
 
 
-def compare_rules(
-    spread: OptimumSpread, optima: Sequence[Optimum], *, rules: Sequence[Rule] = RULES
-) -> tuple[RuleRegret, ...]:
+def compare_rules(spread: OptimumSpread, optima: Sequence[Optimum]) -> tuple[RuleRegret, ...]:
     """What each rule that applies says at a size, and what it would cost; cheapest first.
 
     Args:
         spread: Where the optimum of the size may lie.
         optima: Those of the fitted sizes; the smallest with a point estimate anchors.
-        rules: The rules to compare.
 
     Raises:
         ValueError: As `OptimumSpread.excesses`.
     """
     found, size = [], spread.size
     for name, centre in zip(spread.tuned, spread.centre, strict=True):
-        anchor = next((o for o in optima if o.tuned[name].value is not None), None)
-        for rule in rules:
+        known = ((o.size, o.tuned[name].value) for o in optima)
+        anchor = next(((start, value) for start, value in known if value is not None), None)
+        for rule in RULES:
             if not rule.applies(tuple(size), name) or (rule.constant is None and anchor is None):
                 continue
-            if rule.is_beyond(size, *([] if anchor is None else [anchor.size])):
+            if rule.is_beyond(size, *([] if anchor is None else [anchor[0]])):
                 continue
-            value = rule.value(
-                size,
-                anchor=None if anchor is None else anchor.size,
-                anchor_value=None if anchor is None else anchor.tuned[name].value,
-            )
+            value = rule.value(size, anchor)
             found.append(
                 RuleRegret(
                     rule=rule.key,

@@ -8,8 +8,8 @@ from collections.abc import Collection, Sequence
 from extrap.errors import Choice, DataError, argument, shown
 from extrap.reading.names import MEASURED, bare_name, known_name, short_name, synonyms
 
-MOST_NAME, MOST_COMPARED = 100, 2000
-"""Longer names, and more of them, are not searched for the one that was meant."""
+MOST_NAME = 100
+"""Characters of a name that an error shows."""
 MOST_NEAR, NEARLY = 6, 0.1
 """Names that an error offers; those whose likeness is within this of the nearest are as near."""
 
@@ -19,11 +19,7 @@ def find_column(
 ) -> str | None:
     """The column of that name, whatever a tracker writes before it; else the one that ends so.
 
-    Args:
-        name: The name.
-        have: The columns there are.
-        where: What to call their table.
-        is_metric: Whether a metric is asked for; else settings come before metrics of that name.
+    Settings come before metrics of that name, unless a metric is asked for.
 
     Raises:
         DataError: Several do.
@@ -54,14 +50,7 @@ def require_column(
     option: str | None = None,
     is_metric: bool = False,
 ) -> str:
-    """As `find_column`.
-
-    Args:
-        name: The name.
-        have: The columns there are.
-        where: What to call their table.
-        option: The argument that would name the right one.
-        is_metric: Whether a metric is asked for.
+    """As `find_column`; `option` is the argument that would name the right one.
 
     Raises:
         DataError: None does; the nearest are named. Or several do.
@@ -87,15 +76,8 @@ def display_name(column: str, have: Collection[str]) -> str:
 def missing_column(
     name: str, have: Sequence[str], where: str, *, option: str | None = None
 ) -> DataError:
-    """The error to raise: what is missing where, and the nearest of the names there are.
-
-    Args:
-        name: The column.
-        have: Those there are.
-        where: What lacks it.
-        option: The argument that would name the right one.
-    """
-    near = _nearest(name, [c for c in have if len(c) <= MOST_NAME][:MOST_COMPARED])
+    """The error to raise: what is missing where, and the nearest of the names there are."""
+    near = _nearest(name, have)
     names = ", ".join(c if len(c) <= MOST_NAME else shown(c) for c in have[:12])
     if not near:
         todo = f"; name one with {argument(option, ...)}" if option else ""

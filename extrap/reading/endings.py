@@ -10,7 +10,6 @@ import pandas as pd
 
 from extrap.errors import DataError, shown
 from extrap.reading.cells import is_empty, numbers_of
-from extrap.reading.columns import MOST_COMPARED
 from extrap.reading.names import bare_name, is_identity, is_recipe, short_name, words
 from extrap.records import STATUSES
 
@@ -49,7 +48,7 @@ def state_column(table: pd.DataFrame, known: Mapping[str, str] = WORDS) -> str |
     if "status" in table:
         return "status"
     shares = {}
-    for column in list(table)[:MOST_COMPARED]:
+    for column in table:
         cells = table[column]
         if not pd.api.types.is_numeric_dtype(cells.dtype) and not is_recipe(str(column)):
             found = {_word(cell) for cell in cells[~is_empty(cells)].head(ENOUGH).astype(str)}
@@ -68,10 +67,7 @@ def read_status(
 ) -> tuple[pd.Series, pd.Series, list[str]]:
     """The status of each run, whether the table says it, and notes.
 
-    Args:
-        table: The runs, cells as they are.
-        loss: Their losses; one that is not finite is of a run that diverged.
-        is_lost: Which have no loss: they failed.
+    Without a word for it a run with a loss that is not finite diverged, one that has none failed.
 
     Raises:
         DataError: A status is a word that nobody uses for one.
@@ -87,10 +83,6 @@ def given_status(
     table: pd.DataFrame, known: Mapping[str, str] = WORDS
 ) -> tuple[pd.Series, list[str]]:
     """The status that a table gives each run, NaN where it gives none, and notes.
-
-    Args:
-        table: The runs, cells as they are.
-        known: Word → the status it stands for.
 
     Raises:
         DataError: A status is a word that nobody uses for one.
@@ -121,11 +113,6 @@ def has_settings(table: pd.DataFrame, status: pd.Series, columns: Sequence[str])
 
     Such are runs that crashed as they began, the parents of nested runs, and trials that were
     pruned before they asked for a value. Runs with a loss are kept: what they lack is an error.
-
-    Args:
-        table: The runs, cells as they are.
-        status: How each ended.
-        columns: Sizes and tuned values, which every run needs.
     """
     lacks = (is_empty(table[c]) | table[c].isna() for c in columns)
     return ~(np.logical_or.reduce([*lacks]) & status.isin(["failed", "pruned"]))
@@ -140,14 +127,9 @@ def ended_early(
     """The runs that stopped before the steps that others of their size reach, and a note.
 
     How far a run came is the last step of its curve, else a column such as `steps` or `n_tokens`
-    that is the same for most runs of a size: where many differ in it, it was set.
-
-    Args:
-        runs: The complete runs, their sizes numbers.
-        table: The rows of the source.
-        curves: `run` (the row), `step` and `loss`.
-        cell: Size columns, and tuned ones that set how many steps a run has, such as its batch
-            size; only runs that agree in them are compared.
+    that is the same for most runs of a size: where many differ in it, it was set. Only runs are
+    compared that agree in the columns of a cell: the sizes, and what sets how many steps a run
+    has, such as its batch size.
     """
     for reached, is_measured in _progress(runs, table, curves, cell):
         most = reached.groupby([runs[name] for name in cell]).transform("max")
@@ -167,7 +149,7 @@ def _progress(
     """How far runs came, and whether a curve says so, which nobody set."""
     if curves is not None and not curves.empty:
         yield curves.groupby("run")["step"].max().reindex(runs.index).rename("steps"), True
-    for column in list(table)[:MOST_COMPARED]:
+    for column in table:
         name = short_name(str(column)).lower()
         if name in PROGRESS and str(column) not in cell:
             numbers = pd.Series(numbers_of(table.loc[runs.index, column]), index=runs.index)

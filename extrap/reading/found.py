@@ -4,21 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from itertools import accumulate
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import pandas as pd
 
 from extrap.errors import DataError
 from extrap.reading.cells import is_empty
+from extrap.reading.columns import require_column
 from extrap.reading.frames import frame_of_rows
 
 OURS = ("run", "status", "stage")
 """Columns that a table of runs has anyway; a tracker's setting of that name is `config.NAME`."""
-Points: TypeAlias = pd.DataFrame | Callable[[str], pd.DataFrame] | None
-"""What `Found.points` may be."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -30,6 +28,7 @@ class Found:
         where: What to call the source in a message.
         points: One row per point: `run` (row of the table), `step`, `metric` and `value`; without
             `metric` they are of whichever is the loss. A function: a server gives those of one.
+        logged: Column of the table → the metric of its points, where that has another name.
         notes: What reading had to decide, one sentence each.
         sizes: Size columns, where the source says which they are.
         tuned: Tuned columns, where the source says which they are; None where it does not.
@@ -37,12 +36,12 @@ class Found:
         metrics: Columns that were measured, where the source says which they are.
         maximised: Columns of metrics that the source says are better when larger.
         names: The column of the runs' names, in which settings may stand.
-        origins: Column that was read from names → how, by an example.
     """
 
     table: pd.DataFrame
     where: str
-    points: Points = None
+    points: pd.DataFrame | Callable[[str], pd.DataFrame] | None = None
+    logged: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     sizes: tuple[str, ...] = ()
     tuned: tuple[str, ...] | None = None
@@ -50,33 +49,35 @@ class Found:
     metrics: tuple[str, ...] = ()
     maximised: tuple[str, ...] = ()
     names: str | None = None
-    origins: Mapping[str, str] = field(default_factory=dict)
 
     def curves(self, metric: str, *, ask: bool = True) -> pd.DataFrame | None:
-        """Columns `run`, `step` and `loss` of a metric; None where there are none.
-
-        Args:
-            metric: Its column.
-            ask: Whether a server is asked for it.
-        """
-        points = self.points
+        """Columns `run`, `step` and `loss` of a metric's column; None where there are none."""
+        points, logged = self.points, self.logged.get(metric, metric)
         if callable(points):
-            points = points(metric) if ask else None
+            points = points(logged) if ask else None
         elif points is not None and "metric" in points:
-            points = points[points["metric"].eq(metric)]
+            points = points[points["metric"].eq(logged)]
         if points is None or points.empty:
             return None
         curves = points.drop(columns="metric", errors="ignore").rename(columns={"value": "loss"})
         return curves.reset_index(drop=True)
 
-    def renamed(self, columns: Mapping[str, str]) -> Found:
-        """The same with columns under other names, old name → new name."""
-        points = self.points
-        if callable(points):
-            back = {new: column for column, new in columns.items()}
-            points = partial(_asked, points, back)
-        elif points is not None and "metric" in points:
-            points = points.assign(metric=points["metric"].replace(dict(columns)))
+    def renamed(self, names: Mapping[str, str]) -> Found:
+        """The same with columns under other names, old name → new name.
+
+        Raises:
+            DataError: A column is missing, or has the new name already.
+        """
+        have = [str(column) for column in self.table]
+        columns: dict[str, str] = {}
+        for old, name in names.items():
+            column = require_column(old, have, self.where)
+            if name in have or name in columns.values():
+                raise DataError(
+                    f"a column is renamed to a new name, {self.where} has {name!r} already; "
+                    "choose another name."
+                )
+            columns[column] = name
 
         def new(known: Iterable[str]) -> tuple[str, ...]:
             return tuple(columns.get(name, name) for name in known)
@@ -84,7 +85,7 @@ class Found:
         return replace(
             self,
             table=self.table.rename(columns=columns),
-            points=points,
+            logged={columns.get(c, c): self.logged.get(c, c) for c in have},
             sizes=new(self.sizes),
             tuned=None if self.tuned is None else new(self.tuned),
             losses=new(self.losses),
@@ -94,19 +95,8 @@ class Found:
         )
 
 
-def _asked(
-    ask: Callable[[str], pd.DataFrame], back: Mapping[str, str], metric: str
-) -> pd.DataFrame:
-    return ask(back.get(metric, metric))
-
-
 def joined(parts: Sequence[Found], where: str) -> Found:
-    """The rows and points of several sources of one kind, one after the other.
-
-    Args:
-        parts: The sources, at least one; no server is asked for points.
-        where: What to call all of them.
-    """
+    """The rows and points of several sources, one after the other; no server is asked."""
     starts = accumulate((len(part.table) for part in parts), initial=0)
     points = [
         part.points.assign(run=part.points["run"] + start)
@@ -126,11 +116,6 @@ def points_of(run: Any, step: pd.Series, values: pd.DataFrame) -> pd.DataFrame:
     """The points of rows that are steps, a column for each metric.
 
     An empty cell was not logged; text that is no number is not finite.
-
-    Args:
-        run: The run of each row, or of all.
-        step: The step of each row.
-        values: Its metrics.
     """
     rows = pd.DataFrame({"run": run, "step": _numbers(step)}, index=step.index)
     parts = [
@@ -164,13 +149,9 @@ def tracked(
 
     What was logged under the name of a setting, as the course of a learning rate, is a metric.
 
-    Args:
-        runs: The name of each, its settings, and how it ended in the tracker's word, if known.
-        points: Their points, `run` being the place in `runs`.
-        where: What to call the source.
-        summaries: The last values of each run where the tracker has them, else those of points.
-        losses: Metrics to take the loss from, the first there is.
-        notes: What reading had to decide.
+    `runs` are the name of each, its settings, and how it ended in the tracker's word, if known;
+    `run` of a point is the place there. Last values are those of the summaries, where the tracker
+    has some.
 
     Raises:
         DataError: There are none.
@@ -182,11 +163,6 @@ def tracked(
     metrics = dict.fromkeys(metric for summary in summaries for metric in summary)
     own = {*OURS, *(name for _, settings, _ in runs for name in settings)} - {*losses}
     called = {metric: f"summary.{metric}" if metric in own else metric for metric in metrics}
-    back = {new: metric for metric, new in called.items() if new != metric}
-    if callable(points):
-        points = partial(_asked, points, back)
-    elif back:
-        points = points.assign(metric=points["metric"].replace(called))
     rows = [
         {
             "run": name,
@@ -200,6 +176,7 @@ def tracked(
         table=frame_of_rows(rows),
         where=where,
         points=points,
+        logged={new: metric for metric, new in called.items()},
         notes=tuple(notes),
         losses=losses,
         metrics=tuple(called.values()),

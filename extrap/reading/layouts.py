@@ -14,6 +14,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 
+import numpy as np
 import pandas as pd
 
 from extrap.errors import DataError, shown
@@ -27,17 +28,11 @@ WIDE = 3
 
 
 def check_headers(header: list[str], first: list[str], where: str) -> None:
-    """Raise where a file has two lines of headers, by the first row below the first.
-
-    Raises:
-        DataError: It has.
-    """
+    """Raise where a file has two lines of headers, by the first row below the first."""
     counts = Counter(header)
     repeated = [name for name in header if name and counts[name] > 1]
-    texts = [
-        bool(cell.strip()) and numbers_of([cell])[0] != numbers_of([cell])[0] for cell in first
-    ]
-    if repeated and sum(texts) > len(texts) / 2:
+    is_text = np.isnan(numbers_of(first)) & [cell.strip() != "" for cell in first]
+    if repeated and is_text.mean() > 0.5:
         raise DataError(
             f"a table has one line of headers, {where} has two, {shown(repeated[0])} above "
             f"{shown(first[header.index(repeated[0])])}; join them, in pandas with "
@@ -60,11 +55,7 @@ def without_repeated_header(table: pd.DataFrame) -> tuple[pd.DataFrame, list[str
 
 
 def check_layout(table: pd.DataFrame, where: str) -> None:
-    """Raise where rows are not runs.
-
-    Raises:
-        DataError: The table is wide, has the means of groups, or best values alone.
-    """
+    """Raise where rows are not runs: where a table is wide, or has the means of groups."""
     names = [str(column) for column in table]
     numeric = [name for name in names if NUMERIC.fullmatch(name.strip())]
     if len(numeric) >= WIDE:
@@ -87,11 +78,7 @@ def check_layout(table: pd.DataFrame, where: str) -> None:
 
 
 def check_has_losses(table: pd.DataFrame, where: str) -> None:
-    """Raise where a table has the best value of each size and no loss.
-
-    Raises:
-        DataError: It has.
-    """
+    """Raise where a table has the best value of each size and no loss."""
     names = [str(column) for column in table]
     if any(loss_rank(name) is not None for name in names):
         return

@@ -65,7 +65,7 @@ class LogReader:
         steps = read_numbers(self._column(table, self._step), self._step)
         losses = read_numbers(cells, self._loss)
         if self._maximised:
-            losses = loss_of_metric(losses, self._loss).turn(losses)
+            losses = loss_of_metric(losses, self._loss)[0] - losses
         is_new = (steps > self._last_step) & np.isfinite(steps) & ~is_empty(cells)
         self._last_step = float(np.fmax(self._last_step, steps[is_new].max()))  # NaN: none is new
         return list(zip(steps[is_new].tolist(), losses[is_new].tolist(), strict=True))

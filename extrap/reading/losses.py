@@ -22,7 +22,6 @@ how to write one.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -38,12 +37,7 @@ TAIL = 0.05
 
 
 class FinalRule(NamedTuple):
-    """A rule for the final loss.
-
-    Attributes:
-        name: `last`, `best` or `tail`.
-        share: Of the points that a tail averages, in (0, 1].
-    """
+    """`last`, `best` or `tail`, and the share of the points, in (0, 1], that a tail averages."""
 
     name: str
     share: float = TAIL
@@ -70,14 +64,9 @@ def parse_final(text: str) -> FinalRule:
 
 
 def final_losses(curves: pd.DataFrame, rule: FinalRule) -> pd.Series:
-    """The final loss of each run that has a curve.
+    """Run → its final loss, of `run`, `step` and `loss`; NaN if its last point is not finite.
 
-    Args:
-        curves: Columns `run`, `step`, `loss`; of two points of one step the later row counts.
-        rule: The rule.
-
-    Returns:
-        Run → loss; NaN for a run whose last point is not finite.
+    Of two points of one step the later row counts.
     """
     ordered = curves.drop_duplicates(["run", "step"], keep="last")
     ordered = ordered.sort_values(["run", "step"], kind="stable")
@@ -85,39 +74,35 @@ def final_losses(curves: pd.DataFrame, rule: FinalRule) -> pd.Series:
 
 
 def _final(losses: np.ndarray, rule: FinalRule) -> float:
+    name, share = rule
     if not math.isfinite(losses[-1]):
         return math.nan
-    if rule.name == "best":
+    if name == "best":
         return float(losses[np.isfinite(losses)].min())
-    n_points = math.ceil(rule.share * len(losses) - ROUNDING) if rule.name == "tail" else 1
+    n_points = math.ceil(share * len(losses) - ROUNDING) if name == "tail" else 1
     return float(losses[-n_points:].mean())  # NaN where one of them is not finite
 
 
 def with_final_losses(
     losses: pd.Series, curves: pd.DataFrame | None, rule: FinalRule, where: str
 ) -> tuple[pd.Series, list[str]]:
-    """The losses of a table by a rule, and a note of what was done.
-
-    Args:
-        losses: As the table has them, one a run.
-        curves: The runs' curves, `run` the row of the table.
-        rule: The rule; `last` leaves the losses as they are.
-        where: The source, for a message.
+    """The losses of a table by a rule, and a note of what was done; `last` leaves all as it is.
 
     Raises:
         DataError: The rule needs curves and there are none.
     """
-    if rule.name == "last":
+    name, share = rule
+    if name == "last":
         return losses, []
     if curves is None or curves.empty:
         raise DataError(
-            f"the final loss is {rule.name!r} of a curve, {where} has the last loss of a run "
+            f"the final loss is {name!r} of a curve, {where} has the last loss of a run "
             f"only; give {argument('curves', ...)}, or leave {argument('final')} out."
         )
     found = final_losses(curves, rule)
     has_curve = losses.index.isin(found.index)
     chosen = found.reindex(losses.index).astype(object).where(has_curve, None)
-    said = f"the mean of the last {rule.share:.3g} of" if rule.name == "tail" else "the best of"
+    said = f"the mean of the last {share:.3g} of" if name == "tail" else "the best of"
     notes = [f"the loss of a run is {said} its curve"]
     if not has_curve.all():
         notes.append(f"{int((~has_curve).sum())} run(s) without a curve: left out")
@@ -135,24 +120,10 @@ def summary_notes(metric: str) -> list[str]:
     ]
 
 
-class LossOfMetric(NamedTuple):
-    """How a metric that is better when larger becomes a loss.
+def loss_of_metric(values: pd.Series, name: str) -> tuple[float, str]:
+    """The number from which a metric is subtracted that is better when larger, and that in words.
 
-    Attributes:
-        turn: Metric → loss.
-        note: The rule in words.
-    """
-
-    turn: Callable[[pd.Series], pd.Series]
-    note: str
-
-
-def loss_of_metric(values: pd.Series, name: str) -> LossOfMetric:
-    """The rule for a metric that is better when larger.
-
-    Args:
-        values: Of every run, by its row; those that are not finite do not count.
-        name: The metric, for messages.
+    Values that are not finite do not count.
 
     Raises:
         DataError: A value is exactly the best there can be, or the metric is neither a share nor
@@ -160,7 +131,7 @@ def loss_of_metric(values: pd.Series, name: str) -> LossOfMetric:
     """
     finite = values[np.isfinite(values)]
     if (finite < 0).all() and len(finite):
-        return LossOfMetric(lambda x: -x, f"{name} is maximised: the loss is −{name}")
+        return 0.0, f"{name} is maximised: the loss is −{name}"
     if odd := finite[~finite.between(0, 1)].tolist():
         let = argument("let", f"error = 1 - `{name}` / 100")
         raise DataError(
@@ -173,4 +144,4 @@ def loss_of_metric(values: pd.Series, name: str) -> LossOfMetric:
             f"{finite.index[finite == 1][0] + 1}; leave saturated runs out, or take a metric that "
             "is never perfect."
         )
-    return LossOfMetric(lambda x: 1 - x, f"{name} is maximised: the loss is 1 − {name}")
+    return 1.0, f"{name} is maximised: the loss is 1 − {name}"

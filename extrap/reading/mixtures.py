@@ -19,7 +19,7 @@ import pandas as pd
 
 from extrap.errors import Choice, DataError
 from extrap.reading.cells import Codes, Levels, joint, levels_of
-from extrap.reading.columns import MOST_COMPARED, MOST_NAME, display_name
+from extrap.reading.columns import display_name
 from extrap.reading.names import (
     MEASURED,
     WORDS,
@@ -63,11 +63,11 @@ def refuse_mixtures(
         return ()
     have = [str(c) for c in frame.columns]
     known = {*runs.sizes, *runs.tuned, *runs.conditions, *PLAYED, *COUNTED}
-    names = [c for c in have if len(c) <= MOST_NAME and c not in known and may_set(c)]
+    names = [c for c in have if c not in known and may_set(c)]
     sweep = _Sweep(frame, runs)
     if is_untuned:
         names = [c for c in names if known_name(c) not in WORDS["tune"] or not sweep.is_tried(c)]
-    varying = {c: levels for c in names[:MOST_COMPARED] if (levels := sweep.varying(c))}
+    varying = {c: levels for c in names if (levels := sweep.varying(c))}
     pooled = [c for c in varying if {c, display_name(c, have)} & set(ignored)]
     pooled += [c for c in varying if c not in pooled and is_free_text(varying[c])]
     asked = {c: levels for c, levels in varying.items() if c not in pooled}
@@ -202,10 +202,7 @@ def _parts(varying: Mapping[str, Levels], runs: Runs, sweep: _Sweep) -> list[Cho
 def mixture(varying: Mapping[str, Levels], parts: Sequence[Choice], what: str) -> DataError:
     """The error that names what varies and the ways to settle it.
 
-    Args:
-        varying: The columns and their values, in every row.
-        parts: Parts that they may play; then come their values, and that they do not matter.
-        what: The rule, and what breaks it.
+    These are the parts that the columns may play, one of their values, and that they are ignored.
     """
     names, choices = list(varying), [*parts]
     cells = joint(*(levels.codes for levels in varying.values()))

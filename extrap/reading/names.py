@@ -23,11 +23,11 @@ WIDTHS = words(
     "n_hidden hidden channels units"
 )
 DEPTHS = words("depth n_layers n_layer num_layers num_hidden_layers layers")
-PARAMS = words(
+COUNTS = words(
     "n_params params num_params n_parameters num_parameters parameters param_count "
-    "params_no_embed params_no_emb non_embedding_params n_params_total active_params model_size "
-    "size scale"
+    "params_no_embed params_no_emb non_embedding_params n_params_total active_params"
 )
+PARAMS = (*COUNTS, *words("model_size size scale"))
 TOKENS = words(
     "n_tokens tokens num_tokens train_tokens tokens_trained n_examples examples seen_examples "
     "n_samples num_samples dataset_size data_size tokens_per_param tokens_per_parameter "

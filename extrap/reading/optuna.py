@@ -9,7 +9,7 @@
 | several values | `values_0`, `values_1`, …, or the metrics' names |
 | study `NAME/width=64` | the sweep at one size; several columns: `NAME/params=1000,tokens=5000` |
 | study `NAME/check/width=512` | larger runs at one size |
-| studies `sweep-64`, `sweep-128`; `tiny`, `base` with an attribute `width` | one sweep |
+| studies `mlp-width64`, `mlp-width128`; `tiny`, `base` with an attribute `width` | one sweep |
 
 | in one that extrap wrote | is |
 |---|---|
@@ -35,8 +35,8 @@ from optuna.trial import FrozenTrial, TrialState
 
 from extrap.errors import Choice, DataError, StudyError, without_password
 from extrap.reading.found import Found
-from extrap.reading.names import WORDS, known_name
-from extrap.reading.settings import sizes_in_names
+from extrap.reading.names import SEEDS, WORDS, known_name
+from extrap.reading.settings import number_in, words_in_names
 from extrap.reading.storages import open_to_read, storage_faults
 from extrap.records import Cell, StudySpec
 
@@ -63,6 +63,8 @@ ENDED = (TrialState.COMPLETE, TrialState.PRUNED)
 """How trials end that have a result."""
 POINT = ["run", "step", "loss", "grad_sq_norm", "grad_cov_trace"]
 """Columns of curves; the moments of gradients where they were measured."""
+IN_NAMES = frozenset((*WORDS["size"], *WORDS["data"], *SEEDS))
+"""What stands before numbers in names of studies."""
 MOST_CHOICES = 6
 """Studies that an error offers."""
 
@@ -134,11 +136,7 @@ def study_names(storage: BaseStorage) -> tuple[str, ...]:
 
 
 def our_studies(storage: BaseStorage, names: Container[str]) -> list[StoredStudy]:
-    """Every size and stage of some studies of ours, in the order they were made.
-
-    Args:
-        storage: Where they are.
-        names: Names of studies of ours, without size and stage.
+    """Every size and stage of the studies of ours of some names, in the order they were made.
 
     Raises:
         StudyError: Another version wrote one of them.
@@ -166,9 +164,26 @@ def _studies(storage: BaseStorage) -> list[StoredStudy]:
     return found
 
 
-def find_study(
-    url: str, *, study: str | None = None, stage: str = "tune", sizes: Sequence[str] = ()
-) -> Found:
+def _with_sizes(studies: Iterable[StoredStudy]) -> list[StoredStudy]:
+    """Studies, with the sizes in names that differ in their numbers alone, `mlp-width64`."""
+    alike: dict[str, list[StoredStudy]] = {}
+    for study in studies:
+        base = study.full_name if study.key.size else re.sub(r"\d+(\.\d+)?", "#", study.full_name)
+        alike.setdefault(base, []).append(study)
+    found = []
+    for base, group in alike.items():
+        words = words_in_names([study.full_name for study in group])
+        words = [word for word in words if word in IN_NAMES]
+        is_sized = bool(set(words) - set(SEEDS))
+        for study in group:
+            numbers = [(word, number_in(study.full_name, word)) for word in words]
+            size = tuple((word, number) for word, number in numbers if number is not None)
+            key = StudyKey(base.replace("#", "").strip(" ,;/&_-.=:"), "", size)
+            found.append(study._replace(key=key) if is_sized else study)
+    return found
+
+
+def find_study(url: str, *, study: str | None = None, stage: str = "tune") -> Found:
     """Read the runs of a study, and what it says of its columns; nothing is written or created.
 
     Args:
@@ -176,84 +191,58 @@ def find_study(
         study: Name of the study; of studies that hold a size each, what their names share.
         stage: Of studies whose names say their stage, only those of this one, `"tune"` or
             `"check"`; the runs of other studies are given it.
-        sizes: Size columns that were asked for, which names of studies may hold.
 
     Raises:
         DataError: There is no such file or study, or there are several and none was named.
         StudyError: The storage cannot be opened, or another version wrote the study.
     """
     with storage_faults(url, Exception):
-        stored, source = _studies(open_to_read(url)), without_password(url)
+        stored, source = _with_sizes(_studies(open_to_read(url))), without_password(url)
         chosen = _chosen(stored, source, study)
         if study == chosen[0].full_name:
             stage = chosen[0].key.stage or stage
-        return _read(chosen, source, stage, sizes)
+        return _read(chosen, source, stage)
 
 
 def find_studies(
-    studies: Sequence[Study],
-    source: str,
-    *,
-    study: str | None = None,
-    stage: str = "tune",
-    sizes: Sequence[str] = (),
+    studies: Sequence[Study], source: str, *, study: str | None = None, stage: str = "tune"
 ) -> Found:
     """Read the trials of study objects, which are one sweep; each may be in a storage of its own.
 
-    Args:
-        studies: The studies.
-        source: What to call them.
-        study: As in `find_study`, like the rest.
-        stage: As there; to be judged are all where none is named `NAME/check/SIZE=VALUE`.
-        sizes: As there.
+    As in `find_study`, but all are of the stage where none is named `NAME/check/SIZE=VALUE`.
 
     Raises:
         DataError: There is no such study.
     """
-    stored = [
+    stored = _with_sizes(
         one for each in studies for one in _studies(each._storage) if one.id == each._study_id
-    ]
+    )
     if not any(one.key.stage == stage for one in stored):
         stored = [one._replace(key=one.key._replace(stage=stage)) for one in stored]
     chosen = stored if study is None else _chosen(stored, source, study)
-    return _read(chosen, source, stage, sizes)
+    return _read(chosen, source, stage)
 
 
 def _chosen(studies: Sequence[StoredStudy], source: str, name: str | None) -> list[StoredStudy]:
     """The studies of a name, or of all that are there if they are one sweep."""
-    groups = _by_name(studies)
-    if name is None and len(groups) > 1 and _are_one_sweep(studies):
+    groups: dict[str, list[StoredStudy]] = {}
+    for study in studies:
+        groups.setdefault(study.key.name, []).append(study)
+    if not groups:
+        raise DataError(f"{source} holds no study; check the address, or tune first.")
+    if name is None and (len(groups) == 1 or _are_one_sweep(studies)):
         return list(studies)
-    if name is None and len(groups) > 1:
+    if name is None:
         raise DataError(
             f"{source} holds several studies, {', '.join(list(groups)[:MOST_CHOICES])}; name one "
             "of them, or make them one sweep by names NAME/SIZE=VALUE, as in mine/width=64, or "
             'by study.set_user_attr("width", 64) in each:',
             [Choice({"study": group}) for group in list(groups)[:MOST_CHOICES]],
         )
-    if not groups:
-        raise DataError(f"{source} holds no study; check the address, or tune first.")
-    name = name or next(iter(groups))
     found = groups.get(name) or [study for study in studies if study.full_name == name]
     if not found:
         raise DataError(f"{source} has no study {name!r}; it has {', '.join(groups)}.")
     return found
-
-
-def _by_name(studies: Sequence[StoredStudy]) -> dict[str, list[StoredStudy]]:
-    """Studies by what their names share where they differ in their size alone."""
-    alike: dict[tuple[str, bool], list[StoredStudy]] = {}
-    for study in studies:
-        is_named = bool(study.key.size)
-        base = study.key.name if is_named else re.sub(r"\d+(\.\d+)?", "#", study.full_name)
-        alike.setdefault((base, is_named), []).append(study)
-    groups: dict[str, list[StoredStudy]] = {}
-    for (base, is_named), group in alike.items():
-        if is_named or (group[1:] and sizes_in_names([study.full_name for study in group])):
-            groups[base.replace("#", "").strip(" ,;/&_-.=:") or base] = group
-        else:
-            groups |= {study.full_name: [study] for study in group}
-    return groups
 
 
 def _are_one_sweep(studies: Sequence[StoredStudy]) -> bool:
@@ -278,9 +267,7 @@ def read_stage(storage: BaseStorage, *, study: str, stage: str) -> Found:
     return _read(our_studies(storage, (study,)), study, stage)
 
 
-def _read(
-    studies: Sequence[StoredStudy], source: str, stage: str, sizes: Sequence[str] = ()
-) -> Found:
+def _read(studies: Sequence[StoredStudy], source: str, stage: str) -> Found:
     """The trials of one study, or of several that are one sweep.
 
     Rows of ours are in the order of size, tuned values, seed, whichever process trained them
@@ -288,16 +275,11 @@ def _read(
     """
     studies = [study for study in studies if study.key.stage in ("", stage)]
     names = [study.full_name for study in studies]
-    is_plain = bool(names[1:]) and not any(study.key.size for study in studies)
-    called = sizes[0] if len(sizes) == 1 else "size"
-    is_numbered = is_plain and len(_by_name(studies)) == 1
-    numbers = sizes_in_names(names, called) if is_numbered else {}
     runs: dict[tuple[Any, ...], tuple[dict[str, Any], list[Sequence[float]]]] = {}
     tuned, params, notes = list[str](), list[Mapping[str, Any]](), list[str]()
     for i, study in enumerate(studies):
-        columns = {column: values[i] for column, values in numbers.items()} | _columns(study)
-        columns |= {"study": names[i]} if is_plain else {}
-        tuned += (order := _order_of_tuned(study))
+        columns, order = _columns(study), _order_of_tuned(study)
+        tuned += order
         for trial in study.trials():
             cell: tuple[Any, ...] = (i, trial.number)
             own = {name: trial.params[name] for name in order if name in trial.params}
@@ -319,22 +301,18 @@ def _read(
     if len(metrics) == 1:
         curves = pd.DataFrame(points, columns=POINT[: max(map(len, points), default=3)])
         curves = curves.rename(columns={"loss": "value"}).assign(metric=next(iter(metrics)))
-    origins = {column: f"{values[0]:g} in {names[0]}" for column, values in numbers.items()}
-    if is_plain:
-        said = "".join(f", {column} is {origin}" for column, origin in origins.items())
-        notes.append(f"{len(names)} studies are read as one sweep{said}")
+    if names[1:] and not any(study.is_ours for study in studies):
+        notes.append(f"{len(names)} studies are read as one sweep")
     return Found(
         table=pd.DataFrame([row for row, _ in found]),
         where=source,
         points=curves,
         notes=tuple(notes),
-        sizes=tuple(dict.fromkeys(column for study in studies for column, _ in study.key.size)),
+        sizes=tuple(dict.fromkeys(c for s in studies for c, _ in s.key.size if c not in SEEDS)),
         tuned=tuple(dict.fromkeys(tuned or _positive_in_all(params))),
         losses=tuple(metrics) if len(metrics) == 1 else (),
         metrics=tuple(metrics),
         maximised=tuple(name for name, is_maximised in metrics.items() if is_maximised),
-        names="study" if is_plain else None,
-        origins=origins,
     )
 
 
@@ -402,11 +380,7 @@ def _order_of_tuned(study: StoredStudy) -> list[str]:
 
 
 def fingerprint_of(attributes: Mapping[str, Any], *, study: str) -> dict[str, Any]:
-    """What a study of ours was made with; empty if nobody wrote it down.
-
-    Args:
-        attributes: Those of the study.
-        study: Its name, for the message.
+    """What a study of ours was made with, by its attributes; empty if nobody wrote it down.
 
     Raises:
         StudyError: Another version wrote it, or what is there is no table.
@@ -427,11 +401,6 @@ def cells_in(
     """Finished trials of ours with their cells; None for one that is not as extrap writes it.
 
     The lowest-numbered trial of a cell that is complete or pruned holds its result.
-
-    Args:
-        trials: Of one size, by number.
-        size: That size.
-        spec: The study.
     """
     for trial in trials:
         if trial.state.is_finished():

@@ -28,14 +28,7 @@ from extrap.reading.cells import (
     numbers_of,
     read_numbers,
 )
-from extrap.reading.columns import (
-    MOST_COMPARED,
-    MOST_NAME,
-    display_name,
-    find_column,
-    missing_column,
-    require_column,
-)
+from extrap.reading.columns import display_name, find_column, missing_column, require_column
 from extrap.reading.endings import given_status
 from extrap.reading.found import Found
 from extrap.reading.names import (
@@ -102,24 +95,15 @@ def infer_parts(
     maximised: Sequence[str] = (),
     is_sweep: bool = True,
 ) -> Parts:
-    """Fill in the parts that were not given.
+    """Fill in the parts that were not given; of a few larger runs, no sweep, nothing is tuned.
 
-    Args:
-        found: A table and what its source knows.
-        sizes: Size columns that were asked for; empty: not given.
-        tuned: Tuned columns that were asked for; None: not given.
-        loss: The loss that was asked for.
-        seed: The seed column that was asked for.
-        conditions: Columns that are no others.
-        maximised: Metrics that may serve as a loss.
-        is_sweep: Whether the runs are a sweep: of a few larger runs nothing is tuned.
+    The conditions play no other part; the first of the maximised metrics may serve as the loss.
 
     Raises:
         DataError: No column is called a loss or a size, or several are; or a size is tuned.
     """
     loss, *unused = [loss] if loss else _losses(found, maximised, is_sweep=is_sweep)
-    has_own = bool(found.sizes or found.origins)
-    both = [c for c in sizes if c in (found.tuned or ()) and (has_own or c in RATES)]
+    both = [c for c in sizes if c in (found.tuned or ()) and (found.sizes or c in RATES)]
     if both and tuned is None:
         raise DataError(
             f"a size is not tuned, {both[0]} is a tuned parameter of {found.where}; leave it out "
@@ -158,8 +142,7 @@ class _Columns:
         is_lost |= given_status(found.table)[0].isin(["failed", "pruned"])
         self.rows = ~is_lost | is_lost.all()
         measured = {column, *found.metrics, *found.losses}
-        names = [n for n in self.have if len(n) <= MOST_NAME][:MOST_COMPARED]
-        self.names = [n for n in names if n not in measured and not is_measured(n)]
+        self.names = [n for n in self.have if n not in measured and not is_measured(n)]
         self._levels: dict[str, Levels] = {}
 
     def leave_out(self, names: Iterable[str | None]) -> None:
@@ -220,13 +203,12 @@ def _losses(found: Found, maximised: Sequence[str], *, is_sweep: bool) -> list[s
         DataError: There is none, or several are as likely.
     """
     have = [str(c) for c in found.table]
-    names = [c for c in have if len(c) <= MOST_NAME][:MOST_COMPARED]
-    bare = set(map(bare_name, names))
+    bare = set(map(bare_name, have))
     if named := [name for name in found.losses if bare_name(name) in bare] or [*maximised][:1]:
         return named[:1]
     if not is_sweep and found.losses:
         raise missing_column(found.losses[0], have, found.where, option="loss")
-    names = [c for c in names if c in found.metrics] or names
+    names = [c for c in have if c in found.metrics] or have
     ranked = sorted((rank, c) for c in names if (rank := loss_rank(c)) is not None)
     ranked = [(rank, c) for rank, c in ranked if c in found.metrics or _is_loss(found.table[c])]
     if not ranked:
@@ -421,20 +403,15 @@ def with_named_settings(found: Found) -> Found:
 def sentence(
     parts: Parts,
     called: Mapping[str, str],
-    origins: Mapping[str, str],
     pooled: Sequence[str] = (),
 ) -> str:
     """What is announced: `Using size = width, tune = lr, loss = loss, seed = seed`.
 
-    Args:
-        parts: The parts.
-        called: Column → the name it goes by.
-        origins: Column → where it stands, if not in the table.
-        pooled: Columns in which runs differ that are taken for replicates.
+    `called` has the name that a column goes by; runs that differ in the pooled are replicates.
     """
 
     def said(names: Sequence[str]) -> str:
-        pairs = [(called.get(name, name), origins.get(name, name)) for name in names]
+        pairs = [(called.get(name, name), name) for name in names]
         words = [name if name == place else f"{name} ({place})" for name, place in pairs]
         return " and ".join(words) or "none"
 

@@ -26,7 +26,6 @@ from extrap.reading.selecting import (
     is_one_value,
     selected_rows,
     with_definitions,
-    with_new_names,
 )
 from extrap.reading.settings import number_in
 from extrap.reading.sources import find_runs
@@ -194,16 +193,10 @@ def read_runs(
 
 
 def read_sweep(source: Any, request: Request, *, may_mix: bool = False) -> tuple[Runs, str]:
-    """As `read_runs`.
+    """The runs as `read_runs` gives them, and a sentence on what was inferred and what was pooled.
 
-    Args:
-        source: As for `read_runs`.
-        request: How to read it.
-        may_mix: Whether settings may vary that are neither sizes nor tuned.
-
-    Returns:
-        The runs, and a sentence on what was inferred and what was pooled; empty where all was
-        given and nothing is pooled.
+    It is empty where all was given and nothing is pooled. `may_mix`: settings may vary that are
+    neither sizes nor tuned.
 
     Raises:
         DataError: As `read_runs`; or a setting varies that is neither a size nor tuned.
@@ -246,7 +239,7 @@ def read_sweep(source: Any, request: Request, *, may_mix: bool = False) -> tuple
         runs = replace(runs, notes=(*runs.notes, *notes))
     has_found_loss = loss is None and parts.loss not in found.losses
     is_inferred = not sizes or (tuned is None and bool(parts.tuned)) or has_found_loss
-    said = sentence(parts, called, found.origins, pooled) if is_inferred or pooled else ""
+    said = sentence(parts, called, pooled) if is_inferred or pooled else ""
     return runs, said
 
 
@@ -255,11 +248,7 @@ def as_runs(
 ) -> Runs:
     """The runs of an analysis: `Runs` as they are, anything else as `read_sweep` reads it.
 
-    Args:
-        source: What the analysis was given.
-        columns: The `ReadingKeywords` that it was given; None is as if left out.
-        may_mix: Whether conditions may vary.
-        known: Fields of the request that hold where `columns` say nothing else.
+    Of the `columns`, its `ReadingKeywords`, None is as if left out; there the `known` ones hold.
 
     Raises:
         TypeError: A keyword is none of `ReadingKeywords`; or as `read_runs`.
@@ -303,7 +292,7 @@ def _opened(source: Any, request: Request) -> tuple[Found, list[str]]:
     )
     if found.table.empty:
         raise DataError(f"a table needs at least one row, {found.where} has none.")
-    found = with_new_names(found, request.rename or {})
+    found = found.renamed(request.rename or {})
     table = with_definitions(found.table, _names(request.let), found.where)
     if "stage" in table:
         table, _ = selected_rows(table, {"stage": stage}, found.where)
@@ -388,11 +377,11 @@ def _losses(
     if metric in (*maximised, *found.maximised):
         numbers, empty = read_numbers(cells, metric), is_empty(cells)
         status, *_ = read_status(table, numbers, empty)
-        made = loss_of_metric(numbers[status.eq("complete")], metric)
+        best, note = loss_of_metric(numbers[status.eq("complete")], metric)
         if points is not None:
-            points = points.assign(loss=made.turn(points["loss"]))
-        cells = made.turn(numbers).astype(object).where(~empty, None)
-        notes.append(made.note)
+            points = points.assign(loss=best - points["loss"])
+        cells = (best - numbers).astype(object).where(~empty, None)
+        notes.append(note)
     cells, final_notes = with_final_losses(cells, points, rule, found.where)
     notes += [*final_notes, *summary_notes(metric)]
     return cells, points

@@ -1,4 +1,4 @@
-"""Columns under other names and by formula, and the rows that are wanted, before anything else."""
+"""Columns by formula, and the rows that are wanted, before anything else."""
 
 from __future__ import annotations
 
@@ -10,31 +10,11 @@ from extrap.errors import DataError, shown
 from extrap.expressions import parse_definition
 from extrap.reading.cells import is_empty, read_numbers
 from extrap.reading.columns import require_column
-from extrap.reading.found import Found
 from extrap.records import condition_text
 
 MOST_SHOWN = 8
 Where = Mapping[str, object]
 """Column → the value its cells must have, or a sequence of such values."""
-
-
-def with_new_names(found: Found, names: Mapping[str, str]) -> Found:
-    """A source with columns renamed, old name → new name.
-
-    Raises:
-        DataError: A column is missing, or has the new name already.
-    """
-    have = [str(column) for column in found.table.columns]
-    columns: dict[str, str] = {}
-    for old, new in names.items():
-        column = require_column(old, have, found.where)
-        if new in have or new in columns.values():
-            raise DataError(
-                f"a column is renamed to a new name, {found.where} has {new!r} already; choose "
-                "another name."
-            )
-        columns[column] = new
-    return found.renamed(columns)
 
 
 def with_definitions(table: pd.DataFrame, texts: Iterable[str], where: str) -> pd.DataFrame:
@@ -43,11 +23,6 @@ def with_definitions(table: pd.DataFrame, texts: Iterable[str], where: str) -> p
     A column may be defined anew by itself, `params = params * 1e6`. A row that lacks a number has
     none in the new column either. Where the formula has no value (a division by zero, the root of
     a negative number) the new one is not finite.
-
-    Args:
-        table: The table.
-        texts: Definitions `name = formula`; a name may stand behind a tracker's prefix.
-        where: What to call the table.
 
     Raises:
         ValueError: A definition cannot be read.

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
-from itertools import pairwise
+from collections.abc import Sequence
 
 import pandas as pd
 
 from extrap.reading.cells import MULTIPLES
-from extrap.reading.names import KNOWN, WORDS
+from extrap.reading.names import KNOWN
 
 MOST_NAME = 1000
 """Characters of a name that are looked at."""
@@ -18,14 +17,6 @@ PAIR = re.compile(
     rf"(?P<key>[A-Za-z][\w.\-]*?)\s?[=:]\s?"
     rf"(?P<value>{NUMBER}(?=$|[,;/&\s_\])])|[^,;/&\s=:\])]+?(?=$|[,;/&\s\])]|_[A-Za-z][\w.]*=))"
 )
-ANY_NUMBER = re.compile(
-    r"(?P<word>[A-Za-z]+(?:_[A-Za-z]+)*)?[=:_\-]?"
-    r"(?P<value>\d+(?:\.\d+)?(?:[eE][-+]?\d+)?)(?P<times>[kKmMbBtT](?![A-Za-z]))?"
-)
-IN_NAMES = frozenset((*WORDS["size"], *WORDS["data"], *WORDS["seed"]))
-"""Names of columns that stand in names of studies."""
-SMALLEST_UNNAMED = 8
-"""Smaller numbers without a name count something, such as experiments."""
 
 
 def settings_in(name: str) -> dict[str, float | int | str]:
@@ -68,7 +59,7 @@ def words_in_names(names: Sequence[str]) -> list[str]:
         pairs = {
             known: number
             for text, number in PIECE.findall(name[:MOST_NAME])
-            if (known := _last_words(text, KNOWN))
+            if (known := _last_words(text))
         }
         for word, number in pairs.items():
             values.setdefault(word, set()).add(number)
@@ -92,64 +83,17 @@ def number_in(name: str, column: str) -> float | None:
         >>> number_in("sweep-params1.5M", "params")
         1500000.0
     """
-    found = _number(column).search(name[:MOST_NAME])
+    found = re.search(
+        rf"(?<![A-Za-z0-9]){re.escape(column)}\s?[=:_\-]?\s?"
+        r"(?P<value>(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)(?P<times>[kKmMbBtT]?)"
+        r"(?![A-Za-z0-9])",
+        name[:MOST_NAME],
+    )
     return None if found is None else float(found["value"]) * MULTIPLES[found["times"].lower()]
 
 
-def sizes_in_names(names: Sequence[str], called: str = "size") -> dict[str, list[float]]:
-    """The sizes in names that differ in their numbers, one list per column.
-
-    A number behind the name of a size is that size. Else the first that differs everywhere and
-    counts nothing (8 or more, not 8, 9, 10) is.
-
-    Args:
-        names: The names.
-        called: What to call a number whose name is not that of a size.
-
-    Returns:
-        Column → its value in each name; empty where the names differ in more, or give no size.
-
-    Example:
-        >>> sizes_in_names(["mlp-64", "mlp-128"]), sizes_in_names(["a_width8_v1", "a_width9_v1"])
-        ({'size': [64.0, 128.0]}, {'width': [8.0, 9.0]})
-    """
-    found = [list(ANY_NUMBER.finditer(name[:MOST_NAME])) for name in names]
-    frames = {ANY_NUMBER.sub(lambda match: match["word"] or "", name) for name in names}
-    if len(frames) > 1 or len(set(map(len, found))) > 1:
-        return {}
-    columns: dict[str, list[float]] = {}
-    unnamed: list[list[float]] = []
-    for matches in zip(*found, strict=True):
-        values = [float(m["value"]) * MULTIPLES[(m["times"] or "").lower()] for m in matches]
-        word = _last_words(matches[0]["word"] or "", IN_NAMES)
-        if len(set(values)) > 1 and word:
-            columns.setdefault(word, values)
-        else:
-            unnamed.append(values)
-    if set(columns) - set(WORDS["seed"]):
-        return columns
-    usable = (values for values in unnamed if _may_be_sizes(values))
-    first = next(usable, None)
-    return {**columns, called: first} if first else {}
-
-
-def _last_words(text: str, known: Collection[str]) -> str:
+def _last_words(text: str) -> str:
     """The last words of a text that are a known name: `adam_width` → `width`; empty without."""
     parts = text.lower().split("_")
     ends = ("_".join(parts[i:]) for i in range(len(parts)))
-    return next((end for end in ends if end in known), "")
-
-
-def _may_be_sizes(values: Sequence[float]) -> bool:
-    """Whether numbers without a name are sizes: all different, and no running numbers."""
-    in_order = sorted(values)
-    steps = {b - a for a, b in pairwise(in_order)}
-    return 0 not in steps and steps != {1.0} and in_order[0] >= SMALLEST_UNNAMED
-
-
-def _number(column: str) -> re.Pattern[str]:
-    return re.compile(
-        rf"(?<![A-Za-z0-9]){re.escape(column)}\s?[=:_\-]?\s?"
-        r"(?P<value>(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)(?P<times>[kKmMbBtT]?)"
-        r"(?![A-Za-z0-9])"
-    )
+    return next((end for end in ends if end in KNOWN), "")

@@ -27,7 +27,7 @@ from extrap.reading.columns import find_column, missing_column, require_column
 from extrap.reading.found import Found, joined
 from extrap.reading.frames import is_table
 from extrap.reading.layouts import check_layout, without_repeated_header
-from extrap.reading.selecting import Where, selected_rows, with_definitions, with_new_names
+from extrap.reading.selecting import Where, selected_rows, with_definitions
 from extrap.reading.settings import name_column
 from extrap.reading.tables import read_table
 from extrap.reading.trackers.folders import find_on_disk
@@ -50,20 +50,14 @@ def find_runs(
 ) -> Found:
     """Read a source as whatever it is.
 
-    Args:
-        source: What `read_runs` takes.
-        study: The study or experiment, where a storage holds several.
-        stage: `tune` or `check`, by which studies of ours are told apart.
-        sizes: Size columns that were asked for, which the names of studies may hold.
-        settings: Tuned values, conditions and the seed that were asked for; they and the sizes
-            tell a table of steps from one of runs.
-        curves: Loss curves beside a table.
+    The sizes and the settings, which are the tuned values, conditions and the seed that were asked
+    for, tell a table of steps from one of runs.
 
     Raises:
         DataError: There is nothing that can be read.
         ValueError: Curves were handed in beside a source that has its own.
     """
-    found = _found(source, study=study, stage=stage, sizes=sizes)
+    found = _found(source, study=study, stage=stage)
     if found is not None and curves is not None:
         raise ValueError(
             "a storage holds the curves of its runs, and so does a tracker; leave "
@@ -93,10 +87,6 @@ def read_curves(source: str | Path | pd.DataFrame, table: pd.DataFrame) -> pd.Da
 
     Points of runs that are not in the table are left out: one file may serve the sweep and the
     larger runs. A loss that is no number stays, as a sign of instability.
-
-    Args:
-        source: A CSV, Parquet or JSONL file or a DataFrame with `run`, `step`, `loss`.
-        table: The runs; their `run` column, or else their place from 0, is what `run` means.
 
     Returns:
         Columns `run` (row of the table), `step`, `value`.
@@ -143,16 +133,9 @@ def read_rows(
     where: Where | None = None,
     rename: Mapping[str, str] | None = None,
 ) -> tuple[pd.DataFrame, list[str]]:
-    """The rows of what `read_runs` takes, for analyses of other things than a sweep's losses.
+    """The rows of what `read_runs` takes, and a note on what was left out.
 
-    Args:
-        source: The source.
-        let: New columns by formula, in this order.
-        where: Column → the value its rows must have, or a list of such values.
-        rename: Old name → new name of a column, before anything else.
-
-    Returns:
-        The rows, and a note on what was left out.
+    For analyses of other things than a sweep's losses; the keywords are as there.
 
     Raises:
         TypeError: As `read_runs`.
@@ -170,22 +153,16 @@ def read_rows(
         table, notes = without_repeated_header(read_table(source))
     if table.empty:
         raise DataError(f"a table needs at least one row, {place} has none.")
-    table = with_new_names(Found(table=table, where=place), rename or {}).table
+    table = Found(table=table, where=place).renamed(rename or {}).table
     table = with_definitions(table, [let] if isinstance(let, str) else list(let), place)
     table, selected = selected_rows(table, where or {}, place)
     return table.reset_index(drop=True), [*notes, *selected]
 
 
 def read_cells(source: Any, columns: Sequence[str], what: str) -> pd.DataFrame:
-    """Runs that are still to be trained, one per row.
+    """Runs that are still to be trained, one per row: `columns` as numbers, `seed` as it is.
 
-    Args:
-        source: The source.
-        columns: Their sizes and tuned values, which go by the names that `read_runs` knows.
-        what: What to call the table.
-
-    Returns:
-        These columns as numbers, and `seed` as it is where there is one.
+    The columns go by the names that `read_runs` knows.
 
     Raises:
         TypeError: As `read_runs`.
@@ -222,15 +199,13 @@ def _are_studies(source: Any) -> bool:
     return optuna is not None and bool(items) and all(isinstance(i, optuna.Study) for i in items)
 
 
-def _found(
-    source: Any, *, study: str | None = None, stage: str = "tune", sizes: Sequence[str] = ()
-) -> Found | None:
+def _found(source: Any, *, study: str | None = None, stage: str = "tune") -> Found | None:
     """What a storage or a tracker has; None of a table. Each is imported where it is needed."""
     if isinstance(source, str | Path):
         address = _address(source)
         if address is None:
             return find_on_disk(Path(source), study=study)
-        return _at_address(address, study=study, stage=stage, sizes=sizes)
+        return _at_address(address, study=study, stage=stage)
     if isinstance(source, Runs):
         curves = source.curves()
         return Found(
@@ -242,17 +217,17 @@ def _found(
             notes=source.notes,
         )
     if _are_sources(source):
-        parts = [find_runs(part, study=study, stage=stage, sizes=sizes) for part in source]
+        parts = [find_runs(part, study=study, stage=stage) for part in source]
         return joined(parts, _place(source))
     if _are_studies(source):
         from extrap.reading.optuna import find_studies
 
         studies = source if isinstance(source, list | tuple) else [source]
-        return find_studies(studies, _place(source), study=study, stage=stage, sizes=sizes)
+        return find_studies(studies, _place(source), study=study, stage=stage)
     return read_run_objects(source) if are_runs(source) else None
 
 
-def _at_address(address: str, *, study: str | None, stage: str, sizes: Sequence[str]) -> Found:
+def _at_address(address: str, *, study: str | None, stage: str) -> Found:
     if address.startswith("wandb://"):
         return read_project(address)
     if address.startswith(SERVERS):
@@ -267,7 +242,7 @@ def _at_address(address: str, *, study: str | None, stage: str, sizes: Sequence[
             return read_copy(path, study=study)
     from extrap.reading.optuna import find_study
 
-    return find_study(address, study=study, stage=stage, sizes=sizes)
+    return find_study(address, study=study, stage=stage)
 
 
 def _address(source: str | Path) -> str | None:

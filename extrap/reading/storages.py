@@ -105,13 +105,7 @@ def _row_as_model(trial: Any, parts: Mapping[str, Mapping[int, list[Any]]]) -> A
 
 
 def open_to_read(url: str) -> BaseStorage:
-    """Open a storage that is not to be changed.
-
-    Args:
-        url: Its address.
-
-    Returns:
-        The storage; of a file as it was at this moment.
+    """Open a storage that is not to be changed, a file as it is at this moment.
 
     Raises:
         DataError: There is no such file, or it holds no studies of Optuna.
@@ -215,9 +209,7 @@ def engine_options(parsed: sqlalchemy.URL) -> dict[str, Any]:
 def storage_faults(url: str, *others: type[Exception]) -> Iterator[None]:
     """Turn whatever a storage cannot do within the block into one clear `StudyError`.
 
-    Args:
-        url: Its address.
-        others: Further errors to turn: any, where the block only reads what may be a stranger's.
+    `others` are further errors to turn: any, where the block only reads what may be a stranger's.
     """
     own = (SQLAlchemyError, OptunaError, json.JSONDecodeError)
     faults: tuple[type[Exception], ...] = (*own, *others)

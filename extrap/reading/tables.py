@@ -1,4 +1,4 @@
-"""Files and frames, read as they are: no cell is converted or dropped here."""
+"""Files and frames, read as they are: no cell is converted or dropped here; and embeddings."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
-from itertools import islice
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -19,7 +18,8 @@ import pandas as pd
 
 from extrap.errors import DataError, first_line, shown
 from extrap.files import require_file, unguarded
-from extrap.reading.columns import MOST_COMPARED
+from extrap.reading.cells import is_empty, read_numbers
+from extrap.reading.columns import missing_column
 from extrap.reading.frames import as_frame, frame_of_rows, is_table, with_flat_cells
 from extrap.reading.layouts import check_headers
 
@@ -34,8 +34,6 @@ REMEDIES = {
     "dict": "give pd.DataFrame of it",
 }
 """What holds no runs → what to give instead."""
-CHUNK_ROWS = 100_000
-"""Rows of text that are held as Python's own strings at once."""
 try:
     TEXT = pd.StringDtype("pyarrow", na_value=np.nan)
 except TypeError:  # pandas 2.2
@@ -50,12 +48,7 @@ def read_table(source: Any, *, name: str = "the standard input") -> pd.DataFrame
     """A table from a CSV, Parquet or JSONL file, from CSV text, or a copy of one in memory.
 
     Text cells stay text, so that an empty cell and the word `nan` can be told apart. Cells that
-    are dictionaries become columns with dots.
-
-    Args:
-        source: A path, open CSV text, a frame of pandas, polars or pyarrow, or a list of
-            dictionaries, one a row.
-        name: What to call open text in messages.
+    are dictionaries become columns with dots. Open text is called `name` in messages.
 
     Raises:
         TypeError: The source is of another kind.
@@ -95,13 +88,10 @@ def _read_file(path: Path) -> pd.DataFrame:
     if path.stat().st_size == 0:
         raise DataError(f"{path} is empty; a table needs a header and at least one row.")
     readers: dict[str, Callable[[Any], pd.DataFrame]] = {
-        ".csv": _read_csv,
-        ".tsv": _read_csv,
-        ".txt": _read_csv,
-        ".parquet": _read_parquet,
-        ".pq": _read_parquet,
-        ".json": _read_json,
+        **dict.fromkeys((".csv", ".tsv", ".txt"), _read_csv),
+        **dict.fromkeys((".parquet", ".pq"), _read_parquet),
         **dict.fromkeys(JSON_LINES, _read_jsonl),
+        ".json": _read_json,
     }
     reader = readers.get(path.suffix.lower())
     if reader is None:
@@ -146,33 +136,28 @@ def _read_csv(source: Path | TextIO, name: str = "") -> pd.DataFrame:
     name = name or str(source)
     usual = "\t" if str(source).lower().endswith(".tsv") else ","
     if isinstance(source, Path):
-        with source.open(encoding="utf-8-sig", errors="replace") as file:
-            lines = [file.readline(LONGEST_LINE) for _ in range(SNIFFED)]
+        opened: TextIO = source.open(encoding="utf-8-sig")
     else:
-        source = io.StringIO(source.read().removeprefix("\ufeff"))
-        lines = list(islice(source, SNIFFED))
-        source.seek(0)
-    if lines[0].lstrip().startswith("|"):
-        raise DataError(
-            f"{name} is a Markdown table; write it as CSV, commas between cells and "
-            "no line of dashes."
+        opened = io.StringIO(source.read().removeprefix("\ufeff"))
+    with opened as file:
+        lines = [file.readline(LONGEST_LINE) for _ in range(SNIFFED)]
+        if lines[0].lstrip().startswith("|"):
+            raise DataError(
+                f"{name} is a Markdown table; write it as CSV, commas between cells and "
+                "no line of dashes."
+            )
+        separator = _separator(lines, usual)
+        file.seek(0)
+        # without a header pandas neither renames repeated columns nor shifts those of longer rows
+        cells = pd.read_csv(
+            file,
+            sep=separator,
+            header=None,
+            dtype=TEXT,
+            keep_default_na=False,
+            skipinitialspace=True,
         )
-    separator = _separator(lines, usual)
-    # without a header pandas neither renames repeated columns nor shifts those of longer rows
-    chunks = pd.read_csv(
-        source,
-        sep=separator,
-        header=None,
-        dtype=str,
-        keep_default_na=False,
-        skipinitialspace=True,
-        encoding="utf-8-sig" if isinstance(source, Path) else None,
-        chunksize=CHUNK_ROWS,
-    )
-    with chunks:
-        parts = [chunk.astype(TEXT) for chunk in chunks]
-    cells = pd.concat(parts) if parts[1:] else parts[0]
-    for column in list(cells)[:MOST_COMPARED]:  # an apostrophe stands before formulas
+    for column in cells:  # an apostrophe stands before formulas
         if cells[column].str.startswith("'").any():
             cells[column] = cells[column].map(unguarded).astype(TEXT)
     frame = cells[1:].reset_index(drop=True)
@@ -182,7 +167,7 @@ def _read_csv(source: Path | TextIO, name: str = "") -> pd.DataFrame:
     frame.columns = header
     if "" in header:
         frame = frame.loc[:, frame.columns != ""]
-    return frame if separator == "," else _with_points(frame)
+    return _with_points(frame) if separator != "," and len(frame) else frame
 
 
 def _plain_names(names: list[str]) -> list[str]:
@@ -208,16 +193,13 @@ def _with_points(table: pd.DataFrame) -> pd.DataFrame:
 
     `1,024` may be a thousand: commas count as decimal if a number of the table has another form.
     """
-    commas = {c: table[c].str.fullmatch(COMMA_NUMBER) for c in table}
-    is_sure = any((commas[c] & ~table[c].str.fullmatch(THOUSANDS)).any() for c in table)
-    if not is_sure or any(table[c].str.fullmatch(POINT_NUMBER).any() for c in table):
+    is_comma = table.apply(lambda cells: cells.str.fullmatch(COMMA_NUMBER))
+    is_sure = is_comma & ~table.apply(lambda cells: cells.str.fullmatch(THOUSANDS))
+    has_point = table.apply(lambda cells: cells.str.fullmatch(POINT_NUMBER))
+    if has_point.any(axis=None) or not is_sure.any(axis=None):
         return table
-    return table.assign(
-        **{
-            c: table[c].where(~is_one, table[c].str.replace(",", ".", regex=False))
-            for c, is_one in commas.items()
-        }
-    )
+    with_points = table.apply(lambda cells: cells.str.replace(",", ".", regex=False))
+    return table.mask(is_comma.astype(bool), with_points)
 
 
 def _read_parquet(path: Path) -> pd.DataFrame:
@@ -267,3 +249,45 @@ def json_rows(text: str, where: str) -> list[dict[str, Any]]:
             )
         rows += [] if row is None else [row]
     return rows
+
+
+def read_embedding(
+    path: str | Path, *, label: str | None = None
+) -> tuple[np.ndarray, np.ndarray | None]:
+    """The features of examples and, if asked for, their classes.
+
+    Args:
+        path: An `.npy` file with an array of shape (n, f), or a table as `read_runs` takes whose
+            columns are all numbers, but for `label`.
+        label: Column of the classes, of a table.
+
+    Returns:
+        Features of shape (n, f), and classes of shape (n,) or None.
+
+    Raises:
+        DataError: The file is missing or no such thing, a cell no number, the column absent or a
+            class blank.
+    """
+    path = Path(path)
+    if path.suffix.lower() == ".npy":
+        if label is not None:
+            raise DataError(f"an array has no column {label!r}, got {path.name}; write a table.")
+        require_file(path, "array")
+        try:
+            return np.asarray(np.load(path, allow_pickle=False)), None
+        except (ValueError, OSError, EOFError, MemoryError) as error:
+            raise DataError(f"{path} is no readable .npy array: {first_line(error)}.") from error
+    table = read_table(path)
+    classes = None
+    if label is not None:
+        if label not in table:
+            raise missing_column(label, list(table), str(path), option="label")
+        cells = table.pop(label)
+        if is_empty(cells).any():
+            row = int(np.flatnonzero(is_empty(cells))[0])
+            raise DataError(
+                f"every example has a class, {label} has none in row {row + 1}; fill it in, or "
+                "leave the row out."
+            )
+        classes = cells.to_numpy(dtype=str)
+    return np.array([read_numbers(table[c], c, required=True) for c in table]).T, classes

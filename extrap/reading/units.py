@@ -8,50 +8,35 @@ formula; any other disagreement is a note.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from extrap.errors import Choice, DataError
 from extrap.reading.cells import numbers_of
-from extrap.reading.names import TOKENS
+from extrap.reading.names import COUNTS, TOKENS
 
 FLOPS = ("flops", "compute")
-PARAMETERS = (
-    "n_params",
-    "params",
-    "n_params_total",
-    "active_params",
-    "non_embedding_params",
-    "params_no_emb",
-    "params_no_embed",
-    "param_count",
-    "parameters",
-)
 DATA = ("n_tokens", "tokens")
 STEPS = ("steps", "n_steps")
 BATCH_IN_TOKENS = ("batch_size_tokens", "batch_tokens", "tokens_per_batch")
 BATCH = ("batch_size", "batch_size_seqs")
 LENGTH = ("sequence_length", "seq_length", "seq_len", "context_length")
-LEAST = {**dict.fromkeys(PARAMETERS, 1e3), **dict.fromkeys(DATA, 1e5)}
+LEAST = {**dict.fromkeys(COUNTS, 1e3), **dict.fromkeys(DATA, 1e5)}
 """Column → what its largest count is at least, if it is one."""
 OF_COMPUTE, OF_TOKENS = 2.0, 1.1
 """Factors by which the sides of an equality may differ unsaid."""
 CONSTANT = 3.0
 """Factor within which a ratio is a power of a thousand, in most rows."""
 UNITS = {3: "thousands", 6: "millions", 9: "billions", 12: "trillions"}
-Logs = Mapping[str, NDArray[np.float64]]
 
 
 def check_units(frame: pd.DataFrame, sizes: Sequence[str] = ()) -> tuple[str, ...]:
     """Compare columns that determine each other.
 
-    Args:
-        frame: One row a run. Columns are known by their names, in lower or upper case; any may be
-            missing, and cells that are not positive numbers are passed over.
-        sizes: Size columns.
+    Columns are known by their names, in lower or upper case; any may be missing, and cells that
+    are not positive numbers are passed over.
 
     Returns:
         One sentence for each equality that does not hold.
@@ -65,19 +50,25 @@ def check_units(frame: pd.DataFrame, sizes: Sequence[str] = ()) -> tuple[str, ..
         C ≈ 6 N D, parameters without embeddings.
     """
     names = {str(column).strip().lower(): str(column) for column in reversed(frame.columns)}
-    known = [name for name in ALL if name in names]
-    logs = {name: _log_of_positive(frame[names[name]]) for name in known}
-    logs = {name: values for name, values in logs.items() if np.isfinite(values).any()}
-    _check_counts(logs, names, sizes)
+    logs = {name: _log_of_positive(frame[names[name]]) for name in ALL if name in names}
+    table = pd.DataFrame(logs).dropna(axis="columns", how="all")
+    for name in (name for name in LEAST if name in table and names[name] in sizes):
+        least, most = math.exp(table[name].min()), math.exp(table[name].max())
+        if most < LEAST[name]:
+            raise DataError(
+                f"{names[name]} {least:g} to {most:g} are no counts of "
+                f"{'tokens' if name in TOKENS else 'parameters'}; say their unit:",
+                [_mended(names[name], power) for power in (6, 9)],
+            )
     notes = []
-    for left, factor, right, tolerance in _equalities(logs):
-        ratio = sum(logs[n] for n in left) - math.log(factor) - sum(logs[n] for n in right)
-        ratios = np.asarray(ratio)[np.isfinite(ratio)]
-        middle = float(np.median(ratios)) if len(ratios) else 0.0
+    for left, factor, right, tolerance in _equalities(table):
+        sums = [table[list(side)].sum(axis="columns", skipna=False) for side in (left, right)]
+        ratios = (sums[0] - math.log(factor) - sums[1]).dropna()
+        middle = float(ratios.median()) if len(ratios) else 0.0
         if abs(middle) <= math.log(tolerance):
             continue
         power = 3 * round(middle / math.log(1000))
-        is_power = np.mean(np.abs(ratios - power * math.log(10)) <= math.log(CONSTANT)) > 0.5
+        is_power = (ratios - power * math.log(10)).abs().le(math.log(CONSTANT)).mean() > 0.5
         used = {names[name] for name in (*left, *right)}
         sides = [" × ".join(side) for side in (left, right)]
         words = (
@@ -92,22 +83,7 @@ def check_units(frame: pd.DataFrame, sizes: Sequence[str] = ()) -> tuple[str, ..
     return tuple(notes)
 
 
-ALL = (*FLOPS, *PARAMETERS, *DATA, *STEPS, *BATCH_IN_TOKENS, *BATCH, *LENGTH)
-
-
-def _check_counts(logs: Logs, names: Mapping[str, str], sizes: Sequence[str]) -> None:
-    """Raise where the largest of a size that counts is less than any count of such."""
-    for name, values in logs.items():
-        known = values[np.isfinite(values)]
-        if name not in LEAST or names[name] not in sizes or not len(known):
-            continue
-        most = math.exp(float(known.max()))
-        if most < LEAST[name]:
-            raise DataError(
-                f"{names[name]} {math.exp(float(known.min())):g} to {most:g} are no counts of "
-                f"{'tokens' if name in TOKENS else 'parameters'}; say their unit:",
-                [_mended(names[name], power) for power in (6, 9)],
-            )
+ALL = (*FLOPS, *COUNTS, *DATA, *STEPS, *BATCH_IN_TOKENS, *BATCH, *LENGTH)
 
 
 def _mended(column: str, power: int) -> Choice:
@@ -116,7 +92,7 @@ def _mended(column: str, power: int) -> Choice:
 
 
 def _equalities(
-    logs: Logs,
+    logs: pd.DataFrame,
 ) -> Iterator[tuple[tuple[str, ...], float, tuple[str, ...], float]]:
     """Left side, factor and right side whose columns are there, and how far they may be apart.
 
@@ -128,7 +104,7 @@ def _equalities(
 
     flops, tokens, steps = first(FLOPS), first(DATA), first(STEPS)
     if flops and tokens:
-        counts = [name for name in PARAMETERS if name in logs]
+        counts = [name for name in COUNTS if name in logs]
         off = {n: np.nanmedian(logs[flops] - math.log(6) - logs[n] - logs[tokens]) for n in counts}
         best = min(off, key=lambda n: abs(off[n]), default=None)
         if best:
@@ -140,8 +116,8 @@ def _equalities(
             yield (steps, batch, length), 1.0, (tokens,), OF_TOKENS
 
 
-def _log_of_positive(cells: pd.Series) -> NDArray[np.float64]:
+def _log_of_positive(cells: pd.Series) -> pd.Series:
     is_float = pd.api.types.is_float_dtype(cells.dtype)
     values = cells.to_numpy(dtype=float, na_value=np.nan) if is_float else numbers_of(cells)
-    usable = np.isfinite(values) & (values > 0)
-    return np.asarray(np.where(usable, np.log(np.where(usable, values, 1.0)), np.nan))
+    numbers = pd.Series(values, index=cells.index)
+    return np.log(numbers.where(np.isfinite(numbers) & (numbers > 0)))

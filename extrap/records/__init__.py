@@ -103,21 +103,10 @@ __all__ = [
     "text_ranks",
 ]
 
-_OF_TABLES = (
-    "POOLED",
-    "STAGES",
-    "STATUSES",
-    "WITHOUT_SEED",
-    "Runs",
-    "condition_text",
-    "text_ranks",
-)
-
 
 def __getattr__(name: str) -> object:
-    if name not in _OF_TABLES:
+    if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from extrap.records import runs
 
-    globals().update({own: getattr(runs, own) for own in _OF_TABLES})
-    return globals()[name]
+    return getattr(runs, name)

@@ -28,34 +28,10 @@ StandIn = tuple[type, Callable[[Any], Any], Callable[[Any], Any]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Shape:
-    """How the JSON of a type differs from its fields."""
+class JsonShape:
+    """How the JSON of a record differs from its fields.
 
-    kind: str = ""
-    omit: tuple[str, ...] = ()
-    names: Mapping[str, str] = field(default_factory=dict)
-    inline: tuple[str, ...] = ()
-    add: Mapping[str, Callable[[Any], Any]] = field(default_factory=dict)
-    written_as: StandIn | None = None
-
-
-_SHAPES: dict[type, _Shape] = {}
-
-
-def shape(
-    cls: type,
-    *,
-    kind: str = "",
-    omit: Sequence[str] = (),
-    names: Mapping[str, str] | None = None,
-    inline: Sequence[str] = (),
-    add: Mapping[str, Callable[[Any], Any]] | None = None,
-    written_as: StandIn | None = None,
-) -> None:
-    """Declare where the JSON of a record differs from its fields.
-
-    Args:
-        cls: The type of the record.
+    Attributes:
         kind: Of the document, for `document`.
         omit: Fields that are not written.
         names: Field → its key.
@@ -63,14 +39,21 @@ def shape(
         add: Key → what computes it from the record; an inlined field may not give it.
         written_as: The record that stands for one which is no plain fields, such as a table.
     """
-    _SHAPES[cls] = _Shape(
-        kind=kind,
-        omit=tuple(omit),
-        names=names or {},
-        inline=tuple(inline),
-        add=add or {},
-        written_as=written_as,
-    )
+
+    kind: str = ""
+    omit: Sequence[str] = ()
+    names: Mapping[str, str] = field(default_factory=dict)
+    inline: Sequence[str] = ()
+    add: Mapping[str, Callable[[Any], Any]] = field(default_factory=dict)
+    written_as: StandIn | None = None
+
+
+_SHAPES: dict[type, JsonShape] = {}
+
+
+def shape(cls: type, **differences: Any) -> None:
+    """Declare where the JSON of a record differs from its fields, by the fields of `JsonShape`."""
+    _SHAPES[cls] = JsonShape(**differences)
 
 
 def encode(value: Any) -> Any:
@@ -139,7 +122,7 @@ def _converter() -> Converter:
     converter = Converter(forbid_extra_keys=True)
 
     def writer(cls: type) -> Callable[[Any], Any]:
-        shaped = _SHAPES.get(cls, _Shape())
+        shaped = _SHAPES.get(cls, JsonShape())
         if shaped.written_as is not None:
             stand_in = shaped.written_as[1]
             return lambda record: converter.unstructure(stand_in(record))
@@ -159,7 +142,7 @@ def _converter() -> Converter:
         return write
 
     def reader(cls: type) -> Callable[[Any, Any], Any]:
-        shaped = _SHAPES.get(cls, _Shape())
+        shaped = _SHAPES.get(cls, JsonShape())
         if shaped.written_as is not None:
             stand_in, _, back = shaped.written_as
             return lambda data, _: back(converter.structure(data, stand_in))

@@ -101,16 +101,12 @@ def test_divergence_pushes_the_recommendation_down() -> None:
     assert near.chance_of_divergence == pytest.approx(cliff(0.5).chance(SIZE, near.tuned))
     assert far.octaves["lr"] == pytest.approx(free.octaves["lr"], abs=0.01)
     assert near.expected_excess < near.at_optimum
-    dear = recommend(flat, divergence=cliff(0.5), diverged_excess=3.0)
-    assert dear.octaves["lr"] < near.octaves["lr"]
 
 
-def test_laws_of_other_values_and_free_divergence_are_refused() -> None:
+def test_laws_of_other_values_are_refused() -> None:
     curve = excess_curve((0.3, 0.3))
     with pytest.raises(ValueError, match="got batch and lr"):
         recommend(predict_optimum({"batch": law()}, SIZE, curve))
-    with pytest.raises(ValueError, match="excess of 0"):
-        recommend(spread(curve), diverged_excess=0.0)
 
 
 def test_recommendation_stays_within_the_interval_of_the_optimum() -> None:

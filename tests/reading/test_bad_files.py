@@ -10,8 +10,7 @@ import pytest
 from extrap import errors
 from extrap.documents import load_forecast
 from extrap.errors import DataError
-from extrap.reading.embeddings import read_embedding
-from extrap.reading.tables import read_table
+from extrap.reading.tables import read_embedding, read_table
 
 
 @pytest.mark.parametrize("place", ["/dev/zero", "/dev/urandom", "/dev/null", "pipe", "loop"])

@@ -5,7 +5,6 @@ import pandas as pd
 import pytest
 
 from extrap.errors import DataError
-from extrap.reading.cells import read_numbers
 from extrap.reading.tables import read_table
 
 CSV = "width,lr,seed,loss\n16,0.1,0,2.5\n32,0.1,0,2.25\n"
@@ -105,13 +104,3 @@ def test_other_separators_and_decimal_commas_are_read(tmp_path, sign):
 )
 def test_cells_that_could_mean_something_else_are_left_alone(tmp_path, content, cells):
     assert read_table(written(tmp_path, "a.csv", content))["a"].tolist() == cells
-
-
-def test_pieces_of_a_long_table_are_one(tmp_path, monkeypatch):
-    monkeypatch.setattr("extrap.reading.tables.CHUNK_ROWS", 3)
-    lines = [f"{i},{'' if i == 5 else i / 8}" for i in range(10)]
-    table = read_table(written(tmp_path, "a.csv", "\n".join(["a,b", *lines])))
-    assert table["a"].tolist() == [str(i) for i in range(10)]
-    numbers = read_numbers(table["b"], "b")
-    assert numbers.isna().tolist() == [i == 5 for i in range(10)]
-    assert numbers.sum() == 5

@@ -11,7 +11,7 @@ import pandas as pd
 from extrap.analyses.batch_size.results import BatchPoint
 from extrap.errors import Choice, DataError
 from extrap.reading.cells import Codes, Levels, is_empty, joint, levels_of, read_numbers
-from extrap.reading.columns import MOST_COMPARED, find_column, missing_column, require_column
+from extrap.reading.columns import find_column, missing_column, require_column
 from extrap.reading.endings import PROGRESS, WORDS, given_status, state_column
 from extrap.reading.mixtures import COUNTED, PLAYED, is_free_text, may_set, mixture
 from extrap.reading.names import BATCHES, COMPUTE, RATES, TOKENS, known_name
@@ -198,7 +198,7 @@ def _refuse_mixtures(
     skipped = {*played, state_column(table, STATUSES)}
     varying: dict[str, Levels] = {}
     notes = []
-    for column in list(map(str, table.columns))[:MOST_COMPARED]:
+    for column in map(str, table.columns):
         known, is_target = known_name(column), column in TARGETS
         sets_nothing = known in (*SETS_NOTHING, *RATES) or not may_set(column)
         if column in skipped or (sets_nothing and not is_target):

@@ -43,10 +43,6 @@ Logged = tuple[Path, dict[str, Any], pd.DataFrame]
 def find_on_disk(path: Path, *, study: str | None) -> Found | None:
     """What a folder holds, or a file that is a run of its own; None of any other file.
 
-    Args:
-        path: The folder or file.
-        study: The experiment, where there are several.
-
     Raises:
         DataError: A folder holds nothing that is known, or what it holds cannot be read.
     """

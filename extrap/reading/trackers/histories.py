@@ -43,13 +43,8 @@ def read_history(table: pd.DataFrame, where: str, settings: Sequence[str] = ()) 
     """The runs and points of a table with a row per step; None of any other table.
 
     A step differs within a run. Where a setting does too (a size such as its tokens, a tuned
-    value, the seed, how it ended), runs share a name and every row is a run of its own.
-
-    Args:
-        table: The table.
-        where: What to call it.
-        settings: Columns that are known to be set, not measured: sizes, tuned values, conditions
-            and the seed.
+    value, the seed, how it ended), runs share a name and every row is a run of its own; `settings`
+    are columns that are known to be set, not measured.
     """
     first, *lines = [*table] or [""]
     if lines and first.lower() in STEPS and all(LINE in column for column in lines):

@@ -22,6 +22,7 @@ from urllib.parse import quote
 import pandas as pd
 
 from extrap.errors import DataError, argument, first_line, shown
+from extrap.reading.copies import copy_database
 from extrap.reading.found import Found, points_of, tracked
 from extrap.reading.settings import as_number
 
@@ -37,7 +38,8 @@ LARGEST = 1.79e308
 def is_database(path: Path) -> bool:
     """Whether a file is an SQLite database with the tables of MLflow."""
     try:
-        with closing(_opened(path)) as database:
+        address = f"file:{quote(str(path.absolute()))}?mode=ro"
+        with closing(sqlite3.connect(address, uri=True)) as database:
             database.execute("SELECT 1 FROM experiments, runs, params, metrics LIMIT 0")
     except sqlite3.Error:  # whoever reads storages says what it is
         return False
@@ -55,17 +57,12 @@ def read_copy(path: Path, *, study: str | None) -> Found:
         if path.is_dir():
             shutil.copytree(path, copy, symlinks=True, ignore=_artifacts)
             return _read(copy.as_uri(), str(path), study, is_copy=True)
-        with closing(_opened(path)) as here, closing(sqlite3.connect(copy)) as there:
-            here.backup(there)
+        copy_database(path, copy)
         return _read(f"sqlite:///{copy}", str(path), study, is_copy=True)
 
 
 def read_store(address: str, *, study: str | None) -> Found:
     """The runs of an experiment on a server, or of whatever else the client opens.
-
-    Args:
-        address: The tracking URI, `mlflow+` before it or not.
-        study: Name or ID of the experiment, where there are several with runs.
 
     Raises:
         DataError: The store does not give them, or there is no such experiment.
@@ -79,10 +76,6 @@ def read_store(address: str, *, study: str | None) -> Found:
 def _artifacts(folder: str, names: list[str]) -> list[str]:
     """What is not copied: models and pictures; their folders must be there."""
     return names if Path(folder).name == "artifacts" else []
-
-
-def _opened(path: Path) -> sqlite3.Connection:
-    return sqlite3.connect(f"file:{quote(str(path.absolute()))}?mode=ro", uri=True)
 
 
 @contextmanager

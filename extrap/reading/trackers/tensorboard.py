@@ -96,11 +96,7 @@ def read(folder: Path, files: list[Path]) -> Found:
 def without_replaced(points: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
     """Points of runs in parts, of which a later replaces what an earlier had from its first step.
 
-    Args:
-        points: Columns `run`, `part` (its place in time), `step`, `metric`, `value`.
-
-    Returns:
-        The points that are left, and a note where runs have several parts.
+    `part` is the place in time of each; a note says where runs have several.
     """
     keys = ["run", "metric", "part"]
     first = points.groupby(keys)["step"].min()

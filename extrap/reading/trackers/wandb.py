@@ -50,9 +50,7 @@ def read_project(address: str) -> Found:
 def read_run_objects(objects: Iterable[Any], *, where: str = "the list of runs") -> Found:
     """Runs as a table, and their points.
 
-    Args:
-        objects: They have `config`, `summary`, `state`, `id`, `name` and `scan_history`.
-        where: What to call them.
+    The objects have `config`, `summary`, `state`, `id`, `name` and `scan_history`.
 
     Raises:
         DataError: There are none.

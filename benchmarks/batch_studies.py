@@ -77,8 +77,7 @@ def _cost(width: int, batch_size: int, n_runs: int) -> float:
     import torch
 
     from extrap.training import Pack
-    from extrap.training.denormals import without_denormals
-    from extrap.training.layouts import threads
+    from extrap.training.layouts import threads, without_denormals
     from extrap.training.stacks import Stack
     from extrap.workloads import load_workload
 

@@ -52,18 +52,13 @@ class DriverLock:
     """The right to write to a study; this one is for a storage that no other process can reach."""
 
     def acquire(self) -> None:
-        """Take it.
-
-        Raises:
-            StudyError: Another process has it.
-        """
+        """Take it; a `StudyError` if another process has it."""
 
     def check(self) -> None:
-        """Check that this process still has it.
+        """Check that this process still has it; a `StudyError` if another process has.
 
-        Raises:
-            StudyError: Another process has it.
-            ConnectionLost: The connection was lost in between: what is done must be read again.
+        A `ConnectionLost` says that the connection was lost in between: what is done must be read
+        again.
         """
 
     def release(self) -> None:
@@ -75,12 +70,7 @@ class DriverLock:
 
 
 def lock_of(url: str, names: Sequence[str]) -> DriverLock:
-    """The lock of a study's sweeps in a storage.
-
-    Args:
-        url: Address of the storage.
-        names: Names of the sweeps.
-    """
+    """The lock of a study's sweeps in a storage."""
     parsed = parse_url(url)
     kind, path = parsed.get_backend_name(), file_of(parsed)
     names = sorted(set(names))
@@ -139,12 +129,7 @@ class _FileLocks(DriverLock):
 
 
 def _locked(path: Path) -> TextIO:
-    """A file, locked, with this process named in it.
-
-    Raises:
-        StudyError: Another process has it.
-        OSError: It cannot be written or locked.
-    """
+    """A file, locked, with this process named in it."""
     file = os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT, 0o666), "r+", encoding="utf-8")
     for n_tried in range(1, TRIES + 1):
         try:

@@ -44,11 +44,6 @@ TRIES = 20
 class Sampled:
     """The sampler and pruner of one size.
 
-    Args:
-        spec: The study.
-        trials: Its trials.
-        size: The size.
-
     References:
         Bergstra et al. 2011, "Algorithms for hyper-parameter optimization", Sec. 4 (TPE).
         Snoek et al. 2012, "Practical Bayesian optimization of machine learning algorithms",
@@ -80,9 +75,7 @@ class Sampled:
     def ask(self, n_wanted: int, given_up: Container[Cell] = ()) -> list[Cell]:
         """The next cells to train together; none if enough are there or in training.
 
-        Args:
-            n_wanted: How many of this size there are to be in all.
-            given_up: Cells that are not to be asked for again.
+        `n_wanted` is how many of this size there are to be in all.
         """
         size = Cell.of(self._size, {}, 0).size
         n_there = sum(cell.size == size for cell in self._trials.done())
@@ -160,11 +153,7 @@ class Sampled:
 
 
 def sampler_of(spec: StudySpec, *, seed: int) -> BaseSampler:
-    """Optuna's sampler of a study; the seed moves on, or a resumed study would begin again.
-
-    Raises:
-        StudyError: It cannot go on from trials that another process began.
-    """
+    """Optuna's sampler of a study; the seed moves on, or a resumed study would begin again."""
     given = spec.sampler
     if not isinstance(given, str):
         does_resume = type(given).__name__ in RESUMABLE or getattr(given, "resumes", False)

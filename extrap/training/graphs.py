@@ -62,9 +62,6 @@ class RecordedSteps:
 
         Returns:
             What the step returns. The next step of this kind overwrites it: clone it to keep it.
-
-        Raises:
-            RuntimeError: The step cannot be recorded; the current stream is as it was before.
         """
         return self._recorded.setdefault(kind, RecordedStep())(partial(self._take, step))
 

@@ -12,6 +12,10 @@ from pathlib import Path
 CHECKPOINTS = Path(".extrap/checkpoints")
 EVERY_S = 60.0
 """Seconds between two checkpoints of a run that nobody asks to stop."""
+NO_CHECKPOINTS = (
+    "checkpoints need a writable folder with free space, got %s (%s); training continues without "
+    "checkpoints; free some space, or give another folder with --checkpoints."
+)
 
 
 class StopAsked(KeyboardInterrupt):

@@ -124,17 +124,11 @@ def _channel_scales(images: np.ndarray) -> Batch:
 
 
 class Split(NamedTuple):
-    """One part of the data.
+    """One part of the data."""
 
-    Attributes:
-        images: Shape (n, height, width, channels), uint8.
-        labels: Shape (n,), classes from 0.
-        source: Where they come from, for messages.
-    """
-
-    images: np.ndarray
-    labels: np.ndarray
-    source: str
+    images: np.ndarray  # (n, height, width, channels), uint8
+    labels: np.ndarray  # (n,), classes from 0
+    source: str  # where they come from, for messages
 
 
 def read_images(

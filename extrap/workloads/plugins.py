@@ -38,11 +38,7 @@ def is_plugin(name: str) -> bool:
 
 
 def load_plugin(name: str, options: Mapping[str, object]) -> LoadedWorkload:
-    """Import a workload and call it with its options.
-
-    Raises:
-        ValueError: It cannot be found, imported or called so, or lacks a member.
-    """
+    """Import a workload and call it with its options."""
     where, _, attribute = name.rpartition(":")
     try:
         if where.endswith(".py"):

@@ -104,27 +104,6 @@ class Teacher(TensorWorkload):
         x_BF, y_B = batch
         return 0.5 * (module(x_BF) - y_B).square().mean(-1)
 
-    def best_loss(self, size: Mapping[str, float], *, n_examples: int | None = None) -> float:
-        """The lowest loss a width can reach, ½ σ² + ½ n^-α; exact.
-
-        Args:
-            size: `width`, n.
-            n_examples: D: the mean loss of least squares on so many examples instead, larger by
-                the factor (D - 1) / (D - n - 1); infinite unless D > n + 1.
-        """
-        width = self._width(size)
-        best = 0.5 * self._residual(width)
-        if n_examples is None:
-            return best
-        degrees = n_examples - width - 1
-        return best * (n_examples - 1) / degrees if degrees > 0 else math.inf
-
-    def _width(self, size: Mapping[str, float]) -> int:
-        width = whole_sizes(NAME, size, {"width": None})["width"]
-        if width > self.options.n_features:
-            raise _too_wide(width, self.options.n_features)
-        return width
-
     def _residual(self, width: int) -> float:
         """τ: the variance of y that the first features leave."""
         return float(width) ** -self.options.alpha + self.options.noise**2

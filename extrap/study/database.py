@@ -93,8 +93,7 @@ class Retries:
     def failed(self, error: Exception) -> None:
         """Take in an error, and wait a little longer than the last time.
 
-        An error that does not pass by itself is raised; so is a `StudyError` after too long a
-        wait.
+        Raises the error if it does not pass by itself, or a `StudyError` after too long a wait.
         """
         if not is_passing(error):
             raise error

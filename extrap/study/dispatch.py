@@ -408,7 +408,7 @@ class Training:
         except (CancelledError, Exception) as error:  # whatever an executor says of a lost worker
             self._lose(ledger, part, error, is_new=running.epoch == self._epoch)
         else:
-            if not (isinstance(trained, Trained) and trained.results):
+            if not getattr(trained, "results", ()):
                 raise StudyError(
                     "an executor must return what the function it was given returned, got "
                     f"{type(trained).__name__}; check its submit method."

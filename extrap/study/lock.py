@@ -57,8 +57,7 @@ class DriverLock:
     def check(self) -> None:
         """Check that this process still has it; a `StudyError` if another process has.
 
-        A `ConnectionLost` says that the connection was lost in between: what is done must be read
-        again.
+        After a `ConnectionLost` what is done must be read again.
         """
 
     def release(self) -> None:

@@ -12,7 +12,6 @@ import warnings
 from collections.abc import Container, Mapping, Sequence
 
 import optuna
-from optuna.distributions import BaseDistribution, FloatDistribution, IntDistribution
 from optuna.exceptions import ExperimentalWarning
 from optuna.pruners import BasePruner, HyperbandPruner, MedianPruner, NopPruner
 from optuna.samplers import BaseSampler, CmaEsSampler, GPSampler, QMCSampler, TPESampler
@@ -20,9 +19,10 @@ from optuna.storages import InMemoryStorage
 from optuna.trial import FrozenTrial, TrialState, create_trial
 
 from extrap.errors import StudyError
+from extrap.reading.optuna import cell_of
 from extrap.records import Cell, RunResult, StudySpec
 from extrap.study.packs import REPORTS, Pruning
-from extrap.study.trials import Trials, reported_value
+from extrap.study.trials import Trials, range_of, reported_value
 
 PACKS_PER_SIZE = 4
 """A sampler learns between packs only: this many packs a size."""
@@ -54,7 +54,7 @@ class Sampled:
         self._spec, self._trials, self._size = spec, trials, dict(size)
         stored = trials.trials_of(size)
         name = trials.study_of(size).study_name
-        self._ranges = {column: _range(spec, column) for column in spec.tune}
+        self._ranges = {column: range_of(spec, column) for column in spec.tune}
         self._memory = InMemoryStorage()
         self._study = optuna.create_study(
             study_name=name,
@@ -68,7 +68,9 @@ class Sampled:
             self._study.sampler.reseed_rng()  # or it would draw its first values again
         self._running: dict[Cell, optuna.Trial] = {}
         self._known = {
-            trials.cell(self._size, t): t.values[0] for t in stored if t.values is not None
+            cell_of(t, tuple(size.items()), spec): t.values[0]
+            for t in stored
+            if t.values is not None
         }
         self.is_exhausted = False
 
@@ -189,10 +191,3 @@ def pruner_of(spec: StudySpec) -> BasePruner:
     if given == "none" or (not given and not spec.is_sampled):
         return NopPruner()
     return MedianPruner(n_startup_trials=SAFE_RUNS, n_warmup_steps=SAFE_REPORTS)
-
-
-def _range(spec: StudySpec, name: str) -> BaseDistribution:
-    tuned = spec.tune[name]
-    if spec.is_whole(name):
-        return IntDistribution(int(tuned.low), int(tuned.high), log=True)
-    return FloatDistribution(tuned.low, tuned.high, log=True)

@@ -35,7 +35,6 @@ from extrap.reading.optuna import (
     SCHEMA_VERSION,
     SEED,
     StoredStudy,
-    cell_of,
     cells_in,
     our_studies,
     read_stage,
@@ -75,15 +74,15 @@ class _SizeTrials:
 
     study: optuna.Study
     stored: StoredStudy
+    origin: str
     seen: set[int] = field(default_factory=set)
 
 
 class Trials:
     """The trials of one stage of one study.
 
-    A `StudyError` says that the study was made differently, or by a newer version. `require_lock`
-    is
-    called before every write.
+    A `StudyError` says that the study was made differently, or by a newer version.
+    `require_lock` is called before every write.
     """
 
     def __init__(
@@ -117,7 +116,7 @@ class Trials:
 
     def origin(self, size: Mapping[str, float]) -> str:
         """A name that the trials of one size have in this storage and in no other."""
-        return str(self._of(size).study.user_attrs[ORIGIN])
+        return self._of(size).origin
 
     def add(
         self,
@@ -190,10 +189,6 @@ class Trials:
             self._n_read = len(self._done)
         return self._runs
 
-    def cell(self, size: Mapping[str, float], trial: FrozenTrial) -> Cell:
-        """The cell that a trial belongs to."""
-        return cell_of(trial, tuple(size.items()), self._spec)
-
     def _of(self, size: Mapping[str, float]) -> _SizeTrials:
         name = study_name(self._spec.name, size, stage=self._stage)
         if name not in self._sizes:
@@ -215,11 +210,11 @@ class Trials:
             for attribute in [each for each in made if each not in stored.attributes]:
                 self.require_lock()
                 study.set_user_attr(attribute, made[attribute])
-            self._studies.add(name)
             if stored.key.stage == self._stage:
-                own = _SizeTrials(study, stored)
+                own = _SizeTrials(study, stored, {**made, **stored.attributes}[ORIGIN])
                 self._read(own)
                 self._sizes[name] = own
+            self._studies.add(name)  # not before: a lost connection begins it again
 
     def _read(self, own: _SizeTrials) -> None:
         """Take in trials that were finished since the last look."""
@@ -256,18 +251,19 @@ class Trials:
 
     def distributions(self, cell: Cell) -> dict[str, BaseDistribution]:
         """The tuned ranges, widened to hold values beyond them."""
-        found: dict[str, BaseDistribution] = {}
-        for name, value in cell.tuned:
-            tuned = self._spec.tune.get(name)
-            low = min(value, tuned.low) if tuned else value
-            high = max(value, tuned.high) if tuned else value
-            is_drawn = self._spec.is_sampled and self._stage == "tune"
-            found[name] = (
-                IntDistribution(int(low), int(high), log=True)
-                if is_drawn and tuned and self._spec.is_whole(name)
-                else FloatDistribution(low, high, log=True)
-            )
-        return found
+        is_drawn = self._spec.is_sampled and self._stage == "tune"
+        return {n: range_of(self._spec, n, v, may_be_whole=is_drawn) for n, v in cell.tuned}
+
+
+def range_of(
+    spec: StudySpec, name: str, *others: float, may_be_whole: bool = True
+) -> BaseDistribution:
+    """The range of a tuned column, widened to hold other values."""
+    tuned = spec.tune.get(name)
+    ends = (*others, *((tuned.low, tuned.high) if tuned else ()))
+    if may_be_whole and tuned and spec.is_whole(name):
+        return IntDistribution(int(min(ends)), int(max(ends)), log=True)
+    return FloatDistribution(min(ends), max(ends), log=True)
 
 
 def read_runs(storage: BaseStorage, spec: StudySpec, stage: str) -> Runs:

@@ -13,18 +13,14 @@ from extrap.workloads import LoadedWorkload
 class Pack:
     """Runs to train together: one size, one batch size, one number of steps.
 
-    Attributes:
-        workload: Model family and data.
-        size: Size column → value; `tokens` is the length of the runs, `examples` how many
-            different ones they have, the others are the model's.
-        recipe: What is held fixed.
-        cells: The runs, all of this size. Each tunes `lr` and any of the recipe's `TUNABLE`.
+    Of the size columns `tokens` is the length of the runs, `examples` how many different ones they
+    have; the others are the model's.
     """
 
-    workload: LoadedWorkload
+    workload: LoadedWorkload  # model family and data
     size: Mapping[str, float]
-    recipe: Recipe
-    cells: tuple[Cell, ...]
+    recipe: Recipe  # what is held fixed
+    cells: tuple[Cell, ...]  # of this size; each tunes `lr` and any of the recipe's `TUNABLE`
 
     def __post_init__(self) -> None:
         if not self.cells:

@@ -284,8 +284,7 @@ class Stack:
         """One update of every run from the gradients of parts of its batch.
 
         The update is that of `_step` but for rounding, and takes no further backward pass. Returns
-        the
-        losses, the mean square of the parts' gradients and that of the batch's, (3, M).
+        the losses, the mean square of the parts' gradients and that of the batch's, (3, M).
         """
         n_examples = batch[0].shape[1]
         n_parts = min(NOISE_PARTS, n_examples)

@@ -30,24 +30,14 @@ MOST_CLASSES = 99_999
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """The options of `images`.
+    """The options of `images`."""
 
-    Attributes:
-        path: An .npz of images, as `read_images` describes it.
-        resolution: Side length in pixels to which images are made smaller; 0 leaves them as they
-            are.
-        held_out: Fraction held out of data that come without a test split.
-        split_seed: Which part that is.
-        depth: Hidden layers, unless `depth` is a size.
-        n_validation: Held-out images to use at most.
-    """
-
-    path: str = ""
-    resolution: int = 0
-    held_out: float = 0.1
-    split_seed: int = 0
-    depth: int = 3
-    n_validation: int = 10_000
+    path: str = ""  # an .npz of images, as `read_images` describes it
+    resolution: int = 0  # side in pixels to which images are made smaller; 0 for as they are
+    held_out: float = 0.1  # fraction held out of data that come without a test split
+    split_seed: int = 0  # which part that is
+    depth: int = 3  # hidden layers, unless `depth` is a size
+    n_validation: int = 10_000  # held-out images to use at most
 
 
 class Images(TensorWorkload):

@@ -40,22 +40,16 @@ Array = np.ndarray
 class Options:
     """The options of `teacher`.
 
-    Attributes:
-        alpha: Exponent α of the loss in the width.
-        noise: Standard deviation σ of what no feature explains; 0 for a law without a floor.
-        spectrum: Exponent s of the features' variances. 0 makes all alike, an easy problem that
-            SGD and Adam solve in some hundred steps; larger ones learn feature after feature.
-        n_features: Features of an example, the largest width.
-        n_examples: Training examples.
-        data_seed: Seed of the training examples.
+    A spectrum of 0 makes all features alike, an easy problem that SGD and Adam solve in some
+    hundred steps; with larger ones they learn feature after feature.
     """
 
-    alpha: float = 0.5
-    noise: float = 0.5
-    spectrum: float = 0.0
-    n_features: int = 256
-    n_examples: int = 65_536
-    data_seed: int = 0
+    alpha: float = 0.5  # exponent α of the loss in the width
+    noise: float = 0.5  # standard deviation σ of what no feature explains; 0 for no floor
+    spectrum: float = 0.0  # exponent s of the features' variances
+    n_features: int = 256  # of an example, the largest width
+    n_examples: int = 65_536  # to train on
+    data_seed: int = 0  # of the training examples
 
 
 class _Student(nn.Module):

@@ -14,17 +14,7 @@ from extrap.training.optimizers.base import Optimizer, Way, clip_by_run, squares
 from extrap.training.optimizers.muon import Muon
 from extrap.training.optimizers.rules import SGD, Adam, AdamW
 
-__all__ = [
-    "SGD",
-    "Adam",
-    "AdamW",
-    "Muon",
-    "Optimizer",
-    "Way",
-    "build_optimizer",
-    "clip_by_run",
-    "squares_by_run",
-]
+__all__ = ["build_optimizer", "clip_by_run", "squares_by_run"]
 
 BY_NAME: Mapping[str, type[Optimizer]] = {"sgd": SGD, "adam": Adam, "adamw": AdamW}
 

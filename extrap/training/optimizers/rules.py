@@ -8,7 +8,7 @@ from dataclasses import replace
 import torch
 
 from extrap.records import Recipe
-from extrap.training.optimizers.base import Optimizer, RunSlice, flat_of
+from extrap.training.optimizers.base import Optimizer, RunSlice, Tensors, Value, flat_of
 
 
 class SGD(Optimizer):
@@ -24,13 +24,7 @@ class SGD(Optimizer):
     n_states = 1
     constants = ("momentum", "weight_decay")
 
-    def _step_fused(
-        self,
-        part: RunSlice,
-        gradients: list[torch.Tensor],
-        lr: float | torch.Tensor,
-        recipe: Recipe,
-    ) -> None:
+    def _step_fused(self, part: RunSlice, gradients: Tensors, lr: Value, recipe: Recipe) -> None:
         torch._fused_sgd_(
             part.parameters,
             gradients,
@@ -66,13 +60,7 @@ class Adam(Optimizer):
     constants = ("beta1", "beta2", "eps", "weight_decay")
     is_decoupled = False
 
-    def _step_fused(
-        self,
-        part: RunSlice,
-        gradients: list[torch.Tensor],
-        lr: float | torch.Tensor,
-        recipe: Recipe,
-    ) -> None:
+    def _step_fused(self, part: RunSlice, gradients: Tensors, lr: Value, recipe: Recipe) -> None:
         first, second = part.states
         kernel = torch._fused_adamw_ if self.is_decoupled else torch._fused_adam_
         kernel(

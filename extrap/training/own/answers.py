@@ -58,8 +58,7 @@ def read_curve(points: Any, *, last: float) -> tuple[tuple[int, float], ...]:
     """A loss curve of rising steps and finite losses from pairs of a step and a loss.
 
     Where steps go back, as after a restart, what came before of them is left out. Of a run that
-    did
-    not diverge the final loss takes the place of the last one.
+    did not diverge the final loss takes the place of the last one.
     """
     curve: list[tuple[int, float]] = []
     try:

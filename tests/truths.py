@@ -31,6 +31,20 @@ class GradientMoments(NamedTuple):
         return self.grad_cov_trace / self.grad_sq_norm if self.grad_sq_norm else math.inf
 
 
+def best_loss(teacher: Teacher, size: Size, *, n_examples: int | None = None) -> float:
+    """The lowest loss a width can reach, ½ σ² + ½ n^-α; exact.
+
+    With D = `n_examples` the mean loss of least squares on so many instead, larger by the factor
+    (D - 1) / (D - n - 1); infinite unless D > n + 1.
+    """
+    width = int(size["width"])
+    best = 0.5 * teacher._residual(width)
+    if n_examples is None:
+        return best
+    degrees = n_examples - width - 1
+    return best * (n_examples - 1) / degrees if degrees > 0 else math.inf
+
+
 def expected_loss(
     teacher: Teacher, size: Size, *, rates: Sequence[float], batch_size: int
 ) -> float:

@@ -36,8 +36,6 @@ from extrap.study.protocol import (
 if TYPE_CHECKING:
     from extrap.reporting.blocks import Page
     from extrap.reporting.study_page import About
-
-if TYPE_CHECKING:
     from extrap.workloads import LoadedWorkload
 
 Split = Callable[[float], Allocation]

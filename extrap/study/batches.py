@@ -39,11 +39,7 @@ class BatchKind(Kind):
         ]
 
     def analyse(self, runs: RunsByStage) -> tuple[TaskResult, ...]:
-        """What each task shows.
-
-        Raises:
-            DataError: No batch of a task reached a target.
-        """
+        """What each task shows."""
         return tuple(self._result(task, runs) for task in self.study.tasks)
 
     def _result(self, task: BatchTask, runs: RunsByStage) -> TaskResult:

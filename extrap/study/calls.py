@@ -16,11 +16,7 @@ from extrap.study_folders import by_value, import_words
 
 
 def copied(function: Callable[..., Any], *args: Any) -> bytes:
-    """A call as bytes.
-
-    Raises:
-        StudyError: Something in it cannot be copied to another process.
-    """
+    """A call as bytes; a `StudyError` if something in it cannot be copied."""
     try:
         return by_value((function, args))
     except Exception as error:  # whatever a user's object does when it is copied
@@ -45,14 +41,9 @@ def versions() -> dict[str, str]:
 def called(
     payload: bytes, wanted: Mapping[str, str] = MappingProxyType({})
 ) -> tuple[Any, Exception | None]:
-    """Make a call.
+    """Make a call; what it returned and what it raised, one of them None.
 
-    Args:
-        payload: The call, from `copied`.
-        wanted: Versions that the driver has; others may not be able to load the call.
-
-    Returns:
-        What it returned and what it raised, one of them None.
+    `wanted` are the versions that the driver has; others may not be able to load the call.
     """
     import cloudpickle  # noqa: TID251  # of our own driver, as a cluster does anyway
 

@@ -53,11 +53,7 @@ def executor_on(address: str, *, n_gpus: float = 0) -> Executor:
 
 
 class _Cluster(Executor, ABC):
-    """What both have in common.
-
-    Args:
-        n_gpus: GPUs for each pack.
-    """
+    """What both have in common."""
 
     is_remote = True
 
@@ -77,11 +73,7 @@ class _Cluster(Executor, ABC):
         return self._n_seen
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **options: Any) -> Future[Any]:
-        """Train on the cluster.
-
-        Raises:
-            StudyError: The pack cannot be copied there.
-        """
+        """Train on the cluster."""
         # it cannot be cancelled: the driver tells a pack to stop, which leaves its checkpoints
         outer: Future[Any] = Future()
         outer.set_running_or_notify_cancel()

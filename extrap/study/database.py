@@ -46,15 +46,7 @@ class ConnectionLost(optuna.exceptions.OptunaError):
 
 
 def open_storage(url: str) -> BaseStorage:
-    """Open a storage for reading and writing, creating an SQLite file and its folder.
-
-    Args:
-        url: Its address.
-
-    Raises:
-        StudyError: The URL is empty or unreadable, its driver is missing, or what it points at
-            cannot be opened as an Optuna storage.
-    """
+    """Open a storage for reading and writing, creating an SQLite file and its folder."""
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     parsed = parse_url(url)
     with storage_faults(url, Exception):
@@ -88,12 +80,7 @@ def is_passing(error: BaseException) -> bool:
 
 
 class Retries:
-    """How a storage that does not answer is waited for: asked again, ever more rarely.
-
-    Args:
-        storage: The storage.
-        url: Its address, for messages.
-    """
+    """How a storage that does not answer is waited for: asked again, ever more rarely."""
 
     def __init__(self, storage: BaseStorage, url: str) -> None:
         self._storage, self._url = storage, url
@@ -106,9 +93,7 @@ class Retries:
     def failed(self, error: Exception) -> None:
         """Take in an error, and wait a little longer than the last time.
 
-        Raises:
-            StudyError: It has not answered for too long.
-            Exception: The error, if it does not pass by itself.
+        Raises the error if it does not pass by itself, or a `StudyError` after too long a wait.
         """
         if not is_passing(error):
             raise error
@@ -141,11 +126,7 @@ class Retries:
         self._began, self._has_said = math.nan, False
 
     def until_answered(self, ask: Callable[[], T]) -> T:
-        """Ask until there is an answer.
-
-        Raises:
-            StudyError: There was none for too long.
-        """
+        """Ask until there is an answer, or there was none for too long."""
         while True:
             try:
                 answer = ask()

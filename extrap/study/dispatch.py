@@ -18,14 +18,13 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
-from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+from extrap import training
 from extrap.errors import ExtrapError, StudyError
 from extrap.reading.storages import storage_faults
-from extrap.records import Cell, RunResult, Runs, StudySpec, Train
-from extrap.records.numbers import format_exact
+from extrap.records import Cell, Runs, StudySpec, Train
 from extrap.study.database import Retries, open_storage, storage_id
 from extrap.study.executors import LocalExecutor, n_workers_of
 from extrap.study.fingerprints import fingerprint
@@ -42,11 +41,11 @@ from extrap.study.packs import (
 )
 from extrap.study.progress import Notify, TuneEvent
 from extrap.study.protocol import Say, Seal, Stage
-from extrap.study.trainers import forget_trainers, trainer_of
+from extrap.study.trainers import forget_trainers, run_words, trainer_of
 from extrap.study.trials import Trials, first_sealed
 from extrap.study.workers import start as start_importing
 from extrap.training.cores import n_cores
-from extrap.training.preemption import Preemption
+from extrap.training.preemption import NO_CHECKPOINTS, Preemption
 
 logger = logging.getLogger(__name__)
 
@@ -82,17 +81,7 @@ class _RunningPack:
 class Training:
     """The driver of one study; it alone writes to the storage. A context manager.
 
-    Args:
-        storage: URL of the storage.
-        specs: The sweeps that it may train.
-        executor: Where packs train; on this machine by default.
-        device: `"cpu"`, `"cuda:1"`, … of extrap's own training; a GPU if there is one by default.
-        notify: Called with a `TuneEvent` at each step of progress.
-        say: Hears one line where a grid grows.
-        preemption: How training is asked to stop, and the folder of checkpoints.
-
-    Raises:
-        StudyError: The storage cannot be used, or another process runs the study.
+    Its arguments are those of `extrap.study.run`; `specs` are the sweeps that it may train.
     """
 
     def __init__(
@@ -115,7 +104,7 @@ class Training:
         self._ledgers: list[Ledger] = []
         self._ended: list[Ledger] = []
         self._running: dict[Future[Trained], _RunningPack] = {}
-        self._folders: dict[str, tuple[str, PackFolder]] = {}
+        self._folders: dict[str, PackFolder] = {}
         self._name, self._n_packs = f"{storage_id(storage)}-{uuid4().hex[:12]}", 0
         self._n_losses, self._epoch, self._pause_until = 0, 0, -math.inf
         self._since, self._beat_at = datetime.now(UTC).isoformat(timespec="seconds"), -math.inf
@@ -155,11 +144,6 @@ class Training:
             stages: The stages.
             training_of: Returns the user's training of a sweep; None for extrap's own.
             put: Receives the runs of each stage when it is done.
-
-        Raises:
-            StopAsked: A stop was requested.
-            StudyError: The storage cannot be used, or another process runs the study.
-            DataError: The workload's data are missing.
         """
         wait = self._retries.until_answered
         made = [partial(self._ledger, stage, training_of(stage.spec)) for stage in stages]
@@ -182,12 +166,7 @@ class Training:
             put(ledger.stage, wait(ledger.trials.runs))
 
     def first_sealed(self, seal: Seal, now: str) -> str:
-        """When the content of a seal was first written down in the storage; now, if it never was.
-
-        Raises:
-            StudyError: The storage cannot be used, or another process runs the study.
-            DataError: It holds no run of the sweep.
-        """
+        """When the content of a seal was first written down in the storage; now, if never."""
 
         def ask() -> str:
             self._lock.check()
@@ -206,7 +185,11 @@ class Training:
 
     def failures(self) -> tuple[str, ...]:
         """The runs that were given up and why, one sentence each."""
-        return tuple(_given_up(cell, error) for cell, error in self.given_up.items())
+        return tuple(
+            f"The run {run_words(cell)} failed {TRIES} times and was skipped "
+            f"({type(error).__name__}: {error}); run the command again to retry it."
+            for cell, error in self.given_up.items()
+        )
 
     def _ledger(self, stage: Stage, train: Train | None) -> Ledger:
         spec = stage.spec
@@ -236,7 +219,7 @@ class Training:
         if self._device is not None:
             return {"n_workers": n_cores() if self._device == "cpu" else 1}
         start_importing()  # as this process does, to count GPUs
-        return {"n_workers": n_cores(), "n_gpus": _all_gpus()}
+        return {"n_workers": n_cores(), "n_gpus": training.n_gpus()}
 
     def _executors(self) -> list[Executor]:
         return [self._given] if self._given is not None else [*self._local.values()]
@@ -297,7 +280,7 @@ class Training:
     def _submit(self, executor: Executor, ledger: Ledger, part: Part) -> bool:
         """Hand a pack out; whether the executor took it."""
         spec, size = ledger.stage.spec, dict(part.cells[0].size)
-        folder, files = self._folder(spec)
+        files = self._folder(spec)
         self._n_packs += 1
         pack = PackRequest(
             spec=spec,
@@ -317,7 +300,7 @@ class Training:
         ledger.trials.require_lock()
         self._beats_in = self._beats_in or ledger.trials
         try:
-            future = executor.submit(train_pack, pack, folder)
+            future = executor.submit(train_pack, pack, files.path)
         except StudyError:
             raise
         except Exception as error:  # an executor that is broken, or away for a moment
@@ -328,8 +311,8 @@ class Training:
         self._beat()
         return True
 
-    def _folder(self, spec: StudySpec) -> tuple[str, PackFolder]:
-        """The folder of a sweep's checkpoints, and the files that packs exchange with us there."""
+    def _folder(self, spec: StudySpec) -> PackFolder:
+        """The folder of a sweep's checkpoints, where packs exchange files with us."""
         if spec.name not in self._folders:
             is_remote = getattr(self._given, "is_remote", False)
             if is_remote and not (self._folders or self._preemption.is_shared):
@@ -337,32 +320,27 @@ class Training:
                     "checkpoints on a cluster need a folder that all its machines share, "
                     "--checkpoints FOLDER; without one a lost pack starts over."
                 )
-            wanted = self._preemption.folder
-            found = None if wanted is None else self._begin(wanted.absolute() / spec.name)
-            if found is None:
-                made = tempfile.TemporaryDirectory(prefix="extrap-", ignore_cleanup_errors=True)
-                place = Path(self._stack.enter_context(made))
-                found = str(place), PackFolder(place, self._name)
-                found[1].begin()
-            self._folders[spec.name] = found
+            self._folders[spec.name] = self._begin(spec.name) or self._begin_without()
         return self._folders[spec.name]
 
-    def _begin(self, place: Path) -> tuple[str, PackFolder] | None:
-        """Use a folder of checkpoints; None if it cannot be written to."""
-        files = PackFolder(place, self._name)
+    def _begin(self, name: str) -> PackFolder | None:
+        """Use a folder of checkpoints; None if there is to be none or it cannot be written to."""
+        if self._preemption.folder is None:
+            return None
+        files = PackFolder(self._preemption.folder.absolute() / name, self._name)
         try:
             files.begin()
         except OSError as error:
-            logger.warning(
-                "checkpoints need a writable folder with free space, got %s (%s); "
-                "training continues without checkpoints; free some space, or give "
-                "another folder with --checkpoints.",
-                place,
-                error.strerror or error,
-            )
+            logger.warning(NO_CHECKPOINTS, files.path, error.strerror or error)
             return None
         self._stack.callback(self._end, files)
-        return str(place), files
+        return files
+
+    def _begin_without(self) -> PackFolder:
+        made = tempfile.TemporaryDirectory(prefix="extrap-", ignore_cleanup_errors=True)
+        files = PackFolder(self._stack.enter_context(made), self._name)
+        files.begin()
+        return files
 
     def _end(self, files: PackFolder) -> None:
         """Remove the files of this driver; its note stays where packs may still begin."""
@@ -392,11 +370,7 @@ class Training:
             self._take(self._running.pop(future), future)
 
     def _stop(self) -> None:
-        """Ask all packs to stop, take in those that end by themselves, and raise.
-
-        Raises:
-            StopAsked: Always.
-        """
+        """Ask all packs to stop, take in those that end by themselves, and raise."""
         self._ask_to_stop()
         is_heard = self._preemption.is_shared or not getattr(self._given, "is_remote", False)
         self._take_finished()
@@ -408,7 +382,7 @@ class Training:
     def _ask_to_stop(self) -> None:
         for future in self._running:
             future.cancel()
-        for _, files in self._folders.values():
+        for files in self._folders.values():
             files.stop()
 
     def _take(self, running: _RunningPack, future: Future[Trained]) -> None:
@@ -434,7 +408,11 @@ class Training:
         except (CancelledError, Exception) as error:  # whatever an executor says of a lost worker
             self._lose(ledger, part, error, is_new=running.epoch == self._epoch)
         else:
-            _require_results(trained, running.pack)
+            if not getattr(trained, "results", ()):
+                raise StudyError(
+                    "an executor must return what the function it was given returned, got "
+                    f"{type(trained).__name__}; check its submit method."
+                )
             self._n_losses = 0
             self._record(ledger, trained)
             ledger.put_back(Part(part.cells[len(trained.results) :]))
@@ -444,14 +422,7 @@ class Training:
     def _lose(self, ledger: Ledger, part: Part, error: BaseException, *, is_new: bool) -> None:
         """Hand a lost pack out again, in halves if it was lost before: it may be too large.
 
-        Args:
-            ledger: Its stage.
-            part: Its cells.
-            error: What the executor raised.
-            is_new: Whether it was handed out after the last loss, or was lost with others.
-
-        Raises:
-            StudyError: Too many were lost, and none finished between.
+        `is_new`: whether it was handed out after the last loss, or was lost with others.
         """
         if self._preemption.is_asked:  # it was lost because we asked for it
             ledger.put_back(part)
@@ -480,7 +451,7 @@ class Training:
                     "about 1e-7 between CPUs and 1e-3 between a CPU and a GPU",
                     " and ".join(sorted(self._processors)),
                 )
-        folder, _ = self._folder(ledger.stage.spec)
+        folder = self._folder(ledger.stage.spec).path
         cells = [result.cell for result in trained.results]
         ledger.record(trained, then=partial(ledger.trainer.forget, cells, folder))
 
@@ -545,38 +516,3 @@ class Training:
                 ledger.write()
         with suppress(Exception):  # so does a storage that is gone
             self._beat(force=True, has_left=True)
-
-
-def _require_results(trained: object, pack: PackRequest) -> None:
-    """Raise unless an executor gave back what training the pack gave.
-
-    Raises:
-        StudyError: It did not.
-    """
-    if not isinstance(trained, Trained) or not all(
-        isinstance(result, RunResult) for result in trained.results
-    ):
-        raise StudyError(
-            "an executor must return what the function it was given returned, got "
-            f"{type(trained).__name__}; check its submit method."
-        )
-    cells = [result.cell for result in trained.results]
-    if not cells or cells != list(pack.cells[: len(cells)]):
-        raise StudyError(
-            "an executor must return the results of the pack it was given, got those of other "
-            "cells; check its submit method."
-        )
-
-
-def _all_gpus() -> int:
-    from extrap.training import n_gpus  # torch, which other training does without
-
-    return n_gpus()
-
-
-def _given_up(cell: Cell, error: Exception) -> str:
-    values = [f"{name}={format_exact(value)}" for name, value in (*cell.size, *cell.tuned)]
-    return (
-        f"The run {', '.join([*values, f'seed={cell.seed}'])} failed {TRIES} times and was "
-        f"skipped ({type(error).__name__}: {error}); run the command again to retry it."
-    )

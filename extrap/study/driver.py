@@ -49,29 +49,17 @@ TimeOf = Callable[[Seal, str], str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What a finished study left behind.
-
-    Attributes:
-        study: The study.
-        result: What its runs say; see the kind's `analyse`.
-        runs: Its runs.
-        sealed: What was written down → the file.
-        tables: Name → table of runs or figures.
-        table_paths: Name → its file.
-        page: The page.
-        report_path: Its file.
-        index_path: The index of all pages beside it.
-    """
+    """What a finished study left behind."""
 
     study: Kind
-    result: Any
+    result: Any  # what its runs say; see the kind's `analyse`
     runs: RunsByStage
-    sealed: Mapping[str, Path]
-    tables: Mapping[str, Any]
-    table_paths: Mapping[str, Path]
+    sealed: Mapping[str, Path]  # what was written down → the file
+    tables: Mapping[str, Any]  # name → table of runs or figures
+    table_paths: Mapping[str, Path]  # name → its file
     page: Page
-    report_path: Path
-    index_path: Path
+    report_path: Path  # of the page
+    index_path: Path  # the index of all pages beside it
 
     def text(self) -> str:
         """What is printed at the end: the first screen of the page, and what follows from it."""
@@ -144,27 +132,10 @@ def train(
     executor: Executor | None = None,
     say: Say = logger.info,
 ) -> RunsByStage:
-    """Train what a study wants; no report.
+    """Train what a study wants, as `run` does; no report.
 
     A seal is written, and its time is in the storage, before the first pack of its stage is
     handed out.
-
-    Args:
-        study: The study.
-        storage: Storage URL, which keeps the times of seals.
-        reports: Folder of what is written down.
-        notify: Hears of the progress of the training.
-        device: `"cpu"`, `"cuda:1"`, … of extrap's own training; a GPU if there is one by default.
-        executor: Where packs train; on this machine by default.
-        say: Hears one line at each step.
-
-    Returns:
-        All its runs.
-
-    Raises:
-        StudyError: The storage is unusable or holds another study of this name, or another
-            process runs it.
-        DataError: The runs do not support what is to be trained next.
     """
     with Training(
         storage, study.specs(), executor=executor, device=device, notify=notify, say=say
@@ -314,22 +285,14 @@ def report(
 
 
 def dry_run(study: Kind, *, storage: str | None = None) -> str:
-    """What `run` would train, as text; nothing is opened or trained.
-
-    Raises:
-        ValueError: The study cannot be trained as it says.
-    """
+    """What `run` would train, as text; nothing is opened or trained."""
     where = without_password(storage or default_storage(study))
     first = [f"study {study.name}: {study.question}", f"storage: {where}"]
     return "\n".join([*first, plan_text(study)])
 
 
 def read_study(spec: StudySpec, storage: str, *, stage: str = "tune") -> Runs:
-    """The runs of a sweep in a storage or run table, its columns named as the spec has them.
-
-    Raises:
-        DataError: There is no such run.
-    """
+    """The runs of a sweep in a storage or run table, its columns named as the spec has them."""
     return as_runs(
         storage,
         {},
@@ -351,11 +314,7 @@ def runs_in(study: Kind, storage: str, *, reports: str | Path = "reports") -> Ru
 def runs_of_table(
     study: Kind, path: str | Path, *, reports: str | Path = "reports"
 ) -> RunsByStage:
-    """The runs of a study in a table that `run` wrote.
-
-    Raises:
-        DataError: There is no such file, or it lacks a column.
-    """
+    """The runs of a study in a table that `run` wrote."""
     path, specs = Path(path), study.specs()
     frame = _read_table(path)
     if len(specs) == 1:

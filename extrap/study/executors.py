@@ -25,11 +25,8 @@ _Call = tuple[Future[Any], Callable[..., Any], tuple[Any, ...]]
 class LocalExecutor(Executor):
     """Trains on this machine, each pack in a process of its own, one for each core or GPU.
 
-    A process that dies is replaced; its pack is lost, and the others are not.
-
-    Args:
-        n_workers: Processes; none for one thread of this process, for functions of the user's.
-        n_gpus: GPUs; each has a process that sees it alone. 0 where packs train on the CPU.
+    A process that dies is replaced; its pack is lost, and the others are not. Without workers and
+    GPUs it is one thread of this process, for functions of the user's.
     """
 
     def __init__(self, n_workers: int = 0, *, n_gpus: int = 0) -> None:
@@ -41,16 +38,12 @@ class LocalExecutor(Executor):
         if n_workers or n_gpus:
             workers.start()
         for i in range(self.n_workers):
-            run = self._in_process if n_workers or n_gpus else _here
+            run = self._in_process if n_workers or n_gpus else lambda _, fn, *args: fn(*args)
             name = f"extrap-pack-{i}"
             threading.Thread(target=self._serve, args=(i, run), name=name, daemon=True).start()
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **options: Any) -> Future[Any]:
-        """Train as soon as there is room.
-
-        Raises:
-            RuntimeError: It was shut down.
-        """
+        """Train as soon as there is room."""
         if self._is_shut:
             raise RuntimeError("this executor was shut down")
         future: Future[Any] = Future()
@@ -87,10 +80,6 @@ class LocalExecutor(Executor):
         except BrokenExecutor:
             del self._workers[i]
             raise
-
-
-def _here(_: int, function: Callable[..., Any], *args: Any) -> Any:
-    return function(*args)
 
 
 def _gpus(n: int) -> list[dict[str, str]]:

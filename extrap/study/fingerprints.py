@@ -21,10 +21,6 @@ def fingerprint(spec: StudySpec, data: Mapping[str, Any]) -> dict[str, Any]:
     """Dotted name → value of everything that determines what a cell's training gives.
 
     Sizes, seeds and targets are left out: a study may grow by them freely.
-
-    Args:
-        spec: The study.
-        data: What identifies the data and the trainer.
     """
     parts = {
         "workload": {"name": spec.workload.name, **spec.workload.options},
@@ -42,11 +38,7 @@ ACCEPT = " If only the training changed and the change does not matter, use --ac
 
 
 def require_same(stored: Mapping[str, Any], now: Mapping[str, Any], *, study: str) -> None:
-    """Raise unless a stored study was made with the same fingerprint.
-
-    Raises:
-        StudyError: They differ; every difference is named.
-    """
+    """Raise unless a stored study was made with the same fingerprint; name every difference."""
     names = dict.fromkeys([*now, *stored])
     if differ := [name for name in names if stored.get(name) != now.get(name)]:
         differences = "; ".join(

@@ -50,13 +50,7 @@ SAME = 1e-3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForecastResult:
-    """What a finished study says.
-
-    Attributes:
-        forecast: The forecast, with the time of its seal.
-        verdicts: On the larger runs.
-        seal: The content hash of the forecast.
-    """
+    """What a finished study says: the forecast with the time of its seal, and its content hash."""
 
     forecast: Forecast
     verdicts: tuple[Verdict, ...]
@@ -343,11 +337,7 @@ def _smallest_optimum(made: Forecast) -> dict[str, float]:
 
 
 def file_training(module: ModuleType, path: str | Path) -> Train | None:
-    """The training function or command that a study file defines as `TRAIN` or `COMMAND`.
-
-    Raises:
-        ValueError: There are both, or it is neither function nor command.
-    """
+    """The training function or command that a study file defines as `TRAIN` or `COMMAND`."""
     given, words = getattr(module, "TRAIN", None), getattr(module, "COMMAND", None)
     if given is not None and words is not None:
         raise ValueError(

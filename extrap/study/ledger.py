@@ -33,12 +33,7 @@ WORTH_ASKING = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Cells that train as one pack.
-
-    Attributes:
-        cells: All of one size and shape.
-        n_lost: How often a pack of them was lost with its worker.
-    """
+    """Cells of one size and shape that train as one pack, and how often it was lost."""
 
     cells: tuple[Cell, ...]
     n_lost: int = 0
@@ -46,13 +41,6 @@ class Part:
 
 class Ledger:
     """The cells of a stage. Each is done, or waits, or is out, or was given up.
-
-    Args:
-        stage: The stage.
-        trials: Its finished cells, and the only place that writes them.
-        trainer: Trains its cells and knows their cost.
-        train: The user's own training; None for extrap's.
-        say: Hears one line where a grid grows.
 
     Attributes:
         given_up: Cells that are not tried again before the next start → why.
@@ -148,12 +136,7 @@ class Ledger:
         return True
 
     def record(self, trained: Trained, then: Callable[[], None] = lambda: None) -> None:
-        """Take in results, which `write` writes down.
-
-        Args:
-            trained: What training a pack gave.
-            then: Called when they are written.
-        """
+        """Take in results, which `write` writes down; `then` is called when they are."""
         sampler = self._samplers.get(trained.results[0].cell.size)
         asked = None if sampler is None else sampler.tell(trained.results, trained.reports)
         cells = [result.cell for result in trained.results]
@@ -263,11 +246,7 @@ class Ledger:
         return []
 
     def _ready_sampler(self) -> tuple[Sampled, int] | None:
-        """The sampler of the first size that wants more and waits for no result.
-
-        Returns:
-            The sampler, and how many cells of its size are wanted in all.
-        """
+        """The first sampler that wants more and waits for no result, and for how many cells."""
         spec, points = self.stage.spec, self.stage.spec.size_points()
         n_wanted = len(spec.grid_cells()) // len(points)
         n_done = Counter(cell.size for cell in self.trials.done())

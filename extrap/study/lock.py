@@ -7,7 +7,6 @@ that is frozen is ended by a person.
 
 from __future__ import annotations
 
-import errno
 import fcntl
 import hashlib
 import json
@@ -26,7 +25,6 @@ from extrap.errors import StudyError, argument, without_password
 from extrap.reading.storages import engine_options, file_of, parse_url
 from extrap.study.database import ConnectionLost, is_passing, storage_id
 
-READ_ONLY = (errno.EROFS, errno.EACCES, errno.EPERM)
 TRIES, WAIT_S = 5, 0.05
 """Whoever asks who holds a file locks it for a moment."""
 KEEP_ALIVE = {"tcp_keepalives_idle": 30, "tcp_keepalives_interval": 10, "tcp_keepalives_count": 3}
@@ -52,18 +50,12 @@ class DriverLock:
     """The right to write to a study; this one is for a storage that no other process can reach."""
 
     def acquire(self) -> None:
-        """Take it.
-
-        Raises:
-            StudyError: Another process has it.
-        """
+        """Take it; a `StudyError` if another process has it."""
 
     def check(self) -> None:
-        """Check that this process still has it.
+        """Check that this process still has it; a `StudyError` if another process has.
 
-        Raises:
-            StudyError: Another process has it.
-            ConnectionLost: The connection was lost in between: what is done must be read again.
+        After a `ConnectionLost` what is done must be read again.
         """
 
     def release(self) -> None:
@@ -75,12 +67,7 @@ class DriverLock:
 
 
 def lock_of(url: str, names: Sequence[str]) -> DriverLock:
-    """The lock of a study's sweeps in a storage.
-
-    Args:
-        url: Address of the storage.
-        names: Names of the sweeps.
-    """
+    """The lock of a study's sweeps in a storage."""
     parsed = parse_url(url)
     kind, path = parsed.get_backend_name(), file_of(parsed)
     names = sorted(set(names))
@@ -106,8 +93,6 @@ class _FileLocks(DriverLock):
                 path.parent.mkdir(parents=True, exist_ok=True)
                 self._files.append(_locked(path))
             except OSError as error:
-                if error.errno in READ_ONLY and self._is_read_only():
-                    continue  # what is finished can be reported, and nobody can write
                 self.release()
                 raise StudyError(
                     "a storage must be a database that can be written, got "
@@ -133,18 +118,9 @@ class _FileLocks(DriverLock):
                     return _named_in(file)
         return None
 
-    def _is_read_only(self) -> bool:
-        path = file_of(parse_url(self._url))
-        return path is not None and path.is_file() and not os.access(path, os.W_OK)
-
 
 def _locked(path: Path) -> TextIO:
-    """A file, locked, with this process named in it.
-
-    Raises:
-        StudyError: Another process has it.
-        OSError: It cannot be written or locked.
-    """
+    """A file, locked, with this process named in it."""
     file = os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT, 0o666), "r+", encoding="utf-8")
     for n_tried in range(1, TRIES + 1):
         try:

@@ -44,12 +44,7 @@ _ONE_BY_ONE = Lock()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pruning:
-    """A copy of a size's trials, for a pruner that looks at a pack while it trains.
-
-    Attributes:
-        study: The study in memory, with its pruner.
-        trials: Its running trials, one a cell of the pack.
-    """
+    """A copy of a size's trials for a pruner; the trials are one a cell of the pack."""
 
     study: Study
     trials: tuple[Trial, ...]
@@ -57,55 +52,31 @@ class Pruning:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PackRequest:
-    """Cells of one size and shape, and all that training them takes.
-
-    Attributes:
-        spec: The study.
-        cells: What to train.
-        train: The user's function or command; None for extrap's own training.
-        device: Where; a GPU if there is one by default.
-        driver: A name of the storage and of who handed the pack out.
-        number: Its number, different for every pack that the driver hands out.
-        n_threads: Threads that it may use on a CPU.
-        every_s: Seconds between two checkpoints; infinite for none.
-        origin: A name of the storage that the runs are recorded in.
-        pruning: Trials for a pruner, if one is to look.
-        made_with: Hash of what determines the results, as the driver finds it.
-        n_gpus: GPUs of a cluster that the pack is to have.
-    """
+    """Cells of one size and shape, and all that training them takes."""
 
     spec: StudySpec
     cells: tuple[Cell, ...]
-    train: Train | None = None
-    device: str | None = None
-    driver: str = ""
-    number: int = 0
-    n_threads: int = 1
-    every_s: float = EVERY_S
-    origin: str = ""
-    pruning: Pruning | None = None
-    made_with: str = ""
-    n_gpus: float = 0
+    train: Train | None = None  # the user's function or command; None for extrap's own training
+    device: str | None = None  # a GPU if there is one by default
+    driver: str = ""  # a name of the storage and of who handed the pack out
+    number: int = 0  # different for every pack that the driver hands out
+    n_threads: int = 1  # on a CPU
+    every_s: float = EVERY_S  # seconds between two checkpoints; infinite for none
+    origin: str = ""  # a name of the storage that the runs are recorded in
+    pruning: Pruning | None = None  # trials for a pruner, if one is to look
+    made_with: str = ""  # hash of what determines the results, as the driver finds it
+    n_gpus: float = 0  # GPUs of a cluster that the pack is to have
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trained:
-    """What training a pack gave.
+    """What training a pack gave: of its first cells only, where not all fit into memory."""
 
-    Attributes:
-        results: One a cell, in the order of the pack; of its first cells only, where not all fit
-            into memory.
-        began: When it was begun, seconds since 1970.
-        layout: How it was trained, in words.
-        reports: Of each run the losses reported to the pruner, by tenths of the run.
-        processor: What extrap's own training computed on.
-    """
-
-    results: tuple[RunResult, ...]
-    began: float = 0.0
-    layout: str = ""
-    reports: tuple[Mapping[int, float], ...] = ()
-    processor: str = ""
+    results: tuple[RunResult, ...]  # one a cell, in the order of the pack
+    began: float = 0.0  # seconds since 1970
+    layout: str = ""  # how it was trained, in words
+    reports: tuple[Mapping[int, float], ...] = ()  # by tenths of each run: losses for the pruner
+    processor: str = ""  # what extrap's own training computed on
 
 
 class PackStopped(Exception):
@@ -113,12 +84,7 @@ class PackStopped(Exception):
 
 
 class PackFailed(Exception):
-    """Training a pack raised an error.
-
-    Args:
-        error: The error.
-        cells: Those that were in training.
-    """
+    """Training a pack raised an error; `cells` are those that were in training."""
 
     def __init__(self, error: Exception, cells: Sequence[Cell]) -> None:
         super().__init__(error, cells)
@@ -134,24 +100,18 @@ class PackFailed(Exception):
 class PackFolder:
     """The files that a driver and its workers exchange, beside the checkpoints.
 
-    A note names the driver whose packs may train; each pack says in a file how far it is.
-
-    Args:
-        path: Folder of the checkpoints; None where nothing is exchanged.
-        driver: The driver, by the name of its storage, a dash, and what is its own.
+    A note names the driver whose packs may train; each pack says in a file how far it is. The name
+    of the driver is that of its storage, a dash, and what is its own. Without a folder nothing is
+    exchanged.
     """
 
     def __init__(self, path: str | Path | None, driver: str) -> None:
-        self._driver = driver
+        self._driver, self.path = driver, str(path)
         self._folder = None if path is None else Path(path) / PACKS_FOLDER
         self._storage = driver.rpartition("-")[0]
 
     def begin(self) -> None:
-        """Let the packs of this driver train, and end those of earlier ones of its storage.
-
-        Raises:
-            OSError: The folder cannot be written to.
-        """
+        """Let the packs of this driver train, and end those of earlier ones of its storage."""
         assert self._folder is not None
         self._folder.mkdir(parents=True, exist_ok=True)
         for file in self._folder.glob(f"*{self._storage}-*"):
@@ -218,21 +178,16 @@ class PackFolder:
 
 
 def train_pack(pack: PackRequest, folder: str | None = None) -> Trained:
-    """Train the cells of a pack in this process.
+    """Train the cells of a pack in this process; `folder` is that of the checkpoints, if any.
 
     Where not all fit into memory the first are trained; who handed the pack out hands out the
     others again. extrap's own training takes a process for itself: threads take turns.
-
-    Args:
-        pack: What to train.
-        folder: Where checkpoints of the study lie; None to leave and to find none.
 
     Raises:
         PackStopped: It was asked to end, or another driver began; checkpoints are left.
         PackFailed: Training raised an error.
         StudyError: This process has other data than the driver, no GPU where it must have one, or
             cannot import what training imports.
-        DataError: It has none.
     """
     if pack.n_gpus and not NVIDIA.exists():
         raise StudyError(

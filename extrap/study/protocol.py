@@ -57,21 +57,14 @@ DIGITS = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seal:
-    """What is written down before a stage trains, to prove that it did not know the runs.
+    """What is written down before a stage trains, to prove that it did not know the runs."""
 
-    Attributes:
-        what: What it is called in messages.
-        file: Its name in the folder of reports.
-        document: What it says, plain JSON with `kind` and `schema_version`.
-        spec: The sweep under whose name the storage keeps the time of the first such seal.
-        added: `checks` that were seen afterwards: written into a file that stands, too.
-    """
-
-    what: str
-    file: str
-    document: Mapping[str, Any]
-    spec: StudySpec
+    what: str  # what it is called in messages
+    file: str  # its name in the folder of reports
+    document: Mapping[str, Any]  # what it says, plain JSON with `kind` and `schema_version`
+    spec: StudySpec  # the storage keeps the time of the first such seal under its name
     added: Mapping[str, Any] = field(default_factory=dict)
+    """`checks` that were seen afterwards: written into a file that stands, too."""
 
     @property
     def content_hash(self) -> str:
@@ -93,24 +86,15 @@ class Seal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stage:
-    """A sweep, or what is trained on the strength of one.
+    """A sweep, or what is trained on the strength of one."""
 
-    Attributes:
-        spec: Its name in the storage, sizes, tuned values and recipe.
-        wants: All cells wanted by now; None where Optuna chooses as many as the grid has.
-        n_most: Cells of a sweep about best values, which status reports, if it grows as far as it
-            may; 0 of any other stage.
-        role: `"tune"` or `"check"`.
-        seal: What is written down before its first cell is trained.
-        notes: Sentences printed before it is trained.
-    """
-
-    spec: StudySpec
-    wants: Wants | None
+    spec: StudySpec  # its name in the storage, sizes, tuned values and recipe
+    wants: Wants | None  # None where Optuna chooses as many cells as the grid has
     n_most: int = 0
-    role: str = "tune"
-    seal: Seal | None = None
-    notes: tuple[str, ...] = ()
+    """Cells of a sweep about best values, which status reports, if it grows as far as it may."""
+    role: str = "tune"  # or "check"
+    seal: Seal | None = None  # what is written down before its first cell is trained
+    notes: tuple[str, ...] = ()  # sentences printed before it is trained
 
 
 def sweep(spec: StudySpec) -> Stage:
@@ -142,12 +126,7 @@ def only(cells: Iterable[Cell]) -> Wants:
 def read_cells(source: Any, spec: StudySpec) -> tuple[Cell, ...]:
     """The cells of a table, one per row, as `extrap plan` writes it: size, tuned values, seed.
 
-    Args:
-        source: The table, as `extrap.read_runs` takes it.
-        spec: The study that trains them.
-
-    Raises:
-        DataError: The table cannot be read, lacks a column, or a seed is no whole number.
+    The table is whatever `extrap.read_runs` takes.
     """
     from extrap.reading import sources
 
@@ -371,11 +350,7 @@ class Kind(ABC):
 
 
 def plan_text(study: Kind) -> str:
-    """The dry run of a study: its first stages, one line each, then what follows from them.
-
-    Raises:
-        ValueError: A sweep would train rounded numbers instead of its own.
-    """
+    """The dry run of a study: its first stages, one line each, then what follows from them."""
     lines, total = [], 0
     for stage in study.first_stages():
         spec, train = stage.spec, study.training_of(stage.spec)

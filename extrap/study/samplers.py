@@ -12,7 +12,6 @@ import warnings
 from collections.abc import Container, Mapping, Sequence
 
 import optuna
-from optuna.distributions import BaseDistribution, FloatDistribution, IntDistribution
 from optuna.exceptions import ExperimentalWarning
 from optuna.pruners import BasePruner, HyperbandPruner, MedianPruner, NopPruner
 from optuna.samplers import BaseSampler, CmaEsSampler, GPSampler, QMCSampler, TPESampler
@@ -20,9 +19,10 @@ from optuna.storages import InMemoryStorage
 from optuna.trial import FrozenTrial, TrialState, create_trial
 
 from extrap.errors import StudyError
+from extrap.reading.optuna import cell_of
 from extrap.records import Cell, RunResult, StudySpec
 from extrap.study.packs import REPORTS, Pruning
-from extrap.study.trials import Trials, reported_value
+from extrap.study.trials import Trials, range_of, reported_value
 
 PACKS_PER_SIZE = 4
 """A sampler learns between packs only: this many packs a size."""
@@ -44,11 +44,6 @@ TRIES = 20
 class Sampled:
     """The sampler and pruner of one size.
 
-    Args:
-        spec: The study.
-        trials: Its trials.
-        size: The size.
-
     References:
         Bergstra et al. 2011, "Algorithms for hyper-parameter optimization", Sec. 4 (TPE).
         Snoek et al. 2012, "Practical Bayesian optimization of machine learning algorithms",
@@ -59,7 +54,7 @@ class Sampled:
         self._spec, self._trials, self._size = spec, trials, dict(size)
         stored = trials.trials_of(size)
         name = trials.study_of(size).study_name
-        self._ranges = {column: _range(spec, column) for column in spec.tune}
+        self._ranges = {column: range_of(spec, column) for column in spec.tune}
         self._memory = InMemoryStorage()
         self._study = optuna.create_study(
             study_name=name,
@@ -73,16 +68,16 @@ class Sampled:
             self._study.sampler.reseed_rng()  # or it would draw its first values again
         self._running: dict[Cell, optuna.Trial] = {}
         self._known = {
-            trials.cell(self._size, t): t.values[0] for t in stored if t.values is not None
+            cell_of(t, tuple(size.items()), spec): t.values[0]
+            for t in stored
+            if t.values is not None
         }
         self.is_exhausted = False
 
     def ask(self, n_wanted: int, given_up: Container[Cell] = ()) -> list[Cell]:
         """The next cells to train together; none if enough are there or in training.
 
-        Args:
-            n_wanted: How many of this size there are to be in all.
-            given_up: Cells that are not to be asked for again.
+        `n_wanted` is how many of this size there are to be in all.
         """
         size = Cell.of(self._size, {}, 0).size
         n_there = sum(cell.size == size for cell in self._trials.done())
@@ -160,11 +155,7 @@ class Sampled:
 
 
 def sampler_of(spec: StudySpec, *, seed: int) -> BaseSampler:
-    """Optuna's sampler of a study; the seed moves on, or a resumed study would begin again.
-
-    Raises:
-        StudyError: It cannot go on from trials that another process began.
-    """
+    """Optuna's sampler of a study; the seed moves on, or a resumed study would begin again."""
     given = spec.sampler
     if not isinstance(given, str):
         does_resume = type(given).__name__ in RESUMABLE or getattr(given, "resumes", False)
@@ -200,10 +191,3 @@ def pruner_of(spec: StudySpec) -> BasePruner:
     if given == "none" or (not given and not spec.is_sampled):
         return NopPruner()
     return MedianPruner(n_startup_trials=SAFE_RUNS, n_warmup_steps=SAFE_REPORTS)
-
-
-def _range(spec: StudySpec, name: str) -> BaseDistribution:
-    tuned = spec.tune[name]
-    if spec.is_whole(name):
-        return IntDistribution(int(tuned.low), int(tuned.high), log=True)
-    return FloatDistribution(tuned.low, tuned.high, log=True)

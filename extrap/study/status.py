@@ -7,13 +7,11 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from functools import partial
 from operator import methodcaller
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from optuna.storages import BaseStorage
 from optuna.trial import TrialState
 
 from extrap.errors import ExtrapError, without_password
@@ -37,90 +35,54 @@ OPTIMUM = ("loss", "best_loss", "bracketed", "n_runs", "n_diverged")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Worker:
-    """The process that runs a study, or ran it last.
+    """The process that runs a study, or ran it last."""
 
-    Attributes:
-        worker: Where packs train.
-        host: Its machine.
-        pid: Its number there.
-        state: `"at work"`, which the lock of the study says; `"left"`, as it wrote; `"gone"`.
-        last_beat: When it last wrote its state, ISO 8601 in UTC.
-        n_running: Cells in training.
-        n_done: Cells that have a result.
-        n_workers: Packs it can have in training at once.
-    """
-
-    worker: str
+    worker: str  # where packs train
     host: str
     pid: int
-    state: str
-    last_beat: str | None
-    n_running: int = 0
-    n_done: int = 0
-    n_workers: int = 1
+    state: str  # "at work", which the lock of the study says; "left", as it wrote; "gone"
+    last_beat: str | None  # when it last wrote its state, ISO 8601 in UTC
+    n_running: int = 0  # cells in training
+    n_done: int = 0  # cells that have a result
+    n_workers: int = 1  # packs that it can have in training at once
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SizeStatus:
-    """The cells of one size of one stage: `cells` = complete + running + waiting + failed.
+    """The cells of one size of one stage: `cells` = complete + running + waiting + failed."""
 
-    Attributes:
-        study: Name of the study in the storage.
-        stage: `"tune"` or `"check"`.
-        size: Size column → value.
-        cells: Cells wanted by now, and those that are there.
-        complete: They have a result; diverged and pruned runs are results.
-        running: Handed out by a process that is not known to be dead.
-        waiting: For a worker.
-        failed: Given up for a fault of their own; the next start tries again, or samples another.
-        diverged: Of the complete ones, those whose run diverged.
-        duplicates: Cells with more than one result; the lowest-numbered counts.
-    """
-
-    study: str
+    study: str  # its name in the storage
     stage: str
     size: Mapping[str, float]
-    cells: int = 0
-    complete: int = 0
-    running: int = 0
-    waiting: int = 0
-    failed: int = 0
-    diverged: int = 0
-    duplicates: int = 0
+    cells: int = 0  # wanted by now, and those that are there
+    complete: int = 0  # they have a result; diverged and pruned runs are results
+    running: int = 0  # handed out by a process that is not known to be dead
+    waiting: int = 0  # for a worker
+    failed: int = 0  # given up for a fault of their own; the next start tries again
+    diverged: int = 0  # of the complete ones
+    duplicates: int = 0  # cells with more than one result; the lowest-numbered counts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StudyStatus:
     """Status of a study; encoded it is what `extrap study status --json` prints.
 
-    Attributes:
-        study: Name of the study file's study.
-        storage: Where, without a password.
-        at: When this was seen, ISO 8601 in UTC.
-        done: Whether nothing runs, waits or has failed, and nothing more will be wanted.
-        sizes: The counts of every size, in the order of training.
-        workers: The process that runs the study, or ran it last.
-        eta_s: Seconds until what is wanted by now is done, with as many workers as it has now, or
-            one; None where no run tells what one costs.
-        wall_s: Wall-clock seconds of all runs that gave a result; a pack's runs share its time.
-        flops: Of the same runs; 0 where they are not known.
-        optima: The best tuned values of each size so far: `study`, `size`, `tuned` (name → value,
-            standard error, interval; None where there is none), `loss`, `best_loss`,
-            `bracketed`, `n_runs`, `n_diverged`.
-        notes: What else there is to say, one sentence each.
+    `optima` are the best tuned values of each size so far: `study`, `size`, `tuned` (name → value,
+    standard error, interval; None where there is none), `loss`, `best_loss`, `bracketed`,
+    `n_runs`, `n_diverged`.
     """
 
     study: str
-    storage: str
+    storage: str  # where, without a password
     at: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
-    done: bool
-    sizes: tuple[SizeStatus, ...]
+    done: bool  # whether nothing runs, waits or has failed, and nothing more will be wanted
+    sizes: tuple[SizeStatus, ...]  # in the order of training
     workers: tuple[Worker, ...] = ()
-    eta_s: float | None
-    wall_s: float = 0.0
-    flops: float = 0.0
+    eta_s: float | None  # until what is wanted by now is done; None where no run tells its cost
+    wall_s: float = 0.0  # of all runs that gave a result; a pack's runs share its time
+    flops: float = 0.0  # of the same runs; 0 where they are not known
     optima: tuple[Mapping[str, Any], ...] = ()
-    notes: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()  # what else there is to say, one sentence each
 
     def count(self, name: str) -> int:
         """One of the counts over all sizes."""
@@ -159,23 +121,17 @@ class _Stored:
 
 
 def study_status(study: Kind, storage: str | None = None) -> StudyStatus:
-    """Status of a study in its storage, which is only read and never created.
-
-    Args:
-        study: The study.
-        storage: Storage URL; by default the study's own.
-
-    Raises:
-        DataError: There is something else at that address.
-        StudyError: The storage cannot be read, or a newer version wrote it.
-    """
+    """Status of a study in its storage, which is only read and never created."""
     where, stored = storage or default_storage(study), _Stored()
     with storage_faults(where):
         opened = open_if_there(where)
         specs = {spec.name: spec for spec in study.specs()}
         if opened is not None:
             stored = _read(our_studies(opened, specs), specs, lock_of(where, list(specs)).holder())
-        runs = RunsByStage(partial(_runs, opened), Path("reports"))
+        runs = RunsByStage(
+            lambda s, stage: no_runs(s) if opened is None else read_runs(opened, s, stage),
+            Path("reports"),
+        )
         sizes, stages, to_come = _count_all(study, stored, runs)
         optima = [
             optimum
@@ -216,7 +172,7 @@ def _read(
             if cell is None:
                 stored.n_broken += not is_failed
             elif not is_failed or FAILURE in trial.user_attrs:
-                costs = _cost(result.get("wall_s")), _cost(result.get("flops"))
+                costs = (float(result.get(cost) or 0) for cost in ("wall_s", "flops"))
                 stored.results.append(_Result(name, stage, cell, is_failed, *costs))
     states = [study.attributes[DRIVER] for study in studies if study.attributes.get(DRIVER)]
     try:
@@ -249,12 +205,6 @@ def _read_driver(
         n_workers=int(last.get("workers", 1)),
     )
     stored.workers = (worker,)
-
-
-def _cost(value: object) -> float:
-    """What a run cost; 0 if that is unknown."""
-    is_known = isinstance(value, int | float) and math.isfinite(value) and value > 0
-    return float(value) if is_known else 0.0  # type: ignore[arg-type]
 
 
 def _count_all(
@@ -343,11 +293,6 @@ def _count_stage(
 def _n_left(size: SizeStatus) -> int:
     """Cells that want a worker, or have one; failed ones are tried again."""
     return size.running + size.waiting + size.failed
-
-
-def _runs(opened: BaseStorage | None, spec: StudySpec, stage: str) -> Runs:
-    """The runs of one stage so far, as `extrap.tune` hands them to a sampler."""
-    return no_runs(spec) if opened is None else read_runs(opened, spec, stage)
 
 
 def _optima(spec: StudySpec, runs: Runs) -> list[dict[str, Any]]:

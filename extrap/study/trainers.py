@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
@@ -13,6 +12,7 @@ from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
+from extrap import training
 from extrap.records import (
     BUDGET,
     DATA_SIZE,
@@ -36,7 +36,6 @@ from extrap.training.own.commands import CommandRunner
 from extrap.training.preemption import EVERY_S
 
 if TYPE_CHECKING:
-    from extrap.training import Layout, Pack
     from extrap.training.checkpoints import Checkpoints
     from extrap.workloads import LoadedWorkload
 
@@ -47,12 +46,7 @@ MOST_TRAINERS = 4
 
 
 class PackedTrainer:
-    """Our own training loop; torch is imported here, when training starts and not before.
-
-    Args:
-        spec: The study.
-        device: Where to train.
-    """
+    """Our own training loop; torch is imported here, when training starts and not before."""
 
     trains_packs = True
 
@@ -65,44 +59,37 @@ class PackedTrainer:
             )
         self._spec = spec
         self._device = device
-        self._layouts: dict[Hashable, Layout] = {}
+        self._layouts: dict[Hashable, training.Layout] = {}
         self._values = cache(lambda size: spec.size_values(dict(size)))
         self._size_of_model = cache(lambda size: self._model_size(dict(size)))
-        self._run_flops = cache(self._count_flops)
         self._handed = cache(self._handed_out)
-        self.cost = cache(self._flops)
+        self._recipe = cache(self._recipe_of)
+        from extrap.training.packs import run_flops
         from extrap.workloads import load_workload
 
         self._workload: LoadedWorkload = load_workload(spec.workload)
         self.fingerprint: Mapping[str, Any] = {"trainer": "extrap", **self._workload.fingerprint}
         self.made_with = hash_of(spec, self.fingerprint)
+        self._run_flops = cache(lambda size, n: run_flops(self._workload, dict(size), n))
 
     @property
     def processor(self) -> str:
         """What it computes on, `"NVIDIA H100 80GB HBM3"` or `"cpu AVX2"`."""
-        from extrap.training import find_device
         from extrap.training.checkpoints import processor_of
 
-        return processor_of(find_device(self._device))
+        return processor_of(training.find_device(self._device))
 
     def pack_of(self, cells: Sequence[Cell]) -> list[Cell]:
         """Of cells of one size and shape those to train together first: as many as fit."""
-        from extrap.training import find_device, most_runs
+        place = training.find_device(self._device)
+        return list(cells[: training.most_runs(self._pack(cells), place)])
 
-        place = find_device(self._device)
-        return list(cells[: most_runs(self._pack(cells), place)])
-
-    def _flops(self, cell: Cell) -> float:
+    def cost(self, cell: Cell) -> float:
         """FLOPs of one run."""
         handed = self._handed(cell).size
         size = tuple((c, v) for c, v in handed if c not in (DATA_SIZE, EXAMPLES))
         n_tokens = self._recipe(cell).n_examples * self._workload.tokens_per_example
         return self._run_flops(size, n_tokens)
-
-    def _count_flops(self, size: tuple[tuple[str, float], ...], n_tokens: int) -> float:
-        from extrap.training.costs import run_flops
-
-        return run_flops(self._workload, dict(size), n_tokens)
 
     def steps(self, cell: Cell) -> int:
         """Steps of one run."""
@@ -118,16 +105,14 @@ class PackedTrainer:
         checkpoints: Checkpoints | None,
     ) -> Sequence[RunResult]:
         """Train all cells as one program."""
-        from extrap.training import train
-
         pack = self._pack(cells)
         key = (pack.kind(), len(cells), n_threads)
 
-        def note(layout: Layout) -> None:
+        def note(layout: training.Layout) -> None:
             self._layouts[key] = layout
             say(str(layout))
 
-        results = train(
+        results = training.train(
             pack,
             on_eval=on_eval,
             device=self._device,
@@ -156,11 +141,9 @@ class PackedTrainer:
         """Delete the checkpoints of runs that are recorded."""
         self.checkpoints(folder).drop(self._handed(cell) for cell in cells)
 
-    def _pack(self, cells: Sequence[Cell]) -> Pack:
-        from extrap.training import Pack
-
+    def _pack(self, cells: Sequence[Cell]) -> training.Pack:
         handed = tuple(self._handed(cell) for cell in cells)
-        return Pack(
+        return training.Pack(
             workload=self._workload,
             size=dict(handed[0].size),
             recipe=self._recipe_at(cells[0]),
@@ -172,7 +155,7 @@ class PackedTrainer:
         recipe = self._recipe(cell)
         return recipe.batch_size, recipe.steps
 
-    def _recipe(self, cell: Cell) -> Recipe:
+    def _recipe_of(self, cell: Cell) -> Recipe:
         handed = self._handed(cell)
         return self._recipe_at(cell).with_values(
             dict(handed.size),
@@ -215,12 +198,7 @@ class PackedTrainer:
 
 
 class OwnTrainer:
-    """A user's function `train(size, tuned, seed)`, or a command that does as much.
-
-    Args:
-        function: The function; one with a `fingerprint` says itself what it is.
-        spec: The study, whose path tells it more of a size than its columns.
-    """
+    """A user's function `train(size, tuned, seed)`, or a command that does as much."""
 
     trains_packs, processor = False, ""
 
@@ -273,10 +251,14 @@ class OwnTrainer:
             wall_s = time.perf_counter() - started
             return read_answer(answer, cell, wall_s=wall_s, known=size)
         except Exception as error:
-            values = [f"{name}={format_exact(value)}" for name, value in (*cell.size, *cell.tuned)]
-            where = ", ".join([*values, f"seed={cell.seed}"])
-            error.add_note(f"raised by the training function in the run {where}")
+            error.add_note(f"raised by the training function in the run {run_words(cell)}")
             raise
+
+
+def run_words(cell: Cell) -> str:
+    """`width=64, lr=0.001, seed=0`."""
+    values = [f"{name}={format_exact(value)}" for name, value in (*cell.size, *cell.tuned)]
+    return ", ".join([*values, f"seed={cell.seed}"])
 
 
 def _whole(values: Mapping[str, float]) -> dict[str, float]:
@@ -293,32 +275,13 @@ def own_fingerprint(function: TrainFunction) -> Mapping[str, Any]:
     return {"trainer": getattr(function, "__qualname__", type(function).__qualname__)}
 
 
-def own_trainer(
-    train: Train, spec: StudySpec, *, is_asked: Callable[[], bool] = bool, origin: str = ""
-) -> OwnTrainer:
-    """The trainer for a function or command.
-
-    Args:
-        train: The function or command.
-        spec: The study.
-        is_asked: Whether a command is to stop.
-        origin: A name of the storage that the runs are recorded in.
-
-    Raises:
-        ValueError: A command does not go with the study.
-    """
-    if isinstance(train, Command):
-        return OwnTrainer(CommandRunner(train, spec, is_asked=is_asked, origin=origin), spec)
-    return OwnTrainer(train, spec)
-
-
 def hash_of(spec: StudySpec, data: Mapping[str, Any]) -> str:
     """Hash of what determines the results of a study."""
     made_with = json.dumps(fingerprint(spec, data), sort_keys=True)
     return hashlib.sha256(made_with.encode()).hexdigest()
 
 
-_TRAINERS: OrderedDict[str, PackedTrainer] = OrderedDict()
+_TRAINERS: dict[str, PackedTrainer] = {}
 _LOCK = Lock()
 
 
@@ -330,29 +293,18 @@ def trainer_of(
     is_asked: Callable[[], bool] = bool,
     origin: str = "",
 ) -> OwnTrainer | PackedTrainer:
-    """The trainer of a study in this process, which keeps its data for the next pack.
-
-    Args:
-        spec: The study.
-        train: The user's own training.
-        device: Where.
-        is_asked: Whether a command is to stop.
-        origin: A name of the storage.
-
-    Raises:
-        ValueError: The study names neither a workload nor its own training.
-        DataError: The workload's data are missing.
-    """
+    """The trainer of a study in this process, which keeps its data for the next pack."""
     if train is not None:
-        return own_trainer(train, spec, is_asked=is_asked, origin=origin)
+        if isinstance(train, Command):
+            train = CommandRunner(train, spec, is_asked=is_asked, origin=origin)
+        return OwnTrainer(train, spec)
     key = repr((spec.workload, spec.recipe, spec.path, spec.sizes, spec.name, device))
     with _LOCK:
-        if key not in _TRAINERS:
-            _TRAINERS[key] = PackedTrainer(spec, device)
-        _TRAINERS.move_to_end(key)
-        while len(_TRAINERS) > MOST_TRAINERS:
-            _TRAINERS.popitem(last=False)
-        return _TRAINERS[key]
+        trainer = _TRAINERS.pop(key, None) or PackedTrainer(spec, device)
+        _TRAINERS[key] = trainer  # the last one used comes last
+        if len(_TRAINERS) > MOST_TRAINERS:
+            del _TRAINERS[next(iter(_TRAINERS))]
+        return trainer
 
 
 def forget_trainers() -> None:

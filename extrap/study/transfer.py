@@ -41,7 +41,7 @@ from extrap.study.driver import default_storage
 from extrap.study.fingerprints import fingerprint, is_of_own_training, require_same
 from extrap.study.lock import DriverLock, lock_of
 from extrap.study.protocol import Kind
-from extrap.study.trainers import own_trainer
+from extrap.study.trainers import trainer_of
 from extrap.study.trials import DRIVER, IMPORTED_SEAL, ORIGIN, SEALED, Trials
 
 Finished = dict[tuple[str, Cell], FrozenTrial]
@@ -52,19 +52,12 @@ COSTS = ("wall_s",)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Imported:
-    """What an import came to.
-
-    Attributes:
-        n_copied: Runs that were copied.
-        n_same: Runs that were there already, with the same result.
-        n_other: Runs that were there already with another result, which stands.
-        n_seals: Times of seals that were copied: who sent them says so, nobody here saw it.
-    """
+    """What an import came to: runs, and times of seals."""
 
     n_copied: int = 0
-    n_same: int = 0
-    n_other: int = 0
-    n_seals: int = 0
+    n_same: int = 0  # they were there already, with the same result
+    n_other: int = 0  # they were there already with another result, which stands
+    n_seals: int = 0  # who sent them says so, nobody here saw it
 
     def __str__(self) -> str:
         parts = [f"{self.n_copied} runs copied", f"{self.n_same} already present"]
@@ -78,16 +71,8 @@ class Imported:
 def export_study(study: Kind, path: str | Path, *, storage: str | None = None) -> int:
     """Write the finished trials of all studies of a file to an SQLite file; how many there were.
 
-    The file is an Optuna storage: `optuna.copy_study` of every size, fingerprint and seals too.
-
-    Args:
-        study: The study.
-        path: The file to write, ending in `.db`.
-        storage: Storage URL, which is only read; by default the study's own.
-
-    Raises:
-        DataError: There is no storage, no finished trial in it, or another ending.
-        StudyError: The storage cannot be read.
+    The file, which ends in `.db`, is an Optuna storage: `optuna.copy_study` of every size,
+    fingerprint and seals too. The storage is only read.
     """
     where, names = storage or default_storage(study), [spec.name for spec in study.specs()]
     if Path(path).suffix != ".db":
@@ -121,17 +106,8 @@ def export_study(study: Kind, path: str | Path, *, storage: str | None = None) -
 def import_study(study: Kind, path: str | Path, *, storage: str | None = None) -> Imported:
     """Copy the runs and seals of an export into the storage of a study; once is enough.
 
-    A cell that is there already stays as it is.
-
-    Args:
-        study: The study.
-        path: The file, as `export_study` writes it.
-        storage: Storage URL; by default the study's own.
-
-    Raises:
-        DataError: There is no such file, or it holds no run of the study.
-        StudyError: The storage cannot be used, another process runs the study, or it was made
-            differently in the two.
+    A cell that is there already stays as it is. A `StudyError` says that the study was made
+    differently in the two.
     """
     where, specs = storage or default_storage(study), study.specs()
     if not Path(path).is_file():
@@ -159,22 +135,11 @@ def import_study(study: Kind, path: str | Path, *, storage: str | None = None) -
 def adopt_training(spec: StudySpec, storage: str, train: Train) -> tuple[str, ...]:
     """Write into the storage of a study that it is trained by this function or command.
 
-    Whatever was trained before then counts as trained by it; nothing is trained again.
-
-    Args:
-        spec: The study.
-        storage: URL of its storage; where there is none, nothing happens.
-        train: The function or command.
-
-    Returns:
-        What changed, one sentence each.
-
-    Raises:
-        StudyError: The storage cannot be used, or another process runs the study.
-        ValueError: The command does not go with the study, or its program is not here.
+    Whatever was trained before then counts as trained by it; nothing is trained again. Where there
+    is no storage, nothing happens. Returns what changed, one sentence each.
     """
     spec = spec.without_recipe()
-    now = fingerprint(spec, own_trainer(train, spec).fingerprint)
+    now = fingerprint(spec, trainer_of(spec, train).fingerprint)
     changes: dict[str, None] = {}
     with storage_faults(storage):
         if open_if_there(storage) is None:

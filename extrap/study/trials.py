@@ -34,14 +34,11 @@ from extrap.reading.optuna import (
     SCHEMA,
     SCHEMA_VERSION,
     SEED,
-    cell_of,
+    StoredStudy,
     cells_in,
-    fingerprint_of,
     our_studies,
-    parse_study_name,
     read_stage,
     study_name,
-    study_names,
 )
 from extrap.reading.storages import open_to_read, storage_faults
 from extrap.records import Cell, RunResult, Runs, StudySpec
@@ -76,7 +73,7 @@ class _SizeTrials:
     """The trials of one size; the numbers of those that were seen and will not change."""
 
     study: optuna.Study
-    size: tuple[tuple[str, float], ...]
+    stored: StoredStudy
     origin: str
     seen: set[int] = field(default_factory=set)
 
@@ -84,16 +81,8 @@ class _SizeTrials:
 class Trials:
     """The trials of one stage of one study.
 
-    Args:
-        storage: Where they are.
-        spec: The study.
-        stage: `"tune"` or `"check"`.
-        fingerprint: What determines the results.
-        require_lock: Called before every write; raises a `StudyError` where another driver has
-            the study.
-
-    Raises:
-        StudyError: The study was made differently, or by a newer version.
+    A `StudyError` says that the study was made differently, or by a newer version.
+    `require_lock` is called before every write.
     """
 
     def __init__(
@@ -177,11 +166,7 @@ class Trials:
         study.add_trial(trial)
 
     def beat(self, state: Mapping[str, Any]) -> None:
-        """Write the state of the driver; where that cannot be done, do without.
-
-        Raises:
-            StudyError: Another driver has the study.
-        """
+        """Write the state of the driver; where that cannot be done, do without."""
         self._beats_in = self._beats_in or min(self._studies, default="")  # always the same one
         if not self._beats_in:
             return
@@ -204,51 +189,38 @@ class Trials:
             self._n_read = len(self._done)
         return self._runs
 
-    def cell(self, size: Mapping[str, float], trial: FrozenTrial) -> Cell:
-        """The cell that a trial belongs to."""
-        return cell_of(trial, tuple(size.items()), self._spec)
-
     def _of(self, size: Mapping[str, float]) -> _SizeTrials:
         name = study_name(self._spec.name, size, stage=self._stage)
         if name not in self._sizes:
-            self._adopt(name, makes=True)
+            self.require_lock()
+            optuna.create_study(study_name=name, storage=self._storage, load_if_exists=True)
+            self._find()
         return self._sizes[name]
 
     def _find(self) -> None:
-        for name in study_names(self._storage):
-            key = parse_study_name(name)
-            if key is not None and key.name == self._spec.name:
-                self._adopt(name)
-
-    def _adopt(self, name: str, *, makes: bool = False) -> None:
-        """Take a study in, after a look at its fingerprint."""
-        if makes:
-            self.require_lock()
-            study = optuna.create_study(
-                study_name=name, storage=self._storage, load_if_exists=True
-            )
-        else:
+        """Take in the studies that are there, after a look at their fingerprints."""
+        for stored in our_studies(self._storage, (self._spec.name,)):
+            name = stored.full_name
+            if name in self._studies:
+                continue
+            if made_with := stored.fingerprint():
+                require_same(made_with, self._fingerprint, study=self._spec.name)
             study = optuna.load_study(study_name=name, storage=self._storage)
-        attributes = study.user_attrs
-        if stored := fingerprint_of(attributes, study=name):
-            require_same(stored, self._fingerprint, study=self._spec.name)
-        made = {SCHEMA: SCHEMA_VERSION, FINGERPRINT: self._fingerprint, ORIGIN: uuid4().hex}
-        for attribute in [each for each in made if each not in attributes]:
-            self.require_lock()
-            study.set_user_attr(attribute, made[attribute])
-        self._studies.add(name)
-        key = parse_study_name(name)
-        if key is not None and key.stage == self._stage:
-            own = _SizeTrials(study, key.size, {**made, **attributes}[ORIGIN])
-            self._read(own)
-            self._sizes[name] = own
+            made = {SCHEMA: SCHEMA_VERSION, FINGERPRINT: self._fingerprint, ORIGIN: uuid4().hex}
+            for attribute in [each for each in made if each not in stored.attributes]:
+                self.require_lock()
+                study.set_user_attr(attribute, made[attribute])
+            if stored.key.stage == self._stage:
+                own = _SizeTrials(study, stored, {**made, **stored.attributes}[ORIGIN])
+                self._read(own)
+                self._sizes[name] = own
+            self._studies.add(name)  # not before: a lost connection begins it again
 
     def _read(self, own: _SizeTrials) -> None:
         """Take in trials that were finished since the last look."""
-        trials = own.study.get_trials(deepcopy=False)
-        new = [t for t in trials if t.number not in own.seen and t.state.is_finished()]
+        new = [trial for trial in own.stored.trials() if trial.number not in own.seen]
         own.seen.update(trial.number for trial in new)
-        for cell, trial in cells_in(new, own.size, self._spec):
+        for cell, trial in cells_in(new, own.stored.key.size, self._spec):
             if cell is not None and trial.state in ENDED:
                 self._done.add(cell)
 
@@ -279,18 +251,19 @@ class Trials:
 
     def distributions(self, cell: Cell) -> dict[str, BaseDistribution]:
         """The tuned ranges, widened to hold values beyond them."""
-        found: dict[str, BaseDistribution] = {}
-        for name, value in cell.tuned:
-            tuned = self._spec.tune.get(name)
-            low = min(value, tuned.low) if tuned else value
-            high = max(value, tuned.high) if tuned else value
-            is_drawn = self._spec.is_sampled and self._stage == "tune"
-            found[name] = (
-                IntDistribution(int(low), int(high), log=True)
-                if is_drawn and tuned and self._spec.is_whole(name)
-                else FloatDistribution(low, high, log=True)
-            )
-        return found
+        is_drawn = self._spec.is_sampled and self._stage == "tune"
+        return {n: range_of(self._spec, n, v, may_be_whole=is_drawn) for n, v in cell.tuned}
+
+
+def range_of(
+    spec: StudySpec, name: str, *others: float, may_be_whole: bool = True
+) -> BaseDistribution:
+    """The range of a tuned column, widened to hold other values."""
+    tuned = spec.tune.get(name)
+    ends = (*others, *((tuned.low, tuned.high) if tuned else ()))
+    if may_be_whole and tuned and spec.is_whole(name):
+        return IntDistribution(int(min(ends)), int(max(ends)), log=True)
+    return FloatDistribution(min(ends), max(ends), log=True)
 
 
 def read_runs(storage: BaseStorage, spec: StudySpec, stage: str) -> Runs:
@@ -339,15 +312,6 @@ def first_sealed(storage: BaseStorage, study: str, content_hash: str, now: str) 
     """When what a study foresees was first sealed in its storage, which is now if it never was.
 
     Only who has the lock of the study may call this.
-
-    Args:
-        storage: The storage.
-        study: Name of the study.
-        content_hash: Content of the forecast.
-        now: The time to write down if none is there.
-
-    Raises:
-        DataError: It holds no such study.
     """
     found, key = our_studies(storage, (study,)), SEALED + content_hash
     if not found:
@@ -359,11 +323,7 @@ def first_sealed(storage: BaseStorage, study: str, content_hash: str, now: str) 
 
 
 def sealed_at(url: str, study: str, content_hash: str) -> str:
-    """When what a study foresees was first sealed in its storage; empty if it never was.
-
-    Raises:
-        StudyError: The storage cannot be opened.
-    """
+    """When what a study foresees was first sealed in its storage; empty if it never was."""
     key = SEALED + content_hash
     with storage_faults(url):
         found = our_studies(open_to_read(url), (study,))
@@ -371,11 +331,7 @@ def sealed_at(url: str, study: str, content_hash: str) -> str:
 
 
 def read_fingerprint(url: str, *, study: str) -> dict[str, Any]:
-    """What a study was made with: dotted name → value; empty for any other study.
-
-    Raises:
-        StudyError: The storage cannot be opened.
-    """
+    """What a study was made with: dotted name → value; empty for any other study."""
     with storage_faults(url):
         found = our_studies(open_to_read(url), (study,))
         return found[0].fingerprint() if found else {}

@@ -45,11 +45,7 @@ ALLOCATOR = {
 
 
 class Worker:
-    """A worker process, at the other end of a socket.
-
-    Args:
-        environment: Variables that it sees besides those of this process.
-    """
+    """A worker process, at the other end of a socket."""
 
     def __init__(self, environment: Mapping[str, str]) -> None:
         self._socket, other = socket.socketpair()
@@ -64,12 +60,7 @@ class Worker:
         self._connection.send((variables, str(Path.cwd()), sys.path))
 
     def call(self, function: Callable[..., Any], *args: Any) -> Any:
-        """Call a function there.
-
-        Raises:
-            BrokenExecutor: The process is gone.
-            Exception: What the function raised.
-        """
+        """Call a function there; a `BrokenExecutor` if the process is gone."""
         call = copied(function, *args)
         try:
             self._connection.send_bytes(call)

@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from extrap.training.coordinates import CoordinateCheck, coordinate_check
-    from extrap.training.costs import flops_6nd
     from extrap.training.layouts import Layout
     from extrap.training.loop import find_device, n_gpus, train
     from extrap.training.memory import most_runs
     from extrap.training.noise_meter import NoiseMeter
-    from extrap.training.packs import Pack
+    from extrap.training.packs import Pack, flops_6nd
 
 __all__ = [
     "CoordinateCheck",
@@ -38,7 +37,7 @@ _HOMES = {
     "Pack": "packs",
     "coordinate_check": "coordinates",
     "find_device": "loop",
-    "flops_6nd": "costs",
+    "flops_6nd": "packs",
     "most_runs": "memory",
     "n_gpus": "loop",
     "train": "loop",

@@ -21,7 +21,7 @@ import torch
 from extrap import __version__
 from extrap.files import write_bytes
 from extrap.records import Cell
-from extrap.training.preemption import EVERY_S
+from extrap.training.preemption import EVERY_S, NO_CHECKPOINTS
 
 logger = logging.getLogger(__name__)
 
@@ -32,19 +32,12 @@ SUFFIX = ".pt"
 
 
 class Checkpoint(NamedTuple):
-    """What is left of a run between two evaluations.
-
-    Attributes:
-        step: Updates made.
-        spent_s: Seconds that it took so far.
-        record: What is known of the run, in plain values.
-        tensors: Name → state of the run, on the CPU; empty for a run that is over.
-    """
+    """What is left of a run between two evaluations."""
 
     step: int
     spent_s: float
-    record: Mapping[str, Any]
-    tensors: Mapping[str, torch.Tensor]
+    record: Mapping[str, Any]  # what is known of the run, in plain values
+    tensors: Mapping[str, torch.Tensor]  # its state, on the CPU; empty for a run that is over
 
 
 class Checkpoints:
@@ -124,13 +117,7 @@ class Checkpoints:
                 write_bytes(self.path(cell), buffer.getvalue())
         except OSError as error:
             if not self._is_warned:
-                logger.warning(
-                    "checkpoints need a writable folder with free space, got %s (%s); "
-                    "training continues without checkpoints; free some space, or give "
-                    "another folder with --checkpoints.",
-                    self.folder,
-                    error.strerror or error,
-                )
+                logger.warning(NO_CHECKPOINTS, self.folder, error.strerror or error)
                 self._is_warned = True
         self._saved_at = time.monotonic()
         self._took_s = self._saved_at - began

@@ -62,9 +62,6 @@ class RecordedSteps:
 
         Returns:
             What the step returns. The next step of this kind overwrites it: clone it to keep it.
-
-        Raises:
-            RuntimeError: The step cannot be recorded; the current stream is as it was before.
         """
         return self._recorded.setdefault(kind, RecordedStep())(partial(self._take, step))
 
@@ -101,9 +98,15 @@ class RecordedStep:
 
     def __call__(self, step: Callable[[], torch.Tensor]) -> torch.Tensor:
         """Do the next step, by itself or as a replay, which writes into the same output."""
-        output = self._on_side_stream(step) if self._n_done < WARM_UP else self._replay(step)
         self._n_done += 1
-        return output
+        if self._n_done <= WARM_UP:
+            return self._on_side_stream(step)
+        if self._graph is None:
+            self._record(step)
+        assert self._graph is not None
+        assert self._output is not None
+        self._graph.replay()
+        return self._output
 
     def _on_side_stream(self, step: Callable[[], torch.Tensor]) -> torch.Tensor:
         """A real step on another stream, as recording asks for."""
@@ -113,14 +116,6 @@ class RecordedStep:
             output = step()
         torch.cuda.current_stream().wait_stream(stream)
         return output
-
-    def _replay(self, step: Callable[[], torch.Tensor]) -> torch.Tensor:
-        if self._graph is None:
-            self._record(step)
-        assert self._graph is not None
-        assert self._output is not None
-        self._graph.replay()
-        return self._output
 
     def _record(self, step: Callable[[], torch.Tensor]) -> None:
         before = torch.cuda.current_stream()

@@ -13,11 +13,9 @@ import torch
 from extrap.noise import mean_noise_scale, noise_course
 from extrap.records import Cell, OnEval, Recipe, RunResult
 from extrap.training.checkpoints import Checkpoint, Checkpoints
-from extrap.training.costs import run_flops
-from extrap.training.denormals import without_denormals
-from extrap.training.layouts import Layout, choose_layout, threads
+from extrap.training.layouts import Layout, choose_layout, threads, without_denormals
 from extrap.training.memory import free_cached, is_out_of_memory
-from extrap.training.packs import Pack
+from extrap.training.packs import Pack, run_flops
 from extrap.training.parts import Run, StackPart, begin_parts, evaluation_steps
 from extrap.training.preemption import StopAsked
 from extrap.workloads import take_rows
@@ -67,32 +65,11 @@ def train(
         if on_layout is not None:
             on_layout(layout)
         with threads(layout.n_threads):
-            results = train_in_stacks(
-                pack,
-                place=place,
-                at_once=layout.at_once,
-                on_eval=on_eval,
-                checkpoints=checkpoints,
-            )
+            kept = checkpoints or Checkpoints(None, "")
+            runs = _train_or_halve(pack, place, layout.at_once, on_eval, kept)
+    results = [_result(pack, run) for run in runs]
     wall_s = (time.perf_counter() - started) / len(results)
     return tuple(replace(result, wall_s=result.wall_s + wall_s) for result in results)
-
-
-def train_in_stacks(
-    pack: Pack,
-    *,
-    place: torch.device,
-    at_once: int,
-    on_eval: OnEval | None = None,
-    checkpoints: Checkpoints | None = None,
-) -> tuple[RunResult, ...]:
-    """As `train`, with at most `at_once` runs in a stack.
-
-    A result's `wall_s` is what the run took before this call.
-    """
-    checkpoints = checkpoints or Checkpoints(None, "")
-    runs = _train_or_halve(pack, place, at_once, on_eval, checkpoints)
-    return tuple(_result(pack, run) for run in runs)
 
 
 def find_device(device: str | None = None) -> torch.device:

@@ -34,10 +34,6 @@ def most_runs(pack: Pack, place: torch.device) -> int:
     """How many of a pack's runs fit into the free memory together, at least one.
 
     It is an estimate; a pack that runs out of memory is halved, on a CPU when it was lost twice.
-
-    Args:
-        pack: The runs.
-        place: Where they are to be trained.
     """
     most = min(len(pack.cells), MOST_RUNS.get(place.type, MOST_RUNS["cuda"]))
     free = SHARE * _free_bytes(place)

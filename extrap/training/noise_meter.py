@@ -49,21 +49,13 @@ HALVES = (torch.float16, torch.bfloat16)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasuredStep:
-    """Squared gradient norms of one step.
+    """Squared gradient norms of one step."""
 
-    Attributes:
-        step: Its number, from 0.
-        grad_sq_small: Of one backward pass, the mean over all of the step and of all processes.
-        grad_sq_big: Of the whole step.
-        batch_small: Examples of one backward pass.
-        batch_big: Examples of the step, over all processes.
-    """
-
-    step: int
-    grad_sq_small: float
-    grad_sq_big: float
-    batch_small: int
-    batch_big: int
+    step: int  # from 0
+    grad_sq_small: float  # of one backward pass, the mean over all of the step and all processes
+    grad_sq_big: float  # of the whole step
+    batch_small: int  # examples of one backward pass
+    batch_big: int  # examples of the step, over all processes
 
 
 class NoiseMeter:
@@ -310,7 +302,12 @@ class NoiseMeter:
 
     def _refuse(self, n_passes: int) -> None:
         if not (self._history or self._waiting or self.n_skipped):
-            raise ValueError(_nothing_to_compare(n_passes))
+            raise ValueError(
+                "step() must follow the backward passes of a step, and the noise scale compares "
+                "gradients of parts of a batch with that of the whole batch, got "
+                f"{n_passes or 'no'} backward pass on one process; split the batch into two or "
+                "more, with one backward pass each (gradient accumulation)."
+            )
         self._n_undivided += 1
 
     def _read(self) -> None:
@@ -362,16 +359,6 @@ def _check_parameters(model: nn.Module) -> None:
             "the parameters are sharded over processes, so no process has the whole "
             "gradient; measure on a smaller model with DistributedDataParallel."
         )
-
-
-def _nothing_to_compare(n_passes: int) -> str:
-    if n_passes == 0:
-        return "step() must follow the backward passes of a step, got none; call it after them."
-    return (
-        "the noise scale compares gradients of parts of a batch with that of the whole "
-        "batch, got one backward pass on one process; split the batch into two or more, "
-        "with one backward pass each (gradient accumulation)."
-    )
 
 
 def _n_processes(group: distributed.ProcessGroup | None) -> int:

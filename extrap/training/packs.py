@@ -13,18 +13,14 @@ from extrap.workloads import LoadedWorkload
 class Pack:
     """Runs to train together: one size, one batch size, one number of steps.
 
-    Attributes:
-        workload: Model family and data.
-        size: Size column → value; `tokens` is the length of the runs, `examples` how many
-            different ones they have, the others are the model's.
-        recipe: What is held fixed.
-        cells: The runs, all of this size. Each tunes `lr` and any of the recipe's `TUNABLE`.
+    Of the size columns `tokens` is the length of the runs, `examples` how many different ones they
+    have; the others are the model's.
     """
 
-    workload: LoadedWorkload
+    workload: LoadedWorkload  # model family and data
     size: Mapping[str, float]
-    recipe: Recipe
-    cells: tuple[Cell, ...]
+    recipe: Recipe  # what is held fixed
+    cells: tuple[Cell, ...]  # of this size; each tunes `lr` and any of the recipe's `TUNABLE`
 
     def __post_init__(self) -> None:
         if not self.cells:
@@ -65,12 +61,28 @@ class Pack:
         return {c: value for c, value in self.size.items() if c not in (DATA_SIZE, EXAMPLES)}
 
     def n_kept(self) -> int | None:
-        """Different training examples of a run, where they are a size; else None.
-
-        Raises:
-            ValueError: Their number is no whole one above 0.
-        """
+        """Different training examples of a run, where they are a size; else None."""
         kept = self.size.get(EXAMPLES)
         if kept is not None and not (kept >= 1 and kept == int(kept)):
             raise ValueError(f"{EXAMPLES} must be a whole number above 0, got {kept:g}.")
         return None if kept is None else int(kept)
+
+
+def flops_6nd(n_params: int, n_tokens: int) -> float:
+    """Training compute C ≈ 6 N D: 2 operations a parameter and token forward, 4 backward.
+
+    N counts parameters without embeddings, D the tokens predicted.
+
+    References:
+        Kaplan et al. 2020, "Scaling laws for neural language models", arXiv 2001.08361, Sec. 2.1.
+    """
+    return 6.0 * n_params * n_tokens
+
+
+def run_flops(workload: LoadedWorkload, size: Mapping[str, float], n_tokens: int) -> float:
+    """Training compute of a run, FLOPs: what the workload counts, else 6 N D.
+
+    A workload may define `flops(size, n_tokens)`, of the model's size and the predicted tokens.
+    """
+    own = getattr(workload, "flops", None)
+    return own(size, n_tokens) if own else flops_6nd(workload.n_params(size), n_tokens)

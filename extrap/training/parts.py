@@ -35,33 +35,19 @@ RECORDED = (
 
 @dataclass(slots=True)
 class Run:
-    """One run while it trains.
-
-    Attributes:
-        cell: What is trained.
-        initial_loss: Held-out loss before the first step.
-        initial_curve_loss: The same on the examples of the curve.
-        status: `"complete"` as long as nothing else has happened.
-        diverged_step: Where it did.
-        n_above: Last points of the curve that are above the initial loss.
-        curve: Held-out losses as (step, loss).
-        gradients: As in `RunResult`.
-        step: Updates made at the last evaluation.
-        spent_s: Seconds that it took before this process.
-        is_new: Whether there is more to know of it than its checkpoint tells.
-    """
+    """One run while it trains; curve and gradients as in `RunResult`."""
 
     cell: Cell
-    initial_loss: float = math.nan
-    initial_curve_loss: float = math.nan
-    status: str = "complete"
+    initial_loss: float = math.nan  # held-out, before the first step
+    initial_curve_loss: float = math.nan  # on the examples of the curve
+    status: str = "complete"  # as long as nothing else has happened
     diverged_step: int | None = None
-    n_above: int = 0
+    n_above: int = 0  # last points of the curve that are above the initial loss
     curve: list[tuple[int, float]] = field(default_factory=list)
     gradients: list[tuple[int, float, float]] = field(default_factory=list)
-    step: int = 0
-    spent_s: float = 0.0
-    is_new: bool = False
+    step: int = 0  # updates made at the last evaluation
+    spent_s: float = 0.0  # before this process
+    is_new: bool = False  # whether there is more to know of it than its checkpoint tells
 
     @property
     def is_alive(self) -> bool:

@@ -12,6 +12,10 @@ from pathlib import Path
 CHECKPOINTS = Path(".extrap/checkpoints")
 EVERY_S = 60.0
 """Seconds between two checkpoints of a run that nobody asks to stop."""
+NO_CHECKPOINTS = (
+    "checkpoints need a writable folder with free space, got %s (%s); training continues without "
+    "checkpoints; free some space, or give another folder with --checkpoints."
+)
 
 
 class StopAsked(KeyboardInterrupt):
@@ -32,6 +36,7 @@ class Preemption:
     Attributes:
         is_shared: Whether somebody named the folder, so that other machines may know it too.
         is_asked: Whether training is to end.
+        is_heard: Whether somebody is in training, who will see that it is asked.
 
     Example:
         >>> preemption = Preemption(folder=None)
@@ -47,13 +52,7 @@ class Preemption:
         self.folder = None if folder is None else Path(folder)
         self.is_shared = folder is not None and folder is not CHECKPOINTS
         self.every_s = every_s
-        self.is_asked = False
-        self._n_hearing = 0
-
-    @property
-    def is_heard(self) -> bool:
-        """Whether somebody is in training, who will see that it is asked."""
-        return self._n_hearing > 0
+        self.is_asked = self.is_heard = False
 
     def ask(self) -> bool:
         """Ask training to end; whether somebody is in training to hear it."""
@@ -61,25 +60,17 @@ class Preemption:
         return self.is_heard
 
     def stop_if_asked(self) -> None:
-        """Raise if it was asked.
-
-        Raises:
-            StopAsked: It was.
-        """
+        """Raise a `StopAsked` if it was asked."""
         if self.is_asked:
             raise StopAsked("asked to stop")
 
     @contextmanager
     def heard(self) -> Iterator[None]:
-        """A block that notices for itself, or ends soon; it is stopped at its end at the latest.
-
-        Raises:
-            StopAsked: It was asked before the block, or the block came to its end.
-        """
+        """A block that notices for itself, or ends soon; it is stopped at its end at last."""
         self.stop_if_asked()
-        self._n_hearing += 1
+        self.is_heard = True
         try:
             yield
         finally:
-            self._n_hearing -= 1
+            self.is_heard = False
         self.stop_if_asked()

@@ -72,10 +72,6 @@ class Stack:
         dtype: Of parameters and real-valued data.
         run_axis: Whether to use the workload's own run axis; by default if it has one.
         data: Training and held-out tensors where another stack of this workload has placed them.
-
-    Raises:
-        ValueError: Muon is asked for, and there is nothing for it to do; or noise is to be
-            measured in a model with running statistics.
     """
 
     def __init__(
@@ -154,11 +150,7 @@ class Stack:
         return self._device.type == "cuda"
 
     def advance(self, start: int, stop: int) -> list[int | None]:
-        """Train from one step to another.
-
-        Returns:
-            The step at which each run's training loss was first not finite, or None.
-        """
+        """Train; the step at which each run's training loss was first not finite, or None."""
         rates_KM = self._schedule(start, stop).to(self._device)
         losses_KM = torch.empty(rates_KM.shape, dtype=self._dtype, device=self._device)
         done, every, self._squares = 0, self._recipes[0].noise_every, []
@@ -203,20 +195,13 @@ class Stack:
         return [(float(g / n), float(s / n)) if n else None for g, s, n in pairs]
 
     def evaluate(self, n_examples: int | None = None) -> list[float]:
-        """Held-out loss of every run.
-
-        Args:
-            n_examples: The first so many held-out examples; all of them by default.
-        """
+        """Held-out loss of every run, on the first so many examples; on all of them by default."""
         return self._evaluate(self._parameters, self._buffers, n_examples)
 
     def evaluate_initial(self, n_examples: int | None = None) -> list[float]:
         """Held-out loss of every run before the first step: measured once for each start.
 
         Runs of one seed start alike unless they tune the scale of the initialisation.
-
-        Args:
-            n_examples: As in `evaluate`.
         """
         starts = list(
             zip(self._streams_M.tolist(), (r.init_scale for r in self._recipes), strict=True)
@@ -257,11 +242,7 @@ class Stack:
 
     @torch.no_grad()
     def restore(self, snapshots: Sequence[Mapping[str, torch.Tensor]], step: int) -> None:
-        """Put every run where a snapshot was taken of it, before this stack's first step.
-
-        Raises:
-            LookupError, RuntimeError, TypeError: A snapshot is of another model.
-        """
+        """Put every run where a snapshot was taken of it, before this stack's first step."""
         for name, tensor in self._live().items():
             tensor.copy_(torch.stack([snapshot[name] for snapshot in snapshots]))
         for stream, snapshot in zip(self._streams_M.tolist(), snapshots, strict=True):
@@ -302,10 +283,8 @@ class Stack:
     def _measured_step(self, rate_M: torch.Tensor, *batch: torch.Tensor) -> torch.Tensor:
         """One update of every run from the gradients of parts of its batch.
 
-        The update is that of `_step` but for rounding, and takes no further backward pass.
-
-        Returns:
-            (3, M): the losses, the mean square of the parts' gradients, that of the batch's.
+        The update is that of `_step` but for rounding, and takes no further backward pass. Returns
+        the losses, the mean square of the parts' gradients and that of the batch's, (3, M).
         """
         n_examples = batch[0].shape[1]
         n_parts = min(NOISE_PARTS, n_examples)

@@ -20,20 +20,15 @@ N_BYTES = 256
 class ByteOptions:
     """The options of every workload over bytes.
 
-    Attributes:
-        corpus: `"stdlib"`, Python's own source code, or a folder of text files.
-        corpus_bytes: Bytes to use, held-out ones included. Fewer of them leave the held-out ones
-            as they are: a run then sees the others more often, see `epochs` in the run table.
-        validation_bytes: Bytes held out, in files of their own.
-        context: Bytes the model sees.
-        n_validation: Held-out examples, evenly spaced over the held-out bytes.
+    `corpus_bytes` are those to use, held-out ones included. Fewer of them leave the held-out ones
+    as they are: a run then sees the others more often, see `epochs` in the run table.
     """
 
-    corpus: str = "stdlib"
+    corpus: str = "stdlib"  # Python's own source code, or a folder of text files
     corpus_bytes: int = 8_000_000
-    validation_bytes: int = 2_000_000
-    context: int = 16
-    n_validation: int = 32_768
+    validation_bytes: int = 2_000_000  # held out, in files of their own
+    context: int = 16  # bytes the model sees
+    n_validation: int = 32_768  # held-out examples, evenly spaced over the held-out bytes
 
 
 class ByteWindows(TensorWorkload):

@@ -21,17 +21,11 @@ from extrap.workloads.protocol import Batch
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options(ByteOptions):
-    """The options of `bytes-mlp`.
+    """The options of `bytes-mlp`."""
 
-    Attributes:
-        embedding: Features of an embedded byte.
-        width: Units of a hidden layer where `width` is not a size; 0 where it is.
-        depth: Hidden layers, unless `depth` is a size.
-    """
-
-    embedding: int = 16
-    width: int = 0
-    depth: int = 3
+    embedding: int = 16  # features of an embedded byte
+    width: int = 0  # units of a hidden layer where `width` is not a size; 0 where it is
+    depth: int = 3  # hidden layers, unless `depth` is a size
 
 
 class _Net(nn.Module):

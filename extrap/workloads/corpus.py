@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import sysconfig
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -36,13 +37,15 @@ def read_corpus(source: str, *, n_bytes: int, validation_bytes: int) -> Corpus:
     `validation_bytes`, are held out; the following ones train, up to `n_bytes` in total. The file
     cut at either boundary is truncated, its rest used by neither part; a folder of one single file
     is split inside it.
-
-    Raises:
-        DataError: The folder is missing, empty, or too small.
     """
     is_stdlib = source == STDLIB
     root = Path(sysconfig.get_path("stdlib")) if is_stdlib else Path(source).expanduser()
-    files = _stdlib_files(root) if is_stdlib else _text_files(root)
+    if not root.is_dir():
+        raise DataError(
+            "the corpus must be 'stdlib' or an existing folder of text files, got "
+            f"{str(root)!r}; check the path."
+        )
+    files = _files(root, NOT_STDLIB, ".py") if is_stdlib else _files(root)
     validation, training, n_files = _split(files, n_bytes, validation_bytes)
     found = len(validation) + len(training)
     least = n_bytes if is_stdlib else 2 * validation_bytes
@@ -82,34 +85,17 @@ def _take(files: Iterator[Path], n_bytes: int) -> tuple[bytes, int]:
     return b"".join(parts), len(parts)
 
 
-def _stdlib_files(root: Path) -> list[Path]:
-    return _ordered(root, (p for p in _walk(root, NOT_STDLIB) if p.suffix == ".py"))
+def _files(root: Path, left_out: frozenset[str] = frozenset(), suffix: str = "") -> list[Path]:
+    """Files below a folder, except hidden ones and those in folders left out.
 
-
-def _text_files(root: Path) -> list[Path]:
-    if not root.is_dir():
-        raise DataError(
-            "the corpus must be 'stdlib' or an existing folder of text files, got "
-            f"{str(root)!r}; check the path."
-        )
-    return _ordered(root, _walk(root, frozenset()))
-
-
-def _walk(folder: Path, left_out: frozenset[str]) -> Iterator[Path]:
-    """Files below a folder, except hidden ones and those in folders left out."""
-    for path in folder.iterdir():
-        if path.name.startswith("."):
-            continue
-        if path.is_file():
-            yield path
-        elif path.is_dir() and path.name not in left_out:
-            yield from _walk(path, left_out)
-
-
-def _ordered(root: Path, files: Iterator[Path]) -> list[Path]:
-    """Files by the hash of their relative path: a shuffle that every machine agrees on."""
-
-    def key(path: Path) -> str:
-        return hashlib.sha256(path.relative_to(root).as_posix().encode()).hexdigest()
-
-    return sorted(files, key=key)
+    They come by the hash of their relative path: a shuffle that every machine agrees on.
+    """
+    found = []
+    for folder, folders, names in os.walk(root, followlinks=True):
+        folders[:] = [
+            name for name in folders if not name.startswith(".") and name not in left_out
+        ]
+        paths = (Path(folder, name) for name in names if not name.startswith("."))
+        found += [path for path in paths if path.name.endswith(suffix) and path.is_file()]
+    found.sort(key=lambda p: hashlib.sha256(p.relative_to(root).as_posix().encode()).hexdigest())
+    return found

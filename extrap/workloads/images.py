@@ -30,24 +30,14 @@ MOST_CLASSES = 99_999
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """The options of `images`.
+    """The options of `images`."""
 
-    Attributes:
-        path: An .npz of images, as `read_images` describes it.
-        resolution: Side length in pixels to which images are made smaller; 0 leaves them as they
-            are.
-        held_out: Fraction held out of data that come without a test split.
-        split_seed: Which part that is.
-        depth: Hidden layers, unless `depth` is a size.
-        n_validation: Held-out images to use at most.
-    """
-
-    path: str = ""
-    resolution: int = 0
-    held_out: float = 0.1
-    split_seed: int = 0
-    depth: int = 3
-    n_validation: int = 10_000
+    path: str = ""  # an .npz of images, as `read_images` describes it
+    resolution: int = 0  # side in pixels to which images are made smaller; 0 for as they are
+    held_out: float = 0.1  # fraction held out of data that come without a test split
+    split_seed: int = 0  # which part that is
+    depth: int = 3  # hidden layers, unless `depth` is a size
+    n_validation: int = 10_000  # held-out images to use at most
 
 
 class Images(TensorWorkload):
@@ -124,17 +114,11 @@ def _channel_scales(images: np.ndarray) -> Batch:
 
 
 class Split(NamedTuple):
-    """One part of the data.
+    """One part of the data."""
 
-    Attributes:
-        images: Shape (n, height, width, channels), uint8.
-        labels: Shape (n,), classes from 0.
-        source: Where they come from, for messages.
-    """
-
-    images: np.ndarray
-    labels: np.ndarray
-    source: str
+    images: np.ndarray  # (n, height, width, channels), uint8
+    labels: np.ndarray  # (n,), classes from 0
+    source: str  # where they come from, for messages
 
 
 def read_images(

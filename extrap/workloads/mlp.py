@@ -16,14 +16,7 @@ from extrap.workloads.layers import linear
 
 
 class MLP(nn.Module):
-    """`depth` hidden ReLU layers of one width and a linear one; PyTorch's own initialisation.
-
-    Args:
-        n_in: Features in.
-        n_out: Features out.
-        width: Of every hidden layer.
-        depth: Hidden layers.
-    """
+    """`depth` hidden ReLU layers of one width and a linear one; PyTorch's own initialisation."""
 
     def __init__(self, n_in: int, n_out: int, *, width: int, depth: int) -> None:
         super().__init__()

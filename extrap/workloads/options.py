@@ -16,9 +16,6 @@ def read_options(workload: str, kind: type[T], given: Mapping[str, object]) -> T
 
     Text may not be empty. Whole numbers are above 0, or not below it where the default is 0. Real
     ones are finite and not below 0.
-
-    Raises:
-        ValueError: A name is unknown, or a value is impossible.
     """
     defaults = {option.name: option.default for option in fields(cast(Any, kind))}
     for name in given:
@@ -43,11 +40,7 @@ def read_options(workload: str, kind: type[T], given: Mapping[str, object]) -> T
 def whole_sizes(
     workload: str, size: Mapping[str, float], columns: Mapping[str, int | None]
 ) -> dict[str, int]:
-    """Every size column as a whole number; those that have a default may be missing.
-
-    Raises:
-        ValueError: A column is missing or unknown, or a value is no whole number above 0.
-    """
+    """Every size column as a whole number; those that have a default may be missing."""
     required = {column for column, default in columns.items() if default is None}
     is_complete = required <= set(size) <= set(columns)
     if not is_complete or any(value < 1 or value != int(value) for value in size.values()):
@@ -59,11 +52,7 @@ def whole_sizes(
 
 
 def require_known(kind: str, given: str, known: Iterable[str]) -> None:
-    """Raise unless a name is one of the known ones.
-
-    Raises:
-        ValueError: The name is unknown; the message says the nearest one and lists all.
-    """
+    """Raise unless a name is one of the known ones; say the nearest one and list all."""
     names = sorted(known)
     if given not in names:
         near = difflib.get_close_matches(given, names, n=1)

@@ -40,22 +40,16 @@ Array = np.ndarray
 class Options:
     """The options of `teacher`.
 
-    Attributes:
-        alpha: Exponent α of the loss in the width.
-        noise: Standard deviation σ of what no feature explains; 0 for a law without a floor.
-        spectrum: Exponent s of the features' variances. 0 makes all alike, an easy problem that
-            SGD and Adam solve in some hundred steps; larger ones learn feature after feature.
-        n_features: Features of an example, the largest width.
-        n_examples: Training examples.
-        data_seed: Seed of the training examples.
+    A spectrum of 0 makes all features alike, an easy problem that SGD and Adam solve in some
+    hundred steps; with larger ones they learn feature after feature.
     """
 
-    alpha: float = 0.5
-    noise: float = 0.5
-    spectrum: float = 0.0
-    n_features: int = 256
-    n_examples: int = 65_536
-    data_seed: int = 0
+    alpha: float = 0.5  # exponent α of the loss in the width
+    noise: float = 0.5  # standard deviation σ of what no feature explains; 0 for no floor
+    spectrum: float = 0.0  # exponent s of the features' variances
+    n_features: int = 256  # of an example, the largest width
+    n_examples: int = 65_536  # to train on
+    data_seed: int = 0  # of the training examples
 
 
 class _Student(nn.Module):
@@ -103,27 +97,6 @@ class Teacher(TensorWorkload):
         """Half the mean squared error."""
         x_BF, y_B = batch
         return 0.5 * (module(x_BF) - y_B).square().mean(-1)
-
-    def best_loss(self, size: Mapping[str, float], *, n_examples: int | None = None) -> float:
-        """The lowest loss a width can reach, ½ σ² + ½ n^-α; exact.
-
-        Args:
-            size: `width`, n.
-            n_examples: D: the mean loss of least squares on so many examples instead, larger by
-                the factor (D - 1) / (D - n - 1); infinite unless D > n + 1.
-        """
-        width = self._width(size)
-        best = 0.5 * self._residual(width)
-        if n_examples is None:
-            return best
-        degrees = n_examples - width - 1
-        return best * (n_examples - 1) / degrees if degrees > 0 else math.inf
-
-    def _width(self, size: Mapping[str, float]) -> int:
-        width = whole_sizes(NAME, size, {"width": None})["width"]
-        if width > self.options.n_features:
-            raise _too_wide(width, self.options.n_features)
-        return width
 
     def _residual(self, width: int) -> float:
         """τ: the variance of y that the first features leave."""

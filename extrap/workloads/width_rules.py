@@ -34,17 +34,11 @@ Build = Callable[[Mapping[str, float]], nn.Module]
 
 
 class TensorRule(NamedTuple):
-    """What happens to one parameter tensor.
+    """What happens to one parameter tensor."""
 
-    Attributes:
-        role: `"input"`, `"hidden"`, `"output"` or `"fixed"`.
-        init: Multiple of its initial values.
-        rate: Multiple of its learning rate.
-    """
-
-    role: str
-    init: float = 1.0
-    rate: float = 1.0
+    role: str  # "input", "hidden", "output" or "fixed"
+    init: float = 1.0  # multiple of its initial values
+    rate: float = 1.0  # multiple of its learning rate
 
 
 class _Tensor(NamedTuple):

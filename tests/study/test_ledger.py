@@ -7,7 +7,7 @@ from extrap.study.database import ConnectionLost, open_storage
 from extrap.study.ledger import TRIES, Ledger, Part
 from extrap.study.packs import Trained
 from extrap.study.protocol import sweep
-from extrap.study.trainers import own_trainer
+from extrap.study.trainers import trainer_of
 from extrap.study.trials import Trials
 from tests.study.trials import OWN, excess_curve, trials_of
 
@@ -22,7 +22,7 @@ def url(tmp_path):
 @pytest.fixture
 def ledger(url):
     trials = Trials(open_storage(url), OWN, stage="tune", fingerprint={})
-    return Ledger(sweep(OWN), trials, own_trainer(excess_curve, OWN), excess_curve, print)
+    return Ledger(sweep(OWN), trials, trainer_of(OWN, excess_curve), excess_curve, print)
 
 
 def trained(*cells):

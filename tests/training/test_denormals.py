@@ -3,7 +3,7 @@ import torch
 
 from extrap.records import Cell, Recipe
 from extrap.training import Pack, train
-from extrap.training.denormals import without_denormals
+from extrap.training.layouts import without_denormals
 
 
 @pytest.fixture(params=[False, True])

@@ -6,7 +6,7 @@ import torch
 
 from extrap.records import Cell, Recipe, Workload
 from extrap.training import Pack, parts, train
-from extrap.training.loop import train_in_stacks
+from extrap.training.layouts import Layout
 from extrap.training.parts import Run
 from extrap.training.stacks import Stack
 from extrap.workloads import load_workload
@@ -34,7 +34,8 @@ def timeless(results):
 
 
 def alone(pack, at_once=6, **given):
-    return timeless(train_in_stacks(pack, place=CPU, at_once=at_once, **given))
+    layout = Layout(n_threads=1, at_once=at_once)
+    return timeless(train(pack, device="cpu", layout=layout, **given))
 
 
 @pytest.fixture(scope="module")

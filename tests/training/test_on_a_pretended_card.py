@@ -19,7 +19,6 @@ from extrap.study import tune
 from extrap.training import Pack, layouts, parts, train
 from extrap.training.graphs import WARM_UP, RecordedSteps
 from extrap.training.layouts import Layout
-from extrap.training.loop import train_in_stacks
 from extrap.training.stacks import Stack
 from tests.pretended_cuda import begin_process
 
@@ -232,7 +231,7 @@ def test_out_of_memory_has_other_names_on_a_card(tiny, monkeypatch, card, device
             return super().advance(start, stop)
 
     monkeypatch.setattr(parts, "Stack", SmallStack)
-    in_halves = train_in_stacks(pack, place=torch.device(device), at_once=4)
+    in_halves = train(pack, device=device, layout=Layout(n_threads=1, at_once=4))
     monkeypatch.setattr(layouts, "Stack", SmallStack)
     in_small_stacks = train(pack, device=device)
     for results in (in_halves, in_small_stacks):

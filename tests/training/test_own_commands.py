@@ -114,7 +114,7 @@ def test_a_run_that_hangs_is_ended_with_all_it_started(tmp_path, deaf, monkeypat
     )
     said = tmp_path / "pid"
     clock = SimpleNamespace(monotonic=lambda: 1e6 * said.exists())
-    monkeypatch.setattr("extrap.training.own.running.time", clock)
+    monkeypatch.setattr("extrap.training.own.commands.time", clock)
     with pytest.raises(ExtrapError, match="timeout of 1 s"):
         run(runner(tmp_path, script, str(said), timeout_s=1, grace_s=0.2 if deaf else 600))
     assert is_over(int(said.read_text()))

@@ -9,7 +9,8 @@ from torch.nn import functional
 
 from extrap.records import Cell, Recipe
 from extrap.training.checkpoints import Checkpoints
-from extrap.training.loop import train_in_stacks
+from extrap.training.layouts import Layout
+from extrap.training.loop import train
 from extrap.training.packs import Pack
 from extrap.training.preemption import StopAsked
 from extrap.workloads import TensorWorkload
@@ -73,9 +74,8 @@ def pack(request):
 
 
 def curves(pack, at_once, checkpoints=None):
-    results = train_in_stacks(
-        pack, place=torch.device("cpu"), at_once=at_once, checkpoints=checkpoints
-    )
+    layout = Layout(n_threads=torch.get_num_threads(), at_once=at_once)
+    results = train(pack, device="cpu", layout=layout, checkpoints=checkpoints)
     return {result.cell: (result.initial_loss, result.curve) for result in results}
 
 

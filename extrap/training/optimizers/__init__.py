@@ -10,22 +10,11 @@ from collections.abc import Mapping, Sequence
 import torch
 
 from extrap.records import Recipe
-from extrap.training.optimizers.base import Optimizer, Way
-from extrap.training.optimizers.clipping import clip_by_run, squares_by_run
+from extrap.training.optimizers.base import Optimizer, Way, clip_by_run, squares_by_run
 from extrap.training.optimizers.muon import Muon
 from extrap.training.optimizers.rules import SGD, Adam, AdamW
 
-__all__ = [
-    "SGD",
-    "Adam",
-    "AdamW",
-    "Muon",
-    "Optimizer",
-    "Way",
-    "build_optimizer",
-    "clip_by_run",
-    "squares_by_run",
-]
+__all__ = ["build_optimizer", "clip_by_run", "squares_by_run"]
 
 BY_NAME: Mapping[str, type[Optimizer]] = {"sgd": SGD, "adam": Adam, "adamw": AdamW}
 

@@ -19,6 +19,9 @@ FUSED_FROM = 2**20
 Estimated from the launches (2 ms for 36 runs) and the bandwidth of an NVIDIA H200.
 """
 
+SMALLEST_NORM = 1e-6
+"""As in `torch.nn.utils.clip_grad_norm_`: keeps a gradient of 0 from dividing by 0."""
+
 
 class RunSlice(NamedTuple):
     """One run's parameters of one rate scale, and their states: what a fused kernel takes."""
@@ -28,25 +31,8 @@ class RunSlice(NamedTuple):
     states: tuple[Tensors, ...]
 
 
-class Constant(NamedTuple):
-    """A constant of the update rule: a number where all runs share it.
-
-    Attributes:
-        by_run: Else one float64 a run, (M,).
-        spread: Else one value per number of the flat state, (N,).
-    """
-
-    by_run: Value
-    spread: Value
-
-    @property
-    def is_zero(self) -> bool:
-        """Whether it is 0 for all runs."""
-        return isinstance(self.by_run, float) and self.by_run == 0
-
-
 class Optimizer(ABC):
-    """An update rule over stacked parameters.
+    """An update rule over stacked parameters; its arguments are those of `build_optimizer`.
 
     There are two ways to update.
 
@@ -57,12 +43,6 @@ class Optimizer(ABC):
 
     The second sees the numbers of all runs as one flat vector (N,): few launches, however many
     tensors there are.
-
-    Args:
-        parameters: Stacked parameters, each (M, …); updated in place.
-        recipes: One per run.
-        scales: What each parameter's learning rate is multiplied by.
-        way: How to update; by default the one that serves.
     """
 
     n_states: int
@@ -178,11 +158,12 @@ class Optimizer(ABC):
             run * len(kinds) + kinds.index(s) for run, s in zip(runs, self._scales, strict=True)
         ]
         self._runs_N, self._rates_N = (flat_of(each).int().to(device) for each in (runs, rates))
-        self._constants: dict[str, Constant] = {}
+        self._by_run: dict[str, Value] = {}  # a number where all runs share it, else (M,)
         for name, own_M in zip(self.constants, self._constants_MC.unbind(1), strict=True):
             numbers = {getattr(recipe, name) for recipe in self._recipes}
-            by_run: Value = float(numbers.pop()) if len(numbers) == 1 else own_M
-            self._constants[name] = Constant(by_run, self._spread(by_run))
+            self._by_run[name] = float(numbers.pop()) if len(numbers) == 1 else own_M
+        self._flat = {name: self._spread(value) for name, value in self._by_run.items()}
+        self._decays = any(recipe.weight_decay for recipe in self._recipes)
 
     def _round(self) -> None:
         """Parameters and states to the nearest bf16, if the recipe keeps nothing finer."""
@@ -225,3 +206,38 @@ def _flattened(states: list[Tensors]) -> tuple[Tensors, list[Tensors]]:
 def over(value_M: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
     """One value per run, shaped to multiply a stacked tensor, in its precision."""
     return value_M.to(like.dtype).view(-1, *[1] * (like.dim() - 1))
+
+
+@torch.no_grad()
+def clip_by_run(gradients: Sequence[torch.Tensor], clip_M: torch.Tensor) -> None:
+    """Scale each run's gradient down to its largest allowed norm, in place.
+
+    A run below its norm is multiplied by exactly 1; a run that is not finite spoils only itself.
+
+    References:
+        Pascanu et al. 2013, "On the difficulty of training recurrent neural networks",
+        arXiv 1211.5063, Algorithm 1.
+    """
+    factor_M = (clip_M / (squares_by_run(gradients).sqrt() + SMALLEST_NORM)).clamp(max=1.0)
+    for gradient in gradients:
+        gradient.mul_(over(factor_M, gradient))
+
+
+@torch.no_grad()
+def squares_by_run(gradients: Sequence[torch.Tensor]) -> torch.Tensor:
+    """Squared Euclidean norm of every run's gradient over all its tensors, (M,).
+
+    Each is a product or norm of one run's tensor alone: a sum over a stack of runs would round
+    differently with their number.
+    """
+    if gradients[0].is_cuda:  # where a product may be rounded to fewer bits
+        norms = torch._foreach_norm([own for stacked in gradients for own in stacked.unbind(0)])
+        squares_TM = list(torch.stack(norms).view(len(gradients), -1).square())
+    else:
+        with torch.autocast("cpu", enabled=False):
+            rows = [g.reshape(len(g), 1, -1) for g in gradients]
+            squares_TM = [torch.bmm(row, row.transpose(1, 2)).view(-1) for row in rows]
+    total_M = squares_TM[0]
+    for squares_M in squares_TM[1:]:
+        total_M = total_M + squares_M
+    return total_M

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import torch
 
 from extrap.records import Recipe
-from extrap.training.optimizers.base import Optimizer, RunSlice, Way, over
+from extrap.training.optimizers.base import Optimizer, RunSlice, Tensors, Value, Way, over
 from extrap.training.optimizers.rules import AdamW
 
 COEFFICIENTS = (3.4445, -4.775, 2.0315)
@@ -70,13 +70,7 @@ class Muon(Optimizer):
         self._rest.resume(n_updates)
         super().resume(n_updates)
 
-    def _step_fused(
-        self,
-        part: RunSlice,
-        gradients: list[torch.Tensor],
-        lr: float | torch.Tensor,
-        recipe: Recipe,
-    ) -> None:
+    def _step_fused(self, part: RunSlice, gradients: Tensors, lr: Value, recipe: Recipe) -> None:
         raise AssertionError("Muon updates all runs together")
 
     def _step_together(self, gradients: Sequence[torch.Tensor], lr_M: torch.Tensor) -> None:

@@ -8,7 +8,7 @@ from dataclasses import replace
 import torch
 
 from extrap.records import Recipe
-from extrap.training.optimizers.base import Optimizer, RunSlice, flat_of
+from extrap.training.optimizers.base import Optimizer, RunSlice, Tensors, Value, flat_of
 
 
 class SGD(Optimizer):
@@ -24,13 +24,7 @@ class SGD(Optimizer):
     n_states = 1
     constants = ("momentum", "weight_decay")
 
-    def _step_fused(
-        self,
-        part: RunSlice,
-        gradients: list[torch.Tensor],
-        lr: float | torch.Tensor,
-        recipe: Recipe,
-    ) -> None:
+    def _step_fused(self, part: RunSlice, gradients: Tensors, lr: Value, recipe: Recipe) -> None:
         torch._fused_sgd_(
             part.parameters,
             gradients,
@@ -45,12 +39,12 @@ class SGD(Optimizer):
         )
 
     def _step_together(self, gradients: Sequence[torch.Tensor], lr_M: torch.Tensor) -> None:
-        mu, decay = (self._constants[name] for name in self.constants)
+        mu, decay = (self._flat[name] for name in self.constants)
         (momentum,), g = self._flat_states, flat_of(gradients)
-        if not decay.is_zero:
-            g += decay.spread * flat_of(self._parameters)
-        momentum.mul_(mu.spread).add_(g)
-        update = g + mu.spread * momentum if self._recipes[0].nesterov else momentum
+        if self._decays:
+            g += decay * flat_of(self._parameters)
+        momentum.mul_(mu).add_(g)
+        update = g + mu * momentum if self._recipes[0].nesterov else momentum
         self._subtract(update * self._spread_rates(lr_M))
 
 
@@ -66,13 +60,7 @@ class Adam(Optimizer):
     constants = ("beta1", "beta2", "eps", "weight_decay")
     is_decoupled = False
 
-    def _step_fused(
-        self,
-        part: RunSlice,
-        gradients: list[torch.Tensor],
-        lr: float | torch.Tensor,
-        recipe: Recipe,
-    ) -> None:
+    def _step_fused(self, part: RunSlice, gradients: Tensors, lr: Value, recipe: Recipe) -> None:
         first, second = part.states
         kernel = torch._fused_adamw_ if self.is_decoupled else torch._fused_adam_
         kernel(
@@ -92,13 +80,13 @@ class Adam(Optimizer):
         )
 
     def _step_together(self, gradients: Sequence[torch.Tensor], lr_M: torch.Tensor) -> None:
-        decay, g = self._constants["weight_decay"], flat_of(gradients)
-        if not decay.is_zero and not self.is_decoupled:
-            g += decay.spread * flat_of(self._parameters)
+        g = flat_of(gradients)
+        if self._decays and not self.is_decoupled:
+            g += self._flat["weight_decay"] * flat_of(self._parameters)
         update = self._direction(g)
         update *= self._spread_rates(lr_M)
-        if not decay.is_zero and self.is_decoupled:
-            update += self._spread(lr_M * decay.by_run) * flat_of(self._parameters)
+        if self._decays and self.is_decoupled:
+            update += self._spread(lr_M * self._by_run["weight_decay"]) * flat_of(self._parameters)
         self._subtract(update)
 
     def _direction(self, g: torch.Tensor) -> torch.Tensor:
@@ -108,19 +96,19 @@ class Adam(Optimizer):
         it turns zeros into the direction.
         """
         first, second = self._flat_states
-        beta1, beta2, eps, _ = (self._constants[name] for name in self.constants)
-        if all(isinstance(each.by_run, float) for each in (beta1, beta2, eps)):
+        beta1, beta2, eps = (self._by_run[name] for name in ("beta1", "beta2", "eps"))
+        if all(isinstance(each, float) for each in (beta1, beta2, eps)):
             found = torch.zeros_like(g)
             part = RunSlice(1.0, [found], ([first], [second]))
             self._step_fused(part, [g], -1.0, replace(self._recipes[0], weight_decay=0.0))
             return found
         n_done = self._n_updates.double()
-        first.lerp_(g, self._spread(1 - beta1.by_run))
-        second.lerp_(g * g, self._spread(1 - beta2.by_run))
-        root = self._spread((1 - beta2.by_run**n_done).sqrt())
-        found = second.sqrt().div_(root).add_(eps.spread)
+        first.lerp_(g, self._spread(1 - beta1))
+        second.lerp_(g * g, self._spread(1 - beta2))
+        root = self._spread((1 - beta2**n_done).sqrt())
+        found = second.sqrt().div_(root).add_(self._flat["eps"])
         torch.div(first, found, out=found)
-        return found.div_(self._spread(1 - beta1.by_run**n_done))
+        return found.div_(self._spread(1 - beta1**n_done))
 
 
 class AdamW(Adam):

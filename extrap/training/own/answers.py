@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 from extrap.records import Cell, RunResult
@@ -29,10 +29,6 @@ def read_answer(
         cell: What was trained.
         wall_s: Seconds it took.
         known: Numbers that the size tells; those of `COSTS` are taken where the answer has none.
-
-    Raises:
-        TypeError: It is none of these, or has a key that means nothing.
-        ValueError: A loss or cost is not positive, or the result is that of another cell.
     """
     if isinstance(answer, RunResult):
         if answer.cell != cell:
@@ -44,7 +40,7 @@ def read_answer(
     parts: Mapping[str, Any] = answer if isinstance(answer, Mapping) else {"loss": answer}
     _require_keys(parts)
     loss = _number(parts["loss"], answer)
-    initial, diverged_step = parts.get("initial_loss"), parts.get("diverged_step")
+    initial, step = parts.get("initial_loss"), parts.get("diverged_step")
     is_finite = math.isfinite(loss)
     return RunResult(
         cell=cell,
@@ -52,23 +48,17 @@ def read_answer(
         loss=loss if is_finite else None,
         initial_loss=None if initial is None else _number(initial, answer),
         curve=read_curve(parts.get("curve", ()), last=loss),
-        diverged_step=None if diverged_step is None else _step(diverged_step),
+        diverged_step=None if step is None else int(_optional("diverged_step", step)),
         wall_s=wall_s,
         **{**_costs(known), **_costs(parts)},
     )
 
 
 def read_curve(points: Any, *, last: float) -> tuple[tuple[int, float], ...]:
-    """A loss curve of rising steps and finite losses, the last one that of the run.
+    """A loss curve of rising steps and finite losses from pairs of a step and a loss.
 
-    Where steps go back, as after a restart, what came before of them is left out.
-
-    Args:
-        points: Pairs of a step and a loss.
-        last: The final loss; of a run that did not diverge it takes the place of the last one.
-
-    Raises:
-        TypeError: They are no pairs of numbers.
+    Where steps go back, as after a restart, what came before of them is left out. Of a run that
+    did not diverge the final loss takes the place of the last one.
     """
     curve: list[tuple[int, float]] = []
     try:
@@ -93,9 +83,7 @@ def read_curve(points: Any, *, last: float) -> tuple[tuple[int, float], ...]:
 def _require_keys(parts: Mapping[str, Any]) -> None:
     for key in parts:
         if key not in KEYS:
-            near = difflib.get_close_matches(str(key), KEYS, n=1)
-            hint = f"did you mean {near[0]!r}?" if near else "leave it out."
-            raise TypeError(f"train= may return the keys {', '.join(KEYS)}; got {key!r}: {hint}")
+            raise TypeError(f"train= may return the keys {', '.join(KEYS)}; got {key!r}.")
     if "loss" not in parts:
         raise TypeError(
             "train= must return a loss, got only "
@@ -119,36 +107,21 @@ def _number(value: Any, answer: object) -> float:
 
 def _costs(parts: Mapping[str, Any]) -> dict[str, Any]:
     """The costs among the parts of an answer; of those that are None nothing is known."""
-    numbers = {name: _cost(name, parts[name]) for name in COSTS if parts.get(name) is not None}
+    numbers = {name: _optional(name, parts[name]) for name in COSTS if parts.get(name) is not None}
     return {name: round(v) if name in WHOLE else v for name, v in numbers.items()}
 
 
-def _cost(name: str, value: Any) -> float:
-    number = _float(value)
-    if not 0 < number < math.inf:
+def _optional(name: str, value: Any) -> float:
+    """A cost, or the step of divergence; NaN stands for what is no number."""
+    number, is_step = math.nan, name == "diverged_step"
+    with suppress(TypeError, ValueError, OverflowError):
+        number = math.nan if _is_truth(value) else float(value)
+    if not ((number >= 0 and number.is_integer()) if is_step else 0 < number < math.inf):
+        rule = "a whole number of at least 0" if is_step else "a finite number above 0"
         raise ValueError(
-            f"{name} must be a finite number above 0, train= returned {str(value)[:40]!r}; "
-            "leave it out if unknown."
+            f"{name} must be {rule}, train= returned {str(value)[:40]!r}; leave it out if unknown."
         )
     return number
-
-
-def _step(value: Any) -> int:
-    number = _float(value)
-    if not (number >= 0 and number.is_integer()):
-        raise ValueError(
-            "diverged_step must be a whole number of at least 0, train= returned "
-            f"{str(value)[:40]!r}; leave it out if unknown."
-        )
-    return int(number)
-
-
-def _float(value: Any) -> float:
-    """A value as a number, NaN where it is none."""
-    try:
-        return math.nan if _is_truth(value) else float(value)
-    except (TypeError, ValueError, OverflowError):
-        return math.nan
 
 
 def _is_truth(value: object) -> bool:

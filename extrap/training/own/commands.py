@@ -1,26 +1,29 @@
-"""Trains each cell by a command of the user's own, one after the other."""
+"""Trains each cell by a command of the user's own; its output goes to a log."""
 
 from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
 import shlex
 import shutil
 import signal
+import subprocess
 import sys
+import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, NamedTuple, TextIO
 
-from extrap.errors import ExtrapError
+from extrap.errors import ExtrapError, StudyError
 from extrap.files import as_written
 from extrap.records import Cell, Command, StudySpec
 from extrap.records.command import RUN_DIR
 from extrap.training.own.outputs import LOSSES, printed_loss, read_result
-from extrap.training.own.running import Ended, run_command
 from extrap.training.preemption import StopAsked
 
 RUNS = Path(".extrap")
@@ -32,6 +35,18 @@ MOST_NAME = 120
 N_SAID, MOST_SAID = 8, 600
 """Lines of what a command said, and characters of them, that go into a message."""
 SIGNALLED = 128
+SUPERVISOR = Path(__file__).with_name("supervisor.py")
+TICK_S = 0.1
+"""How often to look whether a command is to stop."""
+
+
+class Ended(NamedTuple):
+    """How a command ended."""
+
+    code: int  # its exit code; 128 + n after signal n
+    start: int  # where in its log its own output begins, bytes
+    is_late: bool = False  # whether it was stopped because it took too long
+    is_stopped: bool = False  # whether it was stopped because it was asked for
 
 
 class CommandRunner:
@@ -45,13 +60,6 @@ class CommandRunner:
         folder: Where runs leave their logs and what they write themselves; by default
             `.extrap/NAME/runs`. The folder of a run is another one when the command or its script
             changed, or `origin` did.
-
-    Attributes:
-        fingerprint: What tells the command from another one.
-
-    Raises:
-        ValueError: There is no such program, its placeholders are not those of the study, or
-            several seeds would train the same run.
     """
 
     def __init__(
@@ -79,14 +87,10 @@ class CommandRunner:
     def __call__(
         self, size: Mapping[str, float], tuned: Mapping[str, float], seed: int
     ) -> dict[str, Any]:
-        """Run the command once and read its loss.
-
-        Raises:
-            ExtrapError: It failed, took too long, or told no loss.
-            StopAsked: Training was asked to stop.
-        """
+        """Run the command once and read its loss."""
         command = self._command
-        place = self._folder / run_name(Cell.of(size, tuned, seed), self._made_with())
+        made_with = f"{self._origin} {json.dumps(self.fingerprint, sort_keys=True)}"
+        place = self._folder / run_name(Cell.of(size, tuned, seed), made_with)
         words = command.words({**size, **tuned, "seed": seed, RUN_DIR: str(place.absolute())})
         if RUN_DIR in command.placeholders():
             place.mkdir(parents=True, exist_ok=True)
@@ -116,9 +120,6 @@ class CommandRunner:
             name = command.loss or " or ".join(LOSSES)
             raise _failure(f"printed no loss ({name}), which loss='…' can name", log, ended)
         return answer
-
-    def _made_with(self) -> str:
-        return f"{self._origin} {json.dumps(self.fingerprint, sort_keys=True)}"
 
 
 def run_name(cell: Cell, made_with: str = "") -> str:
@@ -157,13 +158,10 @@ def _file_in(word: str) -> tuple[str, Path | None]:
     name, is_option, value = word.partition("=")
     for start, text in (("", word), (f"{name}=", value if is_option else "")):
         with suppress(OSError, ValueError):
-            if text and _is_source(Path(text)):
-                return start, Path(text)
+            path = Path(text)
+            if path.suffix and path.is_file() and path.stat().st_size <= MOST_SOURCE:
+                return start, path
     return "", None
-
-
-def _is_source(path: Path) -> bool:
-    return path.suffix != "" and path.is_file() and path.stat().st_size <= MOST_SOURCE
 
 
 def _state(path: Path) -> tuple[int, int] | None:
@@ -197,3 +195,57 @@ def _code_words(code: int) -> str:
         return f"ended with exit code {code}"
     hint = ", probably because memory ran out" if name == "SIGKILL" else ""
     return f"was ended by {name}{hint}"
+
+
+def run_command(
+    words: Sequence[str],
+    *,
+    log: Path,
+    timeout_s: float,
+    grace_s: float,
+    is_asked: Callable[[], bool],
+) -> Ended:
+    """Run a command to its end; whatever ends this call or this process ends the command too."""
+    if os.name != "posix":
+        raise StudyError("commands need process groups, which Windows lacks; give a function.")
+    supervisor = [sys.executable, "-I", "-S", str(SUPERVISOR), repr(grace_s), *words]
+    log.parent.mkdir(parents=True, exist_ok=True)
+    with log.open("ab") as output:
+        now = datetime.now(UTC).isoformat(timespec="seconds")
+        output.write(f"== {now} {' '.join(map(repr, words))}\n".encode("utf-8", "replace"))
+        output.flush()
+        start = output.tell()
+        try:
+            process = subprocess.Popen(
+                supervisor,
+                stdin=subprocess.PIPE,
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise ExtrapError(f"{words[0]} cannot be started: {error.strerror}.") from error
+    try:
+        return _follow(process, start, timeout_s=timeout_s, is_asked=is_asked)
+    finally:  # after Ctrl-C as well the command gets its time to end
+        _close_input(process)
+        process.wait()
+
+
+def _follow(
+    process: subprocess.Popen[bytes], start: int, *, timeout_s: float, is_asked: Callable[[], bool]
+) -> Ended:
+    began = time.monotonic()
+    is_late = is_stopped = False
+    while True:
+        with suppress(subprocess.TimeoutExpired):
+            return Ended(process.wait(TICK_S), start, is_late, is_stopped)
+        if not (is_late or is_stopped):
+            is_stopped, is_late = is_asked(), time.monotonic() - began > timeout_s
+            if is_late or is_stopped:
+                _close_input(process)  # its supervisor sees to the rest
+
+
+def _close_input(process: subprocess.Popen[bytes]) -> None:
+    assert process.stdin is not None, "it was opened with pipes"
+    process.stdin.close()

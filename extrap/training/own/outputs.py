@@ -42,9 +42,7 @@ COLOUR = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
 def printed_loss(lines: Iterable[str], loss: str = "") -> dict[str, Any] | None:
     """The last loss that a script prints, and its curve; None if there is none.
 
-    Args:
-        lines: Its output.
-        loss: What the loss is called, a regular expression with one group, or nothing.
+    `loss` is what it is called, a regular expression with one group, or nothing.
     """
     patterns = [_pattern(name) for name in ((loss,) if loss else LOSSES)]
     place, last, curve = len(patterns), math.nan, list[tuple[int, float]]()
@@ -63,11 +61,7 @@ def printed_loss(lines: Iterable[str], loss: str = "") -> dict[str, Any] | None:
 
 
 def read_result(path: Path, loss: str = "") -> dict[str, Any]:
-    """The last loss in a file, its curve, and what else its record says of the run.
-
-    Raises:
-        ExtrapError: The file cannot be read, or no record has a loss.
-    """
+    """The last loss in a file, its curve, and what else its record says of the run."""
     try:
         records = list(_records(path))
     except (ValueError, RecursionError, csv.Error, OSError) as error:

@@ -16,7 +16,6 @@ from benchmarks import (
     comparisons,
     faults,
     noise_scales,
-    plans,
     samplers,
     simulated,
     verb,
@@ -25,7 +24,6 @@ from benchmarks.backtest import WORDS
 from benchmarks.charts import backtest_blocks
 from benchmarks.page import conclusion, headline, print_rows, write_csv, write_page
 from benchmarks.rows import DATA, Row
-from extrap.analyses.budget import Option, PlannedRun
 from extrap.analyses.comparison import tuned_arm
 
 ROWS = [
@@ -234,63 +232,3 @@ def test_a_pack_that_is_stopped_loses_no_training():
     assert found.n_equal == found.n_runs == 4
     assert found.n_saves == 3  # at each of the evaluations but the last
     assert [row.met for row in checkpoint_rows(found)[:2]] == [True, True]
-
-
-def test_a_plan_meets_its_target_where_its_median_width_is_that_of_the_even_grid():
-    columns = {"grid": "1/2", "after / expected": 0.9, "spent": 1.0, "held": 1.0, "even held": 1.0}
-    ratios = {"loss": (0.7, 1.0, 1.4), "lr": (0.9, 1.01, 1.3)}
-    table = pd.DataFrame(
-        {"bed": "simulated", "interval of": name, "replicate": i, "ratio": ratio, **columns}
-        for name, each in ratios.items()
-        for i, ratio in enumerate(each)
-    )
-    loss, lr = plans.rows(table)
-    assert (loss.met, loss.reached) == (True, "1.00 (median of 3)")
-    assert (lr.met, lr.reached) == (False, "1.01 (median of 3)")
-
-
-def test_even_grids_take_every_second_or_third_value_at_all_sizes():
-    bed = plans.simulated(3)
-    grids = dict(plans.even_grids(bed))
-    n_values = {name: table.groupby("width")["lr"].nunique() for name, table in grids.items()}
-    assert [set(n) for n in n_values.values()] == [{5}, {5}, {3}, {3}]
-    assert {table["seed"].nunique() for table in grids.values()} == {2, 4}
-
-
-def test_a_table_gives_the_nearest_new_runs_or_none_beyond_it_or_the_budget():
-    bed = plans.default_study()
-    owned = bed.cells[bed.pilot]
-    runs = [
-        PlannedRun(size={"width": 91.0}, tuned={"lr": rate}, seed=0, cost=1.0)
-        for rate in (0.004, 0.0041, 0.008)
-    ]
-    option = Option(
-        name="larger",
-        sizes=({"width": 91.0},),
-        runs=tuple(runs),
-        cost=3.0,
-        in_budget=True,
-        loss_pi=extrap.Interval(),
-        tuned_pi={},
-        gain=1.0,
-    )
-    bought = plans.buy(bed, owned, option, math.inf)
-    assert set(bought["width"]) == {96}
-    assert [(round(lr, 5), s) for lr, s in zip(bought["lr"], bought["seed"], strict=True)] == [
-        (0.00465, 0),
-        (0.00465, 1),
-        (0.00781, 0),
-    ]
-    assert plans.buy(bed, owned, option, 1.0).empty
-    far = replace(option, runs=(replace(runs[0], size={"width": 1024.0}),))
-    assert plans.buy(bed, owned, far, math.inf).empty
-
-
-def test_a_simulated_bed_trains_a_cell_alike_each_time_and_knows_its_truth():
-    bed = plans.simulated(3)
-    wanted = pd.DataFrame({"width": [39.0, 39.0], "lr": [0.01, 0.01], "seed": [5, 6]})
-    first, again = bed.train(wanted), bed.train(wanted)
-    assert list(first["loss"]) == list(again["loss"])
-    assert first["loss"].nunique() == 2
-    assert bed.excess(bed.log2_optima) == pytest.approx(0, abs=1e-12)
-    assert bed.cells.loc[bed.pilot, "cost"].sum() < 0.06 * bed.cells["cost"].sum()

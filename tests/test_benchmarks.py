@@ -1,6 +1,5 @@
 """The table of figures and its page, on a few replicates; the figures are `make backtest`'s."""
 
-import math
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -16,7 +15,6 @@ from benchmarks import (
     comparisons,
     faults,
     noise_scales,
-    samplers,
     simulated,
     verb,
 )
@@ -60,38 +58,6 @@ def test_page_without_published_tables_is_whole(found, tmp_path):
     html = path.read_text(encoding="utf-8")
     assert ("steplaw.csv" in html, html.count("<svg")) == (True, 1)
     assert set(re.findall(r"https?://[\w./]+", html)) <= {"http://www.w3.org/2000/svg"}
-
-
-def test_every_sampler_is_measured_on_a_bed():
-    _, name, *others = samplers.beds(Path("nowhere"))
-    table = pd.DataFrame(samplers.replicate((name, Path("nowhere"), 0)))
-    budgets = table.groupby("sampler").size()
-    assert budgets.to_dict() == {"grid": 3, "law": 4, "random": 2}
-    assert (table["runs"] <= table["share"] + 1e-9).all()
-    assert [row.part for row in samplers.rows(table) if row.target] == [f"samplers: {name}"]
-    assert len(others) == 2
-
-
-@pytest.mark.slow
-def test_samplers_of_optuna_are_measured():
-    rows = samplers.replicate_optuna(("simulated, 5 sizes, .3 % noise", "tpe", 0))
-    assert [row["runs"] for row in rows] == pytest.approx([0.25, 0.5, 1.0])
-    assert all(math.isfinite(row["position"]) for row in rows)
-
-
-def test_share_needed_is_read_off_between_two_budgets():
-    table = pd.DataFrame(
-        {
-            "bed": "b",
-            "sampler": ["grid", "law", "law", "slow", "slow"],
-            "share": [1, 0.25, 1, 0.5, 1],
-            "runs": [1, 0.25, 1, 0.5, 1],
-            "error": [0.02, 0.04, 0.01, 0.05, 0.04],
-        }
-    )
-    assert samplers.share_needed(table, "b", "law") == pytest.approx(0.5)
-    assert samplers.share_needed(table, "b", "grid") == 1
-    assert math.isnan(samplers.share_needed(table, "b", "slow"))
 
 
 @pytest.fixture(scope="module")

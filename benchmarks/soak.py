@@ -9,7 +9,7 @@
 | `restarted`, `cut` | PostgreSQL is restarted twice; a proxy cuts connections after COMMIT |
 | `node-…`, `scheduler-dask`, `woken-dask` | nodes and schedulers are killed; a worker wakes |
 | `same` | one study on 1, 2, 4 local workers, Dask and Ray |
-| `checkpoints`, `fuzz` | the modules of these names |
+| `fuzz` | the module of this name |
 
 A name stands for all that begin with it. Drivers are processes of `benchmarks.driving`. Writes
 reports/soak.csv and reports/soak.html.
@@ -37,7 +37,6 @@ import numpy as np
 import pandas as pd
 import psutil
 
-from benchmarks.checkpoints import checkpoint_rows
 from benchmarks.disturbed import COMPARED, Disturbed, table_of
 from benchmarks.driving import RAY, RAY_NODES, STEPS
 from benchmarks.fuzz import fuzz_rows
@@ -113,7 +112,6 @@ class Soak:
         for what in ("node", "scheduler", "woken"):
             found[f"{what}-dask"] = partial(self._dask_fails, what)
         found["node-ray"] = self._ray_node
-        found["checkpoints"] = checkpoint_rows
         found["fuzz"] = partial(fuzz_rows, N_FUZZED_SMALL if self._is_small else N_FUZZED)
         return found
 

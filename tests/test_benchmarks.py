@@ -187,14 +187,3 @@ def test_losses_of_simulated_recipes_are_those_of_their_runs(design):
         assert list(ours.by_size) == list(theirs.by_size)
         for key, found in theirs.by_size.items():
             assert ours.by_size[key] == pytest.approx(found, abs=1e-3)
-
-
-@pytest.mark.slow
-def test_a_pack_that_is_stopped_loses_no_training():
-    from benchmarks.checkpoints import checkpoint_rows, measure
-
-    found = measure(width=8, n_runs=4, steps=80)
-    assert found.redone == 0
-    assert found.n_equal == found.n_runs == 4
-    assert found.n_saves == 3  # at each of the evaluations but the last
-    assert [row.met for row in checkpoint_rows(found)[:2]] == [True, True]

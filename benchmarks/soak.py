@@ -9,7 +9,6 @@
 | `restarted`, `cut` | PostgreSQL is restarted twice; a proxy cuts connections after COMMIT |
 | `node-…`, `scheduler-dask`, `woken-dask` | nodes and schedulers are killed; a worker wakes |
 | `same` | one study on 1, 2, 4 local workers, Dask and Ray |
-| `fuzz` | the module of this name |
 
 A name stands for all that begin with it. Drivers are processes of `benchmarks.driving`. Writes
 reports/soak.csv and reports/soak.html.
@@ -39,7 +38,6 @@ import psutil
 
 from benchmarks.disturbed import COMPARED, Disturbed, table_of
 from benchmarks.driving import RAY, RAY_NODES, STEPS
-from benchmarks.fuzz import fuzz_rows
 from benchmarks.page import ROOT, Words, write
 from benchmarks.rows import Row
 from benchmarks.servers import CuttingProxy, DaskCluster, Server, ServerError, postgres_server
@@ -62,8 +60,6 @@ N_CELLS, N_CELLS_SMALL = 432, 48
 N_KILLS, N_KILLS_SMALL = 10, 3
 N_PACKS = 24
 """A worker is killed each time that this part of the runs is finished."""
-N_FUZZED, N_FUZZED_SMALL = 20_000, 500
-"""Malformed inputs."""
 AWAY_S = 6.0
 """How long a database is away the second time."""
 STUDIES = {
@@ -112,7 +108,6 @@ class Soak:
         for what in ("node", "scheduler", "woken"):
             found[f"{what}-dask"] = partial(self._dask_fails, what)
         found["node-ray"] = self._ray_node
-        found["fuzz"] = partial(fuzz_rows, N_FUZZED_SMALL if self._is_small else N_FUZZED)
         return found
 
     def _disturbed(self, kind: str, study: str, url: str = "", **options: Any) -> Disturbed:

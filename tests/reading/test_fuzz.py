@@ -31,7 +31,8 @@ from extrap.records.codec import encode
 from tests.conftest import make_table
 
 NASTY = (
-    *"nan -inf 1e400 5e-324 1e300 1e-300 0x10 1_000 --5 ½ 12abc =1+1 @SUM(A1) null [] {} -1".split(),
+    *("nan", "-inf", "1e400", "5e-324", "1e300", "1e-300", "0x10", "1_000", "--5", "½", "12abc"),
+    *("=1+1", "@SUM(A1)", "null", "[]", "{}", "-1"),
     *("", " ", "x\ny", "\x00", "\x1b[31mred\x1b[0m", "‮5", "9" * 5000, "\ud800", "[1, 2]"),
     *("<script>alert(1)</script>", "../../etc/passwd", "diverged", "check", '"', "[red]x[/red]"),
 )
@@ -50,7 +51,7 @@ CORPUS = {
     "an empty database": b"SQLite format 3\x00" + b"\x00" * 1000,
     "wide UTF-16": "width,lr,seed,loss\n16,0.1,0,2.5\n".encode("utf-16"),
     "a heading": b"width,lr,seed,loss\n",
-    "many columns": b",".join(b"c%d" % i for i in range(30_000)) + b"\n1\n",
+    "many columns": b",".join(b"c%d" % i for i in range(3_000)) + b"\n1\n",
     "never closed": b'width,lr,seed,loss\n16,0.1,0,"2.5\n' + b"32,0.1,0,2.25\n" * 200,
     "deep": b"[" * 100_000,
     "deep objects": b'{"a":' * 100_000 + b"1" + b"}" * 100_000,
@@ -150,7 +151,10 @@ def attempt(reader, path, data):
     try:
         reader(path)
     except ExtrapError as error:
-        assert 0 < len(str(error)) < 4000
+        message = str(error)
+    else:
+        return
+    assert 0 < len(message) < 4000
 
 
 READERS = ("csv", "jsonl", "parquet", "storage", "sealed", "log")

@@ -75,8 +75,9 @@ calibrate: $(INSTALLED)  ## Alarms, power and intervals over drawn settings
 bench-batch: $(INSTALLED)  ## Noise scales and critical batches, write reports/bench-batch.html
 	$(BIN)/python -m benchmarks.batch
 
-bench-compute: $(INSTALLED)  ## Budgets and recipes, write reports/bench-compute.html
-	$(BIN)/python -m benchmarks.compute
+bench-compute: $(INSTALLED)  ## Budgets and recipes
+	$(BIN)/python -m benchmarks.allocations
+	$(BIN)/python -m benchmarks.comparisons
 
 mutants: $(MUTATED)  ## Random faults in the statistics: which do the tests notice? SEED=… N=…
 	$(BIN)/python -m benchmarks.mutants $(if $(SEED),--seed $(SEED)) $(if $(N),--n $(N))

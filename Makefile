@@ -20,7 +20,7 @@ LOCKED := $(addsuffix $() Makefile,$(shell which flock 2>/dev/null)) $(MAKE) --n
 
 .DEFAULT_GOAL := help
 .PHONY: help report test test-slow lint floors contract backtest bench bench-check calibrate bench-batch \
-	bench-compute bench-plan mutants soak docs clean
+	bench-compute mutants soak docs clean
 
 help:  ## List the targets
 	@awk -F ':.*## ' '/^[a-z%-]+:.*## / { sub("%", "NAME", $$1); printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -75,11 +75,9 @@ calibrate: $(INSTALLED)  ## Alarms, power and intervals over drawn settings
 bench-batch: $(INSTALLED)  ## Noise scales and critical batches, write reports/bench-batch.html
 	$(BIN)/python -m benchmarks.batch
 
-bench-compute: $(INSTALLED)  ## Budgets and recipes, write reports/bench-compute.html
-	$(BIN)/python -m benchmarks.compute
-
-bench-plan: $(INSTALLED)  ## The next runs to buy and what being wrong costs, write reports/bench-plan.html
-	$(BIN)/python -m benchmarks.plans
+bench-compute: $(INSTALLED)  ## Budgets and recipes
+	$(BIN)/python -m benchmarks.allocations
+	$(BIN)/python -m benchmarks.comparisons
 
 mutants: $(MUTATED)  ## Random faults in the statistics: which do the tests notice? SEED=… N=…
 	$(BIN)/python -m benchmarks.mutants $(if $(SEED),--seed $(SEED)) $(if $(N),--n $(N))

@@ -1,38 +1,251 @@
-"""`make bench-batch`: every figure about noise scale and critical batch.
+"""`make bench-batch`: critical batch sizes, published and simulated, and the noise scale.
 
     python -m benchmarks.batch [DATA] [--only PART …] [--out FOLDER]
 
-DATA is the folder of the published tables, `../shared/data` unless given; what is not there is
-said and left out. Writes reports/bench-batch.csv and reports/bench-batch.html.
+1. `critical`: Zhang et al. (2024, arXiv 2410.21676), five models, nine batch sizes: the batch at
+   20 % overhead from 256 and its law, against theirs. Simulated hyperbolas, nine batch sizes, 3 %
+   noise, one and three measurements each: how often the 95 % intervals hold the truth.
+2. `noise`: gradients of 200 normal coordinates with a noise scale of 471 (|G| = 1, Σ isotropic),
+   50 steps; and the same where it drifts, where |G|² is correlated, and with heavy tails.
+
+DATA is the folder of the published tables, `../shared/data` unless given. Writes
+reports/bench-batch.csv and reports/bench-batch.html.
 """
 
 from __future__ import annotations
 
 from functools import partial
+from itertools import product
 from pathlib import Path
+from typing import NamedTuple
 
-from benchmarks import batch_studies, critical_batches, noise_scales
+import numpy as np
+import pandas as pd
+
 from benchmarks.page import Part, Words, parser_of, run_parts
+from benchmarks.rows import DATA, Row, require, share_row
+from extrap.analyses.batch_size import CriticalBatches, critical_batch
+from extrap.laws.batch import steps_to_target
+from extrap.noise import gradient_moments, mean_noise_scale, noise_scale_from_moments
 
+Array = np.ndarray
 WORDS = Words(
     title="Batch size",
     question="How large a batch is useful, and does the noise of the gradients tell?",
-    lead="Simulations with known answers, published steps to a target, and our own batch studies: "
-    "estimators, intervals, forecasts, and what measuring costs.",
+    lead="Simulations with known answers and published steps to a target: estimators, intervals.",
     command="make bench-batch",
-    seeds="every draw is seeded; the same tree gives the same table, but for times",
-    libraries=("numpy", "pandas", "scipy", "torch"),
+    seeds="every draw is seeded; the same tree gives the same table",
+    libraries=("numpy", "pandas", "scipy"),
 )
+PUBLISHED = {85e6: 745, 151e6: 955, 302e6: 1394, 604e6: 1889, 1.2e9: 2533}
+LAW = (93.20, 0.47)
+"""Batch at the overhead = 93.20 N^.47, N in millions."""
+ZHANG = {"batch": "batch_size_seqs", "steps": "steps_to_target_paper_fit"}
+SIMULATED = {"b_crit": 2000.0, "s_min": 1000.0, "e_min": 2e6}
+N_HYPERBOLAS, NOISE = 400, 0.03
+TRUTH, N_DIMENSIONS, N_STEPS = 471.0, 200, 50
+PAIRS = tuple(product((1, 32), (64, 256, 512, 1024)))
+"""Batches of an example's or a micro-batch's gradient, and of a step."""
+UNBIASED_FROM = 256
+"""Examples per step from which the median is to be right."""
+N_REPLICATES, LEVEL = 1000, 0.9
+GROWTH, CORRELATION, N_CORRELATED, TAIL, N_WINDOWS = 4.0, 0.8, 1000, 3.0, 5
+STRESS = {
+    "drifting": f"noise scale grows ×{GROWTH:g} over {N_STEPS} steps",
+    "correlated": f"|G|² correlated by {CORRELATION:g} from step to step, {N_CORRELATED} steps",
+    "heavy_tailed": f"examples' noise of t with {TAIL:g} degrees of freedom, {N_STEPS} steps",
+}
+
+
+def critical(data: Path = DATA) -> tuple[CriticalBatches, dict[int, pd.DataFrame]]:
+    """The published models; of one and three measurements whether each interval holds."""
+    table = pd.read_csv(require(data, "zhang_cbs.csv"))
+    zhang = critical_batch(table, by="params", from_batch=256, **ZHANG)
+    return zhang, {n: hyperbolas(n) for n in (1, 3)}
+
+
+def hyperbolas(n_measurements: int) -> pd.DataFrame:
+    """Whether the intervals of each simulated hyperbola hold, one row per replicate."""
+    rng = np.random.default_rng(n_measurements)
+    batch = np.repeat(2.0 ** np.arange(6, 15), n_measurements)
+    exact = steps_to_target(batch, s_min=SIMULATED["s_min"], b_crit=SIMULATED["b_crit"])
+    rows = []
+    for _ in range(N_HYPERBOLAS):
+        steps = exact * np.exp(NOISE * rng.normal(size=len(batch)))
+        table = pd.DataFrame({"batch_size": batch, "steps": steps})
+        group = critical_batch(table, level=0.95).groups[0]
+        held = {name: truth in getattr(group, name).ci for name, truth in SIMULATED.items()}
+        new = float(exact[len(exact) // 2] * np.exp(NOISE * rng.normal()))
+        held["new steps"] = new in group.steps_at(float(batch[len(exact) // 2])).pi
+        rows.append(held)
+    return pd.DataFrame(rows)
+
+
+def critical_rows(found: tuple[CriticalBatches, dict[int, pd.DataFrame]]) -> list[Row]:
+    """The published figures, and coverage."""
+    zhang, held = found
+    law, part = zhang.laws["b_overhead"], "Zhang et al. 2024"
+    off = [
+        (zhang.group(params=params).b_overhead.value or np.nan) / published - 1
+        for params, published in PUBLISHED.items()
+    ]
+    off_law = [
+        law.at(params=params).value / (LAW[0] * (params / 1e6) ** LAW[1]) - 1
+        for params in PUBLISHED
+    ]
+    exponent = law.exponents["params"]
+    rows = [
+        Row(
+            part=part,
+            figure="batch at 20 % overhead from 256, largest difference from the published",
+            beat=", ".join(map(str, PUBLISHED.values())),
+            target="≤ 5 %",
+            reached=f"{max(map(abs, off)):.2%}",
+            met=max(map(abs, off)) <= 0.05,
+        ),
+        Row(
+            part=part,
+            figure="law of that batch at the five sizes, largest difference from 93.20 N^.47",
+            target="≤ 3 %",
+            reached=f"{max(map(abs, off_law)):.2%}; {law.at(params=1e6).value:.1f} "
+            f"N^{exponent.value:.3f} [{exponent.ci.lower:.3f}, {exponent.ci.upper:.3f}]",
+            met=max(map(abs, off_law)) <= 0.03,
+        ),
+    ]
+    return rows + [
+        share_row(
+            "simulated hyperbolas",
+            f"95 % intervals that hold {name}, {n} measurement(s) per batch size",
+            each[name],
+            least=0.92,
+            most=0.97,
+        )
+        for n, each in held.items()
+        for name in each
+    ]
+
+
+class Moments(NamedTuple):
+    """|G|² and tr Σ of every step, as estimated; what their ratio should be; its local mean."""
+
+    squared: Array
+    trace: Array
+    truth: float = TRUTH
+    mean_truth: float = TRUTH
+
+
+def draw(
+    rng: np.random.Generator,
+    small: int,
+    big: int,
+    *,
+    gradient: Array | float = 1.0,
+    trace: Array | float = TRUTH,
+    n_steps: int = N_STEPS,
+) -> tuple[Array, Array]:
+    """Moments of steps with a true gradient of some norm and noise of some trace."""
+    spread = np.sqrt(np.broadcast_to(trace, n_steps) / N_DIMENSIONS)
+    norm = np.broadcast_to(gradient, n_steps)
+    noise = rng.normal(size=(n_steps, N_DIMENSIONS)) * (spread / np.sqrt(big))[:, None]
+    big_sq = ((norm / np.sqrt(N_DIMENSIONS))[:, None] + noise) ** 2
+    n = big // small
+    about = rng.chisquare((n - 1) * N_DIMENSIONS, size=n_steps) / n * spread**2 / small
+    total = big_sq.sum(axis=1)
+    return gradient_moments(total + about, total, batch_small=small, batch_big=big)
+
+
+def stressed(kind: str, rng: np.random.Generator, small: int = 32, big: int = 256) -> Moments:
+    """Moments whose truth drifts, whose gradient wanders, or whose noise has heavy tails."""
+    if kind == "drifting":  # the gradient shrinks
+        local = TRUTH * np.geomspace(1, GROWTH, N_STEPS)
+        squared = TRUTH / local
+        moments = draw(rng, small, big, gradient=np.sqrt(squared))
+        return Moments(*moments, TRUTH / squared.mean(), local.mean())
+    if kind == "correlated":  # about its long-run mean square, 1
+        shocks = rng.normal(size=N_CORRELATED + 100)
+        walk = np.zeros(N_CORRELATED + 100)
+        for i in range(1, len(walk)):
+            walk[i] = CORRELATION * walk[i - 1] + np.sqrt(1 - CORRELATION**2) * shocks[i]
+        squared = np.exp(walk[100:] - 0.5)
+        return Moments(*draw(rng, small, big, gradient=np.sqrt(squared), n_steps=N_CORRELATED))
+    own = (TAIL - 2) / rng.chisquare(TAIL, size=(N_STEPS, big))  # of mean 1, variance infinite
+    return Moments(*draw(rng, small, big, trace=TRUTH * own.mean(axis=1)))
+
+
+def noise_scales(n_replicates: int = N_REPLICATES) -> pd.DataFrame:
+    """One row per replicate and setting: a pair of batches, or a kind of stress."""
+    rng = np.random.default_rng(0)
+    steady = [
+        {"setting": f"batches {small} and {big}", "big": big}
+        | judge(Moments(*draw(rng, small, big)))
+        for small, big in PAIRS
+        for _ in range(n_replicates)
+    ]
+    stress = [
+        {"setting": STRESS[kind], "kind": kind} | judge(stressed(kind, rng), rng)
+        for kind in STRESS
+        for _ in range(n_replicates)
+    ]
+    return pd.DataFrame([*steady, *stress])
+
+
+def judge(moments: Moments, rng: np.random.Generator | None = None) -> dict[str, object]:
+    """The estimate and whether its interval holds; with `rng` also of the mean over windows."""
+    squared, trace, truth, mean_truth = moments
+    found = noise_scale_from_moments(squared, trace, level=LEVEL)
+    estimate = np.inf if found.noise_scale is None else found.noise_scale
+    judged = {"truth": truth, "estimate": estimate, "covered": truth in found.ci}
+    judged["naive"] = float(np.mean(trace / squared))
+    if rng is None:
+        return judged
+    rng.permutation(len(squared))  # as version 0.1 drew, so that figures can be compared
+    parts = zip(*(np.array_split(x, N_WINDOWS) for x in (squared, trace)), strict=True)
+    mean = mean_noise_scale([noise_scale_from_moments(*part, level=LEVEL) for part in parts])
+    return judged | {"mean_covered": mean_truth in mean.ci}
+
+
+def noise_rows(found: pd.DataFrame) -> list[Row]:
+    """Medians and coverage."""
+    part, rows = (
+        f"noise scale of known gradients, batches 32 and 256 under stress, {LEVEL:.0%}",
+        [],
+    )
+    for setting, group in found.groupby("setting", sort=False):
+        median, drifts = group["estimate"].median(), group["kind"].iloc[0] == "drifting"
+        near = abs(median / group["truth"].iloc[0] - 1) <= 0.03
+        rows.append(
+            Row(
+                part=part,
+                figure=f"{setting}: median estimate",
+                beat=f"mean of ratios {group['naive'].median():.0f}",
+                target="within 3 %" if group["big"].iloc[0] >= UNBIASED_FROM else "",
+                reached=f"{median:.0f} of {group['truth'].iloc[0]:.0f}",
+                met=bool(near) if group["big"].iloc[0] >= UNBIASED_FROM else None,
+            )
+        )
+        most = 1.0 if drifts else 0.95  # a drift is meant to widen the interval
+        rows.append(
+            share_row(
+                part,
+                f"{setting}: {LEVEL:.0%} intervals that hold",
+                group["covered"],
+                least=0.85,
+                most=most,
+            )
+        )
+        if drifts:
+            figure = (
+                f"{setting}: {LEVEL:.0%} intervals of the mean over {N_WINDOWS} windows that hold"
+            )
+            rows.append(share_row(part, figure, group["mean_covered"], least=0.85, most=0.95))
+    return rows
 
 
 def parts(data: Path) -> dict[str, Part]:
     """All measurements, in the order of the table."""
     return {
-        "noise": Part(noise_scales.measure, noise_scales.rows),
-        "critical": Part(
-            partial(critical_batches.measure, data), critical_batches.rows, ("zhang_cbs.csv",)
-        ),
-        "studies": Part(batch_studies.measure, batch_studies.rows),
+        "critical": Part(partial(critical, data), critical_rows, ("zhang_cbs.csv",)),
+        "noise": Part(noise_scales, noise_rows),
     }
 
 

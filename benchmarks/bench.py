@@ -2,24 +2,24 @@
 
     python -m benchmarks.bench [--only PART …] [--out FOLDER]
 
-Parts: fits, sweep, training, gpu, and only if asked for, as it takes 20 minutes, samplers. Writes
-reports/bench.csv and reports/bench.html. Nothing else should run meanwhile.
+Parts: fits, sweep, training, gpu. Writes reports/bench.csv and reports/bench.html. Nothing else
+should run meanwhile.
 """
 
 from __future__ import annotations
 
-from benchmarks import fits, gpu, samplers, speed, training
+from benchmarks import fits, gpu, speed, training
 from benchmarks.charts import speed_blocks
 from benchmarks.page import Part, Words, parser_of, run_parts
 
 WORDS = Words(
     title="Speeds",
     question="How fast is it?",
-    lead="Training, fitting and sampling, against the ordinary way in the same run on the same "
+    lead="Training and fitting, against the ordinary way in the same run on the same "
     "machine. A speed is a ratio; seconds are this machine's.",
     command="make bench",
-    seeds="training and samplers are seeded; times are not",
-    libraries=("numpy", "scipy", "torch", "optuna"),
+    seeds="training is seeded; times are not",
+    libraries=("numpy", "scipy", "torch"),
 )
 
 PARTS = {
@@ -27,10 +27,8 @@ PARTS = {
     "sweep": Part(speed.time_sweep, speed.rows),
     "training": Part(training.race_all, training.rows),
     "gpu": Part(gpu.speed_if_any, list),
-    "samplers": Part(samplers.judge_all, samplers.rows),
 }
 
 if __name__ == "__main__":
     given = parser_of(__doc__).parse_args()
-    usual = [name for name in PARTS if name != "samplers"]
-    run_parts(PARTS, given, words=WORDS, name="bench", usual=usual, blocks=speed_blocks)
+    run_parts(PARTS, given, words=WORDS, name="bench", blocks=speed_blocks)

@@ -74,7 +74,6 @@ def run_parts(
     *,
     words: Words,
     name: str,
-    usual: Sequence[str] = (),
     more: Callable[[Mapping[str, Any]], Sequence[Row]] | None = None,
     blocks: Callable[[Mapping[str, Any]], Sequence[Block]] | None = None,
 ) -> None:
@@ -85,11 +84,10 @@ def run_parts(
         given: What `parser_of` parsed.
         words: What the page is about.
         name: Of the files written, without suffix.
-        usual: Parts without `--only`; all of them by default.
         more: Rows from what all parts gave.
         blocks: Charts and tables from what all parts gave.
     """
-    wanted = given.only or usual or list(parts)
+    wanted = given.only or list(parts)
     if unknown := set(wanted) - set(parts):
         raise SystemExit(f"--only takes {', '.join(parts)}; got {', '.join(sorted(unknown))}.")
     found: dict[str, Any] = {}

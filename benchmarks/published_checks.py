@@ -1,7 +1,5 @@
 """The checker on runs that others published.
 
-    python -m benchmarks.published_checks [DATA]
-
 1. Step Law (Li et al. 2025, arXiv 2503.04715), dense runs that trained (loss < 4): the cells below
    5.3e8 parameters are the sweep, all runs of the two larger sizes are checked. How far a run is
    off is told by the best of its cell; on which side its rate lies by the best of its cell and
@@ -13,7 +11,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -21,7 +18,7 @@ import pandas as pd
 
 import extrap
 from benchmarks.optima import LARGE, SIZES, TUNED, fit_cell
-from benchmarks.rows import DATA, Row, require
+from benchmarks.rows import DATA, Row, require, share_row
 
 LEVEL = 0.95
 NEAR, FAR = 0.0025, 0.01
@@ -133,16 +130,7 @@ def step_law_rows(found: pd.DataFrame) -> list[Row]:
             0.85,
         ),
     }
-    return [
-        Row(
-            part=part,
-            figure=figure,
-            target=f"≥ {least:.0%}",
-            reached=f"{hit.mean():.1%} of {len(hit)}",
-            met=bool(hit.mean() >= least),
-        )
-        for figure, (hit, least) in shares.items()
-    ]
+    return [share_row(part, figure, hit, least=least) for figure, (hit, least) in shares.items()]
 
 
 def _is_clear(rows: pd.DataFrame) -> pd.Series:
@@ -154,7 +142,6 @@ def warmup_rows(found: pd.DataFrame) -> list[Row]:
     """The figures on the warm-up grid."""
     blown = found[found["excess"] >= BLOWN_UP]
     near = found[found["excess"] <= FAR]
-    alarms = near["on_law"].eq(False)
     part = "Gadre, warm-up grid"
     return [
         Row(
@@ -164,19 +151,11 @@ def warmup_rows(found: pd.DataFrame) -> list[Row]:
             reached=f"{blown['on_law'].eq(False).sum()} of {len(blown)}",
             met=bool(blown["on_law"].eq(False).all() and len(blown) == 4),
         ),
-        Row(
-            part=part,
-            figure="runs within 1 % of their model's best flagged",
-            target="≤ 5 %",
-            reached=f"{alarms.mean():.1%} of {len(alarms)}",
-            met=bool(alarms.mean() <= 0.05),
+        share_row(
+            part,
+            "runs within 1 % of their model's best flagged",
+            near["on_law"].eq(False),
+            most=0.05,
             note=f"{found['on_law'].isna().sum()} runs are not judged.",
         ),
     ]
-
-
-if __name__ == "__main__":
-    folder = Path(sys.argv[1]) if len(sys.argv) > 1 else DATA
-    lines = [*step_law_rows(judge_step_law(folder)), *warmup_rows(judge_warmups(folder))]
-    for line in lines:
-        sys.stdout.write(f"{line}\n")

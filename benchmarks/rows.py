@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pandas as pd
 
 DATA = Path(__file__).parents[2] / "shared" / "data"
@@ -42,6 +45,30 @@ class Row:
     def verdict(self) -> str:
         """Met or missed, in words."""
         return {True: "met", False: "MISSED", None: "no target"}[self.met]
+
+
+def share_row(
+    part: str,
+    figure: str,
+    hits: Iterable[Any],
+    *,
+    least: float | None = None,
+    most: float | None = None,
+    **more: str,
+) -> Row:
+    """How large a share of cases is hit, with a least or a largest share to reach."""
+    values = np.fromiter(hits, dtype=float)
+    share, targets = float(values.mean()), []
+    targets += [f"≥ {100 * least:g} %"] if least is not None else []
+    targets += [f"≤ {100 * most:g} %"] if most is not None else []
+    return Row(
+        part=part,
+        figure=figure,
+        target=", ".join(targets),
+        reached=f"{share:.1%} of {len(values)}",
+        met=(least or 0.0) <= share <= (1.0 if most is None else most) if targets else None,
+        **more,
+    )
 
 
 def require(data: Path, name: str) -> Path:

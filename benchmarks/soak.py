@@ -1,6 +1,6 @@
 """`make soak`: kill, stop and cut off drivers, workers and storages, and count what is left.
 
-    python -m benchmarks.soak [NAME …] [--small] [--long] [--out FOLDER]
+    python -m benchmarks.soak [NAME …] [--small] [--out FOLDER]
 
 | names | what happens |
 |---|---|
@@ -8,10 +8,7 @@
 | `workers-…` | a worker is killed about once per pack: local, Dask, Ray |
 | `restarted`, `cut` | PostgreSQL is restarted twice; a proxy cuts connections after COMMIT |
 | `node-…`, `scheduler-dask`, `woken-dask` | nodes and schedulers are killed; a worker wakes |
-| `idle`, `idle-long` | 16 workers; 256 simulated workers, with `--long` or by its name |
 | `same` | one study on 1, 2, 4 local workers, Dask and Ray |
-| `share`, `many` | what a storage costs: in the default study, and with 10,000 trials |
-| `checkpoints`, `fuzz` | the modules of these names |
 
 A name stands for all that begin with it. Drivers are processes of `benchmarks.driving`. Writes
 reports/soak.csv and reports/soak.html.
@@ -39,11 +36,8 @@ import numpy as np
 import pandas as pd
 import psutil
 
-from benchmarks.checkpoints import checkpoint_rows
 from benchmarks.disturbed import COMPARED, Disturbed, table_of
 from benchmarks.driving import RAY, RAY_NODES, STEPS
-from benchmarks.fuzz import fuzz_rows
-from benchmarks.overheads import idle_row, many_row, share_row
 from benchmarks.page import ROOT, Words, write
 from benchmarks.rows import Row
 from benchmarks.servers import CuttingProxy, DaskCluster, Server, ServerError, postgres_server
@@ -56,7 +50,7 @@ WORDS = Words(
     title="Soak",
     question="Are runs lost or trained twice when processes, nodes or storages fail?",
     lead="Drivers, workers, nodes, schedulers and databases are killed and cut off while "
-    "a study runs; idle time of workers; time that a storage takes.",
+    "a study runs.",
     command="make soak",
     seeds="which process is killed is seeded, the moment is not",
     libraries=("optuna", "sqlalchemy", "psycopg", "distributed", "ray"),
@@ -66,8 +60,6 @@ N_CELLS, N_CELLS_SMALL = 432, 48
 N_KILLS, N_KILLS_SMALL = 10, 3
 N_PACKS = 24
 """A worker is killed each time that this part of the runs is finished."""
-N_FUZZED, N_FUZZED_SMALL = 20_000, 500
-"""Malformed inputs."""
 AWAY_S = 6.0
 """How long a database is away the second time."""
 STUDIES = {
@@ -116,13 +108,6 @@ class Soak:
         for what in ("node", "scheduler", "woken"):
             found[f"{what}-dask"] = partial(self._dask_fails, what)
         found["node-ray"] = self._ray_node
-        n_cells = 320 if self._is_small else 2_000
-        found["idle"] = lambda: idle_row(self._fresh("SQLite"), 16, n_cells, 0.5, most=0.15)
-        found["idle-long"] = lambda: idle_row(self._fresh("SQLite"), 256, 20_000, 5.0, most=0.1)
-        found["share"] = partial(share_row, self._folder, is_small=self._is_small)
-        found["many"] = partial(many_row, self._folder, 1_000 if self._is_small else 10_000)
-        found["checkpoints"] = checkpoint_rows
-        found["fuzz"] = partial(fuzz_rows, N_FUZZED_SMALL if self._is_small else N_FUZZED)
         return found
 
     def _disturbed(self, kind: str, study: str, url: str = "", **options: Any) -> Disturbed:
@@ -331,7 +316,7 @@ class Soak:
             return run.row("Clusters", "one of 2 nodes of Ray killed, raylet and workers", whole)
 
 
-def measure(wanted: Sequence[str], *, is_small: bool, is_long: bool) -> tuple[list[Row], Any]:
+def measure(wanted: Sequence[str], *, is_small: bool) -> tuple[list[Row], Any]:
     """The rows wanted, and how many seconds each scenario took."""
     rows: list[Row] = []
     seconds: dict[str, float] = {}
@@ -344,7 +329,7 @@ def measure(wanted: Sequence[str], *, is_small: bool, is_long: bool) -> tuple[li
             server = None
         for name, scenario in Soak(folder, server, is_small=is_small).plan().items():
             is_wanted = any(name.startswith(each) for each in wanted) if wanted else True
-            if not is_wanted or (name == "idle-long" and not (is_long or name in wanted)):
+            if not is_wanted:
                 continue
             began = time.monotonic()
             try:
@@ -366,12 +351,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("names", nargs="*", metavar="NAME", help="scenarios that begin so; all")
     parser.add_argument("--small", action="store_true", help="48 cells, 3 kills")
-    parser.add_argument("--long", action="store_true", help="also 256 workers, 7 minutes")
     parser.add_argument("--out", type=Path, default=ROOT / "reports", help="folder of the page")
     given = parser.parse_args()
     if given.small:
         os.environ[STEPS] = "8000"
-    rows, seconds = measure(given.names, is_small=given.small, is_long=given.long)
+    rows, seconds = measure(given.names, is_small=given.small)
     write(rows, (), seconds, words=WORDS, folder=given.out, name="soak")
 
 

@@ -32,7 +32,7 @@ its check had been seen: half the parameters were worse there too (+.095), twice
 Cost: 362 runs, 8.5 minutes of processor time on cores shared with much other work, so perhaps
 four minutes on two that do nothing else, which was not timed.
 
-`allocation.csv` has every run; `python -m benchmarks.allocations` prints its figures.
+`allocation.csv` has every run.
 
 Papers: Hoffmann et al. 2022, arXiv 2203.15556; Muennighoff et al. 2023, arXiv 2305.16264; Sardana
 et al. 2024, arXiv 2401.00448.

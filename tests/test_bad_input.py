@@ -217,7 +217,6 @@ def test_no_table_breaks_a_forecast(start):
 @pytest.mark.slow
 @pytest.mark.parametrize("start", [1000, 1500])
 def test_no_table_of_five_hundred_breaks_a_forecast(start):
-    """`benchmarks.fuzz` tries 20,000."""
     assert attack(range(start, start + 250)) >= 100
 
 

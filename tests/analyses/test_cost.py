@@ -15,6 +15,7 @@ import pandas as pd
 import pytest
 
 import extrap
+from benchmarks.calibrate import SimulatedSweep, draw
 from extrap.analyses.budget import cost
 from extrap.cli import main
 from extrap.errors import DataError
@@ -219,15 +220,14 @@ def test_parameters_and_tokens_that_are_sizes_count_at_the_target_itself() -> No
 @pytest.mark.slow
 def test_the_interval_of_the_penalty_holds_the_true_one() -> None:
     """24 sweeps × 2 values at 90 %: a share below 80 % would be 2.3 standard errors off."""
-    from benchmarks.plans import simulated
-
     held = []
     for seed in range(24):
-        bed = simulated(2000 + seed)
-        made = bed.forecast(bed.cells)
+        world = SimulatedSweep(draw(rng := np.random.default_rng([2000, seed])), rng)
+        size = 4 * world.setting.largest
         for octaves in (-1.0, 1.5):
-            value = 2.0 ** (float(bed.log2_optima[0]) + octaves)
-            low, high = cost(made, at=bed.at, tuned={"lr": value}).chosen.relative.ci
-            true = math.expm1(bed.excess(np.array([math.log2(value)])))
+            value = 2.0 ** (float(world.setting.optimum(np.array(size))) + octaves)
+            made = replace(world.forecast, level=0.9)
+            low, high = cost(made, at={"x": size}, tuned={"lr": value}).chosen.relative.ci
+            true = math.expm1(world.setting.excess(np.array(octaves)))
             held.append((low or 0.0) <= true <= (high or math.inf))
     assert np.mean(held) >= 0.8

@@ -8,9 +8,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from benchmarks.refusal_causes import LR, SEEDS, SIZES, WEIGHT_DECAY, draw
 from extrap.fitting import grow_grid
 from extrap.records import Runs, StudySpec, TunedRange, Workload
+from tests.fitting.planted import LR, SEEDS, SIZES, WEIGHT_DECAY, draw
 
 
 def spec_of(growth: int = 3) -> StudySpec:

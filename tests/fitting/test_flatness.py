@@ -7,7 +7,9 @@ import pandas as pd
 import pytest
 
 import extrap
-from benchmarks.refusal_causes import (
+from extrap.fitting.flatness import find_plateau, fix_flat
+from extrap.records import Runs
+from tests.fitting.planted import (
     DRAWS,
     LR,
     WEIGHT_DECAY,
@@ -16,8 +18,6 @@ from benchmarks.refusal_causes import (
     draw_flat_samples,
     draw_null_samples,
 )
-from extrap.fitting.flatness import find_plateau, fix_flat
-from extrap.records import Runs
 
 TUNED = ("lr", "weight_decay")
 

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.refusal_causes import plant, refusals
 from extrap.fitting import Noise, less_noise
+from tests.fitting.planted import plant, refusals
 
 
 @pytest.mark.parametrize(
@@ -12,7 +12,7 @@ from extrap.fitting import Noise, less_noise
 def test_the_planted_cause_is_named_and_its_remedy_ends_the_refusal(
     cause: str, number: int
 ) -> None:
-    """One sweep for each cause; `benchmarks/refusal_causes.py` counts over a hundred."""
+    """One sweep for each cause; docs/measured.md has the counts over a hundred."""
     sweep = plant(cause, number)
     made, (refused, *_) = refusals(sweep)
     remedy = made.remedy(refused, {"width": sweep.target})

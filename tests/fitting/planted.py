@@ -1,4 +1,4 @@
-"""Whether a forecast names what is wrong with its sweep: one cause planted in each.
+"""Sweeps with one planted fault that a forecast must name.
 
 Sweeps of a learning rate and a weight decay over five sizes with three seeds, whose optimum moves
 with size. Noise is .3 to 5 %, a third of it a seed's at all sizes alike.
@@ -6,7 +6,6 @@ with size. Noise is .3 to 5 %, a third of it a seed's at all sizes alike.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -28,8 +27,6 @@ LR_COST, DECAY_COST, STEEP = (0.008, 0.025), (0.001, 0.005), (0.005, 0.02)
 """Log loss that one octave from the optimum costs, and one octave beyond the plateau."""
 N_SAMPLES = 40
 FLAT = "flat-weight_decay"
-MOST_DRAWS = 12
-"""Sweeps drawn for each one that is refused, at most."""
 
 
 def draw_flat(rng: np.random.Generator) -> pd.DataFrame:
@@ -195,21 +192,6 @@ def refusals(sweep: Planted) -> tuple[extrap.Forecast, list[str]]:
     return made, [name for name, value in values.items() if value is None]
 
 
-def remedies(cause: str, n_refused: int) -> tuple[int, int, int]:
-    """Of sweeps that are refused: how many there were, named the planted cause, were mended."""
-    n = n_named = n_mended = 0
-    for number in range(MOST_DRAWS * n_refused):
-        if n == n_refused:
-            break
-        sweep = plant(cause, number)
-        made, refused = refusals(sweep)
-        if refused:
-            remedy = made.remedy(refused[0], {"width": sweep.target})
-            n, n_named = n + 1, n_named + (remedy.cause == cause)
-            n_mended += refused[0] not in refusals(sweep.mended(remedy))[1]
-    return n, n_named, n_mended
-
-
 def causes(table: pd.DataFrame) -> set[str]:
     """The causes that the flags of a forecast name."""
     made = extrap.forecast(table, size="width", tune=("lr", "weight_decay"))
@@ -225,22 +207,3 @@ DRAWS: Mapping[str, Callable[[np.random.Generator], pd.DataFrame]] = {
     "none, samples": draw_null_samples,
 }
 """What is planted → a sweep with it."""
-
-
-def named(n_draws: int) -> pd.DataFrame:
-    """One row per planted cause, one column per named one: the share of draws."""
-    rows = {}
-    for number, (planted, draw_one) in enumerate(DRAWS.items()):
-        found = [causes(draw_one(np.random.default_rng([number, i]))) for i in range(n_draws)]
-        rows[planted] = {
-            cause: float(np.mean([cause in each for each in found])) for cause in ("flat", "edge")
-        }
-    return pd.DataFrame.from_dict(rows, orient="index")
-
-
-if __name__ == "__main__":
-    n_draws = int(sys.argv[1]) if len(sys.argv) > 1 else 100
-    sys.stdout.write(f"{named(n_draws).to_string(float_format='{:.2f}'.format)}\n")
-    for cause in ("noise", "grid", "sizes", "edge"):
-        n, n_named, n_mended = remedies(cause, n_draws)
-        sys.stdout.write(f"{cause}: {n} refused, {n_named} named so, {n_mended} mended\n")

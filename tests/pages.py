@@ -231,7 +231,7 @@ class Page:
                     code = main(words)
                 printed.append(out.getvalue())
                 assert code == expected, f"{where}: {line!r} ended with {code}\n{printed[-1]}"
-            elif re.fullmatch(r"python \w+\.py( .*)?", line):
+            elif re.fullmatch(r"python [\w/]+\.py( .*)?", line):
                 printed.append(self._run_program(line, expected))
             elif module := re.match(r"python -m (benchmarks\.\w+)", line):
                 assert (ROOT / (module[1].replace(".", "/") + ".py")).is_file(), where

@@ -189,7 +189,7 @@ def test_defaults_are_those_of_the_code():
     from importlib import import_module
 
     section = text_of("docs/methods.md").split("## Defaults")[-1]
-    rows = re.findall(r"^\| `([\w.]+)` \| (.*) \|$", section, flags=re.MULTILINE)
+    rows = re.findall(r"^- `([\w.]+)`: (.*)$", section, flags=re.MULTILINE)
     stated = [(row[0], *pair) for row in rows for pair in re.findall(r"`(\w+)=(.*?)`", row[1])]
     assert len(stated) > 40
     for module, name, value in stated:

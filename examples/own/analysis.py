@@ -1,10 +1,7 @@
-# An analysis of your own
+"""How far apart are the losses of runs that differ only in their seed?
 
-An analysis is a record, a function that makes it from runs, and one that makes its blocks. The record is JSON, the blocks are the
-text of the terminal and of the page. The commands of `extrap` are made in the same way; this one says how far apart seeds are.
-
-```python title="seed_spread.py"
-"""How far apart are the losses of runs that differ only in their seed?"""
+python examples/own/analysis.py examples/sweep.csv
+"""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -12,9 +9,9 @@ from datetime import datetime
 from extrap import Runs, read_runs
 from extrap.commands.analysis import Printed, analysis
 from extrap.records.codec import shape
+from extrap.records.numbers import format_percent, format_quantity
 from extrap.reporting.blocks import Answer, Block, Page
 from extrap.reporting.html import write_page
-from extrap.records.numbers import format_percent, format_quantity
 from extrap.reporting.tables import tabulated
 
 
@@ -64,25 +61,3 @@ def command(source: str, page: str | None) -> Printed:
 
 if __name__ == "__main__":
     command()
-```
-
-```sh
-python seed_spread.py examples/sweep.csv --page spread.html
-```
-
-```text
-Seeds differ most at size 16, by 1.7 %.
-
-Relative standard deviation
-size  spread
-  16   1.7 %
-  24   1.2 %
-  32   0.5 %
-  48   1.1 %
-  64   0.9 %
-  96   0.8 %
- 128   0.6 %
- 192   0.9 %
-```
-
-With `--json` the record is printed, and `--help` lists the options.

@@ -60,12 +60,11 @@ def forecast_command(
 
 @analysis(
     "plan SWEEP",
-    f"{FORECAST} loss",
+    f"{FORECAST} loss cost",
     """
     --at SIZE | The target: 4096, 8x (the largest swept), or params=1e9,tokens=2e10. [required]
     --budget FLOAT | Budget, in FLOPs or the unit of --cost.
     --budget-hours FLOAT | Budget, in hours of the column wall_s.
-    --cost FORMULA | Cost of a run, e.g. '6 * n_params * n_tokens'; default: the column flops.
     --no-larger | Suggest no size above those of the sweep.
     -o --out FILE | Write the suggested runs to this CSV file.
     """,
@@ -107,15 +106,13 @@ def plan_command(
 
 @analysis(
     "cost FORECAST_OR_SWEEP",
-    f"{FORECAST} loss price",
+    f"{FORECAST} loss price cost flops_per_second",
     """
     --at SIZE | The size: 4096, 8x (the largest swept), or params=1e9,tokens=2e10. [required]
     --set tuned NAME=NUMBER | Tuned value at that size, e.g. lr=3e-4 (repeatable); default: the
         recommended one.
     --flops FLOAT | FLOPs of the run; default: from the sweep.
     --gpu-hours FLOAT | GPU-hours of the run; default: from the column wall_s.
-    --flops-per-s FLOAT | Speed of a GPU, to turn FLOPs into hours.
-    --cost formula FORMULA | FLOPs of a run as a formula, e.g. '6 * n_params * n_tokens'.
     """,
 )
 def cost_command(
@@ -129,8 +126,8 @@ def cost_command(
     from extrap.analyses.budget import cost
 
     made = forecast_of(forecast_or_sweep, options)
-    names = ("flops", "gpu_hours", "flops_per_s", "price", "formula")
-    run = {name: options[name] for name in names}
+    names = ("flops", "gpu_hours", "flops_per_second", "price")
+    run = {name: options[name] for name in names} | {"formula": options["cost"]}
     return Printed(cost(made, at=size_of(at, made), tuned=tuned or None, **run))
 
 

@@ -144,6 +144,9 @@ OPTIONS = read_options("""
     --path NAME=FORMULA | Formula of a size column, e.g. 'n_params = 12 * depth * (64 * depth)**2',
         so that --at depth=34 works (repeatable). | table
     --price FLOAT | Price of a GPU-hour.
+    --cost FORMULA | Cost of a run, e.g. '6 * n_params * n_tokens'; default: the column flops.
+    --flops-per-second FLOAT | Speed of one GPU, to turn FLOPs into hours; default: from the column
+        wall_s.
     --storage URL | Storage of a study file; default sqlite:///.extrap/NAME.db. | study
     --set assignments KEY=VALUE | Override a field of the study, e.g. recipe.steps=3000
         (repeatable).

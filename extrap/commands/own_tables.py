@@ -19,14 +19,13 @@ if TYPE_CHECKING:
 
 @analysis(
     "compare SOURCES...",
-    f"size tune loss seed {READING} level price",
+    f"size tune loss seed {READING} level price flops_per_second",
     """
     --at SIZE | Target size: 4096, or params=1e9,tokens=2e10.
     --names TEXT | Names of the recipes, separated by commas; default: file names.
     --by COLUMN | Column that names the recipe of each run, for a single file.
     --plain NAME | Name of the plain recipe; default: the first.
     --reference NAME | Recipe of whose gap to the plain one the others close a share.
-    --flops-per-second FLOAT | Speed of one GPU; default: from the column wall_s.
     """,
 )
 def compare_command(

@@ -43,7 +43,7 @@ _FORECAST: dict[str, Words] = {
     "hours-unknown": (
         "A price was given, but not how long a run takes.",
         "Without hours a price cannot be computed.",
-        "Give --gpu-hours, or --flops-per-s.",
+        "Give --gpu-hours, or --flops-per-second.",
     ),
     "optimum-not-bracketed-everywhere": (
         "At some size no best value was found inside the grid.",

@@ -85,7 +85,7 @@ def test_keeping_the_small_widths_rate_costs_one_number_in_every_place(
 
 def test_a_value_costs_what_the_parabola_and_the_power_laws_say() -> None:
     """Two octaves: .08 of log loss; the loss falls with the 1/20 power of the compute."""
-    result = cost(exact(), at=LARGE, tuned={"lr": 0.01}, flops_per_s=1e6, price=3.0)
+    result = cost(exact(), at=LARGE, tuned={"lr": 0.01}, flops_per_second=1e6, price=3.0)
     at, chosen, hours = loss_at(1024), result.chosen, FLOPS / 1e6 / 3600
     assert result.loss == pytest.approx(at)
     assert dict(result.run) == pytest.approx(

@@ -128,7 +128,7 @@ def test_compare_refuses_what_is_not_named_and_speaks_of_single_seeds(called):
     code, _, err = called("compare", "dense.csv", "moe.csv", "--size", "width")
     assert (code, "differ in lr" in err) == (2, True)
     assert called("compare", "dense.csv", "moe.csv", "--size", "width", "--tune", "lr")[0] == 0
-    code, out, _ = called("compare", "dense1.csv", "moe1.csv", "--size", "width")
+    code, out, _ = called("compare", "dense1.csv", "moe1.csv", "--size", "width", "--details")
     assert (code, "add a second seed at every size" in out) == (0, True)
     assert ("wall-clock" in out, "GPU-hours" in out) == (True, False)
 

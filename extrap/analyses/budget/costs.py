@@ -96,7 +96,7 @@ def cost(
     tuned: Mapping[str, float] | None = None,
     flops: float | None = None,
     gpu_hours: float | None = None,
-    flops_per_s: float | None = None,
+    flops_per_second: float | None = None,
     price: float | None = None,
     formula: str | None = None,
 ) -> Cost:
@@ -111,7 +111,7 @@ def cost(
         tuned: Tuned column → value; a column that is not given is at its recommended value.
         flops: FLOPs of a run there; by default from the runs, as `read_run_cost` says.
         gpu_hours: GPU-hours of a run there; by default from the column `wall_s`, or from FLOPs.
-        flops_per_s: Speed of a GPU, for hours from FLOPs.
+        flops_per_second: Speed of a GPU, for hours from FLOPs.
         price: Price of one GPU-hour.
         formula: FLOPs of a run as arithmetic over columns, if the table has none.
 
@@ -126,7 +126,12 @@ def cost(
         >>> result.chosen.nats.value > 0.01
         True
     """
-    given = {"flops": flops, "gpu_hours": gpu_hours, "flops_per_s": flops_per_s, "price": price}
+    given = {
+        "flops": flops,
+        "gpu_hours": gpu_hours,
+        "flops_per_second": flops_per_second,
+        "price": price,
+    }
     values = _check(tuned, forecast.runs, **given)
     point = forecast.at(**at) if isinstance(at, Mapping) else forecast.at(at)
     if refused := [f"refused-{name}: {why}" for name, why in point.refusals.items()]:
@@ -139,11 +144,11 @@ def cost(
         )
     share, flops_there, flags = _equal_loss_share(forecast, point.size, formula)
     flops = flops_there if flops is None else flops
-    if gpu_hours is None and flops_per_s is None:
+    if gpu_hours is None and flops_per_second is None:
         hours = hours_of_runs(forecast.runs)
         gpu_hours = None if hours is None else hours.of(point.size)
     elif gpu_hours is None and flops is not None:
-        gpu_hours = flops / flops_per_s / SECONDS_PER_HOUR if flops_per_s else None
+        gpu_hours = flops / flops_per_second / SECONDS_PER_HOUR if flops_per_second else None
     money = gpu_hours * price if gpu_hours and price else None
     totals = {"flops": flops, "gpu_hours": gpu_hours, "money": money}
     run = {name: total for name, total in totals.items() if total is not None}
@@ -250,7 +255,9 @@ def _unknowns(forecast: Forecast, run: Mapping[str, float], price: float | None)
     if not run:
         flags.append(f"cost-of-a-run-unknown: give {flops} or {hours}")
     elif price is not None and "gpu_hours" not in run:
-        flags.append(f"hours-unknown: give {hours} or {argument('flops_per_s')} to use a price")
+        flags.append(
+            f"hours-unknown: give {hours} or {argument('flops_per_second')} to use a price"
+        )
     return flags
 
 

@@ -19,7 +19,7 @@ SHARED = 2
 """Commands from which on an option with one description is listed once, as shared."""
 HEAD = """# Command line
 
-`make docs` makes this page from `extrap COMMAND --help`. [Exit codes](../agents.md#exit-codes).
+`make docs` makes this page from `extrap COMMAND --help`. [Exit codes](../stability.md#exit-codes).
 `extrap --debug COMMAND …` shows the traceback of an error.
 
 ## Sweep options

@@ -8,8 +8,7 @@ should run meanwhile.
 
 from __future__ import annotations
 
-from benchmarks import fits, gpu, speed, training
-from benchmarks.charts import speed_blocks
+from benchmarks import gpu, speed, training
 from benchmarks.page import Part, Words, parser_of, run_parts
 
 WORDS = Words(
@@ -23,12 +22,12 @@ WORDS = Words(
 )
 
 PARTS = {
-    "fits": Part(fits.rows, list),
-    "sweep": Part(speed.time_sweep, speed.rows),
-    "training": Part(training.race_all, training.rows),
+    "fits": Part(speed.fit_rows, list),
+    "sweep": Part(speed.time_sweep, speed.sweep_rows),
+    "training": Part(training.rows, list),
     "gpu": Part(gpu.speed_if_any, list),
 }
 
 if __name__ == "__main__":
     given = parser_of(__doc__).parse_args()
-    run_parts(PARTS, given, words=WORDS, name="bench", blocks=speed_blocks)
+    run_parts(PARTS, given, words=WORDS, name="bench")

@@ -39,8 +39,8 @@ import pandas as pd
 
 import extrap
 from benchmarks.page import print_rows
+from benchmarks.published import EXAMPLE
 from benchmarks.rows import Row
-from benchmarks.verb import EXAMPLE
 
 DRAWS = {"development": 1, "report": 2}
 """First number of every seed."""

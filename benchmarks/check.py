@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import faults, published_checks, watched
-from benchmarks.charts import check_blocks
 from benchmarks.page import Part, Words, parser_of, run_parts
 
 WORDS = Words(
@@ -48,4 +47,4 @@ def parts(data: Path) -> dict[str, Part]:
 
 if __name__ == "__main__":
     given = parser_of(__doc__).parse_args()
-    run_parts(parts(given.data), given, words=WORDS, name="bench-check", blocks=check_blocks)
+    run_parts(parts(given.data), given, words=WORDS, name="bench-check")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -100,12 +99,3 @@ def gadre_sets(data: Path) -> dict[str, pd.DataFrame]:
     steps = table["tokens"] / (table["batch_size_seqs"] * SEQUENCE)
     table["long_warmup"] = table["warmup_steps"] / steps >= LONG_WARMUP
     return {str(name): runs.reset_index(drop=True) for name, runs in table.groupby("task")}
-
-
-def interval_score(loss: float, lower: float | None, upper: float | None, level: float) -> float:
-    """Width of an interval of the log loss, plus 2 / (1 − level) times what lies outside of it.
-
-    Gneiting, Raftery (2007), Strictly proper scoring rules, prediction, and estimation, Eq. 43.
-    """
-    y, low, high = math.log(loss), math.log(lower or 1e-300), math.log(upper or math.inf)
-    return high - low + 2 / (1 - level) * (max(low - y, 0.0) + max(y - high, 0.0))

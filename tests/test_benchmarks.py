@@ -13,11 +13,10 @@ from benchmarks import (
     batch,
     comparisons,
     faults,
+    published,
     simulated,
-    verb,
 )
-from benchmarks.backtest import WORDS
-from benchmarks.charts import backtest_blocks
+from benchmarks.backtest import WORDS, charts
 from benchmarks.page import conclusion, headline, print_rows, write_csv, write_page
 from benchmarks.rows import DATA, Row
 from extrap.analyses.batch_size import agreement, rate_law
@@ -36,7 +35,10 @@ def found():
     for number, (kind, *_) in enumerate(simulated.settings()):
         first.setdefault(kind, number)
     rows = [row for number in first.values() for row in simulated.simulate((number, 1))]
-    return {"simulated": pd.DataFrame(rows), "verb": verb.judge_sweeps(Path("nowhere"))}
+    return {
+        "simulated": pd.DataFrame(rows),
+        "backtests": published.judge_backtests(Path("nowhere")),
+    }
 
 
 def test_rows_are_met_missed_or_without_a_target(capsys, tmp_path):
@@ -51,9 +53,7 @@ def test_rows_are_met_missed_or_without_a_target(capsys, tmp_path):
 
 def test_page_without_published_tables_is_whole(found, tmp_path):
     path = tmp_path / "page.html"
-    write_page(
-        ROWS, backtest_blocks(found), {"part": 1.0}, ["steplaw.csv"], words=WORDS, path=path
-    )
+    write_page(ROWS, charts(found), {"part": 1.0}, ["steplaw.csv"], words=WORDS, path=path)
     html = path.read_text(encoding="utf-8")
     assert ("steplaw.csv" in html, html.count("<svg")) == (True, 1)
     assert set(re.findall(r"https?://[\w./]+", html)) <= {"http://www.w3.org/2000/svg"}

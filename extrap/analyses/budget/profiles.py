@@ -221,7 +221,7 @@ def minimum(profile: Profile, degree: int = DEGREE) -> tuple[float, float, float
         least value is at an end of the profile.
     """
     curve = _polynomial(profile, degree)
-    grid = np.linspace(*curve.domain, FINE)
+    grid = np.linspace(curve.domain[0], curve.domain[1], FINE)
     best = int(np.argmin(curve(grid)))
     bend = float(curve.deriv(2)(grid[best]))
     if best in (0, FINE - 1) or bend <= FLAT:

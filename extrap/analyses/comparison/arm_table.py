@@ -123,7 +123,8 @@ def leave_out_pairs(table: ArmTable) -> tuple[Array, Array, npt.NDArray[np.intp]
     for arm, values in enumerate(arms):
         kept = np.repeat(known[arm][None], 1 + len(pairs), axis=0)
         for row, (sample, i, j) in enumerate(pairs, 1):
-            kept[row, i, j] &= not (table.is_paired or arm == sample)
+            if table.is_paired or arm == sample:
+                kept[row, i, j] = False
         counts.append(kept.sum(axis=2).astype(float))
         means.append(np.where(kept, values, 0.0).sum(axis=2) / np.maximum(counts[-1], 1.0))
     strata = np.array([sample for sample, _, _ in pairs], dtype=int)

@@ -169,6 +169,8 @@ def treatments(findings: Sequence[GroupFindings]) -> tuple[Treatment, ...]:
     """Every treated recipe of all groups."""
     rows = []
     for found in findings:
+        if found.comparison is None:
+            continue
         checks = {c.treated: c for c in (found.check.contrasts if found.check else ())}
         rows += [
             Treatment(
@@ -177,7 +179,7 @@ def treatments(findings: Sequence[GroupFindings]) -> tuple[Treatment, ...]:
                 group=found.group.name if len(findings) > 1 else "",
                 check=checks.get(contrast.treated),
             )
-            for contrast in (found.comparison.contrasts if found.comparison else ())
+            for contrast in found.comparison.contrasts
         ]
     return tuple(rows)
 

@@ -175,10 +175,8 @@ def _read(
                 costs = (float(result.get(cost) or 0) for cost in ("wall_s", "flops"))
                 stored.results.append(_Result(name, stage, cell, is_failed, *costs))
     states = [study.attributes[DRIVER] for study in studies if study.attributes.get(DRIVER)]
-    try:
+    if states:
         _read_driver(stored, states, holder)
-    except (AttributeError, KeyError, TypeError, ValueError):
-        stored.workers = ()  # not written by a driver
     return stored
 
 
@@ -186,8 +184,6 @@ def _read_driver(
     stored: _Stored, states: Sequence[Mapping[str, Any]], holder: Mapping[str, Any] | None
 ) -> None:
     """Take in what the last driver wrote; what it trains only if it still has the lock."""
-    if not states:
-        return
     last = max(states, key=lambda s: (datetime.fromisoformat(s["at"]), bool(s.get("left"))))
     if holder is not None and str(holder.get("pid")) == str(last["pid"]):
         for study, stage, size, n in last.get("running", []):

@@ -31,16 +31,12 @@ __all__ = [
 ]
 
 _HOMES = {
-    "CoordinateCheck": "coordinates",
     "Layout": "layouts",
     "NoiseMeter": "noise_meter",
-    "Pack": "packs",
-    "coordinate_check": "coordinates",
-    "find_device": "loop",
-    "flops_6nd": "packs",
+    **dict.fromkeys(("CoordinateCheck", "coordinate_check"), "coordinates"),
+    **dict.fromkeys(("Pack", "flops_6nd"), "packs"),
     "most_runs": "memory",
-    "n_gpus": "loop",
-    "train": "loop",
+    **dict.fromkeys(("find_device", "n_gpus", "train"), "loop"),
 }
 
 

@@ -303,10 +303,10 @@ class NoiseMeter:
     def _refuse(self, n_passes: int) -> None:
         if not (self._history or self._waiting or self.n_skipped):
             raise ValueError(
-                "step() must follow the backward passes of a step, and the noise scale compares "
-                "gradients of parts of a batch with that of the whole batch, got "
-                f"{n_passes or 'no'} backward pass on one process; split the batch into two or "
-                "more, with one backward pass each (gradient accumulation)."
+                "the noise scale compares gradients of parts of a batch with that of the whole "
+                f"batch: backward passes before step() must be two or more, got "
+                f"{n_passes or 'none'} on one process; split the batch into two or more, with one "
+                "backward pass each (gradient accumulation)."
             )
         self._n_undivided += 1
 

@@ -130,7 +130,7 @@ def test_an_answer_is_a_loss_or_a_mapping_with_costs_and_a_curve():
 @pytest.mark.parametrize(
     ("answer", "named"),
     [
-        ({"los": 1.0}, "did you mean 'loss'"),
+        ({"los": 1.0}, "got 'los'"),
         ({"flops": 1.0}, "only 'flops'; add 'loss'"),
         ({"loss": "low"}, "as a number"),
         ({"loss": 1.0, "curve": 3}, "pairs, got 3"),

@@ -36,20 +36,11 @@ from extrap.fitting.remedies import Expected, Remedy, less_noise, name_remedy, n
 from extrap.fitting.rules import compare_rules
 from extrap.fitting.spread import OptimumSpread, predict_optimum, recommend
 from extrap.reading.runs import ReadingKeywords, as_runs
-from extrap.records import (
-    POOLED,
-    Estimate,
-    Fit,
-    Interval,
-    Optimum,
-    Point,
-    Runs,
-    Shown,
-    SizePath,
-)
+from extrap.records import Estimate, Fit, Interval, Optimum, Point, Runs, Shown, SizePath
 from extrap.records.fields import require_level
 from extrap.records.numbers import format_estimate, format_quantity, name_size, plain
 from extrap.records.results import IMPRECISE, REFUSED
+from extrap.records.runs import POOLED
 
 AnySizes = float | Mapping[str, float] | Iterable[float | Mapping[str, float]]
 """One or several sizes."""

@@ -420,11 +420,9 @@ class Forecast(Shown):
                 **point.size,
                 "loss": point.loss,
                 "loss_se": point.loss_se,
-                "loss_ci_lower": point.loss_ci.lower,
-                "loss_ci_upper": point.loss_ci.upper,
-                "loss_pi_lower": point.loss_pi.lower,
-                "loss_pi_upper": point.loss_pi.upper,
             }
+            for kind, interval in (("ci", point.loss_ci), ("pi", point.loss_pi)):
+                row[f"loss_{kind}_lower"], row[f"loss_{kind}_upper"] = interval
             for name, estimate in point.tuned.items():
                 row[name], row[f"{name}_se"] = estimate.value, estimate.se
                 for kind, interval in (("ci", estimate.ci), ("pi", estimate.pi)):

@@ -261,16 +261,11 @@ def _tuned_octaves(made: Forecast, optimum: Optimum) -> dict[str, float | None]:
 
 
 def _row(holdout: Holdout) -> dict[str, Any]:
-    row = {**holdout.size, **_plain_fields(holdout)}
+    nested = ("size", "predicted_pi", "covered", "tuned_octaves")
+    row = {**holdout.size, **{k: v for k, v in asdict(holdout).items() if k not in nested}}
     row["predicted_pi_lower"], row["predicted_pi_upper"] = holdout.predicted_pi
     row |= {f"covered_{100 * level:g}": inside for level, inside in holdout.covered.items()}
     return row | {f"{name}_octaves": value for name, value in holdout.tuned_octaves.items()}
-
-
-def _plain_fields(holdout: Holdout) -> dict[str, Any]:
-    """The fields that are one number."""
-    nested = ("size", "predicted_pi", "covered", "tuned_octaves")
-    return {name: value for name, value in asdict(holdout).items() if name not in nested}
 
 
 def _bin(holdout: Holdout) -> str:

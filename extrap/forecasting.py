@@ -36,20 +36,11 @@ from extrap.fitting.remedies import Expected, Remedy, less_noise, name_remedy, n
 from extrap.fitting.rules import compare_rules
 from extrap.fitting.spread import OptimumSpread, predict_optimum, recommend
 from extrap.reading.runs import ReadingKeywords, as_runs
-from extrap.records import (
-    POOLED,
-    Estimate,
-    Fit,
-    Interval,
-    Optimum,
-    Point,
-    Runs,
-    Shown,
-    SizePath,
-)
+from extrap.records import Estimate, Fit, Interval, Optimum, Point, Runs, Shown, SizePath
 from extrap.records.fields import require_level
 from extrap.records.numbers import format_estimate, format_quantity, name_size, plain
 from extrap.records.results import IMPRECISE, REFUSED
+from extrap.records.runs import POOLED
 
 AnySizes = float | Mapping[str, float] | Iterable[float | Mapping[str, float]]
 """One or several sizes."""
@@ -429,11 +420,9 @@ class Forecast(Shown):
                 **point.size,
                 "loss": point.loss,
                 "loss_se": point.loss_se,
-                "loss_ci_lower": point.loss_ci.lower,
-                "loss_ci_upper": point.loss_ci.upper,
-                "loss_pi_lower": point.loss_pi.lower,
-                "loss_pi_upper": point.loss_pi.upper,
             }
+            for kind, interval in (("ci", point.loss_ci), ("pi", point.loss_pi)):
+                row[f"loss_{kind}_lower"], row[f"loss_{kind}_upper"] = interval
             for name, estimate in point.tuned.items():
                 row[name], row[f"{name}_se"] = estimate.value, estimate.se
                 for kind, interval in (("ci", estimate.ci), ("pi", estimate.pi)):

@@ -11,7 +11,7 @@ import pandas as pd
 from extrap.errors import DataError, shown
 from extrap.reading.cells import is_empty, numbers_of
 from extrap.reading.names import bare_name, is_identity, is_recipe, short_name, words
-from extrap.records import STATUSES
+from extrap.records.runs import STATUSES
 
 WORDS = {
     **{status: status for status in STATUSES},

@@ -28,7 +28,7 @@ class Found:
         where: What to call the source in a message.
         points: One row per point: `run` (row of the table), `step`, `metric` and `value`; without
             `metric` they are of whichever is the loss. A function: a server gives those of one.
-        logged: Column of the table → the metric of its points, where that has another name.
+        logged: Column of the table → the metric of its points; empty: they have the same names.
         notes: What reading had to decide, one sentence each.
         sizes: Size columns, where the source says which they are.
         tuned: Tuned columns, where the source says which they are; None where it does not.
@@ -52,9 +52,10 @@ class Found:
 
     def curves(self, metric: str, *, ask: bool = True) -> pd.DataFrame | None:
         """Columns `run`, `step` and `loss` of a metric's column; None where there are none."""
-        points, logged = self.points, self.logged.get(metric, metric)
+        points = self.points
+        logged = self.logged.get(metric, "") if self.logged else metric  # none of a new column
         if callable(points):
-            points = points(logged) if ask else None
+            points = points(logged) if ask and logged else None
         elif points is not None and "metric" in points:
             points = points[points["metric"].eq(logged)]
         if points is None or points.empty:

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from extrap.reading.cells import is_empty, numbers_of
-from extrap.records import WITHOUT_SEED, text_ranks
+from extrap.records.runs import WITHOUT_SEED, text_ranks
 
 LONGEST_EXACT = 2.0**53
 """Whole numbers below it are exact as floats."""

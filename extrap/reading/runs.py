@@ -31,7 +31,7 @@ from extrap.reading.settings import number_in
 from extrap.reading.sources import find_runs
 from extrap.reading.trackers.histories import check_rows_are_runs
 from extrap.reading.units import check_units
-from extrap.records import POOLED, STAGES, Runs
+from extrap.records.runs import POOLED, STAGES, Runs
 
 LOSS_NOTE = "the loss is the column "
 """How a note begins that says which column was taken for the loss."""

@@ -45,15 +45,7 @@ from extrap.records.study import (
 )
 
 if TYPE_CHECKING:
-    from extrap.records.runs import (
-        POOLED,
-        STAGES,
-        STATUSES,
-        WITHOUT_SEED,
-        Runs,
-        condition_text,
-        text_ranks,
-    )
+    from extrap.records.runs import STAGES, WITHOUT_SEED, Runs, condition_text
 
 __all__ = [
     "BUDGET",
@@ -61,9 +53,7 @@ __all__ = [
     "EXAMPLES",
     "OPTUNA_SAMPLERS",
     "OWN",
-    "POOLED",
     "STAGES",
-    "STATUSES",
     "TUNABLE",
     "WITHOUT_SEED",
     "AllocationStudy",
@@ -100,7 +90,6 @@ __all__ = [
     "condition_text",
     "moves",
     "override",
-    "text_ranks",
 ]
 
 

@@ -81,23 +81,13 @@ class BatchTask:
         )
 
     def cells(
-        self,
-        size: Mapping[str, float],
-        indices: Mapping[int, Iterable[int]],
-        *,
-        seeds: Iterable[int] = (),
+        self, size: Mapping[str, float], indices: Mapping[int, Iterable[int]]
     ) -> tuple[Cell, ...]:
-        """Runs of one size.
-
-        Args:
-            size: Size column → value.
-            indices: Batch → indices of its rates.
-            seeds: By default those of the study.
-        """
+        """Runs of one size, at the rates of some indices of each batch, of every seed."""
         return tuple(
             Cell.of(size, {"lr": self.rate(b, i), BATCH: b, BUDGET: self.steps[b]}, seed)
             for b, of_batch in indices.items()
-            for i, seed in itertools.product(of_batch, tuple(seeds) or self.study.seeds)
+            for i, seed in itertools.product(of_batch, self.study.seeds)
         )
 
 

@@ -119,7 +119,7 @@ class Forecast(Shown):
             size: Size column → size.
         """
         point, doubts = self._point(size)
-        far = ["far-extrapolation"] * (point.extrapolation_ratio > FAR)
+        distance_flags = ["far-extrapolation"] * (point.extrapolation_ratio > FAR)
         refused = [
             f"{REFUSED}{name}: {doubt.why}; {self.remedy(name, size)}"
             for name, doubt in doubts.items()
@@ -130,7 +130,7 @@ class Forecast(Shown):
             for name, doubt in doubts.items()
             if not doubt.is_refused
         ]
-        return replace(point, flags=(*self.flags, *far, *refused, *imprecise))
+        return replace(point, flags=(*self.flags, *distance_flags, *refused, *imprecise))
 
     def _point(self, size: Mapping[str, float]) -> tuple[Point, dict[str, Doubt]]:
         """The forecast at one size without flags or what is refused, and the reasons for these."""

@@ -34,41 +34,41 @@ def pretend(monkeypatch, seconds):
     return asked
 
 
-def test_the_quickest_stack_is_chosen(pack, monkeypatch):
-    seconds = {(1, 8): 0.0019, (1, 36): 0.0013, (1, 18): 0.00121, (1, 12): 0.0012}
-    asked = pretend(monkeypatch, seconds)
-    chosen = choose_layout(pack, CPU)
-    assert (chosen.n_threads, chosen.at_once, chosen.step_s) == (1, 12, 0.0012)
-    assert asked == [(1, 8), (1, 36), (1, 18), (1, 12)]  # 8 is much dearer, which ends the search
-
-
-def test_long_steps_are_tried_in_small_stacks_first(pack, monkeypatch):
-    seconds = {(1, 8): 0.02, (1, 1): 0.014, (1, 2): 0.012, (1, 4): 0.0119}
-    asked = pretend(monkeypatch, seconds)
-    assert choose_layout(pack, CPU).at_once == 4
-    assert asked == [(1, 8), (1, 1), (1, 2), (1, 4)]
+@pytest.mark.parametrize(
+    ("seconds", "chosen", "asked"),
+    [
+        # 8 is much dearer than 12, which ends the search
+        (
+            {(1, 8): 0.0019, (1, 36): 0.0013, (1, 18): 0.00121, (1, 12): 0.0012},
+            (1, 12),
+            [(1, 8), (1, 36), (1, 18), (1, 12)],
+        ),
+        # long steps are tried in small stacks first
+        (
+            {(1, 8): 0.02, (1, 1): 0.014, (1, 2): 0.012, (1, 4): 0.0119},
+            (1, 4),
+            [(1, 8), (1, 1), (1, 2), (1, 4)],
+        ),
+        ({(1, 8): 1e-7}, (1, 36), [(1, 8)]),  # little work is measured once
+    ],
+)
+def test_the_quickest_stack_is_chosen(pack, monkeypatch, seconds, chosen, asked):
+    measured = pretend(monkeypatch, seconds)
+    found = choose_layout(pack, CPU)
+    assert (found.n_threads, found.at_once) == chosen
+    assert measured == asked
 
 
 def test_few_large_runs_may_use_the_cores_that_no_other_pack_uses(pack, monkeypatch):
-    asked = pretend(monkeypatch, {(1, 1): 1.0, (2, 1): 0.4})
+    pretend(monkeypatch, {(1, 1): 1.0, (2, 1): 0.4})
     few = replace(pack, cells=pack.cells[:1])
-    chosen = choose_layout(few, CPU, n_threads=2)
-    assert (chosen.n_threads, chosen.at_once) == (2, 1)
-    asked.clear()
-    assert choose_layout(few, CPU).n_threads == 1
-    assert {threads for threads, _ in asked} == {1}
+    assert [choose_layout(few, CPU, n_threads=n).n_threads for n in (1, 2)] == [1, 2]
 
 
 def test_on_a_gpu_all_runs_share_a_stack_and_nothing_is_measured(pack, monkeypatch):
     asked = pretend(monkeypatch, {})
     assert choose_layout(pack, torch.device("cuda"), n_threads=2).at_once == 36
     assert asked == []
-
-
-def test_little_work_is_measured_once(pack, monkeypatch):
-    asked = pretend(monkeypatch, {(1, 8): 1e-7})
-    assert choose_layout(pack, CPU, n_threads=2).at_once == 36
-    assert asked == [(1, 8)]
 
 
 @pytest.mark.parametrize(("decay_by", "first"), [("batch", 5_000 + 625), ("rate", 0)])

@@ -1,16 +1,11 @@
 import math
-import weakref
-from types import SimpleNamespace
 
 import pytest
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves
 
 from extrap.records import Cell, Recipe
 from extrap.training import Pack, memory
 from extrap.training.memory import most_runs
-from extrap.training.stacks import Stack
 
 CPU = torch.device("cpu")
 
@@ -21,52 +16,6 @@ def pack_of(workload, n_runs, width=8, **recipe):
     return Pack(
         workload=workload, size=size, recipe=Recipe(**{"batch_size": 4, **recipe}), cells=cells
     )
-
-
-class Counted(TorchDispatchMode):
-    """Bytes of the tensors that are made in its block: held now, and the most at a time."""
-
-    def __init__(self):
-        super().__init__()
-        self.held = self.most = 0
-        self._known = set()
-
-    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        made = func(*args, **(kwargs or {}))
-        for tensor in tree_leaves(made):
-            if isinstance(tensor, torch.Tensor):
-                self._add(tensor.untyped_storage())
-        return made
-
-    def _add(self, storage):
-        key, n_bytes = storage.data_ptr(), storage.nbytes()
-        if n_bytes and key not in self._known:
-            self._known.add(key)
-            self.held += n_bytes
-            self.most = max(self.most, self.held)
-            weakref.finalize(storage, self._drop, key, n_bytes)
-
-    def _drop(self, key, n_bytes):
-        self._known.remove(key)
-        self.held -= n_bytes
-
-
-def peak_bytes(pack):
-    """The most that tensors take at a time, from the start of a stack to its third update."""
-    with Counted() as counted:
-        Stack(pack, CPU).advance(0, 3)
-    return counted.most
-
-
-@pytest.mark.parametrize(
-    ("name", "width"),
-    [("bytes-mlp", 64), ("bytes-mlp", 512), ("bytes-transformer", 32), ("images", 64)],
-)
-def test_no_run_takes_more_than_is_estimated(tiny, name, width):
-    """Against the tensors of five runs beyond those of one; data and buffers are in both."""
-    packs = [pack_of(tiny(name), n, width, batch_size=64) for n in (1, 5)]
-    one, five = map(peak_bytes, packs)
-    assert 1 < 4 * memory.run_bytes(packs[0]) / (five - one) < 3
 
 
 def test_a_pack_takes_no_more_than_its_share_of_what_is_free(tiny, monkeypatch):
@@ -92,12 +41,6 @@ def test_a_container_may_take_less_than_the_machine_has(limit, left, tmp_path, m
     monkeypatch.setattr(memory, "GROUPS", tmp_path)
     assert memory._left_of_the_group() == left
     assert memory._free_bytes(CPU) <= left
-
-
-def test_a_pack_of_every_core_finds_room(monkeypatch):
-    monkeypatch.setattr(memory.psutil, "virtual_memory", lambda: SimpleNamespace(available=800))
-    monkeypatch.setattr(memory, "n_cores", lambda: 8)
-    assert memory._free_bytes(CPU) == 100
 
 
 def test_memory_is_that_of_the_largest_batch(tiny):

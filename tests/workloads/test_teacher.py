@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from extrap.workloads.teacher import Teacher
-from tests.truths import expected_loss, expected_noise_scale, gradient_moments
+from tests.truths import gradient_moments
 
 SPECTRA = pytest.mark.parametrize("spectrum", [0.0, 1.5])
 
@@ -73,37 +73,6 @@ def test_least_squares_on_few_examples_is_as_bad_as_predicted():
     assert expected == pytest.approx(workload.best_loss({"width": 8}) * 39 / 31)
     assert np.mean(losses) == pytest.approx(expected, rel=0.03)
     assert workload.best_loss({"width": 8}, n_examples=9) == math.inf
-
-
-@SPECTRA
-def test_sgd_and_its_noise_scale_do_as_expected(spectrum):
-    """Means over 50,000 short runs, with batches so small that the noise matters."""
-    alpha, noise, width, batch_size, rates = 0.5, 0.5, 3, 2, (0.2, 0.3, 0.1)
-    rng = np.random.default_rng(0)
-    j = np.arange(1, width + 1)
-    c = np.sqrt([1.0, *((j[1:] - 1.0) ** -alpha - j[1:] ** -alpha)])
-    scales, residual = j ** (-spectrum / 2), width**-alpha + noise**2
-    theta = np.zeros((50_000, width))
-    for rate in rates:
-        z = rng.normal(size=(50_000, batch_size, width))
-        y = z @ c + math.sqrt(residual) * rng.normal(size=z.shape[:2])
-        errors = np.einsum("rbj,rj->rb", z * scales, theta) - y
-        theta -= rate * np.einsum("rbj,rb->rj", z * scales, errors) / batch_size
-    delta = scales * theta - c
-    losses = 0.5 * (np.sum(delta**2, axis=1) + residual)
-    workload = Teacher({"n_features": 4, "n_examples": 10, "spectrum": spectrum})
-    given = {"rates": rates, "batch_size": batch_size}
-    expected = expected_loss(workload, {"width": width}, **given)
-    standard_error = np.std(losses) / math.sqrt(len(losses))
-    assert standard_error < 0.01 * expected
-    assert np.mean(losses) == pytest.approx(expected, abs=3 * standard_error)
-    # of Gaussian inputs: E|g|² = tr Λ · 2 L + 2 |Λ^½ δ|², of which |G|² = |Λ^½ δ|²
-    squared = np.sum((scales * delta) ** 2, axis=1)
-    trace = np.sum(scales**2) * 2 * losses + squared
-    found = expected_noise_scale(workload, {"width": width}, **given)
-    assert found == pytest.approx(trace.mean() / squared.mean(), rel=0.02)
-    start = gradient_moments(workload, workload.build({"width": 4})).noise_scale
-    assert expected_noise_scale(workload, {"width": 4}, rates=(), batch_size=2) == start
 
 
 @SPECTRA

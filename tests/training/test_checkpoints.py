@@ -10,16 +10,13 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from extrap.records import Cell, Recipe, Workload
+from extrap.records import Cell, Recipe
 from extrap.training import Layout, Pack, checkpoints, parts, train
 from extrap.training.checkpoints import Checkpoints
 from extrap.training.parts import evaluation_steps
 from extrap.training.preemption import StopAsked
 from extrap.training.stacks import Stack
-from extrap.workloads import load_workload
 
-OPTIONS = {"corpus_bytes": 60_000, "validation_bytes": 20_000, "n_validation": 64, "context": 8}
-SOURCE = Workload(name="bytes-mlp", options=OPTIONS)
 RECIPE = Recipe(steps=12, batch_size=8, n_evals=4)  # evaluated after 3, 6, 9 and 12 updates
 RATES = (2**-8, 2**-5)
 CPU = torch.device("cpu")
@@ -35,8 +32,8 @@ def pack_of(workload, recipe=RECIPE, rates=RATES, seeds=(0, 1), size=(("width", 
 
 
 @pytest.fixture(scope="module")
-def workload():
-    return load_workload(SOURCE)
+def workload(tiny):
+    return tiny("bytes-mlp")
 
 
 def timeless(results):
@@ -120,12 +117,18 @@ RECIPES = {
     "noise": {"noise_every": 2},
     "bf16": {"precision": "bf16"},
     "bf16-pure": {"precision": "bf16-pure"},
+    "bytes-transformer": {"optimizer": "muon", "momentum": 0.9},
+    "digits": {},  # batch normalisation: running statistics
+    "images": {"optimizer": "sgd"},
+    "teacher": {"optimizer": "adamw"},
 }
+"""What is compared → recipe; the last ones are workloads."""
 
 
 @pytest.mark.parametrize("name", RECIPES)
-def test_a_run_that_is_stopped_twice_goes_on_to_the_last_bit(workload, tmp_path, name):
-    pack = pack_of(workload, replace(RECIPE, **RECIPES[name]))
+def test_a_run_that_is_stopped_twice_goes_on_to_the_last_bit(tiny, tmp_path, name):
+    is_workload = name in ("bytes-transformer", "digits", "images", "teacher")
+    pack = pack_of(tiny(name if is_workload else "bytes-mlp"), replace(RECIPE, **RECIPES[name]))
     steps = evaluation_steps(pack.recipes()[0])
     assert stopped(pack, tmp_path, after=1) == [steps[0]]
     assert each_step(tmp_path) == [steps[0]] * len(pack.cells)
@@ -155,48 +158,6 @@ def test_points_above_the_start_are_counted_on(workload, tmp_path, after):
     assert expected[0].diverged_step == 9  # the third in a row
     stopped(pack, tmp_path, after=after)
     assert resumed(pack, tmp_path) == expected
-
-
-MODELS = {
-    "bytes-transformer": {"optimizer": "muon", "momentum": 0.9},
-    "digits": {},  # batch normalisation: running statistics
-    "images": {"optimizer": "sgd"},
-    "teacher": {"optimizer": "adamw"},
-}
-
-
-@pytest.mark.parametrize("name", MODELS)
-def test_models_of_every_kind_go_on_to_the_last_bit(tiny, tmp_path, name):
-    pack = pack_of(tiny(name), replace(RECIPE, **MODELS[name]))
-    stopped(pack, tmp_path)
-    assert resumed(pack, tmp_path) == trained(pack)
-
-
-def test_runs_that_are_over_are_not_trained_again(workload, tmp_path, advanced):
-    pack = pack_of(workload, rates=(2**-8, 1e30, 2**-5))
-
-    def prune(step, losses):
-        return [not (step == 3 and i == 5) for i in range(len(losses))]
-
-    expected = trained(pack, on_eval=prune)
-    statuses = [result.status for result in expected]
-    assert statuses == 2 * ["complete"] + 2 * ["diverged"] + ["complete", "pruned"]
-    stopped(pack, tmp_path, on_eval=prune, layout=layout(at_once=6))
-    advanced.clear()
-    assert resumed(pack, tmp_path, on_eval=prune) == expected
-    assert {n_runs for n_runs, _, _ in advanced} == {2, 1}
-    only_over = replace(pack, cells=(pack.cells[2], pack.cells[5]))
-    assert resumed(only_over, tmp_path) == [expected[2], expected[5]]
-
-
-def test_a_stack_that_is_not_reached_is_left_where_it_was(workload, tmp_path, advanced):
-    """Asked between two stacks it does not train the second one to the evaluation first."""
-    pack = pack_of(workload, seeds=(0,))
-    left = Checkpoints(tmp_path, "study", every_s=math.inf, is_asked=lambda: len(advanced) == 3)
-    with pytest.raises(StopAsked):
-        trained(pack, left, layout=layout(at_once=1))
-    assert each_step(tmp_path) == [3, 6]
-    assert resumed(pack, tmp_path) == trained(pack)
 
 
 @pytest.fixture

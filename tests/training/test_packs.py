@@ -176,7 +176,8 @@ def test_errors_for_want_of_memory_are_told_from_others():
         RuntimeError("CUDA error: StreamCaptureInvalidated"),
     ):
         assert memory.is_out_of_memory(error)
-    assert not memory.is_out_of_memory(RuntimeError("CUDA error: device-side assert triggered"))
+    other = RuntimeError("CUDA error: device-side assert triggered")
+    assert not memory.is_out_of_memory(other)
 
 
 # Schedules

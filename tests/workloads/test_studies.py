@@ -35,15 +35,6 @@ def test_a_fixed_third_is_held_out():
     assert len(torch.unique(images, dim=0)) > 1790  # nothing is in both parts
 
 
-def test_label_noise_changes_training_labels_alone():
-    clean, noisy = load(), load(label_noise=0.5)
-    assert torch.equal(clean.training[0], noisy.training[0])
-    assert torch.equal(clean.validation[1], noisy.validation[1])
-    wrong = (clean.training[1] != noisy.training[1]).double().mean().item()
-    assert wrong == pytest.approx(0.5 * 0.9, abs=0.03)  # one in ten draws the right one
-    assert torch.equal(noisy.training[1], load(label_noise=0.5).training[1])
-
-
 def with_one_norm(n_features):
     """Ours and torch's, neither at its start."""
     torch.manual_seed(0)
@@ -87,7 +78,7 @@ def test_a_ghost_as_large_as_the_batch_is_none_and_others_must_fill_it():
     x = torch.randn(12, 5)
     assert torch.equal(BatchNorm(5, ghost=64)(x), BatchNorm(5)(x))
     for n, ghost in ((12, 5), (1, 0), (4, 1)):
-        with pytest.raises(ValueError, match=f"whole ghost batches .* got {n} examples"):
+        with pytest.raises(ValueError, match=f"batches .* got {n} "):
             BatchNorm(5, ghost=ghost)(x[:n])
 
 
@@ -105,18 +96,6 @@ def test_hard_examples_lie_near_the_plane_and_easy_ones_far():
     assert hard.max() == pytest.approx(0.253, abs=0.03)  # a fifth of a Gaussian lies within
     assert easy.min() == pytest.approx(1.28, abs=0.1)
     assert hard.max() < np.median(everyone) < easy.min()
-
-
-def test_an_active_learner_doubts_what_lies_between_two_digits():
-    workload, plain = load(f"{SELECTION}:Digits", select="active"), load(f"{SELECTION}:Digits")
-    active, random = workload.kept_rows(200, 0), plain.kept_rows(200, 0)
-    assert len(np.unique(active)) == 200
-    assert np.array_equal(active[:20], random[:20])
-    everyone = np.arange(len(workload.training[0]))
-    doubts = workload._doubts(everyone, everyone)
-    assert np.median(doubts[active]) > np.median(doubts[random]) + 0.01
-    for fewer in (workload, load(f"{SELECTION}:Digits", select="active")):
-        assert np.array_equal(fewer.kept_rows(50, 0), active[:50])
 
 
 def test_a_sparse_pack_trains_what_each_run_trains_alone():

@@ -10,18 +10,6 @@ from tests.truths import gradient_moments
 SPECTRA = pytest.mark.parametrize("spectrum", [0.0, 1.5])
 
 
-def train(workload, width, *, rates, batch_size, seed):
-    """Plain SGD; the held-out loss after the last step."""
-    module = workload.build({"width": width})
-    generator = torch.Generator().manual_seed(seed)
-    (weight,) = module.parameters()
-    for rate in rates:
-        rows = workload.draw_batches(1, batch_size, generator)[0]
-        loss = workload.loss(module, workload.examples(workload.training, rows))
-        weight.data -= rate * torch.autograd.grad(loss, weight)[0]
-    return workload.loss(module, workload.validation).item(), module
-
-
 @SPECTRA
 def test_held_out_loss_is_the_loss_over_the_distribution(spectrum):
     """Any student's held-out loss against ½ (|δ|² + τ), and against a million fresh examples."""
@@ -73,21 +61,6 @@ def test_least_squares_on_few_examples_is_as_bad_as_predicted():
     assert expected == pytest.approx(workload.best_loss({"width": 8}) * 39 / 31)
     assert np.mean(losses) == pytest.approx(expected, rel=0.03)
     assert workload.best_loss({"width": 8}, n_examples=9) == math.inf
-
-
-@SPECTRA
-@pytest.mark.parametrize("n_steps", [0, 20])
-def test_gradient_moments_are_those_of_the_examples(spectrum, n_steps):
-    workload = Teacher({"n_features": 8, "n_examples": 200_000, "spectrum": spectrum})
-    _, module = train(workload, 6, rates=[0.05] * n_steps, batch_size=8, seed=0)
-    moments = gradient_moments(workload, module)
-    x, y = (t.double().numpy() for t in workload.training)
-    theta = module.output.weight.detach().double().numpy()[0]
-    gradients = x[:, :6] * (x[:, :6] @ theta - y)[:, None]
-    mean = gradients.mean(0)
-    assert moments.grad_sq_norm == pytest.approx(np.sum(mean**2), rel=0.03)
-    assert moments.grad_cov_trace == pytest.approx(gradients.var(0).sum(), rel=0.02)
-    assert moments.noise_scale == moments.grad_cov_trace / moments.grad_sq_norm
 
 
 def test_a_known_noise_scale():

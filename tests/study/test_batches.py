@@ -48,11 +48,8 @@ def test_the_critical_batch_is_that_of_the_curves_and_grids_grow_to_their_best_r
     frame = outcome.runs.of(TASK.spec()).to_frame()
     for (_, batch), rates in frame.groupby(["width", "batch_size"])["lr"]:
         assert sorted(rates) == [TASK.rate(int(batch), i) for i in range(-2, 3)]
-    assert {path.name for path in outcome.table_paths.values()} == {
-        "batches.runs.csv",
-        "batches.tuned.csv",
-        "batches.rates.csv",
-    }
+    assert {*outcome.tables} == {"tuned", "rates"}
+    assert all(path.is_file() for path in outcome.table_paths.values())
 
 
 FILE = """

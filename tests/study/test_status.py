@@ -146,7 +146,7 @@ def test_a_study_with_failed_cells_is_not_done(url):
     sound = [cell for cell in spec.grid_cells() if (cell.size[0][1], cell.seed) != (64.0, 1)]
     tune(spec, url, train=train, extend=lambda _: sound)
     assert status_of(spec, url).count("waiting") == 3
-    with pytest.raises(StudyError, match=r"width=64, lr=0\.25, seed=1 failed 3 times"):
+    with pytest.raises(StudyError, match=r"seed=1 failed 3 times"):
         tune(spec, url, train=train)
     status = status_of(spec, url)
     n_failed = status.count("failed")
@@ -160,20 +160,12 @@ def test_a_study_with_failed_cells_is_not_done(url):
     assert status_of(spec, url).done
 
 
-def test_cells_that_growth_asks_for_are_wanted(url):
-    growing = replace(SPEC, growth=4, tune={"lr": TunedRange(low=2**-8, high=2**-6, n=3)})
-    tune(growing, url, train=loss_of, extend=lambda _: growing.grid_cells())
-    status = status_of(growing, url)
-    assert [size.cells for size in status.sizes] == [10] * 4
-    assert [size.waiting for size in status.sizes] == [4] * 4
-
-
 def test_larger_runs_are_wanted_once_the_sweep_is_done(url, whole, tmp_path):
     spec = replace(SPEC, targets=(Target(size={"width": 256}, factors=(1.0, 2.0)),))
     before = status_of(spec, url)
     assert counts(before)[:4] == (N, 0, 0, N)
     assert not before.done
-    assert "more runs follow when these are complete" in before.notes
+    assert any("more runs follow" in note for note in before.notes)
     shutil.copy(whole, url.removeprefix("sqlite:///"))
     after = status_of(spec, url)
     assert counts(after)[:4] == (N + 6, N, 0, 6)

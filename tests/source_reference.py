@@ -29,11 +29,11 @@ def source_page():
     order = list(TopologicalSorter(known).static_order())
     parts = [HEAD]
     for level in LEVELS:
-        rooms = level.split()
-        names = ", ".join(f"`{room}`" for room in rooms)
+        sections = level.split()
+        names = ", ".join(f"`{each}`" for each in sections)
         parts.append(f"## {names}\n")
-        for room in rooms:
-            parts += [_line(modules[name]) for name in order if modules[name].room == room]
+        for each in sections:
+            parts += [_line(modules[name]) for name in order if modules[name].part == each]
         parts.append("")
     return "\n".join([*parts, _line(modules[""]), ""])
 

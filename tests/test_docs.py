@@ -1,10 +1,13 @@
 """The documentation is true: its code runs, its links lead somewhere, what it lists is there."""
 
+import ast
 import json
+import math
 import re
 import subprocess
 import sys
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +18,7 @@ import extrap
 
 from . import cli_reference, source_reference
 from .api_pages import FOLDER, PACKAGE, packages, public_names
-from .pages import ROOT, Page, anchors, blocks_of, links_of, matches, parse_command
+from .pages import ROOT, Page, blocks_of, matches, parse_command
 
 PAGES = ["README.md", *sorted(str(p.relative_to(ROOT)) for p in (ROOT / "docs").rglob("*.md"))]
 SLOW = {
@@ -93,16 +96,6 @@ def test_page_runs_as_it_is_written(page, tmp_path, monkeypatch, setups):
             del sys.modules[name]
 
 
-NAMED = r"`((?:extrap|benchmarks|studies|examples|tests)/[\w./-]+)`"
-"""Files and folders of the project in the text of a page; `studies/NAME.py` stands for any."""
-
-
-@pytest.mark.parametrize("page", PAGES)
-def test_files_that_a_page_names_exist(page):
-    named = set(re.findall(NAMED, text_of(page))) - {"studies/NAME.py"}
-    assert [path for path in sorted(named) if not (ROOT / path).exists()] == []
-
-
 @pytest.mark.parametrize(
     ("path", "page"),
     [
@@ -140,31 +133,11 @@ def test_api_page_has_every_public_name():
     assert sorted(named) == sorted(set(extrap.__all__) - {"__version__"})
 
 
-def test_no_block_is_left_open():
-    for page in PAGES:
-        text = text_of(page)
-        fences = len(re.findall(r"^\s*```", text, flags=re.MULTILINE))
-        assert fences == 2 * len(blocks_of(text)), page
-
-
-def test_what_is_not_run_says_why():
-    for block in (b for page in PAGES for b in blocks_of(text_of(page)) if b.note):
-        kind, argument = block.directive
-        assert kind in ("given", "smaller", "only parsed", "no output"), block.note
-        assert argument, block.note
-
-
-@pytest.mark.parametrize("page", PAGES)
-def test_links_lead_to_what_is_there(page):
-    for link in links_of(text_of(page)):
-        if link.startswith(("https://", "http://", "mailto:")):
-            continue
-        name, _, anchor = link.partition("#")
-        target = (ROOT / page).parent / name if name else ROOT / page
-        assert target.exists(), f"{page}: {link}"
-        assert ROOT in target.resolve().parents or target.resolve() == ROOT, link
-        if anchor and target.suffix == ".md":
-            assert anchor in anchors(target.read_text(encoding="utf-8")), f"{page}: {link}"
+def test_links_of_the_readme_lead_to_what_is_there():
+    """Those of the site are checked as it is built."""
+    links = re.findall(r"\]\(([^)\s#]+)[^)]*\)", re.sub(r"`[^`\n]*`", "", text_of("README.md")))
+    assert len(links) > 5
+    assert [link for link in links if "://" not in link and not (ROOT / link).exists()] == []
 
 
 def test_flags_that_are_explained_are_those_that_exist():
@@ -176,18 +149,7 @@ def test_flags_that_are_explained_are_those_that_exist():
     assert [flag for flag in flags if f'"{flag}' not in sources] == []
 
 
-def test_every_law_is_on_the_method_page():
-    from extrap.laws import LAWS
-
-    text = text_of("docs/methods.md")
-    rows = re.findall(r"^\| ((?:`\w+`(?:, )?)+) \|", text, flags=re.MULTILINE)
-    assert set(LAWS) <= {name for row in rows for name in re.findall(r"`(\w+)`", row)}
-
-
 def test_defaults_are_those_of_the_code():
-    import ast
-    from importlib import import_module
-
     section = text_of("docs/methods.md").split("## Defaults")[-1]
     rows = re.findall(r"^- `([\w.]+)`: (.*)$", section, flags=re.MULTILINE)
     stated = [(row[0], *pair) for row in rows for pair in re.findall(r"`(\w+)=(.*?)`", row[1])]
@@ -196,19 +158,11 @@ def test_defaults_are_those_of_the_code():
         assert getattr(import_module(module), name) == ast.literal_eval(value), f"{module}.{name}"
 
 
-def used_tables():
-    """CSV files of `examples/` that some command of a page is run on."""
-    used = set()
-    for page in PAGES:
-        for block in blocks_of(text_of(page)):
-            if block.language == "sh" and block.directive[0] != "only parsed":
-                for line, _ in block.commands:
-                    used |= set(re.findall(r"examples/([\w/]+\.csv)", line))
-    return used
-
-
 def check_table(path):
-    assert str(path.relative_to(ROOT / "examples")) in used_tables(), f"no page runs {path.name}"
+    name = str(path.relative_to(ROOT))
+    shells = [b for page in PAGES for b in blocks_of(text_of(page)) if b.language == "sh"]
+    run = [block.text for block in shells if block.directive[0] != "only parsed"]
+    assert any(name in text for text in run), f"no page runs {name}"
     assert len(pd.read_csv(path)) > 10
 
 
@@ -216,11 +170,10 @@ def check_yaml(path):
     yaml = pytest.importorskip("yaml")
     found = yaml.safe_load(path.read_text(encoding="utf-8"))
     if path.parent.name == "ci":
-        for job in found["jobs"].values():
-            for step in job["steps"]:
-                for line in step.get("run", "").splitlines():
-                    if line.startswith("extrap "):
-                        parse_command(re.split(r"\||>>", line)[0])
+        steps = [step for job in found["jobs"].values() for step in job["steps"]]
+        for line in "\n".join(step.get("run", "") for step in steps).splitlines():
+            if line.startswith("extrap "):
+                parse_command(re.split(r"\||>>", line)[0])
 
 
 def check_shell(path):
@@ -244,7 +197,7 @@ def check_picture(path):
     assert f"](examples/{path.name})" in text_of("README.md")
 
 
-EXECUTED: dict[str, Callable[[Path], None]] = {
+CHECKS: dict[str, Callable[[Path], None]] = {
     ".csv": check_table,
     ".yml": check_yaml,
     ".yaml": check_yaml,
@@ -258,22 +211,61 @@ EXAMPLES = [p for p in sorted((ROOT / "examples").rglob("*")) if p.is_file()]
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda p: p.name)
 def test_example_is_executed_or_parsed(path):
-    assert path.suffix in EXECUTED, f"say in EXECUTED how {path.name} is executed"
-    EXECUTED[path.suffix](path)
+    assert path.suffix in CHECKS, f"say in CHECKS how {path.name} is executed"
+    CHECKS[path.suffix](path)
 
 
-@pytest.mark.parametrize(
-    ("shown", "printed", "same"),
-    [
-        ("a\nb\n", "a\nb\n", True),
-        ("a\n", "a\nb\n", False),
-        ("a\n…\n", "a\nb\nc\n", True),
-        ("…\nc\n", "a\nb\nc\n", True),
-        ("a\n…\nc\n…\n", "a\nb\nc\nd\n", True),
-        ("a\n…\nx\n…\n", "a\nb\nc\nd\n", False),
-        ("a\n…\nb\n", "a\nb\nc\n", False),
-        ("  a\n", "a\n", True),
-    ],
-)
-def test_shown_output_may_leave_lines_out_and_nothing_else(shown, printed, same):
-    assert matches(shown, printed) is same
+def test_shown_output_may_leave_lines_out_and_nothing_else():
+    for shown in ("a\nb\nc\nd\n", "a\n…\nd\n", "…\nd\n", "  a\nb\n…\n", "a\n…\nc\n…\n"):
+        assert matches(shown, "a\nb\nc\nd\n")
+    for shown in ("a\n", "a\n…\nx\n…\n", "a\n…\nc\n"):
+        assert not matches(shown, "a\nb\nc\nd\n")
+
+
+# The README
+
+
+def test_readme_is_short_and_its_last_comment_has_the_numbers_of_the_forecast(monkeypatch):
+    readme = text_of("README.md")
+    assert len(readme.splitlines()) <= 120  # STYLE.md A10
+    (block,) = [block for block in blocks_of(readme) if block.language == "python"]
+    assert len([line for line in block.text.splitlines() if line.strip() and line[0] != "#"]) <= 10
+    monkeypatch.chdir(ROOT)
+    names: dict[str, object] = {}
+    exec(compile(block.text, "README.md", "exec"), names)
+    comment = " ".join(re.findall(r"^# (.*)$", block.text, flags=re.MULTILINE))
+    point, big = names["point"], names["big"]
+    assert isinstance(point, extrap.Point)
+    wanted = [point.recommended["lr"], point.loss, *point.loss_pi]
+    said = re.search(r"lr ([\d.]+) .* loss of ([\d.]+) \(95 %: ([\d.]+) to ([\d.]+)\)", comment)
+    assert said is not None
+    assert [float(each) for each in said.groups()] == pytest.approx(wanted, rel=0.006)
+    kept = float(re.findall(r"0\.\d+", comment)[-1])
+    causes = [v.cause for v in extrap.check(names["forecast"], big) if v.tuned["lr"] == kept]
+    assert causes == ["mistuned"] * 4
+
+
+def test_measured_figures_are_those_of_the_shipped_runs():
+    sweep = extrap.read_runs(ROOT / "examples/sweep.csv", size="width", tune="lr")
+    big = extrap.read_runs(ROOT / "examples/big.csv", size="width", tune="lr", stage="check")
+    made = extrap.forecast(sweep)
+    verdicts = extrap.check(made, big)
+    law = made.tuned_laws["lr"]
+    claims = [f"{law.values[1]:.3f} ± {law.covariance[1][1] ** 0.5:.3f}"]
+    for width in (512, 1024):
+        lower, upper = made.at(width=width).loss_pi
+        claims.append(f"± {100 * ((upper / lower) ** 0.5 - 1):.1f} % at {width}")
+        rate = made.at(width=width).tuned["lr"].value
+        here = [v for v in verdicts if v.size["width"] == width]
+        least = min(abs(math.log(v.tuned["lr"] / rate)) for v in here)
+        tuned = [v for v in here if abs(math.log(v.tuned["lr"] / rate)) <= least + 1e-9]
+        assert [v.on_law and v.loss in v.predicted_pi for v in tuned] == [True, True]
+        claims.append("{:.2f}, {:.2f} % at {}".format(*(100 * v.deviation for v in tuned), width))
+        seen = sum(v.loss for v in tuned) / 2
+        claims.append(f"{100 * (1 - seen / made.last_value()):.1f} % ")
+    fixed = [v for v in verdicts if v.tuned["lr"] == 0.01151]
+    assert [v.cause for v in fixed] == ["mistuned"] * 4
+    claims += [f"+{100 * v.deviation:.1f}" for v in (fixed[0], fixed[-1])]
+    measured = text_of("docs/measured.md")
+    for claim in claims:
+        assert re.sub(r"(?<!\d)0\.", ".", claim).replace("-", "−") in measured, claim

@@ -65,26 +65,25 @@ def test_saved_forecast_says_the_same_after_loading(tmp_path, sweep_table, kind)
         assert check(loaded, runs) == check(made, runs)
 
 
-def test_content_hash_ignores_the_time_and_the_order_of_rows(sweep_table, made):
-    assert content_hash(replace(made, created="1999")) == content_hash(made)
-    turned = forecast(read_runs(sweep_table()[::-1], size="width", tune="lr"))
-    assert content_hash(turned) == content_hash(made)
-
-
-def test_content_hash_sees_every_loss(sweep_table, made):
+def test_the_content_hash_sees_every_loss_and_neither_the_time_nor_the_order(sweep_table, made):
     table = sweep_table()
+    turned = forecast(read_runs(table[::-1], size="width", tune="lr"))
+    for same in (replace(made, created="1999"), turned):
+        assert content_hash(same) == content_hash(made)
     table.loc[3, "loss"] *= 1.000001
-    assert content_hash(forecast(read_runs(table, size="width", tune="lr"))) != content_hash(made)
-    other = forecast(made.runs, level=0.9)
-    assert content_hash(other) != content_hash(made)
+    moved = forecast(read_runs(table, size="width", tune="lr"))
+    for other in (moved, forecast(made.runs, level=0.9)):
+        assert content_hash(other) != content_hash(made)
 
 
-def saved(made, path, change):
-    """The document of a saved forecast, after a change."""
+def refused(made, path, change, message, *, again=False):
+    """Whether a saved forecast is refused after a change, and being sealed again."""
     save_forecast(made, path)
     document = json.loads(path.read_text())
     change(document)
-    return document
+    path.write_text(json.dumps(seal(document) if again else document))
+    with pytest.raises(DataError, match=message):
+        load_forecast(path)
 
 
 @pytest.mark.parametrize(
@@ -103,27 +102,7 @@ def saved(made, path, change):
 )
 def test_a_broken_seal_names_the_field(tmp_path, made, field, tamper):
     path = tmp_path / "f.json"
-    path.write_text(json.dumps(saved(made, path, tamper)))
-    with pytest.raises(DataError, match=f"the seal of .*f.json is broken: {field}: [^,;:]*$"):
-        load_forecast(path)
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("", "is not JSON"),
-        ("{", "is not JSON"),
-        ("[]", "kind None"),
-        ('{"kind":"extrap-forecast","schema_version":99}', "schema_version 99"),
-    ],
-)
-def test_other_files_are_no_forecasts(tmp_path, text, message):
-    path = tmp_path / "f.json"
-    path.write_text(text)
-    with pytest.raises(DataError, match=message):
-        load_forecast(path)
-    with pytest.raises(DataError, match="absent"):
-        load_forecast(tmp_path / "absent.json")
+    refused(made, path, tamper, f"the seal of .*f.json is broken: {field}: [^,;:]*$")
 
 
 @pytest.mark.parametrize(
@@ -137,19 +116,31 @@ def test_other_files_are_no_forecasts(tmp_path, text, message):
         (r"\['lr'\]\.ci: ", lambda d: d["optima"][0]["tuned"]["lr"].update(ci=[1])),
         ("level: .* '0.95'", lambda d: d.update(level="0.95")),
         ("level: .* inf", lambda d: d.update(level=math.inf)),
-        ("level: .* True", lambda d: d.update(level=True)),
         ("lacks the key noise", lambda d: d.pop("noise")),
-        ("noise: .* trend", lambda d: d["noise"].pop("trend")),
         ("noise: .* 3", lambda d: d.update(noise=3)),
         ("optima: ", lambda d: d.update(optima=3)),
-        ("created: .* 3", lambda d: d.update(created=3)),
         ("runs: .* positive", lambda d: d["runs"]["rows"][0].__setitem__(0, -4)),
     ],
 )
 def test_a_sealed_document_of_other_fields_is_refused_by_name(tmp_path, made, message, change):
-    path = tmp_path / "f.json"
-    path.write_text(json.dumps(seal(saved(made, path, change))))
-    with pytest.raises(DataError, match=f"complete forecast: .*{message}"):
+    message = f"complete forecast: .*{message}"
+    refused(made, tmp_path / "f.json", change, message, again=True)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{", "is not JSON"),
+        ("[]", "kind None"),
+        ('{"kind":"extrap-forecast","schema_version":99}', "schema_version 99"),
+        (None, "absent"),
+    ],
+)
+def test_other_files_are_no_forecasts(tmp_path, text, message):
+    path = tmp_path / "absent.json"
+    if text is not None:
+        path.write_text(text)
+    with pytest.raises(DataError, match=message):
         load_forecast(path)
 
 
@@ -160,6 +151,12 @@ def test_forecast_document_holds_the_model_of_divergence(sweep_table):
     document = strict(forecast_document(made, []))
     assert document["divergence"]["tuned"] == ["lr"]
     assert document["divergence"]["n_diverged"] == made.runs.counts()["diverged"] > 0
+
+
+def test_a_number_that_is_none_is_null(made):
+    odd = replace(made.optima[0], loss_se=math.nan, best_loss=math.inf)
+    (found,) = strict(forecast_document(replace(made, optima=(odd,)), []))["optima"]
+    assert (found["loss_se"], found["best_loss"]) == (None, None)
 
 
 def test_missing_numbers_are_null_and_bounds_one_sided(sweep_table):
@@ -181,13 +178,6 @@ def test_missing_numbers_are_null_and_bounds_one_sided(sweep_table):
     }
     assert point["flags"]
     assert document["optima"][0]["edge"] == {"lr": "low"}
-
-
-def test_number_that_is_none_is_null(made):
-    odd = replace(made.optima[0], loss_se=math.nan, best_loss=math.inf)
-    document = strict(forecast_document(replace(made, optima=(odd,)), []))
-    assert document["optima"][0]["loss_se"] is None
-    assert document["optima"][0]["best_loss"] is None
 
 
 def sealed_once(made, path):

@@ -7,7 +7,7 @@ import pytest
 
 from extrap.cli import main
 from extrap.installing import PACKAGES, how_to_install
-from tests.test_structure import DOORS
+from tests.test_structure import IMPORTERS
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
@@ -32,9 +32,9 @@ def test_what_is_missing_is_installed_as_its_extra_has_it(module, extra):
     assert shlex.split(words)[3:] == [bare(line) for line in PARTS[extra]]
 
 
-def test_every_library_of_a_door_and_every_requirement_is_in_the_table():
+def test_every_library_that_is_imported_and_every_requirement_is_in_the_table():
     brought = {"IPython", "sqlalchemy"}  # by a notebook; by Optuna
-    assert set(DOORS) - brought <= set(PACKAGES)
+    assert set(IMPORTERS) - brought <= set(PACKAGES)
     named = {package for packages in PACKAGES.values() for package in shlex.split(packages)}
     lines = [line for extra in set(PARTS) - {"dev", "mutants"} for line in PARTS[extra]]
     assert {bare(line) for line in [*lines, *PROJECT["dependencies"]]} <= named

@@ -50,21 +50,11 @@ def start(project, *more, no_cpu_build=1):
 
 
 def test_two_at_once_set_up_once(project):
-    ends = [make.wait(60) for make in [start(project) for _ in range(3)]]
+    ends = [make.wait(600) for make in [start(project) for _ in range(3)]]
     assert ends == [0, 0, 0]
     log = (project / "log").read_text().split()
     assert log[:3] == ["begin", "end", "pip"]
     assert sorted(log[3:]) == ["study"] * 3
-
-
-def test_an_installation_that_failed_is_made_again(project):
-    python = project / "python"
-    python.write_text("#!/bin/sh\nexit 1\n", encoding="utf-8")
-    assert start(project).wait(60) != 0
-    assert not (project / ".venv" / "installed").exists()
-    python.write_text(PYTHON, encoding="utf-8")
-    assert start(project).wait(60) == 0
-    assert (project / "log").read_text().split() == ["begin", "end", "pip", "study"]
 
 
 @pytest.mark.parametrize("choice", ["TORCH=cpu", "NVIDIA="])
@@ -72,11 +62,11 @@ def test_an_installation_that_failed_is_made_again(project):
 def test_a_cpu_build_of_torch_comes_first_from_pip_or_else_by_uv(
     project, no_cpu_build, by_uv, choice
 ):
-    assert start(project, choice, no_cpu_build=no_cpu_build).wait(60) == 0
+    (project / "python").rename(project / "works")
+    assert start(project, choice).wait(600) != 0  # no Python: it is made again
+    assert not (project / ".venv" / "installed").exists()
+    (project / "works").rename(project / "python")
+    assert start(project, choice, no_cpu_build=no_cpu_build).wait(600) == 0
     log = (project / "log").read_text().split()
     assert log == ["begin", "end", "cpu", *by_uv, "pip", "study"]
-
-
-def test_another_build_of_torch_is_refused(project):
-    assert start(project, "TORCH=gpu").wait(60) != 0
-    assert not (project / ".venv").exists()
+    assert start(project, "TORCH=gpu").wait(600) != 0

@@ -1,6 +1,7 @@
 """The public names are a promise, and importing them is cheap."""
 
 import ast
+import re
 import subprocess
 import sys
 from importlib import import_module
@@ -13,46 +14,30 @@ import extrap
 from .test_packaging import HEAVY
 
 MODULES = {
-    "extrap.analyses.budget": ["allocate", "cost", "plan"],
-    "extrap.analyses.cascade": ["cascade"],
-    "extrap.backtesting": ["backtest"],
-    "extrap.analyses.batch_size": ["critical_batch"],
-    "extrap.analyses.comparison": ["compare"],
-    "extrap.errors": ["DataError", "ExtrapError", "FitError", "StudyError"],
-    "extrap.fitting": ["fit"],
-    "extrap.fitting.regressor": ["LawRegressor"],
-    "extrap.documents": ["load_forecast", "save_forecast"],
-    "extrap.forecasting": ["Forecast", "forecast"],
-    "extrap.monitoring": ["Monitor"],
-    "extrap.noise": ["noise_scale"],
-    "extrap.reading": ["read_runs"],
-    "extrap.records": [
-        "Command",
-        "Interval",
-        "Point",
-        "Recipe",
-        "Runs",
-        "StudySpec",
-        "Target",
-        "TunedRange",
-        "Verdict",
-        "Workload",
-    ],
-    "extrap.reporting.plots": [
-        "plot_backtest",
-        "plot_forecast",
-        "plot_law",
-        "plot_optimum",
-        "plot_sweep",
-    ],
-    "extrap.reporting.embedded": ["read_report"],
-    "extrap.reporting.verdicts": ["check"],
-    "extrap.reporting.forecast_page": ["report"],
-    "extrap.analyses.selection": ["choose_next", "prototype_distance", "select"],
-    "extrap.study.driver": ["tune"],
-    "extrap.training": ["NoiseMeter", "coordinate_check"],
+    "extrap.analyses.comparison": "compare",
+    "extrap.analyses.batch_size": "critical_batch",
+    "extrap.analyses.budget": "allocate cost plan",
+    "extrap.analyses.cascade": "cascade",
+    "extrap.analyses.selection": "choose_next prototype_distance select",
+    "extrap.backtesting": "backtest",
+    "extrap.documents": "load_forecast save_forecast",
+    "extrap.errors": "DataError ExtrapError FitError StudyError",
+    "extrap.fitting": "fit",
+    "extrap.fitting.regressor": "LawRegressor",
+    "extrap.forecasting": "Forecast forecast",
+    "extrap.monitoring": "Monitor",
+    "extrap.noise": "noise_scale",
+    "extrap.reading": "read_runs",
+    "extrap.records": "Command Interval Point Recipe Runs StudySpec Target TunedRange Verdict "
+    "Workload",
+    "extrap.reporting.embedded": "read_report",
+    "extrap.reporting.forecast_page": "report",
+    "extrap.reporting.plots": "plot_backtest plot_forecast plot_law plot_optimum plot_sweep",
+    "extrap.reporting.verdicts": "check",
+    "extrap.study.driver": "tune",
+    "extrap.training": "NoiseMeter coordinate_check",
 }
-HOMES = {name: module for module, names in MODULES.items() for name in names}
+HOMES = {name: module for module, names in MODULES.items() for name in names.split()}
 
 
 def run_python(code):
@@ -124,3 +109,49 @@ except AttributeError as error:
     assert "torch" in str(error) and "pip install" in str(error), error
 """
     subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+
+
+SCRIPT = """
+import extrap
+
+runs = extrap.read_runs("sweep.csv", size="width", tune="lr")
+made = extrap.forecast(runs, level=0.9)
+point = made.at(width=4096)
+reveal_type(runs)
+reveal_type(point.loss_pi.lower)
+reveal_type(point.tuned["lr"].value)
+reveal_type(extrap.check(made, runs))
+reveal_type(extrap.backtest(runs).holdouts[0].deviation)
+reveal_type(extrap.report(made, (), path="page.html"))
+reveal_type(extrap.allocate)
+made.at("width")
+extrap.forcast(runs)
+"""
+REVEALED = [
+    "extrap.records.runs.Runs",
+    "float | None",
+    "float | None",
+    "extrap.records.results.Verdicts",
+    "float",
+    "pathlib.Path",
+]
+
+
+@pytest.mark.slow
+def test_a_users_strict_type_checker_sees_the_types_of_the_public_names(tmp_path):
+    pytest.importorskip("mypy")
+    (tmp_path / "script.py").write_text(SCRIPT, encoding="utf-8")
+    (tmp_path / "mypy.ini").write_text(
+        "[mypy]\nstrict = true\nfollow_untyped_imports = false\n"
+        "[mypy-optuna.*,torch.*,transformers.*]\nfollow_imports = skip\n",
+        encoding="utf-8",
+    )
+    command = [sys.executable, "-m", "mypy", "--no-color-output", "script.py"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    told = [line for line in done.stdout.splitlines() if line.startswith("script.py:")]
+    revealed = re.findall(r'Revealed type is "(.*)"', "\n".join(told))
+    assert revealed[: len(REVEALED)] == REVEALED
+    assert "Allocation" in revealed[-1]
+    assert "Any" not in revealed[: len(REVEALED)]
+    errors = [line for line in told if "error:" in line]
+    assert [line.split(":")[1] for line in errors] == ["14", "15"], errors

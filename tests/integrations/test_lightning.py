@@ -20,19 +20,15 @@ pytestmark = [
 
 
 @pytest.mark.parametrize("on_epoch", [False, True])
-def test_monitor_hears_the_loss_of_every_step(train_lightning, warnings_of, on_epoch):
+@pytest.mark.parametrize("n_batches", [1, 2])
+def test_monitor_hears_one_loss_at_every_step(train_lightning, warnings_of, on_epoch, n_batches):
     monitor = FakeMonitor()
-    callback = MonitorCallback(monitor)
-    _, model = train_lightning(callback, model_options={"on_step": True, "on_epoch": on_epoch})
-    assert monitor.heard == list(zip(range(1, 13), model.losses, strict=True))
+    options = {"max_steps": 6, "accumulate_grad_batches": n_batches}
+    logging = {"on_step": True, "on_epoch": on_epoch}
+    _, model = train_lightning(MonitorCallback(monitor), model_options=logging, **options)
+    losses = model.losses[n_batches - 1 :: n_batches]
+    assert monitor.heard == list(zip(range(1, 7), losses, strict=True))
     assert warnings_of() == []
-
-
-@pytest.mark.parametrize("options", [{"max_steps": 5}, {"accumulate_grad_batches": 2}])
-def test_one_loss_a_step_is_heard_to_the_end(train_lightning, options):
-    monitor = FakeMonitor()
-    train_lightning(MonitorCallback(monitor), **{"max_steps": 6, **options})
-    assert [step for step, _ in monitor.heard] == list(range(1, options.get("max_steps", 6) + 1))
 
 
 def test_other_processes_feed_no_monitor_but_stop_with_the_first(warnings_of):

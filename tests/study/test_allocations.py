@@ -1,7 +1,5 @@
 """A tiny allocation study end to end: profiles, a sealed split, runs at its budget, a page."""
 
-import json
-from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -18,11 +16,7 @@ from extrap.records import (
     TunedRange,
     Workload,
 )
-from extrap.reporting.allocations_page import allocation_page, study_answer
-from extrap.reporting.flag_words import FAMILIES
-from extrap.reporting.html import page_html
-from extrap.reporting.study_page import About
-from extrap.study import dry_run, report, run
+from extrap.study import dry_run, report
 from extrap.study.allocations import AllocationKind
 
 WIDTHS = (12, 16, 24, 32, 48, 64)
@@ -107,28 +101,16 @@ def test_check_names_the_recommended_split_the_best_and_its_loss_as_forecast(out
     assert abs((check.recommended.loss.value or 0) - (check.forecast.value or 0)) < 0.01
 
 
-def test_each_flag_is_on_the_page_with_its_number(outcome):
-    flags = ("estimators-disagree: a and b by 3.0", "law-in-doubt: floor-at-bound")
-    for warnings in (flags, ()):
-        flagged = replace(outcome.result, found=replace(outcome.result.found, warnings=warnings))
-        html = page_html(allocation_page(flagged, About("a", "?", {})))
-        assert html.count("Flag: <code>") == len(warnings)
-        for said in warnings:
-            name, _, number = said.partition(": ")
-            assert f"<code>{name}</code>" in html
-            assert all(part in html for part in (number, *FAMILIES["allocation"][name]))
-
-
-def test_a_table_without_a_check_is_refused(tmp_path):
-    table = made_up()
-    table[table["stage"] == "tune"].to_csv(tmp_path / "half.csv", index=False)
-    with pytest.raises(DataError, match=r"at 0\.5 times"):
-        report(KIND, table=tmp_path / "half.csv", reports=tmp_path)
-
-
-def test_a_table_without_the_parameters_is_refused(tmp_path):
-    made_up().drop(columns="n_params").to_csv(tmp_path / "less.csv", index=False)
-    with pytest.raises(DataError, match="lack n_params"):
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda table: table[table["stage"] == "tune"], r"at 0\.5 times"),
+        (lambda table: table.drop(columns="n_params"), "lack n_params"),
+    ],
+)
+def test_a_table_without_a_check_or_the_parameters_is_refused(tmp_path, change, message):
+    change(made_up()).to_csv(tmp_path / "less.csv", index=False)
+    with pytest.raises(DataError, match=message):
         report(KIND, table=tmp_path / "less.csv", reports=tmp_path)
 
 
@@ -139,36 +121,12 @@ def test_plan_counts_profiles_and_check():
     assert "4 runs each" in text
 
 
+def flops(size):
+    return 6 * n_params(size["width"]) * size["tokens"]
+
+
 def train(size, tuned, seed):
     params, tokens = n_params(size["width"]), size["tokens"]
     value = loss(params, tokens, seed) + 0.01 * (np.log2(tuned["lr"]) + 7.5) ** 2
     costs = {"n_params": round(params), "n_tokens": round(tokens), "epochs": tokens / 6e6}
     return RunResult(cell=Cell.of(size, tuned, seed), status="complete", loss=value, **costs)
-
-
-@pytest.mark.slow
-def test_study_seals_before_it_trains_the_budget_and_resumes(tmp_path):
-    study = replace(STUDY, study=replace(STUDY.study, seeds=(0,)), check_seeds=(100, 101))
-    where = {"storage": f"sqlite:///{tmp_path / 'toy.db'}", "reports": tmp_path / "reports"}
-    said: list[str] = []
-    trained: list[float] = []
-
-    def own(size, tuned, seed):
-        flops = 6 * n_params(size["width"]) * size["tokens"]
-        trained.append(flops)
-        assert (flops > 1e11) == (tmp_path / "reports" / "toy.allocation.json").is_file()
-        return train(size, tuned, seed)
-
-    kind = AllocationKind(study, own)
-    outcome = run(kind, say=said.append, **where)
-    assert len(trained) == 5 * 6 * 5 + 3 * 2
-    assert trained[-6:] == pytest.approx([study.target] * 6, rel=0.01)
-    assert said[0].startswith(f"sealed split written to {outcome.sealed['split']} (")
-    sealed = json.loads(outcome.sealed["split"].read_text())
-    assert sealed["flops"] == study.target
-    other = {**where, "reports": tmp_path / "other"}
-    again = run(kind, **other)
-    assert len(trained) == 156
-    assert json.loads(again.sealed["split"].read_text())["created"] == sealed["created"]
-    assert sealed["created"] in again.report_path.read_text()
-    assert study_answer(again.result) == study_answer(outcome.result)

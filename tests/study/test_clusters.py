@@ -2,13 +2,9 @@
 
 import os
 import signal
-import sys
 import threading
-import time
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
-from types import ModuleType
 
 import cloudpickle  # noqa: TID251
 import pytest
@@ -17,7 +13,7 @@ from optuna.trial import TrialState
 from benchmarks.servers import DaskCluster
 from extrap.cli import main
 from extrap.errors import StudyError
-from extrap.study import clusters, open_study, train, tune
+from extrap.study import clusters, tune
 from extrap.study.calls import called, copied, versions
 from extrap.study.clusters import executor_on
 from extrap.study.packs import (
@@ -28,7 +24,6 @@ from extrap.study.packs import (
     train_pack,
 )
 from extrap.study.trainers import NVIDIA
-from extrap.study_folders import STUDY_FILES
 from tests.study.test_own_training import BESIDE, folder_of, losses
 from tests.study.trials import OWN, SPEC, excess_curve, trials_of
 from tests.waiting import wait_until
@@ -62,19 +57,7 @@ def sent(function, *args, wanted=None):
     return opened(called(copied(function, *args), wanted or versions()))
 
 
-def test_functions_of_study_files_travel_by_value(tmp_path, monkeypatch):
-    (tmp_path / "mine.py").write_text(FILE)
-    monkeypatch.setenv("PLACE", str(tmp_path))
-    own = open_study(tmp_path / "mine.py")
-    pack = PackRequest(
-        spec=own.study, cells=own.study.grid_cells()[:1], train=own.training_of(own.study)
-    )
-    payload = copied(train_pack, pack, None)
-    assert b"floor" in payload  # and what it speaks of
-    assert sent(train_pack, pack, None).results[0].loss == pytest.approx(1.3548, abs=1e-3)
-
-
-def test_modules_beside_a_study_file_travel_with_it(tmp_path):
+def test_a_study_file_travels_by_value_with_the_modules_beside_it(tmp_path):
     train = folder_of(tmp_path)
     pack = PackRequest(spec=OWN, cells=OWN.grid_cells()[:1], train=train)
     payload = copied(train_pack, pack, None)
@@ -89,28 +72,6 @@ def test_modules_beside_a_study_file_travel_with_it(tmp_path):
         sent(train_pack, replace(pack, train=broken), None)
 
 
-def test_two_threads_copy_at_once(monkeypatch):
-    module, register = ModuleType(f"{STUDY_FILES}a"), cloudpickle.register_pickle_by_value
-
-    def slow(module):
-        time.sleep(0.05)
-        register(module)
-        time.sleep(0.05)
-
-    monkeypatch.setitem(sys.modules, module.__name__, module)
-    monkeypatch.setattr(cloudpickle, "register_pickle_by_value", slow)
-    with ThreadPoolExecutor(2) as pool:
-        found = [pool.submit(copied, sum, [i]) for i in range(4)]
-    assert [opened(called(each.result())) for each in found] == [0, 1, 2, 3]
-
-
-def test_what_cannot_be_copied_is_named():
-    lock = threading.Lock()
-    pack = PackRequest(spec=OWN, cells=OWN.grid_cells()[:1], train=lambda *_: lock)
-    with pytest.raises(StudyError, match="can be copied to another process"):
-        copied(train_pack, pack, None)
-
-
 class Unlike(Exception):
     """An error that cannot be made again from its words."""
 
@@ -123,50 +84,41 @@ def test_errors_stops_and_other_versions_come_back_as_what_they_are(tmp_path):
         raise Unlike("mine", 2)
 
     pack = PackRequest(spec=OWN, cells=OWN.grid_cells()[:1], train=broken, driver="s-me")
-    with pytest.raises(
-        PackFailed, match="Unlike: mine; raised by the training function in the run width=8"
-    ):
-        sent(train_pack, pack, None)
     PackFolder(tmp_path, "s-other").begin()
+    lock = threading.Lock()
+    for change, options, error, message in (
+        ({}, {}, PackFailed, "Unlike: mine; raised by the training function in the run width=8"),
+        ({}, {"wanted": {**versions(), "numpy": "0.1"}}, StudyError, r"numpy .*, the driver 0\.1"),
+        ({"made_with": "other"}, {}, StudyError, r"a worker must have the driver.s data"),
+        ({"train": lambda *_: lock}, {}, StudyError, "can be copied to another process"),
+        *[({"n_gpus": 2}, {}, StudyError, "a GPU for --gpus-per-pack 2")] * (not NVIDIA.exists()),
+    ):
+        with pytest.raises(error, match=message):
+            sent(train_pack, replace(pack, **change), None, **options)
     with pytest.raises(PackStopped):
         sent(train_pack, pack, str(tmp_path))
-    with pytest.raises(StudyError, match=r"a worker has numpy .*, the driver 0\.1"):
-        sent(train_pack, pack, None, wanted={**versions(), "numpy": "0.1"})
-    with pytest.raises(StudyError, match=r"a worker must have the driver.s data"):
-        sent(train_pack, replace(pack, made_with="other"), None)
-    if not NVIDIA.exists():
-        with pytest.raises(StudyError, match="must have a GPU for --gpus-per-pack 2"):
-            sent(train_pack, replace(pack, n_gpus=2), None)
 
 
 class Away(clusters._Cluster):
-    """A cluster whose scheduler is away at times."""
+    """A cluster whose scheduler answers two times."""
 
-    def __init__(self, counts):
-        super().__init__(n_gpus=0)
-        self.counts = counts
+    counts = (0, 7)
+    _send = None
 
     def _count(self):
-        return self.counts.pop()
-
-    def _send(self, payload):
-        future = Future()
-        future.set_result(called(payload))
-        return future
+        *self.counts, count = self.counts
+        return count
 
 
 def test_workers_are_counted_now_and_then_and_as_before_while_the_scheduler_is_away(monkeypatch):
-    cluster = Away([0, 7])
+    cluster = Away(n_gpus=0)
     assert [cluster.n_workers for _ in range(3)] == [7, 7, 7]
     monkeypatch.setattr(clusters, "COUNT_S", 0.0)
     assert cluster.n_workers == 1  # all are gone: the next to come is handed a pack
-    assert cluster.n_workers == 1  # nothing to pop: away
-
-
-@pytest.mark.parametrize("address", ["", "dask", "dask://", "spark://x", "localhost:8786"])
-def test_an_address_that_is_none_is_refused(address):
-    with pytest.raises(StudyError, match=r"ray://HOST:10001 or dask://HOST:8786"):
-        executor_on(address)
+    assert cluster.n_workers == 1  # no answer
+    for address in ("", "dask", "dask://", "spark://x", "localhost:8786"):
+        with pytest.raises(StudyError, match=r"ray://HOST:10001"):
+            executor_on(address)
 
 
 @pytest.fixture(scope="module")
@@ -197,20 +149,6 @@ def test_a_cluster_gives_the_same_table_to_the_last_bit(cluster, url, tmp_path):
     assert len(own) == len(OWN.grid_cells())
     complete = [t for t in trials_of(url) if t.state == TrialState.COMPLETE]
     assert len(complete) == len(runs) + len(own) == len(trials_of(url))
-
-
-@pytest.mark.slow
-def test_a_study_file_with_modules_beside_it_trains_on_a_cluster(cluster, tmp_path):
-    folder_of(tmp_path)
-    with executor_on(cluster) as executor:
-        own = open_study(tmp_path / "mine.py")
-        runs = train(own, "sqlite:///mine.db", executor=executor)
-        assert set(runs.of(own.study).to_frame()["loss"]) == {3.0}
-        folder_of(tmp_path, **{"late.py": "import nonesuch\nK = 1.0\n"})
-        own = open_study(tmp_path / "mine.py")
-        with pytest.raises(StudyError, match=r"'nonesuch'"):
-            train(own, "sqlite:///broken.db", executor=executor)
-    assert trials_of("sqlite:///broken.db") == []
 
 
 @pytest.mark.slow

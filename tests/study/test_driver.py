@@ -1,16 +1,14 @@
 import json
 import math
 import os
-import shutil
 import signal
 import subprocess
 import sys
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import optuna
@@ -24,8 +22,7 @@ from extrap.study import Outcome, dry_run, report, run, tune
 from extrap.study.dispatch import SINGLES_AHEAD
 from extrap.study.forecasts import ForecastKind, ForecastResult, contrasts, target_cells
 from extrap.study.progress import TuneEvent
-from extrap.study.protocol import as_handed_out, sweep
-from extrap.study.trials import sealed_at
+from extrap.study.protocol import as_handed_out
 from tests.checking.byhand import by_hand
 
 SPEC = StudySpec(
@@ -58,11 +55,6 @@ class Finished(NamedTuple):
     @property
     def result(self) -> ForecastResult:
         return self.outcome.result
-
-    def places(self, tmp_path):
-        """Storage and reports of a copy."""
-        home = shutil.copytree(self.home, tmp_path / "copy")
-        return {"storage": f"sqlite:///{home}/study.db", "reports": home / "reports"}
 
 
 def finish(home, study):
@@ -126,55 +118,6 @@ def test_laws_sampler_brings_a_study_to_its_forecast_with_fewer_runs(tmp_path):
     assert trained == []
 
 
-def test_the_seal_is_durable_before_the_first_larger_run_is_handed_out(tmp_path):
-    """A driver that dies between the two keeps its seal, and the next one has the same."""
-    places = {"storage": f"sqlite:///{tmp_path}/study.db", "reports": tmp_path / "reports"}
-
-    class Dies(ThreadPoolExecutor):
-        def submit(self, fn, /, *args, **options):
-            if dict(args[0].cells[0].size) == {"width": 512}:
-                seen.append(json.loads((tmp_path / "reports" / "toy.forecast.json").read_text()))
-                seen.append(sealed_at(places["storage"], "toy", hash_of(seen)))
-                raise KeyboardInterrupt
-            return super().submit(fn, *args, **options)
-
-    def hash_of(seen):
-        return seen[0]["content_hash"]
-
-    seen: list[Any] = []
-    with pytest.raises(KeyboardInterrupt), Dies(1) as executor:
-        run(ForecastKind(SPEC, toy), executor=executor, **places)
-    assert seen[1] == seen[0]["created"]
-    result = run(ForecastKind(SPEC, toy), **places).result
-    assert (result.seal, result.forecast.created) == (hash_of(seen), seen[1])
-
-
-def test_second_start_and_report_train_nothing_and_keep_the_seal(finished, tmp_path):
-    places = finished.places(tmp_path)
-    trained: list[TuneEvent] = []
-    second = run(ForecastKind(SPEC, toy), notify=trained.append, **places)
-    assert trained == []
-    told = report(ForecastKind(SPEC, toy), **places)
-    for again in (second.result, told.result):
-        assert again.seal == finished.result.seal
-        assert again.forecast.created == finished.result.forecast.created
-        causes = [[v.cause for v in o.verdicts] for o in (again, finished.result)]
-        assert causes[0] == causes[1]
-
-
-def test_report_can_be_made_again_from_the_run_table(finished, tmp_path):
-    ran, table = finished.result, tmp_path / "kept.csv"
-    shutil.copy(finished.home / "reports" / "toy.runs.csv", table)
-    outcome = report(ForecastKind(SPEC, toy), table=table, reports=tmp_path / "elsewhere")
-    told = outcome.result
-    assert [v.cause for v in told.verdicts] == [v.cause for v in ran.verdicts]
-    size = {"width": 512}
-    assert told.forecast.at(**size).loss == pytest.approx(ran.forecast.at(**size).loss, rel=1e-9)
-    assert len(read_report(outcome.report_path)["numbers"]["contrasts"]) == 2
-    assert "kept.csv" in outcome.report_path.read_text(encoding="utf-8")
-    assert not list(tmp_path.glob("**/*kept.csv.db"))
-
-
 def test_table_may_be_parquet_and_has_the_conditions(finished, tmp_path):
     table = pd.read_csv(finished.home / "reports" / "toy.runs.csv")
     table.to_parquet(tmp_path / "kept.parquet")
@@ -187,27 +130,6 @@ def test_table_may_be_parquet_and_has_the_conditions(finished, tmp_path):
     told = report(ForecastKind(SPEC, toy), table=tmp_path / "less.csv", reports=tmp_path).result
     assert told.forecast.at(width=512) == finished.result.forecast.at(width=512)
     assert told.verdicts == ()
-
-
-def test_grid_grows_until_the_optimum_of_every_size_is_bracketed(tmp_path):
-    few = {"sizes": {"width": (16, 64, 128)}, "targets": ()}
-    narrow = replace(SPEC, tune={"lr": TunedRange(low=2**-6, high=2**-4, n=3)}, **few)
-    storage = f"sqlite:///{tmp_path / 'toy.db'}"
-    runs = tune(narrow, storage, train=toy, extend=sweep(narrow).wants)
-    rates = runs.to_frame().groupby("width")["lr"].agg(["min", "max"])
-    assert list(rates["max"]) == [2**-4] * 3
-    assert (rates["min"] < [2**-5.5 / 2, 2**-6.5 / 2, 2**-7 / 2]).all()  # beyond each optimum
-    assert rates["min"].min() == 2**-9
-
-
-def test_a_larger_run_has_whole_examples_and_needs_a_point_estimate(tmp_path):
-    handed = [as_handed_out("batch_size", b) for b in (5.4321987, 0.3)]
-    assert [*handed, as_handed_out("lr", 5.4321987)] == [5.0, 1.0, 5.432]
-    edge = replace(SPEC, tune={"lr": TunedRange(low=2**-4, high=2**-2, n=3)}, growth=0)
-    found = finish(tmp_path, ForecastKind(edge, toy))
-    assert target_cells(edge, found.result.forecast) == ()
-    assert found.result.verdicts == ()
-    assert any("no larger run" in line for line in found.lines)
 
 
 def noisy(size, tuned, seed):
@@ -257,6 +179,7 @@ def test_larger_runs_are_trained_at_the_recommended_values():
     cells = target_cells(replace(SPEC, targets=(target,)), made)
     rates = {dict(cell.tuned)["lr"] for cell in cells}
     assert rates == {as_handed_out("lr", advised), as_handed_out("lr", 2 * advised)}
+    assert [as_handed_out("batch_size", b) for b in (5.4321987, 0.3)] == [5.0, 1.0]
     (plain, *_) = target_cells(replace(SPEC, targets=(target,)), by_hand(excess_curve=None))
     assert dict(plain.tuned)["lr"] == pytest.approx(0.0025)
 
@@ -267,12 +190,6 @@ def test_plan_counts_runs_without_opening_a_storage(tmp_path):
     assert "width 512: 6 runs" in text
     assert not (tmp_path / "never.db").exists()
     assert "5 runs (up to 67 more" in dry_run(ForecastKind(replace(SPEC, sampler="law")))
-
-
-def test_plan_refuses_what_would_not_be_trained_as_the_path_says():
-    rounded = replace(SPEC, name="other", path={"batch_size": "sqrt(width)"})
-    with pytest.raises(ValueError, match=r"4\.898979"):
-        dry_run(ForecastKind(rounded))
 
 
 KILLED = """

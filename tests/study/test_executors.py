@@ -106,16 +106,10 @@ def test_a_worker_has_the_drivers_place_ignores_signals_and_ends_with_the_execut
             executor.submit(end, number).result(60)
         with pytest.raises(Exception, match="Unsendable: of the pack"):
             executor.submit(fail).result(60)
+        with pytest.raises(PermissionError):  # a file that cannot be read is no dead worker
+            executor.submit(deny).result(60)
         assert executor.submit(place).result(60)[-1] == pid
     wait_until(lambda: is_gone(pid))
-
-
-def test_a_file_that_cannot_be_read_is_no_dead_worker():
-    with LocalExecutor(1) as executor:
-        pid = executor.submit(os.getpid).result(60)
-        with pytest.raises(PermissionError):
-            executor.submit(deny).result(60)
-        assert executor.submit(os.getpid).result(60) == pid
 
 
 def test_workers_that_cannot_import_end_the_study_at_once(monkeypatch, capfd):

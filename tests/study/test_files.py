@@ -1,11 +1,31 @@
+import json
 from pathlib import Path
 
 import pytest
 
+from extrap.cli import main
 from extrap.study import KINDS, open_study
 
 from .test_batches import FILE as BATCHES
-from .test_kinds import COMPARISON, ONE_SIZE
+
+HEAD = """
+from dataclasses import replace
+from extrap import StudySpec, TunedRange, Workload
+from extrap.records import ComparisonStudy, RecipeGroup, ablations
+NONE = StudySpec(name="none", question="?", sizes={"width": (8,)}, seeds=(0, 1), growth=0,
+    workload=Workload(name="teacher"), tune={"lr": TunedRange(low=0.01, high=0.1, n=3)})
+NORM = replace(NONE, name="norm", workload=Workload(name="teacher", options={"noise": 0.1}))
+SGD = replace(NONE.recipe, optimizer="sgd")
+"""
+ONE_SIZE = f"""{HEAD}
+COMPARISON = ComparisonStudy(name="tiny", question="What?", groups=(
+    replace(ablations(NONE, {{"batch grows": SGD, "norms": NORM}}), reference="batch grows"),))
+"""
+COMPARISON = f"""{HEAD}
+COMPARISON = ComparisonStudy(name="tiny", question="What?", groups=(
+    RecipeGroup(name="norms", question="Better?", arms={{"none": NONE, "norm": NORM}},
+        target={{"width": 32}}),))
+"""
 
 
 def test_missing_study_file_names_its_neighbours():
@@ -46,7 +66,7 @@ def test_file_may_define_batches_or_a_comparison(path):
     assert [spec.sizes["width"] for spec in own.arms()] == [(4, 8, 16)] * 2
     assert (own.name, own.price, own.groups[0].target) == ("d", 2, {"width": 48})
     path.write_text(ONE_SIZE)
-    names = ["falls", "falls-batch-grows", "ghost"]
+    names = ["none", "none-batch-grows", "norm"]
     assert [spec.name for spec in open_study(path).specs()] == names
     own = open_study(path, assignments=["sizes.width=9", "seeds=7,8", "level=0.9"]).study
     assert {tuple(spec.sizes["width"]) for spec in own.arms()} == {(9,)}
@@ -54,40 +74,52 @@ def test_file_may_define_batches_or_a_comparison(path):
 
 
 @pytest.mark.parametrize(
-    ("symbol", "record"),
-    [
-        ("BATCHES", "BatchStudy"),
-        ("COMPARISON", "ComparisonStudy"),
-        ("ALLOCATION", "AllocationStudy"),
-    ],
-)
-def test_file_with_another_kind_of_study_is_refused(symbol, record, path):
-    path.write_text(f"{symbol} = 3")
-    with pytest.raises(ValueError, match=f"{record}, got int"):
-        open_study(path)
-    with pytest.raises(ValueError, match=r"STUDY .*there is none"):
-        open_study(path, symbol="STUDY")
-    path.write_text(f"{symbol} = None")
-    with pytest.raises(ValueError, match=rf"{symbol} .*there is none"):
-        open_study(path, symbol=symbol)
-
-
-@pytest.mark.parametrize(
     ("text", "symbol"),
-    [
-        (STUDY_FILE, "STUDY"),
-        (BATCHES, "BATCHES"),
-        (COMPARISON, "COMPARISON"),
-    ],
+    [(STUDY_FILE, "STUDY"), (BATCHES, "BATCHES"), (COMPARISON, "COMPARISON")],
 )
 def test_kind_is_the_first_that_a_file_defines(text, symbol, path):
     path.write_text(text)
     assert open_study(path).symbol == symbol
 
 
-@pytest.mark.parametrize("text", ["", "ABLATIONS = 3", "STUDY = None"])
-def test_a_file_without_a_study_is_refused_with_the_kinds_there_are(text, path):
+@pytest.mark.parametrize(
+    ("text", "options", "message"),
+    [
+        ("BATCHES = 3", {}, "BatchStudy, got int"),
+        ("ALLOCATION = 3", {}, "AllocationStudy, got int"),
+        ("COMPARISON = 3", {"symbol": "STUDY"}, "STUDY .*there is none"),
+        ("COMPARISON = None", {"symbol": "COMPARISON"}, "COMPARISON .*there is none"),
+        *((text, {}, r"one\.py") for text in ("", "ABLATIONS = 3", "STUDY = None")),
+    ],
+)
+def test_a_file_without_a_study_is_refused(text, options, message, path):
     path.write_text(text)
-    with pytest.raises(ValueError, match=r"one\.py") as refused:
-        open_study(path)
-    assert [kind for kind in KINDS if kind not in str(refused.value)] == []
+    with pytest.raises(ValueError, match=message) as refused:
+        open_study(path, **options)
+    if message == r"one\.py":  # it names the kinds there are
+        assert [kind for kind in KINDS if kind not in str(refused.value)] == []
+
+
+OWN_KIND = (Path(__file__).parents[2] / "examples" / "own" / "kind.py").read_text()
+
+
+def test_a_kind_of_its_own_is_planned_run_followed_and_reported(home, capsys):
+    Path("twice.py").write_text(OWN_KIND)
+    assert main(["study", "run", "twice.py", "--dry-run"]) == 0
+    assert "best rate: 2 runs" in capsys.readouterr().out
+    assert main(["study", "run", "twice.py", "--quiet"]) == 0
+    assert "reports/doubling.json" in capsys.readouterr().out
+    assert main(["study", "status", "twice.py", "--json"]) == 0
+    status = json.loads(capsys.readouterr().out)
+    assert (status["complete"], status["done"]) == (5, True)
+    assert main(["study", "export", "twice.py", "--out", "twice.db"]) == 0
+    for source in ([], ["reports/twice.runs.csv"]):
+        assert main(["report", "twice.py", *source, "-o", "again.html"]) == 0
+        assert "which 2 runs bear out" in Path("again.html").read_text(encoding="utf-8")
+
+
+def test_a_variable_with_the_name_of_an_earlier_kind_is_no_study(path):
+    path.write_text(OWN_KIND)
+    open_study(path)
+    (path.parent / "plain.py").write_text(f"DOUBLING = True\n{STUDY_FILE}")
+    assert open_study(path.parent / "plain.py").symbol == "STUDY"

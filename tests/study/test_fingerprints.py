@@ -1,11 +1,7 @@
-import json
 from dataclasses import replace
 
-import pytest
-
 from extrap import Recipe, StudySpec, TunedRange, Workload
-from extrap.errors import StudyError
-from extrap.study.fingerprints import fingerprint, require_same
+from extrap.study.fingerprints import fingerprint
 
 SPEC = StudySpec(
     name="old",
@@ -25,18 +21,9 @@ OLD = {
     "recipe.n_evals": 50, "tune.lr.low": 0.01, "tune.lr.high": 0.1, "tune.lr.n": 3,
 }  # fmt: skip
 """What was stored before a recipe could grow its batch."""
-STEPS = replace(SPEC, recipe=replace(SPEC.recipe, schedule="steps"))
 
 
-def test_study_stored_before_the_batch_could_grow_still_resumes():
+def test_a_study_stored_before_the_batch_could_grow_still_resumes():
     assert fingerprint(SPEC, {}) == OLD
-    require_same(OLD, fingerprint(SPEC, {}), study="old")
-
-
-def test_fields_of_steps_are_part_of_what_such_a_study_is():
-    made = fingerprint(STEPS, {})
-    require_same(json.loads(json.dumps(made)), made, study="old")
-    grown = replace(STEPS, recipe=replace(STEPS.recipe, decay_by="batch", drops=(0.4,)))
-    with pytest.raises(StudyError, match=r"recipe\.drops: ") as told:
-        require_same(made, fingerprint(grown, {}), study="old")
-    assert "recipe.decay_by: rate " in str(told.value)
+    recipe = replace(SPEC.recipe, schedule="steps", decay_by="batch")
+    assert set(fingerprint(replace(SPEC, recipe=recipe), {})) > set(OLD)

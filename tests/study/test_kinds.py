@@ -1,116 +1,211 @@
-"""Tiny studies of other kinds, from the command line: planned, worked on, run, reported again."""
+"""The exam of every kind of study, on made-up losses: it seals, resumes, counts and reports.
+
+Which cells it asks for is in tests/contract/golden/cells-*.json.
+"""
 
 import json
-from functools import partial
+from collections.abc import Callable
+from dataclasses import replace
+from functools import wraps
 from pathlib import Path
+from typing import NamedTuple
 
 import pandas as pd
 import pytest
 
-from extrap.cli import main
 from extrap.errors import DataError
-from extrap.study import default_storage, open_study, runs_of_table, train
+from extrap.study import Kind, Outcome, open_study, report, run, runs_of_table
 from extrap.study.allocations import AllocationKind
-from tests.digits import DIGITS
+from extrap.study.batches import BatchKind
+from extrap.study.comparisons import ComparisonKind
+from extrap.study.files import kind_of
+from extrap.study.forecasts import ForecastKind
+from extrap.study.status import study_status
 
-from .test_allocations import STUDY as ALLOCATION
+from . import test_allocations as allocations
+from . import test_batches as batches
+from . import test_comparisons as comparisons
+from . import test_driver as forecasts
 
-ONE_SIZE = """
-from dataclasses import replace
-from extrap import Recipe, StudySpec, TunedRange, Workload
-from extrap.records import ComparisonStudy, ablations
-RECIPE = Recipe(steps=64, batch_size=8, optimizer="sgd", schedule="steps", drops=(0.5,),
-    drop_factor=4, n_evals=2)
-FALLS = StudySpec(name="falls", question="?", recipe=RECIPE, sizes={"width": (8,)}, seeds=(0, 1),
-    workload=Workload(name="DIGITS", options={"ghost": 0}), growth=0,
-    tune={"lr": TunedRange(low=0.01, high=0.1, n=3)})
-GHOST = replace(FALLS, name="ghost", workload=Workload(name="DIGITS", options={"ghost": 8}))
-COMPARISON = ComparisonStudy(name="tiny", question="What?", groups=(
-    replace(ablations(FALLS, {"batch grows": replace(RECIPE, decay_by="batch"), "ghosts": GHOST}),
-        reference="batch grows"),))
-""".replace("DIGITS", DIGITS)
-COMPARISON = """
-from dataclasses import replace
-from extrap import Recipe, StudySpec, TunedRange, Workload
-from extrap.records import ComparisonStudy, RecipeGroup
-NONE = StudySpec(name="none", question="?", sizes={"width": (4, 8, 16)}, seeds=(0, 1), growth=0,
-    workload=Workload(name="DIGITS"), recipe=Recipe(steps=32, batch_size=16, n_evals=2),
-    tune={"lr": TunedRange(low=0.01, high=0.04, n=3)})
-NORM = replace(NONE, name="norm", workload=Workload(name="DIGITS", options={"ghost": 0}))
-COMPARISON = ComparisonStudy(name="tiny", question="What?", groups=(
-    RecipeGroup(name="norms", question="Better?", arms={"none": NONE, "norm": NORM},
-        target={"width": 32}),))
-""".replace("DIGITS", DIGITS)
+DOUBLING = Path(__file__).parents[2] / "examples" / "own" / "kind.py"
+SMALL = replace(
+    allocations.STUDY,
+    study=replace(allocations.STUDY.study, seeds=(0,)),
+    budgets=allocations.BUDGETS[::2],
+    check_seeds=(100, 101),
+)
 
-slow = partial(pytest.param, marks=pytest.mark.slow)
+NO_GROWTH = replace(batches.TASK, study=replace(batches.TASK.study, growth=0))
+"""A grid grows by two: which of them is wanted still depends on where a driver died."""
 
 
-@pytest.mark.parametrize(
-    ("text", "change", "planned", "n_cells", "said"),
-    [
-        slow(
-            ONE_SIZE,
-            "seeds=1,2,3",
-            "falls: 9 runs|falls-batch-grows: 9 runs|27 runs",
-            18,
-            ("falls-batch-grows: 6 runs", "measured"),
+class Case(NamedTuple):
+    """A kind with its runs made up, and what its exam expects.
+
+    Attributes:
+        make: From what wraps a training function to the kind.
+        follows: Whether a run follows from others.
+        seals: Files that are written before such a run.
+        n_runs: All of its runs.
+        lacks: What a table of two columns lacks.
+    """
+
+    make: Callable[[Callable], Kind]
+    follows: Callable[[dict, dict], bool]
+    seals: tuple[str, ...]
+    n_runs: int
+    lacks: str = "lr"
+
+
+CASES = {
+    "forecast": Case(
+        lambda watched: ForecastKind(forecasts.SPEC, watched(forecasts.toy)),
+        lambda size, tuned: size["width"] == 512,
+        ("toy.forecast.json",),
+        72 + 6,
+    ),
+    "comparison": Case(
+        lambda watched: ComparisonKind(
+            comparisons.STUDY,
+            {spec.name: watched(comparisons.toy(spec)) for spec in comparisons.STUDY.arms()},
         ),
-        slow(COMPARISON, "seeds=1,2,3", "54 runs", 36, ("norm: 18 runs", "norm ")),
-    ],
-    ids=["one-size", "comparison"],
-)
-def test_study_runs_and_reports(
-    text, change, planned, n_cells, said, tmp_path, monkeypatch, capsys
-):
-    monkeypatch.chdir(tmp_path)
-    Path("tiny.py").write_text(text)
-    assert main(["study", "run", "tiny.py", "--dry-run", "--set", change]) == 0
-    plan = capsys.readouterr().out
-    assert [words for words in planned.split("|") if words not in plan] == []
-    assert not Path(".extrap").exists()
-    study = open_study("tiny.py")
-    train(study, default_storage(study))
-    assert not list(Path().glob("reports/*.html"))
-    capsys.readouterr()
-    assert main(["study", "status", "tiny.py", "--json"]) == 0
-    status = json.loads(capsys.readouterr().out)
-    assert status["done"]
-    assert status["cells"] == status["complete"] == n_cells
-    assert main(["study", "run", "tiny.py", "--quiet"]) == 0
-    out = capsys.readouterr().out
-    assert [words for words in said if words not in out] == []
-    (kept,) = Path("reports").glob("*.runs.csv")
-    table = pd.read_csv(kept)
-    if text is ONE_SIZE:
-        assert (set(table["updates"]), set(table["n_tokens"])) == ({40, 64}, {512})
-    else:
-        costs = {"initial_loss", "n_params", "flops", "wall_s"}
-        assert {"width", "lr", "seed", "ghost", *costs} <= set(table)
-    assert main(["report", "tiny.py", "-o", "again.html"]) == 0
-    assert main(["report", "tiny.py", str(kept), "-o", "read.html"]) == 0
-    (first,) = Path("reports").glob("[!i]*.html")
-    pages = [path.read_text() for path in (first, Path("again.html"), Path("read.html"))]
-    answers = {page.partition('answer" content="')[2].partition('"')[0] for page in pages}
-    assert len(answers) == 1
+        lambda size, tuned: size["width"] == 256,
+        ("toy-recipes.comparison.json",),
+        126,
+        "stage, lr",
+    ),
+    "allocation": Case(
+        lambda watched: AllocationKind(SMALL, watched(allocations.train)),
+        lambda size, tuned: allocations.flops(size) > 1e11,
+        ("toy.allocation.json",),
+        3 * 6 * 5 + 3 * 2,
+    ),
+    "batches": Case(
+        lambda watched: BatchKind(
+            replace(batches.STUDY, tasks=(NO_GROWTH,)), watched(batches.curve)
+        ),
+        lambda size, tuned: size["width"] == 16,
+        (),
+        3 * 4 * 3,
+    ),
+    "own": Case(
+        lambda watched: type(open_study(DOUBLING))(open_study(DOUBLING).study, watched(own)),
+        lambda size, tuned: tuned["lr"] not in (0.01, 0.02, 0.04),
+        ("doubling.json",),
+        3 + 2,
+    ),
+}
 
 
-@pytest.mark.parametrize(
-    ("study", "lacks"),
-    [
-        (COMPARISON, "stage, lr"),
-        (ALLOCATION, "lr"),
-    ],
-    ids=["comparison", "allocation"],
-)
-def test_what_is_no_table_of_runs_is_refused(study, lacks, tmp_path):
-    if isinstance(study, str):
-        (tmp_path / "tiny.py").write_text(study)
-        kind = open_study(tmp_path / "tiny.py")
-    else:
-        kind = AllocationKind(study)
+def own(size, tuned, seed):
+    return 1 + (tuned["lr"] - 0.005) ** 2
+
+
+class Done(NamedTuple):
+    """A study whose driver died at its first run that follows, and that was started again."""
+
+    case: Case
+    kind: Kind
+    home: Path
+    outcome: Outcome
+    there: list[str]
+    before: list[dict]
+    calls: list
+
+    @property
+    def storage(self):
+        return f"sqlite:///{self.home}/study.db"
+
+    def sealed(self, reports=None):
+        """What is written down."""
+        paths = [(reports or self.home / "reports") / name for name in self.case.seals]
+        return [json.loads(path.read_text()) for path in paths]
+
+
+@pytest.fixture(scope="module", params=CASES)
+def done(request, tmp_path_factory):
+    case, home = CASES[request.param], tmp_path_factory.mktemp(request.param)
+    there, calls = [], []
+
+    def watched(function):
+        @wraps(function)
+        def train(size, tuned, seed):
+            if case.follows(size, tuned) and not there:
+                there.extend(path.name for path in (home / "reports").glob("*.json"))
+                there.append("a run that follows")
+                raise KeyboardInterrupt
+            calls.append(seed)
+            return function(size, tuned, seed)
+
+        return train
+
+    kind, places = case.make(watched), {"reports": home / "reports"}
+    places["storage"] = f"sqlite:///{home}/study.db"
+    with pytest.raises(KeyboardInterrupt):
+        run(kind, **places)
+    made = Done(case, kind, home, None, there, [], calls)
+    return made._replace(before=made.sealed(), outcome=run(kind, **places))
+
+
+def test_seals_are_durable_before_the_first_run_that_follows_and_stand(done):
+    assert done.there == [*done.case.seals, "a run that follows"]
+    for seal, before in zip(done.sealed(), done.before, strict=True):
+        for name in ("content_hash", "created"):
+            assert seal[name] == before[name]
+        runs = done.outcome.tables["runs"].query("stage == 'check'")
+        assert seal["created"] <= min(runs["started_at"])
+
+
+def test_a_study_that_is_resumed_trains_every_run_once(done):
+    assert len(done.calls) == done.case.n_runs
+    status = study_status(done.kind, done.storage)
+    assert status.done
+    assert status.count("cells") == status.count("complete") == done.case.n_runs
+    assert status.count("duplicates") == 0
+
+
+def test_a_second_start_the_storage_and_the_table_say_the_same(done, tmp_path):
+    trained = []
+    found = {
+        "again": run(
+            done.kind, storage=done.storage, reports=tmp_path / "again", notify=trained.append
+        ),
+        "storage": report(done.kind, storage=done.storage, reports=tmp_path / "storage"),
+    }
+    if table := done.outcome.table_paths.get("runs"):  # curves are in the storage alone
+        kept = tmp_path / "kept.csv"
+        kept.write_bytes(table.read_bytes())
+        found["table"] = report(done.kind, table=kept, reports=tmp_path / "table")
+        assert "kept.csv" in found["table"].report_path.read_text(encoding="utf-8")
+    assert trained == []
+    for name, outcome in found.items():
+        said, first = outcome.text(), done.outcome.text()
+        assert (said.splitlines()[0] if name == "table" else said) in first
+        assert outcome.index_path.is_file()
+        if done.case is CASES["own"] and name != "again":
+            continue  # it seals as it trains, and not as it reports
+        for seal, first in zip(done.sealed(tmp_path / name), done.sealed(), strict=True):
+            assert seal["content_hash"] == first["content_hash"]
+            assert name == "table" or seal["created"] == first["created"]
+
+
+def test_what_is_no_table_of_its_runs_is_refused(done, tmp_path):
     with pytest.raises(DataError, match=r"none\.csv"):
-        runs_of_table(kind, tmp_path / "none.csv")
+        runs_of_table(done.kind, tmp_path / "none.csv")
     columns = {"arm": ["a"], "width": [1], "loss": [1.0]}
     pd.DataFrame(columns).to_csv(tmp_path / "odd.csv", index=False)
-    with pytest.raises(DataError, match=f"lacks .*{lacks}"):
-        runs_of_table(kind, tmp_path / "odd.csv")
+    with pytest.raises(DataError, match=f"lacks .*{done.case.lacks}"):
+        runs_of_table(done.kind, tmp_path / "odd.csv")
+    if done.case.seals and done.case is not CASES["own"]:
+        runs = pd.read_csv(done.outcome.table_paths["runs"])
+        runs[runs["arm"] != runs["arm"].iloc[-1]].to_csv(tmp_path / "short.csv", index=False)
+        with pytest.raises(DataError, match="of stage 'tune'"):
+            report(done.kind, table=tmp_path / "short.csv", reports=tmp_path)
+
+
+def test_a_kind_may_not_take_a_built_in_name_nor_change_one_by_inheritance():
+    kind = kind_of("STUDY")
+    type("Mine", (kind,), {})
+    assert kind_of("STUDY") is kind
+    with pytest.raises(ValueError, match="BATCHES is a kind"):
+        type("Mine", (kind,), {"symbol": "BATCHES"})

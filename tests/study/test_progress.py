@@ -1,5 +1,4 @@
 import io
-import logging
 import sys
 
 import pytest
@@ -41,16 +40,6 @@ def test_a_log_gets_one_line_a_minute_and_one_at_the_end(clock, capfd):
     assert len(lines) == 1 + 5 + 1
 
 
-def test_the_time_left_knows_that_the_grid_grew(clock, capfd):
-    with StudyProgress() as shown:
-        shown.notify(event(50))
-        clock(100)
-        shown.notify(event(60, total=200.0))
-    last = capfd.readouterr().err.splitlines()[-1]
-    assert "30 %" in last
-    assert "23:20" in last  # 140 at 10 in 100 s
-
-
 def test_costs_beyond_the_total_are_all_of_it_and_a_closed_log_stops_nothing(capfd, monkeypatch):
     heard = []
     with StudyProgress() as shown:
@@ -80,11 +69,3 @@ def test_lines_and_warnings_stand_above_the_bars_of_a_terminal(monkeypatch, caps
     assert drawn.rpartition("packed)")[2].count(f"\r{20 * ' '}") == 2  # both are cleared
     assert "sweep:  50%" in capsys.readouterr().err
     assert not tqdm._instances
-
-
-def test_quiet_shows_nothing_but_warnings(capsys):
-    with StudyProgress(quiet=True) as shown:
-        shown.notify(event(100))
-        shown.notify(event(100, stage="check"))
-        logging.getLogger("extrap").warning("lost")
-    assert "sweep" not in capsys.readouterr().err

@@ -9,18 +9,15 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from torch import nn
 
-from extrap.records import Cell, Recipe, Workload
-from extrap.training import Layout, Pack, checkpoints, parts, train
+from extrap.records import Cell, Recipe
+from extrap.training import Pack, checkpoints, parts, train
 from extrap.training.checkpoints import Checkpoints
+from extrap.training.layouts import Layout
 from extrap.training.parts import evaluation_steps
 from extrap.training.preemption import StopAsked
 from extrap.training.stacks import Stack
-from extrap.workloads import TensorWorkload, load_workload
 
-OPTIONS = {"corpus_bytes": 60_000, "validation_bytes": 20_000, "n_validation": 64, "context": 8}
-SOURCE = Workload(name="bytes-mlp", options=OPTIONS)
 RECIPE = Recipe(steps=12, batch_size=8, n_evals=4)  # evaluated after 3, 6, 9 and 12 updates
 RATES = (2**-8, 2**-5)
 CPU = torch.device("cpu")
@@ -36,8 +33,8 @@ def pack_of(workload, recipe=RECIPE, rates=RATES, seeds=(0, 1), size=(("width", 
 
 
 @pytest.fixture(scope="module")
-def workload():
-    return load_workload(SOURCE)
+def workload(tiny):
+    return tiny("bytes-mlp")
 
 
 def timeless(results):
@@ -121,12 +118,18 @@ RECIPES = {
     "noise": {"noise_every": 2},
     "bf16": {"precision": "bf16"},
     "bf16-pure": {"precision": "bf16-pure"},
+    "bytes-transformer": {"optimizer": "muon", "momentum": 0.9},
+    "digits": {},  # batch normalisation: running statistics
+    "images": {"optimizer": "sgd"},
+    "teacher": {"optimizer": "adamw"},
 }
+"""What is compared → recipe; the last ones are workloads."""
 
 
 @pytest.mark.parametrize("name", RECIPES)
-def test_a_run_that_is_stopped_twice_goes_on_to_the_last_bit(workload, tmp_path, name):
-    pack = pack_of(workload, replace(RECIPE, **RECIPES[name]))
+def test_a_run_that_is_stopped_twice_goes_on_to_the_last_bit(tiny, tmp_path, name):
+    is_workload = name in ("bytes-transformer", "digits", "images", "teacher")
+    pack = pack_of(tiny(name if is_workload else "bytes-mlp"), replace(RECIPE, **RECIPES[name]))
     steps = evaluation_steps(pack.recipes()[0])
     assert stopped(pack, tmp_path, after=1) == [steps[0]]
     assert each_step(tmp_path) == [steps[0]] * len(pack.cells)
@@ -158,168 +161,11 @@ def test_points_above_the_start_are_counted_on(workload, tmp_path, after):
     assert resumed(pack, tmp_path) == expected
 
 
-MODELS = {
-    "bytes-transformer": {"optimizer": "muon", "momentum": 0.9},
-    "digits": {},  # batch normalisation: running statistics
-    "images": {"optimizer": "sgd"},
-    "teacher": {"optimizer": "adamw"},
-}
-
-
-@pytest.mark.parametrize("name", MODELS)
-def test_models_of_every_kind_go_on_to_the_last_bit(tiny, tmp_path, name):
-    pack = pack_of(tiny(name), replace(RECIPE, **MODELS[name]))
-    stopped(pack, tmp_path)
-    assert resumed(pack, tmp_path) == trained(pack)
-
-
-class Plain(TensorWorkload):
-    """A model without a run axis, with running statistics and a count of its batches."""
-
-    def __init__(self):
-        x = torch.randn(200, 6, generator=torch.Generator().manual_seed(0))
-        y = (x.sum(1) > 0).long()
-        super().__init__(training=(x[:150], y[:150]), validation=(x[150:], y[150:]))
-
-    def build(self, size):
-        n = int(size["width"])
-        return nn.Sequential(nn.Linear(6, n), nn.BatchNorm1d(n), nn.ReLU(), nn.Linear(n, 2))
-
-    def loss(self, module, batch):
-        return nn.functional.cross_entropy(module(batch[0]), batch[1])
-
-
-def test_a_model_without_a_run_axis_goes_on_to_the_last_bit(tmp_path):
-    pack = pack_of(Plain())
-    stopped(pack, tmp_path)
-    (some, *_) = (torch.load(path, weights_only=True) for path in tmp_path.iterdir())
-    (count,) = (int(t) for n, t in some["tensors"].items() if n.endswith("num_batches_tracked"))
-    assert count == some["step"] == 6
-    assert resumed(pack, tmp_path) == trained(pack)
-
-
-@pytest.fixture
-def staggered(workload, tmp_path):
-    """Two runs stopped after 9 steps, one after 3 and two new ones; what each of them gives."""
-    whole = pack_of(workload, rates=(2**-9, 2**-7, 2**-5))
-    results = dict(zip(whole.cells, trained(whole), strict=True))
-    early, late, new = whole.cells[:2], whole.cells[2:4], whole.cells[4:]
-    stopped(replace(whole, cells=early), tmp_path, after=1)
-    stopped(replace(whole, cells=late), tmp_path, after=3)
-    cells = (late[1], new[0], early[0], new[1], late[0])
-    return replace(whole, cells=cells), [results[cell] for cell in cells]
-
-
-def test_runs_go_on_in_other_packs_beside_others_at_other_steps(staggered, tmp_path, advanced):
-    mixed, expected = staggered
-    heard = []
-    advanced.clear()
-
-    def hear(step, losses):
-        heard.append((step, sum(map(math.isfinite, losses))))
-
-    assert resumed(mixed, tmp_path, on_eval=hear, layout=layout(at_once=4)) == expected
-    assert heard == [(3, 5), (6, 5), (9, 5), (12, 5)]  # who is further on tells what it knows
-    assert sum(n_runs * (stop - start) for n_runs, start, stop in advanced) == 2 * 12 + 9 + 2 * 3
-    alone = replace(mixed, cells=mixed.cells[2:3])
-    assert resumed(alone, tmp_path) == expected[2:3]
-
-
-@pytest.mark.parametrize(("step", "status"), [(3, "complete"), (6, "complete"), (9, "pruned")])
-def test_a_run_that_is_further_on_is_not_pruned_by_a_word_on_an_earlier_step(
-    staggered, tmp_path, step, status
-):
-    mixed, expected = staggered
-
-    def prune(now, losses):
-        return [not (now == step and i == 0) for i in range(5)]
-
-    found = resumed(mixed, tmp_path, on_eval=prune, layout=layout(at_once=4))
-    assert found[0].status == status
-    assert [at for at, _ in found[0].curve] == [3, 6, 9, 12][: 4 if status == "complete" else 3]
-    assert found[1:] == expected[1:]
-    assert (found[0] == expected[0]) == (status == "complete")
-
-
-def test_runs_that_are_over_are_not_trained_again(workload, tmp_path, advanced):
-    pack = pack_of(workload, rates=(2**-8, 1e30, 2**-5))
-
-    def prune(step, losses):
-        return [not (step == 3 and i == 5) for i in range(len(losses))]
-
-    expected = trained(pack, on_eval=prune)
-    statuses = [result.status for result in expected]
-    assert statuses == 2 * ["complete"] + 2 * ["diverged"] + ["complete", "pruned"]
-    stopped(pack, tmp_path, on_eval=prune, layout=layout(at_once=6))
-    advanced.clear()
-    assert resumed(pack, tmp_path, on_eval=prune) == expected
-    assert {n_runs for n_runs, _, _ in advanced} == {2, 1}
-    only_over = replace(pack, cells=(pack.cells[2], pack.cells[5]))
-    assert resumed(only_over, tmp_path) == [expected[2], expected[5]]
-
-
-def test_half_a_pack_that_is_done_is_kept(usual, tmp_path, small_stacks):
-    pack, expected = usual
-    whole_half_and_one = 5
-    stopped(pack, tmp_path, after=whole_half_and_one, layout=layout(at_once=4))
-    assert each_step(tmp_path) == [3, 3, 12, 12]
-    assert resumed(pack, tmp_path, layout=layout(at_once=4)) == expected
-
-
-def test_asked_before_its_first_step_it_stops_and_leaves_nothing(usual, tmp_path):
-    assert stopped(usual[0], tmp_path, after=0) == []
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_a_stack_that_is_not_reached_is_left_where_it_was(workload, tmp_path, advanced):
-    """Asked between two stacks it does not train the second one to the evaluation first."""
-    pack = pack_of(workload, seeds=(0,))
-    left = Checkpoints(tmp_path, "study", every_s=math.inf, is_asked=lambda: len(advanced) == 3)
-    with pytest.raises(StopAsked):
-        trained(pack, left, layout=layout(at_once=1))
-    assert each_step(tmp_path) == [3, 6]
-    assert resumed(pack, tmp_path) == trained(pack)
-
-
 @pytest.fixture
 def clock(monkeypatch):
     made = SimpleNamespace(now=1000.0, monotonic=lambda: made.now)
     monkeypatch.setattr(checkpoints, "time", made)
     return made
-
-
-@pytest.mark.parametrize(("pause_s", "saved"), [(25.0, []), (35.0, [9] * 4), (65.0, [9] * 4)])
-def test_checkpoints_come_by_the_clock_and_a_killed_run_has_the_last(
-    usual, tmp_path, clock, pause_s, saved
-):
-    pack, expected = usual
-
-    def kill(step, losses):
-        clock.now += pause_s
-        if step == 9:
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        trained(pack, Checkpoints(tmp_path, "study"), on_eval=kill)
-    assert each_step(tmp_path) == saved
-    assert resumed(pack, tmp_path) == expected
-
-
-def test_slow_checkpoints_come_more_rarely(tmp_path, clock):
-    left = Checkpoints(tmp_path, "study", every_s=60.0)
-    clock.now += 60.0
-    assert left.is_due()
-
-    def slowly():
-        clock.now += 10.0
-        yield from ()
-
-    left.save(slowly(), CPU)
-    clock.now += 499.0
-    assert not left.is_due()
-    clock.now += 1.0  # 10 s are 2 % of 500 s
-    assert left.is_due()
-    assert not Checkpoints(None, "study", every_s=0.0).is_due()
 
 
 def test_a_run_remembers_the_time_it_took(usual, tmp_path):
@@ -352,33 +198,20 @@ def _in_tensors(path, name, value):
     _changed(path, tensors={**tensors, found: value})
 
 
-def _old_bomb(path):
-    torch.save(Bomb(path.parent / "ran"), path, _use_new_zipfile_serialization=False)
-
-
-def _random_state(path):
-    _in_tensors(path, "random", torch.full((5056,), 255, dtype=torch.uint8))
-
-
 SPOILED = {
     "empty": lambda path: path.write_bytes(b""),
     "truncated": lambda path: path.write_bytes(path.read_bytes()[:-900]),
-    "half": lambda path: path.write_bytes(path.read_bytes()[: path.stat().st_size // 2]),
     "noise": lambda path: path.write_bytes(bytes(range(256)) * 40),
     "bomb": lambda path: torch.save({"bomb": Bomb(path.parent / "ran")}, path),
-    "old bomb": _old_bomb,
     "no dictionary": lambda path: torch.save([1, 2], path),
     "other keys": lambda path: _changed(path, more=1),
     "other format": lambda path: _changed(path, format=99),
-    "other torch": lambda path: _changed(path, torch="1.0"),
-    "other device": lambda path: _changed(path, device="a card"),
-    "other study": lambda path: _changed(path, study="another"),
     "other cell": lambda path: _changed(path, cell=[[["width", 8.0]], [["lr", 1.0]], 0]),
     "no tensors": lambda path: _changed(path, tensors={}),
-    "numbers": lambda path: _changed(path, tensors={"parameter": 3}),
     "shape": lambda path: _in_tensors(path, "parameter", torch.zeros(3, 3)),
-    "kind": lambda path: _in_tensors(path, "random", torch.zeros(5056)),
-    "random state": _random_state,
+    "random state": lambda path: _in_tensors(
+        path, "random", torch.full((5056,), 255, dtype=torch.uint8)
+    ),
     "folder": lambda path: (path.unlink(), path.mkdir()),
 }
 
@@ -426,40 +259,6 @@ def test_checkpoints_of_another_processor_or_version_are_not_gone_on_with(
     assert Checkpoints(folder, "other").load(pack.cells[0], CPU) is None
 
 
-def _raise_full(number):
-    raise OSError(errno.ENOSPC, "No space left on device")
-
-
-def test_a_full_disk_is_said_once_and_survived(usual, tmp_path, monkeypatch, caplog):
-    pack, expected = usual
-    found = Checkpoints(tmp_path, "study", every_s=0.0)
-    with monkeypatch.context() as patch:
-        patch.setattr(os, "fsync", _raise_full)
-        assert trained(pack, found) == expected
-    assert list(tmp_path.iterdir()) == []
-    (said,) = [record.getMessage() for record in caplog.records]
-    assert "No space left on device" in said
-    assert str(tmp_path) in said
-    assert trained(pack, found) == expected
-    assert len(each_step(tmp_path)) == 4  # there is room again
-
-
-def test_a_full_disk_leaves_the_checkpoint_before(usual, tmp_path, monkeypatch):
-    stopped(usual[0], tmp_path, after=1)
-    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
-    monkeypatch.setattr(os, "fsync", _raise_full)
-    stopped(usual[0], tmp_path, after=2)
-    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
-
-
-def test_a_folder_that_cannot_be_made_is_survived(usual, tmp_path, caplog):
-    (tmp_path / "file").write_text("in the way")
-    folder = tmp_path / "file" / "here"
-    pack, expected = usual
-    assert trained(pack, Checkpoints(folder, "study", every_s=0.0)) == expected
-    assert sum("--checkpoints" in record.getMessage() for record in caplog.records) == 1
-
-
 def test_dropping_leaves_the_others(usual, tmp_path):
     pack, folder = usual[0], tmp_path / "here"
     stopped(pack, folder)
@@ -487,9 +286,79 @@ def test_a_file_holds_plain_values_and_one_run_only(workload, tmp_path):
     assert path.stat().st_size < 2 * n_bytes + 40_000  # not the whole stack's memory
 
 
-def test_out_of_memory_goes_on_from_checkpoints(usual, tmp_path, small_stacks):
+def test_what_ran_out_of_memory_goes_on_from_the_checkpoints_of_its_halves(
+    usual, tmp_path, small_stacks
+):
     pack, expected = usual
-    stopped(pack, tmp_path)
+    whole_half_and_one = 5
+    stopped(pack, tmp_path, after=whole_half_and_one, layout=layout(at_once=4))
+    assert each_step(tmp_path) == [3, 3, 12, 12]
     small_stacks.clear()
     assert resumed(pack, tmp_path, layout=layout(at_once=4)) == expected
-    assert min(small_stacks) == 6
+    assert min(small_stacks) == 3
+
+
+def test_checkpoints_come_by_the_clock_more_rarely_where_they_are_slow(usual, tmp_path, clock):
+    pack, expected = usual
+
+    def kill(step, losses):
+        clock.now += 35.0
+        if step == 9:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        trained(pack, Checkpoints(tmp_path, "study"), on_eval=kill)
+    assert each_step(tmp_path) == [9] * 4
+    assert resumed(pack, tmp_path) == expected
+    left = Checkpoints(tmp_path, "study", every_s=60.0)
+
+    def slowly():
+        clock.now += 10.0
+        yield from ()
+
+    left.save(slowly(), CPU)
+    clock.now += 499.0
+    assert not left.is_due()
+    clock.now += 1.0  # 10 s are 2 % of 500 s
+    assert left.is_due()
+    assert not Checkpoints(None, "study", every_s=0.0).is_due()
+
+
+def test_runs_go_on_in_other_packs_beside_others_at_other_steps(workload, tmp_path, advanced):
+    """Two runs stopped after 9 steps, one after 3, and two new ones."""
+    whole = pack_of(workload, rates=(2**-9, 2**-7, 2**-5))
+    results = dict(zip(whole.cells, trained(whole), strict=True))
+    early, late, new = whole.cells[:2], whole.cells[2:4], whole.cells[4:]
+    stopped(replace(whole, cells=early), tmp_path, after=1)
+    stopped(replace(whole, cells=late), tmp_path, after=3)
+    mixed = replace(whole, cells=(late[1], new[0], early[0], new[1], late[0]))
+    expected, heard = [results[cell] for cell in mixed.cells], []
+    advanced.clear()
+
+    def hear(step, losses):
+        heard.append((step, sum(map(math.isfinite, losses))))
+
+    assert resumed(mixed, tmp_path, on_eval=hear, layout=layout(at_once=4)) == expected
+    assert heard == [(3, 5), (6, 5), (9, 5), (12, 5)]  # who is further on tells what it knows
+    assert sum(n_runs * (stop - start) for n_runs, start, stop in advanced) == 2 * 12 + 9 + 2 * 3
+
+
+def test_a_disk_that_is_full_or_refuses_the_folder_is_said_once_and_survived(
+    usual, tmp_path, monkeypatch, caplog
+):
+    pack, expected = usual
+    stopped(pack, tmp_path / "here", after=1)
+    before = {path.name: path.read_bytes() for path in (tmp_path / "here").iterdir()}
+
+    def full(number):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", full)
+        found = Checkpoints(tmp_path / "here", "study", every_s=0.0)
+        assert trained(pack, found) == expected
+    assert {path.name: path.read_bytes() for path in (tmp_path / "here").iterdir()} == before
+    assert ["No space left on device" in r.getMessage() for r in caplog.records] == [True]
+    (tmp_path / "file").write_text("in the way")
+    assert trained(pack, Checkpoints(tmp_path / "file" / "x", "s", every_s=0.0)) == expected
+    assert sum("--checkpoints" in record.getMessage() for record in caplog.records) == 2

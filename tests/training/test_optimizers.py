@@ -134,36 +134,6 @@ def test_runs_that_stay_keep_their_state_and_their_constants(kind, way):
 
 
 @WAYS
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_neighbour_that_is_not_finite_changes_no_bit(kind, way):
-    sick, healthy = start(), start()
-    for parameters, value in ((sick, float("nan")), (healthy, 1.0)):
-        optimizer = build_optimizer(parameters, RECIPES[kind], matrices=MATRICES, way=way)
-        gradients = [torch.full_like(p, 0.5) for p in parameters]
-        for gradient in gradients:
-            gradient[1] = value
-        optimizer.step(gradients, RATES_M)
-        optimizer.step(gradients, RATES_M)
-    for one, other in zip(sick, healthy, strict=True):
-        assert torch.equal(one[[0, 2]], other[[0, 2]])
-        assert one[1].isnan().all()
-
-
-@WAYS
-@pytest.mark.parametrize("kind", ["sgd", "adam", "adamw"])
-def test_a_scale_multiplies_the_rate_of_its_tensor(kind, way):
-    recipes = [replace(recipe, weight_decay=0.0) for recipe in RECIPES[kind]]
-    rates = RATES_M
-    scaled, plain = start(torch.float64), start(torch.float64)
-    gradients = [torch.full_like(p, 0.3) for p in plain]
-    build_optimizer(scaled, recipes, scales=[0.25, 1.0, 4.0], way=way).step(gradients, rates)
-    for i, scale in enumerate((0.25, 1.0, 4.0)):
-        mine = start(torch.float64)
-        build_optimizer(mine, recipes, way=way).step(gradients, rates * scale)
-        torch.testing.assert_close(scaled[i], mine[i], rtol=1e-12, atol=1e-14)
-
-
-@WAYS
 def test_decoupled_decay_goes_with_the_rate_of_the_run_alone(way):
     recipes = [Recipe(optimizer="adamw", weight_decay=w) for w in (0.0, 0.1, 0.3)]
     parameters = start(torch.float64)
@@ -173,16 +143,6 @@ def test_decoupled_decay_goes_with_the_rate_of_the_run_alone(way):
     for parameter, old in zip(parameters, before, strict=True):
         for m, decay in enumerate((0.0, 0.1, 0.3)):
             torch.testing.assert_close(parameter[m], old[m] * (1 - RATES[m] * decay))
-
-
-def test_fused_updates_follow_gradients_whatever_their_strides():
-    first = torch.randn(2, 3, 5, generator=torch.Generator().manual_seed(2))
-    gradient = torch.randn(2, 5, 3, generator=torch.Generator().manual_seed(3)).transpose(1, 2)
-    together, one_by_one = first.clone(), first.clone()
-    for parameter, way in ((together, "flat"), (one_by_one, "fused")):
-        optimizer = build_optimizer([parameter], [Recipe(), Recipe()], way=way)
-        optimizer.step([gradient], RATES_M[:2])
-    torch.testing.assert_close(one_by_one, together)
 
 
 def test_each_run_is_clipped_by_its_own_norm_and_within_it_keeps_every_bit():

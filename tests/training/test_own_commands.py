@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import threading
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,7 +16,7 @@ import pytest
 from extrap.errors import ExtrapError, StudyError
 from extrap.records import Cell, Command, StudySpec, TunedRange
 from extrap.study import tune
-from extrap.training.own.commands import CommandRunner, describe, run_name
+from extrap.training.own.commands import CommandRunner, run_name
 from extrap.training.preemption import Preemption, StopAsked
 from tests.waiting import wait_until
 
@@ -80,197 +81,6 @@ def test_a_nan_is_a_diverged_run(tmp_path):
     assert set(tune(SPEC, url, train=trainer).to_frame()["status"]) == {"diverged"}
 
 
-@pytest.mark.parametrize(
-    ("script", "loss", "named"),
-    [
-        ("print('hello')", "", "output: hello"),
-        ("", "top1", r"\(top1\)"),
-        ("print('train loss=1')", "", "output: train loss=1"),
-        ("import os\nos.kill(os.getpid(), 9)", "", "SIGKILL"),
-        ("import sys\nsys.exit('CUDA out of\\x1b[31m memory')", "", "code 1;.*CUDA out of"),
-    ],
-)
-def test_a_command_that_prints_no_loss_has_failed(tmp_path, script, loss, named):
-    with pytest.raises(ExtrapError, match=named) as caught:
-        run(runner(tmp_path, script, loss=loss))
-    assert "\x1b" not in str(caught.value)
-    assert str(only_log(tmp_path)) in str(caught.value)
-
-
-SAY = """
-import pathlib, signal, subprocess, sys, time
-def say(*words):
-    part = pathlib.Path(sys.argv[-1] + ".part")
-    part.write_text(" ".join(map(str, words)))
-    part.rename(sys.argv[-1])
-"""
-
-
-@pytest.mark.parametrize("deaf", ["", "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"])
-def test_a_run_that_hangs_is_ended_with_all_it_started(tmp_path, deaf, monkeypatch):
-    """Its time is over when it has begun to hang; what ignores SIGTERM is killed."""
-    script = (
-        f"{SAY}{deaf}child = subprocess.Popen(['sleep', '9999'])\nsay(child.pid)\ntime.sleep(9999)"
-    )
-    said = tmp_path / "pid"
-    clock = SimpleNamespace(monotonic=lambda: 1e6 * said.exists())
-    monkeypatch.setattr("extrap.training.own.commands.time", clock)
-    with pytest.raises(ExtrapError, match="timeout of 1 s"):
-        run(runner(tmp_path, script, str(said), timeout_s=1, grace_s=0.2 if deaf else 600))
-    assert is_over(int(said.read_text()))
-
-
-DEAF = (
-    "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); "
-    "print('deaf', flush=True); time.sleep(9999)"
-)
-
-
-@pytest.mark.parametrize(
-    ("last_word", "own_group"), [("print('loss=1')", ""), ("sys.exit(3)", "process_group=0")]
-)
-def test_what_a_command_leaves_running_is_ended_however_it_ends(tmp_path, last_word, own_group):
-    script = (
-        f"{SAY}pipe = subprocess.PIPE\n"
-        f"deaf = subprocess.Popen([sys.executable, '-c', {DEAF!r}], stdout=pipe, {own_group})\n"
-        f"other = subprocess.Popen(['sleep', '9999'], {own_group})\n"
-        f"deaf.stdout.readline()\nsay(deaf.pid, other.pid)\n{last_word}"
-    )
-    said = tmp_path / "pids"
-    trainer = runner(tmp_path, script, str(said), grace_s=0.5)
-    if "exit" in last_word:
-        with pytest.raises(ExtrapError, match="exit code 3"):
-            run(trainer)
-    else:
-        answer = run(trainer)
-        assert answer["loss"] == 1
-    assert [is_over(int(pid)) for pid in said.read_text().split()] == [True, True]
-
-
-def test_a_command_whose_supervisor_is_killed_is_killed_too(tmp_path):
-    said = tmp_path / "pid"
-    script = f"{SAY}import os\nsay(os.getpid())\nos.kill(os.getppid(), 9)\ntime.sleep(9999)"
-    with pytest.raises(ExtrapError, match="SIGKILL"):
-        run(runner(tmp_path, script, str(said)))
-    assert is_over(int(said.read_text()))
-
-
-DRIVER = """
-import sys
-from extrap.records import Command
-from extrap.study import tune
-from tests.training.test_own_commands import SPEC, TOLD
-command = Command(["python", *sys.argv[2:4], *TOLD], grace_s=0.2)
-tune(SPEC, sys.argv[1], train=command)
-"""
-
-
-def test_no_process_is_left_when_the_driver_is_killed(tmp_path):
-    """Not the command, a child that is deaf to SIGTERM, nor a daemon in a session of its own."""
-    said, script = tmp_path / "pids", tmp_path / "script.py"
-    start = "subprocess.Popen([sys.executable, '-c', deaf], stdout=-1, start_new_session={})"
-    script.write_text(
-        "import os, pathlib, subprocess, sys, time\n"
-        f"deaf = {DEAF!r}\n"
-        f"started = [{start.format(False)}, {start.format(True)}]\n"
-        "for each in started: each.stdout.readline()\n"
-        "pids = [os.getpid(), *(each.pid for each in started)]\n"
-        "part = pathlib.Path(sys.argv[1] + '.part')\n"
-        "part.write_text(' '.join(map(str, pids)))\n"
-        "part.rename(sys.argv[1])\n"
-        "time.sleep(9999)"
-    )
-    words = (f"sqlite:///{tmp_path}/study.db", str(script), str(said))
-    driver = subprocess.Popen(
-        [sys.executable, "-c", DRIVER, *words],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
-        start_new_session=True,
-    )
-    wait_until(said.exists)
-    driver.kill()
-    driver.wait()
-    assert [is_over(int(pid)) for pid in said.read_text().split()] == [True] * 3
-
-
-def test_asked_to_stop_the_command_gets_sigterm_and_goes_on_in_its_folder(tmp_path):
-    preemption = Preemption(folder=None)
-    script = (
-        "import pathlib, signal, sys\n"
-        "place = pathlib.Path(sys.argv[-1])\n"
-        "def leave(*_):\n    (place / 'saved').touch()\n    sys.exit(0)\n"
-        "signal.signal(signal.SIGTERM, leave)\n"
-        "print('loss=9', flush=True)\n"
-        "if (place / 'saved').exists():\n    sys.exit(print('loss=1'))\n"
-        "(place / 'ready').touch()\n"
-        "while True: signal.pause()"
-    )
-
-    def ask():
-        wait_until(lambda: bool(list(tmp_path.rglob("ready"))))
-        preemption.ask()
-
-    asking = threading.Thread(target=ask)
-    asking.start()
-    with pytest.raises(StopAsked):
-        run(runner(tmp_path, script, "{run_dir}", preemption=preemption))
-    asking.join()
-    assert list((tmp_path / "runs").rglob("saved"))
-    answer = run(runner(tmp_path, script, "{run_dir}"))
-    assert answer["loss"] == 1
-
-
-def test_ctrl_c_ends_the_command(tmp_path):
-    said = tmp_path / "pid"
-    script = f"{SAY}import os\nsay(os.getpid())\ntime.sleep(9999)"
-
-    class Stopped:
-        folder, is_heard = None, True
-
-        @property
-        def is_asked(self):
-            if said.exists():
-                raise KeyboardInterrupt
-            return False
-
-    with pytest.raises(KeyboardInterrupt):
-        run(runner(tmp_path, script, str(said), preemption=Stopped(), grace_s=5))
-    assert is_over(int(said.read_text()))
-
-
-@pytest.mark.parametrize(
-    ("name", "text"),
-    [
-        ("m.jsonl", '{"step": 1, "loss": 3}\n\n{"step": 2, "loss": 2, "n_params": 50}\n{"st'),
-        ("m.json", '[{"step": 1, "loss": 3}, {"step": 2, "loss": 2, "n_params": 50}]'),
-        ("m.csv", "step,loss,n_params\n1,3,\n2,2,50\n3,,\n"),
-    ],
-)
-def test_a_result_file_is_read(tmp_path, name, text):
-    script = f"import pathlib, sys\nopen(sys.argv[-1] + '/{name}', 'w').write({text!r})"
-    answer = run(runner(tmp_path, script, "{run_dir}", result=name))
-    assert answer == {"loss": 2, "curve": [(1, 3), (2, 2)], "n_params": 50}
-    with pytest.raises(
-        ExtrapError, match=f"not write {name}"
-    ):  # that of an earlier attempt is none
-        run(runner(tmp_path, "pass", "{run_dir}", result=name))
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ('{"acc": 1}', "val_loss or .* has acc"),
-        ("{", "cannot be read"),
-        ('{"loss": "low"}', "a loss must be a number"),
-        ("[" * 100_000, "cannot be read"),
-    ],
-)
-def test_a_result_that_tells_no_loss_says_what_is_there(tmp_path, text, message):
-    script = f"import sys\nopen(sys.argv[-1] + '/m.json', 'w').write({text!r})"
-    with pytest.raises(ExtrapError, match=message):
-        run(runner(tmp_path, script, "{run_dir}", result="m.json"))
-
-
 def test_placeholders_are_those_of_the_study_and_the_program_is_there(tmp_path):
     spec = replace(SPEC, sizes={"depth": (2,)}, path={"width": "4 * depth"})
     CommandRunner(Command(["python", "{width}", "{lr}"]), spec)
@@ -330,40 +140,152 @@ def test_what_a_run_left_is_taken_up_by_the_same_study_only(tmp_path, monkeypatc
     assert n_left() == 6
 
 
-def test_files_of_one_name_or_behind_an_equals_sign_are_part_of_it(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    names = ("a/conf.yaml", "b/conf.yaml", "c.json")
-    command = Command(["python", *names[:2], f"--set={names[2]}", *TOLD])
-
-    def described(changed=""):
-        for name in names:
-            Path(name).parent.mkdir(exist_ok=True)
-            Path(name).write_text("changed" if name == changed else f"of {name}")
-        return describe(command)
-
-    begun = described()
-    assert list(begun["source"]) == ["conf.yaml", "conf.yaml (2)", "c.json"]
-    for name in names:
-        assert described(name) != begun
-    assert described() == begun
-    Path("c.json").unlink()
-    assert describe(command) != begun
-
-
 def test_runs_are_named_readably_apart_and_within_their_folder():
     one, two = (Cell.of({"n/../x": 8}, {"lr": lr}, 0) for lr in (0.1234567891, 0.1234567892))
     assert run_name(one) != run_name(two)
     assert run_name(one).startswith("n_.._x=8,lr=0.123457,seed=0-")
 
 
-def is_over(pid):
-    """Whether a process ends: it is gone, or dead and waits for nobody."""
+WRITE = "import sys\nopen(sys.argv[-1] + '/{name}', 'w').write({text!r})"
 
-    def is_dead():
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("m.jsonl", '{"step": 1, "loss": 3}\n\n{"step": 2, "loss": 2, "n_params": 50}\n{"st'),
+        ("m.json", '[{"step": 1, "loss": 3}, {"step": 2, "loss": 2, "n_params": 50}]'),
+        ("m.csv", "step,loss,n_params\n1,3,\n2,2,50\n3,,\n"),
+    ],
+)
+def test_a_result_file_is_read(tmp_path, name, text):
+    script = WRITE.format(name=name, text=text)
+    answer = run(runner(tmp_path, script, "{run_dir}", result=name))
+    assert answer == {"loss": 2, "curve": [(1, 3), (2, 2)], "n_params": 50}
+    with pytest.raises(ExtrapError, match=f"not write {name}"):  # that of an earlier attempt
+        run(runner(tmp_path, "pass", "{run_dir}", result=name))
+
+
+def writes(text):
+    return WRITE.format(name="m.json", text=text), {"result": "m.json"}
+
+
+@pytest.mark.parametrize(
+    ("script", "options", "message"),
+    [
+        ("print('hello')", {}, "output: hello"),
+        ("", {"loss": "top1"}, r"\(top1\)"),
+        ("print('train loss=1')", {}, "output: train loss=1"),
+        ("import os\nos.kill(os.getpid(), 9)", {}, "SIGKILL"),
+        ("import os\nos.kill(os.getppid(), 9)\nimport time\ntime.sleep(9999)", {}, "SIGKILL"),
+        ("import sys\nsys.exit('CUDA out of\\x1b[31m memory')", {}, "code 1;.*CUDA out of"),
+        (*writes('{"acc": 1}'), "val_loss or .* has acc"),
+        (*writes("{"), "cannot be read"),
+        (*writes('{"loss": "low"}'), "a loss must be a number"),
+        (*writes("[" * 100_000), "cannot be read"),
+    ],
+)
+def test_a_command_that_says_no_loss_has_failed(tmp_path, script, options, message):
+    with pytest.raises(ExtrapError, match=message) as caught:
+        run(runner(tmp_path, script, "{run_dir}", **options))
+    assert "\x1b" not in str(caught.value)
+    assert options.get("result") or str(only_log(tmp_path)) in str(caught.value)
+
+
+STARTS = """
+import os, pathlib, signal, subprocess, sys, time
+deaf = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN)"
+deaf = [sys.executable, "-c", deaf + "; print('deaf', flush=True); time.sleep(9999)"]
+started = [subprocess.Popen(deaf, stdout=-1, start_new_session=own) for own in (False, True)]
+for each in started: each.stdout.readline()
+part = pathlib.Path(sys.argv[-1] + ".part")
+part.write_text(" ".join(str(pid) for pid in (os.getpid(), *(each.pid for each in started))))
+part.rename(sys.argv[-1])
+"""
+"""Starts two processes that ignore SIGTERM, one in a session of its own, and says their ids."""
+
+
+def are_over(path):
+    """Whether processes end: they are gone, or dead and wait for nobody."""
+
+    def is_dead(pid):
         try:
             return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
         except psutil.NoSuchProcess:
             return True
 
-    wait_until(is_dead)
+    for pid in map(int, path.read_text().split()):
+        wait_until(lambda pid=pid: is_dead(pid))
     return True
+
+
+@pytest.mark.parametrize(
+    ("end", "named"),
+    [
+        ("sys.exit(3)", "exit code 3"),
+        ("print('loss=1')", ""),
+        ("time.sleep(9999)", "timeout of 1 s"),
+    ],
+)
+def test_however_a_command_ends_all_that_it_started_ends(tmp_path, monkeypatch, end, named):
+    """The time of one that hangs is over when it has begun to hang."""
+    said = tmp_path / "pids"
+    if "timeout" in named:
+        clock = SimpleNamespace(monotonic=lambda: 1e6 * said.exists())
+        monkeypatch.setattr("extrap.training.own.commands.time", clock)
+    limit = {"timeout_s": 1} if "timeout" in named else {}
+    trainer = runner(tmp_path, STARTS + end, str(said), grace_s=0.2, **limit)
+    with pytest.raises(ExtrapError, match=named) if named else nullcontext():
+        run(trainer)
+    assert are_over(said)
+
+
+DRIVER = """
+import sys
+from extrap.records import Command
+from extrap.study import tune
+from tests.training.test_own_commands import SPEC, TOLD
+tune(SPEC, sys.argv[1], train=Command(["python", sys.argv[2], *TOLD, sys.argv[3]], grace_s=0.2))
+"""
+
+
+def test_no_process_is_left_when_the_driver_is_killed(tmp_path):
+    said, script = tmp_path / "pids", tmp_path / "script.py"
+    script.write_text(f"{STARTS}time.sleep(9999)")
+    words = (f"sqlite:///{tmp_path}/study.db", str(script), str(said))
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+    driver = subprocess.Popen(
+        [sys.executable, "-c", DRIVER, *words],
+        cwd=tmp_path,
+        env=environment,
+        start_new_session=True,
+    )
+    wait_until(said.exists)
+    driver.kill()
+    driver.wait()
+    assert are_over(said)
+
+
+def test_asked_to_stop_the_command_gets_sigterm_and_goes_on_in_its_folder(tmp_path):
+    preemption = Preemption(folder=None)
+    script = (
+        "import pathlib, signal, sys\n"
+        "place = pathlib.Path(sys.argv[-1])\n"
+        "def leave(*_):\n    (place / 'saved').touch()\n    sys.exit(0)\n"
+        "signal.signal(signal.SIGTERM, leave)\n"
+        "print('loss=9', flush=True)\n"
+        "if (place / 'saved').exists():\n    sys.exit(print('loss=1'))\n"
+        "(place / 'ready').touch()\n"
+        "while True: signal.pause()"
+    )
+
+    def ask():
+        wait_until(lambda: bool(list(tmp_path.rglob("ready"))))
+        preemption.ask()
+
+    asking = threading.Thread(target=ask)
+    asking.start()
+    with pytest.raises(StopAsked):
+        run(runner(tmp_path, script, "{run_dir}", preemption=preemption))
+    asking.join()
+    answer = run(runner(tmp_path, script, "{run_dir}"))
+    assert answer["loss"] == 1

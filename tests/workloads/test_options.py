@@ -3,9 +3,6 @@ from dataclasses import dataclass
 
 import pytest
 
-from extrap.records import Cell, Recipe, Workload
-from extrap.training import Pack, train
-from extrap.workloads import load_workload
 from extrap.workloads.options import read_options
 
 
@@ -59,6 +56,7 @@ def test_an_impossible_option_is_refused(given, message):
         ("bytes-mlp", {"corpus_bytes": 10_000}, "got 20000 of 10000"),
         ("bytes-mlp", {"corpus_bytes": 20_008}, "got 20000 of 20008"),
         ("teacher", {"alpha": 0}, "alpha of teacher"),
+        ("byte-mlp", {}, "did you mean 'bytes-mlp'"),
     ],
 )
 def test_an_option_of_a_workload_that_it_cannot_have_is_refused(tiny, name, options, message):
@@ -66,19 +64,7 @@ def test_an_option_of_a_workload_that_it_cannot_have_is_refused(tiny, name, opti
         tiny(name, **options)
 
 
-def test_a_name_that_is_none_is_answered_by_the_nearest():
-    with pytest.raises(ValueError, match="did you mean 'bytes-mlp'"):
-        load_workload(Workload(name="byte-mlp"))
-
-
 def test_a_student_has_no_more_features_than_the_examples(tiny):
     workload = tiny("teacher")
     with pytest.raises(ValueError, match="16, got 17"):
         workload.loss(workload.build({"width": 17}), workload.validation)
-
-
-def test_a_number_of_examples_is_whole(tiny):
-    size = {"examples": 1.5, "width": 8.0}
-    cells = (Cell.of(size, {"lr": 0.1}, 0),)
-    with pytest.raises(ValueError, match=r"above 0, got 1\.5"):
-        train(Pack(workload=tiny("digits"), size=size, recipe=Recipe(), cells=cells))

@@ -5,21 +5,9 @@ import pytest
 import torch
 
 from extrap.workloads.teacher import Teacher
-from tests.truths import best_loss, expected_loss, expected_noise_scale, gradient_moments
+from tests.truths import best_loss, gradient_moments
 
 SPECTRA = pytest.mark.parametrize("spectrum", [0.0, 1.5])
-
-
-def train(workload, width, *, rates, batch_size, seed):
-    """Plain SGD; the held-out loss after the last step."""
-    module = workload.build({"width": width})
-    generator = torch.Generator().manual_seed(seed)
-    (weight,) = module.parameters()
-    for rate in rates:
-        rows = workload.draw_batches(1, batch_size, generator)[0]
-        loss = workload.loss(module, workload.examples(workload.training, rows))
-        weight.data -= rate * torch.autograd.grad(loss, weight)[0]
-    return workload.loss(module, workload.validation).item(), module
 
 
 @SPECTRA
@@ -73,52 +61,6 @@ def test_least_squares_on_few_examples_is_as_bad_as_predicted():
     assert expected == pytest.approx(best_loss(workload, {"width": 8}) * 39 / 31)
     assert np.mean(losses) == pytest.approx(expected, rel=0.03)
     assert best_loss(workload, {"width": 8}, n_examples=9) == math.inf
-
-
-@SPECTRA
-def test_sgd_and_its_noise_scale_do_as_expected(spectrum):
-    """Means over 50,000 short runs, with batches so small that the noise matters."""
-    alpha, noise, width, batch_size, rates = 0.5, 0.5, 3, 2, (0.2, 0.3, 0.1)
-    rng = np.random.default_rng(0)
-    j = np.arange(1, width + 1)
-    c = np.sqrt([1.0, *((j[1:] - 1.0) ** -alpha - j[1:] ** -alpha)])
-    scales, residual = j ** (-spectrum / 2), width**-alpha + noise**2
-    theta = np.zeros((50_000, width))
-    for rate in rates:
-        z = rng.normal(size=(50_000, batch_size, width))
-        y = z @ c + math.sqrt(residual) * rng.normal(size=z.shape[:2])
-        errors = np.einsum("rbj,rj->rb", z * scales, theta) - y
-        theta -= rate * np.einsum("rbj,rb->rj", z * scales, errors) / batch_size
-    delta = scales * theta - c
-    losses = 0.5 * (np.sum(delta**2, axis=1) + residual)
-    workload = Teacher({"n_features": 4, "n_examples": 10, "spectrum": spectrum})
-    given = {"rates": rates, "batch_size": batch_size}
-    expected = expected_loss(workload, {"width": width}, **given)
-    standard_error = np.std(losses) / math.sqrt(len(losses))
-    assert standard_error < 0.01 * expected
-    assert np.mean(losses) == pytest.approx(expected, abs=3 * standard_error)
-    # of Gaussian inputs: E|g|² = tr Λ · 2 L + 2 |Λ^½ δ|², of which |G|² = |Λ^½ δ|²
-    squared = np.sum((scales * delta) ** 2, axis=1)
-    trace = np.sum(scales**2) * 2 * losses + squared
-    found = expected_noise_scale(workload, {"width": width}, **given)
-    assert found == pytest.approx(trace.mean() / squared.mean(), rel=0.02)
-    start = gradient_moments(workload, workload.build({"width": 4})).noise_scale
-    assert expected_noise_scale(workload, {"width": 4}, rates=(), batch_size=2) == start
-
-
-@SPECTRA
-@pytest.mark.parametrize("n_steps", [0, 20])
-def test_gradient_moments_are_those_of_the_examples(spectrum, n_steps):
-    workload = Teacher({"n_features": 8, "n_examples": 200_000, "spectrum": spectrum})
-    _, module = train(workload, 6, rates=[0.05] * n_steps, batch_size=8, seed=0)
-    moments = gradient_moments(workload, module)
-    x, y = (t.double().numpy() for t in workload.training)
-    theta = module.output.weight.detach().double().numpy()[0]
-    gradients = x[:, :6] * (x[:, :6] @ theta - y)[:, None]
-    mean = gradients.mean(0)
-    assert moments.grad_sq_norm == pytest.approx(np.sum(mean**2), rel=0.03)
-    assert moments.grad_cov_trace == pytest.approx(gradients.var(0).sum(), rel=0.02)
-    assert moments.noise_scale == moments.grad_cov_trace / moments.grad_sq_norm
 
 
 def test_a_known_noise_scale():

@@ -7,6 +7,41 @@ from torch.nn import functional
 from extrap.workloads import bytes_transformer
 
 
+def test_a_target_is_the_next_byte_of_the_text(tiny):
+    """The one after the context of the perceptron, one later at every position of the other."""
+    for name, n in (("bytes-mlp", 1), ("bytes-transformer", 8)):
+        workload = tiny(name, context=8)
+        rows = workload.draw_batches(1, 100, torch.Generator().manual_seed(0))[0]
+        x, y = workload.examples(workload.training, rows)
+        text = workload.training[0].long()
+        assert x.shape == (100, 8)
+        for row, context, target in zip(rows.tolist(), x, y, strict=True):
+            assert torch.equal(context, text[row : row + 8])
+            assert torch.equal(target.reshape(-1), text[row + 9 - n : row + 9])
+
+
+def test_fewer_bytes_leave_the_held_out_ones_as_they_are(tiny):
+    whole, part = tiny("bytes-mlp"), tiny("bytes-mlp", corpus_bytes=21_000)
+    assert torch.equal(whole.training[0][:1000], part.training[0])
+    assert all(torch.equal(a, b) for a, b in zip(whole.validation, part.validation, strict=True))
+
+
+def test_the_first_held_out_examples_speak_for_all(tiny, tmp_path):
+    (tmp_path / "ascending").write_bytes(bytes(i // 10 for i in range(2560)) * 2)
+    workload = tiny("bytes-mlp", corpus=str(tmp_path), validation_bytes=2560)
+    x, _ = workload.validation
+    assert x[:, 0].min() == 0
+    assert x[:, 0].max() >= 254
+    assert x[:16, 0].double().mean() == pytest.approx(128, abs=50)
+
+
+def test_every_batch_sees_the_whole_corpus(tiny):
+    workload = tiny("bytes-mlp")
+    rows = workload.draw_batches(1, 40, torch.Generator().manual_seed(0))[0]
+    stretch = (len(workload.training[0]) - 8) / 40
+    assert (rows // stretch).tolist() == list(range(40))
+
+
 def test_a_later_byte_changes_no_earlier_prediction(tiny):
     workload = tiny("bytes-transformer")
     torch.manual_seed(0)
@@ -19,17 +54,6 @@ def test_a_later_byte_changes_no_earlier_prediction(tiny):
         differs_BC = (module(changed) != before).any(-1)
         assert not differs_BC[:, :position].any()
         assert differs_BC[:, position:].all()
-
-
-def test_the_targets_are_the_inputs_one_byte_later(tiny):
-    workload = tiny("bytes-transformer")
-    assert workload.tokens_per_example == 8
-    rows = workload.draw_batches(1, 20, torch.Generator().manual_seed(0))[0]
-    x, y = workload.examples(workload.training, rows)
-    text = workload.training[0].long()
-    for i, row in enumerate(rows.tolist()):
-        assert torch.equal(x[i], text[row : row + 8])
-        assert torch.equal(y[i], text[row + 1 : row + 9])
 
 
 @pytest.mark.parametrize("limits", [{"MOST_SEQUENCES": 3}, {"MOST_ELEMENTS": 200}])
@@ -78,8 +102,3 @@ def test_each_tensor_starts_at_its_scale(tiny):
     assert sds["blocks.3.mlp_input.weight"] == pytest.approx(fan_in, rel=0.05)
     assert sds["blocks.3.attention_output.weight"] == pytest.approx(fan_in / 4, rel=0.05)
     assert sds["blocks.3.mlp_output.weight"] == pytest.approx(fan_in / 8, rel=0.05)
-
-
-def test_a_width_that_heads_do_not_fill_is_refused(tiny):
-    with pytest.raises(ValueError, match="got 9; take 8"):
-        tiny("bytes-transformer").build({"width": 9})

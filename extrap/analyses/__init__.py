@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from extrap.analyses.comparison import compare
+from extrap.analyses.comparison import Comparison, compare
 
-__all__ = ["compare"]
+__all__ = ["Comparison", "compare"]

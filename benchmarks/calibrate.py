@@ -320,18 +320,18 @@ def many_runs() -> list[Row]:
 
 
 def simulate(
-    measure: Callable[[np.random.Generator], dict[str, float]], n: int, draws: str
+    measure: Callable[[np.random.Generator], dict[str, float]], n: int, first: int
 ) -> pd.DataFrame:
-    """One row per sweep."""
+    """One row per sweep; `first` is the first number of every seed."""
     with ProcessPoolExecutor(2) as pool:
-        found = pool.map(partial(_one, measure, draws), range(n), chunksize=5)
-        return pd.DataFrame(list(found))
+        found = pool.map(partial(_one, measure, first), range(n), chunksize=5)
+        return pd.DataFrame([row for row in found if row])
 
 
 def _one(
-    measure: Callable[[np.random.Generator], dict[str, float]], draws: str, number: int
+    measure: Callable[[np.random.Generator], dict[str, float]], first: int, number: int
 ) -> dict[str, float]:
-    return measure(np.random.default_rng([DRAWS[draws], number]))
+    return measure(np.random.default_rng([first, number]))
 
 
 def judged(figure: str, values: Sequence[float], limit: float, *, most: bool = False) -> Row:
@@ -425,7 +425,7 @@ def main() -> None:
     rows = [row for name, once in ONCE.items() if name in given.only for row in once()]
     for name, (measure, n, words) in PARTS.items():
         if name in given.only:
-            rows += words(simulate(measure, given.sweeps or n, given.draws))
+            rows += words(simulate(measure, given.sweeps or n, DRAWS[given.draws]))
     print_rows(rows)
     sys.stdout.write(f"{sum(row.met is False for row in rows)} of {len(rows)} figures missed\n")
 

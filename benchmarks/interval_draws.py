@@ -39,7 +39,6 @@ import math
 import sys
 import warnings
 from collections.abc import Callable, Mapping
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -48,9 +47,10 @@ import pandas as pd
 from scipy import optimize
 
 import extrap
-from benchmarks.calibrate import judged
+from benchmarks.calibrate import judged, simulate
 from benchmarks.page import print_rows
 from benchmarks.rows import Row
+from benchmarks.scores import interval_score
 from benchmarks.simulated import knowing
 
 LEVEL, RATIOS = 0.9, (2.0, 4.0, 16.0)
@@ -237,12 +237,6 @@ def best_values(shape: str, n_columns: int, rng: np.random.Generator) -> dict[st
     return found
 
 
-def score(lower: float, upper: float, truth: float) -> float:
-    """Interval score of a log loss: width, and what is missed, times 2 / (1 − level)."""
-    missed = max(lower - truth, 0.0) + max(truth - upper, 0.0)
-    return upper - lower + 2 / (1 - LEVEL) * missed
-
-
 def losses(shape: str, rng: np.random.Generator, *, n_sizes: int = 0) -> dict[str, float]:
     """Intervals of the loss of a new run at the true optimum: ours, an oracle's, a baseline's."""
     world = draw_world(rng, n_sizes=n_sizes or int(rng.integers(4, 11)), loss=shape)
@@ -268,7 +262,9 @@ def losses(shape: str, rng: np.random.Generator, *, n_sizes: int = 0) -> dict[st
             if interval is not None:
                 found[f"{band} held {ratio:g}"] = float(interval[0] <= truth <= interval[1])
                 found[f"{band} width {ratio:g}"] = interval[1] - interval[0]
-                found[f"{band} score {ratio:g}"] = score(*interval, truth)
+                found[f"{band} score {ratio:g}"] = interval_score(
+                    math.exp(truth), *map(math.exp, interval)
+                )
     return found
 
 
@@ -354,21 +350,6 @@ def outlier(rng: np.random.Generator) -> dict[str, float]:
         known = point.loss is not None and None not in point.loss_pi
         widths.append(math.log(point.loss_pi.upper / point.loss_pi.lower) if known else math.nan)
     return {"ratio": widths[1] / widths[0]}
-
-
-def simulate(
-    measure: Callable[[np.random.Generator], dict[str, float]], n: int, draws: str
-) -> pd.DataFrame:
-    """One row per sweep."""
-    with ProcessPoolExecutor(2) as pool:
-        found = pool.map(partial(_one, measure, draws), range(n), chunksize=5)
-        return pd.DataFrame([row for row in found if row])
-
-
-def _one(
-    measure: Callable[[np.random.Generator], dict[str, float]], draws: str, number: int
-) -> dict[str, float]:
-    return measure(np.random.default_rng([DRAWS[draws], number]))
 
 
 def value_rows(part: str, found: pd.DataFrame) -> list[Row]:
@@ -512,7 +493,7 @@ def main() -> None:
     parts = [part for part in PARTS if part.startswith(tuple(given.only))]
     if not parts:
         parser.error(f"--only must begin like one of: {'; '.join(PARTS)}")
-    found = {part: simulate(PARTS[part], given.sweeps, given.draws) for part in parts}
+    found = {part: simulate(PARTS[part], given.sweeps, DRAWS[given.draws]) for part in parts}
     rows = []
     for part, sweeps in found.items():
         words = next(words for start, words in WORDS.items() if part.startswith(start))

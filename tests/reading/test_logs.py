@@ -6,7 +6,6 @@ import pytest
 from extrap.errors import DataError
 from extrap.reading.logs import LogReader
 
-HEADER = "step,loss\n"
 ROWS = [{"step": 10, "loss": 3.5}, {"step": 20, "loss": 3.25}]
 FORMATS = pytest.mark.parametrize("name", ["a.csv", "a.jsonl"])
 

@@ -7,7 +7,6 @@ from scipy import stats
 
 from extrap.analyses.batch_size import agreement, growth, noise_over_training
 from extrap.analyses.batch_size.noise_over_training import noise_until, pool_gradients
-from extrap.errors import DataError
 from extrap.records import Runs
 
 
@@ -94,8 +93,6 @@ def test_seeds_are_pooled_step_by_step():
     pooled = pool_gradients(runs_with(curves), [0, 1])
     assert list(pooled["step"]) == [1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6]
     assert set(pool_gradients(runs_with(curves), [1])["run"]) == {1}
-    with pytest.raises(DataError, match="noise_every"):
-        pool_gradients(runs_with(gradients(n=4)[["run", "step", "loss"]]), [0])
 
 
 def pairs(noise, b_crit):

@@ -255,20 +255,3 @@ def test_window_without_a_gradient_leaves_the_mean_open():
     assert found.is_one_sided
     assert found.noise_scale is None
     assert found.ci.lower > TRUTH / 2
-
-
-@pytest.mark.parametrize(
-    ("ask", "message"),
-    [
-        (lambda: noise_scale([1.0], [math.inf], batch_small=1, batch_big=2), "big .* got inf"),
-        (lambda: noise_scale([[1.0]], [[1.0]], batch_small=1, batch_big=2), "one number per step"),
-        (lambda: noise_scale([1.0], [1.0], batch_small=1, batch_big=math.inf), "small < batch_"),
-        (lambda: noise_scale_from_moments([1.0], [1.0, 2.0]), "1 grad_sq_norm and 2"),
-        (lambda: noise_scale_from_moments([1.0], [math.inf]), "finite"),
-        (lambda: noise_course([1.0, 2.0], [1.0, 2.0], [1, 2, 3]), "3 steps"),
-        (lambda: mean_noise_scale(windows([1.0], [1.0], 1), batch_size=0), "batch_size"),
-    ],
-)
-def test_bad_input_is_refused(ask, message):
-    with pytest.raises(ValueError, match=message):
-        ask()

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
@@ -19,7 +17,7 @@ def test_spike_is_found_where_it_peaks_and_recovers():
     assert spike.fraction == pytest.approx(STEP[28] / 1000)
 
 
-def ripple(n: int, *, step: float, peak: float, at: int) -> np.ndarray:
+def ripple(n, *, step, peak, at):
     """Losses whose logarithm goes up, on and down by a step, and once to a peak."""
     logs = np.where(np.arange(n) % 3, step, 0.0)
     logs[at] = np.median(logs[at - 5 : at]) + peak

@@ -4,8 +4,6 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from scipy import stats
 from statsmodels.regression.linear_model import WLS
 
@@ -214,19 +212,6 @@ def test_what_is_known_of_errors_reaches_the_law_of_the_loss(monkeypatch, sweep_
     table.loc[0, "loss_se"] = None
     forecast(read_runs(table, size="width"))
     assert told[3]["evaluation_se"] is None
-
-
-@settings(max_examples=3)
-@given(unit=st.floats(1e-12, 1e24), rate_unit=st.floats(1e-6, 1e6))
-def test_units_of_sizes_and_rates_do_not_matter(sweep_table, made, unit, rate_unit):
-    table = sweep_table()
-    table["width"], table["lr"] = unit * table["width"], rate_unit * table["lr"]
-    point, plain = forecast_of(table).at(width=unit * 1024), made.at(width=1024)
-    assert point.loss == pytest.approx(plain.loss, rel=1e-4)
-    assert width_of(point.loss_pi) == pytest.approx(width_of(plain.loss_pi), rel=0.02)
-    assert point.tuned["lr"].value / rate_unit == pytest.approx(plain.tuned["lr"].value, rel=1e-4)
-    scaled = width_of(point.tuned["lr"].pi)
-    assert scaled == pytest.approx(width_of(plain.tuned["lr"].pi), rel=0.01)
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,5 @@
 import json
 import math
-import re
 
 import numpy as np
 import pandas as pd
@@ -223,13 +222,6 @@ def test_lack_of_fit_is_an_f_test_and_then_means_are_fitted():
     assert found.dof == 7
     assert tuple(found.b_crit.ci) == pytest.approx(tuple(of_means.b_crit.ci))
     assert found.log_sd == pytest.approx(math.sqrt(of_means.log_sd**2 + 0.75 * pure / 27))
-
-
-def test_what_is_printed_of_groups_are_their_critical_batches():
-    found = critical_batch(sizes(noise=0.0).query("params < 200"), by="params", from_batch=64)
-    assert re.findall(r"[\d.]+", repr(found.groups[0])) == ["1", "300.000", "300.000", "300.000"]
-    answer = re.findall(r"\d+", repr(found).splitlines()[0])
-    assert answer[:5] == ["16", "1200", "95", "1200", "1200"]
 
 
 def test_laws_over_groups_are_those_of_the_truth():

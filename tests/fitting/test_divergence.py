@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from sklearn.linear_model import LogisticRegression
 
-from extrap.fitting import DivergenceModel, fit_divergence, largest_chance
+from extrap.fitting import DivergenceModel, fit_divergence
 from extrap.reading import read_runs
 
 
@@ -81,9 +81,3 @@ def test_pruned_runs_say_nothing(sweep_table):
     pruned = table.assign(status="pruned", lr=table["lr"] / 100, loss=3.0)
     both = read_runs(pd.concat([table, pruned]), size="width", tune="lr")
     assert fitted(both) == plain
-
-
-def test_largest_chance_is_the_rule_of_three():
-    assert largest_chance(300, 0.95) == pytest.approx(3 / 300, rel=0.01)
-    assert largest_chance(1, 0.95) == pytest.approx(0.95)
-    assert largest_chance(0, 0.95) == 1.0

@@ -8,7 +8,7 @@ from scipy import stats
 
 from extrap.fitting import fit, fit_surviving_laws, predict_log
 from extrap.fitting.local import fit_local
-from extrap.fitting.mixture import count_sizes, mix, none_fits
+from extrap.fitting.mixture import mix, none_fits
 
 X = 2.0 ** np.arange(4, 14)
 
@@ -147,16 +147,6 @@ def test_mixture_has_the_variances_within_and_between_its_laws():
 
 
 MIXED = (("power", 0.25), ("power_floor", 0.75), ("log_linear", 0.0))
-
-
-@pytest.mark.parametrize(
-    ("sizes", "n"),
-    [([100, 103, 104.9, 106, 200], 3), ([100, 105, 105.01], 2), ([8, 8, 8], 1), ([0.5, 16, 1], 3)],
-)
-def test_sizes_within_five_percent_of_the_smallest_are_one(sizes, n):
-    distinct = 2.0 ** np.arange(len(sizes))
-    assert count_sizes(np.column_stack([sizes, distinct])) == n
-    assert count_sizes(np.column_stack([distinct, sizes])) == n
 
 
 X12 = 2.0 ** np.arange(12)

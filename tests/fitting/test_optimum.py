@@ -5,7 +5,6 @@ from scipy import stats
 from statsmodels.regression.linear_model import WLS
 
 from extrap.fitting import Noise, estimate_noise, estimate_optima
-from extrap.fitting.optimum import Grid, spacing
 from extrap.reading import read_runs
 from extrap.records import Interval
 
@@ -153,16 +152,6 @@ def test_beside_a_cliff_the_optimum_lies_between_the_values_seen_to_be_worse():
     assert variance == pytest.approx(0.02**2 / 3 + beside**2, rel=0.1)
 
 
-@pytest.mark.parametrize(("octaves", "expected"), [(1.0, 0.1), (3.0, 0.45), (4.5, 1.0125)])
-@pytest.mark.parametrize("n_values", [3, 5])
-def test_values_far_apart_locate_an_optimum_badly(octaves, expected, n_values):
-    """The error grows with the square of the spacing, and is double with three values."""
-    grid = Grid.of(pd.Series(2.0 ** (octaves * np.arange(n_values))), 2.0**octaves)
-    doubled = 2 if n_values == 3 and octaves > 1 else 1
-    assert grid.error() == pytest.approx(doubled * expected)
-    assert grid.finer(2) == Grid(octaves / 2, 2 * n_values - 1)
-
-
 @pytest.mark.parametrize("seed", range(2))
 def test_interval_ends_where_values_diverge_on_either_side(sweep_table, seed):
     """A column of reciprocal rates has reciprocal optima, intervals and limits."""
@@ -254,9 +243,3 @@ def test_interval_wider_than_the_values_tried_is_that_of_the_values_tried():
             octaves = estimate.se / estimate.value / np.log(2)
             assert (4 * octaves > 6.5) <= (estimate.ci == (rates[0], rates[-1]))
     assert 2 <= n_wide <= 8
-
-
-def test_spacing_is_the_mean_gap_beside_a_value():
-    assert spacing([0.1, 0.2, 0.8], 0.2) == pytest.approx(1.5)
-    assert spacing([0.1, 0.2, 0.8], 0.1) == pytest.approx(1.0)
-    assert spacing([0.1, 0.1], 0.1) == 0.0

@@ -6,7 +6,7 @@ import pytest
 from scipy import stats
 
 from benchmarks.refusal_causes import plant, refusals
-from extrap.fitting import LossPrediction, Noise, doubt_loss, doubt_tuned, less_noise
+from extrap.fitting import LossPrediction, Noise, doubt_tuned, less_noise
 from extrap.fitting.spread import predict_optimum
 from tests.checking.byhand import LARGE, by_hand, of_rate
 
@@ -92,48 +92,8 @@ def test_p_value_agrees_with_an_interval_that_has_an_excess(level):
         assert prediction.p_value(end) == pytest.approx(1 - level, rel=1e-6)
 
 
-Z90 = 1.6448536270
-"""Half of the normal 90 % interval."""
 T5 = 2.0150483726
 """The same of Student's t of 5 degrees of freedom."""
-
-
-def predicted(log_loss, half):
-    """Known exactly but for a normal error; half of its 90 % interval is given."""
-    return LossPrediction(log_loss=log_loss, curve=(((half / Z90) ** 2, 1e9),), run=((0.0, 1e9),))
-
-
-@pytest.mark.parametrize(
-    ("change", "half", "is_refused"),
-    [
-        (0.0, 0.0499, False),
-        (0.0, 0.0501, True),
-        (-0.02, 0.0501, True),
-        (-0.2, 0.199, False),
-        (-0.2, 0.201, True),
-        (0.2, 0.199, False),
-        (0.2, 0.201, True),
-        (-2.0, 1.99, False),
-        (-1.0, 400.0, True),
-    ],
-)
-def test_loss_is_refused_where_its_interval_is_wider_than_its_change_and_5_percent(
-    change, half, is_refused
-):
-    doubt = doubt_loss(predicted(1.0 + change, half), predicted(1.0, 10.0))
-    assert (doubt is not None) == is_refused
-    assert doubt is None or doubt.is_refused
-
-
-@pytest.mark.parametrize(("half", "is_refused"), [(0.29, False), (0.31, True)])
-def test_an_interval_of_three_times_the_noise_is_imprecise(half, is_refused):
-    """Noise with a 90 % interval of ± .1, a law that makes half of the whole interval `half`."""
-    noise, curve = (0.1 / Z90) ** 2, (half / Z90) ** 2 - (0.1 / Z90) ** 2
-    wide = LossPrediction(log_loss=1.0, curve=((curve, 1e9),), run=((noise, 1e9),))
-    for of_noise, refused in ((3.0, is_refused), (0.0, True)):
-        doubt = doubt_loss(wide, predicted(1.0, 10.0), of_noise=of_noise)
-        assert doubt is not None
-        assert doubt.is_refused == refused
 
 
 @pytest.mark.parametrize(("log_sd", "is_refused"), [(0.0, True), (0.015, True), (0.1, False)])
@@ -177,20 +137,6 @@ def test_value_is_refused_where_its_interval_spans_8_octaves(
     for width, refused in ((7.95, []), (8.05, ["lr"])):
         found = doubt_tuned(rate(width / 2 / T5, excess_curve), log_sd=1.0)
         assert [name for name, doubt in found.items() if doubt.is_refused] == refused
-
-
-def test_no_reason_states_a_width_that_says_nothing():
-    doubt = doubt_loss(predicted(1.0, 500.0), predicted(1.0, 0.1))
-    assert "a factor of 10 or more" in doubt.why
-    assert "e+" not in doubt.why
-
-
-def test_changes_beyond_every_number_are_told():
-    """A law that falls by a factor of e^2000 has no percentage."""
-    wide = LossPrediction(log_loss=-2000.0, curve=((9e6, 5.0),), run=())
-    last = LossPrediction(log_loss=0.0, curve=(), run=())
-    doubt = doubt_loss(wide, last)
-    assert "900 % or more predicted" in doubt.why
 
 
 @pytest.mark.parametrize(

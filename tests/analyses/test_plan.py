@@ -10,7 +10,6 @@ import pytest
 
 import extrap
 from extrap.analyses.budget import plan
-from extrap.analyses.budget.plans import seed_name
 from extrap.cli import main
 from extrap.records.codec import document
 from extrap.reporting.results import result_text
@@ -171,11 +170,6 @@ def test_two_size_columns_get_pairs_that_were_not_swept_together():
     between = [option.sizes for option in found.options if option.name == "between"]
     assert between == [({"n_params": 4e6, "n_tokens": 2e7},)]
     assert {option.cost for option in found.options if option.name == "between"} == {4.8e14}
-
-
-@pytest.mark.parametrize(("seed", "number"), [("3", 3), (2.0, 2), ("a", "a"), (1.5, "1.5")])
-def test_seeds_are_whole_numbers_or_names(seed, number):
-    assert seed_name(seed) == number
 
 
 def test_named_seeds_keep_their_names():

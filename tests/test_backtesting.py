@@ -1,7 +1,6 @@
 """Backtests of sweeps whose truth is known."""
 
 import math
-from collections.abc import Callable
 
 import numpy as np
 import pandas as pd
@@ -13,7 +12,6 @@ from extrap.errors import DataError
 from extrap.fitting.splits import MAX_CUTS, MAX_HELD_OUT
 from extrap.records import Runs
 
-Table = Callable[..., pd.DataFrame]
 WIDTHS = (16.0, 24.0, 32.0, 48.0, 64.0, 96.0, 128.0)
 
 
@@ -133,7 +131,7 @@ def test_only_the_sweep_is_used(found, sweep_table):
 
 
 def test_many_checkpoints_cost_few_fits(monkeypatch):
-    made: list[int] = []
+    made = []
     real = extrap.forecast
 
     def counted(runs, **options):

@@ -29,26 +29,6 @@ from extrap.files import (
 from extrap.reading.tables import read_table
 from extrap.reporting.index import write_index
 
-FORMULAS = [
-    *("=1+1", "+1+cmd|' /C calc'!A0", "-2+3", "@SUM(A1:A9)", "\t=1", "\r=1", "\n=1", "  =1"),
-    *("＝1+1", '=HYPERLINK("http://evil.example","x")', "'=1", "''=1", "-", "="),
-]
-PLAIN = ["", "a=b", "'", "'a", "''", "1-2", "#x", "a\tb", "-0.5", "+3", "-1e-3", "-inf", " -5"]
-
-
-@pytest.mark.parametrize("text", FORMULAS)
-def test_a_formula_is_written_as_text_and_comes_back(text):
-    assert guarded(text) == f"'{text}"
-    assert unguarded(guarded(text)) == text
-
-
-@pytest.mark.parametrize(
-    "value", [*PLAIN, -1, -0.5, True, None, float("nan"), np.float64(-2), ["=1"]]
-)
-def test_other_text_and_what_is_no_text_stays(value):
-    assert guarded(value) is value
-    assert unguarded(value) is value
-
 
 @given(st.text(alphabet="'=+-@\t\r\n 1a＝", max_size=6))
 def test_every_text_comes_back(text):

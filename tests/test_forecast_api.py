@@ -1,13 +1,18 @@
 """`extrap.forecast` in a notebook: any source, sizes without names, tables, a page."""
 
 import json
+import math
 
 import pandas as pd
 import pytest
 from matplotlib import pyplot as plt
 
 import extrap
-from tests.reading.messy import isoflop, sweep, two, wandb_export
+from extrap.cli import main
+from extrap.documents import content_hash, load_forecast, save_forecast
+from extrap.forecasting import forecast
+from extrap.reading import read_runs
+from tests.reading.messy import sweep, two, wandb_export
 
 TABLE = sweep()
 
@@ -36,26 +41,13 @@ def test_runs_are_read_again_where_columns_or_rows_are_named(made):
     assert extrap.forecast(made.runs, tune=()).tuned_laws == {}
     fewer = extrap.forecast(made.runs, where={"width": [64, 128, 256]}).runs
     assert sorted(set(fewer.to_frame()["width"])) == [64, 128, 256]
-    with pytest.raises(TypeError, match=r"\(.*size, tune, .*\), got 'tuned'"):
-        extrap.forecast(TABLE, tuned="lr")
-    with pytest.raises(extrap.DataError, match=r'where=\{"warmup": "100"\}'):
-        extrap.forecast(two("warmup", (100, 500)))
     assert len(extrap.forecast(two("warmup", (100, 500)), where={"warmup": 500}).runs) == 72
-    with pytest.raises(extrap.DataError, match='size="hidden"'):
-        extrap.forecast(TABLE.rename(columns={"width": "hidden"}), size="hiden")
 
 
 def test_a_size_without_a_name_is_that_of_the_only_size_column(made):
     assert made.at(1024) == made.at(width=1024)
     path = extrap.forecast(TABLE, path={"width": "64 * depth"})
     assert path.at(16).size == {"width": 1024.0}
-    with pytest.raises(ValueError, match=r"at\(width=…\)"):
-        made.at(1024, width=512)
-    two_sizes = extrap.forecast(isoflop())
-    with pytest.raises(ValueError, match=r"at\(n_params=…, n_tokens=…\)"):
-        two_sizes.at(1e10)
-    with pytest.raises(ValueError, match=r"at\(width=…\)"):
-        made.at(depth=3)
 
 
 def test_frames_take_numbers_mappings_and_nothing(made):
@@ -91,24 +83,78 @@ def test_the_column_of_the_loss_outlives_a_sealed_file(tmp_path):
     assert json.loads((tmp_path / "f.json").read_text())["runs"]["sizes"] == ["width"]
 
 
-def test_a_size_needs_no_name_where_there_is_one_column(made):
-    point = made.at(1024)
-    assert point.recommendation is not None
-    assert point == made.at(width=1024)
+PATH = {"n_params": "12 * depth * (64 * depth)**2", "n_tokens": "20 * n_params"}
 
 
-@pytest.mark.parametrize("size", ["8x", "1024", [512, 1024]])
-def test_a_size_that_is_no_number_is_named(made, size):
-    with pytest.raises(TypeError, match="a size is a number, got width="):
-        made.at(size)
+def grid_table():
+    """A law in parameters and tokens on an even grid, without noise to speak of."""
+    rows = []
+    for n in (1e6, 4e6, 16e6, 64e6):
+        for d in (2e7, 8e7, 32e7):
+            best = 5 * n**-0.3
+            for i in range(-3, 4):
+                octaves = i - math.log2(best) % 1
+                loss = 1.7 + 400 / n**0.34 + 400 / d**0.28
+                for seed in (0, 1):
+                    wobble = 1e-4 * math.sin(n + 7 * d + 3 * i + seed)
+                    lr = best * 2**octaves
+                    rows.append((n, d, lr, seed, loss * math.exp(0.01 * octaves**2 + wobble)))
+    return pd.DataFrame(rows, columns=["n_params", "n_tokens", "lr", "seed", "loss"])
 
 
-def test_arguments_of_another_type_are_named(made, tmp_path):
-    for name, value in (("where", "warmup=500"), ("level", "0.9")):
-        with pytest.raises(TypeError, match=f"^{name} "):
-            extrap.forecast(TABLE, **{name: value})
-    for tuned in (0.01, {"lr": "0.01"}):
-        with pytest.raises(TypeError, match=r"^tuned is a number per tuned column"):
-            extrap.cost(made, at=1024, tuned=tuned)
-    with pytest.raises(ValueError, match=r"^path is a file, got the folder"):
-        made.report(tmp_path)
+@pytest.fixture(scope="module")
+def along_path():
+    runs = read_runs(grid_table(), size=("n_params", "n_tokens"), tune="lr")
+    return forecast(runs, path=PATH)
+
+
+@pytest.fixture(scope="module")
+def pathless(along_path):
+    return forecast(along_path.runs)
+
+
+def test_a_dial_gives_the_point_of_the_sizes_it_sets(along_path):
+    point = along_path.at(depth=16)
+    n = 12 * 16 * 1024**2
+    assert point.size == {"n_params": n, "n_tokens": 20 * n}
+    assert point.path_inputs == {"depth": 16}
+    same = along_path.at(n_params=n, n_tokens=20 * n)
+    assert (same.loss, same.loss_pi, same.tuned) == (point.loss, point.loss_pi, point.tuned)
+    assert same.path_inputs == {}
+    assert same.recommendation == point.recommendation
+
+
+def test_one_size_may_be_the_dial_of_the_other(along_path):
+    made = forecast(along_path.runs, path={"n_tokens": "20 * n_params"})
+    assert made.at(n_params=1e8).size == {"n_params": 1e8, "n_tokens": 2e9}
+
+
+def test_a_saved_forecast_keeps_its_path_and_has_none_without(along_path, pathless, tmp_path):
+    file = tmp_path / "f.json"
+    save_forecast(along_path, file)
+    loaded = load_forecast(file)
+    assert loaded.path == along_path.path
+    assert loaded.at(depth=16).path_inputs == {"depth": 16}
+    assert content_hash(loaded) == content_hash(along_path) != content_hash(pathless)
+    save_forecast(pathless, file)
+    assert load_forecast(file).path is None
+
+
+def test_the_command_line_checks_with_a_path_and_refuses_one_without_effect(
+    tmp_path, monkeypatch, along_path, capsys
+):
+    monkeypatch.chdir(tmp_path)
+    grid_table().to_csv("runs.csv", index=False)
+    save_forecast(along_path, "f.json")
+    big = pd.DataFrame({"n_params": [2e8], "n_tokens": [4e9], "lr": [0.016], "seed": 0, "loss": 3})
+    big.to_csv("big.csv", index=False)
+    paths = [word for n, f in PATH.items() for word in ("--path", f"{n} = {f}")]
+    asked = ["--size", "n_params", "--size", "n_tokens", "--tune", "lr", *paths]
+    given = main(["check", "runs.csv", "big.csv", *asked])
+    assert main(["check", "f.json", "big.csv"]) == given
+    assert given in (0, 1)
+    capsys.readouterr()
+    assert main(["backtest", "runs.csv", *asked]) == 2
+    assert "--path" in capsys.readouterr().err
+    assert main(["forecast", "f.json", "--path", "n_params = d"]) == 2
+    assert "--path has no effect" in capsys.readouterr().err

@@ -9,7 +9,6 @@ import pytest
 
 import extrap
 from extrap.analyses.budget import law
-from extrap.reporting import plots
 
 optuna.logging.set_verbosity(optuna.logging.WARNING)
 WIDTHS = (16, 32, 64, 128, 256)
@@ -152,46 +151,6 @@ def test_a_sealed_forecast_and_runs_make_plans_costs_checks_and_pages(tmp_path):
     assert extrap.cost(made, at=1024, flops=1e15).chosen == chosen
     assert repr(extrap.cost(made, at=1024)).startswith("At width 1024, ")
     assert extrap.plan(made, at=1024, cost="width").at == BIG
-    with pytest.raises(ValueError, match=r"^size says how runs are read"):
-        extrap.plan(made, at=BIG, size="width")
-
-
-WRONG = [
-    (SWEEP["loss"], TypeError, "got Series; give the DataFrame"),
-    ({"width": [1]}, TypeError, "got dict; give pd.DataFrame"),
-    ([SWEEP, "sweep.csv"], TypeError, "got list of DataFrame, str"),
-    (None, TypeError, "got NoneType"),
-    (SWEEP[:0], extrap.DataError, "at least one row"),
-    (pd.DataFrame(), extrap.DataError, "at least one row"),
-    ([], extrap.DataError, "at least one row"),
-]
-
-
-@pytest.mark.parametrize("analysis", ANALYSES)
-@pytest.mark.parametrize(("source", "error", "words"), WRONG)
-def test_what_holds_no_runs_is_refused_in_one_line(analysis, source, error, words):
-    with pytest.raises(error, match=words) as caught:
-        ANALYSES[analysis](source)
-    assert "\n" not in str(caught.value)
-
-
-def test_a_forecast_or_a_backtest_in_place_of_another_is_refused_by_name():
-    made = of_sweep()
-    for analysis in (extrap.forecast, extrap.backtest):
-        with pytest.raises(TypeError, match=r"got Forecast; give its \.runs"):
-            analysis(made)
-    with pytest.raises(TypeError, match=r"write check\(forecast, runs\)"):
-        extrap.check(extrap.read_runs(SWEEP), made)
-    with pytest.raises(TypeError, match=r"got Runs; write extrap\.forecast"):
-        extrap.check(extrap.read_runs(SWEEP), LARGER)
-    charts = [plots.plot_forecast, plots.plot_law, plots.plot_optimum, plots.plot_sweep]
-    for chart in charts:
-        with pytest.raises(TypeError, match=r"extrap\.forecast returns, got DataFrame"):
-            chart(SWEEP)
-    with pytest.raises(TypeError, match=r"extrap\.backtest returns, got Forecast"):
-        plots.plot_backtest(made)
-    with pytest.raises(TypeError, match=r"extrap\.check returns, got Runs"):
-        plots.plot_law(made, made.runs)
 
 
 def test_studies_of_one_sweep_need_sizes():

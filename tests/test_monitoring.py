@@ -1,3 +1,4 @@
+import json
 import math
 from dataclasses import replace
 
@@ -8,14 +9,18 @@ import pytest
 from extrap.documents import save_forecast
 from extrap.errors import DataError
 from extrap.forecasting import forecast
-from extrap.monitoring import Monitor
+from extrap.monitoring import Monitor, watch
+from extrap.reading.logs import LogReader
 from extrap.records import Runs
+from extrap.records.codec import encode
+
+from .monitors import FakeMonitor
 
 STEPS = np.arange(20.0, 1001.0, 20.0)
 BIG = {"width": 512}
 
 
-def watch(made, losses, *, steps=STEPS, **more):
+def followed(made, losses, *, steps=STEPS, **more):
     monitor = Monitor(made, at=BIG, **more)
     for step, loss in zip(steps, losses, strict=True):
         monitor.update(step, loss)
@@ -33,7 +38,7 @@ def first_alarm(monitor):
 
 
 def test_tuned_run_is_left_alone_to_its_end(watched, draw_curve):
-    monitor = watch(watched, draw_curve(512, 0.0, np.random.default_rng(1)))
+    monitor = followed(watched, draw_curve(512, 0.0, np.random.default_rng(1)))
     assert not monitor.reading.alarm
     assert monitor.reading.fraction == 1
     assert monitor.reading.cause is None
@@ -45,7 +50,7 @@ def test_tuned_run_is_left_alone_to_its_end(watched, draw_curve):
 
 @pytest.mark.parametrize(("octaves", "word"), [(-3.0, "low"), (3.0, "high")])
 def test_mistuned_run_is_called_so_on_its_way(watched, draw_curve, octaves, word):
-    monitor = watch(watched, draw_curve(512, octaves, np.random.default_rng(2)))
+    monitor = followed(watched, draw_curve(512, octaves, np.random.default_rng(2)))
     alarm = first_alarm(monitor)
     assert alarm.fraction <= 0.5
     assert alarm.cause == "mistuned"
@@ -56,7 +61,7 @@ def test_mistuned_run_is_called_so_on_its_way(watched, draw_curve, octaves, word
 
 def test_false_alarms_are_rare_however_often_one_looks(watched, draw_curve):
     rng = np.random.default_rng(3)
-    alarms = [watch(watched, draw_curve(512, 0.0, rng)).reading.alarm for _ in range(40)]
+    alarms = [followed(watched, draw_curve(512, 0.0, rng)).reading.alarm for _ in range(40)]
     assert sum(alarms) <= 3
 
 
@@ -71,7 +76,7 @@ def test_loss_that_is_no_number_is_an_instability(watched, bad):
 
 def test_steps_out_of_order_and_after_the_end_are_ignored_and_counted(watched, draw_curve):
     losses = draw_curve(512, 0.0, np.random.default_rng(5))
-    monitor = watch(watched, losses)
+    monitor = followed(watched, losses)
     before = monitor.reading
     for step in (500, 1000, 1020, math.nan, -3, math.inf):
         assert monitor.update(step, 99.0) == before
@@ -82,18 +87,18 @@ def test_denser_and_sparser_logs_read_alike(watched, draw_curve):
     losses = draw_curve(512, 0.0, np.random.default_rng(6))
     dense = np.arange(5.0, 1001.0, 5.0)
     fine = np.exp(np.interp(np.log(dense), np.log(STEPS), np.log(losses)))
-    sparse = watch(watched, losses[4::5], steps=STEPS[4::5])
-    for monitor in (watch(watched, losses), watch(watched, fine, steps=dense), sparse):
+    sparse = followed(watched, losses[4::5], steps=STEPS[4::5])
+    for monitor in (followed(watched, losses), followed(watched, fine, steps=dense), sparse):
         assert not monitor.reading.alarm
     assert len(sparse.history) == 10
 
 
 def test_run_that_counts_from_zero_is_compared_to_its_end(watched, draw_curve):
     losses = draw_curve(512, 0.0, np.random.default_rng(10))
-    n = len(watch(watched, losses).history)
-    zero = watch(watched, np.append(9.0, losses[:-1]), steps=np.append(0.0, STEPS[:-1]))
+    n = len(followed(watched, losses).history)
+    zero = followed(watched, np.append(9.0, losses[:-1]), steps=np.append(0.0, STEPS[:-1]))
     assert len(zero.history) == n
-    monitor = watch(watched, losses, steps=np.append(STEPS[:-1], 999.0))
+    monitor = followed(watched, losses, steps=np.append(STEPS[:-1], 999.0))
     assert len(monitor.history) == n
     assert monitor.update(1000, 1.0) == monitor.reading
     assert monitor.n_ignored == 1
@@ -101,20 +106,20 @@ def test_run_that_counts_from_zero_is_compared_to_its_end(watched, draw_curve):
 
 def test_longer_run_is_compared_at_the_same_fractions(watched, draw_curve):
     losses = draw_curve(512, 0.0, np.random.default_rng(7))
-    stretched = watch(watched, losses, steps=30 * STEPS, total_steps=30_000)
+    stretched = followed(watched, losses, steps=30 * STEPS, total_steps=30_000)
     assert [r.e_value for r in stretched.history] == pytest.approx(
-        [r.e_value for r in watch(watched, losses).history]
+        [r.e_value for r in followed(watched, losses).history]
     )
-    cut = watch(watched, losses, steps=STEPS, total_steps=30_000)
+    cut = followed(watched, losses, steps=STEPS, total_steps=30_000)
     assert cut.reading.fraction < 0.05
 
 
 def test_monitor_of_a_sealed_forecast_is_the_same(watched, draw_curve, tmp_path):
     losses = draw_curve(512, -2.0, np.random.default_rng(8))
     save_forecast(watched, tmp_path / "forecast.json")
-    sealed = watch(tmp_path / "forecast.json", losses)
+    sealed = followed(tmp_path / "forecast.json", losses)
     assert [r.e_value for r in sealed.history] == pytest.approx(
-        [r.e_value for r in watch(watched, losses).history], rel=1e-6
+        [r.e_value for r in followed(watched, losses).history], rel=1e-6
     )
 
 
@@ -155,7 +160,7 @@ def test_false_alarms_are_rare_however_densely_either_is_logged(of_sweep, of_run
     rng = np.random.default_rng(6)
     x = np.arange(1, of_run + 1) / of_run
     alarms = [
-        watch(made, steep(512, x, rng, noise=noise), steps=1000 * x).reading.alarm
+        followed(made, steep(512, x, rng, noise=noise), steps=1000 * x).reading.alarm
         for _ in range(15)
     ]
     assert sum(alarms) <= 2
@@ -170,7 +175,7 @@ def test_seeds_that_the_sweep_did_not_have_are_allowed_for():
     alarms = 0
     for _ in range(40):
         curve = steep(512, x, rng, noise=0.002) * np.exp(0.01 * rng.normal(size=50))
-        alarms += watch(made, curve).reading.alarm
+        alarms += followed(made, curve).reading.alarm
     assert alarms <= 4
 
 
@@ -188,20 +193,9 @@ def test_runs_that_did_not_finish_are_no_reference(curved, watched):
     assert np.sqrt(made.curves.covariance[-1][-1]) < 0.012
 
 
-def test_odd_values_raise_nothing_and_odd_arguments_do(watched):
-    monitor = Monitor(watched, at=BIG, tuned={"lr": np.float64(0.01)})
-    assert monitor.update(10**400, 2.0) == monitor.reading
-    assert monitor.update(20, 10**400).cause == "instability"
-    for bad in ({"lr": "x"}, {"lr": -1.0}, {"lr": None}):
-        with pytest.raises(ValueError, match="positive number"):
-            Monitor(watched, at=BIG, tuned=bad)
-    with pytest.raises(ValueError, match="leave other names out"):
-        Monitor(watched, at=BIG, tuned={"rate": 0.1})
-
-
 def test_restarted_monitor_hears_anew(watched, draw_curve):
     losses = draw_curve(512, 0.0, np.random.default_rng(11))
-    monitor = watch(watched, 2 * losses)
+    monitor = followed(watched, 2 * losses)
     assert monitor.reading.alarm
     monitor.restart()
     for step, loss in zip(STEPS, losses, strict=True):
@@ -213,37 +207,12 @@ def test_restarted_monitor_hears_anew(watched, draw_curve):
 def test_value_on_the_other_side_is_not_called_mistuned(watched, draw_curve):
     best = watched.at(width=512).recommended["lr"]
     losses = draw_curve(512, -3.0, np.random.default_rng(12))
-    high = first_alarm(watch(watched, losses, tuned={"lr": 4 * best}))
+    high = first_alarm(followed(watched, losses, tuned={"lr": 4 * best}))
     assert high.cause == "unknown"
     assert "although lr" in high.advice
-    low = first_alarm(watch(watched, losses, tuned={"lr": best / 8}))
+    low = first_alarm(followed(watched, losses, tuned={"lr": best / 8}))
     assert low.cause == "mistuned"
     assert f"instead of {best / 8:.3g}" in low.advice
-
-
-@pytest.mark.parametrize(
-    ("numbers", "is_over"),
-    [
-        ((25, 50, 75, 100), True),
-        ((30, 60, 90), True),  # every 30 of 100: the next would be 120
-        ((1, 10, 20, 95), True),
-        ((97, 98, 99), True),  # counted from zero
-        ((0, 25, 50, 75), False),
-        ((50, 130), True),
-        ((), False),
-        ((0,), False),
-        ((90,), False),
-        ((10, 20, 80), False),
-        ((80, 90), False),
-        ((98,), False),
-    ],
-)
-@pytest.mark.parametrize("total", [100, 100.00000000000001])
-def test_run_is_over_when_no_loss_is_to_come(watched, numbers, is_over, total):
-    monitor = watch(watched, np.full(len(numbers), 3.0), steps=numbers, total_steps=total)
-    assert monitor.is_over == is_over
-    monitor.restart()
-    assert not monitor.is_over
 
 
 @pytest.mark.parametrize(
@@ -251,23 +220,101 @@ def test_run_is_over_when_no_loss_is_to_come(watched, numbers, is_over, total):
 )
 def test_the_last_loss_is_compared(watched, steps):
     """Of 100 steps, the first of them 0 or one gap shorter than the others."""
-    monitor = watch(watched, np.full(len(steps), 3.0), steps=steps, total_steps=100)
+    monitor = followed(watched, np.full(len(steps), 3.0), steps=steps, total_steps=100)
     assert monitor.history[-1].step == steps[-1]
     assert monitor.is_over
-
-
-def test_last_of_few_steps_is_waited_for(watched):
-    """Two epochs, not two updates."""
-    for numbers, is_over in (((0.5, 1.0, 1.5), False), ((0.5, 1.0, 1.5, 2.0), True)):
-        monitor = watch(watched, np.full(len(numbers), 3.0), steps=numbers, total_steps=2.0)
-        assert monitor.is_over == is_over
 
 
 def test_losses_are_fed_up_to_an_alarm(watched, draw_curve):
     losses = draw_curve(512, 0.0, np.random.default_rng(1))
     losses[30] = math.nan
     monitor = Monitor(watched, at=BIG)
-    heard = watch(watched, losses[:31], steps=STEPS[:31])
+    heard = followed(watched, losses[:31], steps=STEPS[:31])
     assert list(monitor.feed(zip(STEPS, losses, strict=True))) == list(heard.history)
     assert monitor.reading == heard.reading
     assert monitor.reading.step == STEPS[30]
+
+
+class Script:
+    """A log that gains the given losses look by look; running out of them is an error."""
+
+    def __init__(self, *looks):
+        self._looks = list(looks)
+
+    def poll(self):
+        look = self._looks.pop(0)
+        if isinstance(look, DataError):
+            raise look
+        return look
+
+
+@pytest.fixture(autouse=True)
+def pauses(monkeypatch):
+    found = []
+    monkeypatch.setattr("extrap.monitoring.time.sleep", found.append)
+    return found
+
+
+def steps(*numbers, loss=3.0):
+    return [(float(number), loss) for number in numbers]
+
+
+def test_readings_come_as_comparison_points_complete(pauses):
+    monitor = FakeMonitor(every=2)
+    script = Script(steps(10, 20, 30), steps(), steps(40, 50, 60, 100))
+    readings = list(watch(monitor, script, interval=2.5))
+    assert [reading.step for reading in readings] == [20, 40, 60, 100]
+    assert readings[-1] == monitor.reading
+    assert pauses == [2.5, 2.5]
+
+
+def test_alarm_ends_it_at_once_and_is_given():
+    monitor = FakeMonitor(every=2, limit=4.0)
+    readings = list(watch(monitor, Script([*steps(10, 20, 30), (40, 9.0), (50, 3.0)])))
+    assert [(reading.step, reading.alarm) for reading in readings] == [(20, False), (40, True)]
+    assert [step for step, _ in monitor.heard] == [10, 20, 30, 40]
+
+
+def test_alarm_between_comparison_points_is_given():
+    readings = list(watch(FakeMonitor(every=10), Script([(10, 3.0), (20, math.nan)])))
+    assert [(reading.step, reading.alarm) for reading in readings] == [(20, True)]
+
+
+def test_once_reads_what_there_is(pauses):
+    readings = list(watch(FakeMonitor(every=2), Script(steps(10, 20, 30)), once=True))
+    assert [reading.step for reading in readings] == [20, 30]
+    assert list(watch(FakeMonitor(), Script([]), once=True)) == []
+    assert pauses == []
+
+
+def test_once_refuses_a_log_that_is_not_there(tmp_path):
+    with pytest.raises(DataError, match=r"absent\.csv"):
+        list(watch(FakeMonitor(), LogReader(tmp_path / "absent.csv"), once=True))
+
+
+def test_log_without_a_loss_is_waited_for_once_and_one_that_breaks_is_not(caplog):
+    reason = DataError("log.jsonl has no column 'los'; did you mean 'loss'?")
+    with pytest.raises(IndexError):
+        list(watch(FakeMonitor(), Script(reason, reason, [])))
+    (record,) = caplog.records
+    assert str(reason) in record.getMessage()
+    with pytest.raises(DataError, match="'los'"):
+        list(watch(FakeMonitor(), Script(reason), once=True))
+    with pytest.raises(DataError, match="'los'"):
+        list(watch(FakeMonitor(), Script(steps(10), reason)))
+
+
+def test_document_of_a_reading_holds_its_fields_and_no_nan():
+    monitor = FakeMonitor()
+    document = encode(monitor.update(20.0, math.nan))
+    assert json.loads(json.dumps(document, allow_nan=False)) == {
+        "step": 20,
+        "fraction": 0.2,
+        "loss": None,
+        "expected": 3,
+        "band": [2.5, None],
+        "e_value": None,
+        "alarm": True,
+        "cause": "instability",
+        "advice": "Stop the run.",
+    }

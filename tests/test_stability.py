@@ -6,8 +6,7 @@ from pathlib import Path
 import extrap
 from extrap import errors
 from extrap.commands import analysis
-from extrap.records import STATUSES
-from extrap.records.runs import STAGES
+from extrap.records.runs import STAGES, STATUSES
 
 PROMISED = (Path(__file__).parents[1] / "docs" / "stability.md").read_text("utf-8")
 CODES = ("FINE", "DEVIATES", "BAD_USAGE", "UNEXPECTED", "INTERRUPTED")

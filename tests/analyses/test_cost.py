@@ -1,14 +1,11 @@
 """What tuned values cost: against closed forms, and one number in every place that states it."""
 
-from __future__ import annotations
-
 import json
 import math
 import re
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -18,9 +15,7 @@ import extrap
 from benchmarks.calibrate import SimulatedSweep, draw
 from extrap.analyses.budget import cost
 from extrap.cli import main
-from extrap.errors import DataError
 from extrap.fitting.run_costs import read_run_cost
-from extrap.forecasting import Forecast
 from extrap.records.codec import document
 from extrap.reporting.forecast_answer import transfer_answer
 from extrap.reporting.text import result_text
@@ -31,20 +26,20 @@ FLOPS = 7 * 1024**2
 
 
 @cache
-def shipped() -> Forecast:
+def shipped():
     return extrap.forecast(extrap.read_runs(SWEEP, size="width", tune="lr"))
 
 
-def square(table: pd.DataFrame) -> pd.Series:
+def square(table):
     return 7 * table["width"] ** 2
 
 
-def priced(**changes: Any) -> Forecast:
+def priced(**changes):
     """The forecast by hand; a run costs seven times its width squared."""
     return by_hand(**{"runs": sweep(flops=square), **changes})
 
 
-def exact(**changes: Any) -> Forecast:
+def exact(**changes):
     """The same where the best rate is known exactly."""
     values = {"a": math.log(0.01), "b": -0.5}
     known = law("optimum_power", values, (1e-9, 1e-9), scatter=1e-9, dof=5, scale_dof=5)
@@ -52,9 +47,7 @@ def exact(**changes: Any) -> Forecast:
 
 
 @pytest.mark.parametrize("width", [512.0, 1024.0])
-def test_keeping_the_small_widths_rate_costs_one_number_in_every_place(
-    width: float, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_keeping_the_small_widths_rate_costs_one_number_in_every_place(width, tmp_path, capsys):
     """The forecast's answer, `cost`, `check`, the page and their text, on the default sweep."""
     made, at = shipped(), {"width": width}
     point = made.at(**at)
@@ -83,7 +76,7 @@ def test_keeping_the_small_widths_rate_costs_one_number_in_every_place(
     assert page.replace("\xa0", " ").replace("&nbsp;", " ").count(interval) >= 2
 
 
-def test_a_value_costs_what_the_parabola_and_the_power_laws_say() -> None:
+def test_a_value_costs_what_the_parabola_and_the_power_laws_say():
     """Two octaves: .08 of log loss; the loss falls with the 1/20 power of the compute."""
     result = cost(exact(), at=LARGE, tuned={"lr": 0.01}, flops_per_second=1e6, price=3.0)
     at, chosen, hours = loss_at(1024), result.chosen, FLOPS / 1e6 / 3600
@@ -105,7 +98,7 @@ def test_a_value_costs_what_the_parabola_and_the_power_laws_say() -> None:
     assert kept == [(16, pytest.approx(3)), (256, pytest.approx(1))]
 
 
-def test_an_unknown_optimum_costs_the_mean_over_where_it_may_lie() -> None:
+def test_an_unknown_optimum_costs_the_mean_over_where_it_may_lie():
     """.02 σ² · 5/3 of Student's t with 5 degrees of freedom; t of .9875 is 3.1634."""
     result = cost(priced(), at=LARGE, tuned={"lr": 0.0025}, gpu_hours=5.0, price=2.0)
     sd = 0.26 / math.log(2)
@@ -120,7 +113,7 @@ def test_an_unknown_optimum_costs_the_mean_over_where_it_may_lie() -> None:
     assert (far.equivalent_compute.value, far.wasted["flops"].ci.upper) == (None, None)
 
 
-def test_scatter_of_costs_about_the_excess_curve_keeps_their_mean() -> None:
+def test_scatter_of_costs_about_the_excess_curve_keeps_their_mean():
     """A lognormal factor of relative standard deviation .3 and mean 1."""
     made = exact(excess_curve=replace(by_hand().excess_curve, relative_sd=0.3))
     result = cost(made, at=LARGE, tuned={"lr": 0.01}).chosen
@@ -131,7 +124,7 @@ def test_scatter_of_costs_about_the_excess_curve_keeps_their_mean() -> None:
 
 
 @pytest.mark.parametrize(("octaves", "is_far"), [(1.99, False), (2.01, True), (-2.01, True)])
-def test_values_beyond_those_of_the_sweep_are_flagged(octaves: float, is_far: bool) -> None:
+def test_values_beyond_those_of_the_sweep_are_flagged(octaves, is_far):
     flags = cost(exact(), at=LARGE, tuned={"lr": 0.0025 * 2**octaves}).flags
     assert any(flag.startswith("far-off: lr") for flag in flags) == is_far
 
@@ -146,7 +139,7 @@ def test_values_beyond_those_of_the_sweep_are_flagged(octaves: float, is_far: bo
         (priced, {"price": 2.0, "gpu_hours": 5.0}, []),
     ],
 )
-def test_what_a_cost_does_not_know_is_flagged(made, options, doubts) -> None:
+def test_what_a_cost_does_not_know_is_flagged(made, options, doubts):
     for sd, own in ((None, ["excess-scatter-unknown"]), (0.0, [])):
         curve = replace(by_hand().excess_curve, relative_sd=sd)
         result = cost(made(excess_curve=curve), at=LARGE, **options)
@@ -156,7 +149,7 @@ def test_what_a_cost_does_not_know_is_flagged(made, options, doubts) -> None:
 
 
 @pytest.mark.parametrize(("power", "knows"), [(0.025, True), (0.022, False)])
-def test_compute_is_a_share_where_it_grows_by_a_tenth(power: float, knows: bool) -> None:
+def test_compute_is_a_share_where_it_grows_by_a_tenth(power, knows):
     """From width 16 or little more to 1024: a factor of about 62."""
     made = exact(runs=sweep(flops=lambda t: 1e9 * t["width"] ** power))
     result = cost(made, at=LARGE, tuned={"lr": 0.01})
@@ -165,21 +158,7 @@ def test_compute_is_a_share_where_it_grows_by_a_tenth(power: float, knows: bool)
     assert ("compute" in result_text(result).splitlines()[0]) == knows
 
 
-def test_short_runs_cost_seconds() -> None:
-    runs = sweep(wall_s=lambda t: 1e-4 * t["width"])
-    text = result_text(cost(by_hand(runs=runs), at=LARGE, tuned={"lr": 0.01}))
-    assert "seconds wasted" in text
-    assert "hours" not in text
-
-
-def test_a_sweep_without_optima_has_no_cost() -> None:
-    table = shipped().runs.to_frame()
-    edge = extrap.read_runs(table[table["lr"] > 0.02], size="width", tune="lr")
-    with pytest.raises(DataError, match="extend the sweep"):
-        cost(extrap.forecast(edge), at=1024)
-
-
-def test_a_run_costs_what_the_table_says_and_beyond_it_the_last_slope() -> None:
+def test_a_run_costs_what_the_table_says_and_beyond_it_the_last_slope():
     runs = sweep(flops=square, wall_s=lambda t: 36 * t["width"])
     found = read_run_cost(runs)
     assert (found.unit, found.source, found.flags) == ("FLOPs", "the column flops", ())
@@ -189,21 +168,13 @@ def test_a_run_costs_what_the_table_says_and_beyond_it_the_last_slope() -> None:
     assert (hours.unit, hours.of({"width": 1000.0})) == ("hours", pytest.approx(10))
     units = read_run_cost(runs, formula="width ** 2 + 1")
     assert (units.unit, units.of({"width": 100.0})) == ("units", 10001)
-    with pytest.raises(DataError, match="got -9"):
-        read_run_cost(runs, formula="width - 10").of({"width": 1.0})
-    with pytest.raises(DataError, match="wall_s"):
-        read_run_cost(sweep(), hours=True)
-    timed = sweep(wall_s=lambda t: 36 * t["width"])
-    with pytest.raises(DataError, match="or a budget in hours"):
-        read_run_cost(timed)  # a budget would be taken for FLOPs
-    assert read_run_cost(timed, seconds=True).unit == "seconds"
     bent = read_run_cost(sweep(flops=lambda t: 3 * t["width"] ** 2 + 500 * t["width"]))
     assert [flag.partition(":")[0] for flag in bent.flags] == ["cost-extrapolated"]
     slope = math.log(324608 / 113152) / math.log(2)
     assert bent.of({"width": 1024.0}) == pytest.approx(324608 * 4**slope)
 
 
-def test_parameters_and_tokens_that_are_sizes_count_at_the_target_itself() -> None:
+def test_parameters_and_tokens_that_are_sizes_count_at_the_target_itself():
     sizes = {"n_params": [1e6, 2e6, 4e6], "n_tokens": [3e7, 5e7, 9e7]}
     frame = pd.DataFrame({**sizes, "loss": [3.0, 2.9, 2.8]})
     at = {"n_params": 1e9, "n_tokens": 2e10}
@@ -218,7 +189,7 @@ def test_parameters_and_tokens_that_are_sizes_count_at_the_target_itself() -> No
 
 
 @pytest.mark.slow
-def test_the_interval_of_the_penalty_holds_the_true_one() -> None:
+def test_the_interval_of_the_penalty_holds_the_true_one():
     """24 sweeps × 2 values at 90 %: a share below 80 % would be 2.3 standard errors off."""
     held = []
     for seed in range(24):

@@ -2,7 +2,6 @@ import numpy as np
 import pytest
 
 from extrap.analyses.selection import _selected, choose_next, prototype_distance, select
-from extrap.errors import DataError
 
 
 def select_by(difficulty, *, keep, which="hard", labels=None, balance=0.5):
@@ -87,66 +86,6 @@ def test_the_next_examples_are_unlabelled_and_hardest_first():
     assert choose_next(None, labelled=[], n=9, difficulty=[1, 2], which="easy").tolist() == [0, 1]
     random = choose_next(None, labelled=[0], n=2, difficulty=[1, 1, 1], which="random", seed=3)
     assert set(random) == {1, 2}
-
-
-POINTS = clusters()[0]
-NAN = np.where(np.arange(124).reshape(62, 2) == 15, np.nan, POINTS)
-EQUAL = np.ones((300, 5))
-
-
-@pytest.mark.parametrize(
-    ("points", "options", "error", "message"),
-    [
-        (POINTS, {"keep": 0}, ValueError, "got 0;"),
-        (POINTS, {"keep": 1.5}, ValueError, r"got 1\.5"),
-        (POINTS, {"keep": 63}, ValueError, "62 examples, got 63"),
-        (POINTS, {"keep": float("nan")}, ValueError, "got nan"),
-        (POINTS, {"which": "best"}, ValueError, "got 'best'"),
-        (POINTS, {"metric": "l1"}, ValueError, "got 'l1'"),
-        (POINTS, {"balance": 2}, ValueError, "got 2;"),
-        (POINTS, {"balance": -0.1}, ValueError, r"got -0\.1"),
-        (POINTS, {"seed": -1}, ValueError, "got -1"),
-        (POINTS, {"seed": -1, "which": "random"}, ValueError, "got -1"),
-        (POINTS, {"seed": 2**32}, ValueError, "got 4294967296"),
-        (POINTS, {"n_clusters": 0}, ValueError, "62 examples, got 0;"),
-        (POINTS, {"n_clusters": 63}, ValueError, "62 examples, got 63"),
-        (POINTS, {"labels": [1, 2]}, DataError, r"got shape \(2,\)"),
-        (NAN, {}, DataError, r"1 of 62 .* row 7"),
-        ([1.0, 2.0, 3.0], {}, DataError, r"shape \(3,\)"),
-        ([[1.0, 0.0], [0.0, 0.0]], {}, DataError, "row 1 of"),
-        (EQUAL, {}, DataError, "direction in all 300"),
-        (7.0 * EQUAL[:30], {"metric": "euclidean"}, DataError, "features in all 30"),
-        (np.tile(np.eye(2), (150, 1)), {}, DataError, "got 0 for all 300"),
-        (1e300 * POINTS, {}, DataError, r"got 1e\+300"),
-        (1e300 * POINTS, {"metric": "euclidean"}, DataError, r"got 1e\+300"),
-        ((1e30 * POINTS).astype(np.float32), {}, DataError, r"got 1e\+30;"),
-    ],
-)
-def test_what_cannot_be_selected_is_refused(points, options, error, message):
-    with pytest.raises(error, match=message):
-        select(points, **{"keep": 0.5, **options})
-
-
-def test_difficulties_and_labels_that_are_none_are_refused():
-    with pytest.raises(DataError, match=r"got 0\.5 for all 8"):
-        select_by(np.full(8, 0.5), keep=2)
-    assert select_by(np.full(8, 0.5), keep=1.0).rows.tolist() == list(range(8))
-    assert len(select(EQUAL, keep=0.2, which="random")) == 60
-    for metric in ("cosine", "euclidean"):
-        assert len(select(1e150 * POINTS, keep=0.2, metric=metric)) == 12
-    for options, error, words in (
-        ({"labelled": [2], "n": 1, "difficulty": [1, 2]}, DataError, "got 2 to 2"),
-        ({"labelled": [-1], "n": 1, "difficulty": [1, 2]}, DataError, "got -1 to -1"),
-        ({"labelled": [], "n": 0}, ValueError, "got 0"),
-        ({"labelled": [], "n": 1}, ValueError, "got neither"),
-    ):
-        with pytest.raises(error, match=words):
-            choose_next(None, **options)
-    for blank in (None, np.nan, ""):
-        labels = np.array(["a"] * 62, dtype=object)
-        labels[4] = blank
-        with pytest.raises(DataError, match="first in row 4"):
-            select_by(np.arange(62), keep=0.2, labels=labels)
 
 
 def test_a_random_choice_is_its_seeds_keeps_the_balance_and_needs_no_prototypes():

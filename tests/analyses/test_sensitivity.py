@@ -8,7 +8,6 @@ import pytest
 from scipy import stats
 
 from extrap.analyses.sensitivity import sensitivity
-from extrap.errors import DataError
 from extrap.records import Runs
 
 SIZES, TARGET = (16, 64, 256), 2048
@@ -198,29 +197,6 @@ def test_runs_with_two_values_moved_are_left_out():
     )
     assert second == first
     assert (first.n_runs, first.sizes) == (4 * 3 * 5, SIZES)
-
-
-def test_missing_columns_and_values_are_named():
-    frame = table(np.random.default_rng(0), names=("moving",)).assign(other=1.0)
-    text = frame.assign(mode=["a", "b", "c"] * (len(frame) // 3))
-    negative = frame.assign(moving=frame["moving"].where(frame.index < len(frame) - 1, -1.0))
-    for rows, settings, words in (
-        (frame, {"warmup": None}, "and warmup"),
-        (frame, {}, "and none"),
-        (frame, {"moving": 0.3}, "name one of them: moving=VALUE"),
-        (frame[frame["moving"].ne(0.1)], {"moving": None}, "by default that of most runs"),
-        (frame[frame["width"].eq(16)], {"moving": 0.1}, "add a size"),
-        (frame, {"other": None}, "2 values at 2 sizes"),
-        (text, {"mode": "a"}, "have two values"),
-        (frame.assign(seed=0), {"moving": 0.1}, "one run per value"),
-        (negative, {"moving": 0.1}, "be positive"),
-    ):
-        with pytest.raises(DataError, match=words):
-            ranked(rows, **settings) if settings else analysed(rows, settings)
-    for options, words in (({"level": 95}, "got 95"), ({"target": -1}, "got -1")):
-        with pytest.raises(ValueError, match=words):
-            analysed(frame, {"moving": 0.1}, **options)
-    assert analysed(frame, {"moving": 0.1}, target=None).target == 8 * 256
 
 
 @pytest.mark.slow

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import Any
 
 import pandas as pd
 
@@ -25,15 +24,15 @@ STEP = 16.0
 """1024 over the reference width of all laws, 64."""
 
 
-def loss_at(width: float) -> float:
+def loss_at(width):
     return 3.0 * (width / 64) ** -0.1
 
 
-def lr_at(width: float) -> float:
+def lr_at(width):
     return 0.01 * (width / 64) ** -0.5
 
 
-def law(key: str, values: dict[str, float], sds: tuple[float, ...], **more: Any) -> Fit:
+def law(key, values, sds, **more):
     covariance = tuple(
         tuple(sd**2 if i == j else 0.0 for j in range(len(sds))) for i, sd in enumerate(sds)
     )
@@ -51,20 +50,20 @@ def law(key: str, values: dict[str, float], sds: tuple[float, ...], **more: Any)
     )
 
 
-def of_loss(**more: Any) -> Fit:
+def of_loss(**more):
     """ln 3 ± .008 at the reference, so that the error at 1024 is .017."""
     sds = (3 * 0.008, 0.015 / math.log(STEP))
     given = {"scatter": 0.02, "dof": 3, "scale_dof": 6, **more}
     return law("power", {"b": 3.0, "c": 0.1}, sds, **given)
 
 
-def of_rate(**more: Any) -> Fit:
+def of_rate(**more):
     sds = (0.06, 0.08 / math.log(STEP))
     given = {"scatter": 0.24, "dof": 5, "scale_dof": 5, **more}
     return law("optimum_power", {"a": math.log(0.01), "b": -0.5}, sds, **given)
 
 
-def optimum(width: float) -> Optimum:
+def optimum(width):
     open_ended = Interval(None, None)
     lr = Estimate(value=lr_at(width), se=0.1 * lr_at(width), ci=open_ended, pi=open_ended)
     return Optimum(
@@ -81,7 +80,7 @@ def optimum(width: float) -> Optimum:
     )
 
 
-def sweep(**columns: Any) -> Runs:
+def sweep(**columns):
     """Five rates an octave apart and two seeds, on the law and its parabola of .02 octave²."""
     rows = [
         {
@@ -98,7 +97,7 @@ def sweep(**columns: Any) -> Runs:
     return Runs.from_frame(table, sizes=["width"], tuned=["lr"])
 
 
-def by_hand(**changes: Any) -> Forecast:
+def by_hand(**changes):
     model = LossModel(family=((of_loss(), 1.0),), discrepancy=0.15)
     excess_curve = ExcessCurve(
         tuned=("lr",),
@@ -109,7 +108,7 @@ def by_hand(**changes: Any) -> Forecast:
         rise=((0.0, 0.0),),
         relative_sd=None,
     )
-    given: dict[str, Any] = {
+    given = {
         "runs": sweep(),
         "level": 0.95,
         "band": "default",
@@ -125,13 +124,11 @@ def by_hand(**changes: Any) -> Forecast:
     return Forecast(**{**given, **changes})
 
 
-def configuration_of(
-    *, made: Forecast | None = None, size: dict[str, float] = LARGE, **given: Any
-) -> Configuration:
+def configuration_of(*, made=None, size=LARGE, **given):
     """One run, with nothing particular about it; fields of the point of its size too."""
     law = LossPrediction(log_loss=0.5, curve=((1e-4, math.inf),), run=((4e-6, math.inf),))
     point = {name: given.pop(name, {}) for name in ("best", "recommended")}
-    plain: dict[str, Any] = {
+    plain = {
         "rows": {0: {"status": "complete", "seed": 0, "loss": 1.0, **given.pop("row", {})}},
         "seeds": (0,),
         "tuned": {},
@@ -163,20 +160,20 @@ def configuration_of(
 
 def judged(
     *,
-    off: float | None = 0.1,
-    u: float = 0.0,
-    excess: float | None = None,
-    chance: float = 0.99,
-    p: float = 0.5,
-    beside: float | None = 0.5,
-    is_off: bool = True,
-    **more: Any,
-) -> Configuration:
+    off=0.1,
+    u=0.0,
+    excess=None,
+    chance=0.99,
+    p=0.5,
+    beside=0.5,
+    is_off=True,
+    **more,
+):
     """A run at width 1024, off the law of `by_hand` and its best rate, with its finding."""
     inside = more.pop("pi", Interval(0.0024, 0.0026))
     lr = Estimate(value=0.0025, se=0.0, ci=inside, pi=inside)
     cost = 0.02 * u**2 if excess is None else excess
-    given: dict[str, Any] = {
+    given = {
         "made": by_hand(runs=sweep(**more.pop("sweep", {}))),
         "tuned": {"lr": 0.0025 * 2**u},
         "best": {"lr": lr},

@@ -1,8 +1,5 @@
-from __future__ import annotations
-
 import math
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -11,9 +8,9 @@ import pytest
 from extrap.checking.spikes import Spike
 from extrap.documents import load_forecast, save_forecast
 from extrap.fitting import LossPrediction
-from extrap.forecasting import Forecast, forecast
+from extrap.forecasting import forecast
 from extrap.reading import read_runs
-from extrap.records import Interval, Runs, Verdict
+from extrap.records import Runs
 from extrap.reporting.verdicts import check
 from tests.checking.byhand import LARGE, by_hand, judged, loss_at, lr_at, of_rate
 
@@ -22,7 +19,7 @@ LR = 0.01 * 32**-0.4
 STEPS = np.arange(20.0, 1001.0, 20.0)
 
 
-def judge(made: Forecast, *rows: dict[str, Any], curves: Any = None, **more: Any) -> list[Verdict]:
+def judge(made, *rows, curves=None, **more):
     """Runs at width 512, on the law unless a row says otherwise."""
     plain = {"width": 512, "lr": LR, "seed": 0, "loss": LOSS}
     table = pd.DataFrame([{**plain, **row} for row in rows])
@@ -30,7 +27,7 @@ def judge(made: Forecast, *rows: dict[str, Any], curves: Any = None, **more: Any
     return list(check(made, runs))
 
 
-def curve(final: float, *, jump: float = 1.0, climbs: bool = False) -> pd.DataFrame:
+def curve(final, *, jump=1.0, climbs=False):
     """A smooth curve down to a loss, with a jump at step 700 or a climb from step 300 on."""
     loss = final * (STEPS / 1000) ** -0.1
     loss[34:36] *= jump
@@ -43,35 +40,8 @@ def found(**given):
     return judged(**given).finding
 
 
-@pytest.mark.parametrize(
-    ("given", "cause"),
-    [
-        ({"u": 0.6, "excess": 0.004, "chance": 0.95}, "mistuned"),
-        ({"u": -0.6, "excess": 0.004, "chance": 0.95}, "mistuned"),
-        ({"u": 2.0, "chance": 0.949}, "unknown"),
-        ({"u": 2.0, "is_off": False}, "mistuned"),
-        ({"u": 2.0, "is_off": False, "chance": 0.949}, None),
-        ({"u": 0.499, "excess": 0.005}, "unknown"),
-        ({"u": 0.499, "excess": 0.0051}, "mistuned"),  # near, but costly
-        ({"u": 0.5, "excess": 0.004, "pi": Interval(0.001, 0.01)}, "unknown"),
-        ({"u": 2.0, "beside": 0.011, "off": 0.2}, "mistuned"),
-        ({"u": 2.0, "beside": 0.01, "off": 0.161}, "unknown"),  # less than half of it
-        ({"u": 2.0, "beside": 0.01, "off": 0.159}, "mistuned"),
-        ({"u": 2.0, "beside": 0.01, "off": 0.07}, "mistuned"),
-        ({"u": 2.0, "beside": 0.01, "off": 0.07, "is_off": False}, None),
-        ({"u": 12.0, "beside": 0.01, "off": 14.0, "excess": 4.9}, "unknown"),
-        ({"u": 12.0, "beside": 0.01, "off": 14.0, "excess": 5.0}, "mistuned"),  # any loss
-        ({"u": 2.0, "beside": None}, "unknown"),
-        ({"u": 2.0, "excess": None, "octaves": ()}, "unknown"),
-    ],
-)
-def test_mistuned_is_what_is_costly_for_sure_and_no_great_surprise(given, cause):
-    if given.get("octaves") == ():
-        given = {**given, "excess": 0.0, "beside": None}
-    assert found(**given).cause == cause
-
-
-def test_mistuning_is_priced_by_the_parabola():
+def test_evidence_of_a_cause_is_its_price_its_spike_or_its_number_of_differences():
+    """.02 octave²; the bounds at which causes begin are lines of `tests/contract/calls`."""
     assert found(u=2.0, off=0.1).evidence == pytest.approx(
         {
             "lr_octaves": 2,
@@ -84,67 +54,11 @@ def test_mistuning_is_priced_by_the_parabola():
         }
     )
     assert "explained_share" not in found(u=-2.0, off=0.02, is_off=False).evidence
-    better = found(u=2.0, off=-0.1)
-    assert better.cause == "unknown"  # better than the law: nothing to mend
-
-
-@pytest.mark.parametrize(
-    ("given", "is_said"),
-    [
-        ({"u": 2.0, "chance": 0.8}, True),
-        ({"u": -2.0, "chance": 0.8}, True),
-        ({"u": 1.99, "chance": 0.8}, False),
-        ({"u": 1.0, "beside": 0.01, "off": 0.0}, True),
-        ({"u": 1.0, "beside": 0.011, "off": 0.0, "chance": 0.9}, False),
-        ({"u": 1.0, "beside": 0.01, "off": 0.03, "chance": 0.9}, False),  # worse, not better
-        ({"u": 0.4, "beside": 0.01, "off": -0.05}, False),
-    ],
-)
-def test_values_far_off_without_an_excess_say_that_the_optimum_is_elsewhere(given, is_said):
-    told = found(is_off=False, **given)
-    assert told.cause is None
-    assert (told.code in ("elsewhere", "far")) == is_said
-
-
-SPIKE = Spike(step=700.0, height=math.log(3), before=1.0, fraction=0.7)
-
-
-@pytest.mark.parametrize(
-    ("given", "cause"),
-    [
-        ({"spike": SPIKE}, "instability"),
-        ({"spike": SPIKE, "off": -0.1}, "unknown"),
-        ({"spike": SPIKE, "off_before_spike": 0.05}, "instability"),  # half of its deviation
-        ({"spike": SPIKE, "off_before_spike": 0.0501}, "unknown"),
-        ({"spike": SPIKE, "u": 2.0}, "mistuned"),
-        ({"spike": SPIKE, "overfits": True}, "instability"),
-        ({"spike": SPIKE, "overfits": True, "row": {"epochs": 2.0}}, "data"),
-        ({"row": {"status": "diverged"}}, "instability"),
-        ({"row": {"status": "diverged", "epochs": 5.0}, "overfits": True}, "data"),
-        ({"row": {"status": "diverged", "epochs": 4.0}, "overfits": True}, "instability"),
-        ({"row": {"epochs": 5.0}, "sweep": {"epochs": 5.0}}, "unknown"),
-        ({"row": {"epochs": 5.0}, "sweep": {"epochs": 4.9}}, "data"),
-        ({"row": {"epochs": 1.0}}, "unknown"),
-        ({"row": {"epochs": 5.0}, "off": -0.1}, "unknown"),
-        ({"row": {"batch_size": 20.0, "noise_scale": 100.0}}, "unknown"),  # a fifth more
-        ({"row": {"batch_size": 20.1, "noise_scale": 100.0}}, "batch"),
-        ({"row": {"batch_size": 20.1, "noise_scale": 100.0}, "off": -0.1}, "unknown"),
-        ({"row": {"batch_size": 20.1, "noise_scale": 0.0}}, "unknown"),
-        ({"row": {"batch_size": 20.1, "noise_scale": 100.0, "epochs": 4.0}}, "batch"),
-        ({"row": {"batch_size": 20.1, "noise_scale": 100.0, "epochs": 4.1}}, "data"),
-        ({"differing": {"wd": ("1", "2")}}, "recipe"),
-        ({"differing": {"wd": ("1", "2")}, "row": {"epochs": 5.0}}, "recipe"),
-        ({"differing": {"epochs": ("5", "1")}, "row": {"epochs": 5.0}}, "data"),
-        ({"differing": {"epochs": ("4", "1")}, "row": {"epochs": 4.0}}, "recipe"),
-    ],
-)
-def test_other_causes_begin_at_their_documented_bounds(given, cause):
-    told = found(**given)
-    assert told.cause == cause
-    if cause == "instability" and "spike" in given:
-        assert told.evidence == pytest.approx({"spike_step": 700, "spike_height": 2})
-    if cause == "recipe":
-        assert told.evidence == {"n_differing": 1}
+    assert found(u=2.0, off=-0.1).cause == "unknown"  # better than the law: nothing to mend
+    spike = Spike(step=700.0, height=math.log(3), before=1.0, fraction=0.7)
+    evidence = found(spike=spike).evidence
+    assert evidence == pytest.approx({"spike_step": 700, "spike_height": 2})
+    assert found(differing={"wd": ("1", "2")}).evidence == {"n_differing": 1}
 
 
 @pytest.mark.parametrize("given", [{"differing": {"wd": ("1", "2")}}, {"u": 2.0}, {}])
@@ -168,21 +82,7 @@ def test_repeated_data_and_batches_are_worth_their_published_share():
     assert found(row=row).evidence["data_factor"] == 3
 
 
-@pytest.mark.parametrize("excess", [0.0, 0.02])
-@pytest.mark.parametrize(
-    ("ratio", "code"),
-    [(1 / math.log(2), "in-bits"), (math.log(2), "in-nats"), (None, "in-perplexity")],
-)
-def test_another_unit_is_suspected_within_three_percent(ratio, code, excess):
-    at = loss_at(1024)
-    off = (at - math.log(at) if ratio is None else math.log(ratio)) + excess
-    for shift, is_unit in ((0.0299, True), (-0.0299, True), (0.0301, False), (-0.0301, False)):
-        given = {"off": off + shift, "excess": excess, "chance": 0.5}
-        assert found(**given).cause == "unknown"
-        assert found(**given).code == (code if is_unit else "unknown")
-
-
-def by_hand_checked(*rows: dict[str, Any], made: Forecast | None = None, **more: Any):
+def by_hand_checked(*rows, made=None, **more):
     """Verdicts of runs at width 1024, at the best rate and on the law unless a row says."""
     plain = {"width": 1024.0, "lr": 0.0025, "seed": 0, "loss": loss_at(1024)}
     table = pd.DataFrame([{**plain, **row} for row in rows])
@@ -235,7 +135,7 @@ def test_effective_data_tell_how_much_repetition_explains():
     n, d = np.meshgrid([1e6, 2e6, 4e6, 8e6], [2e7, 4e7, 8e7, 1.6e8], indexing="ij")
     rng = np.random.default_rng(0)
 
-    def law(params: Any, tokens: Any) -> Any:
+    def law(params, tokens):
         return 1.7 + 400 / params**0.34 + 410 / tokens**0.28
 
     table = pd.DataFrame({"params": n.ravel(), "tokens": d.ravel(), "epochs": 1.0})
@@ -372,28 +272,6 @@ def test_tuned_batch_is_never_blamed_on_its_noise_scale(sweep_table):
     )
     (verdict,) = check(made, read_runs(rows, size="width", tune="batch_size", stage="check"))
     assert verdict.cause == "unknown"
-
-
-@pytest.mark.parametrize(
-    ("started_at", "seal"),
-    [
-        ("2026-01-01T12:00:00Z", "begun-before"),
-        ("1767355200", "sealed-first"),
-        ("1767225600000", "begun-before"),
-        ("2026-01-02", None),
-        ("2026-W01", None),
-        ("1711122841123456", None),
-        ("12", None),
-        ("999999999", None),
-        ("1000000000", "begun-before"),
-        ("10000000000", "sealed-first"),
-        ("10000000001", None),
-        (None, None),
-    ],
-)
-def test_start_is_read_as_a_time_or_not_at_all(made, started_at, seal):
-    sealed = replace(made, created="2026-01-02T00:00:00+00:00")
-    assert judge(sealed, {"started_at": started_at})[0].seal == seal
 
 
 def test_causes_come_in_their_documented_order(sweep_table):

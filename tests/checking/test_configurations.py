@@ -1,7 +1,4 @@
-from __future__ import annotations
-
 import math
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -9,15 +6,14 @@ import pytest
 
 from extrap.documents import verdicts_document
 from extrap.fitting import Noise
-from extrap.forecasting import Forecast
-from extrap.records import Runs, Verdicts
+from extrap.records import Runs
 from extrap.reporting.verdicts import check
 from tests.checking.byhand import LARGE, by_hand, loss_at, of_rate
 
 KNOWN_BEST = {"lr": of_rate(scatter=1e-3)}
 
 
-def checked(*rows: dict[str, Any], made: Forecast | None = None) -> Verdicts:
+def checked(*rows, made=None):
     """Runs at width 1024, at the best rate and on the law unless a row says."""
     plain = {**LARGE, "lr": 0.0025, "loss": loss_at(1024)}
     table = pd.DataFrame([{**plain, "seed": 10 + i, **row} for i, row in enumerate(rows)])
@@ -25,15 +21,15 @@ def checked(*rows: dict[str, Any], made: Forecast | None = None) -> Verdicts:
     return check(made or by_hand(tuned_laws=KNOWN_BEST), runs)
 
 
-def groups(*rows: dict[str, Any], **more: Any) -> list[int]:
+def groups(*rows, **more):
     return [verdict.configuration for verdict in checked(*rows, **more)]
 
 
-def off(*deviations: float) -> list[dict[str, Any]]:
+def off(*deviations):
     return [{"loss": loss_at(1024) * math.exp(d)} for d in deviations]
 
 
-def half(verdicts: Verdicts) -> float:
+def half(verdicts):
     lower, upper = verdicts[0].predicted_pi
     return math.log((upper or 1.0) / (lower or 1.0)) / 2
 

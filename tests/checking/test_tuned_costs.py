@@ -1,7 +1,4 @@
-from __future__ import annotations
-
 import math
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -10,7 +7,7 @@ from scipy import stats
 
 from extrap.checking.tuned_costs import _draws, weigh_tuned_values
 from extrap.fitting import LossPrediction
-from extrap.records import Estimate, Interval, Runs, Verdict
+from extrap.records import Estimate, Interval, Runs
 from extrap.reporting.verdicts import check
 from tests.checking.byhand import LARGE, by_hand, configuration_of, loss_at, of_rate
 
@@ -21,12 +18,12 @@ RECOMMENDED = -0.25
 """Octaves from the optimum."""
 
 
-def cost(u: Any, g: Any = 0.0) -> Any:
+def cost(u, g=0.0):
     """.02 per octave², as by hand."""
     return 0.02 * np.square(u) * np.exp(g)
 
 
-def case(u: float, off: float | None, **more: Any) -> Any:
+def case(u, off, **more):
     law = LossPrediction(log_loss=0.5, curve=((LAW**2, math.inf),), run=((RUN**2, math.inf),))
     return configuration_of(
         prediction=law,
@@ -40,11 +37,11 @@ def case(u: float, off: float | None, **more: Any) -> Any:
     )
 
 
-def weighed(made: Any, *given: Any) -> list[Any]:
+def weighed(made, *given):
     return [configuration.tuned_cost for configuration in weigh_tuned_values(made, given)]
 
 
-def posterior(u: list[float], off: list[float]) -> np.ndarray:
+def posterior(u, off):
     """Probability that each costs half a percent, and more than the recommended, on a grid."""
     place, g = np.meshgrid(np.linspace(-12, 12, 1201), np.linspace(-2, 2, 81), indexing="ij")
     log_density = stats.t.logpdf(place / SPREAD, 5) + stats.norm.logpdf(g, scale=0.35)
@@ -123,7 +120,7 @@ def test_other_recipes_and_runs_without_a_loss_tell_nothing_of_the_optimum():
         assert weighed(by_hand(), one, *more)[0].chance == pytest.approx(alone.chance)
 
 
-def checked(*rows: tuple[float, float], **changes: Any) -> list[Verdict]:
+def checked(*rows, **changes):
     """Runs at width 1024, so many octaves above the best rate and so far off the law."""
     table = pd.DataFrame(
         {**LARGE, "lr": 0.0025 * 2**u, "seed": i, "loss": loss_at(1024) * math.exp(d)}
@@ -187,7 +184,7 @@ def test_tuned_run_is_not_mistuned_however_far_off_it_is():
         assert found.cause != "mistuned"
 
 
-def test_draws_of_the_optimum_and_of_the_cost_are_independent() -> None:
+def test_draws_of_the_optimum_and_of_the_cost_are_independent():
     places, factors = _draws((5, 9))
     drawn = np.column_stack([places, factors])
     assert np.corrcoef(drawn.T) == pytest.approx(np.eye(3), abs=0.02)

@@ -1,7 +1,4 @@
-from __future__ import annotations
-
 import math
-from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -13,7 +10,7 @@ from extrap.records import Runs, StudySpec, TunedRange, Workload
 from tests.fitting.planted import LR, SEEDS, SIZES, WEIGHT_DECAY, draw
 
 
-def spec_of(growth: int = 3) -> StudySpec:
+def spec_of(growth=3):
     return StudySpec(
         name="s",
         question="?",
@@ -25,7 +22,7 @@ def spec_of(growth: int = 3) -> StudySpec:
     )
 
 
-def runs_of(spec: StudySpec, loss: Callable[[float, float], float], grid: object = None) -> Runs:
+def runs_of(spec, loss, grid=None):
     rows = [
         {
             **dict(c.size),
@@ -38,48 +35,11 @@ def runs_of(spec: StudySpec, loss: Callable[[float, float], float], grid: object
     return Runs.from_frame(pd.DataFrame(rows), sizes=["width"], tuned=["lr"])
 
 
-def rates(cells: tuple, width: float) -> list[float]:
+def rates(cells, width):
     return sorted({dict(c.tuned)["lr"] for c in cells if dict(c.size)["width"] == width})
 
 
-def test_bracketed_grid_is_left_as_declared() -> None:
-    spec = spec_of()
-    assert set(grow_grid(spec, runs_of(spec, lambda w, lr: math.log(lr) ** 2 + 1))) == set(
-        spec.grid_cells()
-    )
-
-
-@pytest.mark.parametrize(("best", "low", "high"), [(0.25, 0.0625, 4.0), (4.0, 0.25, 16.0)])
-def test_grid_grows_on_the_side_where_the_best_value_lies(best, low, high):
-    spec = spec_of()
-    grown = grow_grid(spec, runs_of(spec, lambda w, lr: 1 + abs(math.log(lr / best))))
-    assert rates(grown, 8.0)[0] == low
-    assert rates(grown, 8.0)[-1] == high
-
-
-def test_diverged_value_counts_as_a_worse_one() -> None:
-    spec = spec_of()
-    runs = runs_of(spec, lambda w, lr: math.inf if lr > 1 else 1 / lr)
-    assert rates(grow_grid(spec, runs), 8.0) == [0.25, 0.5, 1.0, 2.0, 4.0]
-
-
-def test_where_everything_diverged_the_grid_grows_downwards() -> None:
-    spec = spec_of()
-    grown = grow_grid(spec, runs_of(spec, lambda w, lr: math.inf))
-    assert rates(grown, 8.0)[0] < 0.25
-    assert rates(grown, 8.0)[-1] == 4.0
-
-
-def test_growth_ends_where_the_study_says() -> None:
-    spec = spec_of(growth=2)
-    runs = runs_of(spec, lambda w, lr: lr + 1)
-    for _ in range(5):
-        cells = grow_grid(spec, runs)
-        runs = runs_of(spec, lambda w, lr: lr + 1, cells)
-    assert rates(cells, 8.0)[0] == 0.25 / 4
-
-
-def test_growth_ends_where_values_become_impossible() -> None:
+def test_growth_ends_where_values_become_impossible():
     spec = replace(
         spec_of(),
         sizes={"width": (8.0,)},
@@ -100,7 +60,7 @@ def test_growth_ends_where_values_become_impossible() -> None:
     assert max(values["momentum"] for values in grown) == 0.95
 
 
-def test_growth_ends_where_values_are_no_longer_whole() -> None:
+def test_growth_ends_where_values_are_no_longer_whole():
     spec = replace(
         spec_of(), sizes={"width": (8.0,)}, tune={"batch_size": TunedRange(low=12, high=27, n=3)}
     )
@@ -112,7 +72,7 @@ def test_growth_ends_where_values_are_no_longer_whole() -> None:
         assert {dict(cell.tuned)["batch_size"] for cell in grow_grid(spec, runs)} == grown
 
 
-def test_grid_does_not_grow_along_a_plateau_nor_before_all_sizes_are_there() -> None:
+def test_grid_does_not_grow_along_a_plateau_nor_before_all_sizes_are_there():
     columns = {"lr": LR, "weight_decay": WEIGHT_DECAY}
     tune = {
         name: TunedRange(low=float(v[0]), high=float(v[-1]), n=len(v))
@@ -120,7 +80,7 @@ def test_grid_does_not_grow_along_a_plateau_nor_before_all_sizes_are_there() -> 
     }
     spec = replace(spec_of(), sizes={"width": tuple(SIZES)}, tune=tune, seeds=SEEDS)
 
-    def grown(table: pd.DataFrame) -> tuple[float, ...]:
+    def grown(table):
         runs = Runs.from_frame(table, sizes=["width"], tuned=list(tune))
         values = sorted({dict(cell.tuned)["weight_decay"] for cell in grow_grid(spec, runs)})
         return tuple(np.log10(values).round(6))
@@ -136,7 +96,30 @@ def test_grid_does_not_grow_along_a_plateau_nor_before_all_sizes_are_there() -> 
     assert grown(falling[falling["width"] < SIZES[-1]]) == (-5, -4, -3, -2, -1)
 
 
-def test_most_cells_count_growth_on_every_side_where_values_are_allowed() -> None:
+def test_most_cells_count_growth_on_every_side_where_values_are_allowed():
     assert spec_of(growth=3).most_cells() == 2 * (5 + 2 * 3) * 2
     momentum = {"momentum": TunedRange(low=0.5, high=0.8, n=2)}
     assert replace(spec_of(growth=2), tune=momentum).most_cells() == 2 * (2 + 2) * 2
+
+
+@pytest.mark.parametrize(
+    ("loss", "low", "high"),
+    [
+        (lambda w, lr: math.log(lr) ** 2 + 1, 0.25, 4.0),  # bracketed: left as declared
+        (lambda w, lr: 1 + abs(math.log(lr / 0.25)), 0.0625, 4.0),
+        (lambda w, lr: 1 + abs(math.log(lr / 4.0)), 0.25, 16.0),
+        (lambda w, lr: math.inf if lr > 1 else 1 / lr, 0.25, 4.0),  # diverged counts as worse
+        (lambda w, lr: math.inf, 0.0625, 4.0),  # where everything diverged it grows downwards
+    ],
+)
+def test_grid_grows_on_the_side_where_the_best_value_lies(loss, low, high):
+    spec = spec_of()
+    found = rates(grow_grid(spec, runs_of(spec, loss)), 8.0)
+    assert (found[0], found[-1]) == (low, high)
+
+
+def test_growth_ends_where_the_study_says():
+    spec, cells = spec_of(growth=2), None
+    for _ in range(6):
+        cells = grow_grid(spec, runs_of(spec, lambda w, lr: lr + 1, cells))
+    assert rates(cells, 8.0)[0] == 0.25 / 4

@@ -1,8 +1,5 @@
-from __future__ import annotations
-
 import json
 import sys
-from collections.abc import Callable
 from dataclasses import asdict
 
 import numpy as np
@@ -10,14 +7,11 @@ import pandas as pd
 import pytest
 from sklearn.linear_model import LogisticRegression
 
-from extrap.fitting import DivergenceModel, fit_divergence, largest_chance
+from extrap.fitting import DivergenceModel, fit_divergence
 from extrap.reading import read_runs
-from extrap.records import Runs
-
-Table = Callable[..., pd.DataFrame]
 
 
-def runs_that_diverge(seed: int = 0, slope: float = 4.0) -> Runs:
+def runs_that_diverge(seed=0, slope=4.0):
     """Log odds of divergence `slope · ln(lr / lr_max)`, where lr_max falls as 1 / √width."""
     rng = np.random.default_rng(seed)
     rows = []
@@ -30,13 +24,13 @@ def runs_that_diverge(seed: int = 0, slope: float = 4.0) -> Runs:
     return read_runs(pd.DataFrame(rows), size="width", tune="lr")
 
 
-def fitted(runs: Runs) -> DivergenceModel:
+def fitted(runs):
     model = fit_divergence(runs)
     assert model is not None
     return model
 
 
-def test_coefficients_are_those_of_the_library() -> None:
+def test_coefficients_are_those_of_the_library():
     runs = runs_that_diverge(seed=1)
     frame = runs.to_frame()
     v = np.log(frame[["width", "lr"]].to_numpy(dtype=float))
@@ -51,7 +45,7 @@ def test_coefficients_are_those_of_the_library() -> None:
     assert model.n_runs == len(frame)
 
 
-def test_model_survives_json_and_needs_no_library_to_predict(monkeypatch) -> None:
+def test_model_survives_json_and_needs_no_library_to_predict(monkeypatch):
     model = fitted(runs_that_diverge())
     fields = {
         key: tuple(value) if isinstance(value, list) else value
@@ -64,14 +58,14 @@ def test_model_survives_json_and_needs_no_library_to_predict(monkeypatch) -> Non
     assert DivergenceModel(**fields).chance({"width": 8.0}, {"lr": 0.1}) == expected
 
 
-def test_without_and_with_nothing_but_divergence_there_is_no_model(sweep_table: Table) -> None:
+def test_without_and_with_nothing_but_divergence_there_is_no_model(sweep_table):
     table = sweep_table()
     assert fit_divergence(read_runs(table, size="width", tune="lr")) is None
     table["loss"] = np.inf
     assert fit_divergence(read_runs(table, size="width", tune="lr")) is None
 
 
-def test_size_that_does_not_vary_has_no_influence(sweep_table: Table) -> None:
+def test_size_that_does_not_vary_has_no_influence(sweep_table):
     table = sweep_table(widths=(16.0,))
     table.loc[table["lr"] > 0.02, "loss"] = np.inf
     model = fitted(read_runs(table, size="width", tune="lr"))
@@ -79,7 +73,7 @@ def test_size_that_does_not_vary_has_no_influence(sweep_table: Table) -> None:
     assert same[0] == pytest.approx(same[1], rel=1e-6)
 
 
-def test_pruned_runs_say_nothing(sweep_table: Table) -> None:
+def test_pruned_runs_say_nothing(sweep_table):
     table = sweep_table()
     table.loc[table["lr"] > 0.02, "loss"] = np.inf
     table["status"] = np.where(np.isfinite(table["loss"]), "complete", "diverged")
@@ -87,9 +81,3 @@ def test_pruned_runs_say_nothing(sweep_table: Table) -> None:
     pruned = table.assign(status="pruned", lr=table["lr"] / 100, loss=3.0)
     both = read_runs(pd.concat([table, pruned]), size="width", tune="lr")
     assert fitted(both) == plain
-
-
-def test_largest_chance_is_the_rule_of_three() -> None:
-    assert largest_chance(300, 0.95) == pytest.approx(3 / 300, rel=0.01)
-    assert largest_chance(1, 0.95) == pytest.approx(0.95)
-    assert largest_chance(0, 0.95) == 1.0

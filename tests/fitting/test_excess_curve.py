@@ -1,25 +1,30 @@
-from __future__ import annotations
-
 import math
-from collections.abc import Callable
+from itertools import product
 
 import numpy as np
 import pandas as pd
 import pytest
 from scipy import optimize
 
-from extrap.fitting import ExcessCurve, estimate_noise, estimate_optima, fit_excess_curve
+import extrap
+from extrap.fitting import (
+    ExcessCurve,
+    estimate_noise,
+    estimate_optima,
+    fit_excess_curve,
+    fit_optimum_law,
+    place_outside,
+)
+from extrap.fitting.excess_curve import Shape, UnbracketedSize, extrapolate_optima
 from extrap.reading import read_runs
 
-Table = Callable[..., pd.DataFrame]
 
-
-def curve_of(table: pd.DataFrame) -> ExcessCurve | None:
+def curve_of(table):
     runs = read_runs(table, size="width", tune="lr")
     return fit_excess_curve(runs, estimate_optima(runs, noise=estimate_noise(runs), level=0.95))
 
 
-def true_excess(u: float) -> float:
+def true_excess(u):
     rise = 0.5 if u > 0 else -0.35
     return float(0.03 * (np.expm1(rise * u) - rise * u) / rise**2)
 
@@ -35,11 +40,11 @@ BOWL = ExcessCurve(
 )
 
 
-def h(u: float, rise: float) -> float:
+def h(u, rise):
     return u**2 / 2 if rise == 0 else (math.expm1(rise * u) - rise * u) / rise**2
 
 
-def test_excess_is_the_formula_worked_out() -> None:
+def test_excess_is_the_formula_worked_out():
     """At four times the reference size the curvature is twice as large."""
     for (u, v), (r, q) in (((1, 2), (0.8, -0.3)), ((-2, -1), (0.1, 0)), ((3, -1), (0.8, 0))):
         x = math.copysign(math.sqrt(2 * h(abs(u), r)), u)
@@ -52,7 +57,7 @@ def test_excess_is_the_formula_worked_out() -> None:
 
 
 @pytest.mark.parametrize("batch", [-1.5, 0.0, 1.0, 200.0])
-def test_best_rate_beside_another_batch_is_that_of_a_search(batch: float) -> None:
+def test_best_rate_beside_another_batch_is_that_of_a_search(batch):
     """Straightened, it lies a quarter as far as the batch: −H12 / H11."""
     size = {"width": 64.0}
     found = BOWL.best_given([7.0, batch], "lr")
@@ -66,10 +71,9 @@ def test_best_rate_beside_another_batch_is_that_of_a_search(batch: float) -> Non
     assert found == pytest.approx(searched.x, abs=1e-5)
 
 
-def test_cost_of_mistuning_is_that_of_the_truth(sweep_table: Table) -> None:
+def test_cost_of_mistuning_is_that_of_the_truth(sweep_table):
     table = sweep_table(noise=0.001)
     excess_curve = curve_of(table)
-    assert excess_curve is not None
     for u in (-3.0, -2.0, -1.0, 1.0, 2.0, 3.0):
         for width in (16.0, 192.0, 1024.0):
             assert excess_curve.excess([u], {"width": width}) == pytest.approx(
@@ -84,7 +88,7 @@ def test_cost_of_mistuning_is_that_of_the_truth(sweep_table: Table) -> None:
     )
 
 
-def test_scatter_about_the_shape_is_relative_to_the_excess() -> None:
+def test_scatter_about_the_shape_is_relative_to_the_excess():
     """Runs 20 % above and below the excess of a parabola in log2 of the rate."""
     u = np.tile(np.arange(-3.0, 4.0), 12)
     sign = np.repeat([1.0, -1.0], 42)
@@ -92,16 +96,15 @@ def test_scatter_about_the_shape_is_relative_to_the_excess() -> None:
     table["loss"] = 2 * np.exp(0.03 * u**2 * (1 + 0.2 * sign))
     table["seed"] = np.tile(np.repeat([0, 1], 7), 6) + 2 * (sign > 0)
     excess_curve = curve_of(table)
-    assert excess_curve is not None
     assert excess_curve.relative_sd == pytest.approx(0.2, abs=0.04)
 
 
-def test_no_excess_curve_without_bracketed_optima(sweep_table: Table) -> None:
+def test_no_excess_curve_without_bracketed_optima(sweep_table):
     assert curve_of(sweep_table(rates=tuple(float(2.0**k) for k in range(-5, 0)))) is None
 
 
-def test_each_of_two_tuned_values_has_its_own_steep_side() -> None:
-    def side(u: float, low: float, high: float) -> float:
+def test_each_of_two_tuned_values_has_its_own_steep_side():
+    def side(u, low, high):
         return h(abs(u), high if u > 0 else low)
 
     rows = [
@@ -122,8 +125,164 @@ def test_each_of_two_tuned_values_has_its_own_steep_side() -> None:
     excess_curve = fit_excess_curve(
         runs, estimate_optima(runs, noise=estimate_noise(runs), level=0.95)
     )
-    assert excess_curve is not None
     for u in (-2.0, 2.0):
         lr, batch = (excess_curve.excess(at, {"width": 64}) for at in ([u, 0.0], [0.0, u]))
         assert lr == pytest.approx(0.03 * side(u, 0.1, 0.8), rel=0.15)
         assert batch == pytest.approx(0.02 * side(u, 0.5, 0.1), rel=0.15)
+
+
+RATES = tuple(map(float, 2.0 ** np.arange(-12, -4, 0.5)))
+
+
+def best_rate(width):
+    """Of the shared sweep."""
+    return float(0.01 * (width / 16) ** -0.4)
+
+
+def true_loss(width):
+    return float(1.5 + 2.0 * (width / 16) ** -0.4)
+
+
+def cut(table, octaves):
+    """Without the rates of the two largest widths below their best one and `octaves`."""
+    least = table["width"].map(best_rate) * 2**octaves
+    kept = (table["width"] < 128) | (table["lr"] >= least)
+    return table[kept].reset_index(drop=True)
+
+
+def optima_of(table):
+    runs = extrap.read_runs(table, size="width", tune="lr")
+    return estimate_optima(runs, noise=estimate_noise(runs), level=0.9)
+
+
+@pytest.mark.parametrize("octaves", [0.1, 0.6, 1.2])
+def test_loss_outside_a_grid_is_within_its_error(sweep_table, octaves):
+    whole = optima_of(sweep_table(rates=RATES))
+    found = optima_of(cut(sweep_table(rates=RATES), octaves))
+    assert [o.bracketed for o in found] == [True, True, True, False, False]
+    for o, bracketed in zip(found[3:], whole[3:], strict=True):
+        assert o.edge == {"lr": "low"}
+        assert o.tuned["lr"].value is None
+        assert o.tuned["lr"].ci.lower is None
+        assert o.loss < o.best_loss
+        assert abs(o.loss - true_loss(o.size["width"])) < 2 * o.loss_se
+        assert bracketed.loss_se < o.loss_se < 0.1
+
+
+def test_error_grows_with_the_distance(sweep_table):
+    errors = [
+        optima_of(cut(sweep_table(rates=RATES), octaves))[-1].loss_se
+        for octaves in (0.1, 0.9, 1.7)
+    ]
+    assert errors == sorted(errors)
+    assert errors[-1] > 2 * errors[0]
+
+
+def test_forecast_uses_the_losses_of_sizes_at_an_edge(sweep_table):
+    made = extrap.forecast(cut(sweep_table(rates=RATES), 0.5), size="width", tune="lr")
+    assert made.at(width=384).extrapolation_ratio == 2
+    assert made.largest() == {"width": 192.0}
+    for width in (128, 192, 384):
+        point = made.at(width=width)
+        assert point.loss == pytest.approx(true_loss(width), rel=0.01)
+        assert point.loss_pi.lower < true_loss(width) < point.loss_pi.upper
+    assert "optimum-not-bracketed-everywhere" in made.flags
+
+
+def test_law_of_the_optimum_uses_places_outside(sweep_table):
+    made = extrap.forecast(cut(sweep_table(rates=RATES), 0.5), size="width", tune="lr")
+    fit, few = made.tuned_laws["lr"], fit_optimum_law(made.optima, tuned="lr", columns=["width"])
+    assert (fit.n_points, few.n_points) == (5, 3)
+    assert fit.parameters["b"] == pytest.approx(-0.4, abs=0.1)
+    assert [o.tuned["lr"].value is None for o in made.optima] == [False] * 3 + [True] * 2
+    assert made.curvature()["lr"].dof == 2
+    rate = made.at(width=384).tuned["lr"]
+    assert rate.value == pytest.approx(best_rate(384), rel=0.2)
+    assert rate.pi.lower < best_rate(384) < rate.pi.upper
+    placed = place_outside(made.runs, made.optima, noise=made.noise)
+    for o in placed[3:]:
+        off = math.log(o.tuned["lr"].value / best_rate(o.size["width"]))
+        assert abs(off) < 2 * o.tuned["lr"].se / o.tuned["lr"].value
+    whole = extrap.forecast(sweep_table(), size="width", tune="lr")
+    assert place_outside(whole.runs, whole.optima, noise=whole.noise) == whole.optima
+
+
+def test_two_tuned_values_of_which_one_is_at_the_edge():
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(
+        product((8, 16, 32, 64), 2.0 ** np.arange(-10, -3), 2.0 ** np.arange(3, 9)),
+        columns=["width", "lr", "batch"],
+    )
+    u, v = np.log2(table["lr"] / 0.01), np.log2(table["batch"] / 40)
+    height = 2 + 1 / table["width"]
+    noise = 0.002 * rng.normal(size=len(table))
+    table["loss"] = height * np.exp(0.02 * u**2 + 0.015 * v**2 - 0.01 * u * v + noise)
+    table = table[(table["width"] < 64) | (table["lr"] > 0.012)]
+    runs = extrap.read_runs(table, size="width", tune=("lr", "batch"))
+    found = estimate_optima(runs, noise=estimate_noise(runs), level=0.9)[-1]
+    assert found.edge == {"lr": "low"}
+    assert found.loss == pytest.approx(2 + 1 / 64, rel=0.01)
+    assert found.loss_se < 0.04
+
+
+def test_a_size_with_one_value_and_sweeps_without_a_curve_have_no_loss(sweep_table):
+    table = sweep_table(rates=RATES)
+    one = table[(table["width"] < 192) | (table["lr"] == 2.0**-7)]
+    assert [o.loss is None for o in optima_of(one)] == [False] * 4 + [True]
+    none = sweep_table(rates=(2.0**-5, 2.0**-4, 2.0**-3))
+    assert all(o.loss is None for o in optima_of(none))
+
+
+def shape_of(*, curvature, rise, information):
+    """Over one tuned column and one size column."""
+    theta = np.array([np.log(curvature), 0.0, 0.0, rise])
+    return Shape(n_tuned=1, reference=np.ones(1), theta=theta, root=information**0.5 * np.eye(4))
+
+
+def open_size(log_loss, octaves, sd):
+    return UnbracketedSize(
+        octaves=octaves[:, None],
+        log_loss=log_loss,
+        variance=np.full(len(octaves), sd**2),
+        bounds=np.array([[-np.inf], [1.0]]),
+        log_x=np.zeros(1),
+    )
+
+
+def test_errors_are_those_of_repetitions():
+    """Optima up to 1.5 octaves outside; curves whose parameters scatter as the shape says."""
+    rng, sd, octaves = np.random.default_rng(0), 0.003, np.arange(5.0)
+    known = shape_of(curvature=0.03, rise=0.3, information=100.0)
+    scores = []
+    for _ in range(150):
+        theta = known.theta + 0.1 * rng.normal(size=4) + 0.2 * rng.normal() * np.eye(4)[0]
+        place = -rng.uniform(0, 1.5)
+        excess = known.excesses(theta, octaves[:, None] - place, np.zeros((5, 1)))
+        size = open_size(0.5 + excess + sd * rng.normal(size=5), octaves, sd)
+        (found,) = extrapolate_optima(known, [size])
+        scores.append(
+            [
+                (found.log_loss - 0.5) / np.sqrt(found.log_loss_variance),
+                (found.position[0] - place) / np.sqrt(found.position_variance[0]),
+            ]
+        )
+    # the error of the curve is a share of the excess too, so they are on the safe side
+    assert np.all(np.mean(np.square(scores), axis=0) < 1.2)
+    assert np.all(np.mean(np.square(scores), axis=0) > 0.3)
+    assert np.all(np.mean(np.abs(scores) < 1.645, axis=0) >= 0.87)
+
+
+def test_what_the_shape_adds_to_a_variance_counts_once_for_each_size():
+    """Exact means at four values; the variance by the runs alone is the same in all cases."""
+    octaves, by_case = np.arange(5.0), {}
+    for information, n in product((10.0, 1e9), (1, 2, 3)):
+        shape = shape_of(curvature=0.03, rise=0.3, information=information)
+        excess = shape.excesses(shape.theta, octaves[:, None] + 1.0, np.zeros((5, 1)))
+        found = extrapolate_optima(shape, [open_size(excess, octaves, 0.002)] * n)[0]
+        assert found.log_loss == pytest.approx(0, abs=0.006)
+        assert found.position[0] == pytest.approx(-1, abs=0.2)
+        by_case[information, n] = np.array([*found.position_variance, found.log_loss_variance])
+    assert by_case[1e9, 3] == pytest.approx(by_case[1e9, 1], rel=1e-3)
+    common = by_case[10.0, 2] - by_case[10.0, 1]
+    assert np.all(common > 0)
+    assert by_case[10.0, 3] - by_case[10.0, 2] == pytest.approx(common)

@@ -1,14 +1,11 @@
 """Which tuned columns do not matter, and what a forecast makes of them."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest
 
 import extrap
 from extrap.fitting.flatness import find_plateau, fix_flat
-from extrap.records import Runs
 from tests.fitting.planted import (
     DRAWS,
     LR,
@@ -22,7 +19,7 @@ from tests.fitting.planted import (
 TUNED = ("lr", "weight_decay")
 
 
-def runs_of(table, tuned=TUNED) -> Runs:
+def runs_of(table, tuned=TUNED):
     return extrap.read_runs(table, size="width", tune=tuned)
 
 
@@ -149,7 +146,7 @@ def test_flags_name_what_was_planted():
         assert flats >= least * n if least else flats <= 0.05 * n
 
 
-def test_a_column_whose_optimum_is_never_bracketed_is_fixed_and_the_others_are_forecast() -> None:
+def test_a_column_whose_optimum_is_never_bracketed_is_fixed_and_the_others_are_forecast():
     """The best weight decay lies beyond either end of its grid in turn."""
     rows = []
     for i, width in enumerate((16.0, 32.0, 64.0, 128.0, 256.0)):

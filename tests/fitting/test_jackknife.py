@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from extrap.fitting import holm
 from extrap.fitting.jackknife import (
     Error,
     combine,
@@ -48,11 +49,6 @@ def test_jackknife_of_a_fitted_line_is_right_on_average():
         found.append(jackknife_variance(np.array(whole), np.array(fits), n_fitted=3))
     truth = at @ np.linalg.inv(design.T @ design) @ at
     assert 0.95 < np.mean(found) / truth < 1.35  # the ends weigh most, where h is largest
-
-
-def test_jackknife_without_a_spare_observation_is_refused():
-    with pytest.raises(ValueError, match="got 3"):
-        jackknife_variance(np.zeros(()), np.zeros(3), n_fitted=3)
 
 
 def test_mean_over_crossed_seeds_has_the_error_of_their_own_means():
@@ -115,3 +111,9 @@ def test_intervals_and_tests_agree():
     error = Error(0.7, 5.0)
     assert error.p_value(error.half_width(0.9)) == pytest.approx(0.1)
     assert Error(0.0, 5.0).p_value(1.0) == 0
+
+
+def test_holm_multiplies_the_smallest_and_keeps_the_order():
+    assert holm([0.02, 0.01, 0.9]) == pytest.approx([0.04, 0.03, 0.9])
+    assert holm([0.02]) == [0.02]
+    assert holm([]) == []

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 
@@ -8,39 +6,41 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from extrap.fitting import STATED_DOF, LossModel, Noise, fit_loss_model
+from extrap.fitting import STATED_DOF, Noise, fit_loss_model
+from extrap.fitting.holdout import (
+    hold_out_last_doublings,
+)
 from extrap.fitting.mixture import mix
 
 X = 2.0 ** np.arange(9)
 UNKNOWN = Noise(own_sd=None, own_dof=0, size_sd=None, source="none")
 
 
-def model(loss: np.ndarray, *, se: float | None = None, **options: object) -> LossModel:
+def model(loss, *, se=None, **options):
     known = {} if se is None else {"loss_se_dof": 2 * len(loss)}
     errors = None if se is None else se * loss
-    return fit_loss_model({"x": X[: len(loss)]}, loss, loss_se=errors, **known, **options)  # type: ignore[arg-type]
+    return fit_loss_model({"x": X[: len(loss)]}, loss, loss_se=errors, **known, **options)
 
 
-def floor_law(noise: float, seed: int = 0) -> np.ndarray:
+def floor_law(noise, seed=0):
     return (1.5 + X**-0.4) * np.exp(noise * np.random.default_rng(seed).normal(size=len(X)))
 
 
-def bent(noise: float) -> np.ndarray:
+def bent(noise):
     """A power that breaks in the middle of the sweep."""
     rng = np.random.default_rng(1)
     return 3 * X**-0.05 * (1 + (X / X[4]) ** 8) ** -0.04 * np.exp(noise * rng.normal(size=len(X)))
 
 
-def width(found: LossModel, x: float, band: str, noise: Noise = UNKNOWN) -> float:
+def width(found, x, band, noise=UNKNOWN):
     lower, upper = found.predict({"x": x}, noise=noise, band=band).interval(0.9, new_run=True)
     assert lower is not None
     assert upper is not None
     return math.log(upper / lower)
 
 
-def test_averaged_laws_forecast_where_noise_is_known_or_sizes_are_few() -> None:
+def test_averaged_laws_forecast_where_noise_is_known_or_sizes_are_few():
     found = model(floor_law(0.002), se=0.002)
-    assert found.posterior is not None
     assert found.local is None
     assert found.local_weight == 0
     assert model(floor_law(0.002)[:7]).posterior is not None
@@ -51,13 +51,13 @@ def test_averaged_laws_forecast_where_noise_is_known_or_sizes_are_few() -> None:
     assert at.curve[-1][0] == pytest.approx((found.discrepancy * (mean - last)) ** 2)
 
 
-def test_family_band_is_never_wider() -> None:
+def test_family_band_is_never_wider():
     for x in (300.0, 2048.0, 1e5):
         for found in (model(floor_law(0.01), se=0.01), model(floor_law(0.01)), model(bent(0.01))):
             assert width(found, x, "family") <= width(found, x, "default")
 
 
-def test_local_law_takes_over_where_no_law_fits() -> None:
+def test_local_law_takes_over_where_no_law_fits():
     found = model(bent(0.001))
     assert found.local_weight > 0.9
     truth = math.log(3 * 1024**-0.05 * (1 + (1024 / X[4]) ** 8) ** -0.04)
@@ -67,13 +67,13 @@ def test_local_law_takes_over_where_no_law_fits() -> None:
         assert abs(at.log_loss - truth) < 0.3 * abs(of_laws - truth)
 
 
-def test_a_break_in_the_sweep_is_a_lack_of_fit_and_two_powers_are_not() -> None:
+def test_a_break_in_the_sweep_is_a_lack_of_fit_and_two_powers_are_not():
     assert not model(bent(0.001), se=0.001).fits
     two = 1 + X**-0.8 + 0.5 * X**-0.2
     assert model(two * np.exp(0.003 * np.random.default_rng(2).normal(size=9)), se=0.003).fits
 
 
-def test_laws_that_forecast_have_weights_that_sum_to_one() -> None:
+def test_laws_that_forecast_have_weights_that_sum_to_one():
     """Averaged laws are one, at the largest size as high as they forecast; a local law is one."""
     averaged = model(floor_law(0.002), se=0.002)
     ((law, weight),) = averaged.laws
@@ -88,21 +88,20 @@ def test_laws_that_forecast_have_weights_that_sum_to_one() -> None:
 
 
 @pytest.mark.parametrize(("n", "flags"), [(3, 2), (4, 1), (5, 0)])
-def test_few_sizes_are_named(n: int, flags: int) -> None:
+def test_few_sizes_are_named(n, flags):
     ((law, _),) = model(floor_law(0.002)[:n], se=0.002).laws
     names = ("too-few-sizes", "too-few-sizes-for-a-floor")
     assert [name for name in names if name in law.flags] == list(names[:flags])
 
 
-def test_losses_that_do_not_fall_show_no_effect_of_size() -> None:
+def test_losses_that_do_not_fall_show_no_effect_of_size():
     flat = 2 * np.exp(0.002 * np.arange(6))
     ((law, _),) = model(flat, se=0.01).laws
     assert "size-without-effect" in law.flags
 
 
-def test_among_the_fitted_sizes_the_local_law_speaks_of_the_largest_only() -> None:
+def test_among_the_fitted_sizes_the_local_law_speaks_of_the_largest_only():
     found = replace(model(floor_law(0.002)), local_weight=0.5)
-    assert found.local is not None
     for x, share in ((X[-1], 0.5), (X[-2], 0.25), (X[0], 0.5 / X[-1]), (2 * X[-1], 0.5)):
         at = found.predict({"x": float(x)}, noise=UNKNOWN, band="default").log_loss
         of_laws = float(mix(found.family, np.array([[x]])).mean[0])
@@ -183,7 +182,7 @@ def test_runs_that_reuse_a_seed_of_the_sweep_share_its_effect(seeds, shift, own,
         assert mean == plain
 
 
-def test_pinned_parameter_leaves_the_local_law_out() -> None:
+def test_pinned_parameter_leaves_the_local_law_out():
     found = model(floor_law(0.002), fix={"E": 1.5})
     assert found.local is None
     assert [fit.parameters["E"] for fit, _ in found.laws] == [1.5]
@@ -192,10 +191,45 @@ def test_pinned_parameter_leaves_the_local_law_out() -> None:
 
 @settings(max_examples=5)
 @given(size=st.floats(1e-12, 1e24), loss=st.floats(1e-9, 1e9))
-def test_units_do_not_matter(size: float, loss: float) -> None:
+def test_units_do_not_matter(size, loss):
     plain = fit_loss_model({"x": X}, floor_law(0.003), loss_se=None)
     scaled = fit_loss_model({"x": size * X}, loss * floor_law(0.003), loss_se=None)
     here = plain.predict({"x": 2048.0}, noise=UNKNOWN, band="default")
     there = scaled.predict({"x": size * 2048.0}, noise=UNKNOWN, band="default")
     assert there.log_loss - math.log(loss) == pytest.approx(here.log_loss, abs=1e-4)
     assert there.log_sd == pytest.approx(here.log_sd, rel=1e-2)
+
+
+X10 = 2.0 ** np.arange(10)
+
+
+def test_cuts_hold_out_what_lies_above_a_half_and_a_quarter():
+    cuts = hold_out_last_doublings({"x": X10}, 1.5 + X10**-0.5, loss_se=None)
+    assert [len(c.family_error) for c in cuts] == [1, 2]
+
+
+def test_true_law_predicts_the_held_out_sizes():
+    cuts = hold_out_last_doublings({"x": X10}, 1.5 + X10**-0.5, loss_se=None)
+    for c in cuts:
+        assert c.family_error == pytest.approx(0, abs=1e-6)
+        expected = np.log(
+            (1.5 + X10[-len(c.family_error) :] ** -0.5)
+            / (1.5 + X10[-len(c.family_error) - 1] ** -0.5)
+        )
+        assert c.family_change == pytest.approx(expected, abs=1e-6)
+
+
+def test_cut_that_leaves_too_few_sizes_is_left_out():
+    assert len(hold_out_last_doublings({"x": X10[:5]}, 1.5 + X10[:5] ** -0.5, loss_se=None)) == 1
+    assert hold_out_last_doublings({"x": X10[:4]}, 1.5 + X10[:4] ** -0.5, loss_se=None) == ()
+
+
+def test_two_columns_need_four_values_each_below_a_cut():
+    n, d = (a.ravel() for a in np.meshgrid(2.0 ** np.arange(3), 2.0 ** np.arange(8)))
+    loss = 1.5 + n**-0.3 + d**-0.3
+    assert hold_out_last_doublings({"n": n, "d": d}, loss, loss_se=None) == ()
+    n, d = (a.ravel() for a in np.meshgrid(2.0 ** np.arange(7), 2.0 ** np.arange(7)))
+    loss = 1.5 + n**-0.3 + d**-0.3
+    cuts = hold_out_last_doublings({"n": n, "d": d}, loss, loss_se=None)
+    assert len(cuts) == 2
+    assert all(np.all(c.local_error == c.family_error) for c in cuts)

@@ -1,7 +1,4 @@
-from __future__ import annotations
-
-from collections.abc import Callable
-from typing import Any
+import math
 
 import numpy as np
 import pandas as pd
@@ -11,13 +8,13 @@ from statsmodels.formula.api import ols
 from statsmodels.regression.linear_model import OLS
 from statsmodels.stats.anova import anova_lm
 
-from extrap.fitting import assume_shared, estimate_noise, sharpen_noise
-from extrap.reading import read_runs
+from extrap import forecast, read_runs
+from extrap.fitting import assume_shared, estimate_noise, find_outliers, sharpen_noise
+from extrap.records import Runs
+from extrap.records.numbers import format_estimate
 
-Table = Callable[..., pd.DataFrame]
 
-
-def crossed(logs: np.ndarray) -> pd.DataFrame:
+def crossed(logs):
     """One run a size (rows) and seed (columns), whose log loss is given."""
     sizes, seeds = np.indices(logs.shape)
     table = {
@@ -28,7 +25,7 @@ def crossed(logs: np.ndarray) -> pd.DataFrame:
     return pd.DataFrame(table)
 
 
-def test_parts_of_the_noise_are_those_of_a_two_way_analysis_of_variance() -> None:
+def test_parts_of_the_noise_are_those_of_a_two_way_analysis_of_variance():
     """Five sizes, four seeds: mean squares by statsmodels, the share by numerical integration."""
     rng = np.random.default_rng(2)
     logs = 0.02 * rng.normal(size=4) + 0.01 * rng.normal(size=(5, 4))
@@ -53,7 +50,7 @@ def test_parts_of_the_noise_are_those_of_a_two_way_analysis_of_variance() -> Non
     assert list(noise.seed_effects) == ["0", "1", "2", "3"]
 
 
-def test_noise_of_one_run_is_at_least_that_within_its_cell() -> None:
+def test_noise_of_one_run_is_at_least_that_within_its_cell():
     """Seeds that scatter in opposite ways at two values: the means over both do not."""
     own = np.array([0.01, -0.01])
     rows = [
@@ -69,7 +66,7 @@ def test_noise_of_one_run_is_at_least_that_within_its_cell() -> None:
     assert noise.size_dof == 2
 
 
-def test_two_seeds_are_worth_more_than_one_degree_of_freedom(sweep_table: Table) -> None:
+def test_two_seeds_are_worth_more_than_one_degree_of_freedom(sweep_table):
     """Seven rates, of which those far from the optimum count as at most eight more."""
     table = sweep_table(seeds=2, noise=0.004)
     noise = estimate_noise(read_runs(table, size="width", tune="lr"))
@@ -78,9 +75,7 @@ def test_two_seeds_are_worth_more_than_one_degree_of_freedom(sweep_table: Table)
 
 
 @pytest.mark.parametrize(("seed", "is_known"), [(7, True), (None, False)])
-def test_of_one_seed_a_shared_half_is_assumed(
-    sweep_table: Table, seed: Any, is_known: bool
-) -> None:
+def test_of_one_seed_a_shared_half_is_assumed(sweep_table, seed, is_known):
     table = sweep_table(seeds=1).assign(seed=seed).dropna(axis=1)
     runs = read_runs(table, size="width", tune="lr")
     alone = sharpen_noise(runs, estimate_noise(runs))
@@ -94,7 +89,7 @@ def test_of_one_seed_a_shared_half_is_assumed(
     assert assume_shared(several, alone) == alone
 
 
-def test_seeds_that_differ_between_sizes_have_the_pooled_variance() -> None:
+def test_seeds_that_differ_between_sizes_have_the_pooled_variance():
     logs = 0.01 * np.random.default_rng(0).normal(size=(3, 4))
     sizes, seeds = np.indices((3, 4))
     table = pd.DataFrame({"width": 8 * 2.0 ** sizes.ravel(), "loss": np.exp(logs.ravel())})
@@ -105,7 +100,7 @@ def test_seeds_that_differ_between_sizes_have_the_pooled_variance() -> None:
     assert (estimate_noise(two).own_dof, estimate_noise(two).shared_sd) == (6, 0.0)
 
 
-def test_without_replicates_the_scatter_about_a_parabola_serves(sweep_table: Table) -> None:
+def test_without_replicates_the_scatter_about_a_parabola_serves(sweep_table):
     table = sweep_table(seeds=1, rates=tuple(2.0 ** (k / 4) for k in range(-40, -20)), noise=0.01)
     noise = estimate_noise(read_runs(table, size="width", tune="lr"))
     square, dof = 0.0, 0
@@ -118,14 +113,14 @@ def test_without_replicates_the_scatter_about_a_parabola_serves(sweep_table: Tab
     assert (noise.own_dof, noise.shared_sd, noise.source) == (dof, 0.0, "parabola")
 
 
-def test_one_run_a_size_says_nothing_about_noise(sweep_table: Table) -> None:
+def test_one_run_a_size_says_nothing_about_noise(sweep_table):
     table = sweep_table(seeds=1, rates=(0.01,))
     noise = estimate_noise(read_runs(table, size="width"))
     assert (noise.own_sd, noise.log_sd, noise.own_dof) == (None, None, 0)
     assert (noise.size_sd, noise.source) == (None, "none")
 
 
-def test_wild_runs_far_from_the_optimum_hardly_count(sweep_table: Table) -> None:
+def test_wild_runs_far_from_the_optimum_hardly_count(sweep_table):
     """The median of the other cells counts as 8 degrees of freedom, however wild a part is."""
     table = sweep_table(noise=0.002)
     wild = table.copy()
@@ -136,13 +131,13 @@ def test_wild_runs_far_from_the_optimum_hardly_count(sweep_table: Table) -> None
     assert (other.size_sd, other.own_dof) == (plain.size_sd, plain.own_dof)
 
 
-def of_sizes(sd: np.ndarray, *, n_seeds: int = 6, seed: int = 0) -> pd.DataFrame:
+def of_sizes(sd, *, n_seeds=6, seed=0):
     """Losses at five widths, each with its own standard deviation of the log loss."""
     rng = np.random.default_rng(seed)
     return crossed(sd[:, None] * rng.normal(size=(len(sd), n_seeds)))
 
 
-def test_noise_that_falls_with_size_is_that_of_the_largest_size_and_known_at_each() -> None:
+def test_noise_that_falls_with_size_is_that_of_the_largest_size_and_known_at_each():
     """Standard deviations of .3 at width 8 to .01875 at 128: a power of −1."""
     sd = 0.3 * 2.0 ** -np.arange(5)
     log_ratios = []
@@ -158,7 +153,7 @@ def test_noise_that_falls_with_size_is_that_of_the_largest_size_and_known_at_eac
     assert beyond.log_sd == noise.log_sd
 
 
-def test_noise_that_is_the_same_at_all_sizes_seldom_shows_a_trend() -> None:
+def test_noise_that_is_the_same_at_all_sizes_seldom_shows_a_trend():
     """A test at 1 % in 60 sweeps; more than 4 have a chance of a thousandth."""
     trends = [
         estimate_noise(read_runs(of_sizes(np.full(5, 0.02), seed=s), size="width", tune=())).trend
@@ -167,7 +162,7 @@ def test_noise_that_is_the_same_at_all_sizes_seldom_shows_a_trend() -> None:
     assert sum(trend != 0 for trend in trends) <= 4
 
 
-def test_cells_that_differ_from_the_best_by_noise_tell_of_it_too() -> None:
+def test_cells_that_differ_from_the_best_by_noise_tell_of_it_too():
     """Three rates whose means are within 20 % noise: 2 · 3 · 4 degrees of freedom, not 2 · 4."""
     rng = np.random.default_rng(1)
     sizes, rates, seeds = np.indices((4, 3, 3))
@@ -182,3 +177,84 @@ def test_cells_that_differ_from_the_best_by_noise_tell_of_it_too() -> None:
     noise = estimate_noise(read_runs(table, size="width", tune="lr"))
     assert noise.log_sd == pytest.approx(0.2, rel=0.25)
     assert noise.own_dof > 8
+
+
+def table(seeds=3, noise=0.003):
+    """Five sizes, seven rates; the best rate is 2^-8 at every size, off it 3 % per octave²."""
+    width, octaves, seed = (
+        part.ravel()
+        for part in np.meshgrid(2.0 ** np.arange(4, 9), np.arange(-3.0, 4), np.arange(seeds))
+    )
+    error = noise * np.random.default_rng(0).normal(size=width.size)
+    loss = (1.5 + 4 * width**-0.5) * np.exp(0.03 * octaves**2 + error)
+    return pd.DataFrame({"width": width, "lr": 2.0 ** (octaves - 8), "seed": seed, "loss": loss})
+
+
+def rows_of(frame):
+    found = find_outliers(read_runs(frame, size="width", tune="lr"))
+    return {outlier.row: math.exp(outlier.log_deviation) for outlier in found}
+
+
+def row_of(frame, octaves, seed=1):
+    at = (frame["width"] == 64) & np.isclose(frame["lr"], 2.0 ** (octaves - 8))
+    return int(frame.index[at & (frame["seed"] == seed)][0])
+
+
+@pytest.mark.parametrize(
+    ("octaves", "factor", "is_named"),
+    [(0, 0.7, True), (0, 1.3, True), (3, 0.7, True), (3, 1.5, False), (0, 1.01, False)],
+)
+def test_a_run_far_from_its_cell_is_named_but_for_instability_off_the_optimum(
+    octaves, factor, is_named
+):
+    frame = table()
+    frame = frame.sample(frac=1, random_state=0).reset_index(drop=True)
+    wrong = row_of(frame, octaves)
+    frame.loc[wrong, "loss"] *= factor
+    found = rows_of(frame)
+    assert list(found) == [wrong] * is_named
+    if is_named:
+        assert found[wrong] == pytest.approx(factor, rel=0.02)
+
+
+def test_two_seeds_do_not_tell_which_is_wrong_and_larger_runs_are_left_out():
+    frame = table(seeds=2)
+    frame.loc[row_of(frame, 0), "loss"] *= 0.7
+    assert not rows_of(frame)
+    frame = table().assign(stage="tune", status="complete")
+    wrong = row_of(frame, 0)
+    frame.loc[wrong, ["loss", "stage"]] = [0.7 * frame.loc[wrong, "loss"], "check"]
+    runs = Runs.from_frame(frame, sizes=["width"], tuned=["lr"])
+    assert len(runs) == len(frame)
+    assert not find_outliers(runs)
+
+
+def test_the_forecast_names_it_and_says_what_it_is_without():
+    clean, frame = table(), table()
+    wrong = row_of(frame, 0)
+    frame.loc[wrong, "loss"] *= 0.7
+    made = forecast(read_runs(frame, size="width", tune="lr"))
+    (flag,) = [flag for flag in made.flags if flag.startswith("outlier")]
+    assert f"row {wrong + 1} (width 64, lr 0.00391, seed 1) is 30 % below" in flag
+    assert "left out" in flag
+    without = forecast(read_runs(clean.drop(index=wrong), size="width", tune="lr"))
+    alone = without.at(width=512)
+    assert f"is {format_estimate(alone.loss, alone.loss_pi)} without" in flag
+    assert not any("outlier" in flag for flag in without.flags)
+    assert len(made.runs) == len(frame) - 1
+    assert (made.optima, made.noise) == (without.optima, without.noise)
+
+
+@pytest.mark.parametrize("case", ["too high", "others apart"])
+def test_a_run_that_may_be_right_is_kept(case):
+    """One above its cell, or one below three others that differ by half of its deviation."""
+    frame = table(seeds=4)
+    wrong = row_of(frame, 0)
+    frame.loc[wrong, "loss"] *= 1.3 if case == "too high" else 0.7
+    if case == "others apart":
+        frame.loc[row_of(frame, 0, seed=2), "loss"] *= math.exp(0.5 * math.log(0.7))
+    made = forecast(read_runs(frame, size="width", tune="lr"))
+    assert len(made.runs) == len(frame)
+    flags = [flag for flag in made.flags if flag.startswith("outlier")]
+    assert f"row {wrong + 1} " in flags[0]
+    assert not any("left out" in flag for flag in flags)

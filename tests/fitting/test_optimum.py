@@ -1,7 +1,3 @@
-from __future__ import annotations
-
-from collections.abc import Callable
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -9,19 +5,16 @@ from scipy import stats
 from statsmodels.regression.linear_model import WLS
 
 from extrap.fitting import Noise, estimate_noise, estimate_optima
-from extrap.fitting.optimum import Grid, spacing
 from extrap.reading import read_runs
-from extrap.records import Interval, Optimum
-
-Table = Callable[..., pd.DataFrame]
+from extrap.records import Interval
 
 
-def optima_of(table: pd.DataFrame, tune: str | tuple[str, ...] = "lr") -> tuple[Optimum, ...]:
+def optima_of(table, tune="lr"):
     runs = read_runs(table, size="width", tune=tune)
     return estimate_optima(runs, noise=estimate_noise(runs), level=0.95)
 
 
-def test_optimum_is_the_minimum_of_the_weighted_cubic() -> None:
+def test_optimum_is_the_minimum_of_the_weighted_cubic():
     """One size: the cubic is its own, fitted with the weights 1 / (1 + (excess / .02)²).
 
     Its standard error is that of the delta method and, beside it, a tenth of the spacing.
@@ -62,7 +55,7 @@ def test_optimum_is_the_minimum_of_the_weighted_cubic() -> None:
     assert found.best_loss == pytest.approx(np.exp(means.min()))
 
 
-def test_standard_error_of_a_mean_has_parts_of_seeds_and_evaluation() -> None:
+def test_standard_error_of_a_mean_has_parts_of_seeds_and_evaluation():
     """Of 4 runs: (.03² + .04²) / 4 and, shared by all sizes, what is not in the paired part."""
     table = pd.DataFrame({"width": 8, "seed": range(4), "loss": [2.0, 2.2, 1.9, 1.9]})
     noise = Noise(own_sd=0.05, own_dof=9, size_sd=0.03, shared_sd=0.04, shared_dof=3, n_seeds=4)
@@ -115,7 +108,7 @@ def test_equal_losses_bound_the_optimum_only_where_others_are_worse(best, edge, 
     assert found.tuned["lr"].ci == expected
 
 
-def test_rate_at_which_a_seed_diverged_is_never_the_best(sweep_table: Table) -> None:
+def test_rate_at_which_a_seed_diverged_is_never_the_best(sweep_table):
     table = sweep_table()
     here = table["width"] == 16
     best = table[here].groupby("lr")["loss"].mean().idxmin()
@@ -125,7 +118,7 @@ def test_rate_at_which_a_seed_diverged_is_never_the_best(sweep_table: Table) -> 
     assert optima_of(table)[0].best_loss == pytest.approx(np.exp(log_means.min()))
 
 
-def test_one_seed_that_diverged_by_chance_hides_no_better_values(sweep_table: Table) -> None:
+def test_one_seed_that_diverged_by_chance_hides_no_better_values(sweep_table):
     """The optimum at width 16 lies above a rate at which one of three seeds diverged."""
     table = sweep_table()
     (whole, *_) = optima_of(table)
@@ -141,7 +134,7 @@ CLIFF = np.log([0.40, 0.21, 0.138, 0.104, 0.087, 2.08, 2.31])
 """Mean log losses of rates an octave apart, from 2^-4: a slow fall, and a cliff."""
 
 
-def test_beside_a_cliff_the_optimum_lies_between_the_values_seen_to_be_worse() -> None:
+def test_beside_a_cliff_the_optimum_lies_between_the_values_seen_to_be_worse():
     noise = 0.02 * np.array([[-1, 0, 1]])
     rows = [
         {"width": 8, "lr": 2.0 ** (i - 4), "seed": seed, "loss": np.exp(mean + noise[0, seed])}
@@ -159,18 +152,8 @@ def test_beside_a_cliff_the_optimum_lies_between_the_values_seen_to_be_worse() -
     assert variance == pytest.approx(0.02**2 / 3 + beside**2, rel=0.1)
 
 
-@pytest.mark.parametrize(("octaves", "expected"), [(1.0, 0.1), (3.0, 0.45), (4.5, 1.0125)])
-@pytest.mark.parametrize("n_values", [3, 5])
-def test_values_far_apart_locate_an_optimum_badly(octaves, expected, n_values) -> None:
-    """The error grows with the square of the spacing, and is double with three values."""
-    grid = Grid.of(pd.Series(2.0 ** (octaves * np.arange(n_values))), 2.0**octaves)
-    doubled = 2 if n_values == 3 and octaves > 1 else 1
-    assert grid.error() == pytest.approx(doubled * expected)
-    assert grid.finer(2) == Grid(octaves / 2, 2 * n_values - 1)
-
-
 @pytest.mark.parametrize("seed", range(2))
-def test_interval_ends_where_values_diverge_on_either_side(sweep_table: Table, seed: int) -> None:
+def test_interval_ends_where_values_diverge_on_either_side(sweep_table, seed):
     """A column of reciprocal rates has reciprocal optima, intervals and limits."""
     table = sweep_table(noise=0.04, seeds=1, seed=seed)
     table.loc[table["lr"] >= 2.0**-6, "loss"] = np.inf
@@ -184,7 +167,7 @@ def test_interval_ends_where_values_diverge_on_either_side(sweep_table: Table, s
         ]
 
 
-def test_minimum_next_to_diverged_values_is_not_accepted() -> None:
+def test_minimum_next_to_diverged_values_is_not_accepted():
     """A quadratic through the runs around a hole has its minimum in the hole."""
     rows = [
         {"width": 8, "lr": lr, "batch": batch, "loss": 2 * np.exp(0.02 * (a * a + b * b))}
@@ -200,7 +183,7 @@ def test_minimum_next_to_diverged_values_is_not_accepted() -> None:
     assert holed.tuned["lr"].ci.lower is not None
 
 
-def test_where_every_rate_diverged_the_optimum_is_lower(sweep_table: Table) -> None:
+def test_where_every_rate_diverged_the_optimum_is_lower(sweep_table):
     table = sweep_table()
     table.loc[table["width"] == 64, "loss"] = np.inf
     optimum = optima_of(table)[2]
@@ -211,13 +194,13 @@ def test_where_every_rate_diverged_the_optimum_is_lower(sweep_table: Table) -> N
     assert optimum.best_loss is None
 
 
-def test_size_of_failed_runs_only_is_no_size(sweep_table: Table) -> None:
+def test_size_of_failed_runs_only_is_no_size(sweep_table):
     table = sweep_table().astype(object)
     table.loc[table["width"] == 64, "loss"] = None
     assert [o.size["width"] for o in optima_of(table)] == [16, 32, 128, 192]
 
 
-def test_two_tuned_values_are_found_together() -> None:
+def test_two_tuned_values_are_found_together():
     rng = np.random.default_rng(0)
     rows = []
     for lr in 2.0 ** np.arange(-10, -3):
@@ -233,7 +216,7 @@ def test_two_tuned_values_are_found_together() -> None:
     assert optimum.loss == pytest.approx(2, rel=0.003)
 
 
-def test_without_tuned_columns_the_optimum_is_the_mean() -> None:
+def test_without_tuned_columns_the_optimum_is_the_mean():
     table = pd.DataFrame({"width": [8, 8, 16], "seed": [0, 1, 0], "loss": [2.0, 4.0, 1.0]})
     small, large = optima_of(table, tune=())
     assert small.loss == 3.0
@@ -242,7 +225,7 @@ def test_without_tuned_columns_the_optimum_is_the_mean() -> None:
     assert large.loss == 1.0
 
 
-def test_interval_wider_than_the_values_tried_is_that_of_the_values_tried() -> None:
+def test_interval_wider_than_the_values_tried_is_that_of_the_values_tried():
     """Of noise of 10 % about a shallow curve; the estimates themselves stay as they are."""
     rates, n_wide = 2.0 ** np.arange(-9, -2), 0
     for seed in range(12):
@@ -260,9 +243,3 @@ def test_interval_wider_than_the_values_tried_is_that_of_the_values_tried() -> N
             octaves = estimate.se / estimate.value / np.log(2)
             assert (4 * octaves > 6.5) <= (estimate.ci == (rates[0], rates[-1]))
     assert 2 <= n_wide <= 8
-
-
-def test_spacing_is_the_mean_gap_beside_a_value() -> None:
-    assert spacing([0.1, 0.2, 0.8], 0.2) == pytest.approx(1.5)
-    assert spacing([0.1, 0.2, 0.8], 0.1) == pytest.approx(1.0)
-    assert spacing([0.1, 0.1], 0.1) == 0.0

@@ -1,8 +1,5 @@
-from __future__ import annotations
-
 import itertools
 import math
-from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 import numpy as np
@@ -24,15 +21,12 @@ SPEC = StudySpec(
     seeds=(0, 1, 2, 3),
 )
 
-Loss = Callable[[float, float, int], float]
-"""Width, log2 rate and seed → loss."""
 
-
-def optimum(width: float) -> float:
+def optimum(width):
     return -6.0 - 0.5 * math.log2(width / 16)
 
 
-def excess_curve(width: float, rate: float, seed: int) -> float:
+def excess_curve(width, rate, seed):
     """Steeper to the right; noise of .3 %, and what a seed does."""
     u = rate - optimum(width)
     key = [seed, int(width), round(1000 * (rate + 64))]
@@ -40,7 +34,7 @@ def excess_curve(width: float, rate: float, seed: int) -> float:
     return math.exp(1 + 0.012 * u**2 + 0.001 * u**3 + 0.004 * seed + noise)
 
 
-def train(cells: Iterable[Cell], loss: Loss = excess_curve) -> Runs:
+def train(cells, loss=excess_curve):
     """Runs of cells; a rate column each for as many tuned values as there are."""
     rows = []
     for cell in cells:
@@ -51,7 +45,7 @@ def train(cells: Iterable[Cell], loss: Loss = excess_curve) -> Runs:
     return Runs.from_frame(table, sizes=["width"], tuned=["lr"])
 
 
-def sweep(spec: StudySpec = SPEC, loss: Loss = excess_curve) -> list[tuple[Cell, ...]]:
+def sweep(spec=SPEC, loss=excess_curve):
     """What is wanted after each round, until nothing more is."""
     rounds = [place_runs(spec, train((), loss))]
     while True:
@@ -61,9 +55,9 @@ def sweep(spec: StudySpec = SPEC, loss: Loss = excess_curve) -> list[tuple[Cell,
         rounds.append(wanted)
 
 
-def rates_of(cells: Iterable[Cell], width: float) -> dict[float, int]:
+def rates_of(cells, width):
     """log2 rate → number of seeds."""
-    counts: dict[float, int] = {}
+    counts = {}
     for cell in cells:
         if dict(cell.size)["width"] == width:
             rate = math.log2(dict(cell.tuned)["lr"])
@@ -72,7 +66,7 @@ def rates_of(cells: Iterable[Cell], width: float) -> dict[float, int]:
 
 
 @pytest.fixture(scope="module")
-def rounds() -> list[tuple[Cell, ...]]:
+def rounds():
     return sweep()
 
 
@@ -83,7 +77,7 @@ def test_first_round_scans_the_smallest_size_over_the_declared_range(rounds):
     assert len(rounds[0]) == 5
 
 
-def test_each_round_keeps_the_rounds_before_it(rounds: list[tuple[Cell, ...]]) -> None:
+def test_each_round_keeps_the_rounds_before_it(rounds):
     for before, after in itertools.pairwise(rounds):
         assert after[: len(before)] == before
     assert all(len(set(cells)) == len(cells) for cells in rounds)
@@ -121,15 +115,15 @@ def test_every_size_is_bracketed_with_values_one_and_two_octaves_away(rounds):
             assert any(1.25 < d <= 3 for d in distances)
 
 
-def place_while(spec: StudySpec, *, budget: int, loss: Loss = excess_curve) -> tuple[Cell, ...]:
-    cells: tuple[Cell, ...] = ()
+def place_while(spec, *, budget, loss=excess_curve):
+    cells = ()
     while (wanted := place_runs(spec, train(cells, loss), budget=budget)) != cells:
         cells = wanted
     return cells
 
 
-def test_no_more_runs_than_the_grid_has_however_noisy() -> None:
-    def noise(width: float, rate: float, seed: int) -> float:
+def test_no_more_runs_than_the_grid_has_however_noisy():
+    def noise(width, rate, seed):
         key = [seed, int(width), round(1000 * (rate + 64))]
         return math.exp(1 + 0.05 * np.random.default_rng(key).normal())
 
@@ -139,8 +133,8 @@ def test_no_more_runs_than_the_grid_has_however_noisy() -> None:
     assert len(place_while(SPEC, budget=20, loss=noise)) <= 20
 
 
-def test_a_diverged_run_is_worse_and_bounds_the_optimum() -> None:
-    def edge(width: float, rate: float, seed: int) -> float:
+def test_a_diverged_run_is_worse_and_bounds_the_optimum():
+    def edge(width, rate, seed):
         return math.inf if rate > optimum(width) + 0.8 else excess_curve(width, rate, seed)
 
     cells = sweep(SPEC, edge)[-1]
@@ -150,12 +144,12 @@ def test_a_diverged_run_is_worse_and_bounds_the_optimum() -> None:
         assert len(stable) < len(rates_of(cells, width))
 
 
-def test_where_everything_diverged_it_goes_lower_and_ends() -> None:
+def test_where_everything_diverged_it_goes_lower_and_ends():
     rates = rates_of(sweep(SPEC, lambda width, rate, seed: math.inf)[-1], 16.0)
     assert min(rates) == pytest.approx(-10 - 4 * 0.75, abs=0.25)
 
 
-def test_a_narrow_range_is_divided_not_left() -> None:
+def test_a_narrow_range_is_divided_not_left():
     spec = replace(SPEC, tune={"lr": TunedRange(low=2**-6.5, high=2**-5.5, n=9)}, growth=0)
     cells = sweep(spec, lambda width, rate, seed: math.exp((rate + 6) ** 2))[-1]
     rates = [rate for width in WIDTHS for rate in rates_of(cells, width)]
@@ -173,7 +167,7 @@ def test_a_narrow_range_is_divided_not_left() -> None:
     ],
     ids=["two columns", "none", "a grid cheaper than the first runs"],
 )
-def test_where_it_cannot_place_the_grid_is_grown(spec: StudySpec) -> None:
+def test_where_it_cannot_place_the_grid_is_grown(spec):
     stage = protocol.sweep(replace(spec, sampler="law"))
     assert (can_place(spec), stage.n_most > 0) == (False, True)
     assert stage.wants is not None
@@ -181,7 +175,7 @@ def test_where_it_cannot_place_the_grid_is_grown(spec: StudySpec) -> None:
 
 
 @pytest.mark.parametrize("widths", [(64.0,), (64.0, 128.0)])
-def test_one_seed_and_few_sizes_are_enough(widths: tuple[float, ...]) -> None:
+def test_one_seed_and_few_sizes_are_enough(widths):
     spec = replace(SPEC, sizes={"width": widths}, seeds=(7,))
     cells = sweep(spec)[-1]
     assert {cell.seed for cell in cells} == {7}
@@ -189,7 +183,7 @@ def test_one_seed_and_few_sizes_are_enough(widths: tuple[float, ...]) -> None:
 
 
 @pytest.mark.parametrize("place", [-0.3, 0.0, 0.4])
-def test_parabola_is_placed_at_its_lowest_point(place: float) -> None:
+def test_parabola_is_placed_at_its_lowest_point(place):
     plan = _plan(SPEC, None)
     losses = {index: 0.001 * (plan.step * index - place) ** 2 for index in (-8, -4, 0, 4, 8)}
     position = _vertex(plan, losses, np.ones(5), ())

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import math
 
 import numpy as np
@@ -7,12 +5,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from extrap.fitting.posterior import LossPosterior, fit_posterior
+from extrap.fitting.posterior import fit_posterior
 
 X = 2.0 ** np.arange(8)
 
 
-def fitted(log_loss: np.ndarray, *, se: float | None = 0.002, **options: object) -> LossPosterior:
+def fitted(log_loss, *, se=0.002, **options):
     loss = np.exp(log_loss)
     errors = None if se is None else (se * loss).tolist()
     return fit_posterior(
@@ -20,33 +18,33 @@ def fitted(log_loss: np.ndarray, *, se: float | None = 0.002, **options: object)
         X[: len(loss)].tolist(),
         loss.tolist(),
         loss_se=errors,
-        **options,  # type: ignore[arg-type]
+        **options,
     )
 
 
-def floor(x: np.ndarray) -> np.ndarray:
+def floor(x):
     return np.log(1.2 + 1.5 * x**-0.4)
 
 
-def broken(x: np.ndarray) -> np.ndarray:
+def broken(x):
     """Flat up to 8, then a power law with a floor."""
     return np.log(0.8 + np.maximum(x / 8, 1.0) ** -0.5)
 
 
-def at(found: LossPosterior, x: float) -> tuple[float, float]:
+def at(found, x):
     mean, variance = found.predict_log(np.array([x]))
     return float(mean[0]), math.sqrt(float(variance[0]))
 
 
 @pytest.mark.parametrize("ratio", [1.0, 4.0, 16.0])
 @pytest.mark.parametrize("law", [floor, lambda x: np.log(3 * x**-0.2)])
-def test_noiseless_laws_are_found(law, ratio: float) -> None:
+def test_noiseless_laws_are_found(law, ratio):
     mean, sd = at(fitted(law(X)), ratio * X[-1])
     assert abs(mean - float(law(np.array([ratio * X[-1]]))[0])) < max(sd, 0.002)
     assert sd < 0.02 * ratio**0.5
 
 
-def test_a_law_that_holds_from_a_later_size_on_is_found() -> None:
+def test_a_law_that_holds_from_a_later_size_on_is_found():
     found, other = fitted(broken(X)), fitted(floor(X))
     assert found.later > 0.99
     assert other.later < 0.1
@@ -55,7 +53,7 @@ def test_a_law_that_holds_from_a_later_size_on_is_found() -> None:
     assert sd > 2 * at(other, 512.0)[1]
 
 
-def test_sizes_below_the_start_of_the_law_agree_with_what_was_measured() -> None:
+def test_sizes_below_the_start_of_the_law_agree_with_what_was_measured():
     found = fitted(broken(X))
     for x, y in zip(X, broken(X), strict=True):
         mean, sd = at(found, float(x))
@@ -66,30 +64,30 @@ def test_sizes_below_the_start_of_the_law_agree_with_what_was_measured() -> None
 
 
 @pytest.mark.parametrize("fix", [{"E": 1.2}, {"c": 0.4}])
-def test_a_known_parameter_narrows_the_band(fix: dict[str, float]) -> None:
+def test_a_known_parameter_narrows_the_band(fix):
     free, pinned = (at(fitted(floor(X[:4]), fix=given), 128.0)[1] for given in ({}, fix))
     assert pinned < 0.7 * free
 
 
-def test_errors_without_degrees_of_freedom_count_as_hardly_known() -> None:
+def test_errors_without_degrees_of_freedom_count_as_hardly_known():
     y = floor(X) + 0.01 * np.sin(np.arange(8))
     assert fitted(y, loss_se_dof=0) == fitted(y, loss_se_dof=1)
 
 
-def test_three_sizes_leave_a_wide_band() -> None:
+def test_three_sizes_leave_a_wide_band():
     few, many = (at(fitted(floor(X[:n])), 4 * X[n - 1])[1] for n in (3, 8))
     assert few > 4 * many
     assert few < 0.1
 
 
-def test_unknown_noise_is_read_from_the_scatter() -> None:
+def test_unknown_noise_is_read_from_the_scatter():
     noise = np.random.default_rng(0).normal(size=len(X))
     quiet, loud = (fitted(floor(X) + sd * noise, se=None) for sd in (0.0, 0.05))
     assert quiet.scatter < 0.01 < loud.scatter
     assert at(quiet, 1024.0)[1] < at(loud, 1024.0)[1]
 
 
-def test_points_of_small_weight_count_less() -> None:
+def test_points_of_small_weight_count_less():
     spoiled = floor(X)
     spoiled[3] += 0.05
     weights = np.where(np.arange(len(X)) == 3, 1e-4, 1.0).tolist()
@@ -104,7 +102,7 @@ def test_points_of_small_weight_count_less() -> None:
     size=st.floats(1e-9, 1e9),
     unit=st.floats(-20.0, 20.0),
 )
-def test_neither_units_nor_order_matter(seed: int, size: float, unit: float) -> None:
+def test_neither_units_nor_order_matter(seed, size, unit):
     rng = np.random.default_rng(seed)
     y = floor(X) + 0.003 * rng.normal(size=len(X))
     here, order = fitted(y), rng.permutation(len(X))
@@ -118,7 +116,7 @@ def test_neither_units_nor_order_matter(seed: int, size: float, unit: float) -> 
 
 
 @pytest.mark.parametrize("law", [floor, broken])
-def test_the_band_is_continuous_in_the_data(law) -> None:
+def test_the_band_is_continuous_in_the_data(law):
     """No test keeps or drops a law: a loss that moves by a little moves the band by as little."""
     found = []
     for off in np.linspace(-0.02, 0.02, 81):

@@ -2,19 +2,17 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.base import clone
-from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV, LeaveOneOut, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
-from extrap.errors import DataError
 from extrap.fitting import fit, predict_log
 from extrap.fitting.regressor import LawRegressor
 
 WIDTHS = np.array([16.0, 24, 32, 48, 64, 96, 128, 192, 256])
 
 
-def table(noise: float = 0.0) -> tuple[pd.DataFrame, np.ndarray]:
+def table(noise=0.0):
     rng = np.random.default_rng(0)
     loss = (1.5 + 2 * (WIDTHS / 16) ** -0.4) * np.exp(noise * rng.normal(size=len(WIDTHS)))
     return pd.DataFrame({"width": WIDTHS}), loss
@@ -57,19 +55,3 @@ def test_it_works_in_a_pipeline_a_search_and_a_cross_validation():
     assert np.isfinite(scores).all()
     pinned = clone(LawRegressor("power_floor", fix={"E": 1.4})).fit(x, y)
     assert pinned.laws_[0][0].parameters["E"] == 1.4
-
-
-@pytest.mark.parametrize(
-    ("model", "x", "error", "words"),
-    [
-        (LawRegressor("sine"), [[1.0], [2.0]], ValueError, "got 'sine'"),
-        (LawRegressor(), [[1.0], [-2.0]], ValueError, "got"),
-        (LawRegressor("chinchilla_tied"), [[1.0], [2.0]], ValueError, "takes 2 .* got 1"),
-        (LawRegressor("power_floor"), [[1.0], [2.0]], DataError, "needs at least"),
-    ],
-)
-def test_what_cannot_be_fitted_is_refused(model, x, error, words):
-    with pytest.raises(error, match=words):
-        model.fit(x, [2.0, 1.5])
-    with pytest.raises(NotFittedError):
-        model.predict(x)

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np
@@ -20,7 +18,7 @@ from extrap.fitting.surface import (
 SKEW = np.array([0.004, -0.002, 0.001, 0.003])
 
 
-def terms(powers: np.ndarray, u: np.ndarray) -> np.ndarray:
+def terms(powers, u):
     return np.prod(u[:, None, :] ** powers, axis=2)
 
 
@@ -40,7 +38,7 @@ def excess_curve(seed, *, n=40, noise=0.002, third=1.0, centre=(0.3, -0.2)):
     )
 
 
-def test_minimum_of_a_cubic_is_found_and_only_inside_the_box() -> None:
+def test_minimum_of_a_cubic_is_found_and_only_inside_the_box():
     powers, low = monomials(1, 3), np.array([-3.0])
     theta = np.array([1.0, -0.2, 0.5, 0.1])  # stationary at the roots of -.2 + u + .3 u²
     at = interior_minimum(powers, theta, low, np.array([3.0]))
@@ -49,14 +47,14 @@ def test_minimum_of_a_cubic_is_found_and_only_inside_the_box() -> None:
     assert interior_minimum(powers, -theta, np.array([-1.0]), np.array([3.0])) is None
 
 
-def test_top_of_a_hill_and_the_rim_of_the_box_are_no_minima() -> None:
+def test_top_of_a_hill_and_the_rim_of_the_box_are_no_minima():
     powers, one = monomials(1, 2), np.ones(1)
     assert interior_minimum(powers, np.array([0.0, 0.0, -1.0]), -one, one) is None
     assert interior_minimum(powers, np.array([0.0, 0.0, 1.0]), 0 * one, one) is None
 
 
 @pytest.mark.parametrize("d", [2, 3, 4])
-def test_minimum_is_found_in_several_dimensions(d: int) -> None:
+def test_minimum_is_found_in_several_dimensions(d):
     powers = monomials(d, 2)
     centre = np.linspace(-0.8, 0.7, d)
     grid = np.random.default_rng(0).uniform(-2, 2, size=(200, d))
@@ -67,7 +65,7 @@ def test_minimum_is_found_in_several_dimensions(d: int) -> None:
     assert at == pytest.approx(centre, abs=1e-8)
 
 
-def test_asymmetry_of_a_size_is_least_squares_over_the_others() -> None:
+def test_asymmetry_of_a_size_is_least_squares_over_the_others():
     """Each of the others has its own lower orders, all have the same four third-order terms.
 
     They count like three sizes of their average information.
@@ -91,7 +89,7 @@ def test_asymmetry_of_a_size_is_least_squares_over_the_others() -> None:
     assert three[0].precision == pytest.approx(pool_asymmetry(sizes[:3][::-1])[2].precision)
 
 
-def test_asymmetry_known_beforehand_counts_as_so_many_observations() -> None:
+def test_asymmetry_known_beforehand_counts_as_so_many_observations():
     """Rows of the third-order terms with the root of the precision as weight."""
     size = replace(excess_curve(0, n=14, noise=0.004), weights=np.linspace(0.5, 2, 14))
     known = pool_asymmetry([size, *(excess_curve(i) for i in (1, 2, 3))])[0]
@@ -117,7 +115,7 @@ def test_asymmetry_known_beforehand_counts_as_so_many_observations() -> None:
 
 
 @pytest.mark.parametrize("known", [(0.0, 0), (0.012, 50), (0.001, 50)])
-def test_vertex_and_its_errors_are_those_of_statsmodels(known: tuple[float, int]) -> None:
+def test_vertex_and_its_errors_are_those_of_statsmodels(known):
     """A parabola in one value; the residuals count where F rejects the known noise at 5 %."""
     rng = np.random.default_rng(1)
     u, seeds = np.tile(np.arange(-2.0, 3.0), 4), np.repeat(np.eye(4)[:, :3], 5, axis=0)
@@ -143,5 +141,5 @@ def test_vertex_and_its_errors_are_those_of_statsmodels(known: tuple[float, int]
     assert found.dof == pytest.approx(dof)
 
 
-def test_two_sizes_pool_nothing() -> None:
+def test_two_sizes_pool_nothing():
     assert pool_asymmetry([excess_curve(0), excess_curve(1)]) == [None, None]

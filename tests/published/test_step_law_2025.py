@@ -38,8 +38,6 @@ def test_every_cell_has_its_optimum_inside_the_grid(dense):
 
 def test_exponents_lie_within_the_published_intervals(dense):
     lr, batch = dense.tuned_laws["lr"], dense.tuned_laws["batch_size_tokens"]
-    assert lr is not None
-    assert batch is not None
     assert -0.774 < lr.parameters["b1"] < -0.655
     assert 0.534 < batch.parameters["b2"] < 0.606
     assert lr.parameters["b2"] == pytest.approx(0.26, abs=0.02)  # ours; published: .307

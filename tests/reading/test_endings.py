@@ -1,10 +1,8 @@
 import io
-import math
 
 import pandas as pd
 import pytest
 
-from extrap.errors import DataError
 from extrap.reading import read_runs
 
 NAMES = {"size": "width", "tune": "lr"}
@@ -35,12 +33,6 @@ def test_a_run_without_settings_that_came_to_nothing_is_left_out(last, status):
         assert runs.to_frame()["width"].tolist() == [16.0, 32.0, 64.0]
         assert runs.data_hash() == read_runs(source[1:], **NAMES).data_hash()
         assert sum(note.startswith("1 run(s) without width") for note in runs.notes) == 1
-
-
-@pytest.mark.parametrize("loss", [5.0, math.inf])
-def test_a_run_without_settings_that_has_a_loss_is_an_error(loss):
-    with pytest.raises(DataError, match=r"lr must be .* row 1"):
-        read_runs(table(width=8, loss=loss), **NAMES)
 
 
 def test_curves_stay_with_their_runs_where_one_is_left_out():

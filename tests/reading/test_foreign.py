@@ -55,16 +55,6 @@ def test_tuned_columns_are_those_that_the_study_tuned_and_nothing_is_written(url
     assert {p.name: p.read_bytes() for p in tmp_path.iterdir()} == before
 
 
-def test_parameters_that_are_no_positive_numbers_are_not_tuned(url):
-    made = study(url)
-    trial = made.ask()
-    trial.suggest_float("lr", 0.01, 0.02)
-    trial.suggest_categorical("optimizer", ["adam", "sgd"])
-    trial.set_user_attr("width", 16)
-    made.tell(trial, 2.0)
-    assert read_runs(url, size="width").tuned == ("lr",)
-
-
 def test_a_study_that_maximises_is_turned_into_losses(url):
     study(url, values=score_at, direction="maximize")
     assert losses(url) == pytest.approx([loss / 4 for loss in LOSSES])
@@ -83,16 +73,6 @@ def test_one_of_several_objectives_is_chosen_by_its_name(url):
     assert losses(url, loss="nll") == LOSSES
 
 
-@pytest.mark.parametrize("pattern", ["sweep-width={}", "sweep_width{}", "width={} sweep"])
-def test_one_study_a_size_is_one_sweep(url, pattern):
-    for width in (16, 32, 64):
-        study(url, pattern.format(width), width=width)
-    runs = read_runs(url, size="width")
-    assert runs.to_frame()["width"].tolist() == [16.0] * 3 + [32.0] * 3 + [64.0] * 3
-    assert runs.to_frame()["loss"].tolist() == LOSSES
-    assert runs.tuned == ("lr",)
-
-
 def test_sweeps_of_several_names_need_one_of_them(url):
     for width in (16, 32):
         study(url, f"adam-width{width}", width=width)
@@ -101,12 +81,6 @@ def test_sweeps_of_several_names_need_one_of_them(url):
         losses(url)
     assert len(losses(url, study="sgd-width")) == 6
     assert len(losses(url, size="lr", tune=(), study="sgd-width16")) == 3
-
-
-def test_studies_named_like_ours_may_maximise(url):
-    for width in (16, 32):
-        study(url, f"theirs/width={width}", score_at, width=width, direction="maximize")
-    assert losses(url) == pytest.approx([loss / 4 for loss in LOSSES[:6]])
 
 
 def test_a_study_named_after_its_size_may_tune_what_is_no_number(url):

@@ -6,10 +6,6 @@ import pytest
 from extrap.errors import DataError
 from extrap.reading.logs import LogReader
 
-HEADER = "step,loss\n"
-ROWS = [{"step": 10, "loss": 3.5}, {"step": 20, "loss": 3.25}]
-FORMATS = pytest.mark.parametrize("name", ["a.csv", "a.jsonl"])
-
 
 def append(path, content):
     with path.open("ab") as file:
@@ -57,7 +53,7 @@ def test_half_written_character_is_waited_for(tmp_path):
     assert reader.poll() == [(10.0, 3.5)]
 
 
-@FORMATS
+@pytest.mark.parametrize("name", ["a.csv", "a.jsonl"])
 @pytest.mark.parametrize("word", ["nan", "inf", "-inf"])
 def test_lost_losses_are_heard_and_rows_that_log_something_else_are_not(tmp_path, name, word):
     append(tmp_path / name, b"\xef\xbb\xbf")
@@ -67,27 +63,6 @@ def test_lost_losses_are_heard_and_rows_that_log_something_else_are_not(tmp_path
     else:
         append_rows(tmp_path / name, [*rows[:2], {"step": 20, "loss": float(word)}])
     np.testing.assert_equal(heard(tmp_path / name), [(10.0, 3.5), (20.0, float(word))])
-
-
-@FORMATS
-def test_what_is_no_row_is_named(tmp_path, name):
-    append_rows(tmp_path / name, ROWS)
-    append(tmp_path / name, "Traceback (most recent call last):\n" + "x" * 99 + ",1,2\n")
-    with pytest.raises(DataError, match=name):
-        heard(tmp_path / name)
-    append_rows(tmp_path / f"b{name}", [*ROWS, {"step": "ten", "loss": 3.0}])
-    with pytest.raises(DataError, match="'ten' in row 3"):
-        heard(tmp_path / f"b{name}")
-
-
-@FORMATS
-def test_columns_are_found_as_in_every_table(tmp_path, name):
-    append_rows(tmp_path / name, [{"global_step": 10, "train/loss": 3.5}])
-    with pytest.raises(DataError, match="global_step"):
-        heard(tmp_path / name)
-    assert heard(tmp_path / name, step="global_step") == [(10.0, 3.5)]
-    with pytest.raises(DataError, match="no column 'los'"):
-        heard(tmp_path / name, step="global_step", loss="los")
 
 
 def test_a_column_that_was_found_stays_the_one_when_another_of_its_name_appears(tmp_path):
@@ -119,13 +94,3 @@ def test_a_loss_and_a_step_are_made_by_formulas(tmp_path):
     assert heard(tmp_path / "a.jsonl", let=["loss = a - b"]) == [(1.0, 1.5)]
     with pytest.raises(DataError, match="'a'"):
         heard(tmp_path / "a.jsonl", let=["a = 2 * b"])
-
-
-def test_a_metric_to_be_maximised_becomes_the_loss_of_the_sweep(tmp_path):
-    append(tmp_path / "a.csv", "step,acc,ll\n1,0.25,-2\n2,0.5,-1.5\n3,nan,nan\n")
-    for metric, losses in {"acc": [0.75, 0.5, np.nan], "ll": [2.0, 1.5, np.nan]}.items():
-        points = heard(tmp_path / "a.csv", loss=metric, maximised=True)
-        np.testing.assert_equal([loss for _, loss in points], losses)
-    append(tmp_path / "a.csv", "4,1,0\n")
-    with pytest.raises(DataError, match="row 4"):
-        heard(tmp_path / "a.csv", loss="acc", maximised=True)

@@ -7,7 +7,7 @@ from optuna.distributions import CategoricalDistribution, IntDistribution
 from sqlalchemy.exc import OperationalError
 
 from extrap.errors import DataError, StudyError
-from extrap.reading.optuna import find_study, parse_study_name, study_name
+from extrap.reading.optuna import find_study, study_name
 from extrap.reading.storages import storage_faults
 from extrap.study.database import open_storage
 
@@ -51,26 +51,6 @@ def test_every_trial_is_read_as_optuna_reads_it(url):
         assert ours.get_all_trials(study._study_id) == expected
         n_new = len(ours._backend._get_trials(study._study_id, None, set(), expected[0]._trial_id))
         assert n_new == len(expected) - 1
-
-
-@pytest.mark.parametrize(
-    ("size", "stage", "name"),
-    [
-        ({"width": 64.0}, "tune", "metz/width=64"),
-        ({"width": 512}, "check", "metz/check/width=512"),
-        ({"params": 1000, "tokens": 2.5e9}, "tune", "metz/params=1000,tokens=2500000000"),
-        ({"w": 0.5}, "check", "metz/check/w=0.5"),
-    ],
-)
-def test_study_names_go_there_and_back(size, stage, name):
-    assert study_name("metz", size, stage=stage) == name
-    key = parse_study_name(name)
-    assert (key.name, key.stage, dict(key.size)) == ("metz", stage, size)
-
-
-@pytest.mark.parametrize("name", ["theirs", "a/b", "a/b/width=3", "a/width=wide", "width=3"])
-def test_other_names_are_not_ours(name):
-    assert parse_study_name(name) is None
 
 
 def test_anybodys_study_is_read_and_of_several_the_named_one(url):

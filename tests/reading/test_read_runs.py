@@ -1,4 +1,4 @@
-import datetime
+import io
 import math
 from decimal import Decimal
 
@@ -10,6 +10,9 @@ import pytest
 
 from extrap.errors import DataError
 from extrap.reading import read_runs
+from extrap.reading.tables import read_table
+
+from .messy import sweep
 
 NAN = math.nan
 
@@ -23,26 +26,6 @@ def read(table, **options):
     return read_runs(table, **{"size": "width", "tune": "lr", **options})
 
 
-def with_loss(value):
-    return frame_of(loss=pd.Series([3.0, value, 1.0], dtype=object))
-
-
-@pytest.mark.parametrize(
-    ("status", "values"),
-    [
-        ("failed", [None, pd.NA, "", "  ", NAN]),
-        ("diverged", ["nan", "NaN", "inf", "-inf", "1e400", math.inf]),
-    ],
-)
-def test_empty_loss_is_a_failed_run_and_one_that_is_not_finite_a_diverged_one(status, values):
-    for value in values:
-        runs = read(with_loss(value))
-        assert runs.to_frame()["status"].tolist() == ["complete", status, "complete"]
-        assert runs.counts()[status] == 1
-        (note,) = runs.notes
-        assert note.startswith(f"1 run(s) {status}")
-
-
 def test_a_frame_and_its_csv_have_the_same_failed_and_diverged_runs(tmp_path):
     table = frame_of(loss=[3.0, NAN, math.inf])
     table.to_csv(tmp_path / "t.csv", index=False)
@@ -51,24 +34,6 @@ def test_a_frame_and_its_csv_have_the_same_failed_and_diverged_runs(tmp_path):
         assert read(source).to_frame()["status"].tolist() == ["complete", "failed", "diverged"]
     told = table.assign(status=["complete", "diverged", "complete"])
     assert read(told).to_frame()["status"].tolist() == ["complete", "diverged", "diverged"]
-
-
-@pytest.mark.parametrize(
-    ("word", "found"),
-    [
-        ("complete", ["complete", "diverged", "failed"]),  # a loss that is not there tells more
-        ("finished", ["complete", "diverged", "failed"]),
-        ("diverged", ["diverged"] * 3),
-        ("pruned", ["pruned"] * 3),
-        ("crashed", ["failed"] * 3),
-        ("", ["complete", "diverged", "failed"]),
-    ],
-)
-def test_a_status_that_is_given_counts_but_none_is_complete_without_a_loss(word, found):
-    table = frame_of(loss=pd.Series([3.0, "nan", None], dtype=object), status=[word] * 3)
-    frame = read(table).to_frame()
-    assert frame["status"].tolist() == found
-    assert frame["loss"].notna().tolist() == [status == "complete" for status in found]
 
 
 @pytest.mark.parametrize(
@@ -103,35 +68,6 @@ def test_files_tell_what_is_missing_from_nan(tmp_path):
         read(tmp_path / "a.csv")
 
 
-@pytest.mark.parametrize(
-    ("columns", "words"),
-    [
-        ({"width": ["16", "wide", "64"]}, "width .* 'wide' in row 2"),
-        ({"width": ["16", "", "64"]}, "width .* row 2 has none"),
-        ({"lr": ["0.1", "0,2", "0.1"]}, "lr .* '0,2' in row 2"),
-        ({"loss": [True, False, True]}, "loss .* True in row 1"),
-        ({"loss": [1 + 1j, 2, 3]}, "loss .* in row 1"),
-        ({"width": [datetime.datetime(2026, 1, 1)] * 3}, "width .* in row 1"),
-        ({"width": [16, 32, math.inf]}, "width .* inf in row 3"),
-        ({"width": [16, 32, NAN]}, "width .* row 3 has none"),
-    ],
-)
-def test_impossible_cells_name_their_row(columns, words):
-    with pytest.raises(DataError, match=words):
-        read(frame_of(**columns))
-
-
-def test_column_plays_one_part_only():
-    for options in ({"size": "lr"}, {"loss": "lr"}, {"seed": "lr"}, {"size": ["lr", "lr"]}):
-        with pytest.raises(ValueError, match="'lr' was given two"):
-            read(frame_of(), **options)
-    for part in ("size", "tune", "conditions"):
-        with pytest.raises(ValueError, match="got 'status'"):
-            read(frame_of(status=1), **{part: "status"})
-    with pytest.raises(ValueError, match="got 'train'"):
-        read(frame_of(), stage="train")
-
-
 def test_runs_without_a_seed_are_replicates_of_their_own_in_any_order():
     repeats = [frame_of(loss=[3 + shift, 2 + shift, 1 + shift]) for shift in (0, 0.1, 0.2)]
     table = pd.concat(repeats).drop(columns="seed")
@@ -143,17 +79,6 @@ def test_runs_without_a_seed_are_replicates_of_their_own_in_any_order():
     assert runs.counts()["replicates"] == 0
     assert [note.split(":")[0] for note in runs.notes] == ["9 run(s) without a seed"]
     assert runs.data_hash() == turned.data_hash()
-
-
-def test_seeds_are_exact_however_long_and_an_empty_one_leaves_the_others_alone():
-    long = 2**60
-    for given, seeds in (
-        ([str(long), str(long + 1), "7.0"], [long, long + 1, 7]),
-        (["a", "b", "1"], ["a", "b", "1"]),
-        (["1.5", "2", "3"], ["1.5", "2", "3"]),
-        (["5", "", "5"], [5, "row-1", 5]),
-    ):
-        assert read(frame_of(seed=given)).to_frame()["seed"].tolist() == seeds
 
 
 def test_repeated_seeds_with_other_losses_are_kept_as_replicates():
@@ -196,3 +121,129 @@ def test_stage_column_selects_the_rows():
         read(frame_of(stage="tune"), stage="check")
     unknown = frame_of(lr=["0.1", "", "0.1"])  # a larger run may not know its tuned value
     assert read(unknown, stage="check").to_frame()["lr"].isna().tolist() == [False, True, False]
+
+
+def tracked():
+    cells = [(w, lr, s) for w in (16, 32, 64) for lr in (0.1, 0.2, 0.4) for s in (0, 1)]
+    width, lr, seed = map(list, zip(*cells, strict=True))
+    return pd.DataFrame(
+        {
+            "config.model.width": width,
+            "config/lr": lr,
+            "config/width": width,
+            "config/seed": seed,
+            "config/batch_size": [32] * len(cells),
+            "summary/val_loss": [3 / w + r for w, r in zip(width, lr, strict=True)],
+            "summary/train_loss": [2 / w + r for w, r in zip(width, lr, strict=True)],
+        }
+    )
+
+
+NAMES = {"size": "width", "tune": "lr", "loss": "val_loss"}
+
+
+def test_columns_answer_to_their_name_behind_a_prefix_where_no_other_bears_it():
+    runs, table = read_runs(tracked(), **NAMES), tracked()
+    frame = runs.to_frame()
+    assert (runs.sizes, runs.tuned) == (("width",), ("lr",))
+    for name, column in (
+        ("width", "config/width"),
+        ("lr", "config/lr"),
+        ("seed", "config/seed"),
+        ("loss", "summary/val_loss"),
+    ):
+        assert frame[name].tolist() == table[column].tolist()
+    assert frame["batch_size"].eq(32).all()
+    assert "config/width" not in frame
+    whole = {"size": "config/width", "tune": "config/lr", "loss": "summary/val_loss"}
+    again = read_runs(table, **whole, seed="config/seed").to_frame()
+    assert again["loss"].tolist() == frame["loss"].tolist()
+    plain = read_runs(tracked().assign(lr=0.5), **NAMES, ignore="config/lr").to_frame()
+    assert plain["lr"].eq(0.5).all()
+
+
+def test_curves_belong_to_the_runs_they_name(tmp_path):
+    table = pd.DataFrame({"run": ["b", "a"], "width": [16, 32], "lr": 0.01, "loss": [3.0, 2.5]})
+    points = {"run": ["a", "a", "b", "z"], "step": [1, 2, 1, 1], "loss": [4.0, "nan", 3.0, 9.0]}
+    path = tmp_path / "curves.csv"
+    pd.DataFrame(points).to_csv(path, index=False)
+    for source in (pd.DataFrame(points), path):
+        curves = read_runs(table, size="width", tune="lr", curves=source).curves()
+        assert (curves["run"].tolist(), curves["step"].tolist()) == ([1, 1, 0], [1, 2, 1])
+        assert curves["loss"].tolist()[::2] == [4.0, 3.0]
+        assert math.isnan(curves["loss"][1])
+
+
+def test_curves_stay_with_the_rows_that_are_selected():
+    table = sweep(seeds=(0,)).assign(arm=["a", "b"] * 12)
+    points = pd.DataFrame({"run": range(24), "step": 1, "loss": range(1, 25)})
+    curves = read_runs(table, where={"arm": "b"}, curves=points).curves()
+    assert curves["run"].tolist() == list(range(12))
+    assert curves["loss"].tolist() == list(range(2, 26, 2))
+
+
+def test_columns_are_renamed_before_anything_else():
+    table = sweep().rename(columns={"width": "größe", "lr": "x.eta"})
+    runs = read_runs(table, rename={"größe": "width", "eta": "lr"}, let="wd = lr * width")
+    assert (runs.sizes, runs.tuned) == (("width",), ("lr",))
+    assert runs.to_frame()["wd"].max() == pytest.approx((table["x.eta"] * table["größe"]).max())
+
+
+def test_definitions_may_use_columns_behind_a_prefix_and_earlier_ones():
+    let = ("ratio = width / 256", "lr_mult = lr * ratio")
+    table = pd.DataFrame({"config.lr": ["0.1", "0.2"], "width": ["256", "512"], "loss": [2, 1]})
+    runs = read_runs(table, size="width", tune="lr_mult", let=let)
+    assert runs.to_frame()["lr_mult"].tolist() == [0.1, 0.4]
+
+
+@pytest.mark.parametrize("let", ["nll = log(ppl)", ["half = ppl / 2", "nll = log(half * 2)"]])
+def test_an_empty_cell_stays_empty_and_a_nan_not_finite(tmp_path, let):
+    path = tmp_path / "a.csv"
+    path.write_text("width,ppl\n16,8\n32,\n64,nan\n128,0\n")
+    runs = read_runs(path, size="width", loss="nll", let=let).to_frame()
+    assert runs["status"].tolist() == ["complete", "failed", "diverged", "diverged"]
+    assert runs["loss"][0] == pytest.approx(math.log(8))
+
+
+COLUMNS = {
+    "width": [16, 32, 64, 128],
+    "lr": [0.1, 0.1, 0.1, 0.1],
+    "seed": [0, 1, 2, 3],
+    "loss": [2.5, None, math.nan, 1.5],
+}
+ROWS = [dict(zip(COLUMNS, row, strict=True)) for row in zip(*COLUMNS.values(), strict=True)]
+STATUSES = ["complete", "failed", "diverged", "complete"]
+
+
+def statuses(source, **names):
+    runs = read_runs(source, **{"size": "width", "tune": "lr", **names})
+    return runs.to_frame()["status"].tolist()
+
+
+@pytest.mark.parametrize("source", [pa.table(COLUMNS), ROWS], ids=["arrow", "rows"])
+def test_frames_and_lists_of_dictionaries_know_what_is_missing(source):
+    assert statuses(source) == STATUSES
+
+
+def test_a_polars_frame_keeps_apart_what_is_missing_and_what_is_no_number():
+    polars = pytest.importorskip("polars")
+    frame = polars.DataFrame({**COLUMNS, "name": ["a", "b", None, "d"], "raw": [b"x"] * 4})
+    assert statuses(frame) == statuses(frame.lazy().collect()) == STATUSES
+    runs = read_runs(frame, size="width", tune="lr")
+    assert runs.source == "the polars frame"
+    assert runs.to_frame()["name"].tolist()[:2] == ["a", "b"]
+    with pytest.raises(TypeError, match=r"\.collect\(\)"):
+        read_runs(frame.lazy(), size="width", tune="lr")
+    whole = {name: [cells[0], cells[3]] for name, cells in COLUMNS.items()}
+    sources = [polars.DataFrame(whole), pa.table(whole), pd.DataFrame(whole), ROWS[::3]]
+    hashes = {read_runs(source, size="width", tune="lr").data_hash() for source in sources}
+    assert len(hashes) == 1
+
+
+def test_dictionaries_in_the_cells_of_a_csv_are_read_and_never_run():
+    config = [{"width": 16, "act": None}, {"width": 32, "act": True}]
+    frame = pd.DataFrame({"config": config, "summary": ['{"loss": 2.5}', '{"loss": 2.0}']})
+    runs = read_runs(io.StringIO(frame.to_csv()), size="width")
+    assert runs.to_frame()["loss"].tolist() == [2.5, 2.0]
+    hostile = pd.DataFrame({"config": ["{'a': __import__('os').getcwd()}"], "loss": [1.0]})
+    assert list(read_table(io.StringIO(hostile.to_csv(index=False)))) == ["config", "loss"]

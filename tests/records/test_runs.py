@@ -5,11 +5,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from extrap.errors import DataError
 from extrap.records import Runs
 from extrap.records.runs import FAR, MOST_NAMED, loss_ceiling
-
-NAN = math.nan
 
 
 def three_runs(**columns):
@@ -25,33 +22,6 @@ def test_runs_hand_out_copies_only():
     assert runs.to_frame()["loss"].tolist() == [3.0, 2.0, 1.0]
     with pytest.raises(dataclasses.FrozenInstanceError):
         runs.sizes = ("depth",)
-
-
-@pytest.mark.parametrize(
-    ("columns", "words"),
-    [
-        ({"width": [8.0, 0.0, 1.0]}, "width .* got 0 in row 2"),
-        ({"lr": [0.1, NAN, 0.1]}, "lr .* got nan in row 2"),
-        ({"loss": [1.0, NAN, 1.0], "status": "complete"}, "^a complete run"),
-        ({"loss": [1.0, np.inf, 1.0], "status": "complete"}, "^a complete run"),
-    ],
-)
-def test_impossible_values_are_refused(columns, words):
-    with pytest.raises(DataError, match=words):
-        three_runs(**columns)
-
-
-@pytest.mark.parametrize(
-    ("sizes", "words"),
-    [([], "one size"), (["depth"], r"\['depth'\]"), (["w" * 101], "www'"), (["a\nb"], r"a\\nb")],
-)
-def test_columns_have_names_that_are_there_and_can_be_seen(sizes, words):
-    frame = pd.DataFrame(
-        {"width": [8.0], "loss": [1.0], "w" * 100: [1.0], "w" * 101: 1, "a\nb": 1}
-    )
-    with pytest.raises(DataError, match=words):
-        Runs.from_frame(frame, sizes=sizes)
-    assert len(Runs.from_frame(frame, sizes=["w" * 100])) == 1
 
 
 def test_data_hash_ignores_row_order_and_costs_but_not_losses():
@@ -135,9 +105,3 @@ def test_runs_that_blew_up_do_not_set_the_scale():
     one, other = status_of([1e298], "check"), status_of(SOUND)
     assert list(one.beside(other).to_frame()["status"]) == ["diverged"]
     assert list(other.beside(other).to_frame()["status"]) == ["complete"] * 6
-
-
-@pytest.mark.parametrize("loss", [0.0, -1.0])
-def test_a_loss_that_has_no_logarithm_names_its_run(loss):
-    with pytest.raises(DataError, match=rf"got {loss:g} in row 2, width=16"):
-        three_runs(loss=[1.0, loss, 2.0])

@@ -4,7 +4,7 @@ from html.parser import HTMLParser
 import pytest
 
 import extrap
-from extrap.records.numbers import MOST_TEXT, format_duration, plain
+from extrap.records.numbers import MOST_TEXT, plain
 from extrap.reporting.forecast_blocks import forecast_blocks
 from extrap.reporting.text import blocks_text
 from tests.reporting.hostile import EVIL, PAYLOADS, poisoned
@@ -69,18 +69,3 @@ def test_a_source_with_a_command_for_the_terminal_is_spelled_out(runs):
 def test_a_long_text_is_cut():
     assert plain("x" * MOST_TEXT) == "x" * MOST_TEXT
     assert plain("x" * (MOST_TEXT + 1)) == "x" * (MOST_TEXT - 1) + "…"
-
-
-@pytest.mark.parametrize(
-    ("seconds", "text"),
-    [
-        (-40, "0 s"),
-        (-0.0, "0 s"),
-        (40, "40 s"),
-        (720, "12 min"),
-        (12_600, "3.5 h"),
-        (4e5, "4.6 days"),
-    ],
-)
-def test_a_duration_is_never_negative_and_has_a_sensible_unit(seconds, text):
-    assert format_duration(seconds) == text

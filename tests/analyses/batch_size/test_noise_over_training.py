@@ -1,13 +1,9 @@
-import math
-
 import numpy as np
 import pandas as pd
 import pytest
-from scipy import stats
 
-from extrap.analyses.batch_size import agreement, growth, noise_over_training
+from extrap.analyses.batch_size import noise_over_training
 from extrap.analyses.batch_size.noise_over_training import noise_until, pool_gradients
-from extrap.errors import DataError
 from extrap.records import Runs
 
 
@@ -72,60 +68,8 @@ def test_course_grows_as_the_truth_does():
     assert course["step"].iloc[0] > 6
 
 
-def test_growth_adds_the_errors_of_its_ends_in_quadrature():
-    """In ln B: ln 2 down and ln 4 up at the start, ln 3 down and ln 1.5 up at the end."""
-    course = pd.DataFrame(
-        {"noise_scale": [10.0, 30.0, 50.0], "lower": [5.0, 1, 50 / 3], "upper": [40.0, 99, 75.0]}
-    )
-    found = growth(course)
-    down = math.hypot(math.log(3), math.log(4))
-    up = math.hypot(math.log(1.5), math.log(2))
-    assert found.value == pytest.approx(5)
-    assert tuple(found.ci) == pytest.approx((5 * math.exp(-down), 5 * math.exp(up)))
-    open_ended = course.assign(upper=[40.0, 99.0, math.nan])
-    assert growth(open_ended).ci.upper is None
-    assert growth(open_ended).ci.lower == pytest.approx(found.ci.lower)
-    assert growth(course.assign(lower=0.0)).ci == (None, None)
-    assert growth(noise_over_training(gradients(n=4))).value is None
-
-
 def test_seeds_are_pooled_step_by_step():
     curves = pd.concat([gradients(n=6, seed=s).assign(run=s) for s in (0, 1)])
     pooled = pool_gradients(runs_with(curves), [0, 1])
     assert list(pooled["step"]) == [1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6]
     assert set(pool_gradients(runs_with(curves), [1])["run"]) == {1}
-    with pytest.raises(DataError, match="noise_every"):
-        pool_gradients(runs_with(gradients(n=4)[["run", "step", "loss"]]), [0])
-
-
-def pairs(noise, b_crit):
-    return pd.DataFrame({"noise_scale": noise, "b_crit": b_crit})
-
-
-def test_proportional_pairs_agree_but_for_their_ratio():
-    found = agreement(pairs([10.0, 100.0, 1e4], [30.0, 300.0, 3e4]))
-    numbers = (found.r_squared, found.ratio, found.largest_factor, found.decades)
-    assert numbers == pytest.approx((1.0, 3.0, 3.0, 3.0))
-
-
-def test_numbers_are_those_of_a_regression_of_logarithms():
-    """Of ten pairs one differs by 20 and one by exactly the factor, which is no agreement."""
-    noise = np.array([10.0, 100.0, 1000.0, 1000.0, 1.0])
-    found = agreement(pairs([*noise], [10.0, 100.0, 1000.0, 50.0, 10.0]))
-    assert (found.largest_factor, found.n_within) == (pytest.approx(20.0), 3)
-    line = stats.linregress(np.log(noise), np.log([10, 100, 1000, 50, 10]))
-    assert found.r_squared == pytest.approx(line.rvalue**2)
-    assert found.ratio == pytest.approx(0.5 ** (1 / 5))
-    other = agreement(pairs([*(1024 * noise)], [1024 * b for b in (10, 100, 1000, 50, 10)]))
-    assert (other.r_squared, other.ratio) == pytest.approx((found.r_squared, found.ratio))
-
-
-def test_pairs_without_an_estimate_are_counted_and_left_out():
-    table = pairs([10.0, 100.0, 1000.0, math.nan, 5.0], [10.0, 100.0, 900.0, 7.0, math.nan])
-    found = agreement(table)
-    assert (found.n_pairs, found.n_left_out) == (3, 2)
-    assert agreement(table.iloc[1:]) is None
-    assert agreement(pd.DataFrame()) is None
-    constant = agreement(pairs([10.0, 10.0, 10.0], [10.0, 20.0, 40.0]))
-    assert constant.r_squared is None
-    assert constant.largest_factor == pytest.approx(4.0)

@@ -1,7 +1,5 @@
 """`allocate` on simulated runs whose split is known."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np
@@ -16,16 +14,13 @@ from extrap.analyses.budget.law import fit_chinchilla
 from extrap.analyses.budget.splits import ChinchillaLaw, optimal_split
 from extrap.records import Interval, Measure
 from extrap.records.codec import document
-from extrap.reporting.allocations_page import allocation_blocks
-from extrap.reporting.flag_words import FAMILIES
-from extrap.reporting.text import blocks_text
 
 LAW = ChinchillaLaw(E=1.8, A=480.0, B=2000.0, alpha=0.34, beta=0.37)
 BUDGETS = 6e18 * 4.0 ** np.arange(5)
 COLUMNS = ("params", "tokens", "loss")
 
 
-def simulated(*, noise: float = 0.002, seed: int = 0, width: float = 4.0) -> pd.DataFrame:
+def simulated(*, noise=0.002, seed=0, width=4.0):
     """Seven sizes around the optimum at each of five budgets."""
     rng = np.random.default_rng(seed)
     rows = []
@@ -39,7 +34,7 @@ def simulated(*, noise: float = 0.002, seed: int = 0, width: float = 4.0) -> pd.
 
 
 @pytest.fixture
-def few(monkeypatch: pytest.MonkeyPatch) -> None:
+def few(monkeypatch):
     """A bootstrap of few replicates, where no interval matters."""
     monkeypatch.setattr(law, "N_REPLICATES", 60)
 
@@ -49,7 +44,7 @@ def found():
     return allocate(simulated(), flops=1e23)
 
 
-def test_without_noise_parametric_and_profiles_are_exact(few: None) -> None:
+def test_without_noise_parametric_and_profiles_are_exact(few):
     found = allocate(simulated(noise=0.0), flops=1e23)
     truth = optimal_split(LAW, 1e23)
     for name in ("parametric", "isoflop"):
@@ -60,7 +55,7 @@ def test_without_noise_parametric_and_profiles_are_exact(few: None) -> None:
     assert found.loss.value == pytest.approx(float(truth.loss), rel=0.015)
 
 
-def test_a_unit_of_parameters_changes_no_loss(few: None) -> None:
+def test_a_unit_of_parameters_changes_no_loss(few):
     table = simulated()
     scaled = table.assign(params=table["params"] / 1e6, tokens=table["tokens"] * 1e6)
     first, second = allocate(table, flops=1e23), allocate(scaled, flops=1e23)
@@ -69,10 +64,10 @@ def test_a_unit_of_parameters_changes_no_loss(few: None) -> None:
     assert second.loss.ci == pytest.approx(first.loss.ci, rel=1e-4)
 
 
-def test_estimators_that_contradict_each_other_are_flagged(found) -> None:
+def test_estimators_that_contradict_each_other_are_flagged(found):
     a = found.estimators["parametric"]
 
-    def flags(**changes) -> list[str]:
+    def flags(**changes):
         return _disagreement({"isoflop": replace(a, **changes), "parametric": a})
 
     assert flags() == _disagreement({"parametric": a}) == []
@@ -84,7 +79,7 @@ def test_estimators_that_contradict_each_other_are_flagged(found) -> None:
     assert flags(params=Measure(value=1.99 * a.params.value, ci=a.params.ci)) == []
 
 
-def test_profiles_are_the_answer_where_three_have_their_best_size_inside(few: None) -> None:
+def test_profiles_are_the_answer_where_three_have_their_best_size_inside(few):
     """`E + (A / N^α + B / D^β)^.4`: profiles know no form, so they hold where the law does not."""
     table = simulated(noise=0.001)
     table["loss"] = LAW.E + (table["loss"] - LAW.E) ** 0.4
@@ -99,7 +94,7 @@ def test_profiles_are_the_answer_where_three_have_their_best_size_inside(few: No
     assert least in found.loss.ci
 
 
-def test_the_loss_is_the_forecast_of_least_losses_or_of_all_runs(few: None) -> None:
+def test_the_loss_is_the_forecast_of_least_losses_or_of_all_runs(few):
     """Of the profiles' minima over compute; of a table without profiles at the law's split."""
     table = simulated()
     points = read_points(table)
@@ -115,7 +110,7 @@ def test_the_loss_is_the_forecast_of_least_losses_or_of_all_runs(few: None) -> N
     assert (by_law.loss.value, by_law.loss.ci) == (at.loss, at.loss_ci)
 
 
-def test_several_budgets_are_split_by_one_fit(monkeypatch, few: None) -> None:
+def test_several_budgets_are_split_by_one_fit(monkeypatch, few):
     table, budgets, calls = simulated(), (BUDGETS[-1], 4 * BUDGETS[-1]), []
     alone = allocate(table, flops=budgets[0])
 
@@ -131,7 +126,7 @@ def test_several_budgets_are_split_by_one_fit(monkeypatch, few: None) -> None:
     assert len(calls) == 1
 
 
-def test_intervals_of_the_law_are_the_central_replicates() -> None:
+def test_intervals_of_the_law_are_the_central_replicates():
     """Constants A spread evenly move the sizes; repeating data and serving cost what they cost."""
     fitted = fit_chinchilla(*(simulated()[c] for c in COLUMNS), level=0.95, seed=0)
     spread = LAW._replace(A=np.linspace(400.0, 560.0, 201))
@@ -158,7 +153,7 @@ def test_intervals_of_the_law_are_the_central_replicates() -> None:
     assert fitted.repeated(1e22, 1e30, loss).loss.value == pytest.approx(2.0)
 
 
-def test_law_splits_compute_as_the_column_counts_it(few: None) -> None:
+def test_law_splits_compute_as_the_column_counts_it(few):
     """C = 40 N^.9 D; the best split by a search along the budget, not by the closed form."""
     table = simulated(noise=0.0)
     table["work"] = 40 * table["params"] ** 0.9 * table["tokens"]
@@ -179,50 +174,17 @@ def test_law_splits_compute_as_the_column_counts_it(few: None) -> None:
     assert found.extrapolation_ratio == pytest.approx(1e22 / table["work"].max())
 
 
-def test_far_budgets_are_said(few: None) -> None:
-    far = allocate(simulated(), flops=1e26)
-    assert any(said.startswith("budget-far-from-runs: ") for said in far.warnings)
-    (line,) = [
-        line for line in blocks_text(allocation_blocks(far)).splitlines() if "budget-far" in line
-    ]
-    meaning, _, action = FAMILIES["allocation"]["budget-far-from-runs"]
-    assert meaning in line
-    assert action in line
-
-
-def test_runs_of_one_budget_only_are_refused_with_every_reason() -> None:
-    table = simulated()
-    one = table[np.isclose(6 * table["params"] * table["tokens"], BUDGETS[0])]
-    with pytest.raises(DataError, match=r"parametric: .* isoflop: "):
-        allocate(one, flops=1e23)
-
-
-def run_at(params: np.ndarray, tokens: np.ndarray) -> pd.DataFrame:
-    loss = LAW.loss(params, tokens) * np.exp(
-        0.002 * np.random.default_rng(0).normal(size=len(params))
-    )
-    return pd.DataFrame({"params": params, "tokens": tokens, "loss": loss})
-
-
-@pytest.mark.parametrize("power", [0.0, 1.0])
-def test_a_design_that_fixes_the_split_is_not_given_back_as_the_answer(few, power):
-    """Tokens are 20 times the parameters everywhere, or parameters are the same everywhere."""
-    ladder = np.geomspace(1e7, 1e10, 20)
-    with pytest.raises(DataError, match="isoflop: "):
-        allocate(run_at(1e8 * (ladder / 1e8) ** power, 20 * ladder), flops=1e22)
-
-
-def test_rows_alike_in_every_column_count_once(found) -> None:
+def test_rows_alike_in_every_column_count_once(found):
     copied = allocate(pd.concat([simulated()] * 3), flops=1e23)
     assert copied.params == found.params
     (note,) = copied.notes
     assert note.startswith("70 rows are ")
 
 
-def test_replicates_of_a_size_are_drawn_together(monkeypatch) -> None:
-    heard: list[object] = []
+def test_replicates_of_a_size_are_drawn_together(monkeypatch):
+    heard = []
 
-    def listen(*given: object, **options: object) -> object:
+    def listen(*given, **options):
         heard.append(options["groups"])
         raise DataError("heard enough")
 
@@ -234,17 +196,7 @@ def test_replicates_of_a_size_are_drawn_together(monkeypatch) -> None:
     assert heard == [[*range(35), *range(35)]]
 
 
-def test_budgets_beyond_any_model_are_refused_and_small_ones_said(few: None) -> None:
-    with pytest.raises(DataError, match=r"1e-10 FLOPs has"):
-        allocate(simulated(), flops=1e-10)
-    with pytest.raises(ValueError, match=r"at most 1e\+100"):
-        allocate(simulated(), flops=1e300)
-    assert any(
-        "0.0001 times the smalles" in said for said in allocate(simulated(), flops=6e14).warnings
-    )
-
-
-def test_runs_without_a_loss_are_left_out_and_counted() -> None:
+def test_runs_without_a_loss_are_left_out_and_counted():
     table = simulated()
     gap = table.assign(loss=table["loss"].where(table.index != 3))
     dead = table.assign(status=["diverged" if i == 3 else "complete" for i in table.index])
@@ -256,7 +208,7 @@ def test_runs_without_a_loss_are_left_out_and_counted() -> None:
 
 
 @pytest.mark.slow
-def test_intervals_hold_the_truth_and_are_as_wide_as_measured() -> None:
+def test_intervals_hold_the_truth_and_are_as_wide_as_measured():
     """Intervals of 95 % against the spread of the estimates: they hold too often, being too wide.
 
     The standard error of the width's ratio is 9 % at 60 replicates.

@@ -1,8 +1,5 @@
-from __future__ import annotations
-
 import math
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -37,7 +34,7 @@ CURVES = ReferenceCurves(
 )
 
 
-def test_evidence_is_the_ratio_of_multivariate_t_densities() -> None:
+def test_evidence_is_the_ratio_of_multivariate_t_densities():
     """Two mistuned shapes share .7; twice .05 more scatter, thrice .1 / 3 an offset, .1 jumps."""
     ways, off, seen = ways_to_be_off(CURVES, COVARIANCE), np.array([0.03, -0.01]), np.array([0, 2])
     rougher, square = np.array([1e-4, 2e-4]), np.ix_(seen, seen)
@@ -49,7 +46,7 @@ def test_evidence_is_the_ratio_of_multivariate_t_densities() -> None:
     expected += [(0.1 / 3, np.zeros(3), COVARIANCE + sd**2) for sd in (0.01, 0.03, 0.1)]
     expected += [(0.1, np.zeros(3), COVARIANCE + 0.01 * np.eye(3))]
 
-    def log_density(mean: np.ndarray, covariance: np.ndarray) -> float:
+    def log_density(mean, covariance):
         shape = covariance[square] + np.diag(rougher)
         return float(stats.multivariate_t(mean[seen], shape, df=9).logpdf(off))
 
@@ -62,7 +59,7 @@ def test_evidence_is_the_ratio_of_multivariate_t_densities() -> None:
     assert sum(way.share for way in ways) == pytest.approx(1)
 
 
-def test_band_of_a_new_run_adds_what_is_not_known() -> None:
+def test_band_of_a_new_run_adds_what_is_not_known():
     """1 + .1 + 2 · .2² of the covariance, the law's variance and that of a quarter octave."""
     expected = 1.18 * COVARIANCE
     expected = expected + 4e-4 * np.outer([0.2, 0.6, 1], [0.2, 0.6, 1])
@@ -78,14 +75,14 @@ def test_band_of_a_new_run_adds_what_is_not_known() -> None:
     assert CURVES.mean_at(0.05 / 5, 0.7) == pytest.approx(1.26)
 
 
-def table_of(y: np.ndarray) -> pd.DataFrame:
+def table_of(y):
     """Curves (runs, points) whose points lie at equal fractions of the training."""
     runs, points = np.indices(y.shape)
     table = pd.DataFrame({"run": runs.ravel(), "step": 100.0 * (points.ravel() + 1)})
     return table.assign(loss=np.exp(y.ravel()))
 
 
-def pooled(table: pd.DataFrame, log_loss: np.ndarray, **more: Any) -> Any:
+def pooled(table, log_loss, **more):
     """Nothing tuned, and each run of another size and seed, unless given."""
     number = np.arange(len(log_loss))
     given = {"sizes": number, "seeds": number, "lengths": 0 * number, "tuned": (), **more}
@@ -106,7 +103,7 @@ PAIR = [(size, seed) for size in range(2) for seed in range(2)]
         (0.02, PAIR, [(size, size) for size in range(2, 9)]),
     ],
 )
-def test_a_new_seed_widens_the_band_by_the_share_that_seeds_have(spread, shared, alone) -> None:
+def test_a_new_seed_widens_the_band_by_the_share_that_seeds_have(spread, shared, alone):
     """ψ by a two-way analysis of variance; dof by Satterthwaite's rule for ψ and 1 − ψ."""
     size, seed = np.array([*shared, *alone]).T
     rng, x = np.random.default_rng(5), np.linspace(0.2, 1, 5)
@@ -127,14 +124,14 @@ def test_a_new_seed_widens_the_band_by_the_share_that_seeds_have(spread, shared,
     assert found.dof == int(1 / (share**2 / (n - 1) + (1 - share) ** 2 / dof))
 
 
-def test_seeds_at_different_sizes_tell_nothing_of_each_other() -> None:
+def test_seeds_at_different_sizes_tell_nothing_of_each_other():
     size = np.arange(8.0)
     y = 1 + np.outer(size, np.ones(3)) + 0.01 * np.random.default_rng(0).normal(size=(8, 3))
     found = pooled(table_of(y), size / 4, sizes=size, seeds=np.repeat([0, 1], 4))
     assert (found.inflation, found.dof) == (1, 6)
 
 
-def test_one_seed_alone_is_taken_for_half_of_the_variance() -> None:
+def test_one_seed_alone_is_taken_for_half_of_the_variance():
     """(1 + ½) / (1 − ½), and 1 / (¼ + ¼ / 9) degrees of freedom; correlations are drawn together.
 
     The share of five intervals and nine degrees of freedom is 5/14.
@@ -155,7 +152,7 @@ def test_one_seed_alone_is_taken_for_half_of_the_variance() -> None:
     assert np.array(found.covariance) == pytest.approx(drawn * np.outer(sd, sd), rel=1e-6)
 
 
-def test_mistuned_runs_are_remembered_by_how_far_they_are_off() -> None:
+def test_mistuned_runs_are_remembered_by_how_far_they_are_off():
     """On a parabola of 1 octave²; three runs within half an octave, ends included, are enough."""
     x, log_loss = np.linspace(0.2, 1, 5), np.append(np.linspace(0, 1, 11), [0.2] * 6)
     near = np.random.default_rng(0).permutation(np.linspace(-1.2, 1.2, 11))
@@ -169,7 +166,7 @@ def test_mistuned_runs_are_remembered_by_how_far_they_are_off() -> None:
     ]
 
 
-def test_a_curve_that_was_not_logged_to_its_end_is_left_out() -> None:
+def test_a_curve_that_was_not_logged_to_its_end_is_left_out():
     """98 of 100 steps are its end, 97 are not; runs of two lengths have no common end."""
     log_loss = np.linspace(0, 1, 12)
     for end, n, lengths, total in ((98, 12, 0, 100), (97, 11, 0, 100), (98, 12, 1, None)):
@@ -182,7 +179,7 @@ def test_a_curve_that_was_not_logged_to_its_end_is_left_out() -> None:
         assert (found.n_curves, found.total_steps) == (n, total)
 
 
-def sweep_of_curves() -> tuple[pd.DataFrame, np.ndarray, np.ndarray]:
+def sweep_of_curves():
     """Twelve runs of ten points, each of another size and seed; their laws' losses and rates."""
     rng = np.random.default_rng(0)
     log_loss, octaves = np.linspace(0.5, 1.0, 12), rng.uniform(-1, 1, (12, 1))
@@ -191,7 +188,7 @@ def sweep_of_curves() -> tuple[pd.DataFrame, np.ndarray, np.ndarray]:
     return table_of(y), log_loss, octaves
 
 
-def test_pooled_curves_are_least_squares_on_the_law_and_the_octaves() -> None:
+def test_pooled_curves_are_least_squares_on_the_law_and_the_octaves():
     table, log_loss, octaves = sweep_of_curves()
     found = pooled(table, log_loss, octaves=octaves, tuned=["lr"])
     x = log_loss - log_loss.mean()
@@ -213,9 +210,7 @@ def test_pooled_curves_are_least_squares_on_the_law_and_the_octaves() -> None:
 @pytest.mark.parametrize(
     ("n_tuned", "n_runs", "n_sizes"), [(1, 8, 12), (2, 10, 12), (1, 12, 4), (0, 12, 3)]
 )
-def test_eight_runs_at_three_sizes_are_enough_for_few_terms(
-    n_tuned, n_runs, n_sizes, is_enough
-) -> None:
+def test_eight_runs_at_three_sizes_are_enough_for_few_terms(n_tuned, n_runs, n_sizes, is_enough):
     """Of more terms, four runs more than terms, and as many sizes."""
     table, log_loss, octaves = sweep_of_curves()
     n_runs -= not is_enough and n_runs < 12
@@ -226,7 +221,7 @@ def test_eight_runs_at_three_sizes_are_enough_for_few_terms(
     assert (found is not None) is is_enough
 
 
-def test_averages_over_an_interval_and_the_variance_of_its_points() -> None:
+def test_averages_over_an_interval_and_the_variance_of_its_points():
     """Steps 1 to 100: the interval (.95, 1] has five points; a line drops out of their variance.
 
     Second differences of .01 (0, 1, 0, 1, 0) are .02 each: (.02)² / 6.

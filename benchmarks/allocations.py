@@ -23,8 +23,8 @@ import pandas as pd
 from benchmarks.page import print_rows
 from benchmarks.rows import DATA, Row, require, share_row
 from extrap.analyses.budget import allocate, fit_split, read_points
+from extrap.analyses.budget.budget_splits import ChinchillaLaw, optimal_split
 from extrap.analyses.budget.profiles import Profile, around_best, minimum, profile_optima
-from extrap.analyses.budget.splits import ChinchillaLaw, optimal_split
 from extrap.forecasting import forecast
 from extrap.laws.base import Array
 from extrap.reading import read_runs

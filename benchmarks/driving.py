@@ -26,7 +26,7 @@ from extrap.errors import StudyError
 from extrap.records import Cell, OnEval, Recipe, RunResult, StudySpec, TunedRange, Workload
 from extrap.study import tune
 from extrap.study.executors import LocalExecutor
-from extrap.study.packs import PackRequest, Trained, train_pack
+from extrap.study.pack_requests import PackRequest, Trained, train_pack
 from extrap.study.progress import TuneEvent
 from extrap.study.trainers import PackedTrainer
 from extrap.training.cores import n_cores

@@ -15,7 +15,7 @@ import pandas as pd
 from extrap.errors import DataError, ExtrapError
 from extrap.fitting.splits import Split, rolling_origin
 from extrap.forecasting import Forecast, forecast
-from extrap.reading.runs import ReadingKeywords, as_runs
+from extrap.reading.reader import ReadingKeywords, as_runs
 from extrap.records import Interval, Optimum, Runs, Shown
 from extrap.records.codec import shape
 from extrap.records.fields import ROUNDING

@@ -25,7 +25,6 @@ from extrap.fitting.flatness import fix_flat, fix_weakest
 from extrap.fitting.kept import keep_values, predict_at_values
 from extrap.fitting.loss_law import predict_log, relative_sizes
 from extrap.fitting.loss_model import BANDS, LossModel, fit_loss_model
-from extrap.fitting.noise import Noise, assume_shared, estimate_noise
 from extrap.fitting.optimum import estimate_optima, place_outside, sharpen_noise
 from extrap.fitting.optimum_law import CurvatureTest, check_curvature, fit_optimum_law
 from extrap.fitting.outliers import Outlier, find_outliers
@@ -33,9 +32,10 @@ from extrap.fitting.prediction import LossPrediction
 from extrap.fitting.reference_curves import ReferenceCurves, fit_reference_curves
 from extrap.fitting.refusals import MOST_OCTAVES, OF_NOISE, Doubt, doubt_loss, doubt_tuned
 from extrap.fitting.remedies import Expected, Remedy, less_noise, name_remedy, name_unbracketed
-from extrap.fitting.rules import compare_rules
+from extrap.fitting.seed_noise import Noise, assume_shared, estimate_noise
 from extrap.fitting.spread import OptimumSpread, predict_optimum, recommend
-from extrap.reading.runs import ReadingKeywords, as_runs
+from extrap.fitting.transfer_rules import compare_rules
+from extrap.reading.reader import ReadingKeywords, as_runs
 from extrap.records import Estimate, Fit, Interval, Optimum, Point, Runs, Shown, SizePath
 from extrap.records.fields import require_level
 from extrap.records.numbers import format_estimate, format_quantity, name_size, plain

@@ -26,7 +26,7 @@ from extrap.files import (
     write_note,
     write_text,
 )
-from extrap.reading.tables import read_table
+from extrap.reading.table_files import read_table
 from extrap.reporting.index import write_index
 
 

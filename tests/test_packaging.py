@@ -142,7 +142,10 @@ FORECAST = ["forecast", "examples/sweep.csv", "--size", "width", "--tune", "lr"]
     [
         ("from extrap.cli import main; main(['--help'])", HEAVY),
         (f"from extrap.cli import main; main({FORECAST})", UNNEEDED),
-        ("import extrap.study.packs, extrap.training.loop", ("sklearn", "scipy", "pandas")),
+        (
+            "import extrap.study.pack_requests, extrap.training.loop",
+            ("sklearn", "scipy", "pandas"),
+        ),
     ],
 )
 def test_no_library_is_imported_that_is_not_needed(code, unneeded):

@@ -105,7 +105,7 @@ def read_table(
         others: Further fields of the request.
     """
     from extrap.errors import without_password
-    from extrap.reading.runs import Request, read_sweep
+    from extrap.reading.reader import Request, read_sweep
 
     names = {field.name for field in fields(Request)}
     given = {**options, "tune": parse_tuned(options.get("tune", ())), **others}
@@ -120,7 +120,7 @@ def read_table(
 
 def read_big(source: str, made: Forecast, options: dict[str, Any]) -> Runs:
     """Runs to judge; what their columns are is known from the forecast."""
-    from extrap.reading.runs import known_of
+    from extrap.reading.reader import known_of
 
     known = known_of(made.runs) | {"conditions": made.runs.conditions}
     return read_table(source, options, stage="check", curves=options["big_curves"], **known)

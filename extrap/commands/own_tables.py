@@ -82,7 +82,7 @@ def _target(text: str, runs: Runs) -> dict[str, float]:
 def _arms_of_files(
     sources: Sequence[str], names: str | None, options: dict[str, Any]
 ) -> dict[str, Runs]:
-    from extrap.reading.runs import known_of
+    from extrap.reading.reader import known_of
 
     if len(sources) < 2:
         raise click.UsageError(

@@ -33,7 +33,6 @@ from extrap.fitting.loss_law import fit, predict_log, relative_sizes
 from extrap.fitting.loss_model import STATED_DOF, LossModel, fit_loss_model
 from extrap.fitting.means import holm
 from extrap.fitting.mixture import fit_surviving_laws
-from extrap.fitting.noise import NEW_SEED, MeanNoise, Noise, assume_shared, estimate_noise
 from extrap.fitting.optimum import estimate_optima, place_outside, sharpen_noise
 from extrap.fitting.optimum_law import CurvatureTest, check_curvature, fit_optimum_law
 from extrap.fitting.outliers import find_outliers
@@ -54,8 +53,9 @@ from extrap.fitting.remedies import (
     shrunk_optimum,
     value_grids,
 )
-from extrap.fitting.rules import RULES, Rule, compare_rules
+from extrap.fitting.seed_noise import NEW_SEED, MeanNoise, Noise, assume_shared, estimate_noise
 from extrap.fitting.spread import predict_optimum, recommend
+from extrap.fitting.transfer_rules import RULES, Rule, compare_rules
 
 __all__ = [
     "NEW_SEED",

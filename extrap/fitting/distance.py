@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from scipy.optimize import linprog
 
-from extrap.fitting.rules import compute_of
+from extrap.fitting.transfer_rules import compute_of
 
 
 def extrapolation_ratio(

@@ -14,8 +14,8 @@ import numpy as np
 import pandas as pd
 
 from extrap.fitting.distributions import f_quantile, t_quantile
-from extrap.fitting.noise import NEAR_OPTIMUM
 from extrap.fitting.prediction import SMALLEST_SD
+from extrap.fitting.seed_noise import NEAR_OPTIMUM
 from extrap.laws.base import Array
 from extrap.records import WITHOUT_SEED, Optimum, Runs
 

@@ -24,9 +24,9 @@ from extrap.fitting.mixture import (
     neighbour_scatter,
     none_fits,
 )
-from extrap.fitting.noise import NEW_SEED, SMALLEST_VARIANCE, Noise
 from extrap.fitting.posterior import LossPosterior, fit_posterior
 from extrap.fitting.prediction import Component, LossPrediction
+from extrap.fitting.seed_noise import NEW_SEED, SMALLEST_VARIANCE, Noise
 from extrap.laws.base import Array
 from extrap.laws.power import POWER_FLOOR
 from extrap.records import Fit

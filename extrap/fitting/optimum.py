@@ -24,8 +24,8 @@ from extrap.fitting.excess_curve import (
     extrapolate_optima,
     fit_shape,
 )
-from extrap.fitting.noise import Noise
 from extrap.fitting.projection import Index, Mask
+from extrap.fitting.seed_noise import Noise
 from extrap.fitting.surface import (
     MISFIT_SCALE,
     Asymmetry,

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from extrap.fitting.distributions import chi2_quantile
-from extrap.fitting.noise import NEAR_OPTIMUM
+from extrap.fitting.seed_noise import NEAR_OPTIMUM
 from extrap.records import Runs
 
 FEWEST = 3

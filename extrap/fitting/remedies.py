@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from extrap.fitting.noise import Noise
 from extrap.fitting.optimum import Grid
+from extrap.fitting.seed_noise import Noise
 from extrap.laws.base import Array
 from extrap.records import Estimate, Interval, Optimum, Runs
 
@@ -86,8 +86,8 @@ def name_remedy(
         is_refused: Whether the refusal stands with other optima and noise.
 
     References:
-        Ours; `benchmarks/refusal_causes.py` measures how often the planted cause is named, and how
-        often the remedy ends the refusal.
+        Ours; docs/measured.md has how often a planted cause is named, and how often its remedy
+        ended the refusal. `tests/fitting/planted.py` plants them.
     """
     if not any(o.bracketed for o in optima):
         return name_unbracketed(runs, optima, noise)

@@ -17,7 +17,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from extrap.laws.base import LossLaw, Range
-from extrap.laws.optimum import OPTIMUM_POWER, OptimumLaw
+from extrap.laws.optimum_power import OPTIMUM_POWER, OptimumLaw
 from extrap.laws.power import CHINCHILLA_TIED, LOG_LINEAR, POWER, POWER_FLOOR, SKALING_TIED
 from extrap.laws.repeated import effective_epochs
 

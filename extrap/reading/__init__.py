@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from extrap.reading.runs import read_runs
-from extrap.reading.tables import read_embedding
+from extrap.reading.reader import read_runs
+from extrap.reading.table_files import read_embedding
 
 __all__ = ["read_embedding", "read_runs"]

@@ -15,7 +15,7 @@ from extrap.reading.cells import is_empty, read_numbers
 from extrap.reading.columns import find_column, missing_column
 from extrap.reading.losses import loss_of_metric
 from extrap.reading.selecting import with_definitions
-from extrap.reading.tables import JSON_LINES, json_rows, read_table
+from extrap.reading.table_files import JSON_LINES, json_rows, read_table
 from extrap.reading.trackers.tensorboard import MARK, EventLog
 
 

@@ -30,7 +30,7 @@ from extrap.reading.names import (
     is_recipe,
     known_name,
 )
-from extrap.reading.parts import MOST_CHOICES, ONE_AMOUNT, TRIED, tried_share
+from extrap.reading.roles import MOST_CHOICES, ONE_AMOUNT, TRIED, tried_share
 from extrap.records import WITHOUT_SEED, Runs, condition_text
 
 PLAYED = ("loss", "seed", "status", "stage")

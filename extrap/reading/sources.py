@@ -26,13 +26,13 @@ from extrap.reading.cells import read_numbers
 from extrap.reading.columns import find_column, missing_column, require_column
 from extrap.reading.found import Found, joined
 from extrap.reading.frames import is_table
-from extrap.reading.layouts import check_layout, without_repeated_header
 from extrap.reading.selecting import Where, selected_rows, with_definitions
 from extrap.reading.settings import name_column
-from extrap.reading.tables import read_table
+from extrap.reading.table_files import read_table
 from extrap.reading.trackers.folders import find_on_disk
 from extrap.reading.trackers.histories import check_rows_are_runs, read_history
 from extrap.reading.trackers.wandb import are_runs, read_project, read_run_objects
+from extrap.reading.wide_tables import check_layout, without_repeated_header
 from extrap.records import Runs
 
 SERVERS = ("http://", "https://", "mlflow+")

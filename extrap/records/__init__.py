@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from extrap.records.allocations import AllocationStudy
-from extrap.records.batches import BatchStudy, BatchTask
+from extrap.records.allocation_spec import AllocationStudy
+from extrap.records.batch_spec import BatchStudy, BatchTask
 from extrap.records.command import Command
-from extrap.records.comparisons import ComparisonStudy, RecipeGroup, ablations
+from extrap.records.comparison_spec import ComparisonStudy, RecipeGroup, ablations
 from extrap.records.intervals import Interval
 from extrap.records.moves import moves
 from extrap.records.overrides import override

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from extrap.records.comparisons import RecipeGroup
+from extrap.records.comparison_spec import RecipeGroup
 from extrap.records.fields import require
 from extrap.records.numbers import format_given
 from extrap.records.recipe import TUNABLE

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from extrap.analyses.comparison import Comparison, GroupFindings, SizeDifference
-from extrap.analyses.comparison.groups import Treatment
+from extrap.analyses.comparison.treatments import Treatment
 from extrap.records import Measure
 from extrap.reporting.charts import Axis, Row, RowsChart, Series, XYChart, series
 from extrap.reporting.sizes import path_axis

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from extrap.analyses.comparison import Comparison, Contrast, GroupFindings, SizeDifference
-from extrap.analyses.comparison.groups import (
+from extrap.analyses.comparison.comparison_results import MEAN
+from extrap.analyses.comparison.treatments import (
     Treatment,
     checks_document,
     study_document,
     treatments,
 )
-from extrap.analyses.comparison.results import MEAN
 from extrap.records import ComparisonStudy, Interval, Measure
 from extrap.records.numbers import (
     NBSP,

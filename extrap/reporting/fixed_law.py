@@ -24,7 +24,7 @@ from extrap.records.numbers import (
 from extrap.reporting.blocks import Block, Figure, Paragraph
 from extrap.reporting.charts import points, series
 from extrap.reporting.forecast_charts import judged_series, size_chart
-from extrap.reporting.groups import RunGroup, group_near
+from extrap.reporting.judged_groups import RunGroup, group_near
 from extrap.reporting.sizes import SizeAxis
 
 FIXED_SPAN = 4.0

@@ -25,7 +25,7 @@ from extrap.records.numbers import (
 )
 from extrap.reporting.blocks import Answer
 from extrap.reporting.glossary import confidence, explain_flags
-from extrap.reporting.groups import RunGroup, group_at_forecast, group_near, judged_sizes
+from extrap.reporting.judged_groups import RunGroup, group_at_forecast, group_near, judged_sizes
 
 NEGLIGIBLE = 0.01
 """Extra loss, as a log, up to which a value that is kept counts as transferred."""

@@ -20,7 +20,7 @@ from extrap.reporting.forecast_tables import (
     verdict_table,
 )
 from extrap.reporting.glossary import explain_flags
-from extrap.reporting.groups import RunGroup
+from extrap.reporting.judged_groups import RunGroup
 from extrap.reporting.sizes import size_axis
 from extrap.reporting.statements import (
     composition_sentence,

@@ -21,7 +21,7 @@ from extrap.records.numbers import (
     name_size,
 )
 from extrap.reporting.charts import MARKS, Axis, HeatChart, Series, XYChart, points, series
-from extrap.reporting.groups import RunGroup, verdict_kind
+from extrap.reporting.judged_groups import RunGroup, verdict_kind
 from extrap.reporting.sizes import SizeAxis
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from extrap.backtesting import backtest
 from extrap.documents import as_forecast
 from extrap.errors import ExtrapError
 from extrap.forecasting import AnySizes, Forecast
-from extrap.reading.runs import ReadingKeywords
+from extrap.reading.reader import ReadingKeywords
 from extrap.records import Runs, Verdict
 from extrap.records.numbers import (
     counted,
@@ -66,8 +66,8 @@ from extrap.reporting.forecast_tables import (
     verdicts_table,
 )
 from extrap.reporting.glossary import LIMITS
-from extrap.reporting.groups import RunGroup, group_verdicts
 from extrap.reporting.html import write_page
+from extrap.reporting.judged_groups import RunGroup, group_verdicts
 from extrap.reporting.report_numbers import Metric, report_numbers
 from extrap.reporting.sizes import SizeAxis, size_axis
 from extrap.reporting.statements import (

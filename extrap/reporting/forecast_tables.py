@@ -30,7 +30,7 @@ from extrap.records.numbers import (
     stacked,
 )
 from extrap.reporting.glossary import explain_parameter
-from extrap.reporting.groups import RunGroup
+from extrap.reporting.judged_groups import RunGroup
 from extrap.reporting.statements import pins_of
 from extrap.reporting.tables import Table, tabulated
 

@@ -25,7 +25,7 @@ from extrap.reporting.forecast_charts import (
     optimum_chart,
     sweep_chart,
 )
-from extrap.reporting.groups import group_verdicts, judged_sizes
+from extrap.reporting.judged_groups import group_verdicts, judged_sizes
 from extrap.reporting.sizes import size_axis
 
 T = TypeVar("T")

@@ -13,7 +13,7 @@ from extrap.records.codec import encode
 from extrap.records.numbers import rounded
 from extrap.reporting.forecast_answer import AnswerRow, answer_rows
 from extrap.reporting.glossary import explain_flags
-from extrap.reporting.groups import group_verdicts
+from extrap.reporting.judged_groups import group_verdicts
 from extrap.reporting.sizes import SizeAxis
 
 Metric = Forecast | tuple[Forecast, Sequence[Verdict]]

@@ -12,7 +12,7 @@ from extrap.checking import TOLERANCE, Configuration, judge, precedence
 from extrap.checking.causes import on_law
 from extrap.documents import SHOWN, as_forecast, content_hash
 from extrap.forecasting import Forecast
-from extrap.reading.runs import ReadingKeywords, as_runs, known_of
+from extrap.reading.reader import ReadingKeywords, as_runs, known_of
 from extrap.records import Interval, Verdict, Verdicts
 from extrap.records.numbers import (
     counted,
@@ -25,7 +25,7 @@ from extrap.reporting.advice import SEALS, advise
 from extrap.reporting.blocks import Answer, Block, Paragraph
 from extrap.reporting.forecast_answer import answer_rows, leading_row, outcome
 from extrap.reporting.forecast_tables import verdicts_table
-from extrap.reporting.groups import group_verdicts
+from extrap.reporting.judged_groups import group_verdicts
 
 PRECEDENCE = {
     "sealed-first": "begun after it",

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
         train,
         tune,
     )
-    from extrap.study.files import open_study
+    from extrap.study.loading import open_study
     from extrap.study.protocol import KINDS, Kind, RunsByStage, Seal, Stage
 
 __all__ = [
@@ -47,7 +47,7 @@ __all__ = [
 ]
 
 _HOMES = {
-    "open_study": "files",
+    "open_study": "loading",
     **dict.fromkeys(("KINDS", "Kind", "RunsByStage", "Seal", "Stage"), "protocol"),
 }
 

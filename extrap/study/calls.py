@@ -11,7 +11,7 @@ from typing import Any
 
 from extrap import __version__
 from extrap.errors import ExtrapError, StudyError
-from extrap.study.packs import PackFailed, PackStopped
+from extrap.study.pack_requests import PackFailed, PackStopped
 from extrap.study_folders import by_value, import_words
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from extrap.analyses.comparison.groups import (
+from extrap.analyses.comparison.treatments import (
     GroupFindings,
     checks_document,
     find_group,

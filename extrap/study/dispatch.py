@@ -30,7 +30,7 @@ from extrap.study.executors import LocalExecutor, n_workers_of
 from extrap.study.fingerprints import fingerprint
 from extrap.study.ledger import TRIES, Ledger, Part
 from extrap.study.lock import lock_of, this_process
-from extrap.study.packs import (
+from extrap.study.pack_requests import (
     PROGRESS_EVERY_S,
     PackFailed,
     PackFolder,

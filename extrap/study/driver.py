@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 from extrap.errors import DataError, StudyError, without_password
 from extrap.files import read_csv, require_file, write_csv
-from extrap.reading.runs import as_runs
-from extrap.reading.tables import read_table
+from extrap.reading.reader import as_runs
+from extrap.reading.table_files import read_table
 from extrap.records import STAGES, Cell, Runs, StudySpec, Train, seals
 from extrap.study.dispatch import Training
 from extrap.study.progress import Notify, StudyProgress

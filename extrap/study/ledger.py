@@ -18,7 +18,7 @@ from optuna.pruners import NopPruner
 
 from extrap.records import Cell, Train
 from extrap.records.numbers import format_quantity
-from extrap.study.packs import Pruning, Trained
+from extrap.study.pack_requests import Pruning, Trained
 from extrap.study.protocol import Say, Stage, size_words
 from extrap.study.samplers import Sampled, pruner_of
 from extrap.study.trainers import OwnTrainer, PackedTrainer

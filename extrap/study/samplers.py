@@ -21,7 +21,7 @@ from optuna.trial import FrozenTrial, TrialState, create_trial
 from extrap.errors import StudyError
 from extrap.reading.optuna import cell_of
 from extrap.records import Cell, RunResult, StudySpec
-from extrap.study.packs import REPORTS, Pruning
+from extrap.study.pack_requests import REPORTS, Pruning
 from extrap.study.trials import Trials, range_of, reported_value
 
 PACKS_PER_SIZE = 4

@@ -27,7 +27,7 @@ from typing import Any
 
 from extrap.errors import StudyError
 from extrap.study.calls import called, copied
-from extrap.study.packs import DRIVER_GONE
+from extrap.study.pack_requests import DRIVER_GONE
 
 SERVE = "import sys; sys.path[:] = sys.argv[1:]; from extrap.study.workers import serve; serve()"
 """Program of the process that forks workers; a file of the working directory hides no module."""

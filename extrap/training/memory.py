@@ -11,7 +11,7 @@ import torch
 
 from extrap.training.cores import n_cores
 from extrap.training.packs import Pack
-from extrap.workloads.protocol import build_without_memory
+from extrap.workloads.workload import build_without_memory
 
 OUT_OF_MEMORY = (
     "can't allocate memory",

@@ -31,14 +31,14 @@ from extrap.workloads.bytes_mlp import BytesMLP
 from extrap.workloads.bytes_transformer import BytesTransformer
 from extrap.workloads.images import Images
 from extrap.workloads.options import require_known
-from extrap.workloads.protocol import (
+from extrap.workloads.teacher import Teacher
+from extrap.workloads.width_rules import TensorRule, is_orthogonalized, tensor_roles, width_rules
+from extrap.workloads.workload import (
     Batch,
     LoadedWorkload,
     TensorWorkload,
     take_rows,
 )
-from extrap.workloads.teacher import Teacher
-from extrap.workloads.width_rules import TensorRule, is_orthogonalized, tensor_roles, width_rules
 
 __all__ = [
     "WORKLOADS",

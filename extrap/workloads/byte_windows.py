@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from extrap.workloads.corpus import read_corpus
-from extrap.workloads.protocol import Batch, TensorWorkload
+from extrap.workloads.workload import Batch, TensorWorkload
 
 N_BYTES = 256
 

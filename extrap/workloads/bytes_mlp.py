@@ -16,7 +16,7 @@ from extrap.workloads.byte_windows import N_BYTES, ByteOptions, ByteWindows
 from extrap.workloads.layers import cross_entropy, embedding
 from extrap.workloads.mlp import MLP
 from extrap.workloads.options import read_options, whole_sizes
-from extrap.workloads.protocol import Batch
+from extrap.workloads.workload import Batch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,7 +17,7 @@ from torch.nn import functional
 from extrap.workloads.byte_windows import N_BYTES, ByteOptions, ByteWindows
 from extrap.workloads.layers import cross_entropy, embedding, layer_norm, linear
 from extrap.workloads.options import read_options, whole_sizes
-from extrap.workloads.protocol import Batch
+from extrap.workloads.workload import Batch
 
 NAME = "bytes-transformer"
 MLP_RATIO = 4

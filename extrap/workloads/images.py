@@ -22,7 +22,7 @@ from extrap.errors import DataError
 from extrap.workloads.layers import cross_entropy
 from extrap.workloads.mlp import MLP
 from extrap.workloads.options import read_options, whole_sizes
-from extrap.workloads.protocol import Batch, TensorWorkload
+from extrap.workloads.workload import Batch, TensorWorkload
 
 NAME = "images"
 MOST_CLASSES = 99_999

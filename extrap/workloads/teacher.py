@@ -30,7 +30,7 @@ from torch import nn
 
 from extrap.workloads.layers import linear
 from extrap.workloads.options import read_options, whole_sizes
-from extrap.workloads.protocol import Batch, TensorWorkload
+from extrap.workloads.workload import Batch, TensorWorkload
 
 NAME = "teacher"
 Array = np.ndarray

@@ -25,7 +25,7 @@ from typing import NamedTuple
 
 from torch import nn
 
-from extrap.workloads.protocol import build_without_memory, embedding_tables
+from extrap.workloads.workload import build_without_memory, embedding_tables
 
 WIDTH = "width"
 INPUT, HIDDEN, OUTPUT, FIXED = "input", "hidden", "output", "fixed"

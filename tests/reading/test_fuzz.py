@@ -22,11 +22,11 @@ from extrap.cli import main
 from extrap.errors import DataError, ExtrapError
 from extrap.files import as_written
 from extrap.fitting.local import fit_local
-from extrap.fitting.rules import RULES
+from extrap.fitting.transfer_rules import RULES
 from extrap.monitoring import Monitor, watch
 from extrap.reading.logs import LogReader
 from extrap.reading.sources import read_curves
-from extrap.reading.tables import read_table
+from extrap.reading.table_files import read_table
 from extrap.records.codec import encode
 from tests.conftest import make_table
 

@@ -12,7 +12,7 @@ import pytest
 import extrap
 from extrap.errors import DataError
 from extrap.reading import read_runs
-from extrap.reading.runs import Request, read_sweep
+from extrap.reading.reader import Request, read_sweep
 from extrap.reading.units import check_units
 
 from .messy import isoflop, random_search, sweep, two, wandb_export

@@ -10,7 +10,7 @@ import pytest
 
 from extrap.errors import DataError
 from extrap.reading import read_runs
-from extrap.reading.tables import read_table
+from extrap.reading.table_files import read_table
 
 from .messy import sweep
 

@@ -12,7 +12,7 @@ import pytest
 from extrap import errors
 from extrap.documents import load_forecast
 from extrap.errors import DataError
-from extrap.reading.tables import read_embedding, read_table
+from extrap.reading.table_files import read_embedding, read_table
 
 CSV = "width,lr,seed,loss\n16,0.1,0,2.5\n32,0.1,0,2.25\n"
 

@@ -10,7 +10,7 @@ from extrap.records.numbers import format_quantity
 from extrap.reporting.embedded import read_report
 from extrap.reporting.forecast_blocks import forecast_blocks
 from extrap.reporting.forecast_page import report
-from extrap.reporting.groups import OF_CONTRAST, group_verdicts
+from extrap.reporting.judged_groups import OF_CONTRAST, group_verdicts
 from extrap.reporting.text import blocks_text
 from extrap.reporting.verdicts import check, verdicts_blocks
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from extrap.analyses.comparison import Comparison
-from extrap.analyses.comparison.groups import (
+from extrap.analyses.comparison.treatments import (
     Treatment,
     agrees,
     checks_document,

@@ -18,8 +18,8 @@ from extrap.reporting.forecast_answer import (
 from extrap.reporting.forecast_charts import curve_charts, loss_chart, optimum_chart
 from extrap.reporting.forecast_page import forecast_page, report
 from extrap.reporting.forecast_tables import optima_table
-from extrap.reporting.groups import group_verdicts
 from extrap.reporting.index import write_index
+from extrap.reporting.judged_groups import group_verdicts
 from extrap.reporting.sizes import size_axis
 from extrap.reporting.tables import Table
 from extrap.reporting.verdicts import check

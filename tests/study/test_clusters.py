@@ -16,7 +16,7 @@ from extrap.errors import StudyError
 from extrap.study import clusters, tune
 from extrap.study.calls import called, copied, versions
 from extrap.study.clusters import executor_on
-from extrap.study.packs import (
+from extrap.study.pack_requests import (
     PackFailed,
     PackFolder,
     PackRequest,

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from extrap import Recipe, StudySpec, TunedRange, Workload
-from extrap.analyses.comparison.groups import treatments
+from extrap.analyses.comparison.treatments import treatments
 from extrap.records import ComparisonStudy, RecipeGroup
 from extrap.study import report, run
 from extrap.study.comparisons import ComparisonKind

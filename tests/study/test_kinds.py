@@ -18,8 +18,8 @@ from extrap.study import Kind, Outcome, open_study, report, run, runs_of_table
 from extrap.study.allocations import AllocationKind
 from extrap.study.batches import BatchKind
 from extrap.study.comparisons import ComparisonKind
-from extrap.study.files import kind_of
 from extrap.study.forecasts import ForecastKind
+from extrap.study.loading import kind_of
 from extrap.study.status import study_status
 
 from . import test_allocations as allocations

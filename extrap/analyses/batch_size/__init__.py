@@ -11,6 +11,7 @@
 from __future__ import annotations
 
 from extrap.analyses.batch_size.batch_laws import BatchLaw, rate_law
+from extrap.analyses.batch_size.batch_results import BatchGroup, BatchPrediction
 from extrap.analyses.batch_size.critical import (
     FLAGS,
     CriticalBatches,
@@ -23,7 +24,6 @@ from extrap.analyses.batch_size.noise_over_training import (
     growth,
     noise_over_training,
 )
-from extrap.analyses.batch_size.results import BatchGroup, BatchPrediction
 from extrap.analyses.batch_size.steps import steps_to_target, tuned_steps
 from extrap.analyses.batch_size.task_results import TaskResult, analyse_task
 

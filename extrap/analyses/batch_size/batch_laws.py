@@ -19,8 +19,8 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
+from extrap.analyses.batch_size.batch_results import BatchGroup, BatchPrediction
 from extrap.analyses.batch_size.measurements import TARGETS
-from extrap.analyses.batch_size.results import BatchGroup, BatchPrediction
 from extrap.errors import DataError, argument
 from extrap.fitting import fit_optimum_law
 from extrap.fitting.designs import check_identifiable

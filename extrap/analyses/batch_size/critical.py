@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 
 from extrap.analyses.batch_size.batch_laws import BatchLaw, group_laws
-from extrap.analyses.batch_size.hyperbola import Hyperbola, Steps, fit_hyperbola, fit_replicates
-from extrap.analyses.batch_size.measurements import Measurements, read_measurements
-from extrap.analyses.batch_size.results import (
+from extrap.analyses.batch_size.batch_results import (
     BatchGroup,
     BatchPoint,
     BatchPrediction,
     between_logs,
 )
+from extrap.analyses.batch_size.hyperbola import Hyperbola, Steps, fit_hyperbola, fit_replicates
+from extrap.analyses.batch_size.measurements import Measurements, read_measurements
 from extrap.errors import DataError, argument
 from extrap.laws.batch import overhead_batch
 from extrap.reading.selecting import Where

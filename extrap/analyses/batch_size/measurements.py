@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from extrap.analyses.batch_size.results import BatchPoint
+from extrap.analyses.batch_size.batch_results import BatchPoint
 from extrap.errors import Choice, DataError
 from extrap.reading.cells import Codes, Levels, is_empty, joint, levels_of, read_numbers
 from extrap.reading.columns import find_column, missing_column, require_column

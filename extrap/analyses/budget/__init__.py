@@ -14,8 +14,8 @@ from __future__ import annotations
 
 from extrap.analyses.budget.allocation import Allocation, allocate, fit_split
 from extrap.analyses.budget.checks import AllocationCheck, AllocationReport, check_allocation
-from extrap.analyses.budget.costs import Cost, Penalty, cost
-from extrap.analyses.budget.plans import Option, Plan, PlannedRun, plan
+from extrap.analyses.budget.mistuning_cost import Cost, Penalty, cost
+from extrap.analyses.budget.planning import Option, Plan, PlannedRun, plan
 from extrap.analyses.budget.points import read_points
 
 __all__ = [

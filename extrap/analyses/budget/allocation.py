@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any, Unpack
 
+from extrap.analyses.budget.budget_splits import Estimated, RepeatedData, Serving
 from extrap.analyses.budget.law import FittedLaw, fit_chinchilla
 from extrap.analyses.budget.points import Points, read_points
 from extrap.analyses.budget.profiles import Optima, profile_optima
-from extrap.analyses.budget.splits import Estimated, RepeatedData, Serving
 from extrap.errors import DataError, FitError, argument
 from extrap.forecasting import Forecast, forecast
-from extrap.reading.runs import RowKeywords
+from extrap.reading.reader import RowKeywords
 from extrap.records import Fit, Interval, Measure, Shown
 from extrap.records.codec import law_summary, shape
 from extrap.records.fields import require, require_level, require_positive

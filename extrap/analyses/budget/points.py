@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from extrap.analyses.budget.splits import SIX_N_D, ComputeRule
+from extrap.analyses.budget.budget_splits import SIX_N_D, ComputeRule
 from extrap.errors import DataError, argument
 from extrap.laws.base import Array
 from extrap.reading.cells import read_numbers
 from extrap.reading.columns import missing_column
-from extrap.reading.runs import as_runs
+from extrap.reading.reader import as_runs
 from extrap.reading.units import check_units
 from extrap.records import Runs
 

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
+from extrap.analyses.budget.budget_splits import NEAR_BEST, SIX_N_D, ComputeRule, Estimated
 from extrap.analyses.budget.points import Points
-from extrap.analyses.budget.splits import NEAR_BEST, SIX_N_D, ComputeRule, Estimated
 from extrap.errors import DataError, FitError
 from extrap.fitting import Noise, fit_loss_model
 from extrap.fitting.lines import fit_line, weighted_line

@@ -8,9 +8,7 @@
 from __future__ import annotations
 
 from extrap.analyses.comparison.compare import compare
-from extrap.analyses.comparison.contrasts import contrast_arms
-from extrap.analyses.comparison.groups import GroupFindings
-from extrap.analyses.comparison.results import (
+from extrap.analyses.comparison.comparison_results import (
     ArmCost,
     ArmLaw,
     Comparison,
@@ -18,7 +16,9 @@ from extrap.analyses.comparison.results import (
     SizeDifference,
     Worth,
 )
+from extrap.analyses.comparison.contrasts import contrast_arms
 from extrap.analyses.comparison.seed_losses import Arm, tuned_arm
+from extrap.analyses.comparison.treatments import GroupFindings
 
 __all__ = [
     "Arm",

@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 
 from extrap.errors import DataError, argument
-from extrap.reading.runs import as_runs, known_of
+from extrap.reading.reader import as_runs, known_of
 from extrap.records import Runs, condition_text
 
 LOSSES = (1e-50, 1e50)

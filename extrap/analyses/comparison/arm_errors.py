@@ -19,8 +19,8 @@ from extrap.fitting.jackknife import (
 
 ONE_SEED_SHARE = 0.5
 """Share of a difference's variance that a seed has at all sizes alike, where one seed was used and
-it cannot be known; taken to be the most, as `ASSUMED_SHARE` in `extrap.fitting.noise`. It widens
-numbers off the laws; means and tests rest on it wholly and are not given."""
+it cannot be known; taken to be the most, as `ASSUMED_SHARE` in `extrap.fitting.seed_noise`. It
+widens numbers off the laws; means and tests rest on it wholly and are not given."""
 ONE_SEED_RATIO = ONE_SEED_SHARE / (1 - ONE_SEED_SHARE)
 MEAN_WEIGHT = 2.0
 """Of the mean difference against that of the slopes in the joint test; of 2, 3, 4 the one that

@@ -8,15 +8,15 @@ from dataclasses import replace
 from typing import Any, Unpack
 
 from extrap.analyses.comparison.arm_checks import check_arms, read_arms, without_copies
+from extrap.analyses.comparison.arm_costs import ArmCompute, arm_compute
 from extrap.analyses.comparison.arm_table import arm_table
+from extrap.analyses.comparison.comparison_results import ArmCost, ArmLaw, Comparison, Contrast
 from extrap.analyses.comparison.contrasts import contrast_arms, share_closed
-from extrap.analyses.comparison.costs import ArmCompute, arm_compute
-from extrap.analyses.comparison.results import ArmCost, ArmLaw, Comparison, Contrast
 from extrap.analyses.comparison.seed_losses import Arm, Key, tuned_arm
 from extrap.errors import DataError, argument
 from extrap.fitting import holm
 from extrap.fitting.run_costs import SECONDS_PER_HOUR, hours_of_runs
-from extrap.reading.runs import ReadingKeywords
+from extrap.reading.reader import ReadingKeywords
 from extrap.records import Measure, Runs
 from extrap.records.fields import require, require_level, require_positive
 

@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import optimize, stats
 
+from extrap.analyses.comparison.arm_costs import ArmCompute
 from extrap.analyses.comparison.arm_errors import (
     SEED_REMEDY,
     effect_of_seeds,
@@ -25,8 +26,7 @@ from extrap.analyses.comparison.arm_errors import (
     size_errors,
 )
 from extrap.analyses.comparison.arm_table import ArmTable, arm_table, leave_out_pairs
-from extrap.analyses.comparison.costs import ArmCompute
-from extrap.analyses.comparison.results import ArmLaw, Contrast, SizeDifference, Worth
+from extrap.analyses.comparison.comparison_results import ArmLaw, Contrast, SizeDifference, Worth
 from extrap.analyses.comparison.seed_losses import Arm
 from extrap.fitting.jackknife import (
     Error,

@@ -26,7 +26,7 @@ from extrap.files import require_file
 from extrap.reading.found import Found, points_of, run_name, tracked
 from extrap.reading.frames import frame_of_rows, single_values
 from extrap.reading.settings import settings_in
-from extrap.reading.tables import read_table
+from extrap.reading.table_files import read_table
 
 FILES = ("meta.yaml", "trainer_state.json", "metrics.csv", "*tfevents*")
 """Of MLflow, HF Trainer, Lightning and TensorBoard; a folder of several is of the first."""

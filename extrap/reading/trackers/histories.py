@@ -19,9 +19,9 @@ from extrap.errors import DataError, shown
 from extrap.reading.cells import is_empty
 from extrap.reading.endings import state_column
 from extrap.reading.found import Found, points_of, tracked
-from extrap.reading.layouts import EDGES
 from extrap.reading.names import KNOWN, SEEDS, bare_name, known_name
 from extrap.reading.settings import settings_in
+from extrap.reading.wide_tables import EDGES
 
 RUNS = (
     *("run", "run_id", "run id", "run_name", "run name", "name", "id"),

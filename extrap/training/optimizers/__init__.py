@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 import torch
 
 from extrap.records import Recipe
-from extrap.training.optimizers.base import Optimizer, Way, clip_by_run, squares_by_run
 from extrap.training.optimizers.muon import Muon
+from extrap.training.optimizers.optimizer import Optimizer, Way, clip_by_run, squares_by_run
 from extrap.training.optimizers.rules import SGD, Adam, AdamW
 
 __all__ = ["build_optimizer", "clip_by_run", "squares_by_run"]

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import torch
 
 from extrap.records import Recipe
-from extrap.training.optimizers.base import Optimizer, RunSlice, Tensors, Value, Way, over
+from extrap.training.optimizers.optimizer import Optimizer, RunSlice, Tensors, Value, Way, over
 from extrap.training.optimizers.rules import AdamW
 
 COEFFICIENTS = (3.4445, -4.775, 2.0315)

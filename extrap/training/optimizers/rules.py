@@ -8,7 +8,7 @@ from dataclasses import replace
 import torch
 
 from extrap.records import Recipe
-from extrap.training.optimizers.base import Optimizer, RunSlice, Tensors, Value, flat_of
+from extrap.training.optimizers.optimizer import Optimizer, RunSlice, Tensors, Value, flat_of
 
 
 class SGD(Optimizer):

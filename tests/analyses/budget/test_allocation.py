@@ -10,8 +10,8 @@ from scipy import stats
 from extrap import DataError, allocate, forecast, read_runs
 from extrap.analyses.budget import allocation, fit_split, law, read_points
 from extrap.analyses.budget.allocation import _disagreement
+from extrap.analyses.budget.budget_splits import ChinchillaLaw, optimal_split
 from extrap.analyses.budget.law import fit_chinchilla
-from extrap.analyses.budget.splits import ChinchillaLaw, optimal_split
 from extrap.records import Interval, Measure
 from extrap.records.codec import document
 

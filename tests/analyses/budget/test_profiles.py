@@ -9,6 +9,7 @@ from scipy import stats
 from statsmodels.regression.linear_model import OLS, WLS
 
 from extrap import DataError, forecast, read_runs
+from extrap.analyses.budget.budget_splits import ChinchillaLaw, ComputeRule, optimal_split
 from extrap.analyses.budget.points import read_points
 from extrap.analyses.budget.profiles import (
     Optima,
@@ -18,7 +19,6 @@ from extrap.analyses.budget.profiles import (
     minimum,
     profile_optima,
 )
-from extrap.analyses.budget.splits import ChinchillaLaw, ComputeRule, optimal_split
 
 SKEWED = ChinchillaLaw(E=1.69, A=406.4, B=410.7, alpha=0.46, beta=0.15)
 

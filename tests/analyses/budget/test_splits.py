@@ -8,7 +8,7 @@ import pytest
 from scipy import stats
 
 from extrap.analyses.budget import AllocationReport, check_allocation
-from extrap.analyses.budget.splits import (
+from extrap.analyses.budget.budget_splits import (
     ChinchillaLaw,
     optimal_split,
     repeated_split,

@@ -48,7 +48,7 @@ MOST_VALUES = 12
 DEVIATIONS = {-(3**0.5): 1 / 6, 0.0: 2 / 3, 3**0.5: 1 / 6}
 """Standard deviations of a new optimum from its law → weights: Gauss–Hermite quadrature."""
 SEVERAL_SIZES = "even-grid: with several size columns an even grid of all sizes may narrow more"
-"""Flag; `python -m benchmarks.plans` measures it on Step Law's runs."""
+"""Flag; measured on Step Law's runs at version 0.1."""
 LEAST_GAIN = 0.1
 """An option that narrows by less, the logs of all widths together, is chosen only if none does."""
 UNKNOWN = math.log(100.0)

@@ -21,7 +21,7 @@ from extrap.files import require_file, unguarded
 from extrap.reading.cells import is_empty, read_numbers
 from extrap.reading.columns import missing_column
 from extrap.reading.frames import as_frame, frame_of_rows, is_table, with_flat_cells
-from extrap.reading.layouts import check_headers
+from extrap.reading.wide_tables import check_headers
 
 SEPARATORS = (",", ";", "\t")
 JSON_LINES = (".jsonl", ".ndjson")

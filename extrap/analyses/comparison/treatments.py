@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from extrap.analyses.comparison.compare import compare
-from extrap.analyses.comparison.results import Comparison, Contrast, SizeDifference
+from extrap.analyses.comparison.comparison_results import Comparison, Contrast, SizeDifference
 from extrap.errors import DataError
 from extrap.records import ComparisonStudy, Measure, RecipeGroup, Runs
 from extrap.records.codec import SCHEMA_VERSION, document, encode, shape

@@ -15,12 +15,11 @@ from extrap.reading.cells import is_empty, read_numbers
 from extrap.reading.columns import display_name, find_column, missing_column, require_column
 from extrap.reading.endings import PROGRESS, ended_early, has_settings, read_status
 from extrap.reading.found import Found
-from extrap.reading.layouts import check_has_losses
 from extrap.reading.losses import loss_of_metric, parse_final, summary_notes, with_final_losses
 from extrap.reading.mixtures import refuse_mixtures
 from extrap.reading.names import BATCHES, is_bookkeeping, is_measured, known_name
-from extrap.reading.parts import Parts, infer_parts, sentence, with_named_settings
 from extrap.reading.replicates import count_notes, read_seeds, without_copies
+from extrap.reading.roles import Parts, infer_parts, sentence, with_named_settings
 from extrap.reading.selecting import (
     Where,
     is_one_value,
@@ -31,6 +30,7 @@ from extrap.reading.settings import number_in
 from extrap.reading.sources import find_runs
 from extrap.reading.trackers.histories import check_rows_are_runs
 from extrap.reading.units import check_units
+from extrap.reading.wide_tables import check_has_losses
 from extrap.records.runs import POOLED, STAGES, Runs
 
 LOSS_NOTE = "the loss is the column "

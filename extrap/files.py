@@ -1,4 +1,4 @@
-"""Files written whole or not at all, in which no spreadsheet finds a formula.
+"""Atomic writing of files; CSV cells that a spreadsheet would run as a formula are escaped.
 
 A text cell that a spreadsheet would take for a formula is written with an apostrophe before it,
 which spreadsheets do not show: `=1+1` becomes `'=1+1`. Reading takes one such apostrophe away, so

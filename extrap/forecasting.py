@@ -1,4 +1,4 @@
-"""From a sweep to a forecast: optima, two laws over size, and their intervals."""
+"""`forecast` and `Forecast`: optima and laws of a sweep; `at` gives values, loss and intervals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One law through losses at several sizes."""
+"""`fit`: one law through losses; `predict_log`: any fitted law, of a loss or an optimum."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the columns of a table are where nobody says: names decide.
+"""Which columns are the loss, the sizes, the tuned values and the seed: names decide.
 
 | part | is |
 |---|---|

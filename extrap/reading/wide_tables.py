@@ -1,4 +1,4 @@
-"""Tables of other layouts than one row for each run: named for what they are, with what to do.
+"""Errors for tables that do not have one row per run: what they are and how to convert them.
 
 | layout | known by |
 |---|---|

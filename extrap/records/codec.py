@@ -1,4 +1,4 @@
-"""Records to JSON and back, for every result: fields by their names, `shape` where keys differ.
+"""Every result to JSON and back: fields by their names, `JsonShape` where keys differ.
 
 cattrs does the work both ways. What is read is strict: no key is unknown or missing, a number is
 a finite number, text is text. cattrs is imported on first use.

@@ -1,4 +1,4 @@
-"""What to do about a checked configuration: the code and the numbers of its finding in words."""
+"""The words of a verdict: for each cause what to do, and the cheapest run that would decide."""
 
 from __future__ import annotations
 

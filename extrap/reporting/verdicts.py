@@ -1,4 +1,4 @@
-"""`extrap.check`: read the runs, judge them, and say what was found."""
+"""`extrap.check`: reads runs, has them judged and puts the verdicts together."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The driver: hands the packs of a study to an executor and alone writes their results.
+"""Hands packs to an executor and alone writes their results; what is lost is handed out again.
 
 A pack whose worker is lost is handed out again, at no cost to its cells. A pack that fails is
 halved until the failing cell is alone; a cell that fails three times is given up by name, and the

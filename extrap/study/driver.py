@@ -1,4 +1,4 @@
-"""The driver: train, seal, analyze and report a study of any kind."""
+"""`run`, `train`, `report`: a whole study of any kind, stage by stage."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Packs: what a worker trains at once, as plain data in and out; no storage is touched.
+"""What a driver sends to a worker and gets back, as plain data; no storage is touched.
 
 While a pack trains, driver and worker exchange two files beside its checkpoints: a note of the
 driver's name, which the driver empties to stop all packs, and the progress of the pack.

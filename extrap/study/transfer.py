@@ -1,4 +1,4 @@
-"""What the storage of a study holds: exported, imported, accepted as a changed training's."""
+"""A study's stored runs: exported, imported, accepted after a change of the training code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Worker processes of this machine: they train the packs that the driver sends.
+"""Worker processes of this machine: forked, called, ended; a dead one raises `BrokenExecutor`.
 
 One process imports what training needs, once, and forks a worker whenever it
 is asked for one: a further worker, or one in place of another that died, costs nothing. Nothing

@@ -1,4 +1,4 @@
-"""`train`: a pack in this process. Step, evaluate, drop what diverged or was pruned, report."""
+"""`train`: a pack in this process, in halves where memory runs out; what diverged is dropped."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How many runs a pack may have for the memory there is; what does not fit is halved."""
+"""How many runs of a pack fit into memory, and which errors mean that it is full."""
 
 from __future__ import annotations
 

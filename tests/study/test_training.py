@@ -296,7 +296,7 @@ def test_a_worker_that_lacks_something_ends_the_study_with_its_words(monkeypatch
     def lacks(*args, **options):
         raise ModuleNotFoundError("No module named 's3fs'")
 
-    monkeypatch.setattr(packs, "trainer_of", lacks)
+    monkeypatch.setattr(pack_requests, "trainer_of", lacks)
     with pytest.raises(StudyError, match=r"FoundError: .*s3fs"):
         train_pack(PackRequest(spec=OWN, cells=OWN.grid_cells()[:1], train=excess_curve))
 

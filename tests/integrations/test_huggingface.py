@@ -113,3 +113,8 @@ def test_scale_of_mixed_precision_is_taken_out():
     noise.on_pre_optimizer_step(arguments, state, None, optimizer=scaled)
     (step,) = noise.meter.history
     assert (step.grad_sq_small, step.grad_sq_big) == pytest.approx((5.0, 4.0))
+
+
+def test_gradients_that_are_not_finite_give_no_noise_scale(train_huggingface, warnings_of):
+    train_huggingface(NoiseCallback(every=1), breaks_at=0, **STILL)
+    assert ["none of 12" in said for said in warnings_of()] == [True]

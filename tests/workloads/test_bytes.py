@@ -102,3 +102,8 @@ def test_each_tensor_starts_at_its_scale(tiny):
     assert sds["blocks.3.mlp_input.weight"] == pytest.approx(fan_in, rel=0.05)
     assert sds["blocks.3.attention_output.weight"] == pytest.approx(fan_in / 4, rel=0.05)
     assert sds["blocks.3.mlp_output.weight"] == pytest.approx(fan_in / 8, rel=0.05)
+
+
+def test_a_width_that_heads_do_not_fill_is_refused(tiny):
+    with pytest.raises(ValueError, match="got 9; take 8"):
+        tiny("bytes-transformer").build({"width": 9})

@@ -61,7 +61,6 @@ NOT_RELEVANT = (
     "test_packaging.py",
     "test_structure.py",
     "test_surface.py",
-    "test_typing.py",
 )
 """Tests that compute none of the statistics, or only a few of their results again."""
 ALWAYS = ("tests/records/test_dataclasses.py",)

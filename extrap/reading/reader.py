@@ -324,7 +324,7 @@ def _runs(found: Found, parts: Parts, request: Request, notes: list[str]) -> Run
     frame = table.drop(columns=[c for c in {"loss", "seed", metric} if c in table])
     frame["stage"] = stage
     frame["loss"] = read_numbers(cells, parts.loss)
-    frame["status"], is_told, status_notes = read_status(table, frame["loss"], is_empty(cells))
+    frame["status"], is_given, status_notes = read_status(table, frame["loss"], is_empty(cells))
     required = [*sizes, *(tuned if stage == "tune" else ())]
     is_run = has_settings(table, frame["status"], required)
     if not is_run.all():
@@ -341,7 +341,7 @@ def _runs(found: Found, parts: Parts, request: Request, notes: list[str]) -> Run
     notes += status_notes
     if stage == "tune":  # every row that is to be judged is judged
         alike = [*sizes, *(name for name in tuned if known_name(name) in BATCHES)]
-        is_open = frame["status"].eq("complete") & ~is_told[frame.index]
+        is_open = frame["status"].eq("complete") & ~is_given[frame.index]
         is_early, note = ended_early(frame[is_open], table, points, alike)
         if note and request.partial:
             notes.append(f"{note}: counted as complete")

@@ -23,7 +23,7 @@ from optuna.trial import TrialState
 from extrap.errors import StudyError
 from extrap.reading.storages import parse_url
 from extrap.records import OPTUNA_SAMPLERS, TunedRange
-from extrap.study import database, dispatch, tune
+from extrap.study import database, dispatch, pack_requests, tune
 from extrap.study.database import ConnectionLost, is_passing, open_storage, storage_id
 from extrap.study.lock import lock_of, this_process
 from extrap.study.pack_requests import (

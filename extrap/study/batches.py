@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
@@ -84,6 +85,8 @@ def wanted_cells(task: BatchTask, runs: Runs) -> tuple[Cell, ...]:
     for row in runs.to_frame().to_dict("records"):
         if (row["batch_size"], row["lr"]) in index:
             own[_place(task, row)].add(index[row["batch_size"], row["lr"]])
+    for place, tried in own.items():
+        own[place] = _grown_together(tried, n_rates)
     if len(runs):
         reached = steps_to_target(runs, targets=task.targets)
         tuned, _ = tuned_steps(reached, by=list(task.study.sizes))
@@ -99,6 +102,13 @@ def wanted_cells(task: BatchTask, runs: Runs) -> tuple[Cell, ...]:
         wanted = {b: sorted(own[place].intersection(allowed)) for b, place in places.items()}
         cells += task.cells(size, wanted)
     return tuple(cells)
+
+
+def _grown_together(tried: set[int], n_rates: int) -> set[int]:
+    """Indices of tried rates, and of those by which a grid grew at the same time as by them."""
+    below, above = (max(n, 0) for n in (-min(tried), max(tried) - n_rates + 1))
+    low, high = (GROWN_BY * math.ceil(n / GROWN_BY) for n in (below, above))
+    return set(range(-low, n_rates + high))
 
 
 def _place(task: BatchTask, row: Mapping[str, float]) -> tuple[float, ...]:

@@ -3,14 +3,15 @@
 import math
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 
 from extrap.cli import main
 from extrap.errors import DataError
-from extrap.records import BatchStudy, BatchTask, StudySpec, TunedRange, Workload
+from extrap.records import BatchStudy, BatchTask, Runs, StudySpec, TunedRange, Workload
 from extrap.study import report, run
-from extrap.study.batches import BatchKind
+from extrap.study.batches import BatchKind, wanted_cells
 
 TASK = BatchTask(
     study=StudySpec(
@@ -50,6 +51,21 @@ def test_the_critical_batch_is_that_of_the_curves_and_grids_grow_to_their_best_r
         assert sorted(rates) == [TASK.rate(int(batch), i) for i in range(-2, 3)]
     assert {*outcome.tables} == {"tuned", "rates"}
     assert all(path.is_file() for path in outcome.table_paths.values())
+
+
+def test_rates_by_which_a_grid_grew_are_wanted_whole_after_a_driver_died(places):
+    runs = run(BatchKind(STUDY, curve), **places).runs.of(TASK.spec())
+    frame, curves = runs.to_frame(), runs.curves()
+    second = [TASK.rate(int(batch), -2) for batch in frame["batch_size"]]
+    there = np.flatnonzero(frame["lr"] != second)  # its pack was not finished
+    place = dict(zip(there, range(len(there)), strict=True))
+    found = Runs.from_frame(
+        frame.iloc[there].reset_index(drop=True),
+        sizes=runs.sizes,
+        tuned=runs.tuned,
+        curves=curves[curves["run"].isin(there)].assign(run=lambda f: f["run"].map(place)),
+    )
+    assert set(wanted_cells(TASK, found)) == set(wanted_cells(TASK, runs))
 
 
 FILE = """

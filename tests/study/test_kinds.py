@@ -35,9 +35,6 @@ SMALL = replace(
     check_seeds=(100, 101),
 )
 
-NO_GROWTH = replace(batches.TASK, study=replace(batches.TASK.study, growth=0))
-"""A grid grows by two: which of them is wanted still depends on where a driver died."""
-
 
 class Case(NamedTuple):
     """A kind with its runs made up, and what its exam expects.
@@ -82,11 +79,11 @@ CASES = {
     ),
     "batches": Case(
         lambda watched: BatchKind(
-            replace(batches.STUDY, tasks=(NO_GROWTH,)), watched(batches.curve)
+            replace(batches.STUDY, tasks=(batches.TASK,)), watched(batches.curve)
         ),
         lambda size, tuned: size["width"] == 16,
         (),
-        3 * 4 * 3,
+        3 * 4 * 3 + 24,  # grids grow, by two rates at a time, also where the driver died between
     ),
     "own": Case(
         lambda watched: type(open_study(DOUBLING))(open_study(DOUBLING).study, watched(own)),

@@ -188,6 +188,10 @@ def test_errors_of_ours_are_exit_three_and_interrupts_130(run, monkeypatch):
 
 
 def test_the_module_runs_as_a_script_without_warnings_and_bears_a_closed_pipe(place):
+    def but_progress(err):
+        """What takes long, as on a busy machine, is said with an ellipsis at its end."""
+        return [line for line in err.decode().splitlines() if not line.endswith("…")]
+
     def started(*arguments):
         command = [sys.executable, "-W", "always", "-m", "extrap", *arguments]
         return subprocess.Popen(command, cwd=place, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
@@ -197,11 +201,11 @@ def test_the_module_runs_as_a_script_without_warnings_and_bears_a_closed_pipe(pl
         assert process.returncode == 2
     with started(*forecast("--json")) as process:
         out, err = process.communicate()
-        assert (process.returncode, err) == (0, b"")
+        assert (process.returncode, but_progress(err)) == (0, [])
         assert parse(out.decode())["points"]
     with started(*forecast("--json")) as process:  # its reader leaves early
         process.stdout.close()
-        assert process.stderr.read() == b""
+        assert but_progress(process.stderr.read()) == []
         assert process.wait() == 0
 
 

@@ -19,11 +19,11 @@ import numpy as np
 import optuna
 import pandas as pd
 import psutil
+from optuna import get_all_study_names
 
 from benchmarks.driving import LOG, PAUSE, packs_log, spec_of, steps_log
 from benchmarks.page import ROOT
 from benchmarks.rows import Row
-from extrap.reading.optuna import study_names
 from extrap.records import StudySpec
 from extrap.study.database import open_storage
 from extrap.study.driver import read_study
@@ -229,7 +229,7 @@ class Disturbed:
 
     def _trials(self) -> list[tuple[str, optuna.trial.FrozenTrial]]:
         storage = open_storage(self.url)
-        ids = {name: storage.get_study_id_from_name(name) for name in study_names(storage)}
+        ids = {name: storage.get_study_id_from_name(name) for name in get_all_study_names(storage)}
         return [(n, t) for n, i in ids.items() for t in storage.get_all_trials(i, deepcopy=False)]
 
 

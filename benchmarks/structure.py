@@ -88,8 +88,8 @@ def shape() -> Iterator[tuple[str, str]]:
     yield "imports upward", str(sum(len(_upward(path)) for path in modules))
     yield "public names of extrap", str(len(extrap.__all__) - 1)
     commands = list(_commands(cli))
-    options = sum(isinstance(p, click.Option) for each in commands for p in each.params)
-    yield "commands; options", f"{len(commands)}; {options}"
+    flags = [p.opts[0] for each in commands for p in each.params if isinstance(p, click.Option)]
+    yield "commands; options; in all", f"{len(commands)}; {len(set(flags))}; {len(flags)}"
 
 
 def _total(counts: Counter[str], names: list[str]) -> int:

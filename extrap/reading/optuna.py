@@ -130,11 +130,6 @@ def parse_study_name(full_name: str) -> StudyKey | None:
     return StudyKey(match["name"], "check" if match["check"] else "tune", size)
 
 
-def study_names(storage: BaseStorage) -> tuple[str, ...]:
-    """Full names of all studies in a storage, in the order they were made."""
-    return tuple(study.study_name for study in storage.get_all_studies())
-
-
 def our_studies(storage: BaseStorage, names: Container[str]) -> list[StoredStudy]:
     """Every size and stage of the studies of ours of some names, in the order they were made.
 

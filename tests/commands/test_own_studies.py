@@ -10,10 +10,10 @@ from pathlib import Path
 
 import psutil
 import pytest
+from optuna import get_all_study_names
 from optuna.trial import TrialState
 
 from extrap.cli import main
-from extrap.reading.optuna import study_names
 from extrap.study import default_storage, open_study, train
 from extrap.study.database import open_storage
 from tests.waiting import wait_until
@@ -161,7 +161,7 @@ def test_a_driver_is_killed_with_its_command_and_the_next_goes_on(study):
     storage = open_storage("sqlite:///.extrap/mine.db")
     counts = Counter(
         (name, *sorted(trial.params.items()), trial.user_attrs["seed"])
-        for name in study_names(storage)
+        for name in get_all_study_names(storage)
         for trial in storage.get_all_trials(storage.get_study_id_from_name(name))
         if trial.state == TrialState.COMPLETE
     )

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from optuna import get_all_study_names
 from optuna.trial import TrialState
 
 from extrap.errors import DataError, StudyError
-from extrap.reading.optuna import study_names
 from extrap.records import OPTUNA_SAMPLERS, Cell, TunedRange, Workload
 from extrap.study import dry_run, tune
 from extrap.study.database import open_storage
@@ -100,7 +100,7 @@ def test_sizes_and_seeds_may_grow_and_larger_runs_are_kept_apart(url, finished):
     runs = tune(SPEC, url, train=excess_curve, stage="check", extend=lambda _: [cell])
     assert list(runs.to_frame()["stage"]) == ["check"]
     tuned = {f"small/width={width}" for width in (8, 16, 32)}
-    assert set(study_names(open_storage(url))) == {*tuned, "small/check/width=512"}
+    assert set(get_all_study_names(open_storage(url))) == {*tuned, "small/check/width=512"}
 
 
 def test_a_grid_grows_as_in_a_study_and_says_so_once(url, tmp_path, caplog):

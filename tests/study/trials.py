@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import optuna
 import sqlalchemy
+from optuna import get_all_study_names
 
-from extrap.reading.optuna import study_names
 from extrap.records import Recipe, StudySpec, TunedRange, Workload
 from extrap.study import dispatch
 from extrap.study.database import open_storage
@@ -36,7 +36,7 @@ def excess_curve(size, tuned, seed):
 def trials_of(url):
     """Every trial of a storage."""
     storage = open_storage(url)
-    ids = map(storage.get_study_id_from_name, study_names(storage))
+    ids = map(storage.get_study_id_from_name, get_all_study_names(storage))
     return [trial for study_id in ids for trial in storage.get_all_trials(study_id)]
 
 

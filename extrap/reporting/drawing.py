@@ -79,7 +79,9 @@ _NO_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 _HEAD = re.compile(
     r"^.*?<svg[^>]*>|<metadata>.*?</metadata>|<!--.*?-->|<style.*?</style>", re.DOTALL
 )
-_UNUSED = re.compile(r' id="[A-Za-z.0-9]+_\d+"|font-family: [^;]*; |xlink:|\s(?=[\s"/]|$)')
+_UNUSED = re.compile(
+    r' id="[A-Za-z.0-9]+_\d+"|font-family: [^;]*; |xlink:|(?<=base64,)\s|\s(?=[\s"/]|$)'
+)
 """Of a tag: ids that nothing refers to, fonts, spaces."""
 
 

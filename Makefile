@@ -2,7 +2,6 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/installed
 TESTED := .venv/tested
-MUTATED := .venv/mutated
 # On Linux PyPI's torch brings CUDA, 3 GB: without a driver of NVIDIA's a CPU build is taken, which
 # pip finds if it is set up for that, and uv by itself. TORCH=cuda or TORCH=cpu decides.
 NVIDIA ?= $(if $(filter Linux,$(shell uname)),$(wildcard /proc/driver/nvidia/version /dev/dxg),any)
@@ -20,7 +19,7 @@ LOCKED := $(addsuffix $() Makefile,$(shell which flock 2>/dev/null)) $(MAKE) --n
 
 .DEFAULT_GOAL := help
 .PHONY: help report test test-slow lint floors contract backtest bench bench-check calibrate bench-batch \
-	bench-compute mutants soak docs clean
+	bench-compute soak docs clean
 
 help:  ## List the targets
 	@awk -F ':.*## ' '/^[a-z%-]+:.*## / { sub("%", "NAME", $$1); printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -31,9 +30,9 @@ study-%: $(INSTALLED)  ## Run or resume the study NAME of studies/, then write i
 	$(BIN)/extrap study run $(or $(wildcard studies/$*/study.py),studies/$*.py)
 
 # one thread a process: two processes of two threads on two cores are ten times slower
-test test-slow mutants: export OMP_NUM_THREADS = 1
+test test-slow: export OMP_NUM_THREADS = 1
 # a start of the command compiles the package anew where no bytecode may be written
-test test-slow mutants: export PYTHONDONTWRITEBYTECODE =
+test test-slow: export PYTHONDONTWRITEBYTECODE =
 
 test: lint  ## Lint, types and the quick tests
 	$(BIN)/pytest -n 2 --dist worksteal
@@ -79,9 +78,6 @@ bench-compute: $(INSTALLED)  ## Budgets and recipes
 	$(BIN)/python -m benchmarks.allocations
 	$(BIN)/python -m benchmarks.comparisons
 
-mutants: $(MUTATED)  ## Random faults in the statistics: which do the tests notice? SEED=… N=…
-	$(BIN)/python -m benchmarks.mutants $(if $(SEED),--seed $(SEED)) $(if $(N),--n $(N))
-
 soak: $(TESTED)  ## Kill, freeze and cut off workers, write reports/soak.html
 	$(BIN)/python -m benchmarks.soak
 
@@ -106,11 +102,7 @@ $(INSTALLED): pyproject.toml constraints.txt
 $(TESTED): $(INSTALLED)
 	$(BIN)/pip install -q -c constraints.txt -e '.[train,dev,hf,lightning,tensorboard,wandb,mlflow,polars,yaml,postgres,cmaes,dask,ray]'
 	touch $@
-
-$(MUTATED): $(TESTED)
-	$(BIN)/pip install -q -c constraints.txt -e '.[mutants]'
-	touch $@
 else
-$(INSTALLED) $(TESTED) $(MUTATED): pyproject.toml constraints.txt
+$(INSTALLED) $(TESTED): pyproject.toml constraints.txt
 	@$(LOCKED) $@
 endif

@@ -36,7 +36,7 @@ def test_every_library_that_is_imported_and_every_requirement_is_in_the_table():
     brought = {"IPython", "sqlalchemy"}  # by a notebook; by Optuna
     assert set(IMPORTERS) - brought <= set(PACKAGES)
     named = {package for packages in PACKAGES.values() for package in shlex.split(packages)}
-    lines = [line for extra in set(PARTS) - {"dev", "mutants"} for line in PARTS[extra]]
+    lines = [line for extra in set(PARTS) - {"dev"} for line in PARTS[extra]]
     assert {bare(line) for line in [*lines, *PROJECT["dependencies"]]} <= named
 
 

@@ -6,8 +6,6 @@ from types import SimpleNamespace
 
 import pytest
 
-from benchmarks import mutants
-
 from . import conftest
 
 TESTS = Path(__file__).parent
@@ -80,31 +78,3 @@ def test_in_ci_a_skip_that_is_not_listed_is_a_failure(monkeypatch, ci, reason, o
     with pytest.raises(StopIteration) as end:
         hook.send(report)
     assert end.value.value.outcome == outcome
-
-
-SOURCE = """
-X: int = 1
-def f(a: int,
-      b: int = 2) -> int | None:
-    if a < b:
-        return max(
-            a, 1)
-    return None
-"""
-
-
-def test_a_mutant_meets_the_tests_that_reach_its_statement(tmp_path):
-    path = tmp_path / "module.py"
-    path.write_text(SOURCE)
-    assert mutants.statement_of(path, 7) == (range(6, 8), False)
-    assert mutants.statement_of(path, 5) == (range(5, 6), False)
-    assert mutants.statement_of(path, 2) == (range(2, 3), True)
-    assert mutants.statement_of(path, 4)[1]
-    assert [span[0] for span in mutants.inert_spans(SOURCE)] == [(2, 3), (4, 21), (3, 9), (4, 9)]
-
-
-def test_equivalent_mutants_name_a_file_and_a_reason():
-    for (path, before, after), reason in mutants.equivalents().items():
-        assert (TESTS.parent / path).is_file()
-        assert before != after
-        assert reason

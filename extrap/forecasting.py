@@ -135,7 +135,7 @@ class Forecast(Shown):
     def _point(self, size: Mapping[str, float]) -> tuple[Point, dict[str, Doubt]]:
         """The forecast at one size without flags or what is refused, and the reasons for these."""
         prediction, spread = self.predict_loss(size, refuse=False), self._spread(size)
-        doubts = self._doubts(size)
+        doubts = self._doubts(size, prediction, spread)
         refused = {name for name, doubt in doubts.items() if doubt.is_refused}
         usable = self._usable(spread, refused)
         loss, se, loss_ci, loss_pi = None, None, Interval(), Interval()
@@ -192,10 +192,15 @@ class Forecast(Shown):
             return None
         return None if any(name in refused for name in spread.tuned) else spread
 
-    def _doubts(self, size: Mapping[str, float]) -> dict[str, Doubt]:
+    def _doubts(
+        self,
+        size: Mapping[str, float],
+        prediction: LossPrediction | None,
+        spread: OptimumSpread | None,
+    ) -> dict[str, Doubt]:
         """`"loss"` and tuned columns that are known too roughly at a size."""
-        of_loss = self._doubt_of_loss(size)
-        of_tuned = self._doubts_of_tuned(self._spread(size))
+        of_loss = self._doubt_of_loss(size, prediction)
+        of_tuned = self._doubts_of_tuned(spread)
         return of_tuned if of_loss is None else {"loss": of_loss, **of_tuned}
 
     def remedy(self, name: str, size: Mapping[str, float]) -> Remedy:
@@ -212,7 +217,8 @@ class Forecast(Shown):
             other = self.with_optima(optima, noise)
             if other.loss_model is None or None in other.tuned_laws.values():
                 return True
-            doubt = other._doubts(size).get(name)
+            prediction = other.predict_loss(size, refuse=False)
+            doubt = other._doubts(size, prediction, other._spread(size)).get(name)
             return doubt is not None and doubt.is_refused
 
         placed = place_outside(self.runs, self.optima, noise=self.noise)
@@ -241,10 +247,12 @@ class Forecast(Shown):
         model = _loss_model(self.runs, optima, noise, fix=pinned)
         return replace(self, optima=tuple(optima), noise=noise, loss_model=model, tuned_laws=laws)
 
-    def _doubt_of_loss(self, size: Mapping[str, float]) -> Doubt | None:
+    def _doubt_of_loss(
+        self, size: Mapping[str, float], prediction: LossPrediction | None
+    ) -> Doubt | None:
         top = self.largest()
         inside = {column: min(value, top[column]) for column, value in size.items()}
-        prediction, last = (self.predict_loss(at, refuse=False) for at in (size, inside))
+        last = prediction if inside == size else self.predict_loss(inside, refuse=False)
         if prediction is None or last is None:
             return None
         is_measured = self.noise.source == "replicates"  # or it is the scatter about the law
@@ -271,10 +279,13 @@ class Forecast(Shown):
         """
         if self.loss_model is None:
             return None
+        prediction = self.loss_model.predict(size, noise=self.noise, band=self.band)
         if refuse:
-            doubt = self._doubt_of_loss(size)
+            doubt = self._doubt_of_loss(size, prediction)
             if doubt is not None and doubt.is_refused:
                 return None
+        if seeds is None:
+            return prediction
         return self.loss_model.predict(size, noise=self.noise, band=self.band, seeds=seeds)
 
     def as_run(self, prediction: LossPrediction, size: Mapping[str, float]) -> LossPrediction:

@@ -61,8 +61,19 @@ class Rule:
     ) -> float:
         """The tuned value at a size to which the rule applies.
 
-        An anchored rule starts at another size and the value there.
+        Args:
+            size: Size column → value.
+            anchor: Another size and the value there, from which an anchored rule starts.
+
+        Raises:
+            ValueError: The sizes lack one that the rule needs, or an anchored rule its anchor.
         """
+        missing = [letter for letter in self.exponents if _size_of(letter, size) is None]
+        if missing or (self.constant is None and anchor is None):
+            raise ValueError(
+                f"the rule {self.key} needs {' and '.join(missing) or 'a size and value to start'}"
+                f", got {', '.join(size)}; give it, or take another rule."
+            )
         product = math.exp(self._log_product(size))
         if self.constant is not None:
             return self.constant * product

@@ -48,8 +48,8 @@ REACH = 0.6
 """Share of the values' span by which intervals may widen an axis; what is beyond is cut off."""
 EDGE = 0.9
 """Share of the axis beyond which a series ends at the right edge and is named there."""
-LONGEST_LABEL = 40
-"""Characters of a label; longer ones leave no room for the picture."""
+AXIS_LABEL, SIDE_LABEL = 50, 30
+"""Characters of the label of an axis, and of one beside the picture; longer ones leave no room."""
 MOST_TICKS = 6
 MARGIN = 0.05
 """Room beside the values of a logarithmic axis, as a share of their span."""
@@ -223,7 +223,7 @@ def _set_axis(ax: Axes, which: str, axis: Axis, values: Sequence[float]) -> None
     shown = [*(v for v in values if _fits(axis, v)), *(axis.limits or ())] or [1.0]
     low, high = min(shown), max(shown)
     own = ax.xaxis if which == "x" else ax.yaxis
-    own.set_label_text(_short(axis.label))
+    own.set_label_text(_short(axis.label, AXIS_LABEL))
     if axis.is_log:
         margin = (high / low) ** MARGIN if high > 1.05 * low else 1.5
         low, high = low / margin, high * margin
@@ -258,8 +258,8 @@ def _log_ticks(low: float, high: float) -> list[float]:
     return ticks
 
 
-def _short(label: str) -> str:
-    return label if len(label) <= LONGEST_LABEL else f"{label[: LONGEST_LABEL - 1]}…"
+def _short(label: str, most: int = SIDE_LABEL) -> str:
+    return label if len(label) <= most else f"{label[: most - 1]}…"
 
 
 def _name_series(ax: Axes, shown: Sequence[Series]) -> None:
@@ -343,10 +343,10 @@ def _draw_rows(ax: Axes, chart: RowsChart) -> None:
 def _draw_heat(ax: Axes, chart: HeatChart) -> None:
     x_edges, y_edges = _edges(chart.xs, chart.x), _edges(chart.ys, chart.y)
     values = np.ma.masked_invalid(np.asarray(chart.values, dtype=float))
-    mesh = ax.pcolormesh(x_edges, y_edges, values, cmap="viridis_r", rasterized=False)
+    mesh = ax.pcolormesh(x_edges, y_edges, values, cmap="YlGnBu", rasterized=False)
     _set_axis(ax, "x", chart.x, [x_edges[0], x_edges[-1]])
     _set_axis(ax, "y", chart.y, [y_edges[0], y_edges[-1]])
-    bar = ax.figure.colorbar(mesh, ax=ax, label=_short(chart.label))
+    bar = ax.figure.colorbar(mesh, ax=ax, label=_short(chart.label, AXIS_LABEL))
     bar.outline.set_visible(False)
     for each in chart.series:
         _draw_series(ax, each)

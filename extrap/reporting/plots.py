@@ -2,7 +2,7 @@
 
 Each function draws one chart of a forecast or backtest and returns the axes. Without `ax` it
 makes a figure with pyplot, which a notebook shows; it closes nothing, saves nothing and leaves
-`rcParams` alone. Colours fit the background of the axes, light or dark.
+`rcParams` alone. Colours are those of a light page.
 """
 
 from __future__ import annotations

@@ -81,21 +81,21 @@ def wanted_cells(task: BatchTask, runs: Runs) -> tuple[Cell, ...]:
     growth, n_rates = task.study.growth, task.n_rates
     allowed = range(-growth, n_rates + growth)
     index = {(b, task.rate(b, i)): i for b in task.batches for i in allowed}
-    own: dict[tuple[float, ...], set[int]] = defaultdict(lambda: set(range(n_rates)))
+    tried: dict[tuple[float, ...], set[int]] = defaultdict(set)
     for row in runs.to_frame().to_dict("records"):
         if (row["batch_size"], row["lr"]) in index:
-            own[_place(task, row)].add(index[row["batch_size"], row["lr"]])
-    for place, tried in own.items():
-        own[place] = _grown_together(tried, n_rates)
+            tried[_place(task, row)].add(index[row["batch_size"], row["lr"]])
+    own: dict[tuple[float, ...], set[int]] = defaultdict(lambda: set(range(n_rates)))
+    own |= {place: _grown_together(indices, n_rates) for place, indices in tried.items()}
     if len(runs):
         reached = steps_to_target(runs, targets=task.targets)
         tuned, _ = tuned_steps(reached, by=list(task.study.sizes))
-        ends = {place: (min(tried), max(tried)) for place, tried in own.items()}
+        ends = {place: (min(indices), max(indices)) for place, indices in own.items()}
         for row in tuned[tuned["at_edge"]].to_dict("records"):
             place = _place(task, row)
-            first, last = ends.get(place, (0, n_rates - 1))
-            more = range(1, GROWN_BY + 1)
-            own[place] |= {first - i if row["edge"] == "low" else last + i for i in more}
+            end, step = (ends[place][0], -1) if row["edge"] == "low" else (ends[place][1], 1)
+            if end in tried[place]:  # or what it grew by is still in training
+                own[place] |= {end + step * i for i in range(1, GROWN_BY + 1)}
     cells: list[Cell] = []
     for size in task.study.size_points():
         places = {batch: (*size.values(), batch) for batch in task.batches}

@@ -408,11 +408,7 @@ class Training:
         except (CancelledError, Exception) as error:  # whatever an executor says of a lost worker
             self._lose(ledger, part, error, is_new=running.epoch == self._epoch)
         else:
-            if not getattr(trained, "results", ()):
-                raise StudyError(
-                    "an executor must return what the function it was given returned, got "
-                    f"{type(trained).__name__}; check its submit method."
-                )
+            _require_results(trained, part)
             self._n_losses = 0
             self._record(ledger, trained)
             ledger.put_back(Part(part.cells[len(trained.results) :]))
@@ -516,3 +512,22 @@ class Training:
                 ledger.write()
         with suppress(Exception):  # so does a storage that is gone
             self._beat(force=True, has_left=True)
+
+
+def _require_results(trained: object, part: Part) -> None:
+    """Raise unless an executor gave back what training a part gave.
+
+    Raises:
+        StudyError: It did not.
+    """
+    if not isinstance(trained, Trained):
+        raise StudyError(
+            "an executor must return what the function it was given returned, got "
+            f"{type(trained).__name__}; check its submit method."
+        )
+    cells = [result.cell for result in trained.results]
+    if not cells or cells != list(part.cells[: len(cells)]):
+        raise StudyError(
+            "an executor must return the results of the pack it was given, got those of other "
+            "cells; check its submit method."
+        )

@@ -49,17 +49,29 @@ TimeOf = Callable[[Seal, str], str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What a finished study left behind."""
+    """What a finished study left behind.
+
+    Attributes:
+        study: The study.
+        result: What its runs say; see the kind's `analyse`.
+        runs: Its runs.
+        sealed: What was written down → the file.
+        tables: Name → table of runs or figures.
+        table_paths: Name → its file.
+        page: The page.
+        report_path: Its file.
+        index_path: The index of all pages beside it.
+    """
 
     study: Kind
-    result: Any  # what its runs say; see the kind's `analyse`
+    result: Any
     runs: RunsByStage
-    sealed: Mapping[str, Path]  # what was written down → the file
-    tables: Mapping[str, Any]  # name → table of runs or figures
-    table_paths: Mapping[str, Path]  # name → its file
+    sealed: Mapping[str, Path]
+    tables: Mapping[str, Any]
+    table_paths: Mapping[str, Path]
     page: Page
-    report_path: Path  # of the page
-    index_path: Path  # the index of all pages beside it
+    report_path: Path
+    index_path: Path
 
     def text(self) -> str:
         """What is printed at the end: the first screen of the page, and what follows from it."""
@@ -132,10 +144,27 @@ def train(
     executor: Executor | None = None,
     say: Say = logger.info,
 ) -> RunsByStage:
-    """Train what a study wants, as `run` does; no report.
+    """Train what a study wants; no report.
 
     A seal is written, and its time is in the storage, before the first pack of its stage is
     handed out.
+
+    Args:
+        study: The study.
+        storage: Storage URL, which keeps the times of seals.
+        reports: Folder of what is written down.
+        notify: Hears of the progress of the training.
+        device: `"cpu"`, `"cuda:1"`, … of extrap's own training; a GPU if there is one by default.
+        executor: Where packs train; on this machine by default.
+        say: Hears one line at each step.
+
+    Returns:
+        All its runs.
+
+    Raises:
+        StudyError: The storage is unusable or holds another study of this name, or another
+            process runs it.
+        DataError: The runs do not support what is to be trained next.
     """
     with Training(
         storage, study.specs(), executor=executor, device=device, notify=notify, say=say

@@ -7,6 +7,7 @@ that is frozen is ended by a person.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import hashlib
 import json
@@ -25,6 +26,7 @@ from extrap.errors import StudyError, argument, without_password
 from extrap.reading.storages import engine_options, file_of, parse_url
 from extrap.study.database import ConnectionLost, is_passing, storage_id
 
+READ_ONLY = (errno.EROFS, errno.EACCES, errno.EPERM)
 TRIES, WAIT_S = 5, 0.05
 """Whoever asks who holds a file locks it for a moment."""
 KEEP_ALIVE = {"tcp_keepalives_idle": 30, "tcp_keepalives_interval": 10, "tcp_keepalives_count": 3}
@@ -93,6 +95,8 @@ class _FileLocks(DriverLock):
                 path.parent.mkdir(parents=True, exist_ok=True)
                 self._files.append(_locked(path))
             except OSError as error:
+                if error.errno in READ_ONLY and self._is_read_only():
+                    continue  # what is finished can be reported, and nobody can write
                 self.release()
                 raise StudyError(
                     "a storage must be a database that can be written, got "
@@ -117,6 +121,10 @@ class _FileLocks(DriverLock):
                 except BlockingIOError:
                     return _named_in(file)
         return None
+
+    def _is_read_only(self) -> bool:
+        path = file_of(parse_url(self._url))
+        return path is not None and path.is_file() and not os.access(path, os.W_OK)
 
 
 def _locked(path: Path) -> TextIO:

@@ -57,14 +57,21 @@ DIGITS = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seal:
-    """What is written down before a stage trains, to prove that it did not know the runs."""
+    """What is written down before a stage trains, to prove that it did not know the runs.
 
-    what: str  # what it is called in messages
-    file: str  # its name in the folder of reports
-    document: Mapping[str, Any]  # what it says, plain JSON with `kind` and `schema_version`
-    spec: StudySpec  # the storage keeps the time of the first such seal under its name
+    Attributes:
+        what: What it is called in messages.
+        file: Its name in the folder of reports.
+        document: What it says, plain JSON with `kind` and `schema_version`.
+        spec: The sweep under whose name the storage keeps the time of the first such seal.
+        added: `checks` that were seen afterwards: written into a file that stands, too.
+    """
+
+    what: str
+    file: str
+    document: Mapping[str, Any]
+    spec: StudySpec
     added: Mapping[str, Any] = field(default_factory=dict)
-    """`checks` that were seen afterwards: written into a file that stands, too."""
 
     @property
     def content_hash(self) -> str:
@@ -86,15 +93,24 @@ class Seal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stage:
-    """A sweep, or what is trained on the strength of one."""
+    """A sweep, or what is trained on the strength of one.
 
-    spec: StudySpec  # its name in the storage, sizes, tuned values and recipe
-    wants: Wants | None  # None where Optuna chooses as many cells as the grid has
+    Attributes:
+        spec: Its name in the storage, sizes, tuned values and recipe.
+        wants: All cells wanted by now; None where Optuna chooses as many as the grid has.
+        n_most: Cells of a sweep about best values, which status reports, if it grows as far as it
+            may; 0 of any other stage.
+        role: `"tune"` or `"check"`.
+        seal: What is written down before its first cell is trained.
+        notes: Sentences printed before it is trained.
+    """
+
+    spec: StudySpec
+    wants: Wants | None
     n_most: int = 0
-    """Cells of a sweep about best values, which status reports, if it grows as far as it may."""
-    role: str = "tune"  # or "check"
-    seal: Seal | None = None  # what is written down before its first cell is trained
-    notes: tuple[str, ...] = ()  # sentences printed before it is trained
+    role: str = "tune"
+    seal: Seal | None = None
+    notes: tuple[str, ...] = ()
 
 
 def sweep(spec: StudySpec) -> Stage:

@@ -35,54 +35,90 @@ OPTIMUM = ("loss", "best_loss", "bracketed", "n_runs", "n_diverged")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Worker:
-    """The process that runs a study, or ran it last."""
+    """The process that runs a study, or ran it last.
 
-    worker: str  # where packs train
+    Attributes:
+        worker: Where packs train.
+        host: Its machine.
+        pid: Its number there.
+        state: `"at work"`, which the lock of the study says; `"left"`, as it wrote; `"gone"`.
+        last_beat: When it last wrote its state, ISO 8601 in UTC.
+        n_running: Cells in training.
+        n_done: Cells that have a result.
+        n_workers: Packs it can have in training at once.
+    """
+
+    worker: str
     host: str
     pid: int
-    state: str  # "at work", which the lock of the study says; "left", as it wrote; "gone"
-    last_beat: str | None  # when it last wrote its state, ISO 8601 in UTC
-    n_running: int = 0  # cells in training
-    n_done: int = 0  # cells that have a result
-    n_workers: int = 1  # packs that it can have in training at once
+    state: str
+    last_beat: str | None
+    n_running: int = 0
+    n_done: int = 0
+    n_workers: int = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SizeStatus:
-    """The cells of one size of one stage: `cells` = complete + running + waiting + failed."""
+    """The cells of one size of one stage: `cells` = complete + running + waiting + failed.
 
-    study: str  # its name in the storage
+    Attributes:
+        study: Name of the study in the storage.
+        stage: `"tune"` or `"check"`.
+        size: Size column → value.
+        cells: Cells wanted by now, and those that are there.
+        complete: They have a result; diverged and pruned runs are results.
+        running: Handed out by a process that is not known to be dead.
+        waiting: For a worker.
+        failed: Given up for a fault of their own; the next start tries again, or samples another.
+        diverged: Of the complete ones, those whose run diverged.
+        duplicates: Cells with more than one result; the lowest-numbered counts.
+    """
+
+    study: str
     stage: str
     size: Mapping[str, float]
-    cells: int = 0  # wanted by now, and those that are there
-    complete: int = 0  # they have a result; diverged and pruned runs are results
-    running: int = 0  # handed out by a process that is not known to be dead
-    waiting: int = 0  # for a worker
-    failed: int = 0  # given up for a fault of their own; the next start tries again
-    diverged: int = 0  # of the complete ones
-    duplicates: int = 0  # cells with more than one result; the lowest-numbered counts
+    cells: int = 0
+    complete: int = 0
+    running: int = 0
+    waiting: int = 0
+    failed: int = 0
+    diverged: int = 0
+    duplicates: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StudyStatus:
     """Status of a study; encoded it is what `extrap study status --json` prints.
 
-    `optima` are the best tuned values of each size so far: `study`, `size`, `tuned` (name → value,
-    standard error, interval; None where there is none), `loss`, `best_loss`, `bracketed`,
-    `n_runs`, `n_diverged`.
+    Attributes:
+        study: Name of the study file's study.
+        storage: Where, without a password.
+        at: When this was seen, ISO 8601 in UTC.
+        done: Whether nothing runs, waits or has failed, and nothing more will be wanted.
+        sizes: The counts of every size, in the order of training.
+        workers: The process that runs the study, or ran it last.
+        eta_s: Seconds until what is wanted by now is done, with as many workers as it has now, or
+            one; None where no run tells what one costs.
+        wall_s: Wall-clock seconds of all runs that gave a result; a pack's runs share its time.
+        flops: Of the same runs; 0 where they are not known.
+        optima: The best tuned values of each size so far: `study`, `size`, `tuned` (name → value,
+            standard error, interval; None where there is none), `loss`, `best_loss`,
+            `bracketed`, `n_runs`, `n_diverged`.
+        notes: What else there is to say, one sentence each.
     """
 
     study: str
-    storage: str  # where, without a password
+    storage: str
     at: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
-    done: bool  # whether nothing runs, waits or has failed, and nothing more will be wanted
-    sizes: tuple[SizeStatus, ...]  # in the order of training
+    done: bool
+    sizes: tuple[SizeStatus, ...]
     workers: tuple[Worker, ...] = ()
-    eta_s: float | None  # until what is wanted by now is done; None where no run tells its cost
-    wall_s: float = 0.0  # of all runs that gave a result; a pack's runs share its time
-    flops: float = 0.0  # of the same runs; 0 where they are not known
+    eta_s: float | None
+    wall_s: float = 0.0
+    flops: float = 0.0
     optima: tuple[Mapping[str, Any], ...] = ()
-    notes: tuple[str, ...] = ()  # what else there is to say, one sentence each
+    notes: tuple[str, ...] = ()
 
     def count(self, name: str) -> int:
         """One of the counts over all sizes."""

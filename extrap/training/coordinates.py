@@ -32,28 +32,43 @@ CHECK_EXAMPLES = 256
 class Coordinate:
     """The outputs that one parameter tensor makes.
 
-    `changes` are their root mean square changes since initialisation, one per width, over
-    examples, features and seeds.
+    Attributes:
+        name: Of the tensor.
+        changes: Root mean square change of the outputs since initialisation, one per width, over
+            examples, features and seeds.
+        slope: Of log change on log width; 0 is flat, 1/2 and 1 are what the standard rule gives.
+        slope_se: Its standard error over seeds; of one seed, 0.
+        verdict: `"flat"`, `"grows"`, `"shrinks"`, or `"diverged"` where a change is not finite.
     """
 
-    name: str  # of the tensor
+    name: str
     changes: tuple[float, ...]
-    slope: float  # of log change on log width; 0 is flat, the standard rule gives 1/2 and 1
-    slope_se: float  # its standard error over seeds; of one seed, 0
-    verdict: str  # "flat", "grows", "shrinks", or "diverged" where a change is not finite
+    slope: float
+    slope_se: float
+    verdict: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CoordinateCheck:
-    """Changes of every layer's outputs in a few updates, at several widths."""
+    """Changes of every layer's outputs in a few updates, at several widths.
 
-    widths: tuple[int, ...]  # smallest first
-    coordinates: tuple[Coordinate, ...]  # in the order of the computation
-    parametrization: str  # the width rule
+    Attributes:
+        widths: Smallest first.
+        coordinates: In the order of the computation.
+        parametrization: The width rule.
+        optimizer: The optimiser.
+        lr: The learning rate, the same at every width.
+        steps: Updates made.
+        seeds: Seeds averaged over.
+    """
+
+    widths: tuple[int, ...]
+    coordinates: tuple[Coordinate, ...]
+    parametrization: str
     optimizer: str
-    lr: float  # the same at every width
-    steps: int  # updates made
-    seeds: tuple[int, ...]  # averaged over
+    lr: float
+    steps: int
+    seeds: tuple[int, ...]
 
     @property
     def is_flat(self) -> bool:

@@ -34,11 +34,17 @@ WORSE, LONG_STEP_S = 1.05, 2e-3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:
-    """How a pack is trained."""
+    """How a pack is trained.
+
+    Attributes:
+        n_threads: Threads.
+        at_once: Runs in one stack.
+        step_s: Measured seconds of one step of one run; 0 if nothing was measured.
+    """
 
     n_threads: int
-    at_once: int  # runs in one stack
-    step_s: float = 0.0  # measured seconds of one step of one run; 0 if nothing was measured
+    at_once: int
+    step_s: float = 0.0
 
     def __str__(self) -> str:
         """One clause for people."""

@@ -49,13 +49,21 @@ HALVES = (torch.float16, torch.bfloat16)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasuredStep:
-    """Squared gradient norms of one step."""
+    """Squared gradient norms of one step.
 
-    step: int  # from 0
-    grad_sq_small: float  # of one backward pass, the mean over all of the step and all processes
-    grad_sq_big: float  # of the whole step
-    batch_small: int  # examples of one backward pass
-    batch_big: int  # examples of the step, over all processes
+    Attributes:
+        step: Its number, from 0.
+        grad_sq_small: Of one backward pass, the mean over all of the step and of all processes.
+        grad_sq_big: Of the whole step.
+        batch_small: Examples of one backward pass.
+        batch_big: Examples of the step, over all processes.
+    """
+
+    step: int
+    grad_sq_small: float
+    grad_sq_big: float
+    batch_small: int
+    batch_big: int
 
 
 class NoiseMeter:

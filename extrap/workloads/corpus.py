@@ -85,13 +85,20 @@ def _take(files: Iterator[Path], n_bytes: int) -> tuple[bytes, int]:
     return b"".join(parts), len(parts)
 
 
+def _fail(error: OSError) -> None:
+    raise DataError(
+        f"a corpus must be readable, {error.filename} is not ({error.strerror}); check your "
+        "rights."
+    )
+
+
 def _files(root: Path, left_out: frozenset[str] = frozenset(), suffix: str = "") -> list[Path]:
     """Files below a folder, except hidden ones and those in folders left out.
 
     They come by the hash of their relative path: a shuffle that every machine agrees on.
     """
     found = []
-    for folder, folders, names in os.walk(root, followlinks=True):
+    for folder, folders, names in os.walk(root, onerror=_fail, followlinks=True):
         folders[:] = [
             name for name in folders if not name.startswith(".") and name not in left_out
         ]

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from extrap.analyses.batch_size.batch_results import BatchPoint
-from extrap.errors import Choice, DataError
+from extrap.errors import Choice, DataError, argument
 from extrap.reading.cells import Codes, Levels, is_empty, joint, levels_of, read_numbers
 from extrap.reading.columns import find_column, missing_column, require_column
 from extrap.reading.endings import PROGRESS, WORDS, given_status, state_column
@@ -206,9 +206,14 @@ def _refuse_mixtures(
         levels = levels_of(table[column])
         if levels.depends_on(groups) or is_free_text(levels) or _counts_steps(levels, frame):
             continue
+        if is_target:
+            raise DataError(
+                f"each group must have one target, the column {column!r} has several values in "
+                f"one group; add it with {argument('by', column)}."
+            )
         if column in ignored:
             notes.append(f"rows of one group differ in {column}, which was to be ignored")
-        elif is_target or not _follows(levels, batch, groups):
+        elif not _follows(levels, batch, groups):
             varying[column] = levels
         elif known in NAMES["tune"] and known not in BATCHES:
             notes.append(f"{column} changes with the batch size, and counts as tuned with it")

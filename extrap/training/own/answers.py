@@ -83,7 +83,9 @@ def read_curve(points: Any, *, last: float) -> tuple[tuple[int, float], ...]:
 def _require_keys(parts: Mapping[str, Any]) -> None:
     for key in parts:
         if key not in KEYS:
-            raise TypeError(f"train= may return the keys {', '.join(KEYS)}; got {key!r}.")
+            raise TypeError(
+                f"train= may return the keys {', '.join(KEYS)}; got {key!r}; leave it out."
+            )
     if "loss" not in parts:
         raise TypeError(
             "train= must return a loss, got only "

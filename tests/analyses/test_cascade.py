@@ -282,3 +282,20 @@ def test_means_over_groups_hold_their_truth(n_groups, size, lowest):
             assert np.mean(holds) > lowest - 3 * math.sqrt(0.09 / made)
     single = clustered_mean(values[0], np.arange(len(group)), (0.0, 1.0), 0.9).ci
     assert np.ptp(single) < np.ptp(clustered_mean(values[0], group, (0.0, 1.0), 0.9).ci) + 1e-12
+
+
+def test_answers_of_a_filter_count_towards_the_quality_that_is_asked_for():
+    """Filtered inputs: the rule .9, the large model .5; of the others small and large are equal."""
+    n = 200
+    frame = pd.DataFrame(
+        {
+            "confidence_small": np.linspace(0, 1, 2 * n),
+            "filtered": [1] * n + [0] * n,
+            "correct_filter": ([1] * 9 + [0]) * (n // 10) + [np.nan] * n,
+            "correct_small": [np.nan] * n + [1, 0] * (n // 2),
+            "correct_large": [1, 0] * n,
+        }
+    )
+    found = cascade(frame, cost_large=10.0, quality=0.69)
+    assert found.is_reached
+    assert found.chosen.quality.value == pytest.approx(0.7, abs=0.03)

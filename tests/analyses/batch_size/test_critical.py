@@ -400,3 +400,9 @@ def test_a_group_that_mixes_a_setting_is_settled_by_every_way_that_the_error_off
     choices = [choice.arguments for choice in refused.value.choices]
     assert [next(iter(choice)) for choice in choices] == ["by", "where", "where", "ignore"]
     assert all(critical_batch(data, **choice).groups for choice in choices)
+
+
+def test_a_setting_after_a_column_that_sets_nothing_is_asked_about():
+    rows = pd.concat([table().assign(wall_s=1.0, depth=depth) for depth in (2, 4)])
+    with pytest.raises(DataError, match="depth 2, 4"):
+        critical_batch(rows)

@@ -314,14 +314,22 @@ def report(
 
 
 def dry_run(study: Kind, *, storage: str | None = None) -> str:
-    """What `run` would train, as text; nothing is opened or trained."""
+    """What `run` would train, as text; nothing is opened or trained.
+
+    Raises:
+        ValueError: The study cannot be trained as it says.
+    """
     where = without_password(storage or default_storage(study))
     first = [f"study {study.name}: {study.question}", f"storage: {where}"]
     return "\n".join([*first, plan_text(study)])
 
 
 def read_study(spec: StudySpec, storage: str, *, stage: str = "tune") -> Runs:
-    """The runs of a sweep in a storage or run table, its columns named as the spec has them."""
+    """The runs of a sweep in a storage or run table, its columns named as the spec has them.
+
+    Raises:
+        DataError: There is no such run.
+    """
     return as_runs(
         storage,
         {},
@@ -343,7 +351,11 @@ def runs_in(study: Kind, storage: str, *, reports: str | Path = "reports") -> Ru
 def runs_of_table(
     study: Kind, path: str | Path, *, reports: str | Path = "reports"
 ) -> RunsByStage:
-    """The runs of a study in a table that `run` wrote."""
+    """The runs of a study in a table that `run` wrote.
+
+    Raises:
+        DataError: There is no such file, or it lacks a column.
+    """
     path, specs = Path(path), study.specs()
     frame = _read_table(path)
     if len(specs) == 1:

@@ -191,7 +191,11 @@ class TensorWorkload(ABC):
 def take_rows(
     workload: LoadedWorkload, n_examples: int | None, seeds: list[int]
 ) -> list[np.ndarray] | None:
-    """The rows of the examples that each seed has; None if every run has all of them."""
+    """The rows of the examples that each seed has; None if every run has all of them.
+
+    Raises:
+        ValueError: The workload cannot restrict its examples, and it should.
+    """
     kept_rows = getattr(workload, "kept_rows", None)
     if kept_rows is None:
         if n_examples is None:

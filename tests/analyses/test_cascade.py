@@ -285,7 +285,7 @@ def test_means_over_groups_hold_their_truth(n_groups, size, lowest):
 
 
 def test_answers_of_a_filter_count_towards_the_quality_that_is_asked_for():
-    """Filtered: the rule .9, the large model .5; of the others small and large are equally good."""
+    """Filtered: the rule .9, the large model .5; of the others small and large are equal."""
     n = 200
     frame = pd.DataFrame(
         {

@@ -2,7 +2,8 @@
 
 Splits are made by a rule that knows no result: of each table the runs up to a quarter, a 16th, a
 64th and a 256th of the largest compute (6 N D) are fitted, or those up to a third and a tenth of
-the most parameters, or up to a quarter of the most tokens, and all others are forecast. A split
+the most parameters, or up to a quarter of the most tokens, and all others are forecast. Short
+ladders begin at a quarter or a 16th of where they end, and are judged up to 30 times that. A split
 needs three different values of each column and eight runs below, and three runs above.
 
 Coverage and scores are means over a split's runs, then over a source's splits; each source counts
@@ -11,6 +12,7 @@ alike. "Starved" is a run more than 3 % above the best of its budget.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -23,6 +25,7 @@ from benchmarks.scores import Table, score_all
 from extrap.fitting.mixture import count_sizes
 
 BY_COMPUTE, BY_PARAMS, BY_TOKENS = (4, 16, 64, 256), (3, 10), (4,)
+SPANS, FARTHEST = (4, 16), 30
 LEAST_FITTED, LEAST_SIZES, LEAST_AHEAD = 8, 3, 3
 PORIAN = tuple(
     f"{data}|{rest}"
@@ -35,6 +38,7 @@ PORIAN = tuple(
 )
 """Settings with a short warm-up and all parameters counted."""
 STARVED = 0.03
+ROUNDED = 1.001
 
 
 def ladders(data: Path = DATA) -> Iterator[tuple[str, str, pd.DataFrame]]:
@@ -67,21 +71,23 @@ def splits(source: str, name: str, runs: pd.DataFrame) -> Iterator[Table]:
     """The splits of a ladder, by compute, parameters and tokens."""
     runs = runs[[*SIZES, "loss"]].astype(float).reset_index(drop=True)
     compute = runs["params"] * runs["tokens"]
-    rules = {
-        "compute": (compute, BY_COMPUTE),
-        "params": (runs["params"], BY_PARAMS),
-        "tokens": (runs["tokens"], BY_TOKENS),
-    }
-    for column, (values, shares) in rules.items():
-        for share in shares:
-            below = values <= values.max() / share * 1.001
-            fitted, ahead = runs[below], runs[~below]
-            if (
-                len(fitted) >= LEAST_FITTED
-                and len(ahead) >= LEAST_AHEAD
-                and count_sizes(fitted[[*SIZES]].to_numpy()) >= LEAST_SIZES
-            ):
-                yield Table(f"{name}, {column} / {share}", source, SIZES, fitted, ahead)
+    most = compute.max()
+    cuts = {f"compute / {share}": (compute, share, compute >= 0) for share in BY_COMPUTE}
+    for column, shares in {"params": BY_PARAMS, "tokens": BY_TOKENS}.items():
+        cuts |= {f"{column} / {share}": (runs[column], share, compute >= 0) for share in shares}
+    for share, span in itertools.product(BY_COMPUTE, SPANS):
+        end = most / share * ROUNDED
+        near = (compute > end / span) & (compute <= FARTHEST * end)
+        cuts[f"compute / {share}, of / {share * span}"] = (compute, share, near)
+    for cut, (values, share, kept) in cuts.items():
+        below = values <= values.max() / share * ROUNDED
+        fitted, ahead = runs[below & kept], runs[~below & kept]
+        if (
+            len(fitted) >= LEAST_FITTED
+            and len(ahead) >= LEAST_AHEAD
+            and count_sizes(fitted[[*SIZES]].to_numpy()) >= LEAST_SIZES
+        ):
+            yield Table(f"{name}, {cut}", source, SIZES, fitted, ahead)
 
 
 def all_splits(data: Path = DATA) -> list[Table]:

@@ -21,7 +21,7 @@ import pandas as pd
 
 from benchmarks.optima import SIZES, step_law
 from benchmarks.rows import DATA, gadre_sets, require
-from benchmarks.scores import Table, score_all
+from benchmarks.scores import Table, rms
 from extrap.fitting.mixture import count_sizes
 
 BY_COMPUTE, BY_PARAMS, BY_TOKENS = (4, 16, 64, 256), (3, 10), (4,)
@@ -93,3 +93,79 @@ def splits(source: str, name: str, runs: pd.DataFrame) -> Iterator[Table]:
 def all_splits(data: Path = DATA) -> list[Table]:
     """Every split of every ladder."""
     return [table for ladder in ladders(data) for table in splits(*ladder)]
+
+
+LAYOUTS = ("grid", "2 budgets", "3 budgets", "4 budgets")
+DISTANCES = ((2, 4), (4, 10), (10, 30))
+"""Compute of a forecast run over the largest fitted one."""
+SIZES_A_BUDGET, BUDGET_STEP = 7, 4.0
+BALANCE = 20.0
+"""Tokens per parameter at which the two terms are equal, before it is drawn."""
+N_WAVES = 3
+
+
+def simulate(seed: int, layout: str, *, starved: bool = False) -> Table:
+    """A drawn ladder: `ln L` is a law of two powers, waves that no law follows, and noise.
+
+    The waves over ln N and ln D are 6 to 20 long. They are scaled such that after a law's best
+    change by least squares on the fitted runs their root mean square over the forecast runs is
+    .05 to .35 of the change that the law predicts. Noise is .05 to .5 %. The forecast runs are at
+    every distance at the best split of their budget and a factor of 1.5 from it. `starved` adds
+    what too few steps cost: 2 % times the square of ln of what is missing to 4 tokens per
+    parameter.
+
+    The table's `truth` has `distance`, compute over the largest fitted one, and `ratio`,
+    parameters over those of the best split.
+    """
+    random = np.random.default_rng((seed, LAYOUTS.index(layout), starved))
+    alpha, beta = np.exp(random.normal(np.log(0.33), 0.25, 2))
+    outer, share = random.uniform(0.4, 1.0), random.uniform(0.15, 0.6)
+    balance = BALANCE * np.exp(random.normal(0, 0.5))
+    low = 1e17 * 10 ** random.uniform(0, 2)
+    if layout == "grid":
+        n = np.geomspace(1, 10 ** random.uniform(1, 2), int(random.integers(4, 8)))
+        n *= np.sqrt(low / (6 * balance))
+        ratios = balance * np.geomspace(0.25, 8, int(random.integers(3, 6)))
+        params, tokens = (a.ravel() for a in np.meshgrid(n, ratios, indexing="ij"))
+        tokens = tokens * params
+    else:
+        budgets = low * BUDGET_STEP ** np.arange(int(layout[0]))
+        spread = np.geomspace(0.2, 5, SIZES_A_BUDGET)
+        params = (np.sqrt(budgets / (6 * balance))[:, None] * spread).ravel()
+        tokens = np.repeat(budgets, SIZES_A_BUDGET) / (6 * params)
+    most = 6 * (params * tokens).max()
+    distance = np.concatenate([np.exp(random.uniform(*np.log(d), 2)) for d in DISTANCES])
+    distance = np.repeat(distance, 3)
+    off = np.tile([1 / 1.5, 1.0, 1.5], len(distance) // 3)
+    best = np.sqrt(most * distance / (6 * balance))
+    all_params = np.concatenate([params, best * off])
+    all_tokens = np.concatenate([tokens, most * distance / (6 * best * off)])
+    u, v = np.log(all_params / best[0]), np.log(all_tokens / (balance * best[0]))
+
+    def law(a: float, b: float, ratio: float, floor: float, level: float) -> np.ndarray:
+        powers = (np.exp(-a * u / outer) + np.exp(ratio - b * v / outer)) ** outer
+        return np.log(np.exp(floor) + np.exp(level) * powers)
+
+    fitted = np.arange(len(u)) < len(params)
+    tied = np.log(alpha / beta)  # equal terms where the split is best
+    level = np.log(share) - outer * np.log(2.0)
+    at = np.array([alpha, beta, tied, np.log(1 - share), level])
+    true = law(*at)
+    slopes = np.column_stack([(law(*(at + h)) - law(*(at - h))) / 2e-4 for h in 1e-4 * np.eye(5)])
+    angles, lengths, phases = random.uniform([0, 6, 0], [np.pi, 20, 2 * np.pi], (N_WAVES, 3)).T
+    wave = sum(
+        np.sin(2 * np.pi * (np.cos(a) * u + np.sin(a) * v) / length + phase)
+        for a, length, phase in zip(angles, lengths, phases, strict=True)
+    )
+    wave -= slopes @ np.linalg.lstsq(slopes[fitted], wave[fitted], rcond=None)[0]
+    change = true[fitted].min() - true[~fitted]
+    size = random.uniform(0.05, 0.35) * rms(change) / rms(wave[~fitted])
+    true = true + size * wave
+    if starved:
+        missing = np.maximum(np.log(4 * all_params / all_tokens), 0.0)
+        true = true + 0.02 * missing**2
+    noise = np.exp(random.uniform(np.log(0.0005), np.log(0.005)))
+    loss = 3 * np.exp(true + noise * random.normal(size=len(true)))
+    runs = pd.DataFrame({"params": all_params, "tokens": all_tokens, "loss": loss})
+    truth = runs[~fitted].assign(distance=distance, ratio=off)
+    return Table(f"{layout} {seed}", layout, SIZES, runs[fitted], truth)

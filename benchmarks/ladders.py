@@ -85,7 +85,7 @@ def splits(source: str, name: str, runs: pd.DataFrame) -> Iterator[Table]:
         if (
             len(fitted) >= LEAST_FITTED
             and len(ahead) >= LEAST_AHEAD
-            and count_sizes(fitted[[*SIZES]].to_numpy()) >= LEAST_SIZES
+            and min(count_sizes(fitted[c].to_numpy()) for c in SIZES) >= LEAST_SIZES
         ):
             yield Table(f"{name}, {cut}", source, SIZES, fitted, ahead)
 

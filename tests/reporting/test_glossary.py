@@ -58,4 +58,5 @@ def test_every_parameter_of_a_law_is_explained(key):
     law = LAWS[key]
     for name in law.names(law.n_columns[-1]):
         words = explain_parameter(key, name)
-        assert words and not words.startswith(","), name
+        assert words.strip(", ")
+        assert not words.startswith(","), name

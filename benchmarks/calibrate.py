@@ -8,15 +8,11 @@ targets. Development uses other draws than the report.
 
 | setting | prior |
 |---|---|
-| law of the loss | E + A (size / smallest)^-c; E 0.8 to 1.8, A 0.8 to 2.5, c 0.2 to 0.6, uniform |
+| loss, seeds, curve of the excess loss, displaced grid | as in `benchmarks.interval_draws` |
 | sizes | 4 to 7, each twice the one before |
-| seeds | 1 to 4 |
 | noise of the log loss | sd 0.2 to 1 %, log-uniform; normal, or t with 5 dof (probability 0.3) |
 | share of its variance that runs of one seed have in common | 0 to 0.5, uniform |
-| tuned values | 7, an octave apart, the grid displaced by up to half an octave |
-| excess log loss k/2 u^2 e^(g u), u octaves too high | k 0.01 to 0.06, log-uniform; g 0 to .15 |
-| optimum, octaves per octave of size | -0.8 to 0 |
-| its bend, octaves per squared octave of size | normal, sd 0.02 |
+| optimum, octaves per octave of size | -0.8 to 0; its bend normal, sd 0.02 |
 
 References:
     The rows follow what was measured of version 0.1; the prior is ours.
@@ -35,7 +31,7 @@ import extrap
 from benchmarks.published import EXAMPLE
 from benchmarks.rows import Row
 from benchmarks.sweeps import (
-    Part,
+    DrawnPart,
     SimulatedSweep,
     World,
     forecast_of,
@@ -311,10 +307,10 @@ def outlier_rows(part: str, found: pd.DataFrame) -> list[Row]:
 
 
 PARTS = {
-    "alarms": Part(false_alarms, alarm_rows, 1000),
-    "power": Part(power, power_rows, 400),
-    "together": Part(together, together_rows, 400),
-    "outliers": Part(outliers, outlier_rows, 400),
+    "alarms": DrawnPart(false_alarms, alarm_rows, 1000),
+    "power": DrawnPart(power, power_rows, 400),
+    "together": DrawnPart(together, together_rows, 400),
+    "outliers": DrawnPart(outliers, outlier_rows, 400),
 }
 ONCE = {"kept": kept_rate, "many": many_runs}
 """Figures that no draws stand behind."""

@@ -49,7 +49,7 @@ from benchmarks.scores import LEVEL, interval_score
 from benchmarks.simulated import knowing
 from benchmarks.sweeps import (
     Curve,
-    Part,
+    DrawnPart,
     SimulatedSweep,
     World,
     forecast_of,
@@ -412,15 +412,15 @@ def _held(part: str, found: pd.DataFrame, at: str, least: float) -> Row:
 
 
 PARTS = {
-    **{f"best value, {s}": Part(partial(best_values, s, 1), value_rows) for s in SHAPES},
+    **{f"best value, {s}": DrawnPart(partial(best_values, s, 1), value_rows) for s in SHAPES},
     **{
-        f"best value of two columns, {s}": Part(partial(best_values, s, 2), value_rows)
+        f"best value of two columns, {s}": DrawnPart(partial(best_values, s, 2), value_rows)
         for s in SHAPES[:3]
     },
-    **{f"loss, {shape}": Part(partial(losses, shape), loss_rows) for shape in LOSSES},
-    "loss, three sizes": Part(partial(losses, "power and floor", n_sizes=3), loss_rows),
-    "edge of the two largest sizes": Part(edges, edge_rows),
-    "outlier": Part(outlier, outlier_rows),
+    **{f"loss, {shape}": DrawnPart(partial(losses, shape), loss_rows) for shape in LOSSES},
+    "loss, three sizes": DrawnPart(partial(losses, "power and floor", n_sizes=3), loss_rows),
+    "edge of the two largest sizes": DrawnPart(edges, edge_rows),
+    "outlier": DrawnPart(outlier, outlier_rows),
 }
 
 

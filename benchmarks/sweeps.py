@@ -30,6 +30,55 @@ def grid(**axes: Iterable[Any]) -> pd.DataFrame:
     return pd.DataFrame(list(itertools.product(*axes.values())), columns=list(axes))
 
 
+def simulate(
+    loss: Callable[..., Any], *, noise: float = 0.0, rng: Any = 0, **axes: Iterable[Any]
+) -> pd.DataFrame:
+    """A run per cell of a grid: `loss` of its axes, and noise of the log loss by a seed."""
+    table = grid(**axes)
+    error = noise * np.random.default_rng(rng).normal(size=len(table))
+    return table.assign(loss=loss(**table) * np.exp(error))
+
+
+def skewed(u: Any, curvature: float, rise: Any) -> Any:
+    """Excess log loss u octaves above the optimum: k (e^(r u) - 1 - r u) / r²."""
+    return curvature * (np.expm1(rise * u) - rise * u) / np.square(rise)
+
+
+WIDTHS = (16.0, 32.0, 64.0, 128.0, 192.0)
+RATES = tuple(float(2.0**k) for k in range(-12, -4))
+
+
+def true_loss(width: Any) -> Any:
+    """Loss of the made-up truth at the optimal rate: a power law with a floor."""
+    return 1.5 + 2.0 * (width / 16) ** -0.4
+
+
+def true_lr(width: Any) -> Any:
+    """Optimal rate of the made-up truth: it falls as width^-0.4."""
+    return 0.01 * (width / 16) ** -0.4
+
+
+def make_table(
+    *,
+    widths: Iterable[float] = WIDTHS,
+    rates: Iterable[float] = RATES,
+    seeds: int = 3,
+    noise: float = 0.002,
+    shared_noise: float = 0.0,
+    seed: int = 0,
+) -> pd.DataFrame:
+    """A sweep of the made-up truth; its excess loss is steeper towards high rates."""
+    rng = np.random.default_rng(seed)
+    common = shared_noise * rng.normal(size=seeds)
+
+    def loss(width: pd.Series, lr: pd.Series, seed: pd.Series) -> pd.Series:
+        u = np.log2(lr / true_lr(width))
+        excess = skewed(u, 0.03, np.where(u > 0, 0.5, -0.35))
+        return true_loss(width) * np.exp(excess + common[seed])
+
+    return simulate(loss, noise=noise, rng=rng, width=widths, lr=rates, seed=range(seeds))
+
+
 def log_uniform(rng: np.random.Generator, low: float, high: float) -> float:
     """A number whose logarithm is uniform."""
     return math.exp(rng.uniform(math.log(low), math.log(high)))
@@ -122,7 +171,7 @@ def forecast_of(table: pd.DataFrame, *, level: float) -> extrap.Forecast:
     return extrap.forecast(extrap.read_runs(table, size=sizes, tune="lr"), level=level)
 
 
-class Part(NamedTuple):
+class DrawnPart(NamedTuple):
     """What is measured of each of so many sweeps, and the rows that it gives."""
 
     measure: Callable[[np.random.Generator], dict[str, float]]
@@ -132,7 +181,7 @@ class Part(NamedTuple):
 
 def print_parts(
     doc: str,
-    parts: Mapping[str, Part],
+    parts: Mapping[str, DrawnPart],
     draws: Mapping[str, int],
     *,
     title: str = "",

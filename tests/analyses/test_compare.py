@@ -10,6 +10,7 @@ import pytest
 from scipy import stats
 
 import extrap
+from benchmarks.sweeps import make_table, simulate
 from extrap.analyses.comparison import Arm, contrast_arms, tuned_arm
 from extrap.analyses.comparison.arm_errors import joint_p_value, mean_error
 from extrap.analyses.comparison.arm_table import arm_table
@@ -457,17 +458,6 @@ def _found(arms, *target, columns=("width",), level=0.9):
     return contrast_arms(*arms, columns=columns, target=at, level=level)[0]
 
 
-def _sweep(rng, noise=0.003):
-    rows = []
-    for i, width in enumerate(WIDTHS[:4]):
-        for seed in range(3):
-            for rate in range(-11, -4):
-                off = rate + 8 + 0.3 * i
-                loss = law(width) * math.exp(0.012 * off**2 + noise * rng.normal())
-                rows.append({"width": width, "seed": seed, "lr": 2.0**rate, "loss": loss})
-    return pd.DataFrame(rows)
-
-
 def test_an_effect_of_seeds_moves_the_target_and_leaves_the_exponent_alone():
     rng = np.random.default_rng(3)
     plain, own = (_arm(name, noise=0.003, rng=rng) for name in ("plain", "treated"))
@@ -524,7 +514,7 @@ def test_a_unit_of_size_changes_no_number():
 
 
 def test_mean_of_the_seeds_is_the_loss_that_the_forecast_states():
-    runs = Runs.from_frame(_sweep(np.random.default_rng(8)), sizes=["width"], tuned=["lr"])
+    runs = Runs.from_frame(make_table(widths=WIDTHS[:4], seed=8), sizes=["width"], tuned=["lr"])
     arm = tuned_arm("plain", runs, level=0.9)
     optima = extrap.forecast(runs).optima
     means = [math.exp(np.mean([*seeds.values()])) for seeds in arm.by_size.values()]
@@ -533,8 +523,11 @@ def test_mean_of_the_seeds_is_the_loss_that_the_forecast_states():
 
 
 def test_seeds_with_other_rates_than_each_other_differ_by_a_constant():
-    frame = _sweep(np.random.default_rng(9), noise=1e-6)
-    frame["loss"] *= np.exp(0.01 * frame["seed"])
+    def loss(width, seed, lr):
+        return law(width) * np.exp(0.012 * (np.log2(lr) + 8.2) ** 2 + 0.01 * seed)
+
+    axes = {"width": WIDTHS[:4], "seed": range(3), "lr": 2.0 ** np.arange(-11, -4)}
+    frame = simulate(loss, noise=1e-6, **axes)
     frame = frame[(np.log2(frame["lr"]).round().astype(int) + frame["seed"]) % 2 == 0]
     arm = tuned_arm("plain", Runs.from_frame(frame, sizes=["width"], tuned=["lr"]), level=0.9)
     for seeds in arm.by_size.values():

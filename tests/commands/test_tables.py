@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from benchmarks.sweeps import simulate
 from extrap.analyses.selection import select
 from extrap.cli import main
 from extrap.commands.option_table import parse_size
@@ -43,13 +44,9 @@ def outputs(n=400):
 
 def recipe(scale, luck):
     """Runs of a recipe whose loss is 1.5 + scale × width^-0.4."""
-    rng = np.random.default_rng(luck)
-    rows = [
-        (width, seed, (1.5 + scale * width**-0.4) * np.exp(0.002 * rng.normal()), width**2)
-        for width in (16, 32, 64, 128, 256, 512)
-        for seed in range(3)
-    ]
-    return pd.DataFrame(rows, columns=["width", "seed", "loss", "flops"])
+    axes = {"width": (16, 32, 64, 128, 256, 512), "seed": range(3)}
+    table = simulate(lambda width, seed: 1.5 + scale * width**-0.4, noise=0.002, rng=luck, **axes)
+    return table.assign(flops=table["width"] ** 2)
 
 
 def test_allocate_reads_columns_of_any_name(called):

@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from benchmarks.sweeps import simulate
 from extrap.analyses.batch_size import analyse_task
 from extrap.backtesting import Backtest, backtest
 from extrap.forecasting import forecast
@@ -64,19 +65,13 @@ def true_optimum(width):
 
 
 def true_loss(width, lr, seed=0):
-    u = math.log2(lr / true_optimum(width))
-    wiggle = 0.004 * math.sin(7 * seed + 3 * math.log(width) + 2 * u)
-    return (1.6 + 0.6 * (width / 16) ** -0.5) * math.exp(0.03 * u**2 + wiggle)
+    u = np.log2(lr / true_optimum(width))
+    wiggle = 0.004 * np.sin(7 * seed + 3 * np.log(width) + 2 * u)
+    return (1.6 + 0.6 * (width / 16) ** -0.5) * np.exp(0.03 * u**2 + wiggle)
 
 
 def sweep_frame(widths=WIDTHS, rates=RATES, seeds=2):
-    rows = [
-        {"width": width, "lr": lr, "seed": seed, "loss": true_loss(width, lr, seed)}
-        for width in widths
-        for lr in rates
-        for seed in range(seeds)
-    ]
-    return pd.DataFrame(rows)
+    return simulate(true_loss, width=widths, lr=rates, seed=range(seeds))
 
 
 def large_frame(*, factor=1.0):
@@ -84,11 +79,10 @@ def large_frame(*, factor=1.0):
     cells = [(512, true_optimum(512) * 2**u) for u in (-1, -0.5, 0, 0.5, 1)]
     cells += [(1024, true_optimum(1024)), (1024, true_optimum(16))]
     rows = [
-        {"width": width, "lr": lr, "seed": seed, "loss": factor * true_loss(width, lr, seed)}
-        for width, lr in cells
-        for seed in (0, 1)
+        (width, lr, seed, true_loss(width, lr, seed)) for width, lr in cells for seed in (0, 1)
     ]
-    return pd.DataFrame(rows).assign(stage="check")
+    table = pd.DataFrame(rows, columns=["width", "lr", "seed", "loss"])
+    return table.assign(loss=factor * table["loss"], stage="check")
 
 
 def as_runs(frame, sizes=("width",), tuned=("lr",)):

@@ -100,6 +100,8 @@ def test_most_cells_count_growth_on_every_side_where_values_are_allowed():
     assert spec_of(growth=3).most_cells() == 2 * (5 + 2 * 3) * 2
     momentum = {"momentum": TunedRange(low=0.5, high=0.8, n=2)}
     assert replace(spec_of(growth=2), tune=momentum).most_cells() == 2 * (2 + 2) * 2
+    batches = {"batch_size": TunedRange(low=1.5, high=6.0, n=3)}  # 12 and 24 are whole too
+    assert replace(spec_of(growth=2), tune=batches).most_cells() == 2 * (3 + 2) * 2
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from extrap.analyses.comparison import Arm, contrast_arms, tuned_arm
 from extrap.analyses.comparison.arm_errors import joint_p_value, mean_error
 from extrap.analyses.comparison.arm_table import arm_table
 from extrap.analyses.comparison.contrasts import fit_laws, two_laws
+from extrap.errors import DataError
 from extrap.records import Measure, Runs
 from extrap.records.codec import document
 
@@ -416,6 +417,30 @@ def test_a_pure_shift_crosses_nowhere_whatever_the_target():
     assert (near, near.value) == (far, None)  # though the fitted laws cross
     (found,) = compared(table(luck=1, scale=2.1, exponent=0.42)).contrasts
     assert found.crossing.value is None or 16 * 1.05**50 in found.crossing.ci
+
+
+HALF = len(WIDTHS) * 3
+"""Runs of `table`."""
+
+
+@pytest.mark.parametrize(
+    ("warmup", "first", "is_refused"),
+    [
+        ([100] * HALF + [500] * HALF, "complete", True),
+        ([100] * HALF + [500] + [100] * (HALF - 1), "complete", True),
+        ([*range(2 * HALF)], "complete", False),  # measured
+        ([100] * HALF + [500] * HALF, "failed", False),  # trained again
+    ],
+)
+def test_a_setting_that_varies_between_runs_of_a_seed_must_be_declared(warmup, first, is_refused):
+    status = [first] * HALF + ["complete"] * HALF
+    twice = pd.concat([table(luck=1), table(luck=2)]).assign(warmup=warmup, status=status)
+    twice["loss"] = twice["loss"].where(twice["status"] == "complete")
+    if is_refused:
+        with pytest.raises(DataError, match="warmup"):
+            compared(twice)
+    else:
+        assert compared(twice).contrasts[0].by_size[0].n_pairs == 3
 
 
 def test_copies_count_once_and_replicates_do_not():

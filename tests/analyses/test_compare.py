@@ -566,6 +566,17 @@ def test_seeds_with_other_rates_than_each_other_differ_by_a_constant():
         assert seeds[1] - seeds[0] == pytest.approx(0.01, abs=2e-3)
 
 
+def test_a_seed_that_lacks_a_rate_is_left_out_where_two_others_have_all():
+    frame = _sweep(np.random.default_rng(9), noise=1e-6)
+    seeds = {*frame["seed"]}
+    best = frame.loc[frame["loss"].idxmin()]
+    lacks = (frame["width"] == best["width"]) & (frame["lr"] == best["lr"]) & (frame["seed"] == 0)
+    runs_of_two = Runs.from_frame(frame[~lacks], sizes=["width"], tuned=["lr"])
+    by_size = tuned_arm("plain", runs_of_two, level=0.9).by_size
+    for (width,), losses in by_size.items():
+        assert {*losses} == (seeds - {0} if width == best["width"] else seeds)
+
+
 def test_curves_of_resamples_are_those_of_fits_of_their_own():
     rng = np.random.default_rng(10)
     logs = np.log(np.array(WIDTHS))[:, None]

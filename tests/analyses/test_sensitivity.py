@@ -114,6 +114,12 @@ def test_an_optimum_off_the_fixed_value_that_does_not_drift_is_tuned_once():
     assert (steady.advice, 0.1 * 2**0.8 in steady.best.ci) == ("tune-once", True)
 
 
+def test_two_sizes_tell_nothing_of_a_bend():
+    frame = table(np.random.default_rng(0))
+    two = ranked(frame[frame["width"] > 16])
+    assert not any("bends" in setting.flags for setting in two.values())
+
+
 @pytest.mark.parametrize(("drift", "is_known"), [(0.7, True), (1.2, False)])
 def test_a_best_value_is_known_where_it_is_bracketed_at_two_sizes(drift, is_known):
     """.2 octaves off at width 64, and by the drift two octaves of width below and above it."""

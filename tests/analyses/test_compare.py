@@ -15,6 +15,7 @@ from extrap.analyses.comparison import Arm, contrast_arms, tuned_arm
 from extrap.analyses.comparison.arm_errors import joint_p_value, mean_error
 from extrap.analyses.comparison.arm_table import arm_table
 from extrap.analyses.comparison.contrasts import fit_laws, two_laws
+from extrap.errors import DataError
 from extrap.records import Measure, Runs
 from extrap.records.codec import document
 
@@ -419,6 +420,30 @@ def test_a_pure_shift_crosses_nowhere_whatever_the_target():
     assert found.crossing.value is None or 16 * 1.05**50 in found.crossing.ci
 
 
+HALF = len(WIDTHS) * 3
+"""Runs of `table`."""
+
+
+@pytest.mark.parametrize(
+    ("warmup", "first", "is_refused"),
+    [
+        ([100] * HALF + [500] * HALF, "complete", True),
+        ([100] * HALF + [500] + [100] * (HALF - 1), "complete", True),
+        ([*range(2 * HALF)], "complete", False),  # measured
+        ([100] * HALF + [500] * HALF, "failed", False),  # trained again
+    ],
+)
+def test_a_setting_that_varies_between_runs_of_a_seed_must_be_declared(warmup, first, is_refused):
+    status = [first] * HALF + ["complete"] * HALF
+    twice = pd.concat([table(luck=1), table(luck=2)]).assign(warmup=warmup, status=status)
+    twice["loss"] = twice["loss"].where(twice["status"] == "complete")
+    if is_refused:
+        with pytest.raises(DataError, match="warmup"):
+            compared(twice)
+    else:
+        assert compared(twice).contrasts[0].by_size[0].n_pairs == 3
+
+
 def test_copies_count_once_and_replicates_do_not():
     frame = table(luck=1).drop(columns="seed")
     plain = extrap.read_runs(table(), size="width")
@@ -532,6 +557,17 @@ def test_seeds_with_other_rates_than_each_other_differ_by_a_constant():
     arm = tuned_arm("plain", Runs.from_frame(frame, sizes=["width"], tuned=["lr"]), level=0.9)
     for seeds in arm.by_size.values():
         assert seeds[1] - seeds[0] == pytest.approx(0.01, abs=2e-3)
+
+
+def test_a_seed_that_lacks_a_rate_is_left_out_where_two_others_have_all():
+    frame = _sweep(np.random.default_rng(9), noise=1e-6)
+    seeds = {*frame["seed"]}
+    best = frame.loc[frame["loss"].idxmin()]
+    lacks = (frame["width"] == best["width"]) & (frame["lr"] == best["lr"]) & (frame["seed"] == 0)
+    runs_of_two = Runs.from_frame(frame[~lacks], sizes=["width"], tuned=["lr"])
+    by_size = tuned_arm("plain", runs_of_two, level=0.9).by_size
+    for (width,), losses in by_size.items():
+        assert {*losses} == (seeds - {0} if width == best["width"] else seeds)
 
 
 def test_curves_of_resamples_are_those_of_fits_of_their_own():

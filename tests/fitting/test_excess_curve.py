@@ -148,6 +148,18 @@ def test_loss_outside_a_grid_is_within_its_error(sweep_table, octaves):
         assert bracketed.loss_se < o.loss_se < 0.1
 
 
+def test_two_equal_losses_at_an_edge_place_the_optimum_outside_of_it(sweep_table):
+    table = cut(sweep_table(rates=RATES), 0.6)
+    here = table["width"] == 192
+    first, second, *_ = sorted(table["lr"][here].unique())
+    lowest = table[here & (table["lr"] == first)].set_index("seed")["loss"]
+    second = here & (table["lr"] == second)
+    table.loc[second, "loss"] = table["seed"][second].map(lowest)
+    found = optima_of(table)[-1]
+    assert found.edge == {"lr": "low"}
+    assert found.loss == pytest.approx(true_loss(192), rel=0.02)
+
+
 def test_error_grows_with_the_distance(sweep_table):
     errors = [
         optima_of(cut(sweep_table(rates=RATES), octaves))[-1].loss_se

@@ -209,6 +209,14 @@ def test_a_run_far_from_its_cell_is_named_but_for_instability_off_the_optimum(
         assert found[wrong] == pytest.approx(factor, rel=0.02)
 
 
+@pytest.mark.parametrize(("factor", "is_named"), [(0.985, False), (0.975, True)])
+def test_a_deviation_below_2_percent_is_not_named_however_small_the_noise_is(factor, is_named):
+    frame = table(noise=1e-5)
+    wrong = row_of(frame, 0)
+    frame.loc[wrong, "loss"] *= factor
+    assert list(rows_of(frame)) == [wrong] * is_named
+
+
 def test_two_seeds_do_not_tell_which_is_wrong_and_larger_runs_are_left_out():
     frame = table(seeds=2)
     frame.loc[row_of(frame, 0), "loss"] *= 0.7

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @analysis(
     "compare SOURCES...",
-    f"size tune loss seed {READING} level price flops_per_second",
+    f"size tune loss seed {READING} level price flops_per_second details",
     """
     --at SIZE | Target size: 4096, or params=1e9,tokens=2e10.
     --names TEXT | Names of the recipes, separated by commas; default: file names.
@@ -107,7 +107,7 @@ def _arms_of_files(
 
 @analysis(
     "allocate SOURCE",
-    f"loss {READING} level",
+    f"loss {READING} level details",
     """
     --flops FLOAT | Compute budget, in FLOPs. [required]
     --params COLUMN | Column of parameters; default by name.
@@ -131,7 +131,7 @@ def allocate_command(source: str, **options: Any) -> Printed:
 
 @analysis(
     "critical-batch SOURCE",
-    "where ignore rename let level",
+    "where ignore rename let level details",
     """
     --batch COLUMN | Column of batch sizes. [default: batch_size]
     --steps COLUMN | Column of steps. [default: steps]
@@ -172,18 +172,18 @@ def critical_batch_command(source: str, *, at: Sequence[str], **options: Any) ->
     "knobs TABLE",
     f"loss seed {READING} level output",
     """
-    --at target SIZE | Target size: 1024 or width=1024; default: 8 times the largest.
+    --at target SIZE | Target size: 1024, 8x (8 times the largest) or width=1024. [default: 8x]
     --knob named NAME[=VALUE] | Setting to rank and its fixed value, default: the most frequent one
-        (repeatable).
-    --size COLUMN | Size column.
+        (repeatable). [required]
+    --size COLUMN | Size column. [required]
     """,
 )
 def knobs_command(
     table: str,
     *,
-    target: str | None,
+    target: str,
     named: Sequence[str],
-    size: str | None,
+    size: str,
     level: float,
     output: str | None,
     **options: Any,
@@ -194,6 +194,7 @@ def knobs_command(
     doubled, at two sizes or more and with the same seeds.
     """
     from extrap.analyses.sensitivity import sensitivity
+    from extrap.reading.columns import missing_column
     from extrap.reading.mixtures import refuse_mixtures
 
     if table.endswith(".py"):
@@ -201,17 +202,16 @@ def knobs_command(
             f"knobs takes a table of runs, got the study file {table}; to move the values of a "
             "study, define COMPARISON with extrap.records.moves(STUDY)."
         )
-    if not size or not named:
-        raise click.UsageError(
-            "a table needs its size column and the settings that were varied: --size width --knob "
-            "warmup --knob beta2=0.999."
-        )
     knobs = _parse_knobs(named)
-    at = {size: None} if target is None else parse_size(target, (size,))
+    runs = read_table(table, options, size=size, tune=(), may_mix=True)
+    at = _target(target, runs)
     if set(at) != {size}:
         raise click.UsageError(f"--at names the size column {size}, got {target!r}.")
-    runs = read_table(table, options, size=size, tune=(), may_mix=True)
-    refuse_mixtures(runs, ignored=[*knobs, *options["ignore"]])
+    have = list(map(str, runs.to_frame().columns))
+    for name in knobs:
+        if name not in have:
+            raise missing_column(name, have, table, option="named")
+    refuse_mixtures(runs, ignored=[*knobs, *options["ignore"]], part="named")
     found = sensitivity(runs, knobs, target=at[size], level=level)
     return Printed(found, notes=[] if output is None else [_sensitivity_page(found, runs, output)])
 
@@ -225,7 +225,7 @@ def _sensitivity_page(found: Sensitivity, runs: Runs, path: str) -> str:
     provenance = {"source of the runs": runs.source, "data hash (SHA-256)": runs.data_hash()}
     question = "Which fixed value should be tuned before scaling up?"
     about = About(f"Sensitivity of {runs.source}", question, provenance)
-    return f"report    {write_page(sensitivity_page(found, about), path)}"
+    return f"wrote {write_page(sensitivity_page(found, about), path)}"
 
 
 def _parse_knobs(texts: Sequence[str]) -> dict[str, float | str | None]:

@@ -105,12 +105,32 @@ def test_fixed_values_of_a_table_are_ranked_and_written_to_a_page(called):
     table = Path(__file__).parents[1] / "contract" / "tables" / "knobs.csv"
     words = "--size width --at 2048 --knob steady --knob moving=0.1 --knob idle -o deep/k.html"
     code, out, err = called("knobs", str(table), *words.split(), "--json")
-    assert (code, err.split()) == (0, ["report", "deep/k.html"])
+    assert (code, err.split()) == (0, ["wrote", "deep/k.html"])
     numbers = read_report("deep/k.html")["numbers"]
     assert numbers == json.loads(out)
     assert {setting["name"] for setting in numbers["settings"]} == {"steady", "moving", "idle"}
+    notes = [numbers["notes"], called("knobs", str(table), *words.split()[:-2])[1]]
+    assert "replicates" not in str(notes)  # runs of one size and seed differ in a value
     code, _, err = called("knobs", "mine.py", "--size", "width", "--knob", "depth")
     assert (code, "moves" in err, "COMPARISON" in err, err.count("\n")) == (2, True, True, 1)
+
+
+def test_a_knob_that_is_no_column_or_was_not_named_is_offered(called):
+    rows = [(w, k, seed, 2 + 1 / w + k / 1e5) for w in (8, 16) for k in (50, 100) for seed in "01"]
+    table = pd.DataFrame(rows, columns=["width", "warmup", "seed", "loss"]).assign(beta2=0.9)
+    text = table.to_csv(index=False)
+    words = ("knobs", "-", "--size", "width", "--knob")
+    code, _, err = called(*words, "nope", stdin=text)
+    assert (code, "'nope'" in err, "mixes" in err) == (2, True, False)
+    code, _, err = called(*words, "beta2", stdin=text)
+    assert (code, "--knob warmup" in err, "tune" in err) == (2, True, False)
+
+
+def test_details_are_an_option_where_there_are_some(called):
+    for command in ("forecast", "compare", "allocate", "critical-batch"):
+        assert "--details" in called(command, "--help")[1]
+    for command in ("backtest", "check", "plan", "cost", "knobs", "cascade", "select", "page"):
+        assert "--details" not in called(command, "--help")[1]
 
 
 def test_compare_refuses_what_is_not_named_and_speaks_of_single_seeds(called):

@@ -126,6 +126,19 @@ def test_a_knob_that_is_no_column_or_was_not_named_is_offered(called):
     assert (code, "--knob warmup" in err, "tune" in err) == (2, True, False)
 
 
+def test_messages_name_options(called):
+    table = outputs()
+    for words, option in (
+        (("cascade", "-", "--cost-large", "20", "--validation", "5"), "--validation"),
+        (("cascade", "-", "--cost-large", "20", "--quality", "99"), "--quality"),
+    ):
+        code, _, err = called(*words, stdin=table)
+        assert (code, option in err) == (2, True)
+    pd.DataFrame(POINTS).to_csv("points.csv", index=False)
+    code, _, err = called("select", "points.csv", "--keep", "0")
+    assert (code, "--keep" in err) == (2, True)
+
+
 def test_details_are_an_option_where_there_are_some(called):
     for command in ("forecast", "compare", "allocate", "critical-batch"):
         assert "--details" in called(command, "--help")[1]
@@ -181,7 +194,7 @@ TWO, KEEP = "compare a.csv b.csv --size", "select"
     [
         (f"{COST} --cost-small 0", outputs(), "--cost-small"),
         (f"{COST} --quality 90", outputs(), "write 0.9 for 90 %"),
-        (COST, outputs(10), "has 10"),
+        (COST, outputs(10), "got 10"),
         (COST, "width,loss\n8,2.5\n", "'confidence_small'"),
         (f"{LIMIT} --batch bs", STEPS, "no column 'bs'"),
         (f"{LIMIT} --at 3", STEPS, "name one: --by params"),

@@ -240,6 +240,8 @@ def watch_command(
 
     Use --let and --maximise to turn what is logged into the loss of the sweep. There is no
     --final: a running job has no final loss.
+
+    Example: extrap watch forecast.json train.csv --at 4096 --total-steps 20000
     """
     from extrap.documents import load_forecast
     from extrap.monitoring import Monitor, watch

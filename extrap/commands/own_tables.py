@@ -113,7 +113,8 @@ def _arms_of_files(
     --params COLUMN | Column of parameters; default by name.
     --tokens COLUMN | Column of tokens; default by name.
     --compute COLUMN | Column of training FLOPs; default flops if present, else 6 N D.
-    --fix NAME=NUMBER | Fix a parameter of the law: E, c1 (params) or c2 (tokens) (repeatable).
+    --fix NAME=NUMBER | Fix a parameter of the Chinchilla law, which answers where isoFLOP profiles
+        cannot: E, c1 (params) or c2 (tokens) (repeatable).
     --unique-tokens FLOAT | Available tokens; also split when they are repeated.
     --inference-tokens FLOAT | Tokens to serve; also find the cheapest model of the same loss.
     """,
@@ -123,6 +124,8 @@ def allocate_command(source: str, **options: Any) -> Printed:
 
     SOURCE is what extrap forecast reads, with one row per run: its parameters, tokens and final
     loss.
+
+    Example: extrap allocate runs.csv --flops 1e21
     """
     from extrap.analyses.budget import allocate
 
@@ -146,10 +149,12 @@ def allocate_command(source: str, **options: Any) -> Printed:
 def critical_batch_command(source: str, *, at: Sequence[str], **options: Any) -> Printed:
     """Estimate critical batch sizes from steps to a target.
 
-    SOURCE is what extrap forecast reads, with one row per
-    batch size, each with its own tuned learning rate. Further rows of one batch size are
-    replicates. Rows without steps did not reach the target; a column budget makes them lower
-    bounds. Other settings that vary within a group are asked about.
+    SOURCE is what extrap forecast reads, with one row per batch size, each with its own tuned
+    learning rate. Further rows of one batch size are replicates. Rows without steps, or with the
+    status censored, did not reach the target; their steps or their column budget are lower bounds.
+    Any other setting that varies within a group is an error: name it with --by or --ignore.
+
+    Example: extrap critical-batch steps.csv --by width --by target
     """
     from extrap.analyses.batch_size import critical_batch
     from extrap.records.codec import document
@@ -192,6 +197,8 @@ def knobs_command(
 
     TABLE is a table of your own runs in which one value at a time is moved, for example halved and
     doubled, at two sizes or more and with the same seeds.
+
+    Example: extrap knobs runs.csv --size width --knob warmup --knob beta2=0.99 --at 4096
     """
     from extrap.analyses.sensitivity import sensitivity
     from extrap.reading.columns import missing_column
@@ -264,6 +271,8 @@ def cascade_command(source: str, **options: Any) -> Printed:
     input. Columns: confidence_small, and correct_small and correct_large (0 or 1) or loss_small
     and loss_large. A column filtered marks inputs that a rule answers, with correct_filter or
     loss_filter. Inputs count as independent, except those of one group.
+
+    Example: extrap cascade inputs.csv --cost-small 1 --cost-large 20
     """
     from extrap.analyses.cascade import cascade
 
@@ -291,6 +300,8 @@ def select_command(
     Parquet table of features. Without -o the kept rows are printed, one per line, counted from 0.
     In theory hard examples are better if data are plentiful, and easy ones if data are scarce. In
     our study on text, neither was better than random examples.
+
+    Example: extrap select embedding.npy --keep 0.2 -o kept.csv
     """
     import pandas as pd
 
@@ -317,6 +328,7 @@ def select_command(
         table = pd.DataFrame({"difficulty": chosen.difficulty, "kept": kept})
         write_csv(table, output, index_label="row")
         if chosen.threshold is not None:
-            which += f", to a difficulty of {format_quantity(chosen.threshold, digits=4)}"
+            side = "or more" if which == "hard" else "or less"
+            which += f", difficulty {format_quantity(chosen.threshold, digits=4)} {side}"
         text = f"kept {len(chosen)} of {n} ({which}) in {output}"
     return Printed(chosen, [Paragraph(text)], document=lambda _: document)

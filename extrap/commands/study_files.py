@@ -213,15 +213,15 @@ def coord_check_command(
     lets the learning rate transfer, such as muP, the changes do not depend on width. The exit code
     is 1 if one does.
     """
+    from extrap.records.study import OWN
     from extrap.study import open_study
     from extrap.training import coordinate_check
 
-    study = open_study(study_file, assignments=assignments, symbol="STUDY")
-    spec = study.given
-    if study.training_of(spec):
+    spec = open_study(study_file, assignments=assignments, symbol="STUDY").given
+    if spec.workload.name == OWN:
         raise click.UsageError(
-            f"coord-check looks into a model that extrap trains, {study_file} has TRAIN or "
-            "COMMAND; give a study file with a workload."
+            f"coord-check looks into a model that extrap trains, {study_file} names no workload; "
+            "give another file, or --set workload.name=FILE.py:CLASS."
         )
     checked = coordinate_check(spec, widths=widths or None, **options)
     code = FINE if checked.is_flat else DEVIATES

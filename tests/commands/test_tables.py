@@ -134,6 +134,13 @@ def test_messages_name_options(called):
     ):
         code, _, err = called(*words, stdin=table)
         assert (code, option in err) == (2, True)
+    frame = pd.DataFrame({"params": NS, "tokens": NS[::-1], "loss": (3, 2.5, 2.2, 2.1)})
+    words = ("allocate", "-", "--flops", "1e21", "--compute", "work")
+    code, _, err = called(*words, stdin=frame.to_csv(index=False))
+    assert (code, "'work'" in err, "--compute" in err) == (2, True, True)
+    text = frame.set_axis(["n", "d", "loss"], axis=1).to_csv(index=False)
+    code, _, err = called("allocate", "-", "--flops", "1e21", stdin=text)
+    assert (code, "standard input" in err, "--params" in err) == (2, True, True)
     pd.DataFrame(POINTS).to_csv("points.csv", index=False)
     code, _, err = called("select", "points.csv", "--keep", "0")
     assert (code, "--keep" in err) == (2, True)

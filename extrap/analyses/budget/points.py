@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from io import StringIO
 from types import MappingProxyType
@@ -105,8 +104,11 @@ def read_points(
 
     runs = None
     if not (params or tokens):
-        with suppress(DataError):  # what is wrong beside the size is said below again
+        try:
             runs = as_runs(opened(), columns, tune=())
+        except DataError as error:  # which column is the size is asked below, by its own options
+            if not any(set(choice.arguments) == {"size"} for choice in error.choices):
+                raise
     if runs is None or (len(runs.sizes) != len(SIZES) and not isinstance(source, Runs)):
         named_by = dict(zip(pair, SIZES, strict=True))
         runs = as_runs(opened(), columns, size=pair, named_by=named_by, tune=())

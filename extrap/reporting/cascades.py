@@ -8,7 +8,7 @@ from extrap.reporting.blocks import Answer, Block, Paragraph
 from extrap.reporting.study_page import doubts, estimate, in_percent
 from extrap.reporting.tables import Table, tabulated
 
-OUTCOMES = {"correct": "share correct", "loss": "mean loss"}
+OUTCOMES = {"correct": "accuracy", "loss": "mean loss"}
 
 
 def cascade_blocks(found: Cascade) -> list[Block]:
@@ -24,7 +24,7 @@ def _cascade_answer(found: Cascade) -> Answer:
     if chosen.threshold is None:
         text = (
             "Let the large model answer all inputs: no confidence of the small model is high "
-            f"enough for a {what} of {_threshold(found.asked)}."
+            f"enough for the {what} asked for, {_threshold(found.asked)}."
         )
     else:
         text = (

@@ -278,6 +278,11 @@ _CASCADE: dict[str, Words] = {
         "the tested quality.",
         "Ask for a higher quality (--quality), or choose on more inputs.",
     ),
+    "quality-not-reached": (
+        "With no threshold does the cascade reach the quality.",
+        "The large model then answers all inputs, and nothing is saved.",
+        "Ask for a quality that the large model reaches (--quality), or improve the small model.",
+    ),
 }
 FAMILIES: dict[str, dict[str, Words]] = {
     "allocation": _ALLOCATION,

@@ -87,3 +87,9 @@ NONE += (
 def test_only_addresses_become_links(made, link):
     text = report_markdown(report_document(made), link=link)
     assert (f"]({link})" in text) is (link in LINKS)
+
+
+def test_a_long_text_ends_at_a_word():
+    text = escaped("word " * 1000)
+    assert text.endswith("word…")
+    assert len(escaped("x" * 10_000)) < 1000

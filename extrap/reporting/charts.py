@@ -30,6 +30,8 @@ MARKS = {
     "none": ("^", "bad", "diverged"),
 }
 """Kind of a judged run → marker, ink, label."""
+BAND: dict[str, Any] = {"line": "-", "is_band": True}
+"""The style of a law with its band."""
 
 
 @dataclass(frozen=True, slots=True)

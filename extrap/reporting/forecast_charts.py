@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import compress
 from operator import not_
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -20,7 +20,7 @@ from extrap.records.numbers import (
     format_quantity,
     name_size,
 )
-from extrap.reporting.charts import MARKS, Axis, HeatChart, Series, XYChart, points, series
+from extrap.reporting.charts import BAND, MARKS, Axis, HeatChart, Series, XYChart, points, series
 from extrap.reporting.judged_groups import RunGroup, verdict_kind
 from extrap.reporting.sizes import SizeAxis
 
@@ -35,10 +35,6 @@ MAX_VALUES, N_BINS = 48, 24
 """More different tuned values than this are grouped into so many bins."""
 BARS = 1.7
 """Intervals of a backtest are drawn up to so many times the largest deviation."""
-
-
-BAND: dict[str, Any] = {"line": "-", "is_band": True}
-"""A law with its band."""
 
 
 def kept_values(forecast: Forecast) -> dict[str, float]:

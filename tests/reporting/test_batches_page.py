@@ -16,7 +16,7 @@ from extrap.reporting.batches_charts import (
 )
 from extrap.reporting.batches_page import batches_answer, batches_page
 from extrap.reporting.blocks import Details
-from extrap.reporting.critical_batches import counted
+from extrap.reporting.batches_page import counted
 from extrap.reporting.html import page_html
 from extrap.reporting.study_page import About
 from extrap.reporting.text import blocks_text

@@ -25,9 +25,9 @@ from extrap.records.numbers import (
     stacked,
 )
 from extrap.reporting.blocks import Answer, Block, Columns, Details, Figure, Page, Paragraph
-from extrap.reporting.charts import Axis, XYChart, series
+from extrap.reporting.charts import BAND, Axis, XYChart, points, series
 from extrap.reporting.glossary import confidence
-from extrap.reporting.study_page import About, doubts, estimate, measured, points, study_page
+from extrap.reporting.study_page import About, doubts, estimate, measured, study_page
 from extrap.reporting.tables import Table, tabulated
 
 SAME_PARAMS = 1.15
@@ -84,7 +84,7 @@ def study_answer(report: AllocationReport) -> Answer:
 def allocation_blocks(found: Allocation) -> list[Block]:
     """The answer, warnings and the split under constraints; closed, that by every estimator."""
     warnings = doubts(found.warnings, of="allocation")
-    return [allocation_answer(found), *warnings, *_others(found), _details(found)]
+    return [allocation_answer(found), warnings, _others(found), _details(found)]
 
 
 def _details(found: Allocation) -> Details:
@@ -98,9 +98,9 @@ def allocation_page(report: AllocationReport, about: About) -> Page:
     blocks: list[Block] = [
         study_answer(report),
         Columns((Figure(_profiles(report)), Figure(_course(report)))),
-        *doubts(found.warnings, of="allocation"),
+        doubts(found.warnings, of="allocation"),
         _check_table(report),
-        *_others(found),
+        _others(found),
         _details(found),
         Details("Profiles", (_optima(report),)),
     ]
@@ -139,7 +139,7 @@ def _estimators(found: Allocation) -> Table:
     )
 
 
-def _others(found: Allocation) -> list[Table]:
+def _others(found: Allocation) -> Table:
     """The split on repeated data and the one that counts serving, where asked for."""
     rows = []
     if (repeated := found.repeated) is not None:
@@ -163,8 +163,7 @@ def _others(found: Allocation) -> list[Table]:
             )
         )
     columns = ("constraint", "parameters", "tokens", "loss", "amounts to")
-    caption = "Other ways to spend the budget"
-    return [Table(caption=caption, columns=columns, rows=tuple(rows))] if rows else []
+    return Table("Other ways to spend the budget", columns, rows)
 
 
 def _check_table(report: AllocationReport) -> Table:
@@ -248,7 +247,7 @@ def _profiles(report: AllocationReport) -> XYChart:
         )
         for place, flops in enumerate(budgets)
     ]
-    best = points((each.params.value or math.nan, each.loss) for each in report.course.values())
+    best = [(each.params.value, each.loss.value) for each in report.course.values()]
     tried, chosen = checked[~checked["chosen"]], checked[checked["chosen"]]
     budget = f"{format_scientific(report.found.flops)} FLOPs"
     return XYChart(
@@ -257,7 +256,7 @@ def _profiles(report: AllocationReport) -> XYChart:
         y=Axis("loss at the best learning rate", is_log=False),
         series=(
             *lines,
-            series(best, y="y", marker="D", is_open=True, label="best split"),
+            points(best, marker="D", is_open=True, label="best split"),
             series(tried, x="params", ink="warn", marker="^", label="other splits"),
             series(chosen, x="params", marker="^", label=budget),
         ),
@@ -268,20 +267,12 @@ def _course(report: AllocationReport) -> XYChart:
     """Best parameters against the budget by every estimator, and the splits that were trained."""
     splits = {**report.course, report.found.flops: report.found}
     answer = report.found.estimator
-    courses = [
-        series(
-            points(
-                (c, s.estimators[name].params) for c, s in splits.items() if name in s.estimators
-            ),
-            y="y",
-            **({"lower": "lower", "upper": "upper"} if name == answer else {}),
-            ink=INKS[name],
-            line="-" if name == answer else "--",
-            label=name,
-            is_band=name == answer,
-        )
-        for name in report.found.estimators
-    ]
+    courses = []
+    for name in report.found.estimators:
+        known = [(c, s.estimators[name].params) for c, s in splits.items() if name in s.estimators]
+        rows = [(c, params.value, *(params.ci if name == answer else ())) for c, params in known]
+        style = BAND if name == answer else {"line": "--"}
+        courses.append(points(rows, ink=INKS[name], label=name, **style))
     trained = _checked(report).drop_duplicates("params").assign(flops=report.found.flops)
     tried, chosen = trained[~trained["chosen"]], trained[trained["chosen"]]
     return XYChart(

@@ -15,7 +15,7 @@ def cascade_blocks(found: Cascade) -> list[Block]:
     """The answer of one pair of models, its curve of cost against quality, warnings."""
     notes = [Paragraph(f"note: {note}.") for note in found.notes]
     warnings = doubts(found.flags, of="cascade")
-    return [_cascade_answer(found), _curve_table(found), *notes, *warnings]
+    return [_cascade_answer(found), _curve_table(found), *notes, warnings]
 
 
 def _cascade_answer(found: Cascade) -> Answer:

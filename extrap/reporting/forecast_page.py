@@ -1,26 +1,27 @@
-"""The page of a forecast and of its larger runs, as blocks."""
+"""What is shown of a forecast and of its larger runs, as blocks: on a page and in a terminal."""
 
 from __future__ import annotations
 
-import platform
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import asdict
 from importlib import metadata
 from itertools import starmap
 from pathlib import Path
 from typing import Any, Unpack
 
-from extrap import __version__
 from extrap.backtesting import backtest
-from extrap.documents import as_forecast
+from extrap.documents import as_forecast, forecast_document, verdicts_document
 from extrap.errors import ExtrapError
 from extrap.forecasting import AnySizes, Forecast
 from extrap.reading.reader import ReadingKeywords
-from extrap.records import Runs, Verdict
+from extrap.records import Point, Runs, Verdict
 from extrap.records.numbers import (
     counted,
     format_level,
+    format_percent,
     format_quantity,
     name_size,
+    rounded,
 )
 from extrap.reporting.backtests import (
     backtest_answer,
@@ -33,25 +34,23 @@ from extrap.reporting.blocks import (
     Block,
     Columns,
     Details,
+    Equation,
     Figure,
     Page,
     Paragraph,
+    Warnings,
 )
 from extrap.reporting.charts import Chart
 from extrap.reporting.costs import cost_tables
+from extrap.reporting.equations import law_equations
 from extrap.reporting.fixed_law import fixed_law_blocks
 from extrap.reporting.forecast_answer import (
     AnswerRow,
+    answer_row,
     answer_rows,
     forecast_answer,
     is_reached,
     leading_row,
-)
-from extrap.reporting.forecast_blocks import (
-    forecast_warnings,
-    laws_details,
-    recommendation_details,
-    tables_details,
 )
 from extrap.reporting.forecast_charts import (
     backtest_chart,
@@ -62,20 +61,31 @@ from extrap.reporting.forecast_charts import (
 )
 from extrap.reporting.forecast_tables import (
     answer_table,
+    optima_table,
+    parameter_table,
+    points_table,
+    runs_table,
     transfer_table,
+    verdict_table,
     verdicts_table,
 )
-from extrap.reporting.glossary import LIMITS
-from extrap.reporting.html import write_page
+from extrap.reporting.glossary import LIMITS, explain_flags
 from extrap.reporting.judged_groups import RunGroup, group_verdicts
-from extrap.reporting.report_numbers import Metric, report_numbers
 from extrap.reporting.sizes import SizeAxis, size_axis
 from extrap.reporting.statements import (
+    composition_sentence,
+    curvature_sentences,
+    divergence_sentence,
     pins_of,
+    recommendation_sentence,
 )
-from extrap.reporting.tables import Table
+from extrap.reporting.study_page import About, study_page
 
 LIBRARIES = ("numpy", "pandas", "scipy", "statsmodels", "matplotlib", "jinja2")
+Metric = Forecast | tuple[Forecast, Sequence[Verdict]]
+"""A forecast, alone or with the verdicts on its larger runs."""
+DIGITS = 8
+"""Significant digits of a curve."""
 
 
 def report(
@@ -118,6 +128,8 @@ def report(
     Raises:
         TypeError: Verdicts are none; or as `extrap.read_runs`.
     """
+    from extrap.reporting.html import write_page  # matplotlib, which a terminal does without
+
     page = forecast_page(
         as_forecast(source, columns),
         verdicts,
@@ -171,42 +183,20 @@ def forecast_page(
         Details(cost, cost_tables(forecast, lead, price=price)),
         *starmap(_metric, (metrics or {}).items()),
         tables_details(forecast, rows, groups),
-        provenance(_origin_rows(forecast, groups, origin or {})),
-        limits(LIMITS),
     ]
-    return Page(
-        **_about(forecast, groups, rows, title=title, question=question),
-        blocks=blocks,
-        numbers=report_numbers(
-            forecast,
-            verdicts,
-            rows,
-            axis,
-            metrics=metrics,
-            contrasts=contrasts,
-        ),
-    )
-
-
-def _about(
-    forecast: Forecast,
-    groups: Sequence[RunGroup],
-    rows: Sequence[AnswerRow],
-    *,
-    title: str | None,
-    question: str | None,
-) -> dict[str, Any]:
-    """What a page says about itself."""
+    title, question = title or forecast.runs.source or "a sweep", question or _question(forecast)
     outcomes = [v.on_law for g in groups if g.kind != "contrast" for v in g.verdicts]
     judged = [on_law for on_law in outcomes if on_law is not None]
-    return {
-        "kind": "report",
-        "title": title or forecast.runs.source or "a sweep",
-        "question": question or _question(forecast),
-        "created": forecast.created,
-        "status": _status(leading_row(rows), outcomes),
-        "ok": all(judged) if judged else None,
-    }
+    return study_page(
+        "report",
+        About(title, question, origin or {}, created=forecast.created),
+        blocks,
+        caveats=LIMITS,
+        numbers=_numbers(forecast, verdicts, rows, axis, metrics=metrics, contrasts=contrasts),
+        counts=_origin(forecast, groups),
+        status=_status(lead, outcomes),
+        ok=all(judged) if judged else None,
+    )
 
 
 def _beside(charts: Iterable[Chart]) -> Columns:
@@ -279,34 +269,157 @@ def _metric(name: str, metric: Metric) -> Details:
     )
 
 
-def provenance(rows: Sequence[tuple[str, str]]) -> Details:
-    """Where a page comes from, as a closed table."""
-    return Details("Provenance", [Table("Provenance", ("what", "value"), rows)])
-
-
-def limits(sentences: Iterable[str]) -> Details:
-    """What a page cannot tell."""
-    return Details("Limits", [Paragraph(text) for text in sentences])
-
-
-def _origin_rows(
-    forecast: Forecast, groups: Sequence[RunGroup], extra: Mapping[str, str]
-) -> list[tuple[str, str]]:
+def _origin(forecast: Forecast, groups: Sequence[RunGroup]) -> dict[str, object]:
+    """Where the numbers come from."""
     frame = forecast.runs.to_frame()
     seeds = sorted({str(s) for s in frame["seed"]}, key=lambda s: (len(s), s))
-    shown = ", ".join(seeds[:12]) + (f", … ({len(seeds)} in all)" if len(seeds) > 12 else "")
-    rows = [
-        ("forecast made", forecast.created),
-        ("source of the runs", forecast.runs.source or "not recorded"),
-        ("data hash (SHA-256)", forecast.runs.data_hash()),
-        ("seeds", shown),
+    more = f", … ({len(seeds)} in all)" if len(seeds) > 12 else ""
+    columns = (*forecast.runs.sizes, *forecast.runs.tuned)
+    values = {name: sorted(frame[name].dropna().astype(float).unique()) for name in columns}
+    return {
+        "forecast made": forecast.created,
+        "source of the runs": forecast.runs.source or "not recorded",
+        "data hash (SHA-256)": forecast.runs.data_hash(),
+        "seeds": ", ".join(seeds[:12]) + more,
+        **{
+            name: f"{len(of)} values, {format_quantity(of[0])} to {format_quantity(of[-1])}"
+            for name, of in values.items()
+        },
+        "judged runs": sum(len(g.verdicts) for g in groups),
+        "libraries": ", ".join(f"{name} {metadata.version(name)}" for name in LIBRARIES),
+    }
+
+
+def forecast_blocks(forecast: Forecast, points: Sequence[Point] | None = None) -> list[Block]:
+    """What a page shows of a forecast but its figures; closed, the laws and tables behind it.
+
+    Args:
+        forecast: The forecast.
+        points: The sizes it is about; by default 2, 4 and 8 times the largest of the sweep.
+    """
+    if points is None:
+        points = [forecast.at(**size) for size in forecast.default_targets()]
+    rows = [answer_row(forecast, point) for point in points]
+    return [
+        forecast_answer(forecast, rows),
+        answer_table(forecast, rows),
+        forecast_warnings(forecast, rows),
+        recommendation_details(forecast, rows),
+        laws_details(forecast, rows[-1]),
+        tables_details(forecast, rows),
     ]
-    for column in (*forecast.runs.sizes, *forecast.runs.tuned):
-        values = sorted(frame[column].dropna().astype(float).unique())
-        span = f"{format_quantity(values[0])} to {format_quantity(values[-1])}"
-        rows.append((column, f"{len(values)} values, {span}"))
-    rows.append(("judged runs", str(sum(len(g.verdicts) for g in groups))))
-    rows.append(("extrap", __version__))
-    rows.append(("Python", platform.python_version()))
-    rows.append(("libraries", ", ".join(f"{name} {metadata.version(name)}" for name in LIBRARIES)))
-    return [*rows, *((str(k), str(v)) for k, v in extra.items())]
+
+
+def forecast_warnings(forecast: Forecast, rows: Sequence[AnswerRow]) -> Warnings:
+    """The flags of a forecast and of its points in words."""
+    flags = [*forecast.flags, *(flag for row in rows for flag in row.point.flags)]
+    return Warnings(explain_flags(flags))
+
+
+def recommendation_details(
+    forecast: Forecast, rows: Sequence[AnswerRow], groups: Sequence[RunGroup] = ()
+) -> Details:
+    """Why these values are recommended; the forecasts, where verdicts stand in their place."""
+    reason = Paragraph(recommendation_sentence(forecast, rows[-1].point.recommendation))
+    return Details("Forecasts", [answer_table(forecast, rows), reason] if groups else [reason])
+
+
+def laws_details(forecast: Forecast, lead: AnswerRow) -> Details:
+    """The laws with their parameters, how sure their form is, noise and divergence."""
+    text = [
+        composition_sentence(forecast),
+        _noise(forecast),
+        *curvature_sentences(forecast),
+        _divergence(forecast, lead),
+    ]
+    axis = size_axis(forecast)
+    others = [optimum_chart(forecast, (), axis, name) for name in forecast.runs.tuned[1:]]
+    return Details(
+        "Laws",
+        [
+            *(Equation(*each) for each in law_equations(forecast)),
+            *map(Paragraph, text),
+            *map(Figure, others),
+            parameter_table(forecast),
+        ],
+    )
+
+
+def _noise(forecast: Forecast) -> str:
+    noise = forecast.noise
+    if noise.log_sd is None:
+        return "No run was repeated with another seed."
+    text = (
+        "Runs that differ only in their seed scatter by "
+        f"{format_percent(noise.log_sd, signed=False)} of their loss (standard deviation)"
+    )
+    if noise.shared_sd > 0:
+        shared = format_percent(noise.shared_sd, signed=False)
+        text += f"; {shared} of it is common to all sizes and only shifts a law"
+    return f"{text}."
+
+
+def _divergence(forecast: Forecast, row: AnswerRow) -> str:
+    """How likely a run at the recommended values diverges."""
+    tuned = {name: value for name, value in row.point.recommended.items() if value is not None}
+    return divergence_sentence(forecast, row.size, tuned)
+
+
+def tables_details(
+    forecast: Forecast, rows: Sequence[AnswerRow], groups: Sequence[RunGroup] = ()
+) -> Details:
+    """The numbers behind the page: judged runs, optima, forecasts, counts, how runs were read."""
+    path = "" if forecast.path is None else f"Size path: {forecast.path}"
+    tables = [optima_table(forecast), points_table(forecast, rows), runs_table(forecast)]
+    notes = map(Paragraph, (path, *forecast.runs.notes))
+    return Details("Tables", [verdict_table(groups), *tables, *notes])
+
+
+def _numbers(
+    forecast: Forecast,
+    verdicts: Sequence[Verdict],
+    rows: Sequence[AnswerRow],
+    axis: SizeAxis,
+    *,
+    metrics: Mapping[str, Metric] | None,
+    contrasts: Collection[int],
+) -> dict[str, Any]:
+    """What `extrap forecast --json` and `extrap check --json` print, and the curve drawn."""
+    flags = forecast_warnings(forecast, rows).items
+    return {
+        "kind": "extrap-report",
+        "schema_version": 1,
+        "sizes": forecast.runs.sizes,
+        "tuned": forecast.runs.tuned,
+        **_judged(forecast, verdicts, rows),
+        "contrasts": sorted(contrasts),
+        "curve": _curve(forecast, axis),
+        "flags": [asdict(flag) for flag in flags],
+        "metrics": {
+            name: _judged(made, seen, answer_rows(made, group_verdicts(seen)))
+            for name, metric in (metrics or {}).items()
+            for made, seen in [metric if isinstance(metric, tuple) else (metric, ())]
+        },
+    }
+
+
+def _judged(
+    forecast: Forecast, verdicts: Sequence[Verdict], rows: Sequence[AnswerRow]
+) -> dict[str, Any]:
+    made = forecast_document(forecast, [row.point for row in rows])
+    if not verdicts:
+        return {"forecast": made, "verdicts": None}
+    judged = verdicts_document(verdicts, level=forecast.level, forecast=forecast)
+    return {"forecast": made, "verdicts": judged}
+
+
+def _curve(forecast: Forecast, axis: SizeAxis) -> dict[str, list[float | None]]:
+    """The forecast along the drawn sizes; empty without a law of the loss."""
+    if not forecast.loss_laws:
+        return {}
+    sizes = [axis.at(value) for value in axis.values()]
+    frame = forecast.frame(sizes).select_dtypes("number")
+    return {
+        str(column): [rounded(value, DIGITS) for value in frame[column].astype(float)]
+        for column in frame
+    }

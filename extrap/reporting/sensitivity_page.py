@@ -84,7 +84,7 @@ def sensitivity_blocks(found: Sensitivity) -> list[Block]:
     flags = (f"{flag}: {s.name}" for s in found.settings for flag in s.flags)
     notes = (Paragraph(f"note: {note}", is_small=True) for note in found.notes)
     figure = Figure(chart, "Line: too little for a sweep.")
-    return [sensitivity_answer(found), figure, *doubts(flags, of="sensitivity"), ranking, *notes]
+    return [sensitivity_answer(found), figure, doubts(flags, of="sensitivity"), ranking, *notes]
 
 
 def sensitivity_page(found: Sensitivity, about: About) -> Page:

@@ -27,7 +27,7 @@ BLOCKS = {
     "Comparison": "comparisons_page.comparison_blocks",
     "Cost": "costs.cost_blocks",
     "CriticalBatches": "batches_page.critical_blocks",
-    "Forecast": "forecast_blocks.forecast_blocks",
+    "Forecast": "forecast_page.forecast_blocks",
     "Plan": "plans.plan_blocks",
     "Sensitivity": "sensitivity_page.sensitivity_blocks",
 }

@@ -8,8 +8,7 @@ import pytest
 
 from extrap.records.numbers import format_quantity
 from extrap.reporting.embedded import read_report
-from extrap.reporting.forecast_blocks import forecast_blocks
-from extrap.reporting.forecast_page import report
+from extrap.reporting.forecast_page import forecast_blocks, report
 from extrap.reporting.judged_groups import OF_CONTRAST, group_verdicts
 from extrap.reporting.text import blocks_text
 from extrap.reporting.verdicts import check, verdicts_blocks

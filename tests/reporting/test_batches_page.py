@@ -14,9 +14,8 @@ from extrap.reporting.batches_charts import (
     rate_figures,
     steps_figures,
 )
-from extrap.reporting.batches_page import batches_answer, batches_page
+from extrap.reporting.batches_page import batches_answer, batches_page, counted
 from extrap.reporting.blocks import Details
-from extrap.reporting.batches_page import counted
 from extrap.reporting.html import page_html
 from extrap.reporting.study_page import About
 from extrap.reporting.text import blocks_text

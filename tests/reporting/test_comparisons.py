@@ -16,7 +16,7 @@ from extrap.analyses.comparison.treatments import (
 from extrap.records import Runs
 from extrap.records.numbers import NBSP
 from extrap.reporting.charts import marks
-from extrap.reporting.comparison_charts import size_charts, targets_chart
+from extrap.reporting.comparisons_charts import size_charts, targets_chart
 from extrap.reporting.comparisons_page import (
     comparison_answer,
     comparison_blocks,

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from importlib import metadata
-from itertools import starmap
 from pathlib import Path
 from typing import Any, Unpack
 
@@ -18,7 +17,6 @@ from extrap.records import Point, Runs, Verdict
 from extrap.records.numbers import (
     counted,
     format_level,
-    format_percent,
     format_quantity,
     name_size,
     rounded,
@@ -42,8 +40,6 @@ from extrap.reporting.blocks import (
 )
 from extrap.reporting.charts import Chart
 from extrap.reporting.costs import cost_tables
-from extrap.reporting.equations import law_equations
-from extrap.reporting.fixed_law import fixed_law_blocks
 from extrap.reporting.forecast_answer import (
     AnswerRow,
     answer_row,
@@ -55,6 +51,7 @@ from extrap.reporting.forecast_answer import (
 from extrap.reporting.forecast_charts import (
     backtest_chart,
     curve_charts,
+    fixed_law_blocks,
     loss_chart,
     optimum_chart,
     sweep_charts,
@@ -76,6 +73,8 @@ from extrap.reporting.statements import (
     composition_sentence,
     curvature_sentences,
     divergence_sentence,
+    law_equations,
+    noise_sentence,
     pins_of,
     recommendation_sentence,
 )
@@ -161,46 +160,100 @@ def forecast_page(
     """The page as blocks; see `report`."""
     groups = group_verdicts(verdicts, contrasts)
     above = [group for group in groups if is_reached(forecast, group.size)]
-    rows = answer_rows(forecast, groups, forecast.sizes(at))
-    axis = size_axis(forecast, [row.size for row in rows])
-    lead = leading_row(rows)
-    first = [optimum_chart(forecast, above, axis, name, rows) for name in forecast.runs.tuned[:1]]
-    law = Figure(loss_chart(forecast, above, axis), _legend(forecast, axis))
+    rows, tuned = answer_rows(forecast, groups, forecast.sizes(at)), forecast.runs.tuned
+    axis, lead = size_axis(forecast, [row.size for row in rows]), leading_row(rows)
+    first = [optimum_chart(forecast, above, axis, name, rows) for name in tuned[:1]]
+    further = {
+        name: metric if isinstance(metric, tuple) else (metric, ())
+        for name, metric in (metrics or {}).items()
+    }
     blocks: list[Block] = [
         forecast_answer(forecast, rows, groups),
-        Columns([*map(Figure, first), law]),
+        Columns(
+            [*_figures(first), Figure(loss_chart(forecast, above, axis), _legend(forecast, axis))]
+        ),
         forecast_warnings(forecast, rows),
         verdicts_table(forecast, groups) if groups else answer_table(forecast, rows),
-    ]
-    cost = f"Cost of a mistuned value at {name_size(lead.size)}"
-    blocks += [
-        recommendation_details(forecast, rows, groups),
+        _reason(forecast, rows, groups),
         _backtest(forecast),
-        _sweep(forecast, axis),
-        _kept(forecast, above, axis, lead),
-        laws_details(forecast, lead),
-        Details("Training curves", [_beside(curve_charts(forecast, verdicts, runs, contrasts))]),
-        Details(cost, cost_tables(forecast, lead, price=price)),
-        *starmap(_metric, (metrics or {}).items()),
-        tables_details(forecast, rows, groups),
+        Details(
+            "Sweep",
+            [Paragraph(axis.note, is_small=True), Columns(_figures(sweep_charts(forecast, axis)))],
+        ),
+        Details(
+            "Keeping a value",
+            [
+                *fixed_law_blocks(forecast, lead.size, above, axis),
+                transfer_table(lead.point, forecast.level),
+            ],
+        ),
+        _laws(forecast, lead),
+        Details(
+            "Training curves",
+            [Columns(_figures(curve_charts(forecast, verdicts, runs, contrasts)))],
+        ),
+        Details(
+            f"Cost of a mistuned value at {name_size(lead.size)}",
+            cost_tables(forecast, lead, price=price),
+        ),
+        *(_metric(name, *metric) for name, metric in further.items()),
+        _tables(forecast, rows, groups),
     ]
-    title, question = title or forecast.runs.source or "a sweep", question or _question(forecast)
+    what = f"Which {', '.join(tuned)} should a larger run use, and what" if tuned else "What"
     outcomes = [v.on_law for g in groups if g.kind != "contrast" for v in g.verdicts]
     judged = [on_law for on_law in outcomes if on_law is not None]
     return study_page(
         "report",
-        About(title, question, origin or {}, created=forecast.created),
+        About(
+            title or forecast.runs.source or "a sweep",
+            question or f"{what} loss will it reach?",
+            origin or {},
+            created=forecast.created,
+        ),
         blocks,
         caveats=LIMITS,
-        numbers=_numbers(forecast, verdicts, rows, axis, metrics=metrics, contrasts=contrasts),
+        numbers={
+            "kind": "extrap-report",
+            "schema_version": 1,
+            "sizes": forecast.runs.sizes,
+            "tuned": tuned,
+            **_judged(forecast, verdicts, rows),
+            "contrasts": sorted(contrasts),
+            "curve": _curve(forecast, axis),
+            "flags": [asdict(flag) for flag in forecast_warnings(forecast, rows).items],
+            "metrics": {
+                name: _judged(made, seen, answer_rows(made, group_verdicts(seen)))
+                for name, (made, seen) in further.items()
+            },
+        },
         counts=_origin(forecast, groups),
         status=_status(lead, outcomes),
         ok=all(judged) if judged else None,
     )
 
 
-def _beside(charts: Iterable[Chart]) -> Columns:
-    return Columns([Figure(chart) for chart in charts])
+def forecast_blocks(forecast: Forecast, points: Sequence[Point] | None = None) -> list[Block]:
+    """What a page shows of a forecast but its figures; closed, the laws and tables behind it.
+
+    Args:
+        forecast: The forecast.
+        points: The sizes it is about; by default 2, 4 and 8 times the largest of the sweep.
+    """
+    if points is None:
+        points = [forecast.at(**size) for size in forecast.default_targets()]
+    rows = [answer_row(forecast, point) for point in points]
+    return [
+        forecast_answer(forecast, rows),
+        answer_table(forecast, rows),
+        forecast_warnings(forecast, rows),
+        _reason(forecast, rows),
+        _laws(forecast, rows[-1]),
+        _tables(forecast, rows),
+    ]
+
+
+def _figures(charts: Iterable[Chart]) -> list[Figure]:
+    return [Figure(chart) for chart in charts]
 
 
 def _status(lead: AnswerRow, outcomes: Sequence[bool | None]) -> str:
@@ -211,12 +264,6 @@ def _status(lead: AnswerRow, outcomes: Sequence[bool | None]) -> str:
     if any(others.values()) and (lead.group is None or lead.group.kind != "on"):
         return "deviates" if others["off"] else "undecided"
     return "; ".join(["on law", *(f"{counted(n, 'run')} {w}" for w, n in others.items() if n)])
-
-
-def _question(forecast: Forecast) -> str:
-    tuned = ", ".join(forecast.runs.tuned)
-    what = f"Which {tuned} should a larger run use, and what" if tuned else "What"
-    return f"{what} loss will it reach?"
 
 
 def _legend(forecast: Forecast, axis: SizeAxis) -> str:
@@ -239,22 +286,8 @@ def _backtest(forecast: Forecast) -> Details:
     return Details("Backtest", [Paragraph(" ".join(text)), figure, *tables])
 
 
-def _sweep(forecast: Forecast, axis: SizeAxis) -> Details:
-    note = Paragraph(axis.note, is_small=True)
-    return Details("Sweep", [note, _beside(sweep_charts(forecast, axis))])
-
-
-def _kept(
-    forecast: Forecast, groups: Sequence[RunGroup], axis: SizeAxis, lead: AnswerRow
-) -> Details:
-    """What keeping the smallest size's values gives, by a law at them and by the forecast."""
-    blocks = fixed_law_blocks(forecast, lead.size, groups, axis)
-    return Details("Keeping a value", [*blocks, transfer_table(lead.point, forecast.level)])
-
-
-def _metric(name: str, metric: Metric) -> Details:
+def _metric(name: str, made: Forecast, seen: Sequence[Verdict]) -> Details:
     """The answer, law, table and warnings of a further metric."""
-    made, seen = metric if isinstance(metric, tuple) else (metric, ())
     groups = group_verdicts(seen)
     rows = answer_rows(made, groups)
     axis = size_axis(made, [row.size for row in rows])
@@ -290,33 +323,13 @@ def _origin(forecast: Forecast, groups: Sequence[RunGroup]) -> dict[str, object]
     }
 
 
-def forecast_blocks(forecast: Forecast, points: Sequence[Point] | None = None) -> list[Block]:
-    """What a page shows of a forecast but its figures; closed, the laws and tables behind it.
-
-    Args:
-        forecast: The forecast.
-        points: The sizes it is about; by default 2, 4 and 8 times the largest of the sweep.
-    """
-    if points is None:
-        points = [forecast.at(**size) for size in forecast.default_targets()]
-    rows = [answer_row(forecast, point) for point in points]
-    return [
-        forecast_answer(forecast, rows),
-        answer_table(forecast, rows),
-        forecast_warnings(forecast, rows),
-        recommendation_details(forecast, rows),
-        laws_details(forecast, rows[-1]),
-        tables_details(forecast, rows),
-    ]
-
-
 def forecast_warnings(forecast: Forecast, rows: Sequence[AnswerRow]) -> Warnings:
     """The flags of a forecast and of its points in words."""
     flags = [*forecast.flags, *(flag for row in rows for flag in row.point.flags)]
     return Warnings(explain_flags(flags))
 
 
-def recommendation_details(
+def _reason(
     forecast: Forecast, rows: Sequence[AnswerRow], groups: Sequence[RunGroup] = ()
 ) -> Details:
     """Why these values are recommended; the forecasts, where verdicts stand in their place."""
@@ -324,48 +337,24 @@ def recommendation_details(
     return Details("Forecasts", [answer_table(forecast, rows), reason] if groups else [reason])
 
 
-def laws_details(forecast: Forecast, lead: AnswerRow) -> Details:
+def _laws(forecast: Forecast, lead: AnswerRow) -> Details:
     """The laws with their parameters, how sure their form is, noise and divergence."""
+    axis, best = size_axis(forecast), lead.point.recommended
     text = [
         composition_sentence(forecast),
-        _noise(forecast),
+        noise_sentence(forecast),
         *curvature_sentences(forecast),
-        _divergence(forecast, lead),
+        divergence_sentence(forecast, lead.size, {n: v for n, v in best.items() if v is not None}),
     ]
-    axis = size_axis(forecast)
     others = [optimum_chart(forecast, (), axis, name) for name in forecast.runs.tuned[1:]]
+    equations = (Equation(*each) for each in law_equations(forecast))
     return Details(
         "Laws",
-        [
-            *(Equation(*each) for each in law_equations(forecast)),
-            *map(Paragraph, text),
-            *map(Figure, others),
-            parameter_table(forecast),
-        ],
+        [*equations, *map(Paragraph, text), *_figures(others), parameter_table(forecast)],
     )
 
 
-def _noise(forecast: Forecast) -> str:
-    noise = forecast.noise
-    if noise.log_sd is None:
-        return "No run was repeated with another seed."
-    text = (
-        "Runs that differ only in their seed scatter by "
-        f"{format_percent(noise.log_sd, signed=False)} of their loss (standard deviation)"
-    )
-    if noise.shared_sd > 0:
-        shared = format_percent(noise.shared_sd, signed=False)
-        text += f"; {shared} of it is common to all sizes and only shifts a law"
-    return f"{text}."
-
-
-def _divergence(forecast: Forecast, row: AnswerRow) -> str:
-    """How likely a run at the recommended values diverges."""
-    tuned = {name: value for name, value in row.point.recommended.items() if value is not None}
-    return divergence_sentence(forecast, row.size, tuned)
-
-
-def tables_details(
+def _tables(
     forecast: Forecast, rows: Sequence[AnswerRow], groups: Sequence[RunGroup] = ()
 ) -> Details:
     """The numbers behind the page: judged runs, optima, forecasts, counts, how runs were read."""
@@ -373,34 +362,6 @@ def tables_details(
     tables = [optima_table(forecast), points_table(forecast, rows), runs_table(forecast)]
     notes = map(Paragraph, (path, *forecast.runs.notes))
     return Details("Tables", [verdict_table(groups), *tables, *notes])
-
-
-def _numbers(
-    forecast: Forecast,
-    verdicts: Sequence[Verdict],
-    rows: Sequence[AnswerRow],
-    axis: SizeAxis,
-    *,
-    metrics: Mapping[str, Metric] | None,
-    contrasts: Collection[int],
-) -> dict[str, Any]:
-    """What `extrap forecast --json` and `extrap check --json` print, and the curve drawn."""
-    flags = forecast_warnings(forecast, rows).items
-    return {
-        "kind": "extrap-report",
-        "schema_version": 1,
-        "sizes": forecast.runs.sizes,
-        "tuned": forecast.runs.tuned,
-        **_judged(forecast, verdicts, rows),
-        "contrasts": sorted(contrasts),
-        "curve": _curve(forecast, axis),
-        "flags": [asdict(flag) for flag in flags],
-        "metrics": {
-            name: _judged(made, seen, answer_rows(made, group_verdicts(seen)))
-            for name, metric in (metrics or {}).items()
-            for made, seen in [metric if isinstance(metric, tuple) else (metric, ())]
-        },
-    }
 
 
 def _judged(

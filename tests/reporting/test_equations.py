@@ -3,7 +3,7 @@ import pytest
 
 from extrap.fitting import fit
 from extrap.laws import LOSS_LAWS
-from extrap.reporting.equations import equation
+from extrap.reporting.statements import equation
 
 CURVE = {
     "width": 16 * 2.0 ** np.arange(8),

@@ -26,6 +26,7 @@ from extrap.reporting.blocks import Columns, Details
 from extrap.reporting.forecast_page import forecast_page
 from extrap.reporting.html import page_document
 from extrap.reporting.tables import Table
+from extrap.reporting.text import blocks_text
 from extrap.reporting.verdicts import check
 
 RATES = tuple(2.0**power for power in range(-10, -3))
@@ -37,13 +38,22 @@ def plain(text):
     return text.replace("\u00a0", " ").replace("−", "-")
 
 
-def tables_of(blocks):
-    """Every table among blocks, those within other blocks too."""
+def opened(blocks):
+    """All blocks, those within other blocks too."""
     for block in blocks:
-        if isinstance(block, Table):
-            yield block
-        elif isinstance(block, Columns | Details):
-            yield from tables_of(block.blocks)
+        yield block
+        if isinstance(block, Columns | Details):
+            yield from opened(block.blocks)
+
+
+def tables_of(blocks):
+    """Caption → table, of all tables among blocks."""
+    return {block.caption: block for block in opened(blocks) if isinstance(block, Table)}
+
+
+def text_of(page):
+    """All that a page says, closed parts too, with spaces and minus signs as they are typed."""
+    return plain(blocks_text(page.blocks, details=True))
 
 
 def figures(*texts):

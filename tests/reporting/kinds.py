@@ -37,6 +37,17 @@ def allocation_report(folder):
     return kind.analyse(runs_of_table(kind, folder / "allocation.csv"))
 
 
+def study_pages(folder, one_task, about, changed=lambda record: record):
+    """Kind of study → what makes its page, of results in which something may be changed."""
+    study, findings = one_task
+    return {
+        "sensitivity": lambda: sensitivity_page(changed(SENSITIVITY), about),
+        "comparison": lambda: comparison_page(COMPARISON_STUDY, changed(FINDINGS), about),
+        "batches": lambda: batches_page(study, changed(findings), about),
+        "allocation": lambda: allocation_page(changed(allocation_report(folder)), about),
+    }
+
+
 def write_kinds(folder, made, judge, one_task):
     """Kind → page, all in one folder; each after the first links to nothing but itself."""
     other = forecast(as_runs(sweep_frame(widths=(16, 32, 64, 128), seeds=3)))
@@ -44,16 +55,10 @@ def write_kinds(folder, made, judge, one_task):
         "report": report(made, judge(1.1), path=folder / "report.html", question="w" * 200),
         "forecast": report(other, path=folder / "forecast.html", title="Another sweep"),
         "full": report(made, judge(), path=folder / "full.html", metrics={"accuracy": other}),
-        "sensitivity": write_page(
-            sensitivity_page(SENSITIVITY, ABOUT), folder / "sensitivity.html"
-        ),
-        "comparison": write_page(
-            comparison_page(COMPARISON_STUDY, FINDINGS, ABOUT), folder / "comparison.html"
-        ),
-        "batches": write_page(batches_page(*one_task, ABOUT), folder / "batches.html"),
-        "allocation": write_page(
-            allocation_page(allocation_report(folder), ABOUT), folder / "allocation.html"
-        ),
+        **{
+            kind: write_page(page(), folder / f"{kind}.html")
+            for kind, page in study_pages(folder, one_task, ABOUT).items()
+        },
         "figures": folder / "figures.html",
     }
     row = Row(part="p", figure="error", target="≤ 1 %", reached="0.5 %", met=True, note="n")

@@ -1,5 +1,7 @@
 """One page of every kind, for tests that look at all of them."""
 
+from dataclasses import replace
+
 from benchmarks import page as figures_page
 from benchmarks.rows import Row
 from extrap.forecasting import forecast
@@ -11,8 +13,10 @@ from extrap.reporting.html import write_page
 from extrap.reporting.index import write_index
 from extrap.reporting.sensitivity_page import sensitivity_page
 from extrap.reporting.study_page import About
+from extrap.reporting.verdicts import check
 
-from .conftest import as_runs, sweep_frame
+from .conftest import as_runs, large_frame, sweep_frame
+from .hostile import EVIL
 from .recipes import STUDY as COMPARISON_STUDY
 from .test_comparisons import FINDINGS
 from .test_sensitivity_page import REPORT as SENSITIVITY
@@ -35,6 +39,17 @@ def allocation_report(folder):
     made_up().to_csv(folder / "allocation.csv", index=False)
     kind = AllocationKind(STUDY)
     return kind.analyse(runs_of_table(kind, folder / "allocation.csv"))
+
+
+def hostile_report(path, size, tuned):
+    """The report of a sweep with these columns, and evil names and texts wherever it has any."""
+    names = {"width": size, "lr": tuned}
+    sweep, large = (frame.rename(columns=names) for frame in (sweep_frame(), large_frame()))
+    made = forecast(as_runs(sweep, (size,), (tuned,)))
+    verdicts = check(made, as_runs(large, (size,), (tuned,)))
+    evil = [replace(v, advice=EVIL, experiment=EVIL, seed=EVIL) for v in verdicts]
+    about = {"title": EVIL, "question": EVIL, "provenance": {EVIL: EVIL}}
+    return report(made, evil, path=path, metrics={EVIL: made}, **about)
 
 
 def study_pages(folder, one_task, about, changed=lambda record: record):

@@ -13,7 +13,6 @@ from extrap.analyses.comparison.treatments import (
     study_document,
     treatments,
 )
-from extrap.records import Runs
 from extrap.records.numbers import NBSP
 from extrap.reporting.charts import marks
 from extrap.reporting.comparisons_charts import size_charts, targets_chart
@@ -175,16 +174,13 @@ def test_marks_of_the_charts_are_the_numbers_of_the_comparison(columns):
     def deep(place, **size):
         return replace(place, size={**place.size, "depth": 2.0, **size})
 
-    runs = {arm: recipes.sweep(arm) for arm in ("plain", "shifted")}
     told, contrast, loss = COMPARISON, SHIFT, recipes.true_loss
     if len(columns) == 2:  # and a size off the path
         places = (*map(deep, SHIFT.by_size), deep(SHIFT.by_size[0], width=24, depth=1.0))
         contrast = replace(SHIFT, by_size=places, at_target=deep(SHIFT.at_target))
         told = replace(told, target={"width": 512, "depth": 2.0}, columns=columns)
-        frames = {arm: own.to_frame().assign(depth=2.0) for arm, own in runs.items()}
-        runs = {a: Runs.from_frame(f, sizes=columns, tuned=("lr",)) for a, f in frames.items()}
-    told = {"comparison": replace(told, contrasts=(contrast,)), "runs": runs}
-    found = checked(CHECK, **told)
+    found = checked(CHECK, comparison=replace(told, contrasts=(contrast,)))
+    arms = found.comparison.arms
 
     def drawn(chart):
         return [mark for each in chart.series for mark in marks(each)]
@@ -197,7 +193,7 @@ def test_marks_of_the_charts_are_the_numbers_of_the_comparison(columns):
         )
 
     losses, changes = map(drawn, size_charts(found))
-    for arm in runs:
+    for arm in arms:
         assert all(holds(losses, x, recipes.law(arm).loss({"width": x})) for x in (16, 512))
         assert all(holds(losses, w, loss(arm, w), 0.01 * loss(arm, w)) for w in (16, 128, 512))
     assert holds(losses, 512, SEEN.plain.value)
@@ -207,7 +203,7 @@ def test_marks_of_the_charts_are_the_numbers_of_the_comparison(columns):
     assert holds(changes, 512, -0.05, 0.01)
     assert 24 not in {x for x, *_ in [*losses, *changes]}
     lawless, _ = size_charts(replace(found, comparison=replace(found.comparison, laws={})))
-    assert {each.label for each in lawless.series} == {"", *runs}
+    assert {each.label for each in lawless.series} == {"", *arms}
 
 
 def test_rows_of_all_groups_share_an_axis():

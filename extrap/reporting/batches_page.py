@@ -413,26 +413,30 @@ def batches_document(study: BatchStudy, findings: Sequence[TaskResult]) -> dict[
             "overhead": study.overhead,
             "answer": batches_answer(findings).text.replace(NBSP, " "),
             "agreement": agreement_of(findings),
-            "tasks": [_task_document(found) for found in findings],
+            "tasks": [
+                {
+                    "name": found.task.study.name,
+                    "workload": found.task.study.workload.name,
+                    "targets": found.task.targets,
+                    "batches": found.task.batches,
+                    "critical": document(found.critical),
+                    "rate_law": found.rate_law,
+                    "noise": found.noise,
+                    "courses": found.courses,
+                    "growth": _growth(found),
+                    "notes": found.notes,
+                }
+                for found in findings
+            ],
         }
     )
 
 
-def _task_document(result: TaskResult) -> dict[str, Any]:
-    task, names = result.task, list(result.task.study.sizes)
-    courses = result.courses.groupby(names) if len(result.courses) else ()
-    return {
-        "name": task.study.name,
-        "workload": task.study.workload.name,
-        "targets": task.targets,
-        "batches": task.batches,
-        "critical": document(result.critical),
-        "rate_law": result.rate_law,
-        "noise": result.noise,
-        "courses": result.courses,
-        "growth": [
-            {"size": dict(zip(names, map(float, key), strict=True)), **encode(growth(course))}
-            for key, course in courses
-        ],
-        "notes": result.notes,
-    }
+def _growth(found: TaskResult) -> list[dict[str, Any]]:
+    """By how much the noise scale grows during training, by size."""
+    names = list(found.task.study.sizes)
+    courses = found.courses.groupby(names) if len(found.courses) else ()
+    return [
+        {"size": dict(zip(names, map(float, key), strict=True)), **encode(growth(course))}
+        for key, course in courses
+    ]

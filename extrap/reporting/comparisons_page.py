@@ -295,10 +295,9 @@ def verdicts_table(shown: Sequence[Treatment]) -> Table:
         place = each.decisive
         if place.difference.value is None:
             return "unknown"
-        if place.is_forecast:
-            return over(_percent(place.difference), f"{name_size(place.size)}, forecast")
         where = name_size(place.size) if place.size else MEAN
-        return over(_percent(place.difference), f"{where}, {_pairs(place)}")
+        basis = "forecast" if place.is_forecast else _pairs(place)
+        return over(_percent(place.difference), f"{where}, {basis}")
 
     plain = {each.comparison.plain for each in shown}
     against = plain.pop() if len(plain) == 1 else "the plain recipe"

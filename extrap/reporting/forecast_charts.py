@@ -25,7 +25,7 @@ from extrap.records.numbers import (
     name_tuned,
 )
 from extrap.reporting.blocks import Block, Figure, Paragraph
-from extrap.reporting.charts import BAND, MARKS, Axis, HeatChart, Series, XYChart, points, series
+from extrap.reporting.charts import BAND, MARKS, Axis, HeatChart, Series, XYChart, points
 from extrap.reporting.judged_groups import RunGroup, group_near, verdict_kind
 from extrap.reporting.sizes import SizeAxis
 
@@ -77,9 +77,9 @@ def optimum_chart(
         ends = [(x, kept[name]) for x in (axis.low, axis.high)]
         shown.append(points(ends, label="kept", ink="warn", line="--"))
     tried = _tried(groups, axis, name)
-    rest, best = tried[~tried["best"]], tried[tried["best"]]
-    shown.append(series(rest, y="value", ink="muted", marker="x", label="larger runs"))
-    shown.append(series(best, y="value", ink="good", marker="*", label="best"))
+    rest, best = (tried.loc[tried["best"] == is_best, ["x", "value"]] for is_best in (False, True))
+    shown.append(points(rest.to_numpy(), ink="muted", marker="x", label="larger runs"))
+    shown.append(points(best.to_numpy(), ink="good", marker="*", label="best"))
     return size_chart(f"Best {name} against {axis.column}", axis, f"best {name}", shown)
 
 
@@ -126,7 +126,7 @@ def loss_chart(
                 law.append((x, math.exp(run.log_loss), *band))
         shown.append(points(law, **BAND, label="tuned"))
     if kept := kept_values(forecast):
-        shown.append(series(losses_at(forecast, kept, axis), ink="warn", line="--", label="kept"))
+        shown.append(points(losses_at(forecast, kept, axis), ink="warn", line="--", label="kept"))
     optima = [o for o in forecast.optima if axis.holds(o.size)]
     losses = [(o.size[axis.column], o.loss or o.best_loss) for o in optima]
     shown.append(points(losses, marker="o"))
@@ -154,14 +154,17 @@ def judged_series(
     ]
 
 
-def losses_at(forecast: Forecast, tuned: Mapping[str, float], axis: SizeAxis) -> pd.DataFrame:
+def losses_at(
+    forecast: Forecast, tuned: Mapping[str, float], axis: SizeAxis
+) -> list[tuple[float, float]]:
     """Losses expected over size at values that are kept; empty where the sweep does not tell."""
     x = axis.values()[::2]
     x = x if x[-1] == axis.high else [*x, axis.high]
     try:
-        return forecast.frame_at_values((axis.at(v) for v in x), tuned=tuned).assign(x=x)
+        frame = forecast.frame_at_values((axis.at(v) for v in x), tuned=tuned)
     except DataError:  # no law of the loss or of an optimum, or no excess-loss curve
-        return pd.DataFrame(columns=["x", "loss", "loss_pi_lower", "loss_pi_upper"], dtype=float)
+        return []
+    return list(zip(x, frame["loss"], strict=True))
 
 
 def sweep_charts(forecast: Forecast, axis: SizeAxis) -> list[XYChart | HeatChart]:
@@ -200,9 +203,8 @@ def sweep_chart(
     ramp = "tuned" if against == "size" else "size"
     has_names = name is not None and len(places) <= MOST_LINES
     lines = [
-        series(
-            rows,
-            x=x,
+        points(
+            rows[[x, "loss"]].to_numpy(),
             ink="law" if name is None else f"{ramp}:{round(places[float(value)], 3)}",
             line="-",
             marker="" if len(rows) > 1 else "o",
@@ -258,7 +260,7 @@ def _heat_map(
     optima = [(o.size[axis.column], o.tuned[name]) for o in forecast.optima if axis.holds(o.size)]
     shown = [
         points([(x, e.value) for x, e in optima], ink="paper", line="-", marker="D"),
-        series(diverged, y="v", ink="bad", marker="x"),
+        points(diverged.to_numpy(), ink="bad", marker="x"),
     ]
     return HeatChart(
         title=f"Loss over {axis.column} and {name}",
@@ -424,8 +426,8 @@ def fixed_law_blocks(
     larger = [g for g in groups if axis.holds(g.size) and group_near([g], g.size, tuned)]
     shown = [
         points([(x, at(x)) for x in axis.values()], ink="warn", line="--", label="law at it"),
-        series(fitted, **drawn),
-        series(others, **drawn, is_open=True, label="not fitted"),
+        points(fitted.to_numpy(), **drawn),
+        points(others.to_numpy(), **drawn, is_open=True, label="not fitted"),
         *judged_series(larger, lambda group: group.size[axis.column]),
     ]
     chart = size_chart(f"Loss at {name_tuned(tuned)}", axis, "loss", shown)

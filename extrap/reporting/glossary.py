@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from extrap.reporting.flag_words import (
@@ -96,7 +96,7 @@ def explain_flag(flag: str, *, of: str = "forecast") -> Explanation:
     return Explanation(flag, *UNKNOWN)
 
 
-def explain_flags(flags: Sequence[str], *, of: str = "forecast") -> list[Explanation]:
+def explain_flags(flags: Iterable[str], *, of: str = "forecast") -> tuple[Explanation, ...]:
     """Each flag in words once, with all it concerns; why a size is refused is said elsewhere."""
     found: dict[str, Explanation] = {}
     for flag in dict.fromkeys(flags):
@@ -105,7 +105,7 @@ def explain_flags(flags: Sequence[str], *, of: str = "forecast") -> list[Explana
             details = ", ".join(dict.fromkeys(filter(None, [old.detail, new.detail])))
             new = replace(old, detail=details)
         found[new.name] = new
-    return list(found.values())
+    return tuple(found.values())
 
 
 def confidence(

@@ -14,8 +14,7 @@ from extrap import __version__
 from extrap.records import Interval, Measure
 from extrap.records.codec import encode
 from extrap.records.numbers import TableCell, beside, format_estimate, format_percent, stacked
-from extrap.reporting.blocks import Block, Details, Page, Paragraph, Warnings
-from extrap.reporting.glossary import explain_flags
+from extrap.reporting.blocks import Block, Details, Page, Paragraph
 from extrap.reporting.tables import Table
 
 
@@ -70,11 +69,6 @@ def study_page(
 def provenance(rows: Sequence[tuple[str, str]]) -> Details:
     """Where a page comes from, as a closed table."""
     return Details("Provenance", [Table("Provenance", ("what", "value"), rows)])
-
-
-def doubts(flags: Iterable[str], *, of: str) -> Warnings:
-    """Flags in words, each once with all it concerns."""
-    return Warnings(tuple(explain_flags(tuple(flags), of=of)))
 
 
 def estimate(measure: Measure, level: float | None = None) -> TableCell:

@@ -24,8 +24,6 @@ from extrap.records import (
     Workload,
 )
 from extrap.reporting.blocks import Columns, Details
-from extrap.reporting.forecast_page import forecast_page
-from extrap.reporting.html import page_document
 from extrap.reporting.tables import Table
 from extrap.reporting.text import blocks_text
 from extrap.reporting.verdicts import check
@@ -218,8 +216,3 @@ def two_tasks():
     study = BatchStudy(name="noise", question="Does the noise scale predict it?", tasks=tasks)
     factors = zip(tasks, (0.3, 6.0), strict=True)
     return study, tuple(batch_result(task, batch_factor=factor) for task, factor in factors)
-
-
-def report_document(made, verdicts=(), **about):
-    """The numbers that a report carries, without the file."""
-    return page_document(forecast_page(made, verdicts, **about))

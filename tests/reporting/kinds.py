@@ -23,7 +23,6 @@ from .test_sensitivity_page import REPORT as SENSITIVITY
 
 KINDS = ("report", "forecast", "full", "sensitivity", "comparison")
 KINDS += ("batches", "allocation", "figures", "index")
-FIGURES = {"title": "Figures", "question": "How good?", "lead": "So good.", "command": "make"}
 ABOUT = About(
     "A study", "Which is best?", {"commit": "abc123"}, created="2026-01-02T03:04:05+00:00"
 )
@@ -52,6 +51,21 @@ def hostile_report(path, size, tuned):
     return report(made, evil, path=path, metrics={EVIL: made}, **about)
 
 
+def write_figures(path, text, charts=()):
+    """A page of figures, one met and one missed, with a text wherever it has any."""
+    texts = dict.fromkeys(("part", "figure", "beat", "target", "reached", "note"), text)
+    words = dict.fromkeys(("title", "question", "lead", "command", "seeds"), text)
+    figures_page.write_page(
+        [Row(**texts, met=True), Row(**texts, met=False)],
+        charts,
+        {text: 1.0},
+        (text,),
+        words=figures_page.Words(**words, libraries=("numpy",)),
+        path=path,
+    )
+    return path
+
+
 def study_pages(folder, one_task, about, changed=lambda record: record):
     """Kind of study → what makes its page, of results in which something may be changed."""
     study, findings = one_task
@@ -74,18 +88,8 @@ def write_kinds(folder, made, judge, one_task):
             kind: write_page(page(), folder / f"{kind}.html")
             for kind, page in study_pages(folder, one_task, ABOUT).items()
         },
-        "figures": folder / "figures.html",
+        "figures": write_figures(folder / "figures.html", "text"),
     }
-    row = Row(part="p", figure="error", target="≤ 1 %", reached="0.5 %", met=True, note="n")
-    missed = Row(part="p", figure="other", target="≤ 1 %", reached="2 %", met=False)
-    figures_page.write_page(
-        [row, missed],
-        [],
-        {"fits": 1.0},
-        (),
-        words=figures_page.Words(**FIGURES, seeds="0", libraries=("numpy",)),
-        path=pages["figures"],
-    )
     pages["index"] = write_index(folder)
     assert tuple(pages) == KINDS
     return pages

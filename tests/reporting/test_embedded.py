@@ -15,10 +15,10 @@ from extrap.forecasting import forecast
 from extrap.records.numbers import NBSP
 from extrap.reporting.embedded import read_blocks, read_report
 from extrap.reporting.forecast_page import forecast_page, report
-from extrap.reporting.html import page_html
+from extrap.reporting.html import page_document, page_html
 from extrap.reporting.tables import Table, table_csv
 
-from .conftest import as_runs, report_document, sweep_frame, tables_of
+from .conftest import as_runs, sweep_frame, tables_of
 from .hostile import EVIL, PAYLOADS
 
 BLOCK = '<script type="application/json" id="extrap-data">{}</script>'
@@ -42,7 +42,7 @@ def test_a_report_carries_what_the_commands_print(tmp_path, made, judge):
     assert curve["width"][-1] == pytest.approx(1024)
     assert curve["loss"][-1] == pytest.approx(points[1].loss, rel=1e-6)
     found["numbers"]["metrics"] = {}
-    assert found == report_document(made, verdicts)
+    assert found == page_document(forecast_page(made, verdicts))
 
 
 @pytest.mark.parametrize("kind", ["script", "entity"])

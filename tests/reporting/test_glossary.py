@@ -6,8 +6,7 @@ from pathlib import Path
 
 import extrap
 from extrap.analyses.batch_size import FLAGS as BATCH_FLAGS
-from extrap.reporting.flag_words import FAMILIES, UNKNOWN
-from extrap.reporting.glossary import explain_flag
+from extrap.reporting.glossary import FAMILIES, UNKNOWN, explain_flag
 
 
 def test_flags_that_other_rooms_list_are_all_explained():

@@ -10,8 +10,6 @@ from urllib.parse import unquote
 import pytest
 from jinja2 import PackageLoader
 
-from benchmarks import page as figures_page
-from benchmarks.rows import Row
 from extrap.backtesting import backtest
 from extrap.reporting.blocks import Figure
 from extrap.reporting.forecast_charts import backtest_chart
@@ -22,7 +20,7 @@ from extrap.reporting.study_page import About
 
 from .conftest import as_runs, sweep_frame
 from .hostile import EVIL, PAYLOADS, inspected, poisoned
-from .kinds import hostile_report, study_pages
+from .kinds import hostile_report, study_pages, write_figures
 
 WHEN = '2026-01-01T00:00:00+00:00"><script>alert(7)</script>'
 ABOUT = About(EVIL, EVIL, {EVIL: EVIL, "storage": EVIL}, created=WHEN)
@@ -95,15 +93,8 @@ def test_names_in_the_results_of_a_study(tmp_path, one_task, kind):
 
 
 def test_names_on_a_page_of_figures(tmp_path, made):
-    row = Row(part=EVIL, figure=EVIL, beat=EVIL, target=EVIL, reached=EVIL, met=False, note=EVIL)
-    words = figures_page.Words(
-        title=EVIL, question=EVIL, lead=EVIL, command=EVIL, seeds=EVIL, libraries=("numpy",)
-    )
     chart = replace(backtest_chart(backtest(made.runs)), title=EVIL)
-    path = tmp_path / "a.html"
-    figures_page.write_page(
-        [row], [Figure(chart, EVIL)], {EVIL: 1.0}, (EVIL,), words=words, path=path
-    )
+    path = write_figures(tmp_path / "a.html", EVIL, [Figure(chart, EVIL)])
     assert PAYLOADS["script"] in said(written(path))
 
 

@@ -131,10 +131,10 @@ def _quantity(caption, column, row, *, is_best):
         drawn = {"tuned": LOSS, "recommended": USE}.get(line)
         if line.startswith("lr"):  # the cost of other values
             kept = COST if line.endswith("best at width 16") else None
-            named = USE if line.endswith((", recommended", ", forecast")) else None
+            named = USE if line.endswith(", recommended") else None
             return {"extra loss": kept, "tuned value": named}.get(column)
         return drawn if column in ("loss", "best lr", "interval") else None
-    if column in ("recommended lr", "forecast lr"):
+    if column == "recommended lr":
         return USE
     if re.fullmatch(r"forecast( \(.*\)| loss)?", column):
         return LOSS

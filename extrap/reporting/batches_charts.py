@@ -53,7 +53,7 @@ def steps_figures(tasks: Tasks, *, is_trade_off: bool = False) -> list[Figure]:
 
 
 def _steps_figure(groups: Sequence[BatchGroup], where: str, is_trade_off: bool) -> Figure:
-    shown, low, high = list[Series](), *groups[-1].regimes["diminishing"]
+    shown: list[Series] = []
     for i, group in enumerate(groups):
         name, style = f"target {format_given(float(group.by['target']))}", _style(i, len(groups))
         curve: Rows = [
@@ -78,6 +78,7 @@ def _steps_figure(groups: Sequence[BatchGroup], where: str, is_trade_off: bool) 
         title = f"Steps against examples at {where}"
         chart = XYChart(title=title, x=Axis("examples to the target"), y=STEPS, series=shown)
         return Figure(chart, "The batch grows from right to left. Cross: critical batch.")
+    low, high = groups[-1].regimes["diminishing"]
     shaded = None if low is None or high is None else (low, high)
     return Figure(
         XYChart(title=f"Steps at {where}", x=BATCH, y=STEPS, series=shown, shaded=shaded),
@@ -97,7 +98,8 @@ def rate_figures(tasks: Tasks) -> list[Figure]:
     """The best rates of a task's sizes with their law."""
     figures = []
     for task, found in tasks:
-        law, names, shown = found.rate_law, list(found.task.study.sizes), list[Series]()
+        shown: list[Series] = []
+        law, names = found.rate_law, list(found.task.study.sizes)
         parts = list(found.rates.groupby(names)) if law is not None else []
         for i, (key, own) in enumerate(parts):
             assert law is not None

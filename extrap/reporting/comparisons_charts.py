@@ -54,17 +54,18 @@ def size_charts(found: GroupFindings) -> tuple[XYChart, ...]:
         here = [p for p in places if not p.is_forecast and axis.holds(p.size)]
         ahead = [p for p in places if p.is_forecast]
         seen = _places(check, arm) if check is not None and arm in check.arms else []
-        name = {"label": "" if law else arm}, {"label": arm, "line": "-"}
-        for at, style, (named, joined) in (
-            (here, {"marker": marker}, name),
-            (ahead, {"marker": marker, "is_open": True}, ({}, {})),
-            (seen, {"marker": "x"}, ({}, {})),
+        for at, style, is_measured in (
+            (here, {"marker": marker}, True),
+            (ahead, {"marker": marker, "is_open": True}, False),
+            (seen, {"marker": "x"}, False),
         ):
             own = [(p, p.plain if arm == plain else p.treated) for p in at]
-            losses.append(marks(own, ink=ink, **style, **named))
+            name = arm if is_measured and not law else ""  # else it is beside the law
+            losses.append(marks(own, ink=ink, label=name, **style))
             if arm != plain:
                 gaps = [(p, p.difference) for p in at]
-                changes.append(marks(gaps, ink=ink, **style, **joined))
+                line = {"line": "-", "label": arm} if is_measured else {}
+                changes.append(marks(gaps, ink=ink, **line, **style))
         curve = [(x, law.loss(axis.at(x))) for x in axis.values()] if law else []
         losses.append(points(curve, ink=ink, line="-", label=arm))
     charts = (

@@ -4,6 +4,7 @@ import re
 import subprocess
 import sys
 from base64 import b64decode
+from dataclasses import replace
 from functools import partial
 
 import pytest
@@ -13,9 +14,10 @@ from extrap.errors import DataError
 from extrap.files import read_csv, write_text
 from extrap.forecasting import forecast
 from extrap.records.numbers import NBSP
+from extrap.reporting.blocks import Paragraph
 from extrap.reporting.embedded import read_blocks, read_report
 from extrap.reporting.forecast_page import forecast_page, report
-from extrap.reporting.html import page_document, page_html
+from extrap.reporting.html import page_document, page_html, write_page
 from extrap.reporting.tables import Table, table_csv
 
 from .conftest import as_runs, sweep_frame, tables_of
@@ -113,11 +115,12 @@ def test_tables_to_download_hold_the_numbers_of_the_forecast(tmp_path, made, jud
 
 def test_visible_blocks_come_back_as_they_went_in(tmp_path, made, judge):
     page = forecast_page(made, judge())
-    found = read_blocks(report(made, judge(), path=tmp_path / "page.html"))
+    page = replace(page, blocks=(*page.blocks, Paragraph("No comparison.")))
+    found = read_blocks(write_page(page, tmp_path / "page.html"))
     assert found[0].text == page.answer.text
-    assert [t for t in found if isinstance(t, Table)] == [
-        t for t in page.blocks if isinstance(t, Table)
-    ]
+    for kind in (Table, Paragraph):
+        shown = [block for block in page.blocks if isinstance(block, kind)]
+        assert [block for block in found if isinstance(block, kind)] == shown
     text, start = (tmp_path / "page.html").read_text(encoding="utf-8"), 'id="extrap-blocks">'
     for content, words in (("", "no blocks"), (f"{start}[{{}}]</script>", "not whole")):
         forged = re.sub(rf"{start}.*?</script>", content, text)

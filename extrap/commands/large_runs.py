@@ -43,7 +43,7 @@ def forecast_command(
     """
     from extrap.documents import SHOWN, forecast_document, save_forecast
     from extrap.reporting.forecast_answer import answer_rows, forecast_answer
-    from extrap.reporting.forecast_blocks import forecast_blocks
+    from extrap.reporting.forecast_page import forecast_blocks
 
     made = forecast_of(sweep, options)
     sizes = [size_of(text, made) for text in at] or made.default_targets()

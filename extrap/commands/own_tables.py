@@ -158,7 +158,7 @@ def critical_batch_command(source: str, *, at: Sequence[str], **options: Any) ->
     """
     from extrap.analyses.batch_size import critical_batch
     from extrap.records.codec import document
-    from extrap.reporting.critical_batches import critical_blocks
+    from extrap.reporting.batches_page import critical_blocks
 
     if at and not options["by"]:
         raise click.UsageError("--at asks for a size of a --by column; name one: --by params.")

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from extrap.analyses.cascade import Cascade
 from extrap.records.numbers import format_level, format_percent, format_quantity
-from extrap.reporting.blocks import Answer, Block, Paragraph
-from extrap.reporting.study_page import doubts, estimate, in_percent
+from extrap.reporting.blocks import Answer, Block, Paragraph, Warnings
+from extrap.reporting.glossary import explain_flags
+from extrap.reporting.study_page import estimate, in_percent
 from extrap.reporting.tables import Table, tabulated
 
 OUTCOMES = {"correct": "accuracy", "loss": "mean loss"}
@@ -14,8 +15,8 @@ OUTCOMES = {"correct": "accuracy", "loss": "mean loss"}
 def cascade_blocks(found: Cascade) -> list[Block]:
     """The answer of one pair of models, its curve of cost against quality, warnings."""
     notes = [Paragraph(f"note: {note}.") for note in found.notes]
-    warnings = doubts(found.flags, of="cascade")
-    return [_cascade_answer(found), _curve_table(found), *notes, *warnings]
+    warnings = Warnings(explain_flags(found.flags, of="cascade"))
+    return [_cascade_answer(found), _curve_table(found), *notes, warnings]
 
 
 def _cascade_answer(found: Cascade) -> Answer:

@@ -9,8 +9,7 @@ import pytest
 import extrap
 from extrap.analyses.batch_size import FLAGS as BATCH_FLAGS
 from extrap.laws import LAWS
-from extrap.reporting.flag_words import FAMILIES, UNKNOWN
-from extrap.reporting.glossary import explain_flag, explain_parameter
+from extrap.reporting.glossary import FAMILIES, UNKNOWN, explain_flag, explain_parameter
 
 
 def test_flags_that_other_rooms_list_are_all_explained():

@@ -39,7 +39,6 @@ from extrap.reporting.blocks import (
     Warnings,
 )
 from extrap.reporting.charts import Chart
-from extrap.reporting.costs import cost_tables
 from extrap.reporting.forecast_answer import (
     AnswerRow,
     answer_row,
@@ -158,6 +157,8 @@ def forecast_page(
     contrasts: Collection[int] = (),
 ) -> Page:
     """The page as blocks; see `report`."""
+    from extrap.reporting.costs import cost_tables  # imported late: a terminal needs no analysis
+
     groups = group_verdicts(verdicts, contrasts)
     above = [group for group in groups if is_reached(forecast, group.size)]
     rows, tuned = answer_rows(forecast, groups, forecast.sizes(at)), forecast.runs.tuned

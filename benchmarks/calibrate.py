@@ -8,15 +8,11 @@ targets. Development uses other draws than the report.
 
 | setting | prior |
 |---|---|
-| law of the loss | E + A (size / smallest)^-c; E 0.8 to 1.8, A 0.8 to 2.5, c 0.2 to 0.6, uniform |
+| loss, seeds, curve of the excess loss, displaced grid | as in `benchmarks.interval_draws` |
 | sizes | 4 to 7, each twice the one before |
-| seeds | 1 to 4 |
 | noise of the log loss | sd 0.2 to 1 %, log-uniform; normal, or t with 5 dof (probability 0.3) |
 | share of its variance that runs of one seed have in common | 0 to 0.5, uniform |
-| tuned values | 7, an octave apart, the grid displaced by up to half an octave |
-| excess log loss k/2 u^2 e^(g u), u octaves too high | k 0.01 to 0.06, log-uniform; g 0 to .15 |
-| optimum, octaves per octave of size | -0.8 to 0 |
-| its bend, octaves per squared octave of size | normal, sd 0.02 |
+| optimum, octaves per octave of size | -0.8 to 0; its bend normal, sd 0.02 |
 
 References:
     The rows follow what was measured of version 0.1; the prior is ours.
@@ -24,165 +20,95 @@ References:
 
 from __future__ import annotations
 
-import argparse
-import itertools
 import math
-import sys
 import time
-from collections.abc import Callable, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 
 import extrap
-from benchmarks.page import print_rows
 from benchmarks.published import EXAMPLE
 from benchmarks.rows import Row
+from benchmarks.sweeps import (
+    DrawnPart,
+    SimulatedSweep,
+    World,
+    forecast_of,
+    judged,
+    log_uniform,
+    print_parts,
+)
 
 DRAWS = {"development": 1, "report": 2}
 """First number of every seed."""
-FALSE_ALARM_SWEEPS, OTHER_SWEEPS = 1000, 400
 FALSE_ALARM_RATIOS = (2.0, 4.0, 8.0)
 N_MANY = 10_000
 RATIO = 4.0
 PART = "settings drawn per sweep, level .95"
-BEYOND = 3.0
-"""Binomial standard errors from which on a limit counts as missed."""
 FIVE_PERCENT = {"+5 %": 5, "+5 %, four sizes": 4}
 """Losses that are so much too high → sizes of the sweep."""
 WRONG, FLAG = 0.7, "outlier"
 """Factor of a loss that is wrong, and the name of the flag that tells of it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Setting:
-    """One draw from the prior; symbols as in the table of the module."""
-
-    floor: float
-    height: float
-    slope: float
-    n_sizes: int
-    n_seeds: int
-    noise: float
-    tail: float
-    share: float
-    displaced: float
-    curvature: float
-    steepness: float
-    drift: float
-    bend: float
-
-    def best_loss(self, size: np.ndarray) -> np.ndarray:
-        """At the optimum."""
-        return self.floor + self.height * size**-self.slope
-
-    def optimum(self, size: np.ndarray) -> np.ndarray:
-        """The best value, in octaves."""
-        octaves = np.log2(size)
-        return self.drift * octaves + self.bend * octaves**2
-
-    def excess(self, u: np.ndarray) -> np.ndarray:
-        """Of the log loss, so many octaves above the optimum."""
-        return 0.5 * self.curvature * u**2 * np.exp(self.steepness * u)
-
-    @property
-    def largest(self) -> float:
-        """The largest size of the sweep."""
-        return 2.0 ** (self.n_sizes - 1)
-
-
-def draw(rng: np.random.Generator, **fixed: float) -> Setting:
+def draw(rng: np.random.Generator, *, n_sizes: int = 0, **fixed: float) -> World:
     """Settings from the prior, but for those that are given."""
-    drawn = Setting(
-        floor=rng.uniform(0.8, 1.8),
-        height=rng.uniform(0.8, 2.5),
-        slope=rng.uniform(0.2, 0.6),
-        n_sizes=int(rng.integers(4, 8)),
-        n_seeds=int(rng.integers(1, 5)),
-        noise=math.exp(rng.uniform(math.log(0.002), math.log(0.01))),
-        tail=5.0 if rng.random() < 0.3 else math.inf,
-        share=rng.uniform(0, 0.5),
-        displaced=rng.uniform(-0.5, 0.5),
-        curvature=math.exp(rng.uniform(math.log(0.01), math.log(0.06))),
-        steepness=rng.uniform(0, 0.15),
-        drift=rng.uniform(-0.8, 0.0),
-        bend=0.02 * rng.normal(),
+    floor, height, slope = rng.uniform(0.8, 1.8), rng.uniform(0.8, 2.5), rng.uniform(0.2, 0.6)
+    n_drawn, n_seeds = int(rng.integers(4, 8)), int(rng.integers(1, 5))
+    drawn = {
+        "noise": log_uniform(rng, 0.002, 0.01),
+        "tail": 5.0 if rng.random() < 0.3 else math.inf,
+        "share": rng.uniform(0, 0.5),
+        "displaced": rng.uniform(-0.5, 0.5),
+        "curvature": log_uniform(rng, 0.01, 0.06),
+        "steepness": rng.uniform(0, 0.15),
+    }
+    drift, bend = rng.uniform(-0.8, 0.0), 0.02 * rng.normal()
+    return World(
+        doublings=np.arange(n_sizes or n_drawn, dtype=float)[:, None],
+        best_loss=lambda s: floor + height * 2.0 ** (-slope * s),
+        optimum=lambda s: drift * s[:, 0] + bend * s[:, 0] ** 2,
+        **{"n_seeds": n_seeds, **drawn, **fixed},  # type: ignore[arg-type]
     )
-    return replace(drawn, **fixed)  # type: ignore[arg-type]
 
 
-class SimulatedSweep:
-    """One sweep of a setting, and further runs of the same seeds.
-
-    Args:
-        setting: Its settings.
-        rng: Draws the noise.
-        wrong: Row of the sweep whose loss is multiplied by `WRONG`; none by default.
-    """
+class CheckedSweep(SimulatedSweep):
+    """A sweep, perhaps with a row that is `wrong`, its forecast, and larger runs to check."""
 
     def __init__(
-        self, setting: Setting, rng: np.random.Generator, *, wrong: int | None = None
+        self, world: World, rng: np.random.Generator, *, wrong: int | None = None
     ) -> None:
-        self.setting, self._rng = setting, rng
-        self._shared = self._draw(setting.n_seeds)
-        sizes = 2.0 ** np.arange(setting.n_sizes)
-        near = np.round(setting.optimum(sizes)) + setting.displaced
-        grid = itertools.product(range(setting.n_sizes), range(-3, 4), range(setting.n_seeds))
-        i, step, seed = np.array(list(grid)).T
-        table = self.runs(sizes[i], near[i] + step, seed)
+        super().__init__(world, rng)
         if wrong is not None:
-            table.loc[wrong, "loss"] *= WRONG
-        runs = extrap.read_runs(table, size="x", tune="lr")
-        self.forecast = extrap.forecast(runs, level=0.95)
+            self.table.loc[wrong, "loss"] *= WRONG
+        self.forecast = forecast_of(self.table, level=0.95)
 
-    def _draw(self, n: int) -> np.ndarray:
-        """Random errors of mean 0 and variance 1."""
-        dof = self.setting.tail
-        if math.isinf(dof):
-            return self._rng.normal(size=n)
-        return self._rng.standard_t(dof, n) / math.sqrt(dof / (dof - 2))
-
-    def runs(
-        self, size: np.ndarray, octaves: np.ndarray, seed: np.ndarray, log_shift: float = 0.0
-    ) -> pd.DataFrame:
-        """Runs at sizes and values (in octaves), moved by a log loss."""
-        s = self.setting
-        own = math.sqrt(1 - s.share) * self._draw(len(size))
-        error = s.noise * (math.sqrt(s.share) * self._shared[seed] + own)
-        log_loss = np.log(s.best_loss(size)) + s.excess(octaves - s.optimum(size)) + error
-        loss = np.exp(log_loss + log_shift)
-        return pd.DataFrame({"x": size, "lr": 2.0**octaves, "seed": seed, "loss": loss})
-
-    def forecast_octaves(self, size: float) -> float:
+    def forecast_octaves(self, s: np.ndarray) -> float:
         """The value that the forecast says, in octaves; the true optimum without one."""
         if "lr" in self.forecast.runs.conditions:  # it was flat, and all of the runs have one
             value = float(self.forecast.runs.to_frame()["lr"].iloc[0])
         else:
-            value = self.forecast.predict_tuned({"x": size})["lr"].value
-        return math.log2(value) if value else float(self.setting.optimum(np.array(size)))
+            value = self.forecast.predict_tuned({"x": float(2.0 ** s[0, 0])})["lr"].value
+        return math.log2(value) if value else float(self.world.optimum(s)[0])
 
-    def tuned(self, size: float, log_shift: float = 0.0) -> pd.DataFrame:
-        """A configuration at the forecast's value, with every seed of the sweep."""
-        return self.configuration(size, self.forecast_octaves(size), log_shift)
+    def tuned(self, ratio: float, log_shift: float = 0.0) -> pd.DataFrame:
+        """Runs at the forecast's value, `ratio` times the largest size, with every seed."""
+        s = self.world.beyond(ratio)
+        return self.configuration(s, self.forecast_octaves(s), log_shift)
 
-    def configuration(self, size: float, octaves: float, log_shift: float = 0.0) -> pd.DataFrame:
-        """A configuration with every seed of the sweep."""
-        seed = np.arange(self.setting.n_seeds)
+    def configuration(self, s: np.ndarray, octaves: float, log_shift: float = 0.0) -> pd.DataFrame:
+        """Runs at a size and value with every seed of the sweep."""
+        seed = np.arange(self.world.n_seeds)
         ones = np.ones(len(seed))
-        return self.runs(size * ones, octaves * ones, seed, log_shift)
+        return self.runs(ones[:, None] * s, octaves * ones, seed, log_shift)
 
-    def fresh(self, size: float) -> pd.DataFrame:
+    def fresh(self, ratio: float) -> pd.DataFrame:
         """One tuned run of a seed that the sweep does not have."""
-        s = self.setting
-        run = self.tuned(size).head(1)
-        effects = self._draw(2)
-        error = s.noise * (math.sqrt(s.share) * effects[0] + math.sqrt(1 - s.share) * effects[1])
-        octaves = self.forecast_octaves(size) - s.optimum(np.array([size]))
-        log_loss = np.log(s.best_loss(np.array([size]))) + s.excess(octaves) + error
-        return run.assign(seed=s.n_seeds, loss=np.exp(log_loss))
+        run, s = self.tuned(ratio).head(1), self.world.beyond(ratio)
+        error = self.errors(self._draw(1), 1)
+        log_loss = self.world.log_loss(s, self.forecast_octaves(s)) + error
+        return run.assign(seed=self.world.n_seeds, loss=np.exp(log_loss))
 
     def judge(
         self,
@@ -204,18 +130,18 @@ class SimulatedSweep:
 
 def false_alarms(rng: np.random.Generator) -> dict[str, float]:
     """Three tuned configurations in one table."""
-    world = SimulatedSweep(draw(rng), rng)
-    tuned = [world.tuned(r * world.setting.largest) for r in FALSE_ALARM_RATIOS]
-    found = world.judge(*tuned)
-    jointly = world.judge(*tuned, familywise=True)
-    plain = replace(world.forecast, band="family")
-    in_family = world.judge(*tuned, forecast=plain, tolerance=0.0)
-    fresh = [world.judge(world.fresh(r * world.setting.largest))[0] for r in FALSE_ALARM_RATIOS]
+    sweep = CheckedSweep(draw(rng), rng)
+    tuned = [sweep.tuned(r) for r in FALSE_ALARM_RATIOS]
+    found = sweep.judge(*tuned)
+    jointly = sweep.judge(*tuned, familywise=True)
+    plain = replace(sweep.forecast, band="family")
+    in_family = sweep.judge(*tuned, forecast=plain, tolerance=0.0)
+    fresh = [sweep.judge(sweep.fresh(r))[0] for r in FALSE_ALARM_RATIOS]
     return {
         "familywise": float(any(off for off, _ in jointly)),
         "in_family": float(np.mean([off for off, _ in in_family])),
         "fresh": float(np.mean([off for off, _ in fresh])),
-        "n_seeds": world.setting.n_seeds,
+        "n_seeds": sweep.world.n_seeds,
         "alarms": float(np.mean([off for off, _ in found])),
         "any": float(any(off for off, _ in found)),
         "mistuned": float(np.mean([cause == "mistuned" for _, cause in found])),
@@ -224,37 +150,37 @@ def false_alarms(rng: np.random.Generator) -> dict[str, float]:
 
 def power(rng: np.random.Generator) -> dict[str, float]:
     """One configuration at ×4 of 5 or 4 sizes, 2 seeds and .4 % noise, each checked alone."""
-    world = SimulatedSweep(draw(rng, n_sizes=5, n_seeds=2, noise=0.004), rng)
-    size = RATIO * world.setting.largest
-    best = float(world.setting.optimum(np.array(size)))
-    moved = {f"+{p} %": world.tuned(size, math.log1p(p / 100)) for p in (8, 15)}
-    rates = {name: world.configuration(size, best + u) for name, u in (("high", 2), ("low", -2))}
-    found = {name: world.judge(table)[0] for name, table in (moved | rates).items()}
+    sweep = CheckedSweep(draw(rng, n_sizes=5, n_seeds=2, noise=0.004), rng)
+    s = sweep.world.beyond(RATIO)
+    best = float(sweep.world.optimum(s)[0])
+    moved = {f"+{p} %": sweep.tuned(RATIO, math.log1p(p / 100)) for p in (8, 15)}
+    rates = {name: sweep.configuration(s, best + u) for name, u in (("high", 2), ("low", -2))}
+    found = {name: sweep.judge(table)[0] for name, table in (moved | rates).items()}
     by_loss = {name: float(found[name][0]) for name in moved}
-    by_loss["curvature"] = world.setting.curvature
+    by_loss["curvature"] = sweep.world.curvature
     for name, n_sizes in FIVE_PERCENT.items():
-        world = SimulatedSweep(draw(rng, n_sizes=n_sizes, n_seeds=2, noise=0.004), rng)
-        table = world.tuned(RATIO * world.setting.largest, math.log1p(0.05))
-        by_loss[name] = float(world.judge(table)[0][0])
+        sweep = CheckedSweep(draw(rng, n_sizes=n_sizes, n_seeds=2, noise=0.004), rng)
+        table = sweep.tuned(RATIO, math.log1p(0.05))
+        by_loss[name] = float(sweep.judge(table)[0][0])
     return by_loss | {name: float(found[name][1] == "mistuned") for name in rates}
 
 
 def together(rng: np.random.Generator) -> dict[str, float]:
     """16 sizes, a configuration each, 10 of them two half-widths above the forecast."""
-    world = SimulatedSweep(draw(rng), rng)
-    sizes = world.setting.largest * np.geomspace(1.5, 8, 16)
+    sweep = CheckedSweep(draw(rng), rng)
+    ratios = np.geomspace(1.5, 8, 16)
     is_off = rng.permutation(16) < 10
     tables = []
-    for size, off in zip(sizes, is_off, strict=True):
-        table = world.tuned(float(size))
-        point = world.forecast.at(x=float(size))
+    for ratio, off in zip(ratios, is_off, strict=True):
+        table = sweep.tuned(ratio)
+        point = sweep.forecast.at(x=float(table["x"].iloc[0]))
         upper = point.loss_pi.upper
         if off and point.loss and upper:
             beyond = math.exp(2 * math.log(upper / point.loss))
             table["loss"] *= point.loss * beyond / math.exp(np.log(table["loss"]).mean())
         tables.append(table)
-    alone = [world.judge(table)[0][0] for table in tables]
-    jointly = [off for off, _ in world.judge(*tables)]
+    alone = [sweep.judge(table)[0][0] for table in tables]
+    jointly = [off for off, _ in sweep.judge(*tables)]
     return {
         "together": float(np.mean([j for j, off in zip(jointly, is_off, strict=True) if off])),
         "alone": float(np.mean([a for a, off in zip(alone, is_off, strict=True) if off])),
@@ -266,8 +192,8 @@ def outliers(rng: np.random.Generator) -> dict[str, float]:
     """105 runs with one wrong loss, and 105 without, whose noise is Student's t with 3 dof."""
     size = {"n_sizes": 5, "n_seeds": 3}
     wrong = int(rng.integers(105))
-    spoiled = SimulatedSweep(draw(rng, **size), rng, wrong=wrong).forecast.flags
-    clean = SimulatedSweep(draw(rng, **size, tail=3.0), rng).forecast.flags
+    spoiled = CheckedSweep(draw(rng, **size), rng, wrong=wrong).forecast.flags
+    clean = CheckedSweep(draw(rng, **size, tail=3.0), rng).forecast.flags
     named = [flag for flag in spoiled if flag.startswith(FLAG)]
     return {
         "named": float(any(f"row {wrong + 1} " in flag for flag in named)),
@@ -300,13 +226,13 @@ def kept_rate() -> list[Row]:
 def many_runs() -> list[Row]:
     """10,000 tuned runs at 20 sizes, a tenth of them mistuned, each of its own seed."""
     rng = np.random.default_rng(0)
-    world = SimulatedSweep(draw(rng, n_sizes=7, n_seeds=3), rng)
-    sizes = rng.choice(world.setting.largest * np.geomspace(1, 16, 20), N_MANY)
-    octaves = world.setting.optimum(sizes) + np.where(rng.random(N_MANY) < 0.1, 3.0, 0.0)
-    table = world.runs(sizes, octaves, np.zeros(N_MANY, dtype=int)).assign(seed=range(N_MANY))
+    sweep = CheckedSweep(draw(rng, n_sizes=7, n_seeds=3), rng)
+    s = rng.choice(sweep.world.beyond(1)[0] + np.log2(np.geomspace(1, 16, 20)), N_MANY)[:, None]
+    octaves = sweep.world.optimum(s) + np.where(rng.random(N_MANY) < 0.1, 3.0, 0.0)
+    table = sweep.runs(s, octaves, np.zeros(N_MANY, dtype=int)).assign(seed=range(N_MANY))
     runs = extrap.read_runs(table, size="x", tune="lr", stage="check")
     start = time.perf_counter()
-    extrap.check(world.forecast, runs)
+    extrap.check(sweep.forecast, runs)
     seconds = time.perf_counter() - start
     return [
         Row(
@@ -319,56 +245,27 @@ def many_runs() -> list[Row]:
     ]
 
 
-def simulate(
-    measure: Callable[[np.random.Generator], dict[str, float]], n: int, first: int
-) -> pd.DataFrame:
-    """One row per sweep; `first` is the first number of every seed."""
-    with ProcessPoolExecutor(2) as pool:
-        found = pool.map(partial(_one, measure, first), range(n), chunksize=5)
-        return pd.DataFrame([row for row in found if row])
-
-
-def _one(
-    measure: Callable[[np.random.Generator], dict[str, float]], first: int, number: int
-) -> dict[str, float]:
-    return measure(np.random.default_rng([first, number]))
-
-
-def judged(figure: str, values: Sequence[float], limit: float, *, most: bool = False) -> Row:
-    """A share against its limit; within three standard errors of the limit it counts as met."""
-    share = float(np.mean(values))
-    slack = BEYOND * math.sqrt(limit * (1 - limit) / len(values))
-    met = share <= limit + slack if most else share >= limit - slack
-    return Row(
-        part=PART,
-        figure=f"{figure}, {len(values)} sweeps",
-        target=f"{'≤' if most else '≥'} {limit:.0%}",
-        reached=f"{share:.1%}",
-        met=bool(met),
-    )
-
-
-def alarm_rows(found: pd.DataFrame) -> list[Row]:
+def alarm_rows(part: str, found: pd.DataFrame) -> list[Row]:
     """False alarms."""
     by_seeds = found.groupby("n_seeds")["alarms"].mean()
     worst = found["alarms"].sort_values().tail(max(1, len(found) // 10)).mean()
-    row = judged("false alarms per tuned configuration", found["alarms"], 0.06, most=True)
+    row = judged(part, "false alarms per tuned configuration", found["alarms"], 0.06, most=True)
     spread = ", ".join(f"{n:g} seeds {share:.1%}" for n, share in by_seeds.items())
     details = f" ({spread}; any of 3 {found['any'].mean():.1%}; worst decile {worst:.0%})"
     return [
         replace(row, reached=row.reached + details),
-        judged("tuned configurations called mistuned", found["mistuned"], 0.03, most=True),
-        judged("false alarms per run of a new seed", found["fresh"], 0.06, most=True),
-        judged("any false alarm of three, familywise", found["familywise"], 0.06, most=True),
+        judged(part, "tuned configurations called mistuned", found["mistuned"], 0.03, most=True),
+        judged(part, "false alarms per run of a new seed", found["fresh"], 0.06, most=True),
+        judged(part, "any false alarm of three, familywise", found["familywise"], 0.06, most=True),
         Row(
-            part=PART,
+            part=part,
             figure="false alarms, family of laws and no tolerance",
             reached=f"{found['in_family'].mean():.1%}",
         ),
     ]
 
 
-def power_rows(found: pd.DataFrame) -> list[Row]:
+def power_rows(part: str, found: pd.DataFrame) -> list[Row]:
     """Detection."""
     limits = {"+8 %": 0.98, "+15 %": 0.99, "high": 0.95, "low": 0.95}
     limits |= dict(zip(FIVE_PERCENT, (0.6, 0.3), strict=True))
@@ -380,55 +277,44 @@ def power_rows(found: pd.DataFrame) -> list[Row]:
     tenth = pd.qcut(found["curvature"], 10, labels=False)
     rows = []
     for name, limit in limits.items():
-        row, worst = judged(names[name], found[name], limit), found.groupby(tenth)[name].mean()
+        row, worst = (
+            judged(part, names[name], found[name], limit),
+            found.groupby(tenth)[name].mean(),
+        )
         rows.append(
             replace(row, reached=f"{row.reached} (worst tenth by curvature {min(worst):.0%})")
         )
     return rows
 
 
-def together_rows(found: pd.DataFrame) -> list[Row]:
+def together_rows(part: str, found: pd.DataFrame) -> list[Row]:
     """Ten of sixteen configurations off."""
-    row = judged("10 of 16 configurations off by 2 half-widths, together", found["together"], 0.95)
+    row = judged(
+        part, "10 of 16 configurations off by 2 half-widths, together", found["together"], 0.95
+    )
     details = f"; alone {found['alone'].mean():.1%}; the same in {found['same'].mean():.1%}"
     return [replace(row, reached=row.reached + details)]
 
 
-def outlier_rows(found: pd.DataFrame) -> list[Row]:
+def outlier_rows(part: str, found: pd.DataFrame) -> list[Row]:
     """Runs that are named as outliers."""
     return [
-        judged("one run 30 % too low among 105 named", found["named"], 0.95),
-        judged("some run named in a clean sweep with t3 noise", found["false"], 0.05, most=True),
+        judged(part, "one run 30 % too low among 105 named", found["named"], 0.95),
+        judged(
+            part, "some run named in a clean sweep with t3 noise", found["false"], 0.05, most=True
+        ),
     ]
 
 
 PARTS = {
-    "alarms": (false_alarms, FALSE_ALARM_SWEEPS, alarm_rows),
-    "power": (power, OTHER_SWEEPS, power_rows),
-    "together": (together, OTHER_SWEEPS, together_rows),
-    "outliers": (outliers, OTHER_SWEEPS, outlier_rows),
+    "alarms": DrawnPart(false_alarms, alarm_rows, 1000),
+    "power": DrawnPart(power, power_rows, 400),
+    "together": DrawnPart(together, together_rows, 400),
+    "outliers": DrawnPart(outliers, outlier_rows, 400),
 }
-
-
 ONCE = {"kept": kept_rate, "many": many_runs}
 """Figures that no draws stand behind."""
 
 
-def main() -> None:
-    """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    every = [*PARTS, *ONCE]
-    parser.add_argument("--only", nargs="+", choices=every, default=every)
-    parser.add_argument("--sweeps", type=int, help="instead of the usual numbers")
-    parser.add_argument("--draws", choices=DRAWS, default="report")
-    given = parser.parse_args()
-    rows = [row for name, once in ONCE.items() if name in given.only for row in once()]
-    for name, (measure, n, words) in PARTS.items():
-        if name in given.only:
-            rows += words(simulate(measure, given.sweeps or n, DRAWS[given.draws]))
-    print_rows(rows)
-    sys.stdout.write(f"{sum(row.met is False for row in rows)} of {len(rows)} figures missed\n")
-
-
 if __name__ == "__main__":
-    main()
+    print_parts(__doc__, PARTS, DRAWS, once=ONCE, title=PART)

@@ -33,30 +33,35 @@ References:
 
 from __future__ import annotations
 
-import argparse
 import itertools
 import math
-import sys
 import warnings
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
 import pandas as pd
 from scipy import optimize
 
-import extrap
-from benchmarks.calibrate import judged, simulate
-from benchmarks.page import print_rows
 from benchmarks.rows import Row
-from benchmarks.scores import interval_score
+from benchmarks.scores import LEVEL, interval_score
 from benchmarks.simulated import knowing
+from benchmarks.sweeps import (
+    Curve,
+    DrawnPart,
+    SimulatedSweep,
+    World,
+    forecast_of,
+    judged,
+    log_uniform,
+    print_parts,
+)
+from extrap.records import Interval
 
-LEVEL, RATIOS = 0.9, (2.0, 4.0, 16.0)
+RATIOS = (2.0, 4.0, 16.0)
 DRAWS = {"development": 11, "report": 12}
 """First number of every seed."""
-N_SWEEPS = 200
 N_RESAMPLES = 100
 SHAPES = ("straight", "curved", "kink", "step", "low noise")
 LOSSES = ("power and floor", "power", "two powers", "saturating", "break")
@@ -79,47 +84,6 @@ LEAST = {
     "loss, three sizes": {4.0: 0.85, 16.0: 0.75},
 }
 """Part → ratio → share of 90 % intervals that are to hold."""
-Curve = Callable[[np.ndarray], np.ndarray]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class World:
-    """One draw: what is true of every run.
-
-    Attributes:
-        doublings: Sizes of the sweep, in doublings, shape (n_sizes, n_columns).
-        best_loss: Of doublings (mean over columns), at the optimum.
-        optimum: Of doublings, shape (n, n_columns), in octaves.
-        noise: Standard deviation of a log loss.
-        n_seeds: Of every cell.
-        curvature: k of the table.
-        steepness: g of the table.
-        displaced: Octaves by which the grid lies off the optimum.
-    """
-
-    doublings: np.ndarray
-    best_loss: Curve
-    optimum: Curve
-    noise: float
-    n_seeds: int
-    curvature: float
-    steepness: float
-    displaced: float
-
-    def log_loss(self, s: np.ndarray, octaves: np.ndarray) -> np.ndarray:
-        """Without noise."""
-        u = octaves - self.optimum(s)
-        excess = 0.5 * self.curvature * u**2 * np.exp(self.steepness * u)
-        return np.log(self.best_loss(s.mean(axis=1))) + excess
-
-    def beyond(self, ratio: float) -> np.ndarray:
-        """Doublings of a target, all columns `ratio` times their largest size; (1, n_columns)."""
-        return self.doublings.max(axis=0)[None] + math.log2(ratio)
-
-
-def columns_of(s: np.ndarray) -> dict[str, np.ndarray]:
-    """Size column → sizes."""
-    return dict(zip(("x", "z"), 2.0**s.T, strict=False))
 
 
 def draw_optimum(shape: str, n_columns: int, n: int, rng: np.random.Generator) -> Curve:
@@ -177,45 +141,39 @@ def draw_world(
     s = np.arange(n_sizes, dtype=float)[:, None]
     if n_columns == 2:
         s = np.array(list(itertools.product(range(n_sizes), range(3))), dtype=float)
-    noise = math.exp(rng.uniform(math.log(0.002), math.log(0.01)))
+    noise = log_uniform(rng, 0.002, 0.01)
     drawn = World(
         doublings=s,
         best_loss=draw_loss(loss, n_sizes, rng),
         optimum=draw_optimum(optimum, n_columns, n_sizes, rng),
         noise=1e-4 if optimum == "low noise" else noise,
         n_seeds=int(rng.integers(1, 5)),
-        curvature=math.exp(rng.uniform(math.log(0.01), math.log(0.06))),
+        curvature=log_uniform(rng, 0.01, 0.06),
         steepness=rng.uniform(0, 0.15),
         displaced=rng.uniform(-0.5, 0.5),
     )
     return replace(drawn, **fixed)  # type: ignore[arg-type]
 
 
-def sweep(world: World, rng: np.random.Generator, *, lowest: float | None = None) -> pd.DataFrame:
-    """The runs of a sweep; `lowest` is the lower end of one grid for all sizes, in octaves."""
-    near = np.round(world.optimum(world.doublings)) + world.displaced - 3
-    if lowest is not None:
-        near = np.full(len(world.doublings), lowest)
-    grid = np.array(
-        list(itertools.product(range(len(world.doublings)), range(7), range(world.n_seeds)))
-    )
-    i, step, seed = grid.T
-    s, octaves = world.doublings[i], near[i] + step
-    loss = np.exp(world.log_loss(s, octaves) + world.noise * rng.normal(size=len(i)))
-    return pd.DataFrame({**columns_of(s), "lr": 2.0**octaves, "seed": seed, "loss": loss})
+def logs_of(interval: Interval | None) -> tuple[float, float] | None:
+    """The logarithms of its ends; None if it is refused or open."""
+    lower, upper = interval or (None, None)
+    return None if lower is None or upper is None else (math.log(lower), math.log(upper))
 
 
-def forecast_of(table: pd.DataFrame) -> extrap.Forecast:
-    """The forecast of a sweep."""
-    sizes = [column for column in ("x", "z") if column in table]
-    return extrap.forecast(extrap.read_runs(table, size=sizes, tune="lr"), level=LEVEL)
+def compared(ends: tuple[float, float] | None, truth: float, at: str) -> dict[str, float]:
+    """Whether an interval, by its ends, is refused, whether it holds the truth, and its width."""
+    if ends is None:
+        return {f"refused {at}": 1.0}
+    held = float(ends[0] <= truth <= ends[1])
+    return {f"refused {at}": 0.0, f"held {at}": held, f"width {at}": ends[1] - ends[0]}
 
 
 def best_values(shape: str, n_columns: int, rng: np.random.Generator) -> dict[str, float]:
     """Whether the intervals of the best value hold the true optimum, and how wide they are."""
     n = 4 if n_columns == 2 else int(rng.integers(4, 8))
     world = draw_world(rng, n_sizes=n, n_columns=n_columns, optimum=shape)
-    made = forecast_of(sweep(world, rng))
+    made = forecast_of(SimulatedSweep(world, rng).table, level=LEVEL)
     law = made.tuned_laws.get("lr")  # none of a flat one
     found = {
         "precision": world.noise**2 / world.n_seeds,
@@ -223,25 +181,19 @@ def best_values(shape: str, n_columns: int, rng: np.random.Generator) -> dict[st
     }
     for ratio in RATIOS:
         s = world.beyond(ratio)
-        sizes = {column: float(values[0]) for column, values in columns_of(s).items()}
+        sizes = dict(zip(("x", "z"), 2.0 ** s[0], strict=False))
         point = made.at(**sizes).tuned.get("lr")
-        truth = float(world.optimum(s)[0])
-        is_refused = point is None or point.value is None or None in point.pi
-        found[f"refused {ratio:g}"] = float(is_refused)
-        if not is_refused:
-            for name, (lower, upper) in (("", point.pi), ("curve ", point.ci)):
-                lower, upper = math.log2(lower), math.log2(upper)
-                found[f"{name}held {ratio:g}"] = float(lower <= truth <= upper)
-                found[f"{name}width {ratio:g}"] = upper - lower
-            found[f"error {ratio:g}"] = math.log2(point.value) - truth
+        ends = logs_of(None if point is None else point.pi)
+        octaves = ends and (ends[0] / math.log(2), ends[1] / math.log(2))
+        found |= compared(octaves, float(world.optimum(s)[0]), f"{ratio:g}")
     return found
 
 
 def losses(shape: str, rng: np.random.Generator, *, n_sizes: int = 0) -> dict[str, float]:
     """Intervals of the loss of a new run at the true optimum: ours, an oracle's, a baseline's."""
     world = draw_world(rng, n_sizes=n_sizes or int(rng.integers(4, 11)), loss=shape)
-    table = sweep(world, rng)
-    made = forecast_of(table)
+    table = SimulatedSweep(world, rng).table
+    made = forecast_of(table, level=LEVEL)
     bands = {"default": made, "family": replace(made, band="family")}
     if shape in LAWS and len(world.doublings) > 3:
         bands["oracle"] = knowing(made, LAWS[shape], table)
@@ -251,20 +203,14 @@ def losses(shape: str, rng: np.random.Generator, *, n_sizes: int = 0) -> dict[st
     for ratio, own in zip(RATIOS, simple, strict=True):
         s = world.beyond(ratio)
         truth = float(world.log_loss(s, world.optimum(s))[0] + world.noise * rng.normal())
-        size = {"x": float(2.0 ** s[0, 0])}
-        intervals = {"baseline": own}
-        for band, each in bands.items():
-            point = each.at(**size)
-            known = point.loss is not None and None not in point.loss_pi
-            intervals[band] = tuple(map(math.log, point.loss_pi)) if known else None
-        for band, interval in intervals.items():
-            found[f"{band} refused {ratio:g}"] = float(interval is None)
-            if interval is not None:
-                found[f"{band} held {ratio:g}"] = float(interval[0] <= truth <= interval[1])
-                found[f"{band} width {ratio:g}"] = interval[1] - interval[0]
-                found[f"{band} score {ratio:g}"] = interval_score(
-                    math.exp(truth), *map(math.exp, interval)
-                )
+        x = float(2.0 ** s[0, 0])
+        ends = {"baseline": own, **{b: logs_of(each.at(x=x).loss_pi) for b, each in bands.items()}}
+        for band, pair in ends.items():
+            row = compared(pair, truth, f"{ratio:g}")
+            if pair:
+                score = interval_score(math.exp(truth), *map(math.exp, pair))
+                row[f"score {ratio:g}"] = score
+            found |= {f"{band} {name}": value for name, value in row.items()}
     return found
 
 
@@ -322,33 +268,26 @@ def edges(rng: np.random.Generator) -> dict[str, float]:
     reach = math.sqrt(2 * 0.01 / world.curvature)
     lowest = max(float(best[3]) + 0.05, float(best[4]) + 0.05)
     lowest = min(lowest, float(best[4]) + reach)
-    made = forecast_of(sweep(world, rng, lowest=lowest))
+    made = forecast_of(SimulatedSweep(world, rng, lowest=lowest).table, level=LEVEL)
     found = {"precision": world.noise**2 / world.n_seeds}
     for ratio in (1.0, *RATIOS):
         s = world.beyond(ratio)
         truth = float(world.log_loss(s, world.optimum(s))[0] + world.noise * rng.normal())
-        point = made.at(x=float(2.0 ** s[0, 0]))
-        known = point.loss is not None and None not in point.loss_pi
-        found[f"refused {ratio:g}"] = float(not known)
-        if known:
-            lower, upper = map(math.log, point.loss_pi)
-            found |= {f"held {ratio:g}": float(lower <= truth <= upper)}
-            found |= {f"width {ratio:g}": upper - lower}
-            found |= {f"off {ratio:g}": math.log(point.loss) - truth}
+        ends = logs_of(made.at(x=float(2.0 ** s[0, 0])).loss_pi)
+        found |= compared(ends, truth, f"{ratio:g}")
     return found
 
 
 def outlier(rng: np.random.Generator) -> dict[str, float]:
     """Width of the interval at ×4 with one loss 30 % too low, over that without it."""
     world = draw_world(rng, n_sizes=5, n_seeds=3)
-    table = sweep(world, rng)
+    table = SimulatedSweep(world, rng).table
     spoiled = table.copy()
     spoiled.loc[int(rng.integers(len(table))), "loss"] *= 0.7
     widths = []
     for each in (table, spoiled):
-        point = forecast_of(each).at(x=4 * table["x"].max())
-        known = point.loss is not None and None not in point.loss_pi
-        widths.append(math.log(point.loss_pi.upper / point.loss_pi.lower) if known else math.nan)
+        ends = logs_of(forecast_of(each, level=LEVEL).at(x=4 * table["x"].max()).loss_pi)
+        widths.append(ends[1] - ends[0] if ends else math.nan)
     return {"ratio": widths[1] / widths[0]}
 
 
@@ -369,8 +308,7 @@ def value_rows(part: str, found: pd.DataFrame) -> list[Row]:
             )
     if "step" in part or part in TODAY:
         limit, most = (0.8, False) if "step" in part else (0.08, True)
-        row = judged("flagged for a bend or a step", found["bends"], limit, most=most)
-        rows.append(replace(row, part=part))
+        rows.append(judged(part, "flagged for a bend or a step", found["bends"], limit, most=most))
     return rows
 
 
@@ -389,8 +327,7 @@ def loss_rows(part: str, found: pd.DataFrame) -> list[Row]:
             for band in ("default", "family")
             for ratio in [(found[f"{band} width 4"] / found["oracle width 4"]).median()]
         ]
-        refused = judged("refused at ×4", found["default refused 4"], 0.02, most=True)
-        rows.append(replace(refused, part=part))
+        rows.append(judged(part, "refused at ×4", found["default refused 4"], 0.02, most=True))
     beyond = [f"{r:g}" for r in RATIOS]
     wider = [(found[f"family width {r}"] > 1.001 * found[f"default width {r}"]) for r in beyond]
     rows.append(
@@ -405,8 +342,11 @@ def loss_rows(part: str, found: pd.DataFrame) -> list[Row]:
     return rows
 
 
-def score_rows(parts: Mapping[str, pd.DataFrame]) -> list[Row]:
+def score_rows(found: Mapping[str, pd.DataFrame]) -> list[Row]:
     """Interval scores over the baseline's, one setting a part, a number of sizes and a ratio."""
+    parts = {part: table for part, table in found.items() if part.startswith("loss")}
+    if len(parts) < 2:
+        return []
     ratios: dict[str, float] = {}
     for part, found in parts.items():
         sizes = pd.cut(found["n_sizes"], [0, 3, 6, 10], labels=["3", "4-6", "7-10"])
@@ -463,47 +403,26 @@ def _held(part: str, found: pd.DataFrame, at: str, least: float) -> Row:
         return Row(part=part, figure=column, reached="all refused")
     precision = pd.qcut(found.loc[values.index, "precision"], 10, labels=False, duplicates="drop")
     worst = values.groupby(precision).mean().min()
-    row = judged(f"90 % interval at ×{at.split()[-1]} holds", list(values), least)
+    row = judged(part, f"90 % interval at ×{at.split()[-1]} holds", list(values), least)
     width = found[column.replace("held", "width")].median()
     details = f" (worst tenth by noise {worst:.0%}, median width {width:.2g}"
     refused = len(found) - len(values)
     details += f", {refused} refused)" if refused else ")"
-    return replace(row, part=part, reached=row.reached + details)
+    return replace(row, reached=row.reached + details)
 
 
-PARTS: dict[str, Callable[[np.random.Generator], dict[str, float]]] = {
-    **{f"best value, {shape}": partial(best_values, shape, 1) for shape in SHAPES},
-    **{f"best value of two columns, {s}": partial(best_values, s, 2) for s in SHAPES[:3]},
-    **{f"loss, {shape}": partial(losses, shape) for shape in LOSSES},
-    "loss, three sizes": partial(losses, "power and floor", n_sizes=3),
-    "edge of the two largest sizes": edges,
-    "outlier": outlier,
+PARTS = {
+    **{f"best value, {s}": DrawnPart(partial(best_values, s, 1), value_rows) for s in SHAPES},
+    **{
+        f"best value of two columns, {s}": DrawnPart(partial(best_values, s, 2), value_rows)
+        for s in SHAPES[:3]
+    },
+    **{f"loss, {shape}": DrawnPart(partial(losses, shape), loss_rows) for shape in LOSSES},
+    "loss, three sizes": DrawnPart(partial(losses, "power and floor", n_sizes=3), loss_rows),
+    "edge of the two largest sizes": DrawnPart(edges, edge_rows),
+    "outlier": DrawnPart(outlier, outlier_rows),
 }
-WORDS = {"best": value_rows, "loss": loss_rows, "edge": edge_rows, "outlier": outlier_rows}
-"""First letters of a part → its rows."""
-
-
-def main() -> None:
-    """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--only", nargs="+", metavar="PART", default=[""])
-    parser.add_argument("--sweeps", type=int, default=N_SWEEPS)
-    parser.add_argument("--draws", choices=DRAWS, default="report")
-    given = parser.parse_args()
-    parts = [part for part in PARTS if part.startswith(tuple(given.only))]
-    if not parts:
-        parser.error(f"--only must begin like one of: {'; '.join(PARTS)}")
-    found = {part: simulate(PARTS[part], given.sweeps, DRAWS[given.draws]) for part in parts}
-    rows = []
-    for part, sweeps in found.items():
-        words = next(words for start, words in WORDS.items() if part.startswith(start))
-        rows += words(part, sweeps)
-    losses = {part: sweeps for part, sweeps in found.items() if part.startswith("loss")}
-    if len(losses) > 1:
-        rows += score_rows(losses)
-    print_rows(rows)
-    sys.stdout.write(f"{sum(row.met is False for row in rows)} of {len(rows)} figures missed\n")
 
 
 if __name__ == "__main__":
-    main()
+    print_parts(__doc__, PARTS, DRAWS, more=score_rows)

@@ -23,7 +23,7 @@ from extrap import files
 from extrap.records.codec import encode
 from extrap.reporting import html
 from extrap.reporting.blocks import Answer, Block, Details, Page, Paragraph
-from extrap.reporting.forecast_page import provenance
+from extrap.reporting.study_page import provenance
 from extrap.reporting.tables import Table
 from extrap.reporting.text import blocks_text
 

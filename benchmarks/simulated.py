@@ -17,6 +17,7 @@ import numpy as np
 import pandas as pd
 
 import extrap
+from benchmarks import sweeps
 from benchmarks.rows import Row, share_row
 from benchmarks.scores import LEVEL, rms, score_forecast
 from extrap.fitting import LossModel, fit
@@ -71,7 +72,9 @@ def simulate(task: tuple[int, int]) -> list[dict[str, object]]:
     rows = []
     for replicate in range(n_replicates):
         rng = np.random.default_rng([number, replicate])
-        table = draw_sweep(truth, n, seeds, noise, rng)
+        axes = {"seed": range(seeds), "x": 2.0 ** np.arange(n)}
+        table = sweeps.simulate(lambda seed, x: truth(x), noise=noise, rng=rng, **axes)
+        table["seed"] = range(len(table))  # every run's own: none shifts all sizes alike
         default = extrap.forecast(extrap.read_runs(table, size="x"), level=LEVEL)
         bands = {"default": default, "family": replace(default, band="family")}
         if law is not None:
@@ -90,17 +93,6 @@ def simulate(task: tuple[int, int]) -> list[dict[str, object]]:
                 row[f"{band}_error"] = np.log(found["predicted"] / expected)
             rows.append(row)
     return rows
-
-
-def draw_sweep(
-    truth: Truth, n: int, seeds: int, noise: float, rng: np.random.Generator
-) -> pd.DataFrame:
-    """Sizes 1, 2, 4, …; every run has a seed of its own: none shifts all sizes alike."""
-    x = 2.0 ** np.arange(n)
-    loss = truth(x) * np.exp(noise * rng.normal(size=(seeds, n)))
-    return pd.DataFrame(
-        {"x": np.tile(x, seeds), "loss": loss.ravel(), "seed": np.arange(n * seeds)}
-    )
 
 
 def knowing(made: extrap.Forecast, law: str, table: pd.DataFrame) -> extrap.Forecast:

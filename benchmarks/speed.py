@@ -7,7 +7,6 @@ the published table of Chinchilla's runs. The sweep has 12 widths × 12 rates ×
 
 from __future__ import annotations
 
-import itertools
 import tempfile
 import time
 from collections.abc import Callable, Mapping
@@ -20,6 +19,7 @@ from scipy import optimize
 
 import extrap
 from benchmarks.rows import DATA, Row
+from benchmarks.sweeps import make_table, true_lr
 from extrap.fitting import fit
 from extrap.fitting.bootstrap import bootstrap, replicate_problem, replicate_starts
 from extrap.fitting.projection import Problem
@@ -200,29 +200,12 @@ def huber_peer(problem: Problem, i: int, starts: np.ndarray) -> np.ndarray:
     return np.concatenate([np.exp(best[:3]), best[3:]])
 
 
-def sweep(rng: np.random.Generator) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """A sweep whose optimum moves and steepens to the right, and runs at a larger width."""
-    rows = []
-    for i, j, seed in itertools.product(range(WIDTHS), range(RATES), range(SEEDS)):
-        rows.append((16 * 2.0 ** (i / 2), 2.0 ** (j - 13), seed))
-    table = pd.DataFrame(rows, columns=["width", "lr", "seed"])
-    width = 16 * 2.0 ** (WIDTHS / 2 + 2)
-    best = 2.0**-6 * (width / 16) ** -0.4
-    larger = pd.DataFrame({"width": width, "lr": best * 2.0 ** np.array([-2.0, 0, 1]), "seed": 0})
-    return _with_loss(table, rng), _with_loss(larger, rng)
-
-
-def _with_loss(table: pd.DataFrame, rng: np.random.Generator) -> pd.DataFrame:
-    octaves = np.log2(table["lr"]) + 6 + 0.4 * np.log2(table["width"] / 16)
-    excess = 0.01 * (np.exp(0.5 * octaves) - 1 - 0.5 * octaves) / 0.25
-    curve = 1.5 + 2 * (table["width"] / 16) ** -0.4
-    noise = 0.003 * rng.normal(size=len(table))
-    return table.assign(loss=curve * np.exp(excess + noise))
-
-
 def time_sweep() -> dict[str, float]:
     """Seconds of each step, after one untimed call that imports what is imported late."""
-    table, larger = sweep(np.random.default_rng(0))
+    widths = 16 * 2.0 ** (np.arange(WIDTHS) / 2)
+    table = make_table(widths=widths, rates=2.0 ** (np.arange(RATES) - 13), seeds=SEEDS)
+    width, octaves = 4 * widths[-1], np.array([-2.0, 0, 1])
+    larger = make_table(widths=[width], rates=true_lr(width) * 2.0**octaves, seeds=1)
     seconds: dict[str, float] = {}
     warm = extrap.read_runs(table[table["width"] < 100], size="width", tune="lr")
     extrap.backtest(warm, min_sizes=5)

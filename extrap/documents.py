@@ -296,7 +296,10 @@ def read_sealed(path: Path, kind: str) -> dict[str, Any]:
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
     except (ValueError, RecursionError) as error:
-        raise DataError(f"{path} is not JSON: {first_line(error)}.") from error
+        raise DataError(
+            f"{path} is not JSON: {first_line(error)}; name a sealed file, such as extrap "
+            "forecast --save FILE writes."
+        ) from error
     fields = document if isinstance(document, dict) else {}
     for key, expected in (("kind", kind), ("schema_version", SCHEMA_VERSION)):
         if (found := fields.get(key)) != expected:

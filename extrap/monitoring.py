@@ -128,7 +128,7 @@ class Monitor:
         if curves is None or prediction is None:
             raise DataError(
                 "a monitor needs a forecast with a law of the loss and the curves of its runs; "
-                "read the sweep with its curves, forecast, and save again."
+                "forecast the sweep with its curves (--curves, in Python curves=), and save again."
             )
         total = curves.total_steps if total_steps is None else total_steps
         if total is None or not (total > 0 and math.isfinite(total)):

@@ -18,6 +18,7 @@ from hypothesis import settings
 import extrap
 import extrap.reporting.drawing as drawing
 from benchmarks.servers import ServerError, postgres_server
+from benchmarks.sweeps import make_table, true_loss, true_lr
 from extrap.installing import how_to_install
 from tests.digits import DIGITS
 
@@ -140,36 +141,6 @@ def postgres():
         if os.environ.get("CI"):
             pytest.fail(f"NO POSTGRESQL, and CI needs it: {error}")
         pytest.skip(f"NO POSTGRESQL: workers are tested on other storages only: {error}")
-
-
-WIDTHS = (16.0, 32.0, 64.0, 128.0, 192.0)
-RATES = tuple(float(2.0**k) for k in range(-12, -4))
-
-
-def true_loss(width):
-    """Loss of the made-up truth at the optimal rate: a power law with a floor."""
-    return 1.5 + 2.0 * (width / 16) ** -0.4
-
-
-def true_lr(width):
-    """Optimal rate of the made-up truth: it falls as width^-0.4."""
-    return 0.01 * (width / 16) ** -0.4
-
-
-def make_table(*, widths=WIDTHS, rates=RATES, seeds=3, noise=0.002, shared_noise=0.0, seed=0):
-    """A sweep of the made-up truth; its excess_curve is steeper towards high rates."""
-    rng = np.random.default_rng(seed)
-    common = shared_noise * rng.normal(size=seeds)
-    rows = []
-    for width in widths:
-        for lr in rates:
-            u = np.log2(lr / true_lr(width))
-            rise = 0.5 if u > 0 else -0.35
-            excess = 0.03 * (np.expm1(rise * u) - rise * u) / rise**2
-            for s in range(seeds):
-                log_loss = np.log(true_loss(width)) + excess + noise * rng.normal() + common[s]
-                rows.append({"width": width, "lr": lr, "seed": s, "loss": np.exp(log_loss)})
-    return pd.DataFrame(rows)
 
 
 @pytest.fixture(scope="session")

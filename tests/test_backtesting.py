@@ -7,16 +7,13 @@ import pandas as pd
 import pytest
 
 import extrap
+from benchmarks.sweeps import true_loss
 from extrap.backtesting import backtest
 from extrap.errors import DataError
 from extrap.fitting.splits import MAX_CUTS, MAX_HELD_OUT
 from extrap.records import Runs
 
 WIDTHS = (16.0, 24.0, 32.0, 48.0, 64.0, 96.0, 128.0)
-
-
-def true_loss(width):
-    return 1.5 + 2.0 * (width / 16) ** -0.4
 
 
 def read(table, tune="lr"):

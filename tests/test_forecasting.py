@@ -272,6 +272,7 @@ def test_refused_loss_has_no_number_but_a_reason_and_leaves_the_rest():
     assert made.predict_loss(LARGE) is None
     spread = made.predict_loss(LARGE, refuse=False)
     assert spread.half_width(0.9, new_run=True) > 0.39
+    assert made.expected(LARGE).log_loss == pytest.approx(math.log(loss_at(1024)))
     assert point.recommendation is not None
     assert made.frame_at_values([LARGE], tuned={"lr": 0.01})["loss"].isna().all()
     assert by_hand().at(**LARGE).refusals == {}
@@ -289,6 +290,32 @@ def test_refused_value_is_neither_advised_nor_priced_and_leaves_the_loss():
     assert point.recommended == {"lr": None}
     assert made.predict_tuned(LARGE)["lr"].value is None
     assert made.predict_tuned(LARGE, refuse=False)["lr"].value == pytest.approx(0.0025)
+    assert made.expected(LARGE).tuned == {"lr": pytest.approx(math.log(0.0025))}
+
+
+def test_remedy_of_a_loss_is_not_one_after_which_it_is_still_refused():
+    """Losses of standard error 1, of which 64 times the seeds leave .2."""
+    made = by_hand(optima=[replace(o, paired_loss_se=1.0) for o in by_hand().optima])
+    remedy = made.with_optima(made.optima, made.noise).remedy("loss", LARGE)
+    assert (remedy.cause, remedy.sizes) == ("sizes", ())
+
+
+def test_curves_lie_beside_laws_whether_or_not_these_are_refused(watched, monkeypatch):
+    monkeypatch.setattr(forecasting, "fit_reference_curves", lambda curves, **given: given)
+    model = by_hand().loss_model
+    plain = replace(watched, loss_model=model, tuned_laws={"lr": of_rate()})
+    rough = replace(
+        plain,
+        loss_model=replace(
+            model, family=((replace(of_loss(), covariance=((9.0, 0.0), (0.0, 9.0))), 1.0),)
+        ),
+        tuned_laws={"lr": of_rate(scatter=20.0)},
+    )
+    assert rough.predict_loss({"width": 64.0}) is None
+    assert rough.predict_tuned({"width": 64.0})["lr"].value is None
+    given, expected = map(forecasting._reference_curves, (rough, plain))
+    for name in ("log_loss", "octaves"):
+        assert given[name] == pytest.approx(expected[name])
 
 
 def test_noisy_sweep_of_three_sizes_is_refused(sweep_table):

@@ -1,6 +1,5 @@
 """Every analysis takes runs in every form they come in, and gives the same answer."""
 
-import math
 from functools import cache
 
 import optuna
@@ -8,26 +7,12 @@ import pandas as pd
 import pytest
 
 import extrap
+from benchmarks.sweeps import make_table
 from extrap.analyses.budget import law
 
 optuna.logging.set_verbosity(optuna.logging.WARNING)
 WIDTHS = (16, 32, 64, 128, 256)
 BIG = {"width": 1024.0}
-
-
-def rows(widths, rates, *, seeds=(0, 1), scale=1.0):
-    """A sweep whose best rate falls with the width; its noise is fixed."""
-    made = []
-    for width in widths:
-        for rate in rates:
-            for seed in seeds:
-                octaves = math.log2(rate / (0.02 * (width / 16) ** -0.4))
-                noise = 0.004 * math.sin(width + 1e4 * rate + seed)
-                loss = (1.5 + 2 * scale * (width / 16) ** -0.4) * math.exp(
-                    0.01 * octaves**2 + noise
-                )
-                made.append({"width": width, "lr": rate, "seed": seed, "loss": loss})
-    return pd.DataFrame(made)
 
 
 def study_of(table, name, *, storage=None, attribute=None):
@@ -58,8 +43,8 @@ def by_width(table):
     return [part for _, part in table.groupby("width")]
 
 
-SWEEP = rows(WIDTHS, [2.0**-k for k in range(4, 10)])
-LARGER = rows([1024], [2.0**-9], seeds=(0, 1))
+SWEEP = make_table(widths=WIDTHS, rates=[2.0**-k for k in range(4, 10)], seeds=2)
+LARGER = make_table(widths=[1024], rates=[2.0**-9], seeds=2, seed=1)
 NAMES = ("tiny", "small", "middle", "big", "huge")
 FORMS = {
     "path": lambda folder: folder / "sweep.csv",

@@ -71,7 +71,16 @@ def test_loss_that_is_no_number_is_an_instability(watched, bad):
     reading = monitor.update(20, bad)
     assert (reading.alarm, reading.cause) == (True, "instability")
     assert "lr is 46 times" in reading.advice
+    assert monitor.update(30, bad).alarm
+    assert [reading.step for reading in monitor.history] == [20]
     assert monitor.update(40, 3.0).alarm
+
+
+@pytest.mark.parametrize(("times", "is_high"), [(1.40, False), (1.43, True)])
+def test_a_rate_is_called_high_from_half_an_octave_above_its_optimum_on(watched, times, is_high):
+    best = watched.predict_tuned(BIG)["lr"].value
+    reading = Monitor(watched, at=BIG, tuned={"lr": times * best}).update(20, math.nan)
+    assert ("lr is 1.4 times" in reading.advice) == is_high
 
 
 def test_steps_out_of_order_and_after_the_end_are_ignored_and_counted(watched, draw_curve):
@@ -223,6 +232,33 @@ def test_the_last_loss_is_compared(watched, steps):
     monitor = followed(watched, np.full(len(steps), 3.0), steps=steps, total_steps=100)
     assert monitor.history[-1].step == steps[-1]
     assert monitor.is_over
+
+
+@pytest.mark.parametrize(
+    ("total", "steps", "is_over"),
+    [
+        (1000, (998, 999), True),  # it may count from 0
+        (1000, (997, 998), False),
+        (10, (8, 9), False),  # perhaps epochs
+        (10, (9, 10), True),
+        (1000, (100, 110, 700), False),  # a loss may follow at 710
+    ],
+)
+def test_a_run_is_over_where_no_loss_is_to_come(watched, total, steps, is_over):
+    monitor = followed(watched, np.full(len(steps), 3.0), steps=steps, total_steps=total)
+    assert monitor.is_over == is_over
+
+
+def test_noise_of_single_points_counts_only_where_a_log_has_fewer_than_the_sweep(
+    watched, draw_curve
+):
+    losses = draw_curve(512, 1.0, np.random.default_rng(6))
+    nothing = (0.0,) * len(watched.curves.point_variance)
+    smooth = replace(watched, curves=replace(watched.curves, point_variance=nothing))
+    for every, is_same in ((1, True), (5, False)):
+        points = {"losses": losses[every - 1 :: every], "steps": STEPS[every - 1 :: every]}
+        rough, without = (followed(made, **points).history[-1] for made in (watched, smooth))
+        assert (rough.e_value == pytest.approx(without.e_value)) == is_same
 
 
 def test_losses_are_fed_up_to_an_alarm(watched, draw_curve):

@@ -188,16 +188,19 @@ def cascade(
     require_level(level)
     if not 0 < validation < 1:
         raise ValueError(
-            f"validation must lie in (0, 1), got {validation:g}; write 0.5 for half the inputs."
+            f"{argument('validation')} must lie in (0, 1), got {validation:g}; write 0.5 for half "
+            "the inputs."
         )
     if seed < 0:
-        raise ValueError(f"seed must not be negative, got {seed}; write 0.")
+        raise ValueError(f"{argument('seed')} must not be negative, got {seed}; write 0.")
     inputs, kind, notes = _read(source, group)
     _check_quality(quality, inputs, kind)
     first, rest = _split(inputs, validation, seed)
     asked = float(first["large"].mean()) if quality is None else float(quality)
     threshold, reached = _choose(first, kind, asked)
     costs = cost_small / cost_large, cost_filter / cost_large
+    if cost_filter > 0 and not inputs["filtered"].any():
+        notes.append("the cost of the rule has no effect, for it answers no input (filtered)")
     if inputs["filtered"].any() and costs[1] > 1:
         notes.append(
             f"an input answered by the rule costs {costs[1]:.3g} times one answered by the large "
@@ -227,7 +230,7 @@ def cascade(
         cost_filter=float(cost_filter),
         level=level,
         seed=seed,
-        flags=_flags(chosen.quality, asked, large, kind),
+        flags=_flags(chosen, asked, large, kind),
         notes=tuple(notes),
     )
 
@@ -317,9 +320,11 @@ def _choose(part: pd.DataFrame, kind: str, asked: float) -> tuple[float, float]:
     return float(confidence[fine[-1]]), float(qualities[fine[-1]])
 
 
-def _flags(judged: Measure, asked: float, large: Measure, kind: str) -> tuple[str, ...]:
-    """What the other part takes back of the quality that the first one promised."""
-    sign = 1 if kind == "correct" else -1
+def _flags(chosen: CascadePoint, asked: float, large: Measure, kind: str) -> tuple[str, ...]:
+    """What the other part takes back of the quality that the first one promised, if it did."""
+    judged, sign = chosen.quality, 1 if kind == "correct" else -1
+    if chosen.threshold is None:
+        return (f"quality-not-reached: {asked:.4g}; the large model reaches {large.value:.4g}",)
     short = sign * (asked - (judged.value or 0.0))
     if short <= ROUNDING * max(1.0, abs(asked)):
         return ()
@@ -361,7 +366,7 @@ def _read(source: Any, group: str | None) -> tuple[pd.DataFrame, str, list[str]]
     if len(unruled) < 2 * FEWEST:
         raise DataError(
             f"a cascade needs {FEWEST} inputs to choose a threshold and {FEWEST} others to "
-            f"test it, the table has {len(unruled)} without a rule; add inputs."
+            f"test it, got {len(unruled)}{' that no rule answers' * any(filtered)}; add inputs."
         )
     if (unruled == unruled[0]).all():
         raise DataError(
@@ -467,4 +472,4 @@ def _check_quality(quality: float | None, inputs: pd.DataFrame, kind: str) -> No
         rule = "a finite mean loss, at least 0 if no loss is negative"
         remedy = "give one in the unit of loss_large"
     if not is_fine:
-        raise ValueError(f"quality must be {rule}, got {quality:g}; {remedy}.")
+        raise ValueError(f"{argument('quality')} must be {rule}, got {quality:g}; {remedy}.")

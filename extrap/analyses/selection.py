@@ -278,8 +278,8 @@ def _points(embedding: ArrayLike | Path) -> Array:
     if bad.any():
         raise DataError(
             f"an embedding must be finite, got nan or inf in {int(bad.sum())} of "
-            f"{len(points)} rows, first in row {int(np.flatnonzero(bad)[0])}; leave those "
-            "examples out."
+            f"{len(points)} rows, first in row {int(np.flatnonzero(bad)[0])} (from 0); leave "
+            "those examples out."
         )
     most = math.sqrt(float(np.finfo(points.dtype).max) / (4 * points.size))
     largest = float(np.abs(points).max())
@@ -340,8 +340,8 @@ def _n_kept(keep: float, n: int) -> int:
     is_count = keep > 1 and float(keep).is_integer()
     if not (math.isfinite(keep) and keep > 0 and (keep <= 1 or is_count)) or keep > max(n, 1):
         raise ValueError(
-            f"keep must be a fraction in (0, 1] or a whole number of the {n} examples, got "
-            f"{keep:g}; write 0.2 for a fifth."
+            f"{argument('keep')} must be a fraction in (0, 1] or a whole number of the {n} "
+            f"examples, got {keep:g}; write 0.2 for a fifth."
         )
     return int(keep) if is_count else max(1, round(keep * n))
 

@@ -21,6 +21,7 @@ import pandas as pd
 from extrap.errors import DataError
 from extrap.fitting.means import paired_mean, ratio_of_means
 from extrap.laws.base import Array
+from extrap.reading.replicates import REPEATED
 from extrap.records import Interval, Measure, Runs, Shown
 from extrap.records.codec import shape
 from extrap.records.fields import require_level
@@ -131,7 +132,7 @@ def sensitivity(
         target=target,
         level=level,
         n_runs=len(used),
-        notes=runs.notes,
+        notes=tuple(note for note in runs.notes if REPEATED not in note),  # they differ in a value
     )
 
 
@@ -146,11 +147,13 @@ def _base(levels: pd.Series, given: float | str | None) -> float | str:
     counts = levels.value_counts()
     base = counts.index[0] if given is None else given
     is_tie = given is None and (counts == counts.iloc[0]).sum() > 1
-    if is_tie or base not in counts.index:
+    values = f"{', '.join(map(str, counts.index))}; name one of them: {levels.name}=VALUE."
+    if is_tie:
         raise DataError(
-            f"{levels.name} must have a fixed value, by default that of most runs, got "
-            f"{', '.join(map(str, counts.index))}; name one of them: {levels.name}=VALUE."
+            f"{levels.name} must have a fixed value, by default that of most runs, got {values}"
         )
+    if base not in counts.index:
+        raise DataError(f"no run has the fixed value {levels.name} = {base}, but {values}")
     return str(base) if isinstance(base, str) else float(base)
 
 

@@ -109,19 +109,19 @@ def _argument(word: str) -> click.Argument:
 def analysis(
     usage: str, shared: str = "", own: str = ""
 ) -> Callable[[Callable[..., Printed]], Command]:
-    """Make a command of a function that returns a `Printed`, with `--details` and `--json`.
+    """Make a command of a function that returns a `Printed`, with `--json`.
 
     Args:
         usage: As for `command`.
-        shared: As for `command`.
+        shared: As for `command`; `details` where its blocks have `Details`, for what they hold.
         own: As for `command`.
     """
 
     def made(function: Callable[..., Printed]) -> Command:
-        def call(*, as_json: bool, details: bool, **given: Any) -> int:
+        def call(*, as_json: bool, details: bool = False, **given: Any) -> int:
             return function(**given).show(as_json=as_json, details=details)
 
         call.__doc__ = function.__doc__
-        return command(usage, f"{shared} details as_json", own)(call)
+        return command(usage, f"{shared} as_json", own)(call)
 
     return made

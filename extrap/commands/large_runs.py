@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,7 +12,7 @@ import click
 
 from extrap.commands.analysis import DEVIATES, FINE, Printed, analysis, command
 from extrap.commands.inputs import forecast_of, kind_of, read_big, read_table, size_of
-from extrap.commands.option_table import FORECAST, SWEEP, parse_size
+from extrap.commands.option_table import FORECAST, SWEEP
 from extrap.commands.printing import say
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ OWN_RUNS = (
 
 @analysis(
     "forecast SWEEP",
-    f"{FORECAST} loss",
+    f"{FORECAST} loss details",
     """
     --at SIZE | A size to forecast: 4096, 8x (8 times the largest swept), width=4096, or
         params=1e9,tokens=2e10 (repeatable).
@@ -42,7 +43,7 @@ def forecast_command(
     """
     from extrap.documents import SHOWN, forecast_document, save_forecast
     from extrap.reporting.forecast_answer import answer_rows, forecast_answer
-    from extrap.reporting.forecast_blocks import forecast_blocks
+    from extrap.reporting.forecast_page import forecast_blocks
 
     made = forecast_of(sweep, options)
     sizes = [size_of(text, made) for text in at] or made.default_targets()
@@ -204,8 +205,8 @@ def check_command(
     "watch FORECAST LOG",
     "",
     """
-    --at SIZE | Size of the job: 4096, width=4096 or width=64,depth=8. [required]
-    --total-steps FLOAT | Number of steps of the whole job.
+    --at SIZE | Size of the job: 4096, 8x (the largest swept), or width=64,depth=8. [required]
+    --total-steps FLOAT | Number of steps of the whole job; default: that of the sweep's runs.
     --tuned NAME=NUMBER | Tuned value of the job, e.g. lr=0.001 (repeatable).
     --step TEXT | Column or key of the step. [default: step]
     --loss TEXT | Column, key or tag of the loss; default loss.
@@ -231,11 +232,16 @@ def watch_command(
 ) -> int:
     """Check a running job against a forecast.
 
-    FORECAST is a sealed forecast (.json). LOG is a CSV or JSONL file, or TensorBoard's event files
-    or their folder. The exit code is 1 at an alarm, and 0 when the run is over.
+    FORECAST is a forecast of a sweep with curves: extrap forecast SWEEP --curves FILE --save
+    FORECAST. LOG is a CSV or JSONL file with a step and a loss per line, or TensorBoard's event
+    files or their folder. The exit code is 1 at an alarm, and 0 when the run is over.
+
+    The e-value is the evidence that the run is off; an alarm needs 20 of it at a level of 0.95.
 
     Use --let and --maximise to turn what is logged into the loss of the sweep. There is no
     --final: a running job has no final loss.
+
+    Example: extrap watch forecast.json train.csv --at 4096 --total-steps 20000
     """
     from extrap.documents import load_forecast
     from extrap.monitoring import Monitor, watch
@@ -251,7 +257,7 @@ def watch_command(
     made = load_forecast(forecast)
     monitor = Monitor(
         made,
-        at=parse_size(at, made.runs.sizes),
+        at=size_of(at, made),
         total_steps=options["total_steps"],
         tuned=options["tuned"] or None,
         level=options["level"],
@@ -278,9 +284,13 @@ def _reading_line(reading: Reading) -> str:
     )
 
     alarm = f"; alarm: {reading.cause or 'unknown'}" if reading.alarm else ""
+    step = (
+        f"step {format_quantity(reading.step)} ({format_percent(reading.fraction, signed=False)})"
+    )
+    if reading.loss is None or not math.isfinite(reading.loss):
+        return f"{step}: loss not a number{alarm}"
     return (
-        f"step {format_quantity(reading.step)} "
-        f"({format_percent(reading.fraction, signed=False)}): loss {format_value(reading.loss)}, "
+        f"{step}: loss {format_value(reading.loss)}, "
         f"expected {format_value(reading.expected)} ({format_interval(reading.band)}), "
         f"e-value {format_quantity(reading.e_value)}{alarm}"
     )

@@ -204,10 +204,10 @@ def parse_size(
     for part in parts:
         name, equals, value = (piece.strip() for piece in part.partition("="))
         if not equals:
-            raise click.UsageError(
-                f"--at names each size: {','.join(f'{c}=…' for c in columns)}; got {text!r}; "
-                "write one size without commas, as in 1024, or name each."
-            )
+            named = f"--at {','.join(f'{column}=…' for column in columns)}"
+            if len(columns) == 1:
+                named = "one without commas, as in 1024"
+            raise click.UsageError(f"--at takes one size, got {text!r}; write {named}.")
         if name in size:
             raise click.UsageError(
                 f"one --at is one size, {name} was given twice in {text!r}; write one --at for "

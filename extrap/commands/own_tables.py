@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @analysis(
     "compare SOURCES...",
-    f"size tune loss seed {READING} level price flops_per_second",
+    f"size tune loss seed {READING} level price flops_per_second details",
     """
     --at SIZE | Target size: 4096, or params=1e9,tokens=2e10.
     --names TEXT | Names of the recipes, separated by commas; default: file names.
@@ -107,13 +107,14 @@ def _arms_of_files(
 
 @analysis(
     "allocate SOURCE",
-    f"loss {READING} level",
+    f"loss {READING} level details",
     """
     --flops FLOAT | Compute budget, in FLOPs. [required]
     --params COLUMN | Column of parameters; default by name.
     --tokens COLUMN | Column of tokens; default by name.
     --compute COLUMN | Column of training FLOPs; default flops if present, else 6 N D.
-    --fix NAME=NUMBER | Fix a parameter of the law: E, c1 (params) or c2 (tokens) (repeatable).
+    --fix NAME=NUMBER | Fix a parameter of the Chinchilla law, which answers where isoFLOP profiles
+        cannot: E, c1 (params) or c2 (tokens) (repeatable).
     --unique-tokens FLOAT | Available tokens; also split when they are repeated.
     --inference-tokens FLOAT | Tokens to serve; also find the cheapest model of the same loss.
     """,
@@ -123,6 +124,8 @@ def allocate_command(source: str, **options: Any) -> Printed:
 
     SOURCE is what extrap forecast reads, with one row per run: its parameters, tokens and final
     loss.
+
+    Example: extrap allocate runs.csv --flops 1e21
     """
     from extrap.analyses.budget import allocate
 
@@ -131,7 +134,7 @@ def allocate_command(source: str, **options: Any) -> Printed:
 
 @analysis(
     "critical-batch SOURCE",
-    "where ignore rename let level",
+    "where ignore rename let level details",
     """
     --batch COLUMN | Column of batch sizes. [default: batch_size]
     --steps COLUMN | Column of steps. [default: steps]
@@ -146,14 +149,16 @@ def allocate_command(source: str, **options: Any) -> Printed:
 def critical_batch_command(source: str, *, at: Sequence[str], **options: Any) -> Printed:
     """Estimate critical batch sizes from steps to a target.
 
-    SOURCE is what extrap forecast reads, with one row per
-    batch size, each with its own tuned learning rate. Further rows of one batch size are
-    replicates. Rows without steps did not reach the target; a column budget makes them lower
-    bounds. Other settings that vary within a group are asked about.
+    SOURCE is what extrap forecast reads, with one row per batch size, each with its own tuned
+    learning rate. Further rows of one batch size are replicates. Rows without steps, or with the
+    status censored, did not reach the target; their steps or their column budget are lower bounds.
+    Any other setting that varies within a group is an error: name it with --by or --ignore.
+
+    Example: extrap critical-batch steps.csv --by width --by target
     """
     from extrap.analyses.batch_size import critical_batch
     from extrap.records.codec import document
-    from extrap.reporting.critical_batches import critical_blocks
+    from extrap.reporting.batches_page import critical_blocks
 
     if at and not options["by"]:
         raise click.UsageError("--at asks for a size of a --by column; name one: --by params.")
@@ -172,18 +177,18 @@ def critical_batch_command(source: str, *, at: Sequence[str], **options: Any) ->
     "knobs TABLE",
     f"loss seed {READING} level output",
     """
-    --at target SIZE | Target size: 1024 or width=1024; default: 8 times the largest.
+    --at target SIZE | Target size: 1024, 8x (8 times the largest) or width=1024. [default: 8x]
     --knob named NAME[=VALUE] | Setting to rank and its fixed value, default: the most frequent one
-        (repeatable).
-    --size COLUMN | Size column.
+        (repeatable). [required]
+    --size COLUMN | Size column. [required]
     """,
 )
 def knobs_command(
     table: str,
     *,
-    target: str | None,
+    target: str,
     named: Sequence[str],
-    size: str | None,
+    size: str,
     level: float,
     output: str | None,
     **options: Any,
@@ -192,8 +197,11 @@ def knobs_command(
 
     TABLE is a table of your own runs in which one value at a time is moved, for example halved and
     doubled, at two sizes or more and with the same seeds.
+
+    Example: extrap knobs runs.csv --size width --knob warmup --knob beta2=0.99 --at 4096
     """
     from extrap.analyses.sensitivity import sensitivity
+    from extrap.reading.columns import missing_column
     from extrap.reading.mixtures import refuse_mixtures
 
     if table.endswith(".py"):
@@ -201,17 +209,16 @@ def knobs_command(
             f"knobs takes a table of runs, got the study file {table}; to move the values of a "
             "study, define COMPARISON with extrap.records.moves(STUDY)."
         )
-    if not size or not named:
-        raise click.UsageError(
-            "a table needs its size column and the settings that were varied: --size width --knob "
-            "warmup --knob beta2=0.999."
-        )
     knobs = _parse_knobs(named)
-    at = {size: None} if target is None else parse_size(target, (size,))
+    runs = read_table(table, options, size=size, tune=(), may_mix=True)
+    at = _target(target, runs)
     if set(at) != {size}:
         raise click.UsageError(f"--at names the size column {size}, got {target!r}.")
-    runs = read_table(table, options, size=size, tune=(), may_mix=True)
-    refuse_mixtures(runs, ignored=[*knobs, *options["ignore"]])
+    have = list(map(str, runs.to_frame().columns))
+    for name in knobs:
+        if name not in have:
+            raise missing_column(name, have, table, option="named")
+    refuse_mixtures(runs, ignored=[*knobs, *options["ignore"]], part="named")
     found = sensitivity(runs, knobs, target=at[size], level=level)
     return Printed(found, notes=[] if output is None else [_sensitivity_page(found, runs, output)])
 
@@ -225,7 +232,7 @@ def _sensitivity_page(found: Sensitivity, runs: Runs, path: str) -> str:
     provenance = {"source of the runs": runs.source, "data hash (SHA-256)": runs.data_hash()}
     question = "Which fixed value should be tuned before scaling up?"
     about = About(f"Sensitivity of {runs.source}", question, provenance)
-    return f"report    {write_page(sensitivity_page(found, about), path)}"
+    return f"wrote {write_page(sensitivity_page(found, about), path)}"
 
 
 def _parse_knobs(texts: Sequence[str]) -> dict[str, float | str | None]:
@@ -264,6 +271,8 @@ def cascade_command(source: str, **options: Any) -> Printed:
     input. Columns: confidence_small, and correct_small and correct_large (0 or 1) or loss_small
     and loss_large. A column filtered marks inputs that a rule answers, with correct_filter or
     loss_filter. Inputs count as independent, except those of one group.
+
+    Example: extrap cascade inputs.csv --cost-small 1 --cost-large 20
     """
     from extrap.analyses.cascade import cascade
 
@@ -291,6 +300,8 @@ def select_command(
     Parquet table of features. Without -o the kept rows are printed, one per line, counted from 0.
     In theory hard examples are better if data are plentiful, and easy ones if data are scarce. In
     our study on text, neither was better than random examples.
+
+    Example: extrap select embedding.npy --keep 0.2 -o kept.csv
     """
     import pandas as pd
 
@@ -317,6 +328,7 @@ def select_command(
         table = pd.DataFrame({"difficulty": chosen.difficulty, "kept": kept})
         write_csv(table, output, index_label="row")
         if chosen.threshold is not None:
-            which += f", to a difficulty of {format_quantity(chosen.threshold, digits=4)}"
+            side = "or more" if which == "hard" else "or less"
+            which += f", difficulty {format_quantity(chosen.threshold, digits=4)} {side}"
         text = f"kept {len(chosen)} of {n} ({which}) in {output}"
     return Printed(chosen, [Paragraph(text)], document=lambda _: document)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -214,15 +213,19 @@ def coord_check_command(
     lets the learning rate transfer, such as muP, the changes do not depend on width. The exit code
     is 1 if one does.
     """
+    from extrap.records.study import OWN
     from extrap.study import open_study
     from extrap.training import coordinate_check
 
     spec = open_study(study_file, assignments=assignments, symbol="STUDY").given
+    if spec.workload.name == OWN:
+        raise click.UsageError(
+            f"coord-check looks into a model that extrap trains, {study_file} names no workload; "
+            "give another file, or --set workload.name=FILE.py:CLASS."
+        )
     checked = coordinate_check(spec, widths=widths or None, **options)
-    document = {**asdict(checked), "is_flat": checked.is_flat}
     code = FINE if checked.is_flat else DEVIATES
-    blocks = _coordinate_blocks(checked)
-    return Printed(checked, blocks, document=lambda _: document, code=code)
+    return Printed(checked, _coordinate_blocks(checked), code=code)
 
 
 def _coordinate_blocks(found: CoordinateCheck) -> list[Block]:
@@ -238,14 +241,26 @@ def _coordinate_blocks(found: CoordinateCheck) -> list[Block]:
     from extrap.training.coordinates import TOLERANCE
 
     steep = [each.name for each in found.coordinates if each.verdict != "flat"]
+    diverged = [each.name for each in found.coordinates if each.verdict == "diverged"]
     text = "Every layer's outputs move equally far at every width"
-    if steep:
-        text = f"How far the outputs of {', '.join(steep)} move depends on the width"
+    if diverged:
+        text = f"The outputs of {', '.join(diverged)} diverge; give a smaller --lr"
+    elif steep:
+        text = (
+            f"How far the outputs of {', '.join(steep)} move depends on the width. Tune the "
+            "learning rate at every width"
+        )
+        if found.parametrization == "standard":
+            text += ", or try --set recipe.parametrization=mup"
     rows = [
         (
             each.name,
             *(format_scientific(change) for change in each.changes),
-            f"{format_decimals(each.slope, 2)} ± {format_decimals(each.slope_se, 2)}",
+            " ± ".join(
+                format_decimals(number, 2)
+                for number in (each.slope, each.slope_se)
+                if number is not None
+            ),
             each.verdict,
         )
         for each in found.coordinates

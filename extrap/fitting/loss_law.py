@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from extrap.errors import DataError, FitError
+from extrap.errors import DataError, FitError, argument
 from extrap.fitting.designs import check_identifiable
 from extrap.fitting.health import LACK_OF_FIT_P, health_flags, lack_of_fit_p
 from extrap.fitting.projection import Problem, Solutions, distinct_starts, project, screen
@@ -191,8 +191,8 @@ def _check_names(law: LossLaw, fixed: Mapping[str, float], n_columns: int) -> No
     for name in fixed:
         if name not in law.names(n_columns):
             raise ValueError(
-                f"fix must name parameters of the law {law.key}, got {name!r}; pin one of "
-                f"{', '.join(allowed)}."
+                f"{argument('fix')} must name parameters of the law {law.key}, got {name!r}; pin "
+                f"one of {', '.join(allowed)}."
             )
         if name not in allowed:
             raise ValueError(

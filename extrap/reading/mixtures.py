@@ -42,7 +42,11 @@ MOST_SHOWN, MOST_WORD = 5, 40
 
 
 def refuse_mixtures(
-    runs: Runs, *, ignored: Collection[str] = (), is_untuned: bool = False
+    runs: Runs,
+    *,
+    ignored: Collection[str] = (),
+    is_untuned: bool = False,
+    part: str | None = None,
 ) -> tuple[str, ...]:
     """Raise where runs differ in a setting that nobody named.
 
@@ -50,6 +54,7 @@ def refuse_mixtures(
         runs: A sweep.
         ignored: Columns that may vary.
         is_untuned: Whether tuned columns were left out on purpose.
+        part: Argument that names such columns, if they can play no part of a sweep.
 
     Returns:
         Columns in which runs of one size and tuned values differ all the same.
@@ -74,7 +79,8 @@ def refuse_mixtures(
     if asked:
         named = {display_name(c, have): asked[c] for c in _enough(asked, sweep.sizes)}
         what = f"a forecast is for one recipe, {runs.source or 'the sweep'}"
-        raise mixture(named, _parts(named, runs, sweep), what)
+        parts = [Choice({part: name}, "to rank it too") for name in named] if part else None
+        raise mixture(named, parts or _parts(named, runs, sweep), what)
     return tuple(display_name(c, have) for c in pooled)
 
 

@@ -10,6 +10,7 @@ from extrap.records.runs import WITHOUT_SEED, text_ranks
 
 LONGEST_EXACT = 2.0**53
 """Whole numbers below it are exact as floats."""
+REPEATED = "run(s) repeat an earlier size, tuned values and seed: kept as replicates"
 
 
 def read_seeds(
@@ -60,9 +61,7 @@ def count_notes(frame: pd.DataFrame, cell: list[str]) -> list[str]:
         ),
         "run(s) failed: left out": status.get("failed", 0),
         "run(s) pruned: they only bound the optimum": status.get("pruned", 0),
-        "run(s) repeat an earlier size, tuned values and seed: kept as replicates": int(
-            frame.duplicated(cell).sum()
-        ),
+        REPEATED: int(frame.duplicated(cell).sum()),
     }
     return [f"{count} {text}" for text, count in counted.items() if count]
 

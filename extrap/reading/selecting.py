@@ -11,6 +11,7 @@ from extrap.expressions import parse_definition
 from extrap.reading.cells import is_empty, read_numbers
 from extrap.reading.columns import require_column
 from extrap.records import condition_text
+from extrap.records.numbers import counted
 
 MOST_SHOWN = 8
 Where = Mapping[str, object]
@@ -71,7 +72,8 @@ def selected_rows(
         kept = texts.isin(asked)
         if not kept.any():
             there = texts.value_counts()
-            some = ", ".join(f"{shown(t)} ({n} rows)" for t, n in there.head(MOST_SHOWN).items())
+            values = there.head(MOST_SHOWN).items()
+            some = ", ".join(f"{shown(text)} ({counted(n, 'row')})" for text, n in values)
             raise DataError(
                 f"no row of {where} has {name} = {' or '.join(asked)}; it has "
                 f"{some}{' and others' if len(there) > MOST_SHOWN else ''}."

@@ -220,7 +220,7 @@ def _read_json(path: Path) -> pd.DataFrame:
     if isinstance(found, dict) and found and all(isinstance(c, list) for c in found.values()):
         return pd.DataFrame(found, dtype=object)
     raise DataError(
-        f"a table in JSON is a list of objects, one a run, or an object of columns, got "
+        f"a table in JSON is a list of objects, one per run, or an object of columns, got "
         f"{type(found).__name__} in {path}; write it so."
     )
 
@@ -271,7 +271,10 @@ def read_embedding(
     path = Path(path)
     if path.suffix.lower() == ".npy":
         if label is not None:
-            raise DataError(f"an array has no column {label!r}, got {path.name}; write a table.")
+            raise DataError(
+                f"an array has no column {label!r}, got {path.name}; write the features and the "
+                "column to a CSV or Parquet file."
+            )
         require_file(path, "array")
         try:
             return np.asarray(np.load(path, allow_pickle=False)), None

@@ -319,7 +319,7 @@ def _decimals(scale: float, *, digits: int) -> int:
 
 def _interval_decimals(interval: Interval) -> int:
     lower, upper = interval
-    if lower is None or upper is None or lower == upper:
+    if lower is None or upper is None or math.isclose(lower, upper):
         return _decimals(lower or upper or 0.0, digits=4)
     most = _decimals(max(abs(lower), abs(upper)), digits=MOST_DIGITS)
     return min(_decimals(upper - lower, digits=3), most)

@@ -24,10 +24,19 @@ from extrap.records.numbers import (
     format_value,
     stacked,
 )
-from extrap.reporting.blocks import Answer, Block, Columns, Details, Figure, Page, Paragraph
-from extrap.reporting.charts import Axis, XYChart, series
-from extrap.reporting.glossary import confidence
-from extrap.reporting.study_page import About, doubts, estimate, measured, points, study_page
+from extrap.reporting.blocks import (
+    Answer,
+    Block,
+    Columns,
+    Details,
+    Figure,
+    Page,
+    Paragraph,
+    Warnings,
+)
+from extrap.reporting.charts import BAND, Axis, XYChart, points
+from extrap.reporting.glossary import confidence, explain_flags
+from extrap.reporting.study_page import About, estimate, measured, study_page
 from extrap.reporting.tables import Table, tabulated
 
 SAME_PARAMS = 1.15
@@ -83,8 +92,8 @@ def study_answer(report: AllocationReport) -> Answer:
 
 def allocation_blocks(found: Allocation) -> list[Block]:
     """The answer, warnings and the split under constraints; closed, that by every estimator."""
-    warnings = doubts(found.warnings, of="allocation")
-    return [allocation_answer(found), *warnings, *_others(found), _details(found)]
+    warnings = Warnings(explain_flags(found.warnings, of="allocation"))
+    return [allocation_answer(found), warnings, _others(found), _details(found)]
 
 
 def _details(found: Allocation) -> Details:
@@ -98,9 +107,9 @@ def allocation_page(report: AllocationReport, about: About) -> Page:
     blocks: list[Block] = [
         study_answer(report),
         Columns((Figure(_profiles(report)), Figure(_course(report)))),
-        *doubts(found.warnings, of="allocation"),
+        Warnings(explain_flags(found.warnings, of="allocation")),
         _check_table(report),
-        *_others(found),
+        _others(found),
         _details(found),
         Details("Profiles", (_optima(report),)),
     ]
@@ -139,7 +148,7 @@ def _estimators(found: Allocation) -> Table:
     )
 
 
-def _others(found: Allocation) -> list[Table]:
+def _others(found: Allocation) -> Table:
     """The split on repeated data and the one that counts serving, where asked for."""
     rows = []
     if (repeated := found.repeated) is not None:
@@ -163,8 +172,7 @@ def _others(found: Allocation) -> list[Table]:
             )
         )
     columns = ("constraint", "parameters", "tokens", "loss", "amounts to")
-    caption = "Other ways to spend the budget"
-    return [Table(caption=caption, columns=columns, rows=tuple(rows))] if rows else []
+    return Table("Other ways to spend the budget", columns, rows)
 
 
 def _check_table(report: AllocationReport) -> Table:
@@ -235,12 +243,11 @@ def _optima(report: AllocationReport) -> Table:
 
 def _profiles(report: AllocationReport) -> XYChart:
     """Loss against parameters at every budget, the best split of each, the runs of the check."""
-    profiles, checked = _with_budget(report), _checked(report)
+    profiles, (tried, chosen) = _with_budget(report), _checked(report)
     budgets = sorted(report.course)
     lines = [
-        series(
-            profiles[profiles["flops"] == flops],
-            x="params",
+        points(
+            profiles.loc[profiles["flops"] == flops, ["params", "loss"]].to_numpy(),
             ink=f"size:{round(place / max(1, len(budgets) - 1), 3)}",
             line="-",
             marker="o",
@@ -248,8 +255,7 @@ def _profiles(report: AllocationReport) -> XYChart:
         )
         for place, flops in enumerate(budgets)
     ]
-    best = points((each.params.value or math.nan, each.loss) for each in report.course.values())
-    tried, chosen = checked[~checked["chosen"]], checked[checked["chosen"]]
+    best = [(each.params.value, each.loss.value) for each in report.course.values()]
     budget = f"{format_scientific(report.found.flops)} FLOPs"
     return XYChart(
         title="Loss against parameters, by budget",
@@ -257,9 +263,9 @@ def _profiles(report: AllocationReport) -> XYChart:
         y=Axis("loss at the best learning rate", is_log=False),
         series=(
             *lines,
-            series(best, y="y", marker="D", is_open=True, label="best split"),
-            series(tried, x="params", ink="warn", marker="^", label="other splits"),
-            series(chosen, x="params", marker="^", label=budget),
+            points(best, marker="D", is_open=True, label="best split"),
+            points(tried, ink="warn", marker="^", label="other splits"),
+            points(chosen, marker="^", label=budget),
         ),
     )
 
@@ -268,31 +274,25 @@ def _course(report: AllocationReport) -> XYChart:
     """Best parameters against the budget by every estimator, and the splits that were trained."""
     splits = {**report.course, report.found.flops: report.found}
     answer = report.found.estimator
-    courses = [
-        series(
-            points(
-                (c, s.estimators[name].params) for c, s in splits.items() if name in s.estimators
-            ),
-            y="y",
-            **({"lower": "lower", "upper": "upper"} if name == answer else {}),
-            ink=INKS[name],
-            line="-" if name == answer else "--",
-            label=name,
-            is_band=name == answer,
-        )
-        for name in report.found.estimators
-    ]
-    trained = _checked(report).drop_duplicates("params").assign(flops=report.found.flops)
-    tried, chosen = trained[~trained["chosen"]], trained[trained["chosen"]]
+    courses = []
+    for name in report.found.estimators:
+        known = [(c, s.estimators[name].params) for c, s in splits.items() if name in s.estimators]
+        rows = [(c, params.value, *(params.ci if name == answer else ())) for c, params in known]
+        style = BAND if name == answer else {"line": "--"}
+        courses.append(points(rows, ink=INKS[name], label=name, **style))
+    tried, chosen = (
+        [(report.found.flops, n) for n in dict.fromkeys(n for n, _ in runs)]
+        for runs in _checked(report)
+    )
     return XYChart(
         title="Best parameters against the budget",
         x=Axis("budget, FLOPs"),
         y=Axis("parameters"),
         series=(
-            series(_with_budget(report), x="flops", y="params", ink="muted", marker="."),
+            points(_with_budget(report)[["flops", "params"]].to_numpy(), ink="muted", marker="."),
             *courses,
-            series(tried, x="flops", y="params", ink="warn", marker="^"),
-            series(chosen, x="flops", y="params", marker="^"),
+            points(tried, ink="warn", marker="^"),
+            points(chosen, marker="^"),
         ),
         shaded=(min(report.course), max(report.course)),
     )
@@ -307,12 +307,15 @@ def _with_budget(report: AllocationReport) -> pd.DataFrame:
     return known.assign(flops=budgets[nearest]).sort_values(["flops", "params"])
 
 
-def _checked(report: AllocationReport) -> pd.DataFrame:
-    """`params` and `loss` of every run of the check, `chosen` at the recommended parameters."""
-    runs = report.runs.dropna(subset=["loss"])
-    octaves = np.log(runs["n_params"].astype(float) / report.check.recommended.params).abs()
-    columns = {"params": runs["n_params"], "loss": runs["loss"]}
-    return pd.DataFrame({**columns, "chosen": octaves < math.log(SAME_PARAMS)})
+def _checked(report: AllocationReport) -> tuple[list[tuple[float, float]], ...]:
+    """Parameters and loss of the runs of the check: other splits, and the recommended one."""
+    runs = report.runs.dropna(subset=["loss"])[["n_params", "loss"]].astype(float)
+    best = report.check.recommended.params
+    is_near = [abs(math.log(n / best)) < math.log(SAME_PARAMS) for n in runs["n_params"]]
+    rows = list(zip(is_near, runs.itertuples(index=False), strict=True))
+    return tuple(
+        [(n, loss) for near, (n, loss) in rows if near == is_it] for is_it in (False, True)
+    )
 
 
 def _range(sides: Interval) -> str:

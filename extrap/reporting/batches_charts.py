@@ -9,18 +9,24 @@ import numpy as np
 import pandas as pd
 
 from extrap.analyses.batch_size import BatchGroup, TaskResult
-from extrap.records.numbers import format_given
+from extrap.records.numbers import NBSP, format_given, format_quantity
 from extrap.reporting.blocks import Figure
-from extrap.reporting.charts import Axis, Series, XYChart, points, series
-from extrap.reporting.critical_batches import label
+from extrap.reporting.charts import BAND, Axis, Series, XYChart, points
 
 Tasks = Sequence[tuple[str, TaskResult]]
 """What each task found; the name of a task is empty where there is but one."""
+Rows = Sequence[tuple[Any, ...]]
 N_CURVE = 60
 MARGIN = 0.06
 """Part of the span of the batches, in logarithms, that curves go on beyond it."""
 MARKERS = "osD^vPX"
 BATCH, STEPS = Axis("batch size, examples"), Axis("steps to the target")
+
+
+def label(by: Mapping[str, float | str], task: str = "") -> str:
+    """Where something was measured: `bytes, width 64, loss 2.3`."""
+    parts = (f"{k}{NBSP}{v if isinstance(v, str) else format_quantity(v)}" for k, v in by.items())
+    return ", ".join(filter(None, [task, *parts]))
 
 
 def of_tasks(tasks: Tasks, name: str) -> pd.DataFrame:
@@ -47,76 +53,65 @@ def steps_figures(tasks: Tasks, *, is_trade_off: bool = False) -> list[Figure]:
 
 
 def _steps_figure(groups: Sequence[BatchGroup], where: str, is_trade_off: bool) -> Figure:
-    shown = []
+    shown: list[Series] = []
     for i, group in enumerate(groups):
-        name = f"target {format_given(float(group.by['target']))}"
-        ink, marker = _ink(i, len(groups)), MARKERS[i % len(MARKERS)]
-        curve = _curve(group)
-        seen = [
-            (p.batch, p.steps or 0.0, min(p.values), max(p.values))
-            for p in group.points
-            if p.values
+        name, style = f"target {format_given(float(group.by['target']))}", _style(i, len(groups))
+        curve: Rows = [
+            (b, at.value, *at.ci) for b in _batches(group) for at in [group.steps_at(b)]
         ]
-        late = [(p.batch, max(p.bounds)) for p in group.points if p.bounds and not p.values]
-        if is_trade_off:
-            curve = curve.assign(x=curve["x"] * curve["steps"])
-            seen = [(batch * steps, steps, steps, steps) for batch, steps, *_ in seen]
-            late = [(batch * steps, steps) for batch, steps in late]
-        is_band = not is_trade_off  # across the band the batch is not the same
-        ends = {"lower": "lower", "upper": "upper"} if is_band else {}
-        style: dict[str, Any] = {"ink": ink, "line": "-", "is_band": is_band}
-        shown.append(series(curve, y="steps", label=name, **ends, **style))
-        if seen:
-            shown.append(points(seen, name=f"{name}, counted", ink=ink, marker=marker))
-        if late:
-            shown.append(points(late, name=f"{name}, not reached", ink="warn", marker="^"))
-        if is_trade_off and group.s_min.value and group.e_min.value:
-            corner = [(2 * group.e_min.value, 2 * group.s_min.value)]
-            shown.append(points(corner, name=f"{name}, critical batch", marker="x"))
+        seen: Rows = [
+            (p.batch, p.steps or 0.0, *_ends(p.values)) for p in group.points if p.values
+        ]
+        late: Rows = [(p.batch, max(p.bounds)) for p in group.points if p.bounds and not p.values]
+        corner: Rows = []
+        if is_trade_off:  # across a band the batch is not the same: points alone
+            curve, seen, late = ([(x * y, y) for x, y, *_ in rows] for rows in (curve, seen, late))
+            if group.s_min.value and group.e_min.value:
+                corner = [(2 * group.e_min.value, 2 * group.s_min.value)]
+        shown += [
+            points(curve, label=name, ink=style["ink"], **BAND),
+            points(seen, name=f"{name}, counted", **style),
+            points(late, name=f"{name}, not reached", ink="warn", marker="^"),
+            points(corner, name=f"{name}, critical batch", marker="x"),
+        ]
     if is_trade_off:
         title = f"Steps against examples at {where}"
         chart = XYChart(title=title, x=Axis("examples to the target"), y=STEPS, series=shown)
         return Figure(chart, "The batch grows from right to left. Cross: critical batch.")
     low, high = groups[-1].regimes["diminishing"]
+    shaded = None if low is None or high is None else (low, high)
     return Figure(
-        XYChart(
-            title=f"Steps at {where}",
-            x=BATCH,
-            y=STEPS,
-            series=shown,
-            shaded=None if low is None or high is None else (low, high),
-        ),
+        XYChart(title=f"Steps at {where}", x=BATCH, y=STEPS, series=shown, shaded=shaded),
         "Bands: interval of the curve. Bars: fastest and slowest seed. Grey: diminishing returns "
         "at the lowest target; left of it scaling is perfect, right of it maximal.",
     )
 
 
-def _curve(group: BatchGroup) -> pd.DataFrame:
-    """Steps of a hyperbola with the band of the curve, a little beyond its batches."""
+def _batches(group: BatchGroup) -> list[float]:
+    """Places of a curve, a little beyond the batches of its group."""
     ends = np.log([group.points[0].batch, group.points[-1].batch])
     margin = MARGIN * (ends[1] - ends[0])
-    places = np.exp(np.linspace(ends[0] - margin, ends[1] + margin, N_CURVE)).tolist()
-    found = [(b, at.value, *at.ci) for b in places for at in [group.steps_at(b)]]
-    return pd.DataFrame(found, columns=["x", "steps", "lower", "upper"], dtype=float)
+    return np.exp(np.linspace(ends[0] - margin, ends[1] + margin, N_CURVE)).tolist()
 
 
 def rate_figures(tasks: Tasks) -> list[Figure]:
     """The best rates of a task's sizes with their law."""
     figures = []
     for task, found in tasks:
-        names = list(found.task.study.sizes)
-        parts = list(found.rates.groupby(names)) if found.rate_law else []
         shown: list[Series] = []
+        law, names = found.rate_law, list(found.task.study.sizes)
+        parts = list(found.rates.groupby(names)) if law is not None else []
         for i, (key, own) in enumerate(parts):
-            size = dict(zip(names, map(float, key), strict=True))
-            where, ink = label(size), _ink(i, len(parts))
+            assert law is not None
+            size, style = dict(zip(names, map(float, key), strict=True)), _style(i, len(parts))
             low, high = (own["lr_opt"] * np.exp(sign * own["lr_se"]) for sign in (-1, 1))
-            own = own.assign(lower=low, upper=high)
-            marker = MARKERS[i % len(MARKERS)]
-            shown.append(_marks(own, "batch_size", "lr_opt", name=where, ink=ink, marker=marker))
+            rates = zip(own["batch_size"], own["lr_opt"], low, high, strict=True)
+            at = {name: value for name, value in size.items() if name in law.columns}
             batches = np.geomspace(own["batch_size"].min(), own["batch_size"].max(), N_CURVE)
-            law = _rates(found, size, batches.tolist())
-            shown.append(_line(law, "x", "lr", label=where, ink=ink))
+            laws = [(b, law.at(batch_size=b, **at)) for b in batches.tolist()]
+            curve = [(b, rate.value, *rate.ci) for b, rate in laws]
+            shown.append(points(rates, name=label(size), **style))
+            shown.append(points(curve, label=label(size), ink=style["ink"], **BAND))
         if shown:
             title = f"Best learning rate by size{f', {task}' if task else ''}"
             chart = XYChart(title=title, x=BATCH, y=Axis("best learning rate"), series=shown)
@@ -124,67 +119,56 @@ def rate_figures(tasks: Tasks) -> list[Figure]:
     return figures
 
 
-def _rates(found: TaskResult, size: Mapping[str, float], batches: list[float]) -> pd.DataFrame:
-    law = found.rate_law
-    assert law is not None
-    own = {name: value for name, value in size.items() if name in law.columns}
-    rows = [(b, at.value, *at.ci) for b in batches for at in [law.at(batch_size=b, **own)]]
-    return pd.DataFrame(rows, columns=["x", "lr", "lower", "upper"], dtype=float)
-
-
 def noise_figures(tasks: Tasks) -> list[Figure]:
     """The noise scale against the step and against the loss, one line per task and size."""
-    courses = of_tasks(tasks, "courses")
+    courses, columns = of_tasks(tasks, "courses"), ["noise_scale", "lower", "upper"]
     if courses.empty or not (courses["noise_scale"] > 0).any():
         return []
     parts = list(courses[courses["noise_scale"] > 0].groupby("where", sort=False))
-    figures = []
-    for x in ("step", "loss"):
-        shown = [
-            _line(
-                rows.sort_values(x),
-                x,
-                "noise_scale",
-                label=str(where),
-                ink=_ink(i, len(parts)),
-                marker=MARKERS[i % len(MARKERS)],
-            )
-            for i, (where, rows) in enumerate(parts)
-        ]
-        title, axis = f"Noise scale against {x}", Axis("noise scale, examples")
-        chart = XYChart(title=title, x=Axis(x), y=axis, series=shown)
-        figures.append(Figure(chart, "Bands: interval of each window."))
-    return figures
+    return [
+        Figure(
+            XYChart(
+                title=f"Noise scale against {x}",
+                x=Axis(x),
+                y=Axis("noise scale, examples"),
+                series=[
+                    points(
+                        rows.sort_values(x)[[x, *columns]].itertuples(index=False),
+                        label=str(where),
+                        **BAND,
+                        **_style(i, len(parts)),
+                    )
+                    for i, (where, rows) in enumerate(parts)
+                ],
+            ),
+            "Bands: interval of each window.",
+        )
+        for x in ("step", "loss")
+    ]
 
 
 def pairs_figure(tasks: Tasks) -> list[Figure]:
     """Critical batches against mean noise scales; none without a pair that has both."""
-    parts = [(found.task.study.name, found.noise) for _, found in tasks]
-    parts = [(n, t[(t["noise_scale"] > 0) & (t["b_crit"] > 0)]) for n, t in parts if len(t)]
-    values = [v for _, t in parts for v in t[["noise_scale", "b_crit"]].to_numpy().ravel()]
+    columns = ["noise_scale", "b_crit", "b_lower", "b_upper"]
+    parts = [(f.task.study.name, f.noise[columns]) for _, f in tasks if len(f.noise)]
+    parts = [(n, t[(t["noise_scale"] > 0) & (t["b_crit"] > 0)]) for n, t in parts]
+    values = [v for _, t in parts for v in t[columns[:2]].to_numpy().ravel()]
     if not values:
         return []
-    low, high = float(min(values)) / 3, float(max(values)) * 3
-    shown = [Series(label="equal", x=(low, high), y=(low, high), ink="muted", line="-")]
+    ends = (float(min(values)) / 3, float(max(values)) * 3)
+    shown = [Series(label="equal", x=ends, y=ends, ink="muted", line="-")]
     for i, (task, table) in enumerate(parts):
-        sides = table.assign(lower=table["b_lower"], upper=table["b_upper"])
-        style = {"label": task, "ink": _ink(i, len(parts)), "marker": MARKERS[i % len(MARKERS)]}
-        shown.append(_marks(sides, "noise_scale", "b_crit", **style))
+        rows = table.itertuples(index=False)
+        shown.append(points(rows, label=task, **_style(i, len(parts))))
     x, y = Axis("mean noise scale up to the target"), Axis("critical batch")
     chart = XYChart(title="Critical batch against noise scale", x=x, y=y, series=shown)
     return [Figure(chart, "Bars: interval of the critical batch.")]
 
 
-def _ink(i: int, n: int) -> str:
-    """Colour of the i-th of n lines."""
-    return f"size:{round(i / max(n - 1, 1), 2)}"
+def _ends(values: Sequence[float]) -> tuple[float, float]:
+    return min(values), max(values)
 
 
-def _line(frame: pd.DataFrame, x: str, y: str, **style: Any) -> Series:
-    """A line with its band."""
-    return series(frame, x, y, lower="lower", upper="upper", line="-", is_band=True, **style)
-
-
-def _marks(frame: pd.DataFrame, x: str, y: str, **style: Any) -> Series:
-    """Points with their intervals."""
-    return series(frame, x, y, lower="lower", upper="upper", **style)
+def _style(i: int, n: int) -> dict[str, Any]:
+    """Colour and marker of the i-th of n series."""
+    return {"ink": f"size:{round(i / max(n - 1, 1), 2)}", "marker": MARKERS[i % len(MARKERS)]}

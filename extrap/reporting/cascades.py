@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from extrap.analyses.cascade import Cascade
 from extrap.records.numbers import format_level, format_percent, format_quantity
-from extrap.reporting.blocks import Answer, Block, Paragraph
-from extrap.reporting.study_page import doubts, estimate, in_percent
+from extrap.reporting.blocks import Answer, Block, Paragraph, Warnings
+from extrap.reporting.glossary import explain_flags
+from extrap.reporting.study_page import estimate, in_percent
 from extrap.reporting.tables import Table, tabulated
 
-OUTCOMES = {"correct": "share correct", "loss": "mean loss"}
+OUTCOMES = {"correct": "accuracy", "loss": "mean loss"}
 
 
 def cascade_blocks(found: Cascade) -> list[Block]:
     """The answer of one pair of models, its curve of cost against quality, warnings."""
     notes = [Paragraph(f"note: {note}.") for note in found.notes]
-    warnings = doubts(found.flags, of="cascade")
-    return [_cascade_answer(found), _curve_table(found), *notes, *warnings]
+    warnings = Warnings(explain_flags(found.flags, of="cascade"))
+    return [_cascade_answer(found), _curve_table(found), *notes, warnings]
 
 
 def _cascade_answer(found: Cascade) -> Answer:
@@ -24,7 +25,7 @@ def _cascade_answer(found: Cascade) -> Answer:
     if chosen.threshold is None:
         text = (
             "Let the large model answer all inputs: no confidence of the small model is high "
-            f"enough for a {what} of {_threshold(found.asked)}."
+            f"enough for the {what} asked for, {_threshold(found.asked)}."
         )
     else:
         text = (

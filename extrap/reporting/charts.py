@@ -12,14 +12,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from extrap.records import Interval
 from extrap.records.numbers import format_interval, format_percent, format_quantity, format_value
 from extrap.reporting.tables import Table
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 MARKS = {
     "on": ("o", "good", "on law"),
@@ -30,6 +27,8 @@ MARKS = {
     "none": ("^", "bad", "diverged"),
 }
 """Kind of a judged run → marker, ink, label."""
+BAND: dict[str, Any] = {"line": "-", "is_band": True}
+"""The style of a law with its band."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,31 +166,13 @@ def _drop_empty(chart: XYChart | HeatChart) -> None:
 Chart = XYChart | RowsChart | HeatChart
 
 
-def series(
-    frame: pd.DataFrame,
-    x: str = "x",
-    y: str = "loss",
-    *,
-    lower: str = "",
-    upper: str = "",
-    **style: Any,
-) -> Series:
-    """A series from the columns of a table; rows without `x` are left out."""
-    known = frame[frame[x].notna()]
-    named = {"x": x, "y": y, "lower": lower, "upper": upper}
-    style |= {k: tuple(known[c].astype(float).tolist()) for k, c in named.items() if c}
-    return Series(**style)
-
-
-def points(rows: Iterable[Sequence[float | None]], **style: Any) -> Series:
-    """A series from rows of x, y and, for intervals, their ends; None is not known.
+def points(rows: Iterable[Iterable[float | None]], **style: Any) -> Series:
+    """A series from rows of x, y and, for intervals, their ends; None and NaN are not known.
 
     Rows without x are left out.
     """
-    known = [
-        [math.nan if v is None else float(v) for v in row] for row in rows if row[0] is not None
-    ]
-    columns = zip(*known, strict=True)
+    known = ([math.nan if v is None else float(v) for v in row] for row in rows)
+    columns = zip(*(row for row in known if not math.isnan(row[0])), strict=True)
     style |= dict(zip(("x", "y", "lower", "upper"), columns, strict=False))
     return Series(**style)
 

@@ -39,7 +39,7 @@ from extrap.reporting.blocks import (
     Paragraph,
     Warnings,
 )
-from extrap.reporting.comparison_charts import size_charts, targets_chart
+from extrap.reporting.comparisons_charts import size_charts, targets_chart
 from extrap.reporting.glossary import Explanation, explain_flag
 from extrap.reporting.study_page import About, measured, study_page
 from extrap.reporting.tables import Table, tabulated
@@ -85,17 +85,12 @@ def comparison_page(
 ) -> Page:
     """The page of a comparison study."""
     shown = treatments(findings)
-    blocks = _visible(shown, _figures(findings, shown) if shown else ())
     checked = [each for each in shown if each.check is not None]
-    blocks += [_checks_table(checked)] if checked else []
     lost = [f"{found.group.name}: {found.problem}" for found in findings if found.problem]
-    blocks += [Paragraph(f"No comparison of {text}") for text in lost]
     groups: list[Block] = [
         Details(f.group.name, _group_blocks(f, len(findings) > 1)) for f in findings
     ]
-    if len(groups) > 1:
-        groups = [Details("Groups of recipes", tuple(groups))]
-    arms = {
+    runs = {
         spec.name: len(each.runs[arm])
         for each in findings
         for arm, spec in each.group.arms.items()
@@ -104,10 +99,15 @@ def comparison_page(
     return study_page(
         "comparison",
         about,
-        [*blocks, *groups],
+        [
+            *_visible(shown, _figures(findings, shown) if shown else ()),
+            *([_checks_table(checked)] if checked else []),
+            *(Paragraph(f"No comparison of {text}") for text in lost),
+            *([Details("Groups of recipes", groups)] if len(groups) > 1 else groups),
+        ],
         caveats=LIMITS,
         numbers={**study_document(study, findings), "checks": checks_document(findings)},
-        counts={"runs": sum(arms.values())},
+        counts={"runs": sum(runs.values())},
     )
 
 
@@ -120,7 +120,7 @@ def comparison_blocks(found: Comparison) -> list[Block]:
 def _visible(shown: Sequence[Treatment], figures: Sequence[Figure] = ()) -> list[Block]:
     """What is seen without opening anything."""
     verdicts = [verdicts_table(shown)] if shown else []
-    return [comparison_answer(shown), Columns(figures), *_warnings(shown), *verdicts]
+    return [comparison_answer(shown), Columns(figures), _warnings(shown), *verdicts]
 
 
 def _figures(findings: Sequence[GroupFindings], shown: Sequence[Treatment]) -> tuple[Figure, ...]:
@@ -132,24 +132,18 @@ def _figures(findings: Sequence[GroupFindings], shown: Sequence[Treatment]) -> t
     return tuple(Figure(targets_chart(part, shown)) for part in parts)
 
 
-def _group_blocks(found: GroupFindings, has_charts: bool) -> tuple[Block, ...]:
+def _group_blocks(found: GroupFindings, has_charts: bool) -> list[Block]:
     """What a group rests on."""
-    group = found.group
-    texts = [group.question, *([f"Expected: {group.expected}"] if group.expected else [])]
-    head: list[Block] = [Paragraph(text) for text in texts]
-    if found.comparison is None:
-        return tuple(head)
-    has_sizes = any(len(contrast.by_size) > 1 for contrast in found.comparison.contrasts)
+    group, comparison = found.group, found.comparison
+    expected = f"Expected: {group.expected}" if group.expected else ""
+    head = [Paragraph(group.question), Paragraph(expected)]
+    if comparison is None:
+        return [*head]
+    has_sizes = any(len(contrast.by_size) > 1 for contrast in comparison.contrasts)
     charts = size_charts(found) if has_charts and has_sizes else ()
     read = [Paragraph(f"{arm}: {note}") for arm, runs in found.runs.items() for note in runs.notes]
-    return (
-        *head,
-        *([Columns(tuple(map(Figure, charts)))] if charts else []),
-        *_tables(found.comparison),
-        *_notes(found.comparison),
-        *read,
-        *_seal(found),
-    )
+    tables, notes = _tables(comparison), _notes(comparison)
+    return [*head, Columns([*map(Figure, charts)]), *tables, *notes, *read, _seal(found)]
 
 
 def comparison_answer(shown: Sequence[Treatment]) -> Answer:
@@ -301,10 +295,9 @@ def verdicts_table(shown: Sequence[Treatment]) -> Table:
         place = each.decisive
         if place.difference.value is None:
             return "unknown"
-        if place.is_forecast:
-            return over(_percent(place.difference), f"{name_size(place.size)}, forecast")
         where = name_size(place.size) if place.size else MEAN
-        return over(_percent(place.difference), f"{where}, {_pairs(place)}")
+        basis = "forecast" if place.is_forecast else _pairs(place)
+        return over(_percent(place.difference), f"{where}, {basis}")
 
     plain = {each.comparison.plain for each in shown}
     against = plain.pop() if len(plain) == 1 else "the plain recipe"
@@ -355,20 +348,21 @@ def _advice(each: Treatment) -> str:
     return "Use it at the measured sizes." if _is_open(each) else "Use it."
 
 
-def _warnings(shown: Sequence[Treatment]) -> list[Warnings]:
+def _warnings(shown: Sequence[Treatment]) -> Warnings:
     """Flags, each once with the recipes it was raised for; their details are among the notes."""
-    found: dict[str, tuple[Explanation, list[str]]] = {}
+    found: dict[Explanation, list[str]] = {}
     for each in shown:
         for flag in each.contrast.flags:
-            new = _explained(flag)
-            found.setdefault(new.name, (new, []))[1].append(each.label)
-    items = [
-        replace(
-            new, detail=", ".join(names[:3]) + f" and {len(names) - 3} more" * (len(names) > 3)
+            found.setdefault(replace(_explained(flag), detail=""), []).append(each.label)
+    return Warnings(
+        tuple(
+            replace(
+                flag,
+                detail=", ".join(names[:3]) + f" and {len(names) - 3} more" * (len(names) > 3),
+            )
+            for flag, names in found.items()
         )
-        for new, names in found.values()
-    ]
-    return [Warnings(tuple(items))] if items else []
+    )
 
 
 def _notes(comparison: Comparison) -> list[Paragraph]:
@@ -385,14 +379,14 @@ def _notes(comparison: Comparison) -> list[Paragraph]:
     return [Paragraph(text) for text in dict.fromkeys([*texts, *comparison.notes])]
 
 
-def _seal(found: GroupFindings) -> list[Paragraph]:
+def _seal(found: GroupFindings) -> Paragraph:
     """When a forecast was sealed, and whether that was before the runs at the target."""
     if not found.sealed or found.check is None:
-        return []
+        return Paragraph("")
     late = f", after runs there began ({found.began}): this is not a blind check"
     order = late if found.sealed > found.began else ", before any run there"
     text = f"Forecast for {name_size(found.group.target_size)} sealed {found.sealed}"
-    return [Paragraph(f"{text}{order if found.began else ''}.")]
+    return Paragraph(f"{text}{order if found.began else ''}.")
 
 
 def _tables(comparison: Comparison) -> list[Table]:
@@ -408,7 +402,7 @@ def _tables(comparison: Comparison) -> list[Table]:
     is_stated = comparison.flops_per_second is not None and all(c.flops is not None for c in costs)
     hours = "GPU-hours" if is_stated else "hours (wall-clock)"
     price = comparison.price
-    found = [
+    return [
         tabulated(
             "Tuned losses and their differences",
             places,
@@ -473,7 +467,6 @@ def _tables(comparison: Comparison) -> list[Table]:
             },
         ),
     ]
-    return [table for table in found if table.rows]
 
 
 def _p_values(contrast: Contrast) -> str:

@@ -6,22 +6,27 @@ import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import compress
 from operator import not_
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
 from extrap.backtesting import Backtest
-from extrap.errors import DataError
-from extrap.fitting import at_fractions
+from extrap.errors import DataError, ExtrapError
+from extrap.fitting import at_fractions, fit, predict_log, relative_sizes
 from extrap.forecasting import Forecast
 from extrap.records import Runs, Verdict
 from extrap.records.numbers import (
+    compared,
+    format_percent,
     format_quantity,
+    format_value,
     name_size,
+    name_tuned,
 )
-from extrap.reporting.charts import MARKS, Axis, HeatChart, Series, XYChart, points, series
-from extrap.reporting.judged_groups import RunGroup, verdict_kind
+from extrap.reporting.blocks import Block, Figure, Paragraph
+from extrap.reporting.charts import BAND, MARKS, Axis, HeatChart, Series, XYChart, points
+from extrap.reporting.judged_groups import RunGroup, group_near, verdict_kind
 from extrap.reporting.sizes import SizeAxis
 
 if TYPE_CHECKING:
@@ -33,12 +38,10 @@ MOST_LINES = 12
 """Lines of a chart of the sweep that are named."""
 MAX_VALUES, N_BINS = 48, 24
 """More different tuned values than this are grouped into so many bins."""
+FIXED_SPAN = 4.0
+"""A law at a fixed value is fitted to sizes within this factor of the smallest."""
 BARS = 1.7
 """Intervals of a backtest are drawn up to so many times the largest deviation."""
-
-
-BAND: dict[str, Any] = {"line": "-", "is_band": True}
-"""A law with its band."""
 
 
 def kept_values(forecast: Forecast) -> dict[str, float]:
@@ -74,9 +77,9 @@ def optimum_chart(
         ends = [(x, kept[name]) for x in (axis.low, axis.high)]
         shown.append(points(ends, label="kept", ink="warn", line="--"))
     tried = _tried(groups, axis, name)
-    rest, best = tried[~tried["best"]], tried[tried["best"]]
-    shown.append(series(rest, y="value", ink="muted", marker="x", label="larger runs"))
-    shown.append(series(best, y="value", ink="good", marker="*", label="best"))
+    rest, best = (tried.loc[tried["best"] == is_best, ["x", "value"]] for is_best in (False, True))
+    shown.append(points(rest.to_numpy(), ink="muted", marker="x", label="larger runs"))
+    shown.append(points(best.to_numpy(), ink="good", marker="*", label="best"))
     return size_chart(f"Best {name} against {axis.column}", axis, f"best {name}", shown)
 
 
@@ -123,7 +126,7 @@ def loss_chart(
                 law.append((x, math.exp(run.log_loss), *band))
         shown.append(points(law, **BAND, label="tuned"))
     if kept := kept_values(forecast):
-        shown.append(series(losses_at(forecast, kept, axis), ink="warn", line="--", label="kept"))
+        shown.append(points(losses_at(forecast, kept, axis), ink="warn", line="--", label="kept"))
     optima = [o for o in forecast.optima if axis.holds(o.size)]
     losses = [(o.size[axis.column], o.loss or o.best_loss) for o in optima]
     shown.append(points(losses, marker="o"))
@@ -151,14 +154,17 @@ def judged_series(
     ]
 
 
-def losses_at(forecast: Forecast, tuned: Mapping[str, float], axis: SizeAxis) -> pd.DataFrame:
+def losses_at(
+    forecast: Forecast, tuned: Mapping[str, float], axis: SizeAxis
+) -> list[tuple[float, float]]:
     """Losses expected over size at values that are kept; empty where the sweep does not tell."""
     x = axis.values()[::2]
     x = x if x[-1] == axis.high else [*x, axis.high]
     try:
-        return forecast.frame_at_values((axis.at(v) for v in x), tuned=tuned).assign(x=x)
+        frame = forecast.frame_at_values((axis.at(v) for v in x), tuned=tuned)
     except DataError:  # no law of the loss or of an optimum, or no excess-loss curve
-        return pd.DataFrame(columns=["x", "loss", "loss_pi_lower", "loss_pi_upper"], dtype=float)
+        return []
+    return list(zip(x, frame["loss"], strict=True))
 
 
 def sweep_charts(forecast: Forecast, axis: SizeAxis) -> list[XYChart | HeatChart]:
@@ -197,9 +203,8 @@ def sweep_chart(
     ramp = "tuned" if against == "size" else "size"
     has_names = name is not None and len(places) <= MOST_LINES
     lines = [
-        series(
-            rows,
-            x=x,
+        points(
+            rows[[x, "loss"]].to_numpy(),
             ink="law" if name is None else f"{ramp}:{round(places[float(value)], 3)}",
             line="-",
             marker="" if len(rows) > 1 else "o",
@@ -255,7 +260,7 @@ def _heat_map(
     optima = [(o.size[axis.column], o.tuned[name]) for o in forecast.optima if axis.holds(o.size)]
     shown = [
         points([(x, e.value) for x, e in optima], ink="paper", line="-", marker="D"),
-        series(diverged, y="v", ink="bad", marker="x"),
+        points(diverged.to_numpy(), ink="bad", marker="x"),
     ]
     return HeatChart(
         title=f"Loss over {axis.column} and {name}",
@@ -373,3 +378,57 @@ def _reference(forecast: Forecast, size: Mapping[str, float]) -> Iterable[tuple[
     )
     half = curves.half_width(covariance, forecast.level)
     return zip(curves.places, np.exp(mean), np.exp(mean - half), np.exp(mean + half), strict=True)
+
+
+def fixed_law_blocks(
+    forecast: Forecast, size: Mapping[str, float], groups: Sequence[RunGroup], axis: SizeAxis
+) -> list[Block]:
+    """A law fitted at one fixed value: the value tried nearest to the smallest size's best.
+
+    It looks perfect, then fails: its error at a size.
+
+    References:
+        Metz (2022), On the difficulty of extrapolation with NN scaling.
+    """
+    frame, names = axis.select(forecast.runs.complete().to_frame()), list(forecast.runs.tuned)
+    best = next((o for o in forecast.optima if axis.holds(o.size)), None)
+    if not names or best is None or not best.bracketed or not axis.holds(size):
+        return []
+    tried = frame[np.isclose(frame[axis.column], axis.low)][names].astype(float)
+    away = np.log2(tried / [best.tuned[name].value for name in names])
+    tuned = {name: float(v) for name, v in tried.loc[(away**2).sum(axis=1).idxmin()].items()}
+    here = frame[np.logical_and.reduce([np.isclose(frame[n], v) for n, v in tuned.items()])]
+    losses = here.groupby(axis.column)["loss"].mean().rename_axis("x").reset_index().astype(float)
+    is_fitted = losses["x"] <= FIXED_SPAN * axis.low * (1 + 1e-9)
+    fitted, others = losses[is_fitted], losses[~is_fitted]
+    try:
+        law = fit("power", {axis.column: list(fitted["x"])}, list(fitted["loss"]))
+    except ExtrapError:
+        return []
+
+    def at(x: float) -> float:
+        return float(np.exp(predict_log(law, relative_sizes(law, {axis.column: x}))[0][0]))
+
+    predicted = at(size[axis.column])
+    worst = max(abs(loss / at(x) - 1) for x, loss in fitted.itertuples(index=False))
+    text = (
+        f"A law fitted at {name_tuned(tuned)}, the value tried that is nearest to the best of the "
+        f"smallest size, follows the {len(fitted)} sizes within "
+        f"{format_quantity(FIXED_SPAN)} times that size to {format_percent(worst, signed=False)}. "
+        f"At {name_size(size)} it predicts {format_value(predicted)}."
+    )
+    kept = group_near(groups, size, tuned)
+    if kept is not None and kept.mean_loss is not None:
+        seen = format_value(kept.mean_loss, kept.loss_se(forecast.noise.log_sd))
+        above = compared(kept.mean_loss / predicted - 1)
+        text += f" Runs at {name_tuned(kept.tuned)} reached {seen}, {above} it."
+    drawn = {"ink": "warn", "marker": "s"}
+    larger = [g for g in groups if axis.holds(g.size) and group_near([g], g.size, tuned)]
+    shown = [
+        points([(x, at(x)) for x in axis.values()], ink="warn", line="--", label="law at it"),
+        points(fitted.to_numpy(), **drawn),
+        points(others.to_numpy(), **drawn, is_open=True, label="not fitted"),
+        *judged_series(larger, lambda group: group.size[axis.column]),
+    ]
+    chart = size_chart(f"Loss at {name_tuned(tuned)}", axis, "loss", shown)
+    return [Paragraph(text), Figure(chart)]

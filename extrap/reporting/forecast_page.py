@@ -1,26 +1,25 @@
-"""The page of a forecast and of its larger runs, as blocks."""
+"""What is shown of a forecast and of its larger runs, as blocks: on a page and in a terminal."""
 
 from __future__ import annotations
 
-import platform
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import asdict
 from importlib import metadata
-from itertools import starmap
 from pathlib import Path
 from typing import Any, Unpack
 
-from extrap import __version__
 from extrap.backtesting import backtest
-from extrap.documents import as_forecast
+from extrap.documents import as_forecast, forecast_document, verdicts_document
 from extrap.errors import ExtrapError
 from extrap.forecasting import AnySizes, Forecast
 from extrap.reading.reader import ReadingKeywords
-from extrap.records import Runs, Verdict
+from extrap.records import Point, Runs, Verdict
 from extrap.records.numbers import (
     counted,
     format_level,
     format_quantity,
     name_size,
+    rounded,
 )
 from extrap.reporting.backtests import (
     backtest_answer,
@@ -33,49 +32,58 @@ from extrap.reporting.blocks import (
     Block,
     Columns,
     Details,
+    Equation,
     Figure,
     Page,
     Paragraph,
+    Warnings,
 )
 from extrap.reporting.charts import Chart
-from extrap.reporting.costs import cost_tables
-from extrap.reporting.fixed_law import fixed_law_blocks
 from extrap.reporting.forecast_answer import (
     AnswerRow,
+    answer_row,
     answer_rows,
     forecast_answer,
     is_reached,
     leading_row,
 )
-from extrap.reporting.forecast_blocks import (
-    forecast_warnings,
-    laws_details,
-    recommendation_details,
-    tables_details,
-)
 from extrap.reporting.forecast_charts import (
     backtest_chart,
     curve_charts,
+    fixed_law_blocks,
     loss_chart,
     optimum_chart,
     sweep_charts,
 )
 from extrap.reporting.forecast_tables import (
     answer_table,
+    optima_table,
+    parameter_table,
+    points_table,
+    runs_table,
     transfer_table,
+    verdict_table,
     verdicts_table,
 )
-from extrap.reporting.glossary import LIMITS
-from extrap.reporting.html import write_page
+from extrap.reporting.glossary import LIMITS, explain_flags
 from extrap.reporting.judged_groups import RunGroup, group_verdicts
-from extrap.reporting.report_numbers import Metric, report_numbers
 from extrap.reporting.sizes import SizeAxis, size_axis
 from extrap.reporting.statements import (
+    composition_sentence,
+    curvature_sentences,
+    divergence_sentence,
+    law_equations,
+    noise_sentence,
     pins_of,
+    recommendation_sentence,
 )
-from extrap.reporting.tables import Table
+from extrap.reporting.study_page import About, study_page
 
 LIBRARIES = ("numpy", "pandas", "scipy", "statsmodels", "matplotlib", "jinja2")
+Metric = Forecast | tuple[Forecast, Sequence[Verdict]]
+"""A forecast, alone or with the verdicts on its larger runs."""
+DIGITS = 8
+"""Significant digits of a curve."""
 
 
 def report(
@@ -118,6 +126,8 @@ def report(
     Raises:
         TypeError: Verdicts are none; or as `extrap.read_runs`.
     """
+    from extrap.reporting.html import write_page  # matplotlib, which a terminal does without
+
     page = forecast_page(
         as_forecast(source, columns),
         verdicts,
@@ -147,70 +157,104 @@ def forecast_page(
     contrasts: Collection[int] = (),
 ) -> Page:
     """The page as blocks; see `report`."""
+    from extrap.reporting.costs import cost_tables  # imported late: a terminal needs no analysis
+
     groups = group_verdicts(verdicts, contrasts)
     above = [group for group in groups if is_reached(forecast, group.size)]
-    rows = answer_rows(forecast, groups, forecast.sizes(at))
-    axis = size_axis(forecast, [row.size for row in rows])
-    lead = leading_row(rows)
-    first = [optimum_chart(forecast, above, axis, name, rows) for name in forecast.runs.tuned[:1]]
-    law = Figure(loss_chart(forecast, above, axis), _legend(forecast, axis))
+    rows, tuned = answer_rows(forecast, groups, forecast.sizes(at)), forecast.runs.tuned
+    axis, lead = size_axis(forecast, [row.size for row in rows]), leading_row(rows)
+    first = [optimum_chart(forecast, above, axis, name, rows) for name in tuned[:1]]
+    further = {
+        name: metric if isinstance(metric, tuple) else (metric, ())
+        for name, metric in (metrics or {}).items()
+    }
     blocks: list[Block] = [
         forecast_answer(forecast, rows, groups),
-        Columns([*map(Figure, first), law]),
+        Columns(
+            [*_figures(first), Figure(loss_chart(forecast, above, axis), _legend(forecast, axis))]
+        ),
         forecast_warnings(forecast, rows),
         verdicts_table(forecast, groups) if groups else answer_table(forecast, rows),
-    ]
-    cost = f"Cost of a mistuned value at {name_size(lead.size)}"
-    blocks += [
-        recommendation_details(forecast, rows, groups),
+        _reason(forecast, rows, groups),
         _backtest(forecast),
-        _sweep(forecast, axis),
-        _kept(forecast, above, axis, lead),
-        laws_details(forecast, lead),
-        Details("Training curves", [_beside(curve_charts(forecast, verdicts, runs, contrasts))]),
-        Details(cost, cost_tables(forecast, lead, price=price)),
-        *starmap(_metric, (metrics or {}).items()),
-        tables_details(forecast, rows, groups),
-        provenance(_origin_rows(forecast, groups, origin or {})),
-        limits(LIMITS),
-    ]
-    return Page(
-        **_about(forecast, groups, rows, title=title, question=question),
-        blocks=blocks,
-        numbers=report_numbers(
-            forecast,
-            verdicts,
-            rows,
-            axis,
-            metrics=metrics,
-            contrasts=contrasts,
+        Details(
+            "Sweep",
+            [Paragraph(axis.note, is_small=True), Columns(_figures(sweep_charts(forecast, axis)))],
         ),
+        Details(
+            "Keeping a value",
+            [
+                *fixed_law_blocks(forecast, lead.size, above, axis),
+                transfer_table(lead.point, forecast.level),
+            ],
+        ),
+        _laws(forecast, lead),
+        Details(
+            "Training curves",
+            [Columns(_figures(curve_charts(forecast, verdicts, runs, contrasts)))],
+        ),
+        Details(
+            f"Cost of a mistuned value at {name_size(lead.size)}",
+            cost_tables(forecast, lead, price=price),
+        ),
+        *(_metric(name, *metric) for name, metric in further.items()),
+        _tables(forecast, rows, groups),
+    ]
+    what = f"Which {', '.join(tuned)} should a larger run use, and what" if tuned else "What"
+    outcomes = [v.on_law for g in groups if g.kind != "contrast" for v in g.verdicts]
+    judged = [on_law for on_law in outcomes if on_law is not None]
+    return study_page(
+        "report",
+        About(
+            title or forecast.runs.source or "a sweep",
+            question or f"{what} loss will it reach?",
+            origin or {},
+            created=forecast.created,
+        ),
+        blocks,
+        caveats=LIMITS,
+        numbers={
+            "kind": "extrap-report",
+            "schema_version": 1,
+            "sizes": forecast.runs.sizes,
+            "tuned": tuned,
+            **_judged(forecast, verdicts, rows),
+            "contrasts": sorted(contrasts),
+            "curve": _curve(forecast, axis),
+            "flags": [asdict(flag) for flag in forecast_warnings(forecast, rows).items],
+            "metrics": {
+                name: _judged(made, seen, answer_rows(made, group_verdicts(seen)))
+                for name, (made, seen) in further.items()
+            },
+        },
+        counts=_origin(forecast, groups),
+        status=_status(lead, outcomes),
+        ok=all(judged) if judged else None,
     )
 
 
-def _about(
-    forecast: Forecast,
-    groups: Sequence[RunGroup],
-    rows: Sequence[AnswerRow],
-    *,
-    title: str | None,
-    question: str | None,
-) -> dict[str, Any]:
-    """What a page says about itself."""
-    outcomes = [v.on_law for g in groups if g.kind != "contrast" for v in g.verdicts]
-    judged = [on_law for on_law in outcomes if on_law is not None]
-    return {
-        "kind": "report",
-        "title": title or forecast.runs.source or "a sweep",
-        "question": question or _question(forecast),
-        "created": forecast.created,
-        "status": _status(leading_row(rows), outcomes),
-        "ok": all(judged) if judged else None,
-    }
+def forecast_blocks(forecast: Forecast, points: Sequence[Point] | None = None) -> list[Block]:
+    """What a page shows of a forecast but its figures; closed, the laws and tables behind it.
+
+    Args:
+        forecast: The forecast.
+        points: The sizes it is about; by default 2, 4 and 8 times the largest of the sweep.
+    """
+    if points is None:
+        points = [forecast.at(**size) for size in forecast.default_targets()]
+    rows = [answer_row(forecast, point) for point in points]
+    return [
+        forecast_answer(forecast, rows),
+        answer_table(forecast, rows),
+        forecast_warnings(forecast, rows),
+        _reason(forecast, rows),
+        _laws(forecast, rows[-1]),
+        _tables(forecast, rows),
+    ]
 
 
-def _beside(charts: Iterable[Chart]) -> Columns:
-    return Columns([Figure(chart) for chart in charts])
+def _figures(charts: Iterable[Chart]) -> list[Figure]:
+    return [Figure(chart) for chart in charts]
 
 
 def _status(lead: AnswerRow, outcomes: Sequence[bool | None]) -> str:
@@ -221,12 +265,6 @@ def _status(lead: AnswerRow, outcomes: Sequence[bool | None]) -> str:
     if any(others.values()) and (lead.group is None or lead.group.kind != "on"):
         return "deviates" if others["off"] else "undecided"
     return "; ".join(["on law", *(f"{counted(n, 'run')} {w}" for w, n in others.items() if n)])
-
-
-def _question(forecast: Forecast) -> str:
-    tuned = ", ".join(forecast.runs.tuned)
-    what = f"Which {tuned} should a larger run use, and what" if tuned else "What"
-    return f"{what} loss will it reach?"
 
 
 def _legend(forecast: Forecast, axis: SizeAxis) -> str:
@@ -249,22 +287,8 @@ def _backtest(forecast: Forecast) -> Details:
     return Details("Backtest", [Paragraph(" ".join(text)), figure, *tables])
 
 
-def _sweep(forecast: Forecast, axis: SizeAxis) -> Details:
-    note = Paragraph(axis.note, is_small=True)
-    return Details("Sweep", [note, _beside(sweep_charts(forecast, axis))])
-
-
-def _kept(
-    forecast: Forecast, groups: Sequence[RunGroup], axis: SizeAxis, lead: AnswerRow
-) -> Details:
-    """What keeping the smallest size's values gives, by a law at them and by the forecast."""
-    blocks = fixed_law_blocks(forecast, lead.size, groups, axis)
-    return Details("Keeping a value", [*blocks, transfer_table(lead.point, forecast.level)])
-
-
-def _metric(name: str, metric: Metric) -> Details:
+def _metric(name: str, made: Forecast, seen: Sequence[Verdict]) -> Details:
     """The answer, law, table and warnings of a further metric."""
-    made, seen = metric if isinstance(metric, tuple) else (metric, ())
     groups = group_verdicts(seen)
     rows = answer_rows(made, groups)
     axis = size_axis(made, [row.size for row in rows])
@@ -279,34 +303,85 @@ def _metric(name: str, metric: Metric) -> Details:
     )
 
 
-def provenance(rows: Sequence[tuple[str, str]]) -> Details:
-    """Where a page comes from, as a closed table."""
-    return Details("Provenance", [Table("Provenance", ("what", "value"), rows)])
-
-
-def limits(sentences: Iterable[str]) -> Details:
-    """What a page cannot tell."""
-    return Details("Limits", [Paragraph(text) for text in sentences])
-
-
-def _origin_rows(
-    forecast: Forecast, groups: Sequence[RunGroup], extra: Mapping[str, str]
-) -> list[tuple[str, str]]:
+def _origin(forecast: Forecast, groups: Sequence[RunGroup]) -> dict[str, object]:
+    """Where the numbers come from."""
     frame = forecast.runs.to_frame()
     seeds = sorted({str(s) for s in frame["seed"]}, key=lambda s: (len(s), s))
-    shown = ", ".join(seeds[:12]) + (f", … ({len(seeds)} in all)" if len(seeds) > 12 else "")
-    rows = [
-        ("forecast made", forecast.created),
-        ("source of the runs", forecast.runs.source or "not recorded"),
-        ("data hash (SHA-256)", forecast.runs.data_hash()),
-        ("seeds", shown),
+    more = f", … ({len(seeds)} in all)" if len(seeds) > 12 else ""
+    columns = (*forecast.runs.sizes, *forecast.runs.tuned)
+    values = {name: sorted(frame[name].dropna().astype(float).unique()) for name in columns}
+    return {
+        "forecast made": forecast.created,
+        "source of the runs": forecast.runs.source or "not recorded",
+        "data hash (SHA-256)": forecast.runs.data_hash(),
+        "seeds": ", ".join(seeds[:12]) + more,
+        **{
+            name: f"{len(of)} values, {format_quantity(of[0])} to {format_quantity(of[-1])}"
+            for name, of in values.items()
+        },
+        "judged runs": sum(len(g.verdicts) for g in groups),
+        "libraries": ", ".join(f"{name} {metadata.version(name)}" for name in LIBRARIES),
+    }
+
+
+def forecast_warnings(forecast: Forecast, rows: Sequence[AnswerRow]) -> Warnings:
+    """The flags of a forecast and of its points in words."""
+    flags = [*forecast.flags, *(flag for row in rows for flag in row.point.flags)]
+    return Warnings(explain_flags(flags))
+
+
+def _reason(
+    forecast: Forecast, rows: Sequence[AnswerRow], groups: Sequence[RunGroup] = ()
+) -> Details:
+    """Why these values are recommended; the forecasts, where verdicts stand in their place."""
+    reason = Paragraph(recommendation_sentence(forecast, rows[-1].point.recommendation))
+    return Details("Forecasts", [answer_table(forecast, rows), reason] if groups else [reason])
+
+
+def _laws(forecast: Forecast, lead: AnswerRow) -> Details:
+    """The laws with their parameters, how sure their form is, noise and divergence."""
+    axis, best = size_axis(forecast), lead.point.recommended
+    text = [
+        composition_sentence(forecast),
+        noise_sentence(forecast),
+        *curvature_sentences(forecast),
+        divergence_sentence(forecast, lead.size, {n: v for n, v in best.items() if v is not None}),
     ]
-    for column in (*forecast.runs.sizes, *forecast.runs.tuned):
-        values = sorted(frame[column].dropna().astype(float).unique())
-        span = f"{format_quantity(values[0])} to {format_quantity(values[-1])}"
-        rows.append((column, f"{len(values)} values, {span}"))
-    rows.append(("judged runs", str(sum(len(g.verdicts) for g in groups))))
-    rows.append(("extrap", __version__))
-    rows.append(("Python", platform.python_version()))
-    rows.append(("libraries", ", ".join(f"{name} {metadata.version(name)}" for name in LIBRARIES)))
-    return [*rows, *((str(k), str(v)) for k, v in extra.items())]
+    others = [optimum_chart(forecast, (), axis, name) for name in forecast.runs.tuned[1:]]
+    equations = (Equation(*each) for each in law_equations(forecast))
+    return Details(
+        "Laws",
+        [*equations, *map(Paragraph, text), *_figures(others), parameter_table(forecast)],
+    )
+
+
+def _tables(
+    forecast: Forecast, rows: Sequence[AnswerRow], groups: Sequence[RunGroup] = ()
+) -> Details:
+    """The numbers behind the page: judged runs, optima, forecasts, counts, how runs were read."""
+    path = "" if forecast.path is None else f"Size path: {forecast.path}"
+    tables = [optima_table(forecast), points_table(forecast, rows), runs_table(forecast)]
+    notes = map(Paragraph, (path, *forecast.runs.notes))
+    return Details("Tables", [verdict_table(groups), *tables, *notes])
+
+
+def _judged(
+    forecast: Forecast, verdicts: Sequence[Verdict], rows: Sequence[AnswerRow]
+) -> dict[str, Any]:
+    made = forecast_document(forecast, [row.point for row in rows])
+    if not verdicts:
+        return {"forecast": made, "verdicts": None}
+    judged = verdicts_document(verdicts, level=forecast.level, forecast=forecast)
+    return {"forecast": made, "verdicts": judged}
+
+
+def _curve(forecast: Forecast, axis: SizeAxis) -> dict[str, list[float | None]]:
+    """The forecast along the drawn sizes; empty without a law of the loss."""
+    if not forecast.loss_laws:
+        return {}
+    sizes = [axis.at(value) for value in axis.values()]
+    frame = forecast.frame(sizes).select_dtypes("number")
+    return {
+        str(column): [rounded(value, DIGITS) for value in frame[column].astype(float)]
+        for column in frame
+    }

@@ -1,19 +1,17 @@
-"""What flags, causes and parameters mean, for somebody who has not read the manual."""
+"""What flags and parameters mean, for somebody who has not read the manual.
+
+A flag is explained in three parts: what it means, why that matters, and what to do about it.
+Families keep apart what different results call alike: `forecast` (forecasts, fits and points),
+`allocation`, `batches`, `sensitivity`, `comparison` and `cascade`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from extrap.reporting.flag_words import (
-    FAMILIES,
-    FIXED_TUNED,
-    FLAT_TUNED,
-    IMPRECISE_TUNED,
-    NO_TUNED_LAW,
-    REFUSED_TUNED,
-    UNKNOWN,
-)
+Words = tuple[str, str, str]
+"""What it means; why it matters; what to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +94,7 @@ def explain_flag(flag: str, *, of: str = "forecast") -> Explanation:
     return Explanation(flag, *UNKNOWN)
 
 
-def explain_flags(flags: Sequence[str], *, of: str = "forecast") -> list[Explanation]:
+def explain_flags(flags: Iterable[str], *, of: str = "forecast") -> tuple[Explanation, ...]:
     """Each flag in words once, with all it concerns; why a size is refused is said elsewhere."""
     found: dict[str, Explanation] = {}
     for flag in dict.fromkeys(flags):
@@ -105,7 +103,7 @@ def explain_flags(flags: Sequence[str], *, of: str = "forecast") -> list[Explana
             details = ", ".join(dict.fromkeys(filter(None, [old.detail, new.detail])))
             new = replace(old, detail=details)
         found[new.name] = new
-    return list(found.values())
+    return tuple(found.values())
 
 
 def confidence(
@@ -134,3 +132,288 @@ def explain_parameter(law: str, name: str) -> str:
     known = PARAMETERS.get(law.removesuffix("_tied"), {})
     gloss = FLOOR if name == "E" else known.get(name, known.get(name[:1], ""))
     return f"{gloss}, column {name[1:]}" if name[1:].isdigit() else gloss
+
+
+_FORECAST: dict[str, Words] = {
+    "even-grid": (
+        "The sizes have several columns, where an even grid narrowed the loss more than the plan.",
+        "On Step Law's runs the plan left an interval of the loss 1.4 times as wide.",
+        "Prefer an even grid over all sizes if the loss matters most.",
+    ),
+    "cost-extrapolated": (
+        "The exponent with which the cost of a run grows changes between the largest sizes.",
+        "Costs beyond the sweep and shares of compute follow the last one.",
+        "Give the cost as a formula (--cost), or the FLOPs of the run (--flops).",
+    ),
+    "cost-does-not-grow": (
+        "Larger sizes do not cost more, as happens with hours of models too small to fill a GPU.",
+        "Savings in compute cannot be computed from such costs.",
+        "Give a column flops, or a formula (--cost).",
+    ),
+    "far-off": (
+        "The value is farther from the optimum than any value tried.",
+        "Its cost is an extrapolation of the excess-loss curve, and is capped.",
+        "Treat it as far too high or too low, and try a value closer to the forecast.",
+    ),
+    "excess-scatter-unknown": (
+        "No run is far enough from the optimum to show how costs scatter about the curve.",
+        "The interval of the cost covers the uncertainty of the optimum only.",
+        "Extend the grid to values that are clearly worse.",
+    ),
+    "cost-of-a-run-unknown": (
+        "Neither the table nor an option gives the cost of a run at that size.",
+        "Without it there are no FLOPs, hours or prices.",
+        "Give --flops or --gpu-hours, or a column flops.",
+    ),
+    "hours-unknown": (
+        "A price was given, but not how long a run takes.",
+        "Without hours a price cannot be computed.",
+        "Give --gpu-hours, or --flops-per-second.",
+    ),
+    "optimum-not-bracketed-everywhere": (
+        "At some size no best value was found inside the grid.",
+        "The true optimum may lie outside. How far outside, and the loss there, is estimated from "
+        "the excess-loss curve of the other sizes; the laws use these estimates by their errors.",
+        "Extend the grid where its last value is the best; elsewhere add values around the best.",
+    ),
+    "no-loss-law": (
+        "Too few sizes have a usable optimum for a law of the loss.",
+        "The loss of a larger run is then bounded on one side only.",
+        "Extend the grids or add sizes; at least three sizes need an optimum inside their grid.",
+    ),
+    "refused-loss": (
+        "The interval of the loss would be too wide to be of use.",
+        "Half of it is more than 5 % and more than the change that the forecast predicts.",
+        "Do what the reason names: more seeds, a finer or wider grid, or more sizes.",
+    ),
+    "imprecise-loss": (
+        "The loss is forecast as roughly as the seeds scatter.",
+        "Half its interval is more than 5 % and more than the change that the forecast predicts.",
+        "Read the interval, not the number.",
+    ),
+    "too-few-sizes-for-a-floor": (
+        "A law with a floor needs one more size than the sweep has.",
+        "Without a floor the loss falls without limit, so a distant forecast is optimistic.",
+        "Add a size; small ones are cheap.",
+    ),
+    "optimum-law-bends": (
+        "The best values do not follow a power law in size.",
+        "The sizes of the sweep hardly say how the bend goes on beyond them.",
+        "Use the value near the sweep only; add a larger size before a distant run.",
+    ),
+    "pinned": (
+        "A parameter was given, not fitted.",
+        "Intervals treat it as exact and are too narrow if it is not.",
+        "Compare with a forecast that fits it.",
+    ),
+    "bound-hit": (
+        "A parameter of a law is at the end of its allowed range.",
+        "The losses do not determine it, so the forecast depends on the range.",
+        "Add sizes that are further apart, or more seeds.",
+    ),
+    "exponent-weakly-identified": (
+        "The exponent of a law is known only to within a factor of about two.",
+        "The exponent matters most for a distant forecast.",
+        "Add sizes that are further apart, or pin the floor if it is known.",
+    ),
+    "ill-conditioned": (
+        "Parameters of a law are strongly correlated.",
+        "The curve is well determined, its parameters are not.",
+        "Read the forecast, not the parameters; add sizes at the ends of the range.",
+    ),
+    "lack-of-fit": (
+        "The losses deviate from a law by more than the noise between seeds.",
+        "A law that misses the measured losses may miss larger ones too; if no law fits all "
+        "sizes, the forecast uses the largest ones alone.",
+        "Look for a size that is off, a break, or a setting that changed; add sizes.",
+    ),
+    "too-few-sizes": (
+        "A law has nearly as many parameters as there are sizes.",
+        "It fits almost anything, so a good fit is no evidence.",
+        "Add a size; small ones are cheap.",
+    ),
+    "starts-disagree": (
+        "Two settings of a law's parameters fit the losses equally well.",
+        "They differ beyond the sweep, and only one of them is shown.",
+        "Add sizes that are further apart, or pin a parameter that is known.",
+    ),
+    "columns-collinear": (
+        "The size columns grow together.",
+        "Their effects cannot be separated, so a forecast for one size that grows alone is "
+        "not possible.",
+        "Add runs that vary the sizes separately.",
+    ),
+    "loss-turns-negative": (
+        "A log-linear law falls below zero at some size.",
+        "A loss cannot, so the law does not hold far out.",
+        "Use it near the data only.",
+    ),
+    "size-without-effect": (
+        "A size column does not lower the loss in the fitted range.",
+        "The benefit of a larger one is then unknown.",
+        "Check the runs; a larger size that is no better is often badly tuned.",
+    ),
+    "floor-at-zero": (
+        "The fitted floor is zero.",
+        "The data do not show where the loss levels off, so distant forecasts are optimistic.",
+        "Add larger sizes before relying on a distant forecast.",
+    ),
+    "recipes-pooled": (
+        "Runs that differ in a setting are fitted as one recipe.",
+        "The forecast is for their mixture, and what the setting changes counts as noise.",
+        "Choose one value of the setting (--where), and compare the forecasts.",
+    ),
+    "no-replicates": (
+        "No run was repeated with another seed.",
+        "The noise is estimated from the scatter of runs about smooth curves, which includes the "
+        "misfit of those curves.",
+        "Repeat the best cells with two more seeds.",
+    ),
+    "outlier": (
+        "The loss of a run is far from those of the same size and values with other seeds.",
+        "One wrong loss can shift a law and widen its interval many times. A run far below seeds "
+        "that agree is left out; any other run is kept.",
+        "Inspect the run; if it is wrong, mark it as failed or repeat it.",
+    ),
+    "far-extrapolation": (
+        "The target is more than 8 times the largest fitted size, or its compute.",
+        "The interval is valid only if no new regime begins on the way.",
+        "Add a size in between before a large run.",
+    ),
+}
+NO_TUNED_LAW: Words = (
+    "Too few sizes have an optimum inside their grid to fit how this value moves with size.",
+    "The best guess for a larger run is then the last tuned value.",
+    "Extend the grid of this value, or add sizes.",
+)
+FIXED_TUNED: Words = (
+    "The sweep does not say how the best value of this column moves with size.",
+    "It is fixed at the value that is best over all sizes; a larger one may want another.",
+    "Tune it over a finer or wider grid, or leave it out of the tuned values.",
+)
+FLAT_TUNED: Words = (
+    "The losses of this column's values do not differ by more than noise or half a percent.",
+    "No value of it is best, so only the runs at one of them are used.",
+    "Leave the column out of the tuned values; keep one value.",
+)
+REFUSED_TUNED: Words = (
+    "The best value is not known well enough there to be given.",
+    "The predicted one is expected to cost more than 3 % of the loss, or its interval spans more "
+    "than eight octaves.",
+    "Do what the reason names: more seeds, a finer or wider grid, or more sizes.",
+)
+IMPRECISE_TUNED: Words = (
+    "The best value is known only roughly.",
+    "The predicted one is expected to cost more than 3 % of the loss; seeds scatter as much.",
+    "Use it, and expect a loss above that of the best value.",
+)
+UNKNOWN: Words = (
+    "The library flagged this result.",
+    "The result depends on more than the numbers show.",
+    "See the documentation of this flag.",
+)
+_BATCHES: dict[str, Words] = {
+    "perfect-only": (
+        "Steps fall in proportion to the batch throughout.",
+        "The critical batch size is larger than every batch measured and has no upper bound.",
+        "Measure larger batches.",
+    ),
+    "flat-only": (
+        "Steps do not fall with the batch.",
+        "The critical batch size is smaller than every batch measured and has no lower bound.",
+        "Measure smaller batches.",
+    ),
+    "lack-of-fit": (
+        "The batch sizes deviate from the hyperbola by more than replicates scatter.",
+        "The hyperbola misses the measured steps, so its critical batch size is doubtful; "
+        "intervals use the mean of each batch size.",
+        "Trust the measured steps, and tune every batch size again.",
+    ),
+    "steps-rise": (
+        "The largest batch takes more steps than a smaller one.",
+        "A batch that needs more steps is badly tuned and distorts the curve.",
+        "Tune its learning rate again.",
+    ),
+    "censored": (
+        "Some measurements did not reach the target within their budget.",
+        "They count as lower bounds only.",
+        "Train them longer if the critical batch size depends on them.",
+    ),
+    "infeasible": (
+        "Some measurements diverged or failed.",
+        "They are left out, which may bias the rest.",
+        "Lower the learning rate there, or leave that batch size out.",
+    ),
+}
+_SENSITIVITY: dict[str, Words] = {
+    "bends": (
+        "Its gradient is not linear in log size.",
+        "A linear extrapolation to the target is doubtful.",
+        "Add a size closer to the target.",
+    ),
+    "curvature-drifts": (
+        "Its excess-loss curve is not equally narrow at all sizes.",
+        "The ranking assumes that it is, so its cost is doubtful.",
+        "Vary it at another size before relying on its rank.",
+    ),
+    "far": (
+        "The optimum at the target is far from the fixed value.",
+        "The parabola gives a rough cost only.",
+        "Tune it at small sizes, then rank again.",
+    ),
+    "lost-runs": (
+        "Runs diverged or failed where it was varied.",
+        "The remaining seeds may be biased.",
+        "Vary it by less, or find out why the runs failed.",
+    ),
+}
+_COMPARISON: dict[str, Words] = {
+    "lack-of-fit": (
+        "A recipe's law deviates from its losses by more than their noise.",
+        "Forecasts beyond the measured sizes hold only if the laws are roughly right.",
+        "Look for a size that is off, or add sizes; the measured differences are not affected.",
+    ),
+    "edge": (
+        "The best value of a recipe is at the edge of its grid.",
+        "Its loss is an upper bound, so the recipe looks worse than it is.",
+        "Extend the grid.",
+    ),
+}
+_ALLOCATION: dict[str, Words] = {
+    "estimators-disagree": (
+        "IsoFLOP profiles and the fitted law disagree on the best parameters or their growth.",
+        "They cannot both be right; the answer is that of the profiles, which know no form.",
+        "Inspect the runs before spending the budget; add some with more compute.",
+    ),
+    "budget-far-from-runs": (
+        "The budget is far from the compute of all runs.",
+        "The intervals are valid only if the law holds that far.",
+        "Add runs with compute in between before spending the budget.",
+    ),
+    "law-in-doubt": (
+        "The fitted law has warnings of its own.",
+        "Its loss and its split beyond the runs are less certain than their intervals say.",
+        "Add runs, or pin its floor where it is known (--fix E=…).",
+    ),
+}
+_CASCADE: dict[str, Words] = {
+    "judged-quality-missed": (
+        "On the test inputs the quality is worse than requested.",
+        "The threshold was chosen on other inputs, where it is optimistic; on new inputs expect "
+        "the tested quality.",
+        "Ask for a higher quality (--quality), or choose on more inputs.",
+    ),
+    "quality-not-reached": (
+        "With no threshold does the cascade reach the quality.",
+        "The large model then answers all inputs, and nothing is saved.",
+        "Ask for a quality that the large model reaches (--quality), or improve the small model.",
+    ),
+}
+FAMILIES: dict[str, dict[str, Words]] = {
+    "allocation": _ALLOCATION,
+    "forecast": _FORECAST,
+    "batches": _BATCHES,
+    "sensitivity": _SENSITIVITY,
+    "comparison": _COMPARISON,
+    "cascade": _CASCADE,
+}

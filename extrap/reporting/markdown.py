@@ -18,7 +18,7 @@ from extrap.reporting.tables import Table
 
 MOST_ROWS = 20
 """Of a table; the page has them all."""
-LONGEST = 300
+LONGEST = 600
 """Characters of a text from a file."""
 _SIGNS = {"on law": "🟢", "deviates": "🔴", "forecast": "🔵"}
 _PARTLY = "🟡"
@@ -45,7 +45,7 @@ def escaped(text: object) -> str:
     plain = " ".join(as_written(str(text)).replace(NBSP, " ").split())
     plain = _UNSEEN.sub(lambda m: ascii(m[0])[1:-1], plain)
     if len(plain) > LONGEST:
-        plain = f"{plain[: LONGEST - 1]}…"
+        plain = f"{plain[: LONGEST - 1].rsplit(' ', 1)[0]}…"
     plain = _LINKS.sub(lambda m: m[0][0] + _WORD_JOINER + m[0][1:], plain)
     # entities: a backslash before < or & does not hold in every renderer
     return _ACTS.sub(lambda m: f"&#{ord(m[0])};", plain)

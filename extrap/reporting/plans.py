@@ -39,8 +39,7 @@ OPTIONS = {
 def plan_blocks(found: Plan) -> list[Block]:
     """The answer, the options, the runs of the chosen one, warnings."""
     warnings = Warnings(explain_flags(found.flags))
-    runs = [_runs(found)] if found.runs else []
-    return [plan_answer(found), _options(found), *runs, warnings]
+    return [plan_answer(found), _options(found), _runs(found), warnings]
 
 
 def plan_answer(found: Plan) -> Answer:

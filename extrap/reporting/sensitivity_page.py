@@ -15,10 +15,10 @@ from extrap.records.numbers import (
     name_size,
     stacked,
 )
-from extrap.reporting.blocks import Answer, Block, Figure, Page, Paragraph
+from extrap.reporting.blocks import Answer, Block, Figure, Page, Paragraph, Warnings
 from extrap.reporting.charts import Axis, Row, RowsChart
-from extrap.reporting.glossary import confidence
-from extrap.reporting.study_page import About, doubts, in_percent, measured, study_page
+from extrap.reporting.glossary import confidence, explain_flags
+from extrap.reporting.study_page import About, in_percent, measured, study_page
 from extrap.reporting.tables import tabulated
 
 ADVICE = {
@@ -84,7 +84,8 @@ def sensitivity_blocks(found: Sensitivity) -> list[Block]:
     flags = (f"{flag}: {s.name}" for s in found.settings for flag in s.flags)
     notes = (Paragraph(f"note: {note}", is_small=True) for note in found.notes)
     figure = Figure(chart, "Line: too little for a sweep.")
-    return [sensitivity_answer(found), figure, *doubts(flags, of="sensitivity"), ranking, *notes]
+    warnings = Warnings(explain_flags(flags, of="sensitivity"))
+    return [sensitivity_answer(found), figure, warnings, ranking, *notes]
 
 
 def sensitivity_page(found: Sensitivity, about: About) -> Page:

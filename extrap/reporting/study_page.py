@@ -1,4 +1,4 @@
-"""What the pages of studies share: tables by column, provenance and limits."""
+"""What the pages share: provenance and limits, and how a measured value is written."""
 
 from __future__ import annotations
 
@@ -10,15 +10,12 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any
 
-import pandas as pd
-
 from extrap import __version__
 from extrap.records import Interval, Measure
 from extrap.records.codec import encode
 from extrap.records.numbers import TableCell, beside, format_estimate, format_percent, stacked
-from extrap.reporting.blocks import Block, Page, Warnings
-from extrap.reporting.forecast_page import limits, provenance
-from extrap.reporting.glossary import explain_flags
+from extrap.reporting.blocks import Block, Details, Page, Paragraph
+from extrap.reporting.tables import Table
 
 
 def _now() -> str:
@@ -27,7 +24,7 @@ def _now() -> str:
 
 @dataclass(frozen=True, slots=True)
 class About:
-    """What the page of a study is about.
+    """What a page is about.
 
     Attributes:
         title: Name of the study.
@@ -51,8 +48,9 @@ def study_page(
     numbers: Mapping[str, Any],
     counts: Mapping[str, object] = MappingProxyType({}),
     status: str = "",
+    ok: bool | None = None,
 ) -> Page:
-    """A page of a study; `counts` head its provenance, `caveats` are what it cannot tell."""
+    """A page; `counts` head its provenance, `caveats` are what it cannot tell."""
     made_with = {"extrap": __version__, "Python": platform.python_version()}
     rows = {**counts, **about.provenance, **made_with}
     origin = [(name, str(value)) for name, value in rows.items() if str(value)]
@@ -61,22 +59,16 @@ def study_page(
         title=about.title,
         question=about.question,
         created=about.created,
-        blocks=(*blocks, provenance(origin), limits(caveats)),
+        blocks=(*blocks, provenance(origin), Details("Limits", [*map(Paragraph, caveats)])),
         numbers=encode(numbers),
         status=status,
+        ok=ok,
     )
 
 
-def doubts(flags: Iterable[str], *, of: str) -> list[Warnings]:
-    """Flags in words, each once with all it concerns; no block where there is none."""
-    items = tuple(explain_flags(tuple(flags), of=of))
-    return [Warnings(items)] if items else []
-
-
-def points(rows: Iterable[tuple[float, Measure]]) -> pd.DataFrame:
-    """Places with what was measured there, for `charts.series`: `x`, `y`, `lower`, `upper`."""
-    found = [(x, measure.value, *measure.ci) for x, measure in rows]
-    return pd.DataFrame(found, columns=["x", "y", "lower", "upper"], dtype=float)
+def provenance(rows: Sequence[tuple[str, str]]) -> Details:
+    """Where a page comes from, as a closed table."""
+    return Details("Provenance", [Table("Provenance", ("what", "value"), rows)])
 
 
 def estimate(measure: Measure, level: float | None = None) -> TableCell:

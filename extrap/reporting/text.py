@@ -8,7 +8,16 @@ from importlib import import_module
 
 from extrap.files import as_written
 from extrap.records.numbers import NBSP, beside
-from extrap.reporting.blocks import Answer, Block, Columns, Details, Equation, Paragraph, Warnings
+from extrap.reporting.blocks import (
+    Answer,
+    Block,
+    Columns,
+    Details,
+    Equation,
+    Paragraph,
+    Warnings,
+    shown,
+)
 from extrap.reporting.tables import Table
 
 BLOCKS = {
@@ -17,8 +26,8 @@ BLOCKS = {
     "Cascade": "cascades.cascade_blocks",
     "Comparison": "comparisons_page.comparison_blocks",
     "Cost": "costs.cost_blocks",
-    "CriticalBatches": "critical_batches.critical_blocks",
-    "Forecast": "forecast_blocks.forecast_blocks",
+    "CriticalBatches": "batches_page.critical_blocks",
+    "Forecast": "forecast_page.forecast_blocks",
     "Plan": "plans.plan_blocks",
     "Sensitivity": "sensitivity_page.sensitivity_blocks",
 }
@@ -56,7 +65,7 @@ def blocks_text(blocks: Iterable[Block], *, details: bool = False) -> str:
         details: Whether what a page has under closed headings is written too.
     """
     text, before = "", None
-    for block in _opened(blocks) if details else blocks:
+    for block in shown(_opened(blocks) if details else blocks):
         if part := "\n".join(_lines(block)):
             is_next_law = isinstance(block, Equation) and isinstance(before, Equation)
             text += ("\n" if is_next_law else "\n\n") * bool(text) + part

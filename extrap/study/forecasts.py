@@ -297,7 +297,7 @@ def _next_command(spec: StudySpec, made: Forecast) -> str:
         for name in [*_unknown_values(point), *(["loss"] if point.loss is None else [])]:
             remedy = made.remedy(name, target.size)
             options = " ".join(f"--set {option}" for option in _assignments(spec, remedy))
-            return f"next, against {remedy.cause}: extrap study run FILE {options}"
+            return f"next, to forecast the {name}: extrap study run FILE {options}"
     return ""
 
 

@@ -53,7 +53,7 @@ def _module(path: Path) -> ModuleType:
     if not path.is_file():
         here = path.parent if path.parent.is_dir() else Path()
         known = ", ".join(sorted(str(p) for p in here.glob("*.py"))[:8]) or "none"
-        raise ValueError(f"study file {path} does not exist; study files there: {known}.")
+        raise ValueError(f"study file {path} does not exist; Python files there: {known}.")
     if path.suffix != ".py":
         raise ValueError(f"a study file is a Python file that ends in .py, got {path}.")
     folder = path.resolve().parent

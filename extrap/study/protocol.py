@@ -373,7 +373,7 @@ def plan_text(study: Kind) -> str:
         spec.require_whole()
         n_runs = len(spec.grid_cells() if stage.wants is None else stage.wants(no_runs(spec)))
         more = max(0, stage.n_most - n_runs)
-        grown = f" (up to {more} more, as the losses have it)" if more else ""
+        grown = f" (up to {more} more, depending on the losses)" if more else ""
         sizes = _listed(spec.sizes)
         if spec.path:
             sizes = "; ".join(size_words(spec.size_values(size)) for size in spec.size_points())

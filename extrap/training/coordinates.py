@@ -17,7 +17,10 @@ import torch
 from torch import nn
 from torch.overrides import TorchFunctionMode
 
+from extrap.errors import argument
 from extrap.records import Cell, StudySpec
+from extrap.records.codec import shape
+from extrap.records.fields import require
 from extrap.training.packs import Pack
 from extrap.training.stacks import Stack
 from extrap.workloads import LoadedWorkload, load_workload
@@ -37,14 +40,14 @@ class Coordinate:
         changes: Root mean square change of the outputs since initialisation, one per width, over
             examples, features and seeds.
         slope: Of log change on log width; 0 is flat, 1/2 and 1 are what the standard rule gives.
-        slope_se: Its standard error over seeds; of one seed, 0.
+        slope_se: Its standard error over seeds; None of one seed.
         verdict: `"flat"`, `"grows"`, `"shrinks"`, or `"diverged"` where a change is not finite.
     """
 
     name: str
     changes: tuple[float, ...]
     slope: float
-    slope_se: float
+    slope_se: float | None
     verdict: str
 
 
@@ -76,6 +79,13 @@ class CoordinateCheck:
         return all(c.verdict == "flat" for c in self.coordinates)
 
 
+shape(
+    CoordinateCheck,
+    kind="extrap-coordinate-check",
+    add={"is_flat": lambda checked: checked.is_flat},
+)
+
+
 def coordinate_check(
     spec: StudySpec,
     *,
@@ -100,7 +110,8 @@ def coordinate_check(
         The changes with their slopes over width.
 
     Raises:
-        ValueError: The study has no `width`, or fewer than two widths are given.
+        ValueError: The study has no `width`, or fewer than two widths are given, or a width or
+            the learning rate is out of range.
 
     References:
         Yang, Hu et al. 2022, arXiv 2203.03466, App. D.1; Yang and Hu 2021, arXiv 2011.14522,
@@ -112,7 +123,14 @@ def coordinate_check(
         )
     chosen = tuple(sorted({int(w) for w in widths or spec.sizes[WIDTH]}))
     if len(chosen) < 2:
-        raise ValueError(f"a coordinate check needs at least two widths, got {chosen}.")
+        two = argument("widths", [chosen[0], 2 * chosen[0]])
+        raise ValueError(
+            f"a coordinate check needs at least two widths, got {chosen[0]}; write {two}."
+        )
+    if chosen[0] < 1:
+        raise ValueError(f"a width must be at least 1, got {chosen[0]}.")
+    if lr is not None:
+        require(0 <= lr < math.inf, f"{argument('lr')} must be at least 0 and finite", float(lr))
     rates = spec.tune["lr"].values() if "lr" in spec.tune else (1e-3,)
     rate = rates[len(rates) // 2] if lr is None else lr
     recipe = replace(spec.recipe, steps=steps, schedule="constant", warmup=0.0, n_evals=1)
@@ -208,11 +226,11 @@ class _Recorder(TorchFunctionMode):
 
 def _coordinate(name: str, changes: np.ndarray, widths: Sequence[int]) -> Coordinate:
     """Slope of log change on log width, a line for each seed (columns of `changes`)."""
-    slope, error, verdict = math.nan, math.nan, "diverged"
+    slope, error, verdict = math.nan, None, "diverged"
     if np.isfinite(changes).all():
         slopes = np.polyfit(np.log(widths), np.log(np.maximum(changes, 1e-30)), 1)[0]
         slope, n = float(slopes.mean()), len(slopes)
-        error = float(slopes.std(ddof=1)) / math.sqrt(n) if n > 1 else 0.0
+        error = float(slopes.std(ddof=1)) / math.sqrt(n) if n > 1 else None
         verdict = "flat" if abs(slope) <= TOLERANCE else "grows" if slope > 0 else "shrinks"
     rms = np.sqrt((changes**2).mean(axis=1))
     return Coordinate(

@@ -16,7 +16,7 @@ from extrap.records import Interval, Measure
 MARGIN = 0.005
 """What a quality as good as the large model's may fall short: of the inputs, or of the loss."""
 LEVEL = 0.95
-WAYS = {"correct": "share correct", "loss": "mean loss"}
+WAYS = {"correct": "accuracy", "loss": "mean loss"}
 """What is asked of a cascade."""
 
 

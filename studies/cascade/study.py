@@ -156,7 +156,7 @@ class CascadeKind(Kind):
         best, large = surest(found, "correct"), self.study.large
         points = estimate(best.difference.map(lambda share: 100 * share))
         what = f"Put width {best.small} before width {large}: that costs {in_percent(best.cost)} "
-        what += f"of width {large} alone and changes the share correct by {points} percentage "
+        what += f"of width {large} alone and changes the accuracy by {points} percentage "
         what += "points."
         is_good = "is" if best.is_as_good else "is not shown to be"
         table = tabulated(
@@ -173,11 +173,11 @@ class CascadeKind(Kind):
                 "small alone": lambda f: f"{f.quality_small:.4g}",
                 "large alone": lambda f: f"{f.quality_large:.4g}",
             },
-            note="Difference: of the share correct, or nats.",
+            note="Difference: of the accuracy, or nats.",
         )
         answer = Answer(
             text=what,
-            confidence=f"Its share correct {is_good} as good as that of the large model.",
+            confidence=f"Its accuracy {is_good} as good as that of the large model.",
             kind="on" if best.is_as_good else "mixed",
         )
         numbers = {"kind": "cascade-study", "findings": encode(found)}

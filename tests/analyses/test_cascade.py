@@ -96,6 +96,7 @@ def test_useless_confidences_save_nothing_and_that_is_said():
     ends = (*chosen.share.ci, *chosen.difference.ci, chosen.cost.value, *chosen.cost.ci)
     assert ends == pytest.approx((0, 0, 0, 0, 1.05, 1.05, 1.05))
     assert found.large.value < found.asked
+    assert [flag.partition(":")[0] for flag in found.flags] == ["quality-not-reached"]
     assert cascade(table, cost_small=1, cost_large=20).chosen.share.value < 0.1
 
 
@@ -299,3 +300,12 @@ def test_answers_of_a_filter_count_towards_the_quality_that_is_asked_for():
     found = cascade(frame, cost_large=10.0, quality=0.69)
     assert found.is_reached
     assert found.chosen.quality.value == pytest.approx(0.7, abs=0.03)
+
+
+def test_the_cost_of_a_rule_that_answers_nothing_is_noted():
+    sure = np.tile([0.9, 0.1], 100)
+    table = pd.DataFrame({"confidence_small": sure, "correct_small": (sure > 0.5) * 1.0})
+    table["correct_large"] = 1.0
+    found = cascade(table, cost_large=20, cost_filter=1)
+    assert any("filtered" in note for note in found.notes)
+    assert found.chosen == cascade(table, cost_large=20).chosen

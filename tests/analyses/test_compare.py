@@ -10,10 +10,12 @@ import pytest
 from scipy import stats
 
 import extrap
+from benchmarks.sweeps import make_table, simulate
 from extrap.analyses.comparison import Arm, contrast_arms, tuned_arm
 from extrap.analyses.comparison.arm_errors import joint_p_value, mean_error
 from extrap.analyses.comparison.arm_table import arm_table
 from extrap.analyses.comparison.contrasts import fit_laws, two_laws
+from extrap.errors import DataError
 from extrap.records import Measure, Runs
 from extrap.records.codec import document
 
@@ -418,6 +420,30 @@ def test_a_pure_shift_crosses_nowhere_whatever_the_target():
     assert found.crossing.value is None or 16 * 1.05**50 in found.crossing.ci
 
 
+HALF = len(WIDTHS) * 3
+"""Runs of `table`."""
+
+
+@pytest.mark.parametrize(
+    ("warmup", "first", "is_refused"),
+    [
+        ([100] * HALF + [500] * HALF, "complete", True),
+        ([100] * HALF + [500] + [100] * (HALF - 1), "complete", True),
+        ([*range(2 * HALF)], "complete", False),  # measured
+        ([100] * HALF + [500] * HALF, "failed", False),  # trained again
+    ],
+)
+def test_a_setting_that_varies_between_runs_of_a_seed_must_be_declared(warmup, first, is_refused):
+    status = [first] * HALF + ["complete"] * HALF
+    twice = pd.concat([table(luck=1), table(luck=2)]).assign(warmup=warmup, status=status)
+    twice["loss"] = twice["loss"].where(twice["status"] == "complete")
+    if is_refused:
+        with pytest.raises(DataError, match="warmup"):
+            compared(twice)
+    else:
+        assert compared(twice).contrasts[0].by_size[0].n_pairs == 3
+
+
 def test_copies_count_once_and_replicates_do_not():
     frame = table(luck=1).drop(columns="seed")
     plain = extrap.read_runs(table(), size="width")
@@ -455,17 +481,6 @@ def _two(n_seeds=3, widths=WIDTHS, noise=0.003, seed=1, per_seed=0.0, **of_law):
 def _found(arms, *target, columns=("width",), level=0.9):
     at = dict(zip(columns, target, strict=True))
     return contrast_arms(*arms, columns=columns, target=at, level=level)[0]
-
-
-def _sweep(rng, noise=0.003):
-    rows = []
-    for i, width in enumerate(WIDTHS[:4]):
-        for seed in range(3):
-            for rate in range(-11, -4):
-                off = rate + 8 + 0.3 * i
-                loss = law(width) * math.exp(0.012 * off**2 + noise * rng.normal())
-                rows.append({"width": width, "seed": seed, "lr": 2.0**rate, "loss": loss})
-    return pd.DataFrame(rows)
 
 
 def test_an_effect_of_seeds_moves_the_target_and_leaves_the_exponent_alone():
@@ -524,7 +539,7 @@ def test_a_unit_of_size_changes_no_number():
 
 
 def test_mean_of_the_seeds_is_the_loss_that_the_forecast_states():
-    runs = Runs.from_frame(_sweep(np.random.default_rng(8)), sizes=["width"], tuned=["lr"])
+    runs = Runs.from_frame(make_table(widths=WIDTHS[:4], seed=8), sizes=["width"], tuned=["lr"])
     arm = tuned_arm("plain", runs, level=0.9)
     optima = extrap.forecast(runs).optima
     means = [math.exp(np.mean([*seeds.values()])) for seeds in arm.by_size.values()]
@@ -533,12 +548,26 @@ def test_mean_of_the_seeds_is_the_loss_that_the_forecast_states():
 
 
 def test_seeds_with_other_rates_than_each_other_differ_by_a_constant():
-    frame = _sweep(np.random.default_rng(9), noise=1e-6)
-    frame["loss"] *= np.exp(0.01 * frame["seed"])
+    def loss(width, seed, lr):
+        return law(width) * np.exp(0.012 * (np.log2(lr) + 8.2) ** 2 + 0.01 * seed)
+
+    axes = {"width": WIDTHS[:4], "seed": range(3), "lr": 2.0 ** np.arange(-11, -4)}
+    frame = simulate(loss, noise=1e-6, **axes)
     frame = frame[(np.log2(frame["lr"]).round().astype(int) + frame["seed"]) % 2 == 0]
     arm = tuned_arm("plain", Runs.from_frame(frame, sizes=["width"], tuned=["lr"]), level=0.9)
     for seeds in arm.by_size.values():
         assert seeds[1] - seeds[0] == pytest.approx(0.01, abs=2e-3)
+
+
+def test_a_seed_that_lacks_a_rate_is_left_out_where_two_others_have_all():
+    frame = make_table(widths=WIDTHS[:4], seed=9, noise=1e-6)
+    seeds = {*frame["seed"]}
+    best = frame.loc[frame["loss"].idxmin()]
+    lacks = (frame["width"] == best["width"]) & (frame["lr"] == best["lr"]) & (frame["seed"] == 0)
+    runs_of_two = Runs.from_frame(frame[~lacks], sizes=["width"], tuned=["lr"])
+    by_size = tuned_arm("plain", runs_of_two, level=0.9).by_size
+    for (width,), losses in by_size.items():
+        assert {*losses} == (seeds - {0} if width == best["width"] else seeds)
 
 
 def test_curves_of_resamples_are_those_of_fits_of_their_own():

@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 import extrap
-from benchmarks.calibrate import SimulatedSweep, draw
+from benchmarks.calibrate import CheckedSweep, draw
 from extrap.analyses.budget import cost
 from extrap.cli import main
 from extrap.fitting.run_costs import read_run_cost
@@ -193,12 +193,13 @@ def test_the_interval_of_the_penalty_holds_the_true_one():
     """24 sweeps × 2 values at 90 %: a share below 80 % would be 2.3 standard errors off."""
     held = []
     for seed in range(24):
-        world = SimulatedSweep(draw(rng := np.random.default_rng([2000, seed])), rng)
-        size = 4 * world.setting.largest
+        sweep = CheckedSweep(draw(rng := np.random.default_rng([2000, seed])), rng)
+        s = sweep.world.beyond(4)
         for octaves in (-1.0, 1.5):
-            value = 2.0 ** (float(world.setting.optimum(np.array(size))) + octaves)
-            made = replace(world.forecast, level=0.9)
-            low, high = cost(made, at={"x": size}, tuned={"lr": value}).chosen.relative.ci
-            true = math.expm1(world.setting.excess(np.array(octaves)))
+            value = 2.0 ** (float(sweep.world.optimum(s)[0]) + octaves)
+            made = replace(sweep.forecast, level=0.9)
+            size = {"x": float(2.0 ** s[0, 0])}
+            low, high = cost(made, at=size, tuned={"lr": value}).chosen.relative.ci
+            true = math.expm1(sweep.world.excess(octaves))
             held.append((low or 0.0) <= true <= (high or math.inf))
     assert np.mean(held) >= 0.8

@@ -74,6 +74,7 @@ def test_half_of_the_balance_of_classes_is_kept():
     assert half.n_balanced == 8
     assert set(half.rows) == {*range(72, 80), *range(88, 100)}
     assert half.threshold == 88
+    assert select_by(difficulty, keep=2, labels=labels).n_balanced == 0  # of .8 of an example
     full = select_by(difficulty, keep=0.2, labels=labels, balance=1, which="easy")
     assert set(full.rows) == {*range(16), *range(80, 84)}
 

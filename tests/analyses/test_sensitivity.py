@@ -114,6 +114,21 @@ def test_an_optimum_off_the_fixed_value_that_does_not_drift_is_tuned_once():
     assert (steady.advice, 0.1 * 2**0.8 in steady.best.ci) == ("tune-once", True)
 
 
+def test_two_sizes_tell_nothing_of_a_bend():
+    frame = table(np.random.default_rng(0))
+    two = ranked(frame[frame["width"] > 16])
+    assert not any("bends" in setting.flags for setting in two.values())
+
+
+@pytest.mark.parametrize(("drift", "is_known"), [(0.7, True), (1.2, False)])
+def test_a_best_value_is_known_where_it_is_bracketed_at_two_sizes(drift, is_known):
+    """.2 octaves off at width 64, and by the drift two octaves of width below and above it."""
+    frame = table(np.random.default_rng(0), names=("steady",), noise=1e-4)
+    moved = np.log2(frame["steady"] / 0.1) * np.log2(frame["width"] / 64)
+    frame["loss"] *= np.exp(-0.04 * drift * moved)
+    assert (ranked(frame, steady=0.1)["steady"].best.value is not None) == is_known
+
+
 def test_without_noise_an_excess_curve_is_exact():
     quiet = table(np.random.default_rng(0), names=("moving",), noise=0.0, seeds=2)
     moving, centre = ranked(quiet, moving=0.1)["moving"], 0.2 + 0.3 * 5

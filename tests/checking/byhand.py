@@ -9,8 +9,9 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-import pandas as pd
+import numpy as np
 
+from benchmarks.sweeps import simulate
 from extrap.checking import Configuration
 from extrap.checking.causes import find_cause
 from extrap.checking.configurations import TunedCost
@@ -82,18 +83,14 @@ def optimum(width):
 
 def sweep(**columns):
     """Five rates an octave apart and two seeds, on the law and its parabola of .02 octave²."""
-    rows = [
-        {
-            "width": w,
-            "lr": lr_at(w) * 2.0**u,
-            "seed": s,
-            "loss": loss_at(w) * math.exp(0.02 * u**2),
-        }
-        for w in WIDTHS
-        for u in range(-2, 3)
-        for s in range(2)
-    ]
-    table = pd.DataFrame(rows).assign(**columns)
+    table = simulate(
+        lambda width, u, seed: loss_at(width) * np.exp(0.02 * u**2),
+        width=WIDTHS,
+        u=range(-2, 3),
+        seed=range(2),
+    )
+    lr = lr_at(table["width"]) * 2.0 ** table.pop("u")
+    table = table.assign(lr=lr, **columns)
     return Runs.from_frame(table, sizes=["width"], tuned=["lr"])
 
 

@@ -131,6 +131,28 @@ def test_law_bends_where_deviations_shrink_by_no_more_than_the_noise(second, cau
         assert 1.15 < told["refitted_loss_at_double_size"] / loss_at(2048) < 1.3
 
 
+def test_law_bends_by_what_deviations_are_beyond_their_costs_and_near_its_optimum_only():
+    """Runs on either side of the best rate, off by .2 and .02 octave²: half an octave is near."""
+
+    def bent(octaves):
+        rows = [
+            {
+                "width": w,
+                "lr": lr_at(w) * 2.0**u,
+                "seed": s,
+                "loss": loss_at(w) * math.exp(0.2 + 0.02 * u**2 + 1e-9 * s),
+            }
+            for w in (512.0, 1024.0)
+            for u in (-octaves, octaves)
+            for s in range(2)
+        ]
+        return by_hand_checked(*rows, made=by_hand(tuned_laws={"lr": of_rate(scatter=1e-3)}))[0]
+
+    near, away = (bent(u).evidence["refitted_loss_at_double_size"] for u in (0.001, 0.49))
+    assert away == pytest.approx(near, rel=1e-6)
+    assert bent(0.51).cause == "unknown"
+
+
 def test_effective_data_tell_how_much_repetition_explains():
     n, d = np.meshgrid([1e6, 2e6, 4e6, 8e6], [2e7, 4e7, 8e7, 1.6e8], indexing="ij")
     rng = np.random.default_rng(0)

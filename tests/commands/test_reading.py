@@ -2,10 +2,9 @@
 
 import json
 
-import numpy as np
-import pandas as pd
 import pytest
 
+from benchmarks.sweeps import make_table
 from extrap.cli import cli, main
 
 
@@ -14,11 +13,8 @@ def sweep(tmp_path, monkeypatch):
     """A small sweep in a table, `sweep.csv`, with columns as a tracker names them."""
     monkeypatch.chdir(tmp_path)
     rates = (0.002, 0.004, 0.008, 0.016, 0.032, 0.064)
-    cells = [(w, lr, s) for w in (16, 32, 64, 128) for lr in rates for s in (0, 1)]
-    table = pd.DataFrame(cells, columns=["config/width", "config/lr", "config/seed"])
-    octaves = np.log2(table["config/lr"] / (0.1 / table["config/width"] ** 0.5))
-    loss = 1.5 + 4 / table["config/width"] ** 0.5 + 0.02 * octaves**2
-    table["summary/val_loss"] = (loss + table["config/seed"] / 500).round(6)
+    table = make_table(widths=(16, 32, 64, 128), rates=rates, seeds=2).add_prefix("config/")
+    table = table.rename(columns={"config/loss": "summary/val_loss"}).round(6)
     table["summary/val_acc"] = (1 - table["summary/val_loss"] / 8).round(9)
     table.to_csv("sweep.csv", index=False)
     return table

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from benchmarks.sweeps import simulate
 from extrap.analyses.selection import select
 from extrap.cli import main
 from extrap.commands.option_table import parse_size
@@ -43,13 +44,9 @@ def outputs(n=400):
 
 def recipe(scale, luck):
     """Runs of a recipe whose loss is 1.5 + scale × width^-0.4."""
-    rng = np.random.default_rng(luck)
-    rows = [
-        (width, seed, (1.5 + scale * width**-0.4) * np.exp(0.002 * rng.normal()), width**2)
-        for width in (16, 32, 64, 128, 256, 512)
-        for seed in range(3)
-    ]
-    return pd.DataFrame(rows, columns=["width", "seed", "loss", "flops"])
+    axes = {"width": (16, 32, 64, 128, 256, 512), "seed": range(3)}
+    table = simulate(lambda width, seed: 1.5 + scale * width**-0.4, noise=0.002, rng=luck, **axes)
+    return table.assign(flops=table["width"] ** 2)
 
 
 def test_allocate_reads_columns_of_any_name(called):
@@ -105,12 +102,52 @@ def test_fixed_values_of_a_table_are_ranked_and_written_to_a_page(called):
     table = Path(__file__).parents[1] / "contract" / "tables" / "knobs.csv"
     words = "--size width --at 2048 --knob steady --knob moving=0.1 --knob idle -o deep/k.html"
     code, out, err = called("knobs", str(table), *words.split(), "--json")
-    assert (code, err.split()) == (0, ["report", "deep/k.html"])
+    assert (code, err.split()) == (0, ["wrote", "deep/k.html"])
     numbers = read_report("deep/k.html")["numbers"]
     assert numbers == json.loads(out)
     assert {setting["name"] for setting in numbers["settings"]} == {"steady", "moving", "idle"}
+    notes = [numbers["notes"], called("knobs", str(table), *words.split()[:-2])[1]]
+    assert "replicates" not in str(notes)  # runs of one size and seed differ in a value
     code, _, err = called("knobs", "mine.py", "--size", "width", "--knob", "depth")
     assert (code, "moves" in err, "COMPARISON" in err, err.count("\n")) == (2, True, True, 1)
+
+
+def test_a_knob_that_is_no_column_or_was_not_named_is_offered(called):
+    rows = [(w, k, seed, 2 + 1 / w + k / 1e5) for w in (8, 16) for k in (50, 100) for seed in "01"]
+    table = pd.DataFrame(rows, columns=["width", "warmup", "seed", "loss"]).assign(beta2=0.9)
+    text = table.to_csv(index=False)
+    words = ("knobs", "-", "--size", "width", "--knob")
+    code, _, err = called(*words, "nope", stdin=text)
+    assert (code, "'nope'" in err, "mixes" in err) == (2, True, False)
+    code, _, err = called(*words, "beta2", stdin=text)
+    assert (code, "--knob warmup" in err, "tune" in err) == (2, True, False)
+
+
+def test_messages_name_options(called):
+    table = outputs()
+    for words, option in (
+        (("cascade", "-", "--cost-large", "20", "--validation", "5"), "--validation"),
+        (("cascade", "-", "--cost-large", "20", "--quality", "99"), "--quality"),
+    ):
+        code, _, err = called(*words, stdin=table)
+        assert (code, option in err) == (2, True)
+    frame = pd.DataFrame({"params": NS, "tokens": NS[::-1], "loss": (3, 2.5, 2.2, 2.1)})
+    words = ("allocate", "-", "--flops", "1e21", "--compute", "work")
+    code, _, err = called(*words, stdin=frame.to_csv(index=False))
+    assert (code, "'work'" in err, "--compute" in err) == (2, True, True)
+    text = frame.set_axis(["n", "d", "loss"], axis=1).to_csv(index=False)
+    code, _, err = called("allocate", "-", "--flops", "1e21", stdin=text)
+    assert (code, "standard input" in err, "--params" in err) == (2, True, True)
+    pd.DataFrame(POINTS).to_csv("points.csv", index=False)
+    code, _, err = called("select", "points.csv", "--keep", "0")
+    assert (code, "--keep" in err) == (2, True)
+
+
+def test_details_are_an_option_where_there_are_some(called):
+    for command in ("forecast", "compare", "allocate", "critical-batch"):
+        assert "--details" in called(command, "--help")[1]
+    for command in ("backtest", "check", "plan", "cost", "knobs", "cascade", "select", "page"):
+        assert "--details" not in called(command, "--help")[1]
 
 
 def test_compare_refuses_what_is_not_named_and_speaks_of_single_seeds(called):
@@ -161,7 +198,7 @@ TWO, KEEP = "compare a.csv b.csv --size", "select"
     [
         (f"{COST} --cost-small 0", outputs(), "--cost-small"),
         (f"{COST} --quality 90", outputs(), "write 0.9 for 90 %"),
-        (COST, outputs(10), "has 10"),
+        (COST, outputs(10), "got 10"),
         (COST, "width,loss\n8,2.5\n", "'confidence_small'"),
         (f"{LIMIT} --batch bs", STEPS, "no column 'bs'"),
         (f"{LIMIT} --at 3", STEPS, "name one: --by params"),

@@ -111,3 +111,21 @@ def test_missing_tensorboard_is_one_line_that_says_what_to_install(run, monkeypa
     assert code == 2
     assert "needs tensorboard" in err
     assert "pip install" in err
+
+
+def test_a_loss_that_is_no_number_is_not_called_unknown(run):
+    Path("log.csv").write_text("step,loss\n25,3.25\n50,nan\n")
+    code, out, _ = run("--once")
+    assert (code, "not a number" in out, "unknown (" in out) == (1, True, False)
+
+
+def test_a_size_may_be_a_multiple_of_the_largest_swept(run, built):
+    assert run("--once", at="2x")[0] == 0
+    [(forecast, given)] = built
+    assert given["at"] == {"width": 2 * forecast.largest()["width"]}
+
+
+def test_a_table_in_place_of_a_forecast_says_how_to_make_one(run, capsys):
+    del run
+    assert main(["watch", "log.csv", "log.csv", "--at", "4096"]) == 2
+    assert "--save" in capsys.readouterr().err

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 import extrap
+from benchmarks.sweeps import grid, simulate, skewed
 from extrap.fitting import Remedy
 
 Optimum = Callable[[np.ndarray], np.ndarray]
@@ -29,15 +31,17 @@ N_SAMPLES = 40
 FLAT = "flat-weight_decay"
 
 
+def no_cost(octaves: np.ndarray, place: np.ndarray) -> np.ndarray:
+    """The weight decay does nothing."""
+    return np.zeros_like(octaves)
+
+
 def draw_flat(rng: np.random.Generator) -> pd.DataFrame:
     """The weight decay does nothing, or in half of the draws nothing up to a tenth of its top."""
     if rng.random() < 0.5:
-        return draw(rng, decay_cost=lambda octaves, place: np.zeros_like(octaves))
-    steep = rng.uniform(*STEEP)
-    start = np.log2(WEIGHT_DECAY[-2])
-    return draw(
-        rng, decay_cost=lambda octaves, place: steep * np.maximum(octaves - start, 0.0) ** 2
-    )
+        return draw(rng, decay_cost=no_cost)
+    steep, start = rng.uniform(*STEEP), np.log2(WEIGHT_DECAY[-2])
+    return draw(rng, decay_cost=lambda octaves, _: steep * np.maximum(octaves - start, 0.0) ** 2)
 
 
 def draw_edge(rng: np.random.Generator) -> pd.DataFrame:
@@ -45,21 +49,6 @@ def draw_edge(rng: np.random.Generator) -> pd.DataFrame:
     slope = -rng.uniform(0.8, 1.2)
     inside = np.log2(LR[1]) + rng.uniform(0.0, 1.0)
     return draw(rng, lr_optimum=lambda place: inside + slope * (place - 2.0))
-
-
-def draw_flat_samples(rng: np.random.Generator) -> pd.DataFrame:
-    """The weight decay does nothing, and both values are sampled."""
-    return draw(rng, decay_cost=lambda octaves, place: np.zeros_like(octaves), n_samples=N_SAMPLES)
-
-
-def draw_null_samples(rng: np.random.Generator) -> pd.DataFrame:
-    """Nothing is wrong, and both values are sampled."""
-    return draw(rng, noise=NULL_NOISE, n_samples=N_SAMPLES)
-
-
-def draw_null(rng: np.random.Generator) -> pd.DataFrame:
-    """Nothing is wrong."""
-    return draw(rng, noise=NULL_NOISE)
 
 
 def draw(
@@ -80,14 +69,14 @@ def draw(
         n_samples: Runs at each size, at random values within the grid; 0 for the grid.
     """
     if n_samples:
-        width, seed = map(np.ravel, np.meshgrid(SIZES, range(n_samples), indexing="ij"))
+        width, seed = grid(width=SIZES, seed=range(n_samples)).to_numpy().T
         lr, decay = (
             np.exp(rng.uniform(*np.log(values[[0, -1]]), len(width)))
             for values in (LR, WEIGHT_DECAY)
         )
     else:
-        grid = np.meshgrid(SIZES, LR, WEIGHT_DECAY, SEEDS, indexing="ij")
-        width, lr, decay, seed = (axis.ravel() for axis in grid)
+        axes = {"width": SIZES, "lr": LR, "weight_decay": WEIGHT_DECAY, "seed": SEEDS}
+        width, lr, decay, seed = grid(**axes).to_numpy().T
     place, octaves = np.log2(width / SIZES[0]), np.log2(lr)
     if lr_optimum is None:
         middle, slope = np.log2(LR).mean() + rng.uniform(-0.5, 0.5), rng.uniform(-0.5, 0.5)
@@ -135,13 +124,14 @@ class Planted:
         rng = np.random.default_rng([self.law, 1])
         floor, exponent, move = rng.uniform(0.5, 2), rng.uniform(0.25, 0.5), rng.uniform(0.2, 0.5)
         cost, rise = rng.uniform(0.02, 0.08), rng.uniform(0.2, 0.8)
-        grid = np.meshgrid(self.sizes, self.rates, range(self.seeds), indexing="ij")
-        width, rate, seed = (axis.ravel() for axis in grid)
-        octaves = rate - np.log2(0.02 * (width / 16) ** -move)
-        excess = np.minimum(2 * cost * (np.expm1(rise * octaves) - rise * octaves) / rise**2, 3.0)
-        error = np.random.default_rng([self.law, 2]).normal(0, self.noise, len(width))
-        loss = (floor + 2 * (width / 16) ** -exponent) * np.exp(excess + error)
-        return pd.DataFrame({"width": width, "lr": 2.0**rate, "seed": seed, "loss": loss})
+
+        def loss(width: pd.Series, lr: pd.Series, seed: pd.Series) -> pd.Series:
+            octaves = np.log2(lr / (0.02 * (width / 16) ** -move))
+            excess = np.minimum(skewed(octaves, 2 * cost, rise), 3.0)
+            return (floor + 2 * (width / 16) ** -exponent) * np.exp(excess)
+
+        axes = {"width": self.sizes, "lr": 2.0**self.rates, "seed": range(self.seeds)}
+        return simulate(loss, noise=self.noise, rng=[self.law, 2], **axes)
 
     def mended(self, remedy: Remedy) -> Planted:
         """The sweep with a remedy applied."""
@@ -199,6 +189,11 @@ def causes(table: pd.DataFrame) -> set[str]:
     return {cause for cause, flag in words.items() if any(f.startswith(flag) for f in made.flags)}
 
 
+draw_flat_samples = partial(draw, decay_cost=no_cost, n_samples=N_SAMPLES)
+"""The weight decay does nothing, and both values are sampled."""
+draw_null = partial(draw, noise=NULL_NOISE)
+draw_null_samples = partial(draw, noise=NULL_NOISE, n_samples=N_SAMPLES)
+"""Nothing is wrong."""
 DRAWS: Mapping[str, Callable[[np.random.Generator], pd.DataFrame]] = {
     "flat": draw_flat,
     "edge": draw_edge,

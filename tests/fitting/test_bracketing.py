@@ -100,6 +100,8 @@ def test_most_cells_count_growth_on_every_side_where_values_are_allowed():
     assert spec_of(growth=3).most_cells() == 2 * (5 + 2 * 3) * 2
     momentum = {"momentum": TunedRange(low=0.5, high=0.8, n=2)}
     assert replace(spec_of(growth=2), tune=momentum).most_cells() == 2 * (2 + 2) * 2
+    batches = {"batch_size": TunedRange(low=1.5, high=6.0, n=3)}  # 12 and 24 are whole too
+    assert replace(spec_of(growth=2), tune=batches).most_cells() == 2 * (3 + 2) * 2
 
 
 @pytest.mark.parametrize(
@@ -118,8 +120,9 @@ def test_grid_grows_on_the_side_where_the_best_value_lies(loss, low, high):
     assert (found[0], found[-1]) == (low, high)
 
 
-def test_growth_ends_where_the_study_says():
+@pytest.mark.parametrize(("power", "side", "end"), [(1, 0, 0.25 / 4), (-1, -1, 4.0 * 4)])
+def test_growth_ends_where_the_study_says(power, side, end):
     spec, cells = spec_of(growth=2), None
     for _ in range(6):
-        cells = grow_grid(spec, runs_of(spec, lambda w, lr: lr + 1, cells))
-    assert rates(cells, 8.0)[0] == 0.25 / 4
+        cells = grow_grid(spec, runs_of(spec, lambda w, lr: lr**power + 1, cells))
+    assert rates(cells, 8.0)[side] == end

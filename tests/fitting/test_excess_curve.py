@@ -7,6 +7,7 @@ import pytest
 from scipy import optimize
 
 import extrap
+from benchmarks.sweeps import simulate, skewed, true_loss, true_lr
 from extrap.fitting import (
     ExcessCurve,
     estimate_noise,
@@ -22,11 +23,6 @@ from extrap.reading import read_runs
 def curve_of(table):
     runs = read_runs(table, size="width", tune="lr")
     return fit_excess_curve(runs, estimate_optima(runs, noise=estimate_noise(runs), level=0.95))
-
-
-def true_excess(u):
-    rise = 0.5 if u > 0 else -0.35
-    return float(0.03 * (np.expm1(rise * u) - rise * u) / rise**2)
 
 
 BOWL = ExcessCurve(
@@ -77,7 +73,7 @@ def test_cost_of_mistuning_is_that_of_the_truth(sweep_table):
     for u in (-3.0, -2.0, -1.0, 1.0, 2.0, 3.0):
         for width in (16.0, 192.0, 1024.0):
             assert excess_curve.excess([u], {"width": width}) == pytest.approx(
-                true_excess(u), rel=0.12
+                skewed(u, 0.03, 0.5 if u > 0 else -0.35), rel=0.12
             )
     ((low, high),) = excess_curve.rise
     assert (low, high) == pytest.approx((0.35, 0.5), abs=0.15)
@@ -105,23 +101,15 @@ def test_no_excess_curve_without_bracketed_optima(sweep_table):
 
 def test_each_of_two_tuned_values_has_its_own_steep_side():
     def side(u, low, high):
-        return h(abs(u), high if u > 0 else low)
+        return skewed(np.abs(u), 1.0, np.where(u > 0, high, low))
 
-    rows = [
-        {
-            "width": w,
-            "lr": lr,
-            "batch": b,
-            "loss": 2
-            * np.exp(
-                0.03 * side(np.log2(lr / 0.01), 0.1, 0.8) + 0.02 * side(np.log2(b / 32), 0.5, 0.1)
-            ),
-        }
-        for w in (8, 16, 32)
-        for lr in 0.01 * 2.0 ** np.arange(-3, 4)
-        for b in 2.0 ** np.arange(2, 9)
-    ]
-    runs = read_runs(pd.DataFrame(rows), size="width", tune=("lr", "batch"))
+    def loss(width, lr, batch):
+        of_rate, of_batch = side(np.log2(lr / 0.01), 0.1, 0.8), side(np.log2(batch / 32), 0.5, 0.1)
+        return 2 * np.exp(0.03 * of_rate + 0.02 * of_batch)
+
+    axes = {"lr": 0.01 * 2.0 ** np.arange(-3, 4), "batch": 2.0 ** np.arange(2, 9)}
+    table = simulate(loss, width=(8, 16, 32), **axes)
+    runs = read_runs(table, size="width", tune=("lr", "batch"))
     excess_curve = fit_excess_curve(
         runs, estimate_optima(runs, noise=estimate_noise(runs), level=0.95)
     )
@@ -134,18 +122,9 @@ def test_each_of_two_tuned_values_has_its_own_steep_side():
 RATES = tuple(map(float, 2.0 ** np.arange(-12, -4, 0.5)))
 
 
-def best_rate(width):
-    """Of the shared sweep."""
-    return float(0.01 * (width / 16) ** -0.4)
-
-
-def true_loss(width):
-    return float(1.5 + 2.0 * (width / 16) ** -0.4)
-
-
 def cut(table, octaves):
     """Without the rates of the two largest widths below their best one and `octaves`."""
-    least = table["width"].map(best_rate) * 2**octaves
+    least = table["width"].map(true_lr) * 2**octaves
     kept = (table["width"] < 128) | (table["lr"] >= least)
     return table[kept].reset_index(drop=True)
 
@@ -167,6 +146,18 @@ def test_loss_outside_a_grid_is_within_its_error(sweep_table, octaves):
         assert o.loss < o.best_loss
         assert abs(o.loss - true_loss(o.size["width"])) < 2 * o.loss_se
         assert bracketed.loss_se < o.loss_se < 0.1
+
+
+def test_two_equal_losses_at_an_edge_place_the_optimum_outside_of_it(sweep_table):
+    table = cut(sweep_table(rates=RATES), 0.6)
+    here = table["width"] == 192
+    first, second, *_ = sorted(table["lr"][here].unique())
+    lowest = table[here & (table["lr"] == first)].set_index("seed")["loss"]
+    second = here & (table["lr"] == second)
+    table.loc[second, "loss"] = table["seed"][second].map(lowest)
+    found = optima_of(table)[-1]
+    assert found.edge == {"lr": "low"}
+    assert found.loss == pytest.approx(true_loss(192), rel=0.02)
 
 
 def test_error_grows_with_the_distance(sweep_table):
@@ -197,26 +188,23 @@ def test_law_of_the_optimum_uses_places_outside(sweep_table):
     assert [o.tuned["lr"].value is None for o in made.optima] == [False] * 3 + [True] * 2
     assert made.curvature()["lr"].dof == 2
     rate = made.at(width=384).tuned["lr"]
-    assert rate.value == pytest.approx(best_rate(384), rel=0.2)
-    assert rate.pi.lower < best_rate(384) < rate.pi.upper
+    assert rate.value == pytest.approx(true_lr(384), rel=0.2)
+    assert rate.pi.lower < true_lr(384) < rate.pi.upper
     placed = place_outside(made.runs, made.optima, noise=made.noise)
     for o in placed[3:]:
-        off = math.log(o.tuned["lr"].value / best_rate(o.size["width"]))
+        off = math.log(o.tuned["lr"].value / true_lr(o.size["width"]))
         assert abs(off) < 2 * o.tuned["lr"].se / o.tuned["lr"].value
     whole = extrap.forecast(sweep_table(), size="width", tune="lr")
     assert place_outside(whole.runs, whole.optima, noise=whole.noise) == whole.optima
 
 
 def test_two_tuned_values_of_which_one_is_at_the_edge():
-    rng = np.random.default_rng(0)
-    table = pd.DataFrame(
-        product((8, 16, 32, 64), 2.0 ** np.arange(-10, -3), 2.0 ** np.arange(3, 9)),
-        columns=["width", "lr", "batch"],
-    )
-    u, v = np.log2(table["lr"] / 0.01), np.log2(table["batch"] / 40)
-    height = 2 + 1 / table["width"]
-    noise = 0.002 * rng.normal(size=len(table))
-    table["loss"] = height * np.exp(0.02 * u**2 + 0.015 * v**2 - 0.01 * u * v + noise)
+    def loss(width, lr, batch):
+        u, v = np.log2(lr / 0.01), np.log2(batch / 40)
+        return (2 + 1 / width) * np.exp(0.02 * u**2 + 0.015 * v**2 - 0.01 * u * v)
+
+    axes = {"lr": 2.0 ** np.arange(-10, -3), "batch": 2.0 ** np.arange(3, 9)}
+    table = simulate(loss, noise=0.002, width=(8, 16, 32, 64), **axes)
     table = table[(table["width"] < 64) | (table["lr"] > 0.012)]
     runs = extrap.read_runs(table, size="width", tune=("lr", "batch"))
     found = estimate_optima(runs, noise=estimate_noise(runs), level=0.9)[-1]

@@ -14,6 +14,7 @@ from tests.fitting.planted import (
     draw,
     draw_flat_samples,
     draw_null_samples,
+    no_cost,
 )
 
 TUNED = ("lr", "weight_decay")
@@ -28,14 +29,10 @@ def drawn(cost, seed=0):
     return draw(rng, decay_cost=cost, noise=(0.01, 0.01))
 
 
-def flat(octaves, place):
-    return np.zeros_like(octaves)
-
-
 @pytest.mark.parametrize(
     ("cost", "values"),
     [
-        (flat, WEIGHT_DECAY),
+        (no_cost, WEIGHT_DECAY),
         (lambda octaves, place: 0.1 * (octaves > -4), WEIGHT_DECAY[:-1]),
         (lambda octaves, place: 0.1 * (octaves < -15), WEIGHT_DECAY[1:]),
     ],
@@ -61,7 +58,7 @@ def test_what_matters_at_some_size_is_no_plateau(cost):
 
 
 def test_few_runs_show_no_plateau_and_diverged_ones_end_it():
-    table = drawn(flat)
+    table = drawn(no_cost)
     few = table[(table["seed"] == 0) & (table["lr"] == LR[3]) & (table["width"] < 100)]
     assert find_plateau(runs_of(few.drop(columns="lr"), "weight_decay"), "weight_decay")[0] == ()
     top = table["weight_decay"] == WEIGHT_DECAY[-1]
@@ -70,7 +67,7 @@ def test_few_runs_show_no_plateau_and_diverged_ones_end_it():
 
 
 def test_what_noise_may_hide_is_no_plateau_unless_asked_for():
-    table = draw(np.random.default_rng(0), decay_cost=flat, noise=(0.3, 0.3))
+    table = draw(np.random.default_rng(0), decay_cost=no_cost, noise=(0.3, 0.3))
     table = table[table["lr"] == LR[3]].drop(columns="lr")
     runs = runs_of(table, "weight_decay")
     assert find_plateau(runs, "weight_decay")[0] == ()
@@ -79,14 +76,14 @@ def test_what_noise_may_hide_is_no_plateau_unless_asked_for():
 
 
 def test_equal_losses_are_a_plateau_if_sizes_differ():
-    table = drawn(flat)
+    table = drawn(no_cost)
     same = table.assign(loss=3 / table["width"] ** 0.3 + np.log2(table["lr"] * 256) ** 2)
     assert find_plateau(runs_of(same), "weight_decay")[0] == tuple(WEIGHT_DECAY)
     assert find_plateau(runs_of(table.assign(loss=2.0)), "weight_decay")[0] == ()
 
 
 def test_forecast_of_a_flat_column_is_that_at_its_value():
-    table = drawn(flat)
+    table = drawn(no_cost)
     made = extrap.forecast(table, size="width", tune=TUNED)
     chosen = extrap.forecast(table, size="width", tune="lr", where={"weight_decay": 1e-3})
     assert (made.at(512).loss_pi, made.at(512).tuned) == (
@@ -101,7 +98,7 @@ def test_forecast_of_a_flat_column_is_that_at_its_value():
 
 
 def test_a_single_flat_column_leaves_the_law_of_the_loss():
-    table = drawn(flat)
+    table = drawn(no_cost)
     table = table[table["lr"] == LR[3]].drop(columns="lr")
     made = extrap.forecast(table, size="width", tune="weight_decay")
     assert made.runs.tuned == ()

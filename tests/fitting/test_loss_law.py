@@ -41,6 +41,15 @@ def test_known_noise_gives_the_standard_errors_of_weighted_least_squares():
     assert found.reference == pytest.approx([np.exp(np.mean(np.log(SIZES)))])
 
 
+@pytest.mark.parametrize(("share", "is_weak"), [(0.49, False), (0.51, True)])
+def test_exponent_is_weak_where_its_error_exceeds_half_of_it(share, is_weak):
+    """The slope of a line on log-log axes, known to s / √Σ ln² z."""
+    log_se = share * 0.3 * np.sqrt(np.sum(LOG_Z**2))
+    loss = np.exp(DESIGN @ [0.7, 0.3])
+    found = fit("power", {"x": SIZES}, loss, loss_se=log_se * loss)
+    assert ("exponent-weakly-identified" in found.flags) == is_weak
+
+
 @pytest.mark.parametrize("se", [None, 0.003, 0.1])
 def test_residuals_scale_the_covariance_where_they_exceed_the_noise(se):
     """The log-linear law is linear: weighted least squares with weights 1 / (y s)²."""

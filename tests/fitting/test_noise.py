@@ -8,6 +8,7 @@ from statsmodels.formula.api import ols
 from statsmodels.regression.linear_model import OLS
 from statsmodels.stats.anova import anova_lm
 
+from benchmarks.sweeps import simulate
 from extrap import forecast, read_runs
 from extrap.fitting import assume_shared, estimate_noise, find_outliers, sharpen_noise
 from extrap.records import Runs
@@ -164,16 +165,8 @@ def test_noise_that_is_the_same_at_all_sizes_seldom_shows_a_trend():
 
 def test_cells_that_differ_from_the_best_by_noise_tell_of_it_too():
     """Three rates whose means are within 20 % noise: 2 · 3 · 4 degrees of freedom, not 2 · 4."""
-    rng = np.random.default_rng(1)
-    sizes, rates, seeds = np.indices((4, 3, 3))
-    table = pd.DataFrame(
-        {
-            "width": 8 * 2.0 ** sizes.ravel(),
-            "lr": 2.0 ** rates.ravel(),
-            "seed": seeds.ravel(),
-            "loss": np.exp(0.2 * rng.normal(size=36)),
-        }
-    )
+    axes = {"width": 8 * 2.0 ** np.arange(4), "lr": 2.0 ** np.arange(3), "seed": range(3)}
+    table = simulate(lambda width, lr, seed: 1.0, noise=0.2, rng=1, **axes)
     noise = estimate_noise(read_runs(table, size="width", tune="lr"))
     assert noise.log_sd == pytest.approx(0.2, rel=0.25)
     assert noise.own_dof > 8
@@ -181,13 +174,12 @@ def test_cells_that_differ_from_the_best_by_noise_tell_of_it_too():
 
 def table(seeds=3, noise=0.003):
     """Five sizes, seven rates; the best rate is 2^-8 at every size, off it 3 % per octave²."""
-    width, octaves, seed = (
-        part.ravel()
-        for part in np.meshgrid(2.0 ** np.arange(4, 9), np.arange(-3.0, 4), np.arange(seeds))
-    )
-    error = noise * np.random.default_rng(0).normal(size=width.size)
-    loss = (1.5 + 4 * width**-0.5) * np.exp(0.03 * octaves**2 + error)
-    return pd.DataFrame({"width": width, "lr": 2.0 ** (octaves - 8), "seed": seed, "loss": loss})
+
+    def loss(width, lr, seed):
+        return (1.5 + 4 * width**-0.5) * np.exp(0.03 * (np.log2(lr) + 8) ** 2)
+
+    axes = {"width": 2.0 ** np.arange(4, 9), "lr": 2.0 ** np.arange(-11, -4)}
+    return simulate(loss, noise=noise, **axes, seed=range(seeds))
 
 
 def rows_of(frame):
@@ -215,6 +207,14 @@ def test_a_run_far_from_its_cell_is_named_but_for_instability_off_the_optimum(
     assert list(found) == [wrong] * is_named
     if is_named:
         assert found[wrong] == pytest.approx(factor, rel=0.02)
+
+
+@pytest.mark.parametrize(("factor", "is_named"), [(0.985, False), (0.975, True)])
+def test_a_deviation_below_2_percent_is_not_named_however_small_the_noise_is(factor, is_named):
+    frame = table(noise=1e-5)
+    wrong = row_of(frame, 0)
+    frame.loc[wrong, "loss"] *= factor
+    assert list(rows_of(frame)) == [wrong] * is_named
 
 
 def test_two_seeds_do_not_tell_which_is_wrong_and_larger_runs_are_left_out():

@@ -4,6 +4,7 @@ import pytest
 from scipy import stats
 from statsmodels.regression.linear_model import WLS
 
+from benchmarks.sweeps import simulate
 from extrap.fitting import Noise, estimate_noise, estimate_optima
 from extrap.reading import read_runs
 from extrap.records import Interval
@@ -135,13 +136,10 @@ CLIFF = np.log([0.40, 0.21, 0.138, 0.104, 0.087, 2.08, 2.31])
 
 
 def test_beside_a_cliff_the_optimum_lies_between_the_values_seen_to_be_worse():
-    noise = 0.02 * np.array([[-1, 0, 1]])
-    rows = [
-        {"width": 8, "lr": 2.0 ** (i - 4), "seed": seed, "loss": np.exp(mean + noise[0, seed])}
-        for i, mean in enumerate(CLIFF)
-        for seed in range(3)
-    ]
-    (found,) = optima_of(pd.DataFrame(rows))
+    def loss(width, lr, seed):
+        return np.exp(CLIFF[(np.log2(lr) + 4).astype(int)] + 0.02 * (seed - 1))
+
+    (found,) = optima_of(simulate(loss, width=[8], lr=2.0 ** np.arange(-4, 3), seed=range(3)))
     assert found.bracketed
     assert found.loss == pytest.approx(0.087, rel=0.01)
     rate = found.tuned["lr"]
@@ -201,16 +199,12 @@ def test_size_of_failed_runs_only_is_no_size(sweep_table):
 
 
 def test_two_tuned_values_are_found_together():
-    rng = np.random.default_rng(0)
-    rows = []
-    for lr in 2.0 ** np.arange(-10, -3):
-        for batch in 2.0 ** np.arange(3, 9):
-            u, v = np.log2(lr / 0.01), np.log2(batch / 40)
-            loss = 2 * np.exp(0.02 * u * u + 0.015 * v * v - 0.01 * u * v)
-            rows.append(
-                {"width": 8, "lr": lr, "batch": batch, "loss": loss * (1 + 0.001 * rng.normal())}
-            )
-    (optimum,) = optima_of(pd.DataFrame(rows), tune=("lr", "batch"))
+    def loss(width, lr, batch):
+        u, v = np.log2(lr / 0.01), np.log2(batch / 40)
+        return 2 * np.exp(0.02 * u * u + 0.015 * v * v - 0.01 * u * v)
+
+    axes = {"width": [8], "lr": 2.0 ** np.arange(-10, -3), "batch": 2.0 ** np.arange(3, 9)}
+    (optimum,) = optima_of(simulate(loss, noise=0.001, **axes), tune=("lr", "batch"))
     assert np.log2(optimum.tuned["lr"].value / 0.01) == pytest.approx(0, abs=0.1)
     assert np.log2(optimum.tuned["batch"].value / 40) == pytest.approx(0, abs=0.15)
     assert optimum.loss == pytest.approx(2, rel=0.003)

@@ -65,6 +65,28 @@ def test_minimum_is_found_in_several_dimensions(d):
     assert at == pytest.approx(centre, abs=1e-8)
 
 
+@pytest.mark.parametrize(
+    ("lowest", "highest"),
+    [
+        ((0.05,), (0.2,)),
+        ((0.95,), (0.8,)),
+        ((0.12, 0.88, 0.12), (0.25, 0.75, 0.25)),
+        ((0.1, 0.5, 0.5, 0.5), (0.3, 1.5, 1.5, 1.5)),
+        ((0.5, 0.5, 0.5, 0.9), (1.5, 1.5, 1.5, 0.7)),
+    ],
+)
+def test_minimum_is_found_between_a_maximum_and_the_rim_of_the_box(lowest, highest):
+    """A sum over the values of cubics with the derivative ±(u − lowest)(u − highest)."""
+    d, low, high = len(lowest), np.array(lowest), np.array(highest)
+    powers, side = monomials(d, 3), np.sign(low - high)
+    theta = np.zeros(len(powers))
+    for i, of_powers in enumerate((low * high, -(low + high) / 2, np.full(d, 1 / 3)), start=1):
+        for axis, value in enumerate(side * of_powers):
+            theta[(powers == i * np.eye(d)[axis]).all(axis=1)] = value
+    at = interior_minimum(powers, theta, np.zeros(d), np.ones(d))
+    assert at == pytest.approx(low, abs=1e-8)
+
+
 def test_asymmetry_of_a_size_is_least_squares_over_the_others():
     """Each of the others has its own lower orders, all have the same four third-order terms.
 

@@ -18,6 +18,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import extrap
+from benchmarks.sweeps import make_table
 from extrap.cli import main
 from extrap.errors import DataError, ExtrapError
 from extrap.files import as_written
@@ -28,7 +29,6 @@ from extrap.reading.logs import LogReader
 from extrap.reading.sources import read_curves
 from extrap.reading.table_files import read_table
 from extrap.records.codec import encode
-from tests.conftest import make_table
 
 NASTY = (
     *("nan", "-inf", "1e400", "5e-324", "1e300", "1e-300", "0x10", "1_000", "--5", "½", "12abc"),

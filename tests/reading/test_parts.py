@@ -94,8 +94,9 @@ def test_several_candidates_are_listed_and_each_of_them_settles_it(table, choice
             {"warmup_steps": "100"},
         ),
         (isoflop().assign(dataset=["c4", "rpj"] * 10), {"dataset": "c4"}),
+        (two("wd", (0.1, 0.15)), {"wd": "0.1"}),
     ],
-    ids=["warm-ups", "decay that may be none", "random search", "W&B", "trained once"],
+    ids=["warm-ups", "decay that may be none", "random search", "W&B", "trained once", "near"],
 )
 def test_recipes_that_are_mixed_are_chosen_or_pooled_as_the_error_offers(table, first):
     table = table.reset_index(drop=True)
@@ -107,6 +108,12 @@ def test_recipes_that_are_mixed_are_chosen_or_pooled_as_the_error_offers(table, 
     pooled, said = read_sweep(table, Request(ignore=name))
     assert len(pooled) == len(table)
     assert said.endswith(f"pooled over {name}")
+
+
+def test_words_that_alternate_along_the_sizes_are_chosen_with_what_varies_within_them():
+    optimizers = {64: "adam", 128: "sgd", 256: "lion", 512: "adam"}
+    first, *_ = choices_of(WARMUPS.assign(optimizer=WARMUPS["width"].map(optimizers)))
+    assert first == {"where": {"optimizer": "adam", "warmup": "100"}}
 
 
 def test_a_setting_with_many_values_may_be_tuned_too_or_be_a_condition():

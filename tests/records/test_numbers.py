@@ -25,6 +25,11 @@ def test_what_is_not_known_of_a_run_is_zero():
     assert (run.flops, run.wall_s, run.updates) == (0, 0, 0)
 
 
+def test_sides_that_are_equal_but_for_rounding_have_four_digits():
+    sides = Interval(1.0500000000000003, 1.0500000000000005)
+    assert numbers.format_estimate(1.05, sides) == "1.050 (1.050 to 1.050)"
+
+
 NUMBER_TYPES = tuple("eEfFgGn%")
 PRINTF = re.compile(r"%(\(\w+\))?[-+ #0]*(\d+|\*)?(\.\d+)?[eEfFgG]")
 BRACES = re.compile(r"\{[^{}]*:[^{}:]*[eEfFgGn%]\}")

@@ -5,7 +5,7 @@ import pytest
 
 import extrap
 from extrap.records.numbers import MOST_TEXT, plain
-from extrap.reporting.forecast_blocks import forecast_blocks
+from extrap.reporting.forecast_page import forecast_blocks
 from extrap.reporting.text import blocks_text
 from tests.reporting.hostile import EVIL, PAYLOADS, poisoned
 

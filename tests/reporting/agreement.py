@@ -1,24 +1,37 @@
 """Which numbers a page of a forecast states for one question, and where they differ.
 
-`python -m tests.reporting.agreement PAGE.html` prints them.
+`python -m tests.reporting.agreement RUNS.csv` prints them for the page of a study's run table.
 """
 
 import re
 import sys
 from collections import defaultdict
-from html.parser import HTMLParser
-from pathlib import Path
 from typing import NamedTuple
 
-from extrap.reporting.embedded import read_report
+from extrap.forecasting import forecast
+from extrap.reporting.blocks import Answer, Figure, Paragraph
+from extrap.reporting.charts import chart_table
+from extrap.reporting.forecast_page import forecast_page
+from extrap.reporting.tables import Table
+from extrap.reporting.verdicts import check
 
-from .conftest import plain
+from .conftest import opened, plain
 
 NUMBER = r"\d+(?:\.\d+)?(?:e-?\d+)?"
 USE, LOSS, INTERVAL = "value to use", "loss", "interval of the loss"
 OTHER_FITS = "Held-out sizes"
 """The table of a backtest, each row of which belongs to another forecast."""
 SEEN, COST, COST_INTERVAL = "measured loss", "cost of keeping", "interval of that cost"
+SENTENCES = (
+    (USE, rf"Use \w+ ({NUMBER})"),
+    (USE, rf"[Rr]ecommended (?:\w+ = )?({NUMBER})"),
+    (LOSS, rf"expect a loss of ({NUMBER})"),
+    (INTERVAL, rf"expect a loss of {NUMBER} \(.*?: ({NUMBER}) to ({NUMBER})\)"),
+    (SEEN, rf"runs there reached ({NUMBER}) ± ({NUMBER})"),
+    (COST, rf"keeping {NUMBER} .*?costs? ({NUMBER}) %"),
+    (COST_INTERVAL, rf"costs? {NUMBER} % in loss \(.*?: ({NUMBER}) % to ({NUMBER}) %\)"),
+)
+"""What sentences say to use, to expect, was seen, and what keeping a value costs."""
 
 
 class Statement(NamedTuple):
@@ -28,46 +41,10 @@ class Statement(NamedTuple):
     place: str
 
 
-class _Reader(HTMLParser):
-    """Texts and tables of a page; a line break in a cell is a new line."""
-
-    def __init__(self):
-        super().__init__()
-        self.texts, self.tables, self._into = [], [], None
-
-    def handle_starttag(self, tag, attrs):
-        if tag == "table":
-            self.tables.append({"caption": "", "rows": []})
-        elif tag == "tr":
-            self.tables[-1]["rows"].append([])
-        elif tag in ("td", "th"):
-            self.tables[-1]["rows"][-1].append("")
-            self._into = self.tables[-1]["rows"][-1]
-        elif tag == "p":
-            self.texts.append("")
-            self._into = self.texts
-        elif tag == "caption":
-            self._into = tag
-        elif tag == "br" and isinstance(self._into, list):
-            self._into[-1] += "\n"
-
-    def handle_endtag(self, tag):
-        if tag in ("td", "th", "p", "caption"):
-            self._into = None
-
-    def handle_data(self, data):
-        if self._into == "caption":
-            self.tables[-1]["caption"] += data
-        elif self._into is not None:
-            self._into[-1] += data
-
-
-def questions(path):
-    """(quantity, size) → the statements of a page."""
-    reader = _Reader()
-    reader.feed(plain(re.sub(r"(?s)<(script|svg|style).*?</\1>", "", path.read_text("utf-8"))))
+def questions(page):
+    """(quantity, size) → the statements of a page of blocks."""
     found = defaultdict(list)
-    for point in read_report(path)["numbers"]["forecast"]["points"]:
+    for point in page.numbers["forecast"]["points"]:
         size = " ".join(f"{name} {value:g}" for name, value in point["size"].items())
         for quantity, numbers in (
             (USE, point["recommended"].values()),
@@ -76,20 +53,24 @@ def questions(path):
         ):
             numbers = tuple(f"{number:.10g}" for number in numbers)
             found[quantity, size].append(Statement(numbers, "JSON"))
-    for text in reader.texts:
-        read_text(found, text, re.findall(rf"at (\w+ {NUMBER})", text)[:1], "text")
-    for table in reader.tables:
-        head, *rows = table["rows"]
-        for row in rows if table["caption"] != OTHER_FITS else []:
-            _read_row(found, table["caption"], dict(zip(head, row, strict=True)))
+    for block in opened(page.blocks):
+        if isinstance(block, Answer | Paragraph):
+            text = plain(block.text)
+            read_text(found, text, re.findall(rf"at (\w+ {NUMBER})", text)[:1], "text")
+        table = chart_table(block.chart) if isinstance(block, Figure) else block
+        if isinstance(table, Table) and table.caption != OTHER_FITS:
+            columns = [*map(plain, table.columns)]
+            for row in table.rows:
+                cells = dict(zip(columns, map(plain, row), strict=True))
+                _read_row(found, plain(table.caption), cells)
     return dict(found)
 
 
-def conflicts(path):
+def conflicts(page):
     """The questions for which a page states numbers that differ."""
     return {
         question: statements
-        for question, statements in questions(path).items()
+        for question, statements in questions(page).items()
         if any(
             not _agree(one.numbers, other.numbers) for one in statements for other in statements
         )
@@ -111,17 +92,9 @@ def _step(number):
 
 
 def read_text(found, text, sizes, place):
-    """Sentences that say what to use, what to expect, what was seen, what keeping costs."""
+    """Add what the sentences of a text say of these sizes."""
     for size in sizes:
-        for quantity, pattern in (
-            (USE, rf"Use \w+ ({NUMBER})"),
-            (USE, rf"[Rr]ecommended (?:\w+ = )?({NUMBER})"),
-            (LOSS, rf"expect a loss of ({NUMBER})"),
-            (INTERVAL, rf"expect a loss of {NUMBER} \(.*?: ({NUMBER}) to ({NUMBER})\)"),
-            (SEEN, rf"runs there reached ({NUMBER}) ± ({NUMBER})"),
-            (COST, rf"keeping {NUMBER} .*?costs? ({NUMBER}) %"),
-            (COST_INTERVAL, rf"costs? {NUMBER} % in loss \(.*?: ({NUMBER}) % to ({NUMBER}) %\)"),
-        ):
+        for quantity, pattern in SENTENCES:
             for match in re.finditer(pattern, text):
                 found[quantity, size].append(Statement(match.groups(), place))
 
@@ -158,23 +131,23 @@ def _quantity(caption, column, row, *, is_best):
         drawn = {"tuned": LOSS, "recommended": USE}.get(line)
         if line.startswith("lr"):  # the cost of other values
             kept = COST if line.endswith("best at width 16") else None
-            named = USE if line.endswith((", recommended", ", forecast")) else None
+            named = USE if line.endswith(", recommended") else None
             return {"extra loss": kept, "tuned value": named}.get(column)
         return drawn if column in ("loss", "best lr", "interval") else None
-    if column in ("recommended lr", "forecast lr"):
+    if column == "recommended lr":
         return USE
     if re.fullmatch(r"forecast( \(.*\)| loss)?", column):
         return LOSS
     if caption.startswith("Forecasts with both") and column in ("loss", "loss, one new run"):
-        return LOSS
-    if is_best and column == "expected as run":
         return LOSS
     is_seen = column == "observed" or (is_best and caption.startswith("Larger runs"))
     return SEEN if is_seen and column in ("observed", "loss") else None
 
 
 if __name__ == "__main__":
-    for (quantity, size), statements in sorted(conflicts(Path(sys.argv[1])).items()):
+    made = forecast(sys.argv[1])
+    shown = forecast_page(made, check(made, sys.argv[1]))
+    for (quantity, size), statements in sorted(conflicts(shown).items()):
         print(f"{quantity} at {size}")  # noqa: T201
         for statement in statements:
             print(f"  {' to '.join(statement.numbers)}  {statement.place}")  # noqa: T201

@@ -1,5 +1,6 @@
 """Small studies without random numbers: a sweep with larger runs to judge, and batch studies."""
 
+import itertools
 import math
 import re
 
@@ -7,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from benchmarks.sweeps import simulate
 from extrap.analyses.batch_size import analyse_task
 from extrap.backtesting import Backtest, backtest
 from extrap.forecasting import forecast
@@ -23,9 +25,8 @@ from extrap.records import (
     Workload,
 )
 from extrap.reporting.blocks import Columns, Details
-from extrap.reporting.forecast_page import forecast_page
-from extrap.reporting.html import page_document
 from extrap.reporting.tables import Table
+from extrap.reporting.text import blocks_text
 from extrap.reporting.verdicts import check
 
 RATES = tuple(2.0**power for power in range(-10, -3))
@@ -37,13 +38,22 @@ def plain(text):
     return text.replace("\u00a0", " ").replace("−", "-")
 
 
-def tables_of(blocks):
-    """Every table among blocks, those within other blocks too."""
+def opened(blocks):
+    """All blocks, those within other blocks too."""
     for block in blocks:
-        if isinstance(block, Table):
-            yield block
-        elif isinstance(block, Columns | Details):
-            yield from tables_of(block.blocks)
+        yield block
+        if isinstance(block, Columns | Details):
+            yield from opened(block.blocks)
+
+
+def tables_of(blocks):
+    """Caption → table, of all tables among blocks."""
+    return {block.caption: block for block in opened(blocks) if isinstance(block, Table)}
+
+
+def text_of(page):
+    """All that a page says, closed parts too, with spaces and minus signs as they are typed."""
+    return plain(blocks_text(page.blocks, details=True))
 
 
 def figures(*texts):
@@ -64,19 +74,13 @@ def true_optimum(width):
 
 
 def true_loss(width, lr, seed=0):
-    u = math.log2(lr / true_optimum(width))
-    wiggle = 0.004 * math.sin(7 * seed + 3 * math.log(width) + 2 * u)
-    return (1.6 + 0.6 * (width / 16) ** -0.5) * math.exp(0.03 * u**2 + wiggle)
+    u = np.log2(lr / true_optimum(width))
+    wiggle = 0.004 * np.sin(7 * seed + 3 * np.log(width) + 2 * u)
+    return (1.6 + 0.6 * (width / 16) ** -0.5) * np.exp(0.03 * u**2 + wiggle)
 
 
 def sweep_frame(widths=WIDTHS, rates=RATES, seeds=2):
-    rows = [
-        {"width": width, "lr": lr, "seed": seed, "loss": true_loss(width, lr, seed)}
-        for width in widths
-        for lr in rates
-        for seed in range(seeds)
-    ]
-    return pd.DataFrame(rows)
+    return simulate(true_loss, width=widths, lr=rates, seed=range(seeds))
 
 
 def large_frame(*, factor=1.0):
@@ -84,11 +88,10 @@ def large_frame(*, factor=1.0):
     cells = [(512, true_optimum(512) * 2**u) for u in (-1, -0.5, 0, 0.5, 1)]
     cells += [(1024, true_optimum(1024)), (1024, true_optimum(16))]
     rows = [
-        {"width": width, "lr": lr, "seed": seed, "loss": factor * true_loss(width, lr, seed)}
-        for width, lr in cells
-        for seed in (0, 1)
+        (width, lr, seed, true_loss(width, lr, seed)) for width, lr in cells for seed in (0, 1)
     ]
-    return pd.DataFrame(rows).assign(stage="check")
+    table = pd.DataFrame(rows, columns=["width", "lr", "seed", "loss"])
+    return table.assign(loss=factor * table["loss"], stage="check")
 
 
 def as_runs(frame, sizes=("width",), tuned=("lr",)):
@@ -135,9 +138,6 @@ def judge(made):
     return lambda factor=1.0: check(made, as_runs(large_frame(factor=factor)))
 
 
-FACTORS = (0.5, 1.0, 2.0)
-
-
 def true_b_crit(width, loss):
     return 100 * (width / 32) ** 0.1 * (loss / 2.5) ** -6
 
@@ -164,63 +164,49 @@ def batch_task(name, *, widths):
     return BatchTask(study=study, steps=steps, targets=(2.5, 2.2), **batches)
 
 
-def batch_runs(task, *, widths, batch_factor=1.0, large=False):
-    """Steps to every loss on a hyperbola, times what a wrong rate costs, with a wiggle a seed."""
-    rows, curves = [], []
-    losses = np.geomspace(4.0, 2.0, 60)
-    factors = FACTORS if large else tuple(2.0**u for u in range(-2, 3))
-    for width in widths:
-        for batch in task.batches:
-            for factor in factors:
-                for seed in task.study.target_seeds if large else task.study.seeds:
-                    b_crit = np.array([batch_factor * true_b_crit(width, x) for x in losses])
-                    least = 200 * (width / 32) ** -0.2 * np.log(4.1 / losses) ** 2
-                    u = math.log(factor) + (0 if large else 0.1)
-                    wiggle = 0.02 * math.sin(5 * seed + math.log(batch * width) + u)
-                    steps = least * (1 + b_crit / batch) * math.exp(0.3 * u * u + wiggle)
-                    lr = best_rate(width, batch) * factor
-                    grid = np.unique(np.geomspace(1, task.steps[batch], 60).round())
-                    loss = np.exp(np.interp(np.log(grid), np.log(steps), np.log(losses)))
-                    noise = np.array([batch_factor * true_noise(width, x) for x in loss])
-                    squared = 0.1 * grid**-0.5
-                    shake = 1 + 0.2 * np.sin(np.arange(len(grid)) + seed)
-                    norms = {"grad_sq_norm": squared * shake, "grad_cov_trace": squared * noise}
-                    points = {"run": len(rows), "step": grid, "loss": loss, **norms}
-                    curves.append(pd.DataFrame(points))
-                    row = (width, float(f"{lr:.4g}"), batch, task.steps[batch], seed, loss[-1])
-                    rows.append(row)
+def batch_result(task, *, batch_factor=1.0):
+    """Of runs with steps to every loss on a hyperbola, times what a wrong rate costs, a wiggle."""
+    rows, curves, losses = [], [], np.geomspace(4.0, 2.0, 60)
+    cells = (task.study.sizes["width"], task.batches, range(-2, 3), task.study.seeds)
+    for width, batch, octaves, seed in itertools.product(*cells):
+        least = 200 * (width / 32) ** -0.2 * np.log(4.1 / losses) ** 2
+        u = octaves * math.log(2) + 0.1
+        wiggle = 0.02 * math.sin(5 * seed + math.log(batch * width) + u)
+        overhead = 1 + batch_factor * true_b_crit(width, losses) / batch
+        steps = least * overhead * math.exp(0.3 * u * u + wiggle)
+        grid = np.unique(np.geomspace(1, task.steps[batch], 60).round())
+        loss = np.exp(np.interp(np.log(grid), np.log(steps), np.log(losses)))
+        squared = 0.1 * grid**-0.5
+        norms = {
+            "grad_sq_norm": squared * (1 + 0.2 * np.sin(np.arange(len(grid)) + seed)),
+            "grad_cov_trace": squared * batch_factor * true_noise(width, loss),
+        }
+        curves.append(pd.DataFrame({"run": len(rows), "step": grid, "loss": loss, **norms}))
+        lr = float(f"{best_rate(width, batch) * 2.0**octaves:.4g}")
+        rows.append((width, lr, batch, task.steps[batch], seed, loss[-1]))
     columns = ["width", "lr", "batch_size", "steps", "seed", "loss"]
-    return Runs.from_frame(
-        pd.DataFrame(rows, columns=columns).assign(stage="check" if large else "tune"),
+    runs = Runs.from_frame(
+        pd.DataFrame(rows, columns=columns).assign(stage="tune"),
         sizes=("width",),
         tuned=("lr", "batch_size", "steps"),
         curves=pd.concat(curves),
         source="sqlite:///batches.db",
     )
+    return analyse_task(task, runs)
 
 
 @pytest.fixture(scope="session")
 def one_task():
     """A task at four widths."""
     task = batch_task("bytes", widths=(16, 32, 64, 128))
-    result = analyse_task(task, batch_runs(task, widths=(16, 32, 64, 128)))
-    return BatchStudy(name="batches", question="How large a batch is useful?", tasks=(task,)), (
-        result,
-    )
+    study = BatchStudy(name="batches", question="How large a batch is useful?", tasks=(task,))
+    return study, (batch_result(task),)
 
 
 @pytest.fixture(scope="session")
 def two_tasks():
     """Two tasks of one width each, their critical batches a factor of 20 apart."""
     tasks = tuple(batch_task(name, widths=(32,)) for name in ("easy", "hard"))
-    findings = []
-    for task, factor in zip(tasks, (0.3, 6.0), strict=True):
-        runs = batch_runs(task, widths=(32,), batch_factor=factor)
-        findings.append(analyse_task(task, runs))
     study = BatchStudy(name="noise", question="Does the noise scale predict it?", tasks=tasks)
-    return study, tuple(findings)
-
-
-def report_document(made, verdicts=(), **about):
-    """The numbers that a report carries, without the file."""
-    return page_document(forecast_page(made, verdicts, **about))
+    factors = zip(tasks, (0.3, 6.0), strict=True)
+    return study, tuple(batch_result(task, batch_factor=factor) for task, factor in factors)

@@ -1,5 +1,7 @@
 """One page of every kind, for tests that look at all of them."""
 
+from dataclasses import replace
+
 from benchmarks import page as figures_page
 from benchmarks.rows import Row
 from extrap.forecasting import forecast
@@ -11,15 +13,16 @@ from extrap.reporting.html import write_page
 from extrap.reporting.index import write_index
 from extrap.reporting.sensitivity_page import sensitivity_page
 from extrap.reporting.study_page import About
+from extrap.reporting.verdicts import check
 
-from .conftest import as_runs, sweep_frame
+from .conftest import as_runs, large_frame, sweep_frame
+from .hostile import EVIL
 from .recipes import STUDY as COMPARISON_STUDY
 from .test_comparisons import FINDINGS
 from .test_sensitivity_page import REPORT as SENSITIVITY
 
 KINDS = ("report", "forecast", "full", "sensitivity", "comparison")
 KINDS += ("batches", "allocation", "figures", "index")
-FIGURES = {"title": "Figures", "question": "How good?", "lead": "So good.", "command": "make"}
 ABOUT = About(
     "A study", "Which is best?", {"commit": "abc123"}, created="2026-01-02T03:04:05+00:00"
 )
@@ -37,6 +40,43 @@ def allocation_report(folder):
     return kind.analyse(runs_of_table(kind, folder / "allocation.csv"))
 
 
+def hostile_report(path, size, tuned):
+    """The report of a sweep with these columns, and evil names and texts wherever it has any."""
+    names = {"width": size, "lr": tuned}
+    sweep, large = (frame.rename(columns=names) for frame in (sweep_frame(), large_frame()))
+    made = forecast(as_runs(sweep, (size,), (tuned,)))
+    verdicts = check(made, as_runs(large, (size,), (tuned,)))
+    evil = [replace(v, advice=EVIL, experiment=EVIL, seed=EVIL) for v in verdicts]
+    about = {"title": EVIL, "question": EVIL, "provenance": {EVIL: EVIL}}
+    return report(made, evil, path=path, metrics={EVIL: made}, **about)
+
+
+def write_figures(path, text, charts=()):
+    """A page of figures, one met and one missed, with a text wherever it has any."""
+    texts = dict.fromkeys(("part", "figure", "beat", "target", "reached", "note"), text)
+    words = dict.fromkeys(("title", "question", "lead", "command", "seeds"), text)
+    figures_page.write_page(
+        [Row(**texts, met=True), Row(**texts, met=False)],
+        charts,
+        {text: 1.0},
+        (text,),
+        words=figures_page.Words(**words, libraries=("numpy",)),
+        path=path,
+    )
+    return path
+
+
+def study_pages(folder, one_task, about, changed=lambda record: record):
+    """Kind of study → what makes its page, of results in which something may be changed."""
+    study, findings = one_task
+    return {
+        "sensitivity": lambda: sensitivity_page(changed(SENSITIVITY), about),
+        "comparison": lambda: comparison_page(COMPARISON_STUDY, changed(FINDINGS), about),
+        "batches": lambda: batches_page(study, changed(findings), about),
+        "allocation": lambda: allocation_page(changed(allocation_report(folder)), about),
+    }
+
+
 def write_kinds(folder, made, judge, one_task):
     """Kind → page, all in one folder; each after the first links to nothing but itself."""
     other = forecast(as_runs(sweep_frame(widths=(16, 32, 64, 128), seeds=3)))
@@ -44,28 +84,12 @@ def write_kinds(folder, made, judge, one_task):
         "report": report(made, judge(1.1), path=folder / "report.html", question="w" * 200),
         "forecast": report(other, path=folder / "forecast.html", title="Another sweep"),
         "full": report(made, judge(), path=folder / "full.html", metrics={"accuracy": other}),
-        "sensitivity": write_page(
-            sensitivity_page(SENSITIVITY, ABOUT), folder / "sensitivity.html"
-        ),
-        "comparison": write_page(
-            comparison_page(COMPARISON_STUDY, FINDINGS, ABOUT), folder / "comparison.html"
-        ),
-        "batches": write_page(batches_page(*one_task, ABOUT), folder / "batches.html"),
-        "allocation": write_page(
-            allocation_page(allocation_report(folder), ABOUT), folder / "allocation.html"
-        ),
-        "figures": folder / "figures.html",
+        **{
+            kind: write_page(page(), folder / f"{kind}.html")
+            for kind, page in study_pages(folder, one_task, ABOUT).items()
+        },
+        "figures": write_figures(folder / "figures.html", "text"),
     }
-    row = Row(part="p", figure="error", target="≤ 1 %", reached="0.5 %", met=True, note="n")
-    missed = Row(part="p", figure="other", target="≤ 1 %", reached="2 %", met=False)
-    figures_page.write_page(
-        [row, missed],
-        [],
-        {"fits": 1.0},
-        (),
-        words=figures_page.Words(**FIGURES, seeds="0", libraries=("numpy",)),
-        path=pages["figures"],
-    )
     pages["index"] = write_index(folder)
     assert tuple(pages) == KINDS
     return pages

@@ -60,6 +60,15 @@ def difference(arm, width, *, is_forecast=False):
     )
 
 
+def places(arm):
+    """What is known of a recipe at the widths and at the target."""
+    return {
+        "treated": arm,
+        "by_size": tuple(difference(arm, width) for width in WIDTHS),
+        "at_target": difference(arm, TARGET, is_forecast=True),
+    }
+
+
 def worth(width, factor, size_factor):
     size = {"width": width}
     return Worth(size=size, compute_factor=factor, size_factor=size_factor, level=0.9)
@@ -70,13 +79,11 @@ def at_least(value, low):
 
 
 SHIFT = Contrast(
-    treated="shifted",
+    **places("shifted"),
     verdict="better",
     mean=measured(-0.04, 0.003),
     p_value=0.0002,
     p_adjusted=0.0006,
-    by_size=tuple(difference("shifted", width) for width in WIDTHS),
-    at_target=difference("shifted", TARGET, is_forecast=True),
     exponents={"plain": measured(0.5, 0.03), "shifted": measured(0.51, 0.04)},
     exponent_difference=measured(0.01, 0.05),
     worth=(
@@ -87,10 +94,8 @@ SHIFT = Contrast(
 )
 STEEPER = replace(
     SHIFT,
-    treated="steeper",
+    **places("steeper"),
     verdict="depends on size",
-    by_size=tuple(difference("steeper", width) for width in WIDTHS),
-    at_target=difference("steeper", TARGET, is_forecast=True),
     exponents={"plain": measured(0.5, 0.03), "steeper": measured(0.6, 0.04)},
     exponent_difference=measured(0.1, 0.05),
     worth=(),

@@ -7,9 +7,7 @@ from pathlib import Path
 import pytest
 
 from extrap.records.numbers import format_quantity
-from extrap.reporting.embedded import read_report
-from extrap.reporting.forecast_blocks import forecast_blocks
-from extrap.reporting.forecast_page import report
+from extrap.reporting.forecast_page import forecast_blocks, forecast_page
 from extrap.reporting.judged_groups import OF_CONTRAST, group_verdicts
 from extrap.reporting.text import blocks_text
 from extrap.reporting.verdicts import check, verdicts_blocks
@@ -43,10 +41,10 @@ def verdicts(fitted):
     return check(fitted, as_runs(frame.replace({"lr": {true_optimum(1024): best}})))
 
 
-def test_no_two_statements_of_a_page_differ(tmp_path, fitted, verdicts):
-    path = report(fitted, verdicts, path=tmp_path / "page.html")
-    assert conflicts(path) == {}
-    found = questions(path)
+def test_no_two_statements_of_a_page_differ(fitted, verdicts):
+    page = forecast_page(fitted, verdicts)
+    assert conflicts(page) == {}
+    found = questions(page)
     places = {q: len({s.place for s in found[q, SIZE]}) for q in (USE, LOSS, INTERVAL, SEEN)}
     least = {USE: 5, LOSS: 6, INTERVAL: 5, SEEN: 3}
     assert all(places[quantity] >= n for quantity, n in least.items()), places
@@ -78,30 +76,26 @@ def test_readme_states_one_rate_and_one_loss():
 
 
 def of_kind(groups, kind):
-    return [g for g in groups if g.kind == kind]
+    return {g.verdicts[0].configuration for g in groups if g.kind == kind}
 
 
-def test_runs_mistuned_on_purpose_are_contrasts_and_no_faults(tmp_path, made, judge):
+def test_runs_mistuned_on_purpose_are_contrasts_and_no_faults(made, judge):
     verdicts = judge()
-    plain_groups = group_verdicts(verdicts)
-    kept = {g.verdicts[0].configuration for g in plain_groups if g.kind == "mistuned"}
+    kept = of_kind(group_verdicts(verdicts), "mistuned")
     assert kept
     groups = group_verdicts(verdicts, kept)
-    assert {g.verdicts[0].configuration for g in of_kind(groups, "contrast")} == kept
-    assert not of_kind(groups, "mistuned")
-    path = report(made, verdicts, path=tmp_path / "a.html", contrasts=kept)
-    document = read_report(path)
-    assert (document["status"], document["ok"]) == ("on law", True)
-    assert document["numbers"]["contrasts"] == sorted(kept)
-    listed = document["numbers"]["verdicts"]["configurations"]
+    assert (of_kind(groups, "contrast"), of_kind(groups, "mistuned")) == (kept, set())
+    page = forecast_page(made, verdicts, contrasts=kept)
+    assert (page.status, page.ok) == ("on law", True)
+    assert page.numbers["contrasts"] == sorted(kept)
+    listed = page.numbers["verdicts"]["configurations"]
     causes = {c["cause"] for c in listed if c["configuration"] in kept}
     assert causes == {"mistuned"}  # the verdict itself stays
-    assert read_report(report(made, verdicts, path=tmp_path / "b.html"))["ok"] is False
+    assert forecast_page(made, verdicts).ok is False
 
 
 def test_a_contrast_that_is_off_for_another_cause_is_a_fault(judge):
     verdicts = judge(1.3)
     off = {v.configuration for v in verdicts if v.cause not in OF_CONTRAST}
     assert off
-    groups = group_verdicts(verdicts, {v.configuration for v in verdicts})
-    assert {g.verdicts[0].configuration for g in of_kind(groups, "off")} == off
+    assert of_kind(group_verdicts(verdicts, {v.configuration for v in verdicts}), "off") == off

@@ -9,10 +9,10 @@ from extrap.forecasting import forecast
 from extrap.records import Interval
 from extrap.reporting.backtests import backtest_answer, summary_table, tuned_sentences
 from extrap.reporting.forecast_charts import backtest_chart
-from extrap.reporting.forecast_page import report
+from extrap.reporting.forecast_page import forecast_page
 from extrap.reporting.statements import pins_of
 
-from .conftest import WIDTHS, as_runs, figures, sweep_frame
+from .conftest import WIDTHS, as_runs, figures, plain, sweep_frame, text_of
 
 
 @pytest.fixture(scope="module")
@@ -61,11 +61,11 @@ def test_chart_has_deviations_and_cuts_bars_that_dwarf_them(found):
     assert first.upper[0] < 0.1
 
 
-def test_report_backtests_with_the_pins_and_the_band_of_its_forecast(tmp_path):
+def test_report_backtests_with_the_pins_and_the_band_of_its_forecast():
     runs, options = as_runs(sweep_frame()), {"band": "family", "fix": {"E": 1.6, "lr.b": -0.4}}
     made = forecast(runs, **options)
     assert pins_of(made) == options["fix"]
     unasked = tuple(flag for flag in made.flags if not flag.startswith("pinned"))
     assert pins_of(replace(made, flags=unasked)) == {"lr.b": -0.4}
-    html = report(made, path=tmp_path / "page.html").read_text(encoding="utf-8")
-    assert backtest_answer(backtest(runs, **options)).text in html
+    answer = backtest_answer(backtest(runs, **options)).text
+    assert plain(answer) in text_of(forecast_page(made))

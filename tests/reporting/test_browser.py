@@ -6,7 +6,6 @@ import importlib.util
 import json
 import re
 import time
-from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -20,12 +19,11 @@ from extrap.reporting.forecast_page import report
 from extrap.reporting.html import policy, write_page
 from extrap.reporting.index import write_index
 from extrap.reporting.study_page import About
-from extrap.reporting.verdicts import check
 
 from ..conftest import DRAW
-from .conftest import as_runs, large_frame, sweep_frame
+from .conftest import as_runs, sweep_frame
 from .hostile import EVIL, PAYLOADS, poisoned
-from .kinds import KINDS, write_kinds
+from .kinds import KINDS, hostile_report, write_kinds
 from .recipes import STUDY as COMPARISON_STUDY
 from .test_comparisons import FINDINGS
 
@@ -277,26 +275,13 @@ def test_pages_of_ten_thousand_runs_weigh_one_megabyte_at_most(tmp_path, pages):
 
 def test_hostile_names_run_nothing_and_load_nothing(tmp_path, browser):
     folder = tmp_path / "reports"
-    size, tuned = PAYLOADS["picture"], PAYLOADS["svg"]
-    names = {"width": size, "lr": tuned}
-    made = forecast(as_runs(sweep_frame().rename(columns=names), (size,), (tuned,)))
-    verdicts = [
-        replace(verdict, advice=EVIL, experiment=EVIL)
-        for verdict in check(made, as_runs(large_frame().rename(columns=names), (size,), (tuned,)))
-    ]
-    about = {"title": EVIL, "question": EVIL, "provenance": {EVIL: EVIL}}
+    about = About(EVIL, EVIL, {EVIL: EVIL}, created="2026-01-01T00:00:00+00:00")
+    names = {"lost": EVIL, "shifted": EVIL + " ", "steeper": PAYLOADS["style"]}
+    comparison = comparison_page(COMPARISON_STUDY, poisoned(FINDINGS, names), about)
+    columns = PAYLOADS["picture"], PAYLOADS["svg"]
     pages = [
-        report(made, verdicts, path=folder / "javascript:alert(1).html", **about),
-        write_page(
-            comparison_page(
-                COMPARISON_STUDY,
-                poisoned(
-                    FINDINGS, {"lost": EVIL, "shifted": EVIL + " ", "steeper": PAYLOADS["style"]}
-                ),
-                About(**about, created="2026-01-01T00:00:00+00:00"),
-            ),
-            folder / "comparison.html",
-        ),
+        hostile_report(folder / "javascript:alert(1).html", *columns),
+        write_page(comparison, folder / "comparison.html"),
     ]
     for path in (*pages, write_index(folder)):
         browser.get_log("performance")

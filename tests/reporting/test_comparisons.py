@@ -13,24 +13,21 @@ from extrap.analyses.comparison.treatments import (
     study_document,
     treatments,
 )
-from extrap.records import Runs
 from extrap.records.numbers import NBSP
 from extrap.reporting.charts import marks
-from extrap.reporting.comparison_charts import size_charts, targets_chart
+from extrap.reporting.comparisons_charts import size_charts, targets_chart
 from extrap.reporting.comparisons_page import (
     comparison_answer,
     comparison_blocks,
     comparison_page,
     verdicts_table,
 )
-from extrap.reporting.embedded import read_blocks, read_report
-from extrap.reporting.html import page_html, write_page
 from extrap.reporting.study_page import About
+from extrap.reporting.tables import Table
 from extrap.reporting.text import blocks_text
 
 from . import recipes
-from .conftest import NOTHING, figures, measured, tables_of
-from .hostile import inspected
+from .conftest import NOTHING, figures, measured, tables_of, text_of
 from .recipes import BROKEN, COMPARISON, FOUND, GROUP, SAME, SHIFT, STEEPER, STILL, STUDY, UNKNOWN
 
 FINDINGS = (FOUND, BROKEN)
@@ -177,16 +174,13 @@ def test_marks_of_the_charts_are_the_numbers_of_the_comparison(columns):
     def deep(place, **size):
         return replace(place, size={**place.size, "depth": 2.0, **size})
 
-    runs = {arm: recipes.sweep(arm) for arm in ("plain", "shifted")}
     told, contrast, loss = COMPARISON, SHIFT, recipes.true_loss
     if len(columns) == 2:  # and a size off the path
         places = (*map(deep, SHIFT.by_size), deep(SHIFT.by_size[0], width=24, depth=1.0))
         contrast = replace(SHIFT, by_size=places, at_target=deep(SHIFT.at_target))
         told = replace(told, target={"width": 512, "depth": 2.0}, columns=columns)
-        frames = {arm: own.to_frame().assign(depth=2.0) for arm, own in runs.items()}
-        runs = {a: Runs.from_frame(f, sizes=columns, tuned=("lr",)) for a, f in frames.items()}
-    told = {"comparison": replace(told, contrasts=(contrast,)), "runs": runs}
-    found = checked(CHECK, **told)
+    found = checked(CHECK, comparison=replace(told, contrasts=(contrast,)))
+    arms = found.comparison.arms
 
     def drawn(chart):
         return [mark for each in chart.series for mark in marks(each)]
@@ -199,7 +193,7 @@ def test_marks_of_the_charts_are_the_numbers_of_the_comparison(columns):
         )
 
     losses, changes = map(drawn, size_charts(found))
-    for arm in runs:
+    for arm in arms:
         assert all(holds(losses, x, recipes.law(arm).loss({"width": x})) for x in (16, 512))
         assert all(holds(losses, w, loss(arm, w), 0.01 * loss(arm, w)) for w in (16, 128, 512))
     assert holds(losses, 512, SEEN.plain.value)
@@ -209,7 +203,7 @@ def test_marks_of_the_charts_are_the_numbers_of_the_comparison(columns):
     assert holds(changes, 512, -0.05, 0.01)
     assert 24 not in {x for x, *_ in [*losses, *changes]}
     lawless, _ = size_charts(replace(found, comparison=replace(found.comparison, laws={})))
-    assert {each.label for each in lawless.series} == {"", *runs}
+    assert {each.label for each in lawless.series} == {"", *arms}
 
 
 def test_rows_of_all_groups_share_an_axis():
@@ -220,25 +214,21 @@ def test_rows_of_all_groups_share_an_axis():
     assert first.axis.limits[0] == pytest.approx(SHIFT.at_target.difference.value)
 
 
-def test_page_has_every_group(tmp_path):
-    found = (checked(CHECK, began="2026-01-02T00:00:00+00:00"), BROKEN)
-    page = comparison_page(
-        STUDY,
-        found,
-        About(STUDY.name, STUDY.question, {"commit": "abc", "no value": ""}),
-    )
-    path = write_page(page, tmp_path / "deep" / "toy.html")
-    said = " ".join(inspected(path.read_text(encoding="utf-8")).words)
-    for told in ("abc", "two sizes are too few.", "before any run"):
-        assert told in said
-    assert "no value" not in said
-    blocks = read_blocks(path)
-    verdicts, checks = tables_of(blocks)
+def page_of(*findings):
+    about = About(STUDY.name, STUDY.question, {"commit": "abc", "no value": ""})
+    return comparison_page(STUDY, findings, about)
+
+
+def test_page_has_every_group():
+    page = page_of(checked(CHECK), BROKEN)
+    assert "two sizes are too few." in text_of(page)
+    shown = [block for block in page.blocks if isinstance(block, Table)]
+    verdicts, checks = shown
     assert [row[1].split("\n")[0] for row in verdicts.rows] == ["shifted", "steeper", "lost"]
     assert figures(*checks.rows[0])[:7] == [-5, -6, -4, -3.39, -5.39, -1.39, 3]
-    document = read_report(path)
-    assert document["numbers"]["checks"][0]["group"] == "treatments"
-    assert document["answer"] == blocks[0].text.replace(NBSP, " ")
+    origin = dict(tables_of(page.blocks)["Provenance"].rows)
+    assert (origin["commit"], "no value" in origin) == ("abc", False)
+    assert page.numbers["checks"][0]["group"] == "treatments"
 
 
 def test_document_is_that_of_the_forecast_whatever_was_checked():
@@ -252,12 +242,8 @@ def test_document_is_that_of_the_forecast_whatever_was_checked():
     assert checks_document(FINDINGS) == []
 
 
-def test_runs_that_began_before_the_seal_are_no_blind_check(tmp_path):
-    began = {"before": "2025-12-31T00:00:00+00:00", "after": "2026-01-02T00:00:00+00:00"}
-    found = {}
-    for name, time in began.items():
-        late = [checked(CHECK, began=time)]
-        about = About(STUDY.name, STUDY.question, {})
-        html = page_html(comparison_page(STUDY, late, about))
-        found[name] = "not a blind check" in html
-    assert found == {"before": True, "after": False}
+@pytest.mark.parametrize(
+    ("began", "words"), [("2025-12-31", "is not a blind check"), ("2026-01-02", "before any run")]
+)
+def test_runs_that_began_before_the_seal_are_no_blind_check(began, words):
+    assert words in text_of(page_of(checked(CHECK, began=f"{began}T00:00:00+00:00")))

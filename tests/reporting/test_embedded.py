@@ -1,20 +1,26 @@
 """The numbers of a page come back as they went in, and nothing breaks out of them."""
 
 import re
+import subprocess
+import sys
 from base64 import b64decode
+from dataclasses import replace
 from functools import partial
 
 import pytest
 
 from extrap.documents import forecast_document, verdicts_document
 from extrap.errors import DataError
-from extrap.files import read_csv
+from extrap.files import read_csv, write_text
 from extrap.forecasting import forecast
+from extrap.records.numbers import NBSP
+from extrap.reporting.blocks import Paragraph
 from extrap.reporting.embedded import read_blocks, read_report
 from extrap.reporting.forecast_page import forecast_page, report
-from extrap.reporting.tables import Table
+from extrap.reporting.html import page_document, page_html, write_page
+from extrap.reporting.tables import Table, table_csv
 
-from .conftest import as_runs, report_document, sweep_frame
+from .conftest import as_runs, sweep_frame, tables_of
 from .hostile import EVIL, PAYLOADS
 
 BLOCK = '<script type="application/json" id="extrap-data">{}</script>'
@@ -38,7 +44,7 @@ def test_a_report_carries_what_the_commands_print(tmp_path, made, judge):
     assert curve["width"][-1] == pytest.approx(1024)
     assert curve["loss"][-1] == pytest.approx(points[1].loss, rel=1e-6)
     found["numbers"]["metrics"] = {}
-    assert found == report_document(made, verdicts)
+    assert found == page_document(forecast_page(made, verdicts))
 
 
 @pytest.mark.parametrize("kind", ["script", "entity"])
@@ -80,54 +86,54 @@ def test_what_is_no_report_is_refused(tmp_path, text, words):
         read_report(tmp_path / "gone.html")
 
 
-def tables_of(page):
-    """Name of a table → what the link below it hands out."""
-    text = page.read_text(encoding="utf-8")
-    links = re.findall(r'download="([a-z0-9-]+)\.csv" href="data:text/csv[^,]*,([^"]+)"', text)
-    for name, content in links:
-        page.with_name(f"{name}.csv").write_bytes(b64decode(content))
-    return {name: read_csv(page.with_name(f"{name}.csv")) for name, _ in links}
-
-
 def test_tables_to_download_hold_the_numbers_of_the_forecast(tmp_path, made, judge):
     verdicts = judge()
-    page = report(made, verdicts, path=tmp_path / "page.html")
-    tables = tables_of(page)
-    judged, optima, points = (
-        tables[name]
-        for name in (
-            "judged-runs",
-            "the-optimum-of-each-size-of-the-sweep",
-            "forecasts-with-both-95-intervals",
-        )
-    )
+    page = forecast_page(made, verdicts)
+    links = re.findall(r'href="data:text/csv[^,]*,([^"]+)"', page_html(page))
+    files = {b64decode(link) for link in links}
+
+    def saved(caption):
+        content = table_csv(tables_of(page.blocks)[caption])
+        assert content.encode() in files
+        write_text(tmp_path / "table.csv", content)
+        return read_csv(tmp_path / "table.csv")
+
     near = partial(pytest.approx, rel=2e-3)
+    judged = saved("Judged runs")
     assert judged["loss"].tolist() == near([v.loss for v in verdicts])
-    assert judged["against forecast"].tolist() == pytest.approx(
-        [v.deviation for v in verdicts],
-        abs=0.006,  # whole percents from ten on
-    )
+    off = [v.deviation for v in verdicts]
+    assert judged["against forecast"].tolist() == pytest.approx(off, abs=0.006)  # whole percents
     assert (judged["verdict"] == "on law").tolist() == [v.on_law for v in verdicts]
+    optima = saved("The optimum of each size of the sweep")
     assert optima["loss"].tolist() == near([o.loss for o in made.optima])
     assert optima["lr interval to"].tolist() == near([o.tuned["lr"].pi[1] for o in made.optima])
-    told = [made.at(width=w) for w in points["width"]]
-    assert points["loss"].tolist() == near([p.loss for p in told])
-    assert points["loss, one new run from"].tolist() == near([p.loss_pi[0] for p in told])
+    points = saved(f"Forecasts with both 95{NBSP}% intervals")
+    predicted = [made.at(width=w) for w in points["width"]]
+    assert points["loss"].tolist() == near([p.loss for p in predicted])
+    assert points["loss, one new run from"].tolist() == near([p.loss_pi[0] for p in predicted])
 
 
 def test_visible_blocks_come_back_as_they_went_in(tmp_path, made, judge):
     page = forecast_page(made, judge())
-    found = read_blocks(report(made, judge(), path=tmp_path / "page.html"))
+    page = replace(page, blocks=(*page.blocks, Paragraph("No comparison.")))
+    found = read_blocks(write_page(page, tmp_path / "page.html"))
     assert found[0].text == page.answer.text
-    assert [t for t in found if isinstance(t, Table)] == [
-        t for t in page.blocks if isinstance(t, Table)
-    ]
-    text = (tmp_path / "page.html").read_text(encoding="utf-8")
-    old = re.sub(r'<script type="application/json" id="extrap-blocks">.*?</script>', "", text)
-    (tmp_path / "old.html").write_text(old, encoding="utf-8")
-    with pytest.raises(DataError, match="no blocks"):
-        read_blocks(tmp_path / "old.html")
-    forged = re.sub(r'id="extrap-blocks">.*?</script>', 'id="extrap-blocks">[{}]</script>', text)
-    (tmp_path / "page.html").write_text(forged, encoding="utf-8")
-    with pytest.raises(DataError, match="not whole"):
-        read_blocks(tmp_path / "page.html")
+    for kind in (Table, Paragraph):
+        shown = [block for block in page.blocks if isinstance(block, kind)]
+        assert [block for block in found if isinstance(block, kind)] == shown
+    text, start = (tmp_path / "page.html").read_text(encoding="utf-8"), 'id="extrap-blocks">'
+    for content, words in (("", "no blocks"), (f"{start}[{{}}]</script>", "not whole")):
+        forged = re.sub(rf"{start}.*?</script>", content, text)
+        (tmp_path / "page.html").write_text(forged, encoding="utf-8")
+        with pytest.raises(DataError, match=words):
+            read_blocks(tmp_path / "page.html")
+
+
+HEAVY = {"matplotlib", "numpy", "pandas", "scipy", "sklearn"}
+
+
+@pytest.mark.parametrize("module", ["index", "embedded", "markdown"])
+def test_who_reads_pages_loads_no_tables_and_no_figures(module):
+    code = f"import sys, extrap.reporting.{module}; print(*sys.modules)"
+    loaded = subprocess.check_output([sys.executable, "-c", code], text=True)
+    assert not HEAVY & set(loaded.split())

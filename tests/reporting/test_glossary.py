@@ -4,10 +4,12 @@ import ast
 import re
 from pathlib import Path
 
+import pytest
+
 import extrap
 from extrap.analyses.batch_size import FLAGS as BATCH_FLAGS
-from extrap.reporting.flag_words import FAMILIES, UNKNOWN
-from extrap.reporting.glossary import explain_flag
+from extrap.laws import LAWS
+from extrap.reporting.glossary import FAMILIES, UNKNOWN, explain_flag, explain_parameter
 
 
 def test_flags_that_other_rooms_list_are_all_explained():
@@ -48,3 +50,12 @@ def test_every_flag_that_is_made_is_explained():
     made = set().union(*(made_in(path) for path in modules if path.suffix == ".py"))
     assert {"far-extrapolation", "lack-of-fit", "bound-hit", "lost-runs"} <= made
     assert made <= {flag for flags in FAMILIES.values() for flag in flags}
+
+
+@pytest.mark.parametrize("key", LAWS)
+def test_every_parameter_of_a_law_is_explained(key):
+    law = LAWS[key]
+    for name in law.names(law.n_columns[-1]):
+        words = explain_parameter(key, name)
+        assert words.strip(", ")
+        assert not words.startswith(","), name

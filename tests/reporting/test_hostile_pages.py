@@ -10,29 +10,17 @@ from urllib.parse import unquote
 import pytest
 from jinja2 import PackageLoader
 
-from benchmarks import page as figures_page
-from benchmarks.rows import Row
-from extrap.analyses.budget import AllocationReport
 from extrap.backtesting import backtest
-from extrap.forecasting import forecast
-from extrap.reporting.allocations_page import allocation_page
-from extrap.reporting.batches_page import batches_page
 from extrap.reporting.blocks import Figure
-from extrap.reporting.comparisons_page import comparison_page
 from extrap.reporting.forecast_charts import backtest_chart
 from extrap.reporting.forecast_page import report
 from extrap.reporting.html import write_page
 from extrap.reporting.index import write_index
-from extrap.reporting.sensitivity_page import sensitivity_page
 from extrap.reporting.study_page import About
-from extrap.reporting.verdicts import check
 
-from .conftest import as_runs, large_frame, sweep_frame
+from .conftest import as_runs, sweep_frame
 from .hostile import EVIL, PAYLOADS, inspected, poisoned
-from .kinds import allocation_report
-from .recipes import STUDY as COMPARISON_STUDY
-from .test_comparisons import FINDINGS
-from .test_sensitivity_page import REPORT as SENSITIVITY
+from .kinds import hostile_report, study_pages, write_figures
 
 WHEN = '2026-01-01T00:00:00+00:00"><script>alert(7)</script>'
 ABOUT = About(EVIL, EVIL, {EVIL: EVIL, "storage": EVIL}, created=WHEN)
@@ -65,15 +53,7 @@ COLUMNS = packed()
 @pytest.mark.parametrize("i", range(0, len(COLUMNS), 2))
 def test_names_of_columns_on_the_page_of_a_forecast(tmp_path, i):
     size, tuned = COLUMNS[i], f"{COLUMNS[(i + 1) % len(COLUMNS)]}lr"
-    names = {"width": size, "lr": tuned}
-    made = forecast(as_runs(sweep_frame().rename(columns=names), (size,), (tuned,)))
-    verdicts = [
-        replace(v, advice=EVIL, experiment=EVIL, cause=v.cause, seed=EVIL)
-        for v in check(made, as_runs(large_frame().rename(columns=names), (size,), (tuned,)))
-    ]
-    about = {"title": EVIL, "question": EVIL, "provenance": {EVIL: EVIL}}
-    metrics = {EVIL: made} if i == 0 else {}
-    path = report(made, verdicts, path=tmp_path / "p.html", metrics=metrics, **about)
+    path = hostile_report(tmp_path / "p.html", size, tuned)
     words = said(written(path)).replace("\u00a0", " ")
     assert size in words
     assert tuned in words
@@ -92,49 +72,29 @@ def test_sources_notes_and_flags_on_the_page_of_a_forecast(tmp_path, made):
     assert PAYLOADS["template"] in words
 
 
-def test_names_of_fixed_values(tmp_path):
-    moved = _renamed("warmup", "beta2", "precision", "eps", "bf16", "width")
-    found = poisoned(replace(SENSITIVITY, notes=(EVIL,)), moved)
-    words = said(written(write_page(sensitivity_page(found, ABOUT), tmp_path / "a.html")))
-    assert all(payload in words for payload in PAYLOADS.values())
+KINDS = {
+    "sensitivity": "warmup,beta2,precision,eps,bf16,width,54 runs repeat others.",
+    "comparison": "plain,shifted,steeper,lost,treatments",
+    "batches": "bytes",
+    "allocation": "",
+}
+"""Kind of study → the names in its results that are replaced."""
 
 
-@pytest.mark.slow
-def test_names_of_recipes(tmp_path):
-    names = _renamed("plain", "shifted", "steeper", "lost", "treatments")
-    study = replace(COMPARISON_STUDY, question=EVIL)
-    page = comparison_page(study, poisoned(FINDINGS, names), ABOUT)
+@pytest.mark.parametrize(
+    "kind", [pytest.param(k, marks=[pytest.mark.slow] * (k != "sensitivity")) for k in KINDS]
+)
+def test_names_in_the_results_of_a_study(tmp_path, one_task, kind):
+    names, evil = KINDS[kind].split(","), list(PAYLOADS.values())
+    moved = {name: f"{name} {' '.join(evil[i :: len(names)])}" for i, name in enumerate(names)}
+    page = study_pages(tmp_path, one_task, ABOUT, lambda record: poisoned(record, moved))[kind]()
     words = said(written(write_page(page, tmp_path / "a.html")))
     assert all(payload in words for payload in PAYLOADS.values())
 
 
-@pytest.mark.slow
-def test_names_of_batch_tasks(tmp_path, one_task):
-    study, findings = one_task
-    names = _renamed("bytes")
-    page = batches_page(replace(study, question=EVIL), poisoned(findings, names), ABOUT)
-    path = write_page(page, tmp_path / "a.html")
-    assert PAYLOADS["script"] in said(written(path))
-
-
-@pytest.mark.slow
-def test_names_of_an_allocation(tmp_path):
-    found = allocation_report(tmp_path)
-    assert isinstance(found, AllocationReport)
-    words = said(written(write_page(allocation_page(found, ABOUT), tmp_path / "a.html")))
-    assert PAYLOADS["script"] in words
-
-
 def test_names_on_a_page_of_figures(tmp_path, made):
-    row = Row(part=EVIL, figure=EVIL, beat=EVIL, target=EVIL, reached=EVIL, met=False, note=EVIL)
-    words = figures_page.Words(
-        title=EVIL, question=EVIL, lead=EVIL, command=EVIL, seeds=EVIL, libraries=("numpy",)
-    )
     chart = replace(backtest_chart(backtest(made.runs)), title=EVIL)
-    path = tmp_path / "a.html"
-    figures_page.write_page(
-        [row], [Figure(chart, EVIL)], {EVIL: 1.0}, (EVIL,), words=words, path=path
-    )
+    path = write_figures(tmp_path / "a.html", EVIL, [Figure(chart, EVIL)])
     assert PAYLOADS["script"] in said(written(path))
 
 
@@ -202,9 +162,3 @@ def test_index_survives_what_is_no_page(tmp_path):
 def test_columns_that_cannot_be_seen_are_refused(name):
     with pytest.raises(ValueError, match="visible"):
         as_runs(sweep_frame().rename(columns={"width": name}), (name,))
-
-
-def _renamed(*names):
-    """Name → a payload behind it, each another one; together all payloads."""
-    evil = list(PAYLOADS.values())
-    return {name: f"{name} {' '.join(evil[i :: len(names)])}" for i, name in enumerate(names)}

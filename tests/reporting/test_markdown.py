@@ -6,18 +6,18 @@ import pytest
 
 from extrap.forecasting import forecast
 from extrap.reporting.forecast_page import forecast_page
+from extrap.reporting.html import page_document
 from extrap.reporting.markdown import escaped, report_markdown
 
-from .conftest import as_runs, figures, report_document, sweep_frame
+from .conftest import as_runs, figures, sweep_frame
 from .hostile import EVIL, PAYLOADS
 
 
 def test_a_summary_of_runs_on_law(made, judge):
     on_law = [verdict for verdict in judge() if verdict.on_law]
-    document = report_document(made, on_law, title="My study")
-    assert (document["status"], document["ok"]) == ("on law", True)
-    blocks = forecast_page(made, on_law, title="My study").blocks
-    text = report_markdown(document, blocks, link="reports/my.html")
+    page = forecast_page(made, on_law, title="My study")
+    assert (page.status, page.ok) == ("on law", True)
+    text = report_markdown(page_document(page), page.blocks, link="reports/my.html")
     lines = text.splitlines()
     assert lines[0] == "### 🟢 My study"
     assert lines[4].startswith("**Use lr")
@@ -31,16 +31,16 @@ def test_a_summary_of_runs_on_law(made, judge):
 
 
 def test_a_summary_is_green_only_where_no_run_is_off(made, judge):
-    document = report_document(made, judge())
-    assert not document["numbers"]["verdicts"]["ok"]
-    n_off = sum(v.on_law is False for v in judge())
-    assert (document["status"], document["ok"]) == (f"on law; {n_off} runs off", False)
-    assert report_markdown(document).startswith("### 🟡")
-    off = [v for v in judge() if not v.on_law][:1]
-    assert report_document(made, off)["status"] == "deviates"
-    none = report_document(made, ())
-    assert (none["status"], none["ok"]) == ("forecast", None)
-    assert report_markdown(none).startswith("### 🔵")
+    verdicts = judge()
+    off = [v for v in verdicts if not v.on_law]
+    for runs, status, ok, sign in (
+        (verdicts, f"on law; {len(off)} runs off", False, "🟡"),
+        (off[:1], "deviates", False, "🔴"),
+        ((), "forecast", None, "🔵"),
+    ):
+        page = forecast_page(made, runs)
+        assert (page.status, page.ok) == (status, ok)
+        assert report_markdown(page_document(page)).startswith(f"### {sign}")
 
 
 def test_what_is_not_seen_is_spelled_out_and_nothing_is_replaced():
@@ -59,9 +59,7 @@ def test_names_act_on_nothing(kind):
     made = forecast(as_runs(sweep_frame().rename(columns={"lr": column}), tuned=(column,)))
     made = replace(made, flags=(f"pinned: {evil}", EVIL))
     page = forecast_page(made, title=evil)
-    text = report_markdown(
-        report_document(made, title=evil), page.blocks, link='x" onclick="alert(1)'
-    )
+    text = report_markdown(page_document(page), page.blocks, link='x" onclick="alert(1)')
     for ours in ("<details><summary>", "</summary>", "</details>"):
         text = text.replace(ours, "")
     for active in ("<", "](http", "@team", " #12", "GH-3", "**x**", "://", "www.", "](x"):
@@ -73,17 +71,16 @@ def test_names_act_on_nothing(kind):
 LINKS = ("https://example.org/a/b.html?x=1", "http://127.0.0.1:8000/r.html")
 LINKS += ("../reports/a.html", "/a/b.html")
 NONE = ("javascript:alert(1)", "a) [b](https://e.example", "data:text/html,x", "javascript:1")
-NONE += (
-    "JavaScript:1",
-    "mailto:a",
-    "//e.example/a",
-    "https:a.html",
-    "https://[x",
-    "\\\\e.example",
-)
+NONE += ("JavaScript:1", "mailto:a", "//e.example/a", "https:a.html", "https://[x", r"\\e.example")
 
 
 @pytest.mark.parametrize("link", LINKS + NONE)
 def test_only_addresses_become_links(made, link):
-    text = report_markdown(report_document(made), link=link)
+    text = report_markdown(page_document(forecast_page(made)), link=link)
     assert (f"]({link})" in text) is (link in LINKS)
+
+
+def test_a_long_text_ends_at_a_word():
+    text = escaped("word " * 1000)
+    assert text.endswith("word…")
+    assert len(escaped("x" * 10_000)) < 1000

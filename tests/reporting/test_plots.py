@@ -8,17 +8,10 @@ import extrap
 from extrap.errors import DataError
 from extrap.reporting.charts import Axis, XYChart
 from extrap.reporting.drawing import chart_svg
+from extrap.reporting.forecast_charts import loss_chart, optimum_chart
+from extrap.reporting.judged_groups import group_verdicts
+from extrap.reporting.sizes import size_axis
 from tests.reporting.hostile import PAYLOADS
-
-
-@pytest.fixture(scope="module")
-def fc():
-    return extrap.forecast(extrap.read_runs("examples/sweep.csv", size="width", tune="lr"))
-
-
-@pytest.fixture(scope="module")
-def verdicts(fc):
-    return extrap.check(fc, extrap.read_runs("examples/big.csv", size="width", tune="lr"))
 
 
 @pytest.fixture(autouse=True)
@@ -37,33 +30,35 @@ def rendered(figure):
     return buffer.getvalue()
 
 
-def test_the_law_that_is_drawn_is_the_forecast(fc, verdicts):
-    ax = extrap.plot_law(fc, verdicts)
-    curve = max((line.get_xydata() for line in ax.get_lines()), key=len)
-    for x, loss in curve[::20]:
-        assert fc.at(width=x).loss == pytest.approx(loss)
-    drawn = {tuple(xy) for line in ax.get_lines() for xy in line.get_xydata()}
-    assert {(o.size["width"], o.loss) for o in fc.optima} <= drawn
-    assert {(v.size["width"], v.loss) for v in verdicts} <= drawn
-    curve = max((x.get_xydata() for x in extrap.plot_optimum(fc).get_lines()), key=len)
-    for x, value in curve[::20]:
-        assert fc.at(width=x).tuned["lr"].value == pytest.approx(value)
-    names = [text.get_text() for text in extrap.plot_law(fc, fixed=False).texts]
-    assert "kept" not in names
-    assert "kept" in [text.get_text() for text in ax.texts]
+def test_marks_of_the_chart_are_drawn(made, judge):
+    def drawn(ax):
+        return {tuple(xy) for line in ax.get_lines() for xy in line.get_xydata()}
+
+    verdicts = judge()
+    ax, axis = extrap.plot_law(made, verdicts), size_axis(made, [{"width": 1024.0}])
+    charts = (
+        (ax, loss_chart(made, group_verdicts(verdicts), axis)),
+        (extrap.plot_optimum(made), optimum_chart(made, (), size_axis(made), "lr")),
+    )
+    for axes, chart in charts:
+        assert {xy for s in chart.series for xy in zip(s.x, s.y, strict=True)} <= drawn(axes)
+    names = [
+        [t.get_text() for t in each.texts] for each in (ax, extrap.plot_law(made, fixed=False))
+    ]
+    assert ["kept" in each for each in names] == [True, False]
 
 
 @pytest.mark.usefixtures("pictures")
-def test_no_setting_of_matplotlib_changes(fc):
+def test_no_setting_of_matplotlib_changes(made):
     with plt.rc_context({"font.size": 7.25, "svg.fonttype": "path"}):
         before = dict(plt.rcParams)
-        extrap.plot_law(fc)
+        extrap.plot_law(made)
         chart_svg(XYChart(title="t", x=Axis("x"), y=Axis("y"), series=()), key="k")
         assert dict(plt.rcParams) == before
 
 
-def test_a_backtest_is_drawn(fc):
-    found = extrap.backtest(fc.runs)
+def test_a_backtest_is_drawn(made):
+    found = extrap.backtest(made.runs)
     ax = extrap.plot_backtest(found)
     heights = {round(float(y), 9) for line in ax.get_lines() for y in line.get_ydata()}
     assert {round(h.deviation, 9) for h in found.holdouts} <= heights
@@ -72,20 +67,20 @@ def test_a_backtest_is_drawn(fc):
 
 
 @pytest.mark.parametrize("payload", [PAYLOADS["mathtext"], "a_b$x$"])
-def test_names_are_not_read_as_mathematics(fc, payload):
-    frame = fc.runs.to_frame().rename(columns={"width": payload, "lr": "$"})
+def test_names_are_not_read_as_mathematics(made, payload):
+    frame = made.runs.to_frame().rename(columns={"width": payload, "lr": "$"})
     odd = extrap.forecast(extrap.read_runs(frame, size=payload, tune="$"))
     for ax in (extrap.plot_law(odd), extrap.plot_sweep(odd), extrap.plot_optimum(odd)):
         assert rendered(ax.figure)
     assert payload in extrap.plot_law(odd).get_xlabel()
 
 
-def test_what_cannot_be_drawn_is_said(fc):
+def test_what_cannot_be_drawn_is_said(made):
     with pytest.raises(ValueError, match="got 'wd'"):
-        extrap.plot_optimum(fc, "wd")
+        extrap.plot_optimum(made, "wd")
     with pytest.raises(ValueError, match="got 'time'"):
-        extrap.plot_sweep(fc, against="time")
-    frame = fc.runs.to_frame().groupby("width", as_index=False)["loss"].min()
+        extrap.plot_sweep(made, against="time")
+    frame = made.runs.to_frame().groupby("width", as_index=False)["loss"].min()
     untuned = extrap.forecast(extrap.read_runs(frame, size="width"))
     with pytest.raises(ValueError, match="has none"):
         extrap.plot_optimum(untuned)

@@ -10,7 +10,7 @@ from extrap.records.codec import document
 from extrap.reporting.sensitivity_page import sensitivity_answer, sensitivity_blocks
 from extrap.reporting.text import blocks_of, blocks_text
 
-from .conftest import NOTHING, figures, measured
+from .conftest import NOTHING, figures, measured, tables_of
 
 WARMUP = Setting(
     name="warmup",
@@ -75,9 +75,7 @@ def test_answer_names_the_first_value_its_cost_and_how_sure_that_is():
     [(STEEP, "0.9995"), (replace(STEEP, changes=STEEP.changes[::-1]), "0.998"), (CHOICE, "bf16")],
 )
 def test_advice_names_the_better_value_tried(setting, named):
-    (table,) = (
-        b for b in sensitivity_blocks(replace(REPORT, settings=(setting,))) if hasattr(b, "rows")
-    )
+    (table,) = tables_of(sensitivity_blocks(replace(REPORT, settings=(setting,)))).values()
     assert named in table.rows[0][-1]
 
 

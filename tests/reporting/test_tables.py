@@ -42,27 +42,16 @@ def test_a_cell_is_sorted_by_the_number_it_holds(cell, number):
 
 
 def test_each_part_of_a_cell_has_its_own_column(tmp_path):
-    table = Table(
-        "t",
-        ("width", "loss ± se", "lr", "against forecast", "verdict"),
-        (
-            (
-                format_quantity(64),
-                format_value(1.749, 0.013),
-                over(stacked(0.002, Interval(0.001, 0.003)), "recommended 0.0015"),
-                format_percent(0.0123),
-                "on",
-            ),
-            (
-                format_quantity(1.3e9),
-                format_value(1.2e7, 1e6),
-                format_interval(Interval(None, 0.1)),
-                format_percent(-0.12),
-                "=1+1",
-            ),
-            ("128", format_value(None), format_estimate(0.001, Interval(5e-4, 2e-3)), "–", "3"),
-        ),
-    )
+    recommended = over(stacked(0.002, Interval(0.001, 0.003)), "recommended 0.0015")
+    upper, between = Interval(None, 0.1), Interval(5e-4, 2e-3)
+    columns = {
+        "width": (format_quantity(64), format_quantity(1.3e9), "128"),
+        "loss ± se": (format_value(1.749, 0.013), format_value(1.2e7, 1e6), format_value(None)),
+        "lr": (recommended, format_interval(upper), format_estimate(0.001, between)),
+        "against forecast": (format_percent(0.0123), format_percent(-0.12), "–"),
+        "verdict": ("on", "=1+1", "3"),
+    }
+    table = Table("t", tuple(columns), list(zip(*columns.values(), strict=True)))
     write_text(tmp_path / "t.csv", table_csv(table))
     found = read_csv(tmp_path / "t.csv")
     assert found["width"].tolist() == [64, 1.3e9, 128]

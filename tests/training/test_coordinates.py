@@ -1,9 +1,11 @@
+import json
 from dataclasses import replace
 
 import pytest
 
 from extrap.commands.study_files import _coordinate_blocks
 from extrap.records import Recipe, StudySpec, TunedRange, Workload
+from extrap.records.codec import document
 from extrap.reporting.text import blocks_text
 from extrap.training import coordinate_check
 
@@ -46,6 +48,16 @@ def test_a_change_that_is_not_finite_is_called_diverged():
     found = check(optimizer="sgd", lr=1e30)
     assert {c.verdict for c in found.coordinates} >= {"diverged"}
     assert not found.is_flat
+    written = json.loads(json.dumps(document(found), allow_nan=False))
+    assert None in {c["slope"] for c in written["coordinates"]}
+    assert "diverge" in blocks_text(_coordinate_blocks(found)).splitlines()[0]
+
+
+def test_one_seed_has_no_standard_error():
+    found = check(replace(SPEC, sizes={"width": (8, 16)}, seeds=(0,)))
+    assert {c.slope_se for c in found.coordinates} == {None}
+    table = blocks_text(_coordinate_blocks(found)).partition("Flat:")[0]
+    assert "±" not in table
 
 
 def test_changes_grow_with_width_under_the_standard_rule():
@@ -62,11 +74,14 @@ def test_changes_grow_with_width_under_the_standard_rule():
     [
         ({"sizes": {"depth": (1, 2)}}, "column 'width'"),
         ({"sizes": {"width": (16,)}}, "at least two widths"),
+        ({"widths": (0, 2)}, "at least 1"),
+        ({"lr": -1.0}, "lr must be at least 0"),
     ],
 )
 def test_what_cannot_be_checked_is_refused(changes, message):
+    spec = replace(SPEC, sizes=changes.pop("sizes", SPEC.sizes))
     with pytest.raises(ValueError, match=message):
-        coordinate_check(replace(SPEC, **changes))
+        coordinate_check(spec, **changes)
 
 
 def test_at_a_learning_rate_of_0_nothing_moves():

@@ -18,6 +18,7 @@ from extrap.reading.reader import RowKeywords
 from extrap.records import Fit, Interval, Measure, Shown
 from extrap.records.codec import law_summary, shape
 from extrap.records.fields import require, require_level, require_positive
+from extrap.records.numbers import format_scientific
 
 ORDER = ("isoflop", "parametric")
 """The first that is possible is the answer: profiles know no form of the law."""
@@ -352,8 +353,8 @@ def _distance_flags(points: Points, flops: float) -> list[str]:
     above, below = flops / float(points.flops.max()), flops / float(points.flops.min())
     if below >= 1 / FAR and above <= FAR:
         return []
-    words = f"{above:.3g} times the largest" if above > FAR else f"{below:.3g} times the smallest"
-    return [f"budget-far-from-runs: {words} compute of a run"]
+    times, which = (above, "largest") if above > FAR else (below, "smallest")
+    return [f"budget-far-from-runs: {format_scientific(times)} times the {which} compute of a run"]
 
 
 def _lost(law: FittedLaw | None) -> list[str]:

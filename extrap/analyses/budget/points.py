@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from io import StringIO
 from types import MappingProxyType
 from typing import Any
 
@@ -96,10 +97,21 @@ def read_points(
             f"{', '.join(named)}; name another column."
         )
     columns, pair = {**rows, "loss": loss}, (params or SIZES[0], tokens or SIZES[1])
-    runs = None if params or tokens else as_runs(source, columns, tune=())
+    text = source.read() if hasattr(source, "read") else None  # can be read once
+
+    def opened() -> Any:
+        return source if text is None else StringIO(text)
+
+    runs = None
+    if not (params or tokens):
+        try:
+            runs = as_runs(opened(), columns, tune=())
+        except DataError as error:  # which column is the size is asked below, by its own options
+            if not any(set(choice.arguments) == {"size"} for choice in error.choices):
+                raise
     if runs is None or (len(runs.sizes) != len(SIZES) and not isinstance(source, Runs)):
         named_by = dict(zip(pair, SIZES, strict=True))
-        runs = as_runs(source, columns, size=pair, named_by=named_by, tune=())
+        runs = as_runs(opened(), columns, size=pair, named_by=named_by, tune=())
     if len(runs.sizes) != len(SIZES):
         raise DataError(
             f"an allocation takes parameters and tokens, {runs.source or 'the table'} has the "
@@ -112,7 +124,8 @@ def read_points(
     have = list(map(str, kept.columns))
     for name in named:
         if name not in have and name != loss:
-            raise missing_column(name, have, "the table")
+            option = "compute" if name == compute else None
+            raise missing_column(name, have, runs.source or "the table", option=option)
     if kept.empty:
         raise DataError(f"no run has a loss; fill in the column {loss or 'loss'}.")
     n_without, n_copies, unknown = len(runs) - len(complete), len(complete) - len(kept), 0

@@ -11,7 +11,7 @@ from scipy import stats
 
 from extrap.analyses.budget.budget_splits import NEAR_BEST, SIX_N_D, ComputeRule, Estimated
 from extrap.analyses.budget.points import Points
-from extrap.errors import DataError, FitError
+from extrap.errors import DataError, FitError, argument
 from extrap.fitting import Noise, fit_loss_model
 from extrap.fitting.lines import fit_line, weighted_line
 from extrap.laws.base import Array
@@ -254,7 +254,7 @@ def profile_optima(points: Points) -> Optima:
         raise DataError(
             f"no compute has runs of at least {MIN_SIZES} sizes within "
             f"{100 * np.expm1(SAME_BUDGET):.0f} % of each other; train several sizes at equal "
-            "compute, or name the column of compute if it is not 6 N D (compute)."
+            f"compute, or name the column of compute if it is not 6 N D ({argument('compute')})."
         )
     off = np.concatenate([p.log_loss - _polynomial(p)(p.log_params) for p in profiles])
     dof = len(off) - (DEGREE + 1) * len(profiles)

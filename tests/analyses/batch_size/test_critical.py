@@ -144,7 +144,7 @@ def test_doubts_about_a_group_are_flags():
     flat = table(1e-6).sort_values("steps").assign(batch_size=BATCHES)  # rises within the noise
     for data, flags in (
         (table(), ()),
-        (table().assign(budget=lambda rows: rows["steps"]), ()),
+        (table().assign(budget=lambda rows: rows["steps"] * (1 - 1e-10)), ()),
     ):
         assert group(data).flags == flags
     assert ("steps-rise" in group(rises).flags, "steps-rise" in group(flat).flags) == (True, False)
@@ -406,3 +406,11 @@ def test_a_setting_after_a_column_that_sets_nothing_is_asked_about():
     rows = pd.concat([table().assign(wall_s=1.0, depth=depth) for depth in (2, 4)])
     with pytest.raises(DataError, match="depth 2, 4"):
         critical_batch(rows)
+
+
+@pytest.mark.parametrize("column", ["batch_size", "steps"])
+def test_zero_is_neither_a_batch_nor_a_number_of_steps(column):
+    data = table()
+    data.loc[3, column] = 0
+    with pytest.raises(DataError, match=column):
+        critical_batch(data)

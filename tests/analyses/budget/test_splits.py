@@ -104,6 +104,19 @@ def checked(losses, forecast=FORECAST):
     )
 
 
+def test_of_two_sizes_near_a_factor_the_nearer_is_its_split():
+    row = {"tokens": 5000.0, "lr": 0.01, "epochs": 0.5}
+    rows = [
+        {**row, "n_params": n, "seed": seed, "loss": 2.0 + seed}
+        for n in (1150, 1020)
+        for seed in range(2)
+    ]
+    (split,) = check_allocation(
+        pd.DataFrame(rows), params=PARAMS, factors=(1.0,), forecast=FORECAST, level=0.95
+    ).splits
+    assert (split.params, split.losses) == (1020, (2.0, 3.0))
+
+
 def test_seeds_are_paired_so_that_their_noise_cancels():
     check = checked({2.0: 2.02, 0.5: 2.03, 1.0: 2.0})
     assert [split.factor for split in check.splits] == [0.5, 1.0, 2.0]

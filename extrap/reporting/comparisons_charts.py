@@ -8,9 +8,8 @@ from typing import Any
 from extrap.analyses.comparison import Comparison, GroupFindings, SizeDifference
 from extrap.analyses.comparison.treatments import Treatment
 from extrap.records import Measure
-from extrap.reporting.charts import Axis, Row, RowsChart, Series, XYChart, series
+from extrap.reporting.charts import Axis, Row, RowsChart, Series, XYChart, points
 from extrap.reporting.sizes import path_axis
-from extrap.reporting.study_page import points
 
 MARKERS = ("o", "s", "D", "^", "v", "P")
 """Of the recipes, the plain one first."""
@@ -31,45 +30,44 @@ def _style(arms: Sequence[str], arm: str) -> tuple[str, str]:
     return f"size:{round((place - 1) / (n - 2), 3)}", marker
 
 
-def _marks(rows: Iterable[tuple[float, Measure]], *, bars: bool, **style: Any) -> Series:
-    """A series of measures, those without a value left out."""
-    sides: dict[str, Any] = {"lower": "lower", "upper": "upper"} if bars else {}
-    return series(points(rows).dropna(subset="y"), y="y", **sides, **style)
-
-
 def size_charts(found: GroupFindings) -> tuple[XYChart, ...]:
     """Over size: tuned losses with the laws, and differences from the plain recipe.
 
     Both have what was forecast and what was measured at the target; none without a size.
     """
-    comparison = found.comparison
+    comparison, check = found.comparison, found.check
     sizes = [p.size for c in comparison.contrasts for p in c.by_size] if comparison else []
     if comparison is None or not sizes:
         return ()
     axis = path_axis(comparison.columns, sizes, [comparison.target])
     column, plain, few = axis.column, comparison.plain, len(comparison.arms) <= 1 + MOST_BARS
+
+    def marks(rows: Iterable[tuple[SizeDifference, Measure]], **style: Any) -> Series:
+        """Measures that have a value, over size; with few recipes their intervals too."""
+        known = [(place.size[column], m) for place, m in rows if m.value is not None]
+        return points([(x, m.value, *(m.ci if few else ())) for x, m in known], **style)
+
     losses, changes = list[Series](), list[Series]()
     for arm in comparison.arms:
         ink, marker = _style(comparison.arms, arm)
-        own, law = {"ink": ink, "marker": marker}, comparison.laws.get(arm)
-        trained, ahead = {"ink": ink, "marker": "x"}, {**own, "is_open": True}
-        curve = [(x, Measure(value=law.loss(axis.at(x)))) for x in axis.values()] if law else []
-        places = _places(comparison, arm)
-        is_measured = [not p.is_forecast and axis.holds(p.size) for p in places]
-        here = [p for p, is_it in zip(places, is_measured, strict=True) if is_it]
-        forecast = [p for p in places if p.is_forecast]
-        check = found.check
+        places, law = _places(comparison, arm), comparison.laws.get(arm)
+        here = [p for p in places if not p.is_forecast and axis.holds(p.size)]
+        ahead = [p for p in places if p.is_forecast]
         seen = _places(check, arm) if check is not None and arm in check.arms else []
-        label = arm if not curve else ""
-        for at, style, name in ((here, own, label), (forecast, ahead, ""), (seen, trained, "")):
-            rows = [(p.size[column], p.plain if arm == plain else p.treated) for p in at]
-            losses.append(_marks(rows, bars=few, label=name, **style))
-        losses.append(_marks(curve, bars=False, ink=ink, line="-", label=arm))
-        if arm != plain:
-            for at, style, name in ((here, own, arm), (forecast, ahead, ""), (seen, trained, "")):
-                line = {"line": "-"} if name else {}
-                rows = [(p.size[column], p.difference) for p in at]
-                changes.append(_marks(rows, bars=few, label=name, **line, **style))
+        for at, style, is_measured in (
+            (here, {"marker": marker}, True),
+            (ahead, {"marker": marker, "is_open": True}, False),
+            (seen, {"marker": "x"}, False),
+        ):
+            own = [(p, p.plain if arm == plain else p.treated) for p in at]
+            name = arm if is_measured and not law else ""  # else it is beside the law
+            losses.append(marks(own, ink=ink, label=name, **style))
+            if arm != plain:
+                gaps = [(p, p.difference) for p in at]
+                line = {"line": "-", "label": arm} if is_measured else {}
+                changes.append(marks(gaps, ink=ink, **line, **style))
+        curve = [(x, law.loss(axis.at(x))) for x in axis.values()] if law else []
+        losses.append(points(curve, ink=ink, line="-", label=arm))
     charts = (
         (f"Tuned loss against {column}", Axis("tuned loss"), losses, None),
         (f"Difference from {plain} against {column}", _against(plain), changes, 0.0),
@@ -79,7 +77,7 @@ def size_charts(found: GroupFindings) -> tuple[XYChart, ...]:
             title=title,
             x=Axis(column, limits=(axis.low, axis.high)),
             y=y,
-            series=tuple(each for each in shown if each.x),
+            series=shown,
             shaded=(axis.low, axis.tuned_high),
             reference=reference,
         )

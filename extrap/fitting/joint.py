@@ -12,7 +12,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import NamedTuple
 
@@ -25,7 +25,7 @@ from extrap.laws import LOSS_LAWS
 from extrap.laws.base import Array
 from extrap.records import Fit
 
-N_SHARES = 8
+N_SHARES = 16
 """Grid of the reducible share of the loss at the largest compute, uniform in (0, 1) a priori."""
 POWERS = (0.35, 0.5, 0.7, 1.0)
 """How the terms of two columns add up: no sweep tells. At 1 it is the Chinchilla law; published
@@ -38,27 +38,28 @@ SMOOTHS = ((0.002, 0.28), (0.008, 0.5), (0.04, 0.22))
 """Standard deviation of the smooth misfit of a log loss, and its prior probability."""
 LENGTHS = (1.5, 3.0, 6.0)
 """Distances in ln size over which it changes, equally likely."""
-LEVELS = (0.0, 0.006)
+LEVELS = (0.0, 0.005, 0.015)
 """Standard deviation of what runs of one value of the first column share."""
-NOISES = (0.0015, 0.004, 0.012, 0.03)
+NOISES = (0.0015, 0.004, 0.012, 0.03, 0.06)
 """Standard deviation of a log loss beyond known errors."""
 USUAL = (0.006, 0.008, 3.0, 0.004)
 """Level, misfit, length and noise at which the laws are fitted, before all are weighed."""
-WIDEST = 0.1
+WIDEST = 0.06
 """Where the laws leave over more than this, all these standard deviations grow in proportion."""
 OUTLIER = 4.0
 """A run so many standard deviations off what the other runs predict counts as noisier."""
 N_ROUNDS = 3
-DOF = 6.0
+DOF = 8.0
 """Degrees of freedom behind the spread, with the discrepancy chosen on published ladders."""
 SAME = 0.01
 """Sizes are equal within this share."""
-NEGLIGIBLE = 1e-3
+NEGLIGIBLE, HOPELESS = 1e-3, 12.0
+"""Weight of what is left out; log evidence below the best of laws that are not looked at again."""
 N_STEPS, LONGEST_STEP, SOLVED = 25, 0.7, 1e-3
 LARGEST_LOG, ROUNDING, PINNED, ANY, LEAST = 60.0, 1e-9, 1e-4, 1e3, 1e-3
-FEWEST = 4
-TOO_HIGH, TOO_SURE = 0.01, 3.0
-"""Rise of the residuals over runs with fewer and fewer tokens that is flagged, and its errors."""
+FEWEST = 6
+TOO_HIGH, TOO_SURE = 0.01, 2.0
+"""How far runs with few tokens lie above what the others say: at least, and in its errors."""
 
 
 class Part(NamedTuple):
@@ -121,6 +122,8 @@ class JointPosterior:
         losses: Log losses of the fitted runs.
         errors: Known standard errors of these; none where they are not known.
         doubts: Variance of a run's noise over that of the others: more than 1 for an outlier.
+        collinear: Whether columns move together, so that only pinned exponents separate them.
+        undertrained: Whether runs with many parameters per token lie above what the others say.
         fixed: Pinned parameters.
     """
 
@@ -131,6 +134,8 @@ class JointPosterior:
     losses: tuple[float, ...]
     errors: tuple[float, ...]
     doubts: tuple[float, ...]
+    collinear: bool
+    undertrained: bool
     fixed: Mapping[str, float] = field(default_factory=dict)
 
     @property
@@ -175,10 +180,11 @@ class JointPosterior:
         is_weak = np.diag(covariance) > (WEAK_LOG_SE * mean) ** 2
         flags = {
             "too-few-sizes": len(self.points) <= 2 * n,
+            "columns-collinear": self.collinear,
             "exponent-weakly-identified": any(
                 is_weak[i] for i, c in enumerate(names) if c[0] == "c"
             ),
-            "starved-runs": self.rises,
+            "undertrained-runs": self.undertrained,
         }
         dof = max(len(self.points) - 2 * n, 1)
         return Fit(
@@ -197,24 +203,6 @@ class JointPosterior:
             fixed=dict(self.fixed),
             flags=tuple(name for name, applies in flags.items() if applies),
         )
-
-    @property
-    def rises(self) -> bool:
-        """Whether runs lie the more above the averaged law the fewer tokens a parameter has."""
-        if len(self.columns) != 2:
-            return False
-        x, weight = np.array(self.points), np.array([part.weight for part in self.parts])
-        off = np.array(self.losses) - weight @ self._laws(x)[0]
-        ratio = x[:, 0] - x[:, 1]
-        few = ratio >= np.median(ratio)
-        design = np.column_stack([np.ones(len(off)), ratio])[few]
-        if len(design) < FEWEST or np.ptp(design[:, 1]) < SAME:
-            return False
-        inverse = np.linalg.inv(design.T @ design)
-        line = inverse @ design.T @ off[few]
-        rest = off[few] - design @ line
-        error = math.sqrt(float(rest @ rest) / (len(rest) - 2) * inverse[1, 1])
-        return bool(line[1] * np.ptp(design[:, 1]) > TOO_HIGH and line[1] > TOO_SURE * error)
 
     def predict_log(self, x: Array) -> tuple[Array, Array]:
         """Mean and variance of the log loss over the mixture, (n, n_columns) → (n,) each.
@@ -287,22 +275,50 @@ def fit_joint(
         Williams (2006), Gaussian processes for machine learning, Eq. 2.41–2.43.
     """
     fix, n = dict(fix or {}), len(sizes)
-    check_losses(LOSS_LAWS[_key(n)], sizes, loss, loss_se, fixed=fix, n_free=n + 1)
+    collinear = check_losses(LOSS_LAWS[_key(n)], sizes, loss, loss_se, fixed=fix, n_free=n + 1)
     x = np.log(np.column_stack([np.asarray(values, dtype=float) for values in sizes.values()]))
     y = np.log(np.asarray(loss, dtype=float))
     errors = np.empty(0) if loss_se is None else np.asarray(loss_se, dtype=float) / np.exp(y)
+    found = _posterior(tuple(sizes), x, y, errors, fix)
+    return replace(found, collinear=collinear, undertrained=n == 2 and _are_undertrained(found))
+
+
+def _posterior(
+    columns: tuple[str, ...], x: Array, y: Array, errors: Array, fix: Mapping[str, float]
+) -> JointPosterior:
     reference = x[np.argmax(x.sum(axis=1))]
     laws = _Laws(x - reference, y, errors, fix)
     return JointPosterior(
-        columns=tuple(sizes),
+        columns=columns,
         reference=tuple(np.exp(reference).tolist()),
         parts=laws.weighed(),
         points=tuple(map(tuple, laws.x.tolist())),
         losses=tuple(y.tolist()),
         errors=tuple(errors.tolist()),
         doubts=tuple(laws.doubts.tolist()),
+        collinear=False,
+        undertrained=False,
         fixed=fix,
     )
+
+
+def _are_undertrained(found: JointPosterior) -> bool:
+    """Whether the quarter of the runs with fewest tokens a parameter lies above the other half.
+
+    The half with most tokens a parameter predicts the quarter with fewest.
+    """
+    x = np.array(found.points) + np.log(found.reference)
+    y, errors = np.array(found.losses), np.array(found.errors)
+    ratio = x[:, 0] - x[:, 1]
+    inner, outer = ratio <= np.median(ratio), ratio > np.quantile(ratio, 0.75)
+    if inner.sum() < FEWEST or not outer.any() or (np.ptp(x[inner], axis=0) < SAME).any():
+        return False
+    others = _posterior(
+        found.columns, x[inner], y[inner], errors[inner[: len(errors)]], found.fixed
+    )
+    mean, variance = others.predict_log(np.exp(x[outer]))
+    above = float((y[outer] - mean).mean())
+    return above > max(TOO_HIGH, TOO_SURE * float(np.sqrt(variance).mean()))
 
 
 def log_law(values: Array, share: Array, power: Array, x: Array) -> tuple[Array, Array]:
@@ -370,23 +386,15 @@ class _Laws:
 
     def weighed(self) -> tuple[Part, ...]:
         """The laws with every misfit, those that count."""
+        usual = [self._evidence(self._misfit(*USUAL[:3], noise))[0] for noise in NOISES]
+        self._drop(np.max(usual, axis=0))
         found, evidence = [], []
         grid = itertools.product(LEVELS, SMOOTHS, LENGTHS, NOISES)
         for level, (smooth, prior), length, noise in grid:
             misfit = self._misfit(level, smooth, length, noise)
-            root, log_determinant = self._root(misfit)
-            rest, scaled, covariance, step = self._solve(root)
-            rest = rest - (scaled @ step[..., None])[..., 0]
-            values = self.values + step
-            off = values - self.usual
+            of_laws, values = self._evidence(misfit)
             found.append((misfit, values))
-            evidence.append(
-                self.log_prior
-                + math.log(prior)
-                - 0.5 * ((rest**2).sum(axis=1) + ((off @ self.precision) * off).sum(axis=1))
-                - 0.5 * log_determinant
-                + 0.5 * np.linalg.slogdet(covariance)[1]
-            )
+            evidence.append(of_laws + math.log(prior))
         weight = np.exp(np.array(evidence) - np.max(evidence))
         weight[weight < NEGLIGIBLE * weight.sum()] = 0.0
         weight /= weight.sum()
@@ -400,6 +408,23 @@ class _Laws:
             )
             for i, j in np.argwhere(weight > 0)
         )
+
+    def _evidence(self, misfit: Misfit) -> tuple[Array, Array]:
+        """Log evidence of each law with a misfit, (n_laws,), and its likeliest parameters."""
+        root, log_determinant = self._root(misfit)
+        rest, scaled, covariance, step = self._solve(root)
+        rest = rest - (scaled @ step[..., None])[..., 0]
+        values = self.values + step
+        off = values - self.usual
+        squares = (rest**2).sum(axis=1) + ((off @ self.precision) * off).sum(axis=1)
+        spread = np.linalg.slogdet(covariance)[1] - log_determinant
+        return self.log_prior + 0.5 * (spread - squares), values
+
+    def _drop(self, evidence: Array) -> None:
+        """Leave out the laws that no misfit makes likely."""
+        kept = evidence > evidence.max() - HOPELESS
+        self.values, self.log_prior = self.values[kept], self.log_prior[kept]
+        self.share, self.power = self.share[kept], self.power[kept]
 
     def _fit(self) -> None:
         """Gauss–Newton with the usual misfit; runs that the others contradict are doubted."""

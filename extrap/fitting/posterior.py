@@ -140,8 +140,8 @@ class LossPosterior:
         return replace(law, flags=tuple(name for name, applies in flags.items() if applies))
 
     def predict_log(self, x: Array) -> tuple[Array, Array]:
-        """Mean and variance of the log loss over the mixture, (n, 1) → (n,) each."""
-        t = np.log(np.asarray(x, dtype=float)[:, 0] / self.largest)
+        """Mean and variance of the log loss over the mixture at sizes x, shape (n,) each."""
+        t = np.log(np.ravel(x) / self.largest)
         distance = _distance(t, np.asarray(self.bends)[:, None])
         share, exponent = (np.asarray(a)[:, None] for a in (self.shares, self.exponents))
         logs = np.asarray(self.levels)[:, None] + _falls(share, exponent, distance)[0]

@@ -237,6 +237,12 @@ _FORECAST: dict[str, Words] = {
         "They differ beyond the sweep, and only one of them is shown.",
         "Add sizes that are further apart, or pin a parameter that is known.",
     ),
+    "undertrained-runs": (
+        "Runs with few tokens per parameter lie above the law, the more the fewer.",
+        "No law of parameters and tokens describes runs of too few steps; the forecast takes "
+        "their excess for a misfit of their own.",
+        "Leave out runs far from the best split of their compute, or train them longer.",
+    ),
     "columns-collinear": (
         "The size columns grow together.",
         "Their effects cannot be separated, so a forecast for one size that grows alone is "

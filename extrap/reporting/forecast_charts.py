@@ -425,7 +425,9 @@ def fixed_law_blocks(
     drawn = {"ink": "warn", "marker": "s"}
     larger = [g for g in groups if axis.holds(g.size) and group_near([g], g.size, tuned)]
     shown = [
-        points([(x, at(x)) for x in axis.values()], ink="warn", line="--", label="law at this value"),
+        points(
+            [(x, at(x)) for x in axis.values()], ink="warn", line="--", label="law at this value"
+        ),
         points(fitted.to_numpy(), **drawn),
         points(others.to_numpy(), **drawn, is_open=True, label="not fitted"),
         *judged_series(larger, lambda group: group.size[axis.column]),

@@ -277,10 +277,8 @@ def power_rows(part: str, found: pd.DataFrame) -> list[Row]:
     tenth = pd.qcut(found["curvature"], 10, labels=False)
     rows = []
     for name, limit in limits.items():
-        row, worst = (
-            judged(part, names[name], found[name], limit),
-            found.groupby(tenth)[name].mean(),
-        )
+        row = judged(part, names[name], found[name], limit)
+        worst = found.groupby(tenth)[name].mean()
         rows.append(
             replace(row, reached=f"{row.reached} (worst tenth by curvature {min(worst):.0%})")
         )

@@ -200,7 +200,7 @@ def cascade(
     threshold, reached = _choose(first, kind, asked)
     costs = cost_small / cost_large, cost_filter / cost_large
     if cost_filter > 0 and not inputs["filtered"].any():
-        notes.append("the cost of the rule has no effect, for it answers no input (filtered)")
+        notes.append("the cost of the rule has no effect: it answers no input (column filtered)")
     if inputs["filtered"].any() and costs[1] > 1:
         notes.append(
             f"an input answered by the rule costs {costs[1]:.3g} times one answered by the large "
@@ -364,9 +364,10 @@ def _read(source: Any, group: str | None) -> tuple[pd.DataFrame, str, list[str]]
         rule = _column(table, f"{kind}_filter", filtered, is_claim=is_claim)
         small = np.where(filtered, rule, small)
     if len(unruled) < 2 * FEWEST:
+        of_which = " that no rule answers" if filtered.any() else ""
         raise DataError(
             f"a cascade needs {FEWEST} inputs to choose a threshold and {FEWEST} others to "
-            f"test it, got {len(unruled)}{' that no rule answers' * any(filtered)}; add inputs."
+            f"test it, got {len(unruled)}{of_which}; add inputs."
         )
     if (unruled == unruled[0]).all():
         raise DataError(

@@ -147,13 +147,14 @@ def _base(levels: pd.Series, given: float | str | None) -> float | str:
     counts = levels.value_counts()
     base = counts.index[0] if given is None else given
     is_tie = given is None and (counts == counts.iloc[0]).sum() > 1
-    values = f"{', '.join(map(str, counts.index))}; name one of them: {levels.name}=VALUE."
+    values = f"{', '.join(map(str, counts.index))}: {levels.name}=VALUE."
     if is_tie:
         raise DataError(
-            f"{levels.name} must have a fixed value, by default that of most runs, got {values}"
+            f"the fixed value of {levels.name} is that of most runs, several have equally many; "
+            f"name one of {values}"
         )
     if base not in counts.index:
-        raise DataError(f"no run has the fixed value {levels.name} = {base}, but {values}")
+        raise DataError(f"no run has {levels.name} = {base}; name one of {values}")
     return str(base) if isinstance(base, str) else float(base)
 
 

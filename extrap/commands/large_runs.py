@@ -175,8 +175,8 @@ def check_command(
     FORECAST_OR_SWEEP is a sealed forecast (.json) or a sweep; BIG holds the larger runs. Runs that
     differ only in their seed are one configuration and are judged together.
 
-    The exit code is 1 if a run is off the law of tuned runs. It is 0 if none is, also where some
-    or all are undecided; the output says so (on_law null and n_judged with --json).
+    The exit code is 1 if a run is off the law of tuned runs, else 0, even if runs are undecided.
+    With --json these have on_law null, and n_judged counts the others.
     """
     from extrap.documents import verdicts_document
     from extrap.reporting.blocks import Paragraph
@@ -205,7 +205,8 @@ def check_command(
     "watch FORECAST LOG",
     "",
     """
-    --at SIZE | Size of the job: 4096, 8x (the largest swept), or width=64,depth=8. [required]
+    --at SIZE | Size of the job: 4096, 8x (8 times the largest swept) or width=64,depth=8.
+        [required]
     --total-steps FLOAT | Number of steps of the whole job; default: that of the sweep's runs.
     --tuned NAME=NUMBER | Tuned value of the job, e.g. lr=0.001 (repeatable).
     --step TEXT | Column or key of the step. [default: step]
@@ -236,7 +237,8 @@ def watch_command(
     FORECAST. LOG is a CSV or JSONL file with a step and a loss per line, or TensorBoard's event
     files or their folder. The exit code is 1 at an alarm, and 0 when the run is over.
 
-    The e-value is the evidence that the run is off; an alarm needs 20 of it at a level of 0.95.
+    The e-value is the evidence that the run is off. At a level of 0.95, an alarm is raised when it
+    reaches 20.
 
     Use --let and --maximise to turn what is logged into the loss of the sweep. There is no
     --final: a running job has no final loss.
@@ -288,7 +290,7 @@ def _reading_line(reading: Reading) -> str:
         f"step {format_quantity(reading.step)} ({format_percent(reading.fraction, signed=False)})"
     )
     if reading.loss is None or not math.isfinite(reading.loss):
-        return f"{step}: loss not a number{alarm}"
+        return f"{step}: not a positive loss{alarm}" if alarm else f"{step}: no loss compared yet"
     return (
         f"{step}: loss {format_value(reading.loss)}, "
         f"expected {format_value(reading.expected)} ({format_interval(reading.band)}), "

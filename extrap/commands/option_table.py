@@ -122,7 +122,7 @@ OPTIONS = read_options("""
     --seed TEXT | The seed column. [default: seed] | table big
     --where COLUMN=VALUE | Read only rows with this value (repeatable). | table big
     --ignore COLUMN | Take runs that differ in this column for replicates (repeatable). | table big
-    --partial | Count runs too that stopped before the steps which others of their size reach.
+    --partial | Also count runs that stopped before the steps that others of their size reached.
         | table big
     --rename OLD=NEW | Rename a column before anything else is read (repeatable). | table big
     --let FORMULA | New column, e.g. "lr_mult = lr * width / 256" (repeatable, in order).
@@ -153,7 +153,7 @@ OPTIONS = read_options("""
     -o --output FILE | HTML file to write.
     --quiet | Show no progress. | study
     --json as_json | Print JSON.
-    --details | Print what the answer rests on, too.
+    --details | Also print what the answer is based on.
 """)
 """Options that several commands take."""
 READING = "where ignore partial rename let final maximise"

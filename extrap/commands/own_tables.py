@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     --names TEXT | Names of the recipes, separated by commas; default: file names.
     --by COLUMN | Column that names the recipe of each run, for a single file.
     --plain NAME | Name of the plain recipe; default: the first.
-    --reference NAME | Recipe of whose gap to the plain one the others close a share.
+    --reference NAME | Recipe with a gap to the plain one; the others close a share of the gap.
     """,
 )
 def compare_command(
@@ -217,7 +217,7 @@ def knobs_command(
     have = list(map(str, runs.to_frame().columns))
     for name in knobs:
         if name not in have:
-            raise missing_column(name, have, table, option="named")
+            raise missing_column(name, have, runs.source or table, option="named")
     refuse_mixtures(runs, ignored=[*knobs, *options["ignore"]], part="named")
     found = sensitivity(runs, knobs, target=at[size], level=level)
     return Printed(found, notes=[] if output is None else [_sensitivity_page(found, runs, output)])

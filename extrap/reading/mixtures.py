@@ -78,9 +78,11 @@ def refuse_mixtures(
     asked = {c: levels for c, levels in varying.items() if c not in pooled}
     if asked:
         named = {display_name(c, have): asked[c] for c in _enough(asked, sweep.sizes)}
-        what = f"a forecast is for one recipe, {runs.source or 'the sweep'}"
-        parts = [Choice({part: name}, "to rank it too") for name in named] if part else None
-        raise mixture(named, parts or _parts(named, runs, sweep), what)
+        rule, parts = "a forecast is for one recipe", _parts(named, runs, sweep)
+        if part:
+            rule = "only settings that are named may vary within a recipe"
+            parts = [Choice({part: name}, "to rank it too") for name in named]
+        raise mixture(named, parts, f"{rule}, {runs.source or 'the sweep'}")
     return tuple(display_name(c, have) for c in pooled)
 
 

@@ -159,7 +159,7 @@ def read_runs(
         where: Column → the value of the rows to read, or a list of values.
         rename: Old → new names of columns, before `let`.
         ignore: Columns in which runs may differ and yet count as replicates.
-        partial: Whether runs count that stopped before the steps which others of their size
+        partial: Whether runs count that stopped before the steps that others of their size
             reach.
 
     Returns:

@@ -95,7 +95,7 @@ FAR = 4.0
 MOST_PLACES = 3
 
 
-def counted(measure: Measure | BatchPrediction, level: float | None = None) -> TableCell:
+def batch_estimate(measure: Measure | BatchPrediction, level: float | None = None) -> TableCell:
     """An estimate with its interval, rounded: `410 (350 to 480)`; of a forecast `pi`."""
     return beside(batch_cell(measure), level)
 
@@ -117,7 +117,7 @@ def batch_cell(measure: Measure | BatchPrediction) -> TableCell:
     return over(_rounded(measure.value, sides), "interval open" if sides == NOWHERE else words)
 
 
-def power(exponent: Measure) -> TableCell:
+def exponent_text(exponent: Measure) -> TableCell:
     """An exponent with its interval: `0.45 (0.38 to 0.52)`."""
     lower, upper = exponent.ci
     if lower is None or upper is None:
@@ -140,25 +140,26 @@ def critical_answer(found: CriticalBatches, forecasts: Sequence[SizeForecast] = 
     where = f"At {label(group.by)} the" if group.by else "The"
     if not with_value:
         return Answer(
-            text=f"{where} critical batch is {counted(group.b_crit)}: no estimate is possible.",
+            text=f"{where} critical batch is {batch_estimate(group.b_crit)}: no estimate is "
+            "possible.",
             confidence="Confidence: low; the measurements do not bound it on both sides.",
             kind="none",
         )
     overhead = format_level(found.overhead)
     texts = [
         f"At {label(each.by)} expect a critical batch of "
-        f"{counted(each.b_crit, found.level)}; examples stay within "
-        f"{overhead} of linear scaling up to {counted(each.b_overhead)}."
+        f"{batch_estimate(each.b_crit, found.level)}; examples stay within "
+        f"{overhead} of linear scaling up to {batch_estimate(each.b_overhead)}."
         for each in forecasts
     ]
-    useful: str = counted(group.maximal_start)
+    useful: str = batch_estimate(group.maximal_start)
     if (group.maximal_start.value or 0.0) > group.batches[-1]:
         useful = f"{useful.removesuffix(')')}, beyond the batches measured)"
     texts = texts or [
-        f"{where} critical batch is {counted(group.b_crit, found.level)} and the largest "
+        f"{where} critical batch is {batch_estimate(group.b_crit, found.level)} and the largest "
         f"useful batch {useful}: from there a doubling saves less than 10{NBSP}% of the steps. "
         f"Examples stay within {overhead} of linear scaling from {_four(group.from_batch)} up to "
-        f"a batch of {counted(group.b_overhead)}."
+        f"a batch of {batch_estimate(group.b_overhead)}."
     ]
     kind = "forecast" if forecasts else "on"
     return Answer(text=" ".join(texts), confidence=_confidence(found, group, forecasts), kind=kind)
@@ -211,9 +212,11 @@ def laws_table(laws: Iterable[tuple[str, BatchLaw]]) -> Table:
         {
             "law of": lambda row: LAWS[row[1].of] + (f" ({row[0]})" if row[0] else ""),
             "goes as": lambda row: " · ".join(
-                f"{c}^{power(p)}" for c, p in row[1].exponents.items()
+                f"{c}^{exponent_text(p)}" for c, p in row[1].exponents.items()
             ),
-            "value": lambda row: over(counted(row[1].value), f"at {label(_reference(row[1]))}"),
+            "value": lambda row: over(
+                batch_estimate(row[1].value), f"at {label(_reference(row[1]))}"
+            ),
             "scatter": lambda row: format_percent(row[1].log_sd, signed=False),
             "fits": lambda row: str(row[1].n_groups),
             "warnings": lambda row: ", ".join(row[1].flags) or "–",
@@ -327,7 +330,7 @@ def batches_answer(findings: Sequence[TaskResult]) -> Answer:
     answer, law = critical_answer(first.critical), first.rate_law
     if law is None or "batch_size" not in law.exponents:
         return answer
-    rate = f" The best learning rate goes as batch^{power(law.exponents['batch_size'])}."
+    rate = f" The best learning rate goes as batch^{exponent_text(law.exponents['batch_size'])}."
     return replace(answer, text=answer.text + rate)
 
 
@@ -344,7 +347,9 @@ def _agreement_words(found: Agreement) -> str:
 def _agreement_answer(tasks: Tasks, found: Agreement) -> Answer:
     predicts = found.n_within >= MOSTLY * found.n_pairs
     groups = [(g.b_crit, label(g.by, task)) for task, f in tasks for g in f.critical.groups]
-    known = [(batch.value, f"{counted(batch)} for {at}") for batch, at in groups if batch.value]
+    known = [
+        (batch.value, f"{batch_estimate(batch)} for {at}") for batch, at in groups if batch.value
+    ]
     is_sure = found.n_pairs >= MANY and found.decades >= DECADES
     return Answer(
         text=f"The mean noise scale {'predicts' if predicts else 'does not predict'} the "

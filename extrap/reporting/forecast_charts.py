@@ -385,7 +385,7 @@ def fixed_law_blocks(
 ) -> list[Block]:
     """A law fitted at one fixed value: the value tried nearest to the smallest size's best.
 
-    It looks perfect, then fails: its error at a size.
+    It fits the small sizes well and misses larger ones: what it predicts at a size, and the runs.
 
     References:
         Metz (2022), On the difficulty of extrapolation with NN scaling.
@@ -425,7 +425,9 @@ def fixed_law_blocks(
     drawn = {"ink": "warn", "marker": "s"}
     larger = [g for g in groups if axis.holds(g.size) and group_near([g], g.size, tuned)]
     shown = [
-        points([(x, at(x)) for x in axis.values()], ink="warn", line="--", label="law at it"),
+        points(
+            [(x, at(x)) for x in axis.values()], ink="warn", line="--", label="law at this value"
+        ),
         points(fitted.to_numpy(), **drawn),
         points(others.to_numpy(), **drawn, is_open=True, label="not fitted"),
         *judged_series(larger, lambda group: group.size[axis.column]),

@@ -353,13 +353,13 @@ _BATCHES: dict[str, Words] = {
 }
 _SENSITIVITY: dict[str, Words] = {
     "bends": (
-        "Its gradient is not linear in log size.",
+        "The gradient is not linear in log size.",
         "A linear extrapolation to the target is doubtful.",
         "Add a size closer to the target.",
     ),
     "curvature-drifts": (
-        "Its excess-loss curve is not equally narrow at all sizes.",
-        "The ranking assumes that it is, so its cost is doubtful.",
+        "The excess-loss curve is not equally narrow at all sizes.",
+        "The ranking assumes that it is, so the cost is doubtful.",
         "Vary it at another size before relying on its rank.",
     ),
     "far": (
@@ -410,7 +410,7 @@ _CASCADE: dict[str, Words] = {
         "Ask for a higher quality (--quality), or choose on more inputs.",
     ),
     "quality-not-reached": (
-        "With no threshold does the cascade reach the quality.",
+        "No threshold reaches the quality.",
         "The large model then answers all inputs, and nothing is saved.",
         "Ask for a quality that the large model reaches (--quality), or improve the small model.",
     ),

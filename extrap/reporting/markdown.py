@@ -45,7 +45,8 @@ def escaped(text: object) -> str:
     plain = " ".join(as_written(str(text)).replace(NBSP, " ").split())
     plain = _UNSEEN.sub(lambda m: ascii(m[0])[1:-1], plain)
     if len(plain) > LONGEST:
-        plain = f"{plain[: LONGEST - 1].rsplit(' ', 1)[0]}…"
+        end = plain.rfind(" ", LONGEST // 2, LONGEST)  # one long word is cut within
+        plain = f"{plain[: end if end > 0 else LONGEST - 1]}…"
     plain = _LINKS.sub(lambda m: m[0][0] + _WORD_JOINER + m[0][1:], plain)
     # entities: a backslash before < or & does not hold in every renderer
     return _ACTS.sub(lambda m: f"&#{ord(m[0])};", plain)

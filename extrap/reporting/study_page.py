@@ -52,8 +52,8 @@ def study_page(
 ) -> Page:
     """A page; `counts` head its provenance, `caveats` are what it cannot tell."""
     made_with = {"extrap": __version__, "Python": platform.python_version()}
-    rows = {**counts, **about.provenance, **made_with}
-    origin = [(name, str(value)) for name, value in rows.items() if str(value)]
+    rows = [*counts.items(), *about.provenance.items(), *made_with.items()]  # names may repeat
+    origin = [(name, str(value)) for name, value in rows if str(value)]
     return Page(
         kind=kind,
         title=about.title,

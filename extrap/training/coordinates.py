@@ -122,13 +122,13 @@ def coordinate_check(
             f"a coordinate check needs a size column {WIDTH!r}, got {sorted(spec.sizes)}."
         )
     chosen = tuple(sorted({int(w) for w in widths or spec.sizes[WIDTH]}))
+    if chosen[0] < 1:
+        raise ValueError(f"a width must be at least 1, got {chosen[0]}.")
     if len(chosen) < 2:
         two = argument("widths", [chosen[0], 2 * chosen[0]])
         raise ValueError(
             f"a coordinate check needs at least two widths, got {chosen[0]}; write {two}."
         )
-    if chosen[0] < 1:
-        raise ValueError(f"a width must be at least 1, got {chosen[0]}.")
     if lr is not None:
         require(0 <= lr < math.inf, f"{argument('lr')} must be at least 0 and finite", float(lr))
     rates = spec.tune["lr"].values() if "lr" in spec.tune else (1e-3,)

@@ -1,12 +1,17 @@
 """`extrap watch` as scripts see it; the monitor is a stand-in without statistics."""
 
+import math
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 import extrap
 from extrap.cli import main
+from extrap.commands.large_runs import _reading_line
+from extrap.monitoring import Reading
+from extrap.records import Interval
 
 from ..monitors import remembering
 
@@ -116,7 +121,23 @@ def test_missing_tensorboard_is_one_line_that_says_what_to_install(run, monkeypa
 def test_a_loss_that_is_no_number_is_not_called_unknown(run):
     Path("log.csv").write_text("step,loss\n25,3.25\n50,nan\n")
     code, out, _ = run("--once")
-    assert (code, "not a number" in out, "unknown (" in out) == (1, True, False)
+    assert (code, "not a positive loss" in out, "unknown (" in out) == (1, True, False)
+
+
+def test_a_job_at_its_beginning_has_no_wrong_loss():
+    at_start = Reading(
+        step=5.0,
+        fraction=0.01,
+        loss=None,
+        expected=None,
+        band=Interval(),
+        e_value=1.0,
+        alarm=False,
+        cause=None,
+        advice="",
+    )
+    assert "not a positive" not in _reading_line(at_start)
+    assert "not a positive" in _reading_line(replace(at_start, alarm=True, e_value=math.inf))
 
 
 def test_a_size_may_be_a_multiple_of_the_largest_swept(run, built):

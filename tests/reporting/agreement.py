@@ -1,6 +1,6 @@
 """Which numbers a page of a forecast states for one question, and where they differ.
 
-`python -m tests.reporting.agreement RUNS.csv` prints them for the page of a study's run table.
+`python -m tests.reporting.agreement SWEEP BIG` prints them for the page of two tables.
 """
 
 import re
@@ -145,8 +145,9 @@ def _quantity(caption, column, row, *, is_best):
 
 
 if __name__ == "__main__":
-    made = forecast(sys.argv[1])
-    shown = forecast_page(made, check(made, sys.argv[1]))
+    sweep, big = sys.argv[1:]
+    made = forecast(sweep)
+    shown = forecast_page(made, check(made, big))
     for (quantity, size), statements in sorted(conflicts(shown).items()):
         print(f"{quantity} at {size}")  # noqa: T201
         for statement in statements:

@@ -14,7 +14,7 @@ from extrap.reporting.batches_charts import (
     rate_figures,
     steps_figures,
 )
-from extrap.reporting.batches_page import batches_answer, batches_page, counted
+from extrap.reporting.batches_page import batch_estimate, batches_answer, batches_page
 from extrap.reporting.blocks import Details
 from extrap.reporting.study_page import About
 
@@ -50,7 +50,7 @@ def named(chart, name):
 )
 def test_counts_are_rounded_to_what_is_known(measure, text):
     value, lower, upper = measure
-    assert counted(Measure(value=value, ci=Interval(lower, upper))) == text
+    assert batch_estimate(Measure(value=value, ci=Interval(lower, upper))) == text
 
 
 def test_answer_states_batch_and_exponent_of_the_largest_size(one_task):

@@ -25,7 +25,7 @@ from extrap.reporting.sizes import size_axis
 from extrap.reporting.tables import Table
 from extrap.reporting.verdicts import check
 
-from .conftest import RATES, as_runs, figures, opened, plain, sweep_frame, true_optimum
+from .conftest import RATES, as_runs, figures, opened, plain, sweep_frame, tables_of, true_optimum
 
 
 def test_the_answer_states_value_loss_interval_outcome_and_cost_of_keeping(made, judge):
@@ -166,6 +166,12 @@ def test_runs_that_were_lost_or_unknown_are_said(made, judge):
     unknown = forecast_page(made, [replace(v, tuned={"lr": None}, expected=None) for v in judge()])
     assert {plain(row[2]) for row in unknown.blocks[3].rows} == {"lr = not known"}
     assert forecast_page(made).blocks[3].caption.startswith("Forecasts with")
+
+
+def test_given_provenance_hides_none_that_was_recorded(made):
+    page = forecast_page(made, origin={"seeds": "mine", "extrap": "theirs"})
+    rows = tables_of(page.blocks)["Provenance"].rows
+    assert [sum(row[0] == name for row in rows) for name in ("seeds", "extrap")] == [2, 2]
 
 
 def test_a_further_metric_has_an_answer_of_its_own(made):

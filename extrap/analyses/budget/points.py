@@ -16,6 +16,7 @@ from extrap.errors import DataError, argument
 from extrap.laws.base import Array
 from extrap.reading.cells import read_numbers
 from extrap.reading.columns import missing_column
+from extrap.reading.frames import is_table
 from extrap.reading.reader import as_runs
 from extrap.reading.units import check_units
 from extrap.records import Runs
@@ -97,7 +98,8 @@ def read_points(
             f"{', '.join(named)}; name another column."
         )
     columns, pair = {**rows, "loss": loss}, (params or SIZES[0], tokens or SIZES[1])
-    text = source.read() if hasattr(source, "read") else None  # can be read once
+    is_stream = hasattr(source, "read") and not is_table(source)
+    text = source.read() if is_stream else None  # can be read once
 
     def opened() -> Any:
         return source if text is None else StringIO(text)

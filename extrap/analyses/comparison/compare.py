@@ -52,7 +52,7 @@ def compare(
         by: Column that names the recipe of each run; the plain one comes first.
         at: The target, one number per size column, or that of the only one; by default twice the
             largest common size, and that size itself if it is the only one.
-        reference: Name of a treated recipe; of its gap to the plain one the others close a share.
+        reference: Name of a treated recipe; the others close a share of its gap to the plain one.
         level: Level of the intervals, in (0, 1); that of the worth is 0.90.
         price: Price of one GPU-hour, to give costs in money.
         flops_per_second: Speed of one GPU, to give costs in hours; by default from a column

@@ -1,6 +1,7 @@
 """`allocate` on simulated runs whose split is known."""
 
 from dataclasses import replace
+from io import StringIO
 
 import numpy as np
 import pandas as pd
@@ -172,6 +173,12 @@ def test_law_splits_compute_as_the_column_counts_it(few):
     assert found.serving.train_flops.value == pytest.approx(1e22, rel=1e-6)
     assert found.serving.saving.value == pytest.approx(0, abs=1e-9)
     assert found.extrapolation_ratio == pytest.approx(1e22 / table["work"].max())
+
+
+def test_text_may_be_read_once_and_a_frame_may_have_any_columns(found):
+    text = StringIO(simulated().to_csv(index=False))
+    assert allocate(text, flops=1e23).params.value == pytest.approx(found.params.value)
+    assert allocate(simulated().assign(read=1.0), flops=1e23).params == found.params
 
 
 def test_rows_alike_in_every_column_count_once(found):

@@ -15,6 +15,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -23,6 +24,7 @@ from benchmarks.optima import SIZES, step_law
 from benchmarks.rows import DATA, gadre_sets, require
 from benchmarks.scores import Table, rms
 from extrap.fitting.mixture import count_sizes
+from extrap.records import Estimate, Interval, Optimum
 
 BY_COMPUTE, BY_PARAMS, BY_TOKENS = (4, 16, 64, 256), (3, 10), (4,)
 SPANS, FARTHEST = (4, 16), 30
@@ -169,3 +171,77 @@ def simulate(seed: int, layout: str, *, starved: bool = False) -> Table:
     runs = pd.DataFrame({"params": all_params, "tokens": all_tokens, "loss": loss})
     truth = runs[~fitted].assign(distance=distance, ratio=off)
     return Table(f"{layout} {seed}", layout, SIZES, runs[fitted], truth)
+
+
+EFFECTS, LEVELS = (0.0, 0.05, 0.1, 0.2), ((4, 4), (6, 8))
+"""Octaves that optima of one size share; least and most different sizes of a column."""
+
+
+class Optima(NamedTuple):
+    """Drawn optima over parameters and tokens.
+
+    Attributes:
+        fitted: With what a law is fitted to.
+        sizes: Of three larger ones, shape (3, 2).
+        truth: Their log values.
+        known: Standard error of these by least squares with all variances known, the effect of a
+            new level of each column included.
+    """
+
+    fitted: list[Optimum]
+    sizes: np.ndarray
+    truth: np.ndarray
+    known: np.ndarray
+
+
+def simulate_optima(seed: int, effect: float, levels: tuple[int, int]) -> Optima:
+    """Optima that follow a power law, but for an effect that those of one size share.
+
+    Every number of parameters has the same token counts, or the same tokens per parameter, then
+    without an effect of tokens. Stated errors are .05 to .25 octave, the real ones .3 to 1 times
+    these. The three larger ones have 2 to 8 times the most of both.
+    """
+    random = np.random.default_rng((seed, round(100 * effect), *levels))
+    n_levels, n_tokens = (int(random.integers(levels[0], levels[1] + 1)) for _ in range(2))
+    n = 1e7 * random.uniform(1.7, 4) ** np.arange(n_levels)
+    d = 1e9 * random.uniform(1.7, 4) ** np.arange(n_tokens)
+    of_n, of_d = np.divmod(np.arange(n_levels * n_tokens), n_tokens)
+    is_grid = random.random() < 0.5
+    sizes = np.column_stack([n[of_n], d[of_d] * (1.0 if is_grid else n[of_n] / n[0])])
+    targets = sizes.max(axis=0) * random.uniform(2, 8, (3, 2))
+    x = np.log2(np.vstack([sizes, targets]) / sizes[0])
+    slopes = random.uniform([-0.8, -0.3], [0.3, 0.5])
+    shared = effect * np.array([1.0, 1.0 if is_grid else 0.0])
+    groups = [np.concatenate([g, g.max() + 1 + np.arange(3)]) for g in (of_n, of_d)]
+    effects = [s * random.normal(size=g.max() + 1)[g] for s, g in zip(shared, groups, strict=True)]
+    true = -8 + x @ slopes + sum(effects)
+    stated = random.uniform(0.05, 0.25) * np.exp(0.3 * random.normal(size=len(sizes)))
+    own = stated * random.uniform(0.3, 1.0)
+    seen = true[: len(sizes)] + own * random.normal(size=len(sizes))
+    fitted = [
+        _optimum(dict(zip(SIZES, size, strict=True)), value * np.log(2), se * np.log(2))
+        for size, value, se in zip(sizes, seen, stated, strict=True)
+    ]
+    variance = sum(s**2 * (g[:, None] == g) for s, g in zip(shared, groups, strict=True))
+    design = np.column_stack([np.ones(len(x)), x])
+    k = len(sizes)
+    inverse = np.linalg.inv(variance[:k, :k] + np.diag(own**2))
+    gls = np.linalg.inv(design[:k].T @ inverse @ design[:k])
+    known = np.sqrt(np.einsum("ij,jk,ik->i", design[k:], gls, design[k:]) + (shared**2).sum())
+    return Optima(fitted, targets, true[k:] * np.log(2), known * np.log(2))
+
+
+def _optimum(size: dict[str, float], log_value: float, log_se: float) -> Optimum:
+    value, unknown = float(np.exp(log_value)), Interval(None, None)
+    return Optimum(
+        size=size,
+        tuned={"lr": Estimate(value=value, se=value * log_se, ci=unknown, pi=unknown)},
+        loss=None,
+        loss_se=None,
+        paired_loss_se=None,
+        best_loss=None,
+        n_runs=0,
+        n_diverged=0,
+        bracketed=True,
+        edge=None,
+    )

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy import special
+from scipy import optimize, special
 
 from extrap.errors import DataError
 from extrap.fitting.designs import check_identifiable
 from extrap.fitting.distributions import t_tail
 from extrap.fitting.lines import weighted_line
+from extrap.fitting.mixture import SAME_SIZE
 from extrap.laws import OPTIMUM_POWER
 from extrap.laws.base import Array
 from extrap.records import Fit, Optimum
@@ -37,14 +38,19 @@ OFF_STRAIGHT, LEAST_OFF = 1.8, 0.2
 straight, and where it bends."""
 OFF_LAW = 0.1 * math.log(2)
 """An optimum lies off every smooth law by about a tenth of an octave, however well it is known."""
+OF_LEVELS = 0.02 * math.log(2)
+"""Scale of the effects that optima of one size share, with prior `(1 + τ / OF_LEVELS)^(−½)`."""
+LARGEST_EFFECT, LARGEST_SCALE = 2.0, 4.0
+EXACT = 0.005 * math.log(2)
+"""Standard deviation of a log optimum that none undercuts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CurvatureTest:
     """Whether log optima curve against log size: t test of a quadratic term.
 
-    With several size columns the term is quadratic in the mean of their logarithms, the scale
-    that all share.
+    Of several size columns that of the column with the smallest p-value, which is multiplied by
+    their number (Bonferroni).
 
     Attributes:
         curvature: Second derivative of `ln v*` in `ln x`; positive where the optimum falls less,
@@ -76,6 +82,11 @@ class _Line:
     x: Array
     reference: Array
 
+    @property
+    def squares(self) -> Array:
+        """The squared log sizes, shape (n, n_columns)."""
+        return np.asarray(self.design[:, 1:] ** 2)
+
 
 def fit_optimum_law(
     optima: Sequence[Optimum],
@@ -87,11 +98,18 @@ def fit_optimum_law(
     """Fit `ln v* = a + Σ b_i ln(x_i / x0_i)` to the optima that have a point estimate.
 
     Weights are `1 / se²` of the log optima. The law is straight unless the optima clearly
-    reject that (`check_curvature`); then it bends with the square of the mean log size.
-    That it may bend is always part of the covariance: `σ² x'(X'X)⁻¹x + κ² q(x)²`, with q the
-    distance of the squared log size from its straight-line fit, and κ learned from the optima and
-    a prior. An optimum lies off the law by `scatter`, at least a tenth of an octave. A bend that
-    the optima show is a flag.
+    reject that (`check_curvature`); then it bends with the square of a log size. A bend that the
+    optima show is a flag.
+
+    Over one size column that it may bend is always part of the covariance: `σ² x'(X'X)⁻¹x +
+    κ² q(x)²`, with q the distance of the squared log size from its straight-line fit, and κ
+    learned from the optima and a prior. An optimum lies off the law by `scatter`, at least a tenth
+    of an octave.
+
+    Over several columns optima of one size share an effect, so 30 optima of four sizes are little
+    more than four: the standard deviation of the effects of each column follows by restricted
+    maximum likelihood, a new size has effects of its own (`scatter`), and Student's t has two
+    degrees of freedom less than the column with fewest sizes has of them.
 
     Args:
         optima: Optima at several sizes; those without a point estimate are left out.
@@ -123,15 +141,20 @@ def fit_optimum_law(
     y = line.y - line.design @ pinned
     curvature = _curvature(line, y, free)
     p_value = 1.0 if curvature is None else curvature.p_value
-    bent = _bent_law(line, y, free, p_value=p_value)
-    kept = [*free, len(names)]  # the bend is never pinned
-    values, covariance = np.append(pinned, 0.0), np.zeros((1 + len(names),) * 2)
+    if len(columns) == 1:
+        bent = _bent_law(line, y, free, p_value=p_value)
+    else:
+        bent = _law_of_levels(line, y, free)
+    bends = ("bend",) if len(columns) == 1 else tuple(f"bend{i + 1}" for i in range(len(columns)))
+    kept = [*free, *range(len(names), len(names) + len(bends))]  # bends are never pinned
+    values = np.append(pinned, np.zeros(len(bends)))
+    covariance = np.zeros((len(values),) * 2)
     values[kept], covariance[np.ix_(kept, kept)] = bent.values, bent.covariance
     residuals = line.y - law.log_predict(values, line.x / line.reference)
     flags = {TIED: tied, BENDS: curvature is not None and curvature.bends}
     return Fit(
         law=law.key,
-        names=(*names, "bend"),
+        names=(*names, *bends),
         values=tuple(map(float, values)),
         covariance=tuple(tuple(map(float, row)) for row in covariance),
         scatter=bent.scatter,
@@ -181,12 +204,13 @@ def check_curvature(
 
 def _curvature(line: _Line, y: Array, free: Sequence[int]) -> CurvatureTest | None:
     """The test for `check_curvature`, of log optima less what is pinned."""
+    if line.design.shape[1] > 2:
+        return _Levels(line, y, free).bend()
     dof = len(y) - len(free) - 1
     if dof < 1:
         return None
-    scale = line.design[:, 1:].mean(axis=1)
     root = np.sqrt(line.weights)
-    straight, square = line.design[:, free], 0.5 * scale**2
+    straight, square = line.design[:, free], 0.5 * line.squares[:, 0]
     trend, _, rank, _ = np.linalg.lstsq(straight * root[:, None], square * root, rcond=None)
     if rank < len(free):
         return None
@@ -253,8 +277,7 @@ def _bent_law(line: _Line, y: Array, free: Sequence[int], *, p_value: float) -> 
     stated errors an inverse-gamma prior of `SCALE_DOF` degrees of freedom around `SCALE`; the
     priors are mixed by their evidence. The distance to the mixture's mean counts as variance.
     """
-    square = line.design[:, 1:].mean(axis=1) ** 2
-    design = np.column_stack([line.design[:, free], square])
+    design = np.column_stack([line.design[:, free], line.squares])
     design = np.vstack([design, np.eye(1, design.shape[1], design.shape[1] - 1)])
     precision = line.log_se**-2.0
     straight = np.append(weighted_line(line.design[:, free], y, precision).values, 0.0)
@@ -282,4 +305,121 @@ def _bent_law(line: _Line, y: Array, free: Sequence[int], *, p_value: float) -> 
         covariance=covariance,
         scatter=max(scatter, OFF_LAW),
         dof=dof,
+    )
+
+
+class _Levels:
+    """Optima over several columns, those of one size of a column with an effect in common.
+
+    The covariance of the optima is `s² diag(se²) + Σ_i τ_i² [same size of column i]`; s and τ
+    maximise the restricted likelihood and their priors.
+    """
+
+    def __init__(self, line: _Line, y: Array, free: Sequence[int]) -> None:
+        self.y, self.design, self.squares = y, line.design[:, free], line.squares
+        self.weights, self.log_se = line.weights, line.log_se
+        levels = [_levels(column) for column in line.x.T]
+        self.same = [of[:, None] == of for of in levels]
+        self.n_sizes = [int(of.max()) + 1 for of in levels]
+        bounds = [(1e-2, LARGEST_SCALE), *[(0.0, LARGEST_EFFECT)] * len(levels)]
+        found = min(
+            (
+                optimize.minimize(
+                    self._objective,
+                    [SCALE, *[effect] * len(levels)],
+                    method="L-BFGS-B",
+                    bounds=bounds,
+                )
+                for effect in (OF_LEVELS, 10 * OF_LEVELS)
+            ),
+            key=lambda result: float(result.fun),
+        )
+        self.effects = found.x[1:]
+        self.covariance = self._covariance(found.x)
+
+    def _covariance(self, parameters: Array) -> Array:
+        scale, *effects = parameters
+        total = np.diag((scale * self.log_se) ** 2 + EXACT**2)
+        for effect, same in zip(effects, self.same, strict=True):
+            total = total + effect**2 * same
+        return np.asarray(total)
+
+    def _objective(self, parameters: Array) -> float:
+        """Minus the log of the restricted likelihood and the priors."""
+        root = np.linalg.cholesky(self._covariance(parameters))
+        design, y = np.linalg.solve(root, self.design), np.linalg.solve(root, self.y)
+        values, *_ = np.linalg.lstsq(design, y, rcond=None)
+        rest = y - design @ values
+        log_determinant = float(np.log(np.diag(root)).sum())
+        log_determinant += float(np.linalg.slogdet(design.T @ design)[1]) / 2
+        ratio = (SCALE / parameters[0]) ** 2
+        prior = SCALE_DOF * (ratio - math.log(ratio)) / 2
+        prior += float(np.log1p(parameters[1:] / OF_LEVELS).sum()) / 2
+        return float(rest @ rest) / 2 + log_determinant + prior
+
+    def fitted(self, design: Array) -> tuple[Array, Array]:
+        """Values by weights `1 / se²`, and their covariance under the effects of levels."""
+        inverse = np.linalg.inv(design.T @ (design * self.weights[:, None]))
+        to_values = inverse @ (design.T * self.weights)
+        return to_values @ self.y, to_values @ self.covariance @ to_values.T
+
+    def dof(self, column: int | None = None) -> int:
+        """Sizes less two, of a column or of that with fewest."""
+        sizes = self.n_sizes if column is None else self.n_sizes[column : column + 1]
+        return max(min(sizes) - 2, 1)
+
+    def bends(self) -> list[tuple[int, CurvatureTest]]:
+        """Column and test of each that has four sizes, and a square of its own."""
+        found = []
+        for i, square in enumerate(self.squares.T / 2):
+            design = np.column_stack([self.design, square])
+            if self.n_sizes[i] < 4 or np.linalg.matrix_rank(design) < design.shape[1]:
+                continue
+            values, covariance = self.fitted(design)
+            curvature, se = float(values[-1]), math.sqrt(covariance[-1, -1])
+            dof = self.dof(i) - 1
+            p_value = float(2 * t_tail(abs(curvature) / se, dof))
+            found.append((i, CurvatureTest(curvature=curvature, se=se, p_value=p_value, dof=dof)))
+        return found
+
+    def bend(self) -> CurvatureTest | None:
+        """The clearest bend, corrected for the number of columns."""
+        found = [test for _, test in self.bends()]
+        if not found:
+            return None
+        best = min(found, key=lambda test: test.p_value)
+        return replace(best, p_value=min(len(found) * best.p_value, 1.0))
+
+
+def _levels(x: Array) -> Array:
+    """Which size each value of a column is, counted from 0; sizes within 5 % are one."""
+    order = np.argsort(x, kind="stable")
+    steps = np.diff(np.log(x[order]), prepend=np.log(x[order[0]])) > math.log1p(SAME_SIZE)
+    found = np.empty(len(x), dtype=int)
+    found[order] = np.cumsum(steps)
+    return found
+
+
+def _law_of_levels(line: _Line, y: Array, free: Sequence[int]) -> _Bent:
+    """The law over several columns: straight, with a share of each bend that is clear."""
+    levels, n_free, n_columns = _Levels(line, y, free), len(free), line.squares.shape[1]
+    straight, inner = levels.fitted(levels.design)
+    values = np.append(straight, np.zeros(n_columns))
+    covariance = np.zeros((len(values),) * 2)
+    covariance[:n_free, :n_free] = inner
+    tests = levels.bends()
+    for i, test in tests:
+        share = 1 / (1 + (len(tests) * test.p_value / BENT_P) ** 2)
+        kept = [*range(n_free), n_free + i]
+        found, spread = levels.fitted(np.column_stack([levels.design, levels.squares[:, i]]))
+        off = found - np.append(straight, 0.0)
+        values[kept] += share * off
+        covariance[np.ix_(kept, kept)] += share * (1 - share) * np.outer(off, off)
+        spread[:n_free, :n_free] -= inner
+        covariance[np.ix_(kept, kept)] += share * spread
+    return _Bent(
+        values=values,
+        covariance=covariance,
+        scatter=math.sqrt(float(levels.effects @ levels.effects) + EXACT**2),
+        dof=levels.dof(),
     )

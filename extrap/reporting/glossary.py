@@ -130,8 +130,9 @@ def confidence(
 def explain_parameter(law: str, name: str) -> str:
     """What one parameter of a law stands for."""
     known = PARAMETERS.get(law.removesuffix("_tied"), {})
-    gloss = FLOOR if name == "E" else known.get(name, known.get(name[:1], ""))
-    return f"{gloss}, column {name[1:]}" if name[1:].isdigit() else gloss
+    letters = name.rstrip("0123456789")
+    gloss = FLOOR if name == "E" else known.get(name, known.get(letters, ""))
+    return gloss if name == letters else f"{gloss}, column {name[len(letters) :]}"
 
 
 _FORECAST: dict[str, Words] = {

@@ -30,7 +30,7 @@ N_SHARES = 16
 POWERS = (0.35, 0.5, 0.7, 1.0)
 """How the terms of two columns add up: no sweep tells. At 1 it is the Chinchilla law; published
 fits lie between .3 and .9. Terms of more columns are summed."""
-EXPONENT, SPREAD, APART = 0.35, 0.4, 0.25
+EXPONENT, SPREAD, APART = 0.35, 0.2, 0.25
 """Lognormal prior of the exponents: median, spread in common, spread of one over another."""
 BALANCE_SPREAD = 1.5
 """Spread of the log ratio of two terms at the largest compute, about equal ones."""

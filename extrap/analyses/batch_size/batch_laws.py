@@ -41,7 +41,7 @@ LAWS = ("b_crit", "b_overhead", "s_min")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchLaw:
-    """Power law `ln v = a + Σ b_i ln(x_i / x0_i)`; of a rate also bends, with the squares of these.
+    """Power law `ln v = a + Σ b_i ln(x_i / x0_i)`; of a rate also bends, in their squares.
 
     Attributes:
         of: What the law is of: `b_crit`, `b_overhead`, `s_min` or `lr`.

@@ -146,12 +146,6 @@ class JointPosterior:
         return dict(zip(self.columns, zip(low, high, strict=True), strict=True))
 
     @property
-    def reach(self) -> float:
-        """Largest geometric mean of the sizes of a fitted run."""
-        mean = np.array(self.points).mean(axis=1) + np.log(self.reference).mean()
-        return float(np.exp(mean.max()))
-
-    @property
     def scatter(self) -> float:
         """Standard deviation of the log loss of a run about the law and its misfit."""
         return math.sqrt(sum(part.weight * part.misfit.noise**2 for part in self.parts))

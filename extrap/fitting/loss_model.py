@@ -58,6 +58,7 @@ class LossModel:
         discrepancy: Structural error as a share of the predicted change.
         posterior: Averaged laws; where there are any, the forecast is theirs.
         discrepancy_dof: Degrees of freedom behind the discrepancy.
+        reach: Largest geometric mean of the size columns of a fitted point; None with one column.
     """
 
     family: tuple[tuple[Fit, float], ...]
@@ -66,6 +67,7 @@ class LossModel:
     local_weight: float = 0.0
     posterior: LossPosterior | JointPosterior | None = None
     discrepancy_dof: float = STATED_DOF
+    reach: float | None = None
 
     @property
     def fits(self) -> bool:
@@ -146,9 +148,7 @@ class LossModel:
         bounds = self.fitted_range
         largest = np.array([high for _, high in bounds.values()])
         x = np.array([float(size[column]) for column in bounds])
-        reach = largest[0]
-        if isinstance(self.posterior, JointPosterior):
-            reach = self.posterior.reach
+        reach = largest[0] if self.reach is None else self.reach
         ratio = max(float(np.exp(np.log(x).mean())) / reach, 1.0)
         return dict(zip(bounds, np.minimum(x / ratio, largest).tolist(), strict=True))
 
@@ -238,6 +238,7 @@ def fit_loss_model(
             posterior=fit_joint(sizes, loss, loss_se=known, fix=fix),
             discrepancy=JOINT_DISCREPANCY,
             discrepancy_dof=JOINT_DOF,
+            reach=float(np.exp(np.log(np.array([*sizes.values()])).mean(axis=0)).max()),
         )
     ((column, values),) = sizes.items()
     if loss_se is not None or count_sizes(np.asarray(values, dtype=float)) < MANY_SIZES:

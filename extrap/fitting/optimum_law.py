@@ -40,6 +40,8 @@ OFF_LAW = 0.1 * math.log(2)
 """An optimum lies off every smooth law by about a tenth of an octave, however well it is known."""
 OF_LEVELS = 0.02 * math.log(2)
 """Scale of the effects that optima of one size share, with prior `(1 + τ / OF_LEVELS)^(−½)`."""
+BEND_SIZES = 6
+"""Sizes that a column needs to be tested for a bend of its own."""
 LARGEST_EFFECT, LARGEST_SCALE = 2.0, 4.0
 EXACT = 0.005 * math.log(2)
 """Standard deviation of a log optimum that none undercuts."""
@@ -83,9 +85,9 @@ class _Line:
     reference: Array
 
     @property
-    def squares(self) -> Array:
-        """The squared log sizes, shape (n, n_columns)."""
-        return np.asarray(self.design[:, 1:] ** 2)
+    def square(self) -> Array:
+        """The squared mean log size, shape (n,)."""
+        return np.asarray(self.design[:, 1:].mean(axis=1) ** 2)
 
 
 def fit_optimum_law(
@@ -98,18 +100,16 @@ def fit_optimum_law(
     """Fit `ln v* = a + Σ b_i ln(x_i / x0_i)` to the optima that have a point estimate.
 
     Weights are `1 / se²` of the log optima. The law is straight unless the optima clearly
-    reject that (`check_curvature`); then it bends with the square of a log size. A bend that the
-    optima show is a flag.
-
-    Over one size column that it may bend is always part of the covariance: `σ² x'(X'X)⁻¹x +
-    κ² q(x)²`, with q the distance of the squared log size from its straight-line fit, and κ
-    learned from the optima and a prior. An optimum lies off the law by `scatter`, at least a tenth
-    of an octave.
+    reject that (`check_curvature`); then it bends with the square of the mean log size.
+    That it may bend is always part of the covariance: `σ² x'(X'X)⁻¹x + κ² q(x)²`, with q the
+    distance of the squared log size from its straight-line fit, and κ learned from the optima and
+    a prior. An optimum lies off the law by `scatter`, at least a tenth of an octave. A bend that
+    the optima show is a flag.
 
     Over several columns optima of one size share an effect, so 30 optima of four sizes are little
     more than four: the standard deviation of the effects of each column follows by restricted
-    maximum likelihood, a new size has effects of its own (`scatter`), and Student's t has two
-    degrees of freedom less than the column with fewest sizes has of them.
+    maximum likelihood, a new size has effects of its own (`scatter`), and Student's t has one
+    degree of freedom less than the column with fewest sizes has of them.
 
     Args:
         optima: Optima at several sizes; those without a point estimate are left out.
@@ -141,20 +141,19 @@ def fit_optimum_law(
     y = line.y - line.design @ pinned
     curvature = _curvature(line, y, free)
     p_value = 1.0 if curvature is None else curvature.p_value
-    if len(columns) == 1:
-        bent = _bent_law(line, y, free, p_value=p_value)
-    else:
-        bent = _law_of_levels(line, y, free)
-    bends = ("bend",) if len(columns) == 1 else tuple(f"bend{i + 1}" for i in range(len(columns)))
-    kept = [*free, *range(len(names), len(names) + len(bends))]  # bends are never pinned
-    values = np.append(pinned, np.zeros(len(bends)))
-    covariance = np.zeros((len(values),) * 2)
+    bent = _bent_law(line, y, free, p_value=p_value)
+    if len(columns) > 1:
+        bent = _with_effects(bent, line, y, free)
+    kept = [*free, len(names)]  # the bend is never pinned
+    values, covariance = np.append(pinned, 0.0), np.zeros((1 + len(names),) * 2)
     values[kept], covariance[np.ix_(kept, kept)] = bent.values, bent.covariance
     residuals = line.y - law.log_predict(values, line.x / line.reference)
+    if len(columns) > 1:
+        curvature = _clearest_bend(line, y, free)
     flags = {TIED: tied, BENDS: curvature is not None and curvature.bends}
     return Fit(
         law=law.key,
-        names=(*names, *bends),
+        names=(*names, "bend"),
         values=tuple(map(float, values)),
         covariance=tuple(tuple(map(float, row)) for row in covariance),
         scatter=bent.scatter,
@@ -199,18 +198,17 @@ def check_curvature(
         return None
     line = _line(optima, tuned=tuned, columns=columns, n_free=len(free))
     pinned = np.array([fixed.get(name, 0.0) for name in names])
-    return _curvature(line, line.y - line.design @ pinned, free)
+    test = _curvature if len(columns) == 1 else _clearest_bend
+    return test(line, line.y - line.design @ pinned, free)
 
 
 def _curvature(line: _Line, y: Array, free: Sequence[int]) -> CurvatureTest | None:
-    """The test for `check_curvature`, of log optima less what is pinned."""
-    if line.design.shape[1] > 2:
-        return _Levels(line, y, free).bend()
+    """The test along the mean log size, of log optima less what is pinned."""
     dof = len(y) - len(free) - 1
     if dof < 1:
         return None
     root = np.sqrt(line.weights)
-    straight, square = line.design[:, free], 0.5 * line.squares[:, 0]
+    straight, square = line.design[:, free], 0.5 * line.square
     trend, _, rank, _ = np.linalg.lstsq(straight * root[:, None], square * root, rcond=None)
     if rank < len(free):
         return None
@@ -277,7 +275,7 @@ def _bent_law(line: _Line, y: Array, free: Sequence[int], *, p_value: float) -> 
     stated errors an inverse-gamma prior of `SCALE_DOF` degrees of freedom around `SCALE`; the
     priors are mixed by their evidence. The distance to the mixture's mean counts as variance.
     """
-    design = np.column_stack([line.design[:, free], line.squares])
+    design = np.column_stack([line.design[:, free], line.square])
     design = np.vstack([design, np.eye(1, design.shape[1], design.shape[1] - 1)])
     precision = line.log_se**-2.0
     straight = np.append(weighted_line(line.design[:, free], y, precision).values, 0.0)
@@ -312,11 +310,11 @@ class _Levels:
     """Optima over several columns, those of one size of a column with an effect in common.
 
     The covariance of the optima is `s² diag(se²) + Σ_i τ_i² [same size of column i]`; s and τ
-    maximise the restricted likelihood and their priors.
+    maximise the restricted likelihood of a linear model, and their priors.
     """
 
-    def __init__(self, line: _Line, y: Array, free: Sequence[int]) -> None:
-        self.y, self.design, self.squares = y, line.design[:, free], line.squares
+    def __init__(self, line: _Line, y: Array, design: Array) -> None:
+        self.y, self.design = y, design
         self.weights, self.log_se = line.weights, line.log_se
         levels = [_levels(column) for column in line.x.T]
         self.same = [of[:, None] == of for of in levels]
@@ -334,8 +332,9 @@ class _Levels:
             ),
             key=lambda result: float(result.fun),
         )
-        self.effects = found.x[1:]
+        self.variance = float(found.x[1:] @ found.x[1:])
         self.covariance = self._covariance(found.x)
+        self.shared = sum(t**2 * same for t, same in zip(found.x[1:], self.same, strict=True))
 
     def _covariance(self, parameters: Array) -> Array:
         scale, *effects = parameters
@@ -357,38 +356,28 @@ class _Levels:
         prior += float(np.log1p(parameters[1:] / OF_LEVELS).sum()) / 2
         return float(rest @ rest) / 2 + log_determinant + prior
 
-    def fitted(self, design: Array) -> tuple[Array, Array]:
-        """Values by weights `1 / se²`, and their covariance under the effects of levels."""
+    def fitted(self, design: Array, covariance: Array | None = None) -> tuple[Array, Array]:
+        """Values by weights `1 / se²`, and their covariance under that of the optima or a part."""
+        covariance = self.covariance if covariance is None else covariance
         inverse = np.linalg.inv(design.T @ (design * self.weights[:, None]))
         to_values = inverse @ (design.T * self.weights)
-        return to_values @ self.y, to_values @ self.covariance @ to_values.T
+        return to_values @ self.y, to_values @ covariance @ to_values.T
 
-    def dof(self, column: int | None = None) -> int:
-        """Sizes less two, of a column or of that with fewest."""
-        sizes = self.n_sizes if column is None else self.n_sizes[column : column + 1]
-        return max(min(sizes) - 2, 1)
 
-    def bends(self) -> list[tuple[int, CurvatureTest]]:
-        """Column and test of each that has four sizes, and a square of its own."""
-        found = []
-        for i, square in enumerate(self.squares.T / 2):
-            design = np.column_stack([self.design, square])
-            if self.n_sizes[i] < 4 or np.linalg.matrix_rank(design) < design.shape[1]:
-                continue
-            values, covariance = self.fitted(design)
-            curvature, se = float(values[-1]), math.sqrt(covariance[-1, -1])
-            dof = self.dof(i) - 1
-            p_value = float(2 * t_tail(abs(curvature) / se, dof))
-            found.append((i, CurvatureTest(curvature=curvature, se=se, p_value=p_value, dof=dof)))
-        return found
-
-    def bend(self) -> CurvatureTest | None:
-        """The clearest bend, corrected for the number of columns."""
-        found = [test for _, test in self.bends()]
-        if not found:
-            return None
-        best = min(found, key=lambda test: test.p_value)
-        return replace(best, p_value=min(len(found) * best.p_value, 1.0))
+def _clearest_bend(line: _Line, y: Array, free: Sequence[int]) -> CurvatureTest | None:
+    """Of the columns with sizes enough the clearest bend, corrected for their number."""
+    straight, squares = line.design[:, free], line.design[:, 1:] ** 2 / 2
+    able = [i for i, x in enumerate(line.x.T) if len(set(_levels(x))) >= BEND_SIZES]
+    wide = np.column_stack([straight, squares[:, able]])
+    if not able or np.linalg.matrix_rank(wide) < wide.shape[1] or len(y) <= wide.shape[1]:
+        return None
+    levels, tests = _Levels(line, y, wide), []
+    for i in able:
+        values, spread = levels.fitted(np.column_stack([straight, squares[:, i]]))
+        curvature, se, dof = float(values[-1]), math.sqrt(spread[-1, -1]), levels.n_sizes[i] - 3
+        p_value = min(len(able) * float(2 * t_tail(abs(curvature) / se, dof)), 1.0)
+        tests.append(CurvatureTest(curvature=curvature, se=se, p_value=p_value, dof=dof))
+    return min(tests, key=lambda test: test.p_value)
 
 
 def _levels(x: Array) -> Array:
@@ -400,26 +389,16 @@ def _levels(x: Array) -> Array:
     return found
 
 
-def _law_of_levels(line: _Line, y: Array, free: Sequence[int]) -> _Bent:
-    """The law over several columns: straight, with a share of each bend that is clear."""
-    levels, n_free, n_columns = _Levels(line, y, free), len(free), line.squares.shape[1]
-    straight, inner = levels.fitted(levels.design)
-    values = np.append(straight, np.zeros(n_columns))
-    covariance = np.zeros((len(values),) * 2)
-    covariance[:n_free, :n_free] = inner
-    tests = levels.bends()
-    for i, test in tests:
-        share = 1 / (1 + (len(tests) * test.p_value / BENT_P) ** 2)
-        kept = [*range(n_free), n_free + i]
-        found, spread = levels.fitted(np.column_stack([levels.design, levels.squares[:, i]]))
-        off = found - np.append(straight, 0.0)
-        values[kept] += share * off
-        covariance[np.ix_(kept, kept)] += share * (1 - share) * np.outer(off, off)
-        spread[:n_free, :n_free] -= inner
-        covariance[np.ix_(kept, kept)] += share * spread
-    return _Bent(
-        values=values,
+def _with_effects(bent: _Bent, line: _Line, y: Array, free: Sequence[int]) -> _Bent:
+    """A law over several columns, with what optima of one size share."""
+    design = line.design[:, free]
+    wide = np.column_stack([design, line.square])
+    levels = _Levels(line, y, wide if np.linalg.matrix_rank(wide) == wide.shape[1] else design)
+    covariance, n_free = bent.covariance.copy(), len(free)
+    covariance[:n_free, :n_free] += levels.fitted(design, levels.shared)[1]
+    return replace(
+        bent,
         covariance=covariance,
-        scatter=math.sqrt(float(levels.effects @ levels.effects) + EXACT**2),
-        dof=levels.dof(),
+        scatter=math.sqrt(levels.variance + EXACT**2),
+        dof=min(bent.dof, max(min(levels.n_sizes) - 1, 1)),
     )

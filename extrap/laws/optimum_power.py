@@ -14,9 +14,8 @@ class OptimumLaw:
     """Power law of the optimum `v* = exp(a) · Π z_i^(b_i)`, exponents of either sign.
 
     Linear in its parameters on the log scale, so it is fitted by weighted least squares. A fit has
-    one parameter more for each column, `bend` or `bend1`, …, of the square of its `ln z_i`. It is
-    0 while the optima agree with a straight law; its variance says how far the optimum may lie off
-    at scale.
+    one parameter more, `bend`, of the square of the mean `ln z_i`. It is 0 while the optima agree
+    with a straight law; its variance says how far the optimum may lie off at scale.
 
     References:
         Metz (2022), On the difficulty of extrapolation with NN scaling, panel (d).
@@ -34,13 +33,13 @@ class OptimumLaw:
         return ("a", *slopes)
 
     def log_predict(self, values: Array, z: Array) -> Array:
-        """`a + Σ (b_i ln z_i + bend_i (ln z_i)²)`; without bends where `values` has none."""
+        """`a + Σ b_i ln z_i + bend · (mean ln z_i)²`; without a bend where `values` has none."""
         return np.asarray(self.log_gradient(values, z) @ values)
 
     def log_gradient(self, values: Array, z: Array) -> Array:
-        """`(1, ln z_1, …)`, and their squares where there are bends."""
+        """`(1, ln z_1, …)`, and the square of their mean where there is a bend."""
         logs = np.log(z)
-        design = np.column_stack([np.ones(len(z)), logs, logs**2])
+        design = np.column_stack([np.ones(len(z)), logs, logs.mean(axis=1) ** 2])
         return design[:, : len(values)]
 
 

@@ -249,11 +249,12 @@ def equation(fit: Fit, target: str) -> tuple[Piece, ...]:
         return _product(target, parameters["b"], _terms(fit, letter="c", sign=-1))
     if fit.law == "optimum_power":
         law = _product(target, math.exp(parameters["a"]), _terms(fit, letter="b", sign=1))
-        bends = [value for name, value in parameters.items() if name.startswith("bend")]
-        for bend, base in zip(bends, _bases(fit), strict=False):
-            if round(bend, 3) != 0:
-                law += ((" · e", False), (f"{format_decimals(bend, 3)} [ln{base}]²", True))
-        return law
+        bend = parameters.get("bend", 0.0)
+        if round(bend, 3) == 0:
+            return law
+        logs = [f"ln{base}" for base in _bases(fit)]
+        mean = logs[0] if len(logs) == 1 else f"mean({', '.join(logs)})"
+        return (*law, (" · e", False), (f"{format_decimals(bend, 3)} [{mean}]²", True))
     if fit.law == "log_linear":
         start, slope = format_value(parameters["a"]), format_value(parameters["b"])
         return ((f"{target} = {start} − {slope} · ln{_bases(fit)[0]}", False),)

@@ -41,12 +41,12 @@ LAWS = ("b_crit", "b_overhead", "s_min")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchLaw:
-    """Power law `ln v = a + Σ b_i ln(x_i / x0_i)`; of a rate also bends, in their squares.
+    """Power law `ln v = a + Σ b_i ln(x_i / x0_i)`; of a rate also a bend, the square of the mean.
 
     Attributes:
         of: What the law is of: `b_crit`, `b_overhead`, `s_min` or `lr`.
         reference: Column → x0_i, the geometric mean over the groups.
-        coefficients: (a, b_1, …), for rates the bends too.
+        coefficients: (a, b_1, …), for rates the bend too.
         covariance: Their covariance.
         scatter: Standard deviation of ln v about the law beyond the errors of the groups.
         log_sd: Of one group about the law, its own error included.
@@ -108,7 +108,7 @@ class BatchLaw:
         for name, value in by.items():
             require_positive(name, value, "laws use its logarithm")
         logs = np.array([math.log(by[name] / x0) for name, x0 in self.reference.items()])
-        row = np.array([1.0, *logs, *logs**2])[: len(self.coefficients)]
+        row = np.array([1.0, *logs, logs.mean() ** 2])[: len(self.coefficients)]
         centre = float(row @ self.coefficients)
         if abs(centre) > LARGEST_LOG:
             raise DataError(

@@ -30,7 +30,7 @@ N_SHARES = 16
 POWERS = (0.35, 0.5, 0.7, 1.0)
 """How the terms of two columns add up: no sweep tells. At 1 it is the Chinchilla law; published
 fits lie between .3 and .9. Terms of more columns are summed."""
-EXPONENT, SPREAD, APART = 0.35, 0.2, 0.25
+EXPONENT, SPREAD, APART = 0.35, 0.2, 0.12
 """Lognormal prior of the exponents: median, spread in common, spread of one over another."""
 BALANCE_SPREAD = 1.5
 """Spread of the log ratio of two terms at the largest compute, about equal ones."""
@@ -49,7 +49,7 @@ WIDEST = 0.06
 OUTLIER = 4.0
 """A run so many standard deviations off what the other runs predict counts as noisier."""
 N_ROUNDS = 3
-DOF = 8.0
+DOF = 7.0
 """Degrees of freedom behind the spread, with the discrepancy chosen on published ladders."""
 SAME = 0.01
 """Sizes are equal within this share."""

@@ -177,6 +177,12 @@ _FORECAST: dict[str, Words] = {
         "the excess-loss curve of the other sizes; the laws use these estimates by their errors.",
         "Extend the grid where its last value is the best; elsewhere add values around the best.",
     ),
+    "losses-at-an-edge": (
+        "The best value is at the end of the grid at too many sizes, but the loss is flat there.",
+        "The law is fitted to the losses at the edge, less what the usual excess-loss curve gains "
+        "beyond it, with the error of that gain. It is not known where the best value lies.",
+        "Extend the grid beyond its best value at three sizes at least.",
+    ),
     "no-loss-law": (
         "Too few sizes have a usable optimum for a law of the loss.",
         "The loss of a larger run is then bounded on one side only.",

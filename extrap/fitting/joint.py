@@ -62,26 +62,8 @@ TOO_HIGH, TOO_SURE = 0.01, 2.0
 """How far runs with few tokens lie above what the others say: at least, and in its errors."""
 
 
-class Part(NamedTuple):
-    """One law with one misfit.
-
-    Attributes:
-        weight: Posterior probability.
-        share: s, reducible share of the loss at the reference.
-        power: k.
-        values: Log loss at the reference, log ratio of each further term to the first, log
-            exponent of each column.
-        misfit: Its standard deviations and length.
-    """
-
-    weight: float
-    share: float
-    power: float
-    values: tuple[float, ...]
-    misfit: Misfit
-
-
-class Misfit(NamedTuple):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Misfit:
     """What a law leaves over, in log loss.
 
     Attributes:
@@ -106,6 +88,26 @@ class Misfit(NamedTuple):
     def variance(self) -> float:
         """Of one run, noise aside."""
         return self.smooth**2 + self.level**2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """One law with one misfit.
+
+    Attributes:
+        weight: Posterior probability.
+        share: s, reducible share of the loss at the reference.
+        power: k.
+        values: Log loss at the reference, log ratio of each further term to the first, log
+            exponent of each column.
+        misfit: Its standard deviations and length.
+    """
+
+    weight: float
+    share: float
+    power: float
+    values: tuple[float, ...]
+    misfit: Misfit
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -442,7 +444,12 @@ class _Laws:
             root, _ = self._root(self._misfit(*USUAL))
 
     def _misfit(self, level: float, smooth: float, length: float, noise: float) -> Misfit:
-        return Misfit(self.unit * level, self.unit * smooth, length, self.unit * noise)
+        return Misfit(
+            level=self.unit * level,
+            smooth=self.unit * smooth,
+            length=length,
+            noise=self.unit * noise,
+        )
 
     def _root(self, misfit: Misfit) -> tuple[Array, float]:
         return _inverse_root(self.x, misfit, self.errors, self.doubts)

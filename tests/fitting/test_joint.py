@@ -1,5 +1,5 @@
 import math
-from dataclasses import replace
+from dataclasses import astuple, replace
 
 import numpy as np
 import pytest
@@ -44,14 +44,14 @@ def test_a_forecast_is_the_normal_distribution_given_the_runs(errors):
     """Of one law: condition the joint distribution of runs and target, parameters included."""
     loss = noisy(0.01)
     found = fitted(loss, loss_se=None if errors is None else errors * loss)
-    part = max(found.parts, key=lambda part: part.weight)._replace(weight=1.0)
+    part = replace(max(found.parts, key=lambda part: part.weight), weight=1.0)
     found = replace(found, parts=(part,))
     x = np.vstack([np.array(found.points), np.log(FAR / found.reference)])
     share, power = np.array([part.share]), np.array([part.power])
     (log_loss,), (slopes,) = log_law(np.array([part.values]), share, power, x)
     spread = np.diag([100.0, BALANCE_SPREAD**2, APART**2 / 2, APART**2 / 2])
     spread[2:, 2:] += SPREAD**2
-    level, smooth, length, noise = part.misfit
+    level, smooth, length, noise = astuple(part.misfit)
     apart = ((x[:, None] - x) ** 2).sum(axis=2)
     same = np.isclose(x[:, None, 0], x[:, 0])
     alike = smooth**2 * np.exp(-apart / (2 * length**2)) + level**2 * same
@@ -87,7 +87,7 @@ def test_the_law_that_is_shown_is_the_law_of_one_part(columns):
     sizes = {name: sizes[name] for name in list(sizes)[:columns]}
     loss = 1.5 + sum((x / x.max()) ** -0.2 for x in sizes.values())
     found = fit_joint(sizes, loss, loss_se=None)
-    part = found.parts[0]._replace(weight=1.0)
+    part = replace(found.parts[0], weight=1.0)
     law = replace(found, parts=(part,)).law
     x = np.exp(np.array(found.points))
     values = np.array([part.values])

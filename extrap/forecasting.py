@@ -25,7 +25,12 @@ from extrap.fitting.flatness import fix_flat, fix_weakest
 from extrap.fitting.kept import keep_values, predict_at_values
 from extrap.fitting.loss_law import predict_log, relative_sizes
 from extrap.fitting.loss_model import BANDS, LossModel, fit_loss_model
-from extrap.fitting.optimum import estimate_optima, place_outside, sharpen_noise
+from extrap.fitting.optimum import (
+    estimate_optima,
+    losses_at_flat_edges,
+    place_outside,
+    sharpen_noise,
+)
 from extrap.fitting.optimum_law import CurvatureTest, check_curvature, fit_optimum_law
 from extrap.fitting.outliers import Outlier, find_outliers
 from extrap.fitting.prediction import LossPrediction
@@ -675,6 +680,12 @@ def _made(
     if any(not o.bracketed for o in optima):
         flags.append("optimum-not-bracketed-everywhere")
     loss_model = _loss_model(sweep, optima, noise, fix=of_loss)
+    if loss_model is None:
+        with_edges = losses_at_flat_edges(sweep, optima, noise=noise)
+        loss_model = _loss_model(sweep, with_edges, noise, fix=of_loss)
+        if loss_model is not None:
+            flags.append("losses-at-an-edge")
+            optima = with_edges
     flags += _loss_flags(loss_model, fix=of_loss)
     if loss_model is None:
         flags[-1] += f"; {name_unbracketed(sweep, optima, noise)}"
@@ -835,7 +846,8 @@ def _loss_model(
             fix=fix,
         )
     except DataError:
-        if sweep.tuned and len(points) < len(optima):
+        is_bracketed = len(points) == len(optima) and any(o.bracketed for o in optima)
+        if sweep.tuned and not is_bracketed:
             return None  # the sizes are there, their optima are not: a one-sided result
         raise
 

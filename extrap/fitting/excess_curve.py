@@ -244,23 +244,33 @@ def fit_shape(
     return None if table is None else _fit_shape(*table, log_sd=log_sd)
 
 
-def _fit_shape(
-    u: Array, excess: Array, log_x: Array, reference: Array, *, log_sd: float | None
-) -> Shape:
-    """Robust least squares."""
-    d, k = u.shape[1], log_x.shape[1]
-    weights = 1.0 / np.hypot(max(NOISE, log_sd or 0.0), MODEL_ERROR * excess)
-    n_below = d * (d - 1) // 2
-    # weak priors keep a side with few runs from growing without bound
+def usual_shape(n_tuned: int, reference: Array) -> Shape:
+    """The curve before any run is seen: weak priors, which keep a side with few runs in bounds.
+
+    Args:
+        n_tuned: Tuned columns, d.
+        reference: Reference size per column, shape (k,).
+    """
+    d, k, n_below = n_tuned, len(reference), n_tuned * (n_tuned - 1) // 2
     centre = np.concatenate(
         [np.full(d, np.log(0.03)), np.zeros(n_below + k), np.tile([0.0, 0.3], d)]
     )
     spread = np.concatenate(
         [np.full(d, 2.0), np.full(n_below, 0.3), np.full(k, 0.5), np.full(2 * d, 0.7)]
     )
+    return Shape(n_tuned=d, reference=reference, theta=centre, root=np.diag(1 / spread))
+
+
+def _fit_shape(
+    u: Array, excess: Array, log_x: Array, reference: Array, *, log_sd: float | None
+) -> Shape:
+    """Robust least squares."""
+    d = u.shape[1]
+    weights = 1.0 / np.hypot(max(NOISE, log_sd or 0.0), MODEL_ERROR * excess)
+    shape = usual_shape(d, reference)
+    centre, spread = shape.theta, 1 / np.diag(shape.root)
     most = centre + 8 * spread
     most[-2 * d :] = STEEPEST
-    shape = Shape(n_tuned=d, reference=reference, theta=centre, root=np.diag(1 / spread))
 
     def residuals(theta: Array) -> Array:
         off = excess - shape.excesses(theta, u, log_x)

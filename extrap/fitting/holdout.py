@@ -17,17 +17,15 @@ from extrap.records import Fit
 DISCREPANCY = 0.15
 """Structural error of a law, as a share of the change it predicts: at least this much, a stated
 prior, because the data cannot choose it: their own cuts are an easier regime."""
-LADDER_SHARE, LADDER_DOF = 0.08, 10.0
-"""The same over several size columns before a sweep's own cuts are seen, and what it is worth in
-degrees of freedom: laws of parameters and tokens on published ladders are off by .06 to .13."""
 N_DOUBLINGS = 2
 """The runs' own last two doublings of size are predicted from the sizes below them."""
 MIN_SIZES = 4
-"""… where at least so many different values of each size column lie below."""
+"""… where at least so many different sizes lie below."""
 EXPECTED = 2.0
 """A squared error up to so many times its variance is what noise does."""
 TELLING = 0.3
 """A predicted change counts if it is at least this share of the largest one of its cut."""
+ROUNDING = 1e-9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -52,7 +50,8 @@ class Doubling:
 
 
 def hold_out_last_doublings(
-    sizes: Mapping[str, Sequence[float]],
+    column: str,
+    sizes: Sequence[float],
     loss: Sequence[float],
     *,
     loss_se: Sequence[float] | None,
@@ -61,20 +60,16 @@ def hold_out_last_doublings(
     fix: Mapping[str, float] | None = None,
 ) -> tuple[Doubling, ...]:
     """Fit the sizes up to a half and a quarter of the largest, and predict those above."""
-    x = np.column_stack([np.asarray(values, dtype=float) for values in sizes.values()])
-    y = np.asarray(loss, dtype=float)
+    x, y = np.asarray(sizes, dtype=float), np.asarray(loss, dtype=float)
     se = None if loss_se is None else np.asarray(loss_se, dtype=float)
-    position = np.log2(x / x.max(axis=0)).mean(axis=1)
-    position -= position.max()
     cuts = []
     for doublings in range(1, N_DOUBLINGS + 1):
-        below = position <= -doublings + 1e-9
+        below = x <= x.max() / 2**doublings * (1 + ROUNDING)
         if below.all() or count_sizes(x[below]) < MIN_SIZES:
             continue
-        known = {column: x[below, i] for i, column in enumerate(sizes)}
         try:
             laws = fit_surviving_laws(
-                known,
+                {column: x[below]},
                 y[below],
                 loss_se=None if se is None else se[below],
                 loss_se_dof=loss_se_dof,
@@ -83,23 +78,13 @@ def hold_out_last_doublings(
             )
         except DataError:  # the sizes below do not carry a law
             continue
-        local = None
-        if x.shape[1] == 1:
-            (column,) = sizes
-            errors = se if weights is None else y / np.sqrt(np.asarray(weights, dtype=float))
-            local = fit_local(
-                column, x[below, 0], y[below], loss_se=None if errors is None else errors[below]
-            )
-        held = x[~below]
-        noise = np.zeros(len(held)) if se is None else (se[~below] / y[~below]) ** 2
-        cuts.append(_cut(laws, local, held, np.log(y[~below]), x[below], noise))
+        errors = se if weights is None else y / np.sqrt(np.asarray(weights, dtype=float))
+        local = fit_local(
+            column, x[below], y[below], loss_se=None if errors is None else errors[below]
+        )
+        noise = np.zeros((~below).sum()) if se is None else (se[~below] / y[~below]) ** 2
+        cuts.append(_cut(laws, local, x[~below], np.log(y[~below]), x[below].max(), noise))
     return tuple(cuts)
-
-
-def anchored(x: Array, *, largest: Array, reach: float) -> Array:
-    """The sizes among the fitted ones from which the change to sizes x is counted."""
-    ratio = np.maximum(np.exp(np.log(x).mean(axis=1)) / reach, 1.0)
-    return np.asarray(np.minimum(x / ratio[:, None], largest))
 
 
 def _cut(
@@ -107,21 +92,19 @@ def _cut(
     local: LocalLaw | None,
     held: Array,
     log_loss: Array,
-    fitted: Array,
+    largest: float,
     noise: Array,
 ) -> Doubling:
-    reach = float(np.exp(np.log(fitted).mean(axis=1)).max())
-    points = np.vstack([held, anchored(held, largest=fitted.max(axis=0), reach=reach)])
-    family, within, between = mix(laws, points)
-    near = family if local is None else local.predict_log(points[:, 0])[0]
-    n = len(held)
+    points = np.append(held, largest)
+    family, within, between = mix(laws, points[:, None])
+    near = family if local is None else local.predict_log(points)[0]
     return Doubling(
-        family_error=family[:n] - log_loss,
-        local_error=near[:n] - log_loss,
-        family_change=family[:n] - family[n:],
-        local_change=near[:n] - near[n:],
+        family_error=family[:-1] - log_loss,
+        local_error=near[:-1] - log_loss,
+        family_change=family[:-1] - family[-1],
+        local_change=near[:-1] - near[-1],
         noise=noise,
-        family_variance=(within + between)[:n],
+        family_variance=(within + between)[:-1],
     )
 
 
@@ -136,17 +119,6 @@ def worst_share(cuts: Sequence[Doubling], *, local_weight: float) -> float:
     """Largest unexplained error at a held-out size as a share of the predicted change."""
     shares = [_shares(cut, local_weight=local_weight) for cut in cuts]
     return max([DISCREPANCY, *(math.sqrt(share.max()) for share in shares if share.size)])
-
-
-def learned_share(cuts: Sequence[Doubling]) -> tuple[float, float]:
-    """Discrepancy of a mixture from published ladders and its own cuts, and degrees of freedom.
-
-    `ρ² = (ν₀ s₀² + Σ_j mean (e² − v)₊ / Δ²) / (ν₀ + m)` over the m cuts; errors within one cut are
-    alike, so a cut counts once.
-    """
-    own = [share.mean() for cut in cuts if (share := _shares(cut, local_weight=0.0)).size]
-    dof = LADDER_DOF + len(own)
-    return math.sqrt((LADDER_DOF * LADDER_SHARE**2 + sum(own)) / dof), dof
 
 
 def _shares(cut: Doubling, *, local_weight: float) -> Array:

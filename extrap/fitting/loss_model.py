@@ -8,13 +8,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from extrap.fitting.holdout import (
-    anchored,
-    hold_out_last_doublings,
-    learned_share,
-    local_share,
-    worst_share,
-)
+from extrap.fitting.holdout import hold_out_last_doublings, local_share, worst_share
+from extrap.fitting.joint import DOF as JOINT_DOF
+from extrap.fitting.joint import JointPosterior, fit_joint
 from extrap.fitting.local import LocalLaw, fit_local
 from extrap.fitting.loss_law import check_losses
 from extrap.fitting.mixture import (
@@ -27,7 +23,6 @@ from extrap.fitting.mixture import (
 from extrap.fitting.posterior import LossPosterior, fit_posterior
 from extrap.fitting.prediction import Component, LossPrediction
 from extrap.fitting.seed_noise import NEW_SEED, SMALLEST_VARIANCE, Noise
-from extrap.laws.base import Array
 from extrap.laws.power import POWER_FLOOR
 from extrap.records import Fit
 
@@ -44,6 +39,8 @@ Chosen on simulated sweeps of 5 and 8 sizes with .3 and 1 % noise: it is reached
 that follow one power law or the sum of two, and in 237 of 240 that break."""
 AVERAGED_DISCREPANCY = 0.01
 """Structural error of the averaged laws: what their bends and starts do not cover."""
+JOINT_DISCREPANCY = 0.05
+"""The same over several size columns, beside the misfit: chosen on published ladders."""
 AVERAGED_DOF, STATED_DOF = 4.0, 1e9
 """Degrees of freedom behind it, and behind one that is stated and not estimated."""
 
@@ -55,11 +52,11 @@ class LossModel:
     Attributes:
         family: Laws that the data cannot distinguish, with weights that sum to 1; empty with a
             posterior.
-        local: The law as the largest sizes see it; None with a posterior or several size columns.
+        local: The law as the largest sizes see it; None with a posterior.
         local_weight: Its share in the forecast, from the runs' own last doublings; below the
             largest fitted size it falls in proportion. 1 where no law of the family fits.
         discrepancy: Structural error as a share of the predicted change.
-        posterior: Power laws with a floor, averaged; where there is one, the forecast is its.
+        posterior: Averaged laws; where there are any, the forecast is theirs.
         discrepancy_dof: Degrees of freedom behind the discrepancy.
         reach: Largest geometric mean of the size columns of a fitted point; None with one column.
     """
@@ -68,7 +65,7 @@ class LossModel:
     discrepancy: float
     local: LocalLaw | None = None
     local_weight: float = 0.0
-    posterior: LossPosterior | None = None
+    posterior: LossPosterior | JointPosterior | None = None
     discrepancy_dof: float = STATED_DOF
     reach: float | None = None
 
@@ -94,7 +91,7 @@ class LossModel:
     def fitted_range(self) -> dict[str, tuple[float, float]]:
         """Size column → smallest and largest fitted size."""
         if self.posterior is not None:
-            return {self.posterior.column: (self.posterior.smallest, self.posterior.largest)}
+            return self.posterior.fitted_range
         fit = self.family[0][0]
         return dict(zip(fit.columns, fit.fitted_range, strict=True))
 
@@ -143,13 +140,17 @@ class LossModel:
         )
 
     def _inside(self, size: Mapping[str, float]) -> dict[str, float]:
-        """The fitted size from which the change to a size is counted."""
+        """The fitted size from which the change to a size is counted.
+
+        Over several columns that is the size shrunk until its geometric mean is that of a fitted
+        run, and within the fitted ones.
+        """
         bounds = self.fitted_range
         largest = np.array([high for _, high in bounds.values()])
-        x = np.array([[float(size[column]) for column in bounds]])
-        reach = float(largest[0]) if len(bounds) == 1 else self.reach or math.inf
-        (found,) = anchored(x, largest=largest, reach=reach)
-        return dict(zip(bounds, found.tolist(), strict=True))
+        x = np.array([float(size[column]) for column in bounds])
+        reach = largest[0] if self.reach is None else self.reach
+        ratio = max(float(np.exp(np.log(x).mean())) / reach, 1.0)
+        return dict(zip(bounds, np.minimum(x / ratio, largest).tolist(), strict=True))
 
     def _blend(self, size: Mapping[str, float]) -> _Blend:
         if self.posterior is not None:
@@ -187,8 +188,9 @@ class _Blend:
     scatter: tuple[Component, ...]
 
 
-def _averaged(posterior: LossPosterior, size: Mapping[str, float]) -> _Blend:
-    mean, spread = posterior.predict_log(np.array([size[posterior.column]], dtype=float))
+def _averaged(posterior: LossPosterior | JointPosterior, size: Mapping[str, float]) -> _Blend:
+    at = np.array([[float(size[column]) for column in posterior.fitted_range]])
+    mean, spread = posterior.predict_log(at)
     return _Blend(
         log_loss=float(mean[0]),
         within=((float(spread[0]), posterior.dof),),
@@ -210,8 +212,8 @@ def fit_loss_model(
 
     Over one size column, where the noise is known or the sizes are few: laws averaged by their
     posterior probability. Of many sizes without known noise: the family of laws and the local law,
-    weighed on the runs' own last doublings. Over several columns: the family of laws, with a
-    discrepancy learned from published ladders and those doublings.
+    weighed on the runs' own last doublings. Over several columns: averaged laws with a smooth
+    misfit.
 
     Args:
         sizes: Size column → sizes, shape (n_points,) each.
@@ -229,45 +231,41 @@ def fit_loss_model(
         DerSimonian, Laird (1986), Meta-analysis in clinical trials, for weights by a known and an
         estimated variance.
     """
-    is_single = len(sizes) == 1
-    if is_single and (loss_se is not None or count_sizes(_columns(sizes)) < MANY_SIZES):
+    if len(sizes) > 1:
+        known = evaluation_se if loss_se is None else loss_se
+        return LossModel(
+            family=(),
+            posterior=fit_joint(sizes, loss, loss_se=known, fix=fix),
+            discrepancy=JOINT_DISCREPANCY,
+            discrepancy_dof=JOINT_DOF,
+            reach=float(np.exp(np.log(np.array([*sizes.values()])).mean(axis=0)).max()),
+        )
+    ((column, values),) = sizes.items()
+    if loss_se is not None or count_sizes(np.asarray(values, dtype=float)) < MANY_SIZES:
         return _averaged_model(
-            sizes,
+            column,
+            values,
             loss,
             loss_se=loss_se,
             loss_se_dof=loss_se_dof,
             evaluation_se=evaluation_se,
             fix=fix or {},
         )
-    laws = fit_surviving_laws(sizes, loss, loss_se=loss_se, loss_se_dof=loss_se_dof, fix=fix)
-    weights = None
-    if loss_se is None and evaluation_se is not None:
+    laws = fit_surviving_laws(sizes, loss, loss_se=None, fix=fix)
+    weights = errors = None
+    if evaluation_se is not None:
         scatter = min(fit.scatter for fit, _ in laws)
         weights = _evaluation_weights(loss, evaluation_se, variance=scatter**2)
+        errors = (np.asarray(loss) / np.sqrt(weights)).tolist()
         laws = fit_surviving_laws(sizes, loss, loss_se=None, weights=weights, fix=fix)
-    fits = not (is_single and none_fits(laws, sizes, loss))
-    family = tuple((fit, weight) for fit, weight in laws if weight > 0)
-    cuts = hold_out_last_doublings(
-        sizes, loss, loss_se=loss_se, loss_se_dof=loss_se_dof, weights=weights, fix=fix
-    )
-    if not is_single:
-        share, dof = learned_share(cuts)
-        return LossModel(
-            family=family,
-            discrepancy=share,
-            discrepancy_dof=dof,
-            reach=float(np.exp(np.log(_columns(sizes)).mean(axis=1)).max()),
-        )
-    local = None
+    fits = not none_fits(laws, sizes, loss)
+    cuts = hold_out_last_doublings(column, values, loss, loss_se=None, weights=weights, fix=fix)
+    local, weight = None, 0.0
     if not fix:
-        ((column, values),) = sizes.items()
-        errors = None if weights is None else (np.asarray(loss) / np.sqrt(weights)).tolist()
         local = fit_local(column, values, loss, loss_se=errors)
-    weight = 0.0
-    if local is not None:
         weight = local_share(cuts) if fits else 1.0
     return LossModel(
-        family=family,
+        family=tuple((fit, weight) for fit, weight in laws if weight > 0),
         local=local,
         local_weight=weight,
         discrepancy=worst_share(cuts, local_weight=weight),
@@ -275,7 +273,8 @@ def fit_loss_model(
 
 
 def _averaged_model(
-    sizes: Mapping[str, Sequence[float]],
+    column: str,
+    values: Sequence[float],
     loss: Sequence[float],
     *,
     loss_se: Sequence[float] | None,
@@ -284,9 +283,8 @@ def _averaged_model(
     fix: Mapping[str, float],
 ) -> LossModel:
     """Power laws with a floor over one size column, averaged."""
-    ((column, values),) = sizes.items()
     n_free = 2 - ("c" in fix)  # level and exponent: the floor has a prior
-    check_losses(POWER_FLOOR, sizes, loss, loss_se, fixed=fix, n_free=n_free)
+    check_losses(POWER_FLOOR, {column: values}, loss, loss_se, fixed=fix, n_free=n_free)
     weights = None
     if loss_se is None and evaluation_se is not None:
         scatter = neighbour_scatter(np.asarray(values, dtype=float), np.asarray(loss, dtype=float))
@@ -309,7 +307,3 @@ def _evaluation_weights(
     known = (np.asarray(evaluation_se) / np.asarray(loss)) ** 2
     shared = max(variance - float(known.mean()), 0.0)
     return list((1.0 / np.maximum(known + shared, SMALLEST_VARIANCE)).tolist())
-
-
-def _columns(sizes: Mapping[str, Sequence[float]]) -> Array:
-    return np.column_stack([np.asarray(values, dtype=float) for values in sizes.values()])

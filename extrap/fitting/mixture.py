@@ -11,9 +11,8 @@ import numpy as np
 from extrap.errors import DataError
 from extrap.fitting.distributions import f_tail
 from extrap.fitting.health import LACK_OF_FIT_P
-from extrap.fitting.loss_law import fit, log_errors, predict_log
-from extrap.fitting.robust import huber
-from extrap.laws import FAMILY, JOINT_FAMILY, LOSS_LAWS, Member
+from extrap.fitting.loss_law import fit, predict_log
+from extrap.laws import FAMILY, LOSS_LAWS
 from extrap.laws.base import Array
 from extrap.records import Fit
 
@@ -27,12 +26,8 @@ LARGEST_LOG, TINY = 700.0, 1e-300
 """Guards of an exponential and a division."""
 MIN_NEIGHBOURS = 3
 """Sizes with a neighbour on both sides that tell the scatter of unreplicated runs."""
-JOINT_DELTA = 0.005
-"""δ of Huber's loss over parameters and tokens, where single runs are off (a warm-up too long)."""
-MANY_POINTS = 20
-"""Five a free parameter: with fewer, a robust fit takes scatter for outliers."""
 SAME_SIZE = 0.05
-"""Sizes within 5 % of each other are one size, and share its misfit."""
+"""Sizes within 5 % of each other are one size."""
 
 Laws = tuple[tuple[Fit, float], ...]
 
@@ -57,72 +52,46 @@ def fit_surviving_laws(
     """Fit every law of the family and weigh those that survive.
 
     A forecast from the best-fitting law alone is overconfident: laws that agree within the data
-    part ways beyond them. Over one size column the laws that an F-test against the best one does
-    not reject count alike, except that one which would soon turn negative is dropped where another
-    does not. Over parameters and tokens the members are fitted
-    robustly, if there are points enough to tell an outlier, and weighed by
-    `(1 + (c_j − min c) / c_0)^(−(G − 1)/2)`: c_j is what was minimised, c_0 its smallest value or
-    what noise explains, and G the number of different sizes in the column that has fewest, since
-    runs of one size share its misfit.
+    part ways beyond them. The laws that an F-test against the best one does not reject count
+    alike, except that one which would soon turn negative is dropped where another does not.
     """
+    fix = dict(fix or {})
     refusals: list[DataError] = []
     fits: list[Fit] = []
-    for members in _families(len(sizes), fix or {}):
-        for member in members:
-            try:
-                fits.append(
-                    fit(
-                        member.law,
-                        sizes,
-                        loss,
-                        loss_se=loss_se,
-                        loss_se_dof=loss_se_dof,
-                        weights=weights,
-                        fix={**member.held, **(fix or {})},
-                        robust=JOINT_DELTA if member.held and len(loss) >= MANY_POINTS else None,
-                    )
+    for law in _able(len(sizes), fix):
+        try:
+            fits.append(
+                fit(
+                    law,
+                    sizes,
+                    loss,
+                    loss_se=loss_se,
+                    loss_se_dof=loss_se_dof,
+                    weights=weights,
+                    fix=fix,
                 )
-            except DataError as error:
-                refusals.append(error)
-        if fits:
-            break
-    else:
+            )
+        except DataError as error:
+            refusals.append(error)
+    if not fits:
         raise refusals[-1]
-    if members[0].held:
-        shares = _tempered(fits, sizes, np.asarray(loss, dtype=float), loss_se)
-    else:
-        shares = _equal(fits)
-    return tuple((f, float(w)) for f, w in zip(fits, shares, strict=True))
+    return tuple((f, float(w)) for f, w in zip(fits, _shares(fits), strict=True))
 
 
-def _families(n_columns: int, fix: Mapping[str, float]) -> list[list[Member]]:
-    """What to mix over so many size columns, then what to try if the data cannot carry that."""
-    if n_columns != 2:
-        families = [[*FAMILY]]
-    elif "k" in fix:
-        families = [[Member(JOINT_FAMILY[0].law)]]
-    else:
-        families = [[*JOINT_FAMILY], [Member("power_floor")], [Member("power")]]
-    able = [
-        [
-            member
-            for member in family
-            if n_columns in (law := LOSS_LAWS[member.law]).n_columns
-            and set(fix) <= set(law.names(n_columns))
-        ]
-        for family in families
-    ]
-    if not any(able):
-        laws = {LOSS_LAWS[member.law] for family in families for member in family}
-        known = {n for law in laws if n_columns in law.n_columns for n in law.unit_free(n_columns)}
+def _able(n_columns: int, fix: Mapping[str, float]) -> list[str]:
+    """The laws of the family that take so many size columns and have the pinned parameters."""
+    laws = [LOSS_LAWS[key] for key in FAMILY if n_columns in LOSS_LAWS[key].n_columns]
+    able = [law.key for law in laws if set(fix) <= set(law.names(n_columns))]
+    if not able:
+        known = {name for law in laws for name in law.unit_free(n_columns)}
         raise ValueError(
             f"no law has the pinned parameters {', '.join(fix)}; pin one of "
             f"{', '.join(sorted(known))}."
         )
-    return [family for family in able if family]
+    return able
 
 
-def _equal(fits: Sequence[Fit]) -> Array:
+def _shares(fits: Sequence[Fit]) -> Array:
     best = min(fits, key=lambda f: f.chi2 / f.dof)
     keep = np.array([_survives(f, best) for f in fits])
     exhausted = np.array(
@@ -133,40 +102,13 @@ def _equal(fits: Sequence[Fit]) -> Array:
     return keep / keep.sum()
 
 
-def _tempered(
-    fits: Sequence[Fit],
-    sizes: Mapping[str, Sequence[float]],
-    loss: Array,
-    loss_se: Sequence[float] | None,
-) -> Array:
-    x = np.column_stack([np.asarray(values, dtype=float) for values in sizes.values()])
-    precision = log_errors(loss, loss_se) ** -2.0
-    costs = []
-    for fitted in fits:
-        off = predict_log(fitted, x / np.asarray(fitted.reference))[0] - np.log(loss)
-        delta = fitted.robust or LARGEST_LOG
-        costs.append(2 * delta**2 * float(precision @ huber(off, delta)))
-    explained = 0.0
-    if loss_se is not None:
-        explained = float(np.mean((np.asarray(loss_se) / loss) ** 2 * precision))
-    least = min(costs)
-    unit = max(least, fits[0].dof * explained)
-    if unit == 0:
-        return np.array([cost == least for cost in costs]) / costs.count(least)
-    weights = (1 + (np.array(costs) - least) / unit) ** (-(count_sizes(x) - 1) / 2)
-    return np.asarray(weights / weights.sum())
-
-
 def count_sizes(x: Array) -> int:
-    """Number of different sizes in the column that has fewest, (n, n_columns) → int."""
-    counts = []
-    for column in x.T:
-        n, first = 0, 0.0
-        for size in np.sort(column):
-            if n == 0 or size > first * (1 + SAME_SIZE):
-                n, first = n + 1, float(size)
-        counts.append(n)
-    return min(counts)
+    """Number of different sizes, (n,) → int."""
+    n, first = 0, 0.0
+    for size in np.sort(x):
+        if n == 0 or size > first * (1 + SAME_SIZE):
+            n, first = n + 1, float(size)
+    return n
 
 
 def mix(laws: Sequence[tuple[Fit, float]], x: Array) -> Mixture:

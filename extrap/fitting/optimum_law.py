@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy import special
+from scipy import optimize, special
 
 from extrap.errors import DataError
 from extrap.fitting.designs import check_identifiable
 from extrap.fitting.distributions import t_tail
 from extrap.fitting.lines import weighted_line
+from extrap.fitting.mixture import SAME_SIZE
 from extrap.laws import OPTIMUM_POWER
 from extrap.laws.base import Array
 from extrap.records import Fit, Optimum
@@ -37,14 +38,21 @@ OFF_STRAIGHT, LEAST_OFF = 1.8, 0.2
 straight, and where it bends."""
 OFF_LAW = 0.1 * math.log(2)
 """An optimum lies off every smooth law by about a tenth of an octave, however well it is known."""
+OF_LEVELS = 0.02 * math.log(2)
+"""Scale of the effects that optima of one size share, with prior `(1 + τ / OF_LEVELS)^(−½)`."""
+BEND_SIZES = 6
+"""Sizes that a column needs to be tested for a bend of its own."""
+LARGEST_EFFECT, LARGEST_SCALE = 2.0, 4.0
+EXACT = 0.005 * math.log(2)
+"""Standard deviation of a log optimum that none undercuts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CurvatureTest:
     """Whether log optima curve against log size: t test of a quadratic term.
 
-    With several size columns the term is quadratic in the mean of their logarithms, the scale
-    that all share.
+    Of several size columns that of the column with the smallest p-value, which is multiplied by
+    their number (Bonferroni).
 
     Attributes:
         curvature: Second derivative of `ln v*` in `ln x`; positive where the optimum falls less,
@@ -76,6 +84,11 @@ class _Line:
     x: Array
     reference: Array
 
+    @property
+    def square(self) -> Array:
+        """The squared mean log size, shape (n,)."""
+        return np.asarray(self.design[:, 1:].mean(axis=1) ** 2)
+
 
 def fit_optimum_law(
     optima: Sequence[Optimum],
@@ -92,6 +105,11 @@ def fit_optimum_law(
     distance of the squared log size from its straight-line fit, and κ learned from the optima and
     a prior. An optimum lies off the law by `scatter`, at least a tenth of an octave. A bend that
     the optima show is a flag.
+
+    Over several columns optima of one size share an effect, so 30 optima of four sizes are little
+    more than four: the standard deviation of the effects of each column follows by restricted
+    maximum likelihood, a new size has effects of its own (`scatter`), and Student's t has one
+    degree of freedom less than the column with fewest sizes has of them.
 
     Args:
         optima: Optima at several sizes; those without a point estimate are left out.
@@ -124,10 +142,14 @@ def fit_optimum_law(
     curvature = _curvature(line, y, free)
     p_value = 1.0 if curvature is None else curvature.p_value
     bent = _bent_law(line, y, free, p_value=p_value)
+    if len(columns) > 1:
+        bent = _with_effects(bent, line, y, free)
     kept = [*free, len(names)]  # the bend is never pinned
     values, covariance = np.append(pinned, 0.0), np.zeros((1 + len(names),) * 2)
     values[kept], covariance[np.ix_(kept, kept)] = bent.values, bent.covariance
     residuals = line.y - law.log_predict(values, line.x / line.reference)
+    if len(columns) > 1:
+        curvature = _clearest_bend(line, y, free)
     flags = {TIED: tied, BENDS: curvature is not None and curvature.bends}
     return Fit(
         law=law.key,
@@ -176,17 +198,17 @@ def check_curvature(
         return None
     line = _line(optima, tuned=tuned, columns=columns, n_free=len(free))
     pinned = np.array([fixed.get(name, 0.0) for name in names])
-    return _curvature(line, line.y - line.design @ pinned, free)
+    test = _curvature if len(columns) == 1 else _clearest_bend
+    return test(line, line.y - line.design @ pinned, free)
 
 
 def _curvature(line: _Line, y: Array, free: Sequence[int]) -> CurvatureTest | None:
-    """The test for `check_curvature`, of log optima less what is pinned."""
+    """The test along the mean log size, of log optima less what is pinned."""
     dof = len(y) - len(free) - 1
     if dof < 1:
         return None
-    scale = line.design[:, 1:].mean(axis=1)
     root = np.sqrt(line.weights)
-    straight, square = line.design[:, free], 0.5 * scale**2
+    straight, square = line.design[:, free], 0.5 * line.square
     trend, _, rank, _ = np.linalg.lstsq(straight * root[:, None], square * root, rcond=None)
     if rank < len(free):
         return None
@@ -253,8 +275,7 @@ def _bent_law(line: _Line, y: Array, free: Sequence[int], *, p_value: float) -> 
     stated errors an inverse-gamma prior of `SCALE_DOF` degrees of freedom around `SCALE`; the
     priors are mixed by their evidence. The distance to the mixture's mean counts as variance.
     """
-    square = line.design[:, 1:].mean(axis=1) ** 2
-    design = np.column_stack([line.design[:, free], square])
+    design = np.column_stack([line.design[:, free], line.square])
     design = np.vstack([design, np.eye(1, design.shape[1], design.shape[1] - 1)])
     precision = line.log_se**-2.0
     straight = np.append(weighted_line(line.design[:, free], y, precision).values, 0.0)
@@ -282,4 +303,102 @@ def _bent_law(line: _Line, y: Array, free: Sequence[int], *, p_value: float) -> 
         covariance=covariance,
         scatter=max(scatter, OFF_LAW),
         dof=dof,
+    )
+
+
+class _Levels:
+    """Optima over several columns, those of one size of a column with an effect in common.
+
+    The covariance of the optima is `s² diag(se²) + Σ_i τ_i² [same size of column i]`; s and τ
+    maximise the restricted likelihood of a linear model, and their priors.
+    """
+
+    def __init__(self, line: _Line, y: Array, design: Array) -> None:
+        self.y, self.design = y, design
+        self.weights, self.log_se = line.weights, line.log_se
+        levels = [_levels(column) for column in line.x.T]
+        self.same = [of[:, None] == of for of in levels]
+        self.n_sizes = [int(of.max()) + 1 for of in levels]
+        bounds = [(1e-2, LARGEST_SCALE), *[(0.0, LARGEST_EFFECT)] * len(levels)]
+        found = min(
+            (
+                optimize.minimize(
+                    self._objective,
+                    [SCALE, *[effect] * len(levels)],
+                    method="L-BFGS-B",
+                    bounds=bounds,
+                )
+                for effect in (OF_LEVELS, 10 * OF_LEVELS)
+            ),
+            key=lambda result: float(result.fun),
+        )
+        self.variance = float(found.x[1:] @ found.x[1:])
+        self.covariance = self._covariance(found.x)
+        self.shared = sum(t**2 * same for t, same in zip(found.x[1:], self.same, strict=True))
+
+    def _covariance(self, parameters: Array) -> Array:
+        scale, *effects = parameters
+        total = np.diag((scale * self.log_se) ** 2 + EXACT**2)
+        for effect, same in zip(effects, self.same, strict=True):
+            total = total + effect**2 * same
+        return np.asarray(total)
+
+    def _objective(self, parameters: Array) -> float:
+        """Minus the log of the restricted likelihood and the priors."""
+        root = np.linalg.cholesky(self._covariance(parameters))
+        design, y = np.linalg.solve(root, self.design), np.linalg.solve(root, self.y)
+        values, *_ = np.linalg.lstsq(design, y, rcond=None)
+        rest = y - design @ values
+        log_determinant = float(np.log(np.diag(root)).sum())
+        log_determinant += float(np.linalg.slogdet(design.T @ design)[1]) / 2
+        ratio = (SCALE / parameters[0]) ** 2
+        prior = SCALE_DOF * (ratio - math.log(ratio)) / 2
+        prior += float(np.log1p(parameters[1:] / OF_LEVELS).sum()) / 2
+        return float(rest @ rest) / 2 + log_determinant + prior
+
+    def fitted(self, design: Array, covariance: Array | None = None) -> tuple[Array, Array]:
+        """Values by weights `1 / se²`, and their covariance under that of the optima or a part."""
+        covariance = self.covariance if covariance is None else covariance
+        inverse = np.linalg.inv(design.T @ (design * self.weights[:, None]))
+        to_values = inverse @ (design.T * self.weights)
+        return to_values @ self.y, to_values @ covariance @ to_values.T
+
+
+def _clearest_bend(line: _Line, y: Array, free: Sequence[int]) -> CurvatureTest | None:
+    """Of the columns with sizes enough the clearest bend, corrected for their number."""
+    straight, squares = line.design[:, free], line.design[:, 1:] ** 2 / 2
+    able = [i for i, x in enumerate(line.x.T) if len(set(_levels(x))) >= BEND_SIZES]
+    wide = np.column_stack([straight, squares[:, able]])
+    if not able or np.linalg.matrix_rank(wide) < wide.shape[1] or len(y) <= wide.shape[1]:
+        return None
+    levels, tests = _Levels(line, y, wide), []
+    for i in able:
+        values, spread = levels.fitted(np.column_stack([straight, squares[:, i]]))
+        curvature, se, dof = float(values[-1]), math.sqrt(spread[-1, -1]), levels.n_sizes[i] - 3
+        p_value = min(len(able) * float(2 * t_tail(abs(curvature) / se, dof)), 1.0)
+        tests.append(CurvatureTest(curvature=curvature, se=se, p_value=p_value, dof=dof))
+    return min(tests, key=lambda test: test.p_value)
+
+
+def _levels(x: Array) -> Array:
+    """Which size each value of a column is, counted from 0; sizes within 5 % are one."""
+    order = np.argsort(x, kind="stable")
+    steps = np.diff(np.log(x[order]), prepend=np.log(x[order[0]])) > math.log1p(SAME_SIZE)
+    found = np.empty(len(x), dtype=int)
+    found[order] = np.cumsum(steps)
+    return found
+
+
+def _with_effects(bent: _Bent, line: _Line, y: Array, free: Sequence[int]) -> _Bent:
+    """A law over several columns, with what optima of one size share."""
+    design = line.design[:, free]
+    wide = np.column_stack([design, line.square])
+    levels = _Levels(line, y, wide if np.linalg.matrix_rank(wide) == wide.shape[1] else design)
+    covariance, n_free = bent.covariance.copy(), len(free)
+    covariance[:n_free, :n_free] += levels.fitted(design, levels.shared)[1]
+    return replace(
+        bent,
+        covariance=covariance,
+        scatter=math.sqrt(levels.variance + EXACT**2),
+        dof=min(bent.dof, max(min(levels.n_sizes) - 1, 1)),
     )

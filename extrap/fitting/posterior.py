@@ -97,6 +97,11 @@ class LossPosterior:
     fixed: Mapping[str, float] = field(default_factory=dict)
 
     @property
+    def fitted_range(self) -> dict[str, tuple[float, float]]:
+        """Size column → smallest and largest fitted size."""
+        return {self.column: (self.smallest, self.largest)}
+
+    @property
     def later(self) -> float:
         """Share of the components that leave out the smallest sizes."""
         return float(np.asarray(self.weights) @ (np.asarray(self.starts) > self.observed[0][0]))
@@ -136,7 +141,7 @@ class LossPosterior:
 
     def predict_log(self, x: Array) -> tuple[Array, Array]:
         """Mean and variance of the log loss over the mixture at sizes x, shape (n,) each."""
-        t = np.log(np.asarray(x, dtype=float) / self.largest)
+        t = np.log(np.ravel(x) / self.largest)
         distance = _distance(t, np.asarray(self.bends)[:, None])
         share, exponent = (np.asarray(a)[:, None] for a in (self.shares, self.exponents))
         logs = np.asarray(self.levels)[:, None] + _falls(share, exponent, distance)[0]

@@ -16,7 +16,7 @@ from extrap.laws.base import Array
 from extrap.records import Fit
 
 AUTO = "auto"
-"""All laws that the data cannot distinguish, as in a forecast with the band `family`."""
+"""All laws that the data cannot distinguish."""
 
 
 class LawRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]

@@ -8,8 +8,7 @@ from extrap.laws.base import EXPONENT, AnyArray, Array, LossLaw, Range, exp, log
 
 RATIO = Range(1e-6, 1e6, (0.3, 3.0))
 """Of the two terms at the reference size, where both matter or one is absent."""
-EXPONENT_IN_SUM = Range(0.005, 6.0, (0.2, 0.8))
-"""Inside an outer power k < 1 exponents are larger than the ones seen from outside."""
+EXPONENT_OF_TWO = Range(0.005, 3.0, (0.15, 0.5))
 OUTER = Range(0.05, 5.0, (0.35, 1.0))
 
 
@@ -34,9 +33,9 @@ def _line(shape: AnyArray, z: Array) -> AnyArray:
 
 def _outer_power(shape: AnyArray, z: Array) -> AnyArray:
     """Columns `1` and the reducible part of the Skaling law."""
-    c, outer, ratio = (shape[..., None, i] for i in range(3))
+    c1, c2, outer, ratio = (shape[..., None, i] for i in range(4))
     log_z = np.log(z)
-    log_sum = log_add_exp(-c * log_z[:, 0], np.log(ratio) - c * log_z[:, 1])
+    log_sum = log_add_exp(-c1 / outer * log_z[:, 0], np.log(ratio) - c2 / outer * log_z[:, 1])
     part = exp(outer * log_sum)
     return np.stack([np.ones_like(part), part], axis=-1)
 
@@ -91,14 +90,15 @@ LOG_LINEAR = LossLaw(
     basis=_line,
     may_turn_negative=True,
 )
-SKALING_TIED = LossLaw(
-    key="skaling_tied",
-    formula="L = E + s · ((N/N0)^-c + r · (D/D0)^-c)^k",
-    reference="Skaling 2026, arXiv 2608.07222, with α = β",
+# Exponents as seen where one term counts: at k = 1 those of Hoffmann et al.
+SKALING = LossLaw(
+    key="skaling",
+    formula="L = E + s · ((N/N0)^(-c1/k) + r · (D/D0)^(-c2/k))^k",
+    reference="Skaling 2026, arXiv 2608.07222",
     n_columns=(2,),
     coefficient_names=("E", "s"),
-    shape_ranges=(("c", EXPONENT_IN_SUM), ("k", OUTER), ("r", RATIO)),
-    unit_free_names=("E", "c", "k"),
-    exponent_names=("c",),
+    shape_ranges=(("c*", EXPONENT_OF_TWO), ("k", OUTER), ("r", RATIO)),
+    unit_free_names=("E", "c*", "k"),
+    exponent_names=("c*",),
     basis=_outer_power,
 )

@@ -130,8 +130,9 @@ def confidence(
 def explain_parameter(law: str, name: str) -> str:
     """What one parameter of a law stands for."""
     known = PARAMETERS.get(law.removesuffix("_tied"), {})
-    gloss = FLOOR if name == "E" else known.get(name, known.get(name[:1], ""))
-    return f"{gloss}, column {name[1:]}" if name[1:].isdigit() else gloss
+    letters = name.rstrip("0123456789")
+    gloss = FLOOR if name == "E" else known.get(name, known.get(letters, ""))
+    return gloss if name == letters else f"{gloss}, column {name[len(letters) :]}"
 
 
 _FORECAST: dict[str, Words] = {
@@ -175,6 +176,12 @@ _FORECAST: dict[str, Words] = {
         "The true optimum may lie outside. How far outside, and the loss there, is estimated from "
         "the excess-loss curve of the other sizes; the laws use these estimates by their errors.",
         "Extend the grid where its last value is the best; elsewhere add values around the best.",
+    ),
+    "losses-at-an-edge": (
+        "The best value is at the end of the grid at too many sizes, but the loss is flat there.",
+        "The law is fitted to the losses at the edge, less what the usual excess-loss curve gains "
+        "beyond it, with the error of that gain. It is not known where the best value lies.",
+        "Extend the grid beyond its best value at three sizes at least.",
     ),
     "no-loss-law": (
         "Too few sizes have a usable optimum for a law of the loss.",
@@ -236,6 +243,12 @@ _FORECAST: dict[str, Words] = {
         "Two settings of a law's parameters fit the losses equally well.",
         "They differ beyond the sweep, and only one of them is shown.",
         "Add sizes that are further apart, or pin a parameter that is known.",
+    ),
+    "undertrained-runs": (
+        "Runs with few tokens per parameter lie above the law, the more the fewer.",
+        "No law of parameters and tokens describes runs of too few steps; the forecast takes "
+        "their excess for a misfit of their own.",
+        "Leave out runs far from the best split of their compute, or train them longer.",
     ),
     "columns-collinear": (
         "The size columns grow together.",

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from extrap.fitting import CurvatureTest, LossModel, largest_chance
+from extrap.fitting.joint import JointPosterior
 from extrap.forecasting import Forecast
 from extrap.laws import LAWS
 from extrap.records import Fit, Recommendation
@@ -82,6 +83,11 @@ def _averaged_words(model: LossModel) -> str:
     """What was averaged, where laws were; else nothing."""
     if model.posterior is None:
         return ""
+    if isinstance(model.posterior, JointPosterior):
+        return (
+            "The loss forecast averages laws of different floors, exponents and balances by how "
+            "well they fit, with what they leave over taken to be smooth in the sizes"
+        )
     later = format_percent(model.posterior.later, signed=False)
     return (
         "The loss forecast averages power laws of different floors, exponents and bends by how "
@@ -90,17 +96,13 @@ def _averaged_words(model: LossModel) -> str:
 
 
 def _family_words(model: LossModel) -> str:
-    """Which laws are averaged, by weight; settings of one law count together."""
-    shares: dict[str, list[float]] = {}
-    for fit, weight in sorted(model.family, key=lambda pair: -pair[1]):
-        shares.setdefault(fit.law, []).append(weight)
+    """Which laws are averaged, by weight."""
+    laws = sorted(model.family, key=lambda pair: -pair[1])
     names = ", ".join(
-        law
-        + (f" ({len(weights)} settings)" if len(weights) > 1 else "")
-        + (f" {format_quantity(sum(weights), digits=2)}" if len(shares) > 1 else "")
-        for law, weights in shares.items()
+        fit.law + (f" {format_quantity(weight, digits=2)}" if len(laws) > 1 else "")
+        for fit, weight in laws
     )
-    by_weight = ", by weight" if len(shares) > 1 else ""
+    by_weight = ", by weight" if len(laws) > 1 else ""
     return f"The loss forecast rests on the laws that the data do not reject{by_weight}: {names}"
 
 

@@ -221,6 +221,94 @@ def test_a_size_with_one_value_and_sweeps_without_a_curve_have_no_loss(sweep_tab
     assert all(o.loss is None for o in optima_of(none))
 
 
+EDGE = "losses-at-an-edge"
+
+
+def edge_sweep(excess, *, side="high", noise=0.0005, rng=0):
+    """Five widths; six rates an octave apart, numbered from the best one at an end of the grid."""
+
+    def loss(width, step, seed):
+        return true_loss(width) * np.exp(excess(step) - excess(0))
+
+    table = simulate(
+        loss, noise=noise, rng=rng, width=(16, 32, 64, 128, 256), step=range(6), seed=range(3)
+    )
+    sign = -1 if side == "high" else 1
+    return table.assign(lr=2.0 ** (sign * table.pop("step") - 8))
+
+
+def parabola(octaves, curvature):
+    """The optimum lies so many octaves beyond the edge of the grid."""
+    return lambda step: curvature * (octaves + step) ** 2 / 2
+
+
+def forecast_of(table):
+    return extrap.forecast(table, size="width", tune="lr", level=0.9)
+
+
+@pytest.mark.parametrize("side", ["high", "low"])
+@pytest.mark.parametrize(("octaves", "curvature"), [(0.0, 0.003), (0.3, 0.002), (-0.3, 0.006)])
+def test_flat_tops_at_every_edge_give_a_forecast(side, octaves, curvature):
+    excess = parabola(octaves, curvature)
+    assert 0.001 < excess(1) - excess(0) < 0.002
+    made = forecast_of(edge_sweep(excess, side=side))
+    assert [o.edge for o in made.optima] == [{"lr": side}] * 5
+    for o in made.optima:
+        tuned = true_loss(o.size["width"]) * np.exp(-excess(0))
+        assert abs(o.loss - tuned) < 2 * o.loss_se < 0.02 * tuned
+        assert (o.tuned["lr"].value, o.bracketed) == (None, False)
+    for width in (512, 1024):
+        point, tuned = made.at(width=width), true_loss(width) * np.exp(-excess(0))
+        assert EDGE in point.flags
+        assert point.loss == pytest.approx(tuned, rel=0.02)
+        assert point.loss_pi.lower < tuned < point.loss_pi.upper < 1.06 * point.loss_pi.lower
+        assert (point.tuned["lr"].value, point.recommended["lr"]) == (None, None)
+        assert (point.tuned["lr"].ci.lower is None) == (side == "low")
+
+
+@pytest.mark.parametrize(
+    "excess",
+    [
+        parabola(4.5, 0.004),  # the two best are 2 % apart
+        parabola(9.5, 0.0009),  # .9 % apart; the optimum is 4 % below the edge
+        lambda step: -0.01 * 2.0**-step,  # the loss falls ever faster
+    ],
+)
+def test_losses_that_fall_at_the_edge_give_no_forecast(excess):
+    made = forecast_of(edge_sweep(excess))
+    assert made.at(width=512).loss is None
+    assert [o.loss for o in made.optima] == [None] * 5
+    assert any(flag.startswith("no-loss-law") for flag in made.flags)
+    assert EDGE not in made.flags
+
+
+def test_one_steep_edge_among_flat_ones_gives_no_forecast():
+    flat, steep = (edge_sweep(parabola(*shape)) for shape in ((0.0, 0.003), (4.5, 0.004)))
+    is_steep = flat["width"] == 64
+    assert forecast_of(flat.where(~is_steep, steep)).at(width=512).loss is None
+
+
+@pytest.mark.slow
+def test_intervals_of_sweeps_with_flat_edges_hold():
+    """Losses of 90 % intervals, three times as narrow as the change since the largest size."""
+    rng, held, halves, misses = np.random.default_rng(5), [], [], []
+    for _ in range(60):
+        octaves, curvature = rng.uniform(-0.2, 0.5), rng.uniform(0.0015, 0.004)
+        excess = parabola(octaves, curvature)
+        made = forecast_of(edge_sweep(excess, noise=rng.choice([0.0005, 0.001]), rng=rng))
+        if EDGE not in made.flags:
+            continue
+        point, tuned = made.at(width=512), true_loss(512) * np.exp(-excess(0))
+        held.append(point.loss_pi.lower < tuned < point.loss_pi.upper)
+        halves.append(math.log(point.loss_pi.upper / point.loss_pi.lower) / 2)
+        misses.append(abs(math.log(point.loss / tuned)))
+    change = math.log(true_loss(256) / true_loss(512))
+    assert len(held) > 40
+    assert np.mean(held) > 0.88
+    assert np.median(halves) < change / 3
+    assert np.median(misses) < change / 10
+
+
 def shape_of(*, curvature, rise, information):
     """Over one tuned column and one size column."""
     theta = np.array([np.log(curvature), 0.0, 0.0, rise])

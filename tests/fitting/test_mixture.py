@@ -18,15 +18,6 @@ def weights_of(loss, **options):
     return {fit.law: weight for fit, weight in laws}
 
 
-def joint_sweep(k, noise=0.003, n=5):
-    """Loss over n model sizes and n amounts of data, terms added with the power k."""
-    grid = np.meshgrid(10.0 ** np.linspace(7, 9, n), 10.0 ** np.linspace(9, 11, n))
-    n, d = (a.ravel() for a in grid)
-    rng = np.random.default_rng(3)
-    loss = 1.5 + ((n / 1e8) ** -0.6 + (d / 1e10) ** -0.6) ** k
-    return {"params": n, "tokens": d}, loss * np.exp(noise * rng.normal(size=len(n)))
-
-
 def test_f_test_against_unknown_noise_is_that_of_nested_models():
     """One parameter more, or none: then the better one still has to be told from the other."""
     n_kept = 0
@@ -48,39 +39,6 @@ def test_f_test_against_unknown_noise_is_that_of_nested_models():
 
 def test_three_sizes_carry_the_laws_of_two_parameters():
     assert weights_of(np.array([3.0, 2.9, 2.81])) == {"power": 0.5, "log_linear": 0.5}
-
-
-@pytest.mark.parametrize("se", [None, 1e-3, 0.02])
-def test_joint_laws_are_weighed_by_their_sums_of_squares(se):
-    """Sixteen runs of four sizes each: by the power −3/2 of one plus the excess.
-
-    The excess is in units of the least sum, or of what is known to be noise if that is more.
-    """
-    sizes, loss = joint_sweep(0.7, noise=0.002, n=4)
-    errors = None if se is None else se * loss
-    laws = fit_surviving_laws(sizes, loss, loss_se=errors)
-    assert [found.fixed["k"] for found, _ in laws] == [0.35, 0.5, 0.7, 1.0]
-    assert all(found.robust is None for found, _ in laws)
-    x = np.column_stack([sizes["params"], sizes["tokens"]])
-    variance = 1.0 if se is None else se**2 + 0.002**2
-    cost = np.array(
-        [
-            np.sum((predict_log(found, x / found.reference)[0] - np.log(loss)) ** 2) / variance
-            for found, _ in laws
-        ]
-    )
-    unit = max(cost.min(), 0.0 if se is None else 12 * se**2 / variance)  # 16 − 4 parameters
-    expected = (1 + (cost - cost.min()) / unit) ** -1.5
-    assert [weight for _, weight in laws] == pytest.approx(expected / expected.sum(), rel=1e-6)
-
-
-def test_joint_laws_of_twenty_points_are_fitted_robustly():
-    sizes, loss = joint_sweep(0.35, noise=0.0005)
-    laws = fit_surviving_laws(sizes, loss, loss_se=None)
-    assert [found.robust for found, _ in laws] == [0.005] * 4
-    weights = [weight for _, weight in laws]
-    assert weights[0] > 2 * weights[3] > 0
-    assert sum(weights) == pytest.approx(1)
 
 
 def test_pinned_parameter_is_kept_and_chooses_the_laws_that_have_it():

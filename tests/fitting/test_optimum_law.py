@@ -213,3 +213,67 @@ def test_curvature_needs_two_sizes_to_spare_and_three_different_ones():
     assert check_curvature(bent(0.1, seed=0, n=3), tuned="lr", columns=["width"]) is None
     two = [optimum(0.1, width=w) for w in (8.0, 8.0, 8.0, 64.0, 64.0)]
     assert check_curvature(two, tuned="lr", columns=["width"]) is None
+
+
+PAIR = [(n, d) for n in 4.0 ** np.arange(4) for d in 3.0 ** np.arange(6)]
+
+
+def pairs(effect, *, bend=0.0, seed=0, sizes=PAIR):
+    """Optima of parameters and tokens; those of one number of parameters share an effect."""
+    rng = np.random.default_rng(seed)
+    numbers = sorted({n for n, _ in sizes})
+    shared = dict(zip(numbers, effect * rng.normal(size=len(numbers)), strict=True))
+    logs = [-0.4 * np.log(n) + 0.2 * np.log(d) + bend * np.log(n) ** 2 for n, d in sizes]
+    return [
+        optimum(np.exp(log + shared[n] + 0.03 * rng.normal()), params=n, tokens=d)
+        for log, (n, d) in zip(logs, sizes, strict=True)
+    ]
+
+
+def law_of_pairs(points, **fix):
+    return fit_optimum_law(points, tuned="lr", columns=["params", "tokens"], fix=fix)
+
+
+def half_width(law, **size):
+    _, se = predict_log(law, relative_sizes(law, size))
+    return float(stats.t.ppf(0.95, law.dof) * np.hypot(se[0], law.scatter))
+
+
+def test_optima_that_share_an_effect_count_little_more_than_their_sizes():
+    """Of 24 optima at four sizes: intervals of a new size, whose effect is its own, hold 90 %."""
+    held = []
+    for seed in range(60):
+        law = law_of_pairs(pairs(0.15, seed=seed))
+        truth = 0.15 * np.random.default_rng((9, seed)).normal()
+        truth += -0.4 * np.log(512) + 0.2 * np.log(1000)
+        mean, _ = predict_log(law, relative_sizes(law, {"params": 512, "tokens": 1000}))
+        held.append(abs(mean[0] - truth) <= half_width(law, params=512, tokens=1000))
+    assert 0.82 <= np.mean(held) <= 0.99
+    assert law.dof == 3  # four sizes less one
+    assert law.scatter == pytest.approx(0.15, rel=0.8)
+
+
+def test_values_are_those_of_weighted_least_squares():
+    points = pairs(0.1)
+    x = np.log([[o.size["params"], o.size["tokens"]] for o in points])
+    line = WLS(np.log([o.tuned["lr"].value for o in points]), np.column_stack([np.ones(24), x]))
+    law = law_of_pairs(points)
+    assert [law.parameters["b1"], law.parameters["b2"]] == pytest.approx(line.fit().params[1:])
+    pinned = law_of_pairs(points, b1=-0.4)
+    assert pinned.parameters["b1"] == -0.4
+    assert half_width(pinned, params=512, tokens=1000) < half_width(law, params=512, tokens=1000)
+
+
+def test_each_column_is_tested_for_a_bend_of_its_own():
+    sizes = [(n, d) for n in 4.0 ** np.arange(8) for d in 3.0 ** np.arange(5)]
+    points = pairs(0.02, bend=0.04, sizes=sizes)
+    assert "optimum-law-bends" in law_of_pairs(points).flags
+    found = check_curvature(points, tuned="lr", columns=["params", "tokens"])
+    assert found.curvature == pytest.approx(0.08, rel=0.2)
+    assert found.dof == 5  # eight sizes less three
+    assert check_curvature(pairs(0.0), tuned="lr", columns=["params", "tokens"]).dof == 3
+
+
+def test_effects_are_taken_for_no_bend():
+    flags = [law_of_pairs(pairs(0.15, seed=seed)).flags for seed in range(30)]
+    assert sum(bool(each) for each in flags) <= 4

@@ -122,7 +122,7 @@ def batch(law, n_sets, *, k=1):
 
 
 @pytest.mark.parametrize(
-    ("law", "k"), [("power_floor", 1), ("skaling_tied", 2), ("chinchilla_tied", 2)]
+    ("law", "k"), [("power_floor", 1), ("skaling", 2), ("chinchilla_tied", 2)]
 )
 def test_a_batch_of_data_sets_is_a_loop_over_them(law, k):
     problem = batch(law, 5, k=k)
@@ -142,9 +142,7 @@ def test_a_batch_of_data_sets_is_a_loop_over_them(law, k):
         assert values[i] == pytest.approx(alone[0], rel=1e-5)
 
 
-@pytest.mark.parametrize(
-    ("law", "k"), [("power_floor", 1), ("power_floor", 2), ("skaling_tied", 2)]
-)
+@pytest.mark.parametrize(("law", "k"), [("power_floor", 1), ("power_floor", 2), ("skaling", 2)])
 def test_minimum_is_one_to_rounding(law, k):
     """A general optimiser started there finds nothing lower by more than 1e-10 of chi-square."""
     problem = batch(law, 3, k=k)

@@ -1,0 +1,432 @@
+"""Parameters and tokens: published and simulated ladders, small runs fitted, larger ones forecast.
+
+    python -m benchmarks.ladders [--only PART …] [--sweeps N] [--draws development]
+
+Splits are made by a rule that knows no result: of each table the runs up to a quarter, a 16th, a
+64th and a 256th of the largest compute (6 N D) are fitted, or those up to a third and a tenth of
+the most parameters, or up to a quarter of the most tokens, and all others are forecast. Short
+ladders begin at a quarter or a 16th of where they end, and are judged up to 30 times that. A split
+needs three different values of each column and eight runs below, and three runs above.
+
+Coverage and scores are means over a split's runs, then over a source's splits; each source counts
+alike. The interval is of 90 %, of a new run. `BEFORE` are the figures of the mixture of four laws
+that stood here before, with a discrepancy of .08 learned from a ladder's own cuts, and of .18.
+
+Simulated ladders and optima: see `simulate` and `simulate_optima`; "starved" ones have runs with
+too few tokens for their size.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+from scipy import stats
+
+from benchmarks.optima import SIZES, step_law
+from benchmarks.rows import DATA, Row, gadre_sets, require, share_row
+from benchmarks.scores import Table, rms, score_all, score_forecast
+from benchmarks.sweeps import DrawnPart, print_parts
+from extrap.fitting import fit_optimum_law, predict_log, relative_sizes
+from extrap.fitting.mixture import count_sizes
+from extrap.fitting.optimum_law import BENDS
+from extrap.records import Estimate, Interval, Optimum
+
+BY_COMPUTE, BY_PARAMS, BY_TOKENS = (4, 16, 64, 256), (3, 10), (4,)
+SPANS, FARTHEST = (4, 16), 30
+LEAST_FITTED, LEAST_SIZES, LEAST_AHEAD = 8, 3, 3
+PORIAN = tuple(
+    f"{data}|{rest}"
+    for data in ("rw", "owt2")
+    for rest in (
+        "base|short|kaplan|standard|val",
+        "base|short|chinchilla|standard|val",
+        "tuned|short|const|standard|val",
+    )
+)
+"""Settings with a short warm-up and all parameters counted."""
+BEFORE = {
+    "coverage": ".08 learned 89 %, .18 constant 93 %",
+    "interval score": ".08 learned .1006, .18 constant .1042",
+    "error": "1.49 %",
+}
+ROUNDED = 1.001
+
+
+def ladders(data: Path = DATA) -> Iterator[tuple[str, str, pd.DataFrame]]:
+    """Source, name and runs (`params`, `tokens`, `loss`) of each published ladder."""
+    for name, runs in gadre_sets(data).items():
+        yield "Gadre", name, runs[~runs["long_warmup"]]
+    gemstones = pd.read_csv(require(data, "gemstones.csv"))
+    for cooldown, runs in gemstones.groupby("cooldown"):
+        yield "Gemstones", f"cooldown, {cooldown}", runs
+    schedules = pd.read_csv(require(data, "schedules_slimpajama.csv")).rename(
+        columns={"val_loss": "loss"}
+    )
+    schedules = schedules[schedules["dataset"] == "slimpajama"]
+    for name, schedule, cooldown in (("cosine", "cos", 0.0), ("WSD", "wsd", 0.2)):
+        runs = schedules[
+            (schedules["schedule"] == schedule) & np.isclose(schedules["cooldown"], cooldown)
+        ]
+        yield "SlimPajama", name, runs.groupby([*SIZES], as_index=False)["loss"].min()
+    porian = pd.read_csv(require(data, "porian_formll.csv"))
+    for task in PORIAN:
+        yield "Porian", task, porian[porian["task"] == task]
+    chinchilla = pd.read_csv(require(data, "chinchilla_epoch.csv"))
+    yield "Chinchilla", "digitised", chinchilla[chinchilla["epoch_outlier"] == 0]
+    sweep = step_law(data)
+    trained = sweep[sweep["loss"] < np.inf]
+    yield "Step Law", "best", trained.groupby([*SIZES], as_index=False)["loss"].min()
+
+
+def splits(source: str, name: str, runs: pd.DataFrame) -> Iterator[Table]:
+    """The splits of a ladder, by compute, parameters and tokens."""
+    runs = runs[[*SIZES, "loss"]].astype(float).reset_index(drop=True)
+    compute = runs["params"] * runs["tokens"]
+    most = compute.max()
+    cuts = {f"compute / {share}": (compute, share, compute >= 0) for share in BY_COMPUTE}
+    for column, shares in {"params": BY_PARAMS, "tokens": BY_TOKENS}.items():
+        cuts |= {f"{column} / {share}": (runs[column], share, compute >= 0) for share in shares}
+    for share, span in itertools.product(BY_COMPUTE, SPANS):
+        end = most / share * ROUNDED
+        near = (compute > end / span) & (compute <= FARTHEST * end)
+        cuts[f"compute / {share}, of / {share * span}"] = (compute, share, near)
+    for cut, (values, share, kept) in cuts.items():
+        below = values <= values.max() / share * ROUNDED
+        fitted, ahead = runs[below & kept], runs[~below & kept]
+        if (
+            len(fitted) >= LEAST_FITTED
+            and len(ahead) >= LEAST_AHEAD
+            and min(count_sizes(fitted[c].to_numpy()) for c in SIZES) >= LEAST_SIZES
+        ):
+            yield Table(f"{name}, {cut}", source, SIZES, fitted, ahead)
+
+
+def all_splits(data: Path = DATA) -> list[Table]:
+    """Every split of every ladder."""
+    return [table for ladder in ladders(data) for table in splits(*ladder)]
+
+
+LAYOUTS = ("grid", "2 budgets", "3 budgets", "4 budgets")
+DISTANCES = ((2, 4), (4, 10), (10, 30))
+"""Compute of a forecast run over the largest fitted one."""
+SIZES_A_BUDGET, BUDGET_STEP = 7, 4.0
+BALANCE = 20.0
+"""Tokens per parameter at which the two terms are equal, before it is drawn."""
+N_WAVES = 3
+
+
+def simulate(random: np.random.Generator, layout: str, *, starved: bool = False) -> Table:
+    """A drawn ladder: `ln L` is a law of two powers, waves that no law follows, and noise.
+
+    The waves over ln N and ln D are 6 to 20 long. They are scaled such that after a law's best
+    change by least squares on the fitted runs their root mean square over the forecast runs is
+    .05 to .35 of the change that the law predicts. Noise is .05 to .5 %. The forecast runs are at
+    every distance at the best split of their budget and a factor of 1.5 from it. `starved` adds
+    what too few steps cost: 2 % times the square of ln of what is missing to 4 tokens per
+    parameter.
+
+    The table's `truth` has `distance`, compute over the largest fitted one, and `ratio`,
+    parameters over those of the best split.
+    """
+    alpha, beta = np.exp(random.normal(np.log(0.33), 0.25, 2))
+    outer, share = random.uniform(0.4, 1.0), random.uniform(0.15, 0.6)
+    balance = BALANCE * np.exp(random.normal(0, 0.5))
+    low = 1e17 * 10 ** random.uniform(0, 2)
+    if layout == "grid":
+        n = np.geomspace(1, 10 ** random.uniform(1, 2), int(random.integers(4, 8)))
+        n *= np.sqrt(low / (6 * balance))
+        ratios = balance * np.geomspace(0.25, 8, int(random.integers(3, 6)))
+        params, tokens = (a.ravel() for a in np.meshgrid(n, ratios, indexing="ij"))
+        tokens = tokens * params
+    else:
+        budgets = low * BUDGET_STEP ** np.arange(int(layout[0]))
+        spread = np.geomspace(0.2, 5, SIZES_A_BUDGET)
+        params = (np.sqrt(budgets / (6 * balance))[:, None] * spread).ravel()
+        tokens = np.repeat(budgets, SIZES_A_BUDGET) / (6 * params)
+    most = 6 * (params * tokens).max()
+    distance = np.concatenate([np.exp(random.uniform(*np.log(d), 2)) for d in DISTANCES])
+    distance = np.repeat(distance, 3)
+    off = np.tile([1 / 1.5, 1.0, 1.5], len(distance) // 3)
+    best = np.sqrt(most * distance / (6 * balance))
+    all_params = np.concatenate([params, best * off])
+    all_tokens = np.concatenate([tokens, most * distance / (6 * best * off)])
+    u, v = np.log(all_params / best[0]), np.log(all_tokens / (balance * best[0]))
+
+    def law(a: float, b: float, ratio: float, floor: float, level: float) -> np.ndarray:
+        powers = (np.exp(-a * u / outer) + np.exp(ratio - b * v / outer)) ** outer
+        return np.log(np.exp(floor) + np.exp(level) * powers)
+
+    fitted = np.arange(len(u)) < len(params)
+    tied = np.log(alpha / beta)  # equal terms where the split is best
+    level = np.log(share) - outer * np.log(2.0)
+    at = np.array([alpha, beta, tied, np.log(1 - share), level])
+    true = law(*at)
+    slopes = np.column_stack([(law(*(at + h)) - law(*(at - h))) / 2e-4 for h in 1e-4 * np.eye(5)])
+    angles, lengths, phases = random.uniform([0, 6, 0], [np.pi, 20, 2 * np.pi], (N_WAVES, 3)).T
+    wave = sum(
+        np.sin(2 * np.pi * (np.cos(a) * u + np.sin(a) * v) / length + phase)
+        for a, length, phase in zip(angles, lengths, phases, strict=True)
+    )
+    wave -= slopes @ np.linalg.lstsq(slopes[fitted], wave[fitted], rcond=None)[0]
+    change = true[fitted].min() - true[~fitted]
+    size = random.uniform(0.05, 0.35) * rms(change) / rms(wave[~fitted])
+    true = true + size * wave
+    if starved:
+        missing = np.maximum(np.log(4 * all_params / all_tokens), 0.0)
+        true = true + 0.02 * missing**2
+    noise = np.exp(random.uniform(np.log(0.0005), np.log(0.005)))
+    loss = 3 * np.exp(true + noise * random.normal(size=len(true)))
+    runs = pd.DataFrame({"params": all_params, "tokens": all_tokens, "loss": loss})
+    truth = runs[~fitted].assign(distance=distance, ratio=off)
+    return Table(layout, layout, SIZES, runs[fitted], truth)
+
+
+EFFECTS, LEVELS = (0.0, 0.05, 0.1, 0.2), ((4, 4), (6, 8))
+"""Octaves that optima of one size share; least and most different sizes of a column."""
+
+
+class Optima(NamedTuple):
+    """Drawn optima over parameters and tokens.
+
+    Attributes:
+        fitted: With what a law is fitted to.
+        sizes: Of three larger ones, shape (3, 2).
+        truth: Their log values.
+        known: Standard error of these by least squares with all variances known, the effect of a
+            new level of each column included.
+    """
+
+    fitted: list[Optimum]
+    sizes: np.ndarray
+    truth: np.ndarray
+    known: np.ndarray
+
+
+def simulate_optima(random: np.random.Generator, effect: float, levels: tuple[int, int]) -> Optima:
+    """Optima that follow a power law, but for an effect that those of one size share.
+
+    Every number of parameters has the same token counts, or the same tokens per parameter, then
+    without an effect of tokens. Stated errors are .05 to .25 octave, the real ones .3 to 1 times
+    these. The three larger ones have 2 to 8 times the most of both.
+    """
+    n_levels, n_tokens = (int(random.integers(levels[0], levels[1] + 1)) for _ in range(2))
+    n = 1e7 * random.uniform(1.7, 4) ** np.arange(n_levels)
+    d = 1e9 * random.uniform(1.7, 4) ** np.arange(n_tokens)
+    of_n, of_d = np.divmod(np.arange(n_levels * n_tokens), n_tokens)
+    is_grid = random.random() < 0.5
+    sizes = np.column_stack([n[of_n], d[of_d] * (1.0 if is_grid else n[of_n] / n[0])])
+    targets = sizes.max(axis=0) * random.uniform(2, 8, (3, 2))
+    x = np.log2(np.vstack([sizes, targets]) / sizes[0])
+    slopes = random.uniform([-0.8, -0.3], [0.3, 0.5])
+    shared = effect * np.array([1.0, 1.0 if is_grid else 0.0])
+    groups = [np.concatenate([g, g.max() + 1 + np.arange(3)]) for g in (of_n, of_d)]
+    effects = [s * random.normal(size=g.max() + 1)[g] for s, g in zip(shared, groups, strict=True)]
+    true = -8 + x @ slopes + sum(effects)
+    stated = random.uniform(0.05, 0.25) * np.exp(0.3 * random.normal(size=len(sizes)))
+    own = stated * random.uniform(0.3, 1.0)
+    seen = true[: len(sizes)] + own * random.normal(size=len(sizes))
+    fitted = [
+        _optimum(dict(zip(SIZES, size, strict=True)), value * np.log(2), se * np.log(2))
+        for size, value, se in zip(sizes, seen, stated, strict=True)
+    ]
+    variance = sum(s**2 * (g[:, None] == g) for s, g in zip(shared, groups, strict=True))
+    design = np.column_stack([np.ones(len(x)), x])
+    k = len(sizes)
+    inverse = np.linalg.inv(variance[:k, :k] + np.diag(own**2))
+    gls = np.linalg.inv(design[:k].T @ inverse @ design[:k])
+    known = np.sqrt(np.einsum("ij,jk,ik->i", design[k:], gls, design[k:]) + (shared**2).sum())
+    return Optima(fitted, targets, true[k:] * np.log(2), known * np.log(2))
+
+
+def _optimum(size: dict[str, float], log_value: float, log_se: float) -> Optimum:
+    value, unknown = float(np.exp(log_value)), Interval(None, None)
+    return Optimum(
+        size=size,
+        tuned={"lr": Estimate(value=value, se=value * log_se, ci=unknown, pi=unknown)},
+        loss=None,
+        loss_se=None,
+        paired_loss_se=None,
+        best_loss=None,
+        n_runs=0,
+        n_diverged=0,
+        bracketed=True,
+        edge=None,
+    )
+
+
+def public_rows(data: Path = DATA) -> list[Row]:
+    """Coverage, score and error over published ladders; nothing where they are not there."""
+    if not data.is_dir():
+        return [Row(part="published ladders", figure="coverage", reached="no tables here")]
+    scores = score_all(all_splits(data)).query("band == 'default'")
+    scores = scores.assign(abs_error=scores["error"].abs())
+    columns = ["held_90", "interval_score", "abs_error", "width"]
+    by_split = scores.groupby(["group", "table"])[columns].mean()
+    means = by_split.groupby("group").mean()
+    rng = np.random.default_rng(0)
+    draws = [
+        np.mean(
+            [
+                rng.choice(held, len(held)).mean()
+                for _, held in by_split["held_90"].groupby("group")
+            ]
+        )
+        for _ in range(1000)
+    ]
+    low, high = np.quantile(draws, (0.05, 0.95))
+    n_splits = by_split.groupby("group").size()
+    worst = means.loc[n_splits >= 4, "held_90"].min()
+    part, each = f"{len(by_split)} splits of {len(means)} sources", "each source alike"
+    held, score, error = (float(means[c].mean()) for c in columns[:3])
+    return [
+        Row(
+            part=part,
+            figure=f"90 % intervals hold, {each}",
+            beat=BEFORE["coverage"],
+            target="82–97 %, no source of four splits below 70 %",
+            reached=f"{held:.1%} ({low:.1%} to {high:.1%}, splits drawn again); "
+            + ", ".join(f"{name} {share:.0%}" for name, share in means["held_90"].items()),
+            met=0.82 <= held <= 0.97 and worst >= 0.7,
+        ),
+        Row(
+            part=part,
+            figure=f"interval score, {each}",
+            beat=BEFORE["interval score"],
+            target="≤ .1042",
+            reached=f"{score:.4f}; width {means['width'].mean():.1%}",
+            met=score <= 0.1042,
+        ),
+        Row(
+            part=part,
+            figure=f"mean absolute error, {each}",
+            beat=BEFORE["error"],
+            target="≤ 1.49 %",
+            reached=f"{error:.2%}",
+            met=error <= 0.0149,
+        ),
+    ]
+
+
+def measure_losses(layout: str, starved: bool, random: np.random.Generator) -> dict[str, float]:
+    """Of each distance: the share of intervals that hold, the mean error and its size."""
+    table = simulate(random, layout, starved=starved)
+    points = table.truth[[*SIZES]].to_dict("records")
+    scores = score_forecast(table.forecast(), points, table.truth["loss"], bands=None)
+    scores = scores[scores["band"] == "default"].assign(
+        distance=table.truth["distance"].to_numpy()
+    )
+    found = {}
+    for low, high in DISTANCES:
+        here = scores[(scores["distance"] >= low) & (scores["distance"] < high)]
+        means = {"held": here["held_90"], "error": here["error"], "width": here["width"]}
+        found |= {f"{name} {low}": float(values.mean()) for name, values in means.items()}
+    return found
+
+
+def loss_rows(part: str, found: pd.DataFrame) -> list[Row]:
+    """Coverage in each cell, and the mean error."""
+    rows = [
+        Row(
+            part=part,
+            figure=f"90 % intervals hold, {low} to {high} times the compute, {len(found)} ladders",
+            target="≥ 80 %",
+            reached=f"{found[f'held {low}'].mean():.1%}, median width "
+            f"{found[f'width {low}'].median():.1%}",
+            met=bool(found[f"held {low}"].mean() >= 0.8),
+        )
+        for low, high in DISTANCES
+    ]
+    errors = found[[f"error {low}" for low, _ in DISTANCES]].to_numpy()
+    bias = float(errors.mean())
+    is_starved = "starved" in part
+    rows.append(
+        Row(
+            part=part,
+            figure="mean error of runs near the best split of their budget",
+            target="within ± .5 %" if is_starved else "",
+            reached=f"{bias:+.2%}, root mean square {rms(errors.ravel()):.2%}",
+            met=abs(bias) <= 0.005 if is_starved else None,
+        )
+    )
+    return rows
+
+
+def overall(found: Mapping[str, pd.DataFrame]) -> list[Row]:
+    """Coverage over all layouts."""
+    rows = []
+    for kind, low, high in (("losses", 0.85, 0.95), ("starved losses", 0.85, None)):
+        tables = [table for part, table in found.items() if part.startswith(f"{kind},")]
+        if tables:
+            held = pd.concat(tables)[[f"held {d}" for d, _ in DISTANCES]].to_numpy().ravel()
+            figure = "90 % intervals hold, all layouts and distances"
+            rows.append(share_row(kind, figure, held, least=low, most=high))
+    return rows
+
+
+def measure_optima(
+    effect: float, levels: tuple[int, int], random: np.random.Generator
+) -> dict[str, float]:
+    """Of three larger sizes: the share that holds, width over that of known variances, flags."""
+    drawn = simulate_optima(random, effect, levels)
+    law = fit_optimum_law(drawn.fitted, tuned="lr", columns=SIZES)
+    held, ratios = [], []
+    for size, truth, known in zip(drawn.sizes, drawn.truth, drawn.known, strict=True):
+        at = relative_sizes(law, dict(zip(SIZES, size, strict=True)))
+        mean, se = predict_log(law, at)
+        half = stats.t.ppf(0.95, law.dof) * np.hypot(se[0], law.scatter)
+        held.append(abs(mean[0] - truth) <= half)
+        ratios.append(half / (stats.norm.ppf(0.95) * known))
+    flagged = BENDS in law.flags
+    return {"held": np.mean(held), "ratio": np.median(ratios), "flagged": float(flagged)}
+
+
+def optimum_rows(effect: float, most: float, part: str, found: pd.DataFrame) -> list[Row]:
+    """Coverage, width where there is no effect, and false flags of a bend."""
+    n = f"{len(found)} laws"
+    rows = [
+        Row(
+            part=part,
+            figure=f"90 % intervals hold, {n}",
+            target="≥ 85 %",
+            reached=f"{found['held'].mean():.1%}",
+            met=bool(found["held"].mean() >= 0.85),
+        ),
+        Row(
+            part=part,
+            figure="width over that of known variances, median",
+            target=f"≤ {most:g}" if effect == 0 else "",
+            reached=f"{found['ratio'].median():.2f}",
+            met=bool(found["ratio"].median() <= most) if effect == 0 else None,
+        ),
+    ]
+    if effect == 0:
+        rows.append(share_row(part, "laws flagged to bend", found["flagged"], most=0.06))
+    return rows
+
+
+DRAWS = {"development": 1, "report": 2}
+PARTS = {
+    **{
+        f"{kind}, {layout}": DrawnPart(partial(measure_losses, layout, is_starved), loss_rows, 500)
+        for kind, is_starved in (("losses", False), ("starved losses", True))
+        for layout in LAYOUTS
+        if not (is_starved and layout == "grid")
+    },
+    **{
+        f"optima, {levels[0]} to {levels[1]} sizes, effect {effect:g} octave": DrawnPart(
+            partial(measure_optima, effect, levels), partial(optimum_rows, effect, most), 500
+        )
+        for levels, most in zip(LEVELS, (1.8, 1.5), strict=True)
+        for effect in EFFECTS
+    },
+}
+
+
+if __name__ == "__main__":
+    print_parts(__doc__, PARTS, DRAWS, once={"published": public_rows}, more=overall)

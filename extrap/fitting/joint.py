@@ -56,7 +56,7 @@ SAME = 0.01
 NEGLIGIBLE, HOPELESS = 1e-3, 12.0
 """Weight of what is left out; log evidence below the best of laws that are not looked at again."""
 N_STEPS, LONGEST_STEP, SOLVED = 25, 0.7, 1e-3
-LARGEST_LOG, ROUNDING, PINNED, ANY, LEAST = 60.0, 1e-9, 1e-4, 1e3, 1e-3
+LARGEST_LOG, ROUNDING, PINNED, ANY, LEAST, MOST_DOUBT = 60.0, 1e-9, 1e-4, 1e3, 1e-3, 1e8
 FEWEST = 6
 TOO_HIGH, TOO_SURE = 0.01, 2.0
 """How far runs with few tokens lie above what the others say: at least, and in its errors."""
@@ -392,7 +392,7 @@ class _Laws:
             found.append((misfit, values))
             evidence.append(of_laws + math.log(prior))
         weight = np.exp(np.array(evidence) - np.max(evidence))
-        weight[weight < NEGLIGIBLE * weight.sum()] = 0.0
+        weight[weight < min(NEGLIGIBLE * weight.sum(), weight.max() / 10)] = 0.0
         weight /= weight.sum()
         return tuple(
             Part(
@@ -440,7 +440,7 @@ class _Laws:
                 inverse = root.T @ root
                 alone = inverse @ best / np.diag(inverse)  # with the run itself left out
                 usual = MAD_TO_SD * float(np.median(np.abs(alone)))
-                self.doubts = np.maximum(1.0, (alone / (OUTLIER * usual + ROUNDING)) ** 2)
+                self.doubts = np.clip((alone / (OUTLIER * usual + ROUNDING)) ** 2, 1.0, MOST_DOUBT)
             root, _ = self._root(self._misfit(*USUAL))
 
     def _misfit(self, level: float, smooth: float, length: float, noise: float) -> Misfit:
@@ -481,7 +481,7 @@ def _prior(last: float, n: int, fix: Mapping[str, float]) -> tuple[Array, Array]
 
 def _inverse_root(x: Array, misfit: Misfit, errors: Array, doubts: Array) -> tuple[Array, float]:
     """Inverse of the Cholesky factor of the runs' covariance, and its log determinant."""
-    noise = misfit.noise**2 * doubts + errors**2
+    noise = misfit.noise**2 * doubts + errors**2 + ROUNDING * misfit.variance
     root = np.linalg.cholesky(misfit.covariance(x, x) + np.diag(noise))
     inverse = linalg.solve_triangular(root, np.eye(len(x)), lower=True)
     return inverse, 2 * float(np.log(np.diag(root)).sum())

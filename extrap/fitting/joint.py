@@ -22,6 +22,7 @@ from scipy import linalg, special
 from extrap.fitting.health import WEAK_LOG_SE
 from extrap.fitting.loss_law import MAD_TO_SD, check_losses
 from extrap.laws import LOSS_LAWS
+from extrap.laws.base import EXPONENT as EXPONENTS
 from extrap.laws.base import Array
 from extrap.records import Fit
 
@@ -56,8 +57,8 @@ SAME = 0.01
 NEGLIGIBLE, HOPELESS = 1e-3, 12.0
 """Weight of what is left out; log evidence below the best of laws that are not looked at again."""
 N_STEPS, LONGEST_STEP, SOLVED = 25, 0.7, 1e-3
-LARGEST_LOG, ROUNDING, PINNED, ANY, LEAST = 60.0, 1e-9, 1e-4, 1e3, 1e-3
-FEWEST = 6
+LARGEST_LOG, ROUNDING, PINNED, ANY, LEAST, MOST_DOUBT = 60.0, 1e-9, 1e-4, 1e3, 1e-3, 1e8
+FEWEST, FARTHEST = 6, 20.0
 TOO_HIGH, TOO_SURE = 0.01, 2.0
 """How far runs with few tokens lie above what the others say: at least, and in its errors."""
 
@@ -81,7 +82,7 @@ class Misfit:
     def covariance(self, a: Array, b: Array) -> Array:
         """Between runs at points a (n, n_columns) and b (m, n_columns), noise aside; (n, m)."""
         apart = ((a[:, None] - b) ** 2).sum(axis=-1) / self.length**2
-        same = np.abs(a[:, None, 0] - b[:, 0]) < SAME
+        same = np.round(a[:, None, 0] / SAME) == np.round(b[:, 0] / SAME)
         return self.smooth**2 * np.exp(-0.5 * apart) + self.level**2 * same
 
     @property
@@ -377,6 +378,10 @@ class _Laws:
         self.log_prior = np.repeat(np.log(prior), len(powers))
         self.usual, self.precision = _prior(last, n, fix)
         self.values = np.tile(self.usual, (len(self.share), 1))
+        self.ends = np.array([[-ANY, *[-FARTHEST] * (n - 1), *[math.log(EXPONENTS.low)] * n]])
+        self.ends = np.vstack(
+            [self.ends, [ANY, *[FARTHEST] * (n - 1), *[math.log(EXPONENTS.high)] * n]]
+        )
         self.unit = 1.0
         self._fit()
 
@@ -392,7 +397,7 @@ class _Laws:
             found.append((misfit, values))
             evidence.append(of_laws + math.log(prior))
         weight = np.exp(np.array(evidence) - np.max(evidence))
-        weight[weight < NEGLIGIBLE * weight.sum()] = 0.0
+        weight[weight < min(NEGLIGIBLE * weight.sum(), weight.max() / 10)] = 0.0
         weight /= weight.sum()
         return tuple(
             Part(
@@ -410,7 +415,7 @@ class _Laws:
         root, log_determinant = self._root(misfit)
         rest, scaled, covariance, step = self._solve(root)
         rest = rest - (scaled @ step[..., None])[..., 0]
-        values = self.values + step
+        values = np.clip(self.values + step, *self.ends)
         off = values - self.usual
         squares = (rest**2).sum(axis=1) + ((off @ self.precision) * off).sum(axis=1)
         spread = np.linalg.slogdet(covariance)[1] - log_determinant
@@ -429,7 +434,7 @@ class _Laws:
             for _ in range(N_STEPS):
                 step = self._solve(root)[-1]
                 step[:, 1:] = np.clip(step[:, 1:], -LONGEST_STEP, LONGEST_STEP)
-                self.values = self.values + step
+                self.values = np.clip(self.values + step, *self.ends)
                 if np.abs(step).max() < SOLVED:
                     break
             off = self.y - log_law(self.values, self.share, self.power, self.x)[0]
@@ -440,7 +445,7 @@ class _Laws:
                 inverse = root.T @ root
                 alone = inverse @ best / np.diag(inverse)  # with the run itself left out
                 usual = MAD_TO_SD * float(np.median(np.abs(alone)))
-                self.doubts = np.maximum(1.0, (alone / (OUTLIER * usual + ROUNDING)) ** 2)
+                self.doubts = np.clip((alone / (OUTLIER * usual + ROUNDING)) ** 2, 1.0, MOST_DOUBT)
             root, _ = self._root(self._misfit(*USUAL))
 
     def _misfit(self, level: float, smooth: float, length: float, noise: float) -> Misfit:
@@ -481,7 +486,7 @@ def _prior(last: float, n: int, fix: Mapping[str, float]) -> tuple[Array, Array]
 
 def _inverse_root(x: Array, misfit: Misfit, errors: Array, doubts: Array) -> tuple[Array, float]:
     """Inverse of the Cholesky factor of the runs' covariance, and its log determinant."""
-    noise = misfit.noise**2 * doubts + errors**2
+    noise = misfit.noise**2 * doubts + errors**2 + ROUNDING * misfit.variance
     root = np.linalg.cholesky(misfit.covariance(x, x) + np.diag(noise))
     inverse = linalg.solve_triangular(root, np.eye(len(x)), lower=True)
     return inverse, 2 * float(np.log(np.diag(root)).sum())

@@ -174,3 +174,10 @@ def test_losses_that_scatter_widely_have_wide_bands():
     found = fitted(noisy(0.3))
     assert found.scatter > 0.1
     assert abs(off(found)) < 2.5 * math.sqrt(found.predict_log(FAR)[1][0])
+
+
+def test_where_no_part_counts_much_the_likeliest_are_kept():
+    """Three runs a parameter say so little that every part has a small weight."""
+    n, d = np.array([1e8, 2e8, 4e8, 8e8]), np.array([2e9, 1e9, 3e9, 2e9])
+    found = fitted(np.array([3.0, 2.9, 2.8, 2.7]), n, d)
+    assert sum(part.weight for part in found.parts) == pytest.approx(1)

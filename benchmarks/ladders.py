@@ -28,14 +28,14 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from benchmarks.optima import SIZES, step_law
+from benchmarks.optima import SIZES, bare_optimum, step_law
 from benchmarks.rows import DATA, Row, gadre_sets, require, share_row
 from benchmarks.scores import Table, rms, score_all, score_forecast
 from benchmarks.sweeps import DrawnPart, print_parts
 from extrap.fitting import fit_optimum_law, predict_log, relative_sizes
 from extrap.fitting.mixture import count_sizes
 from extrap.fitting.optimum_law import BENDS
-from extrap.records import Estimate, Interval, Optimum
+from extrap.records import Optimum
 
 BY_COMPUTE, BY_PARAMS, BY_TOKENS = (4, 16, 64, 256), (3, 10), (4,)
 SPANS, FARTHEST = (4, 16), 30
@@ -232,7 +232,9 @@ def simulate_optima(random: np.random.Generator, effect: float, levels: tuple[in
     own = stated * random.uniform(0.3, 1.0)
     seen = true[: len(sizes)] + own * random.normal(size=len(sizes))
     fitted = [
-        _optimum(dict(zip(SIZES, size, strict=True)), value * np.log(2), se * np.log(2))
+        bare_optimum(
+            dict(zip(SIZES, size, strict=True)), "lr", float(np.exp2(value)), se * np.log(2)
+        )
         for size, value, se in zip(sizes, seen, stated, strict=True)
     ]
     variance = sum(s**2 * (g[:, None] == g) for s, g in zip(shared, groups, strict=True))
@@ -242,22 +244,6 @@ def simulate_optima(random: np.random.Generator, effect: float, levels: tuple[in
     gls = np.linalg.inv(design[:k].T @ inverse @ design[:k])
     known = np.sqrt(np.einsum("ij,jk,ik->i", design[k:], gls, design[k:]) + (shared**2).sum())
     return Optima(fitted, targets, true[k:] * np.log(2), known * np.log(2))
-
-
-def _optimum(size: dict[str, float], log_value: float, log_se: float) -> Optimum:
-    value, unknown = float(np.exp(log_value)), Interval(None, None)
-    return Optimum(
-        size=size,
-        tuned={"lr": Estimate(value=value, se=value * log_se, ci=unknown, pi=unknown)},
-        loss=None,
-        loss_se=None,
-        paired_loss_se=None,
-        best_loss=None,
-        n_runs=0,
-        n_diverged=0,
-        bracketed=True,
-        edge=None,
-    )
 
 
 def public_rows(data: Path = DATA) -> list[Row]:

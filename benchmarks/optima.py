@@ -248,18 +248,19 @@ def judge_rolling(data: Path = DATA) -> pd.DataFrame:
         [c for c in table.columns[:7] if c != "dataset"] + ["dataset"]
     ):
         points = [
-            _published(row["flops"], row["n_star"], row["n_star_std_log"])
+            bare_optimum({"flops": row["flops"]}, "params", row["n_star"], row["n_star_std_log"])
             for _, row in budgets.sort_values("flops").iterrows()
         ]
         found += _rolling("Porian et al., best model size", points, "params", ("flops",))
     return pd.DataFrame(found)
 
 
-def _published(flops: float, value: float, log_se: float) -> Optimum:
+def bare_optimum(size: dict[str, float], name: str, value: float, log_se: float) -> Optimum:
+    """The best value of one tuned column at a size, and nothing else."""
     interval = Interval(None, None)
     return Optimum(
-        size={"flops": flops},
-        tuned={"params": Estimate(value=value, se=value * log_se, ci=interval, pi=interval)},
+        size=size,
+        tuned={name: Estimate(value=value, se=value * log_se, ci=interval, pi=interval)},
         loss=None,
         loss_se=None,
         paired_loss_se=None,

@@ -223,8 +223,8 @@ def gadre_rows(found: pd.DataFrame) -> list[Row]:
                 + ", ".join(f"{name} {value:.2f}" for name, value in own.items())
                 + ")",
                 met=bool(round(errors["extrap", rule], 2) <= target),
-                note="Not a blind test: which laws of parameters and tokens are mixed, and their "
-                "robust loss, was chosen with these runs and Step Law's in sight.",
+                note="Not a blind test: the laws of parameters and tokens and the priors of their "
+                "parameters were chosen with these runs and Step Law's in sight.",
             )
         )
         for band, here in ours.groupby("band", sort=False):
@@ -325,8 +325,7 @@ def backtest_rows(found: Mapping[str, tuple[str, extrap.Backtest]]) -> list[Row]
                     f"{name} {share:.0%}"
                     for name, share in here.groupby("table")["covered_90"].mean().items()
                 )
-                + ". The discrepancy's scale was chosen with these tables in sight; each of them, "
-                "left out, would get .08 to .1 from the others.",
+                + ". The priors and the discrepancy were chosen with these tables in sight.",
             )
             for words, here, least, most in (
                 (f"×2–×{FAR:g}", table[(ratio > 2) & (ratio <= FAR)], 0.85, 0.95),

@@ -50,6 +50,7 @@ WIDEST = 0.06
 OUTLIER = 4.0
 """A run so many standard deviations off what the other runs predict counts as noisier."""
 N_ROUNDS = 3
+"""Fits after which runs are doubted anew."""
 DOF = 7.0
 """Degrees of freedom behind the spread, with the discrepancy chosen on published ladders."""
 SAME = 0.01
@@ -57,8 +58,14 @@ SAME = 0.01
 NEGLIGIBLE, HOPELESS = 1e-3, 12.0
 """Weight of what is left out; log evidence below the best of laws that are not looked at again."""
 N_STEPS, LONGEST_STEP, SOLVED = 25, 0.7, 1e-3
-LARGEST_LOG, ROUNDING, PINNED, ANY, LEAST, MOST_DOUBT = 60.0, 1e-9, 1e-4, 1e3, 1e-3, 1e8
-FEWEST, FARTHEST = 6, 20.0
+"""Of Gauss–Newton: most steps, the longest one of a log parameter, and when it has ended."""
+PINNED, ANY, FARTHEST, LEAST = 1e-4, 1e3, 20.0, 1e-3
+"""Prior spread of a pinned log exponent and of the log loss; largest log ratio of two terms; least
+reducible share under a given floor."""
+LARGEST_LOG, ROUNDING, MOST_DOUBT = 60.0, 1e-9, 1e8
+"""Guards of an exponential, a division and a variance."""
+FEWEST = 6
+"""Runs from which the others are predicted."""
 TOO_HIGH, TOO_SURE = 0.01, 2.0
 """How far runs with few tokens lie above what the others say: at least, and in its errors."""
 
@@ -310,9 +317,8 @@ def _are_undertrained(found: JointPosterior) -> bool:
     inner, outer = ratio <= np.median(ratio), ratio > np.quantile(ratio, 0.75)
     if inner.sum() < FEWEST or not outer.any() or (np.ptp(x[inner], axis=0) < SAME).any():
         return False
-    others = _posterior(
-        found.columns, x[inner], y[inner], errors[inner[: len(errors)]], found.fixed
-    )
+    known = errors[inner] if len(errors) else errors
+    others = _posterior(found.columns, x[inner], y[inner], known, found.fixed)
     mean, variance = others.predict_log(np.exp(x[outer]))
     above = float((y[outer] - mean).mean())
     return above > max(TOO_HIGH, TOO_SURE * float(np.sqrt(variance).mean()))
@@ -378,9 +384,11 @@ class _Laws:
         self.log_prior = np.repeat(np.log(prior), len(powers))
         self.usual, self.precision = _prior(last, n, fix)
         self.values = np.tile(self.usual, (len(self.share), 1))
-        self.ends = np.array([[-ANY, *[-FARTHEST] * (n - 1), *[math.log(EXPONENTS.low)] * n]])
-        self.ends = np.vstack(
-            [self.ends, [ANY, *[FARTHEST] * (n - 1), *[math.log(EXPONENTS.high)] * n]]
+        self.ends = np.array(
+            [
+                [sign * ANY, *[sign * FARTHEST] * (n - 1), *[math.log(exponent)] * n]
+                for sign, exponent in ((-1, EXPONENTS.low), (1, EXPONENTS.high))
+            ]
         )
         self.unit = 1.0
         self._fit()

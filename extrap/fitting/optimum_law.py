@@ -100,16 +100,16 @@ def fit_optimum_law(
     """Fit `ln v* = a + Σ b_i ln(x_i / x0_i)` to the optima that have a point estimate.
 
     Weights are `1 / se²` of the log optima. The law is straight unless the optima clearly
-    reject that (`check_curvature`); then it bends with the square of the mean log size.
+    reject that; then it bends with the square of the mean log size.
     That it may bend is always part of the covariance: `σ² x'(X'X)⁻¹x + κ² q(x)²`, with q the
     distance of the squared log size from its straight-line fit, and κ learned from the optima and
-    a prior. An optimum lies off the law by `scatter`, at least a tenth of an octave. A bend that
-    the optima show is a flag.
+    a prior. A bend that `check_curvature` shows is a flag. Over one size column an optimum lies
+    off the law by `scatter`, at least a tenth of an octave.
 
     Over several columns optima of one size share an effect, so 30 optima of four sizes are little
     more than four: the standard deviation of the effects of each column follows by restricted
     maximum likelihood, a new size has effects of its own (`scatter`), and Student's t has one
-    degree of freedom less than the column with fewest sizes has of them.
+    degree of freedom less than the number of sizes in the column with fewest.
 
     Args:
         optima: Optima at several sizes; those without a point estimate are left out.
@@ -185,8 +185,8 @@ def check_curvature(
         fix: Pinned slopes, as for `fit_optimum_law`.
 
     Returns:
-        The test, or None with fewer than two optima more than the straight law has parameters, or
-        where all lie at two sizes.
+        The test, or None with fewer than two optima more than the straight law has parameters,
+        where all lie at two sizes, or where none of several columns has six sizes.
 
     References:
         arXiv 2606.29158, where the optimal rate bends upward at scale.
@@ -365,7 +365,7 @@ class _Levels:
 
 
 def _clearest_bend(line: _Line, y: Array, free: Sequence[int]) -> CurvatureTest | None:
-    """Of the columns with sizes enough the clearest bend, corrected for their number."""
+    """The test of the clearest bend, corrected for the number of columns with enough sizes."""
     straight, squares = line.design[:, free], line.design[:, 1:] ** 2 / 2
     able = [i for i, x in enumerate(line.x.T) if len(set(_levels(x))) >= BEND_SIZES]
     wide = np.column_stack([straight, squares[:, able]])

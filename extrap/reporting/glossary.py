@@ -245,9 +245,10 @@ _FORECAST: dict[str, Words] = {
         "Add sizes that are further apart, or pin a parameter that is known.",
     ),
     "undertrained-runs": (
-        "Runs with few tokens per parameter lie above the law, the more the fewer.",
-        "No law of parameters and tokens describes runs of too few steps; the forecast takes "
-        "their excess for a misfit of their own.",
+        "Runs with few tokens per parameter (a small second size for their first) lie above what "
+        "the other runs say.",
+        "No law of two sizes describes runs of too few steps; the forecast treats their excess as "
+        "a misfit of their own.",
         "Leave out runs far from the best split of their compute, or train them longer.",
     ),
     "columns-collinear": (

@@ -274,6 +274,11 @@ def test_each_column_is_tested_for_a_bend_of_its_own():
     assert check_curvature(pairs(0.0), tuned="lr", columns=["params", "tokens"]).dof == 3
 
 
-def test_effects_are_taken_for_no_bend():
-    flags = [law_of_pairs(pairs(0.15, seed=seed)).flags for seed in range(30)]
-    assert sum(bool(each) for each in flags) <= 4
+def test_effects_are_taken_for_no_bend_and_the_flag_is_that_of_the_test():
+    sizes, flagged = [(n, d) for n in 4.0 ** np.arange(8) for d in 3.0 ** np.arange(4)], []
+    for seed in range(30):
+        points = pairs(0.15, seed=seed, sizes=sizes)
+        found = check_curvature(points, tuned="lr", columns=["params", "tokens"])
+        flagged.append("optimum-law-bends" in law_of_pairs(points).flags)
+        assert flagged[-1] == found.bends
+    assert sum(flagged) <= 4

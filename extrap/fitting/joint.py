@@ -21,6 +21,7 @@ from scipy import linalg, special
 
 from extrap.fitting.health import WEAK_LOG_SE
 from extrap.fitting.loss_law import MAD_TO_SD, check_losses
+from extrap.fitting.projection import Index
 from extrap.laws import LOSS_LAWS
 from extrap.laws.base import EXPONENT as EXPONENTS
 from extrap.laws.base import Array
@@ -64,8 +65,9 @@ PINNED, ANY, FARTHEST, LEAST = 1e-4, 1e3, 20.0, 1e-3
 reducible share under a given floor."""
 LARGEST_LOG, ROUNDING, MOST_DOUBT = 60.0, 1e-9, 1e8
 """Guards of an exponential, a division and a variance."""
-FEWEST = 6
-"""Runs from which the others are predicted."""
+FEWEST, MOST = 6, 250
+"""Runs from which the others are predicted; and with which laws are fitted, since time grows with
+their number's third power and runs near each other say much the same."""
 TOO_HIGH, TOO_SURE = 0.01, 2.0
 """How far runs with few tokens lie above what the others say: at least, and in its errors."""
 
@@ -262,7 +264,8 @@ def fit_joint(
 
     For each reducible share and power the other parameters follow by Gauss–Newton steps with one
     usual misfit; then every misfit of a grid is weighed with each law, the parameters integrated
-    over by their normal approximation.
+    over by their normal approximation. Of more than 250 runs, every second, third … in the order
+    of the product of their sizes is taken, with the extremes of each column.
 
     Args:
         sizes: Size column → sizes, shape (n_points,) each; at least two columns.
@@ -283,8 +286,19 @@ def fit_joint(
     x = np.log(np.column_stack([np.asarray(values, dtype=float) for values in sizes.values()]))
     y = np.log(np.asarray(loss, dtype=float))
     errors = np.empty(0) if loss_se is None else np.asarray(loss_se, dtype=float) / np.exp(y)
-    found = _posterior(tuple(sizes), x, y, errors, fix)
+    kept = _thinned(x)
+    known = errors[kept] if len(errors) else errors
+    found = _posterior(tuple(sizes), x[kept], y[kept], known, fix)
     return replace(found, collinear=collinear, undertrained=n == 2 and _are_undertrained(found))
+
+
+def _thinned(x: Array) -> Index:
+    """Which of the runs at log sizes x, (n, n_columns), are fitted."""
+    step = math.ceil(len(x) / MOST)
+    if step == 1:
+        return np.arange(len(x))
+    spread = np.argsort(x.sum(axis=1), kind="stable")[::-step]  # from the largest one on
+    return np.unique(np.concatenate([spread, x.argmin(axis=0), x.argmax(axis=0)]))
 
 
 def _posterior(

@@ -43,6 +43,8 @@ OF_LEVELS = 0.02 * math.log(2)
 BEND_SIZES = 6
 """Sizes that a column needs to be tested for a bend of its own."""
 LARGEST_EFFECT, LARGEST_SCALE = 2.0, 4.0
+MOST_OPTIMA = 80
+"""So many optima, evenly taken, tell the effects; time grows with their number's third power."""
 EXACT = 0.005 * math.log(2)
 """Standard deviation of a log optimum that none undercuts."""
 
@@ -317,6 +319,8 @@ class _Levels:
         self.y, self.design = y, design
         self.weights, self.log_se = line.weights, line.log_se
         levels = [_levels(column) for column in line.x.T]
+        by_size = np.argsort(np.log(line.x).sum(axis=1), kind="stable")
+        self.used = np.sort(by_size[:: math.ceil(len(y) / MOST_OPTIMA)])
         self.same = [of[:, None] == of for of in levels]
         self.n_sizes = [int(of.max()) + 1 for of in levels]
         bounds = [(1e-2, LARGEST_SCALE), *[(0.0, LARGEST_EFFECT)] * len(levels)]
@@ -345,8 +349,9 @@ class _Levels:
 
     def _objective(self, parameters: Array) -> float:
         """Minus the log of the restricted likelihood and the priors."""
-        root = np.linalg.cholesky(self._covariance(parameters))
-        design, y = np.linalg.solve(root, self.design), np.linalg.solve(root, self.y)
+        used = self.used
+        root = np.linalg.cholesky(self._covariance(parameters)[np.ix_(used, used)])
+        design, y = np.linalg.solve(root, self.design[used]), np.linalg.solve(root, self.y[used])
         values, *_ = np.linalg.lstsq(design, y, rcond=None)
         rest = y - design @ values
         log_determinant = float(np.log(np.diag(root)).sum())

@@ -192,3 +192,14 @@ def test_first_sizes_that_nearly_agree_form_classes():
     assert np.linalg.eigvalsh(shared).min() > -1e-12
     assert shared[0, 0] == shared[0, 1] == 1.0
     assert shared[0, 8] == 0.0
+
+
+def test_of_many_runs_some_are_fitted_and_the_range_is_that_of_all():
+    rng = np.random.default_rng(5)
+    n, d = 10 ** rng.uniform(7, 9, 1000), 10 ** rng.uniform(9, 11, 1000)
+    found = fitted(chinchilla(n, d) * np.exp(0.003 * rng.normal(size=1000)), n, d)
+    assert 200 <= len(found.points) <= 254  # every fourth, and up to four extremes
+    for column, values in (("params", n), ("tokens", d)):
+        assert found.fitted_range[column] == pytest.approx((values.min(), values.max()))
+    assert found.reference == pytest.approx((n[np.argmax(n * d)], d[np.argmax(n * d)]))
+    assert off(found) == pytest.approx(0, abs=0.01)

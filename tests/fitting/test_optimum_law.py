@@ -282,3 +282,9 @@ def test_effects_are_taken_for_no_bend_and_the_flag_is_that_of_the_test():
         flagged.append("optimum-law-bends" in law_of_pairs(points).flags)
         assert flagged[-1] == found.bends
     assert sum(flagged) <= 4
+
+
+def test_of_many_optima_an_even_part_tells_the_effects():
+    sizes = [(n, d) for n in 4.0 ** np.arange(6) for d in 1.5 ** np.arange(40)]
+    found = [law_of_pairs(pairs(0.15, seed=seed, sizes=sizes)).scatter for seed in range(8)]
+    assert np.median(found) == pytest.approx(0.15, rel=0.35)

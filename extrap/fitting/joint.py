@@ -135,7 +135,6 @@ class JointPosterior:
         errors: Known standard errors of these; none where they are not known.
         doubts: Variance of a run's noise over that of the others: more than 1 for an outlier.
         collinear: Whether columns move together, so that only pinned exponents separate them.
-        undertrained: Whether runs with many parameters per token lie above what the others say.
         fixed: Pinned parameters.
     """
 
@@ -147,7 +146,6 @@ class JointPosterior:
     errors: tuple[float, ...]
     doubts: tuple[float, ...]
     collinear: bool
-    undertrained: bool
     fixed: Mapping[str, float] = field(default_factory=dict)
 
     @property
@@ -210,6 +208,26 @@ class JointPosterior:
             flags=tuple(name for name, applies in flags.items() if applies),
         )
 
+    @cached_property
+    def undertrained(self) -> bool:
+        """Whether the quarter of the runs with fewest tokens a parameter lies above the others.
+
+        The half with most tokens a parameter predicts that quarter.
+        """
+        x = np.array(self.points) + np.log(self.reference)
+        y, errors = np.array(self.losses), np.array(self.errors)
+        if len(self.columns) > 2:
+            return False
+        ratio = x[:, 0] - x[:, 1]
+        inner, outer = ratio <= np.median(ratio), ratio > np.quantile(ratio, 0.75)
+        if inner.sum() < FEWEST or not outer.any() or (np.ptp(x[inner], axis=0) < SAME).any():
+            return False
+        known = errors[inner] if len(errors) else errors
+        others = _posterior(self.columns, x[inner], y[inner], known, self.fixed)
+        mean, variance = others.predict_log(np.exp(x[outer]))
+        above = float((y[outer] - mean).mean())
+        return above > max(TOO_HIGH, TOO_SURE * float(np.sqrt(variance).mean()))
+
     def predict_log(self, x: Array) -> tuple[Array, Array]:
         """Mean and variance of the log loss over the mixture, (n, n_columns) → (n,) each.
 
@@ -219,13 +237,13 @@ class JointPosterior:
         points, weight = np.array(self.points), np.array([part.weight for part in self.parts])
         logs, slopes = self._laws(at)
         variances = np.empty_like(logs)
-        for j, (part, given) in enumerate(zip(self.parts, self._given, strict=True)):
-            near = given.root @ part.misfit.covariance(points, at)
-            logs[j] += given.rest @ near
-            left = slopes[j] - near.T @ given.scaled
-            own = np.maximum(part.misfit.variance - (near**2).sum(axis=0), 0.0)
-            variances[j] = own + ((left @ given.covariance) * left).sum(axis=1)
-            variances[j] += part.misfit.noise**2 * bool(self.errors)
+        for misfit, given in self._given.items():
+            near, those = given.root @ misfit.covariance(points, at), given.parts
+            logs[those] += given.rest @ near
+            left = slopes[those] - near.T @ given.scaled
+            own = np.maximum(misfit.variance - (near**2).sum(axis=0), 0.0)
+            variances[those] = own + ((left @ given.covariance) * left).sum(axis=-1)
+            variances[those] += misfit.noise**2 * bool(self.errors)
         mean = weight @ logs
         return mean, weight @ (variances + (logs - mean) ** 2)
 
@@ -236,20 +254,22 @@ class JointPosterior:
         return log_law(values, share, power, x)
 
     @cached_property
-    def _given(self) -> list[_Given]:
-        """What the runs say of each law and its misfit."""
+    def _given(self) -> dict[Misfit, _Given]:
+        """What the runs say of the laws with each misfit."""
         x, n = np.array(self.points), len(self.columns)
         errors, doubts = np.array(self.errors or [0.0] * len(x)), np.array(self.doubts)
         precision = _prior(0.0, n, self.fixed)[1]
-        misfits = {part.misfit for part in self.parts}
-        roots = {misfit: _inverse_root(x, misfit, errors, doubts)[0] for misfit in misfits}
-        found = []
-        for part, log_loss, slopes in zip(self.parts, *self._laws(x), strict=True):
-            root = roots[part.misfit]
-            scaled = root @ slopes
-            covariance = np.linalg.inv(scaled.T @ scaled + precision)
-            rest = root @ (np.array(self.losses) - log_loss)
-            found.append(_Given(root, rest, scaled, covariance))
+        with_misfit: dict[Misfit, list[int]] = {}
+        for j, part in enumerate(self.parts):
+            with_misfit.setdefault(part.misfit, []).append(j)
+        logs, slopes = self._laws(x)
+        found = {}
+        for misfit, parts in with_misfit.items():
+            root, _ = _inverse_root(x, misfit, errors, doubts)
+            scaled = root @ slopes[parts]
+            covariance = np.asarray(np.linalg.inv(scaled.swapaxes(1, 2) @ scaled + precision))
+            rest = (np.array(self.losses) - logs[parts]) @ root.T
+            found[misfit] = _Given(parts, root, rest, scaled, covariance)
         return found
 
 
@@ -289,7 +309,7 @@ def fit_joint(
     kept = _thinned(x)
     known = errors[kept] if len(errors) else errors
     found = _posterior(tuple(sizes), x[kept], y[kept], known, fix)
-    return replace(found, collinear=collinear, undertrained=n == 2 and _are_undertrained(found))
+    return replace(found, collinear=collinear)
 
 
 def _thinned(x: Array) -> Index:
@@ -315,27 +335,8 @@ def _posterior(
         errors=tuple(errors.tolist()),
         doubts=tuple(laws.doubts.tolist()),
         collinear=False,
-        undertrained=False,
         fixed=fix,
     )
-
-
-def _are_undertrained(found: JointPosterior) -> bool:
-    """Whether the quarter of the runs with fewest tokens a parameter lies above the other half.
-
-    The half with most tokens a parameter predicts the quarter with fewest.
-    """
-    x = np.array(found.points) + np.log(found.reference)
-    y, errors = np.array(found.losses), np.array(found.errors)
-    ratio = x[:, 0] - x[:, 1]
-    inner, outer = ratio <= np.median(ratio), ratio > np.quantile(ratio, 0.75)
-    if inner.sum() < FEWEST or not outer.any() or (np.ptp(x[inner], axis=0) < SAME).any():
-        return False
-    known = errors[inner] if len(errors) else errors
-    others = _posterior(found.columns, x[inner], y[inner], known, found.fixed)
-    mean, variance = others.predict_log(np.exp(x[outer]))
-    above = float((y[outer] - mean).mean())
-    return above > max(TOO_HIGH, TOO_SURE * float(np.sqrt(variance).mean()))
 
 
 def log_law(values: Array, share: Array, power: Array, x: Array) -> tuple[Array, Array]:
@@ -354,9 +355,9 @@ def log_law(values: Array, share: Array, power: Array, x: Array) -> tuple[Array,
     share, power = share[:, None], power[:, None]
     ratio = np.concatenate([np.zeros_like(share), values[:, 1:n]], axis=1)[:, None]
     falls = -np.exp(values[:, None, n:]) / power[..., None] * x
-    total = special.logsumexp(ratio + falls, axis=-1)
+    total = np.logaddexp.reduce(ratio + falls, axis=-1)
     reducible = share * np.exp(
-        np.clip(power * (total - special.logsumexp(ratio, axis=-1)), -LARGEST_LOG, LARGEST_LOG)
+        np.clip(power * (total - np.logaddexp.reduce(ratio, axis=-1)), -LARGEST_LOG, LARGEST_LOG)
     )
     level = 1 - share + reducible
     lean = (reducible / level * power)[..., None]
@@ -367,15 +368,17 @@ def log_law(values: Array, share: Array, power: Array, x: Array) -> tuple[Array,
 
 
 class _Given(NamedTuple):
-    """Of n runs with one law of p parameters.
+    """Of n runs with the m laws of p parameters that have one misfit.
 
     Attributes:
+        parts: Which parts of the mixture these are.
         root: Inverse of the Cholesky factor of the runs' covariance, (n, n).
-        rest: What the law leaves over, times that, (n,).
-        scaled: The law's derivatives, times that, (n, p).
-        covariance: Of the parameters, (p, p).
+        rest: What each law leaves over, times that, (m, n).
+        scaled: Each law's derivatives, times that, (m, n, p).
+        covariance: Of each law's parameters, (m, p, p).
     """
 
+    parts: list[int]
     root: Array
     rest: Array
     scaled: Array
@@ -404,13 +407,15 @@ class _Laws:
                 for sign, exponent in ((-1, EXPONENTS.low), (1, EXPONENTS.high))
             ]
         )
-        self.unit = 1.0
+        self.unit, self.fitted = 1.0, self._laws()
         self._fit()
 
     def weighed(self) -> tuple[Part, ...]:
         """The laws with every misfit, those that count."""
+        self.fitted = self._laws()
         usual = [self._evidence(self._misfit(*USUAL[:3], noise))[0] for noise in NOISES]
         self._drop(np.max(usual, axis=0))
+        self.fitted = self._laws()
         found, evidence = [], []
         grid = itertools.product(LEVELS, SMOOTHS, LENGTHS, NOISES)
         for level, (smooth, prior), length, noise in grid:
@@ -435,7 +440,7 @@ class _Laws:
     def _evidence(self, misfit: Misfit) -> tuple[Array, Array]:
         """Log evidence of each law with a misfit, (n_laws,), and its likeliest parameters."""
         root, log_determinant = self._root(misfit)
-        rest, scaled, covariance, step = self._solve(root)
+        rest, scaled, covariance, step = self._solve(root, self.fitted)
         rest = rest - (scaled @ step[..., None])[..., 0]
         values = np.clip(self.values + step, *self.ends)
         off = values - self.usual
@@ -454,12 +459,12 @@ class _Laws:
         root = np.eye(len(self.y)) / WIDEST
         for k in range(N_ROUNDS + 1):
             for _ in range(N_STEPS):
-                step = self._solve(root)[-1]
+                step = self._solve(root, self._laws())[-1]
                 step[:, 1:] = np.clip(step[:, 1:], -LONGEST_STEP, LONGEST_STEP)
                 self.values = np.clip(self.values + step, *self.ends)
                 if np.abs(step).max() < SOLVED:
                     break
-            off = self.y - log_law(self.values, self.share, self.power, self.x)[0]
+            off = self.y - self._laws()[0]
             if k == 0:
                 self.unit = max(1.0, float(np.sqrt((off**2).mean(axis=1).min())) / WIDEST)
             elif k < N_ROUNDS:
@@ -481,9 +486,13 @@ class _Laws:
     def _root(self, misfit: Misfit) -> tuple[Array, float]:
         return _inverse_root(self.x, misfit, self.errors, self.doubts)
 
-    def _solve(self, root: Array) -> tuple[Array, Array, Array, Array]:
+    def _laws(self) -> tuple[Array, Array]:
+        """Log losses and derivatives at the runs."""
+        return log_law(self.values, self.share, self.power, self.x)
+
+    def _solve(self, root: Array, laws: tuple[Array, Array]) -> tuple[Array, Array, Array, Array]:
         """Whitened residuals and derivatives, covariance, step to the likeliest parameters."""
-        logs, slopes = log_law(self.values, self.share, self.power, self.x)
+        logs, slopes = laws
         rest = (self.y - logs) @ root.T
         scaled = root @ slopes
         covariance = np.asarray(np.linalg.inv(scaled.swapaxes(1, 2) @ scaled + self.precision))

@@ -32,8 +32,9 @@ N_SHARES = 16
 POWERS = (0.35, 0.5, 0.7, 1.0)
 """How the terms of two columns add up: no sweep tells. At 1 it is the Chinchilla law; published
 fits lie between .3 and .9. Terms of more columns are summed."""
-EXPONENT, SPREAD, APART = 0.35, 0.2, 0.12
-"""Lognormal prior of the exponents: median, spread in common, spread of one over another."""
+EXPONENT, SPREADS, APART = 0.35, ((0.2, 0.8), (0.8, 0.2)), 0.6
+"""Lognormal prior of the exponents: median, spreads in common with their prior probabilities, and
+spread of one over another, as a share of that."""
 BALANCE_SPREAD = 1.5
 """Spread of the log ratio of two terms at the largest compute, about equal ones."""
 SMOOTHS = ((0.002, 0.28), (0.008, 0.5), (0.04, 0.22))
@@ -108,6 +109,7 @@ class Part:
         weight: Posterior probability.
         share: s, reducible share of the loss at the reference.
         power: k.
+        spread: Prior spread of its exponents.
         values: Log loss at the reference, log ratio of each further term to the first, log
             exponent of each column.
         misfit: Its standard deviations and length.
@@ -116,6 +118,7 @@ class Part:
     weight: float
     share: float
     power: float
+    spread: float
     values: tuple[float, ...]
     misfit: Misfit
 
@@ -258,7 +261,7 @@ class JointPosterior:
         """What the runs say of the laws with each misfit."""
         x, n = np.array(self.points), len(self.columns)
         errors, doubts = np.array(self.errors or [0.0] * len(x)), np.array(self.doubts)
-        precision = _prior(0.0, n, self.fixed)[1]
+        precision = np.array([_prior(0.0, n, self.fixed, part.spread)[1] for part in self.parts])
         with_misfit: dict[Misfit, list[int]] = {}
         for j, part in enumerate(self.parts):
             with_misfit.setdefault(part.misfit, []).append(j)
@@ -267,7 +270,9 @@ class JointPosterior:
         for misfit, parts in with_misfit.items():
             root, _ = _inverse_root(x, misfit, errors, doubts)
             scaled = root @ slopes[parts]
-            covariance = np.asarray(np.linalg.inv(scaled.swapaxes(1, 2) @ scaled + precision))
+            covariance = np.asarray(
+                np.linalg.inv(scaled.swapaxes(1, 2) @ scaled + precision[parts])
+            )
             rest = (np.array(self.losses) - logs[parts]) @ root.T
             found[misfit] = _Given(parts, root, rest, scaled, covariance)
         return found
@@ -397,9 +402,12 @@ class _Laws:
         if "E" in fix:
             shares, prior = np.array([max(1 - fix["E"] / math.exp(last), LEAST)]), np.ones(1)
         powers = [fix["k"]] if "k" in fix else POWERS if n == 2 else [1.0]
-        self.share, self.power = np.array(list(itertools.product(shares, powers))).T
-        self.log_prior = np.repeat(np.log(prior), len(powers))
-        self.usual, self.precision = _prior(last, n, fix)
+        grid = itertools.product(zip(shares, prior, strict=True), powers, SPREADS)
+        rows = [(share, power, spread, p * q) for (share, p), power, (spread, q) in grid]
+        self.share, self.power, self.spread, probability = np.array(rows).T
+        self.usual = _prior(last, n, fix, 1.0)[0]
+        self.precision = np.array([_prior(last, n, fix, spread)[1] for spread in self.spread])
+        self.log_prior = np.log(probability) + 0.5 * np.linalg.slogdet(self.precision)[1]
         self.values = np.tile(self.usual, (len(self.share), 1))
         self.ends = np.array(
             [
@@ -431,6 +439,7 @@ class _Laws:
                 weight=float(weight[i, j]),
                 share=float(self.share[j]),
                 power=float(self.power[j]),
+                spread=float(self.spread[j]),
                 values=tuple(found[i][1][j].tolist()),
                 misfit=found[i][0],
             )
@@ -444,7 +453,7 @@ class _Laws:
         rest = rest - (scaled @ step[..., None])[..., 0]
         values = np.clip(self.values + step, *self.ends)
         off = values - self.usual
-        squares = (rest**2).sum(axis=1) + ((off @ self.precision) * off).sum(axis=1)
+        squares = (rest**2).sum(axis=1) + np.einsum("ij,ijk,ik->i", off, self.precision, off)
         spread = np.linalg.slogdet(covariance)[1] - log_determinant
         return self.log_prior + 0.5 * (spread - squares), values
 
@@ -452,6 +461,7 @@ class _Laws:
         """Leave out the laws that no misfit makes likely."""
         kept = evidence > evidence.max() - HOPELESS
         self.values, self.log_prior = self.values[kept], self.log_prior[kept]
+        self.precision, self.spread = self.precision[kept], self.spread[kept]
         self.share, self.power = self.share[kept], self.power[kept]
 
     def _fit(self) -> None:
@@ -497,16 +507,19 @@ class _Laws:
         scaled = root @ slopes
         covariance = np.asarray(np.linalg.inv(scaled.swapaxes(1, 2) @ scaled + self.precision))
         slope = (scaled.swapaxes(1, 2) @ rest[..., None])[..., 0]
-        slope -= (self.values - self.usual) @ self.precision
+        slope -= (self.precision @ (self.values - self.usual)[..., None])[..., 0]
         step = (covariance @ slope[..., None])[..., 0]
         return rest, scaled, covariance, step
 
 
-def _prior(last: float, n: int, fix: Mapping[str, float]) -> tuple[Array, Array]:
-    """Mean (2n,) and precision (2n, 2n) of the parameters of laws of n columns."""
+def _prior(last: float, n: int, fix: Mapping[str, float], common: float) -> tuple[Array, Array]:
+    """Mean (2n,) and precision (2n, 2n) of the parameters of laws of n columns.
+
+    The exponents have a spread in common.
+    """
     mean = np.array([last, *[0.0] * (n - 1), *[math.log(EXPONENT)] * n])
-    spread = np.diag([ANY**2, *[BALANCE_SPREAD**2] * (n - 1), *[APART**2 / 2] * n])
-    spread[n:, n:] += SPREAD**2
+    spread = np.diag([ANY**2, *[BALANCE_SPREAD**2] * (n - 1), *[(APART * common) ** 2 / 2] * n])
+    spread[n:, n:] += common**2
     precision = np.linalg.inv(spread)
     for i in range(n):
         if (name := f"c{i + 1}") in fix:

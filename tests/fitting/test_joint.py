@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from extrap.errors import DataError
 from extrap.fitting import fit, predict_log
-from extrap.fitting.joint import APART, BALANCE_SPREAD, SPREAD, Misfit, fit_joint, log_law
+from extrap.fitting.joint import APART, BALANCE_SPREAD, Misfit, fit_joint, log_law
 
 N, D = (a.ravel() for a in np.meshgrid(1e7 * 4.0 ** np.arange(5), 1e9 * 4.0 ** np.arange(4)))
 FAR = np.array([[2e10, 6e11]])
@@ -39,6 +39,16 @@ def test_a_law_is_followed_far_beyond_the_runs():
     assert found.law.flags == ()
 
 
+@pytest.mark.parametrize("exponent", [0.08, 0.12])
+def test_exponents_far_from_usual_ones_are_found(exponent):
+    def law(n, d):
+        return 1.7 + 0.7 * (n / 1e8) ** -exponent + 0.6 * (d / 1e10) ** -exponent
+
+    rng = np.random.default_rng(0)
+    found = fitted(law(N, D) * np.exp(0.003 * rng.normal(size=len(N))))
+    assert off(found, law(*FAR[0])) == pytest.approx(0, abs=0.012)
+
+
 @pytest.mark.parametrize("errors", [None, 0.004])
 def test_a_forecast_is_the_normal_distribution_given_the_runs(errors):
     """Of one law: condition the joint distribution of runs and target, parameters included."""
@@ -49,8 +59,9 @@ def test_a_forecast_is_the_normal_distribution_given_the_runs(errors):
     x = np.vstack([np.array(found.points), np.log(FAR / found.reference)])
     share, power = np.array([part.share]), np.array([part.power])
     (log_loss,), (slopes,) = log_law(np.array([part.values]), share, power, x)
-    spread = np.diag([100.0, BALANCE_SPREAD**2, APART**2 / 2, APART**2 / 2])
-    spread[2:, 2:] += SPREAD**2
+    apart = (APART * part.spread) ** 2 / 2
+    spread = np.diag([100.0, BALANCE_SPREAD**2, apart, apart])
+    spread[2:, 2:] += part.spread**2
     level, smooth, length, noise = astuple(part.misfit)
     apart = ((x[:, None] - x) ** 2).sum(axis=2)
     same = np.isclose(x[:, None, 0], x[:, 0])

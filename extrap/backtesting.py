@@ -117,6 +117,7 @@ def backtest(
     level: float = 0.9,
     band: str = "default",
     fix: Mapping[str, float] | None = None,
+    prior: str = "published",
     min_sizes: int | None = None,
     **columns: Unpack[ReadingKeywords],
 ) -> Backtest:
@@ -130,6 +131,7 @@ def backtest(
         level: Level of the reported intervals, in (0, 1). Coverage is counted at 50, 80 and 90 %.
         band: As in `extrap.forecast`.
         fix: As in `extrap.forecast`.
+        prior: As in `extrap.forecast`.
         min_sizes: Smallest k; by default 4 and at least a quarter of the
             sizes, and 3 where there are fewer than six.
         columns: How the runs are read, as for `extrap.forecast`.
@@ -149,7 +151,7 @@ def backtest(
         >>> len(found.holdouts), found.n_failed
         (10, 0)
     """
-    make = partial(forecast, level=level, band=band, fix=fix)
+    make = partial(forecast, level=level, band=band, fix=fix, prior=prior)
     whole = make(as_runs(runs, columns))
     sizes = [optimum.size for optimum in whole.optima]
     holdouts: list[Holdout] = []

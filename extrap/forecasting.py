@@ -23,6 +23,7 @@ from extrap.fitting.divergence import DivergenceModel, fit_divergence
 from extrap.fitting.excess_curve import ExcessCurve, fit_excess_curve
 from extrap.fitting.flatness import fix_flat, fix_weakest
 from extrap.fitting.kept import keep_values, predict_at_values
+from extrap.fitting.ladder_prior import LadderPrior, ladder_prior
 from extrap.fitting.loss_law import predict_log, relative_sizes
 from extrap.fitting.loss_model import BANDS, LossModel, fit_loss_model
 from extrap.fitting.optimum import (
@@ -40,6 +41,7 @@ from extrap.fitting.remedies import Expected, Remedy, less_noise, name_remedy, n
 from extrap.fitting.seed_noise import Noise, assume_shared, estimate_noise
 from extrap.fitting.spread import OptimumSpread, predict_optimum, recommend
 from extrap.fitting.transfer_rules import compare_rules
+from extrap.reading.loss_kinds import loss_kind, size_kind
 from extrap.reading.reader import ReadingKeywords, as_runs
 from extrap.records import Estimate, Fit, Interval, Optimum, Point, Runs, Shown, SizePath
 from extrap.records.fields import require_level
@@ -53,6 +55,7 @@ MOST_NAMED = 3
 """Outliers that are named one by one."""
 FAR = 8.0
 """Beyond this extrapolation ratio an interval is conditional on no new regime setting in."""
+PRIORS = ("published", "none")
 NOT_GIVEN = Estimate(value=None, se=None, ci=Interval(), pi=Interval())
 
 
@@ -73,6 +76,7 @@ class Forecast(Shown):
         divergence: Model of the probability of divergence; None if no run or every run diverged.
         curves: Loss curves of tuned runs; None if too few runs have one.
         path: Formulas of the sizes in other names, so that `at(depth=34)` works; or None.
+        prior: `"published"` or `"none"`, as it was asked for.
         flags: Named reasons to doubt every point.
         created: When it was made, UTC, ISO 8601.
     """
@@ -90,6 +94,7 @@ class Forecast(Shown):
     created: str
     curves: ReferenceCurves | None = None
     path: SizePath | None = None
+    prior: str = "published"
 
     @property
     def loss_laws(self) -> tuple[tuple[Fit, float], ...]:
@@ -248,8 +253,9 @@ class Forecast(Shown):
         """
         pins = {n: {} if fit is None else fit.fixed for n, fit in self.tuned_laws.items()}
         laws = {n: _tuned_law(optima, n, self.runs.sizes, fix=fixed) for n, fixed in pins.items()}
-        pinned = {} if self.loss_model is None else self.loss_model.laws[0][0].fixed
-        model = _loss_model(self.runs, optima, noise, fix=pinned)
+        had = self.loss_model
+        pinned, prior = ({}, None) if had is None else (had.laws[0][0].fixed, had.prior)
+        model = _loss_model(self.runs, optima, noise, fix=pinned, prior=prior)
         return replace(self, optima=tuple(optima), noise=noise, loss_model=model, tuned_laws=laws)
 
     def _doubt_of_loss(
@@ -597,6 +603,7 @@ def forecast(
     level: float = 0.95,
     band: str = "default",
     fix: Mapping[str, float] | None = None,
+    prior: str = "published",
     path: Mapping[str, str] | SizePath | None = None,
     **columns: Unpack[ReadingKeywords],
 ) -> Forecast:
@@ -612,6 +619,9 @@ def forecast(
         fix: Parameters to pin instead of fitting, such as a known irreducible loss,
             `{"E": 1.6}`, or an exponent if size columns move together, `{"c1": 0.34}`. A name
             with a tuned column in front pins a parameter of its law: `{"lr.b": -0.5}`.
+        prior: `"published"`: losses in nats or bits over compute have intervals as wide as the
+            errors of forecasts on published ladders of language models; `"none"`: as wide as the
+            runs alone leave them.
         path: Formulas of the size columns in other names, as in
             `{"n_params": "12 * depth * (64 * depth)**2", "n_tokens": "20 * n_params"}`; then
             `at(depth=34)` works too. The fit does not depend on it.
@@ -623,8 +633,8 @@ def forecast(
         far below that of the other seeds of its cell, which agree, is left out; a flag says so.
 
     Raises:
-        ValueError: `level` is not in (0, 1), the band is unknown, or no law has a parameter of
-            `fix`, or the path does not lead to every size column.
+        ValueError: `level` is not in (0, 1), the band or the prior is unknown, no law has a
+            parameter of `fix`, or the path does not lead to every size column.
         DataError: Too few sizes, a tuned column with a single value, no run with a loss, or
             conditions that vary within the sweep; or as `extrap.read_runs`.
 
@@ -636,9 +646,11 @@ def forecast(
     require_level(level)
     if band not in BANDS:
         raise ValueError(f"{argument('band')} must be one of {', '.join(BANDS)}; got {band!r}.")
+    if prior not in PRIORS:
+        raise ValueError(f"{argument('prior')} must be one of {', '.join(PRIORS)}; got {prior!r}.")
     runs = as_runs(runs, columns)
     followed = _path_to(path, runs.sizes)
-    make = partial(_made, level=level, band=band, fix=fix or {}, path=followed)
+    make = partial(_made, level=level, band=band, fix=fix or {}, prior=prior, path=followed)
     whole, found = make(runs), find_outliers(runs)
     if not found:
         return whole
@@ -662,7 +674,13 @@ def _made_without(
 
 
 def _made(
-    runs: Runs, *, level: float, band: str, fix: Mapping[str, float], path: SizePath | None
+    runs: Runs,
+    *,
+    level: float,
+    band: str,
+    fix: Mapping[str, float],
+    prior: str,
+    path: SizePath | None,
 ) -> Forecast:
     """The forecast without a look at single runs."""
     sweep = runs.of_stage("tune").in_order()
@@ -679,16 +697,22 @@ def _made(
     flags += [f"recipes-pooled: {name}" for name in pooled]
     if any(not o.bracketed for o in optima):
         flags.append("optimum-not-bracketed-everywhere")
-    loss_model = _loss_model(sweep, optima, noise, fix=of_loss)
-    if loss_model is None:
-        with_edges = losses_at_flat_edges(sweep, optima, noise=noise)
-        loss_model = _loss_model(sweep, with_edges, noise, fix=of_loss)
-        if loss_model is not None:
-            flags.append("losses-at-an-edge")
-            optima = with_edges
-    flags += _loss_flags(loss_model, fix=of_loss)
-    if loss_model is None:
-        flags[-1] += f"; {name_unbracketed(sweep, optima, noise)}"
+    kind = loss_kind(sweep)
+    if kind == "accuracy":
+        loss_model = None
+        flags.append(f"no-loss-law: {_about_accuracies(sweep)}")
+    else:
+        known = ladder_prior(size_kind(sweep.sizes), kind) if prior == "published" else None
+        loss_model = _loss_model(sweep, optima, noise, fix=of_loss, prior=known)
+        if loss_model is None:
+            with_edges = losses_at_flat_edges(sweep, optima, noise=noise)
+            loss_model = _loss_model(sweep, with_edges, noise, fix=of_loss, prior=known)
+            if loss_model is not None:
+                flags.append("losses-at-an-edge")
+                optima = with_edges
+        flags += _loss_flags(loss_model, fix=of_loss)
+        if loss_model is None:
+            flags[-1] += f"; {name_unbracketed(sweep, optima, noise)}"
     placed = place_outside(sweep, optima, noise=noise)
     tuned_laws = {
         name: _tuned_law(placed, name, sweep.sizes, fix=of_tuned[name]) for name in sweep.tuned
@@ -697,7 +721,7 @@ def _made(
     weakest = fix_weakest(sweep, optima) if is_open and not any(of_tuned.values()) else None
     if weakest is not None:
         fixed, flag = weakest
-        made = _made(fixed, level=level, band=band, fix=fix, path=path)
+        made = _made(fixed, level=level, band=band, fix=fix, prior=prior, path=path)
         if None not in made.tuned_laws.values():
             flat = [each for each in flags if each.startswith("flat-")]
             return replace(made, flags=(*flat, flag, *made.flags))
@@ -723,8 +747,25 @@ def _made(
         flags=tuple(flags),
         created=datetime.now(UTC).isoformat(timespec="seconds"),
         path=path,
+        prior=prior,
     )
     return replace(made, curves=_reference_curves(made))
+
+
+def _about_accuracies(sweep: Runs) -> str:
+    """Why there is no law of what an accuracy leaves.
+
+    Raises:
+        DataError: Nothing else is asked for.
+    """
+    why = (
+        "an accuracy follows no law of size: it is flat at chance and near its best; forecast "
+        f"the loss of the same runs, or say {argument('loss_kind', 'error')} if it falls as "
+        "a loss does"
+    )
+    if not sweep.tuned:
+        raise DataError(f"{why}.")
+    return why
 
 
 def _outlier_flags(
@@ -829,7 +870,12 @@ def _pins(
 
 
 def _loss_model(
-    sweep: Runs, optima: Sequence[Optimum], noise: Noise, *, fix: Mapping[str, float]
+    sweep: Runs,
+    optima: Sequence[Optimum],
+    noise: Noise,
+    *,
+    fix: Mapping[str, float],
+    prior: LadderPrior | None,
 ) -> LossModel | None:
     points = [o for o in optima if o.loss is not None]
     sizes = {c: [o.size[c] for o in points] for c in sweep.sizes}
@@ -844,6 +890,7 @@ def _loss_model(
             loss_se_dof=noise.size_dof if known else None,
             evaluation_se=None if known else _evaluation_se(sweep, points),
             fix=fix,
+            prior=prior,
         )
     except DataError:
         is_bracketed = len(points) == len(optima) and any(o.bracketed for o in optima)
@@ -871,6 +918,11 @@ def _loss_flags(model: LossModel | None, *, fix: Mapping[str, float]) -> list[st
     if model is None:
         return ["no-loss-law: too few sizes with a bracketed optimum"]
     flags = [f"pinned: {name} = {value:g}" for name, value in fix.items()]
+    if model.prior is not None:
+        flags.append(
+            f"published-prior: errors as on {model.prior.sources} published sources; "
+            f"{argument('prior', 'none')} for the runs alone"
+        )
     if not any("E" in fit.names for fit, _ in model.laws):
         flags.append("too-few-sizes-for-a-floor")
     if not model.fits:

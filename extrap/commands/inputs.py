@@ -88,7 +88,7 @@ def forecast_of(source: str, options: dict[str, Any], *, big: str | None = None)
     from extrap.records.numbers import counted
 
     runs = read_table(source, options)
-    keywords = {name: options[name] for name in ("level", "band", "fix")}
+    keywords = {name: options[name] for name in ("level", "band", "fix", "prior")}
     with reports_progress(f"fitting {counted(len(runs), 'run')}"):
         return forecast(runs, path=SizePath.parse(options["path"]), **keywords)
 

@@ -150,10 +150,12 @@ def backtest_command(sweep: str, *, level: float, **options: Any) -> Printed:
         from extrap.reporting.statements import pins_of
 
         made = load_forecast(sweep)
-        tested = backtest(made.runs, level=level, band=made.band, fix=pins_of(made))
+        band, pins, prior = made.band, pins_of(made), made.prior
+        tested = backtest(made.runs, level=level, band=band, fix=pins, prior=prior)
     else:
         runs = read_table(sweep, options)
-        tested = backtest(runs, level=level, band=options["band"], fix=options["fix"])
+        asked = {name: options[name] for name in ("band", "fix", "prior")}
+        tested = backtest(runs, level=level, **asked)
     answer = backtest_answer(tested).plain
     return Printed(tested, document=lambda _: document(tested, answer=answer))
 

@@ -141,6 +141,10 @@ OPTIONS = read_options("""
     --band default|family | What the intervals of the loss include: default, that every law is
         approximate; family, only the choice of the law. [default: default] | table
     --fix NAME=NUMBER | Fix a parameter of the laws, e.g. E=1.6 or lr.b=-0.5 (repeatable). | table
+    --prior published|none | Whether intervals of losses over compute follow errors on published
+        ladders. [default: published] | table
+    --loss-kind nats|bits|error|accuracy|other | What the loss is; default: by its name and values.
+        | table
     --path NAME=FORMULA | Formula of a size column, e.g. 'n_params = 12 * depth * (64 * depth)**2',
         so that --at depth=34 works (repeatable). | table
     --price FLOAT | Price of a GPU-hour.
@@ -158,7 +162,7 @@ OPTIONS = read_options("""
 """Options that several commands take."""
 READING = "where ignore partial rename let final maximise"
 """Options that say how runs are read, whatever they are for."""
-SWEEP = f"size tune seed {READING} conditions study curves band fix"
+SWEEP = f"size tune seed {READING} conditions study curves band fix prior loss_kind"
 """Options of every command on a sweep."""
 FORECAST = f"{SWEEP} path level"
 """Options of the commands that make a forecast."""

@@ -219,7 +219,7 @@ class JointPosterior:
         """
         x = np.array(self.points) + np.log(self.reference)
         y, errors = np.array(self.losses), np.array(self.errors)
-        if len(self.columns) > 2:
+        if len(self.columns) != 2:
             return False
         ratio = x[:, 0] - x[:, 1]
         inner, outer = ratio <= np.median(ratio), ratio > np.quantile(ratio, 0.75)

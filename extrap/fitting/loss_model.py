@@ -11,6 +11,7 @@ import numpy as np
 from extrap.fitting.holdout import hold_out_last_doublings, local_share, worst_share
 from extrap.fitting.joint import DOF as JOINT_DOF
 from extrap.fitting.joint import JointPosterior, fit_joint
+from extrap.fitting.ladder_prior import LadderPrior
 from extrap.fitting.local import LocalLaw, fit_local
 from extrap.fitting.loss_law import check_losses
 from extrap.fitting.mixture import (
@@ -59,6 +60,7 @@ class LossModel:
         posterior: Averaged laws; where there are any, the forecast is theirs.
         discrepancy_dof: Degrees of freedom behind the discrepancy.
         reach: Largest geometric mean of the size columns of a fitted point; None with one column.
+        prior: What published ladders say of the errors of the posterior; None where they do not.
     """
 
     family: tuple[tuple[Fit, float], ...]
@@ -68,6 +70,7 @@ class LossModel:
     posterior: LossPosterior | JointPosterior | None = None
     discrepancy_dof: float = STATED_DOF
     reach: float | None = None
+    prior: LadderPrior | None = None
 
     @property
     def fits(self) -> bool:
@@ -119,9 +122,13 @@ class LossModel:
         """
         here = self._blend(size)
         curve = [*here.within, (here.between, math.inf)]
-        if band == "default":
-            move = self.discrepancy * (here.log_loss - self._blend(self._inside(size)).log_loss)
-            curve.append((max(move**2 - here.between, 0.0), self.discrepancy_dof))
+        last = self._blend(self._inside(size))
+        move = here.log_loss - last.log_loss
+        if band == "default" and self.prior is not None:
+            curve = _bounded(here.within, last.within, move, self.prior)
+        elif band == "default":
+            expected = (self.discrepancy * move) ** 2
+            curve.append((max(expected - here.between, 0.0), self.discrepancy_dof))
         noise = noise.at_size(size)
         mean = noise.of_mean([NEW_SEED] if seeds is None else seeds)
         # without replicates the scatter about the laws is all there is, and runs may share it
@@ -188,6 +195,20 @@ class _Blend:
     scatter: tuple[Component, ...]
 
 
+def _bounded(
+    here: Sequence[Component], last: Sequence[Component], move: float, prior: LadderPrior
+) -> list[Component]:
+    """What the doubt since the last fitted size is where forecasts of its kind are known to err.
+
+    Both are estimates of one error, and their precisions add up.
+    """
+    ((variance, dof),), ((start, _),) = here, last
+    start = min(start, variance)
+    growth, known = variance - start, (prior.share * move) ** 2
+    both = growth * known / (growth + known) if growth > 0 else 0.0
+    return [(start, dof), (both, prior.dof)]
+
+
 def _averaged(posterior: LossPosterior | JointPosterior, size: Mapping[str, float]) -> _Blend:
     at = np.array([[float(size[column]) for column in posterior.fitted_range]])
     mean, spread = posterior.predict_log(at)
@@ -207,13 +228,14 @@ def fit_loss_model(
     loss_se_dof: int | None = None,
     evaluation_se: Sequence[float] | None = None,
     fix: Mapping[str, float] | None = None,
+    prior: LadderPrior | None = None,
 ) -> LossModel:
     """Fit what forecasts the loss, and say how far to trust it.
 
-    Over one size column, where the noise is known or the sizes are few: laws averaged by their
-    posterior probability. Of many sizes without known noise: the family of laws and the local law,
-    weighed on the runs' own last doublings. Over several columns: averaged laws with a smooth
-    misfit.
+    Over one size column, where the noise is known, the sizes are few or a prior says how far off
+    such forecasts are: laws averaged by their posterior probability. Of many sizes otherwise: the
+    family of laws and the local law, weighed on the runs' own last doublings. Over several
+    columns: averaged laws with a smooth misfit.
 
     Args:
         sizes: Size column → sizes, shape (n_points,) each.
@@ -223,6 +245,8 @@ def fit_loss_model(
         evaluation_se: Standard errors of evaluation alone, same unit, where the noise of the
             seeds is not known: it is read from the residuals, and points are weighed by both.
         fix: Pinned parameters of the laws; with any, the local law is left out.
+        prior: What published ladders say of the errors; then the laws of one size column are
+            averaged, however many sizes there are.
 
     Raises:
         DataError: Not even the smallest law has enough distinct sizes.
@@ -241,7 +265,8 @@ def fit_loss_model(
             reach=float(np.exp(np.log(np.array([*sizes.values()])).mean(axis=0)).max()),
         )
     ((column, values),) = sizes.items()
-    if loss_se is not None or count_sizes(np.asarray(values, dtype=float)) < MANY_SIZES:
+    is_short = count_sizes(np.asarray(values, dtype=float)) < MANY_SIZES
+    if loss_se is not None or is_short or prior is not None:
         return _averaged_model(
             column,
             values,
@@ -250,6 +275,7 @@ def fit_loss_model(
             loss_se_dof=loss_se_dof,
             evaluation_se=evaluation_se,
             fix=fix or {},
+            prior=prior,
         )
     laws = fit_surviving_laws(sizes, loss, loss_se=None, fix=fix)
     weights = errors = None
@@ -281,6 +307,7 @@ def _averaged_model(
     loss_se_dof: int | None,
     evaluation_se: Sequence[float] | None,
     fix: Mapping[str, float],
+    prior: LadderPrior | None,
 ) -> LossModel:
     """Power laws with a floor over one size column, averaged."""
     n_free = 2 - ("c" in fix)  # level and exponent: the floor has a prior
@@ -297,6 +324,7 @@ def _averaged_model(
         discrepancy=AVERAGED_DISCREPANCY,
         posterior=posterior,
         discrepancy_dof=AVERAGED_DOF,
+        prior=prior,
     )
 
 

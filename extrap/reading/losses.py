@@ -29,6 +29,7 @@ import pandas as pd
 
 from extrap.errors import DataError, argument
 from extrap.records.fields import ROUNDING
+from extrap.records.runs import OF_SHARE
 
 EXTREMES = {"min": "minimum", "max": "maximum", "best": "best value"}
 """Endings of a summary's metrics → what they are of a curve."""
@@ -144,4 +145,4 @@ def loss_of_metric(values: pd.Series, name: str) -> tuple[float, str]:
             f"{finite.index[finite == 1][0] + 1}; leave saturated runs out, or take a metric that "
             "is never perfect."
         )
-    return 1.0, f"{name} is maximised: the loss is 1 − {name}"
+    return 1.0, f"{name}{OF_SHARE}{name}"

@@ -31,10 +31,8 @@ from extrap.reading.sources import find_runs
 from extrap.reading.trackers.histories import check_rows_are_runs
 from extrap.reading.units import check_units
 from extrap.reading.wide_tables import check_has_losses
-from extrap.records.runs import POOLED, STAGES, Runs
+from extrap.records.runs import KIND_NOTE, LOSS_KINDS, LOSS_NOTE, POOLED, STAGES, Runs
 
-LOSS_NOTE = "the loss is the column "
-"""How a note begins that says which column was taken for the loss."""
 FIXED_MEANING = ("loss", "seed", "status", "stage")
 """Columns that every table of runs has; sizes, tuned values and conditions have other names."""
 OPTIONAL_NUMBERS = (
@@ -63,6 +61,7 @@ class Request:
     rename: Mapping[str, str] | None = None
     ignore: str | Iterable[str] = ()
     partial: bool = False
+    loss_kind: str | None = None
     losses: tuple[str, ...] = ()
     """Columns to take the loss from, the first there is, where none is given; known of a sweep."""
     named_by: Mapping[str, str] = field(default_factory=dict)
@@ -91,6 +90,7 @@ class ReadingKeywords(RowKeywords, total=False):
     loss: str | None
     seed: str
     conditions: str | Iterable[str]
+    loss_kind: str | None
 
 
 def read_runs(
@@ -111,6 +111,7 @@ def read_runs(
     rename: Mapping[str, str] | None = None,
     ignore: str | Iterable[str] = (),
     partial: bool = False,
+    loss_kind: str | None = None,
 ) -> Runs:
     """Read training runs from a table, an Optuna storage or a tracker's files.
 
@@ -161,6 +162,8 @@ def read_runs(
         ignore: Columns in which runs may differ and yet count as replicates.
         partial: Whether runs count that stopped before the steps that others of their size
             reach.
+        loss_kind: What the loss is: `"nats"` or `"bits"` per token, an `"error"` rate, what an
+            `"accuracy"` leaves, or `"other"`; None goes by its name and values.
 
     Returns:
         The runs, in the order of the source.
@@ -170,7 +173,8 @@ def read_runs(
         DataError: The source cannot be read, is empty, lacks a column (the nearest is named), has
             several that could play a part, or holds text or impossible values where numbers
             belong.
-        ValueError: `stage`, `final` or a formula is none, or a column is named twice.
+        ValueError: `stage`, `final`, `loss_kind` or a formula is none, or a column is named
+            twice.
     """
     request = Request(
         size=size,
@@ -188,6 +192,7 @@ def read_runs(
         rename=rename,
         ignore=ignore,
         partial=partial,
+        loss_kind=loss_kind,
     )
     return read_sweep(source, request)[0]
 
@@ -280,6 +285,11 @@ def _opened(source: Any, request: Request) -> tuple[Found, list[str]]:
                 "write it so."
             )
     parse_final(request.final)
+    if request.loss_kind not in (None, *LOSS_KINDS):
+        raise ValueError(
+            f"{argument('loss_kind')} must be one of {', '.join(LOSS_KINDS)}; got "
+            f"{request.loss_kind!r}."
+        )
     tuned, recipe = _names(request.tune or ()), _names(request.conditions)
     _check_parts(sizes, tuned, recipe, _asked_loss(request) or "loss", request.seed)
     found = find_runs(
@@ -308,6 +318,8 @@ def _runs(found: Found, parts: Parts, request: Request, notes: list[str]) -> Run
     seed, metric = parts.seed or request.seed, _metric(found, parts.loss)
     if metric != "loss" and not request.maximise:  # which larger runs would have to be told
         notes.append(f"{LOSS_NOTE}{metric}")
+    if request.loss_kind:
+        notes.append(f"{KIND_NOTE}{request.loss_kind}")
     for name in _names(request.ignore):
         require_column(name, _columns(found), found.where, option="ignore", is_metric=True)
     recipe = _recipe(found, request, (*sizes, *tuned, metric, seed))

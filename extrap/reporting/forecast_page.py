@@ -278,7 +278,8 @@ def _legend(forecast: Forecast, axis: SizeAxis) -> str:
 def _backtest(forecast: Forecast) -> Details:
     """The sweep's own backtest, made as the forecast was."""
     try:
-        found = backtest(forecast.runs, band=forecast.band, fix=pins_of(forecast))
+        pins, prior = pins_of(forecast), forecast.prior
+        found = backtest(forecast.runs, band=forecast.band, fix=pins, prior=prior)
     except ExtrapError as error:
         return Details("Backtest", [Paragraph(f"No backtest: {error}")])
     text = [backtest_answer(found).text, *failure_sentences(found), *tuned_sentences(found)]

@@ -13,6 +13,7 @@ from extrap.analyses.budget.budget_splits import NEAR_BEST, SIX_N_D, ComputeRule
 from extrap.analyses.budget.points import Points
 from extrap.errors import DataError, FitError, argument
 from extrap.fitting import Noise, fit_loss_model
+from extrap.fitting.ladder_prior import OF_COMPUTE
 from extrap.fitting.lines import fit_line, weighted_line
 from extrap.laws.base import Array
 from extrap.records import Interval, Measure
@@ -131,7 +132,7 @@ class Optima:
         """
         compute = {"flops": np.exp(self.log_flops).tolist()}
         try:
-            model = fit_loss_model(compute, self.loss.tolist(), loss_se=None)
+            model = fit_loss_model(compute, self.loss.tolist(), loss_se=None, prior=OF_COMPUTE)
         except (DataError, FitError):
             return Measure()
         at = model.predict({"flops": flops}, noise=NO_NOISE, band="default")

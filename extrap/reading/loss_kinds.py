@@ -1,0 +1,54 @@
+"""What a loss and a size are, by their names and values: what is known of such forecasts.
+
+| name of the loss | values | kind |
+|---|---|---|
+| bpb, bpc, bits … | any | bits |
+| loss, nll, cross entropy … | all between .5 and 12 | nats |
+| error, err_rate, wer | any | error |
+| a metric in [0, 1] that is maximised | any | accuracy |
+| any other | any | other |
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from extrap.reading.names import COMPUTE, ERROR, LOSS, known_name
+from extrap.records import Runs
+from extrap.records.runs import KIND_NOTE, LOSS_NOTE, OF_SHARE
+
+NATS = (0.5, 12.0)
+"""Losses of language models per token: below are mean squared errors and classifiers."""
+BITS = re.compile(r"bpb|bpc|bits")
+PERPLEXITY = re.compile(r"perplexity|ppl")
+
+
+def loss_kind(runs: Runs) -> str:
+    """What the loss of the runs is: `nats`, `bits`, `error`, `accuracy` or `other`.
+
+    What was said when they were read counts before what the name and the values suggest.
+    """
+    if given := _noted(runs, KIND_NOTE):
+        return given
+    name = _noted(runs, LOSS_NOTE).lower()
+    if any(OF_SHARE in note for note in runs.notes):
+        return "accuracy"
+    if BITS.search(name):
+        return "bits"
+    if ERROR.search(name):
+        return "error"
+    losses = runs.complete().to_frame()["loss"]
+    is_named = not name or (LOSS.search(name) and not PERPLEXITY.search(name))
+    return "nats" if is_named and losses.between(*NATS).all() else "other"
+
+
+def size_kind(columns: Sequence[str]) -> str:
+    """`compute` for one size column that counts FLOPs, else `other`."""
+    is_compute = len(columns) == 1 and known_name(columns[0]) in COMPUTE
+    return "compute" if is_compute else "other"
+
+
+def _noted(runs: Runs, start: str) -> str:
+    """What a note says after its beginning; empty without one."""
+    return next((n.removeprefix(start) for n in runs.notes if n.startswith(start)), "")

@@ -32,7 +32,7 @@ N_SHARES = 16
 POWERS = (0.35, 0.5, 0.7, 1.0)
 """How the terms of two columns add up: no sweep tells. At 1 it is the Chinchilla law; published
 fits lie between .3 and .9. Terms of more columns are summed."""
-EXPONENT, SPREADS, APART = 0.35, ((0.2, 0.8), (0.8, 0.2)), 0.6
+EXPONENT, SPREADS, APART = 0.35, ((0.2, 0.96), (0.8, 0.04)), 0.6
 """Lognormal prior of the exponents: median, spreads in common with their prior probabilities, and
 spread of one over another, as a share of that."""
 BALANCE_SPREAD = 1.5

@@ -27,7 +27,7 @@ class LadderPrior(NamedTuple):
     sources: int
 
 
-OF_COMPUTE = LadderPrior(share=0.11, dof=3.0, sources=7)
+OF_COMPUTE = LadderPrior(share=0.09, dof=3.0, sources=7)
 
 
 def ladder_prior(size_kind: str, loss_kind: str) -> LadderPrior | None:

@@ -251,7 +251,7 @@ def _confidence(forecast: Forecast, row: AnswerRow) -> str:
     if (high - low) / 2 > WIDE * row.point.loss:
         certain = "Confidence: medium; the interval of the loss is wide."
     every = (*forecast.flags, *row.point.flags)
-    flags = [flag for flag in every if not flag.startswith("flat-")]  # it costs no confidence
+    flags = [flag for flag in every if not flag.startswith(("flat-", "published-prior"))]
     lawless = [f.name for f in explain_flags(flags) if re.fullmatch("no-.*-law", f.name)]
     text = confidence(flags, grave=(*LOW, *lawless), otherwise=certain)
     advised = row.point.recommendation

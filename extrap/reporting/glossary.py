@@ -244,6 +244,11 @@ _FORECAST: dict[str, Words] = {
         "They differ beyond the sweep, and only one of them is shown.",
         "Add sizes that are further apart, or pin a parameter that is known.",
     ),
+    "published-prior": (
+        "Intervals of the loss also follow the errors of such forecasts on published ladders.",
+        "They are those of language models over compute; another kind of loss may err more.",
+        "Say what the loss is (--loss-kind), or leave the prior out (--prior none).",
+    ),
     "undertrained-runs": (
         "Runs with few tokens per parameter (a small second size for their first) lie above what "
         "the other runs say.",

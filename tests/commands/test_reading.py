@@ -29,9 +29,11 @@ def losses(*arguments, capsys):
 
 
 @pytest.mark.usefixtures("sweep")
-def test_names_behind_prefixes_and_a_metric_that_is_maximised_are_forecast(capsys):
+def test_names_behind_prefixes_are_forecast_and_an_accuracy_only_on_demand(capsys):
     (plain,) = losses(*NAMES, "--loss", "val_loss", capsys=capsys)
-    (turned,) = losses(*NAMES, "--maximise", "val_acc", capsys=capsys)
+    accuracy = (*NAMES, "--maximise", "val_acc")
+    assert losses(*accuracy, capsys=capsys) == [None]
+    (turned,) = losses(*accuracy, "--loss-kind", "error", capsys=capsys)
     (derived,) = losses(*NAMES, "--let", "e = val_loss / 8", "--loss", "e", capsys=capsys)
     assert turned == pytest.approx(plain / 8, rel=1e-4)
     assert derived == pytest.approx(plain / 8, rel=1e-4)
@@ -84,12 +86,12 @@ VALUES = {"COLUMN=VALUE": "a=1", "OLD=NEW": "a=b", "NAME=NUMBER": "a=1", "NAME=F
 @pytest.mark.parametrize(
     ("line", "n_options"),
     [
-        ("forecast f.json", 18),
-        ("plan f.json --at 256 --budget 1e9", 18),
-        ("cost f.json --at 256", 18),
-        ("backtest f.json", 16),
-        ("report f.json", 20),
-        ("report s.py", 22),
+        ("forecast f.json", 20),
+        ("plan f.json --at 256 --budget 1e9", 20),
+        ("cost f.json --at 256", 20),
+        ("backtest f.json", 18),
+        ("report f.json", 22),
+        ("report s.py", 24),
         ("report s.csv", 2),
     ],
 )

@@ -56,6 +56,9 @@ MOST_NAMED = 3
 FAR = 8.0
 """Beyond this extrapolation ratio an interval is conditional on no new regime setting in."""
 PRIORS = ("published", "none")
+OF_LAST, MOVED = 0.05, 0.01
+"""Change of the floor over the loss of the largest size, by which it is asked how far a forecast
+moves; and the share from which that is told."""
 NOT_GIVEN = Estimate(value=None, se=None, ci=Interval(), pi=Interval())
 
 
@@ -130,6 +133,7 @@ class Forecast(Shown):
         """
         point, doubts = self._point(size)
         distance_flags = ["far-extrapolation"] * (point.extrapolation_ratio > FAR)
+        distance_flags += self._about_floor(point)
         refused = [
             f"{REFUSED}{name}: {doubt.why}; {self.remedy(name, size)}"
             for name, doubt in doubts.items()
@@ -186,6 +190,29 @@ class Forecast(Shown):
         """Ratio of a size to the largest fitted one, over all columns together."""
         fitted = [o.size for o in self.optima if self.loss_model is None or o.loss is not None]
         return extrapolation_ratio(size, fitted)
+
+    def _about_floor(self, point: Point) -> list[str]:
+        """How far the loss moves with the floor, where that is far."""
+        if self.loss_model is None or point.loss is None:
+            return []
+        law, last = self.loss_laws[0][0], self.last_value()
+        if self.loss_model.posterior is None or "E" in law.fixed or last is None:
+            return []
+        step, floor = float(f"{OF_LAST * last:.0e}"), law.values[law.names.index("E")]
+        logs = []
+        for pinned in (floor, floor + step):
+            fix = {**law.fixed, "E": pinned}
+            try:
+                model = _loss_model(self.runs, self.optima, self.noise, fix=fix, prior=None)
+            except DataError:  # no law has that floor
+                return []
+            if model is None:
+                return []
+            logs.append(model.predict(point.size, noise=self.noise, band=self.band).log_loss)
+        moved = math.expm1(logs[1] - logs[0])
+        if moved < MOVED:
+            return []
+        return [f"floor-matters: {100 * moved:.1f} % per {step:g} of E"]
 
     def _spread(self, size: Mapping[str, float]) -> OptimumSpread | None:
         """Where the optimum may lie by the laws there are; its curve only if that is all laws."""
@@ -919,10 +946,7 @@ def _loss_flags(model: LossModel | None, *, fix: Mapping[str, float]) -> list[st
         return ["no-loss-law: too few sizes with a bracketed optimum"]
     flags = [f"pinned: {name} = {value:g}" for name, value in fix.items()]
     if model.prior is not None:
-        flags.append(
-            f"published-prior: errors as on {model.prior.sources} published sources; "
-            f"{argument('prior', 'none')} for the runs alone"
-        )
+        flags.append(f"published-prior: {model.prior.sources} sources")
     if not any("E" in fit.names for fit, _ in model.laws):
         flags.append("too-few-sizes-for-a-floor")
     if not model.fits:

@@ -244,6 +244,11 @@ _FORECAST: dict[str, Words] = {
         "They differ beyond the sweep, and only one of them is shown.",
         "Add sizes that are further apart, or pin a parameter that is known.",
     ),
+    "floor-matters": (
+        "The forecast moves with the irreducible loss, which the sweep hardly shows.",
+        "Laws with other floors fit the sweep as well; the interval covers them.",
+        "Pin the floor if it is known, say from larger models on the same data (--fix E=1.6).",
+    ),
     "published-prior": (
         "Intervals of the loss also follow the errors of such forecasts on published ladders.",
         "They are those of language models over compute; another kind of loss may err more.",

@@ -21,7 +21,7 @@ import pandas as pd
 from extrap import __version__
 from extrap.errors import DataError, argument, first_line
 from extrap.files import require_file, write_text
-from extrap.fitting import CurvatureTest
+from extrap.fitting import CurvatureTest, LossModel
 from extrap.forecasting import Forecast, forecast
 from extrap.laws import LAWS
 from extrap.records import Fit, Point, Runs, Verdict, Verdicts
@@ -57,6 +57,8 @@ shape(
 )
 shape(Point, omit=("loss_se", "recommendation", "kept_smallest"))
 shape(CurvatureTest, add={"bends": lambda test: test.bends})
+shape(Forecast, later=("prior",))
+shape(LossModel, later=("prior",))
 
 
 def forecast_document(forecast: Forecast, points: Sequence[Point]) -> dict[str, Any]:

@@ -9,10 +9,11 @@ turn. Over parameters or tokens alone too few sources are published: there nothi
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from dataclasses import dataclass
 
 
-class LadderPrior(NamedTuple):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LadderPrior:
     """How far off the averaged laws were.
 
     Attributes:

@@ -38,6 +38,7 @@ class JsonShape:
         inline: Fields whose own keys stand beside the others.
         add: Key → what computes it from the record; an inlined field may not give it.
         written_as: The record that stands for one which is no plain fields, such as a table.
+        later: Fields that older files lack; there they have their defaults.
     """
 
     kind: str = ""
@@ -46,6 +47,7 @@ class JsonShape:
     inline: Sequence[str] = ()
     add: Mapping[str, Callable[[Any], Any]] = field(default_factory=dict)
     written_as: StandIn | None = None
+    later: Sequence[str] = ()
 
 
 _SHAPES: dict[type, JsonShape] = {}
@@ -151,7 +153,8 @@ def _converter() -> Converter:
         def read(data: Any, _: Any) -> Any:
             if not isinstance(data, Mapping):
                 raise ValueError(f"must be the fields of {cls.__name__}, got {data!r:.60}")
-            if missing := [f.name for f in fields(cls) if f.name not in data]:
+            needed = [f.name for f in fields(cls) if f.name not in shaped.later]
+            if missing := [name for name in needed if name not in data]:
                 raise ValueError(f"lacks the key {missing[0]}")
             return own(data, cls)
 

@@ -37,7 +37,13 @@ def runs(name: str) -> extrap.Runs:
         "pair_big": {"size": ["params", "tokens"], "stage": "check"},
         "curved": {"size": "width", "tune": "lr"},
         "single": {"size": "depth", "tune": ["lr", "batch_size"], "conditions": "optimizer"},
-        "accuracy": {"size": "width", "tune": "lr", "loss": "acc", "maximise": "acc"},
+        "accuracy": {
+            "size": "width",
+            "tune": "lr",
+            "loss": "acc",
+            "maximise": "acc",
+            "loss_kind": "error",
+        },
         "sweep": {"size": "width", "tune": "lr"},
     }
     source = ROOT / "examples" / "sweep.csv" if name == "sweep" else TABLES / f"{name}.csv"

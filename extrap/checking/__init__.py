@@ -103,7 +103,7 @@ def judge_losses(
 
 
 def _p_values(configurations: Sequence[Configuration]) -> list[float]:
-    """P-values of mean log losses, one call for all that share a prediction."""
+    """Two-sided p-values of mean log losses, one call for all that share a prediction."""
     alike: dict[int, list[int]] = defaultdict(list)
     for i, configuration in enumerate(configurations):
         alike[id(configuration.prediction)].append(i)
@@ -111,7 +111,7 @@ def _p_values(configurations: Sequence[Configuration]) -> list[float]:
     for members in alike.values():
         log_losses = [configurations[i].log_loss + configurations[i].off for i in members]
         prediction = configurations[members[0]].prediction
-        p_values[members] = prediction.check_p_values(np.array(log_losses))
+        p_values[members] = prediction.p_values(np.array(log_losses))
     return [float(p) for p in p_values]
 
 

@@ -103,8 +103,7 @@ class Configuration:
         point: The forecast at its size.
         log_loss: Of the forecast, before anything is known of the seeds; also where it is refused.
         prediction: Predictive distribution of its mean log loss at the recommended values.
-        predicted_pi: Where the losses of sound runs lie at the forecast's level; nine tenths of
-            what lies outside is above.
+        predicted_pi: Its interval at the forecast's level, which of one new run is the sealed one.
         octaves: log2(value / optimum), one per tuned column; empty where one is unknown.
         excess: Log loss that being so far off costs, if the optimum is where the forecast has it;
             None where unknown.
@@ -242,7 +241,7 @@ class _AtSize:
             law = self.forecast.predict_loss(self.point.size, seeds=seeds, refuse=False)
             assert law is not None
             run = self.forecast.as_run(law, self.point.size)
-            self._of_seeds[key] = run, run.check_interval(self.forecast.level)
+            self._of_seeds[key] = run, run.interval(self.forecast.level, new_run=True)
         return self._of_seeds[key]
 
     def octaves(self, tuned: Mapping[str, float | None]) -> tuple[float, ...]:

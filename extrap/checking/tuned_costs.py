@@ -20,7 +20,6 @@ from scipy import special
 
 from extrap.checking.configurations import MAX_EXACT, NORMAL_DOF, Configuration, TunedCost
 from extrap.fitting import LossPrediction
-from extrap.fitting.prediction import WORSE
 from extrap.forecasting import Forecast
 from extrap.laws.base import Array
 from extrap.records import Interval
@@ -147,9 +146,9 @@ def _tail(law: LossPrediction, costs: Array, off: Array, *, side: int) -> Array:
 
 def _interval(law: LossPrediction, costs: Array, level: float) -> tuple[Interval, float]:
     """From the lower end of tuned runs to where it has its level, and the probability above."""
-    half = law.half_width(1 - 2 * (1 - WORSE) * (1 - level), new_run=True)
+    half = law.half_width(level, new_run=True)
     if not math.isfinite(half):
-        return law.check_interval(level), WORSE * (1 - level)
+        return law.interval(level, new_run=True), (1 - level) / 2
     above_end = 1 - level - float(_tail(law, costs, np.array([-half]), side=-1)[0])
     low, high = 0.0, half + float(costs[-1])
     for _ in range(N_HALVINGS):

@@ -20,9 +20,6 @@ SMALLEST_SD = 1e-12
 """Standard deviation of a log loss below which only rounding is left."""
 MANY = 1e12
 """Degrees of freedom of a normal distribution, near enough."""
-WORSE = 0.9
-"""Share of a check's false alarms that is spent on runs worse than forecast: a mistuned or faulty
-run is worse, and a better one is news only if it is far better."""
 FAR_OUT = 50.0
 """Standard deviations within which the end of an interval is looked for."""
 
@@ -63,20 +60,6 @@ class LossPrediction:
 
         upper = float(optimize.brentq(beyond, 0.0, reach))
         return Interval(tuned.lower, Interval.around_log(self.log_loss, upper).upper)
-
-    def check_interval(self, level: float) -> Interval:
-        """The losses of a new run that a check takes for those of a sound one.
-
-        As much lies outside as of `interval`, nine tenths of it above.
-        """
-        above, below = (2 * share * (1 - level) for share in (WORSE, 1 - WORSE))
-        lower = self.interval(1 - below, new_run=True).lower
-        return Interval(lower, self.interval(max(1 - above, 0.0), new_run=True).upper)
-
-    def check_p_values(self, log_loss: Array) -> Array:
-        """P-values of many log losses, (n,): below 1 − level outside of `check_interval`."""
-        share = np.where(np.asarray(log_loss) > self.log_loss, WORSE, 1 - WORSE)
-        return np.minimum(self.p_values(log_loss) / (2 * share), 1.0)
 
     def _chance_above(self, off: Array, spreads: Sequence[tuple[float, float]]) -> Array:
         """Probability that a new run's log loss is farther above the centre, shape (n,)."""

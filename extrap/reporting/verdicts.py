@@ -175,8 +175,7 @@ def check_answer(
     if found.n_tested > 1 and found.joint_p is not None:
         alpha = 1 - made.level
         by_chance = format_quantity(alpha if familywise else alpha * found.n_tested, digits=2)
-        text += f"; {'at most ' * familywise}{by_chance} expected by chance, nine of ten of them "
-        text += "above it, and the smallest "
+        text += f"; {'at most ' * familywise}{by_chance} expected by chance, and the smallest "
         text += f"p-value among all is {format_p_value(found.joint_p)}"
     sentences = [f"{text}." if found.n_judged else UNDECIDED]
     lead = leading_row(answer_rows(made, group_verdicts(found)))

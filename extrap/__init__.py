@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from extrap.analyses.batch_size import critical_batch
+    from extrap.analyses.best_values import best_values
     from extrap.analyses.budget import allocate, cost, plan
     from extrap.analyses.cascade import cascade
     from extrap.analyses.comparison import compare
@@ -71,6 +72,7 @@ __all__ = [
     "__version__",
     "allocate",
     "backtest",
+    "best_values",
     "cascade",
     "check",
     "choose_next",
@@ -101,6 +103,7 @@ __version__: str
 
 _HOMES = {
     "backtest": "backtesting",
+    "best_values": "analyses.best_values",
     "cascade": "analyses.cascade",
     "check": "reporting.verdicts",
     "compare": "analyses.comparison",

@@ -92,6 +92,7 @@ def verdicts_document(
     level: float,
     forecast: Forecast | None = None,
     familywise: bool = False,
+    worse: bool = False,
 ) -> dict[str, Any]:
     """What `extrap check --json` prints: one verdict per run, in row order.
 
@@ -100,6 +101,7 @@ def verdicts_document(
         level: Of the forecast.
         forecast: What they were compared with; adds when it was made, and the hashes of its seal.
         familywise: Whether the level held for any false alarm among all.
+        worse: Whether it was asked only if losses are worse.
     """
     found = Verdicts(verdicts)
     sealed = forecast and {
@@ -118,6 +120,7 @@ def verdicts_document(
             "n_configurations_off": found.n_off,
             "n_configurations_off_expected": (1 - level) * (1 if familywise else found.n_tested),
             "familywise": familywise,
+            "worse": worse,
             "joint_p": found.joint_p,
             "n_judged": sum(verdict.on_law is not None for verdict in verdicts),
             "ok": all(verdict.on_law is not False for verdict in verdicts),

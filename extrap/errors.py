@@ -8,7 +8,7 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import quote, unquote
 
 IN_QUERY = "(?i:[?&;](?:ssl)?passw(?:or)?d=)"
@@ -93,6 +93,22 @@ class DataError(ExtrapError, ValueError):
     def __str__(self) -> str:
         listed = (f"{each} ({each.words})" if each.words else str(each) for each in self.choices)
         return " ".join([self.args[0], *([f"{'; '.join(listed)}."] if self.choices else [])])
+
+
+class OnlyBestValues(DataError):
+    """A table has the best value of each size and no loss: it is no sweep.
+
+    Attributes:
+        table: The table, one row per size.
+        sizes: Its size columns.
+        tuned: Its other columns.
+    """
+
+    def __init__(
+        self, message: str, *, table: Any, sizes: Sequence[str], tuned: Sequence[str]
+    ) -> None:
+        super().__init__(message)
+        self.table, self.sizes, self.tuned = table, tuple(sizes), tuple(tuned)
 
 
 class FitError(ExtrapError, RuntimeError):

@@ -17,6 +17,7 @@ MODULES = {
     "extrap.analyses.comparison": "compare",
     "extrap.analyses.batch_size": "critical_batch",
     "extrap.analyses.budget": "allocate cost plan",
+    "extrap.analyses.best_values": "best_values",
     "extrap.analyses.cascade": "cascade",
     "extrap.analyses.selection": "choose_next prototype_distance select",
     "extrap.backtesting": "backtest",

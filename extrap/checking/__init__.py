@@ -37,7 +37,12 @@ FIRST_START, LAST_START = 1e9, 1e10
 
 
 def judge(
-    forecast: Forecast, runs: Runs, *, tolerance: float = TOLERANCE, familywise: bool = False
+    forecast: Forecast,
+    runs: Runs,
+    *,
+    tolerance: float = TOLERANCE,
+    familywise: bool = False,
+    worse: bool = False,
 ) -> list[Configuration]:
     """Every configuration with its finding, in the order of their first rows.
 
@@ -54,10 +59,14 @@ def judge(
             f"{', '.join(forecast.runs.sizes)}, got {', '.join(runs.sizes)}; read them with the "
             f"same {argument('size', ...)}."
         )
-    configurations = build_configurations(forecast, runs.beside(forecast.runs))
-    configurations = weigh_tuned_values(forecast, configurations)
+    configurations = build_configurations(forecast, runs.beside(forecast.runs), worse=worse)
+    configurations = weigh_tuned_values(forecast, configurations, worse=worse)
     configurations = judge_losses(
-        configurations, alpha=1 - forecast.level, tolerance=tolerance, familywise=familywise
+        configurations,
+        alpha=1 - forecast.level,
+        tolerance=tolerance,
+        familywise=familywise,
+        worse=worse,
     )
     return blame_law([replace(c, finding=find_cause(c)) for c in configurations])
 
@@ -68,6 +77,7 @@ def judge_losses(
     alpha: float,
     tolerance: float,
     familywise: bool = False,
+    worse: bool = False,
 ) -> list[Configuration]:
     """Fill in what the loss of each configuration says: its p-values, `is_off` and `is_inside`.
 
@@ -79,9 +89,10 @@ def judge_losses(
         alpha: Probability of a false alarm: of each, or if `familywise` of any among all of them.
         tolerance: Relative deviation that is no alarm, however significant.
         familywise: See `alpha`.
+        worse: Whether it is asked only if a loss is worse, by one-sided tests.
     """
     tested = [i for i, c in enumerate(configurations) if not math.isnan(c.off)]
-    p_values = _p_values([configurations[i] for i in tested])
+    p_values = _p_values([configurations[i] for i in tested], worse=worse)
     at_own_values = []
     for i, p in zip(tested, p_values, strict=True):
         cost, is_above = configurations[i].tuned_cost, configurations[i].off_law > 0
@@ -102,8 +113,8 @@ def judge_losses(
     return judged
 
 
-def _p_values(configurations: Sequence[Configuration]) -> list[float]:
-    """Two-sided p-values of mean log losses, one call for all that share a prediction."""
+def _p_values(configurations: Sequence[Configuration], *, worse: bool) -> list[float]:
+    """P-values of mean log losses, one call for all that share a prediction."""
     alike: dict[int, list[int]] = defaultdict(list)
     for i, configuration in enumerate(configurations):
         alike[id(configuration.prediction)].append(i)
@@ -111,7 +122,8 @@ def _p_values(configurations: Sequence[Configuration]) -> list[float]:
     for members in alike.values():
         log_losses = [configurations[i].log_loss + configurations[i].off for i in members]
         prediction = configurations[members[0]].prediction
-        p_values[members] = prediction.p_values(np.array(log_losses))
+        of = prediction.p_worse if worse else prediction.p_values
+        p_values[members] = of(np.array(log_losses))
     return [float(p) for p in p_values]
 
 

@@ -153,6 +153,8 @@ def _is_outside(configuration: Configuration) -> bool:
 def _is_uninformative(configuration: Configuration) -> bool:
     """Whether the interval is wide and holds the loss of the sweep's largest size as well."""
     low, high = configuration.predicted_pi
+    if low is None and high is not None:  # as far below as above
+        low = math.exp(2 * configuration.log_loss - math.log(high))
     is_wide = not low or not high or math.log(high / low) > 2 * MOST_HALF_WIDTH
     return is_wide and configuration.forecast.last_value() in configuration.predicted_pi
 

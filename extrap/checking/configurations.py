@@ -103,7 +103,8 @@ class Configuration:
         point: The forecast at its size.
         log_loss: Of the forecast, before anything is known of the seeds; also where it is refused.
         prediction: Predictive distribution of its mean log loss at the recommended values.
-        predicted_pi: Its interval at the forecast's level, which of one new run is the sealed one.
+        predicted_pi: Its interval at the forecast's level, which of one new run is the sealed one;
+            open below where it is asked only whether runs are worse.
         octaves: log2(value / optimum), one per tuned column; empty where one is unknown.
         excess: Log loss that being so far off costs, if the optimum is where the forecast has it;
             None where unknown.
@@ -177,8 +178,15 @@ class Configuration:
         )
 
 
-def build_configurations(forecast: Forecast, runs: Runs) -> list[Configuration]:
+def build_configurations(
+    forecast: Forecast, runs: Runs, *, worse: bool = False
+) -> list[Configuration]:
     """Every configuration, in the order of their first rows.
+
+    Args:
+        forecast: What the runs are compared with.
+        runs: Runs of its sizes.
+        worse: Whether it is asked only if they are worse: then intervals are open below.
 
     Raises:
         DataError: The forecast predicts no loss at a run's size.
@@ -197,7 +205,9 @@ def build_configurations(forecast: Forecast, runs: Runs) -> list[Configuration]:
         settings = tuple(condition_text(row[name]) for name in columns)
         alike[sizes[i], row["status"], settings, i if is_alone else None].append(i)
     expected = {
-        size: _AtSize(forecast, dict(zip(runs.sizes, size, strict=True)), n_runs=n_runs)
+        size: _AtSize(
+            forecast, dict(zip(runs.sizes, size, strict=True)), n_runs=n_runs, worse=worse
+        )
         for size, n_runs in Counter(sizes).items()
     }
     configurations = [
@@ -216,7 +226,9 @@ def build_configurations(forecast: Forecast, runs: Runs) -> list[Configuration]:
 class _AtSize:
     """What the forecast expects at one size, of any tuned values and any seeds."""
 
-    def __init__(self, forecast: Forecast, size: Mapping[str, float], *, n_runs: int) -> None:
+    def __init__(
+        self, forecast: Forecast, size: Mapping[str, float], *, n_runs: int, worse: bool
+    ) -> None:
         prediction = forecast.predict_loss(size, refuse=False)
         if prediction is None:
             where = ", ".join(f"{c}={v:g}" for c, v in size.items())
@@ -230,7 +242,7 @@ class _AtSize:
         is_known = bool(laws) and set(laws) == set(self.point.tuned)
         curve = forecast.excess_curve if is_known else None
         self._spread = None if curve is None else predict_optimum(laws, size, curve)
-        self._is_exact = n_runs <= MAX_EXACT
+        self._is_exact, self._worse = n_runs <= MAX_EXACT, worse
         self._costs: dict[tuple[float, ...], float] = {}
         self._of_seeds: dict[MeanNoise, tuple[LossPrediction, Interval]] = {}
 
@@ -241,7 +253,9 @@ class _AtSize:
             law = self.forecast.predict_loss(self.point.size, seeds=seeds, refuse=False)
             assert law is not None
             run = self.forecast.as_run(law, self.point.size)
-            self._of_seeds[key] = run, run.interval(self.forecast.level, new_run=True)
+            level = self.forecast.level
+            interval = run.upper_bound(level) if self._worse else run.interval(level, new_run=True)
+            self._of_seeds[key] = run, interval
         return self._of_seeds[key]
 
     def octaves(self, tuned: Mapping[str, float | None]) -> tuple[float, ...]:

@@ -43,7 +43,7 @@ N_HALVINGS = 30
 
 
 def weigh_tuned_values(
-    forecast: Forecast, configurations: Sequence[Configuration]
+    forecast: Forecast, configurations: Sequence[Configuration], *, worse: bool = False
 ) -> list[Configuration]:
     """Fill in `tuned_cost`: the posterior of what the tuned values of every configuration cost.
 
@@ -66,7 +66,8 @@ def weigh_tuned_values(
         by_size[configuration.key].append(i)
     draws, weighed = _draws(tuple(fit.dof for fit in laws)), list(configurations)
     for members in by_size.values():
-        costs = _of_size(forecast, [configurations[i] for i in members], draws)
+        of_size = [configurations[i] for i in members]
+        costs = _of_size(forecast, of_size, draws, worse=worse)
         for i, cost in zip(members, costs, strict=True):
             weighed[i] = replace(configurations[i], tuned_cost=cost)
     return weighed
@@ -84,7 +85,11 @@ def _draws(dofs: tuple[int, ...]) -> tuple[Array, Array]:
 
 
 def _of_size(
-    forecast: Forecast, configurations: Sequence[Configuration], draws: tuple[Array, Array]
+    forecast: Forecast,
+    configurations: Sequence[Configuration],
+    draws: tuple[Array, Array],
+    *,
+    worse: bool,
 ) -> list[TunedCost]:
     """One per configuration, all of one size."""
     costs, at_recommended, kinds = _drawn_costs(forecast, configurations, draws)
@@ -99,7 +104,7 @@ def _of_size(
     for (kind, _), members in alike.items():
         law, possible = configurations[members[0]].prediction, quantiles[kind]
         below, above = (_tail(law, possible, off[members], side=side) for side in (-1, 1))
-        interval, above_end = _interval(law, possible, forecast.level)
+        interval, above_end = _interval(law, possible, forecast.level, worse=worse)
         for i, under, over in zip(members, below.tolist(), above.tolist(), strict=True):
             weighed[i] = TunedCost(
                 chance=float(chances[i]),
@@ -144,18 +149,22 @@ def _tail(law: LossPrediction, costs: Array, off: Array, *, side: int) -> Array:
     return np.asarray(np.max(tails, axis=0))
 
 
-def _interval(law: LossPrediction, costs: Array, level: float) -> tuple[Interval, float]:
+def _interval(
+    law: LossPrediction, costs: Array, level: float, *, worse: bool
+) -> tuple[Interval, float]:
     """From the lower end of tuned runs to where it has its level, and the probability above."""
     half = law.half_width(level, new_run=True)
     if not math.isfinite(half):
         return law.interval(level, new_run=True), (1 - level) / 2
-    above_end = 1 - level - float(_tail(law, costs, np.array([-half]), side=-1)[0])
+    below = 0.0 if worse else float(_tail(law, costs, np.array([-half]), side=-1)[0])
+    above_end = 1 - level - below
     low, high = 0.0, half + float(costs[-1])
     for _ in range(N_HALVINGS):
         middle = (low + high) / 2
         is_beyond = _tail(law, costs, np.array([middle]), side=1)[0] <= above_end
         low, high = (low, middle) if is_beyond else (middle, high)
-    return Interval(*(_exp(law.log_loss + end) for end in (-half, high))), above_end
+    lower = None if worse else _exp(law.log_loss - half)
+    return Interval(lower, _exp(law.log_loss + high)), above_end
 
 
 def _posterior(

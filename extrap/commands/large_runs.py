@@ -12,8 +12,9 @@ import click
 
 from extrap.commands.analysis import DEVIATES, FINE, Printed, analysis, command
 from extrap.commands.inputs import forecast_of, kind_of, read_big, read_table, size_of
-from extrap.commands.option_table import FORECAST, SWEEP
+from extrap.commands.option_table import FORECAST, SWEEP, parse_size
 from extrap.commands.printing import say
+from extrap.errors import DataError, OnlyBestValues
 
 if TYPE_CHECKING:
     from extrap.monitoring import Reading
@@ -39,13 +40,17 @@ def forecast_command(
     """Forecast the best values and the loss at larger sizes.
 
     SWEEP is a CSV, Parquet or JSONL file, the URL of an Optuna storage or MLflow store, a folder
-    of a tracker's runs, a sealed forecast (.json), or - for CSV on the standard input.
+    of a tracker's runs, a sealed forecast (.json), or - for CSV on the standard input. A table of
+    the best value of each size, without losses, gives the law of that value.
     """
     from extrap.documents import SHOWN, forecast_document, save_forecast
     from extrap.reporting.forecast_answer import answer_rows, forecast_answer
     from extrap.reporting.forecast_page import forecast_blocks
 
-    made = forecast_of(sweep, options)
+    try:
+        made = forecast_of(sweep, options)
+    except OnlyBestValues as only:
+        return _of_best_values(only, at, save=save, level=options["level"])
     sizes = [size_of(text, made) for text in at] or made.default_targets()
     points = [made.at(**size) for size in sizes]
 
@@ -57,6 +62,28 @@ def forecast_command(
     if save:
         notes.append(f"sealed in {save}, content hash {save_forecast(made, save)[:SHOWN]}")
     return Printed(points, forecast_blocks(made, points), document=document, notes=notes)
+
+
+def _of_best_values(
+    only: OnlyBestValues, at: Sequence[str], *, save: str | None, level: float
+) -> Printed:
+    """What is printed of a table of best values."""
+    from extrap.analyses.best_values import law_of_values
+    from extrap.records.codec import document
+    from extrap.reporting.best_values import best_values_answer, best_values_blocks
+
+    if save:
+        raise DataError("a law of best values is not sealed; leave --save out.")
+    found = law_of_values(only, level=level)
+    largest = {found.size: found.sizes[-1]}
+    asked = [parse_size(text, (found.size,), largest=largest) for text in at]
+    sizes = [size.get(found.size, 0.0) for size in asked] or found.targets()
+
+    def shown(_: object) -> dict[str, Any]:
+        points = [{found.size: size, found.tuned: found.at(size)} for size in sizes]
+        return document(found, answer=best_values_answer(found, sizes).plain, points=points)
+
+    return Printed(found, best_values_blocks(found, sizes), document=shown)
 
 
 @analysis(
@@ -167,10 +194,17 @@ def backtest_command(sweep: str, *, level: float, **options: Any) -> Printed:
     --tolerance FLOAT | Relative deviation that raises no alarm, however significant.
         [default: 0.005]
     --familywise | Apply the level to all configurations together, not to each.
+    --worse | Ask only whether runs are worse than forecast, by one-sided tests.
     """,
 )
 def check_command(
-    forecast_or_sweep: str, big: str, *, tolerance: float, familywise: bool, **options: Any
+    forecast_or_sweep: str,
+    big: str,
+    *,
+    tolerance: float,
+    familywise: bool,
+    worse: bool,
+    **options: Any,
 ) -> Printed:
     """Check finished runs against a forecast.
 
@@ -186,16 +220,17 @@ def check_command(
 
     made = forecast_of(forecast_or_sweep, options, big=big)
     runs = read_big(big, made, options)
-    verdicts = check(made, runs, tolerance=tolerance, familywise=familywise)
-    answer = check_answer(verdicts, made, familywise=familywise).plain
-    document = verdicts_document(verdicts, level=made.level, forecast=made, familywise=familywise)
+    asked: dict[str, Any] = {"familywise": familywise, "worse": worse}
+    verdicts = check(made, runs, tolerance=tolerance, **asked)
+    answer = check_answer(verdicts, made, **asked).plain
+    document = verdicts_document(verdicts, level=made.level, forecast=made, **asked)
     seals = {verdict.seal for verdict in verdicts if verdict.status == "complete"}
     warnings = [OWN_RUNS] if seals == {"in-sweep"} else []
     return Printed(
         verdicts,
         [
             *map(Paragraph, warnings),
-            *verdicts_blocks(verdicts, made, familywise=familywise),
+            *verdicts_blocks(verdicts, made, **asked),
         ],
         document=lambda _: {"answer": answer, **document},
         code=FINE if document["ok"] else DEVIATES,

@@ -61,6 +61,15 @@ class LossPrediction:
         upper = float(optimize.brentq(beyond, 0.0, reach))
         return Interval(tuned.lower, Interval.around_log(self.log_loss, upper).upper)
 
+    def upper_bound(self, level: float) -> Interval:
+        """The one-sided interval of a new run, open below."""
+        return Interval(None, self.interval(2 * level - 1, new_run=True).upper)
+
+    def p_worse(self, log_loss: Array) -> Array:
+        """One-sided p-values of many log losses, (n,): below 1 − level above `upper_bound`."""
+        half = self.p_values(log_loss) / 2
+        return np.where(np.asarray(log_loss) > self.log_loss, half, 1 - half)
+
     def _chance_above(self, off: Array, spreads: Sequence[tuple[float, float]]) -> Array:
         """Probability that a new run's log loss is farther above the centre, shape (n,)."""
         excess, weights = np.array(self.excess).T

@@ -307,7 +307,7 @@ def _opened(source: Any, request: Request) -> tuple[Found, list[str]]:
     if "stage" in table:
         table, _ = selected_rows(table, {"stage": stage}, found.where)
     table, notes = selected_rows(table, request.where or {}, found.where)
-    check_has_losses(table, found.where)
+    check_has_losses(table, found.where, sizes=sizes, tuned=tuned)
     found = replace(found, table=table, losses=request.losses or found.losses)
     return found if sizes else with_named_settings(found), [*found.notes, *notes]
 

@@ -13,11 +13,12 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
 
-from extrap.errors import DataError, shown
+from extrap.errors import DataError, OnlyBestValues, shown
 from extrap.reading.cells import numbers_of
 from extrap.reading.names import WORDS, known_name, loss_rank
 
@@ -77,16 +78,32 @@ def check_layout(table: pd.DataFrame, where: str) -> None:
                 )
 
 
-def check_has_losses(table: pd.DataFrame, where: str) -> None:
-    """Raise where a table has the best value of each size and no loss."""
+def check_has_losses(
+    table: pd.DataFrame, where: str, *, sizes: Sequence[str], tuned: Sequence[str]
+) -> None:
+    """Raise where a table has the best value of each size and no loss.
+
+    Args:
+        table: The table.
+        where: What it is called.
+        sizes: Size columns that were asked for.
+        tuned: Tuned columns that were.
+    """
     names = [str(column) for column in table]
     if any(loss_rank(name) is not None for name in names):
         return
-    sizes = [n for n in names if known_name(n) in (*WORDS["size"], *WORDS["data"])]
-    tuned = [n for n in names if known_name(n) in WORDS["tune"]]
-    is_all = bool(sizes and tuned) and len(names) == len(sizes) + len(tuned)
-    if is_all and not table.duplicated(sizes).any():
-        raise DataError(
-            f"a sweep has a loss for every run, {where} has the best {tuned[0]} of each "
-            f"{sizes[0]} and no loss; give all runs with their losses."
+    counted = (*WORDS["size"], *WORDS["data"])
+    are_sizes = [n for n in names if n in sizes or known_name(n) in counted]
+    are_tuned = [n for n in names if known_name(n) in WORDS["tune"] or n in tuned]
+    is_all = set(names) == {*are_sizes, *are_tuned}
+    of = [n for n in are_sizes if n not in tuned and (not sizes or n in sizes)]
+    best = [n for n in are_tuned if n not in of and (not tuned or n in tuned)]
+    if is_all and of and best and not table.duplicated(of).any():
+        raise OnlyBestValues(
+            f"a sweep has a loss for every run, {where} has the best {best[0]} of each "
+            f"{of[0]} and no loss; give all runs with their losses, or fit the law of that value "
+            "alone with extrap forecast, in Python extrap.best_values.",
+            table=table,
+            sizes=of,
+            tuned=best,
         )

@@ -320,8 +320,8 @@ class Verdict:
         on_law: Whether its configuration is on the law of tuned runs, by its loss and by its
             tuned values; `None` where that is undecided, see `check`.
         deviation: observed / predicted − 1; `None` if either is missing.
-        p_value: Two-sided, of the mean loss of its configuration under the law of tuned runs:
-            below 1 − level outside `predicted_pi`.
+        p_value: Of the mean loss of its configuration under the law of tuned runs, two-sided
+            unless only worse losses count: below 1 − level outside `predicted_pi`.
         p_adjusted: The same adjusted for the number of checked configurations (Holm 1979).
         cause: `None`, `instability`, `mistuned`, `recipe`, `data`, `batch`, `law` or `unknown`.
         advice: What to do, in sentences.

@@ -6,7 +6,8 @@
   runs; its parts are in `forecast_answer`, `forecast_charts`, `forecast_tables`, `statements`.
 * `allocations_page`, `batches_page`, `comparisons_page`, `sensitivity_page` — one page per kind
   of study, each with its text for a terminal; charts of two kinds are in `…_charts`.
-* `backtests`, `cascades`, `costs`, `plans` — what the commands print that have no page.
+* `backtests`, `best_values`, `cascades`, `costs`, `plans` — what commands print that have no
+  page.
 * `study_page` — what all pages share.
 * `index` — the reports of a folder.
 * `plots` — the charts of a report on your axes.

@@ -45,6 +45,7 @@ def check(
     *,
     tolerance: float = TOLERANCE,
     familywise: bool = False,
+    worse: bool = False,
     **columns: Unpack[ReadingKeywords],
 ) -> Verdicts:
     """Compare every configuration with the forecast at its size.
@@ -75,6 +76,8 @@ def check(
         tolerance: Relative deviation in [0, 1); a smaller deviation is never an alarm.
         familywise: If true, `1 − forecast.level` is the probability of at least one false alarm
             by a loss among all configurations, not the probability for each.
+        worse: If true, it is asked only whether a loss is worse than forecast, by one-sided tests:
+            one that is a little worse is found more often, one that is better never.
         columns: How the runs are read, as for `extrap.forecast`; by default as those of the
             forecast were.
 
@@ -95,7 +98,7 @@ def check(
     forecast = as_forecast(forecast)
     conditions = forecast.runs.conditions
     runs = as_runs(runs, columns, stage="check", conditions=conditions, **known_of(forecast.runs))
-    configurations = judge(forecast, runs, tolerance=tolerance, familywise=familywise)
+    configurations = judge(forecast, runs, tolerance=tolerance, familywise=familywise, worse=worse)
     rows = {row: run for c in configurations for row, run in c.rows.items()}
     seals = dict(zip(rows, precedence(forecast, rows.values()), strict=True))
     verdicts = {
@@ -149,7 +152,7 @@ def _expected_pi(judged: Configuration) -> Interval | None:
 
 
 def verdicts_blocks(
-    verdicts: Sequence[Verdict], made: Forecast, *, familywise: bool = False
+    verdicts: Sequence[Verdict], made: Forecast, *, familywise: bool = False, worse: bool = False
 ) -> list[Block]:
     """The answer, one row per configuration with advice where it is off, when it was forecast."""
     seals = Counter(verdict.seal for verdict in verdicts if verdict.seal)
@@ -157,14 +160,14 @@ def verdicts_blocks(
     groups = group_verdicts(verdicts)
     sealed = f"content hash {content_hash(made)[:SHOWN]}"
     return [
-        check_answer(verdicts, made, familywise=familywise),
+        check_answer(verdicts, made, familywise=familywise, worse=worse),
         verdicts_table(made, groups),
         Paragraph(f"forecast of {made.created}, {sealed}{seal}"),
     ]
 
 
 def check_answer(
-    verdicts: Sequence[Verdict], made: Forecast, *, familywise: bool = False
+    verdicts: Sequence[Verdict], made: Forecast, *, familywise: bool = False, worse: bool = False
 ) -> Answer:
     """How many configurations are off, how many would be by chance, and how surprising it is."""
     found = Verdicts(verdicts)
@@ -177,6 +180,7 @@ def check_answer(
         by_chance = format_quantity(alpha if familywise else alpha * found.n_tested, digits=2)
         text += f"; {'at most ' * familywise}{by_chance} expected by chance, and the smallest "
         text += f"p-value among all is {format_p_value(found.joint_p)}"
+    text += "; one-sided tests, for worse losses only" * worse
     sentences = [f"{text}." if found.n_judged else UNDECIDED]
     lead = leading_row(answer_rows(made, group_verdicts(found)))
     if lead.group is not None:

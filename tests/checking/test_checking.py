@@ -150,8 +150,8 @@ def off_by(log_deviation, *, law=LAW, **more):
     )
 
 
-def judged(*given, tolerance=0.005, familywise=False):
-    return judge_losses(given, alpha=0.05, tolerance=tolerance, familywise=familywise)
+def judged(*given, tolerance=0.005, **options):
+    return judge_losses(given, alpha=0.05, tolerance=tolerance, **options)
 
 
 def tail(off, *sds):
@@ -168,6 +168,16 @@ def test_configuration_is_off_where_its_loss_lies_outside_its_interval(side):
         p = tail(off, LAW, RUN)
         assert (found.p_value, found.p_adjusted) == pytest.approx((p, p), rel=1e-9)
         assert found.is_off == is_off
+
+
+def test_only_worse_losses_count_where_that_is_asked():
+    half = stats.norm.ppf(0.95) * np.hypot(LAW, RUN)
+    for off, is_off in ((0.999 * half, False), (1.001 * half, True), (-3 * half, False)):
+        (found,) = judged(off_by(off), worse=True)
+        p = tail(off, LAW, RUN) / 2
+        assert found.p_value == pytest.approx(p if off > 0 else 1 - p, rel=1e-9)
+        assert found.is_off == is_off
+        assert found.is_inside == (not is_off)
 
 
 def test_whether_one_is_found_does_not_depend_on_the_others():

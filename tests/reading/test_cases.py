@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 import extrap
-from extrap.errors import DataError
+from extrap.errors import DataError, OnlyBestValues
 from extrap.reading import read_runs
 
 CASES = Path(__file__).parents[3] / "shared" / "cases"
@@ -61,11 +61,21 @@ def test_a_rate_that_was_swept_at_one_size_is_said_to_be():
     assert made.tuned_laws == {"lr": None}
 
 
+def test_a_table_of_best_values_gives_their_law():
+    """Made by 12.8 / depth², 5 % noise."""
+    with pytest.raises(OnlyBestValues, match="the best weight_decay of each depth and no loss"):
+        read_runs(case("weight_decay_optima.csv"))
+    found = extrap.best_values(case("weight_decay_optima.csv"))
+    assert -2 in found.exponent.ci
+    assert found.exponent.ci.upper - found.exponent.ci.lower < 0.3
+    assert found.at(28).value == pytest.approx(12.8 / 28**2, rel=0.05)
+    assert 12.8 / 28**2 in found.at(28).ci
+
+
 REFUSED = {
     "grouped_chart.csv": ("lines are means over groups of runs", {}),
     "wide.csv": ("one column per value .*melt it to one row per run", {}),
     "markdown.csv": ("is a Markdown table", {}),
-    "weight_decay_optima.csv": ("the best weight_decay of each depth and no loss", {}),
     "settings_in_name.csv": ("read them from there", {"size": "width", "tune": ["lr"]}),
     "gate.csv": ("mixes several .recipe base, variant", {"where": {"recipe": "base"}}),
     "three_datasets.csv": ("mixes several .dataset", {"where": {"dataset": "web"}}),

@@ -1,0 +1,158 @@
+"""`best_values`: the law of a best value over size, from one row per size and no losses.
+
+Many people have such a table: the weight decay or learning rate that won at each size. A power law
+through the values says what to use at a larger size; of the loss, and of what a wrong value costs,
+it says nothing.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Unpack
+
+import numpy as np
+
+from extrap.errors import Choice, DataError, OnlyBestValues, argument
+from extrap.fitting.distributions import t_quantile
+from extrap.reading.cells import read_numbers
+from extrap.reading.reader import ReadingKeywords, as_runs
+from extrap.records import Estimate, Interval, Measure, Shown
+from extrap.records.codec import shape
+from extrap.records.fields import require_level
+
+FEWEST = 3
+"""Sizes with which a law has a scatter."""
+THEORY = (-0.5, -1.0, -2.0)
+"""Exponents that theories of scaling give for one value or another."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class BestValues(Shown):
+    """A power law `value = v (x / x_0)^b` of a best value, x_0 the geometric mean of the sizes.
+
+    Attributes:
+        size: The size column.
+        tuned: The column of the best value.
+        sizes: Ascending.
+        values: The best value of each.
+        level: Level of the intervals.
+        exponent: b.
+        log_value: ln v.
+        scatter: Standard deviation of a log value about the law.
+    """
+
+    size: str
+    tuned: str
+    sizes: tuple[float, ...]
+    values: tuple[float, ...]
+    level: float
+    exponent: Measure
+    log_value: float
+    scatter: float
+
+    def at(self, size: float) -> Estimate:
+        """The value at a size: `ci` of the law, `pi` of the best value of one more sweep.
+
+        Raises:
+            ValueError: The size is not positive.
+        """
+        if not (math.isfinite(size) and size > 0):
+            raise ValueError(f"{self.size} must be positive and finite, got {size:g}.")
+        x = np.log(self.sizes)
+        off, spread, n = math.log(size) - x.mean(), float(((x - x.mean()) ** 2).sum()), len(x)
+        se = self.scatter * math.sqrt(1 / n + off**2 / spread)
+        t = float(t_quantile(0.5 + self.level / 2, n - 2))
+        mean = self.log_value + (self.exponent.value or 0.0) * off
+        return Estimate(
+            value=math.exp(mean),
+            se=math.exp(mean) * se,
+            ci=Interval.around_log(mean, t * se),
+            pi=Interval.around_log(mean, t * math.hypot(se, self.scatter)),
+        )
+
+    def targets(self) -> list[float]:
+        """Twice, four and eight times the largest size."""
+        return [factor * self.sizes[-1] for factor in (2, 4, 8)]
+
+
+shape(BestValues, kind="extrap-best-values")
+
+
+def best_values(
+    source: object, *, level: float = 0.95, **columns: Unpack[ReadingKeywords]
+) -> BestValues:
+    """Fit a power law to a table that has the best value of each size and no loss.
+
+    Least squares on logarithms; the noise of the values is what they scatter about the law, and
+    intervals are Student's t with as many degrees of freedom as sizes less two.
+
+    Args:
+        source: A path or a DataFrame: a size column, a tuned column, one row per size.
+        level: Level of the intervals, in (0, 1).
+        columns: How the table is read, as keywords of `extrap.read_runs`; `size` and `tune` choose
+            among several columns.
+
+    Raises:
+        DataError: The table has losses, fewer than three sizes, values that are not positive, or
+            several columns that could be meant.
+        ValueError: `level` is not in (0, 1).
+
+    Example:
+        >>> import pandas as pd
+        >>> import extrap
+        >>> values = {"depth": [8, 12, 16, 20], "weight_decay": [0.2, 0.09, 0.05, 0.03]}
+        >>> round(extrap.best_values(pd.DataFrame(values)).exponent.value, 2)
+        -2.05
+    """
+    require_level(level)
+    try:
+        as_runs(source, columns)
+    except OnlyBestValues as only:
+        return law_of_values(only, level=level)
+    raise DataError(
+        "the table has losses; forecast them and the best values with extrap.forecast."
+    )
+
+
+def law_of_values(only: OnlyBestValues, *, level: float) -> BestValues:
+    """The law of what a table holds that was refused as a sweep.
+
+    Raises:
+        DataError: As `best_values`.
+    """
+    size, tuned = _one(only.sizes, "size"), _one(only.tuned, "tune")
+    table = only.table[[size, tuned]].apply(lambda c: read_numbers(c, str(c.name), required=True))
+    for name in (size, tuned):
+        if not (table[name] > 0).all():
+            raise DataError(f"{name} must be positive, got {table[name].min():g}.")
+    table = table.sort_values(size)
+    if len(table) < FEWEST:
+        raise DataError(f"a law of the best {tuned} needs {FEWEST} sizes, got {len(table)}.")
+    x, y = np.log(table[size].to_numpy()), np.log(table[tuned].to_numpy())
+    off = x - x.mean()
+    slope = float(off @ y / (off @ off))
+    rest = y - y.mean() - slope * off
+    scatter = math.sqrt(float(rest @ rest) / (len(x) - 2))
+    half = float(t_quantile(0.5 + level / 2, len(x) - 2)) * scatter / math.sqrt(off @ off)
+    return BestValues(
+        size=size,
+        tuned=tuned,
+        sizes=tuple(table[size].tolist()),
+        values=tuple(table[tuned].tolist()),
+        level=level,
+        exponent=Measure(value=slope, ci=Interval(slope - half, slope + half)),
+        log_value=float(y.mean()),
+        scatter=scatter,
+    )
+
+
+def _one(names: Sequence[str], option: str) -> str:
+    """The column that is meant."""
+    if len(names) > 1:
+        raise DataError(
+            f"a law of a best value has one {argument(option)}, the table has several; choose:",
+            [Choice({option: name}) for name in names],
+        )
+    return names[0]

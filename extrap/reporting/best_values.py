@@ -1,0 +1,56 @@
+"""What is printed of the law of a best value: the answer, and the values over size."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from extrap.analyses.best_values import THEORY, BestValues
+from extrap.records.numbers import (
+    counted,
+    format_estimate,
+    format_level,
+    format_quantity,
+    format_value,
+)
+from extrap.reporting.blocks import Answer, Block
+from extrap.reporting.tables import tabulated
+
+
+def best_values_blocks(found: BestValues, sizes: Sequence[float] = ()) -> list[Block]:
+    """The answer, and one row per size that is known or asked for."""
+    asked = list(sizes) or found.targets()
+    rows = [(x, v) for x, v in zip(found.sizes, found.values, strict=True)]
+    table = tabulated(
+        f"Best values and their law, {format_level(found.level)} intervals",
+        [*rows, *((x, None) for x in asked)],
+        {
+            found.size: lambda row: format_quantity(row[0]),
+            f"best {found.tuned}": lambda row: (
+                "" if row[1] is None else format_value(row[1], None)
+            ),
+            "by the law": lambda row: format_estimate(found.at(row[0]).value, found.at(row[0]).ci),
+            "of one more sweep": lambda row: format_estimate(None, found.at(row[0]).pi),
+        },
+    )
+    return [best_values_answer(found, asked), table]
+
+
+def best_values_answer(found: BestValues, sizes: Sequence[float]) -> Answer:
+    """The value at the largest size that is asked for, the exponent beside those of theory."""
+    size, exponent = max(sizes), found.exponent
+    here = found.at(size)
+    inside = [f"{slope:g}" for slope in THEORY if slope in exponent.ci]
+    listed = ", ".join(f"{slope:g}" for slope in THEORY)
+    fits = " and ".join(inside) if inside else "none"
+    low, high = exponent.ci
+    text = (
+        f"Use {found.tuned} {format_estimate(here.value, here.ci, found.level)} at {found.size} "
+        f"{format_quantity(size)}: it goes as {found.size} to the power of "
+        f"{exponent.value:.2f} ({low:.2f} to {high:.2f}). Of the exponents that theories give "
+        f"({listed}) {fits} {'fit' if len(inside) > 1 else 'fits'}. The table has no losses, and "
+        "nothing is said of them."
+    ).replace("-", "−")
+    ratio = size / found.sizes[-1]
+    level = "low" if ratio > 8 or len(found.sizes) < 4 else "medium"
+    reason = f"{counted(len(found.sizes), 'size')}, one value each"
+    return Answer(text=text, confidence=f"Confidence: {level}; {reason}.")

@@ -1,0 +1,98 @@
+"""The law of a best value alone, against least squares by SciPy."""
+
+import json
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+import extrap
+from extrap.cli import main
+from extrap.errors import DataError
+
+TABLE = pd.DataFrame({"depth": [16, 8, 12, 20], "weight_decay": [0.05, 0.2, 0.09, 0.03]})
+
+
+def test_the_law_is_the_line_of_least_squares_and_its_intervals_are_student_s():
+    found = extrap.best_values(TABLE, level=0.9)
+    x, y = np.log(TABLE["depth"]), np.log(TABLE["weight_decay"])
+    line, t = stats.linregress(x, y), stats.t.ppf(0.95, 2)
+    slope, half = line.slope, t * line.stderr
+    assert found.sizes == (8, 12, 16, 20)
+    assert found.values == (0.2, 0.09, 0.05, 0.03)
+    assert found.exponent.value == pytest.approx(slope)
+    assert tuple(found.exponent.ci) == pytest.approx((slope - half, slope + half))
+    rest = y - line.intercept - slope * x
+    scatter = math.sqrt((rest**2).sum() / 2)
+    here, off = found.at(40), math.log(40) - x.mean()
+    mean, se = (
+        line.intercept + slope * math.log(40),
+        scatter * math.hypot(0.5, off / math.sqrt(((x - x.mean()) ** 2).sum())),
+    )
+    assert here.value == pytest.approx(math.exp(mean))
+    assert np.log(list(here.ci)) == pytest.approx([mean - t * se, mean + t * se])
+    half = t * math.hypot(se, scatter)
+    assert np.log(list(here.pi)) == pytest.approx([mean - half, mean + half])
+
+
+def test_intervals_hold_as_often_as_they_say():
+    rng, held = np.random.default_rng(0), []
+    for _ in range(400):
+        n = int(rng.integers(4, 9))
+        x = 8 * 1.5 ** np.arange(n)
+        value = 3 * x**-1.3 * np.exp(rng.uniform(0.03, 0.2) * rng.normal(size=n))
+        found = extrap.best_values(pd.DataFrame({"width": x, "lr": value}), level=0.9)
+        held.append((-1.3 in found.exponent.ci, 3 * (4 * x[-1]) ** -1.3 in found.at(4 * x[-1]).ci))
+    assert np.mean(held, axis=0) == pytest.approx([0.9, 0.9], abs=0.045)
+
+
+@pytest.mark.parametrize(
+    ("table", "options", "message"),
+    [
+        (TABLE.head(2), {}, "needs 3 sizes, got 2"),
+        (TABLE.assign(lr=0.1), {}, "has several; choose: tune="),
+        (
+            TABLE.assign(weight_decay=[0.0, 0.2, 0.1, 0.1]),
+            {},
+            "weight_decay must be positive, got 0",
+        ),
+        (TABLE.assign(loss=1.0), {}, "the table has losses"),
+        (TABLE.assign(note="x"), {}, "no column 'loss'"),
+    ],
+)
+def test_a_table_that_is_none_of_best_values_is_refused(table, options, message):
+    with pytest.raises(DataError, match=message):
+        extrap.best_values(table, **options)
+
+
+def test_of_several_columns_one_is_named():
+    found = extrap.best_values(TABLE.assign(lr=0.1), tune="weight_decay")
+    assert found.tuned == "weight_decay"
+    odd = TABLE.rename(columns={"depth": "L", "weight_decay": "how_much"})
+    assert extrap.best_values(odd, size="L", tune="how_much").size == "L"
+
+
+def test_the_command_answers_prints_and_refuses_a_seal(tmp_path, capsys):
+    path = tmp_path / "best.csv"
+    TABLE.to_csv(path, index=False)
+    assert main(["forecast", str(path), "--at", "28", "--at", "3x"]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("Use weight_decay 0.00")
+    assert "at depth 60: it goes as depth to the power of −2.0" in out
+    assert "Confidence: medium; 4 sizes" in out
+    assert main(["forecast", str(path), "--at", "28", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["kind"] == "extrap-best-values"
+    (point,) = found["points"]
+    assert point["weight_decay"]["value"] == pytest.approx(extrap.best_values(path).at(28).value)
+    assert main(["forecast", str(path), "--save", str(tmp_path / "f.json")]) == 2
+    assert "not sealed" in capsys.readouterr().err
+    assert main(["report", str(path)]) == 2
+    assert "extrap forecast" in capsys.readouterr().err
+
+
+def test_a_size_that_is_not_positive_is_refused():
+    with pytest.raises(ValueError, match="depth must be positive and finite, got 0"):
+        extrap.best_values(TABLE).at(0)

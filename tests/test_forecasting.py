@@ -8,6 +8,7 @@ from scipy import stats
 from statsmodels.regression.linear_model import WLS
 
 import extrap.forecasting as forecasting
+from extrap.documents import load_forecast, save_forecast
 from extrap.errors import DataError
 from extrap.fitting import Noise
 from extrap.forecasting import forecast
@@ -359,3 +360,62 @@ def test_tied_size_columns_ask_for_a_pin_and_go_on_with_one():
     truth = 1.7 + (target["params"] / 1e8) ** -0.34 + 0.8 * (target["params"] / 1e8) ** -0.28
     assert made.at(**target).loss == pytest.approx(truth, rel=0.01)
     assert "columns-collinear" in made.flags
+
+
+COMPUTE = 1e18 * 4.0 ** np.arange(6)
+
+
+def ladder(noise=0.004, **columns):
+    rng = np.random.default_rng(3)
+    loss = (1.7 + 1.6 * (COMPUTE / 1e18) ** -0.17) * np.exp(noise * rng.normal(size=6))
+    return pd.DataFrame({"compute": COMPUTE, "loss": loss}).rename(columns=columns)
+
+
+def names_of(flags):
+    return {flag.partition(":")[0] for flag in flags}
+
+
+def test_losses_over_compute_have_the_intervals_of_published_ladders_unless_told_otherwise(
+    tmp_path,
+):
+    made, bare = forecast(ladder()), forecast(ladder(), prior="none")
+    far = {"compute": 1e23}
+    assert "published-prior" in names_of(made.flags)
+    assert "published-prior" not in names_of(bare.flags)
+    assert made.at(**far).loss == bare.at(**far).loss
+    assert width_of(made.at(**far).loss_pi) < 0.8 * width_of(bare.at(**far).loss_pi)
+    for table, options in (
+        (ladder(compute="width"), {"size": "width"}),
+        (ladder(), {"loss_kind": "other"}),
+        (ladder().assign(loss=ladder()["loss"] / 100), {}),
+    ):
+        assert "published-prior" not in names_of(forecast(table, **options).flags)
+    with pytest.raises(ValueError, match="prior must be one of published, none; got 'flat'"):
+        forecast(ladder(), prior="flat")
+    for each in (made, bare):
+        save_forecast(each, tmp_path / "f.json")
+        assert load_forecast(tmp_path / "f.json").at(**far) == each.at(**far)
+
+
+def test_how_far_the_loss_moves_with_its_floor_is_told_where_that_is_far():
+    made, far = forecast(ladder()), {"compute": 1e23}
+    floor = made.loss_laws[0][0].values[0]
+    low, high = (forecast(ladder(), fix={"E": e}).at(**far).loss for e in (floor, floor + 0.1))
+    told = [flag for flag in made.at(**far).flags if flag.startswith("floor-matters")]
+    assert told == [f"floor-matters: {100 * (high / low - 1):.1f} % per 0.1 of E"]
+    assert "floor-matters" not in names_of(made.at(compute=COMPUTE[-1]).flags)
+    assert "floor-matters" not in names_of(forecast(ladder(), fix={"E": 1.7}).at(**far).flags)
+
+
+def test_of_accuracies_only_the_best_values_are_forecast(sweep_table):
+    table = sweep_table().assign(acc=lambda t: 1 - t["loss"] / 100).drop(columns="loss")
+    made = forecast(table, size="width", tune="lr", loss="acc", maximise="acc")
+    point = made.at(width=4 * table["width"].max())
+    assert point.loss is None
+    assert any("an accuracy follows no law of size" in flag for flag in made.flags)
+    assert point.tuned["lr"].value is not None
+    plain = ladder().assign(acc=lambda t: 1 - t["loss"] / 100).drop(columns="loss")
+    accuracy = {"size": "compute", "loss": "acc", "maximise": "acc"}
+    with pytest.raises(DataError, match='say loss_kind="error" if it falls as a loss does'):
+        forecast(plain, **accuracy)
+    assert forecast(plain, **accuracy, loss_kind="error").at(compute=1e22).loss is not None

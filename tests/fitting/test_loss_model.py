@@ -10,6 +10,7 @@ from extrap.fitting import STATED_DOF, Noise, fit_loss_model
 from extrap.fitting.holdout import (
     hold_out_last_doublings,
 )
+from extrap.fitting.ladder_prior import LadderPrior
 from extrap.fitting.mixture import mix
 
 X = 2.0 ** np.arange(9)
@@ -222,3 +223,33 @@ def test_true_law_predicts_the_held_out_sizes():
 def test_cut_that_leaves_too_few_sizes_is_left_out():
     assert len(hold_out_last_doublings("x", X10[:5], 1.5 + X10[:5] ** -0.5, loss_se=None)) == 1
     assert hold_out_last_doublings("x", X10[:4], 1.5 + X10[:4] ** -0.5, loss_se=None) == ()
+
+
+def test_a_prior_bounds_the_doubt_beyond_the_sizes_and_moves_no_centre():
+    """Variances of one error: precisions of its growth and of the prior's share add up."""
+    prior = LadderPrior(share=0.09, dof=3.0, sources=7)
+    loss = floor_law(0.004)
+    plain, bounded = model(loss, se=0.004), model(loss, se=0.004, prior=prior)
+    inside, far = ({"x": float(x)} for x in (X[-1], 32 * X[-1]))
+    for size in (inside, far):
+        both = [each.predict(size, noise=UNKNOWN, band="default") for each in (plain, bounded)]
+        assert both[0].log_loss == both[1].log_loss
+    start, beyond = (
+        plain.posterior.predict_log(np.array([size["x"]]))[1][0] for size in (inside, far)
+    )
+    found = bounded.predict(far, noise=UNKNOWN, band="default")
+    fall = bounded.predict(inside, noise=UNKNOWN, band="default").log_loss - found.log_loss
+    growth, known = beyond - start, (0.09 * fall) ** 2
+    expected = [(start, plain.posterior.dof), (growth * known / (growth + known), 3.0)]
+    assert np.array(found.curve) == pytest.approx(np.array(expected))
+    assert found.curve[1][0] < 0.7 * growth
+    assert width(bounded, X[-1], "default") < 1.05 * width(plain, X[-1], "default")
+    assert width(bounded, 32 * X[-1], "family") == width(plain, 32 * X[-1], "family")
+
+
+def test_with_a_prior_laws_are_averaged_however_many_sizes_there_are():
+    prior = LadderPrior(share=0.09, dof=3.0, sources=7)
+    found = model(floor_law(0.004), prior=prior)
+    assert model(floor_law(0.004)).posterior is None
+    assert (found.family, found.local) == ((), None)
+    assert width(found, 32 * X[-1], "default") < width(found, 32 * X[-1], "family")

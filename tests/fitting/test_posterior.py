@@ -87,6 +87,15 @@ def test_unknown_noise_is_read_from_the_scatter():
     assert at(quiet, 1024.0)[1] < at(loud, 1024.0)[1]
 
 
+def test_the_scatter_follows_the_sweep():
+    """The standard deviation of a loss is taken for 1 % where a sweep does not show it."""
+    noise = np.random.default_rng(2).normal(size=len(X))
+    found = [fitted(floor(X) + sd * noise, se=None).scatter for sd in (0.0003, 0.01, 0.05)]
+    assert found[0] < 0.002
+    assert 0.003 < found[1] < 0.012
+    assert found[2] > 0.015
+
+
 def test_points_of_small_weight_count_less():
     spoiled = floor(X)
     spoiled[3] += 0.05

@@ -41,7 +41,7 @@ from extrap.fitting.remedies import Expected, Remedy, less_noise, name_remedy, n
 from extrap.fitting.seed_noise import Noise, assume_shared, estimate_noise
 from extrap.fitting.spread import OptimumSpread, predict_optimum, recommend
 from extrap.fitting.transfer_rules import compare_rules
-from extrap.reading.loss_kinds import loss_kind, size_kind
+from extrap.reading.loss_kinds import is_accuracy, loss_kind, size_kind
 from extrap.reading.reader import ReadingKeywords, as_runs
 from extrap.records import Estimate, Fit, Interval, Optimum, Point, Runs, Shown, SizePath
 from extrap.records.fields import require_level
@@ -97,7 +97,7 @@ class Forecast(Shown):
     created: str
     curves: ReferenceCurves | None = None
     path: SizePath | None = None
-    prior: str = "published"
+    prior: str = "none"
 
     @property
     def loss_laws(self) -> tuple[tuple[Fit, float], ...]:
@@ -203,7 +203,9 @@ class Forecast(Shown):
         for pinned in (floor, floor + step):
             fix = {**law.fixed, "E": pinned}
             try:
-                model = _loss_model(self.runs, self.optima, self.noise, fix=fix, prior=None)
+                model = _loss_model(
+                    self.runs, self.optima, self.noise, fix=fix, prior=self.loss_model.prior
+                )
             except DataError:  # no law has that floor
                 return []
             if model is None:
@@ -737,6 +739,8 @@ def _made(
             if loss_model is not None:
                 flags.append("losses-at-an-edge")
                 optima = with_edges
+        if kind == "error" and is_accuracy(sweep):
+            flags.append("accuracy-as-error")
         flags += _loss_flags(loss_model, fix=of_loss)
         if loss_model is None:
             flags[-1] += f"; {name_unbracketed(sweep, optima, noise)}"

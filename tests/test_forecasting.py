@@ -398,11 +398,13 @@ def test_losses_over_compute_have_the_intervals_of_published_ladders_unless_told
 
 
 def test_how_far_the_loss_moves_with_its_floor_is_told_where_that_is_far():
-    made, far = forecast(ladder()), {"compute": 1e23}
-    floor = made.loss_laws[0][0].values[0]
-    low, high = (forecast(ladder(), fix={"E": e}).at(**far).loss for e in (floor, floor + 0.1))
-    told = [flag for flag in made.at(**far).flags if flag.startswith("floor-matters")]
-    assert told == [f"floor-matters: {100 * (high / low - 1):.1f} % per 0.1 of E"]
+    far = {"compute": 1e23}
+    for table in (ladder(), pd.concat([ladder(), ladder().assign(compute=2 * COMPUTE)])):
+        made = forecast(table)
+        floor = made.loss_laws[0][0].values[0]
+        low, high = (forecast(table, fix={"E": e}).at(**far).loss for e in (floor, floor + 0.1))
+        told = [flag for flag in made.at(**far).flags if flag.startswith("floor-matters")]
+        assert told == [f"floor-matters: {100 * (high / low - 1):.1f} % per 0.1 of E"]
     assert "floor-matters" not in names_of(made.at(compute=COMPUTE[-1]).flags)
     assert "floor-matters" not in names_of(forecast(ladder(), fix={"E": 1.7}).at(**far).flags)
 
@@ -418,4 +420,6 @@ def test_of_accuracies_only_the_best_values_are_forecast(sweep_table):
     accuracy = {"size": "compute", "loss": "acc", "maximise": "acc"}
     with pytest.raises(DataError, match='say loss_kind="error" if it falls as a loss does'):
         forecast(plain, **accuracy)
-    assert forecast(plain, **accuracy, loss_kind="error").at(compute=1e22).loss is not None
+    said = forecast(plain, **accuracy, loss_kind="error")
+    assert said.at(compute=1e22).loss is not None
+    assert "accuracy-as-error" in said.flags

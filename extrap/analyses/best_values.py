@@ -25,22 +25,24 @@ from extrap.records.fields import require_level
 FEWEST = 3
 """Sizes with which a law has a scatter."""
 THEORY = (-0.5, -1.0, -2.0)
-"""Exponents that theories of scaling give for one value or another."""
+"""Exponents that theories give, for one value or another: the rate over depth (Yang et al. 2023,
+Tensor programs VI, depth-muP); Adam's rate over width (Yang et al. 2022, Tensor programs V, Table
+3), or a value that falls with the parameters; the same over width, whose square these follow."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class BestValues(Shown):
-    """A power law `value = v (x / x_0)^b` of a best value, x_0 the geometric mean of the sizes.
+    """A power law `value = v (x / x_0)^b` of a best value, x_0 the geometric mean of n sizes.
 
     Attributes:
         size: The size column.
         tuned: The column of the best value.
-        sizes: Ascending.
-        values: The best value of each.
+        sizes: Ascending, shape (n,).
+        values: The best value of each, shape (n,).
         level: Level of the intervals.
         exponent: b.
         log_value: ln v.
-        scatter: Standard deviation of a log value about the law.
+        scatter: Standard deviation of a log value about the law, in nats.
     """
 
     size: str
@@ -120,7 +122,8 @@ def law_of_values(only: OnlyBestValues, *, level: float) -> BestValues:
     """The law of what a table holds that was refused as a sweep.
 
     Raises:
-        DataError: As `best_values`.
+        DataError: Fewer than three sizes, values that are not positive, or several columns that
+            could be meant.
     """
     size, tuned = _one(only.sizes, "size"), _one(only.tuned, "tune")
     table = only.table[[size, tuned]].apply(lambda c: read_numbers(c, str(c.name), required=True))

@@ -155,7 +155,7 @@ def _interval(
     """From the lower end of tuned runs to where it has its level, and the probability above."""
     half = law.half_width(level, new_run=True)
     if not math.isfinite(half):
-        return law.interval(level, new_run=True), (1 - level) / 2
+        return Interval(), (1 - level) / (1 if worse else 2)
     below = 0.0 if worse else float(_tail(law, costs, np.array([-half]), side=-1)[0])
     above_end = 1 - level - below
     low, high = 0.0, half + float(costs[-1])

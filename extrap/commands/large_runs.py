@@ -77,7 +77,9 @@ def _of_best_values(
     found = law_of_values(only, level=level)
     largest = {found.size: found.sizes[-1]}
     asked = [parse_size(text, (found.size,), largest=largest) for text in at]
-    sizes = [size.get(found.size, 0.0) for size in asked] or found.targets()
+    if odd := [name for size in asked for name in size if name != found.size]:
+        raise click.UsageError(f"--at takes a {found.size}, got one of {odd[0]}; leave that out.")
+    sizes = [size[found.size] for size in asked] or found.targets()
 
     def shown(_: object) -> dict[str, Any]:
         points = [{found.size: size, found.tuned: found.at(size)} for size in sizes]
@@ -165,8 +167,8 @@ def cost_command(
 def backtest_command(sweep: str, *, level: float, **options: Any) -> Printed:
     """Fit the small sizes, test on the larger ones.
 
-    SWEEP is what extrap forecast reads. A sealed forecast gives its runs, its band and its fixed
-    parameters.
+    SWEEP is what extrap forecast reads. A sealed forecast gives its runs, its band, its prior and
+    its fixed parameters.
     """
     from extrap.backtesting import backtest
     from extrap.records.codec import document

@@ -1,10 +1,11 @@
 """What published ladders say before the first run: how far forecasts of their kind were off.
 
 Five sizes leave the floor and the exponent of a loss open, and a forecast far above them would be
-wide for that alone. Ladders of language models over compute are more alike than that: on seven
-published sources the averaged laws erred by a tenth of the change that they predicted, whatever
-they said of the floor. `python -m benchmarks.envelopes` makes the numbers, each source left out in
-turn. Over parameters or tokens alone too few sources are published: there nothing is assumed.
+wide for that alone. Ladders of language models over compute are more alike than that: on
+seven published sources the doubt that averaged laws gain beyond the largest size is best taken to
+be at most a tenth of the change that they predict. `python -m benchmarks.envelopes` compares
+shares by their interval scores, each source left out in turn. Over parameters or tokens alone one
+or two sources have long ladders: there nothing is assumed.
 """
 
 from __future__ import annotations
@@ -14,12 +15,12 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LadderPrior:
-    """How far off the averaged laws were.
+    """How far off forecasts by averaged laws are at most taken to be.
 
     Attributes:
-        share: Standard deviation of the error, as a share of the change that they predicted from
-            the largest fitted size on.
-        dof: Student's t degrees of freedom behind it.
+        share: Scale of the error, as a share of the change that they predict from the largest
+            fitted size on.
+        dof: Degrees of freedom of its Student's t distribution.
         sources: Published sources that it was learned from.
     """
 

@@ -111,7 +111,7 @@ class LossModel:
         Where there is a posterior, it is the forecast. Elsewhere the mixture of laws is averaged
         with the local law. `band="family"` holds if the true law is among these; the default takes
         their disagreement to be at least a structural discrepancy: a share of the predicted change
-        since the last fitted size.
+        since the last fitted size. With a prior that share is a bound instead, whatever the band.
 
         Args:
             size: Size column → size.
@@ -124,7 +124,7 @@ class LossModel:
         curve = [*here.within, (here.between, math.inf)]
         last = self._blend(self._inside(size))
         move = here.log_loss - last.log_loss
-        if band == "default" and self.prior is not None:
+        if self.prior is not None:
             curve = _bounded(here.within, last.within, move, self.prior)
         elif band == "default":
             expected = (self.discrepancy * move) ** 2
@@ -198,15 +198,18 @@ class _Blend:
 def _bounded(
     here: Sequence[Component], last: Sequence[Component], move: float, prior: LadderPrior
 ) -> list[Component]:
-    """What the doubt since the last fitted size is where forecasts of its kind are known to err.
+    """Variance of the curve, of which the part gained beyond the last fitted size has a bound.
 
-    Both are estimates of one error, and their precisions add up.
+    Args:
+        here: The variance at a size by the laws.
+        last: That at the last fitted size.
+        move: Predicted change of the log loss in between.
+        prior: Its share of that change is the bound.
     """
     ((variance, dof),), ((start, _),) = here, last
     start = min(start, variance)
-    growth, known = variance - start, (prior.share * move) ** 2
-    both = growth * known / (growth + known) if growth > 0 else 0.0
-    return [(start, dof), (both, prior.dof)]
+    gained, bound = variance - start, (prior.share * move) ** 2
+    return [(start, dof), (gained, dof) if gained < bound else (bound, prior.dof)]
 
 
 def _averaged(posterior: LossPosterior | JointPosterior, size: Mapping[str, float]) -> _Blend:

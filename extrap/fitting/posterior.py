@@ -46,12 +46,14 @@ FEWEST = 2
 SMALLEST_SE = 0.001
 """Standard error of a log loss that no law is expected to undercut."""
 USUAL_SDS: tuple[tuple[float, float], ...] = ((0.01, 0.94), (0.001, 0.03), (0.04, 0.03))
-USUAL_DOF = 2.0
 """Standard deviations of a loss about the law where nothing is known of noise, with their prior
-probabilities, and their worth in degrees of freedom. The first was chosen on four to seven sizes
-of the 92 published curves; the sweep shows where there is less noise, or more."""
-AS_GIVEN = ((1.0, 1.0),)
-"""Where the noise is known."""
+probabilities. The first was chosen on four to seven sizes of the 92 published curves (`python -m
+benchmarks.backtest --only "short curves"`), the second for clean curves (`python -m
+benchmarks.envelopes`); with the third the score of the former falls by 1 %."""
+USUAL_DOF = 2.0
+"""Worth of each in degrees of freedom."""
+GIVEN_SDS = ((1.0, 1.0),)
+"""In units of the standard errors, where these are known."""
 LEAST_SHARE, KNOWN = 1e-3, 1e-4
 """Reducible share where a given floor leaves less; spread of the exponent where it is given."""
 NEGLIGIBLE = 3e-4
@@ -181,7 +183,7 @@ def fit_posterior(
     else:
         se = np.hypot(np.asarray(loss_se, dtype=float)[order] / np.exp(y), SMALLEST_SE)
         dof = MOST_DOF if loss_se_dof is None else max(float(loss_se_dof), LEAST_DOF)
-        sds, noise = AS_GIVEN, 0.0
+        sds, noise = GIVEN_SDS, 0.0
     noise = max(noise, sds[0][0] * float(np.sqrt(np.mean(se**2))))
     t = np.log(x / x[-1])
     grids = [_Grid(t, y, sd * se, dof=dof, noise=noise, fix=fix or {}) for sd, _ in sds]
@@ -250,7 +252,7 @@ class _Grid:
         self.width = math.hypot(UNEXPLAINED * float(np.ptp(y)), OF_NOISE * noise)
 
     def solve(self) -> tuple[Array, Array, Array, Array]:
-        """Weigh every point of the grid."""
+        """Log weights of the grid, scales of variances, centres, and roots of their covariance."""
         shape = (len(self.share), len(self.starts), len(self.bends))
         centre = np.empty((*shape, 2))
         centre[..., 0], centre[..., 1] = self.y[-1], self.usual

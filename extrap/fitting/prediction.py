@@ -62,8 +62,8 @@ class LossPrediction:
         return Interval(tuned.lower, Interval.around_log(self.log_loss, upper).upper)
 
     def upper_bound(self, level: float) -> Interval:
-        """The one-sided interval of a new run, open below."""
-        return Interval(None, self.interval(2 * level - 1, new_run=True).upper)
+        """The one-sided interval of a new run, open below; a level below .5 counts as .5."""
+        return Interval(None, self.interval(max(2 * level - 1, 0.0), new_run=True).upper)
 
     def p_worse(self, log_loss: Array) -> Array:
         """One-sided p-values of many log losses, (n,): below 1 − level above `upper_bound`."""

@@ -3,7 +3,7 @@
 | name of the loss | values | kind |
 |---|---|---|
 | bpb, bpc, bits … | any | bits |
-| loss, nll, cross entropy … | all between .5 and 12 | nats |
+| loss, nll, cross entropy …, no mse, image … | all between .5 and 12 | nats |
 | error, err_rate, wer | any | error |
 | a metric in [0, 1] that is maximised | any | accuracy |
 | any other | any | other |
@@ -19,9 +19,10 @@ from extrap.records import Runs
 from extrap.records.runs import KIND_NOTE, LOSS_NOTE, OF_SHARE
 
 NATS = (0.5, 12.0)
-"""Losses of language models per token: below are mean squared errors and classifiers."""
-BITS = re.compile(r"bpb|bpc|bits")
-PERPLEXITY = re.compile(r"perplexity|ppl")
+"""Losses of language models per token. Those of image classifiers may look alike."""
+BITS = re.compile(r"bpb|bpc|(^|_)bits?($|_)")
+NO_NATS = re.compile(r"perplexity|ppl|mse|mae|rmse|image|cls|reward")
+"""In names of losses that are no cross entropy of text."""
 
 
 def loss_kind(runs: Runs) -> str:
@@ -32,15 +33,20 @@ def loss_kind(runs: Runs) -> str:
     if given := _noted(runs, KIND_NOTE):
         return given
     name = _noted(runs, LOSS_NOTE).lower()
-    if any(OF_SHARE in note for note in runs.notes):
+    if is_accuracy(runs):
         return "accuracy"
     if BITS.search(name):
         return "bits"
     if ERROR.search(name):
         return "error"
     losses = runs.complete().to_frame()["loss"]
-    is_named = not name or (LOSS.search(name) and not PERPLEXITY.search(name))
+    is_named = not name or (LOSS.search(name) and not NO_NATS.search(name))
     return "nats" if is_named and losses.between(*NATS).all() else "other"
+
+
+def is_accuracy(runs: Runs) -> bool:
+    """Whether the loss is what a maximised metric in [0, 1] leaves."""
+    return any(OF_SHARE in note for note in runs.notes)
 
 
 def size_kind(columns: Sequence[str]) -> str:

@@ -38,7 +38,8 @@ class JsonShape:
         inline: Fields whose own keys stand beside the others.
         add: Key → what computes it from the record; an inlined field may not give it.
         written_as: The record that stands for one which is no plain fields, such as a table.
-        later: Fields that older files lack; there they have their defaults.
+        later: Fields that older files lack: not written where they have their defaults, so that
+            the content of such a file stays what it was.
     """
 
     kind: str = ""
@@ -133,8 +134,13 @@ def _converter() -> Converter:
         own: Callable[[Any], dict[str, Any]]
         own = make_dict_unstructure_fn(cls, converter, **overrides)  # type: ignore[arg-type]
 
+        later = {f.name: f.default for f in fields(cls) if f.name in shaped.later}
+
         def write(record: Any) -> dict[str, Any]:
             found = own(record)
+            for name, default in later.items():
+                if getattr(record, name) == default:
+                    del found[name]
             for name in shaped.inline:
                 found = {**found.pop(name), **found}
             for key, of in shaped.add.items():

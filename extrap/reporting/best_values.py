@@ -39,17 +39,16 @@ def best_values_answer(found: BestValues, sizes: Sequence[float]) -> Answer:
     """The value at the largest size that is asked for, the exponent beside those of theory."""
     size, exponent = max(sizes), found.exponent
     here = found.at(size)
-    inside = [f"{slope:g}" for slope in THEORY if slope in exponent.ci]
-    listed = ", ".join(f"{slope:g}" for slope in THEORY)
+    inside = [format_quantity(slope) for slope in THEORY if slope in exponent.ci]
+    listed = ", ".join(format_quantity(slope) for slope in THEORY)
     fits = " and ".join(inside) if inside else "none"
-    low, high = exponent.ci
     text = (
         f"Use {found.tuned} {format_estimate(here.value, here.ci, found.level)} at {found.size} "
         f"{format_quantity(size)}: it goes as {found.size} to the power of "
-        f"{exponent.value:.2f} ({low:.2f} to {high:.2f}). Of the exponents that theories give "
+        f"{format_estimate(exponent.value, exponent.ci)}. Of the exponents that theories give "
         f"({listed}) {fits} {'fit' if len(inside) > 1 else 'fits'}. The table has no losses, and "
         "nothing is said of them."
-    ).replace("-", "−")
+    )
     ratio = size / found.sizes[-1]
     level = "low" if ratio > 8 or len(found.sizes) < 4 else "medium"
     reason = f"{counted(len(found.sizes), 'size')}, one value each"

@@ -249,6 +249,12 @@ _FORECAST: dict[str, Words] = {
         "Laws with other floors fit the sweep as well; the interval covers them.",
         "Pin the floor if it is known, say from larger models on the same data (--fix E=1.6).",
     ),
+    "accuracy-as-error": (
+        "The loss is what an accuracy leaves.",
+        "Near chance and near its best an accuracy follows no law of size: on benchmarks of a "
+        "language model three of nine intervals held.",
+        "Forecast the loss of the same runs.",
+    ),
     "published-prior": (
         "Intervals of the loss also follow the errors of such forecasts on published ladders.",
         "They are those of language models over compute; another kind of loss may err more.",

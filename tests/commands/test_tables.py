@@ -150,6 +150,17 @@ def test_details_are_an_option_where_there_are_some(called):
         assert "--details" not in called(command, "--help")[1]
 
 
+def test_a_backtest_is_made_without_the_prior_where_that_is_asked(called):
+    rows = [f"{1e18 * 4**i:g},{1.7 + 1.6 * 4 ** (-0.17 * i) + 0.01 * (-1) ** i}" for i in range(8)]
+    table, widths = "compute,loss\n" + "\n".join(rows), []
+    for options in ((), ("--prior", "none")):
+        code, out, _ = called("backtest", "-", *options, "--json", stdin=table)
+        assert code == 0
+        last = json.loads(out)["holdouts"][-1]
+        widths.append(last["predicted_pi"][1] - last["predicted_pi"][0])
+    assert widths[0] < 0.9 * widths[1]
+
+
 def test_compare_refuses_what_is_not_named_and_speaks_of_single_seeds(called):
     both = pd.concat([recipe(5.0, 1).assign(arm="moe"), recipe(6.0, 0).assign(arm="dense")])
     both.iloc[3, both.columns.get_loc("arm")] = None

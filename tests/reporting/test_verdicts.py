@@ -24,10 +24,10 @@ def test_verdict_interval_headline_page_and_exit_code_agree():
     assert (len(tables), outcomes) == (30, {True, False, None})
 
 
-def checked(loss, *, made=None, lr=0.0025):
+def checked(loss, *, made=None, lr=0.0025, **options):
     table = pd.DataFrame([{**LARGE, "lr": lr, "seed": 9, "loss": loss}])
     runs = Runs.from_frame(table, sizes=["width"], tuned=["lr"])
-    (found,) = check(made or by_hand(tuned_laws=REFUSED), runs)
+    (found,) = check(made or by_hand(tuned_laws=REFUSED), runs, **options)
     return found
 
 
@@ -52,6 +52,19 @@ def test_what_the_rate_may_cost_never_makes_a_loss_below_the_law_expected():
         lower = made.at(**LARGE).loss_pi.lower
         assert checked(0.999 * lower, made=made).on_law is False
         assert checked(1.001 * lower, made=made).on_law is True
+
+
+def test_where_only_worse_counts_a_lower_loss_is_on_the_law_and_a_small_excess_is_off():
+    made = by_hand(excess_curve=None)
+    both = made.at(**LARGE).loss_pi
+    for loss, on_law in ((0.9 * both.lower, True), (1.001 * loss_at(1024), True)):
+        found = checked(loss, made=made, worse=True)
+        assert (found.on_law, found.predicted_pi.lower) == (on_law, None)
+    one_sided = checked(loss_at(1024), made=made, worse=True).predicted_pi.upper
+    between = (one_sided + both.upper) / 2
+    assert loss_at(1024) < one_sided < both.upper
+    assert checked(between, made=made).on_law is True
+    assert checked(between, made=made, worse=True).on_law is False
 
 
 def test_interval_that_would_pass_a_run_as_good_as_the_sweeps_largest_decides_nothing():

@@ -13,9 +13,10 @@ from extrap.analyses.budget.budget_splits import NEAR_BEST, SIX_N_D, ComputeRule
 from extrap.analyses.budget.points import Points
 from extrap.errors import DataError, FitError, argument
 from extrap.fitting import Noise, fit_loss_model
-from extrap.fitting.ladder_prior import OF_COMPUTE
+from extrap.fitting.ladder_prior import LadderPrior, ladder_prior
 from extrap.fitting.lines import fit_line, weighted_line
 from extrap.laws.base import Array
+from extrap.reading.loss_kinds import loss_kind
 from extrap.records import Interval, Measure
 
 DEGREE = 3
@@ -71,6 +72,7 @@ class Optima:
             stays within .1 % of the least.
         how: How they were found.
         rule: How compute follows from parameters and tokens.
+        prior: What published ladders say of forecasts of such losses.
     """
 
     log_flops: Array
@@ -81,6 +83,7 @@ class Optima:
     near_best: tuple[float, float]
     how: str
     rule: ComputeRule = SIX_N_D
+    prior: LadderPrior | None = None
 
     def split(self, flops: float, *, level: float) -> Estimated:
         """Weighted least squares of ln N_opt on ln C, with Student's t intervals.
@@ -132,7 +135,7 @@ class Optima:
         """
         compute = {"flops": np.exp(self.log_flops).tolist()}
         try:
-            model = fit_loss_model(compute, self.loss.tolist(), loss_se=None, prior=OF_COMPUTE)
+            model = fit_loss_model(compute, self.loss.tolist(), loss_se=None, prior=self.prior)
         except (DataError, FitError):
             return Measure()
         at = model.predict({"flops": flops}, noise=NO_NOISE, band="default")
@@ -275,6 +278,7 @@ def profile_optima(points: Points) -> Optima:
         loss=np.exp([vertex[2] for _, vertex in found]),
         near_best=_near_best(found[-1][0]),
         rule=points.rule,
+        prior=None if points.runs is None else ladder_prior("compute", loss_kind(points.runs)),
         how=f"cubics around the best run of {len(found)} of {len(profiles)} isoFLOP profiles",
     )
 

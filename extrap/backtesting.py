@@ -201,6 +201,7 @@ def _at_sizes(sweep: Runs, sizes: Sequence[Mapping[str, float]]) -> Runs:
         tuned=sweep.tuned,
         conditions=sweep.conditions,
         source=sweep.source,
+        notes=sweep.notes,
     )
 
 

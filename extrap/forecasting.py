@@ -663,7 +663,8 @@ def forecast(
 
     Raises:
         ValueError: `level` is not in (0, 1), the band or the prior is unknown, no law has a
-            parameter of `fix`, or the path does not lead to every size column.
+            parameter of `fix`, a pinned floor is not below the losses, or the path does not lead
+            to every size column.
         DataError: Too few sizes, a tuned column with a single value, no run with a loss, or
             conditions that vary within the sweep; or as `extrap.read_runs`.
 
@@ -731,6 +732,7 @@ def _made(
         loss_model = None
         flags.append(f"no-loss-law: {_about_accuracies(sweep)}")
     else:
+        _check_floor(of_loss, optima)
         known = ladder_prior(size_kind(sweep.sizes), kind) if prior == "published" else None
         loss_model = _loss_model(sweep, optima, noise, fix=of_loss, prior=known)
         if loss_model is None:
@@ -781,6 +783,16 @@ def _made(
         prior=prior,
     )
     return replace(made, curves=_reference_curves(made))
+
+
+def _check_floor(fix: Mapping[str, float], optima: Sequence[Optimum]) -> None:
+    """Raise ValueError where a pinned floor is none."""
+    losses = [o.loss for o in optima if o.loss is not None]
+    if losses and "E" in fix and fix["E"] >= min(losses):
+        raise ValueError(
+            f"E is the loss that no size goes below, got {fix['E']:g}, and the sweep reaches "
+            f"{min(losses):.4g}; pin a smaller one."
+        )
 
 
 def _about_accuracies(sweep: Runs) -> str:

@@ -365,10 +365,11 @@ def test_tied_size_columns_ask_for_a_pin_and_go_on_with_one():
 COMPUTE = 1e18 * 4.0 ** np.arange(6)
 
 
-def ladder(noise=0.004, **columns):
+def ladder(noise=0.004, compute=COMPUTE, **columns):
     rng = np.random.default_rng(3)
-    loss = (1.7 + 1.6 * (COMPUTE / 1e18) ** -0.17) * np.exp(noise * rng.normal(size=6))
-    return pd.DataFrame({"compute": COMPUTE, "loss": loss}).rename(columns=columns)
+    loss = 1.7 + 1.6 * (compute / 1e18) ** -0.17
+    loss = loss * np.exp(noise * rng.normal(size=len(compute)))
+    return pd.DataFrame({"compute": compute, "loss": loss}).rename(columns=columns)
 
 
 def names_of(flags):
@@ -385,7 +386,7 @@ def test_losses_over_compute_have_the_intervals_of_published_ladders_unless_told
     assert made.at(**far).loss == bare.at(**far).loss
     assert width_of(made.at(**far).loss_pi) < 0.8 * width_of(bare.at(**far).loss_pi)
     for table, options in (
-        (ladder(compute="width"), {"size": "width"}),
+        (ladder().rename(columns={"compute": "width"}), {"size": "width"}),
         (ladder(), {"loss_kind": "other"}),
         (ladder().assign(loss=ladder()["loss"] / 100), {}),
     ):
@@ -399,13 +400,15 @@ def test_losses_over_compute_have_the_intervals_of_published_ladders_unless_told
 
 def test_how_far_the_loss_moves_with_its_floor_is_told_where_that_is_far():
     far = {"compute": 1e23}
-    for table in (ladder(), pd.concat([ladder(), ladder().assign(compute=2 * COMPUTE)])):
+    for table in (ladder(), ladder(compute=1e18 * 2.0 ** np.arange(11))):
         made = forecast(table)
         floor = made.loss_laws[0][0].values[0]
         low, high = (forecast(table, fix={"E": e}).at(**far).loss for e in (floor, floor + 0.1))
         told = [flag for flag in made.at(**far).flags if flag.startswith("floor-matters")]
         assert told == [f"floor-matters: {100 * (high / low - 1):.1f} % per 0.1 of E"]
     assert "floor-matters" not in names_of(made.at(compute=COMPUTE[-1]).flags)
+    with pytest.raises(ValueError, match="the loss that no size goes below, got 9, and the sweep"):
+        forecast(ladder(), fix={"E": 9})
     assert "floor-matters" not in names_of(forecast(ladder(), fix={"E": 1.7}).at(**far).flags)
 
 

@@ -22,8 +22,10 @@ from extrap.records import Estimate, Interval, Measure, Shown
 from extrap.records.codec import shape
 from extrap.records.fields import require_level
 
-FEWEST = 3
-"""Sizes with which a law has a scatter."""
+FEWEST, LEAST_SPAN = 3, 1.1
+"""Sizes with which a law has a scatter, and largest over smallest that they need."""
+MOST_LOG = 300.0
+"""Largest log value that is given."""
 THEORY = (-0.5, -1.0, -2.0)
 """Exponents that theories give, for one value or another: the rate over depth (Yang et al. 2023,
 Tensor programs VI, depth-muP); Adam's rate over width (Yang et al. 2022, Tensor programs V, Table
@@ -58,7 +60,7 @@ class BestValues(Shown):
         """The value at a size: `ci` of the law, `pi` of the best value of one more sweep.
 
         Raises:
-            ValueError: The size is not positive.
+            ValueError: The size is not positive, or so far that the value is no number.
         """
         if not (math.isfinite(size) and size > 0):
             raise ValueError(f"{self.size} must be positive and finite, got {size:g}.")
@@ -67,6 +69,11 @@ class BestValues(Shown):
         se = self.scatter * math.sqrt(1 / n + off**2 / spread)
         t = float(t_quantile(0.5 + self.level / 2, n - 2))
         mean = self.log_value + (self.exponent.value or 0.0) * off
+        if abs(mean) > MOST_LOG:
+            raise ValueError(
+                f"the law leaves the range of numbers at {self.size} {size:g}; ask for a nearer "
+                "one."
+            )
         return Estimate(
             value=math.exp(mean),
             se=math.exp(mean) * se,
@@ -108,7 +115,6 @@ def best_values(
         >>> round(extrap.best_values(pd.DataFrame(values)).exponent.value, 2)
         -2.05
     """
-    require_level(level)
     try:
         as_runs(source, columns)
     except OnlyBestValues as only:
@@ -125,14 +131,20 @@ def law_of_values(only: OnlyBestValues, *, level: float) -> BestValues:
         DataError: Fewer than three sizes, values that are not positive, or several columns that
             could be meant.
     """
+    require_level(level)
     size, tuned = _one(only.sizes, "size"), _one(only.tuned, "tune")
     table = only.table[[size, tuned]].apply(lambda c: read_numbers(c, str(c.name), required=True))
     for name in (size, tuned):
-        if not (table[name] > 0).all():
-            raise DataError(f"{name} must be positive, got {table[name].min():g}.")
+        if odd := [value for value in table[name] if not (value > 0 and math.isfinite(value))]:
+            raise DataError(f"{name} must be positive and finite, got {odd[0]:g}.")
     table = table.sort_values(size)
     if len(table) < FEWEST:
         raise DataError(f"a law of the best {tuned} needs {FEWEST} sizes, got {len(table)}.")
+    span = float(table[size].max() / table[size].min())
+    if span < LEAST_SPAN:
+        raise DataError(
+            f"sizes must span a factor of {LEAST_SPAN:g}, {size} spans {span:.3g}; add a size."
+        )
     x, y = np.log(table[size].to_numpy()), np.log(table[tuned].to_numpy())
     off = x - x.mean()
     slope = float(off @ y / (off @ off))

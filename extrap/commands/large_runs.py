@@ -50,7 +50,14 @@ def forecast_command(
     try:
         made = forecast_of(sweep, options)
     except OnlyBestValues as only:
-        return _of_best_values(only, at, save=save, level=options["level"])
+        useless = [name for name in ("fix", "path", "loss", "maximise") if options[name]]
+        if save or useless:
+            flag = "save" if save else useless[0]
+            raise DataError(
+                f"--{flag} has no effect on a table of best values, whose law is not sealed; "
+                "leave it out."
+            ) from only
+        return _of_best_values(only, at, level=options["level"])
     sizes = [size_of(text, made) for text in at] or made.default_targets()
     points = [made.at(**size) for size in sizes]
 
@@ -64,16 +71,12 @@ def forecast_command(
     return Printed(points, forecast_blocks(made, points), document=document, notes=notes)
 
 
-def _of_best_values(
-    only: OnlyBestValues, at: Sequence[str], *, save: str | None, level: float
-) -> Printed:
+def _of_best_values(only: OnlyBestValues, at: Sequence[str], *, level: float) -> Printed:
     """What is printed of a table of best values."""
     from extrap.analyses.best_values import law_of_values
     from extrap.records.codec import document
     from extrap.reporting.best_values import best_values_answer, best_values_blocks
 
-    if save:
-        raise DataError("a law of best values is not sealed; leave --save out.")
     found = law_of_values(only, level=level)
     largest = {found.size: found.sizes[-1]}
     asked = [parse_size(text, (found.size,), largest=largest) for text in at]

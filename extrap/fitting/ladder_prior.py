@@ -21,15 +21,22 @@ class LadderPrior:
         share: Scale of the error, as a share of the change that they predict from the largest
             fitted size on.
         dof: Degrees of freedom of its Student's t distribution.
+        noise: Standard deviation of a log loss from which on sweeps are noisier than ladders of
+            which that is known.
         sources: Published sources that it was learned from.
     """
 
     share: float
     dof: float
+    noise: float
     sources: int
 
+    def share_at(self, noise: float) -> float:
+        """The share for a sweep of so much noise: the fourth power soon leaves it as it is."""
+        return self.share * (1 + (noise / self.noise) ** 4)
 
-OF_COMPUTE = LadderPrior(share=0.09, dof=3.0, sources=7)
+
+OF_COMPUTE = LadderPrior(share=0.08, dof=3.0, noise=0.008, sources=7)
 
 
 def ladder_prior(size_kind: str, loss_kind: str) -> LadderPrior | None:

@@ -124,8 +124,10 @@ class LossModel:
         curve = [*here.within, (here.between, math.inf)]
         last = self._blend(self._inside(size))
         move = here.log_loss - last.log_loss
-        if self.prior is not None:
-            curve = _bounded(here.within, last.within, move, self.prior)
+        if self.prior is not None and isinstance(self.posterior, LossPosterior):
+            share = self.prior.share_at(self.posterior.roughness)
+            bound = ((share * move) ** 2, self.prior.dof)
+            curve = _bounded(here.within, last.within, bound)
         elif band == "default":
             expected = (self.discrepancy * move) ** 2
             curve.append((max(expected - here.between, 0.0), self.discrepancy_dof))
@@ -196,20 +198,19 @@ class _Blend:
 
 
 def _bounded(
-    here: Sequence[Component], last: Sequence[Component], move: float, prior: LadderPrior
+    here: Sequence[Component], last: Sequence[Component], bound: Component
 ) -> list[Component]:
     """Variance of the curve, of which the part gained beyond the last fitted size has a bound.
 
     Args:
         here: The variance at a size by the laws.
         last: That at the last fitted size.
-        move: Predicted change of the log loss in between.
-        prior: Its share of that change is the bound.
+        bound: That part is at most so large.
     """
     ((variance, dof),), ((start, _),) = here, last
     start = min(start, variance)
-    gained, bound = variance - start, (prior.share * move) ** 2
-    return [(start, dof), (gained, dof) if gained < bound else (bound, prior.dof)]
+    gained = variance - start
+    return [(start, dof), (gained, dof) if gained < bound[0] else bound]
 
 
 def _averaged(posterior: LossPosterior | JointPosterior, size: Mapping[str, float]) -> _Blend:

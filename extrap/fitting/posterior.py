@@ -56,6 +56,8 @@ GIVEN_SDS = ((1.0, 1.0),)
 """In units of the standard errors, where these are known."""
 LEAST_SHARE, KNOWN = 1e-3, 1e-4
 """Reducible share where a given floor leaves less; spread of the exponent where it is given."""
+CURVED = 3
+"""Parameters of a parabola."""
 NEGLIGIBLE = 3e-4
 """Components of a smaller weight are left out."""
 N_STEPS, LONGEST_STEP, SOLVED = 30, 0.5, 1e-7
@@ -144,6 +146,15 @@ class LossPosterior:
             "exponent-weakly-identified": spread > WEAK_LOG_SE**2,
         }
         return replace(law, flags=tuple(name for name, applies in flags.items() if applies))
+
+    @property
+    def roughness(self) -> float:
+        """Standard deviation of the log losses about a parabola in log size; 0 of three sizes."""
+        t, log_loss, _ = np.array(self.observed).T
+        if len(t) <= CURVED:
+            return 0.0
+        off = log_loss - np.polyval(np.polyfit(t, log_loss, CURVED - 1), t)
+        return math.sqrt(float(off @ off) / (len(t) - CURVED))
 
     def predict_log(self, x: Array) -> tuple[Array, Array]:
         """Mean and variance of the log loss over the mixture at sizes x, shape (n,) each."""

@@ -30,7 +30,8 @@ def loss_kind(runs: Runs) -> str:
 
     What was said when they were read counts before what the name and the values suggest.
     """
-    if given := _noted(runs, KIND_NOTE):
+    given = _noted(runs, KIND_NOTE)
+    if given and not (is_accuracy(runs) and given in ("nats", "bits")):
         return given
     name = _noted(runs, LOSS_NOTE).lower()
     if is_accuracy(runs):

@@ -20,7 +20,7 @@ import pandas as pd
 
 from extrap.errors import DataError, OnlyBestValues, shown
 from extrap.reading.cells import numbers_of
-from extrap.reading.names import WORDS, known_name, loss_rank
+from extrap.reading.names import COMPUTE, WORDS, known_name, loss_rank
 
 EDGES = ("__MIN", "__MAX")
 NUMERIC = re.compile(r"\d+\.?\d*(?:[eE][-+]?\d+)?|\d*\.\d+(?:[eE][-+]?\d+)?")
@@ -92,13 +92,18 @@ def check_has_losses(
     names = [str(column) for column in table]
     if any(loss_rank(name) is not None for name in names):
         return
-    counted = (*WORDS["size"], *WORDS["data"])
+    counted = (*WORDS["size"], *WORDS["data"], *COMPUTE)
     are_sizes = [n for n in names if n in sizes or known_name(n) in counted]
     are_tuned = [n for n in names if known_name(n) in WORDS["tune"] or n in tuned]
     is_all = set(names) == {*are_sizes, *are_tuned}
     of = [n for n in are_sizes if n not in tuned and (not sizes or n in sizes)]
     best = [n for n in are_tuned if n not in of and (not tuned or n in tuned)]
-    if is_all and of and best and not table.duplicated(of).any():
+    if is_all and of and best and table.duplicated(of).any():
+        raise DataError(
+            f"a table of best values has one row per size, {where} has several of one {of[0]} and "
+            "no loss; add the losses, or keep the best row of each."
+        )
+    if is_all and of and best:
         raise OnlyBestValues(
             f"a sweep has a loss for every run, {where} has the best {best[0]} of each "
             f"{of[0]} and no loss; give all runs with their losses, or fit the law of that value "

@@ -15,6 +15,9 @@ from extrap.records.numbers import (
 from extrap.reporting.blocks import Answer, Block
 from extrap.reporting.tables import tabulated
 
+EXACT = 1e-6
+"""Scatter of log values that is none."""
+
 
 def best_values_blocks(found: BestValues, sizes: Sequence[float] = ()) -> list[Block]:
     """The answer, and one row per size that is known or asked for."""
@@ -50,6 +53,8 @@ def best_values_answer(found: BestValues, sizes: Sequence[float]) -> Answer:
         "nothing is said of them."
     )
     ratio = size / found.sizes[-1]
-    level = "low" if ratio > 8 or len(found.sizes) < 4 else "medium"
+    is_exact = found.scatter < EXACT
+    level = "low" if ratio > 8 or len(found.sizes) < 4 or is_exact else "medium"
     reason = f"{counted(len(found.sizes), 'size')}, one value each"
+    reason += ", exactly on the law, which does not show how well they are known" * is_exact
     return Answer(text=text, confidence=f"Confidence: {level}; {reason}.")

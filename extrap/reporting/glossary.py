@@ -247,10 +247,10 @@ _FORECAST: dict[str, Words] = {
     "floor-matters": (
         "The forecast moves with the irreducible loss, which the sweep hardly shows.",
         "Laws with other floors fit the sweep as well; the interval covers them.",
-        "Pin the floor if it is known, say from larger models on the same data (--fix E=1.6).",
+        "Pin the floor if it is known, say from larger models on the same data (--fix E=…).",
     ),
     "accuracy-as-error": (
-        "The loss is what an accuracy leaves.",
+        "The loss is 1 − accuracy.",
         "Near chance and near its best an accuracy follows no law of size: on benchmarks of a "
         "language model three of nine intervals held.",
         "Forecast the loss of the same runs.",
@@ -258,7 +258,7 @@ _FORECAST: dict[str, Words] = {
     "published-prior": (
         "Intervals of the loss also follow the errors of such forecasts on published ladders.",
         "They are those of language models over compute; another kind of loss may err more.",
-        "Say what the loss is (--loss-kind), or leave the prior out (--prior none).",
+        "If the loss is of another kind, leave the prior out (--prior none).",
     ),
     "undertrained-runs": (
         "Runs with few tokens per parameter (a small second size for their first) lie above what "

@@ -56,8 +56,11 @@ def test_intervals_hold_as_often_as_they_say():
         (
             TABLE.assign(weight_decay=[0.0, 0.2, 0.1, 0.1]),
             {},
-            "weight_decay must be positive, got 0",
+            "weight_decay must be positive and finite, got 0",
         ),
+        (TABLE.assign(weight_decay=[np.inf, 0.2, 0.1, 0.1]), {}, "positive and finite, got inf"),
+        (TABLE.assign(depth=[8, 8.1, 8.2, 8.3]), {}, "depth spans 1.04"),
+        (pd.concat([TABLE, TABLE.head(1)]), {}, "several of one depth"),
         (TABLE.assign(loss=1.0), {}, "the table has losses"),
         (TABLE.assign(note="x"), {}, "no column 'loss'"),
     ],
@@ -88,9 +91,28 @@ def test_the_command_answers_prints_and_refuses_a_seal(tmp_path, capsys):
     (point,) = found["points"]
     assert point["weight_decay"]["value"] == pytest.approx(extrap.best_values(path).at(28).value)
     assert main(["forecast", str(path), "--save", str(tmp_path / "f.json")]) == 2
-    assert "not sealed" in capsys.readouterr().err
+    assert "--save has no effect on a table of best values" in capsys.readouterr().err
+    assert main(["forecast", str(path), "--fix", "E=1"]) == 2
+    assert "--fix has no effect" in capsys.readouterr().err
     assert main(["report", str(path)]) == 2
     assert "extrap forecast" in capsys.readouterr().err
+
+
+def test_a_level_and_a_size_out_of_range_are_refused():
+    with pytest.raises(ValueError, match="level"):
+        extrap.best_values(TABLE, level=1.5)
+    steep = TABLE.assign(weight_decay=[1e-100, 1e100, 1e20, 1e-300])
+    with pytest.raises(ValueError, match="leaves the range of numbers at depth 1e\\+06"):
+        extrap.best_values(steep).at(1e6)
+
+
+def test_values_exactly_on_a_law_do_not_show_how_well_they_are_known(tmp_path, capsys):
+    path = tmp_path / "exact.csv"
+    TABLE.assign(weight_decay=0.1).to_csv(path, index=False)
+    assert main(["forecast", str(path), "--at", "28"]) == 0
+    assert (
+        "Confidence: low; 4 sizes, one value each, exactly on the law" in capsys.readouterr().out
+    )
 
 
 def test_a_size_that_is_not_positive_is_refused():

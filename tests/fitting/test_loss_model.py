@@ -227,7 +227,7 @@ def test_cut_that_leaves_too_few_sizes_is_left_out():
 
 def test_a_prior_bounds_the_doubt_beyond_the_sizes_and_moves_no_centre():
     """The variance gained is that of the laws, or the share of the change where that is less."""
-    prior = LadderPrior(share=0.09, dof=3.0, sources=7)
+    prior = LadderPrior(share=0.09, dof=3.0, noise=1.0, sources=7)
     loss = floor_law(0.004)
     plain, bounded = model(loss, se=0.004), model(loss, se=0.004, prior=prior)
     inside, far = ({"x": float(x)} for x in (X[-1], 32 * X[-1]))
@@ -242,7 +242,7 @@ def test_a_prior_bounds_the_doubt_beyond_the_sizes_and_moves_no_centre():
     assert (0.09 * fall) ** 2 < 0.7 * (beyond - start)
     expected = [(start, plain.posterior.dof), ((0.09 * fall) ** 2, 3.0)]
     assert np.array(found.curve) == pytest.approx(np.array(expected))
-    wide = LadderPrior(share=9.0, dof=3.0, sources=7)
+    wide = LadderPrior(share=9.0, dof=3.0, noise=1.0, sources=7)
     unbounded = model(loss, se=0.004, prior=wide).predict(far, noise=UNKNOWN, band="default")
     assert sum(variance for variance, _ in unbounded.curve) == pytest.approx(beyond)
     assert {dof for _, dof in unbounded.curve} == {plain.posterior.dof}
@@ -251,7 +251,7 @@ def test_a_prior_bounds_the_doubt_beyond_the_sizes_and_moves_no_centre():
 
 
 def test_with_a_prior_laws_are_averaged_however_many_sizes_there_are():
-    prior = LadderPrior(share=0.09, dof=3.0, sources=7)
+    prior = LadderPrior(share=0.09, dof=3.0, noise=1.0, sources=7)
     found = model(floor_law(0.004), prior=prior)
     assert model(floor_law(0.004)).posterior is None
     assert (found.family, found.local) == ((), None)

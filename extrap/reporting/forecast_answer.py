@@ -40,7 +40,7 @@ LOW = (
     "starts-disagree",
 )
 """Flags that make the confidence low, the gravest first."""
-TOLD_ONLY = ("flat-", "published-prior", "floor-matters")
+NEUTRAL = ("flat-", "published-prior", "floor-matters")
 """Beginnings of flags that cost no confidence."""
 WIDE = 0.1
 """Half width of the loss's interval, over the loss, from which the confidence is not high."""
@@ -253,7 +253,7 @@ def _confidence(forecast: Forecast, row: AnswerRow) -> str:
     if (high - low) / 2 > WIDE * row.point.loss:
         certain = "Confidence: medium; the interval of the loss is wide."
     every = (*forecast.flags, *row.point.flags)
-    flags = [flag for flag in every if not flag.startswith(TOLD_ONLY)]
+    flags = [flag for flag in every if not flag.startswith(NEUTRAL)]
     lawless = [f.name for f in explain_flags(flags) if re.fullmatch("no-.*-law", f.name)]
     text = confidence(flags, grave=(*LOW, *lawless), otherwise=certain)
     advised = row.point.recommendation

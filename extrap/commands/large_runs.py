@@ -75,7 +75,7 @@ def _of_best_values(only: OnlyBestValues, at: Sequence[str], *, level: float) ->
     """What is printed of a table of best values."""
     from extrap.analyses.best_values import law_of_values
     from extrap.records.codec import document
-    from extrap.reporting.best_values import best_values_answer, best_values_blocks
+    from extrap.reporting.value_laws import best_values_answer, best_values_blocks
 
     found = law_of_values(only, level=level)
     largest = {found.size: found.sizes[-1]}

@@ -6,7 +6,7 @@
   runs; its parts are in `forecast_answer`, `forecast_charts`, `forecast_tables`, `statements`.
 * `allocations_page`, `batches_page`, `comparisons_page`, `sensitivity_page` — one page per kind
   of study, each with its text for a terminal; charts of two kinds are in `…_charts`.
-* `backtests`, `best_values`, `cascades`, `costs`, `plans` — what commands print that have no
+* `backtests`, `cascades`, `costs`, `plans`, `value_laws` — what commands print that have no
   page.
 * `study_page` — what all pages share.
 * `index` — the reports of a folder.

@@ -23,7 +23,7 @@ from extrap.reporting.tables import Table
 BLOCKS = {
     "Allocation": "allocations_page.allocation_blocks",
     "Backtest": "backtests.backtest_blocks",
-    "BestValues": "best_values.best_values_blocks",
+    "BestValues": "value_laws.best_values_blocks",
     "Cascade": "cascades.cascade_blocks",
     "Comparison": "comparisons_page.comparison_blocks",
     "Cost": "costs.cost_blocks",

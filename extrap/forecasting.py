@@ -730,7 +730,13 @@ def _made(
     kind = loss_kind(sweep)
     if kind == "accuracy":
         loss_model = None
-        flags.append(f"no-loss-law: {_about_accuracies(sweep)}")
+        flags.append("accuracy-refused")
+        if not sweep.tuned:
+            raise DataError(
+                "an accuracy follows no law of size: it is flat at chance and near its best; "
+                f"forecast the loss of the same runs, or say {argument('loss_kind', 'error')} if "
+                "1 − accuracy falls as a loss does."
+            )
     else:
         _check_floor(of_loss, optima)
         known = ladder_prior(size_kind(sweep.sizes), kind) if prior == "published" else None
@@ -793,22 +799,6 @@ def _check_floor(fix: Mapping[str, float], optima: Sequence[Optimum]) -> None:
             f"E is the loss that no size goes below, got {fix['E']:g}, and the sweep reaches "
             f"{min(losses):.4g}; pin a smaller one."
         )
-
-
-def _about_accuracies(sweep: Runs) -> str:
-    """Why there is no law of what an accuracy leaves.
-
-    Raises:
-        DataError: Nothing else is asked for.
-    """
-    why = (
-        "an accuracy follows no law of size: it is flat at chance and near its best; forecast "
-        f"the loss of the same runs, or say {argument('loss_kind', 'error')} if it falls as "
-        "a loss does"
-    )
-    if not sweep.tuned:
-        raise DataError(f"{why}.")
-    return why
 
 
 def _outlier_flags(

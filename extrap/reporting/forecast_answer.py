@@ -31,6 +31,7 @@ NEGLIGIBLE = 0.01
 """Extra loss, as a log, up to which a value that is kept counts as transferred."""
 LOW = (
     "no-loss-law",
+    "accuracy-refused",
     "far-extrapolation",
     "size-without-effect",
     "columns-collinear",

@@ -249,6 +249,12 @@ _FORECAST: dict[str, Words] = {
         "Laws with other floors fit the sweep as well; the interval covers them.",
         "Pin the floor if it is known, say from larger models on the same data (--fix E=…).",
     ),
+    "accuracy-refused": (
+        "The loss is 1 − accuracy, which follows no law of size.",
+        "An accuracy is flat at chance and near its best. The best values are still forecast.",
+        "Forecast the loss of the same runs; or say that 1 − accuracy falls as a loss does "
+        "(--loss-kind error).",
+    ),
     "accuracy-as-error": (
         "The loss is 1 − accuracy.",
         "Near chance and near its best an accuracy follows no law of size: on benchmarks of a "

@@ -113,7 +113,7 @@ def best_values(
         >>> import extrap
         >>> values = {"depth": [8, 12, 16, 20], "weight_decay": [0.2, 0.09, 0.05, 0.03]}
         >>> round(extrap.best_values(pd.DataFrame(values)).exponent.value, 2)
-        -2.05
+        -2.06
     """
     try:
         as_runs(source, columns)

@@ -2,6 +2,7 @@ import json
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -18,6 +19,7 @@ from extrap.errors import DataError
 from extrap.forecasting import forecast
 from extrap.reading import read_runs
 from extrap.records import StudySpec
+from extrap.records.codec import encode
 from extrap.records.seals import seal
 from extrap.reporting.verdicts import check
 from extrap.study.driver import write_seal
@@ -222,3 +224,12 @@ def test_curves_that_join_a_sealed_file_have_their_own_time(watched, tmp_path):
     assert load_forecast(path).curves == watched.curves
     (aside,) = tmp_path.glob("f.forecast.*.json")
     assert load_forecast(aside).created == long_ago
+
+
+def test_an_older_file_keeps_its_content_where_fields_came_later():
+    path = Path(__file__).parent / "contract" / "saved" / "forecast.json"
+    old, again = json.loads(path.read_text(encoding="utf-8")), encode(load_forecast(path))
+    assert "prior" not in old
+    assert set(again) < set(old)
+    assert set(again["loss_model"]) == set(old["loss_model"])
+    assert load_forecast(path).prior == "none"

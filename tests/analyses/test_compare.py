@@ -15,6 +15,7 @@ from extrap.analyses.comparison import Arm, contrast_arms, tuned_arm
 from extrap.analyses.comparison.arm_errors import joint_p_value, mean_error
 from extrap.analyses.comparison.arm_table import arm_table
 from extrap.analyses.comparison.contrasts import fit_laws, two_laws
+from extrap.analyses.comparison.gain import fit_gain
 from extrap.errors import DataError
 from extrap.records import Measure, Runs
 from extrap.records.codec import document
@@ -498,11 +499,22 @@ def test_an_effect_of_seeds_moves_the_target_and_leaves_the_exponent_alone():
     assert targets[1].upper - targets[1].lower > 3 * (targets[0].upper - targets[0].lower)
 
 
-def test_four_sizes_with_one_seed_are_refused_with_what_to_add():
-    found = _found(_two(n_seeds=1, widths=WIDTHS[:4]), 1024.0)
-    assert found.at_target is None
-    assert set(found.refusals) == {"at_target", "mean"}
-    assert "add a second seed" in found.refusals["at_target"]
+def test_four_sizes_with_one_seed_have_the_interval_of_what_is_known_of_gains():
+    arms = _two(n_seeds=1, widths=WIDTHS[:4])
+    found = _found(arms, 1024.0)
+    assert set(found.refusals) == {"laws", "mean"}
+    assert "add a second seed" in found.refusals["laws"]
+    gains = [
+        plain[0] - treated[0]  # log losses
+        for plain, treated in zip(*(arm.by_size.values() for arm in arms), strict=True)
+    ]
+    u = np.log2(np.array(WIDTHS[:4]) / WIDTHS[3]).tolist()
+    expected = fit_gain(u, gains, [1] * 4).at(math.log2(1024 / WIDTHS[3]))
+    difference = found.at_target.difference
+    assert math.log1p(difference.value) == pytest.approx(-expected.mean)
+    ends = [-math.log1p(end) for end in reversed(difference.ci)]
+    assert ends == pytest.approx(list(expected.interval(0.9)))
+    assert found.at_target.plain == Measure()
 
 
 def test_a_size_with_one_seed_leaves_the_mean_the_error_of_that_size():

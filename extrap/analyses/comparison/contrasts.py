@@ -27,6 +27,7 @@ from extrap.analyses.comparison.arm_errors import (
 )
 from extrap.analyses.comparison.arm_table import ArmTable, arm_table, leave_out_pairs
 from extrap.analyses.comparison.comparison_results import ArmLaw, Contrast, SizeDifference, Worth
+from extrap.analyses.comparison.gain import fit_gain
 from extrap.analyses.comparison.seed_losses import Arm
 from extrap.fitting.jackknife import (
     Error,
@@ -269,7 +270,10 @@ def contrast_arms(
     )
     laws = two_laws(table)
     if isinstance(laws, str):
-        return replace(known, refusals={**refusals, "at_target": laws}), {}
+        ahead = _from_few_pairs(table, columns, target, level=level)
+        if ahead is None:
+            return replace(known, refusals={**refusals, "at_target": laws}), {}
+        return replace(known, at_target=ahead, refusals={**refusals, "laws": laws}), {}
     of_law = columns[: table.log_size.shape[1]]
     both = {
         arm.name: _arm_law(values[0], laws.log_reference, of_law)
@@ -306,6 +310,39 @@ def contrast_arms(
         ),
         crossing=crossing(laws, table.log_size, level=level) if len(of_law) == 1 else Measure(),
     ), both
+
+
+def _from_few_pairs(
+    table: ArmTable, columns: Sequence[str], target: Mapping[str, float], *, level: float
+) -> SizeDifference | None:
+    """The difference at the target by what is known of gains beforehand; None without a law."""
+    if not table.has_law or table.log_size.shape[1] > 1:
+        return None
+    doublings = (table.log_size[:, 0] - table.log_size[-1, 0]) / math.log(2)
+    gains = table.plain - table.treated
+    law = fit_gain(
+        doublings.tolist(),
+        np.nanmean(gains, axis=1).tolist(),
+        np.isfinite(gains).sum(axis=1).tolist(),
+        squares=float(np.nansum((gains - np.nanmean(gains, axis=1, keepdims=True)) ** 2)),
+        dof=int(np.isfinite(gains).sum() - len(gains)),
+    )
+    beyond = math.log2(target[columns[0]]) - float(table.log_size[-1, 0]) / math.log(2)
+    there = law.at(beyond)
+    low, high = there.interval(level)
+    assert low is not None
+    assert high is not None
+    difference = Measure(
+        value=math.expm1(-there.mean), ci=Interval(math.expm1(-high), math.expm1(-low))
+    )
+    return SizeDifference(
+        size=dict(target),
+        n_pairs=0,
+        plain=Measure(),
+        treated=Measure(),
+        difference=difference,
+        is_forecast=True,
+    )
 
 
 def _by_size(

@@ -44,7 +44,7 @@ def compare(
     the table of tuned losses of recipe × size × seed. One test decides whether the laws differ,
     with Holm's correction for several treated recipes; the difference at the target, or else the
     mean over the sizes, says which recipe is better. With one seed there is no such test: the
-    interval at the target decides, from five sizes on.
+    interval at the target decides; below five sizes it is that of what is known of gains.
 
     Args:
         arms: Name → runs, two or more, each whatever `extrap.read_runs` takes, with the same size

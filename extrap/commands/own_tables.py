@@ -2,30 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from extrap.commands.analysis import Printed, analysis
+from extrap.commands.analysis import FINE, Printed, analysis
 from extrap.commands.inputs import opened, read_table
 from extrap.commands.option_table import READING, parse_size
 
 if TYPE_CHECKING:
+    from extrap.analyses.comparison import Comparison
     from extrap.analyses.sensitivity import Sensitivity
     from extrap.records import Runs
 
 
 @analysis(
     "compare SOURCES...",
-    f"size tune loss seed {READING} level price flops_per_second details",
+    f"size tune loss seed {READING} level fix price flops_per_second output details",
     """
     --at SIZE | Target size: 4096, or params=1e9,tokens=2e10.
     --names TEXT | Names of the recipes, separated by commas; default: file names.
     --by COLUMN | Column that names the recipe of each run, for a single file.
     --plain NAME | Name of the plain recipe; default: the first.
     --reference NAME | Recipe with a gap to the plain one; the others close a share of the gap.
+    --min-gain FLOAT | Least gain that matters, as a share of the loss; default 0.002, and any gain
+        above 0 survives.
+    --speed COLUMN | Speed of a run, such as tokens a second; default by name.
+    --cost COLUMN | What a step, a token or a run costs, instead of a speed.
+    --gate | Exit with 0 where a recipe survives, 4 where that is undecided, else 1.
     """,
 )
 def compare_command(
@@ -36,16 +42,24 @@ def compare_command(
     by: str | None,
     plain: str | None,
     reference: str | None,
+    min_gain: float | None,
+    speed: str | None,
+    cost: str | None,
+    gate: bool,
     **options: Any,
 ) -> Printed:
-    """Compare recipes over sizes, each at its best values.
+    """Say whether a change of recipe survives at a larger size.
 
     SOURCES are tables of runs (CSV, Parquet or JSONL), the plain recipe first, or one table whose
-    column --by names the recipe of each run. Use the same seeds for all recipes: runs are paired
-    by seed and size.
+    column --by names the recipe of each run; three sizes with one seed are enough. Each recipe
+    stands at its own best values, and runs are paired by seed and size. A verdict is survives,
+    hurts, fades, no difference or undecided.
+
+    Example: extrap compare base.csv variant.csv --at 1e21 --gate
     """
     from extrap.analyses.comparison import compare
     from extrap.analyses.comparison.arm_checks import read_arms
+    from extrap.analyses.comparison.gate import exit_code
 
     if options["size"] and not options["tune"]:
         options["tune"] = ("none",)  # who names the sizes names what is tuned as well
@@ -68,10 +82,37 @@ def compare_command(
             f"--reference names a recipe other than the plain one, of {', '.join(arms)}, got "
             f"{reference!r}."
         )
-    keywords = {name: options[name] for name in ("level", "price", "flops_per_second")}
+    keywords = {name: options[name] for name in ("level", "fix", "price", "flops_per_second")}
+    output = options["output"]
     target = None if at is None else _target(at, next(iter(arms.values())))
     arms = {first: arms[first], **arms}
-    return Printed(compare(arms, at=target, reference=reference or "", **keywords))
+    found = compare(
+        arms,
+        at=target,
+        reference=reference or "",
+        min_gain=min_gain,
+        speed=speed or "",
+        cost=cost or "",
+        **keywords,
+    )
+    return Printed(
+        found,
+        code=exit_code([each.verdict for each in found.contrasts]) if gate else FINE,
+        notes=[] if output is None else [_comparison_page(found, arms, output)],
+    )
+
+
+def _comparison_page(found: Comparison, arms: Mapping[str, Runs], path: str) -> str:
+    """Write the page; the line that says where."""
+    from extrap.reporting.comparisons_page import own_comparison_page
+    from extrap.reporting.html import write_page
+    from extrap.reporting.study_page import About
+
+    rows = {f"runs of {name}": runs.source for name, runs in arms.items()}
+    hashes = {f"data hash of {name} (SHA-256)": runs.data_hash() for name, runs in arms.items()}
+    question = "Does the change survive at the target?"
+    about = About(" against ".join(reversed(found.arms)), question, {**rows, **hashes})
+    return f"wrote {write_page(own_comparison_page(found, about), path)}"
 
 
 def _target(text: str, runs: Runs) -> dict[str, float]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from extrap.analyses.comparison import Comparison, GroupFindings, SizeDifference
+from extrap.analyses.comparison import Comparison, SizeDifference
+from extrap.analyses.comparison.gate import FADES, HURTS, SURVIVES
 from extrap.analyses.comparison.treatments import Treatment
 from extrap.records import Measure
 from extrap.reporting.charts import Axis, Row, RowsChart, Series, XYChart, points
@@ -30,12 +31,13 @@ def _style(arms: Sequence[str], arm: str) -> tuple[str, str]:
     return f"size:{round((place - 1) / (n - 2), 3)}", marker
 
 
-def size_charts(found: GroupFindings) -> tuple[XYChart, ...]:
+def size_charts(
+    comparison: Comparison | None, check: Comparison | None = None
+) -> tuple[XYChart, ...]:
     """Over size: tuned losses with the laws, and differences from the plain recipe.
 
     Both have what was forecast and what was measured at the target; none without a size.
     """
-    comparison, check = found.comparison, found.check
     sizes = [p.size for c in comparison.contrasts for p in c.by_size] if comparison else []
     if comparison is None or not sizes:
         return ()
@@ -105,7 +107,7 @@ def targets_chart(
 ) -> RowsChart:
     """The difference that decides, one row per treated recipe; the axis holds all `among`."""
     known = [each.decisive.difference.value or 0.0 for each in among or treatments]
-    inks = {"better": "good", "worse": "bad", "depends on size": "warn"}
+    inks = {SURVIVES: "good", HURTS: "bad", FADES: "warn"}
     return RowsChart(
         title="Difference from the plain recipe",
         axis=_against("the plain recipe", (min(known, default=0.0), max(known, default=0.0))),

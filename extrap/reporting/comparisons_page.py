@@ -7,6 +7,15 @@ from dataclasses import replace
 
 from extrap.analyses.comparison import Comparison, Contrast, GroupFindings, SizeDifference
 from extrap.analyses.comparison.comparison_results import MEAN
+from extrap.analyses.comparison.effective_speed import EffectiveSpeed
+from extrap.analyses.comparison.gate import (
+    FADES,
+    HURTS,
+    NO_DIFFERENCE,
+    SURVIVES,
+    UNDECIDED,
+    NextRuns,
+)
 from extrap.analyses.comparison.treatments import (
     Treatment,
     checks_document,
@@ -14,6 +23,7 @@ from extrap.analyses.comparison.treatments import (
     treatments,
 )
 from extrap.records import ComparisonStudy, Interval, Measure
+from extrap.records.codec import document
 from extrap.records.numbers import (
     NBSP,
     TableCell,
@@ -60,24 +70,13 @@ MOST_SENTENCES = 2
 FAR = 4.0
 """Target over the largest measured size, from which the confidence is not high."""
 VERDICTS = {
-    "better": ("▼", "{} is better than {}", "better", "on"),
-    "worse": ("▲", "{} is worse than {}", "worse", "off"),
-    "depends on size": (
-        "■",
-        "Whether {} is better than {} depends on size",
-        "better or worse by size",
-        "mixed",
-    ),
-    "differs": ("◆", "{} differs from {}, without a significant sign", "undecided", "mixed"),
-    "not significant": (
-        "●",
-        "{} does not differ significantly from {}",
-        "without a significant difference",
-        "mixed",
-    ),
-    "cannot tell": ("?", "Cannot tell whether {} differs from {}", "not comparable", "none"),
+    SURVIVES: ("▼", "{} survives", "on"),
+    HURTS: ("▲", "{} hurts", "off"),
+    FADES: ("■", "{} fades", "mixed"),
+    NO_DIFFERENCE: ("●", "{} makes no difference", "mixed"),
+    UNDECIDED: ("?", "Undecided whether {} survives", "mixed"),
 }
-"""Verdict → its mark, its sentence, what several are called, the kind of the answer."""
+"""Verdict → its mark, its sentence, the kind of the answer."""
 
 
 def comparison_page(
@@ -111,22 +110,35 @@ def comparison_page(
     )
 
 
+def own_comparison_page(found: Comparison, about: About) -> Page:
+    """The page of `extrap compare`: what it prints, and the differences over size."""
+    answer, *rest = comparison_blocks(found)
+    charts = [Figure(chart) for chart in size_charts(found)[1:]]
+    blocks = [answer, Columns(charts), *rest]
+    return study_page(
+        "comparison", about, blocks, caveats=LIMITS, numbers=document(found), status=found.verdict
+    )
+
+
 def comparison_blocks(found: Comparison) -> list[Block]:
     """What `extrap compare` prints: the answer and the verdicts; closed, what they rest on."""
     shown = [Treatment(contrast=contrast, comparison=found) for contrast in found.contrasts]
-    return [*_visible(shown), Details("Losses, laws and costs", [*_tables(found), *_notes(found)])]
+    details = Details("Laws and costs", [*_tables(found), *_notes(found)])
+    return [*_visible(shown), sizes_table(found), details]
 
 
 def _visible(shown: Sequence[Treatment], figures: Sequence[Figure] = ()) -> list[Block]:
     """What is seen without opening anything."""
-    verdicts = [verdicts_table(shown)] if shown else []
+    verdicts = [verdicts_table(shown)] if len(shown) > 1 else []
     return [comparison_answer(shown), Columns(figures), _warnings(shown), *verdicts]
 
 
 def _figures(findings: Sequence[GroupFindings], shown: Sequence[Treatment]) -> tuple[Figure, ...]:
     """Over size where there is one group of several sizes, else one row per treated recipe."""
     if len(findings) == 1 and len(shown[0].contrast.by_size) > 1:
-        return tuple(map(Figure, size_charts(findings[0]), ("", CAPTION)))  # once for both
+        return tuple(
+            map(Figure, size_charts(findings[0].comparison, findings[0].check), ("", CAPTION))
+        )  # once for both
     half = len(shown) // 2 + 1 if len(shown) > MOST_ROWS else len(shown)
     parts = filter(None, (shown[:half], shown[half:]))
     return tuple(Figure(targets_chart(part, shown)) for part in parts)
@@ -140,9 +152,9 @@ def _group_blocks(found: GroupFindings, has_charts: bool) -> list[Block]:
     if comparison is None:
         return [*head]
     has_sizes = any(len(contrast.by_size) > 1 for contrast in comparison.contrasts)
-    charts = size_charts(found) if has_charts and has_sizes else ()
+    charts = size_charts(comparison, found.check) if has_charts and has_sizes else ()
     read = [Paragraph(f"{arm}: {note}") for arm, runs in found.runs.items() for note in runs.notes]
-    tables, notes = _tables(comparison), _notes(comparison)
+    tables, notes = [sizes_table(comparison), *_tables(comparison)], _notes(comparison)
     return [*head, Columns([*map(Figure, charts)]), *tables, *notes, *read, _seal(found)]
 
 
@@ -150,7 +162,7 @@ def comparison_answer(shown: Sequence[Treatment]) -> Answer:
     """Whether each treated recipe is better, by how much, and how sure that is."""
     if not shown:
         return Answer(text="Cannot tell: the runs do not support a comparison.", kind="none")
-    kinds = {VERDICTS[each.verdict][3] for each in shown}
+    kinds = {VERDICTS[each.verdict][2] for each in shown}
     text = " ".join(map(_sentence, shown)) if len(shown) <= MOST_SENTENCES else _counted(shown)
     order = ("low", "medium", "high")
     level, reason = min(map(_certainty, shown), key=lambda found: order.index(found[0]))
@@ -162,19 +174,24 @@ def comparison_answer(shown: Sequence[Treatment]) -> Answer:
 
 
 def _sentence(each: Treatment) -> str:
-    """Whether a treated recipe is better, by how much, and how that depends on size."""
-    text = VERDICTS[each.verdict][1].format(each.contrast.treated, each.comparison.plain)
-    if each.decisive.difference.value is not None:
-        text += f": {_found(each, f'{format_level(each.comparison.level)}: ')}"
-    return f"{'; '.join(filter(None, [text, _by_size(each), _share(each)]))}."
+    """What becomes of a treated recipe, by how much, how much sooner, and what to do."""
+    contrast, comparison, place = each.contrast, each.comparison, each.decisive
+    text = VERDICTS[each.verdict][1].format(contrast.treated)
+    if place.difference.value is not None:
+        where = f" at {name_size(place.size)}" if place.size else ""
+        found = beside(_percent(place.difference, f"{format_level(comparison.level)}: "))
+        basis = "forecast" if place.is_forecast else "measured" if place.size else MEAN
+        text += f"{where}: {found} in loss against {comparison.plain}, {basis}"
+    text = "; ".join(filter(None, [text, _before(each), _share(each)]))
+    return " ".join(filter(None, [f"{text}.", _sooner(each), _advice(each)]))
 
 
-def _found(each: Treatment, level: str = "") -> str:
+def _found(each: Treatment) -> str:
     """The difference that counts, and where it was found."""
     place = each.decisive
     if place.difference.value is None:
         return "unknown"
-    return f"{beside(_percent(place.difference, level))} in loss, {_place(place)}"
+    return f"{beside(_percent(place.difference))} in loss, {_place(place)}"
 
 
 def _place(place: SizeDifference) -> str:
@@ -189,39 +206,46 @@ def _share(each: Treatment) -> str:
     return "" if share.value is None else f"it closes {beside(_percent(share))} of the gap"
 
 
-def _by_size(each: Treatment) -> str:
-    """How the difference depends on size."""
+def _before(each: Treatment) -> str:
+    """What it was at the smallest size, where it is another at the target."""
     contrast = each.contrast
-    for pair in contrast.sign_changes[:1]:
-        return "measured " + ", ".join(f"{_short(p)} at {name_size(p.size)}" for p in pair)
-    if contrast.has_misfit:
-        return "the laws do not fit"
-    ahead, first = contrast.at_target, contrast.by_size[0]
-    if ahead is not None and _is_open(each):
-        at = f"{beside(_percent(ahead.difference))} at {name_size(ahead.size)}"
-        return f"the forecast, {at}, leaves the sign open"
-    if each.verdict not in ("better", "worse") or contrast.exponent_difference.value is None:
+    if each.verdict != FADES and contrast.gains is None:
         return ""
+    first = contrast.by_size[0]
+    at = f"{_short(first)} at {name_size(first.size)}"
     if contrast.gains is None:
-        return "the exponents do not differ significantly"
-    how = "gains" if contrast.gains else "loses"
-    return f"it {how} with size ({_short(first)} at {name_size(first.size)})"
+        return f"it was {at}"
+    return f"it {'gains' if contrast.gains else 'loses'} with size ({at})"
 
 
-def _is_open(each: Treatment) -> bool:
-    """Whether measured sizes are significant, and the forecast at the target is not."""
-    ahead, place = each.contrast.at_target, each.decisive
-    is_ahead = ahead is not None and place.size != ahead.size
-    return is_ahead and bool(place.sign)
+def _sooner(each: Treatment) -> str:
+    """The effective speed at the target."""
+    ahead = [speed for speed in each.contrast.speeds if speed.is_forecast]
+    if not ahead or ahead[0].factor.value is None:
+        return ""
+    factor = beside(measured(ahead[0].factor))
+    return (
+        f"Its effective speed there is {factor} times that of {each.comparison.plain}, by "
+        f"{each.comparison.speed_column}."
+    )
+
+
+def _next_runs(runs: NextRuns) -> str:
+    """The cheapest runs that would decide."""
+    n = f"{runs.n_seeds} runs" if runs.n_seeds > 1 else "one run"
+    text = f"Next: {n} of each recipe at {name_size(runs.size)}"
+    if runs.cost is not None:
+        cost = format_percent(runs.cost, digits=2, signed=False)
+        text += f", at {cost} of the cost of one at the target"
+    chance = format_percent(runs.chance, digits=1, signed=False)
+    return f"{text}, would decide with a probability of {chance}."
 
 
 def _counted(shown: Sequence[Treatment]) -> str:
     """How many treated recipes have which verdict, and the extremes."""
     verdicts = [each.verdict for each in shown]
     counts = ", ".join(
-        f"{verdicts.count(verdict)} {words}"
-        for verdict, (_, _, words, _) in VERDICTS.items()
-        if verdict in verdicts
+        f"{verdicts.count(verdict)} {verdict}" for verdict in VERDICTS if verdict in verdicts
     )
     known = [
         (e.decisive.difference.value, e) for e in shown if e.decisive.difference.value is not None
@@ -240,20 +264,12 @@ def _certainty(each: Treatment) -> tuple[str, str]:
     about = f"{name}: {flags[0][0].lower()}{flags[0][1:]}" if flags else ""
     if each.holds is False:
         return "low", f"{name}: the forecast did not hold at {name_size(place.size)}"
-    if each.verdict == "cannot tell":
-        why = "the runs do not bound the difference"
-        if contrast.p_adjusted is not None and place.sign:
-            p_value = format_p_value(contrast.p_adjusted)
-            why = f"an interval excludes 0, the test of both laws does not (p {p_value})"
-        return "low", about or f"{name}: {why}"
-    if contrast.has_misfit:
-        return "low", about
-    if contrast.p_adjusted is None:
-        return "low", f"{name}: one seed, so the effect of seeds is assumed"
+    if each.verdict == UNDECIDED:
+        return "low", about or f"{name}: the runs leave it open"
     if flags:
         return "medium", about
-    if _is_open(each):
-        return "medium", f"{name}: the difference is of the measured sizes alone"
+    if contrast.p_adjusted is None:
+        return "medium", f"{name}: one seed, so the scatter of runs is assumed"
     if not place.is_forecast:
         return "high", f"{_place(place)}, {_pairs(place)}"
     ratio = max(place.size[c] / contrast.by_size[-1].size[c] for c in place.size)
@@ -269,7 +285,7 @@ def _explained(flag: str) -> Explanation:
 
 def _pairs(place: SizeDifference) -> str:
     """How many pairs of seeds a measured difference rests on."""
-    return f"{place.n_pairs} pair{'s' * (place.n_pairs != 1)}" if place.n_pairs else "not paired"
+    return f"{place.n_pairs} pair{'s' * (place.n_pairs != 1)}" if place.n_pairs else "unpaired"
 
 
 def _short(place: SizeDifference) -> str:
@@ -320,32 +336,22 @@ def _advice(each: Treatment) -> str:
     contrast, verdict = each.contrast, each.verdict
     if each.holds is False:
         return "The forecast did not hold: use the measured difference, and none beyond it."
-    if len(contrast.sign_changes) == 1:
-        before, after = contrast.sign_changes[0]
-        if after.sign == "better":
-            return f"Use it from {name_size(after.size)} on."
-        return f"Use it up to {name_size(before.size)}."
-    if verdict == "depends on size":
-        return "Choose by size."
-    if verdict == "not significant":
-        return "Choose by cost; add seeds if the interval is too wide."
-    if verdict not in ("better", "worse"):
-        why = contrast.refusals.get("mean") or contrast.refusals.get("at_target")
-        if why:
-            return f"{why[0].upper()}{why[1:]}"
-        column, largest = next(iter(contrast.by_size[-1].size.items()))
-        return f"Add seeds, and {column} {format_quantity(2 * largest)} to both sweeps."
-    if contrast.has_misfit:
-        return "Use the measured differences by size; forecast nothing from these laws."
-    if verdict == "worse":
-        may_turn = contrast.gains is True or _is_open(each)
-        return "Train a larger size before you drop it." if may_turn else "Do not use it."
-    saved = contrast.worth[-1].compute_factor.ci if contrast.worth else Interval()
-    if saved.upper is not None and saved.upper < 1:
-        return "Do not use it: the plain recipe reaches this loss with less compute."
-    if contrast.gains is False:
-        return "Use it up to this size: it loses with size."
-    return "Use it at the measured sizes." if _is_open(each) else "Use it."
+    if verdict == UNDECIDED:
+        if contrast.next_runs:
+            return _next_runs(contrast.next_runs)
+        why = contrast.refusals.get("at_target") or contrast.refusals.get("mean")
+        return f"{why[0].upper()}{why[1:]}" if why else "Add seeds or sizes to both sweeps."
+    if verdict == HURTS:
+        return "Train a larger size before you drop it." if contrast.gains else "Do not use it."
+    if verdict == FADES:
+        return "Use it up to the measured sizes at most."
+    if verdict == NO_DIFFERENCE:
+        return "Choose by cost."
+    ahead = [speed.factor.ci.upper for speed in contrast.speeds if speed.is_forecast]
+    saved = [contrast.worth[-1].compute_factor.ci.upper] if contrast.worth else []
+    if any(upper is not None and upper < 1 for upper in ahead or saved):
+        return "Do not use it: the plain recipe reaches this loss sooner, or with less compute."
+    return "Use it up to this size: it loses with size." if contrast.gains is False else "Use it."
 
 
 def _warnings(shown: Sequence[Treatment]) -> Warnings:
@@ -392,29 +398,12 @@ def _seal(found: GroupFindings) -> Paragraph:
 def _tables(comparison: Comparison) -> list[Table]:
     """The numbers of a comparison: by size, exponents and crossings, worth, costs."""
     plain, column, costs = comparison.plain, comparison.columns[0], comparison.costs
-    places = [
-        (contrast.treated, place)
-        for contrast in comparison.contrasts
-        for place in [*contrast.by_size, *filter(None, [contrast.at_target])]
-    ]
     worth = [(c.treated, each) for c in comparison.contrasts for each in c.worth]
     level = next((f" ({format_level(each.level)} intervals)" for _, each in worth), "")
     is_stated = comparison.flops_per_second is not None and all(c.flops is not None for c in costs)
     hours = "GPU-hours" if is_stated else "hours (wall-clock)"
     price = comparison.price
     return [
-        tabulated(
-            "Tuned losses and their differences",
-            places,
-            {
-                "recipe": lambda row: row[0],
-                "size": lambda row: name_size(row[1].size),
-                "pairs": lambda row: "forecast" if row[1].is_forecast else str(row[1].n_pairs),
-                plain: lambda row: measured(row[1].plain),
-                "treated": lambda row: measured(row[1].treated),
-                "difference": lambda row: _percent(row[1].difference),
-            },
-        ),
         tabulated(
             "Laws: mean difference, exponents, crossings",
             [c for c in comparison.contrasts if len(c.by_size) > 1],
@@ -467,6 +456,47 @@ def _tables(comparison: Comparison) -> list[Table]:
             },
         ),
     ]
+
+
+def sizes_table(comparison: Comparison) -> Table:
+    """Losses, differences and effective speeds by size and at the target."""
+    speeds = {
+        (contrast.treated, *speed.size.values(), speed.is_forecast): speed
+        for contrast in comparison.contrasts
+        for speed in contrast.speeds
+    }
+
+    def speed_of(row: tuple[str, SizeDifference]) -> EffectiveSpeed | None:
+        return speeds.get((row[0], *row[1].size.values(), row[1].is_forecast))
+
+    def factor(row: tuple[str, SizeDifference]) -> str:
+        found = speed_of(row)
+        return "–" if found is None else measured(found.factor)
+
+    return tabulated(
+        "Tuned losses and their differences",
+        [
+            (contrast.treated, place)
+            for contrast in comparison.contrasts
+            for place in [*contrast.by_size, *filter(None, [contrast.at_target])]
+        ],
+        {
+            "recipe": lambda row: row[0],
+            "size": lambda row: name_size(row[1].size),
+            "runs": lambda row: "forecast" if row[1].is_forecast else _pairs(row[1]),
+            comparison.plain: lambda row: _loss(row[1].plain),
+            "treated": lambda row: _loss(row[1].treated),
+            "difference": lambda row: _percent(row[1].difference),
+            **({"effective speed, ×": factor} if speeds else {}),
+        },
+    )
+
+
+def _loss(measure: Measure) -> str:
+    """A loss above its interval, alone where nothing tells one."""
+    if measure.value is not None and measure.ci == Interval():
+        return format_given(rounded(measure.value, 6))
+    return measured(measure)
 
 
 def _p_values(contrast: Contrast) -> str:

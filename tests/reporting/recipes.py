@@ -80,7 +80,7 @@ def at_least(value, low):
 
 SHIFT = Contrast(
     **places("shifted"),
-    verdict="better",
+    verdict="survives",
     mean=measured(-0.04, 0.003),
     p_value=0.0002,
     p_adjusted=0.0006,
@@ -95,7 +95,7 @@ SHIFT = Contrast(
 STEEPER = replace(
     SHIFT,
     **places("steeper"),
-    verdict="depends on size",
+    verdict="fades",
     exponents={"plain": measured(0.5, 0.03), "steeper": measured(0.6, 0.04)},
     exponent_difference=measured(0.1, 0.05),
     worth=(),
@@ -105,7 +105,7 @@ STEEPER = replace(
 UNKNOWN = replace(
     SHIFT,
     treated="lost",
-    verdict="cannot tell",
+    verdict="undecided",
     mean=NOTHING,
     p_value=None,
     p_adjusted=None,
@@ -120,7 +120,7 @@ UNKNOWN = replace(
     refusals={"mean": "with one seed nothing is known; add a second seed at every size."},
 )
 STILL = replace(SHIFT.at_target, difference=measured(0.001, 0.02))
-SAME = replace(SHIFT, verdict="not significant", at_target=STILL, mean=STILL.difference)
+SAME = replace(SHIFT, verdict="no difference", at_target=STILL, mean=STILL.difference)
 GROUP = RecipeGroup(
     name="treatments",
     question="Which moves the law?",

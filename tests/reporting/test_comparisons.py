@@ -6,6 +6,8 @@ from dataclasses import replace
 import pytest
 
 from extrap.analyses.comparison import Comparison
+from extrap.analyses.comparison.effective_speed import EffectiveSpeed
+from extrap.analyses.comparison.gate import NextRuns
 from extrap.analyses.comparison.treatments import (
     Treatment,
     agrees,
@@ -28,7 +30,7 @@ from extrap.reporting.text import blocks_text
 
 from . import recipes
 from .conftest import NOTHING, figures, measured, tables_of, text_of
-from .recipes import BROKEN, COMPARISON, FOUND, GROUP, SAME, SHIFT, STEEPER, STILL, STUDY, UNKNOWN
+from .recipes import BROKEN, COMPARISON, FOUND, GROUP, SAME, SHIFT, STEEPER, STUDY, UNKNOWN
 
 FINDINGS = (FOUND, BROKEN)
 SEEN = recipes.difference("shifted", recipes.TARGET)
@@ -61,52 +63,40 @@ def falling(contrast, at, half=0.01):
     return replace(contrast, at_target=replace(contrast.at_target, difference=measured(at, half)))
 
 
-def turning(*differences, **changes):
-    """A shift with these measured differences at the widths, significant at each."""
-    places = tuple(
-        replace(place, difference=measured(value, 0.01))
-        for place, value in zip(SHIFT.by_size, differences, strict=True)
-    )
-    return replace(falling(SHIFT, -0.48, 0.02), by_size=places, **changes)
-
-
-TURNS = turning(0.21, 0.24, -0.17, -0.388, verdict="depends on size")
-
-
 def test_runs_at_the_target_decide_over_the_forecast():
-    assert treated(falling(SHIFT, 0.05), CHECK).verdict == "better"
-    still = replace(CHECK, by_size=(replace(SEEN, difference=measured(0.0, 0.01)),))
-    assert treated(SHIFT, still).verdict == "not significant"
-    nothing = replace(CHECK, by_size=(replace(SEEN, difference=NOTHING),))
-    assert treated(SHIFT, nothing).verdict == "better"  # no loss there
-    assert treated(TURNS, CHECK).verdict == "depends on size"
+    worse = falling(replace(SHIFT, verdict="hurts"), 0.05)
+    assert treated(worse, CHECK).verdict == "survives"
+    nothing = replace(CHECK, by_size=(replace(SEEN, difference=NOTHING),), verdict="undecided")
+    assert treated(SHIFT, nothing).verdict == "survives"  # no loss there
     assert treated(SHIFT, CHECK).decisive == CHECK.by_size[0]
     assert (treated(SHIFT, CHECK).holds, treated(SHIFT, OFF).holds) == (True, False)
     assert agrees(NOTHING, SHIFT.mean) is None
 
 
-def test_where_it_counts_is_the_target_or_else_what_is_significant():
+def test_where_it_counts_is_the_target_measured_if_it_was():
     at_64 = replace(SHIFT, at_target=replace(SHIFT.at_target, size={"width": 64}))
     assert at_64.decisive == SHIFT.by_size[2]
+    alone = tuple(replace(place, n_pairs=1) for place in SHIFT.by_size)
+    assert replace(at_64, by_size=alone).decisive == at_64.at_target
     assert SHIFT.decisive == SHIFT.at_target
-    opened = falling(SHIFT, -0.01, 0.05)
-    assert opened.decisive == SHIFT.by_size[-1]
-    assert "leaves the sign open" in answer(treated(opened)).text
-    small = tuple(replace(p, difference=measured(-0.01, 0.02)) for p in SHIFT.by_size)
-    assert replace(opened, by_size=small).decisive.difference == SHIFT.mean
-    assert replace(opened, by_size=small, mean=STILL.difference).decisive == opened.at_target
     assert UNKNOWN.decisive.size == {}
 
 
 def test_answer_has_the_difference_its_interval_and_how_it_depends_on_size():
-    assert figures(answer(treated(SHIFT)).text) == [-3.39, 95, -5.39, -1.39, 512]
-    told = answer(treated(TURNS))
-    assert figures(told.text)[-4:] == [24, 32, -17, 64]
+    assert figures(answer(treated(SHIFT)).text) == [512, -3.39, 95, -5.39, -1.39]
+    ahead = EffectiveSpeed(
+        size={"width": 512}, speed=NOTHING, factor=measured(1.3, 0.2), is_forecast=True
+    )
+    runs = NextRuns(size={"width": 256}, n_seeds=2, cost=0.25, chance=0.6)
+    told = answer(treated(replace(UNKNOWN, next_runs=runs, speeds=(ahead,))))
+    assert figures(told.text) == [1.3, 1.1, 1.5, 2, 256, 25, 60]
+    told = answer(treated(STEEPER))
+    assert "gains with size" in told.text
     many = answer(*map(treated, (SHIFT, SHIFT, SAME, UNKNOWN)))
     assert figures(many.text)[:4] == [4, 2, 1, 1]
-    assert figures(many.text.partition("Best")[2])[:3] == [-4.09, -4.69, -3.49]
+    assert figures(many.text.partition("Best")[2])[:3] == [-3.39, -5.39, -1.39]
     assert answer(treated(SHIFT)).kind == answer(treated(SHIFT, CHECK)).kind == "on"
-    assert answer().kind == answer(treated(UNKNOWN)).kind == "none"
+    assert (answer().kind, answer(treated(UNKNOWN)).kind) == ("none", "mixed")
 
 
 @pytest.mark.parametrize(
@@ -116,7 +106,7 @@ def test_answer_has_the_difference_its_interval_and_how_it_depends_on_size():
         (treated(replace(SHIFT, flags=())), "high"),  # four times the largest measured size
         (treated(replace(SHIFT, flags=(), by_size=SHIFT.by_size[:-1])), "medium"),
         (treated(SHIFT), "medium"),
-        (treated(replace(SHIFT, flags=(), p_adjusted=None)), "low"),  # one seed
+        (treated(replace(SHIFT, flags=(), p_adjusted=None)), "medium"),  # one seed
         (treated(SHIFT, OFF), "low"),
         (treated(UNKNOWN), "low"),
     ],
@@ -127,24 +117,24 @@ def test_confidence_is_that_of_the_least_certain_recipe(each, level):
     assert both.confidence.startswith("Confidence: low; ")
 
 
-def test_advice_follows_the_measured_trend_and_the_price_of_compute():
+def test_advice_follows_the_verdict_and_the_price_of_compute():
     def advice(contrast, check=None):
         return verdicts_table([treated(contrast, check)]).rows[0][-1]
 
     dearer = replace(SHIFT.worth[1], compute_factor=measured(0.6, 0.2))
-    dear, worse = replace(SHIFT, worth=(dearer,)), replace(SHIFT, verdict="worse")
-    assert len({advice(c) for c in (SHIFT, dear, worse, SAME)}) == 4
-    gaining = falling(
-        turning(0.2, 0.15, 0.1, 0.08, verdict="worse", exponent_difference=measured(0.1, 0.05)),
-        0.05,
-    )
+    dear, worse = replace(SHIFT, worth=(dearer,)), replace(SHIFT, verdict="hurts")
+    assert len({advice(c) for c in (SHIFT, dear, worse, SAME, STEEPER)}) == 5
+    steep = measured(0.1, 0.05)
+    gaining = replace(falling(SHIFT, -0.1), verdict="hurts", exponent_difference=steep)
     assert gaining.gains is True
     assert "larger size" in advice(gaining)
-    losing = falling(replace(gaining, verdict="better"), 0.25)
+    losing = falling(replace(gaining, verdict="survives"), 0.25)
     assert "up to this size" in advice(losing)
-    assert figures(advice(TURNS)) == [64]
+    slow = EffectiveSpeed(
+        size={"width": 512}, speed=NOTHING, factor=measured(0.7, 0.1), is_forecast=True
+    )
+    assert advice(replace(SHIFT, speeds=(slow,))) == advice(dear)
     assert advice(UNKNOWN).startswith("With one seed")
-    assert figures(advice(replace(UNKNOWN, refusals={}))) == [64]
     assert "did not hold" in advice(SHIFT, OFF)
 
 
@@ -192,7 +182,7 @@ def test_marks_of_the_charts_are_the_numbers_of_the_comparison(columns):
             if half is None or math.isclose(ends.upper or 0, y + half, rel_tol=1e-9, abs_tol=1e-12)
         )
 
-    losses, changes = map(drawn, size_charts(found))
+    losses, changes = map(drawn, size_charts(found.comparison, found.check))
     for arm in arms:
         assert all(holds(losses, x, recipes.law(arm).loss({"width": x})) for x in (16, 512))
         assert all(holds(losses, w, loss(arm, w), 0.01 * loss(arm, w)) for w in (16, 128, 512))
@@ -202,7 +192,7 @@ def test_marks_of_the_charts_are_the_numbers_of_the_comparison(columns):
         assert holds(changes, w, loss("shifted", w) / loss("plain", w) - 1, half)
     assert holds(changes, 512, -0.05, 0.01)
     assert 24 not in {x for x, *_ in [*losses, *changes]}
-    lawless, _ = size_charts(replace(found, comparison=replace(found.comparison, laws={})))
+    lawless, _ = size_charts(replace(found.comparison, laws={}), found.check)
     assert {each.label for each in lawless.series} == {"", *arms}
 
 
@@ -235,7 +225,7 @@ def test_document_is_that_of_the_forecast_whatever_was_checked():
     assert study_document(STUDY, FINDINGS) == study_document(STUDY, (checked(CHECK), BROKEN))
     group, broken = study_document(STUDY, FINDINGS)["groups"]
     verdicts = [contrast["verdict"] for contrast in group["comparison"]["contrasts"]]
-    assert verdicts == ["better", "depends on size", "cannot tell"]
+    assert verdicts == ["survives", "fades", "undecided"]
     worth = group["comparison"]["contrasts"][0]["worth"]
     assert worth[1]["compute_factor"]["ci"] == [1.1, None]
     assert (broken["problem"], broken["comparison"]) == ("two sizes are too few.", None)

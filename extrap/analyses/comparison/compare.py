@@ -5,13 +5,20 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any, Unpack
+
+import numpy as np
 
 from extrap.analyses.comparison.arm_checks import check_arms, read_arms, without_copies
 from extrap.analyses.comparison.arm_costs import ArmCompute, arm_compute
+from extrap.analyses.comparison.arm_gains import MIN_SIZES
 from extrap.analyses.comparison.arm_table import arm_table
 from extrap.analyses.comparison.comparison_results import ArmCost, ArmLaw, Comparison, Contrast
 from extrap.analyses.comparison.contrasts import contrast_arms, share_closed
+from extrap.analyses.comparison.effective_speed import cost_power, speeds_by_size
+from extrap.analyses.comparison.gate import MIN_GAIN, Gate
+from extrap.analyses.comparison.judged_gains import Gains
 from extrap.analyses.comparison.seed_losses import Arm, Key, tuned_arm
 from extrap.errors import DataError, argument
 from extrap.fitting import holm
@@ -22,8 +29,10 @@ from extrap.records.fields import require, require_level, require_positive
 
 DEFAULT_FACTOR = 2.0
 """The target, times the largest common size."""
-VAGUE = 0.10
-"""A mean difference whose interval reaches further than this says nothing."""
+MOST_GAIN = 0.1
+"""A least gain beyond it is taken for one in percent."""
+LN_BITS, NEAR_BITS = math.log(1 / math.log(2)), 0.05
+"""Log ratio of a loss in bits and one in nats, and how near it all gains look like that."""
 
 
 def compare(
@@ -35,16 +44,22 @@ def compare(
     level: float = 0.95,
     price: float | None = None,
     flops_per_second: float | None = None,
+    min_gain: float | None = None,
+    fix: Mapping[str, float] = MappingProxyType({}),
+    speed: str = "",
+    cost: str = "",
     **columns: Unpack[ReadingKeywords],
 ) -> Comparison:
     """Compare each recipe with the first, the plain one, over sizes.
 
     Each recipe is taken at its own best tuned values at each size, as `extrap.forecast` states
     them. Runs are paired by seed and size if both recipes have them. Every number is a function of
-    the table of tuned losses of recipe × size × seed. One test decides whether the laws differ,
-    with Holm's correction for several treated recipes; the difference at the target, or else the
-    mean over the sizes, says which recipe is better. With one seed there is no such test: the
-    interval at the target decides; below five sizes it is that of what is known of gains.
+    the table of tuned losses of recipe × size × seed. From three sizes of one seed on, the gain at
+    the target is a posterior over its shapes; gains beyond 3 % are read off the laws of both
+    recipes where two seeds or five sizes tell these. Its interval is the verdict: `survives` above
+    0 (above `min_gain` if given), `hurts` below 0, `fades` if it lies above δ at a measured size
+    and below δ at the target, `no difference` within ± δ, else `undecided`, with the cheapest runs
+    that would decide. With several treated recipes the intervals at the target hold together.
 
     Args:
         arms: Name → runs, two or more, each whatever `extrap.read_runs` takes, with the same size
@@ -57,18 +72,23 @@ def compare(
         price: Price of one GPU-hour, to give costs in money.
         flops_per_second: Speed of one GPU, to give costs in hours; by default from a column
             `wall_s`.
+        min_gain: δ, the least gain that matters, as a share of the loss; by default 0.002.
+        fix: `{"E": 1.6}` pins the floor of the laws.
+        speed: Column of a speed, such as tokens a second; by default inferred by name.
+        cost: Column of what a step, a token or a run costs, instead of a speed.
         columns: How the runs are read, as for `extrap.forecast`.
 
     Returns:
-        Differences by size and at the target, exponents, worth, crossing and costs. A number that
-        the runs do not support is left out, with the reason.
+        The verdict, differences by size and at the target, effective speeds, exponents, worth,
+        crossing and costs. A number that the runs do not support is left out, with the reason.
 
     Raises:
         TypeError: As `extrap.read_runs`; or there is neither a mapping nor `by`.
         ValueError: An argument is out of range, or the target names other sizes.
-        DataError: Fewer than two recipes, different size columns, no common size, a recipe without
-            a loss, losses out of range, or runs of one size and seed that differ in a column other
-            than a tuned one.
+        DataError: Fewer than two recipes, different size columns, no common size and fewer than
+            three of one recipe, a recipe without a loss, losses out of range, in bits against
+            nats, or of other data; a recipe without the speed; or runs of one size and seed that
+            differ in a column other than a tuned one.
 
     References:
         Miller (1974), The jackknife: a review, Biometrika 61, 1-15, Sec. 3. Holm (1979), A simple
@@ -97,6 +117,7 @@ def compare(
             float(flops_per_second),
             "leave it out if unknown",
         )
+    _check_gate(min_gain, fix)
     runs, copies = without_copies(read_arms(arms, by, columns))
     names, sizes = check_arms(runs)
     if reference and reference not in names[1:]:
@@ -106,12 +127,19 @@ def compare(
         )
     read = {name: tuned_arm(name, each, level=level) for name, each in runs.items()}
     plain, *others = names
-    common = {name: _common(read[plain], read[name]) for name in others}
-    target = _target(at, sizes, common)
+    _check_floor(fix, read)
+    target = _target(at, sizes, [_common(read[plain], read[name]) for name in others])
     powers = {name: arm_compute(each) for name, each in runs.items()}
+    gate = Gate(
+        min_gain=MIN_GAIN if min_gain is None else min_gain,
+        is_asked=min_gain is not None,
+        level=1 - (1 - level) / len(others),
+    )
     laws: dict[str, ArmLaw] = {}
     contrasts, notes = [], [*copies, *_notes(runs, read)]
+    column = ""
     for name in others:
+        ratios, column = speeds_by_size(runs[plain], runs[name], speed=speed, cost=cost)
         found, both = contrast_arms(
             read[plain],
             read[name],
@@ -119,12 +147,22 @@ def compare(
             target=target,
             level=level,
             flops=(powers[plain], powers[name]),
+            fix=fix,
         )
         laws = {**both, **laws}
         if reference and name != reference:
             share = share_closed(*(read[each] for each in (plain, name, reference)), level=level)
             found = replace(found, share=share)
-        contrasts.append(found)
+        gained = Gains(
+            plain=read[plain],
+            treated=read[name],
+            columns=sizes,
+            target=target,
+            gate=gate,
+            fix=fix,
+            power=cost_power(runs[plain], target),
+        )
+        contrasts.append(gained.decided(found, ratios, level=level))
         notes += _pairing_notes(read[plain], read[name])
     # after Holm's correction; a test that could not be made counts as none
     tested = iter(holm([each.p_value for each in contrasts if each.p_value is not None]))
@@ -132,12 +170,13 @@ def compare(
     return Comparison(
         plain=plain,
         contrasts=tuple(
-            with_verdict(replace(each, p_adjusted=p), level=level)
-            for each, p in zip(contrasts, adjusted, strict=True)
+            _tested(each, p, level) for each, p in zip(contrasts, adjusted, strict=True)
         ),
         columns=sizes,
         target=target,
         level=level,
+        min_gain=gate.min_gain,
+        speed_column=column,
         laws={name: laws[name] for name in names if name in laws},
         tuned_exponents=_tuned_exponents(read),
         costs=tuple(
@@ -150,39 +189,64 @@ def compare(
     )
 
 
-def with_verdict(contrast: Contrast, *, level: float) -> Contrast:
-    """The contrast with its verdict; a crossing is kept where the laws differ."""
-    place, p_value = contrast.decisive, contrast.p_adjusted
-    differs = bool(place.sign) if p_value is None else p_value <= 1 - level
-    if contrast.sign_changes:
-        verdict = "depends on size"
-    elif differs:
-        verdict = place.sign or contrast.by_size[-1].sign or "differs"
-    else:
-        measured = contrast.over_sizes.difference
-        sides = [side for side in measured.ci if side is not None]
-        is_vague = len(sides) < 2 or max(map(abs, sides)) > VAGUE
-        verdict = "cannot tell" if is_vague or place.sign else "not significant"
-    crossing = contrast.crossing if differs else Measure()
-    return replace(contrast, verdict=verdict, crossing=crossing)
+def _tested(contrast: Contrast, p_value: float | None, level: float) -> Contrast:
+    """With the corrected test; a crossing is kept where the laws differ."""
+    is_open = p_value is None or p_value > 1 - level
+    crossing = Measure() if is_open else contrast.crossing
+    return replace(contrast, p_adjusted=p_value, crossing=crossing)
+
+
+def _check_gate(min_gain: float | None, fix: Mapping[str, float]) -> None:
+    if min_gain is not None:
+        rule = f"{argument('min_gain')} is a share of the loss of at least 0 and below {MOST_GAIN}"
+        require(0 <= min_gain < MOST_GAIN, rule, float(min_gain), "give 0.002 for .2 %")
+    if other := sorted(set(fix) - {"E"}):
+        raise ValueError(
+            f"a comparison pins the floor alone, {argument('fix', {'E': 1.6})}, got "
+            f"{', '.join(other)}."
+        )
+
+
+def _check_floor(fix: Mapping[str, float], arms: Mapping[str, Arm]) -> None:
+    lowest = min(
+        v for arm in arms.values() for seeds in arm.by_size.values() for v in seeds.values()
+    )
+    if fix.get("E", -math.inf) >= math.exp(lowest):
+        raise DataError(
+            f"{argument('fix', dict(fix))} must lie below every loss, the smallest is "
+            f"{math.exp(lowest):.6g}; give a smaller floor."
+        )
 
 
 def _common(plain: Arm, treated: Arm) -> list[Key]:
+    """The common sizes; without any those of the treated recipe, if both have a law."""
     keys = sorted(set(plain.by_size) & set(treated.by_size))
-    if not keys:
+    if keys:
+        logs = [
+            np.mean(list(plain.by_size[key].values()))
+            - np.mean(list(treated.by_size[key].values()))
+            for key in keys
+        ]
+        if all(abs(abs(gain) - LN_BITS) < NEAR_BITS for gain in logs):
+            raise DataError(
+                f"recipes need losses in one unit, those of {plain.name!r} and {treated.name!r} "
+                "differ by a factor near ln 2, as bits and nats do; convert one."
+            )
+        return keys
+    if min(len(plain.by_size), len(treated.by_size)) < MIN_SIZES:
         raise DataError(
             f"recipes need a common size with losses of both, {plain.name!r} and {treated.name!r} "
-            "have none; run both at the same sizes."
+            f"have none, nor {MIN_SIZES} sizes each for a law; run both at the same sizes."
         )
-    return keys
+    return sorted(treated.by_size)
 
 
 def _target(
     at: Mapping[str, float] | float | None,
     columns: tuple[str, ...],
-    common: Mapping[str, Sequence[Key]],
+    common: Sequence[Sequence[Key]],
 ) -> dict[str, float]:
-    every = {key for keys in common.values() for key in keys}
+    every = {key for keys in common for key in keys}
     if at is None:
         factor = DEFAULT_FACTOR if len(every) > 1 else 1.0
         return {c: factor * v for c, v in zip(columns, max(every), strict=True)}
@@ -220,6 +284,16 @@ def _notes(runs: Mapping[str, Runs], arms: Mapping[str, Arm]) -> list[str]:
 
 def _pairing_notes(plain: Arm, treated: Arm) -> list[str]:
     table, name = arm_table(plain, treated), treated.name
+    if not table.keys:
+        return [
+            f"{name}: no size is common, so its losses are held against the law of {plain.name}; "
+            "run both at the same sizes for narrower intervals."
+        ]
+    if table.n_seeds == 1:
+        return [
+            f"{name}: a size has one run of a recipe, so the scatter of runs is partly assumed; "
+            "a second seed tells."
+        ]
     if not table.is_paired:
         return [
             f"{name}: no seed is shared with {plain.name} at every size, so runs are not "

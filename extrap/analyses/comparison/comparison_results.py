@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from extrap.analyses.comparison.effective_speed import EffectiveSpeed
+from extrap.analyses.comparison.gate import MIN_GAIN, UNDECIDED, VERDICTS, NextRuns
 from extrap.records import Measure, Shown
 from extrap.records.codec import shape
 
@@ -121,8 +122,11 @@ class Contrast:
             without one.
         share: Share that it closes of the gap between the plain recipe and the reference, at the
             target or else at the largest size; no value without a reference.
-        verdict: `better`, `worse`, `depends on size`, `differs`, `not significant` or
-            `cannot tell`, see `extrap.compare`.
+        verdict: `survives`, `hurts`, `fades`, `no difference` or `undecided`, see
+            `extrap.compare`.
+        next_runs: The cheapest runs that would decide; None where it is decided, or nothing would.
+        speeds: How much sooner, or cheaper, the loss of the plain recipe is reached, by size and
+            at the target; empty without a column of speed or cost.
         refusals: Number → why it is not given, and what to add.
         flags: Named reasons to doubt it, one sentence each.
     """
@@ -138,15 +142,11 @@ class Contrast:
     worth: tuple[Worth, ...] = ()
     crossing: Measure = Measure()
     share: Measure = Measure()
-    verdict: str = "cannot tell"
+    verdict: str = UNDECIDED
+    next_runs: NextRuns | None = None
+    speeds: tuple[EffectiveSpeed, ...] = ()
     refusals: Mapping[str, str] = field(default_factory=dict)
     flags: tuple[str, ...] = ()
-
-    @property
-    def sign_changes(self) -> tuple[tuple[SizeDifference, SizeDifference], ...]:
-        """Neighbours among the sizes with a significant difference that differ in sign."""
-        places = [place for place in self.by_size if place.sign]
-        return tuple((a, b) for a, b in itertools.pairwise(places) if a.sign != b.sign)
 
     @property
     def has_misfit(self) -> bool:
@@ -167,23 +167,27 @@ class Contrast:
     def decisive(self) -> SizeDifference:
         """Where it counts: measured at the target, else forecast there.
 
-        Where that is not significant, or the laws do not fit, the largest size or else the mean
-        over the sizes, if one of these is; without a forecast, the mean.
+        Without a forecast, the mean over the sizes.
         """
         if self.at_target is None:
             return self.over_sizes
-        target, largest = self.at_target.size, self.by_size[-1]
-        near = [p for p in self.by_size if p.difference.value and _is_at(p.size, target)]
-        place = (*near, largest if self.has_misfit else self.at_target)[0]
-        return next((p for p in (place, largest, self.over_sizes) if p.sign), place)
+        return self.measured_at(self.at_target.size) or self.at_target
+
+    def measured_at(self, size: Mapping[str, float]) -> SizeDifference | None:
+        """The difference measured at a size, with its interval; None without."""
+        for place in self.by_size:
+            is_known = place.difference.value is not None and place.n_pairs > 1
+            if is_known and _is_at(place.size, size):
+                return place
+        return None
 
     @property
     def gains(self) -> bool | None:
         """Whether the difference falls with size; None unless the exponents differ."""
-        gap, first, last = self.exponent_difference, self.by_size[0], self.at_target
-        if gap.value is None or 0.0 in gap.ci or last is None:
+        gap, last = self.exponent_difference, self.at_target
+        if gap.value is None or 0.0 in gap.ci or last is None or not self.by_size:
             return None
-        ends = (first.difference.value, last.difference.value)
+        ends = (self.by_size[0].difference.value, last.difference.value)
         return None if ends[0] is None or ends[1] is None else ends[1] < ends[0]
 
 
@@ -200,7 +204,10 @@ class Comparison(Shown):
         contrasts: One per treated recipe, in the order given.
         columns: Size columns.
         target: The size asked for.
-        level: Of all intervals but those that name their own.
+        level: Of all intervals but those that name their own; at the target that of all treated
+            recipes together, by Bonferroni's correction.
+        min_gain: The least gain that matters, as a share of the loss.
+        speed_column: Where effective speeds are from; empty without.
         laws: Name of the recipe → its law; recipes without one are left out.
         tuned_exponents: Tuned column → name of the recipe → exponent of its best value in the
             first size column, with its interval; as `extrap.forecast` states it.
@@ -215,6 +222,8 @@ class Comparison(Shown):
     columns: tuple[str, ...]
     target: Mapping[str, float]
     level: float
+    min_gain: float = MIN_GAIN
+    speed_column: str = ""
     laws: Mapping[str, ArmLaw] = field(default_factory=dict)
     tuned_exponents: Mapping[str, Mapping[str, Measure]] = field(default_factory=dict)
     costs: tuple[ArmCost, ...] = ()
@@ -227,10 +236,15 @@ class Comparison(Shown):
         """Names of all recipes, the plain one first."""
         return (self.plain, *(contrast.treated for contrast in self.contrasts))
 
+    @property
+    def verdict(self) -> str:
+        """That of the treated recipe; of several the best, hurting being the worst."""
+        return min((each.verdict for each in self.contrasts), key=VERDICTS.index)
+
 
 shape(
     Comparison,
     kind="extrap-comparison",
     omit=("flops_per_second",),
-    add={"arms": lambda found: found.arms},
+    add={"arms": lambda found: found.arms, "verdict": lambda found: found.verdict},
 )

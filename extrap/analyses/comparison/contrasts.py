@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 
 import numpy as np
 import numpy.typing as npt
@@ -27,7 +28,6 @@ from extrap.analyses.comparison.arm_errors import (
 )
 from extrap.analyses.comparison.arm_table import ArmTable, arm_table, leave_out_pairs
 from extrap.analyses.comparison.comparison_results import ArmLaw, Contrast, SizeDifference, Worth
-from extrap.analyses.comparison.gain import fit_gain
 from extrap.analyses.comparison.seed_losses import Arm
 from extrap.fitting.jackknife import (
     Error,
@@ -140,7 +140,7 @@ class TwoLaws:
         return np.asarray(stats.t.ppf(0.5 + level / 2, dof) * np.sqrt(own + of_seeds))
 
 
-def two_laws(table: ArmTable) -> TwoLaws | str:
+def two_laws(table: ArmTable, *, floor: float | None = None) -> TwoLaws | str:
     """The laws of both arms and of all resamples; or why there are none, and what to add."""
     n_sizes = len(table.keys)
     if not table.has_law:
@@ -154,7 +154,9 @@ def two_laws(table: ArmTable) -> TwoLaws | str:
     n_removed = table.plain.shape[1] - 1 if all(map(is_crossed, table.scattered)) else 0
     means, counts, strata = leave_out_pairs(table)
     return TwoLaws(
-        values=np.stack([fit_laws(logs, *arm) for arm in zip(means, counts, strict=True)]),
+        values=np.stack(
+            [fit_laws(logs, *arm, floor=floor) for arm in zip(means, counts, strict=True)]
+        ),
         log_reference=logs.mean(axis=0),
         strata=strata,
         n_removed=n_removed,
@@ -163,7 +165,9 @@ def two_laws(table: ArmTable) -> TwoLaws | str:
     )
 
 
-def fit_laws(log_size: Array, log_loss: Array, weights: Array) -> Array:
+def fit_laws(
+    log_size: Array, log_loss: Array, weights: Array, *, floor: float | None = None
+) -> Array:
     """Least squares on log losses: parameters of `LAW` around the mean ln x, one row per resample.
 
     The first row is fitted from a grid of exponents, the others from its result.
@@ -172,21 +176,25 @@ def fit_laws(log_size: Array, log_loss: Array, weights: Array) -> Array:
         log_size: ln x, shape (n_sizes, n_columns).
         log_loss: Mean log losses, shape (n_rows, n_sizes); any number where the weight is 0.
         weights: Of the sizes, same shape.
+        floor: Pinned; by default anything below the smallest loss.
     """
     z = np.exp(log_size - log_size.mean(axis=0))
     problem = Problem(law=LAW, z=z, y=np.exp(log_loss), weight=weights, fixed={})
     whole = replace(problem, y=problem.y[:1], weight=weights[:1])
     starts = screen(whole, distinct_starts(whole), keep=N_STARTS)
-    best = _least_squares(whole, starts).best()[0]
-    return _least_squares(problem, np.repeat(best[None], len(weights), axis=0)).values[:, 0]
+    best = _least_squares(whole, starts, floor).best()[0]
+    starts = np.repeat(best[None], len(weights), axis=0)
+    return _least_squares(problem, starts, floor).values[:, 0]
 
 
-def _least_squares(problem: Problem, starts: Array) -> Solutions:
-    """From every start, with floors in [0, smallest loss)."""
+def _least_squares(problem: Problem, starts: Array, floor: float | None) -> Solutions:
+    """From every start, with floors in [0, smallest loss) or pinned."""
     z, k = problem.z, problem.z.shape[1]
     low = np.array([0.0] * (1 + k) + [EXPONENTS.low] * k)
     high = np.tile([np.inf] * (1 + k) + [EXPONENTS.high] * k, (len(problem.y), 1))
     high[:, 0] = (1 - 1e-4) * np.where(problem.weight > 0, problem.y, np.inf).min(axis=1)
+    if floor is not None:
+        low[0] = high[:, 0] = floor
 
     def evaluate(values: Array, owner: Index) -> State:
         root = np.sqrt(problem.weight[owner])
@@ -201,9 +209,9 @@ def _least_squares(problem: Problem, starts: Array) -> Solutions:
         return bounded_step(state, low, state.extra, matrix=state.curvature, lift=lift)
 
     def run(values: Array, owner: Index) -> tuple[Array, Array, Mask]:
-        start, floor = np.clip(values, low, high[owner]), EXACT * problem.weight[owner].sum(axis=1)
+        start, least = np.clip(values, low, high[owner]), EXACT * problem.weight[owner].sum(axis=1)
         state, converged = levenberg_marquardt(
-            evaluate, step, start, owner, rules=RULES, floor=floor
+            evaluate, step, start, owner, rules=RULES, floor=least
         )
         return state.search, state.objective, converged
 
@@ -240,6 +248,7 @@ def contrast_arms(
     level: float,
     flops: tuple[ArmCompute | None, ArmCompute | None] = (None, None),
     worth_level: float = WORTH_LEVEL,
+    fix: Mapping[str, float] = MappingProxyType({}),
 ) -> tuple[Contrast, dict[str, ArmLaw]]:
     """Everything two arms differ by but the verdict, and the laws behind it.
 
@@ -251,8 +260,12 @@ def contrast_arms(
         level: Of the intervals, in (0, 1).
         flops: Compute of the plain and of the treated recipe.
         worth_level: Of the intervals of the worth.
+        fix: `E`, the floor of both laws, or nothing.
     """
     table = arm_table(plain, treated)
+    if not table.keys:
+        why = "the recipes have no common size; run both at the same sizes."
+        return Contrast(treated=treated.name, by_size=(), refusals={"laws": why}), {}
     refusals = {}
     of_mean, of_sizes = mean_error(table), size_errors(table)
     if of_mean is None:
@@ -268,12 +281,9 @@ def contrast_arms(
         flags=(*plain.flags, *treated.flags),
         refusals=refusals,
     )
-    laws = two_laws(table)
+    laws = two_laws(table, floor=fix.get("E"))
     if isinstance(laws, str):
-        ahead = _from_few_pairs(table, columns, target, level=level)
-        if ahead is None:
-            return replace(known, refusals={**refusals, "at_target": laws}), {}
-        return replace(known, at_target=ahead, refusals={**refusals, "laws": laws}), {}
+        return replace(known, refusals={**refusals, "laws": laws}), {}
     of_law = columns[: table.log_size.shape[1]]
     both = {
         arm.name: _arm_law(values[0], laws.log_reference, of_law)
@@ -310,39 +320,6 @@ def contrast_arms(
         ),
         crossing=crossing(laws, table.log_size, level=level) if len(of_law) == 1 else Measure(),
     ), both
-
-
-def _from_few_pairs(
-    table: ArmTable, columns: Sequence[str], target: Mapping[str, float], *, level: float
-) -> SizeDifference | None:
-    """The difference at the target by what is known of gains beforehand; None without a law."""
-    if not table.has_law or table.log_size.shape[1] > 1:
-        return None
-    doublings = (table.log_size[:, 0] - table.log_size[-1, 0]) / math.log(2)
-    gains = table.plain - table.treated
-    law = fit_gain(
-        doublings.tolist(),
-        np.nanmean(gains, axis=1).tolist(),
-        np.isfinite(gains).sum(axis=1).tolist(),
-        squares=float(np.nansum((gains - np.nanmean(gains, axis=1, keepdims=True)) ** 2)),
-        dof=int(np.isfinite(gains).sum() - len(gains)),
-    )
-    beyond = math.log2(target[columns[0]]) - float(table.log_size[-1, 0]) / math.log(2)
-    there = law.at(beyond)
-    low, high = there.interval(level)
-    assert low is not None
-    assert high is not None
-    difference = Measure(
-        value=math.expm1(-there.mean), ci=Interval(math.expm1(-high), math.expm1(-low))
-    )
-    return SizeDifference(
-        size=dict(target),
-        n_pairs=0,
-        plain=Measure(),
-        treated=Measure(),
-        difference=difference,
-        is_forecast=True,
-    )
 
 
 def _by_size(

@@ -159,10 +159,8 @@ class Treatment:
 
     @property
     def verdict(self) -> str:
-        """`Contrast.verdict`, but for the side of a difference measured at the target."""
-        if not self.is_checked or self.contrast.verdict == "depends on size":
-            return self.contrast.verdict
-        return self.decisive.sign or "not significant"
+        """That of what was measured at the target afterwards, else `Contrast.verdict`."""
+        return (self.check if self.check and self.is_checked else self.contrast).verdict
 
 
 def treatments(findings: Sequence[GroupFindings]) -> tuple[Treatment, ...]:

@@ -1,0 +1,156 @@
+"""How much sooner, or cheaper, a variant reaches the loss of the plain recipe.
+
+A lower loss does not pay if steps take longer, and faster steps may make up for a higher loss.
+Both are put into one number: the plain recipe reaches its loss L(x) at the size x; with the gain g
+it would reach it at the smaller size where its own law is L(x) e^g. The cost of a run over size,
+and what a step costs in either recipe, make a ratio of costs of that.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pandas as pd
+
+from extrap.analyses.comparison.gain import Gain, GainLaw, Pairs, fit_gain
+from extrap.errors import DataError, argument
+from extrap.fitting.posterior import LossPosterior
+from extrap.fitting.run_costs import read_run_cost
+from extrap.laws.base import Array
+from extrap.reading.names import COMPUTE
+from extrap.records import Interval, Measure, Runs
+
+SPEEDS = (
+    *("tokens_per_s", "tokens_per_sec", "tokens_per_second", "tok_per_s", "throughput", "tps"),
+    *("samples_per_s", "samples_per_sec", "samples_per_second", "examples_per_s", "steps_per_s"),
+)
+COSTS = ("step_time", "step_time_s", "seconds_per_step", "s_per_step", "flops_per_token")
+"""Columns that are taken for speeds, and for what a step or token costs, by their names."""
+N_GAINS, N_RATIOS = 40, 8
+"""Equally likely gains and ratios of speed that are looked at."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EffectiveSpeed:
+    """How much sooner, or cheaper, the loss of the plain recipe is reached at one size.
+
+    Attributes:
+        size: Size column → value.
+        speed: Speed of the variant / of the plain recipe, or cost of a step the other way round.
+        factor: Cost of a plain run / cost for the variant of the same loss; above 1 it is sooner.
+        is_forecast: Whether it is read off the laws.
+    """
+
+    size: Mapping[str, float]
+    speed: Measure
+    factor: Measure
+    is_forecast: bool = False
+
+
+def speeds_by_size(
+    plain: Runs, treated: Runs, *, speed: str = "", cost: str = ""
+) -> tuple[dict[float, float], str]:
+    """First size column → ln of the variant's speed over the plain recipe's; and the column.
+
+    Empty where neither is named and no column has the name of one.
+
+    Raises:
+        DataError: A recipe lacks the column, or no size has it in both.
+    """
+    asked, frames = speed or cost, [each.of_stage("tune").to_frame() for each in (plain, treated)]
+    known = [name for name in (*SPEEDS, *COSTS) if all(name in frame for frame in frames)]
+    column = asked or next(iter(known), "")
+    if not column:
+        return {}, ""
+    named = argument("cost" if cost else "speed", column)
+    medians = []
+    for frame in frames:
+        have = frame.get(column)
+        values = pd.to_numeric(have, errors="coerce") if have is not None else pd.Series()
+        if not (values > 0).any():
+            raise DataError(
+                f"{named} needs positive numbers for every recipe, one of the two has none; add "
+                "them, or leave the option out."
+            )
+        kept = values[values > 0]
+        medians.append(kept.groupby(frame.loc[kept.index, plain.sizes[0]].astype(float)).median())
+    ratio = np.log(medians[1] / medians[0]).dropna()
+    if ratio.empty:
+        raise DataError(f"{named} needs a size that both recipes have; none is common.")
+    is_cost = bool(cost) or (not speed and column in COSTS)
+    return {float(x): -v if is_cost else v for x, v in ratio.items()}, column
+
+
+def cost_power(plain: Runs, size: Mapping[str, float]) -> float | None:
+    """Power of the first size column that the cost of a run follows at a size; None if unknown."""
+    first = plain.sizes[0]
+    if first in COMPUTE:
+        return 1.0
+    try:
+        growth = read_run_cost(plain.of_stage("tune").complete(), seconds=True)
+        logs = [
+            math.log(growth.of({**size, first: factor * size[first]}))
+            for factor in (math.exp(-0.5), math.exp(0.5))
+        ]
+    except DataError:
+        return None
+    return logs[1] - logs[0]
+
+
+def speed_law(log_ratios: Mapping[float, float], smallest: float) -> GainLaw:
+    """The log ratio of speeds over size: about its mean, by the shapes of a gain."""
+    sizes = sorted(log_ratios)
+    ratios = np.array([log_ratios[size] for size in sizes])
+    law = fit_gain(
+        Pairs(
+            doublings=[math.log2(size / smallest) for size in sizes],
+            gains=(ratios - ratios.mean()).tolist(),
+            n_pairs=[1.0] * len(sizes),
+        )
+    )
+    return replace(law, means=law.means + np.array([ratios.mean(), 0.0]))
+
+
+def effective_speed(
+    law: LossPosterior, size: float, *, gain: Gain, speed: Gain, power: float, level: float
+) -> Measure:
+    """The ratio of costs for one loss, median and interval over laws, gains and speeds.
+
+    Args:
+        law: Of the plain recipe's loss.
+        size: In the first size column.
+        gain: `ln(L_plain / L_variant)` there.
+        speed: ln of the ratio of speeds there.
+        power: Of size that the cost of a run follows.
+        level: Of the interval.
+    """
+    gains, speeds = _quantiles(gain, N_GAINS), _quantiles(speed, N_RATIOS)
+    saved, weights = _sizes_saved(law, math.log(size / law.largest), gains)
+    logs = (power * saved[..., None] + speeds).ravel()
+    order = np.argsort(logs)
+    share = np.cumsum(np.repeat(weights, N_GAINS * N_RATIOS)[order])
+    wanted = np.array([0.5 - level / 2, 0.5, 0.5 + level / 2]) * share[-1]
+    low, middle, high = logs[order[np.searchsorted(share, wanted)]].tolist()
+    ends = Interval(*(math.exp(end) if math.isfinite(end) else None for end in (low, high)))
+    return Measure(value=math.exp(middle) if math.isfinite(middle) else None, ci=ends)
+
+
+def _quantiles(gain: Gain, n: int) -> Array:
+    return np.array([gain.quantile((i + 0.5) / n) for i in range(n)])
+
+
+def _sizes_saved(law: LossPosterior, t: float, gains: Array) -> tuple[Array, Array]:
+    """Ln factors of size, shape (n_components, n_gains), −∞ where a loss is never reached."""
+    share, exponent, bend = (
+        np.asarray(each)[:, None] for each in (law.shares, law.exponents, law.bends)
+    )
+    safe = np.where(bend == 0, 1.0, bend)
+    distance = np.where(bend == 0, t, -np.expm1(-safe * t) / safe)
+    there = 1 - share + share * np.exp(-exponent * distance)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        wanted = -np.log((there * np.exp(gains) - 1 + share) / share) / exponent
+        back = np.where(bend == 0, wanted, -np.log1p(-safe * wanted) / safe)
+    return np.where(np.isnan(back), -np.inf, t - back), np.asarray(law.weights)

@@ -414,6 +414,16 @@ _COMPARISON: dict[str, Words] = {
         "Its loss is an upper bound, so the recipe looks worse than it is.",
         "Extend the grid.",
     ),
+    "untuned": (
+        "A recipe tried one learning rate at its largest size.",
+        "Its best rate may lie elsewhere there, and the gain or loss be that of the rate.",
+        "Add two other rates at that size, or compare where both are tuned.",
+    ),
+    "speed-missing": (
+        "A recipe has no numbers of speed.",
+        "Effective speeds cannot be given.",
+        "Add the column to every recipe, or name it (--speed, --cost).",
+    ),
 }
 _ALLOCATION: dict[str, Words] = {
     "estimators-disagree": (

@@ -75,9 +75,9 @@ def test_a_slope_that_wanders_widens_by_the_cube_of_the_distance(monkeypatch):
 
 def test_a_seed_common_to_all_sizes_is_not_averaged_away():
     many = np.arange(0.0, 24, 2)
-    one, four = (fitted(many, 0 * many, n_seeds=n).at(22.0) for n in (1, 4))
+    one, four = (fitted(many, 0 * many, n_pairs=n).at(22.0) for n in (1, 4))
     ends = [each.interval(0.9).upper for each in (one, four)]
-    assert ends[0] > 1.2 * ends[1]
+    assert ends[0] == pytest.approx(2 * ends[1], rel=0.3)
 
 
 def test_a_gain_that_shrinks_is_not_forecast_to_turn():

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
+from extrap.analyses.comparison.arm_table import ArmTable
 from extrap.errors import DataError, argument
+from extrap.reading.names import RATES
 from extrap.reading.reader import as_runs, known_of
 from extrap.records import Runs, condition_text
 
@@ -16,6 +21,14 @@ LOSSES = (1e-50, 1e50)
 """Losses beyond these are of a broken unit, and their squares and ratios beyond floats."""
 MEASURED = ("loss", "status", "stage", "loss_se", "wall_s", "flops", "noise_scale")
 """Columns that may differ between runs of one size and seed without being tuned."""
+
+
+NEAR_UNIT, SMALL = 0.05, 1e-9
+"""Log ratio within which losses look like one loss in two units; the least log perplexity."""
+OF_EVALUATION = re.compile(
+    r"(^|_)(eval|val|valid|validation|test)_?(data|dataset|set|split)$|(^|_)(tokenizer|vocab)(_|$)"
+)
+"""Names of columns that say what a loss was measured on."""
 
 
 def read_arms(
@@ -96,6 +109,7 @@ def check_arms(arms: Mapping[str, Runs]) -> tuple[tuple[str, ...], tuple[str, ..
                 f"{', '.join(columns)} and {name!r} {', '.join(arms[name].sizes)}; read "
                 "them with the same sizes."
             )
+    _check_alike(arms)
     for name, runs in arms.items():
         frame = runs.of_stage("tune").to_frame()
         _check_losses(name, frame)
@@ -108,6 +122,59 @@ def check_arms(arms: Mapping[str, Runs]) -> tuple[tuple[str, ...], tuple[str, ..
                 )
         _check_undeclared(name, runs, frame)
     return names, columns
+
+
+def _check_alike(arms: Mapping[str, Runs]) -> None:
+    """Refuse losses of different columns, or measured on different data."""
+    found: dict[str, dict[str, list[str]]] = {}
+    for name, runs in arms.items():
+        for loss in known_of(runs)["losses"]:
+            found.setdefault("loss", {})[name] = [loss]
+        frame = runs.to_frame()
+        for column in filter(OF_EVALUATION.search, map(str, frame)):
+            found.setdefault(column, {})[name] = sorted(set(frame[column].map(condition_text)))
+    for column, values in found.items():
+        if len({tuple(each) for each in values.values()}) > 1:
+            texts = "; ".join(f"{name}: {', '.join(each)}" for name, each in values.items())
+            raise DataError(
+                f"recipes need one loss, measured alike; they differ in {column} ({texts}); name "
+                f"a column that all have with {argument('loss', ...)}, or evaluate them alike."
+            )
+
+
+def check_units(table: ArmTable, plain: str, treated: str) -> None:
+    """Refuse losses that are everywhere as far apart as one loss in two units.
+
+    Raises:
+        DataError: They look like bits and nats, or like a perplexity and a log loss.
+    """
+    ours, theirs = table.means
+    larger, smaller = np.maximum(ours, theirs), np.minimum(ours, theirs)
+    off = {
+        "bits and nats": larger - smaller + math.log(math.log(2)),
+        "perplexities and log losses": np.log(larger.clip(SMALL)) - smaller,
+    }
+    for units, by_size in off.items():
+        if (np.abs(by_size) < NEAR_UNIT).all():
+            raise DataError(
+                f"recipes need losses in one unit, those of {plain!r} and {treated!r} differ as "
+                f"{units} do; convert one."
+            )
+
+
+def tried_at_largest(name: str, runs: Runs, size: Mapping[str, float]) -> tuple[str, str]:
+    """A flag where a recipe tried one learning rate at its largest size; a note without rates."""
+    frame = runs.of_stage("tune").complete().to_frame()
+    rate = next((column for column in RATES if column in frame), None)
+    if rate is None:
+        return "", (
+            f"{name}: there is no learning rate among the columns, so whether it was tuned at the "
+            "largest size is not known."
+        )
+    is_there = np.all([np.isclose(frame[c], v) for c, v in size.items()], axis=0)
+    where = ", ".join(f"{column} {value:g}" for column, value in size.items())
+    n_values = frame.loc[is_there, rate].nunique()
+    return (f"untuned: {name} has one value of {rate} at {where}" if n_values == 1 else ""), ""
 
 
 def _check_losses(name: str, frame: pd.DataFrame) -> None:

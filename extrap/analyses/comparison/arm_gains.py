@@ -65,7 +65,6 @@ def _of_pairs(table: ArmTable) -> Pairs:
         n_pairs=(n_arms / sum(1 / n for n in counts)).tolist(),
         squares=n_arms * float(sum(np.nansum(each**2) for each in off)),
         dof=float(sum((n - 1).sum() for n in counts)),
-        n_seeds=table.n_seeds,
     )
 
 
@@ -82,7 +81,6 @@ def _against_law(law: LossPosterior, treated: Arm) -> Pairs:
         n_pairs=[float(len(row)) for row in rows],
         squares=2 * squares,
         dof=float(sum(len(row) - 1 for row in rows)),
-        n_seeds=min(map(len, rows)),
         variances=variance.tolist(),
     )
 

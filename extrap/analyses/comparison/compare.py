@@ -8,9 +8,13 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, Unpack
 
-import numpy as np
-
-from extrap.analyses.comparison.arm_checks import check_arms, read_arms, without_copies
+from extrap.analyses.comparison.arm_checks import (
+    check_arms,
+    check_units,
+    read_arms,
+    tried_at_largest,
+    without_copies,
+)
 from extrap.analyses.comparison.arm_costs import ArmCompute, arm_compute
 from extrap.analyses.comparison.arm_gains import MIN_SIZES
 from extrap.analyses.comparison.arm_table import arm_table
@@ -31,8 +35,6 @@ DEFAULT_FACTOR = 2.0
 """The target, times the largest common size."""
 MOST_GAIN = 0.1
 """A least gain beyond it is taken for one in percent."""
-LN_BITS, NEAR_BITS = math.log(1 / math.log(2)), 0.05
-"""Log ratio of a loss in bits and one in nats, and how near it all gains look like that."""
 
 
 def compare(
@@ -117,7 +119,7 @@ def compare(
             float(flops_per_second),
             "leave it out if unknown",
         )
-    _check_gate(min_gain, fix)
+    _check_gate(min_gain, fix, speed, cost)
     runs, copies = without_copies(read_arms(arms, by, columns))
     names, sizes = check_arms(runs)
     if reference and reference not in names[1:]:
@@ -139,7 +141,7 @@ def compare(
     contrasts, notes = [], [*copies, *_notes(runs, read)]
     column = ""
     for name in others:
-        ratios, column = speeds_by_size(runs[plain], runs[name], speed=speed, cost=cost)
+        ratios, column, missing = speeds_by_size(runs[plain], runs[name], speed=speed, cost=cost)
         found, both = contrast_arms(
             read[plain],
             read[name],
@@ -150,6 +152,16 @@ def compare(
             fix=fix,
         )
         laws = {**both, **laws}
+        flags = [
+            *found.flags,
+            f"speed-missing: {name} or {plain} has no {missing}" * bool(missing),
+        ]
+        largest = dict(zip(sizes, max(read[name].by_size), strict=True))
+        for arm in (plain, name):
+            flag, note = tried_at_largest(arm, runs[arm], largest)
+            flags.append(flag)
+            notes += [note] * bool(note)
+        found = replace(found, flags=tuple(filter(None, flags)))
         if reference and name != reference:
             share = share_closed(*(read[each] for each in (plain, name, reference)), level=level)
             found = replace(found, share=share)
@@ -196,7 +208,11 @@ def _tested(contrast: Contrast, p_value: float | None, level: float) -> Contrast
     return replace(contrast, p_adjusted=p_value, crossing=crossing)
 
 
-def _check_gate(min_gain: float | None, fix: Mapping[str, float]) -> None:
+def _check_gate(min_gain: float | None, fix: Mapping[str, float], speed: str, cost: str) -> None:
+    if speed and cost:
+        raise ValueError(
+            f"give {argument('speed')} or {argument('cost')}, not both; got {speed} and {cost}."
+        )
     if min_gain is not None:
         rule = f"{argument('min_gain')} is a share of the loss of at least 0 and below {MOST_GAIN}"
         require(0 <= min_gain < MOST_GAIN, rule, float(min_gain), "give 0.002 for .2 %")
@@ -222,16 +238,7 @@ def _common(plain: Arm, treated: Arm) -> list[Key]:
     """The common sizes; without any those of the treated recipe, if both have a law."""
     keys = sorted(set(plain.by_size) & set(treated.by_size))
     if keys:
-        logs = [
-            np.mean(list(plain.by_size[key].values()))
-            - np.mean(list(treated.by_size[key].values()))
-            for key in keys
-        ]
-        if all(abs(abs(gain) - LN_BITS) < NEAR_BITS for gain in logs):
-            raise DataError(
-                f"recipes need losses in one unit, those of {plain.name!r} and {treated.name!r} "
-                "differ by a factor near ln 2, as bits and nats do; convert one."
-            )
+        check_units(arm_table(plain, treated), plain.name, treated.name)
         return keys
     if min(len(plain.by_size), len(treated.by_size)) < MIN_SIZES:
         raise DataError(

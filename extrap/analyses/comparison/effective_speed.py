@@ -52,36 +52,42 @@ class EffectiveSpeed:
 
 def speeds_by_size(
     plain: Runs, treated: Runs, *, speed: str = "", cost: str = ""
-) -> tuple[dict[float, float], str]:
+) -> tuple[dict[float, float], str, str]:
     """First size column → ln of the variant's speed over the plain recipe's; and the column.
 
-    Empty where neither is named and no column has the name of one.
+    Without a common size, at those of the variant, between those of the plain recipe. Empty where
+    neither is named and no column has the name of one; last is one that a recipe lacks.
 
     Raises:
-        DataError: A recipe lacks the column, or no size has it in both.
+        DataError: A recipe lacks the column that was named.
     """
-    asked, frames = speed or cost, [each.of_stage("tune").to_frame() for each in (plain, treated)]
-    known = [name for name in (*SPEEDS, *COSTS) if all(name in frame for frame in frames)]
-    column = asked or next(iter(known), "")
-    if not column:
-        return {}, ""
-    named = argument("cost" if cost else "speed", column)
-    medians = []
-    for frame in frames:
-        have = frame.get(column)
-        values = pd.to_numeric(have, errors="coerce") if have is not None else pd.Series()
-        if not (values > 0).any():
-            raise DataError(
-                f"{named} needs positive numbers for every recipe, one of the two has none; add "
-                "them, or leave the option out."
-            )
-        kept = values[values > 0]
-        medians.append(kept.groupby(frame.loc[kept.index, plain.sizes[0]].astype(float)).median())
-    ratio = np.log(medians[1] / medians[0]).dropna()
+    frames = [each.of_stage("tune").to_frame() for each in (plain, treated)]
+    named = [name for name in (*SPEEDS, *COSTS) if any(name in frame for frame in frames)]
+    column = speed or cost or next(iter(named), "")
+    first = plain.sizes[0]
+    medians = [_positive_medians(frame, column, first) for frame in frames if column]
+    if not all(map(len, medians)):
+        if not (speed or cost):
+            return {}, "", column
+        raise DataError(
+            f"{argument('cost' if cost else 'speed', column)} needs positive numbers for every "
+            "recipe, one of the two has none; add them, or leave the option out."
+        )
+    if not medians:
+        return {}, "", ""
+    of_plain, of_treated = (np.log(each) for each in medians)
+    ratio = (of_treated - of_plain).dropna()
     if ratio.empty:
-        raise DataError(f"{named} needs a size that both recipes have; none is common.")
+        between = np.interp(np.log(of_treated.index), np.log(of_plain.index), of_plain)
+        ratio = of_treated - between
     is_cost = bool(cost) or (not speed and column in COSTS)
-    return {float(x): -v if is_cost else v for x, v in ratio.items()}, column
+    return {float(x): float(-v if is_cost else v) for x, v in ratio.items()}, column, ""
+
+
+def _positive_medians(frame: pd.DataFrame, column: str, size: str) -> pd.Series:
+    values = pd.to_numeric(frame.get(column, pd.Series(dtype=float)), errors="coerce")
+    kept = values[(values > 0) & np.isfinite(values)]
+    return kept.groupby(frame.loc[kept.index, size].astype(float)).median()
 
 
 def cost_power(plain: Runs, size: Mapping[str, float]) -> float | None:

@@ -49,7 +49,6 @@ class Pairs:
         n_pairs: Pairs of runs behind each, shape (n,).
         squares: Sum of squares of pairs about the means of their sizes.
         dof: Degrees of freedom behind that.
-        n_seeds: Seeds behind all sizes, which share their effects.
         variances: What else each gain errs by, shape (n,); nothing by default.
     """
 
@@ -58,7 +57,6 @@ class Pairs:
     n_pairs: Sequence[float]
     squares: float = 0.0
     dof: float = 0.0
-    n_seeds: int = 1
     variances: Sequence[float] = ()
 
     def with_one(self, doublings: float, gain: float, scatter: float, n: int) -> Pairs:
@@ -172,9 +170,9 @@ def fit_gain(pairs: Pairs) -> GainLaw:
     bend = bend * times
     prior = np.diag([ANY**2, (PER_DOUBLING * times) ** 2])
     design = np.stack([np.ones((len(rate), len(u))), _progress(u, rate[:, None])], axis=2)
-    errors = scatter[:, None, None] ** 2 * (
-        np.diag(1 / np.asarray(pairs.n_pairs, dtype=float)) + COMMON / max(pairs.n_seeds, 1)
-    )
+    n = np.asarray(pairs.n_pairs, dtype=float)
+    shared = COMMON / np.maximum.outer(n, n)  # sizes have the first seeds in common
+    errors = scatter[:, None, None] ** 2 * (np.diag(1 / n) + shared)
     errors = errors + bend[:, None, None] ** 2 * _wandering(u.max() - u)
     errors = errors + np.diag(pairs.variances if pairs.variances else np.zeros(len(u)))
     across = design @ prior

@@ -10,6 +10,7 @@ import numpy as np
 
 from extrap.analyses.comparison.gain import GainLaw, fit_gain
 from extrap.records import Interval
+from extrap.records.intervals import LARGEST_LOG
 
 SURVIVES, HURTS, FADES = "survives", "hurts", "fades"
 NO_DIFFERENCE, UNDECIDED = "no difference", "undecided"
@@ -22,8 +23,8 @@ N_OUTCOMES = 9
 """Equally likely results of new runs that are looked at."""
 LIKELY = 0.5
 """Probability of a verdict for which runs are proposed."""
-MOST_PAIRS, MOST_STEPS = 3, 6
-"""New pairs at one size, and sizes beyond the largest one, that are looked at."""
+N_PAIRS, MOST_STEPS = (1, 2, 3, 5, 8, 12, 20), 6
+"""New pairs at one size, and how many sizes beyond the largest one, that are looked at."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,7 +91,8 @@ class Gate:
     def share(self, law: GainLaw, doublings: float) -> Interval:
         """The interval of a gain as a share of the loss."""
         low, high = law.at(doublings).interval(self.level)
-        return Interval(-math.expm1(-(low or 0.0)), -math.expm1(-(high or 0.0)))
+        logs = np.clip([-(low or 0.0), -(high or 0.0)], None, LARGEST_LOG)
+        return Interval(*(-np.expm1(logs)).tolist())
 
 
 def cheapest_decision(
@@ -103,8 +105,8 @@ def cheapest_decision(
 ) -> NextRuns | None:
     """The cheapest new runs that decide as likely as not, else the likeliest ones.
 
-    Looked at are one to three more pairs at the largest size, and at sizes beyond it up to the
-    target, in the steps of the sweep.
+    Looked at are more pairs at the largest size, and at sizes beyond it up to the target, in the
+    steps of the sweep.
 
     Args:
         law: Of the gain.
@@ -120,9 +122,7 @@ def cheapest_decision(
     places = sorted({law.largest, *(min(u, max(target, law.largest)) for u in beyond)})
     grows = 1.0 if power is None else power
     options = [
-        (2 * n * 2.0 ** (grows * (place - target)), place, n)
-        for place in places
-        for n in range(1, MOST_PAIRS + 1)
+        (2 * n * 2.0 ** (grows * (place - target)), place, n) for place in places for n in N_PAIRS
     ]
     best = None
     for cost, place, n in sorted(options):

@@ -6,6 +6,8 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from extrap.analyses.comparison.arm_gains import MIN_SIZES, gain_law, loss_posterior
 from extrap.analyses.comparison.comparison_results import Contrast, SizeDifference
 from extrap.analyses.comparison.effective_speed import EffectiveSpeed, effective_speed, speed_law
@@ -13,6 +15,7 @@ from extrap.analyses.comparison.gain import USUAL_GAIN, GainLaw
 from extrap.analyses.comparison.gate import UNDECIDED, Gate, cheapest_decision
 from extrap.analyses.comparison.seed_losses import Arm
 from extrap.records import Interval, Measure
+from extrap.records.intervals import LARGEST_LOG
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -150,8 +153,9 @@ def _difference(law: GainLaw, doublings: float, level: float) -> Measure:
     """Treated / plain − 1."""
     gain = law.at(doublings)
     low, high = gain.interval(level)
-    ci = Interval(math.expm1(-(high or 0.0)), math.expm1(-(low or 0.0)))
-    return Measure(value=math.expm1(-gain.mean), ci=ci)
+    logs = np.clip([-gain.mean, -(high or 0.0), -(low or 0.0)], None, LARGEST_LOG)
+    value, lower, upper = np.expm1(logs).tolist()
+    return Measure(value=value, ci=Interval(lower, upper))
 
 
 def _around(place: SizeDifference, expected: Measure) -> Measure:

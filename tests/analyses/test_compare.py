@@ -258,7 +258,11 @@ def test_one_seed_is_judged_by_the_interval_at_the_target():
     (found,) = compared(treated, plain=plain).contrasts
     assert (found.verdict, found.p_value) == ("survives", None)
     assert found.decisive.is_forecast
-    assert "one seed" in repr(compared(treated, plain=plain))
+    frames = (each.drop(columns="lr") for each in (treated, plain))
+    assert "one seed" in repr(compared(next(frames), plain=next(frames)))
+    assert found.flags == tuple(
+        f"untuned: {name} has one value of lr at width 512" for name in ("plain", "treated")
+    )
 
 
 def test_a_loss_below_the_floor_leaves_the_side_open():

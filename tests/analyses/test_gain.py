@@ -26,7 +26,7 @@ def _one_straight_shape(monkeypatch):
 def test_of_one_shape_and_a_known_scatter_it_is_the_line_of_least_squares(monkeypatch):
     """With priors so wide that they do not matter."""
     monkeypatch.setattr(gain, "SCATTERS", np.array([0.001]))
-    monkeypatch.setattr(gain, "PER_DOUBLING", 10.0)
+    monkeypatch.setattr(gain, "PER_DOUBLING", {10.0: 1.0})
     monkeypatch.setattr(gain, "ANY", 10.0)
     seen = np.array([0.011, 0.012, 0.009, 0.010])
     found = fitted(U, seen).at(9.0)
@@ -41,7 +41,7 @@ def test_of_one_shape_and_a_known_scatter_it_is_the_line_of_least_squares(monkey
 @pytest.mark.usefixtures("_one_straight_shape")
 def test_the_scatter_is_averaged_by_its_prior_and_the_pairs(monkeypatch):
     """One shape; the density of the gain at the largest size, integrated over the scatter."""
-    monkeypatch.setattr(gain, "PER_DOUBLING", 1e-9)
+    monkeypatch.setattr(gain, "PER_DOUBLING", {1e-9: 1.0})
     monkeypatch.setattr(gain, "SCATTERS", np.geomspace(0.0002, 0.1, 400))
     seen = np.array([0.010, 0.013, 0.008, 0.011])
     found = fitted(U, seen, n_pairs=2, squares=4 * 0.002**2, dof=4).at(6.0)
@@ -66,7 +66,7 @@ def test_a_slope_that_wanders_widens_by_the_cube_of_the_distance(monkeypatch):
     monkeypatch.setattr(gain, "SCATTERS", np.array([0.001]))
     straight = fitted(U, 0.01 + 0 * U).at(10.0)
     monkeypatch.setattr(gain, "BENDS", {0.002: 1.0})
-    monkeypatch.setattr(gain, "PER_DOUBLING", 1e-9)
+    monkeypatch.setattr(gain, "PER_DOUBLING", {1e-9: 1.0})
     monkeypatch.setattr(gain, "ANY", 1e-9)
     bent = fitted(U, 0.01 + 0 * U).at(10.0)
     assert bent.sds == pytest.approx(0.002 * np.sqrt(4.0**3 / 3), rel=1e-4)

@@ -22,11 +22,13 @@ from extrap.records import Interval
 RATES = (0.0, 0.1, 0.25, 0.5)
 """How fast the change of a gain dies out per doubling, equally likely; at 0 it goes on. Chosen
 like those below on simulated pairs, other than those of the report (`benchmarks.gains`)."""
-PER_DOUBLING, ANY = 0.007, 0.1
-"""Prior standard deviations of the change of a gain per doubling at the smallest size, and of the
-gain there."""
-BENDS = {0.0: 0.85, 0.001: 0.05, 0.003: 0.05, 0.01: 0.05}
-"""Standard deviations of what the slope changes by over a doubling, and their probabilities."""
+PER_DOUBLING = {0.005: 0.8, 0.03: 0.2}
+"""Standard deviations of the change of a gain per doubling at the smallest size, and their prior
+probabilities."""
+ANY = 0.1
+"""That of the gain there."""
+BENDS = {0.0: 0.85, 0.001: 0.07, 0.003: 0.06, 0.01: 0.02}
+"""Standard deviations of what the slope changes by over a doubling, and their prior probabilities."""
 USUAL_GAIN = 0.03
 """Gains beyond it change in proportion."""
 SCATTER, SCATTER_DOF = 0.0015, 2.0
@@ -165,10 +167,11 @@ def fit_gain(pairs: Pairs) -> GainLaw:
     """
     u, d = np.asarray(pairs.doublings, dtype=float), np.asarray(pairs.gains, dtype=float)
     times = max(1.0, float(np.abs(d).max()) / USUAL_GAIN)
-    grid = itertools.product(RATES, BENDS.items(), SCATTERS.tolist())
-    rate, bend, chance, scatter = np.array([(k, *of_bend, s) for k, of_bend, s in grid]).T
-    bend = bend * times
-    prior = np.diag([ANY**2, (PER_DOUBLING * times) ** 2])
+    grid = itertools.product(RATES, PER_DOUBLING.items(), BENDS.items(), SCATTERS.tolist())
+    rate, change, p, bend, q, scatter = np.array([(k, *b, *s, sd) for k, b, s, sd in grid]).T
+    change, bend, chance = times * change, times * bend, p * q
+    prior = np.zeros((len(rate), 2, 2))
+    prior[:, 0, 0], prior[:, 1, 1] = ANY**2, change**2
     design = np.stack([np.ones((len(rate), len(u))), _progress(u, rate[:, None])], axis=2)
     n = np.asarray(pairs.n_pairs, dtype=float)
     shared = COMMON / np.maximum.outer(n, n)  # sizes have the first seeds in common

@@ -235,8 +235,9 @@ def _next_runs(runs: NextRuns) -> str:
     n = f"{runs.n_seeds} runs" if runs.n_seeds > 1 else "one run"
     text = f"Next: {n} of each recipe at {name_size(runs.size)}"
     if runs.cost is not None:
-        cost = format_percent(runs.cost, digits=2, signed=False)
-        text += f", at {cost} of the cost of one at the target"
+        share = f"{format_percent(runs.cost, digits=2, signed=False)} of"
+        cost = f"{format_quantity(runs.cost, digits=2)} times" if runs.cost > 1 else share
+        text += f", at {cost} the cost of one at the target"
     chance = format_percent(runs.chance, digits=1, signed=False)
     return f"{text}, would decide with a probability of {chance}."
 
@@ -348,7 +349,8 @@ def _advice(each: Treatment) -> str:
     if verdict == NO_DIFFERENCE:
         return "Choose by cost."
     ahead = [speed.factor.ci.upper for speed in contrast.speeds if speed.is_forecast]
-    saved = [contrast.worth[-1].compute_factor.ci.upper] if contrast.worth else []
+    is_known = contrast.worth and not contrast.has_misfit
+    saved = [contrast.worth[-1].compute_factor.ci.upper] if is_known else []
     if any(upper is not None and upper < 1 for upper in ahead or saved):
         return "Do not use it: the plain recipe reaches this loss sooner, or with less compute."
     return "Use it up to this size: it loses with size." if contrast.gains is False else "Use it."

@@ -16,8 +16,8 @@ POSITIONAL = {"Cell", "Command", "SizePath"}
 """A cell or a rule is a key of one or two parts."""
 WITHOUT_EQUALITY = """
     AllocationReport Arm ArmTable Asymmetry AtFractions Doubling FittedLaw
-    FittedSplit Found GroupFindings Hyperbola Levels Line Neighbourhood Optima
-    Points Problem Profile Runs Selection Shape SizeGroup Solutions
+    FittedSplit Found Gain GainLaw Gains GroupFindings Hyperbola Levels Line Neighbourhood Optima
+    Pairs Points Problem Profile Runs Selection Shape SizeGroup Solutions
     StudyFunction TaskResult TwoLaws UnbracketedSize Vertex Way _Bent _Line _Plan
     _Profile _Solved _Sweep
 """

@@ -28,7 +28,7 @@ probabilities."""
 ANY = 0.1
 """That of the gain there."""
 BENDS = {0.0: 0.85, 0.001: 0.07, 0.003: 0.06, 0.01: 0.02}
-"""Standard deviations of what the slope changes by over a doubling, and their prior probabilities."""
+"""Those of what the slope changes by over a doubling, and their prior probabilities."""
 USUAL_GAIN = 0.03
 """Gains beyond it change in proportion."""
 SCATTER, SCATTER_DOF = 0.0015, 2.0

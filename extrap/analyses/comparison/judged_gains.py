@@ -64,7 +64,7 @@ class Gains:
             ahead = SizeDifference(
                 size=dict(self.target),
                 n_pairs=0,
-                plain=nothing if ahead is None else ahead.plain,
+                plain=nothing,
                 treated=nothing,
                 difference=_difference(law, target, self.gate.level),
                 is_forecast=True,

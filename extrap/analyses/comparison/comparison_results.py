@@ -36,13 +36,6 @@ class SizeDifference:
     difference: Measure
     is_forecast: bool = False
 
-    @property
-    def sign(self) -> str:
-        """`better` or `worse` where the interval excludes 0, else nothing."""
-        if self.difference.value is None or 0.0 in self.difference.ci:
-            return ""
-        return "better" if self.difference.value < 0 else "worse"
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Worth:

@@ -194,8 +194,8 @@ def fit_gain(pairs: Pairs) -> GainLaw:
         rates=rate[kept],
         bends=bend[kept],
         scatters=scatter[kept],
-        means=(scaled.swapaxes(1, 2) @ rest)[kept, :, 0],
-        covariances=(prior - scaled.swapaxes(1, 2) @ scaled)[kept],
+        means=np.asarray((scaled.swapaxes(1, 2) @ rest)[kept, :, 0], dtype=float),
+        covariances=np.asarray((prior - scaled.swapaxes(1, 2) @ scaled)[kept], dtype=float),
     )
 
 

@@ -140,6 +140,7 @@ class ComparisonStudy:
         price: Money for an hour of one GPU; None leaves money out.
         flops_per_second: Speed of a GPU by which its hours are counted; None takes the
             wall-clock of the runs.
+        min_gain: The least gain that matters, as a share of the loss; None takes any above 0.
     """
 
     name: Name
@@ -147,6 +148,7 @@ class ComparisonStudy:
     groups: Annotated[tuple[RecipeGroup, ...], fewest(1)]
     price: Positive | None = None
     flops_per_second: Positive | None = None
+    min_gain: Positive | None = None
 
     def __post_init__(self) -> None:
         fit_fields(self)

@@ -72,7 +72,8 @@ class ComparisonKind(Kind):
         findings = self._findings(runs)
         known = runs.sealed(self._seal(findings))
         sealed = "" if known is None else known["created"]
-        return tuple(with_check(found, large, sealed=sealed) for found in findings)
+        more = {"sealed": sealed, "min_gain": self.study.min_gain}
+        return tuple(with_check(found, large, **more) for found in findings)
 
     def _findings(self, runs: RunsByStage) -> list[GroupFindings]:
         sweeps = {spec.name: runs.of(spec) for spec in self.specs()}

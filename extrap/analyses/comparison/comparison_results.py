@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from extrap.analyses.comparison.effective_speed import EffectiveSpeed
 from extrap.analyses.comparison.gate import MIN_GAIN, UNDECIDED, VERDICTS, NextRuns
-from extrap.records import Measure, Shown
+from extrap.records import Interval, Measure, Shown
 from extrap.records.codec import shape
 
 MEAN = "mean over the sizes"
@@ -35,6 +35,12 @@ class SizeDifference:
     treated: Measure
     difference: Measure
     is_forecast: bool = False
+
+    @property
+    def gain(self) -> Interval:
+        """The interval of the gain as a share of the loss; open where nothing is known."""
+        low, high = self.difference.ci
+        return Interval(None if high is None else -high, None if low is None else -low)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

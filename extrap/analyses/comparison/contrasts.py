@@ -424,7 +424,7 @@ def _accepted(
 ) -> Measure:
     """The zero of a statistic nearest the middle, and the stretch around it not rejected as 0.
 
-    Without a zero the stretch, if any, is that around the trial nearest to being accepted.
+    Without a zero the stretch, if any, is that up to the end at which the statistic is smaller.
     """
 
     def excess(x: Array) -> Array:
@@ -440,13 +440,13 @@ def _accepted(
     if len(changes):
         i = int(changes[np.argmin(np.abs(trials[changes] - trials.mean()))])
         place = zero = root(lambda x: statistic(x)[0], trials[i], trials[i + 1])
-    elif outside.min() > 0:  # nowhere, so beyond one end of the trials
-        is_above = abs(middle[-1]) < abs(middle[0])
-        return Measure(
-            value=None, ci=Interval(*((ends[1], None) if is_above else (None, ends[0])))
-        )
-    else:
-        place = float(trials[np.argmin(outside)])
+    else:  # nowhere, so at one end of the trials or beyond
+        is_above = bool(abs(middle[-1]) < abs(middle[0]))
+        end = -1 if is_above else 0
+        if outside[end] > 0:
+            sides = (ends[1], None) if is_above else (None, ends[0])
+            return Measure(value=None, ci=Interval(*sides))
+        place = float(trials[end])
 
     def side(rejected: Array) -> float | None:
         if not len(rejected):

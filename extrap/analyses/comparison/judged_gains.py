@@ -71,7 +71,7 @@ class Gains:
             )
         found = replace(found, at_target=ahead)
         verdict = self.gate.judge(
-            _gain(found.decisive), [self.gate.share(law, u) for u in law.pairs.doublings]
+            found.decisive.gain, [self.gate.share(law, u) for u in law.pairs.doublings]
         )
         next_runs = None
         if verdict == UNDECIDED and found.decisive.is_forecast:
@@ -96,9 +96,9 @@ class Gains:
                 )
                 refusals = {"at_target": why, **found.refusals}
                 return replace(found, verdict=UNDECIDED, refusals=refusals)
-            return replace(found, verdict=self.gate.judge(_gain(place), ()))
-        before = [_gain(place) for place in found.by_size]
-        return replace(found, verdict=self.gate.judge(_gain(found.decisive), before))
+            return replace(found, verdict=self.gate.judge(place.gain, ()))
+        before = [place.gain for place in found.by_size]
+        return replace(found, verdict=self.gate.judge(found.decisive.gain, before))
 
     def _by_size(self, found: Contrast, law: GainLaw, level: float) -> tuple[SizeDifference, ...]:
         """The measured sizes; where seeds give no interval, that of the law, with the measured."""
@@ -167,9 +167,3 @@ def _around(place: SizeDifference, expected: Measure) -> Measure:
     assert low is not None
     assert high is not None
     return Measure(value=value, ci=Interval(min(low, value), max(high, value)))
-
-
-def _gain(place: SizeDifference) -> Interval:
-    """The interval of the gain as a share of the loss: open where nothing is known."""
-    low, high = place.difference.ci
-    return Interval(None if high is None else -high, None if low is None else -low)

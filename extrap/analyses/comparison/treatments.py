@@ -11,6 +11,7 @@ import numpy as np
 
 from extrap.analyses.comparison.compare import compare
 from extrap.analyses.comparison.comparison_results import Comparison, Contrast, SizeDifference
+from extrap.analyses.comparison.gate import HURTS, SURVIVES, Gate
 from extrap.errors import DataError
 from extrap.records import ComparisonStudy, Measure, RecipeGroup, Runs
 from extrap.records.codec import SCHEMA_VERSION, document, encode, shape
@@ -73,19 +74,27 @@ def find_group(
             level=group.plain.level,
             price=study.price,
             flops_per_second=study.flops_per_second,
+            min_gain=study.min_gain,
         )
     except DataError as error:
         return GroupFindings(group=group, runs=runs, comparison=None, problem=str(error))
     return GroupFindings(group=group, runs=runs, comparison=found)
 
 
-def with_check(found: GroupFindings, large: Mapping[str, Runs], *, sealed: str) -> GroupFindings:
+def with_check(
+    found: GroupFindings,
+    large: Mapping[str, Runs],
+    *,
+    sealed: str,
+    min_gain: float | None = None,
+) -> GroupFindings:
     """The findings of a group with the runs at its target.
 
     Args:
         found: The findings.
         large: Name of a recipe's study → its runs at the target, if there are any.
         sealed: When the forecast was written down.
+        min_gain: The least gain that matters, if one was asked for.
     """
     found = replace(found, sealed=sealed)
     if found.comparison is None:
@@ -102,7 +111,7 @@ def with_check(found: GroupFindings, large: Mapping[str, Runs], *, sealed: str) 
             starts += map(str, frame["started_at"].dropna() if "started_at" in frame else ())
     if found.comparison.plain not in runs or len(runs) < 2:
         return found
-    check = compare(runs, at=target, level=found.comparison.level)
+    check = compare(runs, at=target, level=found.comparison.level, min_gain=min_gain)
     return replace(found, check=check, began=min(starts, default=""))
 
 
@@ -160,7 +169,12 @@ class Treatment:
     @property
     def verdict(self) -> str:
         """That of what was measured at the target afterwards, else `Contrast.verdict`."""
-        return (self.check if self.check and self.is_checked else self.contrast).verdict
+        if not self.check or not self.is_checked:
+            return self.contrast.verdict
+        if self.check.verdict in (SURVIVES, HURTS):
+            return self.check.verdict
+        gate = Gate(min_gain=self.comparison.min_gain)
+        return gate.judge(self.decisive.gain, [place.gain for place in self.contrast.by_size])
 
 
 def treatments(findings: Sequence[GroupFindings]) -> tuple[Treatment, ...]:

@@ -26,6 +26,7 @@ import extrap
 from benchmarks.page import print_rows
 from benchmarks.rows import Row, share_row
 from extrap.analyses.comparison import Arm, Contrast, contrast_arms
+from extrap.analyses.comparison.gain import USUAL_GAIN
 from extrap.analyses.comparison.gate import (
     FADES,
     HURTS,
@@ -34,6 +35,7 @@ from extrap.analyses.comparison.gate import (
     SURVIVES,
     UNDECIDED,
     Gate,
+    NextRuns,
 )
 from extrap.analyses.comparison.judged_gains import Gains
 
@@ -42,6 +44,8 @@ RATIOS = (10, 300)
 LEVEL = 0.9
 MOST_BOUGHT = 3
 Array = np.ndarray
+Runs = dict[float, tuple[list[float], list[float]]]
+"""Size → log losses of the base and of the variant."""
 Truth = Callable[[Array], Array]
 NAMES = (
     "null",
@@ -138,19 +142,13 @@ def truth(
     return law, gains[name]
 
 
-def answered(sizes: Array, logs: tuple[Array, Array], target: float, level: float) -> Contrast:
-    """What `extrap.compare` says of two tables of log losses."""
+def compared(runs: Runs, target: float, level: float = 0.95) -> tuple[Contrast, Gains]:
+    """What `extrap.compare` says of log losses by size; laws are fitted where they may answer."""
     arms = [
-        Arm(
-            name=name,
-            by_size={
-                (float(x),): dict(enumerate(row)) for x, row in zip(sizes, rows, strict=True)
-            },
-        )
-        for name, rows in zip(("base", "variant"), (each.tolist() for each in logs), strict=True)
+        Arm(name=name, by_size={(x,): dict(enumerate(pair[i])) for x, pair in runs.items()})
+        for i, name in enumerate(("base", "variant"))
     ]
     at = {"flops": target}
-    found, _ = contrast_arms(*arms, columns=("flops",), target=at, level=level)
     gains = Gains(
         plain=arms[0],
         treated=arms[1],
@@ -160,7 +158,10 @@ def answered(sizes: Array, logs: tuple[Array, Array], target: float, level: floa
         fix={},
         power=1.0,
     )
-    return gains.decided(found, {}, level=level)
+    found = Contrast(treated="variant", by_size=())
+    if gains.law is None or max(map(abs, gains.law.pairs.gains)) > USUAL_GAIN:
+        found, _ = contrast_arms(*arms, columns=("flops",), target=at, level=level)
+    return gains.judged(found, level=level), gains
 
 
 def _line(sizes: Array, logs: tuple[Array, Array], target: float) -> tuple[float, float]:
@@ -196,8 +197,9 @@ def shapes(n: int) -> pd.DataFrame:
             sizes, target = setting.sizes, setting.sizes[-1] * times
             law, gain = truth(name, sizes[-1], rng)
             logs = setting.losses(law, gain, rng)
-            found = answered(sizes, logs, target, LEVEL)
-            verdict = answered(sizes, logs, target, 0.95).verdict
+            runs = _by_size(setting, logs)
+            found = compared(runs, target, LEVEL)[0]
+            verdict = compared(runs, target)[0].verdict
             low, high = found.at_target.difference.ci if found.at_target else (None, None)
             assert low is not None
             assert high is not None
@@ -260,7 +262,7 @@ def undecided(n: int) -> Iterator[Row]:
             )
             law, gain = truth("stays", setting.sizes[-1], rng, size)
             logs = setting.losses(law, gain, rng)
-            found = answered(setting.sizes, logs, setting.sizes[-1] * times, 0.95)
+            found, _ = compared(_by_size(setting, logs), setting.sizes[-1] * times)
             verdicts.append(found.verdict)
         yield share_row(
             f"{n_sizes} sizes × {n_seeds} at {times} times",
@@ -282,15 +284,16 @@ def bought(n: int) -> Iterator[Row]:
             if abs(float(gain(np.array(target)))) < 2 * MIN_GAIN:
                 continue
             runs = _by_size(setting, setting.losses(law, gain, rng))
-            verdict, proposed = _judged(runs, target)
-            if verdict != UNDECIDED:
+            found, gains = compared(runs, target)
+            if found.verdict != UNDECIDED:
                 continue
             for _ in range(MOST_BOUGHT):
-                if proposed is None or verdict != UNDECIDED:
+                proposed = gains.next_runs(found)
+                if proposed is None:
                     break
                 _buy(runs, setting, law, gain, proposed, rng)
-                verdict, proposed = _judged(runs, target)
-            decided.append(verdict != UNDECIDED)
+                found, gains = compared(runs, target)
+            decided.append(found.verdict != UNDECIDED)
         yield share_row(
             f"undecided pairs at {times} times",
             f"decided after at most {MOST_BOUGHT} proposals, a gain or loss of {2 * MIN_GAIN:.1%}",
@@ -299,33 +302,9 @@ def bought(n: int) -> Iterator[Row]:
         )
 
 
-Runs = dict[float, tuple[list[float], list[float]]]
-
-
 def _by_size(setting: Setting, logs: tuple[Array, Array]) -> Runs:
     pairs = zip(*(each.tolist() for each in logs), strict=True)
     return {float(x): pair for x, pair in zip(setting.sizes, pairs, strict=True)}
-
-
-def _judged(runs: Runs, target: float) -> tuple[str, tuple[float, int] | None]:
-    arms = [
-        Arm(name=name, by_size={(x,): dict(enumerate(pair[i])) for x, pair in runs.items()})
-        for i, name in enumerate(("base", "variant"))
-    ]
-    at = {"flops": target}
-    found, _ = contrast_arms(*arms, columns=("flops",), target=at, level=0.95)
-    gains = Gains(
-        plain=arms[0],
-        treated=arms[1],
-        columns=("flops",),
-        target=at,
-        gate=Gate(),
-        fix={},
-        power=1.0,
-    )
-    decided = gains.decided(found, {}, level=0.95)
-    runs_next = decided.next_runs
-    return decided.verdict, runs_next and (runs_next.size["flops"], runs_next.n_seeds)
 
 
 def _buy(
@@ -333,16 +312,16 @@ def _buy(
     setting: Setting,
     law: Truth,
     gain: Truth,
-    proposed: tuple[float, int],
+    proposed: NextRuns,
     rng: np.random.Generator,
 ) -> None:
     """Add pairs at one size; what a seed shares is drawn for the pair alone."""
-    size, n = proposed
+    size = proposed.size["flops"]
     have = next((x for x in runs if math.isclose(x, size, rel_tol=1e-6)), size)
     base, variant = runs.setdefault(have, ([], []))
     level, there = math.log(float(law(np.array(size)))), float(gain(np.array(size)))
     own, common = (math.sqrt(s) * setting.noise for s in (1 - setting.share, setting.share))
-    for _ in range(n):
+    for _ in range(proposed.n_seeds):
         both = common * rng.normal()
         base.append(level + both + own * rng.normal())
         variant.append(level - there + both + own * rng.normal())

@@ -273,6 +273,16 @@ def test_a_loss_below_the_floor_leaves_the_side_open():
     json.dumps(document(found), allow_nan=False)
 
 
+def test_a_worth_beyond_reach_is_open_above_though_small_sizes_are_as_uncertain():
+    """The laws err so much far below the sizes that nothing is rejected there."""
+    runs_of = {"widths": (16, 20, 24, 28, 32, 40, 48, 64), "noise": 0.004, "seeds": (0, 1, 2, 3)}
+    treated = table(luck=3, floor=1.6, scale=0.56, exponent=0.35, **runs_of)
+    plain = table(luck=53, floor=1.9, scale=0.25, exponent=0.9, **runs_of)
+    factor = compared(treated, plain=plain, at=256).contrasts[0].worth[1].size_factor
+    assert (factor.value, factor.ci.upper) == (None, None)
+    assert factor.ci.lower == pytest.approx(2.3, abs=0.1)
+
+
 def test_tuned_recipes_stand_at_their_own_best():
     plain, treated = table(rates=True), table(luck=1, rates=True)
     treated["lr"] *= 4

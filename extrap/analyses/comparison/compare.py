@@ -174,7 +174,9 @@ def compare(
             fix=fix,
             power=cost_power(runs[plain], target),
         )
-        contrasts.append(gained.decided(found, ratios, level=level))
+        found = gained.judged(found, level=level)
+        speeds = gained.speeds(found, ratios, level=level)
+        contrasts.append(replace(found, next_runs=gained.next_runs(found), speeds=speeds))
         notes += _pairing_notes(read[plain], read[name])
     # after Holm's correction; a test that could not be made counts as none
     tested = iter(holm([each.p_value for each in contrasts if each.p_value is not None]))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from extrap.analyses.comparison.arm_gains import MIN_SIZES, gain_law, loss_poste
 from extrap.analyses.comparison.comparison_results import Contrast, SizeDifference
 from extrap.analyses.comparison.effective_speed import EffectiveSpeed, effective_speed, speed_law
 from extrap.analyses.comparison.gain import USUAL_GAIN, GainLaw
-from extrap.analyses.comparison.gate import UNDECIDED, Gate, cheapest_decision
+from extrap.analyses.comparison.gate import UNDECIDED, Gate, NextRuns, cheapest_decision
 from extrap.analyses.comparison.seed_losses import Arm
 from extrap.records import Interval, Measure
 from extrap.records.intervals import LARGEST_LOG
@@ -30,6 +30,8 @@ class Gains:
         gate: What is asked.
         fix: Pinned parameters of the law of the loss.
         power: Of the first size column that the cost of a run follows; None if it is not known.
+        law: Of the gain; None where the sizes do not tell one.
+        smallest: The size from which it counts doublings, in the first size column.
     """
 
     plain: Arm
@@ -40,49 +42,54 @@ class Gains:
     fix: Mapping[str, float]
     power: float | None
 
-    def decided(
-        self, found: Contrast, log_speeds: Mapping[float, float], *, level: float
-    ) -> Contrast:
+    law: GainLaw | None = field(init=False, default=None)
+    smallest: float = field(init=False, default=1.0)
+
+    def __post_init__(self) -> None:
+        made = gain_law(self.plain, self.treated, self.columns[0], self.fix)
+        if made is not None:
+            object.__setattr__(self, "law", made[0])
+            object.__setattr__(self, "smallest", made[1])
+
+    def doublings(self, size: Mapping[str, float]) -> float:
+        """Of a size, from the smallest one."""
+        return math.log2(size[self.columns[0]] / self.smallest)
+
+    def judged(self, found: Contrast, *, level: float) -> Contrast:
         """The contrast with differences off the law of the gain, and the verdict.
 
         Args:
             found: What the two recipes differ by.
-            log_speeds: First size column → ln of the ratio of their speeds.
-            level: Of the intervals at the measured sizes and of speeds.
+            level: Of the intervals at the measured sizes.
         """
-        made = gain_law(self.plain, self.treated, self.columns[0], self.fix)
-        if made is None:
+        law = self.law
+        if law is None:
             return self._without_law(found)
-        law, smallest = made
-        column = self.columns[0]
-        target = math.log2(self.target[column] / smallest)
         found = replace(found, by_size=self._by_size(found, law, level))
-        ahead = found.at_target
         by_laws = max(map(abs, law.pairs.gains)) > USUAL_GAIN and not found.has_misfit
-        if ahead is None or not by_laws:
-            nothing = Measure()
+        if found.at_target is None or not by_laws:
             ahead = SizeDifference(
                 size=dict(self.target),
                 n_pairs=0,
-                plain=nothing,
-                treated=nothing,
-                difference=_difference(law, target, self.gate.level),
+                plain=Measure(),
+                treated=Measure(),
+                difference=_difference(law, self.doublings(self.target), self.gate.level),
                 is_forecast=True,
             )
-        found = replace(found, at_target=ahead)
-        verdict = self.gate.judge(
-            found.decisive.gain, [self.gate.share(law, u) for u in law.pairs.doublings]
-        )
-        next_runs = None
-        if verdict == UNDECIDED and found.decisive.is_forecast:
-            next_runs = cheapest_decision(
-                law, target, gate=self.gate, smallest={column: smallest}, power=self.power
-            )
-        return replace(
-            found,
-            verdict=verdict,
-            next_runs=next_runs,
-            speeds=self._speeds(found, law, smallest, log_speeds, level),
+            found = replace(found, at_target=ahead)
+        before = [self.gate.share(law, u) for u in law.pairs.doublings]
+        return replace(found, verdict=self.gate.judge(found.decisive.gain, before))
+
+    def next_runs(self, found: Contrast) -> NextRuns | None:
+        """The cheapest runs that would decide what is forecast and undecided."""
+        if self.law is None or found.verdict != UNDECIDED or not found.decisive.is_forecast:
+            return None
+        return cheapest_decision(
+            self.law,
+            self.doublings(self.target),
+            gate=self.gate,
+            smallest={self.columns[0]: self.smallest},
+            power=self.power,
         )
 
     def _without_law(self, found: Contrast) -> Contrast:
@@ -112,38 +119,37 @@ class Gains:
             for place, u in places
         )
 
-    def _speeds(
-        self,
-        found: Contrast,
-        law: GainLaw,
-        smallest: float,
-        log_speeds: Mapping[float, float],
-        level: float,
+    def speeds(
+        self, found: Contrast, log_speeds: Mapping[float, float], *, level: float
     ) -> tuple[EffectiveSpeed, ...]:
-        if not log_speeds or self.power is None:
+        """Effective speeds at the measured sizes and at the target.
+
+        Args:
+            found: What the two recipes differ by.
+            log_speeds: First size column → ln of the ratio of their speeds; may be empty.
+            level: Of the intervals.
+        """
+        if self.law is None or self.power is None or not log_speeds:
             return ()
-        column = self.columns[0]
-        of_loss = loss_posterior(self.plain, column, self.fix)
-        of_speed = speed_law(log_speeds, smallest)
+        of_loss = loss_posterior(self.plain, self.columns[0], self.fix)
+        of_speed = speed_law(log_speeds, self.smallest)
         sizes = [(place.size, False) for place in found.by_size] + [(self.target, True)]
         rows = []
         for size, is_forecast in sizes:
-            u = math.log2(size[column] / smallest)
-            speed, gain = of_speed.at(u), law.at(u)
-            ends = speed.interval(level)
+            u = self.doublings(size)
+            speed, gain = of_speed.at(u), self.law.at(u)
+            factor = effective_speed(
+                of_loss,
+                size[self.columns[0]],
+                gain=gain,
+                speed=speed,
+                power=self.power,
+                level=level,
+            )
+            ratio = Measure(value=speed.mean, ci=speed.interval(level)).map(math.exp)
             rows.append(
                 EffectiveSpeed(
-                    size=dict(size),
-                    speed=Measure(value=speed.mean, ci=ends).map(math.exp),
-                    factor=effective_speed(
-                        of_loss,
-                        size[column],
-                        gain=gain,
-                        speed=speed,
-                        power=self.power,
-                        level=level,
-                    ),
-                    is_forecast=is_forecast,
+                    size=dict(size), speed=ratio, factor=factor, is_forecast=is_forecast
                 )
             )
         return tuple(rows)

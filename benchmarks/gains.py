@@ -26,6 +26,7 @@ import extrap
 from benchmarks.page import print_rows
 from benchmarks.rows import Row, share_row
 from extrap.analyses.comparison import Arm, Contrast, contrast_arms
+from extrap.analyses.comparison.arm_gains import gain_law
 from extrap.analyses.comparison.gain import USUAL_GAIN
 from extrap.analyses.comparison.gate import (
     FADES,
@@ -157,6 +158,7 @@ def compared(runs: Runs, target: float, level: float = 0.95) -> tuple[Contrast, 
         gate=Gate(level=level),
         fix={},
         power=1.0,
+        law=gain_law(arms[0], arms[1], "flops", {}),
     )
     found = Contrast(treated="variant", by_size=())
     if gains.law is None or max(map(abs, gains.law.pairs.gains)) > USUAL_GAIN:

@@ -9,7 +9,7 @@ from extrap.commands import analysis
 from extrap.records.runs import STAGES, STATUSES
 
 PROMISED = (Path(__file__).parents[1] / "docs" / "stability.md").read_text("utf-8")
-CODES = ("FINE", "DEVIATES", "BAD_USAGE", "UNEXPECTED", "INTERRUPTED")
+CODES = ("FINE", "DEVIATES", "BAD_USAGE", "UNEXPECTED", "UNDECIDED", "INTERRUPTED")
 
 
 def words(after):

@@ -24,7 +24,7 @@ from extrap.errors import know_options
 if TYPE_CHECKING:
     from extrap.reporting.blocks import Block
 
-FINE, DEVIATES, BAD_USAGE, UNEXPECTED, INTERRUPTED = 0, 1, 2, 3, 130
+FINE, DEVIATES, BAD_USAGE, UNEXPECTED, UNDECIDED, INTERRUPTED = 0, 1, 2, 3, 4, 130
 """Exit codes."""
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from extrap.commands.analysis import FINE, Printed, analysis
+from extrap.commands.analysis import DEVIATES, FINE, UNDECIDED, Printed, analysis
 from extrap.commands.inputs import opened, read_table
 from extrap.commands.option_table import READING, parse_size
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
         above 0 survives.
     --speed COLUMN | Speed of a run, such as tokens a second; default by name.
     --cost COLUMN | What a step, a token or a run costs, instead of a speed.
-    --gate | Exit with 0 where a recipe survives, 4 where that is undecided, else 1.
+    --gate | Exit code: 0 if a recipe survives, 4 if none does and one is undecided, 1 otherwise.
     """,
 )
 def compare_command(
@@ -59,7 +59,6 @@ def compare_command(
     """
     from extrap.analyses.comparison import compare
     from extrap.analyses.comparison.arm_checks import read_arms
-    from extrap.analyses.comparison.gate import exit_code
 
     if options["size"] and not options["tune"]:
         options["tune"] = ("none",)  # who names the sizes names what is tuned as well
@@ -84,6 +83,8 @@ def compare_command(
         )
     keywords = {name: options[name] for name in ("level", "fix", "price", "flops_per_second")}
     output = options["output"]
+    if output is not None and Path(output).resolve() in {Path(s).resolve() for s in sources}:
+        raise click.UsageError(f"--output {output} is one of the tables; name another file.")
     target = None if at is None else _target(at, next(iter(arms.values())))
     arms = {first: arms[first], **arms}
     found = compare(
@@ -97,9 +98,14 @@ def compare_command(
     )
     return Printed(
         found,
-        code=exit_code([each.verdict for each in found.contrasts]) if gate else FINE,
+        code=gate_code(found) if gate else FINE,
         notes=[] if output is None else [_comparison_page(found, arms, output)],
     )
+
+
+def gate_code(found: Comparison) -> int:
+    """Exit code 0 if a recipe survives, 4 if none does and one is undecided, 1 otherwise."""
+    return {"survives": FINE, "undecided": UNDECIDED}.get(found.verdict, DEVIATES)
 
 
 def _comparison_page(found: Comparison, arms: Mapping[str, Runs], path: str) -> str:

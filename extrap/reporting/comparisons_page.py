@@ -179,7 +179,8 @@ def _sentence(each: Treatment) -> str:
     text = VERDICTS[each.verdict][1].format(contrast.treated)
     if place.difference.value is not None:
         where = f" at {name_size(place.size)}" if place.size else ""
-        found = beside(_percent(place.difference, f"{format_level(comparison.level)}: "))
+        level = format_level(comparison.level) + " together" * (len(comparison.contrasts) > 1)
+        found = beside(_percent(place.difference, f"{level}: "))
         basis = "forecast" if place.is_forecast else "measured" if place.size else MEAN
         text += f"{where}: {found} in loss against {comparison.plain}, {basis}"
     text = "; ".join(filter(None, [text, _before(each), _share(each)]))
@@ -236,7 +237,7 @@ def _next_runs(runs: NextRuns) -> str:
     text = f"Next: {n} of each recipe at {name_size(runs.size)}"
     if runs.cost is not None:
         share = f"{format_percent(runs.cost, digits=2, signed=False)} of"
-        cost = f"{format_quantity(runs.cost, digits=2)} times" if runs.cost > 1 else share
+        cost = f"{format_quantity(runs.cost, digits=2)} times" if runs.cost > 1.5 else share
         text += f", at {cost} the cost of one at the target"
     chance = format_percent(runs.chance, digits=1, signed=False)
     return f"{text}, would decide with a probability of {chance}."

@@ -17,9 +17,9 @@ def fitted(u, gains, *, n_pairs=1, **more):
 
 @pytest.fixture
 def _one_straight_shape(monkeypatch):
-    monkeypatch.setattr(gain, "RATES", (0.0,))
+    monkeypatch.setattr(gain, "DECAY_RATES", (0.0,))
     monkeypatch.setattr(gain, "BENDS", {0.0: 1.0})
-    monkeypatch.setattr(gain, "COMMON", 0.0)
+    monkeypatch.setattr(gain, "SEED_VARIANCE_RATIO", 0.0)
 
 
 @pytest.mark.usefixtures("_one_straight_shape")
@@ -27,7 +27,7 @@ def test_of_one_shape_and_a_known_scatter_it_is_the_line_of_least_squares(monkey
     """With priors so wide that they do not matter."""
     monkeypatch.setattr(gain, "SCATTERS", np.array([0.001]))
     monkeypatch.setattr(gain, "PER_DOUBLING", {10.0: 1.0})
-    monkeypatch.setattr(gain, "ANY", 10.0)
+    monkeypatch.setattr(gain, "GAIN_SD", 10.0)
     seen = np.array([0.011, 0.012, 0.009, 0.010])
     found = fitted(U, seen).at(9.0)
     line = stats.linregress(U, seen)
@@ -67,7 +67,7 @@ def test_a_slope_that_wanders_widens_by_the_cube_of_the_distance(monkeypatch):
     straight = fitted(U, 0.01 + 0 * U).at(10.0)
     monkeypatch.setattr(gain, "BENDS", {0.002: 1.0})
     monkeypatch.setattr(gain, "PER_DOUBLING", {1e-9: 1.0})
-    monkeypatch.setattr(gain, "ANY", 1e-9)
+    monkeypatch.setattr(gain, "GAIN_SD", 1e-9)
     bent = fitted(U, 0.01 + 0 * U).at(10.0)
     assert bent.sds == pytest.approx(0.002 * np.sqrt(4.0**3 / 3), rel=1e-4)
     assert straight.sds.max() < bent.sds.min()
@@ -82,10 +82,10 @@ def test_a_seed_common_to_all_sizes_is_not_averaged_away():
 
 def test_a_gain_that_shrinks_is_not_forecast_to_turn():
     """1 % that halves every four doublings: a line through the last sizes would say it hurts."""
-    law = fitted(U, 0.01 * 2.0 ** (-0.25 * U))
-    found = law.at(14.0)
+    seen = 0.01 * 2.0 ** (-0.25 * U)
+    found, line = fitted(U, seen).at(14.0), stats.linregress(U, seen)
     assert 0.01 * 2.0 ** (-0.25 * 14) in found.interval(0.9)
-    assert found.chance_below(0.0) < 0.95
+    assert line.intercept + 14 * line.slope < -0.004 < found.quantile(0.25)
 
 
 @pytest.mark.parametrize("beyond", [3.3, 8.2])

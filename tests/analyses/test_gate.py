@@ -10,7 +10,9 @@ import pytest
 import extrap
 from extrap.analyses.comparison.effective_speed import effective_speed, speed_law
 from extrap.analyses.comparison.gain import Gain, Pairs, fit_gain
-from extrap.analyses.comparison.gate import Gate, cheapest_decision, exit_code
+from extrap.analyses.comparison.gate import Gate, cheapest_decision
+from extrap.analyses.comparison.treatments import Treatment
+from extrap.commands.own_tables import gate_code
 from extrap.errors import DataError
 from extrap.fitting.posterior import fit_posterior
 from extrap.records import Interval
@@ -47,31 +49,43 @@ def compared(variant, base=None, **options):
     ],
 )
 def test_a_verdict_is_where_the_interval_lies(ends, before, asked, expected):
-    gate = Gate(min_gain=0.002, is_asked=asked)
+    gate = Gate(min_gain=0.002, survives_above=0.002 * asked)
     assert gate.judge(Interval(*ends), [Interval(*each) for each in before]) == expected
 
 
 def test_exit_codes_are_of_the_best_verdict():
-    assert exit_code(["hurts", "survives", "undecided"]) == 0
-    assert exit_code(["hurts", "undecided"]) == 4
-    assert exit_code(["fades"]) == exit_code(["hurts"]) == exit_code(["no difference"]) == 1
+    arms = {
+        "base": ladder(),
+        "worse": ladder(-0.02),
+        "open": ladder(0.0005),
+        "better": ladder(0.02),
+    }
+
+    def code(*names):
+        chosen = {name: arms[name] for name in ("base", *names)}
+        return gate_code(extrap.compare(chosen, size="flops", tune=(), at=1e21))
+
+    assert code("worse", "open", "better") == 0
+    assert code("worse", "open") == 4
+    assert code("worse") == 1
 
 
-def law_of(*gains, n=1):
+def law_of(*gains, n=1, smallest=1.0):
     u = [3.3 * i for i in range(len(gains))]
-    return fit_gain(Pairs(doublings=u, gains=list(gains), n_pairs=[n] * len(u)))
+    pairs = Pairs(doublings=u, gains=list(gains), n_pairs=[n] * len(u), smallest=smallest)
+    return fit_gain(pairs)
 
 
 def test_the_cheapest_runs_that_decide_are_proposed():
-    law, gate = law_of(0.004, 0.005, 0.0045), Gate()
+    law, gate = law_of(0.004, 0.005, 0.0045, smallest=2.0), Gate()
     target = law.largest + 6.6
     assert gate.judge_law(law, target) == "undecided"
-    found = cheapest_decision(law, target, gate=gate, smallest={"flops": 2.0}, power=1.0)
+    found = cheapest_decision(law, target, gate=gate, column="flops", power=1.0)
     assert found.chance >= 0.5
     place = math.log2(found.size["flops"] / 2)
     assert found.cost == pytest.approx(2 * found.n_seeds * 2.0 ** (place - target))
     assert law.largest <= place <= target
-    unknown = cheapest_decision(law, target, gate=gate, smallest={"width": 2.0}, power=None)
+    unknown = cheapest_decision(law, target, gate=gate, column="width", power=None)
     assert unknown.cost is None
 
 
@@ -83,7 +97,7 @@ def test_bought_runs_decide_gains_that_last():
         for _ in range(3):
             if gate.judge_law(law, target) != "undecided":
                 break
-            found = cheapest_decision(law, target, gate=gate, smallest={"x": 1.0}, power=1.0)
+            found = cheapest_decision(law, target, gate=gate, column="x", power=1.0)
             seen = 0.006 + 0.0014 * rng.normal(size=found.n_seeds)
             place = math.log2(found.size["x"])
             more = law.pairs.with_one(place, float(seen.mean()), float(seen.std()), found.n_seeds)
@@ -142,6 +156,100 @@ def test_no_common_size_has_a_wider_answer():
     assert "no common size" in found.contrasts[0].refusals["laws"]
 
 
+def test_two_common_sizes_of_four_leave_the_others_to_the_law_of_the_base():
+    found = compared(ladder(0.01, FLOPS * 100), at=1e24)
+    (each,) = found.contrasts
+    assert [place.size["flops"] for place in each.by_size] == [1e19, 1e20]
+    assert -0.01 in each.at_target.difference.ci
+
+
+def test_sizes_on_two_lines_have_no_common_law():
+    """Half the tokens for each parameter: the parameters alone do not say the loss."""
+
+    def arm(ratio, scale):
+        n = scale * np.array([1e7, 4e7, 1.6e8, 6.4e8])
+        loss = 1.7 + 400 / n**0.34 + 400 / (ratio * n) ** 0.28
+        return pd.DataFrame({"n_params": n, "n_tokens": ratio * n, "loss": loss})
+
+    arms = {"base": arm(20, 1.0), "variant": arm(10, 1.5)}
+    found = extrap.compare(arms, size=("n_params", "n_tokens"), tune=())
+    assert found.verdict == "undecided"
+    assert "undecided" in repr(found).lower()
+
+
+def test_a_least_gain_that_was_asked_for_holds_after_a_check():
+    """Six pairs at the target: a gain of .9 % (.46 to 1.34 %)."""
+    gains = np.array([0.004, 0.0135, 0.012, 0.005, 0.0125, 0.007])
+    base = pd.DataFrame({"flops": 1e20, "seed": range(6), "loss": 3.0})
+    there = [base.assign(loss=3.0 * (1 - gains)), base]
+    free, asked = (compared(*there, min_gain=least) for least in (None, 0.01))
+    assert (free.verdict, asked.verdict) == ("survives", "undecided")
+    treatment = Treatment(contrast=asked.contrasts[0], comparison=asked, check=asked.contrasts[0])
+    assert treatment.verdict == "undecided"
+
+
+def test_runs_that_share_no_seed_are_measured_at_the_target():
+    rng = np.random.default_rng(1)
+    base, variant = (
+        pd.DataFrame({"flops": 1e20, "loss": level * np.exp(0.001 * rng.normal(size=6))})
+        for level in (3.0, 2.94)
+    )
+    found = compared(variant, base)
+    assert (found.verdict, found.contrasts[0].by_size[0].n_pairs) == ("survives", 0)
+
+
+def test_a_large_gain_that_stays_is_forecast_to_stay():
+    (found,) = compared(ladder(0.5), at=1e22).contrasts
+    assert found.at_target.difference.value == pytest.approx(-0.5, abs=0.01)
+
+
+def test_several_variants_hold_together_and_name_their_speed():
+    arms = {
+        "base": ladder(tokens_per_s=1.0, step_time=2.0),
+        "a": ladder(0.01, step_time=1.0),
+        "b": ladder(0.02),
+    }
+    found = extrap.compare(arms, size="flops", tune=())
+    alone = compared(arms["a"], arms["base"])
+    widths = [
+        each.contrasts[0].at_target.difference.ci.upper
+        - each.contrasts[0].at_target.difference.ci.lower
+        for each in (found, alone)
+    ]
+    assert widths[0] > widths[1]
+    assert found.speed_column == "step_time"
+    assert found.contrasts[0].speeds[0].speed.value == pytest.approx(2.0, rel=0.02)
+    assert any("speed-missing" in flag for flag in found.contrasts[1].flags)
+
+
+def test_a_largest_size_without_a_loss_leaves_it_undecided():
+    lost = ladder(0.01)
+    lost.loc[3, "loss"] = math.nan
+    (found,) = compared(lost, at=1e22).contrasts
+    assert (found.verdict, found.next_runs) == ("undecided", None)
+    assert found.flags[-1] == "no-loss: variant at flops 1e+20"
+
+
+def test_a_run_far_off_leaves_the_effective_speed_open():
+    far = ladder(0.01, tokens_per_s=1.0)
+    far.loc[3, "loss"] = 11.0
+    (found,) = compared(far, ladder(tokens_per_s=1.0), at=1e21).contrasts
+    assert found.speeds[-1].factor.ci.lower is None
+
+
+def test_one_rate_at_the_largest_size_of_the_base_is_flagged():
+    rows = [(x, lr) for x in FLOPS for lr in (1e-3, 2e-3, 4e-3)]
+    base = pd.DataFrame(rows, columns=["flops", "lr"])
+    base["loss"] = (
+        1.6 + 2.4 * (base["flops"] / 1e17) ** -0.15 + 0.01 * np.log2(base["lr"] / 2e-3) ** 2
+    )
+    variant = base[base["flops"] < 1e20]
+    base = base[(base["flops"] < 1e20) | (base["lr"] == 2e-3)]
+    found = extrap.compare({"base": base, "variant": variant}, size="flops", tune="lr")
+    (flag,) = [each for each in found.contrasts[0].flags if each.startswith("untuned")]
+    assert "base has one learning rate at flops 1e+20" in flag
+
+
 def test_a_pinned_floor_narrows_the_effective_speed():
     options = {"at": 1e23, "speed": "tokens_per_s"}
     arms = [ladder(gain, tokens_per_s=100.0) for gain in (0.01, 0.0)]
@@ -175,6 +283,8 @@ def test_what_cannot_be_compared_is_one_line(variant, options, words):
         ({"min_gain": 0.2}, "0.002"),
         ({"min_gain": -1.0}, "min_gain"),
         ({"fix": {"c": 1.0}}, "floor alone"),
+        ({"fix": {"E": math.nan}}, "floor E is finite"),
+        ({"fix": {"E": -1.0}}, "floor E is finite"),
         ({"at": 1e16}, "not extrapolated below"),
     ],
 )

@@ -76,7 +76,7 @@ def test_runs_at_the_target_decide_over_the_forecast():
 def test_where_it_counts_is_the_target_measured_if_it_was():
     at_64 = replace(SHIFT, at_target=replace(SHIFT.at_target, size={"width": 64}))
     assert at_64.decisive == SHIFT.by_size[2]
-    alone = tuple(replace(place, n_pairs=1) for place in SHIFT.by_size)
+    alone = tuple(replace(place, is_by_law=True) for place in SHIFT.by_size)
     assert replace(at_64, by_size=alone).decisive == at_64.at_target
     assert SHIFT.decisive == SHIFT.at_target
     assert UNKNOWN.decisive.size == {}

@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 
 from extrap.analyses.comparison.arm_table import ArmTable
+from extrap.analyses.comparison.contrasts import MIN_SIZES
 from extrap.errors import DataError, argument
 from extrap.reading.names import RATES
 from extrap.reading.reader import as_runs, known_of
@@ -23,9 +24,10 @@ MEASURED = ("loss", "status", "stage", "loss_se", "wall_s", "flops", "noise_scal
 """Columns that may differ between runs of one size and seed without being tuned."""
 
 
-NEAR_UNIT, SMALL = 0.05, 1e-9
-"""Log ratio within which losses look like one loss in two units; the least log perplexity."""
-OF_EVALUATION = re.compile(
+UNIT_TOLERANCE = 0.04
+"""Log ratio within which losses of all sizes look like one loss in two units."""
+MIN_LOG_PERPLEXITY = 1e-9
+EVALUATION_COLUMN = re.compile(
     r"(^|_)(eval|val|valid|validation|test)_?(data|dataset|set|split)$|(^|_)(tokenizer|vocab)(_|$)"
 )
 """Names of columns that say what a loss was measured on."""
@@ -131,7 +133,7 @@ def _check_alike(arms: Mapping[str, Runs]) -> None:
         for loss in known_of(runs)["losses"]:
             found.setdefault("loss", {})[name] = [loss]
         frame = runs.to_frame()
-        for column in filter(OF_EVALUATION.search, map(str, frame)):
+        for column in filter(EVALUATION_COLUMN.search, map(str, frame)):
             found.setdefault(column, {})[name] = sorted(set(frame[column].map(condition_text)))
     for column, values in found.items():
         if len({tuple(each) for each in values.values()}) > 1:
@@ -143,38 +145,39 @@ def _check_alike(arms: Mapping[str, Runs]) -> None:
 
 
 def check_units(table: ArmTable, plain: str, treated: str) -> None:
-    """Refuse losses that are everywhere as far apart as one loss in two units.
+    """Refuse losses that are as far apart as one loss in two units, at three sizes or more.
+
+    Args:
+        table: Tuned log losses of both.
+        plain: Name of the plain recipe.
+        treated: Name of the treated one.
 
     Raises:
         DataError: They look like bits and nats, or like a perplexity and a log loss.
     """
-    ours, theirs = table.means
-    larger, smaller = np.maximum(ours, theirs), np.minimum(ours, theirs)
+    if len(table.keys) < MIN_SIZES:
+        return
+    larger, smaller = table.means.max(axis=0), table.means.min(axis=0)
     off = {
         "bits and nats": larger - smaller + math.log(math.log(2)),
-        "perplexities and log losses": np.log(larger.clip(SMALL)) - smaller,
+        "perplexities and log losses": np.log(larger.clip(MIN_LOG_PERPLEXITY)) - smaller,
     }
     for units, by_size in off.items():
-        if (np.abs(by_size) < NEAR_UNIT).all():
+        if (np.abs(by_size) < UNIT_TOLERANCE).all():
             raise DataError(
                 f"recipes need losses in one unit, those of {plain!r} and {treated!r} differ as "
                 f"{units} do; convert one."
             )
 
 
-def tried_at_largest(name: str, runs: Runs, size: Mapping[str, float]) -> tuple[str, str]:
-    """A flag where a recipe tried one learning rate at its largest size; a note without rates."""
+def rates_at(runs: Runs, size: Mapping[str, float]) -> int | None:
+    """How many learning rates the complete runs of a size have; None without such a column."""
     frame = runs.of_stage("tune").complete().to_frame()
     rate = next((column for column in RATES if column in frame), None)
     if rate is None:
-        return "", (
-            f"{name}: there is no learning rate among the columns, so whether it was tuned at the "
-            "largest size is not known."
-        )
+        return None
     is_there = np.all([np.isclose(frame[c], v) for c, v in size.items()], axis=0)
-    where = ", ".join(f"{column} {value:g}" for column, value in size.items())
-    n_values = frame.loc[is_there, rate].nunique()
-    return (f"untuned: {name} has one value of {rate} at {where}" if n_values == 1 else ""), ""
+    return int(frame.loc[is_there, rate].nunique())
 
 
 def _check_losses(name: str, frame: pd.DataFrame) -> None:

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from extrap.analyses.comparison.arm_table import ArmTable, are_on_line, arm_table
+from extrap.analyses.comparison.contrasts import MIN_SIZES
 from extrap.analyses.comparison.gain import GainLaw, Pairs, fit_gain
-from extrap.analyses.comparison.seed_losses import Arm
+from extrap.analyses.comparison.seed_losses import Arm, Key
 from extrap.fitting.posterior import LossPosterior, fit_posterior
 from extrap.laws.base import Array
-
-MIN_SIZES = 3
-"""Fewer sizes do not tell where a gain goes."""
 
 
 def loss_posterior(arm: Arm, column: str, fix: Mapping[str, float]) -> LossPosterior:
@@ -24,13 +22,12 @@ def loss_posterior(arm: Arm, column: str, fix: Mapping[str, float]) -> LossPoste
     return fit_posterior(column, [key[0] for key in keys], losses, loss_se=None, fix=fix)
 
 
-def gain_law(
-    plain: Arm, treated: Arm, column: str, fix: Mapping[str, float]
-) -> tuple[GainLaw, float] | None:
-    """The law of the gain, and the size from which it counts doublings; or None.
+def gain_law(plain: Arm, treated: Arm, column: str, fix: Mapping[str, float]) -> GainLaw | None:
+    """The law of the gain, where three sizes or more tell one.
 
     At common sizes where there are three or more; else at the sizes of the treated arm, against
-    the law of the plain one. Sizes must lie on a line, so that the first column says them all.
+    the law of the plain one. The sizes of both must lie on one line, so that the first column says
+    them all.
 
     Args:
         plain: Tuned losses of the plain recipe.
@@ -39,19 +36,24 @@ def gain_law(
         fix: Pinned parameters of the plain law.
     """
     table = arm_table(plain, treated)
-    if _is_law(table.keys):
-        return fit_gain(_of_pairs(table)), table.keys[0][0]
-    if not (_is_law(sorted(plain.by_size)) and _is_law(sorted(treated.by_size))):
+    if _tell_law(table.keys):
+        return fit_gain(_of_pairs(table))
+    sizes = [
+        sorted(plain.by_size),
+        sorted(treated.by_size),
+        sorted({*plain.by_size, *treated.by_size}),
+    ]
+    if not all(map(_tell_law, sizes)):
         return None
-    keys = sorted(treated.by_size)
-    return fit_gain(_against_law(loss_posterior(plain, column, fix), treated)), keys[0][0]
+    return fit_gain(_against_law(loss_posterior(plain, column, fix), treated))
 
 
-def _is_law(keys: object) -> bool:
-    logs = np.log(np.array(keys, dtype=float))
-    if len(logs) < MIN_SIZES or not are_on_line(logs):
+def _tell_law(keys: Sequence[Key]) -> bool:
+    """Whether there are enough sizes, distinct in the first column and on one line."""
+    if len(keys) < MIN_SIZES:
         return False
-    return len(np.unique(logs[:, 0].round(9))) == len(logs)
+    logs = np.log(np.array(keys, dtype=float))
+    return are_on_line(logs) and len(np.unique(logs[:, 0].round(9))) == len(logs)
 
 
 def _of_pairs(table: ArmTable) -> Pairs:
@@ -61,6 +63,7 @@ def _of_pairs(table: ArmTable) -> Pairs:
     n_arms = len(table.scattered)
     return Pairs(
         doublings=_doublings(np.array(table.keys)[:, 0]),
+        smallest=table.keys[0][0],
         gains=(-table.differences).tolist(),
         n_pairs=(n_arms / sum(1 / n for n in counts)).tolist(),
         squares=n_arms * float(sum(np.nansum(each**2) for each in off)),
@@ -77,6 +80,7 @@ def _against_law(law: LossPosterior, treated: Arm) -> Pairs:
     squares = sum(float(np.sum((row - mean) ** 2)) for row, mean in zip(rows, means, strict=True))
     return Pairs(
         doublings=_doublings(sizes),
+        smallest=float(sizes[0]),
         gains=(expected - means).tolist(),
         n_pairs=[float(len(row)) for row in rows],
         squares=2 * squares,

@@ -11,17 +11,17 @@ from typing import Any, Unpack
 from extrap.analyses.comparison.arm_checks import (
     check_arms,
     check_units,
+    rates_at,
     read_arms,
-    tried_at_largest,
     without_copies,
 )
 from extrap.analyses.comparison.arm_costs import ArmCompute, arm_compute
-from extrap.analyses.comparison.arm_gains import MIN_SIZES
+from extrap.analyses.comparison.arm_gains import gain_law
 from extrap.analyses.comparison.arm_table import arm_table
 from extrap.analyses.comparison.comparison_results import ArmCost, ArmLaw, Comparison, Contrast
-from extrap.analyses.comparison.contrasts import contrast_arms, share_closed
+from extrap.analyses.comparison.contrasts import MIN_SIZES, contrast_arms, share_closed
 from extrap.analyses.comparison.effective_speed import cost_power, speeds_by_size
-from extrap.analyses.comparison.gate import MIN_GAIN, Gate
+from extrap.analyses.comparison.gate import MIN_GAIN, UNDECIDED, Gate
 from extrap.analyses.comparison.judged_gains import Gains
 from extrap.analyses.comparison.seed_losses import Arm, Key, tuned_arm
 from extrap.errors import DataError, argument
@@ -33,7 +33,7 @@ from extrap.records.fields import require, require_level, require_positive
 
 DEFAULT_FACTOR = 2.0
 """The target, times the largest common size."""
-MOST_GAIN = 0.1
+MAX_MIN_GAIN = 0.1
 """A least gain beyond it is taken for one in percent."""
 
 
@@ -134,38 +134,33 @@ def compare(
     powers = {name: arm_compute(each) for name, each in runs.items()}
     gate = Gate(
         min_gain=MIN_GAIN if min_gain is None else min_gain,
-        is_asked=min_gain is not None,
+        survives_above=min_gain or 0.0,
         level=1 - (1 - level) / len(others),
     )
+    untuned, without_rate = _untuned(runs, read)
     laws: dict[str, ArmLaw] = {}
-    contrasts, notes = [], [*copies, *_notes(runs, read)]
-    column = ""
+    contrasts, notes = [], [*copies, *_notes(runs, read), *without_rate]
+    columns_of_speed: list[str] = []
     for name in others:
         ratios, column, missing = speeds_by_size(runs[plain], runs[name], speed=speed, cost=cost)
+        columns_of_speed += [column] * bool(column)
         found, both = contrast_arms(
             read[plain],
             read[name],
             columns=sizes,
             target=target,
             level=level,
+            target_level=gate.level,
             flops=(powers[plain], powers[name]),
             fix=fix,
         )
         laws = {**both, **laws}
-        flags = [
-            *found.flags,
-            f"speed-missing: {name} or {plain} has no {missing}" * bool(missing),
-        ]
-        largest = dict(zip(sizes, max(read[name].by_size), strict=True))
-        for arm in (plain, name):
-            flag, note = tried_at_largest(arm, runs[arm], largest)
-            flags.append(flag)
-            notes += [note] * bool(note)
-        found = replace(found, flags=tuple(filter(None, flags)))
+        slow = [f"speed-missing: {name} or {plain} has no {missing}"] * bool(missing)
+        found = replace(found, flags=(*found.flags, *untuned[plain], *untuned[name], *slow))
         if reference and name != reference:
             share = share_closed(*(read[each] for each in (plain, name, reference)), level=level)
             found = replace(found, share=share)
-        gained = Gains(
+        gains = Gains(
             plain=read[plain],
             treated=read[name],
             columns=sizes,
@@ -173,10 +168,13 @@ def compare(
             gate=gate,
             fix=fix,
             power=cost_power(runs[plain], target),
+            law=gain_law(read[plain], read[name], sizes[0], fix),
         )
-        found = gained.judged(found, level=level)
-        speeds = gained.speeds(found, ratios, level=level)
-        contrasts.append(replace(found, next_runs=gained.next_runs(found), speeds=speeds))
+        found = _lost(gains.judged(found, level=level), runs[name], read[name])
+        is_lost = any(flag.startswith("no-loss") for flag in found.flags)
+        next_runs = None if is_lost else gains.next_runs(found)
+        speeds = gains.speeds(found, ratios, level=level)
+        contrasts.append(replace(found, next_runs=next_runs, speeds=speeds))
         notes += _pairing_notes(read[plain], read[name])
     # after Holm's correction; a test that could not be made counts as none
     tested = iter(holm([each.p_value for each in contrasts if each.p_value is not None]))
@@ -190,7 +188,8 @@ def compare(
         target=target,
         level=level,
         min_gain=gate.min_gain,
-        speed_column=column,
+        survives_above=gate.survives_above,
+        speed_column=next(iter(columns_of_speed), ""),
         laws={name: laws[name] for name in names if name in laws},
         tuned_exponents=_tuned_exponents(read),
         costs=tuple(
@@ -201,6 +200,44 @@ def compare(
         flops_per_second=flops_per_second,
         notes=tuple(dict.fromkeys(notes)),
     )
+
+
+def _untuned(
+    runs: Mapping[str, Runs], arms: Mapping[str, Arm]
+) -> tuple[dict[str, list[str]], list[str]]:
+    """Flags of recipes with one learning rate at their largest size; a note of those without."""
+    flags: dict[str, list[str]] = {}
+    without = []
+    for name, each in runs.items():
+        largest = dict(zip(each.sizes, max(arms[name].by_size), strict=True))
+        n_values = rates_at(each, largest)
+        where = ", ".join(f"{column} {value:g}" for column, value in largest.items())
+        flags[name] = [f"untuned: {name} has one learning rate at {where}"] * (n_values == 1)
+        without += [name] * (n_values is None)
+    text = (
+        f"{', '.join(without)}: there is no learning rate among the columns, so whether it was "
+        "tuned at the largest size is not known."
+    )
+    return flags, [text] * bool(without)
+
+
+def _lost(contrast: Contrast, treated: Runs, arm: Arm) -> Contrast:
+    """Undecided where the treated recipe has runs at its largest size, and none of them a loss."""
+    frame = treated.of_stage("tune").to_frame()
+    tried = set(frame[list(treated.sizes)].astype(float).itertuples(index=False, name=None))
+    lost = sorted(key for key in tried if key > max(arm.by_size))
+    if not lost:
+        return contrast
+    where = "; ".join(
+        ", ".join(f"{column} {value:g}" for column, value in zip(treated.sizes, key, strict=True))
+        for key in lost
+    )
+    why = (
+        f"no run of {arm.name} at {where} has a loss; find out why before anything larger is run."
+    )
+    flags = (*contrast.flags, f"no-loss: {arm.name} at {where}")
+    refusals = {**contrast.refusals, "at_target": why}
+    return replace(contrast, verdict=UNDECIDED, flags=flags, refusals=refusals)
 
 
 def _tested(contrast: Contrast, p_value: float | None, level: float) -> Contrast:
@@ -216,8 +253,12 @@ def _check_gate(min_gain: float | None, fix: Mapping[str, float], speed: str, co
             f"give {argument('speed')} or {argument('cost')}, not both; got {speed} and {cost}."
         )
     if min_gain is not None:
-        rule = f"{argument('min_gain')} is a share of the loss of at least 0 and below {MOST_GAIN}"
-        require(0 <= min_gain < MOST_GAIN, rule, float(min_gain), "give 0.002 for .2 %")
+        rule = (
+            f"{argument('min_gain')} is a share of the loss of at least 0 and below {MAX_MIN_GAIN}"
+        )
+        require(0 <= min_gain < MAX_MIN_GAIN, rule, float(min_gain), "give 0.002 for .2 %")
+    floor = fix.get("E", 0.0)
+    require(0 <= float(floor) < math.inf, "the floor E is finite and at least 0", str(floor))
     if other := sorted(set(fix) - {"E"}):
         raise ValueError(
             f"a comparison pins the floor alone, {argument('fix', {'E': 1.6})}, got "

@@ -27,6 +27,8 @@ class SizeDifference:
         difference: Treated / plain − 1, paired by seed where there are pairs; none where nothing
             tells what it errs by.
         is_forecast: Whether it is read off the laws; else it was measured.
+        is_by_law: Whether the interval of a measured difference is that of the law of the gain,
+            as seeds give none.
     """
 
     size: Mapping[str, float]
@@ -35,6 +37,7 @@ class SizeDifference:
     treated: Measure
     difference: Measure
     is_forecast: bool = False
+    is_by_law: bool = False
 
     @property
     def gain(self) -> Interval:
@@ -157,7 +160,7 @@ class Contrast:
         """The mean over the sizes as a place of its own; with one common size, that size."""
         if len(self.by_size) == 1:
             return self.by_size[0]
-        n_pairs, nothing = min(place.n_pairs for place in self.by_size), Measure()
+        n_pairs, nothing = min((place.n_pairs for place in self.by_size), default=0), Measure()
         return SizeDifference(
             size={}, n_pairs=n_pairs, plain=nothing, treated=nothing, difference=self.mean
         )
@@ -173,9 +176,9 @@ class Contrast:
         return self.measured_at(self.at_target.size) or self.at_target
 
     def measured_at(self, size: Mapping[str, float]) -> SizeDifference | None:
-        """The difference measured at a size, with its interval; None without."""
+        """The difference measured at a size, with an interval by seeds; None without."""
         for place in self.by_size:
-            is_known = place.difference.value is not None and place.n_pairs > 1
+            is_known = place.difference.value is not None and not place.is_by_law
             if is_known and _is_at(place.size, size):
                 return place
         return None
@@ -206,6 +209,7 @@ class Comparison(Shown):
         level: Of all intervals but those that name their own; at the target that of all treated
             recipes together, by Bonferroni's correction.
         min_gain: The least gain that matters, as a share of the loss.
+        survives_above: Gain above which a recipe survives: that if it was asked for, else 0.
         speed_column: Where effective speeds are from; empty without.
         laws: Name of the recipe → its law; recipes without one are left out.
         tuned_exponents: Tuned column → name of the recipe → exponent of its best value in the
@@ -222,6 +226,7 @@ class Comparison(Shown):
     target: Mapping[str, float]
     level: float
     min_gain: float = MIN_GAIN
+    survives_above: float = 0.0
     speed_column: str = ""
     laws: Mapping[str, ArmLaw] = field(default_factory=dict)
     tuned_exponents: Mapping[str, Mapping[str, Measure]] = field(default_factory=dict)

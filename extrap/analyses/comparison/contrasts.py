@@ -28,7 +28,7 @@ from extrap.analyses.comparison.arm_errors import (
 )
 from extrap.analyses.comparison.arm_table import ArmTable, arm_table, leave_out_pairs
 from extrap.analyses.comparison.comparison_results import ArmLaw, Contrast, SizeDifference, Worth
-from extrap.analyses.comparison.seed_losses import Arm
+from extrap.analyses.comparison.seed_losses import Arm, Key
 from extrap.fitting.jackknife import (
     Error,
     contrast_unit,
@@ -249,6 +249,7 @@ def contrast_arms(
     flops: tuple[ArmCompute | None, ArmCompute | None] = (None, None),
     worth_level: float = WORTH_LEVEL,
     fix: Mapping[str, float] = MappingProxyType({}),
+    target_level: float | None = None,
 ) -> tuple[Contrast, dict[str, ArmLaw]]:
     """Everything two arms differ by but the verdict, and the laws behind it.
 
@@ -261,8 +262,9 @@ def contrast_arms(
         flops: Compute of the plain and of the treated recipe.
         worth_level: Of the intervals of the worth.
         fix: `E`, the floor of both laws, or nothing.
+        target_level: Of the interval of the difference at the target; by default that of others.
     """
-    table = arm_table(plain, treated)
+    table, at_target = arm_table(plain, treated), target_level or level
     if not table.keys:
         why = "the recipes have no common size; run both at the same sizes."
         return Contrast(treated=treated.name, by_size=(), refusals={"laws": why}), {}
@@ -275,7 +277,7 @@ def contrast_arms(
         )
     known = Contrast(
         treated=treated.name,
-        by_size=_by_size(table, of_sizes, columns, level=level),
+        by_size=_by_size(table, of_sizes, columns, level, {tuple(target.values()): at_target}),
         mean=_relative(float(table.differences.mean()), of_mean, level),
         p_value=joint_p_value(table),
         flags=(*plain.flags, *treated.flags),
@@ -291,15 +293,15 @@ def contrast_arms(
     }
     goal = np.log([[target[name] for name in of_law]])
     plain_there, treated_there = laws.log_losses(goal)
-    at_target = SizeDifference(
+    ahead = SizeDifference(
         size=dict(target),
         n_pairs=0,
         plain=_at(plain_there, laws, level),
         treated=_at(treated_there, laws, level),
-        difference=_at(treated_there - plain_there, laws, level).map(lambda ratio: ratio - 1),
+        difference=_at(treated_there - plain_there, laws, at_target).map(lambda ratio: ratio - 1),
         is_forecast=True,
     )
-    known = replace(known, at_target=at_target)
+    known = replace(known, at_target=ahead)
     if has_misfit(table, laws):
         known = replace(known, flags=(*known.flags, MISFIT.format(plain.name, treated.name)))
     if len(table.keys) < MIN_SIZES_EXPONENT:
@@ -323,7 +325,11 @@ def contrast_arms(
 
 
 def _by_size(
-    table: ArmTable, errors: list[Error] | None, columns: Sequence[str], *, level: float
+    table: ArmTable,
+    errors: list[Error] | None,
+    columns: Sequence[str],
+    level: float,
+    levels: Mapping[Key, float],
 ) -> tuple[SizeDifference, ...]:
     unknown = [None] * len(table.keys)
     of_plain, of_treated, of_both = (
@@ -336,7 +342,7 @@ def _by_size(
             n_pairs=int(table.n_pairs[i]),
             plain=_loss(float(plain[i]), of_plain[i], level),
             treated=_loss(float(treated[i]), of_treated[i], level),
-            difference=_relative(float(treated[i] - plain[i]), of_both[i], level),
+            difference=_relative(float(treated[i] - plain[i]), of_both[i], levels.get(key, level)),
         )
         for i, key in enumerate(table.keys)
     )

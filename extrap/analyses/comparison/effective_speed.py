@@ -29,6 +29,8 @@ SPEEDS = (
 )
 COSTS = ("step_time", "step_time_s", "seconds_per_step", "s_per_step", "flops_per_token")
 """Columns that are taken for speeds, and for what a step or token costs, by their names."""
+REACH = math.log(1000)
+"""Effective speeds beyond this factor either way are open."""
 N_GAINS, N_RATIOS = 40, 8
 """Equally likely gains and ratios of speed that are looked at."""
 
@@ -62,8 +64,9 @@ def speeds_by_size(
         DataError: A recipe lacks the column that was named.
     """
     frames = [each.of_stage("tune").to_frame() for each in (plain, treated)]
-    named = [name for name in (*SPEEDS, *COSTS) if any(name in frame for frame in frames)]
-    column = speed or cost or next(iter(named), "")
+    names = [name for name in (*SPEEDS, *COSTS) if any(name in frame for frame in frames)]
+    names.sort(key=lambda name: not all(name in frame for frame in frames))
+    column = speed or cost or next(iter(names), "")
     first = plain.sizes[0]
     medians = [_positive_medians(frame, column, first) for frame in frames if column]
     if not all(map(len, medians)):
@@ -107,7 +110,12 @@ def cost_power(plain: Runs, size: Mapping[str, float]) -> float | None:
 
 
 def speed_law(log_ratios: Mapping[float, float], smallest: float) -> GainLaw:
-    """The log ratio of speeds over size: about its mean, by the shapes of a gain."""
+    """The log ratio of speeds over size: about its mean, by the shapes of a gain.
+
+    Args:
+        log_ratios: First size column → ln of the ratio.
+        smallest: The size from which doublings are counted.
+    """
     sizes = sorted(log_ratios)
     ratios = np.array([log_ratios[size] for size in sizes])
     law = fit_gain(
@@ -115,6 +123,7 @@ def speed_law(log_ratios: Mapping[float, float], smallest: float) -> GainLaw:
             doublings=[math.log2(size / smallest) for size in sizes],
             gains=(ratios - ratios.mean()).tolist(),
             n_pairs=[1.0] * len(sizes),
+            smallest=smallest,
         )
     )
     return replace(law, means=law.means + np.array([ratios.mean(), 0.0]))
@@ -125,6 +134,9 @@ def effective_speed(
 ) -> Measure:
     """The ratio of costs for one loss, median and interval over laws, gains and speeds.
 
+    The gain and the ratio of speeds are taken as they are at the size, though the variant reaches
+    the loss at a smaller one; a component of the law is followed below the sizes it holds for.
+
     Args:
         law: Of the plain recipe's loss.
         size: In the first size column.
@@ -132,6 +144,9 @@ def effective_speed(
         speed: ln of the ratio of speeds there.
         power: Of size that the cost of a run follows.
         level: Of the interval.
+
+    Returns:
+        The ratio; a side is open beyond a factor of 1,000, or where a law never reaches the loss.
     """
     gains, speeds = _quantiles(gain, N_GAINS), _quantiles(speed, N_RATIOS)
     saved, weights = _sizes_saved(law, math.log(size / law.largest), gains)
@@ -140,8 +155,12 @@ def effective_speed(
     share = np.cumsum(np.repeat(weights, N_GAINS * N_RATIOS)[order])
     wanted = np.array([0.5 - level / 2, 0.5, 0.5 + level / 2]) * share[-1]
     low, middle, high = logs[order[np.searchsorted(share, wanted)]].tolist()
-    ends = Interval(*(math.exp(end) if math.isfinite(end) else None for end in (low, high)))
-    return Measure(value=math.exp(middle) if math.isfinite(middle) else None, ci=ends)
+    is_known = [abs(log) < REACH for log in (low, middle, high)]
+    lower, value, upper = (
+        math.exp(log) if known else None
+        for log, known in zip((low, middle, high), is_known, strict=True)
+    )
+    return Measure(value=value, ci=Interval(lower, upper))
 
 
 def _quantiles(gain: Gain, n: int) -> Array:

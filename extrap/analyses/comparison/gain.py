@@ -3,15 +3,16 @@
 Laws of both recipes leave the difference of two large numbers open: their intervals are three to
 five times as wide as what a gain does, and three or four sizes with one seed have none. What is
 known of gains beforehand is more: language models of one recipe differ by about .1 to .2 % from
-run to run, and a gain moves by about .7 % a doubling of size or less, evenly or ever less. Where
-the runs show more, that counts.
+run to run, and a gain mostly moves by about .5 % a doubling of size or less, evenly or ever less.
+Where the runs show more, that counts. A gain is `ln(L_base / L_variant)` throughout.
 """
 
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy import optimize, special
@@ -19,26 +20,28 @@ from scipy import optimize, special
 from extrap.laws.base import Array
 from extrap.records import Interval
 
-RATES = (0.0, 0.1, 0.25, 0.5)
+DECAY_RATES = (0.0, 0.1, 0.25, 0.5)
 """How fast the change of a gain dies out per doubling, equally likely; at 0 it goes on. Chosen
 like those below on simulated pairs, other than those of the report (`benchmarks.gains`)."""
 PER_DOUBLING = {0.005: 0.8, 0.03: 0.2}
-"""Standard deviations of the change of a gain per doubling at the smallest size, and their prior
+"""Standard deviations of the change of a gain per doubling at the smallest size → their prior
 probabilities."""
-ANY = 0.1
-"""That of the gain there."""
+GAIN_SD = 0.1
+"""Prior standard deviation of the gain at the smallest size."""
 BENDS = {0.0: 0.85, 0.001: 0.07, 0.003: 0.06, 0.01: 0.02}
-"""Those of what the slope changes by over a doubling, and their prior probabilities."""
+"""Standard deviations of the change of the slope over a doubling → their prior probabilities."""
 USUAL_GAIN = 0.03
-"""Gains beyond it change in proportion."""
+"""The prior widens in proportion where a gain is larger."""
 SCATTER, SCATTER_DOF = 0.0015, 2.0
 """Standard deviation of the log ratio of a pair of runs, and its worth in degrees of freedom."""
 SCATTERS = np.geomspace(0.0003, 0.05, 16)
 """Grid on which it is averaged."""
-COMMON = 0.35 / 0.65
+SEED_VARIANCE_RATIO = 0.35 / 0.65
 """Variance that a seed has at all sizes alike, over the rest of its own."""
-NEGLIGIBLE, FAR = 1e-5, 10.0
-"""Weight of what is left out; standard deviations within which the end of an interval lies."""
+MIN_WEIGHT = 1e-5
+"""Components of a smaller posterior probability are left out."""
+BRACKET_SDS = 10.0
+"""Standard deviations within which the end of an interval is searched."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -51,7 +54,8 @@ class Pairs:
         n_pairs: Pairs of runs behind each, shape (n,).
         squares: Sum of squares of pairs about the means of their sizes.
         dof: Degrees of freedom behind that.
-        variances: What else each gain errs by, shape (n,); nothing by default.
+        variances: Further variance of each gain, shape (n,); none by default.
+        smallest: The smallest size, in the first size column.
     """
 
     doublings: Sequence[float]
@@ -60,6 +64,7 @@ class Pairs:
     squares: float = 0.0
     dof: float = 0.0
     variances: Sequence[float] = ()
+    smallest: float = 1.0
 
     def with_one(self, doublings: float, gain: float, scatter: float, n: int) -> Pairs:
         """With the mean of n more pairs at one size, which scatter as expected."""
@@ -90,7 +95,7 @@ class Gain:
 
     @property
     def mean(self) -> float:
-        """Of the mixture."""
+        """Mean of the mixture."""
         return float(self.weights @ self.means)
 
     def chance_below(self, gain: float) -> float:
@@ -98,9 +103,9 @@ class Gain:
         return float(self.weights @ special.ndtr((gain - self.means) / self.sds))
 
     def quantile(self, share: float) -> float:
-        """The gain that is exceeded with probability 1 − share."""
-        low = float((self.means - FAR * self.sds).min())
-        high = float((self.means + FAR * self.sds).max())
+        """The gain that is exceeded with probability 1 − share, which is in (0, 1)."""
+        low = float((self.means - BRACKET_SDS * self.sds).min())
+        high = float((self.means + BRACKET_SDS * self.sds).max())
         return float(optimize.brentq(lambda gain: self.chance_below(gain) - share, low, high))
 
     def interval(self, level: float) -> Interval:
@@ -131,10 +136,15 @@ class GainLaw:
     scatters: Array
     means: Array
     covariances: Array
-    largest: float = field(init=False)
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "largest", max(self.pairs.doublings))
+    @property
+    def largest(self) -> float:
+        """Doublings of the largest size from the smallest."""
+        return max(self.pairs.doublings)
+
+    def doublings(self, size: float) -> float:
+        """Doublings from the smallest size to a size of the first size column."""
+        return math.log2(size / self.pairs.smallest)
 
     @property
     def scatter(self) -> float:
@@ -142,7 +152,7 @@ class GainLaw:
         return float(np.sqrt(self.weights @ self.scatters**2))
 
     def at(self, doublings: float) -> Gain:
-        """The gain so many doublings from the smallest size."""
+        """The gain so many doublings from the smallest size, in log loss."""
         design = np.column_stack([np.ones(len(self.rates)), _progress(doublings, self.rates)])
         variance = np.einsum("ni,nij,nj->n", design, self.covariances, design)
         variance += self.bends**2 * abs(doublings - self.largest) ** 3 / 3
@@ -150,7 +160,7 @@ class GainLaw:
         return Gain(weights=self.weights, means=means, sds=np.sqrt(variance))
 
     def runs_at(self, doublings: float, n: int) -> Gain:
-        """What the mean of n new pairs of runs there would show."""
+        """The mean gain that n new pairs of runs there would show, in log loss."""
         gain = self.at(doublings)
         return replace(gain, sds=np.hypot(gain.sds, self.scatters / np.sqrt(n)))
 
@@ -161,20 +171,27 @@ def fit_gain(pairs: Pairs) -> GainLaw:
     The scatter has a scaled inverse χ² prior; a, b and the wandering slope, an integrated Brownian
     motion from the largest size, are normal.
 
+    Args:
+        pairs: The measured gains.
+
+    Returns:
+        The posterior, a mixture.
+
     References:
-        Gelman et al. (2013), Bayesian data analysis, Eq. 14.4 and 7.15 (averaging). Wahba (1978),
-        Improper priors, spline smoothing..., J. R. Stat. Soc. B 40, Eq. 1.7 (wandering slope).
+        Gelman et al. (2013), Bayesian data analysis, Sec. 14.8 (regression with a normal prior)
+        and 7.4 (averaging by evidence). Wahba (1978), Improper priors, spline smoothing and the
+        problem of guarding against model errors, J. R. Stat. Soc. B 40 (a slope that wanders).
     """
     u, d = np.asarray(pairs.doublings, dtype=float), np.asarray(pairs.gains, dtype=float)
     times = max(1.0, float(np.abs(d).max()) / USUAL_GAIN)
-    grid = itertools.product(RATES, PER_DOUBLING.items(), BENDS.items(), SCATTERS.tolist())
+    grid = itertools.product(DECAY_RATES, PER_DOUBLING.items(), BENDS.items(), SCATTERS.tolist())
     rate, change, p, bend, q, scatter = np.array([(k, *b, *s, sd) for k, b, s, sd in grid]).T
     change, bend, chance = times * change, times * bend, p * q
     prior = np.zeros((len(rate), 2, 2))
-    prior[:, 0, 0], prior[:, 1, 1] = ANY**2, change**2
+    prior[:, 0, 0], prior[:, 1, 1] = (times * GAIN_SD) ** 2, change**2
     design = np.stack([np.ones((len(rate), len(u))), _progress(u, rate[:, None])], axis=2)
     n = np.asarray(pairs.n_pairs, dtype=float)
-    shared = COMMON / np.maximum.outer(n, n)  # sizes have the first seeds in common
+    shared = SEED_VARIANCE_RATIO / np.maximum.outer(n, n)  # sizes have the first seeds in common
     errors = scatter[:, None, None] ** 2 * (np.diag(1 / n) + shared)
     errors = errors + bend[:, None, None] ** 2 * _wandering(u.max() - u)
     errors = errors + np.diag(pairs.variances if pairs.variances else np.zeros(len(u)))
@@ -187,15 +204,15 @@ def fit_gain(pairs: Pairs) -> GainLaw:
     evidence -= (SCATTER_DOF + pairs.dof) * np.log(scatter)
     evidence -= (SCATTER_DOF * SCATTER**2 + pairs.squares) / (2 * scatter**2)
     weights = np.exp(evidence - evidence.max())
-    kept = weights > NEGLIGIBLE * weights.sum()
+    is_kept = weights > MIN_WEIGHT * weights.sum()
     return GainLaw(
         pairs=pairs,
-        weights=weights[kept] / weights[kept].sum(),
-        rates=rate[kept],
-        bends=bend[kept],
-        scatters=scatter[kept],
-        means=np.asarray((scaled.swapaxes(1, 2) @ rest)[kept, :, 0], dtype=float),
-        covariances=np.asarray((prior - scaled.swapaxes(1, 2) @ scaled)[kept], dtype=float),
+        weights=weights[is_kept] / weights[is_kept].sum(),
+        rates=rate[is_kept],
+        bends=bend[is_kept],
+        scatters=scatter[is_kept],
+        means=np.asarray((scaled.swapaxes(1, 2) @ rest)[is_kept, :, 0], dtype=float),
+        covariances=np.asarray((prior - scaled.swapaxes(1, 2) @ scaled)[is_kept], dtype=float),
     )
 
 

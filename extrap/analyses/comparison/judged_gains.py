@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
-import numpy as np
-
-from extrap.analyses.comparison.arm_gains import MIN_SIZES, gain_law, loss_posterior
+from extrap.analyses.comparison.arm_gains import loss_posterior
 from extrap.analyses.comparison.comparison_results import Contrast, SizeDifference
+from extrap.analyses.comparison.contrasts import MIN_SIZES
 from extrap.analyses.comparison.effective_speed import EffectiveSpeed, effective_speed, speed_law
-from extrap.analyses.comparison.gain import USUAL_GAIN, GainLaw
-from extrap.analyses.comparison.gate import UNDECIDED, Gate, NextRuns, cheapest_decision
+from extrap.analyses.comparison.gain import USUAL_GAIN, Gain, GainLaw
+from extrap.analyses.comparison.gate import (
+    UNDECIDED,
+    Gate,
+    NextRuns,
+    as_share,
+    cheapest_decision,
+)
 from extrap.analyses.comparison.seed_losses import Arm
 from extrap.records import Interval, Measure
 from extrap.records.intervals import LARGEST_LOG
@@ -31,7 +36,6 @@ class Gains:
         fix: Pinned parameters of the law of the loss.
         power: Of the first size column that the cost of a run follows; None if it is not known.
         law: Of the gain; None where the sizes do not tell one.
-        smallest: The size from which it counts doublings, in the first size column.
     """
 
     plain: Arm
@@ -42,18 +46,7 @@ class Gains:
     fix: Mapping[str, float]
     power: float | None
 
-    law: GainLaw | None = field(init=False, default=None)
-    smallest: float = field(init=False, default=1.0)
-
-    def __post_init__(self) -> None:
-        made = gain_law(self.plain, self.treated, self.columns[0], self.fix)
-        if made is not None:
-            object.__setattr__(self, "law", made[0])
-            object.__setattr__(self, "smallest", made[1])
-
-    def doublings(self, size: Mapping[str, float]) -> float:
-        """Of a size, from the smallest one."""
-        return math.log2(size[self.columns[0]] / self.smallest)
+    law: GainLaw | None
 
     def judged(self, found: Contrast, *, level: float) -> Contrast:
         """The contrast with differences off the law of the gain, and the verdict.
@@ -65,6 +58,7 @@ class Gains:
         law = self.law
         if law is None:
             return self._without_law(found)
+        target = law.doublings(self.target[self.columns[0]])
         found = replace(found, by_size=self._by_size(found, law, level))
         by_laws = max(map(abs, law.pairs.gains)) > USUAL_GAIN and not found.has_misfit
         if found.at_target is None or not by_laws:
@@ -73,22 +67,24 @@ class Gains:
                 n_pairs=0,
                 plain=Measure(),
                 treated=Measure(),
-                difference=_difference(law, self.doublings(self.target), self.gate.level),
+                difference=_difference(law.at(target), self.gate.level),
                 is_forecast=True,
             )
             found = replace(found, at_target=ahead)
-        before = [self.gate.share(law, u) for u in law.pairs.doublings]
-        return replace(found, verdict=self.gate.judge(found.decisive.gain, before))
+        verdict = self.gate.judge(found.decisive.gain, self.gate.before(law))
+        return replace(found, verdict=verdict)
 
     def next_runs(self, found: Contrast) -> NextRuns | None:
-        """The cheapest runs that would decide what is forecast and undecided."""
-        if self.law is None or found.verdict != UNDECIDED or not found.decisive.is_forecast:
+        """The cheapest runs that would decide; None unless the law of the gain leaves it open."""
+        place = found.decisive
+        is_by_laws = place.plain.value is not None
+        if self.law is None or found.verdict != UNDECIDED or is_by_laws or not place.is_forecast:
             return None
         return cheapest_decision(
             self.law,
-            self.doublings(self.target),
+            self.law.doublings(self.target[self.columns[0]]),
             gate=self.gate,
-            smallest={self.columns[0]: self.smallest},
+            column=self.columns[0],
             power=self.power,
         )
 
@@ -109,15 +105,14 @@ class Gains:
 
     def _by_size(self, found: Contrast, law: GainLaw, level: float) -> tuple[SizeDifference, ...]:
         """The measured sizes; where seeds give no interval, that of the law, with the measured."""
-        if not found.by_size:
-            return ()
-        places = zip(found.by_size, law.pairs.doublings, strict=True)
-        return tuple(
-            place
-            if place.difference.value is not None
-            else replace(place, difference=_around(place, _difference(law, u, level)))
-            for place, u in places
-        )
+        places = []
+        for place in found.by_size:
+            if place.difference.value is None:
+                gain = law.at(law.doublings(place.size[self.columns[0]]))
+                difference = _around(place, _difference(gain, level))
+                place = replace(place, difference=difference, is_by_law=True)
+            places.append(place)
+        return tuple(places)
 
     def speeds(
         self, found: Contrast, log_speeds: Mapping[float, float], *, level: float
@@ -132,11 +127,11 @@ class Gains:
         if self.law is None or self.power is None or not log_speeds:
             return ()
         of_loss = loss_posterior(self.plain, self.columns[0], self.fix)
-        of_speed = speed_law(log_speeds, self.smallest)
+        of_speed = speed_law(log_speeds, self.law.pairs.smallest)
         sizes = [(place.size, False) for place in found.by_size] + [(self.target, True)]
         rows = []
         for size, is_forecast in sizes:
-            u = self.doublings(size)
+            u = self.law.doublings(size[self.columns[0]])
             speed, gain = of_speed.at(u), self.law.at(u)
             factor = effective_speed(
                 of_loss,
@@ -155,13 +150,13 @@ class Gains:
         return tuple(rows)
 
 
-def _difference(law: GainLaw, doublings: float, level: float) -> Measure:
+def _difference(gain: Gain, level: float) -> Measure:
     """Treated / plain − 1."""
-    gain = law.at(doublings)
-    low, high = gain.interval(level)
-    logs = np.clip([-gain.mean, -(high or 0.0), -(low or 0.0)], None, LARGEST_LOG)
-    value, lower, upper = np.expm1(logs).tolist()
-    return Measure(value=value, ci=Interval(lower, upper))
+    low, high = as_share(gain, level)
+    assert low is not None
+    assert high is not None
+    value = math.expm1(min(-gain.mean, LARGEST_LOG))
+    return Measure(value=value, ci=Interval(-high, -low))
 
 
 def _around(place: SizeDifference, expected: Measure) -> Measure:

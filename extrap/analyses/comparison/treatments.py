@@ -11,7 +11,7 @@ import numpy as np
 
 from extrap.analyses.comparison.compare import compare
 from extrap.analyses.comparison.comparison_results import Comparison, Contrast, SizeDifference
-from extrap.analyses.comparison.gate import HURTS, SURVIVES, Gate
+from extrap.analyses.comparison.gate import Gate
 from extrap.errors import DataError
 from extrap.records import ComparisonStudy, Measure, RecipeGroup, Runs
 from extrap.records.codec import SCHEMA_VERSION, document, encode, shape
@@ -171,9 +171,8 @@ class Treatment:
         """That of what was measured at the target afterwards, else `Contrast.verdict`."""
         if not self.check or not self.is_checked:
             return self.contrast.verdict
-        if self.check.verdict in (SURVIVES, HURTS):
-            return self.check.verdict
-        gate = Gate(min_gain=self.comparison.min_gain)
+        found = self.comparison
+        gate = Gate(min_gain=found.min_gain, survives_above=found.survives_above)
         return gate.judge(self.decisive.gain, [place.gain for place in self.contrast.by_size])
 
 

@@ -180,8 +180,8 @@ def test_sizes_on_two_lines_have_no_common_law():
 def test_a_least_gain_that_was_asked_for_holds_after_a_check():
     """Six pairs at the target: a gain of .9 % (.46 to 1.34 %)."""
     gains = np.array([0.004, 0.0135, 0.012, 0.005, 0.0125, 0.007])
-    base = pd.DataFrame({"flops": 1e20, "seed": range(6), "loss": 3.0})
-    there = [base.assign(loss=3.0 * (1 - gains)), base]
+    base = pd.DataFrame({"flops": 1e20, "seed": range(6), "loss": 3.0 + 0.01 * np.arange(6)})
+    there = [base.assign(loss=base["loss"] * (1 - gains)), base]
     free, asked = (compared(*there, min_gain=least) for least in (None, 0.01))
     assert (free.verdict, asked.verdict) == ("survives", "undecided")
     treatment = Treatment(contrast=asked.contrasts[0], comparison=asked, check=asked.contrasts[0])

@@ -343,16 +343,18 @@ def _advice(each: Treatment) -> str:
             return _next_runs(contrast.next_runs)
         why = contrast.refusals.get("at_target") or contrast.refusals.get("mean")
         return f"{why[0].upper()}{why[1:]}" if why else "Add seeds or sizes to both sweeps."
+    speeds = [speed.factor.ci for speed in contrast.speeds if speed.is_forecast]
     if verdict == HURTS:
+        if any(ends.lower is not None and ends.lower > 1 for ends in speeds):
+            return "Choose by cost: its loss is higher at one size, but it gets there sooner."
         return "Train a larger size before you drop it." if contrast.gains else "Do not use it."
     if verdict == FADES:
         return "Use it up to the measured sizes at most."
     if verdict == NO_DIFFERENCE:
         return "Choose by cost."
-    ahead = [speed.factor.ci.upper for speed in contrast.speeds if speed.is_forecast]
     is_known = contrast.worth and not contrast.has_misfit
     saved = [contrast.worth[-1].compute_factor.ci.upper] if is_known else []
-    if any(upper is not None and upper < 1 for upper in ahead or saved):
+    if any(upper is not None and upper < 1 for upper in [ends.upper for ends in speeds] or saved):
         return "Do not use it: the plain recipe reaches this loss sooner, or with less compute."
     return "Use it up to this size: it loses with size." if contrast.gains is False else "Use it."
 

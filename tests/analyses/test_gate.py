@@ -124,6 +124,15 @@ def test_effective_speed_is_compute_for_one_loss_times_the_ratio_of_speeds():
     assert squared.value == pytest.approx(math.exp(0.2), rel=0.01)
 
 
+def test_a_sure_gain_is_sooner_however_far():
+    """Laws that are linear in log size would fall below 0 there."""
+    law = fit_posterior("flops", FLOPS, ladder()["loss"], loss_se=None)
+    far = effective_speed(
+        law, 1e28, gain=certain(0.01), speed=certain(0.01), power=1.0, level=0.95
+    )
+    assert far.ci.lower > 1
+
+
 def test_a_loss_that_the_law_never_reaches_leaves_the_side_open():
     law = fit_posterior("flops", FLOPS, ladder()["loss"], loss_se=None)
     worse = effective_speed(

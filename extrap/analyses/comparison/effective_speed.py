@@ -17,7 +17,7 @@ import pandas as pd
 
 from extrap.analyses.comparison.gain import Gain, GainLaw, Pairs, fit_gain
 from extrap.errors import DataError, argument
-from extrap.fitting.posterior import LossPosterior
+from extrap.fitting.posterior import LOWEST, LossPosterior
 from extrap.fitting.run_costs import read_run_cost
 from extrap.laws.base import Array
 from extrap.reading.names import COMPUTE
@@ -175,6 +175,7 @@ def _sizes_saved(law: LossPosterior, t: float, gains: Array) -> tuple[Array, Arr
     safe = np.where(bend == 0, 1.0, bend)
     distance = np.where(bend == 0, t, -np.expm1(-safe * t) / safe)
     there = 1 - share + share * np.exp(-exponent * distance)
+    there = np.maximum(there, np.where(share > 1, LOWEST, 0.0))  # a linear law falls below 0
     with np.errstate(divide="ignore", invalid="ignore"):
         wanted = -np.log((there * np.exp(gains) - 1 + share) / share) / exponent
         back = np.where(bend == 0, wanted, -np.log1p(-safe * wanted) / safe)

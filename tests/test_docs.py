@@ -158,12 +158,16 @@ def test_defaults_are_those_of_the_code():
         assert getattr(import_module(module), name) == ast.literal_eval(value), f"{module}.{name}"
 
 
+PUBLISHED_PAIR = ("examples/gate_base.csv", "examples/gate_variant.csv")
+"""Four sizes each: more were not published."""
+
+
 def check_table(path):
     name = str(path.relative_to(ROOT))
     shells = [b for page in PAGES for b in blocks_of(text_of(page)) if b.language == "sh"]
     run = [block.text for block in shells if block.directive[0] != "only parsed"]
     assert any(name in text for text in run), f"no page runs {name}"
-    assert len(pd.read_csv(path)) >= 4
+    assert len(pd.read_csv(path)) > 10 or name in PUBLISHED_PAIR
 
 
 def check_yaml(path):

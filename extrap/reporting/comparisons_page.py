@@ -77,6 +77,14 @@ VERDICTS = {
     UNDECIDED: ("?", "Undecided whether {} survives", "mixed"),
 }
 """Verdict → its mark, its sentence, the kind of the answer."""
+COUNTED = {
+    SURVIVES: ("survives", "survive"),
+    HURTS: ("hurts", "hurt"),
+    FADES: ("fades", "fade"),
+    NO_DIFFERENCE: ("makes no difference", "make no difference"),
+    UNDECIDED: ("is undecided", "are undecided"),
+}
+"""Verdict → what one recipe with it does, and several."""
 
 
 def comparison_page(
@@ -247,7 +255,7 @@ def _counted(shown: Sequence[Treatment]) -> str:
     """How many treated recipes have which verdict, and the extremes."""
     verdicts = [each.verdict for each in shown]
     counts = ", ".join(
-        f"{verdicts.count(verdict)} {verdict}" for verdict in VERDICTS if verdict in verdicts
+        f"{n} {COUNTED[verdict][n > 1]}" for verdict in VERDICTS if (n := verdicts.count(verdict))
     )
     known = [
         (e.decisive.difference.value, e) for e in shown if e.decisive.difference.value is not None

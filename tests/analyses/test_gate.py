@@ -12,6 +12,7 @@ from extrap.analyses.comparison.effective_speed import effective_speed, speed_la
 from extrap.analyses.comparison.gain import Gain, Pairs, fit_gain
 from extrap.analyses.comparison.gate import Gate, cheapest_decision
 from extrap.analyses.comparison.treatments import Treatment
+from extrap.cli import main
 from extrap.commands.own_tables import gate_code
 from extrap.errors import DataError
 from extrap.fitting.posterior import fit_posterior
@@ -237,6 +238,30 @@ def test_a_largest_size_without_a_loss_leaves_it_undecided():
     (found,) = compared(lost, at=1e22).contrasts
     assert (found.verdict, found.next_runs) == ("undecided", None)
     assert found.flags[-1] == "no-loss: variant at flops 1e+20"
+
+
+def test_sizes_of_many_digits_are_not_taken_for_lost_ones():
+    third = FLOPS / 3  # more digits than a size keeps
+    found = compared(ladder(0.01, third), ladder(flops=third))
+    assert (found.verdict, found.contrasts[0].flags) == ("survives", ())
+
+
+def test_a_pinned_floor_is_that_of_both_laws():
+    flops = 10.0 ** np.arange(17, 23)
+    found = compared(ladder(0.05, flops), ladder(flops=flops), fix={"E": 1.4})
+    assert [law.floor for law in found.laws.values()] == [1.4, 1.4]
+
+
+def test_the_page_does_not_overwrite_a_table(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name, gain in (("base", 0.0), ("variant", 0.01)):
+        ladder(gain).to_csv(f"{name}.csv", index=False)
+    before = Path("base.csv").read_bytes()
+    words = ["compare", "base.csv", "variant.csv", "-o"]
+    assert main([*words, "base.csv"]) == 2
+    assert Path("base.csv").read_bytes() == before
+    assert main([*words, "page.html"]) == 0
+    assert "survives" in Path("page.html").read_text(encoding="utf-8")
 
 
 def test_a_run_far_off_leaves_the_effective_speed_open():

@@ -22,11 +22,10 @@ LOSSES = (1e-50, 1e50)
 """Losses beyond these are of a broken unit, and their squares and ratios beyond floats."""
 MEASURED = ("loss", "status", "stage", "loss_se", "wall_s", "flops", "noise_scale")
 """Columns that may differ between runs of one size and seed without being tuned."""
-
-
 UNIT_TOLERANCE = 0.04
 """Log ratio within which losses of all sizes look like one loss in two units."""
 MIN_LOG_PERPLEXITY = 1e-9
+"""Smaller log losses are raised to it before their logarithm is taken."""
 EVALUATION_COLUMN = re.compile(
     r"(^|_)(eval|val|valid|validation|test)_?(data|dataset|set|split)$|(^|_)(tokenizer|vocab)(_|$)"
 )

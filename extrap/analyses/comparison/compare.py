@@ -23,7 +23,7 @@ from extrap.analyses.comparison.contrasts import MIN_SIZES, contrast_arms, share
 from extrap.analyses.comparison.effective_speed import cost_power, speeds_by_size
 from extrap.analyses.comparison.gate import MIN_GAIN, UNDECIDED, Gate
 from extrap.analyses.comparison.judged_gains import Gains
-from extrap.analyses.comparison.seed_losses import Arm, Key, tuned_arm
+from extrap.analyses.comparison.seed_losses import Arm, Key, size_key, tuned_arm
 from extrap.errors import DataError, argument
 from extrap.fitting import holm
 from extrap.fitting.run_costs import SECONDS_PER_HOUR, hours_of_runs
@@ -224,7 +224,8 @@ def _untuned(
 def _lost(contrast: Contrast, treated: Runs, arm: Arm) -> Contrast:
     """Undecided where the treated recipe has runs at its largest size, and none of them a loss."""
     frame = treated.of_stage("tune").to_frame()
-    tried = set(frame[list(treated.sizes)].astype(float).itertuples(index=False, name=None))
+    sizes = frame[list(treated.sizes)].drop_duplicates().astype(float)
+    tried = {size_key(size) for size in sizes.itertuples(index=False, name=None)}
     lost = sorted(key for key in tried if key > max(arm.by_size))
     if not lost:
         return contrast

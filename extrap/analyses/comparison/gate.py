@@ -15,6 +15,7 @@ from extrap.records.intervals import LARGEST_LOG
 SURVIVES, HURTS, FADES = "survives", "hurts", "fades"
 NO_DIFFERENCE, UNDECIDED = "no difference", "undecided"
 VERDICTS = (SURVIVES, UNDECIDED, FADES, NO_DIFFERENCE, HURTS)
+"""Best first."""
 MIN_GAIN = 0.002
 """δ, the least gain that matters, as a share of the loss."""
 N_OUTCOMES = 9

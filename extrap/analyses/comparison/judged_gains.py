@@ -45,7 +45,6 @@ class Gains:
     gate: Gate
     fix: Mapping[str, float]
     power: float | None
-
     law: GainLaw | None
 
     def judged(self, found: Contrast, *, level: float) -> Contrast:
@@ -60,8 +59,8 @@ class Gains:
             return self._without_law(found)
         target = law.doublings(self.target[self.columns[0]])
         found = replace(found, by_size=self._by_size(found, law, level))
-        by_laws = max(map(abs, law.pairs.gains)) > USUAL_GAIN and not found.has_misfit
-        if found.at_target is None or not by_laws:
+        is_large = max(map(abs, law.pairs.gains)) > USUAL_GAIN
+        if found.at_target is None or not is_large or found.has_misfit:
             ahead = SizeDifference(
                 size=dict(self.target),
                 n_pairs=0,

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -32,6 +32,11 @@ from extrap.records import WITHOUT_SEED, Interval, Measure, Optimum, Runs
 
 Key = tuple[float, ...]
 """A size, one number per size column."""
+
+
+def size_key(values: Iterable[float]) -> Key:
+    """A size to 12 digits, so that sizes that differ by rounding are one."""
+    return tuple(float(f"{value:.12g}") for value in values)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -79,7 +84,7 @@ def tuned_arm(name: str, runs: Runs, *, level: float) -> Arm:
     found = seed_losses(sweep, optima, groups)
     flags = _edge_flags(name, optima) if sweep.tuned else []
     by_size = {
-        tuple(float(f"{value:.12g}") for value in optimum.size.values()): {
+        size_key(optimum.size.values()): {
             _label(seed, name): value for seed, value in of_size.items()
         }
         for optimum, of_size in zip(optima, found, strict=True)

@@ -8,19 +8,11 @@ from dataclasses import dataclass
 from typing import Any
 from unittest import mock
 
-from .calls import called
 from .cells import cells_of
 from .commands import CLEAN, CSV, EXITS, JSON, PAGES, TEXT, left, once, run
 from .comparing import CLOSED, OPTIMISED, normal, written
 from .workplace import ROOT
 
-CALLS = {
-    "reading": CLOSED,
-    "refusals": CLOSED,
-    "forecasting": OPTIMISED,
-    "planning": OPTIMISED,
-}
-"""Files of `calls/`, and the relative tolerance of their numbers."""
 HANDED_OUT = 2e-3
 """Forecast rates are rounded to four digits before they are trained."""
 STUDIES = [ROOT / "studies" / f"{name}.py" for name in ("allocation", "batch_size", "metz", "mup")]
@@ -67,10 +59,6 @@ def exits() -> dict[str, Any]:
 
 
 CASES = {
-    **{
-        f"calls-{name}.json": Case(compute=lambda n=name: called(n), rel=rel)
-        for name, rel in CALLS.items()
-    },
     **{f"json-{name}.json": Case(compute=lambda a=a: document(a)) for name, a in JSON.items()},
     **{f"{n}.txt": Case(compute=lambda a=a: text(a), kind="txt") for n, a in TEXT.items()},
     **{f"{n}.txt": Case(compute=lambda f=f: left(*f), kind="txt") for n, f in PAGES.items()},

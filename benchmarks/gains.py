@@ -144,25 +144,32 @@ def truth(
 
 
 def compared(runs: Runs, target: float, level: float = 0.95) -> tuple[Contrast, Gains]:
-    """What `extrap.compare` says of log losses by size; laws are fitted where they may answer."""
-    arms = [
+    """What `extrap.compare` says of log losses by size."""
+    plain, treated = (
         Arm(name=name, by_size={(x,): dict(enumerate(pair[i])) for x, pair in runs.items()})
         for i, name in enumerate(("base", "variant"))
-    ]
+    )
+    return compared_arms(plain, treated, target, level)
+
+
+def compared_arms(
+    plain: Arm, treated: Arm, target: float, level: float = 0.95
+) -> tuple[Contrast, Gains]:
+    """What `extrap.compare` says of two recipes; laws are fitted where they may answer."""
     at = {"flops": target}
     gains = Gains(
-        plain=arms[0],
-        treated=arms[1],
+        plain=plain,
+        treated=treated,
         columns=("flops",),
         target=at,
         gate=Gate(level=level),
         fix={},
         power=1.0,
-        law=gain_law(arms[0], arms[1], "flops", {}),
+        law=gain_law(plain, treated, "flops", {}),
     )
-    found = Contrast(treated="variant", by_size=())
+    found = Contrast(treated=treated.name, by_size=())
     if gains.law is None or max(map(abs, gains.law.pairs.gains)) > USUAL_GAIN:
-        found, _ = contrast_arms(*arms, columns=("flops",), target=at, level=level)
+        found, _ = contrast_arms(plain, treated, columns=("flops",), target=at, level=level)
     return gains.judged(found, level=level), gains
 
 

@@ -290,8 +290,13 @@ def as_forecast(source: Any, columns: Mapping[str, Any] | None = None) -> Foreca
     return forecast(source, **columns)
 
 
-def read_sealed(path: Path, kind: str) -> dict[str, Any]:
+def read_sealed(path: Path, kind: str, *, version: int | None = SCHEMA_VERSION) -> dict[str, Any]:
     """Read a sealed document of a kind from a file and verify it.
+
+    Args:
+        path: The file.
+        kind: Its `kind`.
+        version: Its `schema_version`; None if any may be read.
 
     Raises:
         DataError: It is of another kind or schema, or was changed after it was sealed; the field
@@ -306,8 +311,8 @@ def read_sealed(path: Path, kind: str) -> dict[str, Any]:
             "forecast --save FILE writes."
         ) from error
     fields = document if isinstance(document, dict) else {}
-    for key, expected in (("kind", kind), ("schema_version", SCHEMA_VERSION)):
-        if (found := fields.get(key)) != expected:
+    for key, expected in (("kind", kind), ("schema_version", version)):
+        if expected is not None and (found := fields.get(key)) != expected:
             raise DataError(
                 f"{path} has the {key} {found!r:.60}, which must be {expected!r}; name another "
                 "file, or make it again."
@@ -320,9 +325,9 @@ def read_sealed(path: Path, kind: str) -> dict[str, Any]:
 
 
 def read_if_intact(path: Path, kind: str) -> dict[str, Any] | None:
-    """The sealed document in a file; None if there is none, or none that is intact."""
+    """The sealed document in a file, of any schema; None if there is none that is intact."""
     try:
-        return read_sealed(path, kind) if path.is_file() else None
+        return read_sealed(path, kind, version=None) if path.is_file() else None
     except DataError as error:
         logger.warning("%s", error)
         return None

@@ -14,6 +14,7 @@ from extrap.documents import (
     load_forecast,
     save_forecast,
     with_seal_of,
+    write_sealed,
 )
 from extrap.errors import DataError
 from extrap.forecasting import forecast
@@ -233,3 +234,13 @@ def test_an_older_file_keeps_its_content_where_fields_came_later():
     assert set(again) < set(old)
     assert set(again["loss_model"]) == set(old["loss_model"])
     assert load_forecast(path).prior == "none"
+
+
+def test_a_sealed_file_of_an_older_schema_is_kept_beside(tmp_path):
+    old, new = (seal({"kind": "a", "schema_version": version}) for version in (1, 2))
+    path = tmp_path / "a.json"
+    for document in (old, new, new):
+        write_sealed(document, path)
+    aside = tmp_path / f"a.{old['content_hash'][:8]}.json"
+    assert [json.loads(p.read_text()) for p in (path, aside)] == [new, old]
+    assert sorted(tmp_path.iterdir()) == sorted([path, aside])

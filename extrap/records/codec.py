@@ -33,6 +33,7 @@ class JsonShape:
 
     Attributes:
         kind: Of the document, for `document`.
+        version: Its `schema_version`.
         omit: Fields that are not written.
         names: Field → its key.
         inline: Fields whose own keys stand beside the others.
@@ -43,6 +44,7 @@ class JsonShape:
     """
 
     kind: str = ""
+    version: int = SCHEMA_VERSION
     omit: Sequence[str] = ()
     names: Mapping[str, str] = field(default_factory=dict)
     inline: Sequence[str] = ()
@@ -74,7 +76,8 @@ def document(record: Any, **more: Any) -> dict[str, Any]:
         record: Of a type whose `shape` names a kind.
         more: Further keys.
     """
-    head = {"kind": _SHAPES[type(record)].kind, "schema_version": SCHEMA_VERSION}
+    shaped = _SHAPES[type(record)]
+    head = {"kind": shaped.kind, "schema_version": shaped.version}
     return {**head, **encode(record), **encode(more)}
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from extrap.analyses.comparison import Comparison, Contrast, GroupFindings, SizeDifference
+from extrap.analyses.comparison import Comparison, GroupFindings, SizeDifference
 from extrap.analyses.comparison.comparison_results import MEAN
 from extrap.analyses.comparison.effective_speed import EffectiveSpeed
 from extrap.analyses.comparison.gate import (
@@ -131,7 +131,7 @@ def own_comparison_page(found: Comparison, about: About) -> Page:
 def comparison_blocks(found: Comparison) -> list[Block]:
     """What `extrap compare` prints: the answer and the verdicts; closed, what they rest on."""
     shown = [Treatment(contrast=contrast, comparison=found) for contrast in found.contrasts]
-    details = Details("Laws and costs", [*_tables(found), *_notes(found)])
+    details = Details("Mean difference, costs and notes", [*_tables(found), *_notes(found)])
     return [*_visible(shown), sizes_table(found), details]
 
 
@@ -216,15 +216,11 @@ def _share(each: Treatment) -> str:
 
 
 def _before(each: Treatment) -> str:
-    """What it was at the smallest size, where it is another at the target."""
-    contrast = each.contrast
-    if each.verdict != FADES and contrast.gains is None:
+    """What it was at the smallest size, where it fades."""
+    if each.verdict != FADES:
         return ""
-    first = contrast.by_size[0]
-    at = f"{_short(first)} at {name_size(first.size)}"
-    if contrast.gains is None:
-        return f"it was {at}"
-    return f"it {'gains' if contrast.gains else 'loses'} with size ({at})"
+    first = each.contrast.by_size[0]
+    return f"it was {_short(first)} at {name_size(first.size)}"
 
 
 def _sooner(each: Treatment) -> str:
@@ -278,7 +274,7 @@ def _certainty(each: Treatment) -> tuple[str, str]:
         return "low", about or f"{name}: the runs leave it open"
     if flags:
         return "medium", about
-    if contrast.p_adjusted is None:
+    if contrast.p_value is None:
         return "medium", f"{name}: one seed, so the scatter of runs is assumed"
     if not place.is_forecast:
         return "high", f"{_place(place)}, {_pairs(place)}"
@@ -355,16 +351,14 @@ def _advice(each: Treatment) -> str:
     if verdict == HURTS:
         if any(ends.lower is not None and ends.lower > 1 for ends in speeds):
             return "Choose by cost: its loss is higher at one size, but it gets there sooner."
-        return "Train a larger size before you drop it." if contrast.gains else "Do not use it."
+        return "Do not use it."
     if verdict == FADES:
         return "Use it up to the measured sizes at most."
     if verdict == NO_DIFFERENCE:
         return "Choose by cost."
-    is_known = contrast.worth and not contrast.has_misfit
-    saved = [contrast.worth[-1].compute_factor.ci.upper] if is_known else []
-    if any(upper is not None and upper < 1 for upper in [ends.upper for ends in speeds] or saved):
-        return "Do not use it: the plain recipe reaches this loss sooner, or with less compute."
-    return "Use it up to this size: it loses with size." if contrast.gains is False else "Use it."
+    if any(ends.upper is not None and ends.upper < 1 for ends in speeds):
+        return "Do not use it: the plain recipe reaches this loss sooner."
+    return "Use it."
 
 
 def _warnings(shown: Sequence[Treatment]) -> Warnings:
@@ -409,27 +403,20 @@ def _seal(found: GroupFindings) -> Paragraph:
 
 
 def _tables(comparison: Comparison) -> list[Table]:
-    """The numbers of a comparison: by size, exponents and crossings, worth, costs."""
-    plain, column, costs = comparison.plain, comparison.columns[0], comparison.costs
-    worth = [(c.treated, each) for c in comparison.contrasts for each in c.worth]
-    level = next((f" ({format_level(each.level)} intervals)" for _, each in worth), "")
+    """The numbers of a comparison: mean differences, exponents of the best values, costs."""
+    column, costs = comparison.columns[0], comparison.costs
     is_stated = comparison.flops_per_second is not None and all(c.flops is not None for c in costs)
     hours = "GPU-hours" if is_stated else "hours (wall-clock)"
     price = comparison.price
     return [
         tabulated(
-            "Laws: mean difference, exponents, crossings",
+            "Mean difference over the sizes",
             [c for c in comparison.contrasts if len(c.by_size) > 1],
             {
                 "recipe": lambda c: c.treated,
-                "p-value (Holm)": _p_values,
                 "mean difference": lambda c: _percent(c.mean),
-                f"exponent in {column}": lambda c: _known(c.exponents.get(c.treated)),
-                f"exponent, {plain}": lambda c: _known(c.exponents.get(plain)),
-                "difference": lambda c: measured(c.exponent_difference),
-                f"crossing, {column}": lambda c: measured(c.crossing.map(lambda x: rounded(x, 3))),
+                "p-value": lambda c: format_p_value(c.p_value),
             },
-            note="p-value: of one law for both recipes.",
         ),
         tabulated(
             f"Exponents of the best values in {column}",
@@ -442,16 +429,6 @@ def _tables(comparison: Comparison) -> list[Table]:
                 "recipe": lambda row: row[1],
                 "tuned": lambda row: row[0],
                 "exponent": lambda row: measured(row[2]),
-            },
-        ),
-        tabulated(
-            f"What {plain} needs for the same loss, over the treated recipe{level}",
-            worth,
-            {
-                "recipe": lambda row: row[0],
-                "size": lambda row: name_size(row[1].size),
-                "compute, ×": lambda row: measured(row[1].compute_factor),
-                f"{column}, ×": lambda row: measured(row[1].size_factor),
             },
         ),
         tabulated(
@@ -510,16 +487,6 @@ def _loss(measure: Measure) -> str:
     if measure.value is not None and measure.ci == Interval():
         return format_given(rounded(measure.value, 6))
     return measured(measure)
-
-
-def _p_values(contrast: Contrast) -> str:
-    """The p-value, and what it is after Holm's correction for the number of recipes."""
-    own, adjusted = map(format_p_value, (contrast.p_value, contrast.p_adjusted))
-    return own if adjusted in ("–", own) else over(own, adjusted)
-
-
-def _known(measure: Measure | None) -> str:
-    return "–" if measure is None else measured(measure)
 
 
 def _amount(value: float | None) -> str:

@@ -14,9 +14,8 @@ from extrap.analyses.comparison import (
     Contrast,
     GroupFindings,
     SizeDifference,
-    Worth,
 )
-from extrap.records import ComparisonStudy, Interval, Measure, RecipeGroup
+from extrap.records import ComparisonStudy, RecipeGroup
 
 from .conftest import NOTHING, measured
 
@@ -69,37 +68,17 @@ def places(arm):
     }
 
 
-def worth(width, factor, size_factor):
-    size = {"width": width}
-    return Worth(size=size, compute_factor=factor, size_factor=size_factor, level=0.9)
-
-
-def at_least(value, low):
-    return Measure(value=value, ci=Interval(low, None))
-
-
 SHIFT = Contrast(
     **places("shifted"),
     verdict="survives",
     mean=measured(-0.04, 0.003),
     p_value=0.0002,
-    p_adjusted=0.0006,
-    exponents={"plain": measured(0.5, 0.03), "shifted": measured(0.51, 0.04)},
-    exponent_difference=measured(0.01, 0.05),
-    worth=(
-        worth(128, measured(1.4, 0.2), measured(1.2, 0.1)),
-        worth(TARGET, at_least(1.6, 1.1), at_least(1.3, 1.05)),
-    ),
     flags=("One size was left out of the law.",),
 )
 STEEPER = replace(
     SHIFT,
     **places("steeper"),
     verdict="fades",
-    exponents={"plain": measured(0.5, 0.03), "steeper": measured(0.6, 0.04)},
-    exponent_difference=measured(0.1, 0.05),
-    worth=(),
-    crossing=measured(44.4, 10.0),
     flags=(),
 )
 UNKNOWN = replace(
@@ -108,14 +87,10 @@ UNKNOWN = replace(
     verdict="undecided",
     mean=NOTHING,
     p_value=None,
-    p_adjusted=None,
     by_size=tuple(
         replace(difference("lost", width), n_pairs=1, difference=NOTHING) for width in WIDTHS[:2]
     ),
     at_target=None,
-    exponents={},
-    exponent_difference=NOTHING,
-    worth=(),
     flags=("Two sizes have an optimum inside their grid.",),
     refusals={"mean": "with one seed nothing is known; add a second seed at every size."},
 )

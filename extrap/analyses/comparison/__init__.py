@@ -1,6 +1,6 @@
 """Recipes compared: every number is a function of a table of losses of arm × size × seed.
 
-* `compare` — two or more recipes: differences by size and at a target, exponents, worth, crossing.
+* `compare` — two or more recipes: differences by size and at a target.
 * `contrast_arms` — two of them, as tables of tuned losses; `tuned_arm` makes these from runs.
 * `find_group`, `with_check` — a group of a study, and its runs at the target.
 """
@@ -14,7 +14,6 @@ from extrap.analyses.comparison.comparison_results import (
     Comparison,
     Contrast,
     SizeDifference,
-    Worth,
 )
 from extrap.analyses.comparison.contrasts import contrast_arms
 from extrap.analyses.comparison.seed_losses import Arm, tuned_arm
@@ -28,7 +27,6 @@ __all__ = [
     "Contrast",
     "GroupFindings",
     "SizeDifference",
-    "Worth",
     "compare",
     "contrast_arms",
     "tuned_arm",

@@ -15,7 +15,6 @@ from extrap.analyses.comparison.arm_checks import (
     read_arms,
     without_copies,
 )
-from extrap.analyses.comparison.arm_costs import ArmCompute, arm_compute
 from extrap.analyses.comparison.arm_gains import gain_law
 from extrap.analyses.comparison.arm_table import arm_table
 from extrap.analyses.comparison.comparison_results import ArmCost, ArmLaw, Comparison, Contrast
@@ -25,8 +24,13 @@ from extrap.analyses.comparison.gate import MIN_GAIN, UNDECIDED, Gate
 from extrap.analyses.comparison.judged_gains import Gains
 from extrap.analyses.comparison.seed_losses import Arm, Key, size_key, tuned_arm
 from extrap.errors import DataError, argument
-from extrap.fitting import holm
-from extrap.fitting.run_costs import SECONDS_PER_HOUR, hours_of_runs
+from extrap.fitting.run_costs import (
+    FLOPS,
+    SECONDS_PER_HOUR,
+    RunCost,
+    hours_of_runs,
+    read_run_cost,
+)
 from extrap.reading.reader import ReadingKeywords
 from extrap.records import Measure, Runs
 from extrap.records.fields import require, require_level, require_positive
@@ -70,7 +74,7 @@ def compare(
         at: The target, one number per size column, or that of the only one; by default twice the
             largest common size, and that size itself if it is the only one.
         reference: Name of a treated recipe; the others close a share of its gap to the plain one.
-        level: Level of the intervals, in (0, 1); that of the worth is 0.90.
+        level: Level of the intervals, in (0, 1).
         price: Price of one GPU-hour, to give costs in money.
         flops_per_second: Speed of one GPU, to give costs in hours; by default from a column
             `wall_s`.
@@ -81,8 +85,8 @@ def compare(
         columns: How the runs are read, as for `extrap.forecast`.
 
     Returns:
-        The verdict, differences by size and at the target, effective speeds, exponents, worth,
-        crossing and costs. A number that the runs do not support is left out, with the reason.
+        The verdict, differences by size and at the target, effective speeds and costs. A number
+        that the runs do not support is left out, with the reason.
 
     Raises:
         TypeError: As `extrap.read_runs`; or there is neither a mapping nor `by`.
@@ -93,8 +97,7 @@ def compare(
             differ in a column other than a tuned one.
 
     References:
-        Miller (1974), The jackknife: a review, Biometrika 61, 1-15, Sec. 3. Holm (1979), A simple
-        sequentially rejective multiple test procedure, Scand. J. Stat. 6.
+        Miller (1974), The jackknife: a review, Biometrika 61, 1-15, Sec. 3.
 
     Example:
         >>> import pandas as pd
@@ -103,8 +106,8 @@ def compare(
         ...     sizes = (4, 8, 16, 32, 64)
         ...     rows = [(w, s, 2 + scale * w**-.3 + .01 * s) for w in sizes for s in (0, 1)]
         ...     arms[name] = pd.DataFrame(rows, columns=["width", "seed", "loss"])
-        >>> round(compare(arms).contrasts[0].worth[0].size_factor.value, 1)
-        1.4
+        >>> compare(arms).verdict
+        'survives'
     """
     require_level(level)
     if price is not None:
@@ -131,7 +134,6 @@ def compare(
     plain, *others = names
     _check_floor(fix, read)
     target = _target(at, sizes, [_common(read[plain], read[name]) for name in others])
-    powers = {name: arm_compute(each) for name, each in runs.items()}
     gate = Gate(
         min_gain=MIN_GAIN if min_gain is None else min_gain,
         survives_above=min_gain or 0.0,
@@ -151,7 +153,6 @@ def compare(
             target=target,
             level=level,
             target_level=gate.level,
-            flops=(powers[plain], powers[name]),
             fix=fix,
         )
         laws = {**both, **laws}
@@ -176,14 +177,9 @@ def compare(
         speeds = gains.speeds(found, ratios, level=level)
         contrasts.append(replace(found, next_runs=next_runs, speeds=speeds))
         notes += _pairing_notes(read[plain], read[name])
-    # after Holm's correction; a test that could not be made counts as none
-    tested = iter(holm([each.p_value for each in contrasts if each.p_value is not None]))
-    adjusted = [None if each.p_value is None else next(tested) for each in contrasts]
     return Comparison(
         plain=plain,
-        contrasts=tuple(
-            _tested(each, p, level) for each, p in zip(contrasts, adjusted, strict=True)
-        ),
+        contrasts=tuple(contrasts),
         columns=sizes,
         target=target,
         level=level,
@@ -193,8 +189,7 @@ def compare(
         laws={name: laws[name] for name in names if name in laws},
         tuned_exponents=_tuned_exponents(read),
         costs=tuple(
-            _cost(name, each, target, powers[name], flops_per_second, price)
-            for name, each in runs.items()
+            _cost(name, each, target, flops_per_second, price) for name, each in runs.items()
         ),
         price=price,
         flops_per_second=flops_per_second,
@@ -239,13 +234,6 @@ def _lost(contrast: Contrast, treated: Runs, arm: Arm) -> Contrast:
     flags = (*contrast.flags, f"no-loss: {arm.name} at {where}")
     refusals = {**contrast.refusals, "at_target": why}
     return replace(contrast, verdict=UNDECIDED, flags=flags, refusals=refusals)
-
-
-def _tested(contrast: Contrast, p_value: float | None, level: float) -> Contrast:
-    """With the corrected test; a crossing is kept where the laws differ."""
-    is_open = p_value is None or p_value > 1 - level
-    crossing = Measure() if is_open else contrast.crossing
-    return replace(contrast, p_adjusted=p_value, crossing=crossing)
 
 
 def _check_gate(min_gain: float | None, fix: Mapping[str, float], speed: str, cost: str) -> None:
@@ -359,18 +347,30 @@ def _cost(
     name: str,
     runs: Runs,
     size: Mapping[str, float],
-    compute: ArmCompute | None,
     flops_per_second: float | None,
     price: float | None,
 ) -> ArmCost:
-    """What one run costs at a size; hours go by a stated speed, else by the clock of the runs."""
-    wall = hours_of_runs(runs.of_stage("tune").complete())
-    flops = None if compute is None else compute.growth.of(size)
+    """What one run costs at a size; hours go by a stated speed, else by the clock of the runs.
+
+    FLOPs are those of the column `flops`, else `6 · n_params · n_tokens`.
+    """
+    sweep = runs.of_stage("tune").complete()
+    wall, compute = hours_of_runs(sweep), _flops_of_runs(sweep)
+    flops = None if compute is None else compute.of(size)
     hours = None if wall is None else wall.of(size)
     if flops_per_second is not None and flops is not None:
         hours = flops / flops_per_second / SECONDS_PER_HOUR
     money = None if hours is None or price is None else hours * price
     return ArmCost(arm=name, flops=flops, gpu_hours=hours, money=money)
+
+
+def _flops_of_runs(sweep: Runs) -> RunCost | None:
+    """FLOPs of a run over the sizes; None where the runs do not say them."""
+    try:
+        growth = read_run_cost(sweep)
+    except DataError:
+        return None
+    return growth if growth.unit == FLOPS else None
 
 
 def _tuned_exponents(arms: Mapping[str, Arm]) -> dict[str, dict[str, Measure]]:

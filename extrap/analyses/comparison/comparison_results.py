@@ -1,4 +1,4 @@
-"""What a comparison of recipes is: differences by size, laws, worth, crossing and costs."""
+"""What a comparison of recipes is: differences by size, laws and costs."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from extrap.analyses.comparison.gate import MIN_GAIN, UNDECIDED, VERDICTS, NextR
 from extrap.records import Interval, Measure, Shown
 from extrap.records.codec import shape
 
+COMPARISON_VERSION = 2
+"""Schema of the JSON of a comparison, and of a study of comparisons."""
 MEAN = "mean over the sizes"
 """Place of a difference that is of no single size."""
 
@@ -44,26 +46,6 @@ class SizeDifference:
         """The interval of the gain as a share of the loss; open where nothing is known."""
         low, high = self.difference.ci
         return Interval(None if high is None else -high, None if low is None else -low)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Worth:
-    """How much more the plain recipe would need for the loss of the treated one.
-
-    Attributes:
-        size: Of the treated run.
-        size_factor: Size of the plain run of equal loss / size of the treated run, in the first
-            size column; above 1 the treatment saves. An open side where the plain law never gets
-            there.
-        compute_factor: The same of compute; none where the compute of a recipe is not known or
-            does not move with size.
-        level: Of both intervals.
-    """
-
-    size: Mapping[str, float]
-    size_factor: Measure
-    compute_factor: Measure
-    level: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,15 +95,9 @@ class Contrast:
         treated: Name of the treated recipe.
         by_size: Measured differences, smallest size first.
         mean: Treated / plain − 1, the geometric mean over the common sizes.
-        p_value: Of "the laws are one", see `arm_errors.joint_p_value`; None where nothing tells
-            it.
-        p_adjusted: After Holm's correction for the number of treated recipes.
+        p_value: Of a mean difference of 0, by Student's t over the seeds' own means; None where
+            nothing tells what it errs by.
         at_target: The difference at the target, off the two laws; None where it is refused.
-        exponents: Name of the recipe → exponent of the reducible loss in the first size column.
-        exponent_difference: Treated − plain.
-        worth: At the largest common size and at the target; empty where refused.
-        crossing: First size column at which the laws are equal, inside the sizes; no value
-            without one.
         share: Share that it closes of the gap between the plain recipe and the reference, at the
             target or else at the largest size; no value without a reference.
         verdict: `survives`, `hurts`, `fades`, `no difference` or `undecided`, see
@@ -137,12 +113,7 @@ class Contrast:
     by_size: tuple[SizeDifference, ...]
     mean: Measure = Measure()
     p_value: float | None = None
-    p_adjusted: float | None = None
     at_target: SizeDifference | None = None
-    exponents: Mapping[str, Measure] = field(default_factory=dict)
-    exponent_difference: Measure = Measure()
-    worth: tuple[Worth, ...] = ()
-    crossing: Measure = Measure()
     share: Measure = Measure()
     verdict: str = UNDECIDED
     next_runs: NextRuns | None = None
@@ -183,15 +154,6 @@ class Contrast:
                 return place
         return None
 
-    @property
-    def gains(self) -> bool | None:
-        """Whether the difference falls with size; None unless the exponents differ."""
-        gap, last = self.exponent_difference, self.at_target
-        if gap.value is None or 0.0 in gap.ci or last is None or not self.by_size:
-            return None
-        ends = (self.by_size[0].difference.value, last.difference.value)
-        return None if ends[0] is None or ends[1] is None else ends[1] < ends[0]
-
 
 def _is_at(size: Mapping[str, float], target: Mapping[str, float]) -> bool:
     return all(math.isclose(size[name], value, rel_tol=1e-9) for name, value in target.items())
@@ -206,8 +168,8 @@ class Comparison(Shown):
         contrasts: One per treated recipe, in the order given.
         columns: Size columns.
         target: The size asked for.
-        level: Of all intervals but those that name their own; at the target that of all treated
-            recipes together, by Bonferroni's correction.
+        level: Of all intervals; at the target that of all treated recipes together, by
+            Bonferroni's correction.
         min_gain: The least gain that matters, as a share of the loss.
         survives_above: Gain above which a recipe survives: that if it was asked for, else 0.
         speed_column: Where effective speeds are from; empty without.
@@ -249,6 +211,7 @@ class Comparison(Shown):
 shape(
     Comparison,
     kind="extrap-comparison",
+    version=COMPARISON_VERSION,
     omit=("flops_per_second",),
     add={"arms": lambda found: found.arms, "verdict": lambda found: found.verdict},
 )

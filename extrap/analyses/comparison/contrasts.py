@@ -1,33 +1,30 @@
-"""What two arms differ by: at each size, on average, beyond the sizes, and what that is worth.
+"""What two arms differ by: at each size, on average, and beyond the sizes by their laws.
 
-Every number is a function of the table of tuned losses of arm × size × seed. Numbers read off the
-two laws (the target, the exponents, the worth, the crossing) have the scatter that they show when
-one (seed, size) pair of both arms at a time is left out; this counts lack of fit too. What a seed
-does to all sizes alike is taken out before and added to the error of numbers that it moves. The
-mean over the sizes has the scatter of the seeds' own means.
+Every number is a function of the table of tuned losses of arm × size × seed. The difference at the
+target has the scatter that it shows when one (seed, size) pair of both arms at a time is left out;
+this counts lack of fit too. What a seed does to all sizes alike is taken out before and added to
+the error. The mean over the sizes has the scatter of the seeds' own means.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 import numpy as np
 import numpy.typing as npt
-from scipy import optimize, stats
+from scipy import stats
 
-from extrap.analyses.comparison.arm_costs import ArmCompute
 from extrap.analyses.comparison.arm_errors import (
     SEED_REMEDY,
     effect_of_seeds,
-    joint_p_value,
     mean_error,
     size_errors,
 )
 from extrap.analyses.comparison.arm_table import ArmTable, arm_table, leave_out_pairs
-from extrap.analyses.comparison.comparison_results import ArmLaw, Contrast, SizeDifference, Worth
+from extrap.analyses.comparison.comparison_results import ArmLaw, Contrast, SizeDifference
 from extrap.analyses.comparison.seed_losses import Arm, Key
 from extrap.fitting.jackknife import (
     Error,
@@ -59,8 +56,6 @@ MIN_SIZES = 3
 """Fewer common sizes carry no law."""
 MIN_SIZES_ONE_SEED = 5
 """With one seed at a size, fewer sizes do not tell how far the law is off them."""
-MIN_SIZES_EXPONENT = 5
-"""Fewer sizes leave exponents six to eleven times as uncertain (`benchmarks.comparisons`)."""
 MISFIT_P = 0.05
 """A law misses its losses where "it holds" is less probable than this, for two laws together."""
 ROUNDING = 1e-6
@@ -71,17 +66,10 @@ MISFIT = (
     "lack-of-fit: the law of {} or {} misses its losses by more than their noise; use the "
     "differences at the measured sizes, or add larger sizes."
 )
-WORTH_LEVEL = 0.9
-"""Of the intervals of the worth: its ends depend on the far tails of the laws."""
 DOF_SHARE = 0.7
 """Degrees of freedom behind a number off the laws, over those of all pairs: it rests mostly on the
 largest sizes. Chosen on simulated tables of other seeds than those reported
 (`benchmarks.comparisons`)."""
-REACH = math.log(1e6)
-"""Largest ln factor of size at which equal loss is looked for; beyond it a side is open."""
-NEAR = math.log(10)
-"""The interval of a crossing is looked for so far beyond the measured sizes."""
-N_TRIALS = 121
 EXPONENTS = Range(-3.0, 3.0, tuple(np.geomspace(0.03, 2.0, 12).tolist()), is_log=False)
 N_STARTS = 12
 """The best of the trial exponents, from which the law of a whole table is fitted."""
@@ -114,18 +102,12 @@ class TwoLaws:
         """At ln x, shape (n_points, n_columns) → (2, 1 + n_left_out, n_points)."""
         return LAW.log_predict(self.values, np.exp(log_size - self.log_reference))
 
-    def gaps(self, log_size: Array) -> Array:
-        """Log losses, treated − plain, shape (1 + n_left_out, n_points)."""
-        plain, treated = self.log_losses(log_size)
-        return np.asarray(treated - plain)
-
-    def half_width(self, values: Array, level: float, *, shifts: bool = True) -> Array:
+    def half_width(self, values: Array, level: float) -> Array:
         """Half-widths of the intervals of numbers, shape (1 + n_left_out, …) → (…).
 
         Args:
             values: The numbers, of the whole table first.
             level: In (0, 1).
-            shifts: Whether an effect of a seed on all sizes moves them.
         """
         own = jackknife_variance(
             values[0],
@@ -134,7 +116,7 @@ class TwoLaws:
             n_fitted=self.values.shape[2],
             n_removed=self.n_removed,
         )
-        of_seeds = self.seed_error.se**2 if shifts else 0.0
+        of_seeds = self.seed_error.se**2
         rest = own**2 / self.dof + of_seeds**2 / self.seed_error.dof
         dof = np.divide((own + of_seeds) ** 2, rest, out=np.ones_like(own), where=rest > 0)
         return np.asarray(stats.t.ppf(0.5 + level / 2, dof) * np.sqrt(own + of_seeds))
@@ -246,8 +228,6 @@ def contrast_arms(
     columns: Sequence[str],
     target: Mapping[str, float],
     level: float,
-    flops: tuple[ArmCompute | None, ArmCompute | None] = (None, None),
-    worth_level: float = WORTH_LEVEL,
     fix: Mapping[str, float] = MappingProxyType({}),
     target_level: float | None = None,
 ) -> tuple[Contrast, dict[str, ArmLaw]]:
@@ -259,8 +239,6 @@ def contrast_arms(
         columns: Size columns.
         target: The size asked for.
         level: Of the intervals, in (0, 1).
-        flops: Compute of the plain and of the treated recipe.
-        worth_level: Of the intervals of the worth.
         fix: `E`, the floor of both laws, or nothing.
         target_level: Of the interval of the difference at the target; by default that of others.
     """
@@ -275,11 +253,12 @@ def contrast_arms(
             "with one seed, what it does at all sizes cannot be distinguished from the treatment; "
             "add a second seed at every size."
         )
+    mean = float(table.differences.mean())
     known = Contrast(
         treated=treated.name,
         by_size=_by_size(table, of_sizes, columns, level, {tuple(target.values()): at_target}),
-        mean=_relative(float(table.differences.mean()), of_mean, level),
-        p_value=joint_p_value(table),
+        mean=_relative(mean, of_mean, level),
+        p_value=None if of_mean is None else of_mean.p_value(mean),
         flags=(*plain.flags, *treated.flags),
         refusals=refusals,
     )
@@ -304,24 +283,7 @@ def contrast_arms(
     known = replace(known, at_target=ahead)
     if has_misfit(table, laws):
         known = replace(known, flags=(*known.flags, MISFIT.format(plain.name, treated.name)))
-    if len(table.keys) < MIN_SIZES_EXPONENT:
-        why = f"exponents need {MIN_SIZES_EXPONENT} common sizes, there are {len(table.keys)}; "
-        refusals["exponents"] = refusals["worth"] = refusals["crossing"] = f"{why}add sizes."
-        return replace(known, refusals=refusals), both
-    ours, theirs = laws.values[..., 1 + len(of_law)]
-    largest = dict(zip(columns, table.keys[-1], strict=True))
-    return replace(
-        known,
-        exponents={
-            plain.name: _plain_number(ours, laws, level),
-            treated.name: _plain_number(theirs, laws, level),
-        },
-        exponent_difference=_plain_number(theirs - ours, laws, level),
-        worth=tuple(
-            _worth(laws, size, of_law, flops, level=worth_level) for size in (largest, target)
-        ),
-        crossing=crossing(laws, table.log_size, level=level) if len(of_law) == 1 else Measure(),
-    ), both
+    return known, both
 
 
 def _by_size(
@@ -358,24 +320,6 @@ def _arm_law(values: Array, log_reference: Array, columns: Sequence[str]) -> Arm
     )
 
 
-def _worth(
-    laws: TwoLaws,
-    size: Mapping[str, float],
-    columns: Sequence[str],
-    flops: tuple[ArmCompute | None, ArmCompute | None],
-    *,
-    level: float,
-) -> Worth:
-    """What the treatment is worth at a size, in size and in compute."""
-    factor = size_worth(laws, np.log([size[name] for name in columns]), level=level)
-    plain, treated = flops
-    compute = Measure()
-    if plain is not None and treated is not None and plain.moves(size):
-        own = treated.log_at(size)
-        compute = factor.map(lambda by: math.exp(plain.log_at(size, math.log(by)) - own))
-    return Worth(size=dict(size), size_factor=factor, compute_factor=compute, level=level)
-
-
 def share_closed(plain: Arm, treated: Arm, reference: Arm, *, level: float) -> Measure:
     """The share that a treatment closes of the gap between the plain arm and a reference.
 
@@ -397,81 +341,6 @@ def share_closed(plain: Arm, treated: Arm, reference: Arm, *, level: float) -> M
     closed, gap = losses[0] - losses[1], losses[0] - losses[2]
     share = ratio_of_means(closed, gap, level=level)
     return Measure() if share.ci == Interval() else share
-
-
-def size_worth(laws: TwoLaws, log_size: Array, *, level: float) -> Measure:
-    """The factor of size with which the plain law reaches the loss of the treated arm.
-
-    All factors φ at which `ln f_plain(φ x) = ln f_treated(x)` is not rejected.
-
-    Args:
-        laws: Of both arms.
-        log_size: ln of the treated arm's size, one number per column.
-        level: Of the interval.
-    """
-    treated = laws.log_losses(log_size[None])[1]
-
-    def statistic(shifts: Array) -> Array:
-        return np.asarray(laws.log_losses(log_size + shifts[:, None])[0] - treated)
-
-    return _accepted(laws, statistic, (-REACH, REACH), level).map(math.exp)
-
-
-def crossing(laws: TwoLaws, log_sizes: Array, *, level: float) -> Measure:
-    """Where the laws of one size column are equal, inside the sizes; none with an open end."""
-    low, high = float(log_sizes.min()), float(log_sizes.max())
-    found = _accepted(laws, lambda x: laws.gaps(x[:, None]), (low - NEAR, high + NEAR), level)
-    is_inside = found.value is not None and low <= found.value <= high
-    return found.map(math.exp) if is_inside and None not in found.ci else Measure()
-
-
-def _accepted(
-    laws: TwoLaws, statistic: Callable[[Array], Array], ends: tuple[float, float], level: float
-) -> Measure:
-    """The zero of a statistic nearest the middle, and the stretch around it not rejected as 0.
-
-    Without a zero the stretch, if any, is that up to the end at which the statistic is smaller.
-    """
-
-    def excess(x: Array) -> Array:
-        values = statistic(x)
-        return np.asarray(np.abs(values[0]) - laws.half_width(values, level))
-
-    def root(of: Callable[[Array], Array], low: float, high: float) -> float:
-        return float(optimize.brentq(lambda x: of(np.array([x])).item(), low, high))
-
-    trials = np.linspace(*ends, N_TRIALS)
-    middle, outside, zero = statistic(trials)[0], excess(trials), None
-    changes = np.flatnonzero(np.diff(np.sign(middle)))
-    if len(changes):
-        i = int(changes[np.argmin(np.abs(trials[changes] - trials.mean()))])
-        place = zero = root(lambda x: statistic(x)[0], trials[i], trials[i + 1])
-    else:  # nowhere, so at one end of the trials or beyond
-        is_above = bool(abs(middle[-1]) < abs(middle[0]))
-        end = -1 if is_above else 0
-        if outside[end] > 0:
-            sides = (ends[1], None) if is_above else (None, ends[0])
-            return Measure(value=None, ci=Interval(*sides))
-        place = float(trials[end])
-
-    def side(rejected: Array) -> float | None:
-        if not len(rejected):
-            return None
-        is_point = excess(np.array([place])).item() >= 0
-        return (
-            place if is_point else root(excess, rejected[np.argmin(abs(rejected - place))], place)
-        )
-
-    rejected = trials[outside > 0]
-    return Measure(
-        value=zero, ci=Interval(side(rejected[rejected < place]), side(rejected[rejected > place]))
-    )
-
-
-def _plain_number(values: Array, laws: TwoLaws, level: float) -> Measure:
-    half = float(laws.half_width(values, level, shifts=False))
-    value = float(values[0])
-    return Measure(value=value, ci=Interval(value - half, value + half))
 
 
 def _at(log_values: Array, laws: TwoLaws, level: float) -> Measure:

@@ -10,11 +10,16 @@ from typing import Any
 import numpy as np
 
 from extrap.analyses.comparison.compare import compare
-from extrap.analyses.comparison.comparison_results import Comparison, Contrast, SizeDifference
+from extrap.analyses.comparison.comparison_results import (
+    COMPARISON_VERSION,
+    Comparison,
+    Contrast,
+    SizeDifference,
+)
 from extrap.analyses.comparison.gate import Gate
 from extrap.errors import DataError
 from extrap.records import ComparisonStudy, Measure, RecipeGroup, Runs
-from extrap.records.codec import SCHEMA_VERSION, document, encode, shape
+from extrap.records.codec import document, encode, shape
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -199,7 +204,7 @@ def study_document(study: ComparisonStudy, findings: Sequence[GroupFindings]) ->
     """What was found before anything was trained at a target, as JSON."""
     return {
         "kind": "extrap-comparison-study",
-        "schema_version": SCHEMA_VERSION,
+        "schema_version": COMPARISON_VERSION,
         "name": study.name,
         "question": study.question,
         "groups": encode(findings),

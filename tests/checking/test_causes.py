@@ -10,7 +10,7 @@ from extrap.documents import load_forecast, save_forecast
 from extrap.fitting import LossPrediction
 from extrap.forecasting import forecast
 from extrap.reading import read_runs
-from extrap.records import Runs
+from extrap.records import Interval, Runs
 from extrap.reporting.verdicts import check
 from tests.checking.byhand import LARGE, by_hand, judged, loss_at, lr_at, of_rate
 
@@ -41,7 +41,7 @@ def found(**given):
 
 
 def test_evidence_of_a_cause_is_its_price_its_spike_or_its_number_of_differences():
-    """.02 octave²; the bounds at which causes begin are lines of `tests/contract/calls`."""
+    """.02 octave²."""
     assert found(u=2.0, off=0.1).evidence == pytest.approx(
         {
             "lr_octaves": 2,
@@ -59,6 +59,95 @@ def test_evidence_of_a_cause_is_its_price_its_spike_or_its_number_of_differences
     evidence = found(spike=spike).evidence
     assert evidence == pytest.approx({"spike_step": 700, "spike_height": 2})
     assert found(differing={"wd": ("1", "2")}).evidence == {"n_differing": 1}
+
+
+SPIKE = Spike(step=700.0, height=math.log(3), before=1.0, fraction=0.7)
+BATCH = {"batch_size": 20.1, "noise_scale": 100.0, "epochs": 1.0}
+WD = {"wd": ("1", "2")}
+BOUNDS = {
+    "mistuned": [
+        {"u": 0.6, "excess": 0.004, "chance": 0.95},
+        {"u": -0.6, "excess": 0.004, "chance": 0.95},
+        {"u": 2.0, "is_off": False},
+        {"u": 0.499, "excess": 0.0051},
+        {"u": 2.0, "beside": 0.011, "off": 0.2},
+        {"u": 2.0, "beside": 0.01, "off": 0.159},
+        {"u": 12.0, "beside": 0.01, "off": 14.0, "excess": 5.0},
+        {"spike": SPIKE, "u": 2.0},
+    ],
+    "unknown": [
+        {"u": 2.0, "chance": 0.949},
+        {"u": 0.499, "excess": 0.005},
+        {"u": 0.5, "excess": 0.004, "pi": Interval(0.001, 0.01)},
+        {"u": 2.0, "beside": 0.01, "off": 0.161},
+        {"u": 12.0, "beside": 0.01, "off": 14.0, "excess": 4.9},
+        {"u": 2.0, "beside": None},
+        {"spike": SPIKE, "off": -0.1},
+        {"spike": SPIKE, "off_before_spike": 0.0501},
+        {"row": {"epochs": 5.0}, "sweep": {"epochs": 5.0}},
+        {"row": {"epochs": 5.0}, "off": -0.1},
+        {"row": {**BATCH, "batch_size": 20.0}},
+        {"row": BATCH, "off": -0.1},
+        {"row": {**BATCH, "noise_scale": 0.0}},
+    ],
+    "elsewhere": [
+        {"u": 2.0, "beside": 0.01, "off": 0.07, "is_off": False},
+        {"u": 1.0, "beside": 0.01, "off": 0.0, "is_off": False},
+    ],
+    "far": [
+        {"u": 2.0, "is_off": False, "chance": 0.949},
+        {"u": -2.0, "is_off": False, "chance": 0.8},
+    ],
+    "undecided-wide": [
+        {"u": 1.99, "is_off": False, "chance": 0.8},
+        {"u": 1.0, "beside": 0.011, "off": 0.0, "chance": 0.9, "is_off": False},
+        {"u": 1.0, "beside": 0.01, "off": 0.03, "chance": 0.9, "is_off": False},
+    ],
+    "spiked": [
+        {"spike": SPIKE},
+        {"spike": SPIKE, "off_before_spike": 0.05},
+        {"spike": SPIKE, "overfits": True},
+    ],
+    "diverged": [
+        {"row": {"status": "diverged"}},
+        {"row": {"status": "diverged", "epochs": 4.0}, "overfits": True},
+    ],
+    "data": [
+        {"spike": SPIKE, "overfits": True, "row": {"epochs": 2.0}},
+        {"row": {"status": "diverged", "epochs": 5.0}, "overfits": True},
+        {"row": {"epochs": 5.0}, "sweep": {"epochs": 4.9}},
+        {"row": {**BATCH, "epochs": 4.1}},
+        {"row": {"epochs": 5.0}, "differing": {"epochs": ("5", "1")}},
+    ],
+    "batch": [{"row": BATCH}, {"row": {**BATCH, "epochs": 4.0}}],
+    "recipe": [
+        {"differing": WD, "row": {"epochs": 5.0}},
+        {"row": {"epochs": 4.0}, "differing": {"epochs": ("4", "1")}},
+    ],
+}
+"""Code of a finding → runs that just have it."""
+
+
+@pytest.mark.parametrize(("code", "given"), [(c, g) for c, rows in BOUNDS.items() for g in rows])
+def test_causes_begin_at_their_bounds(code, given):
+    assert found(**given).code == code
+
+
+@pytest.mark.parametrize(
+    ("unit", "off"),
+    [
+        ("in-bits", -math.log(math.log(2))),
+        ("in-nats", math.log(math.log(2))),
+        ("in-perplexity", loss_at(1024) - math.log(loss_at(1024))),
+    ],
+)
+def test_a_loss_in_another_unit_is_named_within_three_percent(unit, off):
+    for excess in (0.0, 0.02):
+        codes = [
+            found(off=off + excess + rest, excess=excess, chance=0.5).code
+            for rest in (0.0, 0.0299, -0.0299, 0.0301, -0.0301)
+        ]
+        assert codes == [unit] * 3 + ["unknown"] * 2
 
 
 @pytest.mark.parametrize("given", [{"differing": {"wd": ("1", "2")}}, {"u": 2.0}, {}])

@@ -21,11 +21,6 @@ from .workplace import FOLDER, ROOT, SAVED, TABLES, workplace
 
 CLEAN = "T/clean.csv --size width --tune lr"
 PAIR = "T/pair.csv --size params --size tokens"
-CURVED = "T/curved.csv --size width --tune lr"
-SINGLE = "T/single.csv --size depth --tune lr --tune batch_size --condition optimizer"
-ACCURACY = "T/accuracy.csv --size width --tune lr --loss acc --maximise acc --loss-kind error"
-CURVES = f"{ACCURACY} --curves T/accuracy_curves.csv"
-SWEEP = "examples/sweep.csv --size width --tune lr"
 BATCH = "examples/steps.csv --by width --by target"
 SEALED = "S/forecast.json"
 STUDY = "W/tiny.py --storage sqlite:///W/run.db --set seeds=0"
@@ -37,12 +32,7 @@ CHECKED = (
 JSON = {
     "forecast-clean": f"forecast {CLEAN} --at 512 --at width=4096",
     "forecast-pair": f"forecast {PAIR} --at params=1e8,tokens=1e10 --level .8",
-    "forecast-curved": f"forecast {CURVED} --at 1024 --at 512",
-    "forecast-accuracy": f"forecast {CURVES} --at 512 --final best",
-    "forecast-inferred": "forecast examples/wandb_export.csv --at 8x",
-    "forecast-storage": "forecast W/theirs.db --size width --tune lr --at 256",
     "check-sealed": f"check {SEALED} examples/big.csv",
-    "check-sweep": f"check {SWEEP} examples/big.csv --level .8",
     "backtest-clean": f"backtest {CLEAN}",
     "watch-log": "watch W/accuracy.json T/log.csv --at 256 --total-steps 1000 --tuned lr=0.01 "
     "--loss acc --maximise acc --once",
@@ -51,8 +41,6 @@ JSON = {
     "allocate-pair": "allocate T/pair.csv --flops 1e20 --level .8 --unique-tokens 5e9 "
     "--inference-tokens 1e12",
     "compare-recipes": "compare T/recipes.csv --by recipe --size width --at 1024 --price 2",
-    "compare-tuned": "compare T/clean.csv examples/sweep.csv --size width --tune lr "
-    "--names clean,sweep",
     "critical-batch": f"critical-batch {BATCH} --at width=512,target=1.9",
     "cascade": "cascade T/inputs.csv --cost-large 10",
     "select-hard": "select T/embedding.csv --keep .3 --label label",

@@ -31,12 +31,6 @@ def runs(name: str) -> extrap.Runs:
     """The runs of a table, read as its kind asks for."""
     kinds: dict[str, dict[str, Any]] = {
         "clean": {"size": "width", "tune": "lr"},
-        "clean_big": {"size": "width", "tune": "lr", "stage": "check"},
-        "untuned": {"size": "width", "ignore": "recipe"},
-        "pair": {"size": ["params", "tokens"]},
-        "pair_big": {"size": ["params", "tokens"], "stage": "check"},
-        "curved": {"size": "width", "tune": "lr"},
-        "single": {"size": "depth", "tune": ["lr", "batch_size"], "conditions": "optimizer"},
         "accuracy": {
             "size": "width",
             "tune": "lr",
@@ -47,16 +41,15 @@ def runs(name: str) -> extrap.Runs:
         "sweep": {"size": "width", "tune": "lr"},
     }
     source = ROOT / "examples" / "sweep.csv" if name == "sweep" else TABLES / f"{name}.csv"
-    source = TABLES / "recipes.csv" if name == "untuned" else source
     curves = TABLES / "accuracy_curves.csv" if name == "accuracy" else None
     with contextlib.chdir(ROOT):  # messages and pages name the source
         return extrap.read_runs(source.relative_to(ROOT), curves=curves, **kinds[name])
 
 
 @cache
-def forecast(name: str, **options: Any) -> extrap.Forecast:
-    """The forecast of a table, at the level .95 unless another is asked for."""
-    return extrap.forecast(runs(name), **options)
+def forecast(name: str) -> extrap.Forecast:
+    """The forecast of a table."""
+    return extrap.forecast(runs(name))
 
 
 @cache
@@ -64,9 +57,8 @@ def workplace() -> Path:
     """A folder with what commands read: storages, sealed forecasts, pages, a study file."""
     folder = Path(tempfile.mkdtemp(prefix="contract-")).resolve()
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    for name in ("tiny", "theirs"):
-        with sqlite3.connect(folder / f"{name}.db") as connection:
-            connection.executescript((SAVED / f"{name}.sql").read_text(encoding="utf-8"))
+    with sqlite3.connect(folder / "tiny.db") as connection:
+        connection.executescript((SAVED / "tiny.sql").read_text(encoding="utf-8"))
     shutil.copy(SAVED / "tiny.py", folder)
     for name in ("clean", "accuracy"):
         extrap.save_forecast(forecast(name), folder / f"{name}.json")

@@ -1,7 +1,4 @@
-"""What the columns of a table are taken for where nobody says, and that each offer settles it.
-
-The tables themselves, with what each is taken for, are lines of `tests/contract/calls`.
-"""
+"""What the columns of a table are taken for where nobody says, and that each offer settles it."""
 
 from pathlib import Path
 
@@ -15,7 +12,17 @@ from extrap.reading import read_runs
 from extrap.reading.reader import Request, read_sweep
 from extrap.reading.units import check_units
 
-from .messy import isoflop, random_search, sweep, two, wandb_export
+from .messy import (
+    huggingface,
+    isoflop,
+    mlflow_runs,
+    optuna_frame,
+    random_search,
+    ray_results,
+    sweep,
+    two,
+    wandb_export,
+)
 
 ROOT = Path(__file__).parents[2]
 DATA = ROOT.parent / "shared" / "data"
@@ -28,6 +35,84 @@ def choices_of(table, **options):
     with pytest.raises(DataError) as caught:
         read_runs(table, **options)
     return [choice.arguments for choice in caught.value.choices]
+
+
+def pooled(column, values, **more):
+    """One seed of the sweep for each value of a further column."""
+    tables = [
+        sweep(seeds=(0,), **{column: v}, **{k: f(v) for k, f in more.items()}) for v in values
+    ]
+    return pd.concat(tables, ignore_index=True)
+
+
+def cut(column):
+    """Every ninth run stops half way by a count."""
+    return GRID.assign(**{column: np.where(GRID.index % 9, 1e6, 5e5) * GRID["width"]})
+
+
+TAKEN = [
+    (GRID, "width", "lr", 72),
+    (GRID.drop(columns="seed"), "width", "lr", 72),
+    (wandb_export(GRID), "d_model", "lr", 72),
+    (mlflow_runs(GRID), "hidden_size", "lr", 72),
+    (optuna_frame(GRID), "width", "lr", 72),
+    (huggingface(GRID), "hidden_size", "learning_rate", 72),
+    (ray_results(GRID), "width", "lr", 72),
+    (random_search(), "width", "lr", 160),
+    (GRID[GRID["lr"].isin([2.0**-6, 2.0**-7])], "width", "lr", 24),
+    (isoflop(), "n_params n_tokens", "", 20),
+    (pd.DataFrame({"flops": [1e16, 1e17, 1e18], "val_nll": [4.0, 3.5, 3.1]}), "flops", "", 3),
+    (
+        GRID.assign(model=GRID["width"].map({64: "a", 128: "b", 256: "c", 512: "d"})),
+        "width",
+        "lr",
+        72,
+    ),
+    (
+        random_search(weight_decay=lambda rng: 10 ** rng.uniform(-3, -1)),
+        "width",
+        "lr weight_decay",
+        160,
+    ),
+    (pooled("wd", (0.01, 0.1, 1.0)), "width", "lr wd", 72),
+    (
+        pooled("batch_size", (16, 32, 64), n_tokens=lambda b: 1000 * b),
+        "width",
+        "lr batch_size",
+        72,
+    ),
+    (
+        pd.concat(
+            [sweep(git_sha="a", host="x"), sweep(git_sha="b", host="y").head(9)], ignore_index=True
+        ),
+        "width",
+        "lr",
+        81,
+    ),
+    (GRID.assign(warmup=2 * GRID["width"], batch_size=GRID["width"] // 2), "width", "lr", 72),
+    (
+        GRID.assign(min_lr=GRID["lr"] / 10, lr_mult=GRID["lr"] * GRID["width"] / 64),
+        "width",
+        "lr",
+        72,
+    ),
+    (
+        GRID.assign(n_params=12 * GRID["width"] ** 2, n_tokens=240 * GRID["width"] ** 2),
+        "width",
+        "lr",
+        72,
+    ),
+    (cut("tokens_seen"), "width", "lr", 64),
+    (cut("n_tokens"), "width", "lr", 64),
+]
+"""Table, its sizes, its tuned columns, its complete runs."""
+
+
+@pytest.mark.parametrize(("table", "sizes", "tuned", "n_complete"), TAKEN)
+def test_a_table_is_taken_for_what_its_columns_say(table, sizes, tuned, n_complete):
+    runs = read_runs(table)
+    assert (runs.sizes, runs.tuned) == (tuple(sizes.split()), tuple(tuned.split()))
+    assert len(runs.complete()) == n_complete
 
 
 PUBLISHED = {

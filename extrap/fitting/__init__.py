@@ -14,7 +14,7 @@ What to use when:
 * `fit_divergence` — how likely a run diverges.
 * `recommend` — the values of smallest expected loss, given all of these.
 * `doubt_loss`, `doubt_tuned` — where a forecast says nothing, and why.
-* `place_runs` — where the next runs of a sweep teach most; `grow_grid` for a plain grid.
+* `grow_grid` — the grid of a sweep, grown where its best value lies near the edge.
 * `holm` — p-values of several tests, adjusted for their number.
 * `compare_rules` — what known rules would cost instead.
 * `find_outliers` — runs far from the other seeds of their cell.
@@ -36,7 +36,6 @@ from extrap.fitting.mixture import fit_surviving_laws
 from extrap.fitting.optimum import estimate_optima, place_outside, sharpen_noise
 from extrap.fitting.optimum_law import CurvatureTest, check_curvature, fit_optimum_law
 from extrap.fitting.outliers import find_outliers
-from extrap.fitting.placement import can_place, place_runs
 from extrap.fitting.prediction import LossPrediction
 from extrap.fitting.reference_curves import (
     ReferenceCurves,
@@ -73,7 +72,6 @@ __all__ = [
     "Rule",
     "assume_shared",
     "at_fractions",
-    "can_place",
     "check_curvature",
     "compare_rules",
     "doubt_loss",
@@ -97,7 +95,6 @@ __all__ = [
     "log_ratios",
     "penalty_at",
     "place_outside",
-    "place_runs",
     "power_laws",
     "predict_log",
     "predict_optimum",

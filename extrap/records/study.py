@@ -200,10 +200,9 @@ class StudySpec:
         seeds: Seeds of the sweep; each fixes initialisation and data order.
         targets: Larger sizes, trained after the forecast is sealed.
         target_seeds: Their seeds.
-        sampler: `"grid"`; `"law"`, which places runs where they determine best how the optimum
-            depends on size; `"tpe"`, `"gp"`, `"cmaes"` or `"qmc"`, Optuna's samplers; or a
-            sampler object of Optuna's that can resume from its trials; a class of your own says
-            that it can by the attribute `resumes = True`.
+        sampler: `"grid"`; `"tpe"`, `"gp"`, `"cmaes"` or `"qmc"`, Optuna's samplers; or a sampler
+            object of Optuna's that can resume from its trials; a class of your own says that it
+            can by the attribute `resumes = True`.
         pruner: `"median"` or `"hyperband"`, Optuna's pruners, `"none"`, or a pruner object; by
             default the median where Optuna samples, else none.
         growth: Number of values by which a grid may grow on each side if its optimum is not
@@ -226,7 +225,7 @@ class StudySpec:
     seeds: Seeds = (0, 1, 2)
     targets: tuple[Target, ...] = ()
     target_seeds: Seeds = (0, 1)
-    sampler: Annotated[str | object, one_of("grid", "law", *OPTUNA_SAMPLERS)] = "grid"
+    sampler: Annotated[str | object, one_of("grid", *OPTUNA_SAMPLERS)] = "grid"
     pruner: Annotated[str | object, one_of("", "none", "median", "hyperband")] = ""
     growth: Annotated[int, at_least(0)] = 4
     level: Level = 0.95
@@ -284,8 +283,6 @@ class StudySpec:
                 values = [self.size_values(size)[name] for size in self._all_sizes()]
                 advice = f"write round({self.path[name]})"
             else:
-                is_free = self.sampler == "law" and len(self.tune) == 1
-                require(not is_free, rule, "sampler law", "tune it with sampler='grid'")
                 tuned, advice = self.tune[name], "choose whole values, as of low=8, high=512, n=7"
                 values = [tuned.low, tuned.high] if self.is_sampled else list(tuned.values())
             fractions = [value for value in values if not float(value).is_integer()]
@@ -294,7 +291,7 @@ class StudySpec:
     @property
     def is_sampled(self) -> bool:
         """Whether Optuna chooses the values of its runs."""
-        return self.sampler not in ("grid", "law")
+        return self.sampler != "grid"
 
     @property
     def sampler_name(self) -> str:

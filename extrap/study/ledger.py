@@ -187,7 +187,7 @@ class Ledger:
         done = self.trials.done()
         n_new = len(done) - self._n_done_when_asked
         is_much = n_new > WORTH_ASKING * max(len(done), len(self._wanted))
-        is_due = is_much or not self._waiting or self.stage.spec.sampler == "law"
+        is_due = is_much or not self._waiting
         if self._n_done_when_asked < 0 or (n_new and is_due):
             if self._n_done_when_asked < 0:
                 self._announce_others(done)

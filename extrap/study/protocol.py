@@ -10,7 +10,6 @@ import shlex
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from itertools import product
 from pathlib import Path
 from types import ModuleType
@@ -117,11 +116,6 @@ def sweep(spec: StudySpec) -> Stage:
     """The sweep of a spec, grown as its sampler has it."""
     if spec.is_sampled:
         return Stage(spec=spec, wants=None, n_most=len(spec.grid_cells()))
-    if spec.sampler == "law":
-        from extrap.fitting import can_place, place_runs
-
-        if can_place(spec):
-            return Stage(spec=spec, wants=partial(place_runs, spec), n_most=len(spec.grid_cells()))
 
     def grown(runs: Runs) -> Sequence[Cell]:
         if not len(runs):  # nothing to fit yet: training need not wait for SciPy

@@ -6,7 +6,6 @@ import subprocess
 import sys
 from dataclasses import replace
 from datetime import datetime
-from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -15,10 +14,9 @@ import optuna
 import pandas as pd
 import pytest
 
-from extrap import StudySpec, Target, TunedRange, Workload, forecast
-from extrap.fitting import place_runs
+from extrap import StudySpec, Target, TunedRange, Workload
 from extrap.reporting.embedded import read_report
-from extrap.study import Outcome, dry_run, report, run, tune
+from extrap.study import Outcome, dry_run, report, run
 from extrap.study.dispatch import SINGLES_AHEAD
 from extrap.study.forecasts import ForecastKind, ForecastResult, contrasts, target_cells
 from extrap.study.progress import TuneEvent
@@ -106,18 +104,6 @@ def test_contrasts_of_an_earlier_forecast_are_known(finished):
     assert contrasts(SPEC, made, earlier[:2]) == set()
 
 
-def test_laws_sampler_brings_a_study_to_its_forecast_with_fewer_runs(tmp_path):
-    spec = replace(SPEC, sampler="law", sizes={"width": (16, 32, 64, 128)}, targets=())
-    storage, places = f"sqlite:///{tmp_path / 'toy.db'}", partial(place_runs, spec)
-    runs = tune(spec, storage, train=toy, extend=places)
-    assert len(runs) < len(spec.grid_cells())
-    made = forecast(runs)
-    assert made.at(width=512).tuned["lr"].value == pytest.approx(2**-8, rel=0.35)
-    trained: list[TuneEvent] = []
-    tune(spec, storage, train=toy, extend=places, notify=trained.append)
-    assert trained == []
-
-
 def test_table_may_be_parquet_and_has_the_conditions(finished, tmp_path):
     table = pd.read_csv(finished.home / "reports" / "toy.runs.csv")
     table.to_parquet(tmp_path / "kept.parquet")
@@ -189,7 +175,6 @@ def test_plan_counts_runs_without_opening_a_storage(tmp_path):
     assert "72 runs" in text
     assert "width 512: 6 runs" in text
     assert not (tmp_path / "never.db").exists()
-    assert "5 runs (up to 67 more" in dry_run(ForecastKind(replace(SPEC, sampler="law")))
 
 
 KILLED = """

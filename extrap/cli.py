@@ -83,11 +83,10 @@ def cli(*, debug: bool) -> None:
 
 @click.group(cls=Group)
 def study() -> None:
-    """Run a study, follow it, or move its runs."""
+    """Run a study, and follow it."""
 
 
 study.add_section("Run", study_files.run_command, study_files.status_command)
-study.add_section("Storage", study_files.export_command, study_files.import_command)
 cli.add_section(
     "Forecast", large_runs.forecast_command, large_runs.plan_command, large_runs.cost_command
 )

@@ -1,4 +1,4 @@
-"""Commands on study files: `study run`, `status`, `export`, `import`, and `coord-check`."""
+"""Commands on study files: `study run`, `study status` and `coord-check`."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def run_shown(study: Kind, *, quiet: bool, **options: Any) -> Outcome:
 def _accept_training(study: Kind, path: str, storage: str | None) -> None:
     """Accept a changed TRAIN or COMMAND."""
     from extrap.study import default_storage
-    from extrap.study.transfer import adopt_training
+    from extrap.study.trials import adopt_training
 
     trains = [(spec, train) for spec in study.specs() if (train := study.training_of(spec))]
     if not trains:
@@ -162,37 +162,6 @@ def status_command(
         print_json(encode(look()))
     else:
         say(status_text(look()))
-
-
-@command("export PATH", "storage assignments", "--out FILE | File to write: FILE.db. [required]")
-def export_command(
-    path: str, *, storage: str | None, assignments: Sequence[str], out: str
-) -> None:
-    """Write all finished trials of a study to one file.
-
-    PATH is the study file. The SQLite file is an Optuna storage with the trials, the fingerprint
-    and the seals. It holds no address.
-    """
-    from extrap.study import open_study
-    from extrap.study.transfer import export_study
-
-    n_trials = export_study(open_study(path, assignments=assignments), out, storage=storage)
-    say(f"wrote {n_trials} trials to {out}")
-
-
-@command("import PATH FILE", "storage assignments")
-def import_command(
-    path: str, file: str, *, storage: str | None, assignments: Sequence[str]
-) -> None:
-    """Copy the trials of an export into a study's storage.
-
-    PATH is the study file, FILE the export. Trials that are there already stay, and importing
-    twice changes nothing. Seals keep the times that FILE states, which nothing proves.
-    """
-    from extrap.study import open_study
-    from extrap.study.transfer import import_study
-
-    say(import_study(open_study(path, assignments=assignments), file, storage=storage))
 
 
 @analysis(

@@ -12,6 +12,7 @@ import logging
 import math
 from collections.abc import Callable, Iterable, Mapping
 from collections.abc import Set as AbstractSet
+from contextlib import ExitStack
 from dataclasses import dataclass, field, fields
 from datetime import datetime
 from typing import Any
@@ -40,13 +41,14 @@ from extrap.reading.optuna import (
     read_stage,
     study_name,
 )
-from extrap.reading.storages import open_to_read, storage_faults
-from extrap.records import Cell, RunResult, Runs, StudySpec
+from extrap.reading.storages import open_if_there, open_to_read, storage_faults
+from extrap.records import Cell, RunResult, Runs, StudySpec, Train
 from extrap.records.fields import LARGEST_LOSS
-from extrap.study.database import drop_session
-from extrap.study.fingerprints import require_same
-from extrap.study.lock import this_process
+from extrap.study.database import drop_session, open_storage
+from extrap.study.fingerprints import fingerprint, is_of_own_training, require_same
+from extrap.study.lock import lock_of, this_process
 from extrap.study.protocol import no_runs
+from extrap.study.trainers import trainer_of
 from extrap.training.own.answers import COSTS
 
 logger = logging.getLogger(__name__)
@@ -54,11 +56,9 @@ logger = logging.getLogger(__name__)
 DRIVER = "driver"
 """Study attribute: the process that trains the study, since when, and what it is at."""
 ORIGIN = "origin"
-"""Study attribute: a name of a storage's own, which no other storage takes up."""
+"""Study attribute: a name of a storage's own, which only a copy of the storage has too."""
 SEALED = "sealed:"
 """Beginning of study attributes: when the forecast of a content hash was sealed."""
-IMPORTED_SEAL = "imported-seal:"
-"""Beginning of study attributes: when such a time was copied here, which nobody here saw."""
 OWNER = "owner"
 """Trial attribute: the process that wrote it."""
 FAILURE = "failure"
@@ -136,13 +136,10 @@ class Trials:
             How many were written.
         """
         given = asked or {}
-        return self.copy([(r.cell, self._trial(r, began, given.get(r.cell))) for r in results])
-
-    def copy(self, trials: Iterable[tuple[Cell, FrozenTrial]]) -> int:
-        """Write finished trials of cells that have none yet; how many were written."""
         by_size: dict[tuple[tuple[str, float], ...], dict[Cell, FrozenTrial]] = {}
-        for cell, trial in trials:
-            by_size.setdefault(cell.size, {}).setdefault(cell, trial)
+        for result in results:
+            trial = self._trial(result, began, given.get(result.cell))
+            by_size.setdefault(result.cell.size, {}).setdefault(result.cell, trial)
         n_before = len(self._done)
         for size, wanted in by_size.items():
             own = self._of(dict(size))
@@ -335,3 +332,33 @@ def read_fingerprint(url: str, *, study: str) -> dict[str, Any]:
     with storage_faults(url):
         found = our_studies(open_to_read(url), (study,))
         return found[0].fingerprint() if found else {}
+
+
+def adopt_training(spec: StudySpec, storage: str, train: Train) -> tuple[str, ...]:
+    """Write into the storage of a study that it is trained by this function or command.
+
+    Whatever was trained before then counts as trained by it; nothing is trained again. Where there
+    is no storage, nothing happens. Returns what changed, one sentence each.
+    """
+    spec = spec.without_recipe()
+    now = fingerprint(spec, trainer_of(spec, train).fingerprint)
+    changes: dict[str, None] = {}
+    with storage_faults(storage), ExitStack() as stack:
+        if open_if_there(storage) is None:
+            return ()
+        lock = lock_of(storage, [spec.name])
+        lock.acquire()
+        stack.callback(lock.release)
+        opened = open_storage(storage)
+        for study in our_studies(opened, (spec.name,)):
+            stored = study.fingerprint()
+            own = sorted(filter(is_of_own_training, {*stored, *now}))
+            differ = [part for part in own if stored.get(part) != now.get(part)]
+            if stored and differ:
+                kept = {k: v for k, v in stored.items() if k not in own}
+                accepted = {k: now[k] for k in own if k in now}
+                opened.set_study_user_attr(study.id, FINGERPRINT, {**kept, **accepted})
+                for part in differ:
+                    was, is_now = stored.get(part, "nothing"), now.get(part, "nothing")
+                    changes[f"{part} was {was}, is {is_now}"] = None
+    return tuple(changes)

@@ -67,8 +67,7 @@ TEXT = {
     "status": "study status W/tiny.py --storage sqlite:///W/tiny.db",
     "dry-run": "study run W/tiny.py --storage sqlite:///W/new.db --dry-run",
     "report": f"report {CLEAN} W/big.csv -o W/again.html --markdown -",
-    "study-run": f"cd W/ && study run {STUDY} --quiet && study status {STUDY} && "
-    f"study export {STUDY} --out W/run-export.db",
+    "study-run": f"cd W/ && study run {STUDY} --quiet && study status {STUDY}",
     "help": "--help",
 }
 """Called for people, some after another command (`&&`): what they print is a text."""

@@ -14,8 +14,9 @@ from extrap.reading import copies, read_runs
 from extrap.reading.optuna import SCHEMA, SCHEMA_VERSION, find_study
 from extrap.reading.storages import open_if_there, open_to_read
 from extrap.records import StudySpec, TunedRange, Workload
-from extrap.study import tune
+from extrap.study import read_study, tune
 from extrap.study.database import open_storage
+from extrap.study.trials import first_sealed, sealed_at
 
 optuna.logging.set_verbosity(optuna.logging.WARNING)
 SPEC = StudySpec(
@@ -27,6 +28,8 @@ SPEC = StudySpec(
     seeds=(0, 1),
     growth=0,
 )
+TOLD = SPEC.without_recipe()
+"""The study as its runs are stored: of a function of the user's own."""
 N = 4 * 4 * 2
 
 
@@ -113,6 +116,36 @@ def test_a_writer_may_be_there_while_one_reads_but_not_lock_the_file(own, monkey
     with pytest.raises(StudyError, match="is locked"):
         find_study(f"sqlite:///{own}")
     writer.close()
+
+
+@pytest.mark.parametrize("is_file", [True, False])
+def test_a_copied_storage_has_the_runs_and_the_seals_and_nothing_is_trained_again(
+    is_file, own, tmp_path
+):
+    source, copy = f"sqlite:///{own}", f"sqlite:///{tmp_path}/copy.db"
+    first_sealed(open_storage(source), SPEC.name, "hash", "2026-01-01T00:00:00+00:00")
+    if is_file:
+        shutil.copy(own, tmp_path / "copy.db")
+    else:
+        for name in get_all_study_names(source):
+            optuna.copy_study(from_study_name=name, from_storage=source, to_storage=copy)
+    assert read_study(TOLD, copy).to_frame().equals(read_study(TOLD, source).to_frame())
+    assert sealed_at(copy, SPEC.name, "hash") == "2026-01-01T00:00:00+00:00"
+    trained = []
+    assert len(tune(SPEC, copy, train=loss_of, notify=trained.append)) == N
+    assert trained == []
+
+
+@pytest.mark.parametrize("state", ["PRUNED", "COMPLETE"])
+def test_a_result_without_a_value_is_not_read_but_trained_again(state, own):
+    url = changed(
+        own,
+        f"UPDATE trials SET state = '{state}' WHERE trial_id = 8",
+        "DELETE FROM trial_values WHERE trial_id = 8",
+    )
+    (note,) = read_study(TOLD, url).notes[:1]
+    assert note.startswith("Trial 7 ")
+    assert len(tune(SPEC, url, train=loss_of)) == N
 
 
 def test_what_a_killed_writer_left_is_rolled_back_in_the_copy_only(full, own, tmp_path):

@@ -112,7 +112,6 @@ def test_a_kind_of_its_own_is_planned_run_followed_and_reported(home, capsys):
     assert main(["study", "status", "twice.py", "--json"]) == 0
     status = json.loads(capsys.readouterr().out)
     assert (status["complete"], status["done"]) == (5, True)
-    assert main(["study", "export", "twice.py", "--out", "twice.db"]) == 0
     for source in ([], ["reports/twice.runs.csv"]):
         assert main(["report", "twice.py", *source, "-o", "again.html"]) == 0
         assert "which 2 runs bear out" in Path("again.html").read_text(encoding="utf-8")

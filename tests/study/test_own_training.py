@@ -20,7 +20,7 @@ from extrap.study import open_study, run, tune
 from extrap.study.forecasts import ForecastKind
 from extrap.study.lock import lock_of
 from extrap.study.status import study_status
-from extrap.study.transfer import adopt_training
+from extrap.study.trials import adopt_training
 from extrap.study_folders import enter
 from extrap.training.own.answers import MOST_POINTS, read_answer, read_curve
 

@@ -20,7 +20,6 @@ import pandas as pd
 import extrap
 from benchmarks.rows import DATA, Row
 from extrap import files
-from extrap.records.codec import encode
 from extrap.reporting import html
 from extrap.reporting.blocks import Answer, Block, Details, Page, Paragraph
 from extrap.reporting.study_page import provenance
@@ -198,7 +197,6 @@ def write_page(
             *([Details("Charts", tuple(blocks))] if blocks else []),
             provenance(about),
         ),
-        numbers=encode({"kind": "extrap-figures", "rows": [asdict(row) for row in rows]}),
         status="all met" if is_met else "some missed",
         made_by=words.command,
     )

@@ -37,7 +37,6 @@ if TYPE_CHECKING:
         Verdict,
         Workload,
     )
-    from extrap.reporting.embedded import read_report
     from extrap.reporting.forecast_page import report
     from extrap.reporting.plots import (
         plot_backtest,
@@ -91,7 +90,6 @@ __all__ = [
     "plot_optimum",
     "plot_sweep",
     "prototype_distance",
-    "read_report",
     "read_runs",
     "report",
     "save_forecast",
@@ -113,7 +111,6 @@ _HOMES = {
     "Monitor": "monitoring",
     "noise_scale": "noise",
     "read_runs": "reading",
-    "read_report": "reporting.embedded",
     "report": "reporting.forecast_page",
     "tune": "study.driver",
     **dict.fromkeys(("allocate", "cost", "plan"), "analyses.budget"),

@@ -94,7 +94,7 @@ cli.add_section(
     "Check", large_runs.backtest_command, large_runs.check_command, large_runs.watch_command
 )
 cli.add_section("Run studies", init.init_command, study, study_files.coord_check_command)
-cli.add_section("Reports", pages.report_command, pages.page_command, pages.index_command)
+cli.add_section("Reports", pages.report_command, pages.index_command)
 cli.add_section(
     "More analyses",
     own_tables.compare_command,

@@ -31,7 +31,6 @@ MODULES = {
     "extrap.reading": "read_runs",
     "extrap.records": "Command Interval Point Recipe Runs StudySpec Target TunedRange Verdict "
     "Workload",
-    "extrap.reporting.embedded": "read_report",
     "extrap.reporting.forecast_page": "report",
     "extrap.reporting.plots": "plot_backtest plot_forecast plot_law plot_optimum plot_sweep",
     "extrap.reporting.verdicts": "check",

@@ -60,7 +60,7 @@ class DoublingKind(Kind):
     def page(self, result: Any, runs: RunsByStage, about: About) -> Page:
         """The result for people."""
         blocks = [Answer(text=f"Use {result['best']:g}, which {result['n']} runs bear out.")]
-        return study_page("doubling", about, blocks, caveats=(), numbers=result)
+        return study_page("doubling", about, blocks, caveats=())
 
 
 DOUBLING = Doubling(

@@ -1,4 +1,4 @@
-"""`extrap report`, `page` and `index`: HTML pages, and what is made from existing ones."""
+"""`extrap report` and `index`: HTML pages, and a table of those in a folder."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from extrap.commands.analysis import Printed, analysis, command
+from extrap.commands.analysis import command
 from extrap.commands.inputs import forecast_of, kind_of, read_big, size_of
 from extrap.commands.option_table import FORECAST
 from extrap.commands.printing import say
@@ -18,6 +18,7 @@ from extrap.files import write_text
 if TYPE_CHECKING:
     from extrap.forecasting import Forecast
     from extrap.records import Runs, Verdict
+    from extrap.reporting.blocks import Page
 
 
 @command(
@@ -53,11 +54,12 @@ def report_command(
     if kind_of(sweep, big) == "study":
         from extrap.commands.study_files import report_study_file
 
-        page = report_study_file(sweep, storage=options["storage"], table=big, output=output)
-        _say_written(page, markdown=markdown)
+        outcome = report_study_file(sweep, storage=options["storage"], table=big, output=output)
+        _say_written(outcome.page, outcome.report_path, markdown=markdown)
         return
     from extrap.records.seals import is_sealed_file
-    from extrap.reporting.forecast_page import report
+    from extrap.reporting.forecast_page import forecast_page
+    from extrap.reporting.html import write_page
 
     first, *others = dict.fromkeys(losses or options["maximise"][:1] or (None,))
     once = [source for source in (sweep, big) if source == "-" or is_sealed_file(source)]
@@ -67,17 +69,16 @@ def report_command(
         )
     made, verdicts, runs = _judged(sweep, big, {**options, "loss": first})
     metrics = {str(name): _judged(sweep, big, {**options, "loss": name})[:2] for name in others}
-    path = report(
+    page = forecast_page(
         made,
         verdicts,
-        path=output or "reports/report.html",
         at=[size_of(text, made) for text in at],
         title=options["title"],
         metrics=metrics,
         runs=runs,
         price=options["price"],
     )
-    _say_written(path, markdown=markdown)
+    _say_written(page, write_page(page, output or "reports/report.html"), markdown=markdown)
 
 
 def _judged(
@@ -91,40 +92,21 @@ def _judged(
     return made, () if runs is None else check(made, runs), runs
 
 
-def _say_written(page: str | Path, *, markdown: str | None) -> None:
+def _say_written(page: Page, path: Path, *, markdown: str | None) -> None:
     """Say that a report was written, and write its summary where asked; `-` prints it."""
-    from extrap.reporting.embedded import read_blocks, read_report
     from extrap.reporting.markdown import report_markdown
     from extrap.reporting.text import blocks_text
 
-    blocks = read_blocks(page)
-    say(f"{blocks_text(blocks[:1])}\nwrote {page}", err=markdown == "-")
+    say(f"{blocks_text([page.answer])}\nwrote {path}", err=markdown == "-")
     if markdown is None:
         return
-    place = page if markdown == "-" else os.path.relpath(page, Path(markdown).parent)
-    link = Path(place).as_posix()
-    text = report_markdown(read_report(page), blocks, link=link)
+    place = path if markdown == "-" else os.path.relpath(path, Path(markdown).parent)
+    text = report_markdown(page, link=Path(place).as_posix())
     if markdown == "-":
         say(text.rstrip("\n"))
     else:
         write_text(markdown, text)
         say(f"wrote {markdown}")
-
-
-@analysis("page PAGE", "", "--link TEXT | Address of the page, for the last line of the summary.")
-def page_command(page: str, *, link: str | None) -> Printed:
-    """Print the summary or the numbers of a report.
-
-    PAGE is an HTML report. The summary is Markdown, for a pull request or, in a GitHub
-    workflow, $GITHUB_STEP_SUMMARY. With --json its numbers are printed.
-    """
-    from extrap.reporting.blocks import Paragraph
-    from extrap.reporting.embedded import read_blocks, read_report
-    from extrap.reporting.markdown import report_markdown
-
-    document, blocks = read_report(page), read_blocks(page)
-    text = report_markdown(document, blocks, link=link).rstrip("\n")
-    return Printed(document, [Paragraph(text)], document=lambda _: document)
 
 
 @command("index [FOLDER]")

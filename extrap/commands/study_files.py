@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import ExitStack
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -125,11 +124,11 @@ def _accept_training(study: Kind, path: str, storage: str | None) -> None:
 
 def report_study_file(
     path: str, *, storage: str | None, table: str | None, output: str | None
-) -> Path:
-    """Report on the study in a file without training, and return the page written."""
+) -> Outcome:
+    """Report on the study in a file without training."""
     from extrap.study import open_study, report
 
-    return report(open_study(path), storage=storage, table=table, path=output).report_path
+    return report(open_study(path), storage=storage, table=table, path=output)
 
 
 @command(

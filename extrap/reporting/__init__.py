@@ -1,7 +1,7 @@
 """From a result to blocks, and from blocks to an HTML page, terminal text or Markdown.
 
 * `blocks`, `tables`, `charts` — what everything is made of; `drawing` draws the charts.
-* `html`, `text`, `markdown` — the renderers; `embedded` reads a page back.
+* `html`, `text`, `markdown` — the renderers.
 * `forecast_page` — what a page and a terminal show of a forecast and of the verdicts on its larger
   runs; its parts are in `forecast_answer`, `forecast_charts`, `forecast_tables`, `statements`.
 * `allocations_page`, `batches_page`, `comparisons_page`, `sensitivity_page` — one page per kind

@@ -11,7 +11,6 @@ import pandas as pd
 from extrap.analyses.budget import Allocation, AllocationCheck, AllocationReport
 from extrap.analyses.budget.checks import CheckedSplit
 from extrap.records import Interval, Measure
-from extrap.records.codec import document
 from extrap.records.numbers import (
     NBSP,
     TableCell,
@@ -118,14 +117,6 @@ def allocation_page(report: AllocationReport, about: About) -> Page:
         about,
         blocks,
         caveats=LIMITS,
-        numbers={
-            "kind": "extrap-allocation-study",
-            "schema_version": 1,
-            "allocation": document(found),
-            "check": report.check,
-            "optima": report.optima,
-            "n_runs": report.n_runs,
-        },
         counts={"runs": report.n_runs},
         status="borne out" if report.is_borne_out else "not borne out",
     )

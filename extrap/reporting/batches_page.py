@@ -22,8 +22,7 @@ from extrap.analyses.batch_size import (
     agreement,
     growth,
 )
-from extrap.records import BatchStudy, Interval, Measure
-from extrap.records.codec import SCHEMA_VERSION, document, encode
+from extrap.records import Interval, Measure
 from extrap.records.intervals import NOWHERE
 from extrap.records.numbers import (
     NBSP,
@@ -271,7 +270,7 @@ def _four(value: float) -> str:
     return format_quantity(value, digits=4)
 
 
-def batches_page(study: BatchStudy, findings: Sequence[TaskResult], about: About) -> Page:
+def batches_page(findings: Sequence[TaskResult], about: About) -> Page:
     """The page as blocks: answer, two figures, warnings, the main table; the rest is closed."""
     tasks, agreed = tasks_of(findings), agreement_of(findings)
     fits = [(task, found.critical) for task, found in tasks]
@@ -306,8 +305,7 @@ def batches_page(study: BatchStudy, findings: Sequence[TaskResult], about: About
         ),
         part("Notes", (), *map(Paragraph, _notes(tasks))),
     ]
-    numbers = batches_document(study, findings)
-    return study_page("batches", about, blocks, caveats=LIMITS, numbers=numbers)
+    return study_page("batches", about, blocks, caveats=LIMITS)
 
 
 def tasks_of(findings: Sequence[TaskResult]) -> Tasks:
@@ -404,44 +402,3 @@ def _count(value: float) -> str:
     if not math.isfinite(value):
         return "–"
     return format_quantity(value) if value == round(value) else format_quantity(value, digits=3)
-
-
-def batches_document(study: BatchStudy, findings: Sequence[TaskResult]) -> dict[str, Any]:
-    """The findings as a JSON document; a number that is open or missing is null."""
-    return encode(
-        {
-            "kind": "extrap-batches",
-            "schema_version": SCHEMA_VERSION,
-            "name": study.name,
-            "question": study.question,
-            "level": study.level,
-            "overhead": study.overhead,
-            "answer": batches_answer(findings).text.replace(NBSP, " "),
-            "agreement": agreement_of(findings),
-            "tasks": [
-                {
-                    "name": found.task.study.name,
-                    "workload": found.task.study.workload.name,
-                    "targets": found.task.targets,
-                    "batches": found.task.batches,
-                    "critical": document(found.critical),
-                    "rate_law": found.rate_law,
-                    "noise": found.noise,
-                    "courses": found.courses,
-                    "growth": _growth(found),
-                    "notes": found.notes,
-                }
-                for found in findings
-            ],
-        }
-    )
-
-
-def _growth(found: TaskResult) -> list[dict[str, Any]]:
-    """By how much the noise scale grows during training, by size."""
-    names = list(found.task.study.sizes)
-    courses = found.courses.groupby(names) if len(found.courses) else ()
-    return [
-        {"size": dict(zip(names, map(float, key), strict=True)), **encode(growth(course))}
-        for key, course in courses
-    ]

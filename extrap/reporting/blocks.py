@@ -6,8 +6,8 @@ A result becomes a `Page` of blocks once; `html`, `text` and `markdown` render t
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from extrap.records.numbers import NBSP
 from extrap.reporting.glossary import Explanation
@@ -102,7 +102,6 @@ class Page:
         question: The question it answers, one sentence: the heading.
         created: When, ISO 8601.
         blocks: The first one is the `Answer`.
-        numbers: What the page is made of, as JSON; empty embeds none.
         status: What became of it in a few words, such as `on law`; may be empty.
         ok: Whether every judged run is on law, as `extrap check` exits; None where none is judged.
         made_by: What wrote it, for the last line.
@@ -113,7 +112,6 @@ class Page:
     question: str
     created: str
     blocks: Sequence[Block]
-    numbers: dict[str, Any] = field(default_factory=dict)
     status: str = ""
     ok: bool | None = None
     made_by: str = "extrap"

@@ -18,12 +18,9 @@ from extrap.analyses.comparison.gate import (
 )
 from extrap.analyses.comparison.treatments import (
     Treatment,
-    checks_document,
-    study_document,
     treatments,
 )
-from extrap.records import ComparisonStudy, Interval, Measure
-from extrap.records.codec import document
+from extrap.records import Interval, Measure
 from extrap.records.numbers import (
     NBSP,
     TableCell,
@@ -87,9 +84,7 @@ COUNTED = {
 """Verdict → what one recipe with it does, and several."""
 
 
-def comparison_page(
-    study: ComparisonStudy, findings: Sequence[GroupFindings], about: About
-) -> Page:
+def comparison_page(findings: Sequence[GroupFindings], about: About) -> Page:
     """The page of a comparison study."""
     shown = treatments(findings)
     checked = [each for each in shown if each.check is not None]
@@ -113,7 +108,6 @@ def comparison_page(
             *([Details("Groups of recipes", groups)] if len(groups) > 1 else groups),
         ],
         caveats=LIMITS,
-        numbers={**study_document(study, findings), "checks": checks_document(findings)},
         counts={"runs": sum(runs.values())},
     )
 
@@ -123,9 +117,7 @@ def own_comparison_page(found: Comparison, about: About) -> Page:
     answer, *rest = comparison_blocks(found)
     charts = [Figure(chart) for chart in size_charts(found)[1:]]
     blocks = [answer, Columns(charts), *rest]
-    return study_page(
-        "comparison", about, blocks, caveats=LIMITS, numbers=document(found), status=found.verdict
-    )
+    return study_page("comparison", about, blocks, caveats=LIMITS, status=found.verdict)
 
 
 def comparison_blocks(found: Comparison) -> list[Block]:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import asdict
 from importlib import metadata
 from pathlib import Path
 from typing import Any, Unpack
 
 from extrap.backtesting import backtest
-from extrap.documents import as_forecast, forecast_document, verdicts_document
+from extrap.documents import as_forecast
 from extrap.errors import ExtrapError
 from extrap.forecasting import AnySizes, Forecast
 from extrap.reading.reader import ReadingKeywords
@@ -19,7 +18,6 @@ from extrap.records.numbers import (
     format_level,
     format_quantity,
     name_size,
-    rounded,
 )
 from extrap.reporting.backtests import (
     backtest_answer,
@@ -82,8 +80,6 @@ from extrap.reporting.study_page import About, study_page
 LIBRARIES = ("numpy", "pandas", "scipy", "statsmodels", "matplotlib", "jinja2")
 Metric = Forecast | tuple[Forecast, Sequence[Verdict]]
 """A forecast, alone or with the verdicts on its larger runs."""
-DIGITS = 8
-"""Significant digits of a curve."""
 
 
 def report(
@@ -213,20 +209,6 @@ def forecast_page(
         ),
         blocks,
         caveats=LIMITS,
-        numbers={
-            "kind": "extrap-report",
-            "schema_version": 1,
-            "sizes": forecast.runs.sizes,
-            "tuned": tuned,
-            **_judged(forecast, verdicts, rows),
-            "contrasts": sorted(contrasts),
-            "curve": _curve(forecast, axis),
-            "flags": [asdict(flag) for flag in forecast_warnings(forecast, rows).items],
-            "metrics": {
-                name: _judged(made, seen, answer_rows(made, group_verdicts(seen)))
-                for name, (made, seen) in further.items()
-            },
-        },
         counts=_origin(forecast, groups),
         status=_status(lead, outcomes),
         ok=all(judged) if judged else None,
@@ -364,25 +346,3 @@ def _tables(
     tables = [optima_table(forecast), points_table(forecast, rows), runs_table(forecast)]
     notes = map(Paragraph, (path, *forecast.runs.notes))
     return Details("Tables", [verdict_table(groups), *tables, *notes])
-
-
-def _judged(
-    forecast: Forecast, verdicts: Sequence[Verdict], rows: Sequence[AnswerRow]
-) -> dict[str, Any]:
-    made = forecast_document(forecast, [row.point for row in rows])
-    if not verdicts:
-        return {"forecast": made, "verdicts": None}
-    judged = verdicts_document(verdicts, level=forecast.level, forecast=forecast)
-    return {"forecast": made, "verdicts": judged}
-
-
-def _curve(forecast: Forecast, axis: SizeAxis) -> dict[str, list[float | None]]:
-    """The forecast along the drawn sizes; empty without a law of the loss."""
-    if not forecast.loss_laws:
-        return {}
-    sizes = [axis.at(value) for value in axis.values()]
-    frame = forecast.frame(sizes).select_dtypes("number")
-    return {
-        str(column): [rounded(value, DIGITS) for value in frame[column].astype(float)]
-        for column in frame
-    }

@@ -9,17 +9,14 @@ from functools import cache
 from importlib import resources
 from itertools import count
 from pathlib import Path
-from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from extrap import __version__
 from extrap.errors import argument
 from extrap.files import write_text
 from extrap.records.numbers import NBSP, format_exact
 from extrap.reporting.blocks import Figure, Page
 from extrap.reporting.charts import chart_table
-from extrap.reporting.embedded import PAGE_VERSION, blocks_data
 from extrap.reporting.palette import style_sheet
 from extrap.reporting.tables import Table, cell_number, file_name, table_csv
 
@@ -59,11 +56,7 @@ def write_page(page: Page, path: str | Path) -> Path:
 
 
 def page_html(page: Page) -> str:
-    """The page as text.
-
-    Raises:
-        ValueError: A number is not finite.
-    """
+    """The page as text."""
     keys = (f"figure{i}" for i in count())
 
     def draw(figure: Figure) -> str:
@@ -79,8 +72,6 @@ def page_html(page: Page) -> str:
             about=_about(page),
             policy=policy(),
             script=_script(),
-            document=page_document(page) if page.numbers else None,
-            blocks=blocks_data(page.blocks),
             light=style_sheet("light"),
             dark=style_sheet("dark"),
             draw=draw,
@@ -89,18 +80,8 @@ def page_html(page: Page) -> str:
     )
 
 
-def page_document(page: Page) -> dict[str, Any]:
-    """The JSON that a page carries: what it says about itself, and its numbers."""
-    return {
-        "schema_version": PAGE_VERSION,
-        "extrap_version": __version__,
-        **{name: text.replace(NBSP, " ") for name, text in _about(page).items()},
-        "ok": page.ok,
-        "numbers": page.numbers,
-    }
-
-
 def _about(page: Page) -> dict[str, str]:
+    """What a page says about itself in its head, for `index`."""
     return {
         "kind": page.kind,
         "title": page.title,
@@ -130,7 +111,6 @@ def environment() -> Environment:
         lstrip_blocks=True,
         undefined=StrictUndefined,
     )
-    templates.policies["json.dumps_kwargs"] = {"allow_nan": False, "separators": (",", ":")}
     templates.filters |= {
         "number": _number,
         "csv_link": _csv_link,

@@ -75,7 +75,6 @@ def write_index(folder: str | Path) -> Path:
                 [*map(_row, reports)],
             ),
         ),
-        numbers={"kind": "extrap-index", "reports": reports},
     )
     return write_page(page, folder / "index.html")
 

@@ -7,13 +7,12 @@ nobody and no issue, and addresses are no links.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 from urllib.parse import urlsplit
 
 from extrap.files import as_written
 from extrap.records.numbers import NBSP, beside
-from extrap.reporting.blocks import Answer, Block, Columns, Details, Paragraph, Warnings
+from extrap.reporting.blocks import Answer, Block, Columns, Details, Page, Paragraph, Warnings
 from extrap.reporting.tables import Table
 
 MOST_ROWS = 20
@@ -52,19 +51,15 @@ def escaped(text: object) -> str:
     return _ACTS.sub(lambda m: f"&#{ord(m[0])};", plain)
 
 
-def report_markdown(
-    document: Mapping[str, Any], blocks: Sequence[Block] = (), *, link: str | None = None
-) -> str:
+def report_markdown(page: Page, *, link: str | None = None) -> str:
     """The title, what a page shows outside its closed parts, and a link to it.
 
     Args:
-        document: What `read_report` returns.
-        blocks: What `read_blocks` returns; without any the answer stands alone.
-        link: Address of the page, for the last line; only `https:`, `http:` and relative ones.
+        page: The page.
+        link: Its address, for the last line; only `https:`, `http:` and relative ones.
     """
-    shown = list(blocks) or [Answer(text=document["answer"])]
-    parts = [f"### {_sign(document)} {escaped(document['title'])}".replace("###  ", "### ")]
-    parts += [escaped(document["question"]), *blocks_markdown(shown), _footer(document, link)]
+    parts = [f"### {_sign(page)} {escaped(page.title)}".replace("###  ", "### ")]
+    parts += [escaped(page.question), *blocks_markdown(page.blocks), _footer(page, link)]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
@@ -94,12 +89,11 @@ def blocks_markdown(blocks: Sequence[Block]) -> Iterator[str]:
                 continue
 
 
-def _sign(document: Mapping[str, Any]) -> str:
+def _sign(page: Page) -> str:
     """Green only where no run is off."""
-    status = document["status"]
-    if document.get("ok") is False and status != "deviates":
+    if page.ok is False and page.status != "deviates":
         return _PARTLY
-    return _SIGNS.get(status, "")
+    return _SIGNS.get(page.status, "")
 
 
 def _code(text: str) -> str:
@@ -107,10 +101,10 @@ def _code(text: str) -> str:
     return re.sub(r"[^A-Za-z0-9 .=_-]", "·", as_written(text))[:LONGEST]
 
 
-def _footer(document: Mapping[str, Any], link: str | None) -> str:
-    words = f"Forecast made {escaped(document['created'][:10])}"
-    if document["kind"] != "report":
-        words = f"Made {escaped(document['created'][:10])}"
+def _footer(page: Page, link: str | None) -> str:
+    words = f"Forecast made {escaped(page.created[:10])}"
+    if page.kind != "report":
+        words = f"Made {escaped(page.created[:10])}"
     if link and _is_address(link):
         return f"{words}. [The whole page]({link})."
     return f"{words}." + (f" The whole page: {escaped(link)}" if link else "")

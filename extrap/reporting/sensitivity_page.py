@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from extrap.analyses.sensitivity import SMALL_COST, Sensitivity, Setting
 from extrap.records import Measure
-from extrap.records.codec import document
 from extrap.records.moves import ONE_MINUS
 from extrap.records.numbers import (
     beside,
@@ -92,8 +91,7 @@ def sensitivity_page(found: Sensitivity, about: About) -> Page:
     """The page of the sensitivity of fixed values."""
     sizes, blocks = ", ".join(map(format_given, found.sizes)), sensitivity_blocks(found)
     counts = {"runs": found.n_runs, found.column: sizes}
-    numbers = document(found)
-    return study_page("sensitivity", about, blocks, caveats=LIMITS, numbers=numbers, counts=counts)
+    return study_page("sensitivity", about, blocks, caveats=LIMITS, counts=counts)
 
 
 def _best(setting: Setting) -> str:

@@ -8,11 +8,9 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
 from types import MappingProxyType
-from typing import Any
 
 from extrap import __version__
 from extrap.records import Interval, Measure
-from extrap.records.codec import encode
 from extrap.records.numbers import TableCell, beside, format_estimate, format_percent, stacked
 from extrap.reporting.blocks import Block, Details, Page, Paragraph
 from extrap.reporting.tables import Table
@@ -45,7 +43,6 @@ def study_page(
     blocks: Iterable[Block],
     *,
     caveats: Sequence[str],
-    numbers: Mapping[str, Any],
     counts: Mapping[str, object] = MappingProxyType({}),
     status: str = "",
     ok: bool | None = None,
@@ -60,7 +57,6 @@ def study_page(
         question=about.question,
         created=about.created,
         blocks=(*blocks, provenance(origin), Details("Limits", [*map(Paragraph, caveats)])),
-        numbers=encode(numbers),
         status=status,
         ok=ok,
     )

@@ -70,7 +70,7 @@ class BatchKind(Kind):
         """The page of the tasks."""
         from extrap.reporting.batches_page import batches_page
 
-        return batches_page(self.study, tuple(result), about)
+        return batches_page(tuple(result), about)
 
 
 def wanted_cells(task: BatchTask, runs: Runs) -> tuple[Cell, ...]:

@@ -100,7 +100,7 @@ class ComparisonKind(Kind):
         """The page of the comparison."""
         from extrap.reporting.comparisons_page import comparison_page
 
-        return comparison_page(self.study, result, about)
+        return comparison_page(result, about)
 
 
 def _cells_at_targets(

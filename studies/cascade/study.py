@@ -146,7 +146,6 @@ class CascadeKind(Kind):
         """The small model to take, and the table of all."""
         from judging import LEVEL, WAYS, findings, surest
 
-        from extrap.records.codec import encode
         from extrap.records.numbers import format_percent
         from extrap.reporting.blocks import Answer
         from extrap.reporting.study_page import estimate, in_percent, study_page
@@ -180,8 +179,7 @@ class CascadeKind(Kind):
             confidence=f"Its accuracy {is_good} as good as that of the large model.",
             kind="on" if best.is_as_good else "mixed",
         )
-        numbers = {"kind": "cascade-study", "findings": encode(found)}
-        return study_page("cascade", about, [answer, table], caveats=LIMITS, numbers=numbers)
+        return study_page("cascade", about, [answer, table], caveats=LIMITS)
 
 
 def train(size: Mapping[str, float], tuned: Mapping[str, float], seed: int) -> dict[str, float]:

@@ -47,7 +47,6 @@ JSON = {
     "knobs": "knobs T/knobs.csv --size width --at 2048 --knob steady --knob moving=0.1 "
     "--knob idle --level .9",
     "status": "study status W/tiny.py --storage sqlite:///W/tiny.db",
-    "page": "page W/page.html",
     "coord-check": CHECKED,
 }
 """Called with --json: what they print is a document."""

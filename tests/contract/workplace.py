@@ -1,4 +1,4 @@
-"""Saved forecasts, storages and pages that cases share, made once per process; and the tables."""
+"""Saved forecasts and storages that cases share, made once per process; and the tables."""
 
 from __future__ import annotations
 
@@ -26,7 +26,6 @@ def table(name: str) -> pd.DataFrame:
     return pd.read_csv(TABLES / f"{name}.csv")
 
 
-@cache
 def runs(name: str) -> extrap.Runs:
     """The runs of a table, read as its kind asks for."""
     kinds: dict[str, dict[str, Any]] = {
@@ -38,38 +37,26 @@ def runs(name: str) -> extrap.Runs:
             "maximise": "acc",
             "loss_kind": "error",
         },
-        "sweep": {"size": "width", "tune": "lr"},
     }
-    source = ROOT / "examples" / "sweep.csv" if name == "sweep" else TABLES / f"{name}.csv"
+    source = TABLES / f"{name}.csv"
     curves = TABLES / "accuracy_curves.csv" if name == "accuracy" else None
     with contextlib.chdir(ROOT):  # messages and pages name the source
         return extrap.read_runs(source.relative_to(ROOT), curves=curves, **kinds[name])
 
 
 @cache
-def forecast(name: str) -> extrap.Forecast:
-    """The forecast of a table."""
-    return extrap.forecast(runs(name))
-
-
-@cache
 def workplace() -> Path:
-    """A folder with what commands read: storages, sealed forecasts, pages, a study file."""
+    """A folder with what commands read: storages, sealed forecasts, a study file."""
     folder = Path(tempfile.mkdtemp(prefix="contract-")).resolve()
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     with sqlite3.connect(folder / "tiny.db") as connection:
         connection.executescript((SAVED / "tiny.sql").read_text(encoding="utf-8"))
     shutil.copy(SAVED / "tiny.py", folder)
     for name in ("clean", "accuracy"):
-        extrap.save_forecast(forecast(name), folder / f"{name}.json")
+        extrap.save_forecast(extrap.forecast(runs(name)), folder / f"{name}.json")
     sealed = json.loads((SAVED / "forecast.json").read_text(encoding="utf-8"))
     (folder / "broken.json").write_text(json.dumps({**sealed, "level": 0.9}))
     table("recipes").query("width < 128")[["width", "loss"]].to_csv(folder / "three.csv")
     (folder / "pages").mkdir()
     table("clean_big").query("width > 8").to_csv(folder / "big.csv", index=False)
-    big = extrap.read_runs(folder / "big.csv", size="width", tune="lr", stage="check")
-    verdicts = extrap.check(forecast("clean"), big)
-    page = extrap.report(forecast("clean"), verdicts, path=folder / "pages" / "clean.html")
-    extrap.report(forecast("sweep"), path=folder / "pages" / "sweep.html")
-    shutil.copy(page, folder / "page.html")
     return folder

@@ -8,10 +8,13 @@ import sys
 from collections import defaultdict
 from typing import NamedTuple
 
+from extrap.documents import forecast_document
 from extrap.forecasting import forecast
 from extrap.reporting.blocks import Answer, Figure, Paragraph
 from extrap.reporting.charts import chart_table
+from extrap.reporting.forecast_answer import answer_rows
 from extrap.reporting.forecast_page import forecast_page
+from extrap.reporting.judged_groups import group_verdicts
 from extrap.reporting.tables import Table
 from extrap.reporting.verdicts import check
 
@@ -41,10 +44,10 @@ class Statement(NamedTuple):
     place: str
 
 
-def questions(page):
-    """(quantity, size) → the statements of a page of blocks."""
+def questions(page, document):
+    """(quantity, size) → the statements of a page, and of the document of its forecast."""
     found = defaultdict(list)
-    for point in page.numbers["forecast"]["points"]:
+    for point in document["points"]:
         size = " ".join(f"{name} {value:g}" for name, value in point["size"].items())
         for quantity, numbers in (
             (USE, point["recommended"].values()),
@@ -66,15 +69,21 @@ def questions(page):
     return dict(found)
 
 
-def conflicts(page):
-    """The questions for which a page states numbers that differ."""
+def conflicts(page, document):
+    """The questions for which these state numbers that differ."""
     return {
         question: statements
-        for question, statements in questions(page).items()
+        for question, statements in questions(page, document).items()
         if any(
             not _agree(one.numbers, other.numbers) for one in statements for other in statements
         )
     }
+
+
+def document_of(made, verdicts):
+    """What `extrap forecast --json` prints at the sizes of the page."""
+    rows = answer_rows(made, group_verdicts(verdicts))
+    return forecast_document(made, [row.point for row in rows])
 
 
 def _agree(ours, theirs):
@@ -147,8 +156,9 @@ def _quantity(caption, column, row, *, is_best):
 if __name__ == "__main__":
     sweep, big = sys.argv[1:]
     made = forecast(sweep)
-    shown = forecast_page(made, check(made, big))
-    for (quantity, size), statements in sorted(conflicts(shown).items()):
+    larger = check(made, big)
+    said = conflicts(forecast_page(made, larger), document_of(made, larger))
+    for (quantity, size), statements in sorted(said.items()):
         print(f"{quantity} at {size}")  # noqa: T201
         for statement in statements:
             print(f"  {' to '.join(statement.numbers)}  {statement.place}")  # noqa: T201

@@ -17,7 +17,6 @@ from extrap.reporting.verdicts import check
 
 from .conftest import as_runs, large_frame, sweep_frame
 from .hostile import EVIL
-from .recipes import STUDY as COMPARISON_STUDY
 from .test_comparisons import FINDINGS
 from .test_sensitivity_page import REPORT as SENSITIVITY
 
@@ -68,11 +67,11 @@ def write_figures(path, text, charts=()):
 
 def study_pages(folder, one_task, about, changed=lambda record: record):
     """Kind of study → what makes its page, of results in which something may be changed."""
-    study, findings = one_task
+    _, findings = one_task
     return {
         "sensitivity": lambda: sensitivity_page(changed(SENSITIVITY), about),
-        "comparison": lambda: comparison_page(COMPARISON_STUDY, changed(FINDINGS), about),
-        "batches": lambda: batches_page(study, changed(findings), about),
+        "comparison": lambda: comparison_page(changed(FINDINGS), about),
+        "batches": lambda: batches_page(changed(findings), about),
         "allocation": lambda: allocation_page(changed(allocation_report(folder)), about),
     }
 

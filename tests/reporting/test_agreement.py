@@ -9,6 +9,7 @@ import pytest
 from extrap.records.numbers import format_quantity
 from extrap.reporting.forecast_page import forecast_blocks, forecast_page
 from extrap.reporting.judged_groups import OF_CONTRAST, group_verdicts
+from extrap.reporting.tables import Table
 from extrap.reporting.text import blocks_text
 from extrap.reporting.verdicts import check, verdicts_blocks
 
@@ -20,6 +21,7 @@ from .agreement import (
     SEEN,
     USE,
     conflicts,
+    document_of,
     questions,
     read_text,
 )
@@ -42,9 +44,9 @@ def verdicts(fitted):
 
 
 def test_no_two_statements_of_a_page_differ(fitted, verdicts):
-    page = forecast_page(fitted, verdicts)
-    assert conflicts(page) == {}
-    found = questions(page)
+    told = forecast_page(fitted, verdicts), document_of(fitted, verdicts)
+    assert conflicts(*told) == {}
+    found = questions(*told)
     places = {q: len({s.place for s in found[q, SIZE]}) for q in (USE, LOSS, INTERVAL, SEEN)}
     least = {USE: 5, LOSS: 6, INTERVAL: 5, SEEN: 3}
     assert all(places[quantity] >= n for quantity, n in least.items()), places
@@ -87,10 +89,10 @@ def test_runs_mistuned_on_purpose_are_contrasts_and_no_faults(made, judge):
     assert (of_kind(groups, "contrast"), of_kind(groups, "mistuned")) == (kept, set())
     page = forecast_page(made, verdicts, contrasts=kept)
     assert (page.status, page.ok) == ("on law", True)
-    assert page.numbers["contrasts"] == sorted(kept)
-    listed = page.numbers["verdicts"]["configurations"]
-    causes = {c["cause"] for c in listed if c["configuration"] in kept}
-    assert causes == {"mistuned"}  # the verdict itself stays
+    (shown,) = [b for b in page.blocks if isinstance(b, Table)]
+    marks = [plain(row[0]) for row in shown.rows if row[0].startswith("◇")]
+    assert len(marks) == len(kept)
+    assert set(marks) == {"◇ contrast\noff law, mistuned"}  # the verdict itself stays
     assert forecast_page(made, verdicts).ok is False
 
 

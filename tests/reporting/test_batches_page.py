@@ -22,7 +22,7 @@ from .conftest import figures, plain, tables_of, text_of
 
 
 def page_of(study, findings):
-    return batches_page(study, findings, About(study.name, study.question, {}))
+    return batches_page(findings, About(study.name, study.question, {}))
 
 
 def table_of(page, start):
@@ -136,7 +136,7 @@ def test_parts_without_data_are_left_out(one_task, two_tasks):
     assert not found & titles(page_of(one_task[0], (silent,)))
     tasks = [("", silent)]
     assert (rate_figures(tasks), noise_figures(tasks), pairs_figure(tasks)) == ([], [], [])
-    assert page_of(*two_tasks).numbers["agreement"]["n_pairs"] == 4
+    assert "; 4 pairs of 2 tasks" in page_of(*two_tasks).answer.confidence
 
 
 def test_page_of_a_critical_batch_without_an_estimate_has_dashes(one_task):

@@ -200,7 +200,7 @@ def test_rows_of_all_groups_share_an_axis():
 
 def page_of(*findings):
     about = About(STUDY.name, STUDY.question, {"commit": "abc", "no value": ""})
-    return comparison_page(STUDY, findings, about)
+    return comparison_page(findings, about)
 
 
 def test_page_has_every_group():
@@ -212,7 +212,6 @@ def test_page_has_every_group():
     assert figures(*checks.rows[0])[:7] == [-5, -6, -4, -3.39, -5.39, -1.39, 3]
     origin = dict(tables_of(page.blocks)["Provenance"].rows)
     assert (origin["commit"], "no value" in origin) == ("abc", False)
-    assert page.numbers["checks"][0]["group"] == "treatments"
 
 
 def test_document_is_that_of_the_forecast_whatever_was_checked():

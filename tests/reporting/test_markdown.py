@@ -1,12 +1,13 @@
 """The summary says what the page says, and nothing in it acts."""
 
+import subprocess
+import sys
 from dataclasses import replace
 
 import pytest
 
 from extrap.forecasting import forecast
 from extrap.reporting.forecast_page import forecast_page
-from extrap.reporting.html import page_document
 from extrap.reporting.markdown import escaped, report_markdown
 
 from .conftest import as_runs, figures, sweep_frame
@@ -17,7 +18,7 @@ def test_a_summary_of_runs_on_law(made, judge):
     on_law = [verdict for verdict in judge() if verdict.on_law]
     page = forecast_page(made, on_law, title="My study")
     assert (page.status, page.ok) == ("on law", True)
-    text = report_markdown(page_document(page), page.blocks, link="reports/my.html")
+    text = report_markdown(page, link="reports/my.html")
     lines = text.splitlines()
     assert lines[0] == "### 🟢 My study"
     assert lines[4].startswith("**Use lr")
@@ -40,7 +41,7 @@ def test_a_summary_is_green_only_where_no_run_is_off(made, judge):
     ):
         page = forecast_page(made, runs)
         assert (page.status, page.ok) == (status, ok)
-        assert report_markdown(page_document(page)).startswith(f"### {sign}")
+        assert report_markdown(page).startswith(f"### {sign}")
 
 
 def test_what_is_not_seen_is_spelled_out_and_nothing_is_replaced():
@@ -59,7 +60,7 @@ def test_names_act_on_nothing(kind):
     made = forecast(as_runs(sweep_frame().rename(columns={"lr": column}), tuned=(column,)))
     made = replace(made, flags=(f"pinned: {evil}", EVIL))
     page = forecast_page(made, title=evil)
-    text = report_markdown(page_document(page), page.blocks, link='x" onclick="alert(1)')
+    text = report_markdown(page, link='x" onclick="alert(1)')
     for ours in ("<details><summary>", "</summary>", "</details>"):
         text = text.replace(ours, "")
     for active in ("<", "](http", "@team", " #12", "GH-3", "**x**", "://", "www.", "](x"):
@@ -76,7 +77,7 @@ NONE += ("JavaScript:1", "mailto:a", "//e.example/a", "https:a.html", "https://[
 
 @pytest.mark.parametrize("link", LINKS + NONE)
 def test_only_addresses_become_links(made, link):
-    text = report_markdown(page_document(forecast_page(made)), link=link)
+    text = report_markdown(forecast_page(made), link=link)
     assert (f"]({link})" in text) is (link in LINKS)
 
 
@@ -84,3 +85,13 @@ def test_a_long_text_ends_at_a_word():
     text = escaped("word " * 1000)
     assert text.endswith("word…")
     assert 100 < len(escaped("a " + "x" * 10_000)) < 1000
+
+
+HEAVY = {"matplotlib", "numpy", "pandas", "scipy", "sklearn"}
+
+
+@pytest.mark.parametrize("module", ["index", "markdown"])
+def test_who_reads_and_sums_up_pages_loads_no_tables_and_no_figures(module):
+    code = f"import sys, extrap.reporting.{module}; print(*sys.modules)"
+    loaded = subprocess.check_output([sys.executable, "-c", code], text=True)
+    assert not HEAVY & set(loaded.split())

@@ -1,12 +1,16 @@
 """Cells become plain numbers, one column for each part of them."""
 
 import math
+import re
+from base64 import b64decode
+from functools import partial
 
 import pytest
 
 from extrap.files import read_csv, write_text
 from extrap.records import Interval
 from extrap.records.numbers import (
+    NBSP,
     format_cost,
     format_estimate,
     format_interval,
@@ -17,7 +21,11 @@ from extrap.records.numbers import (
     over,
     stacked,
 )
+from extrap.reporting.forecast_page import forecast_page
+from extrap.reporting.html import page_html
 from extrap.reporting.tables import MAX_ROWS, Table, cell_number, file_name, table_csv
+
+from .conftest import tables_of
 
 
 @pytest.mark.parametrize(
@@ -89,3 +97,30 @@ def test_a_long_table_says_how_much_of_it_is_shown():
 )
 def test_files_have_harmless_names(text, name):
     assert file_name(text, "csv") == name
+
+
+def test_tables_to_download_hold_the_numbers_of_the_forecast(tmp_path, made, judge):
+    verdicts = judge()
+    page = forecast_page(made, verdicts)
+    links = re.findall(r'href="data:text/csv[^,]*,([^"]+)"', page_html(page))
+    files = {b64decode(link) for link in links}
+
+    def saved(caption):
+        content = table_csv(tables_of(page.blocks)[caption])
+        assert content.encode() in files
+        write_text(tmp_path / "table.csv", content)
+        return read_csv(tmp_path / "table.csv")
+
+    near = partial(pytest.approx, rel=2e-3)
+    judged = saved("Judged runs")
+    assert judged["loss"].tolist() == near([v.loss for v in verdicts])
+    off = [v.deviation for v in verdicts]
+    assert judged["against forecast"].tolist() == pytest.approx(off, abs=0.006)  # whole percents
+    assert (judged["verdict"] == "on law").tolist() == [v.on_law for v in verdicts]
+    optima = saved("The optimum of each size of the sweep")
+    assert optima["loss"].tolist() == near([o.loss for o in made.optima])
+    assert optima["lr interval to"].tolist() == near([o.tuned["lr"].pi[1] for o in made.optima])
+    points = saved(f"Forecasts with both 95{NBSP}% intervals")
+    predicted = [made.at(width=w) for w in points["width"]]
+    assert points["loss"].tolist() == near([p.loss for p in predicted])
+    assert points["loss, one new run from"].tolist() == near([p.loss_pi[0] for p in predicted])

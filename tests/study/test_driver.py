@@ -15,7 +15,7 @@ import pandas as pd
 import pytest
 
 from extrap import StudySpec, Target, TunedRange, Workload
-from extrap.reporting.embedded import read_report
+from extrap.reporting.tables import Table
 from extrap.study import Outcome, dry_run, report, run
 from extrap.study.dispatch import SINGLES_AHEAD
 from extrap.study.forecasts import ForecastKind, ForecastResult, contrasts, target_cells
@@ -82,9 +82,11 @@ def test_study_seals_its_forecast_and_then_judges_the_larger_runs(finished):
     predicted = [v.predicted for v in result.verdicts]
     assert predicted == pytest.approx([1.5 + 2 * 512**-0.5] * 6, rel=0.01)
     assert predicted[0] in result.verdicts[0].predicted_pi
-    page = read_report(outcome.report_path)
-    assert (page["status"], page["ok"]) == ("on law", True)  # but for what is meant to be off
-    assert page["numbers"]["contrasts"] == [v.configuration for v in result.verdicts[2::2]]
+    assert (outcome.page.status, outcome.page.ok) == ("on law", True)  # but for what is meant off
+    verdicts = [row[0] for b in outcome.page.blocks if isinstance(b, Table) for row in b.rows]
+    assert sum(verdict.startswith("◇ contrast") for verdict in verdicts) == len(
+        {v.configuration for v in result.verdicts[2:]}
+    )
     assert outcome.index_path.is_file()
     storage = f"sqlite:///{finished.home}/study.db"
     large = optuna.load_study(study_name="toy/check/width=512", storage=storage)

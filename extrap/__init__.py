@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from extrap.analyses.budget import allocate, cost, plan
     from extrap.analyses.cascade import cascade
     from extrap.analyses.comparison import compare
-    from extrap.analyses.selection import choose_next, prototype_distance, select
+    from extrap.analyses.selection import choose_next, select
     from extrap.backtesting import backtest
     from extrap.documents import load_forecast, save_forecast
     from extrap.errors import DataError, ExtrapError, FitError, StudyError
@@ -38,13 +38,7 @@ if TYPE_CHECKING:
         Workload,
     )
     from extrap.reporting.forecast_page import report
-    from extrap.reporting.plots import (
-        plot_backtest,
-        plot_forecast,
-        plot_law,
-        plot_optimum,
-        plot_sweep,
-    )
+    from extrap.reporting.plots import plot_backtest
     from extrap.reporting.verdicts import check
     from extrap.study.driver import tune
     from extrap.training import NoiseMeter, coordinate_check
@@ -85,11 +79,6 @@ __all__ = [
     "noise_scale",
     "plan",
     "plot_backtest",
-    "plot_forecast",
-    "plot_law",
-    "plot_optimum",
-    "plot_sweep",
-    "prototype_distance",
     "read_runs",
     "report",
     "save_forecast",
@@ -110,17 +99,14 @@ _HOMES = {
     "fit": "fitting",
     "Monitor": "monitoring",
     "noise_scale": "noise",
+    "plot_backtest": "reporting.plots",
     "read_runs": "reading",
     "report": "reporting.forecast_page",
     "tune": "study.driver",
     **dict.fromkeys(("allocate", "cost", "plan"), "analyses.budget"),
     **dict.fromkeys(("NoiseMeter", "coordinate_check"), "training"),
     **dict.fromkeys(("Forecast", "forecast"), "forecasting"),
-    **dict.fromkeys(("choose_next", "prototype_distance", "select"), "analyses.selection"),
-    **dict.fromkeys(
-        ("plot_backtest", "plot_forecast", "plot_law", "plot_optimum", "plot_sweep"),
-        "reporting.plots",
-    ),
+    **dict.fromkeys(("choose_next", "select"), "analyses.selection"),
     **dict.fromkeys(("load_forecast", "save_forecast"), "documents"),
     **dict.fromkeys(("DataError", "ExtrapError", "FitError", "StudyError"), "errors"),
 }

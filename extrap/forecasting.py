@@ -514,7 +514,9 @@ class Forecast(Shown):
         Returns:
             The matplotlib figure, which a notebook shows.
         """
-        return sys.modules["extrap"].plot_forecast(self)
+        from extrap.reporting.plots import plot_forecast
+
+        return plot_forecast(self)
 
     def last_value(self) -> float | None:
         """The trivial forecast: the optimal loss at the largest tuned size."""

@@ -63,8 +63,8 @@ IMPORTERS = {
     "yaml": "reading.trackers.folders",
 }
 """Library → the parts, or single modules, that may import it."""
-LAZY = {("records.results", "reporting.text")}
-"""The imports that go up, on first use: a notebook shows a result as its command prints it."""
+LAZY = {("records.results", "reporting.text"), ("forecasting", "reporting.plots")}
+"""Imports that go up, on first use: notebooks print results as commands do, and draw forecasts."""
 
 
 @dataclass(frozen=True)

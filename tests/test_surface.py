@@ -19,7 +19,7 @@ MODULES = {
     "extrap.analyses.budget": "allocate cost plan",
     "extrap.analyses.best_values": "best_values",
     "extrap.analyses.cascade": "cascade",
-    "extrap.analyses.selection": "choose_next prototype_distance select",
+    "extrap.analyses.selection": "choose_next select",
     "extrap.backtesting": "backtest",
     "extrap.documents": "load_forecast save_forecast",
     "extrap.errors": "DataError ExtrapError FitError StudyError",
@@ -32,7 +32,7 @@ MODULES = {
     "extrap.records": "Command Interval Point Recipe Runs StudySpec Target TunedRange Verdict "
     "Workload",
     "extrap.reporting.forecast_page": "report",
-    "extrap.reporting.plots": "plot_backtest plot_forecast plot_law plot_optimum plot_sweep",
+    "extrap.reporting.plots": "plot_backtest",
     "extrap.reporting.verdicts": "check",
     "extrap.study.driver": "tune",
     "extrap.training": "NoiseMeter coordinate_check",

@@ -97,12 +97,15 @@ def select(
         balance: Smallest share that a class keeps, as a part in [0, 1] of what it would keep if
             all classes kept the same fraction.
         n_clusters: Prototypes; by default as many as classes, else √n, at most 100.
-        metric: `"cosine"` or `"euclidean"`.
+        metric: `"cosine"`: 1 − cos of the angle, of points and prototypes scaled to length 1; or
+            `"euclidean"`.
         seed: Of k-means and of a random choice.
 
     Raises:
         ValueError: `keep`, `which`, `metric`, `balance`, `n_clusters` or `seed` is impossible.
-        DataError: As `prototype_distance`, or all examples are equally hard; a label is missing.
+        DataError: The embedding is not a table of finite numbers, its squares overflow, all points
+            are the same, or one has no direction; all examples are equally hard; a label is
+            missing.
 
     References:
         Sorscher et al. 2022, arXiv 2206.14486, Section 5 and Appendix C: the self-supervised
@@ -121,7 +124,7 @@ def select(
         n_clusters = n_classes if n_clusters is None else n_clusters
     found = np.full(len(points), math.nan)
     if which != "random":
-        found = prototype_distance(points, n_clusters=n_clusters, metric=metric, seed=seed)
+        found = _prototype_distance(points, n_clusters=n_clusters, metric=metric, seed=seed)
     return _selected(found, keep=keep, which=which, labels=labels, balance=balance, seed=seed)
 
 
@@ -152,34 +155,10 @@ def _selected(
     )
 
 
-def prototype_distance(
-    embedding: ArrayLike | Path,
-    *,
-    n_clusters: int | None = None,
-    metric: str = "cosine",
-    seed: int = 0,
-) -> Array:
-    """Distance of every example to the nearest k-means prototype.
-
-    Args:
-        embedding: Shape (n, f).
-        n_clusters: Prototypes k; by default √n, at most 100.
-        metric: `"cosine"`: 1 − cos of the angle, of points and prototypes scaled to length 1; or
-            `"euclidean"`.
-        seed: Of k-means.
-
-    Returns:
-        Distances, shape (n,), at least 0; larger is harder.
-
-    Raises:
-        ValueError: `metric`, `n_clusters` or `seed` is impossible.
-        DataError: The embedding is not a table of finite numbers, its squares overflow, all points
-            are the same, or one has no direction.
-    """
+def _prototype_distance(points: Array, *, n_clusters: int | None, metric: str, seed: int) -> Array:
+    """Distance of every point to the nearest k-means prototype: larger is harder."""
     from sklearn.cluster import MiniBatchKMeans
 
-    _check_options(metric=metric, seed=seed)
-    points = _points(embedding)
     points = _directions(points) if metric == "cosine" else points
     same = ROUNDING * float(np.finfo(points.dtype).eps) * float(np.abs(points).max())
     if len(points) > 1 and float(np.ptp(points, axis=0).max()) <= same:
@@ -250,7 +229,9 @@ def choose_next(
     if difficulty is None:
         if embedding is None:
             raise ValueError("choose_next needs an embedding or difficulty=, got neither.")
-        difficulty = prototype_distance(embedding, n_clusters=n_clusters, metric=metric, seed=seed)
+        _check_options(metric=metric)
+        points = _points(embedding)
+        difficulty = _prototype_distance(points, n_clusters=n_clusters, metric=metric, seed=seed)
     values = np.asarray(difficulty, dtype=float)
     known = np.asarray(labelled, dtype=np.int64).reshape(-1)
     if len(known) and not 0 <= known.min() <= known.max() < len(values):

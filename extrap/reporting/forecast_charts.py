@@ -168,56 +168,45 @@ def losses_at(
 
 
 def sweep_charts(forecast: Forecast, axis: SizeAxis) -> list[XYChart | HeatChart]:
-    """The sweep: loss against each tuned value by size, and over both."""
-    if not forecast.runs.tuned:
-        return [sweep_chart(forecast, axis, None, against="size")]
-    return [
-        sweep_chart(forecast, axis, name, against=against)
-        for name in forecast.runs.tuned
-        for against in ("tuned", "both")
-    ]
-
-
-def sweep_chart(
-    forecast: Forecast, axis: SizeAxis, name: str | None, *, against: str
-) -> XYChart | HeatChart:
-    """The losses of a sweep.
-
-    Args:
-        forecast: The forecast made from it.
-        axis: The path through the sizes.
-        name: The tuned column; None where nothing was tuned.
-        against: `"tuned"`, one line per size; `"size"`, one line per tuned value; `"both"`, a map.
+    """The sweep: loss against each tuned value by size, and over both.
 
     Raises:
         DataError: No run of the sweep has a loss on the path.
     """
-    cells, diverged = _cells(forecast, axis, name)
-    if cells.empty:
-        raise DataError("a sweep is drawn from runs with a loss, got none; look at forecast.runs.")
-    if against == "both":
-        return _heat_map(forecast, axis, str(name), cells, diverged)
-    x, by, label = ("x", "v", axis.column) if against == "size" else ("v", "x", str(name))
+    shown: list[XYChart | HeatChart] = []
+    for name in forecast.runs.tuned or (None,):
+        cells, diverged = _cells(forecast, axis, name)
+        if cells.empty:
+            raise DataError(
+                "a sweep is drawn from runs with a loss, got none; look at forecast.runs."
+            )
+        shown.append(_sweep_chart(forecast, axis, name, cells))
+        if name is not None:
+            shown.append(_heat_map(forecast, axis, name, cells, diverged))
+    return shown
+
+
+def _sweep_chart(
+    forecast: Forecast, axis: SizeAxis, name: str | None, cells: pd.DataFrame
+) -> XYChart:
+    """Loss against a tuned value, one line per size; against size where nothing was tuned."""
+    x, by, label = ("x", "v", axis.column) if name is None else ("v", "x", name)
     places = _positions(cells[by].unique())
-    other = str(name) if against == "size" else axis.column
-    ramp = "tuned" if against == "size" else "size"
     has_names = name is not None and len(places) <= MOST_LINES
     lines = [
         points(
             rows[[x, "loss"]].to_numpy(),
-            ink="law" if name is None else f"{ramp}:{round(places[float(value)], 3)}",
+            ink="law" if name is None else f"size:{round(places[float(value)], 3)}",
             line="-",
             marker="" if len(rows) > 1 else "o",
-            label=f"{other} {format_quantity(float(value))}" if has_names else "",
+            label=f"{axis.column} {format_quantity(float(value))}" if has_names else "",
         )
         for value, rows in cells.groupby(by)
     ]
     for o in forecast.optima:
         if name is not None and axis.holds(o.size) and o.tuned[name].value and o.loss:
-            at = o.size[axis.column]
-            ink = "ink" if against == "size" else f"size:{round(places.get(at, 0.5), 3)}"
-            place = at if against == "size" else o.tuned[name].value
-            lines.append(points([(place, o.loss)], ink=ink, marker="D"))
+            ink = f"size:{round(places.get(o.size[axis.column], 0.5), 3)}"
+            lines.append(points([(o.tuned[name].value, o.loss)], ink=ink, marker="D"))
     return XYChart(title=f"Loss against {label}", x=Axis(label), y=Axis("loss"), series=lines)
 
 

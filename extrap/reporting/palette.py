@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 RAMPS = {
-    "tuned": (
-        "0d0887 350498 5302a3 6f00a8 8a09a5 a21d9a b7318a cb4679 da5b69 e87059 f3874a fb9f3a",
-        "9613a1 aa2395 bb3488 c9447a d6556d e26660 ec7754 f58b47 fb9f3a fdb42f fdcb26 f7e425",
-    ),
     "size": (
         "440154 481b6d 46337f 3f4889 365d8d 2d708e 26818e 20928c 20a386 31b57b 52c569 7ad151",
         "355f8d 2d708e 277f8e 218e8d 1e9d89 26ad81 3bbb75 5ac864 81d34d aadc32 d5e21a fde725",
     ),
 }
-"""Parts of matplotlib's plasma and viridis: those with contrast on white, and on dark."""
+"""Parts of matplotlib's viridis: those with contrast on white, and on dark."""
 STEPS = 12
 # name → (light, dark)
 COLOURS = {
@@ -34,7 +30,7 @@ COLOURS = {
 
 
 def colour(name: str) -> str:
-    """The colour of a name, or of a place on a ramp such as `tuned:0.4`, on white."""
+    """The colour of a name, or of a place on a ramp such as `size:0.4`, on white."""
     ramp, found, place = name.partition(":")
     return COLOURS[f"{ramp}-{round(float(place) * (STEPS - 1))}" if found else name][0]
 

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from extrap.analyses.selection import _selected, choose_next, prototype_distance, select
+from extrap.analyses.selection import _selected, choose_next, select
 
 
 def select_by(difficulty, *, keep, which="hard", labels=None, balance=0.5):
@@ -16,6 +16,11 @@ def clusters(n=60, seed=0):
     angles = np.append(angles + 0.05 * rng.standard_normal(n), [1.0, 3.0])
     labels = np.append(np.repeat([0, 1, 2], n // 3), [0, 1])
     return np.stack([np.cos(angles), np.sin(angles)], axis=1), labels
+
+
+def distance(points, **options):
+    """From every point to the nearest prototype."""
+    return select(points, keep=1.0, **options).difficulty
 
 
 @pytest.mark.parametrize("metric", ["cosine", "euclidean"])
@@ -35,23 +40,21 @@ def test_strays_are_the_hardest_and_the_last_of_the_easy(metric):
 def test_cosine_looks_at_directions_alone():
     points, _ = clusters()
     scaled = points * np.random.default_rng(1).uniform(0.1, 10, len(points))[:, None]
-    one, other = (prototype_distance(p, n_clusters=3) for p in (points, scaled))
+    one, other = (distance(p, n_clusters=3) for p in (points, scaled))
     np.testing.assert_allclose(one, other, atol=1e-12)
-    assert not np.allclose(
-        prototype_distance(points, n_clusters=3, metric="euclidean"),
-        prototype_distance(scaled, n_clusters=3, metric="euclidean"),
-    )
+    one, other = (distance(p, n_clusters=3, metric="euclidean") for p in (points, scaled))
+    assert not np.allclose(one, other)
 
 
 def test_distance_to_one_cluster_is_that_to_the_mean():
     points = np.random.default_rng(0).standard_normal((50, 4))
-    found = prototype_distance(points, n_clusters=1, metric="euclidean")
+    found = distance(points, n_clusters=1, metric="euclidean")
     np.testing.assert_allclose(found, np.linalg.norm(points - points.mean(0), axis=1))
-    corners = prototype_distance(np.repeat(np.eye(2), 3, 0), n_clusters=2, metric="euclidean")
+    corners = distance(np.repeat(np.eye(2), 3, 0), n_clusters=2, metric="euclidean")
     assert corners == pytest.approx([0.0] * 6, abs=1e-7)
     unit = points / np.linalg.norm(points, axis=1, keepdims=True)
     mean = unit.mean(0) / np.linalg.norm(unit.mean(0))
-    np.testing.assert_allclose(prototype_distance(points, n_clusters=1), 1 - unit @ mean)
+    np.testing.assert_allclose(distance(points, n_clusters=1), 1 - unit @ mean)
 
 
 @pytest.mark.parametrize(("keep", "n"), [(0.2, 20), (1.0, 100), (30, 30), (1e-9, 1), (100, 100)])
@@ -101,6 +104,6 @@ def test_a_random_choice_is_its_seeds_keeps_the_balance_and_needs_no_prototypes(
     assert len({labels[kept(s, 0).rows].sum() for s in range(20)}) > 1
     assert np.array_equal(kept(0, 0).rows, kept(0, 0).rows)
     many, _ = clusters(30_000)  # taken in batches, with the same strays
-    found = prototype_distance(many, n_clusters=3)
+    found = distance(many, n_clusters=3)
     assert set(np.argsort(found)[-2:]) == {30_000, 30_001}
-    assert np.array_equal(found, prototype_distance(many, n_clusters=3))
+    assert np.array_equal(found, distance(many, n_clusters=3))

@@ -9,7 +9,6 @@ from extrap.errors import DataError
 from extrap.reporting.charts import Axis, XYChart
 from extrap.reporting.drawing import chart_svg
 from extrap.reporting.forecast_charts import loss_chart, optimum_chart
-from extrap.reporting.judged_groups import group_verdicts
 from extrap.reporting.sizes import size_axis
 from tests.reporting.hostile import PAYLOADS
 
@@ -30,29 +29,25 @@ def rendered(figure):
     return buffer.getvalue()
 
 
-def test_marks_of_the_chart_are_drawn(made, judge):
+def test_marks_of_the_charts_are_drawn(made):
     def drawn(ax):
         return {tuple(xy) for line in ax.get_lines() for xy in line.get_xydata()}
 
-    verdicts = judge()
-    ax, axis = extrap.plot_law(made, verdicts), size_axis(made, [{"width": 1024.0}])
+    best, loss = made.plot().axes
     charts = (
-        (ax, loss_chart(made, group_verdicts(verdicts), axis)),
-        (extrap.plot_optimum(made), optimum_chart(made, (), size_axis(made), "lr")),
+        (best, optimum_chart(made, (), size_axis(made), "lr")),
+        (loss, loss_chart(made, (), size_axis(made))),
     )
-    for axes, chart in charts:
-        assert {xy for s in chart.series for xy in zip(s.x, s.y, strict=True)} <= drawn(axes)
-    names = [
-        [t.get_text() for t in each.texts] for each in (ax, extrap.plot_law(made, fixed=False))
-    ]
-    assert ["kept" in each for each in names] == [True, False]
+    for ax, chart in charts:
+        assert {xy for s in chart.series for xy in zip(s.x, s.y, strict=True)} <= drawn(ax)
+    assert "kept" in [text.get_text() for text in loss.texts]
 
 
 @pytest.mark.usefixtures("pictures")
 def test_no_setting_of_matplotlib_changes(made):
     with plt.rc_context({"font.size": 7.25, "svg.fonttype": "path"}):
         before = dict(plt.rcParams)
-        extrap.plot_law(made)
+        made.plot()
         chart_svg(XYChart(title="t", x=Axis("x"), y=Axis("y"), series=()), key="k")
         assert dict(plt.rcParams) == before
 
@@ -69,21 +64,12 @@ def test_a_backtest_is_drawn(made):
 @pytest.mark.parametrize("payload", [PAYLOADS["mathtext"], "a_b$x$"])
 def test_names_are_not_read_as_mathematics(made, payload):
     frame = made.runs.to_frame().rename(columns={"width": payload, "lr": "$"})
-    odd = extrap.forecast(extrap.read_runs(frame, size=payload, tune="$"))
-    for ax in (extrap.plot_law(odd), extrap.plot_sweep(odd), extrap.plot_optimum(odd)):
-        assert rendered(ax.figure)
-    assert payload in extrap.plot_law(odd).get_xlabel()
+    figure = extrap.forecast(extrap.read_runs(frame, size=payload, tune="$")).plot()
+    assert rendered(figure)
+    assert all(payload in ax.get_xlabel() for ax in figure.axes)
 
 
-def test_what_cannot_be_drawn_is_said(made):
-    with pytest.raises(ValueError, match="got 'wd'"):
-        extrap.plot_optimum(made, "wd")
-    with pytest.raises(ValueError, match="got 'time'"):
-        extrap.plot_sweep(made, against="time")
+def test_without_tuned_values_the_loss_alone_is_drawn(made):
     frame = made.runs.to_frame().groupby("width", as_index=False)["loss"].min()
-    untuned = extrap.forecast(extrap.read_runs(frame, size="width"))
-    with pytest.raises(ValueError, match="has none"):
-        extrap.plot_optimum(untuned)
-    with pytest.raises(ValueError, match="nothing was tuned"):
-        extrap.plot_sweep(untuned)
-    assert extrap.plot_sweep(untuned, against="size").get_xlabel() == "width"
+    (ax,) = extrap.forecast(extrap.read_runs(frame, size="width")).plot().axes
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ("width", "loss")

@@ -24,8 +24,7 @@ from benchmarks.gains import compared_arms
 from benchmarks.page import print_rows
 from benchmarks.rows import Row, share_row
 from extrap.analyses.comparison import Arm, Contrast, contrast_arms
-from extrap.analyses.comparison.arm_errors import mean_error
-from extrap.analyses.comparison.arm_table import arm_table
+from extrap.analyses.comparison.arm_table import arm_table, mean_error
 from extrap.analyses.comparison.gate import NO_DIFFERENCE, UNDECIDED
 from extrap.records import Measure
 

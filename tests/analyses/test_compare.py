@@ -11,8 +11,7 @@ from scipy import stats
 import extrap
 from benchmarks.sweeps import make_table, simulate
 from extrap.analyses.comparison import Arm, contrast_arms, tuned_arm
-from extrap.analyses.comparison.arm_errors import mean_error
-from extrap.analyses.comparison.arm_table import arm_table
+from extrap.analyses.comparison.arm_table import arm_table, mean_error
 from extrap.analyses.comparison.contrasts import fit_laws, two_laws
 from extrap.analyses.comparison.gain import Pairs, fit_gain
 from extrap.errors import DataError

@@ -17,13 +17,14 @@ import numpy as np
 import numpy.typing as npt
 from scipy import stats
 
-from extrap.analyses.comparison.arm_errors import (
-    SEED_REMEDY,
+from extrap.analyses.comparison.arm_table import (
+    ArmTable,
+    arm_table,
     effect_of_seeds,
+    leave_out_pairs,
     mean_error,
     size_errors,
 )
-from extrap.analyses.comparison.arm_table import ArmTable, arm_table, leave_out_pairs
 from extrap.analyses.comparison.comparison_results import ArmLaw, Contrast, SizeDifference
 from extrap.analyses.comparison.seed_losses import Arm, Key
 from extrap.fitting.jackknife import (
@@ -60,6 +61,7 @@ MISFIT_P = 0.05
 """A law misses its losses where "it holds" is less probable than this, for two laws together."""
 ROUNDING = 1e-6
 """Scatter of log losses below which a law that is off by rounding does not count as missed."""
+SEED_REMEDY = "add a second seed at every size, or sizes up to five"
 MIN_PAIRS = 2
 """Fewer seeds that three arms share do not tell what a share errs by."""
 MISFIT = (

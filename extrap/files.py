@@ -9,14 +9,12 @@ A user's Python file is imported as it stands, and nothing is written beside it.
 
 from __future__ import annotations
 
-import csv
 import errno
-import io
 import os
 import re
 import secrets
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib.machinery import SourceFileLoader
 from importlib.util import module_from_spec, spec_from_file_location
@@ -146,19 +144,6 @@ def write_csv(
             index_label=index_label,
             errors="backslashreplace",
         )
-
-
-def csv_text(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Rows of finished cells as the text of a CSV file, guarded as `write_csv` does.
-
-    Args:
-        header: Headings.
-        rows: As many cells each.
-    """
-    buffer = io.StringIO()
-    writer = csv.writer(buffer, lineterminator="\n")
-    writer.writerows([guarded(cell) for cell in row] for row in [header, *rows])
-    return buffer.getvalue()
 
 
 def read_csv(path: str | Path) -> pd.DataFrame:

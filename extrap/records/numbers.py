@@ -18,58 +18,12 @@ MOST_TEXT = 1000
 SUFFIXES = ((1e12, "T"), (1e9, "B"), (1e6, "M"))
 
 
-class TableCell(str):
-    """A cell of a table: what it says, and the numbers behind it, which sort and save it.
-
-    What follows a line break is set smaller.
-
-    Attributes:
-        value: The number; None where it is not known, or the text is words.
-        error: Its standard error.
-        sides: Its interval.
-        note: Words beside the number.
-        href: The address it leads to, which must be one of ours: it is not checked.
-    """
-
-    value: float | None
-    error: float | None
-    sides: Interval
-    note: str
-    href: str
-
-    def __new__(
-        cls,
-        text: str,
-        value: float | None = None,
-        *,
-        error: float | None = None,
-        sides: Interval = NOWHERE,
-        note: str = "",
-        href: str = "",
-    ) -> TableCell:
-        """A text with its numbers."""
-        cell = super().__new__(cls, text)
-        cell.value, cell.error, cell.sides = value, error, sides
-        cell.note, cell.href = note, href
-        return cell
+def over(first: str, *lines: str) -> str:
+    """A cell of a table above others: what follows a line break is set smaller."""
+    return "\n".join([first, *filter(None, lines)])
 
 
-def over(first: str, *lines: str) -> TableCell:
-    """A cell above others: an interval below a value is the value's, words are a note."""
-    top = first if isinstance(first, TableCell) else TableCell(first)
-    below = [line for line in lines if line]
-    sides = [line.sides for line in below if isinstance(line, TableCell) and line.sides != NOWHERE]
-    words = [line for line in below if not isinstance(line, TableCell) or line.sides == NOWHERE]
-    return TableCell(
-        "\n".join([top, *below]),
-        top.value,
-        error=top.error,
-        sides=next(iter(sides), top.sides),
-        note="; ".join(filter(None, [top.note, *words])).replace("\n", "; "),
-    )
-
-
-def format_value(value: float | None, error: float | None = None) -> TableCell:
+def format_value(value: float | None, error: float | None = None) -> str:
     """A value with its standard error, `1.749 ± 0.013`: two digits of the error decide.
 
     Args:
@@ -77,9 +31,9 @@ def format_value(value: float | None, error: float | None = None) -> TableCell:
         error: Its standard error, same unit; without a positive one four significant digits stand.
     """
     if value is None or not math.isfinite(value):
-        return TableCell("unknown")
+        return "unknown"
     if error is None or not math.isfinite(error) or error <= 0:
-        return TableCell(_plain(value, _decimals(value, digits=4)), value)
+        return _plain(value, _decimals(value, digits=4))
     largest = max(abs(value), error)
     decimals, power = _decimals(error, digits=2), 0
     if not 1e-4 <= largest < 1e6:
@@ -87,11 +41,10 @@ def format_value(value: float | None, error: float | None = None) -> TableCell:
         decimals = max(decimals + power, 0)
     sides = (_plain(each / 10**power, decimals) for each in (value, error))
     text = " ± ".join(sides)
-    scaled = f"({text})e{power}".replace("e-", "e−") if power else text
-    return TableCell(scaled, value, error=error)
+    return f"({text})e{power}".replace("e-", "e−") if power else text
 
 
-def format_interval(interval: Interval, write: Callable[[float], str] | None = None) -> TableCell:
+def format_interval(interval: Interval, write: Callable[[float], str] | None = None) -> str:
     """An interval in words; an open side is said, not drawn.
 
     Args:
@@ -100,19 +53,17 @@ def format_interval(interval: Interval, write: Callable[[float], str] | None = N
     """
     lower, upper = interval
     if lower is None and upper is None:
-        return TableCell("unknown")
+        return "unknown"
     if write is None:
         decimals = _interval_decimals(interval)
         is_closed = lower is not None and upper is not None
         write = (lambda side: _plain(side, decimals)) if is_closed else format_value
     ends = ["" if side is None else write(side) for side in interval]
     words = "{} to {}" if all(ends) else "at least {}" if ends[0] else "at most {}"
-    return TableCell(words.format(*filter(None, ends)), sides=interval)
+    return words.format(*filter(None, ends))
 
 
-def format_estimate(
-    value: float | None, interval: Interval, level: float | None = None
-) -> TableCell:
+def format_estimate(value: float | None, interval: Interval, level: float | None = None) -> str:
     """A value with its interval, `1.749 (1.671 to 1.830)`, both to the same digit.
 
     In a very wide interval the value keeps two digits. A level stands before the interval,
@@ -123,7 +74,7 @@ def format_estimate(
 
 def stacked(
     value: float | None, interval: Interval, write: Callable[[float], str] | None = None
-) -> TableCell:
+) -> str:
     """A value above its interval, both to the same digit or as `write` writes them."""
     if value is None:
         return format_interval(interval, write)
@@ -133,17 +84,14 @@ def stacked(
         decimals = _decimals(value, digits=4)
     else:
         decimals = max(_interval_decimals(interval), _decimals(value, digits=2))
-    return over(TableCell(_plain(value, decimals), value), format_interval(interval))
+    return over(_plain(value, decimals), format_interval(interval))
 
 
-def beside(cell: str, level: float | None = None) -> TableCell:
+def beside(cell: str, level: float | None = None) -> str:
     """A cell on one line, what stands below its value in brackets, after the level if given."""
     value, line, below = cell.partition("\n")
     head = "" if level is None else f"{format_level(level)}: "
-    text = f"{value} ({head}{below.replace(chr(10), '; ')})" if line else value
-    if not isinstance(cell, TableCell):
-        return TableCell(text)
-    return TableCell(text, cell.value, error=cell.error, sides=cell.sides, note=cell.note)
+    return f"{value} ({head}{below.replace(chr(10), '; ')})" if line else value
 
 
 def dashed(value: Any, write: Callable[[Any], str] = format_value) -> str:
@@ -156,29 +104,25 @@ def counted(n: int, what: str) -> str:
     return f"{n} {what}{'s' * (n != 1)}"
 
 
-def format_level(level: float) -> TableCell:
+def format_level(level: float) -> str:
     """The level of an interval, or another share in whole percents: `95 %`."""
-    return TableCell(f"{100 * level:g}{NBSP}%", level)
+    return f"{100 * level:g}{NBSP}%"
 
 
-def format_octaves(octaves: float) -> TableCell:
+def format_octaves(octaves: float) -> str:
     """A distance in octaves: `+0.50`."""
-    return TableCell(f"{octaves:+.2f}".replace("-", "−"), octaves)
+    return f"{octaves:+.2f}".replace("-", "−")
 
 
-def format_decimals(value: float | None, decimals: int) -> TableCell:
+def format_decimals(value: float | None, decimals: int) -> str:
     """A number with so many decimals; `unknown` where it is not known."""
     known = value is not None and math.isfinite(value)
-    return (
-        TableCell(f"{value:.{decimals}f}".replace("-", "−"), value)
-        if known
-        else TableCell("unknown")
-    )
+    return f"{value:.{decimals}f}".replace("-", "−") if known else "unknown"
 
 
-def format_factor(factor: float) -> TableCell:
+def format_factor(factor: float) -> str:
     """A ratio: `2.67×`."""
-    return TableCell(f"{format_quantity(factor, digits=3)}×", factor)
+    return f"{format_quantity(factor, digits=3)}×"
 
 
 def rounded(value: float, digits: int) -> float:
@@ -186,7 +130,7 @@ def rounded(value: float, digits: int) -> float:
     return float(f"{value:.{digits}g}")
 
 
-def format_quantity(value: float | None, *, digits: int | None = None) -> TableCell:
+def format_quantity(value: float | None, *, digits: int | None = None) -> str:
     """A size or a tuned value, exact enough to recognise: `1024`, `1.3B`, `0.00261`, `2.6e−5`.
 
     Args:
@@ -195,18 +139,18 @@ def format_quantity(value: float | None, *, digits: int | None = None) -> TableC
             stand as they are and others have three digits, or four from a thousand on.
     """
     if value is None or not math.isfinite(value):
-        return TableCell("not known")
+        return "not known"
     shown = value if digits is None else rounded(value, digits)
-    return TableCell(_recognisable(shown, digits or 3).replace("-", "−"), value)
+    return _recognisable(shown, digits or 3).replace("-", "−")
 
 
-def format_given(value: float) -> TableCell:
+def format_given(value: float) -> str:
     """A number that somebody chose, as they wrote it: `0.125`, `2`, `3.215`."""
     return format_quantity(value, digits=6)
 
 
 def format_exact(value: float | None) -> str:
-    """A number for a file or for sorting, ten significant digits; empty where there is none."""
+    """A number for a file, ten significant digits; empty where there is none."""
     return "" if value is None else f"{value:.10g}"
 
 
@@ -243,15 +187,15 @@ def format_percent_tick(fraction: float) -> str:
     return f"{'+' if fraction > 0 else ''}{format_quantity(100 * fraction, digits=3)} %"
 
 
-def format_scientific(value: float, *, digits: int = 3) -> TableCell:
+def format_scientific(value: float, *, digits: int = 3) -> str:
     """A number of any magnitude, such as FLOPs: `3.78e15`, `42`."""
     text = re.sub(r"e\+?(-?)0*", r"e\1", f"{value:.{digits}g}")
-    return TableCell(text.replace("-", "−"), value)
+    return text.replace("-", "−")
 
 
 def format_percent(
     fraction: float | None, *, signed: bool = True, digits: int | None = None
-) -> TableCell:
+) -> str:
     """A relative difference, `+1.2 %`; whole percents from ten on.
 
     Args:
@@ -260,31 +204,30 @@ def format_percent(
         digits: Significant digits below ten percent; left out, one decimal stands.
     """
     if fraction is None or not math.isfinite(fraction):
-        return TableCell("unknown")
+        return "unknown"
     percent = abs(100 * fraction)
     text = f"{percent:.{0 if percent >= 9.95 else 1}f}"
     if digits is not None and percent < 9.95:
         text = format_quantity(percent, digits=digits)
     sign = ("−" if fraction < 0 else "+") if signed else ""
-    return TableCell(f"{sign}{text}{NBSP}%", fraction)
+    return f"{sign}{text}{NBSP}%"
 
 
-def format_cost(log_excess: float) -> TableCell:
+def format_cost(log_excess: float) -> str:
     """A log excess as a percentage of the loss, two digits; whole percents from ten on."""
     percent = 100 * math.expm1(log_excess)
     if abs(percent) >= 9.95:
         text = f"{percent:.0f}".replace("-", "−")
     else:
         text = _plain(percent, _decimals(percent, digits=2)) if abs(percent) >= 0.0095 else "0"
-    return TableCell(f"{text}{NBSP}%", percent / 100)
+    return f"{text}{NBSP}%"
 
 
-def format_p_value(p_value: float | None) -> TableCell:
+def format_p_value(p_value: float | None) -> str:
     """A p-value with as many digits as anybody acts on."""
     if p_value is None:
-        return TableCell("–")
-    text = f"<{NBSP}0.001" if p_value < 0.001 else f"{p_value:.{2 if p_value > 0.095 else 3}f}"
-    return TableCell(text, p_value)
+        return "–"
+    return f"<{NBSP}0.001" if p_value < 0.001 else f"{p_value:.{2 if p_value > 0.095 else 3}f}"
 
 
 def name_size(size: Mapping[str, float | None]) -> str:
@@ -325,15 +268,14 @@ def _interval_decimals(interval: Interval) -> int:
     return min(_decimals(upper - lower, digits=3), most)
 
 
-def format_duration(seconds: float) -> TableCell:
+def format_duration(seconds: float) -> str:
     """A time in its largest sensible unit, never below zero: `40 s`, `12 min`, `3.5 h`."""
     left = max(0.0, seconds)
     if left < 90:
-        return TableCell(f"{left:.0f} s", seconds)
+        return f"{left:.0f} s"
     if left < 5_400:
-        return TableCell(f"{left / 60:.0f} min", seconds)
-    text = f"{left / 3_600:.1f} h" if left < 172_800 else f"{left / 86_400:.1f} days"
-    return TableCell(text, seconds)
+        return f"{left / 60:.0f} min"
+    return f"{left / 3_600:.1f} h" if left < 172_800 else f"{left / 86_400:.1f} days"
 
 
 def plain(text: object) -> str:

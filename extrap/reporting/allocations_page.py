@@ -13,7 +13,6 @@ from extrap.analyses.budget.checks import CheckedSplit
 from extrap.records import Interval, Measure
 from extrap.records.numbers import (
     NBSP,
-    TableCell,
     beside,
     format_given,
     format_level,
@@ -314,11 +313,11 @@ def _range(sides: Interval) -> str:
     return " to ".join(format_quantity(side or 0.0, digits=3) for side in sides)
 
 
-def _size(measure: Measure) -> TableCell:
+def _size(measure: Measure) -> str:
     """A size that is estimated: three digits."""
     return beside(_size_cell(measure))
 
 
-def _size_cell(measure: Measure) -> TableCell:
+def _size_cell(measure: Measure) -> str:
     """The same for a table: the interval below the value."""
     return stacked(measure.value, measure.ci, lambda size: format_quantity(size, digits=3))

@@ -70,9 +70,9 @@ def _steps_figure(groups: Sequence[BatchGroup], where: str, is_trade_off: bool) 
                 corner = [(2 * group.e_min.value, 2 * group.s_min.value)]
         shown += [
             points(curve, label=name, ink=style["ink"], **BAND),
-            points(seen, name=f"{name}, counted", **style),
-            points(late, name=f"{name}, not reached", ink="warn", marker="^"),
-            points(corner, name=f"{name}, critical batch", marker="x"),
+            points(seen, **style),
+            points(late, ink="warn", marker="^"),
+            points(corner, marker="x"),
         ]
     if is_trade_off:
         title = f"Steps against examples at {where}"
@@ -110,7 +110,7 @@ def rate_figures(tasks: Tasks) -> list[Figure]:
             batches = np.geomspace(own["batch_size"].min(), own["batch_size"].max(), N_CURVE)
             laws = [(b, law.at(batch_size=b, **at)) for b in batches.tolist()]
             curve = [(b, rate.value, *rate.ci) for b, rate in laws]
-            shown.append(points(rates, name=label(size), **style))
+            shown.append(points(rates, **style))
             shown.append(points(curve, label=label(size), ink=style["ink"], **BAND))
         if shown:
             title = f"Best learning rate by size{f', {task}' if task else ''}"

@@ -26,7 +26,6 @@ from extrap.records import Interval, Measure
 from extrap.records.intervals import NOWHERE
 from extrap.records.numbers import (
     NBSP,
-    TableCell,
     beside,
     format_decimals,
     format_factor,
@@ -94,12 +93,12 @@ FAR = 4.0
 MOST_PLACES = 3
 
 
-def batch_estimate(measure: Measure | BatchPrediction, level: float | None = None) -> TableCell:
+def batch_estimate(measure: Measure | BatchPrediction, level: float | None = None) -> str:
     """An estimate with its interval, rounded: `410 (350 to 480)`; of a forecast `pi`."""
     return beside(batch_cell(measure), level)
 
 
-def _rounded(value: float, interval: Interval) -> TableCell:
+def _rounded(value: float, interval: Interval) -> str:
     """To the digit that the width of a narrow interval decides, else to two digits."""
     lower, upper = interval
     if lower and upper and lower < upper < WIDE * lower:
@@ -107,7 +106,7 @@ def _rounded(value: float, interval: Interval) -> TableCell:
     return format_quantity(value, digits=2)
 
 
-def batch_cell(measure: Measure | BatchPrediction) -> TableCell:
+def batch_cell(measure: Measure | BatchPrediction) -> str:
     """The same for a table: the interval below the value."""
     sides = measure.pi if isinstance(measure, BatchPrediction) else measure.ci
     words = format_interval(sides, lambda side: _rounded(side, sides))
@@ -116,7 +115,7 @@ def batch_cell(measure: Measure | BatchPrediction) -> TableCell:
     return over(_rounded(measure.value, sides), "interval open" if sides == NOWHERE else words)
 
 
-def exponent_text(exponent: Measure) -> TableCell:
+def exponent_text(exponent: Measure) -> str:
     """An exponent with its interval: `0.45 (0.38 to 0.52)`."""
     lower, upper = exponent.ci
     if lower is None or upper is None:

@@ -55,7 +55,7 @@ class Equation:
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A chart with a caption; the numbers behind it are a closed table below."""
+    """A chart with a caption."""
 
     chart: Chart
     caption: str = ""

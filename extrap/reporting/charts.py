@@ -4,7 +4,7 @@
 * `RowsChart` — one value with its interval per row.
 * `HeatChart` — values over a grid of cells.
 
-`extrap.reporting.drawing` draws them; `chart_table` writes out the numbers behind them.
+`extrap.reporting.drawing` draws them.
 """
 
 from __future__ import annotations
@@ -15,8 +15,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from extrap.records import Interval
-from extrap.records.numbers import format_interval, format_percent, format_quantity, format_value
-from extrap.reporting.tables import Table
 
 MARKS = {
     "on": ("o", "good", "on law"),
@@ -54,7 +52,6 @@ class Series:
 
     Attributes:
         label: Its name, written beside it; empty for none.
-        name: Its name in the table, where that is not the label.
         x: Places.
         y: Values; NaN draws nothing there.
         lower: Lower ends of intervals; empty for none, NaN for an open side.
@@ -67,7 +64,6 @@ class Series:
     """
 
     label: str = ""
-    name: str = ""
     x: tuple[float, ...] = ()
     y: tuple[float, ...] = ()
     lower: tuple[float, ...] = ()
@@ -175,70 +171,3 @@ def points(rows: Iterable[Iterable[float | None]], **style: Any) -> Series:
     columns = zip(*(row for row in known if not math.isnan(row[0])), strict=True)
     style |= dict(zip(("x", "y", "lower", "upper"), columns, strict=False))
     return Series(**style)
-
-
-def chart_table(chart: Chart) -> Table:
-    """The numbers that a chart shows, one row per mark."""
-    if isinstance(chart, RowsChart):
-        rows = [
-            (row.label, _written(chart.axis, row.value), _sides(chart.axis, row.interval))
-            for row in chart.rows
-        ]
-        return Table(chart.title, ("", chart.axis.label, "interval"), rows)
-    if isinstance(chart, HeatChart):
-        cells = [
-            (_written(chart.x, x), _written(chart.y, y), format_value(value))
-            for y, line in zip(chart.ys, chart.values, strict=True)
-            for x, value in zip(chart.xs, line, strict=True)
-            if math.isfinite(value)
-        ]
-        return Table(chart.title, (chart.x.label, chart.y.label, chart.label), cells)
-    shown = [(each, *mark) for each in chart.series for mark in marks(each)]
-    has_names = any(each.name or each.label for each in chart.series)
-    has_sides = any(each.lower or each.upper for each in chart.series)
-    lines = [
-        (
-            *([each.name or each.label or "–"] if has_names else []),
-            _written(chart.x, x),
-            _written(chart.y, y),
-            *([_sides(chart.y, sides)] if has_sides else []),
-        )
-        for each, x, y, sides in shown
-    ]
-    columns = ["series"] * has_names + [chart.x.label, chart.y.label] + ["interval"] * has_sides
-    return Table(chart.title, columns, lines)
-
-
-ALONG = 12
-"""Points of a curve that are written out."""
-
-
-def marks(each: Series) -> Iterable[tuple[float, float, Interval]]:
-    """Points of a series with their intervals; of a curve without markers only some."""
-    n = len(each.x)
-    step = 1 if each.marker or n <= ALONG else max(1, (n - 1) // ALONG)
-    for i in sorted({*range(0, n, step), n - 1} if n else ()):
-        sides = [_side(ends, i) for ends in (each.lower, each.upper)]
-        if math.isfinite(each.y[i]) or any(side is not None for side in sides):
-            yield each.x[i], each.y[i], Interval(*sides)
-
-
-def _side(ends: Sequence[float], i: int) -> float | None:
-    return ends[i] if i < len(ends) and math.isfinite(ends[i]) else None
-
-
-def _written(axis: Axis, value: float | None) -> str:
-    if value is None or not math.isfinite(value):
-        return "–"
-    if axis.is_percent:
-        return format_percent(value)
-    return format_quantity(value) if axis.is_log else format_value(value)
-
-
-def _sides(axis: Axis, interval: Interval) -> str:
-    lower, upper = interval
-    if lower is None and upper is None:
-        return "–"
-    if not axis.is_percent:
-        return format_interval(interval)
-    return format_interval(interval, format_percent)

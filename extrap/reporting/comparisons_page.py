@@ -23,7 +23,6 @@ from extrap.analyses.comparison.treatments import (
 from extrap.records import Interval, Measure
 from extrap.records.numbers import (
     NBSP,
-    TableCell,
     beside,
     format_given,
     format_level,
@@ -291,15 +290,14 @@ def _short(place: SizeDifference) -> str:
     return format_percent(place.difference.value or 0.0, digits=2)
 
 
-def _percent(measure: Measure, level: str = "") -> TableCell:
+def _percent(measure: Measure, level: str = "") -> str:
     """A relative difference above its interval, `−3.4 %` and `95 %: −5.4 to −1.4 %`."""
     if measure.value is None:
-        return TableCell("–")
+        return "–"
     shown = measure.map(lambda share: 100 * share)
     number, _, interval = stacked(shown.value, shown.ci).partition("\n")
     sign = "+" * (measure.value > 0)
-    text = f"{sign}{number}{NBSP}%\n{level}{interval}{NBSP}%"
-    return TableCell(text, measure.value, sides=measure.ci)
+    return f"{sign}{number}{NBSP}%\n{level}{interval}{NBSP}%"
 
 
 def verdicts_table(shown: Sequence[Treatment]) -> Table:

@@ -13,7 +13,6 @@ from extrap.forecasting import Forecast
 from extrap.records import Measure
 from extrap.records.numbers import (
     NBSP,
-    TableCell,
     beside,
     format_given,
     format_level,
@@ -109,7 +108,7 @@ def _units(found: Cost) -> dict[str, tuple[str, Callable[[float], str]]]:
     return {name: unit for name, unit in units.items() if name in found.run}
 
 
-def _wasted(each: Penalty, *, name: str, write: Callable[[float], str]) -> TableCell:
+def _wasted(each: Penalty, *, name: str, write: Callable[[float], str]) -> str:
     return _cell(each.wasted[name], write)
 
 
@@ -121,21 +120,21 @@ def _what(each: Penalty) -> str:
     return f"{value}, {FACTORS.get(factor, f'{format_given(factor)} ×')}"
 
 
-def _percent(share: float) -> TableCell:
+def _percent(share: float) -> str:
     if 0 < share < 5e-4:
-        return TableCell(f"<{NBSP}0.1{NBSP}%", share)
+        return f"<{NBSP}0.1{NBSP}%"
     return format_percent(share, signed=False)
 
 
-def _number(value: float) -> TableCell:
+def _number(value: float) -> str:
     """Two digits; what is below a thousandth is not distinguished from nothing."""
     if 0 < abs(value) < 1e-3:
-        return TableCell(f"<{NBSP}0.001", value)
+        return f"<{NBSP}0.001"
     return format_scientific(value, digits=2)
 
 
-def _cell(measure: Measure, write: Callable[[float], str]) -> TableCell:
+def _cell(measure: Measure, write: Callable[[float], str]) -> str:
     """A value above its interval; empty where neither is known."""
     if measure == Measure():
-        return TableCell("")
+        return ""
     return stacked(measure.value, measure.ci, write)

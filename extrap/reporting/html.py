@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import re
 from functools import cache
-from importlib import resources
 from itertools import count
 from pathlib import Path
 
@@ -14,11 +11,9 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from extrap.errors import argument
 from extrap.files import write_text
-from extrap.records.numbers import NBSP, format_exact
+from extrap.records.numbers import NBSP
 from extrap.reporting.blocks import Figure, Page
-from extrap.reporting.charts import chart_table
 from extrap.reporting.palette import style_sheet
-from extrap.reporting.tables import Table, cell_number, file_name, table_csv
 
 MARKS = {
     "● on law": "good",
@@ -37,6 +32,11 @@ MARKS = {
     "MISSED": "bad",
 }
 """A verdict as tables write it → its colour."""
+POLICY = (
+    "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; "
+    "form-action 'none'"
+)
+"""The Content-Security-Policy of every page: it loads nothing and runs no script."""
 
 
 def write_page(page: Page, path: str | Path) -> Path:
@@ -70,8 +70,7 @@ def page_html(page: Page) -> str:
         .render(
             page=page,
             about=_about(page),
-            policy=policy(),
-            script=_script(),
+            policy=POLICY,
             light=style_sheet("light"),
             dark=style_sheet("dark"),
             draw=draw,
@@ -92,18 +91,9 @@ def _about(page: Page) -> dict[str, str]:
     }
 
 
-def policy() -> str:
-    """The Content-Security-Policy of every page: it loads nothing and runs one script, by hash."""
-    digest = base64.b64encode(hashlib.sha256(_script().encode()).digest()).decode()
-    return (
-        f"default-src 'none'; script-src 'sha256-{digest}'; style-src 'unsafe-inline'; "
-        "img-src data:; base-uri 'none'; form-action 'none'"
-    )
-
-
 @cache
 def environment() -> Environment:
-    """The templates, with everything escaped that is not a picture or a script of ours."""
+    """The templates, with everything escaped that is not a picture of ours."""
     templates = Environment(
         loader=PackageLoader("extrap.reporting"),
         autoescape=True,
@@ -111,39 +101,14 @@ def environment() -> Environment:
         lstrip_blocks=True,
         undefined=StrictUndefined,
     )
-    templates.filters |= {
-        "number": _number,
-        "csv_link": _csv_link,
-        "csv_name": lambda table: file_name(table.caption, "csv"),
-        "svg_name": lambda chart: file_name(chart.title, "svg"),
-        "behind": chart_table,
-        "unbroken": _unbroken,
-        "mark": _mark,
-    }
+    templates.filters |= {"unbroken": _unbroken, "mark": _mark}
     return templates
-
-
-@cache
-def _script() -> str:
-    """The one script of every page: it sorts tables, and saves tables and figures."""
-    text = resources.files("extrap.reporting") / "templates" / "page.js"
-    return text.read_text(encoding="utf-8").strip()
 
 
 def _mark(cell: str) -> str:
     """The colour of a verdict or status; empty for other cells."""
     text = cell.replace(NBSP, " ")
     return MARKS.get(text, "warn" if text.startswith("on law; ") else "")
-
-
-def _number(cell: str) -> str | None:
-    value = cell_number(cell)
-    return None if value is None else format_exact(value)
-
-
-def _csv_link(table: Table) -> str:
-    content = table_csv(table).encode(errors="backslashreplace")
-    return f"data:text/csv;charset=utf-8;base64,{base64.b64encode(content).decode()}"
 
 
 def _unbroken(text: str) -> str:

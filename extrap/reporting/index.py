@@ -7,7 +7,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import quote
 
-from extrap.records.numbers import TableCell, counted, format_decimals
+from extrap.records.numbers import counted, format_decimals
 from extrap.reporting.blocks import Answer, Page
 from extrap.reporting.html import write_page
 from extrap.reporting.tables import Table
@@ -73,6 +73,7 @@ def write_index(folder: str | Path) -> Path:
                 "Reports, newest first",
                 ("study and its answer", "status", "kind", "made", "question", "MB"),
                 [*map(_row, reports)],
+                links=[report["link"] for report in reports],
             ),
         ),
     )
@@ -80,8 +81,7 @@ def write_index(folder: str | Path) -> Path:
 
 
 def _row(report: dict[str, str]) -> tuple[str, ...]:
-    lines = (" ".join(report[name].split()) for name in ("title", "answer"))
-    study = TableCell("\n".join(lines), href=report["link"])
+    study = "\n".join(" ".join(report[name].split()) for name in ("title", "answer"))
     made = report["created"][:10]
     return (study, report["status"], report["kind"], made, report["question"], report["size"])
 

@@ -11,7 +11,7 @@ from types import MappingProxyType
 
 from extrap import __version__
 from extrap.records import Interval, Measure
-from extrap.records.numbers import TableCell, beside, format_estimate, format_percent, stacked
+from extrap.records.numbers import beside, format_estimate, format_percent, stacked
 from extrap.reporting.blocks import Block, Details, Page, Paragraph
 from extrap.reporting.tables import Table
 
@@ -67,7 +67,7 @@ def provenance(rows: Sequence[tuple[str, str]]) -> Details:
     return Details("Provenance", [Table("Provenance", ("what", "value"), rows)])
 
 
-def estimate(measure: Measure, level: float | None = None) -> TableCell:
+def estimate(measure: Measure, level: float | None = None) -> str:
     """A value with its interval in brackets, after its level if given."""
     return format_estimate(measure.value, measure.ci, level)
 
@@ -79,6 +79,6 @@ def measured(measure: Measure) -> str:
     return stacked(measure.value, measure.ci)
 
 
-def in_percent(measure: Measure, *, signed: bool = False) -> TableCell:
+def in_percent(measure: Measure, *, signed: bool = False) -> str:
     """A share or a relative difference with its interval in brackets."""
     return beside(stacked(measure.value, measure.ci, partial(format_percent, signed=signed)))

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from extrap.documents import forecast_document
 from extrap.forecasting import forecast
 from extrap.reporting.blocks import Answer, Figure, Paragraph
-from extrap.reporting.charts import chart_table
+from extrap.reporting.charts import XYChart
 from extrap.reporting.forecast_answer import answer_rows
 from extrap.reporting.forecast_page import forecast_page
 from extrap.reporting.judged_groups import group_verdicts
@@ -22,6 +22,8 @@ from .conftest import opened, plain
 
 NUMBER = r"\d+(?:\.\d+)?(?:e-?\d+)?"
 USE, LOSS, INTERVAL = "value to use", "loss", "interval of the loss"
+DRAWN = {"tuned": LOSS, "recommended": USE}
+"""Line or marks of a chart → what they show."""
 OTHER_FITS = "Held-out sizes"
 """The table of a backtest, each row of which belongs to another forecast."""
 SEEN, COST, COST_INTERVAL = "measured loss", "cost of keeping", "interval of that cost"
@@ -60,12 +62,13 @@ def questions(page, document):
         if isinstance(block, Answer | Paragraph):
             text = plain(block.text)
             read_text(found, text, re.findall(rf"at (\w+ {NUMBER})", text)[:1], "text")
-        table = chart_table(block.chart) if isinstance(block, Figure) else block
-        if isinstance(table, Table) and table.caption != OTHER_FITS:
-            columns = [*map(plain, table.columns)]
-            for row in table.rows:
+        elif isinstance(block, Figure) and isinstance(block.chart, XYChart):
+            _read_chart(found, block.chart)
+        elif isinstance(block, Table) and block.caption != OTHER_FITS:
+            columns = [*map(plain, block.columns)]
+            for row in block.rows:
                 cells = dict(zip(columns, map(plain, row), strict=True))
-                _read_row(found, plain(table.caption), cells)
+                _read_row(found, plain(block.caption), cells)
     return dict(found)
 
 
@@ -108,8 +111,20 @@ def read_text(found, text, sizes, place):
                 found[quantity, size].append(Statement(match.groups(), place))
 
 
+def _read_chart(found, chart):
+    """What the marks of a chart over size say."""
+    for each in chart.series:
+        if (quantity := DRAWN.get(each.label)) is not None:
+            for i, (x, y) in enumerate(zip(each.x, each.y, strict=True)):
+                size, place = f"{chart.x.label} {x:g}", f"{chart.title}: {each.label}"
+                found[quantity, size].append(Statement((f"{y:.10g}",), place))
+                if quantity == LOSS and each.lower:
+                    ends = tuple(f"{end[i]:.10g}" for end in (each.lower, each.upper))
+                    found[INTERVAL, size].append(Statement(ends, f"{place}, interval"))
+
+
 def _read_row(found, caption, row):
-    """What a row of a table, or of the numbers behind a figure, says of its size."""
+    """What a row of a table says of its size."""
     width = f"width {row['width']}" if "width" in row else f"{row.get('size', '')} {caption}"
     for size in re.findall(rf"width {NUMBER}", width)[:1]:
         best = next((s.numbers[0] for s in found[USE, size]), "nan")
@@ -123,7 +138,7 @@ def _read_row(found, caption, row):
             parts = {quantity: numbers[:1]}
             if quantity == SEEN:
                 parts = {SEEN: numbers[:2]}
-            elif column in ("interval", "loss, one new run"):
+            elif column == "loss, one new run":
                 parts = {INTERVAL: numbers}
             elif quantity == LOSS:
                 parts[INTERVAL] = numbers[1:3]
@@ -136,13 +151,10 @@ def _read_row(found, caption, row):
 
 def _quantity(caption, column, row, *, is_best):
     """What the first number of a cell is; None for what no other place of a page states."""
-    if (line := row.get("series", row.get("tuned value"))) is not None:
-        drawn = {"tuned": LOSS, "recommended": USE}.get(line)
-        if line.startswith("lr"):  # the cost of other values
-            kept = COST if line.endswith("best at width 16") else None
-            named = USE if line.endswith(", recommended") else None
-            return {"extra loss": kept, "tuned value": named}.get(column)
-        return drawn if column in ("loss", "best lr", "interval") else None
+    if (line := row.get("tuned value")) is not None:  # the cost of other values
+        kept = COST if line.endswith("best at width 16") else None
+        named = USE if line.endswith(", recommended") else None
+        return {"extra loss": kept, "tuned value": named}.get(column)
     if column == "recommended lr":
         return USE
     if re.fullmatch(r"forecast( \(.*\)| loss)?", column):

@@ -31,8 +31,9 @@ def table_of(page, start):
     return [dict(zip(table.columns, row, strict=True)) for row in table.rows]
 
 
-def named(chart, name):
-    return next(each for each in chart.series if name in (each.name, each.label))
+def marked(chart, marker):
+    """The points of a chart with a marker, those of the lowest target last."""
+    return [each for each in chart.series if each.marker == marker]
 
 
 @pytest.mark.parametrize(
@@ -87,7 +88,7 @@ def test_charts_of_steps_have_points_and_curves(one_task):
     assert [chart.title for chart in charts] == [
         f"Steps at width{NBSP}{w}" for w in (16, 32, 64, 128)
     ]
-    counts = named(charts[0], "target 2.2, counted")
+    (counts,) = marked(charts[0], "s")  # of target 2.2, the second one
     assert counts.x == (8, 32, 64, 128, 512, 2048)
     assert all(
         low <= y <= high for low, y, high in zip(counts.lower, counts.y, counts.upper, strict=True)
@@ -99,7 +100,7 @@ def test_charts_of_steps_have_points_and_curves(one_task):
     groups = (replace(group, points=(first, *group.points[1:])), *result.critical.groups[1:])
     censored = replace(result, critical=replace(result.critical, groups=groups))
     chart = steps_figures([("", censored)])[0].chart
-    lost = named(chart, f"target {group.by['target']:g}, not reached")
+    (lost,) = marked(chart, "^")
     assert (lost.x, lost.y) == ((8,), (20000,))
 
 
@@ -107,11 +108,12 @@ def test_trade_off_bends_at_twice_the_fewest_steps_and_examples(one_task):
     (found,) = one_task[1]
     chart = steps_figures([("", found)], is_trade_off=True)[-1].chart
     group = next(g for g in found.critical.groups if g.by == {"width": 128, "target": 2.2})
-    bend = named(chart, "target 2.2, critical batch")
+    *_, bend = marked(chart, "x")
     assert bend.x == pytest.approx((2 * group.e_min.value,), rel=1e-6)
     assert bend.y == pytest.approx((2 * group.s_min.value,), rel=1e-6)
     counts = [p.steps for p in group.points if p.values]
-    assert sorted(named(chart, "target 2.2, counted").y) == pytest.approx(sorted(counts))
+    (counted,) = marked(chart, "s")
+    assert sorted(counted.y) == pytest.approx(sorted(counts))
 
 
 def test_table_of_laws_has_their_exponents(one_task):

@@ -1,22 +1,18 @@
 """The page in a real browser: quiet console, no request but the file, no overflow."""
 
 import base64
-import hashlib
 import importlib.util
 import json
 import re
-import time
 from pathlib import Path
-from xml.etree import ElementTree
 
 import pytest
 
 import extrap.reporting.drawing as drawing
-from extrap.files import read_csv
 from extrap.forecasting import forecast
 from extrap.reporting.comparisons_page import comparison_page
 from extrap.reporting.forecast_page import report
-from extrap.reporting.html import policy, write_page
+from extrap.reporting.html import write_page
 from extrap.reporting.index import write_index
 from extrap.reporting.study_page import About
 
@@ -143,81 +139,18 @@ def test_a_page_asks_for_nothing_fits_its_screen_and_serves_all_readers(browser,
         browser.get_log("browser")
 
 
-def test_tables_are_sorted_with_the_keyboard(browser, pages):
-    show(browser, pages["report"])
-    browser.execute_script(
-        "document.querySelectorAll('details').forEach(d => d.open = true);"
-        "window.table = [...document.querySelectorAll('table')].find("
-        "  t => t.caption?.textContent === 'Judged runs');"
-        "window.column = [...table.tHead.rows[0].cells].findIndex("
-        "  c => c.textContent === 'loss');"
-        "table.tHead.rows[0].cells[column].querySelector('button').focus()"
-    )
-
-    def column():
-        return browser.execute_script(
-            "return [...table.tBodies[0].rows].map(r => parseFloat("
-            "r.cells[column].dataset.value ?? r.cells[column].textContent))"
-        )
-
-    def order():
-        return browser.execute_script(
-            "return table.tHead.rows[0].cells[column].getAttribute('aria-sort')"
-        )
-
-    enter = pytest.importorskip("selenium.webdriver").Keys.ENTER
-    original = column()
-    assert sorted(original) != original
-    for expected, name in (
-        (sorted(original), "ascending"),
-        (sorted(original, reverse=True), "descending"),
-        (original, None),
-    ):
-        browser.switch_to.active_element.send_keys(enter)
-        assert (column(), order()) == (expected, name)
-
-
 def test_page_is_readable_without_scripts(browser, pages):
     by = pytest.importorskip("selenium.webdriver.common.by").By
     browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
     try:
         show(browser, pages["report"])
-        assert browser.find_elements(by.CSS_SELECTOR, "th button") == []
         summary = browser.find_element(by.CSS_SELECTOR, "details.section summary")
         table = browser.find_element(by.CSS_SELECTOR, "details.section table")
         assert not table.is_displayed()
         summary.click()
         assert table.is_displayed()
-        assert len(browser.find_elements(by.CSS_SELECTOR, "a[download]")) > 10
     finally:
         browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": False})
-
-
-def test_links_and_buttons_save_what_they_say(tmp_path, browser, pages):
-    by = pytest.importorskip("selenium.webdriver.common.by").By
-    show(browser, pages["report"])
-    open_details(browser, True)
-    browser.execute_cdp_cmd(
-        "Browser.setDownloadBehavior", {"behavior": "allow", "downloadPath": str(tmp_path)}
-    )
-    names = ("loss-against-width.svg", "loss-against-width.png")
-    table = "the-optimum-of-each-size-of-the-sweep.csv"
-    for name in names:
-        button = browser.find_element(by.CSS_SELECTOR, f"button[aria-label$='{name}']")
-        browser.execute_script("arguments[0].click()", button)
-    link = browser.find_element(by.CSS_SELECTOR, f"a[download='{table}']")
-    expected = base64.b64decode(link.get_attribute("href").partition(";base64,")[2])
-    browser.execute_script("arguments[0].click()", link)
-    until = time.monotonic() + 600
-    while not all((tmp_path / n).is_file() for n in (*names, table)) and time.monotonic() < until:
-        time.sleep(0.05)
-    assert (tmp_path / table).read_bytes() == expected
-    root = ElementTree.parse(tmp_path / names[0]).getroot()
-    assert "var(--" not in ElementTree.tostring(root, encoding="unicode")
-    png = (tmp_path / names[1]).read_bytes()
-    assert png.startswith(b"\x89PNG")
-    assert [int.from_bytes(png[i : i + 4]) for i in (16, 20)] == [920, 660]  # twice 460 × 330
-    assert read_csv(tmp_path / table)["width"].max() == 256
 
 
 def test_the_first_screen_holds_the_answer_and_both_figures(browser, pages):
@@ -249,15 +182,14 @@ def test_a_phone_shows_the_verdict_without_scrolling_sideways(browser, pages):
 
 def test_print_shows_what_is_folded_in_light_colours(browser, pages):
     show(browser, pages["report"], scheme="dark", media="print")
-    heights, ink, shown = browser.execute_script(
+    heights, ink = browser.execute_script(
         "const folded = [...document.querySelectorAll('details:not([open]) table')];"
         "return [folded.map(t => t.getBoundingClientRect().height),"
-        " getComputedStyle(document.body).backgroundColor,"
-        " getComputedStyle(document.querySelector('.save')).display]"
+        " getComputedStyle(document.body).backgroundColor]"
     )
     assert len(heights) > 5
     assert min(heights) > 20
-    assert (ink, shown) == ("rgb(255, 255, 255)", "none")
+    assert ink == "rgb(255, 255, 255)"
     pdf = base64.b64decode(browser.execute_cdp_cmd("Page.printToPDF", {})["data"])
     assert pdf.startswith(b"%PDF")
     assert len(re.findall(rb"/Type\s*/Page\b", pdf)) >= 3
@@ -291,25 +223,21 @@ def test_hostile_names_run_nothing_and_load_nothing(tmp_path, browser):
         found = browser.execute_script(
             "return [document.images.length, document.forms.length,"
             " document.querySelectorAll('iframe,object,embed,foreignObject').length,"
-            " [...document.scripts].map(s => s.type)]"
+            " document.scripts.length]"
         )
-        assert found == [0, 0, 0, [""]]
-        digest = hashlib.sha256(
-            browser.execute_script("return document.scripts[0].text").encode()
-        ).digest()
-        assert f"'sha256-{base64.b64encode(digest).decode()}'" in policy()
+        assert found == [0, 0, 0, 0]
     for link in browser.execute_script("return [...document.links].map(a => a.href)"):
-        assert link.startswith((folder.as_uri() + "/", "data:text/csv"))
+        assert link.startswith(folder.as_uri() + "/")
 
 
-def test_a_script_that_is_not_ours_does_not_run(tmp_path, browser, pages):
+def test_a_script_put_into_a_page_does_not_run(tmp_path, browser, pages):
     text = pages["report"].read_text(encoding="utf-8")
     forged = tmp_path / "forged.html"
     evil = "<script>window.evil = 1</script><svg onload='window.evil = 2'></svg>"
     forged.write_text(text.replace("<main", f"{evil}<main"), encoding="utf-8")
     show(browser, forged)
     assert browser.execute_script("return window.evil ?? 0") == 0
-    assert len(browser.execute_script("return document.scripts")) == 2
+    assert len(browser.execute_script("return document.scripts")) == 1
     refused = browser.get_log("browser")
     assert any("Content Security Policy" in entry["message"] for entry in refused)
 

@@ -16,7 +16,6 @@ from extrap.analyses.comparison.treatments import (
     treatments,
 )
 from extrap.records.numbers import NBSP
-from extrap.reporting.charts import marks
 from extrap.reporting.comparisons_charts import size_charts, targets_chart
 from extrap.reporting.comparisons_page import (
     comparison_answer,
@@ -167,13 +166,17 @@ def test_marks_of_the_charts_are_the_numbers_of_the_comparison(columns):
     arms = found.comparison.arms
 
     def drawn(chart):
-        return [mark for each in chart.series for mark in marks(each)]
+        return [
+            mark
+            for each in chart.series
+            for mark in zip(each.x, each.y, each.upper or [math.nan] * len(each.x), strict=True)
+        ]
 
     def holds(where, x, y, half=None):
         return any(
             math.isclose(x, a) and math.isclose(y, b, rel_tol=1e-9, abs_tol=1e-12)
-            for a, b, ends in where
-            if half is None or math.isclose(ends.upper or 0, y + half, rel_tol=1e-9, abs_tol=1e-12)
+            for a, b, upper in where
+            if half is None or math.isclose(upper, y + half, rel_tol=1e-9, abs_tol=1e-12)
         )
 
     losses, changes = map(drawn, size_charts(found.comparison, found.check))

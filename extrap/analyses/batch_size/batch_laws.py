@@ -240,8 +240,10 @@ def _jackknifed(line: Line, design: Array, clusters: Sequence[str]) -> Line:
     off = left - left.mean(axis=0)
     covariance = off.T @ off
     wanted = np.maximum(np.diag(line.covariance), jackknife_variance(left.mean(axis=0), left))
-    scale = np.sqrt(wanted / np.diag(covariance))
-    return replace(line, covariance=covariance * np.outer(scale, scale))
+    spread, sd = np.sqrt(np.diag(covariance)), np.sqrt(wanted)
+    products = np.outer(spread, spread)  # 0 of a coefficient that no cluster moves
+    correlation = np.divide(covariance, products, out=np.eye(len(sd)), where=products > 0)
+    return replace(line, covariance=correlation * np.outer(sd, sd))
 
 
 def rate_law(table: pd.DataFrame, columns: Sequence[str], *, level: float = 0.95) -> BatchLaw:

@@ -8,7 +8,9 @@ import statsmodels.api as sm
 from scipy import optimize, stats
 
 from extrap import critical_batch
+from extrap.analyses.batch_size.batch_laws import _jackknifed
 from extrap.errors import DataError
+from extrap.fitting.lines import fit_line
 from extrap.laws.batch import steps_to_target
 from extrap.records.codec import document
 
@@ -304,6 +306,14 @@ def test_targets_of_one_size_do_not_count_as_further_sizes():
     for name, error in zip(law.columns, errors[1:], strict=True):
         lower, upper = law.exponents[name].ci
         assert upper - lower == pytest.approx(2 * stats.t.ppf(0.975, 4) * error)
+
+
+def test_coefficients_that_no_size_moves_keep_the_error_of_the_line():
+    design = np.column_stack([np.ones(6), np.repeat([-1.0, 0.0, 1.0], 2)])
+    line = fit_line(design, np.zeros(6), np.full(6, 1e-4))
+    expected = np.diag([1e-8 / 6, 1e-8 / 4])
+    found = _jackknifed(line, design, [*"aabbcc"]).covariance
+    assert found == pytest.approx(expected, rel=1e-9, abs=1e-20)
 
 
 def test_optimizers_are_groups_of_their_own_with_critical_batches_that_differ():

@@ -47,7 +47,10 @@ SPEC = StudySpec(
     growth=0,
 )
 """432 cells."""
-TEACHER = Workload(name="teacher", options={"n_features": 64, "n_examples": 500})
+TEACHER = Workload(
+    name=f"{Path(__file__).parents[1]}/studies/teacher_workload.py:Teacher",
+    options={"n_features": 64, "n_examples": 500},
+)
 CHECKPOINT_S = 0.1
 """Seconds between two checkpoints: packs of the teacher take seconds."""
 

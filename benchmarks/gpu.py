@@ -46,7 +46,7 @@ CASES = (
     ("bytes-transformer", "adamw"),
     ("bytes-transformer", "muon"),
     ("studies/digits_workload.py:Digits", "adam"),
-    ("teacher", "sgd"),
+    ("studies/teacher_workload.py:Teacher", "sgd"),
 )
 SAME = 0.01
 """Largest relative difference of a final loss: a GPU adds in another order than a CPU."""

@@ -152,7 +152,10 @@ def _trial() -> None:
     spec = StudySpec(
         name="way",
         question="?",
-        workload=Workload(name="teacher", options={"n_features": 8, "n_examples": 200}),
+        workload=Workload(
+            name=f"{ROOT}/studies/teacher_workload.py:Teacher",
+            options={"n_features": 8, "n_examples": 200},
+        ),
         sizes={"width": (2,)},
         tune={"lr": TunedRange(low=2**-4, high=2**-3, n=2)},
         seeds=(0,),

@@ -5,7 +5,8 @@ fall as a power of the width all the way?
 
 Expected: yes, the best rate falling by a quarter to a third for each doubling, and the loss at the
 rate tuned at small width turning up beyond. Here on the bytes of Python's own source instead of
-images; `--set workload.name=images --set workload.path=FILE.npz` is his own, for who has the data.
+images; `--set workload.name=studies/metz_workload.py:Images --set workload.path=FILE.npz` is his
+own, for who has the data.
 
 Found, widths to 2048 (metz_full.csv): the best rate falls from 0.0041 to 0.0003, and the loss at
 the rate of width 16 turns up beyond 512, 15 % above the tuned one at 2048.

@@ -43,7 +43,7 @@ def teacher(
             name=name,
             question="Steps to a loss against batch size",
             workload=Workload(
-                name="teacher",
+                name="studies/teacher_workload.py:Teacher",  # from the directory you start in
                 options={
                     "noise": noise,
                     "alpha": 0.5,

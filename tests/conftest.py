@@ -20,7 +20,7 @@ import extrap.reporting.drawing as drawing
 from benchmarks.servers import ServerError, postgres_server
 from benchmarks.sweeps import make_table, true_loss, true_lr
 from extrap.installing import how_to_install
-from tests.digits import DIGITS
+from tests.study_workloads import DIGITS, IMAGES, TEACHER
 
 settings.register_profile("extrap", derandomize=True, deadline=None, max_examples=40)
 settings.load_profile("extrap")
@@ -219,7 +219,7 @@ TINY: dict[str, dict[str, object]] = {
 
 @pytest.fixture(scope="session")
 def tiny(tmp_path_factory):
-    """Load a workload small, ours or the digits of the studies: `tiny(name, **options)`."""
+    """Load a workload small, ours or one of the studies: `tiny(name, **options)`."""
     from extrap.records import Workload
     from extrap.workloads import load_workload
 
@@ -228,9 +228,10 @@ def tiny(tmp_path_factory):
     x_train = rng.integers(0, 256, (60, 8, 8, 3), dtype=np.uint8)
     np.savez(path, x_train=x_train, y_train=np.arange(60) % 5)
     paths: dict[str, dict[str, Path | str]] = {"images": {"path": str(path)}}
+    of_studies = {"digits": DIGITS, "images": IMAGES, "teacher": TEACHER}
 
     def load(name, **options):
         given = {**TINY.get(name, {}), **paths.get(name, {}), **options}
-        return load_workload(Workload(name=DIGITS if name == "digits" else name, options=given))
+        return load_workload(Workload(name=of_studies.get(name, name), options=given))
 
     return load

@@ -69,7 +69,7 @@ DOUBLING = Doubling(
     StudySpec(
         name="twice",
         question="?",
-        workload=Workload(name="teacher"),
+        workload=Workload(name="bytes-mlp"),
         recipe=Recipe(steps=8, batch_size=4, n_evals=1),
         tune={"lr": TunedRange(low=0.01, high=0.04, n=3)},
         sizes={"width": (8,)},

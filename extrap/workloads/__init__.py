@@ -4,12 +4,10 @@
 |---|---|---|
 | `bytes-mlp` | MLP over the bytes before | Python's own source, or a folder of text |
 | `bytes-transformer` | pre-norm decoder | the same |
-| `images` | MLP | an `.npz` |
-| `teacher` | linear in the first features | made up, with laws that are known |
 | `path/to/file.py:Name` or `package.module:Name` | yours | yours |
 
-The size of ours is `width`; all but `teacher` may have `depth` as another. `examples` is one of
-every workload: how many different examples a run has.
+The sizes of ours are `width` and maybe `depth`. `examples` is one of every workload: how many
+different examples a run has.
 
 One of your own is named by a file, relative to the working directory, or by a module; `Name` is a
 class or a function that is called with the options, and what it returns has the members of
@@ -29,9 +27,7 @@ from extrap.files import import_source
 from extrap.records import Workload
 from extrap.workloads.bytes_mlp import BytesMLP
 from extrap.workloads.bytes_transformer import BytesTransformer
-from extrap.workloads.images import Images
 from extrap.workloads.options import require_known
-from extrap.workloads.teacher import Teacher
 from extrap.workloads.width_rules import TensorRule, is_orthogonalized, tensor_roles, width_rules
 from extrap.workloads.workload import (
     Batch,
@@ -57,8 +53,6 @@ __all__ = [
 WORKLOADS: Mapping[str, Callable[[Mapping[str, object]], LoadedWorkload]] = {
     "bytes-mlp": BytesMLP,
     "bytes-transformer": BytesTransformer,
-    "images": Images,
-    "teacher": Teacher,
 }
 MEMBERS = sorted(name for name in vars(LoadedWorkload) if not name.startswith("_"))
 

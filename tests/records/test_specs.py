@@ -26,7 +26,7 @@ from extrap.records import (
 SPEC = StudySpec(
     name="own",
     question="?",
-    workload=Workload(name="teacher", options={"noise": 1.0}),
+    workload=Workload(name="mine", options={"noise": 1.0}),
     recipe=Recipe(batch_size=8, n_evals=10, schedule="constant", warmup=0.0),
     sizes={"width": (8, 4)},
     tune={"lr": TunedRange(low=0.1, high=1.6, n=3)},

@@ -12,12 +12,13 @@ from extrap.errors import DataError
 from extrap.records import BatchStudy, BatchTask, Runs, StudySpec, TunedRange, Workload
 from extrap.study import report, run
 from extrap.study.batches import BatchKind, wanted_cells
+from tests.study_workloads import TEACHER
 
 TASK = BatchTask(
     study=StudySpec(
         name="steps",
         question="?",
-        workload=Workload(name="teacher"),
+        workload=Workload(name="mine"),
         sizes={"width": (4, 8, 16)},
         tune={"lr": TunedRange(low=0.25, high=1.0, n=3)},
         seeds=(0,),
@@ -68,13 +69,14 @@ def test_rates_by_which_a_grid_grew_are_wanted_whole_after_a_driver_died(places)
     assert set(wanted_cells(TASK, found)) == set(wanted_cells(TASK, runs))
 
 
-FILE = """
+FILE = f"""
 from extrap.records import BatchStudy, BatchTask, Recipe, StudySpec, TunedRange, Workload
+TEACHER = {TEACHER!r}
 BATCHES = BatchStudy(name="file", question="How large?", tasks=(BatchTask(
     study=StudySpec(name="tiny", question="?", recipe=Recipe(schedule="constant", warmup=0.0),
-        workload=Workload(name="teacher", options={"n_features": 8}), sizes={"width": (2, 4)},
-        tune={"lr": TunedRange(low=0.125, high=0.5, n=3)}),
-    steps={4: 300, 16: 150, 64: 80}, targets=(0.95,)),))
+        workload=Workload(name=TEACHER, options={{"n_features": 8}}), sizes={{"width": (2, 4)}},
+        tune={{"lr": TunedRange(low=0.125, high=0.5, n=3)}}),
+    steps={{4: 300, 16: 150, 64: 80}}, targets=(0.95,)),))
 """
 
 

@@ -17,14 +17,14 @@ from extrap.study.comparisons import ComparisonKind
 PLAIN = StudySpec(
     name="plain",
     question="?",
-    workload=Workload(name="teacher"),
+    workload=Workload(name="mine"),
     recipe=Recipe(steps=640, batch_size=4),
     sizes={"width": (4, 8, 16, 32)},
     tune={"lr": TunedRange(low=2**-6, high=2**-4, n=3)},
     seeds=(0, 1),
     target_seeds=(5, 6, 7),
 )
-LOWER = replace(PLAIN, name="lower", workload=Workload(name="teacher", options={"noise": 0.25}))
+LOWER = replace(PLAIN, name="lower", workload=Workload(name="mine", options={"noise": 0.25}))
 ALIKE = replace(PLAIN, name="alike", recipe=Recipe(steps=640, batch_size=8))
 STUDY = ComparisonStudy(
     name="toy-recipes",

@@ -15,6 +15,7 @@ from extrap.errors import StudyError
 from extrap.records import Recipe, StudySpec, TunedRange, Workload
 from extrap.study import tune, workers
 from extrap.study.executors import LocalExecutor
+from tests.study_workloads import TEACHER
 from tests.waiting import wait_until
 
 STUDY = """
@@ -34,7 +35,7 @@ STUDY = StudySpec(
 CUT = StudySpec(
     name="cut",
     question="?",
-    workload=Workload(name="teacher", options={"n_features": 8, "n_examples": 200}),
+    workload=Workload(name=TEACHER, options={"n_features": 8, "n_examples": 200}),
     sizes={"width": (4, 8)},
     tune={"lr": TunedRange(low=2**-6, high=2**-3, n=4)},
     seeds=(0, 1),

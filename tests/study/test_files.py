@@ -13,8 +13,8 @@ from dataclasses import replace
 from extrap import StudySpec, TunedRange, Workload
 from extrap.records import ComparisonStudy, RecipeGroup, ablations
 NONE = StudySpec(name="none", question="?", sizes={"width": (8,)}, seeds=(0, 1), growth=0,
-    workload=Workload(name="teacher"), tune={"lr": TunedRange(low=0.01, high=0.1, n=3)})
-NORM = replace(NONE, name="norm", workload=Workload(name="teacher", options={"noise": 0.1}))
+    workload=Workload(name="mine"), tune={"lr": TunedRange(low=0.01, high=0.1, n=3)})
+NORM = replace(NONE, name="norm", workload=Workload(name="mine", options={"noise": 0.1}))
 SGD = replace(NONE.recipe, optimizer="sgd")
 """
 ONE_SIZE = f"""{HEAD}

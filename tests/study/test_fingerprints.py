@@ -6,13 +6,13 @@ from extrap.study.fingerprints import fingerprint
 SPEC = StudySpec(
     name="old",
     question="?",
-    workload=Workload(name="teacher", options={"n_features": 8}),
+    workload=Workload(name="mine", options={"n_features": 8}),
     recipe=Recipe(steps=100),
     sizes={"width": (4, 8)},
     tune={"lr": TunedRange(low=0.01, high=0.1, n=3)},
 )
 OLD = {
-    "schema_version": 2, "sampler": "grid", "workload.name": "teacher", "workload.n_features": 8,
+    "schema_version": 2, "sampler": "grid", "workload.name": "mine", "workload.n_features": 8,
     "recipe.steps": 100, "recipe.batch_size": 128, "recipe.optimizer": "adam",
     "recipe.momentum": 0.9, "recipe.nesterov": False, "recipe.beta1": 0.9, "recipe.beta2": 0.999,
     "recipe.eps": 1e-8, "recipe.weight_decay": 0.0, "recipe.clip": 0.0, "recipe.init_scale": 1.0,

@@ -21,6 +21,7 @@ from extrap.training import parts
 from extrap.training.preemption import Preemption, StopAsked
 from extrap.training.stacks import Stack
 from tests.study.trials import SPEC, excess_curve, hit_at_half, train_here, trials_of
+from tests.study_workloads import TEACHER
 
 N_STEPS = len(SPEC.grid_cells()) * SPEC.recipe.steps
 
@@ -172,12 +173,12 @@ def test_an_evaluation_that_does_not_come_is_not_waited_for():
     assert not isinstance(stopped.value, StopAsked)
 
 
-STUDY = """
+STUDY = f"""
 from extrap.records import *
 STUDY = StudySpec(
     name="tiny", question="?",
-    workload=Workload(name="teacher", options={"n_features": 16, "n_examples": 500}),
-    sizes={"width": (2, 4)}, tune={"lr": TunedRange(low=2**-6, high=2**-1, n=6)},
+    workload=Workload(name={TEACHER!r}, options={{"n_features": 16, "n_examples": 500}}),
+    sizes={{"width": (2, 4)}}, tune={{"lr": TunedRange(low=2**-6, high=2**-1, n=6)}},
     recipe=Recipe(steps=40, batch_size=8, n_evals=4), seeds=(0, 1), growth=0,
 )
 """

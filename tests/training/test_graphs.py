@@ -6,7 +6,7 @@ import pytest
 from extrap.records import Cell, Recipe, Workload
 from extrap.training import Pack, train
 from extrap.workloads import load_workload
-from tests.digits import DIGITS
+from tests.study_workloads import DIGITS
 
 OPTIONS = {"corpus_bytes": 60_000, "validation_bytes": 20_000, "n_validation": 256}
 

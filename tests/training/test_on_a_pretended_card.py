@@ -20,6 +20,7 @@ from extrap.training.graphs import WARM_UP, RecordedSteps
 from extrap.training.layouts import Layout
 from extrap.training.stacks import Stack
 from tests.pretended_cuda import begin_process
+from tests.study_workloads import TEACHER
 
 pytestmark = pytest.mark.pretended
 
@@ -160,7 +161,7 @@ def test_the_rules_of_a_card_hold(card):
 STUDY = StudySpec(
     name="card",
     question="?",
-    workload=Workload(name="teacher", options={"n_features": 8, "n_examples": 200}),
+    workload=Workload(name=TEACHER, options={"n_features": 8, "n_examples": 200}),
     sizes={"width": (4, 8)},
     tune={"lr": TunedRange(low=2**-6, high=2**-3, n=4)},
     seeds=(0, 1),

@@ -12,6 +12,7 @@ from extrap.training.layouts import choose_layout, without_denormals
 from extrap.training.memory import most_runs
 from extrap.training.schedules import multiplier
 from extrap.workloads import load_workload
+from tests.study_workloads import TEACHER
 
 CPU = torch.device("cpu")
 
@@ -25,7 +26,7 @@ def pack_of(workload, *tuned, size=None, **recipe):
 
 @pytest.fixture(scope="module")
 def teacher():
-    return load_workload(Workload(name="teacher", options={"n_examples": 200}))
+    return load_workload(Workload(name=TEACHER, options={"n_examples": 200}))
 
 
 def test_tokens_set_the_steps_and_are_no_size_of_the_model(teacher):

@@ -16,8 +16,9 @@ from .test_optimizers import theirs
 
 CPU = torch.device("cpu")
 OPTIMIZERS = ("sgd", "adam", "adamw", "muon")
+NAMES = sorted([*WORKLOADS, "images", "teacher"])
 NO_MATRIX = ("teacher",)  # for Muon
-EACH = [(n, o) for n in sorted(WORKLOADS) for o in OPTIMIZERS if o != "muon" or n not in NO_MATRIX]
+EACH = [(n, o) for n in NAMES for o in OPTIMIZERS if o != "muon" or n not in NO_MATRIX]
 RATES = (0.001, 0.01, 0.03)
 
 
@@ -89,7 +90,7 @@ def test_neighbours_and_their_order_change_no_bit(tiny, name, optimizer):
             assert torch.equal(value[m], single[key][0])
 
 
-@pytest.mark.parametrize("name", sorted(WORKLOADS))
+@pytest.mark.parametrize("name", NAMES)
 def test_vmap_gives_what_the_run_axis_gives(tiny, name):
     pack = pack_of(tiny(name))
     native, mapped = (trained(pack, 10, torch.float64, run_axis=axis) for axis in (True, False))
@@ -266,8 +267,8 @@ def test_running_statistics_belong_to_a_run_and_move_in_training_alone(tiny):
 
 
 @pytest.mark.parametrize("batch_size", [2, 7, 64])
-def test_moments_of_gradients_are_those_of_the_parts(batch_size):
-    workload = WORKLOADS["teacher"]({"n_features": 8})
+def test_moments_of_gradients_are_those_of_the_parts(tiny, batch_size):
+    workload = tiny("teacher", n_features=8)
     pack = pack_of(workload, batch_size=batch_size, noise_every=1)
     stack, before = Stack(pack, CPU, dtype=torch.float64), Stack(pack, CPU, dtype=torch.float64)
     rows_SB = before._draw(1, batch_size)[0]
@@ -283,8 +284,8 @@ def test_moments_of_gradients_are_those_of_the_parts(batch_size):
         assert moments == pytest.approx((float(squared), float(trace)), rel=1e-9)
 
 
-def test_noise_is_measured_before_clipping_and_lost_runs_have_none():
-    workload = WORKLOADS["teacher"]({"n_features": 8})
+def test_noise_is_measured_before_clipping_and_lost_runs_have_none(tiny):
+    workload = tiny("teacher", n_features=8)
     open_, clipped = (
         Stack(pack_of(workload, noise_every=1, clip=clip), CPU) for clip in (0.0, 1e-3)
     )

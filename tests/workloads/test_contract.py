@@ -1,4 +1,4 @@
-"""The exam that every built-in workload sits: what the training loop relies on."""
+"""The exam that our workloads and two of the studies sit: what the training loop relies on."""
 
 import math
 
@@ -13,7 +13,8 @@ SIZE = {"width": 8}
 N_RUNS, N_EXAMPLES = 3, 8
 FROM_ZERO = ("teacher",)
 """Linear models that start at 0."""
-NAMES = pytest.mark.parametrize("name", list(WORKLOADS))
+SITTING = [*WORKLOADS, "images", "teacher"]
+NAMES = pytest.mark.parametrize("name", SITTING)
 
 
 class Loss(nn.Module):
@@ -137,7 +138,7 @@ def test_a_size_it_cannot_build_is_refused(tiny, name, size):
         tiny(name).build(size)
 
 
-@pytest.mark.parametrize("name", [name for name in WORKLOADS if name not in FROM_ZERO])
+@pytest.mark.parametrize("name", [name for name in SITTING if name not in FROM_ZERO])
 def test_depth_may_be_a_size(tiny, name):
     workload, shallow = tiny(name), tiny(name, depth=1)
     assert workload.n_params({"width": 8, "depth": 1}) == shallow.n_params({"width": 8})

@@ -1,10 +1,15 @@
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
 
 from extrap.errors import DataError
-from extrap.workloads.images import Images, read_images
+from extrap.files import import_source
+from tests import study_workloads
 
+MODULE = import_source(Path(study_workloads.IMAGES.rpartition(":")[0]), "metz_workload")
+Images, read_images = MODULE.Images, MODULE.read_images
 RNG = np.random.default_rng(0)
 IMAGES, LABELS = (
     RNG.integers(0, 256, (30, 4, 6), dtype=np.uint8),
@@ -28,7 +33,7 @@ def test_arrays_come_back_as_they_were_written(tmp_path):
     assert np.array_equal(training.labels, LABELS)
     assert np.array_equal(held_out.images[..., 0], TEST_IMAGES)
     assert np.array_equal(held_out.labels, TEST_LABELS)
-    assert Images({"path": str(path)}).n_classes == 3
+    assert Images(path=str(path)).n_classes == 3
 
 
 def test_arrays_get_smaller_by_the_means_of_boxes(tmp_path):
@@ -78,7 +83,7 @@ def test_channels_are_normalised_over_the_training_images(tmp_path):
     path = write_npz(
         tmp_path / "i.npz", x_train=colors.astype(np.uint8), x_test=colors[:10].astype(np.uint8)
     )
-    workload = Images({"path": str(path)})
+    workload = Images(path=str(path))
     assert workload.training[0].dtype == torch.uint8
     x, y = workload.examples(workload.training, torch.arange(30))
     x = x.view(30, 16, 3)
@@ -92,10 +97,10 @@ def test_channels_are_normalised_over_the_training_images(tmp_path):
 
 def test_held_out_images_are_mixed_and_may_be_fewer(tmp_path):
     path = write_npz(tmp_path / "i.npz", x_test=IMAGES, y_test=np.sort(LABELS))
-    every = Images({"path": str(path)}).validation[1]
+    every = Images(path=str(path)).validation[1]
     assert sorted(every.tolist()) == sorted(LABELS.tolist())
     assert len(set(every[:8].tolist())) == 3
-    few = Images({"path": str(path), "n_validation": 8}).validation[1]
+    few = Images(path=str(path), n_validation=8).validation[1]
     assert few.tolist() == every[:8].tolist()
 
 

@@ -8,7 +8,7 @@ from extrap.records import Cell, Recipe, Workload
 from extrap.training import Pack, train
 from extrap.training.stacks import Stack
 from extrap.workloads import load_workload, take_rows
-from tests.digits import DIGITS
+from tests.study_workloads import DIGITS
 
 CPU = torch.device("cpu")
 NAMES = pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from extrap.files import import_source
 from extrap.records import Cell, Recipe, Workload
 from extrap.training import Pack, train
 from extrap.workloads import load_workload
-from tests.digits import DIGITS
+from tests.study_workloads import DIGITS
 
 STUDIES = Path(__file__).parents[2] / "studies"
 SELECTION = STUDIES / "data_selection" / "workloads.py"

@@ -1,21 +1,49 @@
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
-from extrap.workloads.teacher import Teacher
-from tests.truths import best_loss, gradient_moments
+from extrap.files import import_source
+from tests.study_workloads import TEACHER
 
+Teacher = import_source(Path(TEACHER.rpartition(":")[0]), "teacher_workload").Teacher
 SPECTRA = pytest.mark.parametrize("spectrum", [0.0, 1.5])
+
+
+def best_loss(teacher, size, *, n_examples=None):
+    """The lowest loss a width can reach, ½ σ² + ½ n^-α; exact.
+
+    With D = `n_examples` the mean loss of least squares on so many instead, larger by the factor
+    (D - 1) / (D - n - 1); infinite unless D > n + 1.
+    """
+    width = int(size["width"])
+    best = 0.5 * teacher._residual(width)
+    if n_examples is None:
+        return best
+    degrees = n_examples - width - 1
+    return best * (n_examples - 1) / degrees if degrees > 0 else math.inf
+
+
+def noise_scale(teacher, module):
+    """B_simple = tr Σ / |G|² of a student where it stands (McCandlish et al. 2018, 1812.06162).
+
+    |G|² = Σ_j λ_j δ_j² and tr Σ = 2 L Σ_j λ_j + |G|², sums over j ≤ n.
+    """
+    (weight,) = module.parameters()
+    theta = weight.detach().double().cpu().numpy().reshape(-1)
+    scales = teacher._scales[: len(theta)]
+    squares, variances = (scales * theta - teacher._teacher[: len(theta)]) ** 2, scales**2
+    grad_sq_norm = float(variances @ squares)
+    double_loss = float(squares.sum()) + teacher._residual(len(squares))
+    return (double_loss * float(variances.sum()) + grad_sq_norm) / grad_sq_norm
 
 
 @SPECTRA
 def test_held_out_loss_is_the_loss_over_the_distribution(spectrum):
     """Any student's held-out loss against ½ (|δ|² + τ), and against a million fresh examples."""
-    workload = Teacher(
-        {"n_features": 12, "n_examples": 10, "spectrum": spectrum, "alpha": 0.7, "noise": 0.3}
-    )
+    workload = Teacher(n_features=12, n_examples=10, spectrum=spectrum, alpha=0.7, noise=0.3)
     module = workload.build({"width": 5})
     torch.manual_seed(0)
     module.output.weight.data = torch.randn(1, 5)
@@ -25,13 +53,13 @@ def test_held_out_loss_is_the_loss_over_the_distribution(spectrum):
     exact = 0.5 * (np.sum(delta**2) + 5**-0.7 + 0.3**2)
     assert workload.loss(module, workload.validation).item() == pytest.approx(exact, rel=1e-5)
 
-    fresh = Teacher({**workload.fingerprint, "n_examples": 1_000_000})
+    fresh = Teacher(**{**workload.fingerprint, "n_examples": 1_000_000})
     assert workload.loss(module, fresh.training).item() == pytest.approx(exact, rel=0.005)
 
 
 @pytest.mark.parametrize(("alpha", "noise"), [(0.5, 0.5), (0.8, 0.0), (0.3, 1.0)])
 def test_best_losses_follow_the_law_they_promise(alpha, noise):
-    workload = Teacher({"alpha": alpha, "noise": noise, "n_examples": 10})
+    workload = Teacher(alpha=alpha, noise=noise, n_examples=10)
     widths = np.array([2, 8, 32, 128])
     losses = np.array([best_loss(workload, {"width": int(n)}) for n in widths])
     excess = losses - noise**2 / 2
@@ -42,7 +70,7 @@ def test_best_losses_follow_the_law_they_promise(alpha, noise):
 
 @SPECTRA
 def test_no_student_is_better_than_the_best(spectrum):
-    workload = Teacher({"n_features": 32, "n_examples": 10, "spectrum": spectrum})
+    workload = Teacher(n_features=32, n_examples=10, spectrum=spectrum)
     x, y = (t.double().numpy() for t in workload.validation)
     theta, *_ = np.linalg.lstsq(x[:, :8], y, rcond=None)
     loss = 0.5 * np.mean((x[:, :8] @ theta - y) ** 2)
@@ -52,7 +80,7 @@ def test_no_student_is_better_than_the_best(spectrum):
 def test_least_squares_on_few_examples_is_as_bad_as_predicted():
     losses = []
     for seed in range(60):
-        workload = Teacher({"n_features": 16, "n_examples": 40, "data_seed": seed})
+        workload = Teacher(n_features=16, n_examples=40, data_seed=seed)
         x, y = (t.double().numpy() for t in workload.training)
         theta, *_ = np.linalg.lstsq(x[:, :8], y, rcond=None)
         x, y = (t.double().numpy() for t in workload.validation)
@@ -65,8 +93,8 @@ def test_least_squares_on_few_examples_is_as_bad_as_predicted():
 
 def test_a_known_noise_scale():
     """At 0, width 1: |G|² = 1, L = (1 + 1 + ¼) / 2, tr Σ = 2 L + 1."""
-    workload = Teacher({"n_features": 4, "n_examples": 10})
-    assert gradient_moments(workload, workload.build({"width": 1})).noise_scale == 3.25
+    workload = Teacher(n_features=4, n_examples=10)
+    assert noise_scale(workload, workload.build({"width": 1})) == 3.25
 
 
 def test_data_follow_from_their_seed(tiny):

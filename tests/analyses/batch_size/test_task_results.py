@@ -14,7 +14,7 @@ TASK = BatchTask(
     study=StudySpec(
         name="made",
         question="?",
-        workload=Workload(name="teacher"),
+        workload=Workload(name="mine"),
         recipe=Recipe(noise_every=5),
         sizes={"width": (16, 32, 64, 128)},
         tune={"lr": TunedRange(low=2**-8, high=2**-4, n=5)},

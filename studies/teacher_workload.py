@@ -28,9 +28,9 @@ import numpy as np
 import torch
 from torch import nn
 
+from extrap.workloads import Batch, TensorWorkload
 from extrap.workloads.layers import linear
 from extrap.workloads.options import read_options, whole_sizes
-from extrap.workloads.workload import Batch, TensorWorkload
 
 NAME = "teacher"
 Array = np.ndarray
@@ -38,7 +38,7 @@ Array = np.ndarray
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """The options of `teacher`.
+    """The options of `Teacher`.
 
     A spectrum of 0 makes all features alike, an easy problem that SGD and Adam solve in some
     hundred steps; with larger ones they learn feature after feature.
@@ -76,7 +76,7 @@ class Teacher(TensorWorkload):
 
     has_run_axis = shares_inputs = True
 
-    def __init__(self, given: Mapping[str, object]) -> None:
+    def __init__(self, **given: object) -> None:
         self.options = options = read_options(NAME, Options, given)
         if not options.alpha:
             raise ValueError(f"alpha of {NAME} must be above 0, got 0; 0.5 is usual.")

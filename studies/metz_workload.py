@@ -19,10 +19,10 @@ import torch
 from torch import nn
 
 from extrap.errors import DataError
+from extrap.workloads import Batch, TensorWorkload
 from extrap.workloads.layers import cross_entropy
 from extrap.workloads.mlp import MLP
 from extrap.workloads.options import read_options, whole_sizes
-from extrap.workloads.workload import Batch, TensorWorkload
 
 NAME = "images"
 MOST_CLASSES = 99_999
@@ -30,7 +30,7 @@ MOST_CLASSES = 99_999
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """The options of `images`."""
+    """The options of `Images`."""
 
     path: str = ""  # an .npz of images, as `read_images` describes it
     resolution: int = 0  # side in pixels to which images are made smaller; 0 for as they are
@@ -50,7 +50,7 @@ class Images(TensorWorkload):
 
     has_run_axis = shares_inputs = True
 
-    def __init__(self, given: Mapping[str, object]) -> None:
+    def __init__(self, **given: object) -> None:
         self.options = options = read_options(NAME, Options, given)
         if not 0 < options.held_out < 1:
             raise ValueError(

@@ -1,0 +1,8 @@
+"""Workloads of the studies, by the names under which a study has them."""
+
+from pathlib import Path
+
+STUDIES = Path(__file__).parents[1] / "studies"
+DIGITS = f"{STUDIES / 'digits_workload.py'}:Digits"
+IMAGES = f"{STUDIES / 'metz_workload.py'}:Images"
+TEACHER = f"{STUDIES / 'teacher_workload.py'}:Teacher"

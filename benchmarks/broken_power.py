@@ -8,7 +8,7 @@ from unittest import mock
 
 import numpy as np
 
-from extrap.fitting import fit, predict_log
+from extrap.fitting.loss_law import fit, predict_log
 from extrap.laws import LAWS, LOSS_LAWS
 from extrap.laws.base import AnyArray, Array, LossLaw, Range, exp, log_add_exp
 

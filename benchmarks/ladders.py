@@ -32,9 +32,9 @@ from benchmarks.optima import SIZES, bare_optimum, step_law
 from benchmarks.rows import DATA, Row, gadre_sets, require, share_row
 from benchmarks.scores import Table, rms, score_all, score_forecast
 from benchmarks.sweeps import DrawnPart, print_parts
-from extrap.fitting import fit_optimum_law, predict_log, relative_sizes
+from extrap.fitting.loss_law import predict_log, relative_sizes
 from extrap.fitting.mixture import count_sizes
-from extrap.fitting.optimum_law import BENDS
+from extrap.fitting.optimum_law import BENDS, fit_optimum_law
 from extrap.records import Optimum
 
 BY_COMPUTE, BY_PARAMS, BY_TOKENS = (4, 16, 64, 256), (3, 10), (4,)

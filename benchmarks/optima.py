@@ -27,14 +27,10 @@ import extrap
 from benchmarks.rows import DATA, Row, require
 from benchmarks.scores import LEVEL, rms, score_forecast
 from extrap.errors import DataError
-from extrap.fitting import (
-    estimate_noise,
-    estimate_optima,
-    fit_optimum_law,
-    predict_log,
-    relative_sizes,
-    sharpen_noise,
-)
+from extrap.fitting.loss_law import predict_log, relative_sizes
+from extrap.fitting.optimum import estimate_optima, sharpen_noise
+from extrap.fitting.optimum_law import fit_optimum_law
+from extrap.fitting.seed_noise import estimate_noise
 from extrap.fitting.surface import monomials
 from extrap.records import Estimate, Interval, Optimum
 

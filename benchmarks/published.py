@@ -30,8 +30,8 @@ from benchmarks.broken_power import predict_broken
 from benchmarks.optima import SIZES, TUNED, step_law
 from benchmarks.rows import DATA, Row, gadre_sets, learning_curves, require, share_row
 from benchmarks.scores import Table, by_table, interval_score, rms, score, score_all
-from extrap.fitting import predict_log, relative_sizes
 from extrap.fitting.bootstrap import bootstrap
+from extrap.fitting.loss_law import predict_log, relative_sizes
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "sweep.csv"
 EXAMPLES = "seen_examples"

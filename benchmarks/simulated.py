@@ -20,7 +20,8 @@ import extrap
 from benchmarks import sweeps
 from benchmarks.rows import Row, share_row
 from benchmarks.scores import LEVEL, rms, score_forecast
-from extrap.fitting import LossModel, fit
+from extrap.fitting.loss_law import fit
+from extrap.fitting.loss_model import LossModel
 
 Truth = Callable[[np.ndarray], np.ndarray]
 

@@ -20,8 +20,8 @@ from scipy import optimize
 import extrap
 from benchmarks.rows import DATA, Row
 from benchmarks.sweeps import make_table, true_lr
-from extrap.fitting import fit
 from extrap.fitting.bootstrap import bootstrap, replicate_problem, replicate_starts
+from extrap.fitting.loss_law import fit
 from extrap.fitting.projection import Problem
 from extrap.records import Fit
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from extrap.backtesting import backtest
     from extrap.documents import load_forecast, save_forecast
     from extrap.errors import DataError, ExtrapError, FitError, StudyError
-    from extrap.fitting import fit
+    from extrap.fitting.loss_law import fit
     from extrap.fitting.regressor import LawRegressor
     from extrap.forecasting import Forecast, forecast
     from extrap.monitoring import Monitor
@@ -96,7 +96,7 @@ _HOMES = {
     "compare": "analyses.comparison",
     "critical_batch": "analyses.batch_size",
     "LawRegressor": "fitting.regressor",
-    "fit": "fitting",
+    "fit": "fitting.loss_law",
     "Monitor": "monitoring",
     "noise_scale": "noise",
     "plot_backtest": "reporting.plots",

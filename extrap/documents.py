@@ -21,7 +21,8 @@ import pandas as pd
 from extrap import __version__
 from extrap.errors import DataError, argument, first_line
 from extrap.files import require_file, write_text
-from extrap.fitting import CurvatureTest, LossModel
+from extrap.fitting.loss_model import LossModel
+from extrap.fitting.optimum_law import CurvatureTest
 from extrap.forecasting import Forecast, forecast
 from extrap.laws import LAWS
 from extrap.records import Fit, Point, Runs, Verdict, Verdicts

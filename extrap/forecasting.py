@@ -33,7 +33,7 @@ from extrap.fitting.optimum import (
     sharpen_noise,
 )
 from extrap.fitting.optimum_law import CurvatureTest, check_curvature, fit_optimum_law
-from extrap.fitting.outliers import Outlier, find_outliers
+from extrap.fitting.outliers import find_outliers
 from extrap.fitting.prediction import LossPrediction
 from extrap.fitting.reference_curves import ReferenceCurves, fit_reference_curves
 from extrap.fitting.refusals import MOST_OCTAVES, OF_NOISE, Doubt, doubt_loss, doubt_tuned
@@ -45,14 +45,11 @@ from extrap.reading.loss_kinds import is_accuracy, loss_kind, size_kind
 from extrap.reading.reader import ReadingKeywords, as_runs
 from extrap.records import Estimate, Fit, Interval, Optimum, Point, Runs, Shown, SizePath
 from extrap.records.fields import require_level
-from extrap.records.numbers import format_estimate, format_quantity, name_size, plain
-from extrap.records.results import IMPRECISE, REFUSED
+from extrap.records.results import IMPRECISE, REFUSED, Outlier, outlier_flags
 from extrap.records.runs import POOLED
 
 AnySizes = float | Mapping[str, float] | Iterable[float | Mapping[str, float]]
 """One or several sizes."""
-MOST_NAMED = 3
-"""Outliers that are named one by one."""
 FAR = 8.0
 """Beyond this extrapolation ratio an interval is conditional on no new regime setting in."""
 PRIORS = ("published", "none")
@@ -690,7 +687,9 @@ def forecast(
     faulty, made = [o for o in found if o.is_fault], None
     if faulty:
         made = without if len(faulty) == len(found) else _made_without(runs, faulty, make)
-    flags = _outlier_flags(runs, whole, without, found, left_out=faulty if made else ())
+    size = whole.default_targets()[0]
+    points = [None if each is None else each.at(**size) for each in (without, whole)]
+    flags = outlier_flags(found, runs, left_out=faulty if made else (), points=points)
     made = made or whole
     return replace(made, flags=(*made.flags, *flags))
 
@@ -803,44 +802,6 @@ def _check_floor(fix: Mapping[str, float], optima: Sequence[Optimum]) -> None:
         )
 
 
-def _outlier_flags(
-    runs: Runs,
-    made: Forecast,
-    without: Forecast | None,
-    found: Sequence[Outlier],
-    *,
-    left_out: Sequence[Outlier],
-) -> list[str]:
-    """Each run by row, cell and deviation, and what the forecast is with and without them all."""
-    frame, flags = runs.to_frame(), []
-    for outlier in found[:MOST_NAMED]:
-        row, off = frame.loc[outlier.row], math.expm1(outlier.log_deviation)
-        cell = ", ".join(f"{c} {format_quantity(row[c])}" for c in (*runs.sizes, *runs.tuned))
-        side = "above" if off > 0 else "below"
-        flags.append(
-            f"outlier: row {outlier.row + 1} ({cell}, seed {plain(row['seed'])}) is "
-            f"{100 * abs(off):.0f} % {side} the median of its cell"
-            + ", and is left out of the fits"
-            * (outlier in left_out)
-        )
-    if len(found) > MOST_NAMED:
-        flags.append(f"outlier: {len(found) - MOST_NAMED} more runs are as far off")
-        if n := sum(outlier in left_out for outlier in found[MOST_NAMED:]):
-            flags[-1] += f"; {n} of them {'is' if n == 1 else 'are'} left out of the fits"
-    size = made.default_targets()[0]
-    points = [None if each is None else each.at(**size) for each in (without, made)]
-    texts = [
-        "unknown" if point is None else format_estimate(point.loss, point.loss_pi)
-        for point in points
-    ]
-    them = "it" if len(found) == 1 else "them"
-    flags[-1] += (
-        f"; the loss at {plain(name_size(size))} is {texts[0]} without {them}, "
-        f"{texts[1]} with {them}"
-    )
-    return flags
-
-
 def _path_to(path: Mapping[str, str] | SizePath | None, columns: Sequence[str]) -> SizePath | None:
     """The path as a record, after a look at where it leads."""
     if not path:
@@ -940,13 +901,8 @@ def _evaluation_se(sweep: Runs, points: Sequence[Optimum]) -> list[float] | None
     if "loss_se" not in frame or frame["loss_se"].isna().any():
         return None
     by_size = frame.groupby(list(sweep.sizes))["loss_se"]
-    errors = (by_size.mean() / np.sqrt(by_size.count())).to_dict()
-    return [float(errors[_key(o.size, sweep.sizes)]) for o in points]
-
-
-def _key(size: Mapping[str, float], columns: Sequence[str]) -> object:
-    values = tuple(size[column] for column in columns)
-    return values if len(values) > 1 else values[0]
+    errors = by_size.mean() / np.sqrt(by_size.count())
+    return [float(errors.loc[tuple(o.size[c] for c in sweep.sizes)]) for o in points]
 
 
 def _loss_flags(model: LossModel | None, *, fix: Mapping[str, float]) -> list[str]:

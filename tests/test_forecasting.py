@@ -10,7 +10,7 @@ from statsmodels.regression.linear_model import WLS
 import extrap.forecasting as forecasting
 from extrap.documents import load_forecast, save_forecast
 from extrap.errors import DataError
-from extrap.fitting import Noise
+from extrap.fitting.seed_noise import Noise
 from extrap.forecasting import forecast
 from extrap.reading import read_runs
 from extrap.records import Interval, Runs

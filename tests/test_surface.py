@@ -23,7 +23,7 @@ MODULES = {
     "extrap.backtesting": "backtest",
     "extrap.documents": "load_forecast save_forecast",
     "extrap.errors": "DataError ExtrapError FitError StudyError",
-    "extrap.fitting": "fit",
+    "extrap.fitting.loss_law": "fit",
     "extrap.fitting.regressor": "LawRegressor",
     "extrap.forecasting": "Forecast forecast",
     "extrap.monitoring": "Monitor",

@@ -23,7 +23,7 @@ from extrap.checking.causes import find_cause
 from extrap.checking.configurations import Configuration, build_configurations, known_number
 from extrap.checking.tuned_costs import weigh_tuned_values
 from extrap.errors import DataError, argument
-from extrap.fitting import holm
+from extrap.fitting.means import holm
 from extrap.forecasting import Forecast
 from extrap.records import Runs
 

@@ -12,7 +12,7 @@ import numpy as np
 from extrap.checking.causes import deviates
 from extrap.checking.configurations import Configuration, Finding
 from extrap.errors import DataError, FitError
-from extrap.fitting import fit_loss_model
+from extrap.fitting.loss_model import fit_loss_model
 
 MAX_LOG_LOSS = 230.0
 """No law is fitted to a loss beyond e to this power, or below its inverse: 1e100, as of sweeps."""

@@ -18,8 +18,9 @@ import numpy as np
 
 from extrap.checking.spikes import Spike, climbs_steadily, find_spike
 from extrap.errors import DataError
-from extrap.fitting import NEW_SEED, LossPrediction, MeanNoise
 from extrap.fitting.distributions import t_quantile
+from extrap.fitting.prediction import LossPrediction
+from extrap.fitting.seed_noise import NEW_SEED, MeanNoise
 from extrap.fitting.spread import predict_optimum
 from extrap.forecasting import Forecast
 from extrap.reading.columns import find_column

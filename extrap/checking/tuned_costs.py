@@ -19,7 +19,7 @@ import numpy.typing as npt
 from scipy import special
 
 from extrap.checking.configurations import MAX_EXACT, NORMAL_DOF, Configuration, TunedCost
-from extrap.fitting import LossPrediction
+from extrap.fitting.prediction import LossPrediction
 from extrap.forecasting import Forecast
 from extrap.laws.base import Array
 from extrap.records import Interval

@@ -168,7 +168,15 @@ def check_losses(
     """
     x = np.column_stack([np.asarray(values, dtype=float) for values in sizes.values()])
     _check_names(law, fixed, x.shape[1])
-    collinear = _check_points(x, law, columns=tuple(sizes), fixed=fixed, n_free=n_free)
+    n_sizes = len(np.unique(x, axis=0))
+    if n_sizes < n_free + 1:
+        free = "free parameters" if fixed else "parameters"
+        raise DataError(
+            f"the law {law.key} has {n_free} {free} and needs at least {n_free + 1} "
+            f"distinct sizes, got {n_sizes}; add sizes."
+        )
+    exponents = law.exponents(len(sizes))
+    collinear = check_identifiable(x, tuple(sizes), exponents=exponents, fixed=fixed)
     _check_values(loss, loss_se, n=len(x))
     _check_ranges(law, fixed, x / law.reference_size(x))
     return collinear
@@ -209,25 +217,6 @@ def _check_ranges(law: LossLaw, fixed: Mapping[str, float], z: Array) -> None:
             raise ValueError(
                 f"{name} of the law {law.key} must lie in [{low:g}, {high:g}], got {value:g}."
             )
-
-
-def _check_points(
-    x: Array,
-    law: LossLaw,
-    *,
-    columns: tuple[str, ...],
-    fixed: Mapping[str, float],
-    n_free: int,
-) -> bool:
-    n_sizes = len(np.unique(x, axis=0))
-    if n_sizes < n_free + 1:
-        free = "free parameters" if fixed else "parameters"
-        raise DataError(
-            f"the law {law.key} has {n_free} {free} and needs at least {n_free + 1} "
-            f"distinct sizes, got {n_sizes}; add sizes."
-        )
-    exponents = law.exponents(len(columns))
-    return check_identifiable(x, columns, exponents=exponents, fixed=fixed)
 
 
 def _check_values(loss: Sequence[float], loss_se: Sequence[float] | None, *, n: int) -> None:

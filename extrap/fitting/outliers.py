@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import pandas as pd
 
 from extrap.fitting.distributions import chi2_quantile
 from extrap.fitting.seed_noise import NEAR_OPTIMUM
 from extrap.records import Runs
+from extrap.records.results import Outlier
 
 FEWEST = 3
 """Seeds of a cell from which on one that is wrong can be distinguished from the others."""
@@ -20,22 +19,6 @@ SMALLEST = 0.02
 """Log deviation below which no run is named, however small the noise is."""
 AGREE = 0.25
 """The other seeds of a cell agree if they range over less than this share of the deviation."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Outlier:
-    """One run.
-
-    Attributes:
-        row: Its position in the table, from 0.
-        log_deviation: Of its loss from the median of its cell.
-        is_fault: Whether it is below a cell whose other seeds agree: a better run by chance is not
-            so much better, so that the loss must be wrong.
-    """
-
-    row: int
-    log_deviation: float
-    is_fault: bool
 
 
 def find_outliers(runs: Runs) -> tuple[Outlier, ...]:

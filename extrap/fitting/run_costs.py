@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -17,6 +18,8 @@ from extrap.records import Runs
 SECONDS_PER_HOUR = 3600.0
 SIX_N_D = "6 * n_params * n_tokens"
 FLOPS, HOURS, SECONDS, UNITS = "FLOPs", "hours", "seconds", "units"
+SOURCES = (("flops", FLOPS), (SIX_N_D, FLOPS), ("cost", UNITS))
+"""What says the cost of a run, and in which unit: the first whose columns the table has."""
 MOST_BEND = 0.1
 """Change of the exponent between the last three sizes that needs no warning: 18 % at five times
 the largest size."""
@@ -110,37 +113,22 @@ def read_run_cost(
         ValueError: The formula is none, or speaks of a column that the table lacks.
         DataError: The table does not say what its runs cost, or the costs are not positive.
     """
-    frame = runs.to_frame()
     if formula is not None:
         flops = "flops" in formula or "6" in formula.replace(" ", "").split("*")
-        values = _by_formula(frame, formula)
-        return _over_sizes(
-            runs,
-            frame,
-            values,
-            HOURS if hours else FLOPS if flops else UNITS,
-            source=f"the formula {formula}",
-            formula=formula,
-        )
+        unit = HOURS if hours else FLOPS if flops else UNITS
+        return _over_sizes(runs, formula, unit, source=f"the formula {formula}")
     if hours:
-        found = hours_of_runs(runs)
-        if found is None:
+        if (found := hours_of_runs(runs)) is None:
             raise DataError(
                 "a budget in hours needs a column wall_s, the seconds of each run; add it, "
                 "or give the budget in FLOPs."
             )
         return found
-    if "flops" in frame and _positive(frame["flops"]).any():
-        return _over_sizes(runs, frame, frame["flops"], FLOPS, source="the column flops")
-    if {"n_params", "n_tokens"} <= set(frame):
-        values = _by_formula(frame, SIX_N_D)
-        return _over_sizes(runs, frame, values, FLOPS, source=SIX_N_D, formula=SIX_N_D)
-    if "cost" in frame and _positive(frame["cost"]).any():
-        return _over_sizes(runs, frame, frame["cost"], UNITS, source="the column cost")
-    if seconds and (found := _wall_cost(runs, SECONDS)) is not None:
-        return found
+    for text, unit in (*SOURCES, *[("wall_s", SECONDS)] * seconds):
+        if (found := _of_table(runs, text, unit)) is not None:
+            return found
     example = " * ".join(runs.sizes) if len(runs.sizes) > 1 else f"{runs.sizes[0]}**2"
-    in_hours = ", or a budget in hours" if "wall_s" in frame else ""
+    in_hours = ", or a budget in hours" if "wall_s" in runs.to_frame() else ""
     raise DataError(
         "the cost of the runs is unknown: there is no column flops, n_params and n_tokens, or "
         "cost; give a formula over their columns, such as "
@@ -150,61 +138,42 @@ def read_run_cost(
 
 def hours_of_runs(runs: Runs) -> RunCost | None:
     """Hours of a run from the column `wall_s`; None without it."""
-    return _wall_cost(runs, HOURS)
+    return _of_table(runs, f"wall_s / {SECONDS_PER_HOUR}", HOURS)
 
 
-def _wall_cost(runs: Runs, unit: str) -> RunCost | None:
-    """Hours or seconds of a run from the column `wall_s`; None without it."""
-    frame = runs.to_frame()
-    if "wall_s" not in frame or not _positive(frame["wall_s"]).any():
+def _of_table(runs: Runs, text: str, unit: str) -> RunCost | None:
+    """By arithmetic over columns; None where one is missing, or the only one nowhere positive."""
+    column, *others = Expression(text).names
+    if not {column, *others} <= set(runs.to_frame()):
         return None
-    seconds = pd.to_numeric(frame["wall_s"], errors="coerce")
-    values = seconds if unit == SECONDS else seconds / SECONDS_PER_HOUR
-    return _over_sizes(runs, frame, values, unit, source="the column wall_s")
+    if others:
+        return _over_sizes(runs, text, unit, source=text)
+    try:
+        return replace(_over_sizes(runs, text, unit, source=f"the column {column}"), formula=None)
+    except DataError:
+        return None
 
 
-def _by_formula(frame: pd.DataFrame, text: str) -> pd.Series:
-    expression = Expression(text)
-    columns = {
-        name: pd.to_numeric(frame[name], errors="coerce").astype(float)
-        for name in expression.names
-        if name in frame
-    }
-    named = {**dict.fromkeys(map(str, frame.columns), 0.0), **columns}
-    return pd.Series(np.broadcast_to(expression(named), len(frame)), index=frame.index)
-
-
-def _positive(values: pd.Series) -> pd.Series:
-    numbers = pd.to_numeric(values, errors="coerce").astype(float)
-    return np.isfinite(numbers) & (numbers > 0)
-
-
-def _over_sizes(
-    runs: Runs,
-    frame: pd.DataFrame,
-    values: pd.Series,
-    unit: str,
-    *,
-    source: str,
-    formula: str | None = None,
-) -> RunCost:
-    """Medians by size."""
-    known = _positive(values)
-    if not known.any():
+def _over_sizes(runs: Runs, text: str, unit: str, *, source: str) -> RunCost:
+    """Medians by size of arithmetic over columns, where it is positive."""
+    frame, expression = runs.to_frame(), Expression(text)
+    numbers: dict[str, Any] = dict.fromkeys(map(str, frame.columns), 0.0)
+    for name in set(expression.names) & set(frame):
+        numbers[name] = pd.to_numeric(frame[name], errors="coerce").astype(float)
+    values = pd.Series(np.broadcast_to(expression(numbers), len(frame)), index=frame.index)
+    values = values[np.isfinite(values) & (values > 0)]
+    if values.empty:
         raise DataError(
             f"the cost of a run by {source} must be positive, it is positive nowhere; give "
             "another formula."
         )
-    numbers = pd.to_numeric(values[known], errors="coerce").astype(float)
-    by = [frame.loc[known, column].astype(float) for column in runs.sizes]
-    medians = numbers.groupby(by).median().sort_index()
+    by = [frame.loc[values.index, column].astype(float) for column in runs.sizes]
+    medians = values.groupby(by).median().sort_index()
     keys = [key if isinstance(key, tuple) else (key,) for key in medians.index]
-    expression = None if formula is None else Expression(formula)
-    of_sizes = expression is not None and set(expression.names) <= set(runs.sizes)
     return RunCost(
         columns=runs.sizes,
         known={tuple(map(float, key)): float(v) for key, v in zip(keys, medians, strict=True)},
-        formula=expression if of_sizes else None,
+        formula=expression if set(expression.names) <= set(runs.sizes) else None,
         unit=unit,
         source=source,
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from extrap.records.intervals import NOWHERE, Interval
@@ -19,11 +19,14 @@ from extrap.records.numbers import (
     name_size,
     plain,
 )
+from extrap.records.runs import Runs
 
 REFUSED, IMPRECISE = "refused-", "imprecise-"
 """Flags of a point: `refused-loss: why`."""
 MOST_LINES = 30
 """Verdicts that are printed one by one."""
+MOST_OUTLIERS = 3
+"""Outliers that are named one by one."""
 
 
 class Shown:
@@ -418,3 +421,50 @@ class Verdicts(tuple[Verdict, ...]):
         judged = counted(n_judged, "configuration")
         head = f"{counted(len(self), 'run')}, {n_off} of {judged} off the law"
         return f"Verdicts({head}){lines}{more}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outlier:
+    """A run whose loss is far from that of the other seeds of its cell.
+
+    Attributes:
+        row: Its position in the table, from 0.
+        log_deviation: Of its loss from the median of its cell.
+        is_fault: Whether it is below a cell whose other seeds agree: a better run by chance is not
+            so much better, so that the loss must be wrong.
+    """
+
+    row: int
+    log_deviation: float
+    is_fault: bool
+
+
+def outlier_flags(
+    outliers: Sequence[Outlier],
+    runs: Runs,
+    *,
+    left_out: Collection[Outlier],
+    points: Sequence[Point | None],
+) -> list[str]:
+    """Each run by row, cell and deviation, and the forecasts of a size without and with them."""
+    frame, flags = runs.to_frame(), []
+    for outlier in outliers[:MOST_OUTLIERS]:
+        row, off = frame.loc[outlier.row], math.expm1(outlier.log_deviation)
+        cell = ", ".join(f"{c} {format_quantity(row[c])}" for c in (*runs.sizes, *runs.tuned))
+        flags.append(
+            f"outlier: row {outlier.row + 1} ({cell}, seed {plain(row['seed'])}) is "
+            f"{100 * abs(off):.0f} % {'above' if off > 0 else 'below'} the median of its cell"
+            + ", and is left out of the fits"
+            * (outlier in left_out)
+        )
+    if more := outliers[MOST_OUTLIERS:]:
+        flags.append(f"outlier: {len(more)} more runs are as far off")
+        if n := sum(outlier in left_out for outlier in more):
+            flags[-1] += f"; {n} of them {'is' if n == 1 else 'are'} left out of the fits"
+    without, whole = (
+        "unknown" if p is None else format_estimate(p.loss, p.loss_pi) for p in points
+    )
+    size, them = next(p.size for p in points if p), "it" if len(outliers) == 1 else "them"
+    where = f"the loss at {plain(name_size(size))} is"
+    flags[-1] += f"; {where} {without} without {them}, {whole} with {them}"
+    return flags

@@ -13,7 +13,8 @@ import pandas as pd
 
 from extrap.backtesting import Backtest
 from extrap.errors import DataError, ExtrapError
-from extrap.fitting import at_fractions, fit, predict_log, relative_sizes
+from extrap.fitting.loss_law import fit, predict_log, relative_sizes
+from extrap.fitting.reference_curves import at_fractions
 from extrap.forecasting import Forecast
 from extrap.records import Runs, Verdict
 from extrap.records.numbers import (

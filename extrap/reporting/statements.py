@@ -6,8 +6,10 @@ import math
 from collections.abc import Mapping
 from dataclasses import replace
 
-from extrap.fitting import CurvatureTest, LossModel, largest_chance
+from extrap.fitting.divergence import largest_chance
 from extrap.fitting.joint import JointPosterior
+from extrap.fitting.loss_model import LossModel
+from extrap.fitting.optimum_law import CurvatureTest
 from extrap.forecasting import Forecast
 from extrap.laws import LAWS
 from extrap.records import Fit, Recommendation

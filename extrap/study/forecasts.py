@@ -39,7 +39,7 @@ from extrap.study.protocol import (
 from extrap.study.trials import read_fingerprint
 
 if TYPE_CHECKING:  # a sweep begins to train without statistics
-    from extrap.fitting import Remedy
+    from extrap.fitting.remedies import Remedy
     from extrap.forecasting import Forecast
     from extrap.reporting.blocks import Page
     from extrap.reporting.study_page import About

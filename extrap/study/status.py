@@ -15,7 +15,8 @@ import numpy as np
 from optuna.trial import TrialState
 
 from extrap.errors import ExtrapError, without_password
-from extrap.fitting import estimate_noise, estimate_optima
+from extrap.fitting.optimum import estimate_optima
+from extrap.fitting.seed_noise import estimate_noise
 from extrap.reading.optuna import RESULT, StoredStudy, cells_in, our_studies
 from extrap.reading.storages import open_if_there, storage_faults
 from extrap.records import STAGES, Cell, Runs, StudySpec

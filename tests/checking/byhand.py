@@ -15,7 +15,10 @@ from benchmarks.sweeps import simulate
 from extrap.checking import Configuration
 from extrap.checking.causes import find_cause
 from extrap.checking.configurations import TunedCost
-from extrap.fitting import ExcessCurve, LossModel, LossPrediction, Noise
+from extrap.fitting.excess_curve import ExcessCurve
+from extrap.fitting.loss_model import LossModel
+from extrap.fitting.prediction import LossPrediction
+from extrap.fitting.seed_noise import Noise
 from extrap.forecasting import Forecast
 from extrap.records import Estimate, Fit, Interval, Optimum, Point, Runs
 

@@ -7,7 +7,7 @@ import pytest
 
 from extrap.checking.spikes import Spike
 from extrap.documents import load_forecast, save_forecast
-from extrap.fitting import LossPrediction
+from extrap.fitting.prediction import LossPrediction
 from extrap.forecasting import forecast
 from extrap.reading import read_runs
 from extrap.records import Interval, Runs

@@ -8,7 +8,7 @@ from scipy import stats
 from extrap.checking import judge_losses
 from extrap.documents import verdicts_document
 from extrap.errors import DataError
-from extrap.fitting import LossPrediction
+from extrap.fitting.prediction import LossPrediction
 from extrap.forecasting import forecast
 from extrap.reading import read_runs
 from extrap.reporting.verdicts import check

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from extrap.documents import verdicts_document
-from extrap.fitting import Noise
+from extrap.fitting.seed_noise import Noise
 from extrap.records import Runs
 from extrap.reporting.verdicts import check
 from tests.checking.byhand import LARGE, by_hand, loss_at, of_rate

@@ -6,7 +6,7 @@ import pytest
 from scipy import stats
 
 from extrap.checking.tuned_costs import _draws, weigh_tuned_values
-from extrap.fitting import LossPrediction
+from extrap.fitting.prediction import LossPrediction
 from extrap.records import Estimate, Interval, Runs
 from extrap.reporting.verdicts import check
 from tests.checking.byhand import LARGE, by_hand, configuration_of, loss_at, of_rate

@@ -16,7 +16,7 @@ import pandas as pd
 
 import extrap
 from benchmarks.sweeps import grid, simulate, skewed
-from extrap.fitting import Remedy
+from extrap.fitting.remedies import Remedy
 
 Optimum = Callable[[np.ndarray], np.ndarray]
 """log2 of the optimum over log2 of the size, above the smallest one."""

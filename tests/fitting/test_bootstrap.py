@@ -3,8 +3,8 @@ import pytest
 
 from extrap.errors import FitError
 from extrap.fitting import bootstrap as module
-from extrap.fitting import fit, predict_log
 from extrap.fitting.bootstrap import bootstrap, replicate_problem
+from extrap.fitting.loss_law import fit, predict_log
 
 X = 16 * 2.0 ** np.arange(10)
 SE = 0.01

@@ -5,7 +5,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from extrap.fitting import grow_grid
+from extrap.fitting.bracketing import grow_grid
 from extrap.records import Runs, StudySpec, TunedRange, Workload
 from tests.fitting.planted import LR, SEEDS, SIZES, WEIGHT_DECAY, draw
 

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from sklearn.linear_model import LogisticRegression
 
-from extrap.fitting import DivergenceModel, fit_divergence
+from extrap.fitting.divergence import DivergenceModel, fit_divergence
 from extrap.reading import read_runs
 
 

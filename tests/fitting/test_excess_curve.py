@@ -8,15 +8,16 @@ from scipy import optimize
 
 import extrap
 from benchmarks.sweeps import simulate, skewed, true_loss, true_lr
-from extrap.fitting import (
+from extrap.fitting.excess_curve import (
     ExcessCurve,
-    estimate_noise,
-    estimate_optima,
+    Shape,
+    UnbracketedSize,
+    extrapolate_optima,
     fit_excess_curve,
-    fit_optimum_law,
-    place_outside,
 )
-from extrap.fitting.excess_curve import Shape, UnbracketedSize, extrapolate_optima
+from extrap.fitting.optimum import estimate_optima, place_outside
+from extrap.fitting.optimum_law import fit_optimum_law
+from extrap.fitting.seed_noise import estimate_noise
 from extrap.reading import read_runs
 
 

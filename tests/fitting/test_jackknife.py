@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from extrap.fitting import holm
 from extrap.fitting.jackknife import (
     Error,
     combine,
@@ -15,6 +14,7 @@ from extrap.fitting.jackknife import (
     size_means,
     without_seed_effects,
 )
+from extrap.fitting.means import holm
 
 
 def _left_out(values):

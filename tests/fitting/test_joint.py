@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from extrap.errors import DataError
-from extrap.fitting import fit, predict_log
 from extrap.fitting.joint import APART, BALANCE_SPREAD, Misfit, fit_joint, log_law
+from extrap.fitting.loss_law import fit, predict_log
 
 N, D = (a.ravel() for a in np.meshgrid(1e7 * 4.0 ** np.arange(5), 1e9 * 4.0 ** np.arange(4)))
 FAR = np.array([[2e10, 6e11]])

@@ -5,9 +5,9 @@ from statsmodels.regression.linear_model import OLS, WLS
 
 from benchmarks.broken_power import broken_power_known
 from extrap.errors import DataError
-from extrap.fitting import fit, predict_log, relative_sizes
 from extrap.fitting.designs import check_identifiable
 from extrap.fitting.health import lack_of_fit_p
+from extrap.fitting.loss_law import fit, predict_log, relative_sizes
 from extrap.laws import LOSS_LAWS
 
 SIZES = [16.0, 32.0, 64.0, 128.0, 256.0, 512.0]

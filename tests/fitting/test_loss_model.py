@@ -6,12 +6,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from extrap.fitting import STATED_DOF, Noise, fit_loss_model
 from extrap.fitting.holdout import (
     hold_out_last_doublings,
 )
 from extrap.fitting.ladder_prior import LadderPrior
+from extrap.fitting.loss_model import STATED_DOF, fit_loss_model
 from extrap.fitting.mixture import mix
+from extrap.fitting.seed_noise import Noise
 
 X = 2.0 ** np.arange(9)
 UNKNOWN = Noise(own_sd=None, own_dof=0, size_sd=None, source="none")

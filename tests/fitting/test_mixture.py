@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from extrap.fitting import fit, fit_surviving_laws, predict_log
 from extrap.fitting.local import fit_local
-from extrap.fitting.mixture import mix, none_fits
+from extrap.fitting.loss_law import fit, predict_log
+from extrap.fitting.mixture import fit_surviving_laws, mix, none_fits
 
 X = 2.0 ** np.arange(4, 14)
 

@@ -10,7 +10,9 @@ from statsmodels.stats.anova import anova_lm
 
 from benchmarks.sweeps import simulate
 from extrap import forecast, read_runs
-from extrap.fitting import assume_shared, estimate_noise, find_outliers, sharpen_noise
+from extrap.fitting.optimum import sharpen_noise
+from extrap.fitting.outliers import find_outliers
+from extrap.fitting.seed_noise import assume_shared, estimate_noise
 from extrap.records import Runs
 from extrap.records.numbers import format_estimate
 

@@ -5,7 +5,8 @@ from scipy import stats
 from statsmodels.regression.linear_model import WLS
 
 from benchmarks.sweeps import simulate
-from extrap.fitting import Noise, estimate_noise, estimate_optima
+from extrap.fitting.optimum import estimate_optima
+from extrap.fitting.seed_noise import Noise, estimate_noise
 from extrap.reading import read_runs
 from extrap.records import Interval
 

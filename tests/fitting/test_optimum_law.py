@@ -6,7 +6,8 @@ from scipy import stats
 from statsmodels.regression.linear_model import WLS
 
 from extrap.errors import DataError
-from extrap.fitting import check_curvature, fit_optimum_law, predict_log, relative_sizes
+from extrap.fitting.loss_law import predict_log, relative_sizes
+from extrap.fitting.optimum_law import check_curvature, fit_optimum_law
 from extrap.records import Estimate, Interval, Optimum
 
 WIDTHS = np.array([16.0, 32.0, 64.0, 128.0, 256.0, 512.0])

@@ -5,7 +5,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from extrap.fitting import LossPrediction, Noise, doubt_tuned, less_noise
+from extrap.fitting.prediction import LossPrediction
+from extrap.fitting.refusals import doubt_tuned
+from extrap.fitting.remedies import less_noise
+from extrap.fitting.seed_noise import Noise
 from extrap.fitting.spread import predict_optimum
 from tests.checking.byhand import LARGE, by_hand, of_rate
 from tests.fitting.planted import plant, refusals

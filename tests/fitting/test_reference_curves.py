@@ -9,8 +9,13 @@ from statsmodels.formula.api import ols
 from statsmodels.regression.linear_model import OLS
 from statsmodels.stats.anova import anova_lm
 
-from extrap.fitting import ReferenceCurves, log_ratios, ways_to_be_off
-from extrap.fitting.reference_curves import at_fractions, fit_reference_curves
+from extrap.fitting.reference_curves import (
+    ReferenceCurves,
+    at_fractions,
+    fit_reference_curves,
+    log_ratios,
+    ways_to_be_off,
+)
 
 COVARIANCE = np.array([[4.0, 1.0, 0.5], [1.0, 3.0, 0.8], [0.5, 0.8, 2.0]]) * 1e-4
 SHAPES = (("lr", -3.0, (0.1, 0.05, 0.02)), ("lr", 2.0, (0.0, 0.02, 0.06)), ("lr", 1.0, (0.0,) * 3))

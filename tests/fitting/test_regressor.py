@@ -6,7 +6,7 @@ from sklearn.model_selection import GridSearchCV, LeaveOneOut, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
-from extrap.fitting import fit, predict_log
+from extrap.fitting.loss_law import fit, predict_log
 from extrap.fitting.regressor import LawRegressor
 
 WIDTHS = np.array([16.0, 24, 32, 48, 64, 96, 128, 192, 256])

@@ -7,8 +7,9 @@ import pandas as pd
 import pytest
 
 import extrap
-from extrap.fitting import estimate_noise, estimate_optima
+from extrap.fitting.optimum import estimate_optima
 from extrap.fitting.remedies import name_remedy, name_unbracketed
+from extrap.fitting.seed_noise import estimate_noise
 from tests.fitting.planted import plant
 
 SEEDS = [("noise", times, ()) for times in (4, 8, 16, 32, 64)]

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from scipy import optimize, stats
 
-from extrap.fitting import fit
+from extrap.fitting.loss_law import fit
 from extrap.fitting.projection import (
     Problem,
     distinct_starts,

@@ -6,19 +6,14 @@ import pytest
 from scipy import integrate, stats
 
 from benchmarks.sweeps import skewed
-from extrap.fitting import (
-    RULES,
-    DivergenceModel,
-    ExcessCurve,
-    compare_rules,
-    estimate_noise,
-    estimate_optima,
-    fit_excess_curve,
-    fit_optimum_law,
-    keep_values,
-    recommend,
-)
-from extrap.fitting.spread import predict_optimum
+from extrap.fitting.divergence import DivergenceModel
+from extrap.fitting.excess_curve import ExcessCurve, fit_excess_curve
+from extrap.fitting.kept import keep_values
+from extrap.fitting.optimum import estimate_optima
+from extrap.fitting.optimum_law import fit_optimum_law
+from extrap.fitting.seed_noise import estimate_noise
+from extrap.fitting.spread import predict_optimum, recommend
+from extrap.fitting.transfer_rules import RULES, compare_rules
 from extrap.reading import read_runs
 from extrap.records import Fit
 

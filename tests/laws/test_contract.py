@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from extrap.fitting import fit, predict_log
+from extrap.fitting.loss_law import fit, predict_log
 from extrap.laws import FAMILY, LAWS, LOSS_LAWS, Range
 from extrap.laws.base import STEP, exp, log_add_exp
 from extrap.laws.testing import check_law

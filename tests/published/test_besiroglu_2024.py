@@ -144,7 +144,7 @@ def test_our_own_numbers_stay_what_they_are(least_squares):
 
 def test_loss_of_the_compute_optimal_run_is_the_published_one(least_squares):
     """Besiroglu's law at C = 5.76e23, N = 7.225e10, D = C / 6N: L = 1.9744."""
-    from extrap.fitting import predict_log, relative_sizes
+    from extrap.fitting.loss_law import predict_log, relative_sizes
 
     n = 7.225e10
     size = {"params": n, "tokens": 5.76e23 / (6 * n)}

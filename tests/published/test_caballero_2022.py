@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from benchmarks.broken_power import predict_broken
-from extrap.fitting import fit, predict_log
+from extrap.fitting.loss_law import fit, predict_log
 
 SIZES = "160 192 256 320 384 448 480 512 544 576 608 640 672 736 800 864 928"
 LOSSES = """2.13809046 2.11813418 2.08955508 2.06988398 2.05404987 2.03837089 2.02814281 2.00496872

@@ -8,7 +8,7 @@ log h falls below zero.
 import numpy as np
 import pytest
 
-from extrap.fitting import fit, predict_log, relative_sizes
+from extrap.fitting.loss_law import fit, predict_log, relative_sizes
 from extrap.laws import LOSS_LAWS
 
 WIDTHS = [16.0, 64.0, 256.0, 1024.0, 4096.0]

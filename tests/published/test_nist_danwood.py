@@ -8,7 +8,7 @@ y² turn relative residuals into absolute ones.
 import numpy as np
 import pytest
 
-from extrap.fitting import fit
+from extrap.fitting.loss_law import fit
 
 X = np.array([1.309, 1.471, 1.490, 1.565, 1.611, 1.680])
 Y = np.array([2.138, 3.421, 3.597, 4.340, 4.882, 5.660])

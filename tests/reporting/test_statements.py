@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from extrap.fitting import fit
+from extrap.fitting.loss_law import fit
 from extrap.laws import LOSS_LAWS
 from extrap.reporting.forecast_answer import answer_rows
 from extrap.reporting.forecast_tables import answer_table

@@ -22,10 +22,10 @@ from scipy import stats
 from extrap.analyses.batch_size.batch_results import BatchGroup, BatchPrediction
 from extrap.analyses.batch_size.measurements import TARGETS
 from extrap.errors import DataError, argument
-from extrap.fitting import fit_optimum_law
 from extrap.fitting.designs import check_identifiable
 from extrap.fitting.jackknife import jackknife_variance
 from extrap.fitting.lines import Line, fit_line, weighted_line
+from extrap.fitting.optimum_law import fit_optimum_law
 from extrap.laws.base import Array
 from extrap.records import Estimate, Interval, Measure, Optimum
 from extrap.records.codec import shape

@@ -17,8 +17,8 @@ from scipy import interpolate, optimize
 
 from extrap.analyses.comparison.seed_losses import seed_losses
 from extrap.errors import DataError
-from extrap.fitting import assume_shared, estimate_noise, estimate_optima
-from extrap.fitting.optimum import groups_of, sharpen_noise
+from extrap.fitting.optimum import estimate_optima, groups_of, sharpen_noise
+from extrap.fitting.seed_noise import assume_shared, estimate_noise
 from extrap.laws.base import Array
 from extrap.records import Optimum, Runs
 

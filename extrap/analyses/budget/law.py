@@ -23,8 +23,8 @@ from extrap.analyses.budget.budget_splits import (
     served_split,
 )
 from extrap.errors import DataError, FitError
-from extrap.fitting import fit
 from extrap.fitting.bootstrap import MIN_PAIRS, Kind, bootstrap
+from extrap.fitting.loss_law import fit
 from extrap.laws import effective_epochs
 from extrap.laws.base import Array
 from extrap.records import Fit, Interval, Measure

@@ -12,8 +12,9 @@ import numpy as np
 
 from extrap.documents import of_forecast
 from extrap.errors import DataError, argument
-from extrap.fitting import penalty_at, predict_optimum
+from extrap.fitting.kept import penalty_at
 from extrap.fitting.run_costs import FLOPS, SECONDS_PER_HOUR, hours_of_runs, read_run_cost
+from extrap.fitting.spread import predict_optimum
 from extrap.forecasting import Forecast
 from extrap.records import Interval, Measure, Runs, Shown
 from extrap.records.codec import shape

@@ -18,15 +18,10 @@ import pandas as pd
 
 from extrap.documents import of_forecast
 from extrap.errors import DataError, argument
-from extrap.fitting import (
-    Noise,
-    expected_optimum,
-    place_outside,
-    power_laws,
-    shrunk_optimum,
-    value_grids,
-)
+from extrap.fitting.optimum import place_outside
+from extrap.fitting.remedies import expected_optimum, power_laws, shrunk_optimum, value_grids
 from extrap.fitting.run_costs import RunCost, read_run_cost
+from extrap.fitting.seed_noise import Noise
 from extrap.forecasting import Forecast
 from extrap.laws.base import Array
 from extrap.records import WITHOUT_SEED, Interval, Optimum, Shown

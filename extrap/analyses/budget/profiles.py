@@ -12,9 +12,10 @@ from scipy import stats
 from extrap.analyses.budget.budget_splits import NEAR_BEST, SIX_N_D, ComputeRule, Estimated
 from extrap.analyses.budget.points import Points
 from extrap.errors import DataError, FitError, argument
-from extrap.fitting import Noise, fit_loss_model
 from extrap.fitting.ladder_prior import LadderPrior, ladder_prior
 from extrap.fitting.lines import fit_line, weighted_line
+from extrap.fitting.loss_model import fit_loss_model
+from extrap.fitting.seed_noise import Noise
 from extrap.laws.base import Array
 from extrap.reading.loss_kinds import loss_kind
 from extrap.records import Interval, Measure

@@ -17,16 +17,18 @@ import numpy as np
 import pandas as pd
 
 from extrap.errors import DataError
-from extrap.fitting import assume_shared, estimate_noise, estimate_optima, fit_optimum_law
 from extrap.fitting.jackknife import Error
 from extrap.fitting.optimum import (
     SizeGroup,
+    estimate_optima,
     groups_of,
     is_determined,
     log_losses,
     runs_by_size,
     sharpen_noise,
 )
+from extrap.fitting.optimum_law import fit_optimum_law
+from extrap.fitting.seed_noise import assume_shared, estimate_noise
 from extrap.laws.base import Array
 from extrap.records import WITHOUT_SEED, Interval, Measure, Optimum, Runs
 

@@ -43,7 +43,9 @@ def blame_law(configurations: Sequence[Configuration]) -> list[Configuration]:
 
 def _replicated(of_size: Sequence[Configuration]) -> list[Configuration]:
     """The configurations of a size that share a deviation which nothing explains; else none."""
-    unexplained = [c for c in of_size if deviates(c) and _is_unexplained(c)]
+    unexplained = [
+        c for c in of_size if deviates(c) and c.finding is not None and c.finding.code == "unknown"
+    ]
     if not unexplained or any(not deviates(c) and not c.differing for c in of_size):
         return []
     seeds = {seed for c in unexplained for seed in c.seeds}
@@ -51,11 +53,6 @@ def _replicated(of_size: Sequence[Configuration]) -> list[Configuration]:
     best = min(unexplained, key=lambda c: c.off)
     is_near = all(abs(u) <= NEAR_OCTAVES for u in best.octaves) or len(unexplained) == 1
     return unexplained if len(seeds) > 1 and len(signs) == 1 and is_near else []
-
-
-def _is_unexplained(configuration: Configuration) -> bool:
-    """Whether nothing explains it, not even another unit."""
-    return configuration.finding is not None and configuration.finding.code == "unknown"
 
 
 def _grows(shared: dict[tuple[float, ...], list[Configuration]]) -> bool:

@@ -20,6 +20,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 from extrap.checking.configurations import Configuration, Finding, known_number
 from extrap.checking.tuned_costs import MISTUNED_COST
@@ -243,11 +244,6 @@ def _data(configuration: Configuration, *, above: float = REPEATED_EPOCHS) -> Fi
     return Finding(code="data", cause="data", evidence=evidence)
 
 
-def _few_epochs(configuration: Configuration) -> Finding | None:
-    """Any more passes over the data than the sweep made."""
-    return _data(configuration, above=1.0)
-
-
 def _batch(configuration: Configuration) -> Finding | None:
     """A batch that needs a fifth more data than the sweep's, by `1 + B / B_noise`."""
     row = configuration.row
@@ -289,7 +285,7 @@ ORDER: tuple[Callable[[Configuration], Finding | None], ...] = (
     _recipe,
     _data,
     _batch,
-    _few_epochs,
+    partial(_data, above=1.0),  # any more passes over the data than the sweep made
     _unknown,
 )
 

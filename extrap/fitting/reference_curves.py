@@ -175,7 +175,8 @@ def fit_reference_curves(
     if not enough or len(np.unique(sizes[near])) < MIN_SIZES:
         return None
     centre = float(log_loss[near].mean())
-    design = _design(log_loss[near] - centre, octaves[near])
+    u = octaves[near]
+    design = np.column_stack([np.ones(len(u)), log_loss[near] - centre, u, u**2])
     theta, *_ = np.linalg.lstsq(design, found.table[near], rcond=None)
     residual = found.table[near] - design @ theta
     inflation, dof = _new_seed(residual, sizes[near], seeds[near], groups - 2)
@@ -326,10 +327,6 @@ def along(log_fraction: Array | float, log_places: Array, mean: Array) -> Array:
     below = np.minimum(np.asarray(log_fraction) - log_places[0], 0.0)
     above = np.maximum(np.asarray(log_fraction) - log_places[-1], 0.0)
     return np.asarray(inside + first * below + last * above)
-
-
-def _design(x: Array, octaves: Array) -> Array:
-    return np.column_stack([np.ones(len(x)), x, octaves, octaves**2])
 
 
 def _shrunk(covariance: Array, dof: int) -> Array:

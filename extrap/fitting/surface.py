@@ -85,7 +85,11 @@ def pool_asymmetry(sizes: Sequence[Neighbourhood]) -> list[Asymmetry | None]:
     for own_information, own_right, own_total in parts:
         others = information - own_information
         root = np.sqrt(np.diag(total - own_total))
-        if n < 3 or not np.all(root > 0) or _smallest(others / np.outer(root, root)) < SEPARABLE:
+        if (
+            n < 3
+            or not np.all(root > 0)
+            or np.linalg.eigvalsh(others / np.outer(root, root))[0] < SEPARABLE
+        ):
             pooled.append(None)
             continue
         mean = np.asarray(np.linalg.solve(others, right - own_right), dtype=float)
@@ -233,10 +237,6 @@ def _third_order(size: Neighbourhood) -> tuple[Array, Array, Array]:
     high = terms[:, third] * root
     rest = high - low @ (low.T @ high)
     return rest.T @ rest, rest.T @ (size.y * root[:, 0]), high.T @ high
-
-
-def _smallest(matrix: Array) -> float:
-    return float(np.linalg.eigvalsh(matrix)[0])
 
 
 def _evaluate(powers: Array, u: Array) -> Array:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from extrap.fitting.spread import OptimumSpread
 from extrap.records import Optimum, RuleRegret
@@ -30,25 +30,20 @@ MOST_LOG = 300.0
 """Beyond e to this power a rule's value, or the ratio of two, may be no float."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rule:
+class Rule(NamedTuple):
     """A rule `v = A Π x^e` for one tuned value, or `v = v_0 Π (x / x_0)^e` if it is anchored.
 
     Attributes:
         key: Name of the rule.
-        formula: As its paper writes it.
-        reference: Where it comes from.
         tuned: `"lr"`, `"B"`, or `"any"`.
-        exponents: Letter of a size → exponent.
         constant: `A`; None for an anchored rule.
+        exponents: Letter of a size → exponent.
     """
 
     key: str
-    formula: str
-    reference: str
     tuned: str
+    constant: float | None
     exponents: Mapping[str, float]
-    constant: float | None = None
 
     def applies(self, columns: Sequence[str], tuned: str) -> bool:
         """Whether the size columns and the tuned column are among those the rule uses."""
@@ -64,16 +59,7 @@ class Rule:
         Args:
             size: Size column → value.
             anchor: Another size and the value there, from which an anchored rule starts.
-
-        Raises:
-            ValueError: The sizes lack one that the rule needs, or an anchored rule its anchor.
         """
-        missing = [letter for letter in self.exponents if _size_of(letter, size) is None]
-        if missing or (self.constant is None and anchor is None):
-            raise ValueError(
-                f"the rule {self.key} needs {' and '.join(missing) or 'a size and value to start'}"
-                f", got {', '.join(size)}; give it, or take another rule."
-            )
         product = math.exp(self._log_product(size))
         if self.constant is not None:
             return self.constant * product
@@ -91,60 +77,18 @@ class Rule:
 
 
 RULES = (
-    Rule(
-        key="constant",
-        formula="v = v_0",
-        reference="Yang et al. 2022 (muP), arXiv 2203.03466, Table 1: what it makes transfer",
-        tuned="any",
-        exponents={},
-    ),
-    Rule(
-        key="inverse_width",
-        formula="lr = lr_0 (n / n_0)^-1",
-        reference="Everett et al. 2024, arXiv 2407.05872: Adam, hidden layers, full alignment",
-        tuned="lr",
-        exponents={"n": -1.0},
-    ),
-    Rule(
-        key="inverse_root_width",
-        formula="lr = lr_0 (n / n_0)^-1/2",
-        reference="Everett et al. 2024, arXiv 2407.05872: Adam, hidden layers, no alignment",
-        tuned="lr",
-        exponents={"n": -0.5},
-    ),
-    Rule(
-        key="step_law_lr",
-        formula="lr = 1.79 N^-0.713 D^0.307",
-        reference="Li et al. 2025 (Step Law), arXiv 2503.04715, Eq. 1",
-        tuned="lr",
-        exponents={"N": -0.713, "D": 0.307},
-        constant=1.79,
-    ),
-    Rule(
-        key="step_law_batch",
-        formula="B = 0.58 D^0.571",
-        reference="Li et al. 2025 (Step Law), arXiv 2503.04715, Eq. 1",
-        tuned="B",
-        exponents={"D": 0.571},
-        constant=0.58,
-    ),
-    Rule(
-        key="deepseek_lr",
-        formula="lr = 0.3118 C^-0.1250",
-        reference="Bi et al. 2024 (DeepSeek LLM), arXiv 2401.02954, Eq. 1; C = 6 N D without C",
-        tuned="lr",
-        exponents={"C": -0.1250},
-        constant=0.3118,
-    ),
-    Rule(
-        key="deepseek_batch",
-        formula="B = 0.2920 C^0.3271",
-        reference="Bi et al. 2024 (DeepSeek LLM), arXiv 2401.02954, Eq. 1; C = 6 N D without C",
-        tuned="B",
-        exponents={"C": 0.3271},
-        constant=0.2920,
-    ),
+    Rule("constant", "any", None, {}),
+    Rule("inverse_width", "lr", None, {"n": -1.0}),
+    Rule("inverse_root_width", "lr", None, {"n": -0.5}),
+    Rule("step_law_lr", "lr", 1.79, {"N": -0.713, "D": 0.307}),
+    Rule("step_law_batch", "B", 0.58, {"D": 0.571}),
+    Rule("deepseek_lr", "lr", 0.3118, {"C": -0.1250}),
+    Rule("deepseek_batch", "B", 0.2920, {"C": 0.3271}),
 )
+"""Sources: what muP makes transfer, Yang et al. (2022), arXiv 2203.03466, Table 1; Adam, hidden
+layers, full and no alignment, Everett et al. (2024), arXiv 2407.05872; Step Law, Li et al. (2025),
+arXiv 2503.04715, Eq. 1; DeepSeek LLM, Bi et al. (2024), arXiv 2401.02954, Eq. 1, C = 6 N D
+without C."""
 
 
 def compare_rules(spread: OptimumSpread, optima: Sequence[Optimum]) -> tuple[RuleRegret, ...]:

@@ -182,7 +182,9 @@ def _sentence(each: Treatment) -> str:
         found = beside(_percent(place.difference, f"{level}: "))
         basis = "forecast" if place.is_forecast else "measured" if place.size else MEAN
         text += f"{where}: {found} in loss against {comparison.plain}, {basis}"
-    text = "; ".join(filter(None, [text, _before(each), _share(each)]))
+    first = contrast.by_size[0] if each.verdict == FADES else None
+    before = f"it was {_short(first)} at {name_size(first.size)}" if first else ""
+    text = "; ".join(filter(None, [text, before, _share(each)]))
     return " ".join(filter(None, [f"{text}.", _sooner(each), _advice(each)]))
 
 
@@ -204,14 +206,6 @@ def _share(each: Treatment) -> str:
     """The share of the gap to the reference that it closes."""
     share = each.contrast.share
     return "" if share.value is None else f"it closes {beside(_percent(share))} of the gap"
-
-
-def _before(each: Treatment) -> str:
-    """What it was at the smallest size, where it fades."""
-    if each.verdict != FADES:
-        return ""
-    first = each.contrast.by_size[0]
-    return f"it was {_short(first)} at {name_size(first.size)}"
 
 
 def _sooner(each: Treatment) -> str:

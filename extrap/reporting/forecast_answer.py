@@ -138,19 +138,16 @@ def forecast_answer(
     """
     row = leading_row(rows)
     text = [_use(forecast, row, metric)]
+    kind = "forecast"
     if row.group is not None:
         text.append(outcome(row, metric))
+        kind = "mixed" if row.outcome == "undecided" else row.group.kind
     transfer = transfer_answer(forecast, row.point, groups)
     return Answer(
         text=" ".join(filter(None, [*text, transfer])),
         confidence=_confidence(forecast, row),
-        kind="forecast" if row.group is None else _kind(row),
+        kind=kind,
     )
-
-
-def _kind(row: AnswerRow) -> str:
-    assert row.group is not None
-    return "mixed" if row.outcome == "undecided" else row.group.kind
 
 
 def _use(forecast: Forecast, row: AnswerRow, metric: str) -> str:

@@ -16,10 +16,6 @@ from extrap.reporting.blocks import Block, Details, Page, Paragraph
 from extrap.reporting.tables import Table
 
 
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="seconds")
-
-
 @dataclass(frozen=True, slots=True)
 class About:
     """What a page is about.
@@ -34,7 +30,7 @@ class About:
     title: str
     question: str
     provenance: Mapping[str, str]
-    created: str = field(default_factory=_now)
+    created: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
 
 
 def study_page(

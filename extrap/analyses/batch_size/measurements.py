@@ -194,7 +194,8 @@ def _refuse_mixtures(
     is_used = frame["fate"].isin(["reached", "censored"])
     frame, table = frame[is_used], table[is_used]
     batch = levels_of(frame["batch"])
-    groups = joint(np.zeros(len(frame), dtype=np.intp), *_codes(frame))
+    apart = [levels_of(frame[name]).codes for name in frame if name.startswith("by.")]
+    groups = joint(np.zeros(len(frame), dtype=np.intp), *apart)
     skipped = {*played, state_column(table, STATUSES)}
     varying: dict[str, Levels] = {}
     notes = []
@@ -221,11 +222,6 @@ def _refuse_mixtures(
         parts = [Choice({"by": [*by, name]}, "as groups") for name in varying]
         raise mixture(varying, parts, "a critical batch size is of one recipe, a group")
     return notes
-
-
-def _codes(frame: pd.DataFrame) -> list[Codes]:
-    """The codes of the columns that set groups apart."""
-    return [levels_of(frame[name]).codes for name in frame if name.startswith("by.")]
 
 
 def _follows(levels: Levels, batch: Levels, groups: Codes) -> bool:

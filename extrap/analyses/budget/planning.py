@@ -20,7 +20,7 @@ from extrap.documents import of_forecast
 from extrap.errors import DataError, argument
 from extrap.fitting.optimum import place_outside
 from extrap.fitting.remedies import expected_optimum, power_laws, shrunk_optimum, value_grids
-from extrap.fitting.run_costs import RunCost, read_run_cost
+from extrap.fitting.run_costs import read_run_cost
 from extrap.fitting.seed_noise import Noise
 from extrap.forecasting import Forecast
 from extrap.laws.base import Array
@@ -196,13 +196,14 @@ def plan(
             "a plan needs a forecast, or an optimum at an edge of its grid, got neither "
             f"({'; '.join(forecast.flags)}); extend the sweep first."
         )
+    sizes = forecast.runs.to_frame()[list(forecast.runs.sizes)].astype(float)
     return Plan(
         at=target,
         level=forecast.level,
         budget=budget,
         unit=price.unit,
         cost_from=price.source,
-        spent=_spent(forecast, price),
+        spent=sum(map(price.of, sizes.to_dict("records"))),
         loss_pi=now[0],
         tuned_pi=now[1],
         options=tuple(options),
@@ -481,11 +482,6 @@ def _log_widths(loss_pi: Interval, tuned_pi: Mapping[str, Interval]) -> float:
         for low, high in (loss_pi, *tuned_pi.values())
     ]
     return sum(math.log(max(min(width, UNKNOWN), 1e-12)) for width in widths)
-
-
-def _spent(forecast: Forecast, price: RunCost) -> float:
-    sizes = forecast.runs.to_frame()[list(forecast.runs.sizes)].astype(float)
-    return sum(map(price.of, sizes.to_dict("records")))
 
 
 shape(Plan, kind="extrap-plan")

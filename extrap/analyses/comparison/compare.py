@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, Unpack
@@ -24,13 +25,7 @@ from extrap.analyses.comparison.gate import MIN_GAIN, UNDECIDED, Gate
 from extrap.analyses.comparison.judged_gains import Gains
 from extrap.analyses.comparison.seed_losses import Arm, Key, size_key, tuned_arm
 from extrap.errors import DataError, argument
-from extrap.fitting.run_costs import (
-    FLOPS,
-    SECONDS_PER_HOUR,
-    RunCost,
-    hours_of_runs,
-    read_run_cost,
-)
+from extrap.fitting.run_costs import FLOPS, SECONDS_PER_HOUR, hours_of_runs, read_run_cost
 from extrap.reading.reader import ReadingKeywords
 from extrap.records import Measure, Runs
 from extrap.records.fields import require, require_level, require_positive
@@ -355,22 +350,15 @@ def _cost(
     FLOPs are those of the column `flops`, else `6 · n_params · n_tokens`.
     """
     sweep = runs.of_stage("tune").complete()
-    wall, compute = hours_of_runs(sweep), _flops_of_runs(sweep)
-    flops = None if compute is None else compute.of(size)
+    wall, flops = hours_of_runs(sweep), None
+    with suppress(DataError):  # the runs do not say their compute
+        compute = read_run_cost(sweep)
+        flops = compute.of(size) if compute.unit == FLOPS else None
     hours = None if wall is None else wall.of(size)
     if flops_per_second is not None and flops is not None:
         hours = flops / flops_per_second / SECONDS_PER_HOUR
     money = None if hours is None or price is None else hours * price
     return ArmCost(arm=name, flops=flops, gpu_hours=hours, money=money)
-
-
-def _flops_of_runs(sweep: Runs) -> RunCost | None:
-    """FLOPs of a run over the sizes; None where the runs do not say them."""
-    try:
-        growth = read_run_cost(sweep)
-    except DataError:
-        return None
-    return growth if growth.unit == FLOPS else None
 
 
 def _tuned_exponents(arms: Mapping[str, Arm]) -> dict[str, dict[str, Measure]]:

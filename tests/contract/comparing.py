@@ -8,19 +8,14 @@ by their names.
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from itertools import islice, zip_longest
 from typing import Any
 
-import numpy as np
-import pandas as pd
-
 from extrap import __version__
-from extrap.records import Runs
 
 CLOSED, OPTIMISED = 1e-8, 1e-4
 NEAR_ZERO = 1e-10
@@ -49,27 +44,14 @@ def normal(text: str) -> str:
 
 
 def plain(value: Any, *, key: str = "") -> Any:
-    """Anything the package returns as JSON has it, with 12 digits; records as their fields."""
-    if isinstance(value, Runs):
-        value = {"frame": value.to_frame(), "notes": value.notes, "tuned": value.tuned}
-    if isinstance(value, pd.DataFrame):
-        value = {str(c): value[c].tolist() for c in value.columns}
-    if isinstance(value, pd.Series | np.ndarray | np.generic):
-        value = value.tolist()
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        value = {f.name: getattr(value, f.name) for f in dataclasses.fields(value)}
-    if isinstance(value, tuple) and hasattr(value, "_asdict"):
-        value = value._asdict()
-    if isinstance(value, Mapping):
-        return {normal(str(k)): plain(v, key=str(k)) for k, v in value.items()}
-    if isinstance(value, list | tuple | set | frozenset):
-        items = sorted(value, key=str) if isinstance(value, set | frozenset) else value
-        return [plain(item, key=key) for item in items]
+    """A document with 12 digits, without what changes from day to day."""
+    if isinstance(value, dict):
+        return {normal(k): plain(v, key=k) for k, v in value.items()}
+    if isinstance(value, list):
+        return [plain(item, key=key) for item in value]
     if isinstance(value, float):
-        return float(f"{value:.12g}") if math.isfinite(value) else str(value)
-    if value is None or isinstance(value, bool | int):
-        return value
-    return str(value) if key in KEPT else normal(str(value))
+        return float(f"{value:.12g}")
+    return normal(value) if isinstance(value, str) and key not in KEPT else value
 
 
 def written(value: Any) -> str:

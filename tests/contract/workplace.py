@@ -10,7 +10,6 @@ import sqlite3
 import tempfile
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 
@@ -26,22 +25,14 @@ def table(name: str) -> pd.DataFrame:
     return pd.read_csv(TABLES / f"{name}.csv")
 
 
-def runs(name: str) -> extrap.Runs:
-    """The runs of a table, read as its kind asks for."""
-    kinds: dict[str, dict[str, Any]] = {
-        "clean": {"size": "width", "tune": "lr"},
-        "accuracy": {
-            "size": "width",
-            "tune": "lr",
-            "loss": "acc",
-            "maximise": "acc",
-            "loss_kind": "error",
-        },
-    }
-    source = TABLES / f"{name}.csv"
-    curves = TABLES / "accuracy_curves.csv" if name == "accuracy" else None
+def forecast(name: str) -> extrap.Forecast:
+    """The forecast of a table."""
+    accuracy = {"loss": "acc", "maximise": "acc", "loss_kind": "error"}
+    accuracy["curves"] = str(TABLES / "accuracy_curves.csv")
     with contextlib.chdir(ROOT):  # messages and pages name the source
-        return extrap.read_runs(source.relative_to(ROOT), curves=curves, **kinds[name])
+        source = (TABLES / f"{name}.csv").relative_to(ROOT)
+        more = accuracy if name == "accuracy" else {}
+        return extrap.forecast(extrap.read_runs(source, size="width", tune="lr", **more))
 
 
 @cache
@@ -53,7 +44,7 @@ def workplace() -> Path:
         connection.executescript((SAVED / "tiny.sql").read_text(encoding="utf-8"))
     shutil.copy(SAVED / "tiny.py", folder)
     for name in ("clean", "accuracy"):
-        extrap.save_forecast(extrap.forecast(runs(name)), folder / f"{name}.json")
+        extrap.save_forecast(forecast(name), folder / f"{name}.json")
     sealed = json.loads((SAVED / "forecast.json").read_text(encoding="utf-8"))
     (folder / "broken.json").write_text(json.dumps({**sealed, "level": 0.9}))
     table("recipes").query("width < 128")[["width", "loss"]].to_csv(folder / "three.csv")

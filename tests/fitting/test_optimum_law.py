@@ -8,7 +8,8 @@ from statsmodels.regression.linear_model import WLS
 from extrap.errors import DataError
 from extrap.fitting.loss_law import predict_log, relative_sizes
 from extrap.fitting.optimum_law import check_curvature, fit_optimum_law
-from extrap.records import Estimate, Interval, Optimum
+from extrap.records import Estimate, Interval
+from tests.checking import byhand
 
 WIDTHS = np.array([16.0, 32.0, 64.0, 128.0, 256.0, 512.0])
 OPEN = Interval(None, None)
@@ -17,18 +18,7 @@ OPEN = Interval(None, None)
 def optimum(value, log_se=0.1, **size):
     se = None if value is None else value * log_se
     estimate = Estimate(value=value, se=se, ci=OPEN, pi=OPEN)
-    return Optimum(
-        size=size,
-        tuned={"lr": estimate},
-        loss=2.0,
-        loss_se=0.1,
-        paired_loss_se=0.1,
-        best_loss=2.0,
-        n_runs=3,
-        n_diverged=0,
-        bracketed=True,
-        edge=None,
-    )
+    return replace(byhand.optimum(64.0), size=size, tuned={"lr": estimate})
 
 
 def optima(log_se, seed=0):

@@ -15,7 +15,7 @@ from extrap.fitting.seed_noise import estimate_noise
 from extrap.fitting.spread import predict_optimum, recommend
 from extrap.fitting.transfer_rules import RULES, compare_rules
 from extrap.reading import read_runs
-from extrap.records import Fit
+from tests.checking import byhand
 
 SIZE = {"width": 1024.0}
 
@@ -125,24 +125,9 @@ def test_regret_is_what_the_excess_curve_gives_to_the_distance_from_ours(parts):
         assert row.expected_regret == pytest.approx(known, rel=0.2, abs=0.001)
 
 
-SIZE = {"width": 1024.0}
-
-
-def law(scatter=0.3, dof=6):
-    return Fit(
-        law="optimum_power",
-        names=("a", "b"),
-        values=(-5.0, -0.5),
-        covariance=((0.01, 0.0), (0.0, 0.002)),
-        scatter=scatter,
-        dof=dof,
-        scale_dof=dof,
-        chi2=1.0,
-        columns=("width",),
-        reference=(64.0,),
-        fitted_range=((16.0, 256.0),),
-        n_points=dof + 2,
-    )
+def law(scatter):
+    values, sds = {"a": -5.0, "b": -0.5}, (0.1, math.sqrt(0.002))
+    return byhand.law("optimum_power", values, sds, scatter=scatter, dof=6, scale_dof=6)
 
 
 def spread(curve=None, *, scatter=0.3):

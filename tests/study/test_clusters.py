@@ -16,13 +16,7 @@ from extrap.errors import StudyError
 from extrap.study import clusters, tune
 from extrap.study.calls import called, copied, versions
 from extrap.study.clusters import executor_on
-from extrap.study.pack_requests import (
-    PackFailed,
-    PackFolder,
-    PackRequest,
-    PackStopped,
-    train_pack,
-)
+from extrap.study.pack_requests import PackFailed, PackFolder, PackRequest, PackStopped, train_pack
 from extrap.study.trainers import NVIDIA
 from tests.study.test_own_training import BESIDE, folder_of, losses
 from tests.study.trials import OWN, SPEC, excess_curve, trials_of

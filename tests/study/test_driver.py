@@ -1,9 +1,5 @@
 import json
 import math
-import os
-import signal
-import subprocess
-import sys
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -17,7 +13,6 @@ import pytest
 from extrap import StudySpec, Target, TunedRange, Workload
 from extrap.reporting.tables import Table
 from extrap.study import Outcome, dry_run, report, run
-from extrap.study.dispatch import SINGLES_AHEAD
 from extrap.study.forecasts import ForecastKind, ForecastResult, contrasts, target_cells
 from extrap.study.progress import TuneEvent
 from extrap.study.protocol import as_handed_out
@@ -177,58 +172,3 @@ def test_plan_counts_runs_without_opening_a_storage(tmp_path):
     assert "72 runs" in text
     assert "width 512: 6 runs" in text
     assert not (tmp_path / "never.db").exists()
-
-
-KILLED = """
-import os, signal, sys
-sys.path[:0] = [sys.argv[1], f"{sys.argv[1]}/study"]
-import conftest  # draws no charts
-from test_driver import SPEC, ForecastKind, run, toy
-width, n_left = map(int, sys.argv[4:])
-
-def train(size, tuned, seed):
-    global n_left
-    n_left -= size["width"] == width
-    if n_left < 0:
-        os.kill(os.getpid(), signal.SIGKILL)
-    return toy(size, tuned, seed)
-
-train.__qualname__ = toy.__qualname__  # a function is known by its name
-run(ForecastKind(SPEC, train), storage=sys.argv[2], reports=sys.argv[3])
-"""
-
-
-@pytest.mark.slow
-def test_killed_and_resumed_study_has_the_forecast_and_tables_of_an_undisturbed_one(
-    finished, tmp_path
-):
-    places = {"storage": f"sqlite:///{tmp_path}/study.db", "reports": tmp_path / "reports"}
-    for width, n_runs, n_done in ((24, 8, 20), (512, 3, 75)):
-        told = map(str, (*places.values(), width, n_runs))
-        words = [str(Path(__file__).parents[1]), *told]
-        killed = subprocess.run(
-            [sys.executable, "-c", KILLED, *words],
-            env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
-            check=False,
-        )
-        assert killed.returncode == -signal.SIGKILL
-        # what was just finished may not be written yet
-        assert n_done - SINGLES_AHEAD <= len(_complete(tmp_path)) <= n_done
-        assert (tmp_path / "reports" / "toy.forecast.json").is_file() == (n_done > 72)
-    events: list[TuneEvent] = []
-    resumed = run(ForecastKind(SPEC, toy), notify=events.append, **places).result
-    assert 3 <= sum(event.is_finished for event in events) <= 6
-    assert resumed.seal == finished.result.seal
-    assert _complete(tmp_path) == _complete(finished.home)
-
-
-def _complete(home):
-    """Every complete trial of a storage; a cell that was trained twice would be there twice."""
-    storage = f"sqlite:///{home}/study.db"
-    rows = [
-        (study.study_name, trial.params, trial.user_attrs["seed"], trial.value)
-        for study in optuna.get_all_study_summaries(storage=storage)
-        for trial in optuna.load_study(study_name=study.study_name, storage=storage).get_trials()
-        if trial.state == optuna.trial.TrialState.COMPLETE
-    ]
-    return sorted(rows, key=str)

@@ -12,10 +12,9 @@ import psutil
 import pytest
 
 from extrap.errors import StudyError
-from extrap.records import Recipe, StudySpec, TunedRange, Workload
 from extrap.study import tune, workers
 from extrap.study.executors import LocalExecutor
-from tests.study_workloads import TEACHER
+from tests.study.trials import CUT
 from tests.waiting import wait_until
 
 STUDY = """
@@ -30,17 +29,6 @@ STUDY = StudySpec(
     recipe=Recipe(steps=2_000_000, batch_size=1, n_evals=200_000),
 )
 """
-
-
-CUT = StudySpec(
-    name="cut",
-    question="?",
-    workload=Workload(name=TEACHER, options={"n_features": 8, "n_examples": 200}),
-    sizes={"width": (4, 8)},
-    tune={"lr": TunedRange(low=2**-6, high=2**-3, n=4)},
-    seeds=(0, 1),
-    recipe=Recipe(steps=8, batch_size=8, n_evals=2),
-)
 
 
 def gpu_and_process():

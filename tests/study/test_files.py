@@ -74,8 +74,7 @@ def test_file_may_define_batches_or_a_comparison(path):
 
 
 @pytest.mark.parametrize(
-    ("text", "symbol"),
-    [(STUDY_FILE, "STUDY"), (BATCHES, "BATCHES"), (COMPARISON, "COMPARISON")],
+    ("text", "symbol"), [(STUDY_FILE, "STUDY"), (BATCHES, "BATCHES"), (COMPARISON, "COMPARISON")]
 )
 def test_kind_is_the_first_that_a_file_defines(text, symbol, path):
     path.write_text(text)

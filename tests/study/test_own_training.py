@@ -14,7 +14,7 @@ import pytest
 from extrap.cli import main
 from extrap.errors import StudyError
 from extrap.reading.optuna import find_study
-from extrap.records import OWN, Cell, StudySpec, TunedRange, Workload
+from extrap.records import OWN, Cell, TunedRange, Workload
 from extrap.records.study import RunResult
 from extrap.study import open_study, run, tune
 from extrap.study.forecasts import ForecastKind
@@ -24,16 +24,9 @@ from extrap.study.trials import adopt_training
 from extrap.study_folders import enter
 from extrap.training.own.answers import MOST_POINTS, read_answer, read_curve
 
-from .trials import trials_of
+from .trials import rates, spec, trials_of
 
-SPEC = StudySpec(
-    name="mine",
-    question="?",
-    sizes={"width": (8, 16)},
-    tune={"lr": TunedRange(low=0.01, high=0.04, n=2)},
-    seeds=(0,),
-    growth=0,
-)
+SPEC = spec("mine")
 CELL = SPEC.grid_cells()[0]
 
 BEGINNING = """
@@ -64,7 +57,7 @@ class Broken(RandomSampler):
 
 STUDY = replace(STUDY, sampler=Broken(seed=0))
 """
-RATES = {"lr": TunedRange(low=2**-8, high=2**-4, n=5)}
+RATES = rates(2**-8, 2**-4, 5)
 COMMAND = "COMMAND = ['a', '{lr}', '{width}']"
 
 
@@ -229,8 +222,7 @@ def training_of(tmp_path, text=FILE):
 
 
 @pytest.mark.parametrize(
-    "ending",
-    ["functools.partial(elsewhere.fit, k=1)", "elsewhere.fit", "elsewhere.T()", "float"],
+    "ending", ["functools.partial(elsewhere.fit, k=1)", "elsewhere.fit", "elsewhere.T()", "float"]
 )
 def test_the_file_that_defines_the_function_counts_wherever_it_is(tmp_path, monkeypatch, ending):
     place = tmp_path / "elsewhere.py"

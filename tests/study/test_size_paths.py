@@ -4,29 +4,25 @@ from dataclasses import replace
 
 import pytest
 
-from extrap.records import Recipe, StudySpec, TunedRange, Workload
+from extrap.records import Recipe, TunedRange
 from extrap.study import tune
 
-SPEC = StudySpec(
+from . import trials
+from .trials import rates
+
+SPEC = replace(
+    trials.SPEC,
     name="path_inputs",
-    question="?",
-    workload=Workload(
-        name="bytes-mlp",
-        options={"corpus_bytes": 60_000, "validation_bytes": 20_000, "n_validation": 64},
-    ),
     recipe=Recipe(steps=10, batch_size=8, n_evals=2),
-    growth=0,
     sizes={"depth": (1, 2)},
-    tune={"lr": TunedRange(low=2**-4, high=2**-2, n=2)},
+    tune=rates(2**-4, 2**-2, 2),
     seeds=(0,),
     path={"width": "4 * depth"},
 )
-
-
 BY_HAND = replace(SPEC, sizes={"depth": (2,), "width": (8,)}, path={})
 LONGER = replace(SPEC.recipe, batch_size=8, steps=20, weight_decay=0.02)
 SGD = replace(SPEC.recipe, optimizer="sgd")
-RATES = {"lr": TunedRange(low=0.1, high=0.11, n=2)}
+RATES = rates(0.1, 0.11, 2)
 DECAY = {"momentum": TunedRange(low=0.5, high=0.9, n=2)}
 LENGTHS = {"batch_size": "4 * depth", "steps": "10 * depth", "weight_decay": "0.01 * depth"}
 

@@ -10,7 +10,7 @@ from optuna.trial import TrialState, create_trial
 
 from extrap.errors import StudyError
 from extrap.reading.optuna import CONDITIONS, RESULT, SEED
-from extrap.records import Cell, RunResult, StudySpec, Target, TunedRange, Workload
+from extrap.records import Cell, RunResult, Target, Workload
 from extrap.records.codec import encode
 from extrap.study import train, tune
 from extrap.study.database import open_storage
@@ -19,15 +19,10 @@ from extrap.study.lock import lock_of, this_process
 from extrap.study.status import COUNTS, study_status
 from extrap.study.trials import DRIVER
 
-SPEC = StudySpec(
-    name="stand",
-    question="How does it stand?",
-    workload=Workload(name="mine"),
-    sizes={"width": (8, 16, 32, 64)},
-    tune={"lr": TunedRange(low=2**-8, high=2**-2, n=7)},
-    seeds=(0, 1),
-    growth=0,
-)
+from .trials import rates, spec
+
+MINE = {"workload": Workload(name="mine"), "seeds": (0, 1)}
+SPEC = spec("stand", sizes={"width": (8, 16, 32, 64)}, tune=rates(2**-8, 2**-2, 7), **MINE)
 N = len(SPEC.grid_cells())
 BEAT = {"since": "2026-11-23T10:00:00+00:00", "left": False}
 

@@ -114,11 +114,7 @@ def take_four(number, pack, trains):
         (take_four, "workers must finish", 4),  # what came back before is not lost
         (lambda _, pack, trains: None, "an executor must return", 0),
         (lambda _, pack, trains: replace(trains(), results=()), "an executor must return", 0),
-        (
-            lambda _, pack, trains: trains(replace(pack, made_with="other")),
-            "the driver's data",
-            0,
-        ),
+        (lambda _, pack, trains: trains(replace(pack, made_with="other")), "the driver's data", 0),
     ],
 )
 def test_workers_that_do_not_train_end_the_study(act, message, n_written, url, monkeypatch):

@@ -11,6 +11,7 @@ from extrap.study import dispatch
 from extrap.study.database import open_storage
 from extrap.study.executors import LocalExecutor
 from extrap.study.trainers import PackedTrainer
+from tests.study_workloads import TEACHER
 from tests.waiting import wait_until
 
 SPEC = StudySpec(
@@ -27,6 +28,25 @@ SPEC = StudySpec(
     growth=0,
 )
 OWN = replace(SPEC, name="own", workload=Workload(name="mine"))
+CUT = StudySpec(
+    name="cut",
+    question="?",
+    workload=Workload(name=TEACHER, options={"n_features": 8, "n_examples": 200}),
+    sizes={"width": (4, 8)},
+    tune={"lr": TunedRange(low=2**-6, high=2**-3, n=4)},
+    seeds=(0, 1),
+    recipe=Recipe(steps=8, batch_size=8, n_evals=2),
+)
+
+
+def rates(low, high, n):
+    return {"lr": TunedRange(low=low, high=high, n=n)}
+
+
+def spec(name, **fields):
+    """Two widths and two rates without a workload, unless fields say otherwise."""
+    plain = {"question": "?", "sizes": {"width": (8, 16)}, "tune": rates(0.01, 0.04, 2)}
+    return StudySpec(name=name, **{**plain, "seeds": (0,), "growth": 0, **fields})
 
 
 def excess_curve(size, tuned, seed):

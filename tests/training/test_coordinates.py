@@ -4,20 +4,16 @@ from dataclasses import replace
 import pytest
 
 from extrap.commands.study_files import _coordinate_blocks
-from extrap.records import Recipe, StudySpec, TunedRange, Workload
+from extrap.records import Recipe
 from extrap.records.codec import document
 from extrap.reporting.text import blocks_text
 from extrap.training import coordinate_check
+from tests.study import trials
 
-SPEC = StudySpec(
-    name="coordinates",
-    question="Do outputs move equally far at every width?",
-    workload=Workload(
-        name="bytes-mlp",
-        options={"corpus_bytes": 60_000, "validation_bytes": 20_000, "n_validation": 256},
-    ),
+SPEC = replace(
+    trials.SPEC,
     sizes={"width": (64, 128, 256, 512)},
-    tune={"lr": TunedRange(low=2**-9, high=2**-7, n=3)},
+    tune=trials.rates(2**-9, 2**-7, 3),
     recipe=Recipe(base_width=64),
     seeds=(0, 1, 2),
 )

@@ -32,8 +32,7 @@ def assert_as_on_a_cpu(device, name, options, rates, size, rel=1e-3, **recipe):
 
 @pytest.mark.gpu
 @pytest.mark.parametrize(
-    ("name", "options"),
-    [("bytes-mlp", OPTIONS), (DIGITS, {"ghost": 8, "label_noise": 0.1})],
+    ("name", "options"), [("bytes-mlp", OPTIONS), (DIGITS, {"ghost": 8, "label_noise": 0.1})]
 )
 def test_a_gpu_grows_its_batch_and_keeps_its_statistics(device, name, options):
     grown = {"schedule": "steps", "drops": (0.25, 0.5), "drop_factor": 2, "decay_by": "batch"}

@@ -1,9 +1,8 @@
 """Training on the pretended CUDA device: kernels, waits, memory, and faults known of each."""
 
-from __future__ import annotations
-
 import gc
 from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
 from functools import partial
 from multiprocessing import get_context
 from types import SimpleNamespace
@@ -13,19 +12,18 @@ import optuna
 import pytest
 import torch
 
-from extrap.records import Cell, Recipe, StudySpec, TunedRange, Workload
+from extrap.records import Cell, Recipe
 from extrap.study import tune
 from extrap.training import Pack, layouts, train
 from extrap.training.graphs import WARM_UP, RecordedSteps
 from extrap.training.layouts import Layout
 from extrap.training.stacks import Stack
 from tests.pretended_cuda import begin_process
-from tests.study_workloads import TEACHER
+from tests.study.trials import CUT
 
 pytestmark = pytest.mark.pretended
 
 CARD = torch.device("cuda", 0)
-PLACES = ("cuda", "cpu")
 KERNELS = 54  # of one step of Adam, for any number of small runs
 
 
@@ -136,38 +134,7 @@ def test_steps_take_the_known_kernels_wait_for_nothing_and_leave_no_memory(tiny,
     gc.enable()
 
 
-def test_the_rules_of_a_card_hold(card):
-    """Nothing is computed before a replay, which reads no freed memory; recording waits never."""
-    given, total = torch.ones(3, device="cuda"), torch.zeros((), device="cuda")
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        double = 2 * given
-        total += double.sum()
-    assert (total.item(), double.isnan().all().item()) == (0, True)
-    graph.replay()
-    assert (total.item(), double.tolist()) == (6, [2, 2, 2])
-    assert card.recorded == {"mul": 1, "sum": 1, "add_": 1}
-    for wait in (torch.Tensor.item, torch.Tensor.cpu, lambda x: x[x > 0]):
-        with pytest.raises(RuntimeError), torch.cuda.graph(torch.cuda.CUDAGraph()):
-            wait(total)
-    for other in (torch.ones(3, device="cuda:1"), torch.ones(3)):
-        with pytest.raises(RuntimeError, match="same device"):
-            given + other
-    del given
-    with pytest.raises(RuntimeError, match="freed memory"):
-        graph.replay()
-
-
-STUDY = StudySpec(
-    name="card",
-    question="?",
-    workload=Workload(name=TEACHER, options={"n_features": 8, "n_examples": 200}),
-    sizes={"width": (4, 8)},
-    tune={"lr": TunedRange(low=2**-6, high=2**-3, n=4)},
-    seeds=(0, 1),
-    recipe=Recipe(steps=8, batch_size=8, n_evals=2),
-    growth=0,
-)
+STUDY = replace(CUT, name="card", growth=0)
 
 
 def test_a_study_on_two_cards_that_is_killed_goes_on_though_memory_is_short(tmp_path):

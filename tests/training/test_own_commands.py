@@ -14,20 +14,14 @@ import psutil
 import pytest
 
 from extrap.errors import ExtrapError, StudyError
-from extrap.records import Cell, Command, StudySpec, TunedRange
+from extrap.records import Cell, Command
 from extrap.study import tune
 from extrap.training.own.commands import CommandRunner, run_name
 from extrap.training.preemption import Preemption, StopAsked
+from tests.study.trials import spec
 from tests.waiting import wait_until
 
-SPEC = StudySpec(
-    name="mine",
-    question="?",
-    sizes={"width": (8,)},
-    tune={"lr": TunedRange(low=0.01, high=0.04, n=2)},
-    seeds=(0,),
-    growth=0,
-)
+SPEC = spec("mine", sizes={"width": (8,)})
 NO_STOP = Preemption(folder=None)
 TOLD = ("--width={width}", "--lr={lr}", "--seed={seed}")
 

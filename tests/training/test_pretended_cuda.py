@@ -4,8 +4,6 @@ PyTorch asks once, while it is imported, whether there is CUDA: the device canno
 beside the tests of the CPU.
 """
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -14,14 +14,6 @@ CACHING = {"OptimumSpread", "JointPosterior"}
 """What it computes once it keeps."""
 POSITIONAL = {"Cell", "Command", "SizePath"}
 """A cell or a rule is a key of one or two parts."""
-WITHOUT_EQUALITY = """
-    AllocationReport Arm ArmTable Asymmetry AtFractions Doubling FittedLaw
-    FittedSplit Found Gain GainLaw Gains GroupFindings Hyperbola Levels Line Neighbourhood Optima
-    Pairs Points Problem Profile Runs Selection Shape SizeGroup Solutions
-    StudyFunction TaskResult TwoLaws UnbracketedSize Vertex Way _Bent _Line _Plan
-    _Profile _Solved _Sweep
-"""
-"""They hold arrays or tables."""
 
 
 def classes_of(package):
@@ -42,10 +34,8 @@ def classes_of(package):
 @pytest.mark.parametrize("package", PACKAGES)
 def test_dataclasses_are_frozen_have_slots_and_named_fields(package):
     for each in classes_of(package):
-        name, given = each.__name__, each.__dataclass_params__
-        assert given.frozen, name
-        assert given.eq is (name not in WITHOUT_EQUALITY.split()), name
-        assert given.order is (name == "Cell"), name
+        name = each.__name__
+        assert each.__dataclass_params__.frozen, name
         assert ("__slots__" in vars(each)) is (name not in CACHING), name
         is_named = all(field.kw_only for field in dataclasses.fields(each))
         assert is_named is (name not in POSITIONAL), name

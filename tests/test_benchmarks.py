@@ -1,98 +1,16 @@
-"""The table of figures and its page, on a few replicates; the figures are `make backtest`'s."""
+"""Figures that the documentation states, and slow benchmarks on a few replicates."""
 
-import re
 from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
 import pytest
 
-import extrap
-from benchmarks import (
-    allocations,
-    batch,
-    comparisons,
-    faults,
-    published,
-    simulated,
-)
-from benchmarks.backtest import WORDS, charts
-from benchmarks.page import conclusion, headline, print_rows, write_csv, write_page
-from benchmarks.rows import DATA, Row
+from benchmarks import allocations, batch, comparisons
+from benchmarks.rows import DATA
 from extrap.analyses.batch_size import agreement, rate_law
 
 ROOT = Path(__file__).parents[1]
-ROWS = [
-    Row(part="a", figure="x", target="≤ 1", reached="0.5", met=True, note="said once"),
-    Row(part="a", figure="y", target="≤ 1", reached="1.5", met=False, note="said once"),
-    Row(part="b", figure="z", reached="3"),
-]
-
-
-@pytest.fixture(scope="module")
-def found():
-    first = {}
-    for number, (kind, *_) in enumerate(simulated.settings()):
-        first.setdefault(kind, number)
-    rows = [row for number in first.values() for row in simulated.simulate((number, 1))]
-    return {
-        "simulated": pd.DataFrame(rows),
-        "backtests": published.judge_backtests(Path("nowhere")),
-    }
-
-
-def test_rows_are_met_missed_or_without_a_target(capsys, tmp_path):
-    print_rows(ROWS)
-    said = capsys.readouterr().out
-    assert ("MISSED" in said, said.count("said once")) == (True, 1)
-    write_csv(ROWS, tmp_path / "rows.csv")
-    assert list(pd.read_csv(tmp_path / "rows.csv")["met"]) == ["met", "MISSED", "no target"]
-    assert headline(ROWS).startswith("1 of 2")
-    assert "a: y" in conclusion(ROWS, {"part": 1.0})
-
-
-def test_page_without_published_tables_is_whole(found, tmp_path):
-    path = tmp_path / "page.html"
-    write_page(ROWS, charts(found), {"part": 1.0}, ["steplaw.csv"], words=WORDS, path=path)
-    html = path.read_text(encoding="utf-8")
-    assert ("steplaw.csv" in html, html.count("<svg")) == (True, 1)
-    assert set(re.findall(r"https?://[\w./]+", html)) <= {"http://www.w3.org/2000/svg"}
-
-
-@pytest.fixture(scope="module")
-def cases():
-    return faults.load()
-
-
-def verdict_of(cause):
-    """A verdict of which only the cause matters."""
-    said = dict.fromkeys(extrap.Verdict.__slots__)
-    return extrap.Verdict(**{**said, "cause": cause, "advice": ""})
-
-
-def test_there_are_a_hundred_faulty_and_a_hundred_clean_runs(cases):
-    truth = [fault for case in cases.values() for fault in case.truth]
-    assert truth.count("none") >= 100
-    assert len(truth) - truth.count("none") >= 100
-    assert min(truth.count(fault) for fault in faults.CAUSES) >= 12
-    assert set(truth) == set(faults.CAUSES)
-    for case in cases.values():
-        assert not {"fault", "strength", "workload", "bed"} & set(case.runs.to_frame())
-
-
-def test_a_judge_that_knows_is_right_and_one_that_is_silent_is_not(cases):
-    truth = iter([fault for case in cases.values() for fault in case.truth])
-
-    def knows(sweep, runs):
-        causes = [faults.CAUSES[next(truth)] for _ in range(len(runs))]
-        return [verdict_of(None if cause == "none" else cause) for cause in causes]
-
-    knowing = faults.confusion(knows, cases=cases)
-    assert (knowing.right, knowing.silent) == (1, 1)
-    assert knowing.matrix.loc["no decay", "recipe"] == 12
-    silent = faults.confusion(lambda _, runs: [verdict_of(None)] * len(runs), cases=cases)
-    assert (silent.right, silent.silent) == (0, 1)
-    assert list(silent.matrix.columns) == ["none"]
 
 
 @pytest.mark.slow

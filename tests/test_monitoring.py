@@ -1,4 +1,3 @@
-import json
 import math
 from dataclasses import replace
 
@@ -10,9 +9,7 @@ from extrap.documents import save_forecast
 from extrap.errors import DataError
 from extrap.forecasting import forecast
 from extrap.monitoring import Monitor, watch
-from extrap.reading.logs import LogReader
 from extrap.records import Runs
-from extrap.records.codec import encode
 
 from .monitors import FakeMonitor
 
@@ -323,11 +320,6 @@ def test_once_reads_what_there_is(pauses):
     assert pauses == []
 
 
-def test_once_refuses_a_log_that_is_not_there(tmp_path):
-    with pytest.raises(DataError, match=r"absent\.csv"):
-        list(watch(FakeMonitor(), LogReader(tmp_path / "absent.csv"), once=True))
-
-
 def test_log_without_a_loss_is_waited_for_once_and_one_that_breaks_is_not(caplog):
     reason = DataError("log.jsonl has no column 'los'; did you mean 'loss'?")
     with pytest.raises(IndexError):
@@ -338,19 +330,3 @@ def test_log_without_a_loss_is_waited_for_once_and_one_that_breaks_is_not(caplog
         list(watch(FakeMonitor(), Script(reason), once=True))
     with pytest.raises(DataError, match="'los'"):
         list(watch(FakeMonitor(), Script(steps(10), reason)))
-
-
-def test_document_of_a_reading_holds_its_fields_and_no_nan():
-    monitor = FakeMonitor()
-    document = encode(monitor.update(20.0, math.nan))
-    assert json.loads(json.dumps(document, allow_nan=False)) == {
-        "step": 20,
-        "fraction": 0.2,
-        "loss": None,
-        "expected": 3,
-        "band": [2.5, None],
-        "e_value": None,
-        "alarm": True,
-        "cause": "instability",
-        "advice": "Stop the run.",
-    }

@@ -1,4 +1,4 @@
-"""Plain English: words that no text for users may have, in one list. Add a row to ban another."""
+"""Plain English: words that no text for users may have, in one list."""
 
 import re
 
@@ -8,36 +8,18 @@ from extrap.cli import cli
 
 from .pages import ROOT
 
-BANNED = {
-    r"doors?": "Where to start",
-    r"strangers?": "untrusted files",
-    r"keepers?": "the supervisor starts a worker",
-    r"census": "counts of the cells",
-    r"crews?": "a pool of workers",
-    r"foreseen": "predicted loss: 2",
-    r"valleys?": "the excess-loss curve at a size",
-    r"plates?": "the charts of the page",
-    r"outlooks?": "expected widths of a plan",
-    r"rooms?|wings?": "sub-packages",
-    r"told": "a difference is significant",
-    r"x fitted": "the column extrapolation ratio",
-    r"beware|anew": "written again",
-    r"levers|dials?": "the treatments of a batch",
-    r"marked for caution": "Warnings",
-    r"(?:one|a|an) [\w-]+ an? (?:run|row|line|size|seed|step|file|page|input|minute|GPU|core|card"
-    r"|worker|process|machine|batch|metric|layer|cell|decade|doubling)": "one row per run",
-}
-"""Pattern of whole words → a text in plain English that has none of them."""
+BANNED = r"""
+    doors?|strangers?|keepers?|census|crews?|foreseen|valleys?|plates?|outlooks?|rooms?|wings?|told
+    |x\ fitted|beware|anew|levers|dials?|marked\ for\ caution
+    |(?:one|a|an)\ [\w-]+\ an?\ (?:run|row|line|size|seed|step|file|page|input|minute|GPU|core|card
+    |worker|process|machine|batch|metric|layer|cell|decade|doubling)
+"""
 
 
 def found_in(text):
     """Banned words of a text, without what is in backticks."""
     prose = re.sub(r"`[^`]*`", "", text)
-    return [
-        f"{match[0]!r}: write as in {instead!r}"
-        for pattern, instead in BANNED.items()
-        for match in re.finditer(rf"\b(?:{pattern})\b", prose, flags=re.IGNORECASE)
-    ]
+    return re.findall(rf"\b(?:{BANNED})\b", prose, flags=re.IGNORECASE | re.VERBOSE)
 
 
 def helps(command, name):
@@ -59,8 +41,6 @@ def texts():
 
 
 def test_no_text_has_a_banned_word():
-    assert [len(found_in(text)) for text in ("Told", "`told`", "one row a run")] == [1, 0, 1]
-    assert [instead for instead in BANNED.values() if found_in(instead)] == []
     read = dict(texts())
     assert len(read) > 40
     assert {where: words for where, text in read.items() if (words := found_in(text))} == {}

@@ -4,8 +4,6 @@ At width 1024 the log loss has the standard error .017 (8-15-17), the log of the
 with its scatter of .24 one optimum lies within .26 (10-24-26, by 10) of its law.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 
@@ -158,17 +156,7 @@ def configuration_of(*, made=None, size=LARGE, **given):
     return Configuration(**{**plain, **given})
 
 
-def judged(
-    *,
-    off=0.1,
-    u=0.0,
-    excess=None,
-    chance=0.99,
-    p=0.5,
-    beside=0.5,
-    is_off=True,
-    **more,
-):
+def judged(*, off=0.1, u=0.0, excess=None, chance=0.99, p=0.5, beside=0.5, is_off=True, **more):
     """A run at width 1024, off the law of `by_hand` and its best rate, with its finding."""
     inside = more.pop("pi", Interval(0.0024, 0.0026))
     lr = Estimate(value=0.0025, se=0.0, ci=inside, pi=inside)

@@ -3,8 +3,6 @@
 python -m tests.contract [BEGINNING OF A NAME ...]
 """
 
-from __future__ import annotations
-
 import sys
 import warnings
 

@@ -1,7 +1,5 @@
 """All cases: the name of a golden file, how its content is computed, and how near it must be."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ an optimum that moves with the size, and noise by cell; the curve of a run falls
 step, and through the targets of a batch study.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Mapping
 from pathlib import Path

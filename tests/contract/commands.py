@@ -1,7 +1,5 @@
 """Calls of the command line whose documents, texts and exit codes are kept."""
 
-from __future__ import annotations
-
 import io
 import logging
 import os
@@ -71,9 +69,7 @@ TEXT = {
 }
 """Called for people, some after another command (`&&`): what they print is a text."""
 
-PAGES = {
-    "report-page": (TEXT["report"], "again.html"),
-}
+PAGES = {"report-page": (TEXT["report"], "again.html")}
 CSV = {
     "study-table": (TEXT["study-run"], "reports/tiny.runs.csv"),
     "plan-table": (TEXT["plan"], "plan.csv"),

@@ -6,8 +6,6 @@ quadrature found. Times, hashes over rounded numbers, versions and temporary fol
 by their names.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import re

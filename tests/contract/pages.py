@@ -3,8 +3,6 @@
 Figures, foldable parts, navigation and the provenance, which names versions, are left out.
 """
 
-from __future__ import annotations
-
 import re
 from html.parser import HTMLParser
 

@@ -3,8 +3,6 @@
 `make contract` writes them anew, so that a change shows as a diff to read.
 """
 
-from __future__ import annotations
-
 import pytest
 
 from .cases import CASES

@@ -1,7 +1,5 @@
 """Saved forecasts and storages that cases share, made once per process; and the tables."""
 
-from __future__ import annotations
-
 import atexit
 import contextlib
 import json

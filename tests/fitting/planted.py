@@ -4,8 +4,6 @@ Sweeps of a learning rate and a weight decay over five sizes with three seeds, w
 with size. Noise is .3 to 5 %, a third of it a seed's at all sizes alike.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
@@ -133,7 +131,7 @@ class Planted:
         axes = {"width": self.sizes, "lr": 2.0**self.rates, "seed": range(self.seeds)}
         return simulate(loss, noise=self.noise, rng=[self.law, 2], **axes)
 
-    def mended(self, remedy: Remedy) -> Planted:
+    def mended(self, remedy: Remedy) -> "Planted":
         """The sweep with a remedy applied."""
         first, last, n = self.rates[0], self.rates[-1], len(self.rates)
         if remedy.cause == "noise":

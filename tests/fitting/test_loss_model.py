@@ -6,9 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from extrap.fitting.holdout import (
-    hold_out_last_doublings,
-)
+from extrap.fitting.holdout import hold_out_last_doublings
 from extrap.fitting.ladder_prior import LadderPrior
 from extrap.fitting.loss_model import STATED_DOF, fit_loss_model
 from extrap.fitting.mixture import mix

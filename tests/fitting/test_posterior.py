@@ -13,13 +13,7 @@ X = 2.0 ** np.arange(8)
 def fitted(log_loss, *, se=0.002, **options):
     loss = np.exp(log_loss)
     errors = None if se is None else (se * loss).tolist()
-    return fit_posterior(
-        "x",
-        X[: len(loss)].tolist(),
-        loss.tolist(),
-        loss_se=errors,
-        **options,
-    )
+    return fit_posterior("x", X[: len(loss)].tolist(), loss.tolist(), loss_se=errors, **options)
 
 
 def floor(x):
@@ -106,11 +100,7 @@ def test_points_of_small_weight_count_less():
 
 
 @settings(max_examples=8)
-@given(
-    seed=st.integers(0, 1000),
-    size=st.floats(1e-9, 1e9),
-    unit=st.floats(-20.0, 20.0),
-)
+@given(seed=st.integers(0, 1000), size=st.floats(1e-9, 1e9), unit=st.floats(-20.0, 20.0))
 def test_neither_units_nor_order_matter(seed, size, unit):
     rng = np.random.default_rng(seed)
     y = floor(X) + 0.003 * rng.normal(size=len(X))

@@ -134,9 +134,7 @@ def test_values_are_refused_where_they_cost_3_percent_on_average(octaves):
 
 
 @pytest.mark.parametrize("excess_curve", [None, parabola(1e-6)])
-def test_value_is_refused_where_its_interval_spans_8_octaves(
-    excess_curve,
-):
+def test_value_is_refused_where_its_interval_spans_8_octaves(excess_curve):
     for width, refused in ((7.95, []), (8.05, ["lr"])):
         found = doubt_tuned(rate(width / 2 / T5, excess_curve), log_sd=1.0)
         assert [name for name, doubt in found.items() if doubt.is_refused] == refused

@@ -75,12 +75,7 @@ SHIFT = Contrast(
     p_value=0.0002,
     flags=("One size was left out of the law.",),
 )
-STEEPER = replace(
-    SHIFT,
-    **places("steeper"),
-    verdict="fades",
-    flags=(),
-)
+STEEPER = replace(SHIFT, **places("steeper"), verdict="fades", flags=())
 UNKNOWN = replace(
     SHIFT,
     treated="lost",

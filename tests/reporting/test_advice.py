@@ -1,7 +1,5 @@
 """What a finding says; `tests/checking/test_causes.py` tests which one is made."""
 
-from __future__ import annotations
-
 import math
 
 import pytest
@@ -69,8 +67,7 @@ def test_mistuned_value_is_told_with_its_share_of_the_excess():
 
 
 @pytest.mark.parametrize(
-    ("beside", "off", "is_said"),
-    [(0.05, 0.12, True), (0.051, 0.12, False), (0.02, 0.07, False)],
+    ("beside", "off", "is_said"), [(0.05, 0.12, True), (0.051, 0.12, False), (0.02, 0.07, False)]
 )
 def test_a_loss_above_what_the_values_make_expected_is_said(beside, off, is_said):
     assert ("something else" in advice(u=2.0, beside=beside, off=off)) == is_said

@@ -9,12 +9,8 @@ import pytest
 
 from extrap.forecasting import forecast
 from extrap.records import Interval, Runs
-from extrap.reporting.blocks import Details, Figure, Warnings
-from extrap.reporting.forecast_answer import (
-    answer_rows,
-    forecast_answer,
-    transfer_answer,
-)
+from extrap.reporting.blocks import Details, Figure
+from extrap.reporting.forecast_answer import answer_rows, forecast_answer, transfer_answer
 from extrap.reporting.forecast_charts import curve_charts, loss_chart, optimum_chart
 from extrap.reporting.forecast_page import forecast_page, report
 from extrap.reporting.forecast_tables import optima_table
@@ -81,20 +77,6 @@ def test_the_headline_is_the_verdict(made, judge, on_law, cause, error, outcome)
     (row,) = answer_rows(made, groups, [{"width": 1024.0}])
     assert row.outcome == outcome
     assert forecast_answer(made, [row], groups).text.count(f": {outcome}.") == 1
-
-
-def test_a_page_has_the_answer_two_figures_warnings_and_verdicts_before_its_details(made, judge):
-    page = forecast_page(made, judge())
-    first, figure_pair, *rest = page.blocks
-    assert first == page.answer
-    assert [type(b) for b in figure_pair.blocks] == [Figure, Figure]
-    visible = [b for b in rest if not isinstance(b, Details)]
-    assert {type(b) for b in visible} <= {Warnings, Table}
-    (verdicts,) = [b for b in visible if isinstance(b, Table)]
-    assert verdicts.columns[0] == "verdict"
-    assert len(verdicts.rows) == len(group_verdicts(judge()))
-    titles = [b.title for b in rest if isinstance(b, Details)]
-    assert {"Backtest", "Sweep", "Laws", "Tables", "Provenance", "Limits"} <= set(titles)
 
 
 def test_charts_show_the_forecast_the_optima_and_the_judged_runs(made, judge):

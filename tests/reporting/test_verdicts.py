@@ -1,7 +1,5 @@
 """What a check says agrees with the interval that it prints; `benchmarks.verdicts` draws more."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 

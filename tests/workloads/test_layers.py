@@ -2,12 +2,7 @@ import pytest
 import torch
 from torch.nn import functional
 
-from extrap.workloads.layers import (
-    cross_entropy,
-    embedding,
-    layer_norm,
-    linear,
-)
+from extrap.workloads.layers import cross_entropy, embedding, layer_norm, linear
 
 M, B, C, D_IN, D_OUT, V = 3, 4, 2, 5, 6, 7
 

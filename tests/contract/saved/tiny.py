@@ -1,7 +1,5 @@
 """The study whose storage is `tiny.sql`; its loss is known in closed form."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 

@@ -1,13 +1,11 @@
 """Help in groups, and errors that name what the reader can change: an option or an argument."""
 
 import re
-from pathlib import Path
 
 import click
 import pytest
 
-import extrap
-from extrap.cli import cli, main
+from extrap.cli import cli
 
 COMMANDS = {
     name: command
@@ -23,15 +21,6 @@ def help_of(*arguments):
         command = command.commands[name]
         context = click.Context(command, info_name=name, parent=context, terminal_width=80)
     return command.get_help(context)
-
-
-@pytest.mark.parametrize("group", [[], ["study"]])
-def test_a_group_alone_prints_its_help_and_exits_with_zero(group, capsys):
-    assert main(group) == 0
-    bare = capsys.readouterr()
-    assert main([*group, "--help"]) == 0
-    assert (bare.out, bare.err) == (capsys.readouterr().out, "")
-    assert "Usage: " in bare.out
 
 
 @pytest.mark.parametrize("group", [[], ["study"]])
@@ -53,38 +42,3 @@ def test_every_option_stands_in_the_help_of_its_command_once(name):
     )
     options = [p.opts[-1] for p in command.params if isinstance(p, click.Option)]
     assert sorted(listed) == sorted([*options, "--help"])
-
-
-ROOT = Path(__file__).parents[2]
-SWEEP, EMBEDDING = ROOT / "examples/sweep.csv", ROOT / "tests/contract/tables/embedding.csv"
-
-
-def forecast():
-    return extrap.forecast(extrap.read_runs(SWEEP, size="width", tune="lr"))
-
-
-REFUSED = {
-    f"plan {SWEEP} --size width --tune lr --at 64 --budget -1": (
-        ("--budget",),
-        ("budget",),
-        lambda: extrap.plan(forecast(), at={"width": 64}, budget=-1),
-    ),
-    f"allocate {SWEEP} --flops 1e9 --level 95": (
-        ("--level",),
-        ("level",),
-        lambda: extrap.allocate(SWEEP, flops=1e9, level=95),
-    ),
-}
-"""Command → its options in the message; the arguments in the message of the call beside it."""
-
-
-@pytest.mark.parametrize("line", REFUSED)
-def test_an_error_names_options_in_the_shell_and_arguments_in_python(line, capsys):
-    options, arguments, call = REFUSED[line]
-    assert main(line.split()) == 2
-    said = capsys.readouterr().err
-    assert set(options) <= set(re.findall(r"--[a-z-]+", said))
-    with pytest.raises((ValueError, extrap.ExtrapError)) as refusal:
-        call()
-    assert all(argument in str(refusal.value) for argument in arguments)
-    assert "--" not in str(refusal.value)

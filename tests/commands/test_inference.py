@@ -1,6 +1,5 @@
 """From a table to a forecast without naming a column, as a user at a terminal goes."""
 
-import io
 import json
 import shlex
 from pathlib import Path
@@ -9,23 +8,9 @@ from threading import Event
 import pandas as pd
 import pytest
 
-from extrap.cli import main
 from extrap.commands import printing
 
 from ..reading.messy import isoflop, sweep, two, wandb_export
-
-
-@pytest.fixture
-def called(capsys, tmp_path, monkeypatch):
-    """Call a command in a folder of its own: exit code, output, error."""
-    monkeypatch.chdir(tmp_path)
-
-    def called(*words):
-        code = main(list(words))
-        captured = capsys.readouterr()
-        return code, captured.out, captured.err
-
-    return called
 
 
 def commands(err):
@@ -62,16 +47,6 @@ def test_a_messy_export_with_two_warm_ups_takes_two_commands(called):
     assert "recipes-pooled: warmup_steps" in pooled[1]
     single = called("forecast", "first.csv", "--ignore", "warmup_steps", "--json")
     assert "recipes-pooled" not in single[1]
-
-
-def test_what_was_inferred_is_said_on_the_standard_error_alone(called):
-    sweep().to_csv("s.csv", index=False)
-    said = "Using size = width, tune = lr, loss = loss, seed = seed\n"
-    assert called("forecast", "s.csv")[2] == said
-    code, out, err = called("forecast", "s.csv", "--json")
-    assert (code, err) == (0, said)
-    assert points(out)
-    assert called("forecast", "s.csv", "--size", "width", "--tune", "lr")[2] == ""
 
 
 COMMANDS = [
@@ -173,13 +148,13 @@ def test_sizes_are_multiples_of_the_largest_one(called):
     assert called("forecast", "s.csv", "--at", "x")[0] == 2
 
 
-def test_errors_name_options_and_hide_passwords(called, monkeypatch):
+def test_errors_name_options_and_hide_passwords(called):
     sweep().rename(columns={"lr": "learning_rate"}).to_csv("s.csv", index=False)
     err = called("forecast", "s.csv", "--size", "width", "--tune", "lr")[2]
     assert "--tune learning_rate" in err
     two("warmup", (1, 2)).to_csv("s.csv", index=False)
-    monkeypatch.setattr("sys.stdin", io.StringIO(Path("s.csv").read_text()))
-    code, _, err = called("forecast", "-", "--study", "mysql://me:secret@host/db")
+    words = ("forecast", "-", "--study", "mysql://me:secret@host/db")
+    code, _, err = called(*words, stdin=Path("s.csv").read_text())
     assert (code, len(commands(err))) == (2, 3)
     assert "secret" not in err
 

@@ -1,27 +1,16 @@
 """Study files with a function or command of their own, through every command."""
 
 import json
-import os
 import shutil
-import signal
-import subprocess
-import sys
-from collections import Counter
 from pathlib import Path
 
-import psutil
 import pytest
-from optuna import get_all_study_names
-from optuna.trial import TrialState
 
 from extrap.cli import main
 from extrap.study import default_storage, open_study, train
-from extrap.study.database import open_storage
-from tests.waiting import wait_until
 
 ROOT = Path(__file__).parents[2]
 HEAD = """
-import os, time
 from pathlib import Path
 from extrap import Command, StudySpec, TunedRange
 STUDY = StudySpec(name="mine", question="?", sizes={"width": (8, 16, 32)}, growth=0,
@@ -33,8 +22,6 @@ FUNCTION = (
 def train(size, tuned, seed):
     with Path("trained.txt").open("a") as file:
         file.write(f"{size['width']} {tuned['lr']} {seed}\\n")
-    while "WAITS" in os.environ and not Path("gate").exists():
-        time.sleep(0.02)
     return 1 + size["width"] ** -0.5 + (tuned["lr"] - 0.05) ** 2 + 0.001 * seed
 TRAIN = train
 """
@@ -46,16 +33,13 @@ COMMAND = ["python", "fit.py", "{width}", "{lr}", "{seed}"]
 """
 )
 SCRIPT = """
-import os, sys, time
+import os, sys
 width, lr, seed = map(float, sys.argv[1:])
 with open("trained.txt", "a") as file:
     file.write(f"{width} {lr} {seed} {os.getpid()}\\n")
-while "WAITS" in os.environ and not os.path.exists("gate"):
-    time.sleep(0.02)
 for step in (1, 2):
     print(f"step {step} loss={1 + width ** -0.5 + (lr - 0.05) ** 2 + 0.001 * seed + 2 - step}")
 """
-N_CELLS = 24
 ACCEPT = "--accept-training"
 
 
@@ -97,7 +81,7 @@ def test_runs_of_a_plan_are_trained_once_beside_the_grid(study, capsys):
     assert main(command) == 0
     assert "the grid of" not in capsys.readouterr().out  # a plan's runs are no growth
     rows = [row.split()[:3] for row in Path("trained.txt").read_text().splitlines()]
-    assert len(rows) == N_CELLS + 2
+    assert len(rows) == 24 + 2
     assert {(24, 0.05, 0), (16, 0.03125, 7)} < {tuple(map(float, row)) for row in rows}
     Path("next.csv").write_text(table + "8,0.0156,.5,1,replicate\n")
     assert main(command) == 2
@@ -140,33 +124,6 @@ def test_options_that_do_not_go_with_a_training_are_refused(study, capsys):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("study", ["command"], indirect=True)
-def test_a_driver_is_killed_with_its_command_and_the_next_goes_on(study):
-    first = driver()
-    wait_until(lambda: n_trained() == 1)
-    second = driver(stderr=subprocess.PIPE)
-    said = second.communicate(timeout=600)[1].decode()
-    assert second.returncode == 2
-    assert f"process {first.pid}" in said
-    os.kill(first.pid, signal.SIGKILL)
-    assert first.wait() == -signal.SIGKILL
-    wait_until(lambda: not orphans())
-    Path("gate").touch()
-    assert driver().wait(600) == 0
-
-    storage = open_storage("sqlite:///.extrap/mine.db")
-    counts = Counter(
-        (name, *sorted(trial.params.items()), trial.user_attrs["seed"])
-        for name in get_all_study_names(storage)
-        for trial in storage.get_all_trials(storage.get_study_id_from_name(name))
-        if trial.state == TrialState.COMPLETE
-    )
-    assert set(counts.values()) == {1}
-    assert len(counts) == N_CELLS
-    assert n_trained() == N_CELLS + 1  # the killed driver's run was begun again, and no other
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "trained_by"),
     [("study", "function train"), ("command", "'{width}'"), ("size_path", "n_params 3.15M")],
@@ -185,24 +142,3 @@ def test_examples_run_to_their_reports(name, trained_by, tmp_path, monkeypatch, 
     assert said.count("◆ off law, mistuned") == (name != "size_path")
     if name == "size_path":
         assert "width = 64 * depth" in page.read_text()
-
-
-def driver(**options):
-    """A driver whose runs wait for the file `gate`."""
-    return subprocess.Popen(
-        [sys.executable, "-m", "extrap", "study", "run", "mine.py", "--quiet"],
-        env={**os.environ, "PYTHONPATH": str(ROOT), "WAITS": "1"},
-        stdout=subprocess.DEVNULL,
-        **options,
-    )
-
-
-def n_trained():
-    path = Path("trained.txt")
-    return len(path.read_text().splitlines()) if path.exists() else 0
-
-
-def orphans():
-    """Scripts that are still running."""
-    told = [line.split() for line in Path("trained.txt").read_text().splitlines()]
-    return [int(words[3]) for words in told if len(words) > 3 and psutil.pid_exists(int(words[3]))]

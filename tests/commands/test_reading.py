@@ -49,19 +49,6 @@ def test_tune_none_is_the_loss_law_alone(capsys):
 
 
 @pytest.mark.usefixtures("sweep")
-def test_formulas_serve_the_sweep_and_its_larger_runs(capsys):
-    let = ("--let", "params = 12 * width ** 2", "--loss", "val_loss")
-    names = ("--size", "params", "--tune", "lr")
-    assert main(["forecast", "sweep.csv", *names, *let, "--save", "f.json"]) == 0
-    capsys.readouterr()
-    assert main(["check", "f.json", "sweep.csv", *let, "--json"]) in (0, 1)
-    verdicts = json.loads(capsys.readouterr().out)["verdicts"]
-    assert verdicts[0]["run"]["size"] == {"params": 12 * 16**2}
-    assert main(["check", "f.json", "sweep.csv", "--loss", "val_loss"]) == 2
-    assert "no column 'params'" in capsys.readouterr().err
-
-
-@pytest.mark.usefixtures("sweep")
 @pytest.mark.parametrize(
     ("options", "message"),
     [

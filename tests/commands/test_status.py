@@ -10,7 +10,6 @@ from extrap.cli import main
 from extrap.commands import live_status
 from extrap.study import open_study, tune
 from extrap.study.database import open_storage
-from extrap.study.status import COUNTS
 from extrap.study.trials import DRIVER
 
 STUDY = """
@@ -53,20 +52,6 @@ def fill(whole):
     return copy
 
 
-def test_json_is_one_object_with_whole_numbers(study, fill, capsys):
-    assert main(["study", "status", study, "--json"]) == 0
-    document = json.loads(capsys.readouterr().out)
-    waiting = {**dict.fromkeys(COUNTS, 0), "cells": 12, "waiting": 12}
-    assert {name: document[name] for name in COUNTS} == waiting
-    assert all(type(document[name]) is int for name in COUNTS)
-    assert not Path(".extrap").exists()
-    fill()
-    assert main(["study", "status", study, "--json"]) == 0
-    document = json.loads(capsys.readouterr().out)
-    assert (document["complete"], document["done"], document["eta_s"]) == (12, True, 0.0)
-    assert document["sizes"][0]["size"] == {"width": 8.0}
-
-
 def test_watching_says_each_change_and_ends(study, fill, capsys, monkeypatch):
     def stop():
         raise KeyboardInterrupt
@@ -96,13 +81,6 @@ def test_a_terminal_gets_a_table_that_is_redrawn(study, fill, capsys, monkeypatc
     said = capsys.readouterr().out
     assert "0 complete" in said
     assert "12 complete" in said
-
-
-def test_what_is_no_storage_is_bad_data(study, capsys):
-    Path("x.db").write_bytes(b"no database at all" * 100)
-    for url in ("sqlite:///x.db", "journal:///x.db", "nonsense", "postgresql://u:p@localhost:1/x"):
-        assert main(["study", "status", study, "--storage", url]) == 2, url
-        assert "extrap: " in capsys.readouterr().err
 
 
 def test_what_only_reads_changes_no_byte(study, tmp_path, whole):

@@ -1,35 +1,18 @@
 """`cascade`, `critical-batch`, `compare` and `select`: what they read, say and refuse."""
 
-import io
 import json
 from pathlib import Path
 
-import click
 import numpy as np
 import pandas as pd
 import pytest
 
 from benchmarks.sweeps import simulate
 from extrap.analyses.selection import select
-from extrap.cli import main
 from extrap.commands.option_table import parse_size
 
 NS = (1e7, 4e7, 2e8, 1e9)
 POINTS = np.random.default_rng(0).standard_normal((40, 5))
-
-
-@pytest.fixture
-def called(capsys, tmp_path, monkeypatch):
-    """Call a command in a folder of its own: exit code, output, error."""
-    monkeypatch.chdir(tmp_path)
-
-    def called(*words, stdin=""):
-        monkeypatch.setattr("sys.stdin", io.StringIO(stdin))
-        code = main(list(words))
-        captured = capsys.readouterr()
-        return code, captured.out, captured.err
-
-    return called
 
 
 def outputs(n=400):
@@ -85,18 +68,6 @@ def test_critical_batch_reads_other_columns_and_says_its_doubts(called):
     assert all(words in out for words in ("at least", "[perfect-only]", "[censored]"))
 
 
-def test_critical_batch_offers_the_commands_that_settle_a_mixture(called):
-    rows = [
-        f"{b},{500 * (1 + 200 / b):.6g},{'ab'[i % 2]}" for i, b in enumerate(2 ** np.arange(9))
-    ]
-    text = "\n".join(["batch_size,steps,optimizer", *rows])
-    code, _, err = called("critical-batch", "-", stdin=text)
-    assert code == 2
-    for option in ("--by optimizer", "--where optimizer=a", "--ignore optimizer"):
-        assert option in err
-        assert called("critical-batch", "-", *option.split(), stdin=text)[0] == 0
-
-
 def test_fixed_values_of_a_table_are_ranked_and_written_to_a_page(called):
     table = Path(__file__).parents[1] / "contract" / "tables" / "knobs.csv"
     words = "--size width --at 2048 --knob steady --knob moving=0.1 --knob idle -o deep/k.html"
@@ -112,6 +83,18 @@ def test_fixed_values_of_a_table_are_ranked_and_written_to_a_page(called):
     assert (code, "moves" in err, "COMPARISON" in err, err.count("\n")) == (2, True, True, 1)
 
 
+def test_critical_batch_offers_the_commands_that_settle_a_mixture(called):
+    rows = [
+        f"{b},{500 * (1 + 200 / b):.6g},{'ab'[i % 2]}" for i, b in enumerate(2 ** np.arange(9))
+    ]
+    text = "\n".join(["batch_size,steps,optimizer", *rows])
+    code, _, err = called("critical-batch", "-", stdin=text)
+    assert code == 2
+    for option in ("--by optimizer", "--where optimizer=a", "--ignore optimizer"):
+        assert option in err
+        assert called("critical-batch", "-", *option.split(), stdin=text)[0] == 0
+
+
 def test_a_knob_that_is_no_column_or_was_not_named_is_offered(called):
     rows = [(w, k, seed, 2 + 1 / w + k / 1e5) for w in (8, 16) for k in (50, 100) for seed in "01"]
     table = pd.DataFrame(rows, columns=["width", "warmup", "seed", "loss"]).assign(beta2=0.9)
@@ -121,33 +104,6 @@ def test_a_knob_that_is_no_column_or_was_not_named_is_offered(called):
     assert (code, "'nope'" in err, "mixes" in err) == (2, True, False)
     code, _, err = called(*words, "beta2", stdin=text)
     assert (code, "--knob warmup" in err, "tune" in err) == (2, True, False)
-
-
-def test_messages_name_options(called):
-    table = outputs()
-    for words, option in (
-        (("cascade", "-", "--cost-large", "20", "--validation", "5"), "--validation"),
-        (("cascade", "-", "--cost-large", "20", "--quality", "99"), "--quality"),
-    ):
-        code, _, err = called(*words, stdin=table)
-        assert (code, option in err) == (2, True)
-    frame = pd.DataFrame({"params": NS, "tokens": NS[::-1], "loss": (3, 2.5, 2.2, 2.1)})
-    words = ("allocate", "-", "--flops", "1e21", "--compute", "work")
-    code, _, err = called(*words, stdin=frame.to_csv(index=False))
-    assert (code, "'work'" in err, "--compute" in err) == (2, True, True)
-    text = frame.set_axis(["n", "d", "loss"], axis=1).to_csv(index=False)
-    code, _, err = called("allocate", "-", "--flops", "1e21", stdin=text)
-    assert (code, "standard input" in err, "--params" in err) == (2, True, True)
-    pd.DataFrame(POINTS).to_csv("points.csv", index=False)
-    code, _, err = called("select", "points.csv", "--keep", "0")
-    assert (code, "--keep" in err) == (2, True)
-
-
-def test_details_are_an_option_where_there_are_some(called):
-    for command in ("forecast", "compare", "allocate", "critical-batch"):
-        assert "--details" in called(command, "--help")[1]
-    for command in ("backtest", "check", "plan", "cost", "knobs", "cascade", "select"):
-        assert "--details" not in called(command, "--help")[1]
 
 
 def test_a_backtest_is_made_without_the_prior_where_that_is_asked(called):
@@ -201,6 +157,7 @@ def test_select_reads_arrays_and_writes_difficulties(called):
 STEPS = "params,batch_size,steps\n" + "".join(f"1,{b},{500 + 9999 / b}\n" for b in (8, 32, 99))
 BLANK = "a,b,c\n1,x,2\n3,,2\n2,y,1\n"
 COST, LIMIT = "cascade - --cost-large 20", "critical-batch -"
+SIZES = "n,d,loss\n" + "".join(f"{n:g},{d:g},2\n" for n, d in zip(NS, NS[::-1], strict=True))
 TWO, KEEP = "compare a.csv b.csv --size", "select"
 
 
@@ -209,6 +166,9 @@ TWO, KEEP = "compare a.csv b.csv --size", "select"
     [
         (f"{COST} --cost-small 0", outputs(), "--cost-small"),
         (f"{COST} --quality 90", outputs(), "write 0.9 for 90 %"),
+        (f"{COST} --validation 5", outputs(), "--validation"),
+        ("allocate - --flops 1e21", SIZES, "--params"),
+        ("allocate - --flops 1e21 --params n --tokens d --compute work", SIZES, "--compute"),
         (COST, outputs(10), "got 10"),
         (COST, "width,loss\n8,2.5\n", "'confidence_small'"),
         (f"{LIMIT} --batch bs", STEPS, "no column 'bs'"),
@@ -254,10 +214,3 @@ def test_bad_input_is_one_line_and_exit_code_2(called, words, text, message):
 )
 def test_sizes_are_read_as_they_are_printed(text, size):
     assert parse_size(text, ["width"], largest={"width": 128.0}) == {"width": size}
-
-
-@pytest.mark.parametrize("text", ["banana", "1,024", "1e3k", "k", "width="])
-def test_a_size_that_is_none_is_quoted_once(text):
-    with pytest.raises(click.UsageError, match="write one") as caught:
-        parse_size(text, ["width"], largest={"width": 128.0})
-    assert str(caught.value).count(repr(text.removeprefix("width="))) == 1

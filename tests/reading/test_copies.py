@@ -13,21 +13,15 @@ from extrap.errors import DataError, StudyError
 from extrap.reading import copies, read_runs
 from extrap.reading.optuna import SCHEMA, SCHEMA_VERSION, find_study
 from extrap.reading.storages import open_if_there, open_to_read
-from extrap.records import StudySpec, TunedRange, Workload
+from extrap.records import Workload
 from extrap.study import read_study, tune
 from extrap.study.database import open_storage
 from extrap.study.trials import first_sealed, sealed_at
+from tests.study.trials import rates, spec
 
 optuna.logging.set_verbosity(optuna.logging.WARNING)
-SPEC = StudySpec(
-    name="read",
-    question="?",
-    workload=Workload(name="mine"),
-    sizes={"width": (8, 16, 32, 64)},
-    tune={"lr": TunedRange(low=2**-8, high=2**-2, n=4)},
-    seeds=(0, 1),
-    growth=0,
-)
+MINE = {"workload": Workload(name="mine"), "seeds": (0, 1)}
+SPEC = spec("read", sizes={"width": (8, 16, 32, 64)}, tune=rates(2**-8, 2**-2, 4), **MINE)
 TOLD = SPEC.without_recipe()
 """The study as its runs are stored: of a function of the user's own."""
 N = 4 * 4 * 2

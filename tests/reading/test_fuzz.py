@@ -23,7 +23,6 @@ from extrap.cli import main
 from extrap.errors import DataError, ExtrapError
 from extrap.files import as_written
 from extrap.fitting.local import fit_local
-from extrap.fitting.transfer_rules import RULES
 from extrap.monitoring import Monitor, watch
 from extrap.reading.logs import LogReader
 from extrap.reading.sources import read_curves
@@ -219,13 +218,6 @@ def test_local_law_of_sizes_of_which_one_counts():
     assert law is not None
     numbers = [*law.weights, *law.floors, *law.coefficients, law.scatter]
     assert all(map(math.isfinite, numbers))
-
-
-def test_rules_of_the_thumb_know_what_no_float_holds():
-    for rule in RULES:
-        size = dict.fromkeys(("params", "tokens", "width", "depth", "batch_size", "steps"), 1e-300)
-        if rule.exponents and all(abs(e) > 0.5 for e in rule.exponents.values()):
-            assert rule.is_beyond(size)
 
 
 def test_no_thread_or_library_prints(tmp_path):

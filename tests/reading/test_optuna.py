@@ -4,11 +4,9 @@ from contextlib import closing
 import optuna
 import pytest
 from optuna.distributions import CategoricalDistribution, IntDistribution
-from sqlalchemy.exc import OperationalError
 
 from extrap.errors import DataError, StudyError
 from extrap.reading.optuna import find_study, study_name
-from extrap.reading.storages import storage_faults
 from extrap.study.database import open_storage
 
 optuna.logging.set_verbosity(optuna.logging.WARNING)
@@ -53,29 +51,6 @@ def test_every_trial_is_read_as_optuna_reads_it(url):
         assert n_new == len(expected) - 1
 
 
-def test_anybodys_study_is_read_and_of_several_the_named_one(url):
-    plain_study(url)
-    found = find_study(url)
-    runs, curves = found.table, found.curves("loss")
-    assert list(runs["status"]) == ["complete"] * 3 + ["pruned", "failed", "diverged"]
-    assert list(runs["width"][:3]) == [8, 16, 32]
-    assert list(runs["loss"][:3]) == list(2.0 + runs["lr"][:3])
-    assert runs["loss"][3:].isna().all()
-    assert set(runs["stage"]) == {"tune"}
-    assert curves[curves["run"] == 1][["step", "loss"]].to_numpy().tolist() == [
-        *([1, 3.0], [2, runs["loss"][1]])
-    ]
-    assert "layers" not in runs
-    plain_study(url, "two")
-    with pytest.raises(DataError, match="theirs, two"):
-        find_study(url)
-    assert len(find_study(url, study="two").table) == 6
-    with pytest.raises(DataError, match="no study 'three'"):
-        find_study(url, study="three")
-    plain_study(url, "up", direction="maximize")
-    assert find_study(url, study="up").maximised == ("value",)
-
-
 def test_somebody_elses_database_is_left_alone(url, tmp_path):
     with closing(sqlite3.connect(tmp_path / "study.db")) as connection:
         connection.execute("CREATE TABLE mine (x)")
@@ -116,22 +91,6 @@ def test_an_address_that_cannot_be_opened_is_explained(bad, words):
         open_storage(bad)
     assert "secret" not in str(caught.value)
     assert "\n" not in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    ("reason", "remedy"),
-    [
-        ("database or disk is full", "free some space there"),
-        ("attempt to write a readonly database", "make the file and its folder writable"),
-        ("no such table: studies", "check the address, or move"),
-    ],
-)
-def test_what_a_database_says_decides_what_to_do(reason, remedy, url):
-    error = OperationalError("INSERT", {}, sqlite3.OperationalError(reason))
-    with pytest.raises(StudyError) as caught, storage_faults(url):
-        raise error
-    (line,) = str(caught.value).splitlines()
-    assert f"({reason}); {remedy}" in line
 
 
 def test_a_study_begun_twice_under_one_prefix_reads_as_one(url):

@@ -10,7 +10,6 @@ import pandas as pd
 import pytest
 
 from extrap import errors
-from extrap.documents import load_forecast
 from extrap.errors import DataError
 from extrap.reading.table_files import read_embedding, read_table
 
@@ -45,24 +44,6 @@ def test_devices_pipes_and_loops_are_no_tables(tmp_path, place):
         (tmp_path / name).symlink_to(tmp_path / place)
         with pytest.raises(DataError, match=words):
             read(tmp_path / name)
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "[" * 100_000,
-        '{"a":' * 100_000,
-        '{"width": ' + "9" * 1_000_000 + "}",
-    ],
-    ids=["lists", "objects", "digits"],
-)
-def test_json_without_bounds_is_one_line(tmp_path, text):
-    for name, read in (("a.jsonl", read_table), ("a.json", load_forecast)):
-        (tmp_path / name).write_text(text + "\n")
-        with pytest.raises(DataError) as caught:
-            read(tmp_path / name)
-        assert "\n" not in str(caught.value)
-        assert len(str(caught.value)) < 500
 
 
 def test_lines_of_json_end_at_newlines_only(tmp_path):

@@ -10,7 +10,6 @@ import pytest
 
 import extrap
 from extrap.analyses.budget import plan
-from extrap.cli import main
 from extrap.records.codec import document
 from extrap.reporting.text import result_text
 
@@ -179,15 +178,3 @@ def test_named_seeds_keep_their_names():
     )
     assert {run.seed for run in found.options[3].runs} == {"a", "b"}
     assert {run.seed for run in found.options[0].runs}.isdisjoint({"a", "b"})
-
-
-def test_the_command_writes_the_runs_for_a_trainer(tmp_path, capsys):
-    table, out = tmp_path / "runs.csv", tmp_path / "next.csv"
-    parabolas().to_csv(table, index=False)
-    options = ["--size", "width", "--tune", "lr", "--at", "1024", "--budget", "1e12"]
-    assert main(["plan", str(table), *options, "--out", str(out), "--json"]) == 0
-    shown = json.loads(capsys.readouterr().out)
-    chosen = shown["options"][shown["chosen"]]
-    written = pd.read_csv(out)
-    assert list(written["lr"]) == pytest.approx([run["tuned"]["lr"] for run in chosen["runs"]])
-    assert list(written) == ["width", "lr", "seed", "cost"]

@@ -61,7 +61,7 @@ contract: $(TESTED)  ## Write tests/contract/ anew
 backtest: $(INSTALLED)  ## Forecast published and simulated runs, write reports/backtest.html
 	$(BIN)/python -m benchmarks.backtest
 
-bench: $(INSTALLED)  ## Time training, fits and statistics, write reports/bench.html
+bench: $(INSTALLED)  ## Time training and fits, write reports/bench.html
 	$(BIN)/python -m benchmarks.bench
 
 bench-check: $(INSTALLED)  ## Check runs known to be right and wrong, write reports/bench-check.html

@@ -1,12 +1,11 @@
-"""Compute-optimal splits: Chinchilla's runs, the bias of parabolas, Porian's walk, coverage.
+"""Compute-optimal splits: Chinchilla's runs, Porian's walk, coverage.
 
     python -m benchmarks.allocations [DATA]
 
 1. Chinchilla's runs, digitised, without the five that the replication leaves out.
-2. IsoFLOP profiles without noise: a parabola in ln N against our cubic around the best run.
-3. Porian et al. (2024, arXiv 2406.19146): five settings, two data sets, from Kaplan's exponent to
+2. Porian et al. (2024, arXiv 2406.19146): five settings, two data sets, from Kaplan's exponent to
    Chinchilla's; and the losses of the largest budgets' optima from the smaller ones.
-4. Simulated isoFLOP profiles: how often the 95 % intervals hold the truth, where the law is true
+3. Simulated isoFLOP profiles: how often the 95 % intervals hold the truth, where the law is true
    and where its terms add up otherwise.
 
 Closed forms of published laws are in `tests/published`; our own study is `studies/allocation.py`.
@@ -21,17 +20,14 @@ import numpy as np
 import pandas as pd
 
 from benchmarks.page import print_rows
-from benchmarks.rows import DATA, Row, require, share_row
+from benchmarks.rows import DATA, Row, chinchilla, require, share_row
 from extrap.analyses.budget import allocate, fit_split, read_points
 from extrap.analyses.budget.budget_splits import ChinchillaLaw, optimal_split
-from extrap.analyses.budget.profiles import Profile, around_best, minimum, profile_optima
+from extrap.analyses.budget.profiles import profile_optima
 from extrap.forecasting import forecast
 from extrap.laws.base import Array
 from extrap.reading import read_runs
 
-BIAS = {(0.31, 0.31): 0.0, (0.34, 0.28): None, (0.46, 0.15): 0.23}
-"""α, β → share by which a parabola is off at worst, as published; None if it depends on sizes."""
-REACHES, N_SIZES = (2.0, 4.0, 8.0, 16.0), 15
 SETTING = ["dataset", "hparams", "warmup", "decay", "param_count"]
 LEFT_OUT = (2, 4)
 """Budgets above those that the loss of the optimum is forecast from."""
@@ -56,8 +52,7 @@ N_REPLICATES, SD = 100, 0.003
 
 def chinchilla_rows(data: Path) -> list[Row]:
     """The split of 1e26 FLOPs from 240 of Chinchilla's runs."""
-    table = pd.read_csv(require(data, "chinchilla_epoch.csv"))
-    split = allocate(table[table["epoch_outlier"] == 0], flops=1e26, level=0.8)
+    split = allocate(chinchilla(data), flops=1e26, level=0.8)
     law, part = split.estimators["parametric"], "Chinchilla, 240 runs, law"
     a, ratio = law.exponent, law.tokens_per_param
     low, high = (side or np.nan for side in ratio.ci)
@@ -81,40 +76,6 @@ def chinchilla_rows(data: Path) -> list[Row]:
             met=bool(low <= 40 and high >= 4),
         ),
     ]
-
-
-def profile_bias(alpha: float, beta: float, reach: float) -> tuple[float, float]:
-    """Share by which D_opt is off, by a parabola of L in ln N and by ours; no noise."""
-    law = ChinchillaLaw(1.69, 406.4, 410.7, alpha, beta)
-    flops = 1e21
-    best = np.log(float(optimal_split(law, flops).params))
-    log_params = best + np.linspace(-1, 1, N_SIZES) * np.log(reach)
-    loss = law.loss(np.exp(log_params), flops / 6 / np.exp(log_params))
-    parabola = np.polynomial.Polynomial.fit(log_params, loss, 2).deriv().roots()[0]
-    profile = Profile(log_flops=np.log(flops), log_params=log_params, log_loss=np.log(loss))
-    vertex = minimum(around_best(profile))
-    assert vertex is not None
-    return float(np.exp(best - parabola) - 1), float(np.exp(best - vertex[0]) - 1)
-
-
-def bias_rows() -> list[Row]:
-    """How far the minimum of a profile is off."""
-    rows = []
-    for (alpha, beta), published in BIAS.items():
-        off = np.abs([profile_bias(alpha, beta, reach) for reach in REACHES])
-        parabola, ours = off.max(axis=0)
-        known = published is None or abs(parabola - published) <= 0.01
-        rows.append(
-            Row(
-                part="isoFLOP profiles without noise",
-                figure=f"tokens off at ±2, 4, 8, 16 times the best size, α {alpha}, β {beta}",
-                beat="parabola " + ", ".join(f"{each:.1%}" for each in off[:, 0]),
-                target="≤ 1 %; parabola as published",
-                reached=", ".join(f"{each:.2%}" for each in off[:, 1]),
-                met=bool(ours <= 0.01 and known),
-            )
-        )
-    return rows
 
 
 def walk_rows(data: Path) -> list[Row]:
@@ -226,4 +187,4 @@ def coverage_rows(n_replicates: int = N_REPLICATES) -> list[Row]:
 if __name__ == "__main__":
     folder = Path(sys.argv[1]) if len(sys.argv) > 1 else DATA
     published = [*walk_rows(folder), *beyond_rows(losses_beyond(folder))]
-    print_rows([*chinchilla_rows(folder), *bias_rows(), *published, *coverage_rows()])
+    print_rows([*chinchilla_rows(folder), *published, *coverage_rows()])

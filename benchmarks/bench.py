@@ -2,13 +2,13 @@
 
     python -m benchmarks.bench [--only PART …] [--out FOLDER]
 
-Parts: fits, sweep, training, gpu. Writes reports/bench.csv and reports/bench.html. Nothing else
+Parts: fits, training. Writes reports/bench.csv and reports/bench.html. Nothing else
 should run meanwhile.
 """
 
 from __future__ import annotations
 
-from benchmarks import gpu, speed, training
+from benchmarks import speed, training
 from benchmarks.page import Part, Words, parser_of, run_parts
 
 WORDS = Words(
@@ -23,9 +23,7 @@ WORDS = Words(
 
 PARTS = {
     "fits": Part(speed.fit_rows, list),
-    "sweep": Part(speed.time_sweep, speed.sweep_rows),
     "training": Part(training.rows, list),
-    "gpu": Part(gpu.speed_if_any, list),
 }
 
 if __name__ == "__main__":

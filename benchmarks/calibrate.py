@@ -21,14 +21,12 @@ References:
 from __future__ import annotations
 
 import math
-import time
 from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 
 import extrap
-from benchmarks.published import EXAMPLE
 from benchmarks.rows import Row
 from benchmarks.sweeps import (
     DrawnPart,
@@ -43,7 +41,6 @@ from benchmarks.sweeps import (
 DRAWS = {"development": 1, "report": 2}
 """First number of every seed."""
 FALSE_ALARM_RATIOS = (2.0, 4.0, 8.0)
-N_MANY = 10_000
 RATIO = 4.0
 PART = "settings drawn per sweep, level .95"
 FIVE_PERCENT = {"+5 %": 5, "+5 %, four sizes": 4}
@@ -113,13 +110,12 @@ class CheckedSweep(SimulatedSweep):
     def judge(
         self,
         *configurations: pd.DataFrame,
-        forecast: extrap.Forecast | None = None,
         **options: float,
     ) -> list[tuple[bool, str | None]]:
         """Whether each configuration is off, and the cause, checked in one table."""
         table = pd.concat(configurations, ignore_index=True)
         runs = extrap.read_runs(table, size="x", tune="lr", stage="check")
-        verdicts = iter(extrap.check(forecast or self.forecast, runs, **options))
+        verdicts = iter(extrap.check(self.forecast, runs, **options))
         found = []
         for configuration in configurations:
             own = [next(verdicts) for _ in range(len(configuration))]
@@ -134,12 +130,9 @@ def false_alarms(rng: np.random.Generator) -> dict[str, float]:
     tuned = [sweep.tuned(r) for r in FALSE_ALARM_RATIOS]
     found = sweep.judge(*tuned)
     jointly = sweep.judge(*tuned, familywise=True)
-    plain = replace(sweep.forecast, band="family")
-    in_family = sweep.judge(*tuned, forecast=plain, tolerance=0.0)
     fresh = [sweep.judge(sweep.fresh(r))[0] for r in FALSE_ALARM_RATIOS]
     return {
         "familywise": float(any(off for off, _ in jointly)),
-        "in_family": float(np.mean([off for off, _ in in_family])),
         "fresh": float(np.mean([off for off, _ in fresh])),
         "n_seeds": sweep.world.n_seeds,
         "alarms": float(np.mean([off for off, _ in found])),
@@ -165,29 +158,6 @@ def power(rng: np.random.Generator) -> dict[str, float]:
     return by_loss | {name: float(found[name][1] == "mistuned") for name in rates}
 
 
-def together(rng: np.random.Generator) -> dict[str, float]:
-    """16 sizes, a configuration each, 10 of them two half-widths above the forecast."""
-    sweep = CheckedSweep(draw(rng), rng)
-    ratios = np.geomspace(1.5, 8, 16)
-    is_off = rng.permutation(16) < 10
-    tables = []
-    for ratio, off in zip(ratios, is_off, strict=True):
-        table = sweep.tuned(ratio)
-        point = sweep.forecast.at(x=float(table["x"].iloc[0]))
-        upper = point.loss_pi.upper
-        if off and point.loss and upper:
-            beyond = math.exp(2 * math.log(upper / point.loss))
-            table["loss"] *= point.loss * beyond / math.exp(np.log(table["loss"]).mean())
-        tables.append(table)
-    alone = [sweep.judge(table)[0][0] for table in tables]
-    jointly = [off for off, _ in sweep.judge(*tables)]
-    return {
-        "together": float(np.mean([j for j, off in zip(jointly, is_off, strict=True) if off])),
-        "alone": float(np.mean([a for a, off in zip(alone, is_off, strict=True) if off])),
-        "same": float(jointly == alone),
-    }
-
-
 def outliers(rng: np.random.Generator) -> dict[str, float]:
     """105 runs with one wrong loss, and 105 without, whose noise is Student's t with 3 dof."""
     size = {"n_sizes": 5, "n_seeds": 3}
@@ -199,50 +169,6 @@ def outliers(rng: np.random.Generator) -> dict[str, float]:
         "named": float(any(f"row {wrong + 1} " in flag for flag in named)),
         "false": float(any(flag.startswith(FLAG) for flag in clean)),
     }
-
-
-def kept_rate() -> list[Row]:
-    """The trap: the example's larger widths at the rate of the smallest, the law from 16 to 64."""
-    table = pd.read_csv(EXAMPLE)
-    small = table[table["width"] <= 64]
-    kept = table[(table["width"] > 64) & np.isclose(table["lr"], 0.0131, rtol=0.02)]
-    forecast = extrap.forecast(extrap.read_runs(small, size="width", tune="lr"))
-    runs = extrap.read_runs(kept, size="width", tune="lr", stage="check")
-    verdicts = extrap.check(forecast, runs)
-    named = [verdict.size["width"] for verdict in verdicts if verdict.cause == "mistuned"]
-    off = [verdict for verdict in verdicts if verdict.on_law is False]
-    whole = sum(named.count(w) == n for w, n in kept["width"].value_counts().items())
-    return [
-        Row(
-            part="examples/sweep.csv",
-            figure=f"the {len(kept)} runs of widths 96 to 192 at rate .0131 together",
-            target="3 of 3 widths mistuned, all 12 runs so named",
-            reached=f"{whole} of 3 widths; {len(named)} runs mistuned, {len(off)} off",
-            met=whole == 3,
-        )
-    ]
-
-
-def many_runs() -> list[Row]:
-    """10,000 tuned runs at 20 sizes, a tenth of them mistuned, each of its own seed."""
-    rng = np.random.default_rng(0)
-    sweep = CheckedSweep(draw(rng, n_sizes=7, n_seeds=3), rng)
-    s = rng.choice(sweep.world.beyond(1)[0] + np.log2(np.geomspace(1, 16, 20)), N_MANY)[:, None]
-    octaves = sweep.world.optimum(s) + np.where(rng.random(N_MANY) < 0.1, 3.0, 0.0)
-    table = sweep.runs(s, octaves, np.zeros(N_MANY, dtype=int)).assign(seed=range(N_MANY))
-    runs = extrap.read_runs(table, size="x", tune="lr", stage="check")
-    start = time.perf_counter()
-    extrap.check(sweep.forecast, runs)
-    seconds = time.perf_counter() - start
-    return [
-        Row(
-            part="cost",
-            figure=f"{N_MANY:,} runs checked",
-            target="≤ 1.5 s",
-            reached=f"{seconds:.2f} s",
-            met=seconds <= 1.5,
-        )
-    ]
 
 
 def alarm_rows(part: str, found: pd.DataFrame) -> list[Row]:
@@ -257,11 +183,6 @@ def alarm_rows(part: str, found: pd.DataFrame) -> list[Row]:
         judged(part, "tuned configurations called mistuned", found["mistuned"], 0.03, most=True),
         judged(part, "false alarms per run of a new seed", found["fresh"], 0.06, most=True),
         judged(part, "any false alarm of three, familywise", found["familywise"], 0.06, most=True),
-        Row(
-            part=part,
-            figure="false alarms, family of laws and no tolerance",
-            reached=f"{found['in_family'].mean():.1%}",
-        ),
     ]
 
 
@@ -285,15 +206,6 @@ def power_rows(part: str, found: pd.DataFrame) -> list[Row]:
     return rows
 
 
-def together_rows(part: str, found: pd.DataFrame) -> list[Row]:
-    """Ten of sixteen configurations off."""
-    row = judged(
-        part, "10 of 16 configurations off by 2 half-widths, together", found["together"], 0.95
-    )
-    details = f"; alone {found['alone'].mean():.1%}; the same in {found['same'].mean():.1%}"
-    return [replace(row, reached=row.reached + details)]
-
-
 def outlier_rows(part: str, found: pd.DataFrame) -> list[Row]:
     """Runs that are named as outliers."""
     return [
@@ -307,12 +219,9 @@ def outlier_rows(part: str, found: pd.DataFrame) -> list[Row]:
 PARTS = {
     "alarms": DrawnPart(false_alarms, alarm_rows, 1000),
     "power": DrawnPart(power, power_rows, 400),
-    "together": DrawnPart(together, together_rows, 400),
     "outliers": DrawnPart(outliers, outlier_rows, 400),
 }
-ONCE = {"kept": kept_rate, "many": many_runs}
-"""Figures that no draws stand behind."""
 
 
 if __name__ == "__main__":
-    print_parts(__doc__, PARTS, DRAWS, once=ONCE, title=PART)
+    print_parts(__doc__, PARTS, DRAWS, title=PART)

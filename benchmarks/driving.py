@@ -33,9 +33,7 @@ from extrap.training.cores import n_cores
 from extrap.training.preemption import Preemption
 
 LOG, PAUSE, STEPS = "EXTRAP_SOAK_LOG", "EXTRAP_SOAK_PAUSE", "EXTRAP_SOAK_STEPS"
-RAY, RAY_NODES = "ray", "ray-nodes"
-CURRENT = Path("/tmp/ray/ray_current_cluster")
-"""Where Ray notes the cluster of this machine, and leaves it."""
+RAY = "ray"
 TEACHERS = ("teacher", "alone")
 SPEC = StudySpec(
     name="soak",
@@ -145,24 +143,17 @@ def _executor(place: str) -> Iterator[Executor | None]:
         return
     from extrap.study.clusters import executor_on
 
-    if place in (RAY, RAY_NODES):
+    if place == RAY:
         import ray
-        from ray.cluster_utils import Cluster
 
-        node: dict[str, Any] = {"include_dashboard": False, "object_store_memory": 80 * 2**20}
-        words: dict[str, Any] = {"log_to_driver": False, "_node_ip_address": "127.0.0.1"}
-        if place == RAY:
-            ray.init(address="local", num_cpus=4, **node, **words)
-        else:
-            # Ray takes 127.0.0.1 of a cluster for the address of the machine
-            words["_node_ip_address"] = node["node_ip_address"] = "127.0.0.2"
-            cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 2, **node})
-            cluster.add_node(num_cpus=2, **node)
-            ray.init(address=cluster.address, **words)
-            # or a later `ray.init()` of anybody would look for this cluster
-            if CURRENT.is_file() and CURRENT.read_text(encoding="utf-8") == cluster.address:
-                CURRENT.unlink()
-        place = RAY
+        ray.init(
+            address="local",
+            num_cpus=4,
+            include_dashboard=False,
+            object_store_memory=80 * 2**20,
+            log_to_driver=False,
+            _node_ip_address="127.0.0.1",
+        )
     with executor_on(place) as executor:
         yield executor
 

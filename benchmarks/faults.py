@@ -72,13 +72,11 @@ class Confusion(NamedTuple):
         matrix: Fault × cause that the judge named, counts.
         is_right: Whether the cause of a run is the right one.
         is_clean: Whether it has no fault.
-        is_read: Whether a column of the recipe tells its fault.
     """
 
     matrix: pd.DataFrame
     is_right: pd.Series
     is_clean: pd.Series
-    is_read: pd.Series
 
     @property
     def right(self) -> float:
@@ -155,8 +153,7 @@ def confusion(judge: Judge = judge_each, *, cases: Mapping[str, Case] | None = N
     is_right = table["fault"].map(CAUSES) == table["cause"]
     is_clean = table["fault"] == CLEAN
     matrix = pd.crosstab(table["fault"], table["cause"]).reindex(list(CAUSES), fill_value=0)
-    is_read = table["fault"].map(CAUSES) == "recipe"
-    return Confusion(matrix, is_right, is_clean, is_read)
+    return Confusion(matrix, is_right, is_clean)
 
 
 def rows(found: Confusion) -> list[Row]:
@@ -166,11 +163,6 @@ def rows(found: Confusion) -> list[Row]:
     return [
         share_row(part, "cause right", right[~clean], least=0.8),
         share_row(part, "clean controls silent", right[clean], least=0.95),
-        share_row(
-            part,
-            "cause right of the faults that no recipe column tells",
-            right[~clean & ~found.is_read],
-        ),
         *(
             Row(
                 part="confusion matrix",

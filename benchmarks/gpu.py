@@ -155,11 +155,6 @@ def _step_s(pack: Pack, device: str, steps: int) -> float:
     return (time.perf_counter() - began) / steps
 
 
-def speed_if_any() -> list[Row]:
-    """The speed, where there is a GPU."""
-    return list(speed("cuda")) if torch.cuda.is_available() else []
-
-
 def main() -> int:
     """Run every part; its exit code."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -187,7 +182,7 @@ def main() -> int:
             rows.append(row)
         seconds[name] = time.perf_counter() - began
     if is_gpu:
-        write(rows, [], seconds, (), words=WORDS, name="gpu", folder=given.out)
+        write(rows, seconds, words=WORDS, name="gpu", folder=given.out)
     return int(any(row.met is False for row in rows))
 
 

@@ -12,8 +12,7 @@ Coverage and scores are means over a split's runs, then over a source's splits; 
 alike. The interval is of 90 %, of a new run. `BEFORE` are the figures of the mixture of four laws
 that stood here before, with a discrepancy of .08 learned from a ladder's own cuts, and of .18.
 
-Simulated ladders and optima: see `simulate` and `simulate_optima`; "starved" ones have runs with
-too few tokens for their size.
+Simulated ladders: see `simulate`; "starved" ones have runs with too few tokens for their size.
 """
 
 from __future__ import annotations
@@ -22,20 +21,15 @@ import itertools
 from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
-from scipy import stats
 
-from benchmarks.optima import SIZES, bare_optimum, step_law
-from benchmarks.rows import DATA, Row, gadre_sets, require, share_row
+from benchmarks.optima import SIZES, step_law
+from benchmarks.rows import DATA, Row, chinchilla, gadre_sets, require, share_row
 from benchmarks.scores import Table, rms, score_all, score_forecast
 from benchmarks.sweeps import DrawnPart, print_parts
-from extrap.fitting.loss_law import predict_log, relative_sizes
 from extrap.fitting.mixture import count_sizes
-from extrap.fitting.optimum_law import BENDS, fit_optimum_law
-from extrap.records import Optimum
 
 BY_COMPUTE, BY_PARAMS, BY_TOKENS = (4, 16, 64, 256), (3, 10), (4,)
 SPANS, FARTHEST = (4, 16), 30
@@ -77,8 +71,7 @@ def ladders(data: Path = DATA) -> Iterator[tuple[str, str, pd.DataFrame]]:
     porian = pd.read_csv(require(data, "porian_formll.csv"))
     for task in PORIAN:
         yield "Porian", task, porian[porian["task"] == task]
-    chinchilla = pd.read_csv(require(data, "chinchilla_epoch.csv"))
-    yield "Chinchilla", "digitised", chinchilla[chinchilla["epoch_outlier"] == 0]
+    yield "Chinchilla", "digitised", chinchilla(data)
     sweep = step_law(data)
     trained = sweep[sweep["loss"] < np.inf]
     yield "Step Law", "best", trained.groupby([*SIZES], as_index=False)["loss"].min()
@@ -187,70 +180,11 @@ def simulate(random: np.random.Generator, layout: str, *, starved: bool = False)
     return Table(layout, layout, SIZES, runs[fitted], truth)
 
 
-EFFECTS, LEVELS = (0.0, 0.05, 0.1, 0.2), ((4, 4), (6, 8))
-"""Octaves that optima of one size share; least and most different sizes of a column."""
-
-
-class Optima(NamedTuple):
-    """Drawn optima over parameters and tokens.
-
-    Attributes:
-        fitted: With what a law is fitted to.
-        sizes: Of three larger ones, shape (3, 2).
-        truth: Their log values.
-        known: Standard error of these by least squares with all variances known, the effect of a
-            new level of each column included.
-    """
-
-    fitted: list[Optimum]
-    sizes: np.ndarray
-    truth: np.ndarray
-    known: np.ndarray
-
-
-def simulate_optima(random: np.random.Generator, effect: float, levels: tuple[int, int]) -> Optima:
-    """Optima that follow a power law, but for an effect that those of one size share.
-
-    Every number of parameters has the same token counts, or the same tokens per parameter, then
-    without an effect of tokens. Stated errors are .05 to .25 octave, the real ones .3 to 1 times
-    these. The three larger ones have 2 to 8 times the most of both.
-    """
-    n_levels, n_tokens = (int(random.integers(levels[0], levels[1] + 1)) for _ in range(2))
-    n = 1e7 * random.uniform(1.7, 4) ** np.arange(n_levels)
-    d = 1e9 * random.uniform(1.7, 4) ** np.arange(n_tokens)
-    of_n, of_d = np.divmod(np.arange(n_levels * n_tokens), n_tokens)
-    is_grid = random.random() < 0.5
-    sizes = np.column_stack([n[of_n], d[of_d] * (1.0 if is_grid else n[of_n] / n[0])])
-    targets = sizes.max(axis=0) * random.uniform(2, 8, (3, 2))
-    x = np.log2(np.vstack([sizes, targets]) / sizes[0])
-    slopes = random.uniform([-0.8, -0.3], [0.3, 0.5])
-    shared = effect * np.array([1.0, 1.0 if is_grid else 0.0])
-    groups = [np.concatenate([g, g.max() + 1 + np.arange(3)]) for g in (of_n, of_d)]
-    effects = [s * random.normal(size=g.max() + 1)[g] for s, g in zip(shared, groups, strict=True)]
-    true = -8 + x @ slopes + sum(effects)
-    stated = random.uniform(0.05, 0.25) * np.exp(0.3 * random.normal(size=len(sizes)))
-    own = stated * random.uniform(0.3, 1.0)
-    seen = true[: len(sizes)] + own * random.normal(size=len(sizes))
-    fitted = [
-        bare_optimum(
-            dict(zip(SIZES, size, strict=True)), "lr", float(np.exp2(value)), se * np.log(2)
-        )
-        for size, value, se in zip(sizes, seen, stated, strict=True)
-    ]
-    variance = sum(s**2 * (g[:, None] == g) for s, g in zip(shared, groups, strict=True))
-    design = np.column_stack([np.ones(len(x)), x])
-    k = len(sizes)
-    inverse = np.linalg.inv(variance[:k, :k] + np.diag(own**2))
-    gls = np.linalg.inv(design[:k].T @ inverse @ design[:k])
-    known = np.sqrt(np.einsum("ij,jk,ik->i", design[k:], gls, design[k:]) + (shared**2).sum())
-    return Optima(fitted, targets, true[k:] * np.log(2), known * np.log(2))
-
-
 def public_rows(data: Path = DATA) -> list[Row]:
     """Coverage, score and error over published ladders; nothing where they are not there."""
     if not data.is_dir():
         return [Row(part="published ladders", figure="coverage", reached="no tables here")]
-    scores = score_all(all_splits(data)).query("band == 'default'")
+    scores = score_all(all_splits(data))
     scores = scores.assign(abs_error=scores["error"].abs())
     columns = ["held_90", "interval_score", "abs_error", "width"]
     by_split = scores.groupby(["group", "table"])[columns].mean()
@@ -303,10 +237,8 @@ def measure_losses(layout: str, starved: bool, random: np.random.Generator) -> d
     """Of each distance: the share of intervals that hold, the mean error and its size."""
     table = simulate(random, layout, starved=starved)
     points = table.truth[[*SIZES]].to_dict("records")
-    scores = score_forecast(table.forecast(), points, table.truth["loss"], bands=None)
-    scores = scores[scores["band"] == "default"].assign(
-        distance=table.truth["distance"].to_numpy()
-    )
+    scores = score_forecast(table.forecast(), points, table.truth["loss"])
+    scores = scores.assign(distance=table.truth["distance"].to_numpy())
     found = {}
     for low, high in DISTANCES:
         here = scores[(scores["distance"] >= low) & (scores["distance"] < high)]
@@ -355,62 +287,12 @@ def overall(found: Mapping[str, pd.DataFrame]) -> list[Row]:
     return rows
 
 
-def measure_optima(
-    effect: float, levels: tuple[int, int], random: np.random.Generator
-) -> dict[str, float]:
-    """Of three larger sizes: the share that holds, width over that of known variances, flags."""
-    drawn = simulate_optima(random, effect, levels)
-    law = fit_optimum_law(drawn.fitted, tuned="lr", columns=SIZES)
-    held, ratios = [], []
-    for size, truth, known in zip(drawn.sizes, drawn.truth, drawn.known, strict=True):
-        at = relative_sizes(law, dict(zip(SIZES, size, strict=True)))
-        mean, se = predict_log(law, at)
-        half = stats.t.ppf(0.95, law.dof) * np.hypot(se[0], law.scatter)
-        held.append(abs(mean[0] - truth) <= half)
-        ratios.append(half / (stats.norm.ppf(0.95) * known))
-    flagged = BENDS in law.flags
-    return {"held": np.mean(held), "ratio": np.median(ratios), "flagged": float(flagged)}
-
-
-def optimum_rows(effect: float, most: float, part: str, found: pd.DataFrame) -> list[Row]:
-    """Coverage, width where there is no effect, and false flags of a bend."""
-    n = f"{len(found)} laws"
-    rows = [
-        Row(
-            part=part,
-            figure=f"90 % intervals hold, {n}",
-            target="≥ 85 %",
-            reached=f"{found['held'].mean():.1%}",
-            met=bool(found["held"].mean() >= 0.85),
-        ),
-        Row(
-            part=part,
-            figure="width over that of known variances, median",
-            target=f"≤ {most:g}" if effect == 0 else "",
-            reached=f"{found['ratio'].median():.2f}",
-            met=bool(found["ratio"].median() <= most) if effect == 0 else None,
-        ),
-    ]
-    if effect == 0:
-        rows.append(share_row(part, "laws flagged to bend", found["flagged"], most=0.06))
-    return rows
-
-
 DRAWS = {"development": 1, "report": 2}
 PARTS = {
-    **{
-        f"{kind}, {layout}": DrawnPart(partial(measure_losses, layout, is_starved), loss_rows, 500)
-        for kind, is_starved in (("losses", False), ("starved losses", True))
-        for layout in LAYOUTS
-        if not (is_starved and layout == "grid")
-    },
-    **{
-        f"optima, {levels[0]} to {levels[1]} sizes, effect {effect:g} octave": DrawnPart(
-            partial(measure_optima, effect, levels), partial(optimum_rows, effect, most), 500
-        )
-        for levels, most in zip(LEVELS, (1.8, 1.5), strict=True)
-        for effect in EFFECTS
-    },
+    f"{kind}, {layout}": DrawnPart(partial(measure_losses, layout, is_starved), loss_rows, 500)
+    for kind, is_starved in (("losses", False), ("starved losses", True))
+    for layout in LAYOUTS
+    if not (is_starved and layout == "grid")
 }
 
 

@@ -4,11 +4,7 @@
    5.3e8 parameters forecast rate, batch size and loss of the five larger cells. Each is held
    against the larger cell's own optimum, by the same estimator, and rate and batch size also
    against the optimum of a quadratic surface over the runs within 1 % of the cell's best.
-2. What a mistuned run loses at the larger cells, by the excess_curve of the smaller ones: how many
-   observed excesses over the larger cell's own optimum it predicts to within a half.
-3. The learning-rate sweep of Li et al. (2025), (Mis)fitting, arXiv 2502.18969: optima at the edge
-   of the grid.
-4. Rolling origin: the laws of rate and batch size from all smaller cells of Step Law, for every
+2. Rolling origin: the laws of rate and batch size from all smaller cells of Step Law, for every
    larger one; and of the best model size at a compute budget in the 15 settings of Porian et al.
    (2024), arXiv 2406.19146, from their smaller budgets.
 """
@@ -97,18 +93,14 @@ class Larger:
 
     Attributes:
         tuned: One row a cell and tuned value, octaves: `forecast` and `half` (of the 90 %
-            interval), `own` and `own_half`, `quadratic`.
-        losses: Scores of the loss, and log errors by other ways, `tied` and `last`.
+            interval), `own`, `quadratic`.
+        losses: Log errors of the loss, and by other ways, `tied` and `last`.
         regrets: Degree of the surface → worst loss of a run at the forecast values, percent.
-        excess: What mistuned runs lose, one row a range of observed excesses.
-        exponents: Tuned value → exponents of its law.
     """
 
     tuned: pd.DataFrame
     losses: pd.DataFrame
     regrets: dict[int, float]
-    excess: pd.DataFrame
-    exponents: dict[str, tuple[float, ...]]
 
 
 def judge_larger(data: Path = DATA) -> Larger:
@@ -136,8 +128,6 @@ def judge_larger(data: Path = DATA) -> Larger:
         tuned=pd.DataFrame(tuned),
         losses=_losses(made, targets),
         regrets=regrets,
-        excess=_excess(made, targets, cells),
-        exponents={n: made.tuned_laws[n].values[1 : 1 + len(SIZES)] for n in TUNED},
     )
 
 
@@ -151,17 +141,13 @@ def _tuned_rows(
     made: extrap.Forecast, target: Optimum, surface: Surface
 ) -> list[dict[str, object]]:
     rows = []
-    cell = f"{target.size['params'] / 1e6:.0f}M, {target.size['tokens'] / 1e9:.3g}B"
     for j, (name, estimate) in enumerate(made.predict_tuned(target.size, refuse=False).items()):
-        own = target.tuned[name]
         rows.append(
             {
-                "cell": cell,
                 "name": name,
                 "forecast": np.log2(estimate.value),
                 "half": np.log2(estimate.pi.upper / estimate.pi.lower) / 2,
-                "own": np.log2(own.value),
-                "own_half": np.log2(own.ci.upper / own.ci.lower) / 2,
+                "own": np.log2(target.tuned[name].value),
                 "quadratic": surface.minimum[j],
             }
         )
@@ -169,7 +155,7 @@ def _tuned_rows(
 
 
 def _losses(made: extrap.Forecast, targets: list[Optimum]) -> pd.DataFrame:
-    """Scores of the loss at the larger cells' own optima; log errors of two simpler ways."""
+    """Log errors of the loss at the larger cells' own optima, ours and of two simpler ways."""
     fitted = [o for o in made.optima if o.loss is not None]
     sizes = {c: [o.size[c] for o in fitted] for c in SIZES}
     tied = extrap.fit("chinchilla_tied", sizes, [o.loss for o in fitted])
@@ -183,53 +169,6 @@ def _losses(made: extrap.Forecast, targets: list[Optimum]) -> pd.DataFrame:
         errors.append({"tied": law - np.log(target.loss), "last": np.log(near.loss / target.loss)})
     scores = score_forecast(made, [o.size for o in targets], [o.loss for o in targets])
     return scores.join(pd.DataFrame(errors))
-
-
-def _excess(
-    made: extrap.Forecast, targets: list[Optimum], cells: list[pd.DataFrame]
-) -> pd.DataFrame:
-    """How well the excess_curve of the smaller cells tells what mistuned runs lose."""
-    excess_curve = made.excess_curve
-    if excess_curve is None:
-        raise RuntimeError("no excess_curve around the optima of the smaller cells")
-    observed, predicted = [], []
-    for target, cell in zip(targets, cells, strict=True):
-        best = np.array([target.tuned[name].value for name in TUNED])
-        observed.append(np.log(cell["loss"].to_numpy() / target.loss))
-        octaves = np.log2(cell[list(TUNED)].to_numpy() / best)
-        predicted.append(excess_curve.excesses(octaves, target.size))
-    excess = np.concatenate(observed)
-    ratio = np.concatenate(predicted) / excess
-    rows = []
-    for low, high in ((0.01, 0.03), (0.03, 0.1)):
-        here = (excess > low) & (excess < high)
-        rows.append(
-            {
-                "observed": f"{100 * low:g}–{100 * high:g} %",
-                "runs": int(here.sum()),
-                "median": float(np.median(ratio[here])),
-                "within a half": float(np.mean(abs(ratio[here] - 1) < 0.5)),
-            }
-        )
-    return pd.DataFrame(rows)
-
-
-def judge_edges(data: Path = DATA) -> dict[str, int]:
-    """How many optima of the (Mis)fitting sweep lie at the edge of their grid, and are said to."""
-    table = pd.read_csv(require(data, "misfitting_lr_sweep_v0.csv"))
-    table = table[table["task"] == "dense_c4_v0"][["params_no_emb", "tokens", "lr", "loss"]]
-    at_end = 0
-    for _, cell in table.groupby(["params_no_emb", "tokens"]):
-        mean = cell.groupby("lr")["loss"].mean()
-        at_end += int(mean.argmin() in (0, len(mean) - 1))
-    optima = optima_of(table, ("params_no_emb", "tokens"), ("lr",))
-    said = [o for o in optima if o.edge is not None]
-    return {
-        "cells": len(optima),
-        "best rate at an end": at_end,
-        "said to be": len(said),
-        "point estimates": sum(o.tuned["lr"].value is not None for o in said),
-    }
 
 
 def judge_rolling(data: Path = DATA) -> pd.DataFrame:
@@ -332,14 +271,13 @@ def rows(found: Larger) -> list[Row]:
         here = table[table["name"] == name]
         errors = {r: rms((here["forecast"] - here[r]).to_numpy()) for r in TARGETS}
         held = {r: int((abs(here["forecast"] - here[r]) <= here["half"]).sum()) for r in TARGETS}
-        words = ", ".join(f"{b:+.2f}" for b in found.exponents[name])
         is_rate = name == "lr"
         made += [
             Row(
                 part=part,
                 figure=f"{name}: rms error, octaves, to the cell's own optimum / 1 % quadratic",
                 target="≤ .20 / ≤ .15" if is_rate else "",
-                reached=f"{errors['own']:.2f} / {errors['quadratic']:.2f} (exponents {words})",
+                reached=f"{errors['own']:.2f} / {errors['quadratic']:.2f}",
                 met=all(errors[r] <= t for r, t in TARGETS.items()) if is_rate else None,
                 note=NOTE if is_rate else "",
             ),
@@ -363,29 +301,11 @@ def rows(found: Larger) -> list[Row]:
             met=all(found.regrets[degree] <= limit for degree, limit in limits.items()),
         )
     )
-    said = "; ".join(
-        f"{r['within a half']:.0%} of {r['runs']} runs {r['observed']} worse (median ratio "
-        f"{r['median']:.2f})"
-        for r in found.excess.to_dict("records")
-    )
+    off = 100 * found.losses[["error", "tied", "last"]]
+    reached = rms(off["error"])
     made.append(
-        Row(part=part, figure="excess of a mistuned run predicted to within a half", reached=said)
-    )
-    return [*made, *_loss_rows(found.losses)]
-
-
-def _loss_rows(losses: pd.DataFrame) -> list[Row]:
-    bands = dict(iter(losses.groupby("band", sort=False)))
-    off = 100 * bands["default"][["error", "tied", "last"]]
-    reached, part = rms(off["error"]), "Step Law dense, loss at those optima"
-    said = ", ".join(
-        f"{band} {own['held_90'].sum()} of {len(own)}, median width "
-        f"{100 * own['width'].median():.1f} %"
-        for band, own in bands.items()
-    )
-    return [
         Row(
-            part=part,
+            part="Step Law dense, loss at those optima",
             figure="rms error of the loss",
             beat=f"tied Chinchilla {rms(off['tied']):.2f} % (worst {off['tied'].abs().max():.2f} "
             f"%), last value {rms(off['last']):.2f} %",
@@ -394,29 +314,6 @@ def _loss_rows(losses: pd.DataFrame) -> list[Row]:
             met=bool(reached <= 0.4),
             note="Not a blind test: which laws of parameters and tokens are mixed was chosen with "
             "these runs and Gadre's in sight.",
-        ),
-        Row(part=part, figure="90 % intervals hold", reached=said),
-    ]
-
-
-def edge_rows(found: dict[str, int]) -> list[Row]:
-    """The figures of the (Mis)fitting sweep."""
-    part = "(Mis)fitting, dense, 64 cells"
-    return [
-        Row(
-            part=part,
-            figure="cells with the best rate at an end of the grid, recognised",
-            target="30 of 64",
-            reached=f"{found['said to be']} of {found['cells']} (the best rate is at an end in "
-            f"{found['best rate at an end']})",
-            met=found["said to be"] == found["best rate at an end"] == 30,
-        ),
-        Row(
-            part=part,
-            figure="point estimates given for them",
-            beat="argmin gives 30",
-            target="0",
-            reached=str(found["point estimates"]),
-            met=found["point estimates"] == 0,
-        ),
-    ]
+        )
+    )
+    return made

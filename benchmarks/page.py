@@ -21,7 +21,7 @@ import extrap
 from benchmarks.rows import DATA, Row
 from extrap import files
 from extrap.reporting import html
-from extrap.reporting.blocks import Answer, Block, Details, Page, Paragraph
+from extrap.reporting.blocks import Answer, Details, Page, Paragraph
 from extrap.reporting.study_page import provenance
 from extrap.reporting.tables import Table
 from extrap.reporting.text import blocks_text
@@ -73,8 +73,7 @@ def run_parts(
     *,
     words: Words,
     name: str,
-    more: Callable[[Mapping[str, Any]], Sequence[Row]] | None = None,
-    blocks: Callable[[Mapping[str, Any]], Sequence[Block]] | None = None,
+    more: Callable[[Mapping[str, Any]], Sequence[Row]] = lambda _: [],
 ) -> None:
     """Measure the parts asked for whose tables are there; print and write what they gave.
 
@@ -84,7 +83,6 @@ def run_parts(
         words: What the page is about.
         name: Of the files written, without suffix.
         more: Rows from what all parts gave.
-        blocks: Charts and tables from what all parts gave.
     """
     wanted = given.only or list(parts)
     if unknown := set(wanted) - set(parts):
@@ -105,14 +103,12 @@ def run_parts(
         sys.stderr.write(f"{key}: {seconds[key]:.0f} s\n")
     if missing:
         sys.stdout.write(f"Missing in {given.data}: {', '.join(missing)}; left out.\n")
-    rows += more(found) if more else []
-    shown = blocks(found) if blocks else ()
-    write(rows, shown, seconds, missing, words=words, folder=given.out, name=name)
+    rows += more(found)
+    write(rows, seconds, missing, words=words, folder=given.out, name=name)
 
 
 def write(
     rows: Sequence[Row],
-    blocks: Sequence[Block],
     seconds: Mapping[str, float],
     missing: Sequence[str] = (),
     *,
@@ -124,7 +120,7 @@ def write(
     print_rows(rows)
     folder.mkdir(parents=True, exist_ok=True)
     write_csv(rows, folder / f"{name}.csv")
-    write_page(rows, blocks, seconds, missing, words=words, path=folder / f"{name}.html")
+    write_page(rows, seconds, missing, words=words, path=folder / f"{name}.html")
     sys.stdout.write(conclusion(rows, seconds) + "\n")
 
 
@@ -155,7 +151,6 @@ def conclusion(rows: Sequence[Row], seconds: Mapping[str, float]) -> str:
 
 def write_page(
     rows: Sequence[Row],
-    blocks: Sequence[Block],
     seconds: Mapping[str, float],
     missing: Sequence[str],
     *,
@@ -166,7 +161,6 @@ def write_page(
 
     Args:
         rows: All figures.
-        blocks: Charts and tables, perhaps none.
         seconds: How long each part took.
         missing: Published tables that were not there.
         words: What the page is about.
@@ -194,7 +188,6 @@ def write_page(
             Paragraph(f"{words.lead}{left_out}"),
             _overview(rows),
             *(Details(table.caption, (table,)) for table in _tables(rows)),
-            *([Details("Charts", tuple(blocks))] if blocks else []),
             provenance(about),
         ),
         status="all met" if is_met else "some missed",

@@ -9,7 +9,7 @@
    runs whose warm-up takes half of their steps: no law of finished training describes them.
 3. Besiroglu et al. (2024), arXiv 2404.10102: 240 digitised runs of Hoffmann et al., refitted with
    Huber's loss of log residuals, δ = 1e-3, summed.
-4. `extrap.backtest` of these tables, of Step Law's (Li et al. 2025) and of `examples/sweep.csv`.
+4. `extrap.backtest` of the tables of 2 and 3 and of Step Law's (Li et al. 2025).
 
 `peers.csv` has what simple-scaling-laws 0.2.0 (400 bootstrap draws, 90 % band of a new run) and
 chinchilla 0.2.0 reach on 1 and 2, all settings their own otherwise, measured at commit 6310f3e.
@@ -27,18 +27,24 @@ import pandas as pd
 
 import extrap
 from benchmarks.broken_power import predict_broken
-from benchmarks.optima import SIZES, TUNED, step_law
-from benchmarks.rows import DATA, Row, gadre_sets, learning_curves, require, share_row
-from benchmarks.scores import Table, by_table, interval_score, rms, score, score_all
-from extrap.fitting.bootstrap import bootstrap
+from benchmarks.optima import SIZES, step_law
+from benchmarks.rows import (
+    DATA,
+    Row,
+    chinchilla,
+    gadre_sets,
+    learning_curves,
+    require,
+    share_row,
+)
+from benchmarks.scores import Table, by_table, rms, score, score_all
 from extrap.fitting.loss_law import predict_log, relative_sizes
 
-EXAMPLE = Path(__file__).parents[1] / "examples" / "sweep.csv"
 EXAMPLES = "seen_examples"
 CURVES, SHORT = "92 curves", "4 and 5 sizes"
-RMSLE = {"all": 0.0235, "IC": 0.0275, "LM": 0.0008, "BB": 0.010, "NMT": 0.019}
-"""Domain → largest mean RMSLE."""
-OURS, LAST, BNSL = "extrap, default", "last value", "BNSL"
+RMSLE = 0.0235
+"""Largest mean over the 92 curves."""
+OURS, LAST, BNSL = "extrap", "last value", "BNSL"
 OTHERS = ("M4", "M3", "M2", BNSL, LAST)
 BNSL_FROM = 8
 """A broken power law has six parameters."""
@@ -50,14 +56,10 @@ BASELINES = {
     "tied Chinchilla, least squares": "chinchilla_tied",
     "Chinchilla, least squares": "power_floor",
 }
-N_REPLICATES = 4000
 REFIT = {
     "E": (1.8172, 0.002, "1.8172 (SE .03)"),
     "α": (0.3473, 0.002, "0.3478 (SE .02)"),
     "β": (0.3672, 0.003, "0.3658 (SE .02)"),
-    "A": (477.8, 0.03 * 477.8, "482.01 (SE 124.58)"),
-    "B": (2143.0, 0.06 * 2143.0, "2085.43 (SE 1293.23)"),
-    "sd(α) of 4,000 case bootstraps": (0.0165, 0.0045, "standard error .02"),
 }
 """Parameter → value, absolute tolerance, as published."""
 FAR = 8.0
@@ -94,9 +96,8 @@ def gadre_tables(data: Path) -> Iterator[Table]:
 
 
 def judge_curve(table: Table) -> pd.DataFrame:
-    """One row per method: error, and of our two bands coverage, width and interval score."""
-    ours = by_table(score(table))
-    ours["method"] = "extrap, " + ours["band"]
+    """One row per method: error, and of ours coverage, width and interval score."""
+    ours = by_table(score(table)).assign(method=OURS)
     observed = np.log(table.truth["loss"].to_numpy())
     others = {LAST: np.log(table.fitted["loss"].iloc[-1])}
     means = table.fitted.groupby(EXAMPLES)["loss"].mean()
@@ -117,56 +118,27 @@ def judge_curves(data: Path = DATA) -> pd.DataFrame:
     return pd.concat([*found, own[["table", "group", "method", "rmsle"]]], ignore_index=True)
 
 
-def mean_errors(found: pd.DataFrame) -> pd.DataFrame:
-    """Mean RMSLE: rows method, columns domain and `all`."""
-    errors = found.pivot_table(index="method", columns="group", values="rmsle")
-    return errors.assign(all=found.groupby("method")["rmsle"].mean())
-
-
 def curve_rows(found: pd.DataFrame) -> list[Row]:
     """The figures of the 92 curves."""
-    errors, rows = mean_errors(found), []
-    ours, family = (found[found["method"] == f"extrap, {b}"] for b in ("default", "family"))
-    worst = ours.set_index("table")["rmsle"].idxmax()
-    without = ours.loc[ours["table"] != worst, "rmsle"].mean()
-    for domain, most in RMSLE.items():
-        reached = errors.loc[OURS, domain]
-        better = [m for m in OTHERS if errors.loc[m, domain] < reached]
-        about = (
-            "Not a blind test: the forecaster's discounts and priors come from work on these "
-            f"curves. Without the worst curve, {worst}, the mean is {without:.4f}. "
-        )
-        note = about * (domain == "all") + f"Better here: {', '.join(better)}." * bool(better)
-        rows.append(
-            Row(
-                part=CURVES,
-                figure=f"mean held-out RMSLE, {domain}",
-                beat=", ".join(f"{m} {errors.loc[m, domain]:.4f}" for m in OTHERS),
-                target=f"≤ {most:g}",
-                reached=f"{reached:.4f}",
-                met=bool(round(reached, 4) <= most),
-                note=note,
-            )
-        )
-    pooled, width = ours["held_90"].mean(), ours["width"].median()
-    domains = ours.groupby("group")["held_90"].mean()
-    interval = "90 % prediction intervals hold"
+    ours, errors = found[found["method"] == OURS], found.groupby("method")["rmsle"].mean()
+    pooled, width, reached = ours["held_90"].mean(), ours["width"].median(), errors[OURS]
     return [
-        *rows,
         Row(
             part=CURVES,
-            figure=f"{interval}, pooled (mean over curves)",
-            beat=f"band family {family['held_90'].mean():.0%}",
-            target="85–95 %",
-            reached=f"{pooled:.1%}",
-            met=bool(0.85 <= pooled <= 0.95),
+            figure="mean held-out RMSLE",
+            beat=", ".join(f"{m} {errors[m]:.4f}" for m in OTHERS),
+            target=f"≤ {RMSLE:g}",
+            reached=f"{reached:.4f}",
+            met=bool(round(reached, 4) <= RMSLE),
+            note="Not a blind test: the forecaster's discounts and priors come from work on these "
+            "curves.",
         ),
         Row(
             part=CURVES,
-            figure=f"{interval}, each domain",
-            target="≥ 80 %",
-            reached=", ".join(f"{d} {share:.0%}" for d, share in domains.items()),
-            met=bool(domains.min() >= 0.8),
+            figure="90 % prediction intervals hold, pooled (mean over curves)",
+            target="85–95 %",
+            reached=f"{pooled:.1%}",
+            met=bool(0.85 <= pooled <= 0.95),
         ),
         Row(
             part=CURVES,
@@ -194,7 +166,7 @@ def judge_gadre(data: Path = DATA) -> pd.DataFrame:
             }
             near = np.abs(np.log(largest["tokens"] / run["tokens"])).argmin()
             logs[LAST] = np.log(largest["loss"].iloc[near])
-            head = {"table": table.name, "group": table.group, "band": "default"}
+            head = {"table": table.name, "group": table.group}
             others += [
                 {**head, "method": name, "error": log - np.log(run["loss"])}
                 for name, log in logs.items()
@@ -206,8 +178,7 @@ def gadre_rows(found: pd.DataFrame) -> list[Row]:
     """The figures of Gadre's runs: errors are means over training sets."""
     part, rows = "Gadre, ≤ 154M → 411M–6.9B", []
     found = found.assign(off=100 * np.expm1(found["error"]).abs())
-    default = found[found["band"] == "default"]
-    by_set = default.groupby(["method", "group", "table"])["off"].mean()
+    by_set = found.groupby(["method", "group", "table"])["off"].mean()
     errors = by_set.groupby(["method", "group"]).mean()
     for rule, target in RULES.items():
         own = by_set["extrap", rule]
@@ -215,7 +186,7 @@ def gadre_rows(found: pd.DataFrame) -> list[Row]:
         rows.append(
             Row(
                 part=part,
-                figure=f"mean abs. error, {rule} ({(ours['band'] == 'default').sum()} runs)",
+                figure=f"mean abs. error, {rule} ({len(ours)} runs)",
                 beat=", ".join(f"{m} {errors[m, rule]:.2f} %" for m in (*BASELINES, LAST))
                 + ", tied Chinchilla as published 1.77 %" * (rule == "all runs"),
                 target=f"≤ {target:g} %",
@@ -227,41 +198,33 @@ def gadre_rows(found: pd.DataFrame) -> list[Row]:
                 "parameters were chosen with these runs and Step Law's in sight.",
             )
         )
-        for band, here in ours.groupby("band", sort=False):
-            held, width = here["held_90"].astype(bool), 100 * here["width"]
-            is_judged = rule != "all runs"
-            rows += [
-                Row(
-                    part=part,
-                    figure=f"90 % intervals hold, {rule}, band {band}",
-                    target="≥ 85 %",
-                    reached=f"{held.sum()} of {len(held)}",
-                    met=bool(held.mean() >= 0.85),
-                ),
-                Row(
-                    part=part,
-                    figure=f"their full width, {rule}, band {band}",
-                    target="median ≤ 8 %" if is_judged else "",
-                    reached=f"median {width.median():.1f} %, mean {width.mean():.1f} %",
-                    met=bool(width.median() <= 8) if is_judged else None,
-                ),
-            ]
+        held, width = ours["held_90"].astype(bool), 100 * ours["width"]
+        is_judged = rule != "all runs"
+        rows += [
+            Row(
+                part=part,
+                figure=f"90 % intervals hold, {rule}",
+                target="≥ 85 %",
+                reached=f"{held.sum()} of {len(held)}",
+                met=bool(held.mean() >= 0.85),
+            ),
+            Row(
+                part=part,
+                figure=f"their full width, {rule}",
+                target="median ≤ 8 %" if is_judged else "",
+                reached=f"median {width.median():.1f} %, mean {width.mean():.1f} %",
+                met=bool(width.median() <= 8) if is_judged else None,
+            ),
+        ]
     return rows
 
 
 def refit(data: Path = DATA) -> dict[str, float]:
-    """Chinchilla's law: the parameters in the units of the paper, and sd(α) over replicates."""
+    """Floor and exponents of Chinchilla's law."""
     table = chinchilla(data)
     sizes = {column: table[column] for column in SIZES}
-    law = extrap.fit("power_floor", sizes, table["loss"], robust=1e-3)
-    found, (n0, d0) = dict(zip(law.names, law.values, strict=True)), law.reference
-    replicates = bootstrap(
-        law, sizes, table["loss"], kind="pairs", n_replicates=N_REPLICATES, seed=0
-    )
-    alphas = replicates.values[:, law.names.index("c1")]
-    a, b = found["b1"] * n0 ** found["c1"], found["b2"] * d0 ** found["c2"]
-    values = (found["E"], found["c1"], found["c2"], a, b, float(np.std(alphas, ddof=1)))
-    return dict(zip(REFIT, values, strict=True))
+    found = extrap.fit("power_floor", sizes, table["loss"], robust=1e-3).parameters
+    return dict(zip(REFIT, (found["E"], found["c1"], found["c2"]), strict=True))
 
 
 def refit_rows(found: Mapping[str, float]) -> list[Row]:
@@ -279,19 +242,8 @@ def refit_rows(found: Mapping[str, float]) -> list[Row]:
     ]
 
 
-def chinchilla(data: Path) -> pd.DataFrame:
-    """The digitised runs without the five with the fewest tokens per parameter."""
-    table = pd.read_csv(require(data, "chinchilla_epoch.csv"))
-    return table[table["epoch_outlier"] == 0]
-
-
-def judge_backtests(data: Path = DATA) -> dict[str, tuple[str, extrap.Backtest]]:
-    """Name → what it is part of, and its backtest; published tables where all are there."""
-    example = extrap.read_runs(EXAMPLE, size="width", tune="lr")
-    found = {"examples/sweep.csv": ("sweep", extrap.backtest(example))}
-    needed = ("steplaw.csv", "gadre_mlfoundations.csv", "chinchilla_epoch.csv")
-    if not all((data / name).is_file() for name in needed):
-        return found
+def judge_backtests(data: Path = DATA) -> pd.DataFrame:
+    """The predictions of tables of parameters and tokens by rolling origin."""
     sweep = step_law(data)
     ladders = {
         f"Gadre, {name}": runs[~runs["long_warmup"]] for name, runs in gadre_sets(data).items()
@@ -299,63 +251,35 @@ def judge_backtests(data: Path = DATA) -> dict[str, tuple[str, extrap.Backtest]]
     ladders["Chinchilla"] = chinchilla(data)
     trained = sweep[sweep["loss"] < np.inf]
     ladders["Step Law"] = trained.groupby(list(SIZES), as_index=False)["loss"].min()
-    runs = extrap.read_runs(sweep, size=SIZES, tune=TUNED)
-    found["Step Law dense"] = ("sweep", extrap.backtest(runs))
-    for name, table in ladders.items():
-        runs = extrap.read_runs(table[[*SIZES, "loss"]].reset_index(drop=True), size=list(SIZES))
-        found[name] = ("ladder", extrap.backtest(runs))
-    return found
+    runs = {
+        name: extrap.read_runs(table[[*SIZES, "loss"]].reset_index(drop=True), size=list(SIZES))
+        for name, table in ladders.items()
+    }
+    found = {name: extrap.backtest(each).frame() for name, each in runs.items()}
+    return pd.concat(found, names=["table", None])
 
 
-def backtest_rows(found: Mapping[str, tuple[str, extrap.Backtest]]) -> list[Row]:
-    """Rolling origin over tables of parameters and tokens, and each backtest by itself."""
-    ladders = {name: b.frame() for name, (kind, b) in found.items() if kind == "ladder"}
-    rows = []
-    if ladders:
-        part, table = "ladders, rolling origin", pd.concat(ladders, names=["table", None])
-        ratio = table["extrapolation_ratio"]
-        rows += [
-            share_row(
-                part,
-                f"90 % intervals hold, {words}",
-                here["covered_90"],
-                least=least,
-                most=most,
-                note=", ".join(
-                    f"{name} {share:.0%}"
-                    for name, share in here.groupby("table")["covered_90"].mean().items()
-                )
-                + ". The priors and the discrepancy were chosen with these tables in sight.",
+def backtest_rows(found: pd.DataFrame) -> list[Row]:
+    """Coverage by rolling origin."""
+    ratio = found["extrapolation_ratio"]
+    return [
+        share_row(
+            "ladders, rolling origin",
+            f"90 % intervals hold, {words}",
+            here["covered_90"],
+            least=least,
+            most=most,
+            note=", ".join(
+                f"{name} {share:.0%}"
+                for name, share in here.groupby("table")["covered_90"].mean().items()
             )
-            for words, here, least, most in (
-                (f"×2–×{FAR:g}", table[(ratio > 2) & (ratio <= FAR)], 0.85, 0.95),
-                (f"beyond ×{FAR:g}", table[ratio > FAR], 0.8, None),
-            )
-        ]
-        said = [
-            f"{name} {100 * rms(own['deviation']):.2g} %, "
-            f"{own.apply(_interval_score, axis=1).mean():.3f}"
-            for name, own in table.groupby("table")
-        ]
-        figure = "rms log error; mean interval score of the 90 % interval, log loss"
-        rows.append(Row(part=part, figure=figure, reached="; ".join(said)))
-    for name, (_, made) in found.items():
-        r = made.summary().query("extrapolation_ratio == 'all'").iloc[0]
-        held = "/".join(f"{100 * r[f'coverage_{level}']:.0f}" for level in (50, 80, 90))
-        rows.append(
-            Row(
-                part="extrap.backtest, small sizes predict larger ones",
-                figure=f"{name}: {r['n']} predictions",
-                beat=f"last value rms {100 * r['last_value_rms_error']:.2f} %",
-                reached=f"held at 50/80/90 %: {held} %; rms {100 * r['rms_error']:.2f} %, "
-                f"skill {r['skill']:.2f}",
-            )
+            + ". The priors and the discrepancy were chosen with these tables in sight.",
         )
-    return rows
-
-
-def _interval_score(row: pd.Series) -> float:
-    return interval_score(row["observed"], row["predicted_pi_lower"], row["predicted_pi_upper"])
+        for words, here, least, most in (
+            (f"×2–×{FAR:g}", found[(ratio > 2) & (ratio <= FAR)], 0.85, 0.95),
+            (f"beyond ×{FAR:g}", found[ratio > FAR], 0.8, None),
+        )
+    ]
 
 
 def peer_rows(found: Mapping[str, Any]) -> list[Row]:
@@ -365,8 +289,7 @@ def peer_rows(found: Mapping[str, Any]) -> list[Row]:
     for key, name in {"curves": CURVES, "short curves": SHORT}.items():
         if key not in found:
             continue
-        ours = found[key] if key == "curves" else by_table(found[key])
-        ours = ours[ours["band"] == "default"]
+        ours = found[key].query("method == @OURS") if key == "curves" else by_table(found[key])
         theirs = peers[peers["part"] == name]
         both = ours.merge(theirs, left_on="table", right_on="set", suffixes=("", "_theirs"))
         held = f"{both['held_90'].mean():.0%} (theirs {both['covered'].mean():.0%})"
@@ -380,7 +303,7 @@ def peer_rows(found: Mapping[str, Any]) -> list[Row]:
             rows.append(_against(f"{name}: {words}", mine, other, theirs["peer"].iloc[0]))
         rows[-2] = Row(**{**rows[-2].__dict__, "note": f"holds {held}"})
     for rule in RULES if "gadre" in found else ():
-        ours = found["gadre"].query("method == 'extrap' and band == 'default' and group == @rule")
+        ours = found["gadre"].query("method == @OURS and group == @rule")
         ours = ours.assign(abs_error=np.expm1(ours["error"]).abs())
         theirs = peers[peers["part"] == f"Gadre, {rule}"].groupby(["peer", "setting"])
         for column in ("abs_error", "interval_score"):

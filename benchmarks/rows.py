@@ -88,6 +88,12 @@ def learning_curves(data: Path) -> dict[str, pd.DataFrame]:
     return {str(name): curve for name, curve in table.groupby("curve_id")}
 
 
+def chinchilla(data: Path) -> pd.DataFrame:
+    """The digitised runs without the five with the fewest tokens per parameter."""
+    table = pd.read_csv(require(data, "chinchilla_epoch.csv"))
+    return table[table["epoch_outlier"] == 0]
+
+
 def gadre_sets(data: Path) -> dict[str, pd.DataFrame]:
     """Training set → its runs by the loss on C4's validation set, smallest first.
 

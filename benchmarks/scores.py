@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -12,8 +11,7 @@ import pandas as pd
 
 import extrap
 
-LEVEL, LEVELS = 0.9, (0.5, 0.8, 0.9)
-BANDS = ("default", "family")
+LEVEL = 0.9
 LEAST = 1e-300
 """A lower end of an interval that is open."""
 
@@ -58,33 +56,31 @@ def score_forecast(
     made: extrap.Forecast,
     points: Sequence[Mapping[str, float]],
     losses: Iterable[float],
-    bands: Mapping[str, extrap.Forecast] | None = None,
 ) -> pd.DataFrame:
-    """One row per band and larger run.
+    """One row per larger run.
 
     Returns:
-        `band`; the sizes; `loss`; `predicted`; `error`, log of predicted over observed; `held_50`,
-        `held_80`, `held_90`, whether the interval for a new run holds the loss; of that at 90 %
-        `lower`, `upper`, `width` as a share, and `interval_score` of the log loss (Gneiting,
-        Raftery 2007, Strictly proper scoring rules, prediction, and estimation, Eq. 43).
+        The sizes; `error`, log of predicted over observed; of the 90 % interval for a new run
+        `held_90`, whether it holds the loss, `width` as a share, and `interval_score` of the log
+        loss (Gneiting, Raftery 2007, Strictly proper scoring rules, prediction, and estimation,
+        Eq. 43).
     """
-    bands = bands or {band: replace(made, band=band) for band in BANDS}
     rows = []
-    for band, each in bands.items():
-        for point, loss in zip(points, losses, strict=True):
-            prediction = each.predict_loss(dict(point), refuse=False)
-            if prediction is None:
-                raise RuntimeError(f"no law of the loss at {point}")
-            predicted = float(np.exp(prediction.log_loss))
-            row = {"band": band, **point, "loss": loss, "predicted": predicted}
-            row["error"] = prediction.log_loss - np.log(loss)
-            for level in LEVELS:
-                low, high = prediction.interval(level, new_run=True)
-                low, high = low or LEAST, high or np.inf
-                row[f"held_{100 * level:g}"] = low <= loss <= high
-            row |= {"lower": low, "upper": high, "width": high / low - 1}
-            row["interval_score"] = interval_score(loss, low, high)
-            rows.append(row)
+    for point, loss in zip(points, losses, strict=True):
+        prediction = made.predict_loss(dict(point), refuse=False)
+        if prediction is None:
+            raise RuntimeError(f"no law of the loss at {point}")
+        low, high = prediction.interval(LEVEL, new_run=True)
+        low, high = low or LEAST, high or np.inf
+        rows.append(
+            {
+                **point,
+                "error": prediction.log_loss - np.log(loss),
+                "held_90": low <= loss <= high,
+                "width": high / low - 1,
+                "interval_score": interval_score(loss, low, high),
+            }
+        )
     return pd.DataFrame(rows)
 
 
@@ -95,14 +91,10 @@ def interval_score(loss: float, lower: float | None, upper: float | None) -> flo
 
 
 def by_table(scores: pd.DataFrame) -> pd.DataFrame:
-    """One row per table and band: `rmsle`, shares held, median width, mean interval score."""
-    means = {f"held_{100 * level:g}": "mean" for level in LEVELS} | {"interval_score": "mean"}
-    groups = scores.groupby(["table", "group", "band"], sort=False)
-    return (
-        groups.agg({"error": rms, "width": "median", **means})
-        .rename(columns={"error": "rmsle"})
-        .reset_index()
-    )
+    """One row per table: `rmsle`, share held, median width, mean interval score."""
+    how = {"error": rms, "width": "median", "held_90": "mean", "interval_score": "mean"}
+    means = scores.groupby(["table", "group"], sort=False).agg(how)
+    return means.rename(columns={"error": "rmsle"}).reset_index()
 
 
 def rms(errors: Iterable[float]) -> float:

@@ -207,70 +207,47 @@ def _close(*sockets: socket.socket) -> None:
 
 
 class DaskCluster:
-    """A scheduler, and nodes of a nanny each with its workers. A context manager.
+    """A scheduler, and a nanny with its workers. A context manager, which waits for them.
 
     Args:
         environment: Of all its processes.
         folder: For what workers leave.
-        nodes: Workers of each node.
-        has_nannies: Whether workers are supervised; without, each node is one worker.
+        n_workers: How many.
     """
 
-    def __init__(
-        self,
-        environment: Mapping[str, str],
-        folder: Path,
-        nodes: Sequence[int],
-        *,
-        has_nannies: bool = True,
-    ) -> None:
-        self._has_nannies = has_nannies
+    def __init__(self, environment: Mapping[str, str], folder: Path, n_workers: int) -> None:
         self._environment, self._folder = dict(environment), folder
-        self._port, self._sizes = free_port(), tuple(nodes)
+        self._port, self._n_workers = free_port(), n_workers
         self.address = f"127.0.0.1:{self._port}"
-        self.nodes: list[subprocess.Popen[bytes]] = []
 
     def __enter__(self) -> DaskCluster:
-        self.start()
+        place = ["--host", "127.0.0.1", "--no-dashboard"]
+        self._scheduler = self._begin("scheduler", *place, "--port", str(self._port))
+        words = ["--nworkers", str(self._n_workers), "--nthreads", "1", "--memory-limit", "0"]
+        words += ["--local-directory", str(self._folder)]
+        self._nanny = self._begin("worker", f"tcp://{self.address}", *place, *words)
+        try:
+            self._wait()
+        except BaseException:
+            self.__exit__()
+            raise
         return self
 
     def __exit__(self, *error: object) -> None:
-        self.stop()
-
-    def start(self) -> None:
-        """Start the scheduler and all nodes; workers come when they can."""
-        place = ["--host", "127.0.0.1", "--no-dashboard"]
-        self._scheduler = self._begin("scheduler", *place, "--port", str(self._port))
-        for n_workers in self._sizes:
-            words = ["--nworkers", str(n_workers), "--nthreads", "1", "--memory-limit", "0"]
-            words += ["--local-directory", str(self._folder)]
-            words += [] if self._has_nannies else ["--no-nanny"]
-            node = self._begin("worker", f"tcp://{self.address}", *place, *words)
-            self.nodes.append(node)
-
-    def stop(self) -> None:
-        """Kill the scheduler and all nodes."""
-        while self.nodes:
-            self.kill_node()
-        _kill_group(self._scheduler)
-
-    def kill_node(self) -> None:
-        """Kill the last node, a nanny and its workers."""
-        _kill_group(self.nodes.pop())
+        for process in (self._nanny, self._scheduler):
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
 
     def workers(self) -> list[psutil.Process]:
-        """The workers of all nodes, without their nannies."""
-        if not self._has_nannies:
-            return [psutil.Process(node.pid) for node in self.nodes]
-        found: list[psutil.Process] = []
-        for node in self.nodes:
-            with suppress(psutil.NoSuchProcess):
-                children = psutil.Process(node.pid).children()
-                found += [each for each in children if "spawn_main" in " ".join(each.cmdline())]
-        return found
+        """The workers, without their nanny."""
+        with suppress(psutil.NoSuchProcess):
+            children = psutil.Process(self._nanny.pid).children()
+            return [each for each in children if "spawn_main" in " ".join(each.cmdline())]
+        return []
 
-    def wait(self, n_workers: int, timeout_s: float = 120.0) -> None:
-        """Wait until so many workers have come to the scheduler.
+    def _wait(self, timeout_s: float = 120.0) -> None:
+        """Wait until all workers have come to the scheduler.
 
         Raises:
             ServerError: They do not.
@@ -280,10 +257,10 @@ class DaskCluster:
         deadline = time.monotonic() + timeout_s
         with suppress(OSError, TimeoutError), Client(self.address, timeout=timeout_s) as client:
             while time.monotonic() < deadline:
-                if len(client.scheduler_info(n_workers=-1)["workers"]) >= n_workers:
+                if len(client.scheduler_info(n_workers=-1)["workers"]) >= self._n_workers:
                     return
                 time.sleep(0.2)
-        raise ServerError(f"no {n_workers} workers came to Dask's scheduler")
+        raise ServerError(f"no {self._n_workers} workers came to Dask's scheduler")
 
     def _begin(self, *words: str) -> subprocess.Popen[bytes]:
         with (self._folder / "dask.log").open("ab") as log:
@@ -295,9 +272,3 @@ class DaskCluster:
                 stderr=log,
                 start_new_session=True,
             )
-
-
-def _kill_group(process: subprocess.Popen[bytes]) -> None:
-    with suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
-    process.wait()

@@ -7,7 +7,6 @@
 | `killed-…` | the driver of a study is killed ten times and started again |
 | `workers-…` | a worker is killed about once per pack: local, Dask, Ray |
 | `restarted`, `cut` | PostgreSQL is restarted twice; a proxy cuts connections after COMMIT |
-| `node-…`, `scheduler-dask`, `woken-dask` | nodes and schedulers are killed; a worker wakes |
 | `same` | one study on 1, 2, 4 local workers, Dask and Ray |
 
 A name stands for all that begin with it. Drivers are processes of `benchmarks.driving`. Writes
@@ -37,7 +36,7 @@ import pandas as pd
 import psutil
 
 from benchmarks.disturbed import COMPARED, Disturbed, table_of
-from benchmarks.driving import RAY, RAY_NODES, STEPS
+from benchmarks.driving import RAY, STEPS
 from benchmarks.page import ROOT, Words, write
 from benchmarks.rows import Row
 from benchmarks.servers import CuttingProxy, DaskCluster, Server, ServerError, postgres_server
@@ -48,9 +47,8 @@ from extrap.study.executors import LocalExecutor
 
 WORDS = Words(
     title="Soak",
-    question="Are runs lost or trained twice when processes, nodes or storages fail?",
-    lead="Drivers, workers, nodes, schedulers and databases are killed and cut off while "
-    "a study runs.",
+    question="Are runs lost or trained twice when processes or storages fail?",
+    lead="Drivers, workers and databases are killed and cut off while a study runs.",
     command="make soak",
     seeds="which process is killed is seeded, the moment is not",
     libraries=("optuna", "sqlalchemy", "psycopg", "distributed", "ray"),
@@ -89,9 +87,9 @@ class Soak:
         self.n_kills = N_KILLS_SMALL if is_small else N_KILLS
         self.undisturbed = cache(self._undisturbed)
 
-    def plan(self) -> dict[str, Callable[[], Row | list[Row]]]:
+    def plan(self) -> dict[str, Callable[[], Row]]:
         """Name → scenario."""
-        found: dict[str, Callable[[], Row | list[Row]]] = {}
+        found: dict[str, Callable[[], Row]] = {}
         kinds = ["SQLite", *(["PostgreSQL"] if self._server else [])]
         for kind in kinds:
             for study in ("grid", "tpe", "teacher"):
@@ -105,9 +103,6 @@ class Soak:
         if self._server is not None:
             found["restarted"] = partial(self._restarted, self._server)
             found["cut"] = partial(self._cut, self._server)
-        for what in ("node", "scheduler", "woken"):
-            found[f"{what}-dask"] = partial(self._dask_fails, what)
-        found["node-ray"] = self._ray_node
         return found
 
     def _disturbed(self, kind: str, study: str, url: str = "", **options: Any) -> Disturbed:
@@ -203,9 +198,8 @@ class Soak:
         whole, _ = self.undisturbed(study)
         with (
             self._disturbed(kind, study, pause_s=0.5) as run,
-            DaskCluster(run.environment, self._folder, [4]) as cluster,
+            DaskCluster(run.environment, self._folder, 4) as cluster,
         ):
-            cluster.wait(4)
             self._strike(run, run.start(on=f"dask://{cluster.address}"), cluster.workers)
             figure = f"{STUDIES[study]} on Dask, 4 workers, one killed about once per pack"
             return run.row(kind, figure, whole)
@@ -226,8 +220,7 @@ class Soak:
         spec = replace(spec, workload=replace(spec.workload, name=OWN_MODULE))
         if self._is_small:
             spec = replace(spec, sizes={"width": (8, 24)}, seeds=(0,))
-        with DaskCluster(dict(os.environ), self._folder, [2]) as cluster, ExitStack() as stack:
-            cluster.wait(2)
+        with DaskCluster(dict(os.environ), self._folder, 2) as cluster, ExitStack() as stack:
             places: dict[str, Executor] = {f"{n} local": LocalExecutor(n) for n in (1, 2, 4)}
             places["Dask"] = executor_on(f"dask://{cluster.address}")
             places["Ray"] = executor_on("ray")
@@ -271,50 +264,6 @@ class Soak:
         proxy.close()
         return replace(row, met=row.met and proxy.n_cut > 0)
 
-    def _dask_fails(self, what: str) -> Row:
-        """Kill a node, kill and restart scheduler and nodes, or freeze and wake a worker."""
-        whole, _ = self.undisturbed("grid")
-        with self._disturbed("SQLite", "grid", pause_s=0.5) as run, ExitStack() as stack:
-            patience = {"DASK_DISTRIBUTED__SCHEDULER__WORKER_TTL": "5s"} if what == "woken" else {}
-            environment = {**run.environment, **patience}
-            made = DaskCluster(environment, self._folder, [2, 2])
-            if what == "woken":  # a nanny would end a worker that is silent
-                made = DaskCluster(environment, self._folder, [1] * 4, has_nannies=False)
-            cluster = stack.enter_context(made)
-            cluster.wait(4)
-            driver = run.start(on=f"dask://{cluster.address}")
-            run.until(lambda: len(run.begun()) >= self.n_cells // 4, driver)
-            run.n_blows, figure = 1, "a node of Dask killed, a nanny with its 2 workers"
-            if what == "node":
-                cluster.kill_node()
-            elif what == "scheduler":
-                figure = "scheduler and nodes of Dask killed and started under a driver"
-                cluster.stop()
-                time.sleep(1.0)
-                cluster.start()
-            else:
-                figure = "a worker of Dask frozen until its run is another's, then woken"
-                worker = cluster.workers()[0]
-                worker.suspend()
-                run.until(lambda: run.n_again() > 0, driver)
-                worker.resume()
-            run.finish(driver)
-            return run.row("Clusters", figure, whole)
-
-    def _ray_node(self) -> Row:
-        whole, _ = self.undisturbed("grid")
-        with self._disturbed("SQLite", "grid", on=RAY_NODES, pause_s=0.5) as run:
-            driver = run.start()
-            run.until(lambda: len(run.begun()) >= self.n_cells // 4, driver)
-            raylets = run.named("raylet/raylet")
-            node = max(raylets, key=psutil.Process.create_time)
-            for process in [node, *node.children(recursive=True)]:
-                with suppress(psutil.NoSuchProcess):
-                    process.kill()
-            run.n_blows = 1
-            run.finish(driver)
-            return run.row("Clusters", "one of 2 nodes of Ray killed, raylet and workers", whole)
-
 
 def measure(wanted: Sequence[str], *, is_small: bool) -> tuple[list[Row], Any]:
     """The rows wanted, and how many seconds each scenario took."""
@@ -333,16 +282,14 @@ def measure(wanted: Sequence[str], *, is_small: bool) -> tuple[list[Row], Any]:
                 continue
             began = time.monotonic()
             try:
-                found = scenario()
-                new = found if isinstance(found, list) else [found]
+                row = scenario()
             except Exception as error:  # whatever it is, the other scenarios run
                 why = f"{type(error).__name__}: {error}"[:MOST_TOLD]
-                new = [Row(part="Errors", figure=name, target="none", reached=why, met=False)]
+                row = Row(part="Errors", figure=name, target="none", reached=why, met=False)
             seconds[name] = time.monotonic() - began
-            rows += new
-            for row in new:
-                told = f"{row.part}, {row.figure}: {row.reached} (target: {row.target})"
-                sys.stderr.write(f"{row.verdict:<9} {name} {told}\n")
+            rows.append(row)
+            told = f"{row.part}, {row.figure}: {row.reached} (target: {row.target})"
+            sys.stderr.write(f"{row.verdict:<9} {name} {told}\n")
     return rows, seconds
 
 
@@ -356,7 +303,7 @@ def main() -> None:
     if given.small:
         os.environ[STEPS] = "8000"
     rows, seconds = measure(given.names, is_small=given.small)
-    write(rows, (), seconds, words=WORDS, folder=given.out, name="soak")
+    write(rows, seconds, words=WORDS, folder=given.out, name="soak")
 
 
 if __name__ == "__main__":

@@ -1,33 +1,27 @@
-"""How long refits and the statistics of a sweep take, ours against SciPy's in the same run.
+"""How long refits take, ours against SciPy's in the same run.
 
 Both sides refit each replicate from the same starts. SciPy refits a part of the replicates; its
 time is extrapolated linearly, and the predictions of that part are compared. The second case needs
-the published table of Chinchilla's runs. The sweep has 12 widths × 12 rates × 3 seeds.
+the published table of Chinchilla's runs.
 """
 
 from __future__ import annotations
 
-import tempfile
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from scipy import optimize
 
-import extrap
-from benchmarks.rows import DATA, Row
-from benchmarks.sweeps import make_table, true_lr
+from benchmarks.rows import DATA, Row, chinchilla
 from extrap.fitting.bootstrap import bootstrap, replicate_problem, replicate_starts
 from extrap.fitting.loss_law import fit
 from extrap.fitting.projection import Problem
 from extrap.records import Fit
 
 N_REPLICATES = 4000
-WIDTHS, RATES, SEEDS = 12, 12, 3
-TARGET_S = 5.0
 
 
 def timed(
@@ -91,8 +85,7 @@ def fit_rows(data: Path = DATA) -> list[Row]:
         )
     ]
     if (data / "chinchilla_epoch.csv").is_file():
-        table = pd.read_csv(data / "chinchilla_epoch.csv")
-        table = table[~table["epoch_outlier"].astype(bool)]
+        table = chinchilla(data)
         sizes = {"params": table["params"], "tokens": table["tokens"]}
         rows.append(
             _refits(
@@ -198,50 +191,3 @@ def huber_peer(problem: Problem, i: int, starts: np.ndarray) -> np.ndarray:
         )
     best = min(found, key=lambda r: r.fun).x
     return np.concatenate([np.exp(best[:3]), best[3:]])
-
-
-def time_sweep() -> dict[str, float]:
-    """Seconds of each step, after one untimed call that imports what is imported late."""
-    widths = 16 * 2.0 ** (np.arange(WIDTHS) / 2)
-    table = make_table(widths=widths, rates=2.0 ** (np.arange(RATES) - 13), seeds=SEEDS)
-    width, octaves = 4 * widths[-1], np.array([-2.0, 0, 1])
-    larger = make_table(widths=[width], rates=true_lr(width) * 2.0**octaves, seeds=1)
-    seconds: dict[str, float] = {}
-    warm = extrap.read_runs(table[table["width"] < 100], size="width", tune="lr")
-    extrap.backtest(warm, min_sizes=5)
-
-    def lap(name: str, start: float) -> float:
-        now = time.perf_counter()
-        seconds[name] = now - start
-        return now
-
-    now = time.perf_counter()
-    runs = extrap.read_runs(table, size="width", tune="lr")
-    now = lap("read", now)
-    made = extrap.forecast(runs)
-    now = lap("forecast", now)
-    verdicts = extrap.check(made, extrap.read_runs(larger, size="width", tune="lr"))
-    now = lap("check", now)
-    extrap.backtest(runs)
-    now = lap("backtest", now)
-    with tempfile.TemporaryDirectory() as folder:
-        extrap.report(made, verdicts, path=Path(folder) / "report.html")
-    lap("report", now)
-    return seconds
-
-
-def sweep_rows(seconds: dict[str, float]) -> list[Row]:
-    """The whole statistics in one pass, and the report."""
-    steps = ("read", "forecast", "check", "backtest")
-    total = sum(seconds[step] for step in steps)
-    part = f"sweep of {WIDTHS} widths × {RATES} rates × {SEEDS} seeds"
-    return [
-        Row(
-            part=part,
-            figure="one pass of the whole statistics, 2 cores",
-            target=f"≤ {TARGET_S:g} s",
-            reached=f"{total:.2f} s (" + ", ".join(f"{s} {seconds[s]:.2f}" for s in steps) + ")",
-            met=total <= TARGET_S,
-        ),
-        Row(part=part, figure="its report, drawn", reached=f"{seconds['report']:.2f} s"),
-    ]

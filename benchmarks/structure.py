@@ -5,8 +5,7 @@
 Lines and bytes are of Python files that Git knows. Imports upward are pairs of modules, counted by
 the layers of `LAYERS`. The way of a forecast (`extrap forecast examples/sweep.csv --at 1024`) and
 of a trial (`extrap.tune`, two runs of a teacher) is read by `sys.setprofile` after a first call
-has imported everything: a step is a call from one file of the package into another, a return a
-step into a file that was entered before, a climb a step into a higher layer.
+has imported everything: a step is a call from one file of the package into another.
 """
 
 from __future__ import annotations
@@ -23,8 +22,6 @@ from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from types import FrameType
 from typing import Any
-
-import click
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "extrap"
@@ -51,7 +48,7 @@ def main() -> None:
         sys.stdout.write(f"{name:<44} {value}\n")
 
 
-def tracked(folder: str = ".") -> list[Path]:
+def tracked(folder: str) -> list[Path]:
     """Files that Git knows in a folder."""
     command = ["git", "ls-files", folder]
     listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
@@ -66,42 +63,17 @@ def sizes() -> Iterator[tuple[str, str]]:
         megabytes = sum(map(len, texts)) / 1e6
         yield f"{folder}/: lines, MB, modules", f"{n_lines:,}, {megabytes:.2f}, {len(texts)}"
     pages = [path for path in tracked("docs") if path.suffix == ".md"] + [ROOT / "README.md"]
-    yield "docs and README: words", f"{_words(*pages):,}"
-    yield "CHANGELOG: lines", str(len((ROOT / "CHANGELOG.md").read_text("utf-8").splitlines()))
-    yield "LOG: words", f"{_words(ROOT / 'LOG.md'):,}"
-    yield "tracked files", str(len(tracked()))
-
-
-def _words(*pages: Path) -> int:
-    return sum(len(page.read_text(encoding="utf-8").split()) for page in pages)
+    n_words = sum(len(page.read_text(encoding="utf-8").split()) for page in pages)
+    yield "docs and README: words", f"{n_words:,}"
 
 
 def shape() -> Iterator[tuple[str, str]]:
-    """Basenames that occur twice, imports upward, public names, options."""
-    import extrap
-    from extrap.cli import cli
-
+    """Basenames that occur twice, imports upward."""
     modules = [path for path in tracked("extrap") if path.suffix == ".py"]
     counts = Counter(path.name for path in modules if path.name != "__init__.py")
-    twice = [name for name, n in counts.items() if n > 1]
-    yield "basenames that occur twice; modules of them", f"{len(twice)}; {_total(counts, twice)}"
+    twice = [n for n in counts.values() if n > 1]
+    yield "basenames that occur twice; modules of them", f"{len(twice)}; {sum(twice)}"
     yield "imports upward", str(sum(len(_upward(path)) for path in modules))
-    yield "public names of extrap", str(len(extrap.__all__) - 1)
-    commands = list(_commands(cli))
-    flags = [p.opts[0] for each in commands for p in each.params if isinstance(p, click.Option)]
-    yield "commands; options; in all", f"{len(commands)}; {len(set(flags))}; {len(flags)}"
-
-
-def _total(counts: Counter[str], names: list[str]) -> int:
-    return sum(counts[name] for name in names)
-
-
-def _commands(group: click.Group) -> Iterator[click.Command]:
-    for command in group.commands.values():
-        if isinstance(command, click.Group):
-            yield from _commands(command)
-        else:
-            yield command
 
 
 def _layer(path: Path) -> int:
@@ -140,8 +112,8 @@ def ways() -> Iterator[tuple[str, str]]:
 
     sweep = str(ROOT / "examples" / "sweep.csv")
     arguments = ["forecast", sweep, "--size", "width", "--tune", "lr", "--at", "1024"]
-    yield "way of a forecast: files, steps, returns, climbs", _way(lambda: command(arguments))
-    yield "way of a trial: files, steps, returns, climbs", _way(_trial)
+    yield "way of a forecast: files, steps", _way(lambda: command(arguments))
+    yield "way of a trial: files, steps", _way(_trial)
 
 
 def _trial() -> None:
@@ -168,8 +140,8 @@ def _trial() -> None:
 
 
 def _way(call: Callable[[], Any]) -> str:
-    """Files entered, steps, returns and climbs of a second call."""
-    steps: list[tuple[str, str]] = []
+    """Files entered and steps of a second call."""
+    steps: list[str] = []
     inside = str(PACKAGE)
 
     def profile(frame: FrameType, event: str, argument: object) -> None:
@@ -181,7 +153,7 @@ def _way(call: Callable[[], Any]) -> str:
             caller = caller.f_back
         came_from = caller.f_code.co_filename if caller else ""
         if code.co_name != "<module>" and came_from != code.co_filename:
-            steps.append((came_from, code.co_filename))
+            steps.append(code.co_filename)
 
     with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
         call()
@@ -192,10 +164,7 @@ def _way(call: Callable[[], Any]) -> str:
         finally:
             sys.setprofile(None)
             threading.setprofile(None)
-    seen: set[str] = set()
-    n_returns = sum(target in seen or bool(seen.add(target)) for _, target in steps)
-    n_climbs = sum(bool(a) and _layer(Path(b)) > _layer(Path(a)) for a, b in steps)
-    return f"{len(seen)}, {len(steps):,}, {n_returns:,}, {n_climbs:,}"
+    return f"{len(set(steps))}, {len(steps):,}"
 
 
 if __name__ == "__main__":

@@ -5,9 +5,25 @@ Published: no bias with α = β; with α = .34, β = .28 .3 % at ±2 times the b
 sizes: it depends on how sizes are spaced.) A cubic around the best run is off by under .1 %.
 """
 
+import numpy as np
 import pytest
 
-from benchmarks.allocations import profile_bias
+from extrap.analyses.budget.budget_splits import ChinchillaLaw, optimal_split
+from extrap.analyses.budget.profiles import Profile, around_best, minimum
+
+N_SIZES = 15
+
+
+def profile_bias(alpha, beta, reach):
+    """Share by which D_opt is off, by a parabola of L in ln N and by ours; no noise."""
+    law, flops = ChinchillaLaw(1.69, 406.4, 410.7, alpha, beta), 1e21
+    best = np.log(float(optimal_split(law, flops).params))
+    log_params = best + np.linspace(-1, 1, N_SIZES) * np.log(reach)
+    loss = law.loss(np.exp(log_params), flops / 6 / np.exp(log_params))
+    parabola = np.polynomial.Polynomial.fit(log_params, loss, 2).deriv().roots()[0]
+    profile = Profile(log_flops=np.log(flops), log_params=log_params, log_loss=np.log(loss))
+    vertex, *_ = minimum(around_best(profile))
+    return np.exp(best - parabola) - 1, np.exp(best - vertex) - 1
 
 
 @pytest.mark.parametrize(

@@ -50,13 +50,12 @@ def hostile_report(path, size, tuned):
     return report(made, evil, path=path, metrics={EVIL: made}, **about)
 
 
-def write_figures(path, text, charts=()):
+def write_figures(path, text):
     """A page of figures, one met and one missed, with a text wherever it has any."""
     texts = dict.fromkeys(("part", "figure", "beat", "target", "reached", "note"), text)
     words = dict.fromkeys(("title", "question", "lead", "command", "seeds"), text)
     figures_page.write_page(
         [Row(**texts, met=True), Row(**texts, met=False)],
-        charts,
         {text: 1.0},
         (text,),
         words=figures_page.Words(**words, libraries=("numpy",)),

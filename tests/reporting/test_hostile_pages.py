@@ -13,7 +13,7 @@ from jinja2 import PackageLoader
 from extrap.backtesting import backtest
 from extrap.reporting.blocks import Figure
 from extrap.reporting.forecast_charts import backtest_chart
-from extrap.reporting.forecast_page import report
+from extrap.reporting.forecast_page import forecast_page, report
 from extrap.reporting.html import write_page
 from extrap.reporting.index import write_index
 from extrap.reporting.study_page import About
@@ -92,10 +92,16 @@ def test_names_in_the_results_of_a_study(tmp_path, one_task, kind):
     assert all(payload in words for payload in PAYLOADS.values())
 
 
-def test_names_on_a_page_of_figures(tmp_path, made):
-    chart = replace(backtest_chart(backtest(made.runs)), title=EVIL)
-    path = write_figures(tmp_path / "a.html", EVIL, [Figure(chart, EVIL)])
+def test_names_on_a_page_of_figures(tmp_path):
+    path = write_figures(tmp_path / "a.html", EVIL)
     assert PAYLOADS["script"] in said(written(path))
+
+
+def test_names_of_a_chart(tmp_path, made):
+    chart = replace(backtest_chart(backtest(made.runs)), title=EVIL)
+    page = forecast_page(made)
+    page = replace(page, blocks=(*page.blocks, Figure(chart, EVIL)))
+    assert PAYLOADS["script"] in said(written(write_page(page, tmp_path / "a.html")))
 
 
 def test_every_template_of_a_page_has_the_policy():

@@ -120,8 +120,7 @@ def dask(tmp_path_factory):
     """A scheduler and two workers, started by their commands in a folder of their own."""
     pytest.importorskip("distributed")
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
-    with DaskCluster(environment, tmp_path_factory.mktemp("dask"), [2]) as cluster:
-        cluster.wait(2)
+    with DaskCluster(environment, tmp_path_factory.mktemp("dask"), 2) as cluster:
         yield f"dask://{cluster.address}"
 
 

@@ -232,54 +232,6 @@ def _held(found: Mapping[str, Measure], truths: Mapping[str, float]) -> dict[str
     return row
 
 
-def _drawn(n: int) -> Rows:
-    """Laws, designs and the share of seeds drawn."""
-    rng = np.random.default_rng(99)
-    for i in range(n):
-        sizes, seeds = ((5, 2), (6, 2), (6, 3), (8, 3), (8, 4), (5, 1), (7, 1))[i % 7]
-        plain = Law(
-            floor=rng.uniform(0.8, 2.0), scale=rng.uniform(1, 3), exponent=rng.uniform(0.15, 0.7)
-        )
-        treated = Law(
-            floor=plain.floor * math.exp(rng.uniform(-0.05, 0.05)),
-            scale=plain.scale * math.exp(rng.uniform(-0.15, 0.15)),
-            exponent=plain.exponent + rng.uniform(-0.1, 0.1),
-        )
-        design = Design(n_sizes=sizes, n_seeds=seeds, law=plain, share=rng.uniform(0, 0.7))
-        yield _numbers(plain, treated, design.widths, *draw(design, treated, rng))
-
-
-def _two_columns(n: int) -> Rows:
-    """A grid of width × examples, `L = 1.5 + 1.2 w^−.4 + 1.2 d^−.3`, target twice both."""
-    rng = np.random.default_rng(98)
-    grid, at = [(2.0**i, 2.0**j) for i in range(4) for j in range(4)], (16.0, 16.0)
-    for i in range(n):
-        design = Design(n_sizes=len(grid), n_seeds=2, share=SHARES[i % 3])
-        effect, arms = i % 4, []
-        for of_arm, arm in zip((0, effect), draw(design, design.law, rng), strict=True):
-            factors = [_loss_of_two(*key, of_arm) for key in grid] / design.law.loss(design.widths)
-            moved = _moved(arm, factors)
-            by_size = dict(zip(grid, moved.by_size.values(), strict=True))
-            arms.append(replace(moved, by_size=by_size))
-        target = dict(zip(("width", "examples"), at, strict=True))
-        made, _ = contrast_arms(*arms, columns=tuple(target), target=target, level=LEVEL)
-        *logs, at_target = (
-            math.log(_loss_of_two(*key, effect) / _loss_of_two(*key, 0)) for key in (*grid, at)
-        )
-        truths = {
-            "target": math.expm1(at_target),
-            "mean": math.expm1(float(np.mean(logs))),
-        }
-        yield {f"p {effect or 'none'}": made.p_value, **_held(_measures(made), truths)}
-
-
-def _loss_of_two(width: float, examples: float, effect: int) -> float:
-    scale = 0.98 if effect == 1 else 1.0
-    power = 0.35 if effect == 3 else 0.4
-    of_width = (1.2 * 0.95 if effect == 2 else 1.2) * width**-power
-    return scale * (1.5 + of_width + 1.2 * examples**-0.3)
-
-
 def _naive_p_value(*arms: Arm) -> float:
     """A two-sample t-test at the largest size."""
     samples = [list(arm.by_size[max(arm.by_size)].values()) for arm in arms]
@@ -319,8 +271,6 @@ def measure(n: int = N_REPETITIONS) -> Iterator[tuple[str, pd.DataFrame]]:
     """Part → a row for each repetition."""
     for design in DESIGNS:
         yield design.name, pd.DataFrame(_of_design(design, n))
-    yield "drawn settings", pd.DataFrame(_drawn(n))
-    yield "two size columns", pd.DataFrame(_two_columns(n))
 
 
 if __name__ == "__main__":

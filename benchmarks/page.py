@@ -186,7 +186,6 @@ def write_page(
         blocks=(
             Answer(text=headline(rows), kind="on" if is_met else "mixed"),
             Paragraph(f"{words.lead}{left_out}"),
-            _overview(rows),
             *(Details(table.caption, (table,)) for table in _tables(rows)),
             provenance(about),
         ),
@@ -194,19 +193,6 @@ def write_page(
         made_by=words.command,
     )
     html.write_page(page, path)
-
-
-def _overview(rows: Sequence[Row]) -> Table:
-    """Targets met by part, and what was missed."""
-    lines = []
-    for part, group in groupby(rows, key=lambda row: row.part):
-        judged = [row for row in group if row.met is not None]
-        missed = [f"{row.figure}: {row.reached} ({row.target})" for row in judged if not row.met]
-        verdict = "no target" if not judged else "MISSED" if missed else "met"
-        met = f"{len(judged) - len(missed)} of {len(judged)}"
-        lines.append((verdict, part, met, "; ".join(missed) or "–"))
-    columns = ("verdict", "part", "targets met", "missed")
-    return Table(caption="Targets by part", columns=columns, rows=tuple(lines))
 
 
 def _tables(rows: Sequence[Row]) -> list[Table]:

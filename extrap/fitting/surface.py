@@ -85,11 +85,8 @@ def pool_asymmetry(sizes: Sequence[Neighbourhood]) -> list[Asymmetry | None]:
     for own_information, own_right, own_total in parts:
         others = information - own_information
         root = np.sqrt(np.diag(total - own_total))
-        if (
-            n < 3
-            or not np.all(root > 0)
-            or np.linalg.eigvalsh(others / np.outer(root, root))[0] < SEPARABLE
-        ):
+        is_known = n >= 3 and bool(np.all(root > 0))
+        if not is_known or np.linalg.eigvalsh(others / np.outer(root, root))[0] < SEPARABLE:
             pooled.append(None)
             continue
         mean = np.asarray(np.linalg.solve(others, right - own_right), dtype=float)

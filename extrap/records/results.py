@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from extrap.records.intervals import NOWHERE, Interval
 from extrap.records.numbers import (
@@ -19,7 +20,9 @@ from extrap.records.numbers import (
     name_size,
     plain,
 )
-from extrap.records.runs import Runs
+
+if TYPE_CHECKING:
+    from extrap.records.runs import Runs
 
 REFUSED, IMPRECISE = "refused-", "imprecise-"
 """Flags of a point: `refused-loss: why`."""

@@ -395,7 +395,7 @@ def _tables(comparison: Comparison) -> list[Table]:
     return [
         tabulated(
             "Mean difference over the sizes",
-            [c for c in comparison.contrasts if len(c.by_size) > 1],
+            [c for c in comparison.contrasts if c.mean.value is not None and len(c.by_size) > 1],
             {
                 "recipe": lambda c: c.treated,
                 "mean difference": lambda c: _percent(c.mean),

@@ -236,11 +236,12 @@ def test_an_older_file_keeps_its_content_where_fields_came_later():
     assert load_forecast(path).prior == "none"
 
 
-def test_a_sealed_file_of_an_older_schema_is_kept_beside(tmp_path):
-    old, new = (seal({"kind": "a", "schema_version": version}) for version in (1, 2))
+def test_a_sealed_file_of_any_schema_is_kept_beside_the_next(tmp_path):
     path = tmp_path / "a.json"
-    for document in (old, new, new):
+    documents = [seal({"kind": "a", "schema_version": version}) for version in (1, 2, 3)]
+    for document in (*documents, documents[-1]):
         write_sealed(document, path)
-    aside = tmp_path / f"a.{old['content_hash'][:8]}.json"
-    assert [json.loads(p.read_text()) for p in (path, aside)] == [new, old]
-    assert sorted(tmp_path.iterdir()) == sorted([path, aside])
+    names = [f"a.{document['content_hash'][:8]}.json" for document in documents[:-1]]
+    kept = [json.loads((tmp_path / name).read_text()) for name in (*names, "a.json")]
+    assert kept == documents
+    assert len(list(tmp_path.iterdir())) == 3

@@ -3,7 +3,7 @@
     python -m benchmarks.backtest [DATA] [--only PART …] [--replicates N] [--out FOLDER]
 
 DATA is the folder of the published tables, `../shared/data` unless given; what is not there is
-said and left out. Writes reports/backtest.csv and reports/backtest.html.
+said and left out. Writes reports/backtest.html.
 """
 
 from __future__ import annotations

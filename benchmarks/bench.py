@@ -2,8 +2,7 @@
 
     python -m benchmarks.bench [--only PART …] [--out FOLDER]
 
-Parts: fits, training. Writes reports/bench.csv and reports/bench.html. Nothing else
-should run meanwhile.
+Parts: fits, training. Writes reports/bench.html. Nothing else should run meanwhile.
 """
 
 from __future__ import annotations

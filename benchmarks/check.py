@@ -4,15 +4,13 @@
 
 What simulations say of the checker is `make calibrate`. DATA is the folder of the published
 tables, `../shared/data` unless given; what is not there is said and left out. Writes
-reports/bench-check.csv and reports/bench-check.html.
+reports/bench-check.html.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from benchmarks import faults, published_checks, watched
 from benchmarks.page import Part, Words, parser_of, run_parts
@@ -30,17 +28,12 @@ WORDS = Words(
 
 def parts(data: Path) -> dict[str, Part]:
     """All measurements, in the order of the table."""
-
-    def on_data(judge: Callable[[Path], Any]) -> Callable[[], Any]:
-        return partial(judge, data)
-
     checks = published_checks
+    step_law, warmups = (partial(j, data) for j in (checks.judge_step_law, checks.judge_warmups))
     return {
-        "step law": Part(on_data(checks.judge_step_law), checks.step_law_rows, ("steplaw.csv",)),
-        "warm-ups": Part(
-            on_data(checks.judge_warmups), checks.warmup_rows, ("gadre_warmup_grid.csv",)
-        ),
-        "faults": Part(faults.confusion, faults.rows),
+        "step law": Part(step_law, checks.step_law_rows, ("steplaw.csv",)),
+        "warm-ups": Part(warmups, checks.warmup_rows, ("gadre_warmup_grid.csv",)),
+        "faults": Part(faults.judge_all, faults.rows),
         "monitor": Part(watched.watch_all, watched.rows),
     }
 

@@ -65,16 +65,14 @@ class Case(NamedTuple):
     truth: tuple[str, ...]
 
 
-class Confusion(NamedTuple):
+class Judged(NamedTuple):
     """How a judge did.
 
     Attributes:
-        matrix: Fault × cause that the judge named, counts.
         is_right: Whether the cause of a run is the right one.
         is_clean: Whether it has no fault.
     """
 
-    matrix: pd.DataFrame
     is_right: pd.Series
     is_clean: pd.Series
 
@@ -136,7 +134,7 @@ def singles(runs: Runs) -> Iterator[Runs]:
         )
 
 
-def confusion(judge: Judge = judge_each, *, cases: Mapping[str, Case] | None = None) -> Confusion:
+def judge_all(judge: Judge = judge_each, *, cases: Mapping[str, Case] | None = None) -> Judged:
     """Let a judge look at every larger run.
 
     Args:
@@ -149,26 +147,15 @@ def confusion(judge: Judge = judge_each, *, cases: Mapping[str, Case] | None = N
         verdicts = judge(case.sweep, case.runs)
         truth += case.truth
         named += [verdict.cause or "none" for verdict in verdicts]
-    table = pd.DataFrame({"fault": truth, "cause": named})
-    is_right = table["fault"].map(CAUSES) == table["cause"]
-    is_clean = table["fault"] == CLEAN
-    matrix = pd.crosstab(table["fault"], table["cause"]).reindex(list(CAUSES), fill_value=0)
-    return Confusion(matrix, is_right, is_clean)
+    faults = pd.Series(truth)
+    return Judged(faults.map(CAUSES) == pd.Series(named), faults == CLEAN)
 
 
-def rows(found: Confusion) -> list[Row]:
-    """The figures, and the confusion matrix one line per fault."""
+def rows(found: Judged) -> list[Row]:
+    """The figures."""
     part = "our own runs with faults"
     right, clean = found.is_right, found.is_clean
     return [
         share_row(part, "cause right", right[~clean], least=0.8),
         share_row(part, "clean controls silent", right[clean], least=0.95),
-        *(
-            Row(
-                part="confusion matrix",
-                figure=f"{fault} (right: {CAUSES[str(fault)]})",
-                reached=", ".join(f"{cause} {n}" for cause, n in named.items() if n),
-            )
-            for fault, named in found.matrix.iterrows()
-        ),
     ]

@@ -4,19 +4,17 @@
 
 | part | is |
 |---|---|
-| tests | `pytest -m gpu --device cuda` |
 | losses | packs of every workload and optimizer on the GPU, against the same packs on a CPU |
 | memory | a pack that does not fit into an eighth of the memory, against its runs alone |
 | speed | milliseconds per step of 36 runs at three widths, packed and one by one |
 
-Writes gpu.csv and gpu.html. Exit code 1 if a check failed, 3 without a GPU; `--device cpu` runs
+Writes gpu.html. Exit code 1 if a check failed, 3 without a GPU; `--device cpu` runs
 small versions, which say nothing of a card.
 """
 
 from __future__ import annotations
 
 import argparse
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -67,22 +65,6 @@ def pack_of(
     recipe = Recipe(optimizer=optimizer, steps=steps, n_evals=2)
     source = Workload(name=name)
     return Pack(workload=load_workload(source), size=size, recipe=recipe, cells=cells)
-
-
-def tests(device: str) -> Iterator[Row]:
-    """The tests of the GPU path."""
-    command = [sys.executable, "-m", "pytest", "-q", "-m", "gpu", "--device", device]
-    done = subprocess.run(
-        [*command, "tests/training"], cwd=ROOT, capture_output=True, text=True, check=False
-    )
-    last = (done.stdout.strip().splitlines() or [""])[-1]
-    yield Row(
-        part="tests",
-        figure=f"pytest -m gpu --device {device}",
-        target="all pass",
-        reached=last,
-        met=done.returncode == 0,
-    )
 
 
 def losses(device: str, *, steps: int = STEPS) -> Iterator[Row]:
@@ -172,7 +154,7 @@ def main() -> int:
         ),
     }
     if is_gpu:
-        parts |= {"tests": lambda: tests(given.device), "memory": lambda: memory(given.device)}
+        parts["memory"] = lambda: memory(given.device)
     rows: list[Row] = []
     seconds: dict[str, float] = {}
     for name, part in parts.items():

@@ -34,6 +34,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Iterable
 from dataclasses import replace
 from functools import partial
 
@@ -53,8 +54,6 @@ from benchmarks.sweeps import (
     log_uniform,
     print_parts,
 )
-from extrap.fitting.loss_law import fit
-from extrap.fitting.loss_model import LossModel
 from extrap.records import Interval
 
 RATIOS = (2.0, 4.0, 16.0)
@@ -62,8 +61,6 @@ DRAWS = {"development": 11, "report": 12}
 """First number of every seed."""
 SHAPES = ("straight", "curved", "kink", "step", "low noise")
 LOSSES = ("power and floor", "power", "two powers", "saturating", "break")
-LAWS = {"power and floor": "power_floor", "power": "power"}
-"""Shape of the loss → its law, where it is one of the family."""
 TODAY = {
     "best value, straight": (0.496, 0.586, 0.759),
     "best value of two columns, straight": (0.373, 0.477, 0.689),
@@ -185,38 +182,25 @@ def best_values(shape: str, n_columns: int, rng: np.random.Generator) -> dict[st
 
 
 def losses(shape: str, rng: np.random.Generator, *, n_sizes: int = 0) -> dict[str, float]:
-    """Intervals of the loss of a new run at the true optimum: ours, and an oracle's."""
+    """Intervals of the loss of a new run at the true optimum."""
     world = draw_world(rng, n_sizes=n_sizes or int(rng.integers(4, 11)), loss=shape)
     table = SimulatedSweep(world, rng).table
     made = forecast_of(table, level=LEVEL)
     rng.normal(size=100 * (len(table) + 1))  # as was drawn before, so that figures can be compared
-    bands = {"default": made, "family": replace(made, band="family")}
-    if shape in LAWS and len(world.doublings) > 3:
-        bands["oracle"] = knowing(made, LAWS[shape])
+    return new_runs(world, made, RATIOS, rng)
+
+
+def new_runs(
+    world: World, made: extrap.Forecast, ratios: Iterable[float], rng: np.random.Generator
+) -> dict[str, float]:
+    """Whether the intervals of the loss hold a new run at the true optimum of each size."""
     found = {"precision": world.noise**2 / world.n_seeds}
-    for ratio in RATIOS:
+    for ratio in ratios:
         s = world.beyond(ratio)
         truth = float(world.log_loss(s, world.optimum(s))[0] + world.noise * rng.normal())
-        x = float(2.0 ** s[0, 0])
-        for band, each in bands.items():
-            row = compared(logs_of(each.at(x=x).loss_pi), truth, f"{ratio:g}")
-            found |= {f"{band} {name}": value for name, value in row.items()}
+        ends = logs_of(made.at(x=float(2.0 ** s[0, 0])).loss_pi)
+        found |= compared(ends, truth, f"{ratio:g}")
     return found
-
-
-def knowing(made: extrap.Forecast, law: str) -> extrap.Forecast:
-    """The forecast of someone who knows the true law: only that is fitted."""
-    points = [o for o in made.optima if o.loss is not None]
-    known = all(o.paired_loss_se is not None for o in points)
-    fitted = fit(
-        law,
-        {"x": [o.size["x"] for o in points]},
-        [o.loss for o in points],
-        loss_se=[o.paired_loss_se for o in points] if known else None,
-        loss_se_dof=made.noise.own_dof if known else None,
-    )
-    model = LossModel(family=((fitted, 1.0),), discrepancy=0.0)
-    return replace(made, band="family", loss_model=model)
 
 
 def edges(rng: np.random.Generator) -> dict[str, float]:
@@ -229,18 +213,12 @@ def edges(rng: np.random.Generator) -> dict[str, float]:
     lowest = max(float(best[3]) + 0.05, float(best[4]) + 0.05)
     lowest = min(lowest, float(best[4]) + reach)
     made = forecast_of(SimulatedSweep(world, rng, lowest=lowest).table, level=LEVEL)
-    found = {"precision": world.noise**2 / world.n_seeds}
-    for ratio in (1.0, *RATIOS):
-        s = world.beyond(ratio)
-        truth = float(world.log_loss(s, world.optimum(s))[0] + world.noise * rng.normal())
-        ends = logs_of(made.at(x=float(2.0 ** s[0, 0])).loss_pi)
-        found |= compared(ends, truth, f"{ratio:g}")
-    return found
+    return new_runs(world, made, (1.0, *RATIOS), rng)
 
 
 def value_rows(part: str, found: pd.DataFrame) -> list[Row]:
     """Coverage and width of the best value's intervals, and its flags."""
-    rows = [_held(part, found, f"{ratio:g}", 0.85) for ratio in RATIOS]
+    rows = [_held(part, found, ratio, 0.85) for ratio in RATIOS]
     if part in TODAY and len(found):
         for ratio, before, most in zip(RATIOS, TODAY[part], WIDER, strict=True):
             width = found[f"width {ratio:g}"].median()
@@ -260,50 +238,22 @@ def value_rows(part: str, found: pd.DataFrame) -> list[Row]:
 
 
 def loss_rows(part: str, found: pd.DataFrame) -> list[Row]:
-    """Coverage of the loss intervals, refusals, and widths over an oracle's."""
-    rows = [_held(part, found, f"default held {r:g}", least) for r, least in LEAST[part].items()]
-    if "oracle width 4" in found:
-        rows += [
-            Row(
-                part=part,
-                figure=f"median width at ×4 over the oracle's, band {band}",
-                target="≤ 3" if band == "default" else "",
-                reached=f"{ratio:.2f}",
-                met=bool(ratio <= 3) if band == "default" else None,
-            )
-            for band in ("default", "family")
-            for ratio in [(found[f"{band} width 4"] / found["oracle width 4"]).median()]
-        ]
-        rows.append(judged(part, "refused at ×4", found["default refused 4"], 0.02, most=True))
-    beyond = [f"{r:g}" for r in RATIOS]
-    wider = [(found[f"family width {r}"] > 1.001 * found[f"default width {r}"]) for r in beyond]
-    rows.append(
-        Row(
-            part=part,
-            figure="`family` wider than the default",
-            target="never",
-            reached=f"{np.mean(wider):.1%}",
-            met=not np.any(wider),
-        )
-    )
-    return rows
+    """Coverage of the loss intervals."""
+    return [_held(part, found, ratio, least) for ratio, least in LEAST[part].items()]
 
 
 def edge_rows(part: str, found: pd.DataFrame) -> list[Row]:
     """Coverage inside and beyond a sweep whose largest sizes have their optimum at the edge."""
-    return [_held(part, found, f"{ratio:g}", 0.85) for ratio in (1.0, *RATIOS)]
+    return [_held(part, found, ratio, 0.85) for ratio in (1.0, *RATIOS)]
 
 
-def _held(part: str, found: pd.DataFrame, at: str, least: float) -> Row:
+def _held(part: str, found: pd.DataFrame, ratio: float, least: float) -> Row:
     """Coverage where a number is said; refused forecasts are counted, not judged."""
-    column = at if " " in at else f"held {at}"
-    values = found[column].dropna()
-    if values.empty:
-        return Row(part=part, figure=column, reached="all refused")
+    values = found[f"held {ratio:g}"].dropna()
     precision = pd.qcut(found.loc[values.index, "precision"], 10, labels=False, duplicates="drop")
     worst = values.groupby(precision).mean().min()
-    row = judged(part, f"90 % interval at ×{at.split()[-1]} holds", list(values), least)
-    width = found[column.replace("held", "width")].median()
+    row = judged(part, f"90 % interval at ×{ratio:g} holds", list(values), least)
+    width = found[f"width {ratio:g}"].median()
     details = f" (worst tenth by noise {worst:.0%}, median width {width:.2g}"
     refused = len(found) - len(values)
     details += f", {refused} refused)" if refused else ")"

@@ -92,8 +92,7 @@ class Larger:
     """The five larger cells against what the smaller ones forecast.
 
     Attributes:
-        tuned: One row a cell and tuned value, octaves: `forecast` and `half` (of the 90 %
-            interval), `own`, `quadratic`.
+        tuned: One row a cell and tuned value, octaves: `forecast`, `own`, `quadratic`.
         losses: Log errors of the loss, and by other ways, `tied` and `last`.
         regrets: Degree of the surface → worst loss of a run at the forecast values, percent.
     """
@@ -146,7 +145,6 @@ def _tuned_rows(
             {
                 "name": name,
                 "forecast": np.log2(estimate.value),
-                "half": np.log2(estimate.pi.upper / estimate.pi.lower) / 2,
                 "own": np.log2(target.tuned[name].value),
                 "quadratic": surface.minimum[j],
             }
@@ -183,28 +181,29 @@ def judge_rolling(data: Path = DATA) -> pd.DataFrame:
         [c for c in table.columns[:7] if c != "dataset"] + ["dataset"]
     ):
         points = [
-            bare_optimum({"flops": row["flops"]}, "params", row["n_star"], row["n_star_std_log"])
+            Optimum(
+                size={"flops": row["flops"]},
+                tuned={
+                    "params": Estimate(
+                        value=row["n_star"],
+                        se=row["n_star"] * row["n_star_std_log"],
+                        ci=Interval(),
+                        pi=Interval(),
+                    )
+                },
+                loss=None,
+                loss_se=None,
+                paired_loss_se=None,
+                best_loss=None,
+                n_runs=0,
+                n_diverged=0,
+                bracketed=True,
+                edge=None,
+            )
             for _, row in budgets.sort_values("flops").iterrows()
         ]
         found += _rolling("Porian et al., best model size", points, "params", ("flops",))
     return pd.DataFrame(found)
-
-
-def bare_optimum(size: dict[str, float], name: str, value: float, log_se: float) -> Optimum:
-    """The best value of one tuned column at a size, and nothing else."""
-    interval = Interval(None, None)
-    return Optimum(
-        size=size,
-        tuned={name: Estimate(value=value, se=value * log_se, ci=interval, pi=interval)},
-        loss=None,
-        loss_se=None,
-        paired_loss_se=None,
-        best_loss=None,
-        n_runs=0,
-        n_diverged=0,
-        bracketed=True,
-        edge=None,
-    )
 
 
 def _rolling(
@@ -270,9 +269,8 @@ def rows(found: Larger) -> list[Row]:
     for name in TUNED:
         here = table[table["name"] == name]
         errors = {r: rms((here["forecast"] - here[r]).to_numpy()) for r in TARGETS}
-        held = {r: int((abs(here["forecast"] - here[r]) <= here["half"]).sum()) for r in TARGETS}
         is_rate = name == "lr"
-        made += [
+        made.append(
             Row(
                 part=part,
                 figure=f"{name}: rms error, octaves, to the cell's own optimum / 1 % quadratic",
@@ -280,16 +278,8 @@ def rows(found: Larger) -> list[Row]:
                 reached=f"{errors['own']:.2f} / {errors['quadratic']:.2f}",
                 met=all(errors[r] <= t for r, t in TARGETS.items()) if is_rate else None,
                 note=NOTE if is_rate else "",
-            ),
-            Row(
-                part=part,
-                figure=f"{name}: 90 % intervals hold; largest half width",
-                target="≥ 4 of 5 each; ≤ .45 octave",
-                reached=f"{held['own']} and {held['quadratic']} of {len(here)}; "
-                f"{here['half'].max():.2f}",
-                met=bool(min(held.values()) >= 4 and here["half"].max() <= 0.45),
-            ),
-        ]
+            )
+        )
     limits = {degree: limit for degree, _, _, limit in SURFACES}
     made.append(
         Row(

@@ -1,4 +1,4 @@
-"""Figures of a benchmark: measured, printed, written as CSV and as a page."""
+"""Figures of a benchmark: measured, printed, written as a page."""
 
 from __future__ import annotations
 
@@ -8,18 +8,15 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib import metadata
 from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import pandas as pd
-
 import extrap
 from benchmarks.rows import DATA, Row
-from extrap import files
 from extrap.reporting import html
 from extrap.reporting.blocks import Answer, Details, Page, Paragraph
 from extrap.reporting.study_page import provenance
@@ -81,7 +78,7 @@ def run_parts(
         parts: Name → part, in the order of the table.
         given: What `parser_of` parsed.
         words: What the page is about.
-        name: Of the files written, without suffix.
+        name: Of the file written, without suffix.
         more: Rows from what all parts gave.
     """
     wanted = given.only or list(parts)
@@ -116,10 +113,9 @@ def write(
     folder: Path,
     name: str,
 ) -> None:
-    """Print the rows and write them as `NAME.csv` and `NAME.html`."""
+    """Print the rows and write them as `NAME.html`."""
     print_rows(rows)
     folder.mkdir(parents=True, exist_ok=True)
-    write_csv(rows, folder / f"{name}.csv")
     write_page(rows, seconds, missing, words=words, path=folder / f"{name}.html")
     sys.stdout.write(conclusion(rows, seconds) + "\n")
 
@@ -127,12 +123,6 @@ def write(
 def print_rows(rows: Sequence[Row]) -> None:
     """Write the rows to standard output, part by part."""
     sys.stdout.write(blocks_text(_tables(rows)) + "\n")
-
-
-def write_csv(rows: Sequence[Row], path: Path) -> None:
-    """One line per row, with its verdict as a word."""
-    table = pd.DataFrame([asdict(row) | {"met": row.verdict} for row in rows])
-    files.write_csv(table, path)
 
 
 def headline(rows: Sequence[Row]) -> str:
@@ -146,7 +136,7 @@ def headline(rows: Sequence[Row]) -> str:
 def conclusion(rows: Sequence[Row], seconds: Mapping[str, float]) -> str:
     """How many targets were met, which were missed, how long it took."""
     missed = [f"Missed: {row.part}: {row.figure}" for row in rows if row.met is False]
-    return "\n".join([f"\n{headline(rows)}", *missed, f"{_took(seconds)}; page and CSV written."])
+    return "\n".join([f"\n{headline(rows)}", *missed, f"{_took(seconds)}; page written."])
 
 
 def write_page(

@@ -10,7 +10,7 @@
 | `same` | one study on 1, 2, 4 local workers, Dask and Ray |
 
 A name stands for all that begin with it. Drivers are processes of `benchmarks.driving`. Writes
-reports/soak.csv and reports/soak.html.
+reports/soak.html.
 """
 
 from __future__ import annotations

@@ -56,4 +56,6 @@ def test_a_gpu_grows_its_batch_and_keeps_its_statistics(device, name, options):
 def test_a_gpu_trains_what_a_cpu_trains(device, recipe, width):
     given = {"steps": 12, "batch_size": 16, **recipe}
     rates = (2**-9, 1e30, 2**-7)
+    if recipe.get("optimizer") == "muon":  # its bfloat16 takes minutes on processors without it
+        width = min(width, 256)
     assert_as_on_a_cpu(device, "bytes-mlp", OPTIONS, rates, {"width": width}, **given)

@@ -505,15 +505,22 @@ class Forecast(Shown):
         page: Path = sys.modules["extrap"].report(self, path=path, **options)
         return page
 
-    def plot(self) -> Any:
-        """Draw the best value against size beside the loss against size; needs matplotlib.
+    def plot(self, *, ax: Any = None) -> Any:
+        """Draw the best value against size beside the loss against size, in your own theme.
+
+        Args:
+            ax: Matplotlib's axes to draw on: one, which shows the loss, or one per tuned value
+                and a last one for the loss. By default a new figure.
 
         Returns:
             The matplotlib figure, which a notebook shows.
+
+        Raises:
+            ValueError: Another number of axes.
         """
         from extrap.reporting.plots import plot_forecast
 
-        return plot_forecast(self)
+        return plot_forecast(self, ax)
 
     def last_value(self) -> float | None:
         """The trivial forecast: the optimal loss at the largest tuned size."""

@@ -126,7 +126,7 @@ def test_the_statistics_run_without_the_training_libraries(verb, code):
     assert run([sys.executable, "-c", script], cwd=ROOT).splitlines()[-1] == f"{code} []"
 
 
-UNNEEDED = ("jinja2", "matplotlib", "scipy.stats", "statsmodels")
+UNNEEDED = ("jinja2", "matplotlib", "scipy.stats", "seaborn", "statsmodels")
 FORECAST = ["forecast", "examples/sweep.csv", "--size", "width", "--tune", "lr"]
 
 

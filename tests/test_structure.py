@@ -40,7 +40,7 @@ IMPORTERS = {
     "google": "reading.trackers.tensorboard",  # protobuf
     "jinja2": "reporting",
     "lightning": "integrations.lightning",
-    "matplotlib": "reporting",
+    "matplotlib": "reporting.drawing reporting.plots",
     "mlflow": "reading.trackers.mlflow",
     "numpy": " ".join(LEVELS),
     "optuna": "study reading.optuna reading.storages",
@@ -51,9 +51,10 @@ IMPORTERS = {
     "ray": "study.clusters",
     "rich": "cli commands",
     "scipy": f"laws noise fitting {LEVELS[4]}",
+    "seaborn": "reporting.drawing",
     "sklearn": "fitting analyses.selection workloads",
     "sqlalchemy": "study reading.optuna reading.storages",  # addresses, errors of its storages
-    "statsmodels": "fitting",
+    "statsmodels": "analyses.batch_size checking fitting.means fitting.regression",
     "tensorboard": "reading.trackers.tensorboard",
     "torch": "workloads training integrations",
     "tqdm": "study.progress",

@@ -253,7 +253,7 @@ def _profiles(report: AllocationReport) -> XYChart:
         y=Axis("loss at the best learning rate", is_log=False),
         series=(
             *lines,
-            points(best, marker="D", is_open=True, label="best split"),
+            points(best, marker="D", label="best split"),
             points(tried, ink="warn", marker="^", label="other splits"),
             points(chosen, marker="^", label=budget),
         ),

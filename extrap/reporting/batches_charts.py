@@ -72,7 +72,7 @@ def _steps_figure(groups: Sequence[BatchGroup], where: str, is_trade_off: bool) 
             points(curve, label=name, ink=style["ink"], **BAND),
             points(seen, **style),
             points(late, ink="warn", marker="^"),
-            points(corner, marker="x"),
+            points(corner, marker="X"),
         ]
     if is_trade_off:
         title = f"Steps against examples at {where}"

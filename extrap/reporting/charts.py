@@ -37,7 +37,7 @@ class Axis:
         label: What it shows.
         is_log: Whether it is logarithmic.
         is_percent: Whether its values are relative differences, written as signed percentages.
-        limits: Values it must show at least; what lies beyond `clip` times their span is cut.
+        limits: Values it must show at least.
     """
 
     label: str
@@ -51,16 +51,15 @@ class Series:
     """Points, a line or a band.
 
     Attributes:
-        label: Its name, written beside it; empty for none.
+        label: Its name in the legend; empty for none.
         x: Places.
         y: Values; NaN draws nothing there.
         lower: Lower ends of intervals; empty for none, NaN for an open side.
         upper: Upper ends.
-        ink: Colour: a name of `palette.COLOURS`, or `RAMP:FRACTION` for a place on a colour ramp.
+        ink: Colour: a name of `drawing.COLOURS`, or `RAMP:FRACTION` for a place on a colour ramp.
         line: `-`, `--`, `:`, or empty for points alone.
-        marker: Matplotlib's letter, or empty for a line alone.
+        marker: Matplotlib's letter of a filled marker, or empty for a line alone.
         is_band: Intervals are a filled band instead of bars.
-        is_open: Markers are drawn hollow.
     """
 
     label: str = ""
@@ -72,7 +71,6 @@ class Series:
     line: str = ""
     marker: str = ""
     is_band: bool = False
-    is_open: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,7 +105,6 @@ class Row:
     value: float | None
     interval: Interval = Interval()
     ink: str = "law"
-    marker: str = "o"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,12 +126,12 @@ class RowsChart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeatChart:
-    """Values over a grid of cells.
+    """Values over a grid of cells, all alike, as those of values on a logarithmic scale.
 
     Attributes:
         title: Heading.
-        x: Horizontal axis.
-        y: Vertical axis.
+        x: Label of the horizontal axis.
+        y: Label of the vertical axis.
         xs: Values of the columns.
         ys: Values of the rows.
         values: One tuple per row; NaN leaves a cell empty.
@@ -143,8 +140,8 @@ class HeatChart:
     """
 
     title: str
-    x: Axis
-    y: Axis
+    x: str
+    y: str
     xs: tuple[float, ...]
     ys: tuple[float, ...]
     values: tuple[tuple[float, ...], ...]

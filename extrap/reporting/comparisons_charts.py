@@ -12,7 +12,7 @@ from extrap.records import Measure
 from extrap.reporting.charts import Axis, Row, RowsChart, Series, XYChart, points
 from extrap.reporting.sizes import path_axis
 
-MARKERS = ("o", "s", "D", "^", "v", "P")
+MARKERS = ("o", "s", "D", "^", "v", "<")
 """Of the recipes, the plain one first."""
 INKS = ("law", "warn", "good")
 """Of up to three treated recipes; more have colours of a ramp."""
@@ -58,8 +58,8 @@ def size_charts(
         seen = _places(check, arm) if check is not None and arm in check.arms else []
         for at, style, is_measured in (
             (here, {"marker": marker}, True),
-            (ahead, {"marker": marker, "is_open": True}, False),
-            (seen, {"marker": "x"}, False),
+            (ahead, {"marker": "P"}, False),
+            (seen, {"marker": "X"}, False),
         ):
             own = [(p, p.plain if arm == plain else p.treated) for p in at]
             name = arm if is_measured and not law else ""  # else it is beside the law

@@ -58,7 +58,7 @@ LIMITS = (
     "Compute is counted as the runs record it; hardware may run one recipe faster than another.",
     "A lower loss does not guarantee better downstream results.",
 )
-CAPTION = "Open marks: forecast. ×: measured at the target. Grey: sizes of the sweep."
+CAPTION = "+: forecast. ×: measured at the target. Grey: sizes of the sweep."
 MOST_ROWS = 12
 """Treated recipes that one of two charts shows."""
 MOST_SENTENCES = 2

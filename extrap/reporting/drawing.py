@@ -1,4 +1,4 @@
-"""Charts drawn with matplotlib: as SVG for a page, or on axes of your own.
+"""Charts drawn with seaborn: as SVG for a page, or on axes of your own.
 
 A figure is drawn in the colours of a light page. Within a page each of them becomes a CSS
 variable, so that one drawing serves light mode, dark mode and print. Text stays text in the
@@ -12,13 +12,18 @@ import math
 import re
 import warnings
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from html import escape
 from typing import Any
 
 import matplotlib as mpl
 import numpy as np
+import pandas as pd
+import seaborn as sns
 from matplotlib.axes import Axes
+from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from matplotlib.ticker import (
     FixedFormatter,
     FixedLocator,
@@ -29,51 +34,52 @@ from matplotlib.ticker import (
     NullLocator,
 )
 
+from extrap.records import Interval
 from extrap.records.numbers import NBSP, format_percent_tick, format_ticks
-from extrap.reporting.charts import (
-    Axis,
-    Chart,
-    HeatChart,
-    RowsChart,
-    Series,
-    XYChart,
-)
-from extrap.reporting.palette import VARIABLES, colour
+from extrap.reporting.charts import Axis, Chart, HeatChart, RowsChart, Series, XYChart
 
 WIDTH, HEIGHT = 460, 330
 ROW_HEIGHT = 26
-LINE_GAP = 15.0
-"""Pixels between two labels at the right edge."""
 REACH = 0.6
 """Share of the values' span by which intervals may widen an axis; what is beyond is cut off."""
-EDGE = 0.9
-"""Share of the axis beyond which a series ends at the right edge and is named there."""
-AXIS_LABEL, SIDE_LABEL = 50, 30
-"""Characters of the label of an axis, and of one beside the picture; longer ones leave no room."""
+AXIS_LABEL, LABEL, LEGEND = 50, 30, 64
+"""Characters of the label of an axis, of another name, and of a row of names."""
 MOST_TICKS = 6
 MARGIN = 0.05
 """Room beside the values of a logarithmic axis, as a share of their span."""
-SETTINGS: dict[Any, Any] = {
-    "svg.hashsalt": "extrap",
-    "svg.fonttype": "none",
-    "text.parse_math": False,
-    "font.size": 11.5,
-    "text.color": colour("ink"),
-    "axes.edgecolor": colour("muted"),
-    "axes.labelcolor": colour("ink"),
-    "axes.linewidth": 0.8,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.grid": True,
-    "axes.axisbelow": True,
-    "grid.color": colour("grid"),
-    "grid.linewidth": 0.8,
-    "xtick.color": colour("muted"),
-    "ytick.color": colour("muted"),
-    "xtick.labelsize": 10.5,
-    "ytick.labelsize": 10.5,
-    "lines.solid_capstyle": "round",
+MOST_MARKS = 5000
+"""Marks that are drawn as paths; more become one image."""
+MARK_SIZE, SIZES = 42.0, {"*": 154.0, "X": 70.0, "P": 80.0, ".": 60.0}
+"""Area of a marker in square points, and of those that need another."""
+DASHES = {"": "", "-": "", "--": (4, 1.6), ":": (1, 1.6)}
+
+STEPS = 12
+"""Of the ramp of sizes."""
+_BLUE, _ORANGE, _GREEN, _RED = sns.color_palette("colorblind", 4)
+_RAMP = sns.color_palette("viridis", STEPS + 3).as_hex()
+
+
+def _shades(hue: tuple[float, ...], light: float, dark: float) -> tuple[str, str]:
+    """A hue with the lightness that has contrast on either paper, softer on the dark one."""
+    pair = sns.set_hls_values(hue, l=light), sns.set_hls_values(hue, l=dark, s=0.7)
+    return to_hex(pair[0]), to_hex(pair[1])
+
+
+# name → (light, dark)
+COLOURS = {
+    "ink": ("#1d2433", "#e6e9ef"),
+    "muted": ("#5d6778", "#9aa5b8"),
+    "grid": ("#e3e7ee", "#2b323e"),
+    "paper": ("#ffffff", "#161a21"),
+    "shade": ("#eef1f6", "#1f2530"),
+    "law": _shades(_BLUE, 0.34, 0.65),
+    "good": _shades(_GREEN, 0.24, 0.5),
+    "warn": _shades(_ORANGE, 0.3, 0.6),
+    "bad": _shades(_RED, 0.33, 0.62),
+    **{f"size-{i}": (_RAMP[i], _RAMP[i + 3]) for i in range(STEPS)},
 }
+VARIABLES = {light: f"var(--{name},{light})" for name, (light, _) in COLOURS.items()}
+"""Colour on white → the CSS variable of a page, which is another colour in dark mode."""
 _NO_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 """Characters that no XML may hold."""
 _HEAD = re.compile(
@@ -83,6 +89,17 @@ _UNUSED = re.compile(
     r' id="[A-Za-z.0-9]+_\d+"|font-family: [^;]*; |xlink:|(?<=base64,)\s|\s(?=[\s"/]|$)'
 )
 """Of a tag: ids that nothing refers to, fonts, spaces."""
+
+
+def colour(name: str) -> str:
+    """The colour of a name, or of a place on a ramp such as `size:0.4`, on white."""
+    ramp, is_place, place = name.partition(":")
+    return COLOURS[f"{ramp}-{round(float(place) * (STEPS - 1))}" if is_place else name][0]
+
+
+def style_sheet(mode: str) -> str:
+    """CSS declarations of every colour, for `"light"` or `"dark"`."""
+    return ";".join(f"--{name}:{pair[mode == 'dark']}" for name, pair in COLOURS.items())
 
 
 def chart_svg(chart: Chart, *, key: str) -> str:
@@ -99,8 +116,8 @@ def chart_svg(chart: Chart, *, key: str) -> str:
     def inline(tag: re.Match[str]) -> str:
         text = _UNUSED.sub("", tag[0])
         text = re.sub(r'( id="| href="#|url\(#)', rf"\g<1>{key}-", text)
-        text = re.sub(r"\d+\.\d{3,}", lambda found: str(round(float(found[0]), 2)), text)
-        return re.sub("#[0-9a-f]{6}", lambda found: VARIABLES.get(found[0], found[0]), text)
+        text = re.sub(r"\d+\.\d{3,}", lambda number: str(round(float(number[0]), 2)), text)
+        return re.sub("#[0-9a-f]{6}", lambda hue: VARIABLES.get(hue[0], hue[0]), text)
 
     svg = _HEAD.sub("", _drawn(lambda ax: draw_chart(ax, chart), WIDTH, height))
     svg = re.sub(r"<[^>]*>\s*", inline, _NO_XML.sub("\ufffd", svg))
@@ -110,14 +127,22 @@ def chart_svg(chart: Chart, *, key: str) -> str:
 
 
 def _drawn(draw: Callable[[Axes], object], width: int, height: int) -> str:
-    """A figure of so many pixels in our settings, as an SVG document."""
+    """A figure of so many pixels in the theme of a page, as an SVG document."""
+    ink, muted = colour("ink"), colour("muted")
+    theme = {
+        **sns.axes_style("whitegrid", {"axes.spines.top": False, "axes.spines.right": False}),
+        **sns.plotting_context("notebook", font_scale=0.96),
+        **{"text.color": ink, "axes.labelcolor": ink, "axes.edgecolor": muted},
+        **{"xtick.color": muted, "ytick.color": muted, "grid.color": colour("grid")},
+        **{"svg.hashsalt": "extrap", "svg.fonttype": "none", "text.parse_math": False},
+    }
     buffer = io.StringIO()
     with mpl.rc_context(), warnings.catch_warnings():
         # the reader's font has it
         warnings.filterwarnings("ignore", message=".*[Gg]lyph.*missing.*")
         warnings.filterwarnings("ignore", message="constrained_layout not applied")
         mpl.rcdefaults()
-        mpl.rcParams.update(SETTINGS)
+        mpl.rcParams.update(theme)
         figure = Figure(figsize=(width / 72, height / 72), dpi=72, layout="constrained")
         draw(figure.add_subplot())
         metadata = {"Date": None, "Creator": None}
@@ -125,17 +150,17 @@ def _drawn(draw: Callable[[Axes], object], width: int, height: int) -> str:
     return buffer.getvalue()
 
 
-def plot_chart(chart: Chart, ax: Axes | None = None) -> Axes:
-    """Draw a chart on these axes or new ones."""
-    if ax is None:
-        from matplotlib import pyplot as plt
-
-        _, ax = plt.subplots(figsize=(6.4, 4.8), layout="constrained")
+def plot_charts(charts: Sequence[Chart], axes: Sequence[Axes] | None = None) -> Figure:
+    """Draw charts on these axes, or side by side on a new figure, in the theme that is set."""
+    if axes is None:
+        panels = pd.DataFrame({"panel": range(len(charts))})
+        options = {"sharex": False, "sharey": False, "height": 4.2, "aspect": 1.33}
+        axes = sns.FacetGrid(panels, col="panel", **options).axes.flat
     with mpl.rc_context({"text.parse_math": False}):
-        draw_chart(ax, chart)
-    for axis in (ax.xaxis, ax.yaxis):
-        axis.label.set_parse_math(False)
-    return ax
+        for chart, ax in zip(charts, axes, strict=True):
+            draw_chart(ax, chart)
+    figure: Any = axes[0].figure
+    return figure
 
 
 def draw_chart(ax: Axes, chart: Chart) -> None:
@@ -153,52 +178,94 @@ def _draw_xy(ax: Axes, chart: XYChart) -> None:
         ax.axvspan(*chart.shaded, color=colour("shade"), lw=0, zorder=0)
     if chart.reference is not None:
         ax.axhline(chart.reference, color=colour("muted"), lw=1.0, zorder=1)
-    _set_axis(ax, "x", chart.x, [x for each in chart.series for x in each.x])
-    values = [y for each in chart.series for y in each.y]
-    ends = [end for each in chart.series for end in (*each.lower, *each.upper)]
+    _set_axis(ax, "x", chart.x, [x for series in chart.series for x in series.x])
+    values = [y for series in chart.series for y in series.y]
+    ends = [end for series in chart.series for end in (*series.lower, *series.upper)]
     _set_axis(ax, "y", chart.y, _reach(chart.y, values, ends, reference=chart.reference))
-    for each in chart.series:
-        _draw_series(ax, each)
-    _name_series(ax, chart.series)
+    _draw_series(ax, chart.series)
+    _set_labels(ax, chart.x.label, chart.y.label)
 
 
-def _draw_series(ax: Axes, each: Series) -> None:
-    ink, x, y = colour(each.ink), np.asarray(each.x), np.asarray(each.y)
-    if each.lower or each.upper:
-        _draw_intervals(ax, each, x, ink)
-    if each.line:
-        ax.plot(x, y, each.line, color=ink, lw=1.9, zorder=2)
-    if each.marker:
-        edge = ink if each.is_open or each.marker in "x+" else colour("paper")
-        ax.plot(
-            x,
-            y,
-            each.marker,
-            ms=12.4 if each.marker == "*" else 6.5,
-            color=ink,
-            mec=edge,
-            mew=1.6 if each.is_open or each.marker in "x+" else 0.7,
-            mfc=colour("paper") if each.is_open else ink,
-            zorder=5,
-        )
-
-
-def _draw_intervals(ax: Axes, each: Series, x: np.ndarray, ink: str) -> None:
-    """A band, or bars; an open side reaches to the edge of the axes."""
-    bottom, top = ax.get_ylim()
-    low = _ends(each.lower, len(x), bottom)
-    high = _ends(each.upper, len(x), top)
-    if each.is_band:
-        ax.fill_between(x, low, high, color=ink, alpha=0.15, lw=0, zorder=1)
+def _draw_series(ax: Axes, shown: Sequence[Series]) -> None:
+    """Bands, lines, bars and marks, and a legend; open sides reach to the edge of the axes."""
+    if not shown:
         return
-    given = [_ends(sides, len(x), math.nan) for sides in (each.lower, each.upper)]
-    known = np.isfinite(given).any(axis=0)
-    ax.vlines(x[known], low[known], high[known], color=ink, lw=1.3, zorder=4)
+    table = pd.concat([_table(ax, series, i) for i, series in enumerate(shown)])
+    inks = {i: colour(series.ink) for i, series in enumerate(shown)}
+    style: dict[str, Any] = {"x": "x", "hue": "series", "palette": inks, "legend": False, "ax": ax}
+
+    def rows_of(has: Callable[[Series], object], *known: str) -> pd.DataFrame:
+        rows = table[[bool(has(shown[i])) for i in table["series"]]]
+        return rows.dropna(subset=list(known), how="all") if known else rows
+
+    ends = dict(zip(("lower", "upper"), ax.get_ylim(), strict=True))
+    bands = rows_of(lambda series: series.is_band and (series.lower or series.upper))
+    bars = rows_of(lambda series: not series.is_band, *ends)
+    for rows, err_style, err_kws in (
+        (bands, "band", {"alpha": 0.15, "lw": 0, "zorder": 1}),
+        (bars, "bars", {"elinewidth": 1.3, "zorder": 4}),
+    ):
+        if rows.empty:
+            continue
+        sides = rows.fillna(ends).melt(["series", "x"], [*ends], value_name="end")
+        options = {"errorbar": _span, "err_style": err_style, "err_kws": err_kws}
+        sns.lineplot(sides, y="end", linestyle="", **options, **style)
+    style |= {"y": "y", "style": "series"}
+    lines = rows_of(lambda series: series.line, "y")
+    dashes = {i: DASHES[series.line] for i, series in enumerate(shown)}
+    if len(lines):
+        sns.lineplot(lines, estimator=None, dashes=dashes, lw=1.9, zorder=2, **style)
+    marks = rows_of(lambda series: series.marker, "y")
+    if len(marks):
+        sns.scatterplot(
+            marks,
+            markers={i: series.marker or "o" for i, series in enumerate(shown)},
+            size="series",
+            sizes={i: SIZES.get(series.marker, MARK_SIZE) for i, series in enumerate(shown)},
+            edgecolor=colour("paper"),
+            linewidth=0.7,
+            rasterized=len(marks) > MOST_MARKS,
+            clip_on=False,
+            zorder=5,
+            **style,
+        )
+    _add_legend(ax, [series for series in shown if series.label])
 
 
-def _ends(values: Sequence[float], n: int, missing: float) -> np.ndarray:
-    found = np.asarray(values if values else [math.nan] * n, dtype=float)
-    return np.where(np.isfinite(found), found, missing)
+def _table(ax: Axes, series: Series, place: int) -> pd.DataFrame:
+    """One row per point; NaN for what is not known or has no place on the axes."""
+    unknown = (math.nan,) * len(series.x)
+    lower, upper = series.lower or unknown, series.upper or unknown
+    columns = {"x": series.x, "y": series.y, "lower": lower, "upper": upper}
+    numbers = pd.DataFrame(columns, dtype=float)
+    scales = (ax.get_xscale(), *[ax.get_yscale()] * 3)
+    has_place = np.isfinite(numbers) & (numbers > [0 if s == "log" else -math.inf for s in scales])
+    return numbers.where(has_place).dropna(subset=["x"]).assign(series=place)
+
+
+def _span(ends: pd.Series) -> tuple[float, float]:
+    return ends.min(), ends.max()
+
+
+def _add_legend(ax: Axes, named: Sequence[Series]) -> None:
+    """The names of series above the axes, where they cover nothing."""
+    labels = [_short(series.label) for series in named]
+    handles = [
+        Line2D(
+            [],
+            [],
+            color=colour(series.ink),
+            dashes=(None, None) if DASHES[series.line] == "" else DASHES[series.line],
+            lw=1.9 if series.line or not series.marker else 0,
+            marker=series.marker,
+            markersize=math.sqrt(SIZES.get(series.marker, MARK_SIZE)),
+            markeredgecolor=colour("paper"),
+        )
+        for series in named
+    ]
+    width = 6 + max(map(len, labels), default=0)
+    style: dict[str, Any] = {"loc": "lower center", "bbox_to_anchor": (0.5, 1.0), "frameon": False}
+    ax.legend(handles, labels, ncols=max(1, min(len(named), LEGEND // width)), **style)
 
 
 def _reach(
@@ -223,12 +290,11 @@ def _set_axis(ax: Axes, which: str, axis: Axis, values: Sequence[float]) -> None
     shown = [*(v for v in values if _fits(axis, v)), *(axis.limits or ())] or [1.0]
     low, high = min(shown), max(shown)
     own = ax.xaxis if which == "x" else ax.yaxis
-    own.set_label_text(_short(axis.label, AXIS_LABEL))
     if axis.is_log:
         margin = (high / low) ** MARGIN if high > 1.05 * low else 1.5
         low, high = low / margin, high * margin
         ticks = _log_ticks(low, high)
-        (ax.set_xscale if which == "x" else ax.set_yscale)("log")
+        ax.set(**{f"{which}scale": "log"})
         own.set_major_locator(FixedLocator(ticks))
         own.set_major_formatter(FixedFormatter(format_ticks(ticks)))
         own.set_minor_locator(NullLocator())
@@ -238,7 +304,12 @@ def _set_axis(ax: Axes, which: str, axis: Axis, values: Sequence[float]) -> None
         own.set_major_locator(MaxNLocator(MOST_TICKS))
         if axis.is_percent:
             own.set_major_formatter(FuncFormatter(lambda value, _: format_percent_tick(value)))
-    (ax.set_xlim if which == "x" else ax.set_ylim)(low, high)
+    ax.set(**{f"{which}lim": (low, high)})
+
+
+def _set_labels(ax: Axes, *labels: str) -> None:
+    for axis, label in zip((ax.xaxis, ax.yaxis), labels, strict=True):
+        axis.set_label_text(_short(label, AXIS_LABEL), parse_math=False)
 
 
 def _log_ticks(low: float, high: float) -> list[float]:
@@ -258,106 +329,74 @@ def _log_ticks(low: float, high: float) -> list[float]:
     return ticks
 
 
-def _short(label: str, most: int = SIDE_LABEL) -> str:
+def _short(label: str, most: int = LABEL) -> str:
     return label if len(label) <= most else f"{label[: most - 1]}…"
 
 
-def _name_series(ax: Axes, shown: Sequence[Series]) -> None:
-    """Names beside the lines: in a column at the right edge, else at the last mark."""
-    at_edge: list[tuple[float, str, str]] = []
-    for each in shown:
-        last = [i for i, y in enumerate(each.y) if math.isfinite(y) and math.isfinite(each.x[i])]
-        if not each.label or not last:
-            continue
-        i = max(last, key=lambda i: each.x[i])
-        place, height = ax.transAxes.inverted().transform(
-            ax.transData.transform((each.x[i], each.y[i]))
-        )
-        if place >= EDGE:
-            at_edge.append((float(height), _short(each.label), colour(each.ink)))
-            continue
-        ax.annotate(
-            _short(each.label),
-            (each.x[i], each.y[i]),
-            xytext=(7, 7),
-            textcoords="offset points",
-            color=colour(each.ink),
-            fontsize="small",
-            zorder=7,
-        )
-    gap = LINE_GAP / max(ax.get_position().height * ax.figure.bbox.height, 1.0)
-    for height, label, ink in _spread(at_edge, gap):
-        ax.annotate(
-            label,
-            (1.0, height),
-            xycoords="axes fraction",
-            xytext=(5, 0),
-            textcoords="offset points",
-            va="center",
-            color=ink,
-            fontsize="small",
-            annotation_clip=False,
-        )
-
-
-def _spread(labels: Sequence[tuple[float, str, str]], gap: float) -> list[tuple[float, str, str]]:
-    """Labels moved apart so that none covers another, all within the axes."""
-    ordered = sorted(labels)
-    heights: list[float] = []
-    for height, *_ in ordered:
-        heights.append(max(min(max(height, 0.0), 1.0), heights[-1] + gap if heights else 0.0))
-    ceiling = 1.0
-    for i in reversed(range(len(heights))):
-        heights[i] = min(heights[i], ceiling)
-        ceiling = heights[i] - gap
-    return [(h, label, ink) for h, (_, label, ink) in zip(heights, ordered, strict=True)]
-
-
 def _draw_rows(ax: Axes, chart: RowsChart) -> None:
-    axis = chart.axis
     values = [row.value for row in chart.rows if row.value is not None]
     ends = [end for row in chart.rows for end in row.interval if end is not None]
     reference = [] if chart.reference is None else [chart.reference]
-    _set_axis(ax, "x", axis, [*_reach(axis, values, ends), *reference])
+    _set_axis(ax, "x", chart.axis, [*_reach(chart.axis, values, ends), *reference])
     left, right = ax.get_xlim()
+    sides, marks = [], []
     for place, row in enumerate(chart.rows):
-        ink, (lower, upper) = colour(row.ink), row.interval
-        if lower is not None or upper is not None:
-            low, high = left if lower is None else lower, right if upper is None else upper
-            ax.hlines(place, max(low, left), min(high, right), color=ink, alpha=0.4, lw=6)
-            for is_beyond, edge, arrow in ((low <= left, left, "<"), (high >= right, right, ">")):
-                if is_beyond:
-                    ax.plot([edge], [place], arrow, color=ink, ms=7, clip_on=False, zorder=6)
+        if row.value is not None:
+            marks.append(Series(x=(row.value,), y=(place,), ink=row.ink, marker="o"))
+        if row.interval != Interval():
+            edges = zip(row.interval, (left, right), "<>", strict=True)
+            for end, edge, arrow in edges:  # the arrow: the interval goes on beyond the axes
+                side = edge if end is None else min(max(end, left), right)
+                sides.append((side, place, row.ink))
+                if side == edge:
+                    marks.append(Series(x=(edge,), y=(place,), ink=row.ink, marker=arrow))
         elif row.value is None:
             ax.annotate(f"{NBSP}not known", (left, place), va="center", color=colour("muted"))
-        if row.value is not None:
-            ax.plot([row.value], [place], row.marker, color=ink, ms=7.5, mec=colour("paper"))
+    if sides:
+        table = pd.DataFrame(sides, columns=["side", "place", "ink"])
+        sns.pointplot(
+            table,
+            x="side",
+            y="place",
+            hue="ink",
+            palette={ink: colour(ink) for ink in table["ink"]},
+            orient="y",
+            native_scale=True,
+            errorbar=_span,
+            err_kws={"alpha": 0.4, "linewidth": 6, "solid_capstyle": "butt"},
+            marker="",
+            linestyle="none",
+            legend=False,
+            ax=ax,
+        )
+    _draw_series(ax, marks)
     if chart.reference is not None:
         ax.axvline(chart.reference, color=colour("muted"), lw=1.0, zorder=1)
-    ax.set_xlim(left, right)
+    ax.set(xlim=(left, right), ylim=(len(chart.rows) - 0.5, -0.5))
     ax.set_yticks(range(len(chart.rows)), [_short(row.label) for row in chart.rows])
-    ax.set_ylim(len(chart.rows) - 0.5, -0.5)
     ax.grid(visible=False, axis="y")
+    _set_labels(ax, chart.axis.label, "")
 
 
 def _draw_heat(ax: Axes, chart: HeatChart) -> None:
-    x_edges, y_edges = _edges(chart.xs, chart.x), _edges(chart.ys, chart.y)
-    values = np.ma.masked_invalid(np.asarray(chart.values, dtype=float))
-    mesh = ax.pcolormesh(x_edges, y_edges, values, cmap="YlGnBu", rasterized=False)
-    _set_axis(ax, "x", chart.x, [x_edges[0], x_edges[-1]])
-    _set_axis(ax, "y", chart.y, [y_edges[0], y_edges[-1]])
-    bar = ax.figure.colorbar(mesh, ax=ax, label=_short(chart.label, AXIS_LABEL))
-    bar.outline.set_visible(False)
-    for each in chart.series:
-        _draw_series(ax, each)
-    _name_series(ax, chart.series)
-    ax.grid(visible=False)
+    cells, label = pd.DataFrame(chart.values, dtype=float), _short(chart.label, AXIS_LABEL)
+    options = {"cmap": "crest", "cbar_kws": {"label": label}}
+    sns.heatmap(cells, xticklabels=False, yticklabels=False, ax=ax, **options)
+    ax.invert_yaxis()
+    for axis, values in ((ax.xaxis, chart.xs), (ax.yaxis, chart.ys)):
+        named = values[:: math.ceil(len(values) / MOST_TICKS)]
+        axis.set_ticks(_over_cells(named, values), format_ticks(named))
+    _draw_series(
+        ax,
+        [
+            replace(each, x=_over_cells(each.x, chart.xs), y=_over_cells(each.y, chart.ys))
+            for each in chart.series
+        ],
+    )
+    _set_labels(ax, chart.x, chart.y)
 
 
-def _edges(values: Sequence[float], axis: Axis) -> list[float]:
-    """Borders of cells, half way between their values."""
-    at = np.log(values) if axis.is_log else np.asarray(values, dtype=float)
-    step = np.diff(at) if len(at) > 1 else np.array([1.0])
-    middle = (at[1:] + at[:-1]) / 2 if len(at) > 1 else np.array([])
-    edges = np.concatenate([[at[0] - step[0] / 2], middle, [at[-1] + step[-1] / 2]])
-    return [float(v) for v in (np.exp(edges) if axis.is_log else edges)]
+def _over_cells(values: Sequence[float], among: Sequence[float]) -> tuple[float, ...]:
+    """Where positive values lie over cells, whose middles are at 0.5, 1.5 and so on."""
+    middles = np.arange(len(among)) + 0.5
+    return tuple(np.interp(np.log(values), np.log(among), middles).tolist())

@@ -73,13 +73,13 @@ def optimum_chart(
     """
     shown = _optimum_series(forecast, axis, name)
     values = [(r.size[axis.column], r.point.recommended[name]) for r in rows if axis.holds(r.size)]
-    shown.append(points(values, ink="law", marker="D", is_open=True, label="recommended"))
+    shown.append(points(values, ink="law", marker="D", label="recommended"))
     if kept := kept_values(forecast):
         ends = [(x, kept[name]) for x in (axis.low, axis.high)]
         shown.append(points(ends, label="kept", ink="warn", line="--"))
     tried = _tried(groups, axis, name)
     rest, best = (tried.loc[tried["best"] == is_best, ["x", "value"]] for is_best in (False, True))
-    shown.append(points(rest.to_numpy(), ink="muted", marker="x", label="larger runs"))
+    shown.append(points(rest.to_numpy(), ink="muted", marker="X", label="larger runs"))
     shown.append(points(best.to_numpy(), ink="good", marker="*", label="best"))
     return size_chart(f"Best {name} against {axis.column}", axis, f"best {name}", shown)
 
@@ -250,12 +250,12 @@ def _heat_map(
     optima = [(o.size[axis.column], o.tuned[name]) for o in forecast.optima if axis.holds(o.size)]
     shown = [
         points([(x, e.value) for x, e in optima], ink="paper", line="-", marker="D"),
-        points(diverged.to_numpy(), ink="bad", marker="x"),
+        points(diverged.to_numpy(), ink="bad", marker="X"),
     ]
     return HeatChart(
         title=f"Loss over {axis.column} and {name}",
-        x=Axis(axis.column),
-        y=Axis(name),
+        x=axis.column,
+        y=name,
         xs=tuple(map(float, grid.columns)),
         ys=tuple(map(float, grid.index)),
         values=tuple(tuple(map(float, row)) for row in grid.to_numpy()),
@@ -419,7 +419,7 @@ def fixed_law_blocks(
             [(x, at(x)) for x in axis.values()], ink="warn", line="--", label="law at this value"
         ),
         points(fitted.to_numpy(), **drawn),
-        points(others.to_numpy(), **drawn, is_open=True, label="not fitted"),
+        points(others.to_numpy(), **(drawn | {"ink": "muted"}), label="not fitted"),
         *judged_series(larger, lambda group: group.size[axis.column]),
     ]
     chart = size_chart(f"Loss at {name_tuned(tuned)}", axis, "loss", shown)

@@ -77,7 +77,7 @@ from extrap.reporting.statements import (
 )
 from extrap.reporting.study_page import About, study_page
 
-LIBRARIES = ("numpy", "pandas", "scipy", "statsmodels", "matplotlib", "jinja2")
+LIBRARIES = ("numpy", "pandas", "scipy", "statsmodels", "seaborn", "jinja2")
 Metric = Forecast | tuple[Forecast, Sequence[Verdict]]
 """A forecast, alone or with the verdicts on its larger runs."""
 

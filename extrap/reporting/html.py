@@ -13,7 +13,6 @@ from extrap.errors import argument
 from extrap.files import write_text
 from extrap.records.numbers import NBSP
 from extrap.reporting.blocks import Figure, Page
-from extrap.reporting.palette import style_sheet
 
 MARKS = {
     "● on law": "good",
@@ -57,11 +56,11 @@ def write_page(page: Page, path: str | Path) -> Path:
 
 def page_html(page: Page) -> str:
     """The page as text."""
+    from extrap.reporting.drawing import chart_svg, style_sheet
+
     keys = (f"figure{i}" for i in count())
 
     def draw(figure: Figure) -> str:
-        from extrap.reporting.drawing import chart_svg
-
         return chart_svg(figure.chart, key=next(keys))
 
     return (

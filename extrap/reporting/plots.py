@@ -1,36 +1,41 @@
 """The report's charts on axes of your own, for notebooks and papers.
 
-Each function draws charts and returns the figure or the axes. Where it makes a figure it does so
-with pyplot, which a notebook shows; it closes nothing, saves nothing and leaves `rcParams` alone.
-Colours are those of a light page.
+A new figure is made with pyplot, which a notebook shows. `rcParams` are the user's own and stay as
+they are; colours of marks are those of a light page.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from extrap.backtesting import Backtest
 from extrap.errors import DataError
 from extrap.forecasting import Forecast
-from extrap.reporting.drawing import plot_chart
+from extrap.reporting.drawing import plot_charts
 from extrap.reporting.forecast_charts import backtest_chart, loss_chart, optimum_chart
 from extrap.reporting.sizes import size_axis
 
 
-def plot_forecast(forecast: Forecast) -> Figure:
+def plot_forecast(forecast: Forecast, ax: Axes | Sequence[Axes] | None = None) -> Figure:
     """What `Forecast.plot` draws."""
-    from matplotlib import pyplot as plt
-
     axis = size_axis(forecast)
-    charts = [optimum_chart(forecast, (), axis, name) for name in forecast.runs.tuned]
-    charts.append(loss_chart(forecast, (), axis))
-    figure, axes = plt.subplots(
-        1, len(charts), figsize=(5.6 * len(charts), 4.2), layout="constrained", squeeze=False
-    )
-    for chart, ax in zip(charts, axes[0], strict=True):
-        plot_chart(chart, ax)
-    return figure
+    charts = [loss_chart(forecast, (), axis)]
+    if isinstance(ax, Axes):
+        return plot_charts(charts, [ax])
+    charts = [optimum_chart(forecast, (), axis, name) for name in forecast.runs.tuned] + charts
+    if ax is None:
+        return plot_charts(charts)
+    axes = np.asarray(ax, dtype=object).ravel().tolist()
+    if len(axes) != len(charts):
+        raise ValueError(
+            f"ax must be one of matplotlib's axes, which shows the loss, or {len(charts)} of "
+            f"them, got {len(axes)}."
+        )
+    return plot_charts(charts, axes)
 
 
 def plot_backtest(found: Backtest, *, ax: Axes | None = None) -> Axes:
@@ -57,4 +62,4 @@ def plot_backtest(found: Backtest, *, ax: Axes | None = None) -> Axes:
             "a backtest is drawn from its predictions, none could be made "
             f"({'; '.join(why for why, _ in found.failures) or 'no reason known'}); add sizes."
         )
-    return plot_chart(backtest_chart(found), ax)
+    return plot_charts([backtest_chart(found)], None if ax is None else [ax]).axes[0]

@@ -108,7 +108,7 @@ def test_trade_off_bends_at_twice_the_fewest_steps_and_examples(one_task):
     (found,) = one_task[1]
     chart = steps_figures([("", found)], is_trade_off=True)[-1].chart
     group = next(g for g in found.critical.groups if g.by == {"width": 128, "target": 2.2})
-    *_, bend = marked(chart, "x")
+    *_, bend = marked(chart, "X")
     assert bend.x == pytest.approx((2 * group.e_min.value,), rel=1e-6)
     assert bend.y == pytest.approx((2 * group.s_min.value,), rel=1e-6)
     counts = [p.steps for p in group.points if p.values]

@@ -1,18 +1,20 @@
 """Charts: what is drawn is what the records hold."""
 
 import math
-from itertools import pairwise
+from dataclasses import replace
 from xml.etree import ElementTree
 
+import matplotlib as mpl
+import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from matplotlib.collections import LineCollection, PathCollection
 from matplotlib.figure import Figure
 
 from extrap.records import Interval
-from extrap.reporting.charts import Axis, HeatChart, Row, RowsChart, Series, XYChart
-from extrap.reporting.drawing import _spread, chart_svg, draw_chart
+from extrap.reporting.charts import BAND, Axis, HeatChart, Row, RowsChart, Series, XYChart
+from extrap.reporting.drawing import COLOURS, chart_svg, draw_chart
 
+from ..conftest import DRAW
 from .hostile import PAYLOADS
 
 LINE = Series(label="law", x=(1.0, 2.0, 4.0), y=(3.0, 2.0, 1.5), line="-")
@@ -37,8 +39,8 @@ ROWS = RowsChart(
 )
 HEAT = HeatChart(
     title="Heat",
-    x=Axis("width"),
-    y=Axis("lr"),
+    x="width",
+    y="lr",
     xs=(1.0, 2.0),
     ys=(0.1, 0.2, 0.4),
     values=((1.0, 2.0), (3.0, math.nan), (5.0, 6.0)),
@@ -46,27 +48,82 @@ HEAT = HeatChart(
 )
 
 
-def test_a_drawing_has_every_mark():
-    def drawn(chart):
-        ax = Figure().add_subplot()
-        draw_chart(ax, chart)
-        return ax, {tuple(xy) for line in ax.lines for xy in line.get_xydata()}
+def drawn(chart):
+    """The axes of a chart, and the points of its lines and marks."""
+    ax = Figure().add_subplot()
+    draw_chart(ax, chart)
+    seen = [line for line in ax.lines if line.get_linestyle() != "None"]
+    lines = [tuple(xy) for line in seen for xy in line.get_xydata()]
+    marks = [
+        tuple(xy)
+        for collection in ax.collections
+        if isinstance(collection, PathCollection)
+        for xy in collection.get_offsets()
+    ]
+    return ax, lines, marks
 
-    ax, found = drawn(XY)
-    assert {(1, 3), (2, 2), (4, 1.5), (1, 3.1)} <= found
-    (bars,) = ax.collections
-    (first, second) = ([tuple(end) for end in segment] for segment in bars.get_segments())
-    assert first == [(1, 3.0), (1, 3.2)]
-    assert second == [(4, 1.0), (4, ax.get_ylim()[1])]  # an open side
-    ax, found = drawn(ROWS)
-    assert (0.02, 0) in found
+
+def segments(ax):
+    bars = [c for c in ax.collections if isinstance(c, LineCollection)]
+    return [segment for each in bars for segment in each.get_segments()]
+
+
+def test_a_drawing_has_every_mark():
+    ax, lines, marks = drawn(XY)
+    assert np.isclose(lines[:3], [(1, 3), (2, 2), (4, 1.5)]).all()
+    assert np.isclose(marks, [(1, 3.1)]).all()  # a value that is not known has no mark
+    assert np.isclose(segments(ax)[0], [(1, 3.0), (1, 3.2)]).all()
+    assert np.isclose(segments(ax)[1], [(4, 1.0), (4, ax.get_ylim()[1])]).all()  # an open side
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["law", "runs"]
+    ax, lines, marks = drawn(ROWS)
     left, right = ax.get_xlim()
-    first, second = (bar.get_segments()[0] for bar in ax.collections)
-    assert [x for x, _ in first] == [0.01, right]  # the interval goes on beyond the axis
-    assert [x for x, _ in second] == [left, -0.01]
+    # an arrow where the interval goes on beyond the axis
+    assert np.isclose(marks, [(0.02, 0), (right, 0), (left, 1)]).all()
+    spans = [line.get_xydata() for line in ax.lines if line.get_linewidth() == 6]
+    assert np.isclose(spans, [[(0.01, 0), (right, 0)], [(left, 1), (left, 1)]]).all()
     assert [text.get_text() for text in ax.texts] == ["\u00a0not known"]
-    ax, _ = drawn(HEAT)
+    ax, *_ = drawn(HEAT)
     assert ax.collections[0].get_array().count() == 5  # the empty cell is left out
+
+
+def test_marks_over_cells_lie_in_their_cell():
+    optimum = Series(x=(1.0, 2.0), y=(0.1, math.sqrt(0.08)), marker="D")
+    _, _, marks = drawn(replace(HEAT, series=(optimum,)))
+    assert np.isclose(marks, [(0.5, 0.5), (1.5, 2.0)]).all()
+
+
+def test_a_band_is_filled_between_its_ends_as_given():
+    x, y = (1.0, 2.0, 4.0), (3.0, 2.0, 1.5)
+    lower, upper = (2.9, 1.7, math.nan), (3.2, 2.1, 1.9)
+    band = Series(x=x, y=y, lower=lower, upper=upper, **BAND)
+    ax, lines, _ = drawn(replace(XY, series=(band,)))
+    (filled,) = ax.collections
+    vertices = filled.get_paths()[0].vertices
+    bottom = ax.get_ylim()[0]
+    for i, ends in enumerate([(2.9, 3.2), (1.7, 2.1), (bottom, 1.9)]):
+        here = vertices[np.isclose(vertices[:, 0], x[i]), 1]
+        assert np.isclose([here.min(), here.max()], ends).all()
+    assert np.isclose(lines[-3:], list(zip(x, y, strict=True))).all()
+
+
+def test_a_hundred_thousand_points_are_one_image():
+    n = 100_000
+    numbers = tuple(float(i) for i in range(1, n + 1))
+    many = XYChart(
+        title="t", x=Axis("x"), y=Axis("y"), series=(Series(x=numbers, y=numbers, marker="o"),)
+    )
+    svg = DRAW(lambda ax: draw_chart(ax, many), 460, 330)
+    assert svg.count("<image") == 1
+    assert len(svg) < 200_000
+
+
+def test_a_user_s_theme_does_not_change_a_page():
+    plain = DRAW(lambda ax: draw_chart(ax, XY), 460, 330)
+    with mpl.rc_context(), mpl.style.context(["dark_background", "classic"]):
+        mpl.rcParams["font.family"] = "no such font"
+        before = dict(mpl.rcParams)
+        assert DRAW(lambda ax: draw_chart(ax, XY), 460, 330) == plain
+        assert dict(mpl.rcParams) == before
 
 
 @pytest.mark.usefixtures("pictures")
@@ -83,12 +140,18 @@ def test_names_do_not_break_a_drawing(payload):
     assert {e.tag for e in root.iter()} <= set(tags.split())
 
 
-@given(st.lists(st.floats(-1, 2), max_size=12), st.floats(0.01, 0.08))
-def test_labels_at_the_edge_keep_their_distance_and_stay_inside(heights, gap):
-    placed = _spread([(h, str(i), "law") for i, h in enumerate(heights)], gap)
-    found = [h for h, _, _ in placed]
-    assert all(b - a >= gap - 1e-9 for a, b in pairwise(found))
-    assert all(h <= 1.0 for h in found)
+def test_names_have_contrast_on_both_papers():
+    """WCAG 2.1, 1.4.3: 4.5 to 1, on a light page and on a dark one."""
+
+    def luminance(hue):
+        parts = np.array(mpl.colors.to_rgb(hue))
+        linear = np.where(parts <= 0.04045, parts / 12.92, ((parts + 0.055) / 1.055) ** 2.4)
+        return linear @ [0.2126, 0.7152, 0.0722] + 0.05
+
+    for mode in (0, 1):
+        for name in ("ink", "muted", "law", "good", "warn", "bad"):
+            pair = [luminance(COLOURS[each][mode]) for each in ("paper", name)]
+            assert max(pair) / min(pair) >= 4.5, (name, mode)
 
 
 def test_charts_without_a_finite_value_are_drawn_empty():

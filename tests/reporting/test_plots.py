@@ -1,8 +1,10 @@
 import io
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from matplotlib import pyplot as plt
+from matplotlib.collections import PathCollection
 
 import extrap
 from extrap.errors import DataError
@@ -29,18 +31,38 @@ def rendered(figure):
     return buffer.getvalue()
 
 
-def test_marks_of_the_charts_are_drawn(made):
-    def drawn(ax):
-        return {tuple(xy) for line in ax.get_lines() for xy in line.get_xydata()}
+def points_of(ax):
+    """Points of the lines and marks of axes."""
+    lines = [line.get_xydata() for line in ax.get_lines()]
+    marks = [c.get_offsets() for c in ax.collections if isinstance(c, PathCollection)]
+    return np.vstack([*lines, *marks])
 
+
+def test_marks_of_the_charts_are_drawn(made):
     best, loss = made.plot().axes
     charts = (
         (best, optimum_chart(made, (), size_axis(made), "lr")),
         (loss, loss_chart(made, (), size_axis(made))),
     )
     for ax, chart in charts:
-        assert {xy for s in chart.series for xy in zip(s.x, s.y, strict=True)} <= drawn(ax)
-    assert "kept" in [text.get_text() for text in loss.texts]
+        points = points_of(ax)
+        for xy in (xy for s in chart.series for xy in zip(s.x, s.y, strict=True)):
+            assert np.isclose(points, xy).all(axis=1).any()
+    assert "kept" in [text.get_text() for text in loss.get_legend().get_texts()]
+
+
+def test_a_forecast_is_drawn_on_axes_of_one_s_own(made):
+    with plt.style.context("dark_background"):
+        figure, axes = plt.subplots(2, 1)
+        assert made.plot(ax=axes) is figure
+        assert axes[0].get_facecolor() == (0, 0, 0, 1)
+        assert [ax.get_ylabel() for ax in axes] == ["best lr", "loss"]
+        _, alone = plt.subplots()
+        made.plot(ax=alone)
+        assert alone.get_ylabel() == "loss"
+        _, three = plt.subplots(3, 1)
+        with pytest.raises(ValueError, match="or 2 of them, got 3"):
+            made.plot(ax=three)
 
 
 @pytest.mark.usefixtures("pictures")
@@ -55,8 +77,8 @@ def test_no_setting_of_matplotlib_changes(made):
 def test_a_backtest_is_drawn(made):
     found = extrap.backtest(made.runs)
     ax = extrap.plot_backtest(found)
-    heights = {round(float(y), 9) for line in ax.get_lines() for y in line.get_ydata()}
-    assert {round(h.deviation, 9) for h in found.holdouts} <= heights
+    heights = points_of(ax)[:, 1]
+    assert all(np.isclose(heights, h.deviation).any() for h in found.holdouts)
     with pytest.raises(DataError, match="none could be made"):
         extrap.plot_backtest(replace(found, holdouts=()))
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from statsmodels.stats.proportion import proportion_confint
 
 DATA = Path(__file__).parents[2] / "shared" / "data"
 """Published measurements, beside the project; no part of it."""
@@ -55,16 +56,17 @@ def share_row(
     most: float | None = None,
     **more: str,
 ) -> Row:
-    """How large a share of cases is hit, with a least or a largest share to reach."""
+    """How large a share of cases is hit, with Wilson's 95 % interval, against targets for it."""
     values = np.fromiter(hits, dtype=float)
     share, targets = float(values.mean()), []
+    low, high = proportion_confint(values.sum(), len(values), method="wilson")
     targets += [f"≥ {100 * least:g} %"] if least is not None else []
     targets += [f"≤ {100 * most:g} %"] if most is not None else []
     return Row(
         part=part,
         figure=figure,
         target=", ".join(targets),
-        reached=f"{share:.1%} of {len(values)}",
+        reached=f"{share:.1%} ({low:.1%} to {high:.1%}) of {len(values)}",
         met=(least or 0.0) <= share <= (1.0 if most is None else most) if targets else None,
         **more,
     )

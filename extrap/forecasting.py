@@ -43,7 +43,7 @@ from extrap.fitting.spread import OptimumSpread, predict_optimum, recommend
 from extrap.fitting.transfer_rules import compare_rules
 from extrap.reading.loss_kinds import is_accuracy, loss_kind, size_kind
 from extrap.reading.reader import ReadingKeywords, as_runs
-from extrap.records import Estimate, Fit, Interval, Optimum, Point, Runs, Shown, SizePath
+from extrap.records import Estimate, Fit, Interval, Measure, Optimum, Point, Runs, Shown, SizePath
 from extrap.records.fields import require_level
 from extrap.records.results import IMPRECISE, REFUSED, Outlier, outlier_flags
 from extrap.records.runs import POOLED
@@ -451,8 +451,9 @@ class Forecast(Shown):
 
         Columns: the sizes, `loss`, `loss_se` (of the law, in the unit of the loss),
         `loss_ci_lower` … `loss_pi_upper`, the same for the optimum of each tuned value, with the
-        value to use as `NAME_recommended`, and `extrapolation_ratio`. Open sides are missing
-        values.
+        value to use as `NAME_recommended`, and `extrapolation_ratio`; `loss_wls`,
+        `loss_wls_lower`, `loss_wls_upper` and the same for each tuned value from
+        `straight_lines`. Open sides are missing values.
 
         Args:
             sizes: One or several, each a number or a mapping of size columns; by default 2, 4 and
@@ -477,8 +478,40 @@ class Forecast(Shown):
                     row[f"{name}_{kind}_lower"], row[f"{name}_{kind}_upper"] = interval
                 row[f"{name}_recommended"] = point.recommended[name]
             row["extrapolation_ratio"] = point.extrapolation_ratio
+            for name, line in self.straight_lines(size).items():
+                row[f"{name}_wls"], (lower, upper) = line.value, line.ci
+                row |= {f"{name}_wls_lower": lower, f"{name}_wls_upper": upper}
             rows.append(row)
         return pd.DataFrame(rows)
+
+    def straight_lines(self, size: Mapping[str, float]) -> dict[str, Measure]:
+        """What plain regressions say at a size, for comparison: straight lines in logarithms.
+
+        Weighted least squares of statsmodels, by the standard errors of the points, through the
+        losses and the optima of the sweep. A straight line has no floor and no bend, and its
+        interval, for one more point, knows nothing but the scatter about it.
+
+        Args:
+            size: Size column → size.
+
+        Returns:
+            `loss` and each tuned value; nothing where there are too few points.
+        """
+        from extrap.fitting.regression import predict_power  # statsmodels: a forecast needs none
+
+        def line(points: Sequence[tuple[Optimum, float, float | None]]) -> Measure:
+            sizes = {name: [o.size[name] for o, *_ in points] for name in self.runs.sizes}
+            errors = [se / value for _, value, se in points if se]
+            log_se = errors if len(errors) == len(points) else None
+            values = [value for _, value, _ in points]
+            return predict_power(sizes, values, log_se, at=size, level=self.level)
+
+        losses = [(o, o.loss or o.best_loss, o.loss_se if o.loss else None) for o in self.optima]
+        lines = {"loss": line([(o, value, se) for o, value, se in losses if value])}
+        for name in self.runs.tuned:
+            optima = [(o, o.tuned[name].value, o.tuned[name].se) for o in self.optima]
+            lines[name] = line([(o, value, se) for o, value, se in optima if value])
+        return lines
 
     def default_targets(self) -> list[dict[str, float]]:
         """Twice, four and eight times the largest fitted size, all size columns together."""

@@ -3,8 +3,10 @@
 import json
 import math
 
+import numpy as np
 import pandas as pd
 import pytest
+import statsmodels.api as sm
 from matplotlib import pyplot as plt
 
 import extrap
@@ -12,6 +14,7 @@ from extrap.cli import main
 from extrap.documents import content_hash, load_forecast, save_forecast
 from extrap.forecasting import forecast
 from extrap.reading import read_runs
+from extrap.records import Measure
 from tests.reading.messy import sweep, two, wandb_export
 
 TABLE = sweep()
@@ -57,6 +60,32 @@ def test_frames_take_numbers_mappings_and_nothing(made):
         pd.testing.assert_frame_equal(made.frame(one), expected.head(1))
     assert made.frame()["width"].tolist() == [1024, 2048, 4096]
     assert made.largest() == {"width": 512}
+
+
+def test_frames_hold_the_straight_lines_of_a_notebook(made):
+    """Four lines of statsmodels: WLS in logarithms, weights by the errors, the interval of a point."""
+    (row,) = made.frame(4096).to_dict("records")
+    x = sm.add_constant(np.log([o.size["width"] for o in made.optima]))
+    optima = [o.tuned["lr"] for o in made.optima]
+    for name, values, errors in (
+        ("lr", [e.value for e in optima], [e.se for e in optima]),
+        ("loss", [o.loss for o in made.optima], [o.loss_se for o in made.optima]),
+    ):
+        weights = np.divide(values, errors) ** 2
+        fit = sm.WLS(np.log(values), x, weights=weights / weights.mean()).fit()
+        at = np.exp(fit.get_prediction([[1, np.log(4096)]]).summary_frame(alpha=0.05)).iloc[0]
+        found = (row[f"{name}_wls"], row[f"{name}_wls_lower"], row[f"{name}_wls_upper"])
+        assert found == pytest.approx((at["mean"], at["obs_ci_lower"], at["obs_ci_upper"]))
+
+
+def test_a_page_says_why_a_straight_line_differs_and_has_none_from_two_sizes(made, tmp_path):
+    text = made.report(tmp_path / "page.html").read_text(encoding="utf-8")
+    assert "<summary>Straight line</summary>" in text
+    assert "At width 4096 its loss is" in text
+    few = extrap.forecast(TABLE[TABLE["width"] <= 32], tune=())
+    assert len(few.optima) == 2
+    assert few.straight_lines({"width": 64.0})["loss"] == Measure()
+    assert "Straight line" not in few.report(tmp_path / "few.html").read_text(encoding="utf-8")
 
 
 def test_report_writes_the_page_of_the_forecast(made, tmp_path):

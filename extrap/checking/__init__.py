@@ -23,7 +23,6 @@ from extrap.checking.causes import find_cause
 from extrap.checking.configurations import Configuration, build_configurations, known_number
 from extrap.checking.tuned_costs import weigh_tuned_values
 from extrap.errors import DataError, argument
-from extrap.fitting.means import holm
 from extrap.forecasting import Forecast
 from extrap.records import Runs
 
@@ -97,8 +96,8 @@ def judge_losses(
     for i, p in zip(tested, p_values, strict=True):
         cost, is_above = configurations[i].tuned_cost, configurations[i].off_law > 0
         at_own_values.append(max(p, cost.p_above) if cost is not None and is_above else p)
-    adjusted = holm(p_values)
-    decisive = holm(at_own_values) if familywise else at_own_values
+    adjusted = _holm(p_values)
+    decisive = _holm(at_own_values) if familywise else at_own_values
     judged = list(configurations)
     for i, p, p_adjusted, p_decisive in zip(tested, p_values, adjusted, decisive, strict=True):
         is_large = bool(abs(np.expm1(judged[i].off)) > tolerance)
@@ -111,6 +110,16 @@ def judge_losses(
             is_inside=p > alpha or not is_large,
         )
     return judged
+
+
+def _holm(p_values: list[float]) -> list[float]:
+    """P-values adjusted for several tests by Holm's step-down procedure."""
+    if len(p_values) < 2:
+        return p_values
+    from statsmodels.stats.multitest import multipletests  # imported late: a forecast has none
+
+    adjusted: list[float] = multipletests(p_values, method="holm")[1].tolist()
+    return adjusted
 
 
 def _p_values(configurations: Sequence[Configuration], *, worse: bool) -> list[float]:

@@ -1,12 +1,13 @@
-"""Means of pairs, ratios of two of them, and p-values of several tests."""
+"""Means of pairs and ratios of two of them, with their intervals."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
+from statsmodels.stats.weightstats import DescrStatsW
 
 from extrap.fitting.distributions import t_quantile
 from extrap.laws.base import Array
@@ -28,11 +29,6 @@ class Ratios(NamedTuple):
     is_between: bool
 
 
-def student_quantile(level: float, n: int) -> float:
-    """Of Student's t: the half-width of a mean of n values, in standard errors."""
-    return float(t_quantile(0.5 + level / 2, n - 1))
-
-
 def paired_mean(differences: Iterable[float], *, level: float) -> Measure:
     """Mean with Student's t interval; nothing from fewer than two values.
 
@@ -43,9 +39,8 @@ def paired_mean(differences: Iterable[float], *, level: float) -> Measure:
     values = np.asarray(list(differences), dtype=float)
     if len(values) < 2:
         return Measure()
-    mean, n = float(values.mean()), len(values)
-    half = student_quantile(level, n) * float(values.std(ddof=1)) / math.sqrt(n)
-    return Measure(value=mean, ci=Interval(mean - half, mean + half))
+    ends = DescrStatsW(values).tconfint_mean(alpha=1 - level)
+    return Measure(value=float(values.mean()), ci=Interval(*map(float, ends)))
 
 
 def fieller(top: float, bottom: float, covariance: Array) -> Ratios | None:
@@ -77,19 +72,8 @@ def fieller(top: float, bottom: float, covariance: Array) -> Ratios | None:
 
 def ratio_of_means(top: Array, bottom: Array, *, level: float) -> Measure:
     """Ratio of the means of pairs, its interval open where the one below may be 0 (Fieller)."""
-    variance = np.cov(top, bottom) * student_quantile(level, len(top)) ** 2 / len(top)
+    n = len(top)
+    variance = np.cov(top, bottom) * float(t_quantile(0.5 + level / 2, n - 1)) ** 2 / n
     ends = fieller(float(top.mean()), float(bottom.mean()), variance)
     ci = Interval(ends.lower, ends.upper) if ends and ends.is_between else Interval()
     return Measure(value=float(top.mean() / bottom.mean()) if bottom.any() else None, ci=ci)
-
-
-def holm(p_values: Sequence[float]) -> list[float]:
-    """Adjusted p-values of Holm's step-down procedure; rejected are those at most alpha.
-
-    References:
-        Holm (1979), A simple sequentially rejective multiple test procedure.
-    """
-    p = np.asarray(p_values, dtype=float)
-    order = np.argsort(p, kind="stable")
-    steps = np.maximum.accumulate(np.arange(len(p), 0, -1) * p[order])
-    return np.minimum(steps, 1.0)[np.argsort(order)].tolist()

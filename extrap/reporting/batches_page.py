@@ -315,7 +315,7 @@ def tasks_of(findings: Sequence[TaskResult]) -> Tasks:
 
 def agreement_of(findings: Sequence[TaskResult]) -> Agreement | None:
     """Mean noise scales against critical batches over all tasks, sizes and targets."""
-    tables = [f.noise for f in findings if not f.noise.empty]
+    tables = [f.noise.assign(task=f.task.study.name) for f in findings if not f.noise.empty]
     return agreement(pd.concat(tables, ignore_index=True)) if tables else None
 
 
@@ -333,7 +333,7 @@ def batches_answer(findings: Sequence[TaskResult]) -> Answer:
 
 def _agreement_words(found: Agreement) -> str:
     square = "unknown" if found.r_squared is None else format_decimals(found.r_squared, 2)
-    worst, ratio = (format_quantity(x, digits=2) for x in (found.largest_factor, found.ratio))
+    worst, ratio = format_quantity(found.largest_factor, digits=2), batch_estimate(found.ratio)
     return (
         f"{found.n_within} of {found.n_pairs} pairs agree within a factor of 10 (the worst differ "
         f"by {worst}), and the critical batch is {ratio} times the noise scale on average; r² of "

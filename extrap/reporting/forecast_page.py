@@ -59,6 +59,7 @@ from extrap.reporting.forecast_tables import (
     parameter_table,
     points_table,
     runs_table,
+    straight_line_blocks,
     transfer_table,
     verdict_table,
     verdicts_table,
@@ -185,6 +186,7 @@ def forecast_page(
             ],
         ),
         _laws(forecast, lead),
+        Details("Straight line", straight_line_blocks(forecast, rows)),
         Details(
             "Training curves",
             [Columns(_figures(curve_charts(forecast, verdicts, runs, contrasts)))],

@@ -12,6 +12,7 @@ from extrap.records import Interval, Optimum, Point
 from extrap.records.numbers import (
     NBSP,
     beside,
+    compared,
     counted,
     dashed,
     format_cost,
@@ -29,6 +30,7 @@ from extrap.records.numbers import (
     over,
     stacked,
 )
+from extrap.reporting.blocks import Block, Paragraph
 from extrap.reporting.glossary import explain_parameter
 from extrap.reporting.judged_groups import RunGroup
 from extrap.reporting.statements import pins_of
@@ -74,6 +76,39 @@ def answer_table(forecast: Forecast, rows: Sequence[AnswerRow], *, metric: str =
     caption = f"Forecasts with {format_level(forecast.level)} prediction intervals"
     caption += " (of one new run, and of the optimum)" if forecast.runs.tuned else ""
     return Table(caption, columns, cells, _last_value_note(forecast) if judged else "")
+
+
+def straight_line_blocks(forecast: Forecast, rows: Sequence[AnswerRow]) -> list[Block]:
+    """The forecast beside straight lines through the same points, and why they differ."""
+    lines = [forecast.straight_lines(row.size) for row in rows]
+    if all(line["loss"].value is None for line in lines):
+        return []
+    names, lead, cells = forecast.runs.tuned, rows[-1].point, []
+    columns = [*forecast.runs.sizes, "loss: forecast", "straight line"]
+    columns += [text for name in names for text in (f"best {name}: forecast", "straight line")]
+    for row, line in zip(rows, lines, strict=True):
+        pairs = [(row.point.loss, row.point.loss_pi), (line["loss"].value, line["loss"].ci)]
+        for name in names:
+            pairs.append((row.point.tuned[name].value, row.point.tuned[name].pi))
+            pairs.append((line[name].value, line[name].ci))
+        cells.append(
+            [*map(format_quantity, row.size.values()), *(stacked(*pair) for pair in pairs)]
+        )
+    level, of_line = format_level(forecast.level), lines[-1]["loss"].value
+    off = "" if lead.loss is None or of_line is None else compared(of_line / lead.loss - 1)
+    here = f"At {name_size(lead.size)} its loss is {off} the forecast: a" if off else "A"
+    return [
+        Table(
+            f"Forecasts and straight lines in logarithms, {level} prediction intervals",
+            columns,
+            cells,
+            "Straight line: weighted least squares of statsmodels through the optima.",
+        ),
+        Paragraph(
+            f"{here} straight line keeps one slope, and its interval counts only the scatter "
+            "about it, while the forecast allows for a floor, for bends and for other laws."
+        ),
+    ]
 
 
 def _value_cell(point: Point, name: str) -> str:

@@ -3,6 +3,7 @@ import math
 import numpy as np
 import pytest
 from scipy import stats
+from statsmodels.stats.weightstats import DescrStatsW
 
 from extrap.fitting.jackknife import (
     Error,
@@ -14,7 +15,6 @@ from extrap.fitting.jackknife import (
     size_means,
     without_seed_effects,
 )
-from extrap.fitting.means import holm
 
 
 def _left_out(values):
@@ -56,6 +56,18 @@ def test_mean_over_crossed_seeds_has_the_error_of_their_own_means():
     error = seed_mean(table)
     assert error.se == pytest.approx(stats.sem(table.mean(axis=0)))
     assert error.dof == pytest.approx(2)
+
+
+def test_mean_over_seeds_that_are_at_every_size_has_the_error_of_a_paired_test():
+    """DescrStatsW of statsmodels over the seeds' own means."""
+    table = np.random.default_rng(4).normal([0.0, 1.0, 0.5, -0.5], size=(5, 4))
+    error, alone = seed_mean(table), DescrStatsW(table.mean(axis=0))
+    assert error.se == pytest.approx(alone.std_mean)
+    assert error.dof == pytest.approx(3)
+    mean = table.mean()
+    assert error.p_value(mean) == pytest.approx(alone.ttest_mean()[1])
+    ends = (mean - error.half_width(0.9), mean + error.half_width(0.9))
+    assert ends == pytest.approx(alone.tconfint_mean(alpha=0.1))
 
 
 def test_mean_over_seeds_that_do_not_recur_has_the_error_of_single_runs():
@@ -111,9 +123,3 @@ def test_intervals_and_tests_agree():
     error = Error(0.7, 5.0)
     assert error.p_value(error.half_width(0.9)) == pytest.approx(0.1)
     assert Error(0.0, 5.0).p_value(1.0) == 0
-
-
-def test_holm_multiplies_the_smallest_and_keeps_the_order():
-    assert holm([0.02, 0.01, 0.9]) == pytest.approx([0.04, 0.03, 0.9])
-    assert holm([0.02]) == [0.02]
-    assert holm([]) == []

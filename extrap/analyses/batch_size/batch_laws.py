@@ -3,29 +3,30 @@
 * `group_laws` — of B_crit, the batch at the overhead and S_min over groups.
 * `rate_law` — of the best learning rate over batch size and size: the engine's law of an optimum.
 
-The groups' errors are known, and the law has a scatter beyond them: `extrap.fitting.lines`. The
-engine's law of an optimum has a prior that stated errors are too large, as those of learning
-rates are; with it 95 % intervals of the exponent of critical batches held 73 to 88 % on simulated
-groups, the line's 95 to 100 %.
+The groups' errors are known, and the law has a scatter beyond them: `fit_line` of
+`extrap.fitting.regression`. The engine's law of an optimum has a prior that stated errors are too
+large, as those of learning rates are; with it 95 % intervals of the exponent of critical batches
+held 73 to 88 % on simulated groups, the line's 95 to 100 %.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 from scipy import stats
+from statsmodels.regression.linear_model import WLS, RegressionResults
 
 from extrap.analyses.batch_size.batch_results import BatchGroup, BatchPrediction
 from extrap.analyses.batch_size.measurements import TARGETS
 from extrap.errors import DataError, argument
 from extrap.fitting.designs import check_identifiable
 from extrap.fitting.jackknife import jackknife_variance
-from extrap.fitting.lines import Line, fit_line, weighted_line
 from extrap.fitting.optimum_law import fit_optimum_law
+from extrap.fitting.regression import fit_line
 from extrap.laws.base import Array
 from extrap.records import Estimate, Interval, Measure, Optimum
 from extrap.records.codec import shape
@@ -153,30 +154,23 @@ def group_laws(
         return {}, str(error).rstrip("."), notes
     reference = np.exp(np.log(x).mean(axis=0))
     design = np.column_stack([np.ones(len(x)), np.log(x / reference)])
-    lines = {of: fit_line(design, *_logs(usable, of)) for of in LAWS}
     clusters = _sizes_of_targets(usable, columns)
-    dof = len(x) - design.shape[1] if clusters is None else len(set(clusters)) - 1
-    if clusters is not None:
-        lines = {of: _jackknifed(line, design, clusters) for of, line in lines.items()}
-    laws = {
-        of: BatchLaw(
+    laws = {}
+    for of in LAWS:
+        line, scatter = fit_line(design, *_logs(usable, of))
+        covariance = line.cov_params() if clusters is None else _jackknifed(line, clusters)
+        laws[of] = BatchLaw(
             of=of,
             reference=dict(zip(columns, map(float, reference), strict=True)),
-            coefficients=tuple(map(float, line.values)),
-            covariance=_rows(line.covariance),
-            scatter=line.scatter,
-            log_sd=line.log_sd,
-            dof=dof,
+            coefficients=tuple(line.params.tolist()),
+            covariance=tuple(map(tuple, covariance.tolist())),
+            scatter=scatter,
+            log_sd=math.sqrt(1 / line.model.weights.mean()),
+            dof=int(line.df_resid) if clusters is None else len(set(clusters)) - 1,
             n_groups=len(usable),
             level=level,
         )
-        for of, line in lines.items()
-    }
     return laws, "", notes
-
-
-def _rows(matrix: Array) -> tuple[tuple[float, ...], ...]:
-    return tuple(tuple(map(float, row)) for row in matrix)
 
 
 def _columns(usable: Sequence[BatchGroup], n_groups: int) -> tuple[str, ...]:
@@ -228,22 +222,22 @@ def _sizes_of_targets(groups: Sequence[BatchGroup], columns: Sequence[str]) -> l
     return labels if FEWEST_SIZES <= len(set(labels)) < len(groups) else None
 
 
-def _jackknifed(line: Line, design: Array, clusters: Sequence[str]) -> Line:
-    """The line with the covariance from leaving clusters out, where that is larger."""
-    log_values, labels = design @ line.values + line.residual, np.array(clusters)
+def _jackknifed(line: RegressionResults, clusters: Sequence[str]) -> Array:
+    """The covariance of a line from leaving clusters out, where that is larger."""
+    model, labels = line.model, np.array(clusters)
     left = np.array(
         [
-            weighted_line(design[kept], log_values[kept], line.weights[kept]).values
+            WLS(model.endog[kept], model.exog[kept], weights=model.weights[kept]).fit().params
             for kept in (labels != label for label in sorted(set(clusters)))
         ]
     )
     off = left - left.mean(axis=0)
     covariance = off.T @ off
-    wanted = np.maximum(np.diag(line.covariance), jackknife_variance(left.mean(axis=0), left))
+    wanted = np.maximum(np.diag(line.cov_params()), jackknife_variance(left.mean(axis=0), left))
     spread, sd = np.sqrt(np.diag(covariance)), np.sqrt(wanted)
     products = np.outer(spread, spread)  # 0 of a coefficient that no cluster moves
     correlation = np.divide(covariance, products, out=np.eye(len(sd)), where=products > 0)
-    return replace(line, covariance=correlation * np.outer(sd, sd))
+    return np.asarray(correlation * np.outer(sd, sd))
 
 
 def rate_law(table: pd.DataFrame, columns: Sequence[str], *, level: float = 0.95) -> BatchLaw:

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
+from scipy import stats
+from statsmodels.stats.meta_analysis import combine_effects
 
 from extrap.errors import DataError
 from extrap.noise import NoiseScale, mean_noise_scale, noise_course
@@ -19,6 +21,9 @@ FACTOR = 10.0
 """The factor the two are published to agree within, about."""
 SMALLEST_RANGE = 1e-9
 """Of logarithms that vary."""
+SMALLEST_SE = 1e-4
+"""No ratio is known better than this."""
+MEASURES = ("noise_scale", "lower", "upper", "b_crit", "b_lower", "b_upper")
 
 
 def pool_gradients(runs: Runs, rows: Sequence[int]) -> pd.DataFrame:
@@ -119,7 +124,7 @@ class Agreement:
         n_pairs: Pairs that have both.
         n_left_out: Pairs without a point estimate of one of them.
         r_squared: Squared correlation of the logs; None where one of them does not vary.
-        ratio: Geometric mean of B_crit / B_noise.
+        ratio: B_crit / B_noise, the mean over tasks and sizes in logarithms.
         largest_factor: By which the two differ in the worst pair, 1 or more.
         n_within: Pairs that differ by less than `FACTOR`.
         decades: Spanned by the noise scales.
@@ -132,18 +137,23 @@ class Agreement:
     n_pairs: int
     n_left_out: int
     r_squared: float | None
-    ratio: float
+    ratio: Measure
     largest_factor: float
     n_within: int
     decades: float
 
 
-def agreement(pairs: pd.DataFrame) -> Agreement | None:
+def agreement(pairs: pd.DataFrame, *, level: float = 0.95) -> Agreement | None:
     """Compare noise scales with critical batch sizes, over tasks and targets.
+
+    The targets of a task and size are met along the same runs and count as one in the mean ratio,
+    whose interval allows for ratios that differ between tasks.
 
     Args:
         pairs: One row per task, size and target: `noise_scale` and `b_crit` in examples, NaN where
-            there is no point estimate.
+            there is no point estimate; their intervals, `lower`, `upper`, `b_lower`, `b_upper`;
+            all further columns but `target` name the task and size.
+        level: Of the intervals.
 
     Returns:
         None with fewer than three pairs that have both.
@@ -153,21 +163,47 @@ def agreement(pairs: pd.DataFrame) -> Agreement | None:
         >>> found = agreement(pairs)
         >>> round(found.r_squared, 2), round(found.largest_factor, 1)
         (0.94, 2.0)
+
+    References:
+        Paule, Mandel (1982), J. Res. NBS 87(5), eq. 4; Hartung, Knapp (2001), Statistics in
+        Medicine 20, eq. 5, for the mean ratio.
     """
     if pairs.empty:
         return None
-    values = pairs[["noise_scale", "b_crit"]].to_numpy(float)
-    known = values[(np.isfinite(values) & (values > 0)).all(axis=1)]
-    if len(known) < FEWEST_PAIRS:
+    values = pairs[["noise_scale", "b_crit"]].astype(float)
+    is_known = (np.isfinite(values) & (values > 0)).all(axis=1)
+    if is_known.sum() < FEWEST_PAIRS:
         return None
-    x, y = np.log(known).T
+    x, y = np.log(values[is_known].to_numpy()).T
     varies = min(np.ptp(x), np.ptp(y)) > SMALLEST_RANGE
     return Agreement(
-        n_pairs=len(known),
-        n_left_out=len(values) - len(known),
+        n_pairs=len(x),
+        n_left_out=len(values) - len(x),
         r_squared=float(np.corrcoef(x, y)[0, 1] ** 2) if varies else None,
-        ratio=float(np.exp((y - x).mean())),
+        ratio=_mean_ratio(pairs[is_known].assign(effect=y - x), level=level),
         largest_factor=float(np.exp(np.abs(y - x).max())),
         n_within=int((np.abs(y - x) < math.log(FACTOR)).sum()),
         decades=float(np.ptp(x) / math.log(10)),
+    )
+
+
+def _mean_ratio(pairs: pd.DataFrame, *, level: float) -> Measure:
+    """The random-effects mean of `effect`, a log ratio, over tasks and sizes."""
+    quantile = stats.norm.ppf((1 + level) / 2)
+    ends = pairs.reindex(columns=["lower", "upper", "b_lower", "b_upper"]).astype(float)
+    of_noise, of_batch = (
+        np.log(ends[upper] / ends[lower]) / (2 * quantile)
+        for lower, upper in (("lower", "upper"), ("b_lower", "b_upper"))
+    )
+    variance = (of_noise**2).fillna(0.0) + (of_batch**2).fillna(0.0) + SMALLEST_SE**2
+    names = [name for name in pairs if name not in (*MEASURES, "target", "effect")]
+    cluster = pairs.groupby(names, dropna=False).ngroup() if names else range(len(pairs))
+    means = pairs[["effect"]].assign(variance=variance).groupby(np.asarray(cluster)).mean()
+    if len(means) < 2:
+        return Measure(value=math.exp(means["effect"].iloc[0]))
+    with np.errstate(divide="ignore"):  # the share of a heterogeneity that is none
+        pooled = combine_effects(*means.to_numpy().T, method_re="iterated", use_t=True)
+    *_, hartung_knapp = pooled.conf_int(alpha=1 - level)
+    return Measure(
+        value=math.exp(pooled.mean_effect_re), ci=Interval(*np.exp(hartung_knapp).tolist())
     )

@@ -7,14 +7,14 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
+from statsmodels.regression.linear_model import WLS
 
 from extrap.analyses.budget.budget_splits import NEAR_BEST, SIX_N_D, ComputeRule, Estimated
 from extrap.analyses.budget.points import Points
 from extrap.errors import DataError, FitError, argument
 from extrap.fitting.ladder_prior import LadderPrior, ladder_prior
-from extrap.fitting.lines import fit_line, weighted_line
 from extrap.fitting.loss_model import fit_loss_model
+from extrap.fitting.regression import fit_line
 from extrap.fitting.seed_noise import Noise
 from extrap.laws.base import Array
 from extrap.reading.loss_kinds import loss_kind
@@ -109,21 +109,20 @@ class Optima:
         design = np.column_stack([np.ones(n), self.log_flops - middle])
         se = np.maximum(self.log_params_se, SMALLEST_SE)
         if self.is_known:
-            line = fit_line(design, self.log_params, se)
+            line = fit_line(design, self.log_params, se).results
         else:
-            line = weighted_line(design, self.log_params, 1 / se**2)
-        t = float(stats.t.ppf((1 + level) / 2, n - 2))
-        row = np.array([1.0, math.log(flops) - middle])
-        log_params = float(row @ line.values)
-        half = t * math.sqrt(float(row @ line.covariance @ row))
-        slope, slope_half = float(line.values[1]), t * math.sqrt(float(line.covariance[1, 1]))
+            line = WLS(self.log_params, design, weights=1 / se**2).fit()
+        at = line.get_prediction([[1.0, math.log(flops) - middle]])
+        log_params = float(at.predicted_mean[0])
+        half = float(np.ptp(at.conf_int(alpha=1 - level))) / 2
+        exponent = Interval(*line.conf_int(1 - level)[1].tolist())
         p, log_tokens = self.rule.p, math.log(flops / self.rule.k) - self.rule.p * log_params
         below, above = self.near_best
         return Estimated(
             params=_around(log_params, half),
             tokens=_around(log_tokens, p * half),
             tokens_per_param=_around(log_tokens - log_params, (1 + p) * half),
-            exponent=Measure(value=slope, ci=Interval(slope - slope_half, slope + slope_half)),
+            exponent=Measure(value=float(line.params[1]), ci=exponent),
             near_best=Interval(math.exp(log_params - below), math.exp(log_params + above)),
             n_points=n,
             how=self.how,

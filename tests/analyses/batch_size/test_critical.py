@@ -10,7 +10,7 @@ from scipy import optimize, stats
 from extrap import critical_batch
 from extrap.analyses.batch_size.batch_laws import _jackknifed
 from extrap.errors import DataError
-from extrap.fitting.lines import fit_line
+from extrap.fitting.regression import fit_line
 from extrap.laws.batch import steps_to_target
 from extrap.records.codec import document
 
@@ -312,7 +312,7 @@ def test_coefficients_that_no_size_moves_keep_the_error_of_the_line():
     design = np.column_stack([np.ones(6), np.repeat([-1.0, 0.0, 1.0], 2)])
     line = fit_line(design, np.zeros(6), np.full(6, 1e-4))
     expected = np.diag([1e-8 / 6, 1e-8 / 4])
-    found = _jackknifed(line, design, [*"aabbcc"]).covariance
+    found = _jackknifed(line.results, [*"aabbcc"])
     assert found == pytest.approx(expected, rel=1e-9, abs=1e-20)
 
 

@@ -1,9 +1,12 @@
+import math
+
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import stats
 
 from extrap.analyses.batch_size import noise_over_training
-from extrap.analyses.batch_size.noise_over_training import noise_until, pool_gradients
+from extrap.analyses.batch_size.noise_over_training import agreement, noise_until, pool_gradients
 from extrap.records import Runs
 
 
@@ -73,3 +76,34 @@ def test_seeds_are_pooled_step_by_step():
     pooled = pool_gradients(runs_with(curves), [0, 1])
     assert list(pooled["step"]) == [1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6]
     assert set(pool_gradients(runs_with(curves), [1])["run"]) == {1}
+
+
+def test_mean_ratio_counts_the_targets_of_a_task_once_and_allows_for_tasks_that_differ():
+    """Where tasks differ by far more than their errors it is a t interval over the tasks."""
+    rng = np.random.default_rng(5)
+    of_task = np.repeat(rng.normal(0.3, 0.5, 6), 2)
+    b_noise = np.exp(rng.normal(5, 2, 12))
+    b_crit = b_noise * np.exp(of_task + 0.02 * rng.normal(size=12))
+    ends = {"b_lower": b_crit * 0.98, "b_upper": b_crit * 1.02, "lower": b_noise, "upper": b_noise}
+    pairs = pd.DataFrame(
+        {"noise_scale": b_noise, "b_crit": b_crit, "target": [2.0, 2.1] * 6, **ends}
+    ).assign(task=np.repeat([*"abcdef"], 2))
+    found = agreement(pairs, level=0.9)
+    logs = np.log(b_crit / b_noise).reshape(6, 2).mean(axis=1)
+    assert math.log(found.ratio.value) == pytest.approx(logs.mean(), abs=1e-3)
+    expected = stats.ttest_1samp(logs, 0).confidence_interval(0.9)
+    assert np.log(found.ratio.ci) == pytest.approx(expected, abs=2e-3)
+    alone = agreement(pairs.assign(task="a"))
+    assert alone.ratio.ci == (None, None)
+    assert math.log(alone.ratio.value) == pytest.approx(logs.mean())
+    assert (found.n_pairs, found.n_within) == (12, 12)
+
+
+def test_a_precise_pair_counts_more_where_pairs_agree():
+    """Pairs within their errors have the weights 1 / variance."""
+    logs, se = np.array([0.1, 0.5, 0.2, -0.3]), np.array([0.1, 1.0, 1.0, 1.0])
+    half = stats.norm.ppf(0.975) * se
+    ends = {"b_lower": np.exp(logs - half), "b_upper": np.exp(logs + half)}
+    found = agreement(pd.DataFrame({"noise_scale": [1.0] * 4, "b_crit": np.exp(logs), **ends}))
+    expected = np.average(logs, weights=se**-2)
+    assert math.log(found.ratio.value) == pytest.approx(expected, rel=1e-4)

@@ -4,13 +4,16 @@
 """
 
 import ast
+from collections import Counter
 from graphlib import TopologicalSorter
 
 from extrap.files import write_text
 
 from .pages import ROOT
-from .test_structure import LEVELS, import_graph, package
+from .test_structure import LEVELS, STACK, import_graph, importers_of, package
 
+MOST_NAMES = 30
+"""Importers of a library that are named one by one."""
 PATH = ROOT / "docs" / "reference" / "source.md"
 HEAD = """# Source tree
 
@@ -35,7 +38,21 @@ def source_page():
         for each in sections:
             parts += [_line(modules[name]) for name in order if modules[name].part == each]
         parts.append("")
-    return "\n".join([*parts, _line(modules[""]), ""])
+    return "\n".join([*parts, _line(modules[""]), "", *_libraries()])
+
+
+def _libraries():
+    """Which modules import each library that the package stands on."""
+    yield "## Libraries\n"
+    for library in STACK:
+        names = importers_of(library, package())
+        if len(names) > MOST_NAMES:
+            counts = Counter(name.partition(".")[0] for name in names)
+            listed = ", ".join(f"`{part}` ({n})" for part, n in counts.items())
+            yield f"- {library}: {len(names)} modules of {listed}"
+        else:
+            yield f"- {library}: {', '.join(f'`{name}`' for name in names)}"
+    yield ""
 
 
 def _line(module):

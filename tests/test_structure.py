@@ -54,7 +54,7 @@ IMPORTERS = {
     "seaborn": "reporting.drawing",
     "sklearn": "fitting analyses.selection workloads",
     "sqlalchemy": "study reading.optuna reading.storages",  # addresses, errors of its storages
-    "statsmodels": "analyses.batch_size checking fitting.means fitting.regression",
+    "statsmodels": "analyses.batch_size analyses.budget checking fitting.means fitting.regression",
     "tensorboard": "reading.trackers.tensorboard",
     "torch": "workloads training integrations",
     "tqdm": "study.progress",
@@ -264,3 +264,35 @@ def test_package_has_no(rule):
 @pytest.mark.parametrize("rule", BREACHES, ids=lambda rule: rule.__name__)
 def test_rule_catches(rule):
     assert rule(read_modules(BREACHES[rule])) != []
+
+
+STACK = {
+    "numpy": "analyses checking fitting forecasting laws noise reading records reporting training",
+    "optuna": "reading.optuna study.database study.samplers study.trials",
+    "torch": "training.loop training.optimizers workloads.workload",
+    "sklearn": "analyses.selection fitting.divergence fitting.regressor",
+    "statsmodels": "analyses.batch_size.batch_laws analyses.batch_size.noise_over_training "
+    "analyses.budget.profiles checking fitting.means fitting.regression",
+    "seaborn": "reporting.drawing",
+}
+"""The libraries that the package stands on → where they do their work."""
+
+
+def importers_of(library, modules):
+    """The modules that import a library, in order."""
+    return sorted(
+        module.name
+        for module in modules
+        if library in {target.partition(".")[0] for target, _ in imported_names(module)}
+    )
+
+
+@pytest.mark.parametrize("library", STACK)
+def test_each_library_that_the_package_stands_on_does_its_work(library):
+    importers = [f"{name}." for name in importers_of(library, package())]
+    for place in STACK[library].split():
+        assert any(name.startswith(f"{place}.") for name in importers), place
+
+
+def test_a_library_without_work_has_no_importers():
+    assert importers_of("seaborn", read_modules({"reporting/drawing.py": "import numpy"})) == []

@@ -81,6 +81,8 @@ def fit_surviving_laws(
 def _able(n_columns: int, fix: Mapping[str, float]) -> list[str]:
     """The laws of the family that take so many size columns and have the pinned parameters."""
     laws = [LOSS_LAWS[key] for key in FAMILY if n_columns in LOSS_LAWS[key].n_columns]
+    if not laws:
+        raise ValueError(f"no law takes {n_columns} size columns; leave some out.")
     able = [law.key for law in laws if set(fix) <= set(law.names(n_columns))]
     if not able:
         known = {name for law in laws for name in law.unit_free(n_columns)}

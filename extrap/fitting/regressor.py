@@ -7,7 +7,8 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, RegressorMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils import Tags
+from sklearn.utils.validation import check_is_fitted, check_non_negative, validate_data
 
 from extrap.fitting.loss_law import fit
 from extrap.fitting.mixture import fit_surviving_laws, mix
@@ -42,11 +43,27 @@ class LawRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     def __init__(self, law: str = AUTO, *, fix: Mapping[str, float] | None = None) -> None:
         self.law, self.fix = law, fix
 
+    def __sklearn_tags__(self) -> Tags:
+        """Sizes and losses are positive."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.positive_only = tags.target_tags.positive_only = True
+        return tags
+
     def fit(self, X: ArrayLike, y: ArrayLike) -> LawRegressor:
-        """Fit the law; raises what `extrap.fit` raises."""
-        x, loss = validate_data(self, X, y, dtype=np.float64, y_numeric=True)
+        """Fit the law.
+
+        Args:
+            X: Sizes, shape (n_samples, n_columns).
+            y: Losses, shape (n_samples,).
+
+        Raises:
+            ValueError: A size or loss is not positive, or no law takes so many columns.
+            DataError: As `extrap.fit`: the sizes do not determine the law.
+        """
+        x, loss = validate_data(self, X, y, dtype=np.float64, y_numeric=True, ensure_min_samples=2)
         names = getattr(self, "feature_names_in_", [f"x{i + 1}" for i in range(x.shape[1])])
         sizes = {str(name): column.tolist() for name, column in zip(names, x.T, strict=True)}
+        self._check_sizes(x)
         if self.law == AUTO:
             laws = fit_surviving_laws(sizes, loss.tolist(), loss_se=None, fix=self.fix)
         elif self.law in LOSS_LAWS:
@@ -62,4 +79,10 @@ class LawRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         """Losses at sizes, shape (n_samples,); `extrap.forecast` has their intervals."""
         check_is_fitted(self, "laws_")
         sizes = validate_data(self, X, dtype=np.float64, reset=False)
+        self._check_sizes(sizes)
         return np.exp(mix(self.laws_, sizes)[0])
+
+    def _check_sizes(self, x: Array) -> None:
+        check_non_negative(x, type(self).__name__)
+        if not x.all():
+            raise ValueError("a size must be positive, got 0; leave the row out.")

@@ -96,17 +96,19 @@ def straight_line_blocks(forecast: Forecast, rows: Sequence[AnswerRow]) -> list[
         )
     level, of_line = format_level(forecast.level), lines[-1]["loss"].value
     off = "" if lead.loss is None or of_line is None else compared(of_line / lead.loss - 1)
-    here = f"At {name_size(lead.size)} its loss is {off} the forecast: a" if off else "A"
+    here = "A straight line"
+    if off:
+        here = f"At {name_size(lead.size)} its loss is {off} that of the forecast: a straight line"
     return [
         Table(
             f"Forecasts and straight lines in logarithms, {level} prediction intervals",
             columns,
             cells,
-            "Straight line: weighted least squares of statsmodels through the optima.",
+            "Straight line: WLS of statsmodels through the best losses and values.",
         ),
         Paragraph(
-            f"{here} straight line keeps one slope, and its interval counts only the scatter "
-            "about it, while the forecast allows for a floor, for bends and for other laws."
+            f"{here} keeps one slope and its interval counts only the scatter about it, while the "
+            "forecast allows for a floor, for bends and for other laws."
         ),
     ]
 

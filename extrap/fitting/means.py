@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from typing import NamedTuple
 
 import numpy as np
 from statsmodels.stats.weightstats import DescrStatsW
@@ -12,21 +11,6 @@ from statsmodels.stats.weightstats import DescrStatsW
 from extrap.fitting.distributions import t_quantile
 from extrap.laws.base import Array
 from extrap.records import Interval, Measure
-
-
-class Ratios(NamedTuple):
-    """The ratios that Fieller's theorem accepts.
-
-    Attributes:
-        lower: Smaller root.
-        upper: Larger root.
-        is_between: Whether they lie between the roots, as where the bottom is distinguished from
-            0; else outside them.
-    """
-
-    lower: float
-    upper: float
-    is_between: bool
 
 
 def paired_mean(differences: Iterable[float], *, level: float) -> Measure:
@@ -43,37 +27,21 @@ def paired_mean(differences: Iterable[float], *, level: float) -> Measure:
     return Measure(value=float(values.mean()), ci=Interval(*map(float, ends)))
 
 
-def fieller(top: float, bottom: float, covariance: Array) -> Ratios | None:
-    """All ratios ρ with `(top − ρ bottom)² ≤ Var(top − ρ bottom)`.
+def ratio_of_means(top: Array, bottom: Array, *, level: float) -> Measure:
+    """Ratio ρ of the means of pairs; its interval is open where the mean below may be 0.
 
-    Args:
-        top: Mean above.
-        bottom: Mean below.
-        covariance: Of the two, times the square of the quantile, shape (2, 2).
-
-    Returns:
-        Where they lie; None where every ratio is accepted, since neither mean is distinguished
-        from 0.
+    The interval holds all ρ with `(top − ρ bottom)² ≤ t² Var(top − ρ bottom)`, of the means.
 
     References:
         Fieller (1954), Some problems in interval estimation, J. R. Stat. Soc. B 16, 175-185.
     """
-    (v_top, v_both), (_, v_bottom) = np.asarray(covariance, dtype=float).tolist()
-    square, half, rest = bottom**2 - v_bottom, top * bottom - v_both, top**2 - v_top
-    discriminant = half**2 - square * rest
-    if square <= 0 and discriminant <= 0:
-        return None
-    root = math.sqrt(max(discriminant, 0.0))
-    # the smaller of two roots of like sign is the quotient that loses no digits
-    far = half + math.copysign(root, half)
-    ends = sorted((far / square if square else math.inf, rest / far if far else 0.0))
-    return Ratios(ends[0], ends[1], is_between=square > 0)
-
-
-def ratio_of_means(top: Array, bottom: Array, *, level: float) -> Measure:
-    """Ratio of the means of pairs, its interval open where the one below may be 0 (Fieller)."""
-    n = len(top)
+    n, above, below = len(top), float(top.mean()), float(bottom.mean())
     variance = np.cov(top, bottom) * float(t_quantile(0.5 + level / 2, n - 1)) ** 2 / n
-    ends = fieller(float(top.mean()), float(bottom.mean()), variance)
-    ci = Interval(ends.lower, ends.upper) if ends and ends.is_between else Interval()
-    return Measure(value=float(top.mean() / bottom.mean()) if bottom.any() else None, ci=ci)
+    # the squares of ρ² − 2 half ρ + rest; a positive one says that the mean below is not 0
+    square, half = below**2 - variance[1, 1], above * below - variance[0, 1]
+    rest, ci = above**2 - variance[0, 0], Interval()
+    if square > 0:
+        # the smaller of two roots of like sign is the quotient that loses no digits
+        far = half + math.copysign(math.sqrt(max(half**2 - square * rest, 0.0)), half)
+        ci = Interval(*sorted((float(far / square), float(rest / far) if far else 0.0)))
+    return Measure(value=above / below if bottom.any() else None, ci=ci)

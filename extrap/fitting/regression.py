@@ -78,12 +78,15 @@ def predict_power(
         level: Of the interval, which is that of one more value as well known as a typical one.
 
     Returns:
-        The value with its interval; nothing where as many coefficients are fitted as values.
+        The value with its interval; nothing where as many coefficients are fitted as values, or
+        the sizes do not determine them.
     """
     varying = [name for name, column in sizes.items() if len(set(column)) > 1]
     if len(values) < len(varying) + 2:
         return Measure()
     design = np.column_stack([np.ones(len(values)), *(np.log(sizes[name]) for name in varying)])
+    if np.linalg.matrix_rank(design) < design.shape[1]:
+        return Measure()
     weights = np.ones(len(values)) if log_se is None else np.asarray(log_se, dtype=float) ** -2.0
     # the interval of a new value goes by the scale of the weights
     line = WLS(np.log(values), design, weights=weights / weights.mean()).fit()

@@ -79,6 +79,9 @@ def test_the_unit_of_the_errors_changes_nothing():
 def test_a_line_without_degrees_of_freedom_says_nothing():
     two = {"width": [1.0, 2.0]}
     assert predict_power(two, [1.0, 0.5], None, at={"width": 4.0}, level=0.9).value is None
+    tied = {"params": [1.0, 2.0, 4.0, 8.0], "tokens": [20.0, 40.0, 80.0, 160.0]}
+    at = predict_power(tied, [4.0, 3.0, 2.0, 1.0], None, at={"params": 9, "tokens": 9}, level=0.9)
+    assert at.value is None
     flat = {"width": [2.0] * 3}
     at = predict_power(flat, [1.0, 2.0, 4.0], None, at={"width": 9.0}, level=0.9)
     assert at.value == pytest.approx(2)  # nothing varies: the mean

@@ -57,7 +57,8 @@ def test_loss_has_students_t_intervals_inside_the_fitted_sizes():
     assert tuned == around(point.loss, math.hypot(se, 0.006) * t6)
     assert point.loss_pi.lower == tuned.lower
     assert (point.extrapolation_ratio, point.flags, point.path_inputs) == (0.5, (), {})
-    assert made.at(width=256 * 8).flags == ()
+    (flag,) = made.at(width=256 * 8).flags  # 8 times the largest size is not far yet
+    assert flag.startswith("imprecise-loss: ")
     assert made.at(width=256 * 8.01).flags == ("far-extrapolation",)
     family = replace(made, band="family").at(**LARGE)
     assert family.loss_ci == around(loss_at(1024), 0.017 * t6)
@@ -268,8 +269,8 @@ def test_refused_loss_has_no_number_but_a_reason_and_leaves_the_rest():
     assert says_nothing(point, "loss")
     assert reasons(point) == ["refused-loss"]
     assert point.tuned == by_hand().at(**LARGE).tuned
-    assert made.at(width=64).refusals.keys() == {"loss"}  # 5 % among the fitted sizes
-    assert made.frame([LARGE]).filter(like="loss").isna().all(axis=None)
+    assert made.at(width=64).refusals.keys() == {"loss"}  # 20 % among the fitted sizes too
+    assert made.frame([LARGE]).filter(regex="^loss(?!_wls)").isna().all(axis=None)
     assert made.predict_loss(LARGE) is None
     spread = made.predict_loss(LARGE, refuse=False)
     assert spread.half_width(0.9, new_run=True) > 0.39
@@ -295,8 +296,8 @@ def test_refused_value_is_neither_advised_nor_priced_and_leaves_the_loss():
 
 
 def test_remedy_of_a_loss_is_not_one_after_which_it_is_still_refused():
-    """Losses of standard error 1, of which 64 times the seeds leave .2."""
-    made = by_hand(optima=[replace(o, paired_loss_se=1.0) for o in by_hand().optima])
+    """Losses of standard error 4, of which 64 times the seeds leave .7: ± 20 % and more."""
+    made = by_hand(optima=[replace(o, paired_loss_se=4.0) for o in by_hand().optima])
     remedy = made.with_optima(made.optima, made.noise).remedy("loss", LARGE)
     assert (remedy.cause, remedy.sizes) == ("sizes", ())
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 
 
 def words(text: str) -> tuple[str, ...]:
@@ -246,3 +247,21 @@ def loss_rank(column: str) -> tuple[int, int, int] | None:
     kind = 0 if re.search(r"loss|nll|ent", name) else 1 if is_loss else 2
     n_words = len(name.split("_"))
     return (place + 4 * bool(EXTREME.search(column.lower())), kind, 0 if n_words <= 2 else 1)
+
+
+@cache
+def kind_of(column: str) -> str | None:
+    """What a column counts or sets by its name; None of any other name.
+
+    `params`, `tokens`, `examples` (of data in another unit), `compute`, `width` or `depth`.
+
+    Example:
+        >>> kind_of("num_params"), kind_of("train_tokens"), kind_of("tokens_per_param")
+        ('params', 'tokens', None)
+    """
+    name = known_name(column)
+    if name in TOKENS:
+        is_ratio = "_per_" in name or name == "tpp"
+        return None if is_ratio else "tokens" if "token" in name else "examples"
+    groups = {"params": COUNTS, "compute": COMPUTE, "width": WIDTHS, "depth": DEPTHS}
+    return next((kind for kind, names in groups.items() if name in names), None)

@@ -282,12 +282,12 @@ class Point:
 
     @property
     def refusals(self) -> dict[str, str]:
-        """`loss` or tuned column, not given because its interval is too wide → why."""
+        """`loss` or tuned column, not given because too little is known of it → why."""
         return self._reasons(REFUSED)
 
     @property
     def imprecise(self) -> dict[str, str]:
-        """`loss` or tuned column, given although only noise excuses how little is known → why."""
+        """`loss` or tuned column, given although little is known of it → why."""
         return self._reasons(IMPRECISE)
 
     def _reasons(self, prefix: str) -> dict[str, str]:

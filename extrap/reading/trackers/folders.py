@@ -8,7 +8,7 @@
 
 Names of folders below the one that is read say settings too. Of a run's checkpoints the last is
 read: it holds what the earlier ones logged. `training_args.bin` is a pickle, which would run what
-its author wrote, and is never opened; its rate is the largest `learning_rate` of the log.
+its author wrote, and is never opened; of its rate the log tells, see `logged_rates`.
 """
 
 from __future__ import annotations
@@ -33,7 +33,6 @@ FILES = ("meta.yaml", "trainer_state.json", "metrics.csv", "*tfevents*")
 LOSSES = ("eval_loss", "val_loss", "val/loss", "loss")
 """Held-out ones first: the last falls where a model overfits."""
 STEPS = ("step", "epoch")
-RATE = "learning_rate"
 STATED = ("train_batch_size", "max_steps", "num_train_epochs")
 """Settings that a trainer's state has."""
 Logged = tuple[Path, dict[str, Any], pd.DataFrame]
@@ -79,10 +78,8 @@ def _found(root: Path, logged: Iterable[Logged]) -> Found:
         step = next((name for name in STEPS if name in table), None)
         if step is None:
             raise DataError(f"the log of a run in {home} has no column step; leave it out.")
-        values = table.drop(columns=[*STEPS, RATE], errors="ignore")
+        values = table.drop(columns=[*STEPS], errors="ignore")
         points.append(points_of(len(runs), table[step], values))
-        if RATE in table:
-            settings = {RATE: pd.to_numeric(table[RATE], errors="coerce").max(), **settings}
         name = run_name(root, home)
         runs.append((name, {**single_values(settings), **settings_in(name)}, ""))
     return tracked(runs, pd.concat(points, ignore_index=True), where=str(root), losses=LOSSES)

@@ -202,7 +202,9 @@ def with_named_settings(found: Found) -> Found:
     names = found.table[found.names].astype(str).tolist()
     named = [settings_in(name) for name in names]
     common = [key for key in named[0] if all(key in each for each in named)]
-    new = {key: [each[key] for each in named] for key in common if key not in found.table}
+    new: dict[str, list[float | int | str | None]] = {
+        key: [each[key] for each in named] for key in common if key not in found.table
+    }
     known = {known_name(c) for c in (*found.table, *new) if c not in found.metrics}
     notes = list(found.notes)
     for word in words_in_names(names):

@@ -65,7 +65,9 @@ def with_logged_rates(found: Found, *, is_known: bool) -> Found:
         table, name = table.drop(columns=column), short_name(column)
         if is_known:
             continue
-        peaks = {r: _peak(*own, table.loc[r].to_dict(), ends[r]) for r, own in by_run.items()}
+        peaks = {
+            r: _peak(own[0], own[1], table.loc[r].to_dict(), ends[r]) for r, own in by_run.items()
+        }
         values, ways = {}, dict[str, None]()
         for run, peak in peaks.items():
             if peak is None:

@@ -22,6 +22,7 @@ from extrap.reading.cells import Codes, Levels, joint, levels_of
 from extrap.reading.columns import display_name
 from extrap.reading.names import (
     MEASURED,
+    RATES,
     WORDS,
     from_logarithm,
     is_bookkeeping,
@@ -201,8 +202,8 @@ def _parts(varying: Mapping[str, Levels], runs: Runs, sweep: _Sweep) -> list[Cho
             choices.append(Choice({"let": log[1], "tune": [*runs.tuned, log[0]]}))
         if sweep.counts(levels):
             choices.append(Choice({"seed": name}, "as the seed"))
-        if levels.is_positive and len(levels) >= TRIED:
-            known = known_name(name)
+        known = known_name(name)
+        if levels.is_positive and len(levels) >= (2 if known in RATES else TRIED):
             if known not in (*WORDS["size"], *WORDS["data"]):
                 choices.append(Choice({"tune": [*runs.tuned, name]}, "as a tuned column"))
             if known not in WORDS["tune"]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Any
 
@@ -18,7 +18,7 @@ from extrap.reading.columns import find_column
 from extrap.reading.mixtures import refuse_mixtures
 from extrap.reading.names import RATES
 from extrap.reading.reader import as_runs, known_of
-from extrap.records import Runs, condition_text
+from extrap.records import WITHOUT_SEED, Runs, condition_text
 from extrap.records.runs import POOLED
 
 LOSSES = (1e-50, 1e50)
@@ -88,8 +88,14 @@ def _split(runs: Runs, by: str) -> dict[str, Runs]:
     }
 
 
-def check_arms(arms: Mapping[str, Runs]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def check_arms(
+    arms: Mapping[str, Runs], measured: Iterable[str] = ()
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Refuse recipes that cannot be compared.
+
+    Args:
+        arms: Name → runs.
+        measured: Columns that set nothing, whatever they are called.
 
     Returns:
         Their names and their size columns.
@@ -122,7 +128,7 @@ def check_arms(arms: Mapping[str, Runs]) -> tuple[tuple[str, ...], tuple[str, ..
                     f"the condition {condition} must not vary within a recipe, {name!r} has "
                     f"{', '.join(values[:4])}; split it into recipes, or keep one."
                 )
-        _check_undeclared(name, arms)
+        _check_undeclared(name, arms, measured)
     return names, columns
 
 
@@ -190,16 +196,20 @@ def _check_losses(name: str, frame: pd.DataFrame) -> None:
         )
 
 
-def _check_undeclared(name: str, arms: Mapping[str, Runs]) -> None:
+def _check_undeclared(name: str, arms: Mapping[str, Runs], measured: Iterable[str]) -> None:
     """Refuse a mixture: runs of one recipe that differ in what nobody said is tuned.
 
     Values are offered that every recipe has: another one would leave nothing to compare.
     """
     runs = arms[name].of_stage("tune")
-    pooled = [note.removeprefix(POOLED) for note in runs.notes if note.startswith(POOLED)]
+    ignored = [note.removeprefix(POOLED) for note in runs.notes if note.startswith(POOLED)]
+    frame = runs.to_frame()
+    if not frame["seed"].astype(str).str.startswith(WITHOUT_SEED).any():
+        texts = frame[[c for c in frame if c not in (*runs.sizes, *runs.tuned)]].astype(str)
+        ignored += texts.columns[texts.nunique() > len(frame) / 2].tolist()  # measured, not set
     rule = f"a comparison is of single recipes, {name!r} of {runs.source or 'the runs'}"
     try:
-        refuse_mixtures(runs, ignored=pooled, rule=rule)
+        refuse_mixtures(runs, ignored=[*ignored, *measured], rule=rule)
     except DataError as error:
         frames = [each.to_frame() for each in arms.values()]
         choices = [c for c in error.choices if all(_has(f, c.arguments) for f in frames)]

@@ -186,9 +186,8 @@ def tracked(
         metrics=tuple(called.values()),
         names="run",
     )
-    table = with_named_settings(found).table
-    is_known = any(known_name(c) in RATES for c in table if c not in found.metrics)
-    return with_logged_rates(found, is_known=is_known)
+    known = [*_in_names(found)[0], *(c for c in found.table if c not in found.metrics)]
+    return with_logged_rates(found, is_known=any(known_name(c) in RATES for c in known))
 
 
 def with_named_settings(found: Found) -> Found:
@@ -197,21 +196,27 @@ def with_named_settings(found: Found) -> Found:
     Of words before a number, `run-h64-lr0.01`, those are read that are called a tuned value or a
     seed, and of which no column tells.
     """
+    new, notes = _in_names(found)
+    return replace(found, table=found.table.assign(**new), notes=(*found.notes, *notes))
+
+
+def _in_names(found: Found) -> tuple[dict[str, list[Any]], list[str]]:
+    """The settings in the names of runs, and notes on those that are no `key=value`."""
+    new, notes = dict[str, list[Any]](), list[str]()
     if found.names is None or found.table.empty:
-        return found
+        return new, notes
+    have = {c for c in found.table if not (c in found.metrics and known_name(c) in RATES)}
     names = found.table[found.names].astype(str).tolist()
-    named = [settings_in(name) for name in names]
-    common = [key for key in named[0] if all(key in each for each in named)]
-    new: dict[str, list[float | int | str | None]] = {
-        key: [each[key] for each in named] for key in common if key not in found.table
-    }
-    known = {known_name(c) for c in (*found.table, *new) if c not in found.metrics}
-    notes = list(found.notes)
+    pairs = [settings_in(name) for name in names]
+    for key in pairs[0]:
+        if key not in have and all(key in each for each in pairs):
+            new[key] = [each[key] for each in pairs]
+    known = {known_name(c) for c in (*(have - {*found.metrics}), *new)}
     for word in words_in_names(names):
         if word in NAMED and not known & {word, *synonyms(word)}:
             new[word] = [number_in(name, word) for name in names]
             notes.append(f"{word}{FROM_ELSEWHERE}names of the runs")
-    return replace(found, table=found.table.assign(**new), notes=tuple(notes))
+    return new, notes
 
 
 def _last_values(points: pd.DataFrame, n_runs: int) -> list[dict[str, float]]:

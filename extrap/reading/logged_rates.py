@@ -88,10 +88,10 @@ def refuse_largest_logged(tuned: tuple[str, ...], where: str) -> None:
         if column.startswith(LARGEST):
             name = column.removeprefix(LARGEST)
             raise DataError(
-                f"{name} is known from the logs of {where} only, whose first entry is late: its "
-                f"peak may be higher. Write the peak into the names of the folders, {name}=0.001, "
-                "or forecast what was logged:",
-                [Choice({"tune": list(tuned)}, "the largest logged rate")],
+                f"{name} is known from the logs of {where} only, and they do not tell its peak, "
+                f"which may be higher than any logged. Write it into the names of the runs, "
+                f"{name}=0.001, or forecast the largest logged one:",
+                [Choice({"tune": list(tuned)})],
             )
 
 

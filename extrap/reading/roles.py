@@ -315,13 +315,15 @@ def _no_size(columns: _Columns) -> DataError:
             f"{called[0]}{value}; add smaller or larger ones, or name another size with "
             f"{argument('size', ...)}."
         )
-    said = [] if found.names is None else words_in_names(found.table[found.names].astype(str))
-    if sizes := [word for word in said if word in WORDS["size"]]:
-        tuned = [word for word in said if word in WORDS["tune"]]
+    names = [] if found.names is None else found.table[found.names].astype(str).tolist()
+    said = words_in_names(names, known=False)
+    tuned = [word for word in said if word in WORDS["tune"]]
+    sizes = [word for word in said if word in WORDS["size"]][:1]
+    if sizes := sizes or [word for word in said if word not in KNOWN]:
         return DataError(
             f"no column of {where} is a size, but the names of its runs hold "
-            f"{' and '.join(said)}; read them from there:",
-            [Choice({"size": sizes[0], **({"tune": tuned} if tuned else {})})],
+            f"{' and '.join([*sizes, *tuned])}; read them from there:",
+            [Choice({"size": size, **({"tune": tuned} if tuned else {})}) for size in sizes],
         )
     logs = [log for c in columns.names if (log := from_logarithm(c)) and log[0] in WORDS["size"]]
     if logs:
@@ -373,7 +375,7 @@ def _refuse_gaps(columns: _Columns, names: Sequence[str], part: str) -> None:
             f"{_bare(name, columns)} of {where} is given where {called} = {' or '.join(given)} "
             f"and empty in {int((~is_given).sum())} other run(s), but a column that is "
             f"{'tuned' if part == 'tune' else 'a size'} has a value in every run; choose runs:",
-            choices,
+            choices[:MOST_CHOICES],
         )
 
 
@@ -390,7 +392,7 @@ def _decider(columns: _Columns, name: str, is_given: BoolArray) -> str | None:
     def decides(other: str) -> bool:
         codes = columns.of(other).codes
         full, empty = set(codes[is_given]), set(codes[~is_given])
-        is_short = len(columns.of(other)) <= min(MOST_CHOICES, len(codes) / 2)
+        is_short = len(full) <= MOST_CHOICES and len(columns.of(other)) <= len(codes) / 2
         return is_short and not (-1 in full | empty or full & empty)
 
     could = [c for c in columns.names if c != name and decides(c)]

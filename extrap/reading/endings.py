@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 import pandas as pd
 
-from extrap.errors import DataError, shown
+from extrap.errors import Choice, DataError, shown
 from extrap.reading.cells import is_empty, numbers_of
 from extrap.reading.names import bare_name, is_identity, is_recipe, short_name, words
 from extrap.records.runs import STATUSES
@@ -41,6 +41,17 @@ PROGRESS = (
     *("seen_examples", "consumed_tokens", "num_steps", "train_steps"),
 )
 """Columns, in lower case, that say how far a run came."""
+UNITS = frozenset(words("step epoch iteration iter update token sample example"))
+IS_REACHED = frozenset(
+    words("last final completed complete done reached actual stopped current seen processed ran")
+)
+IS_PLANNED = frozenset(words("max total num n planned target budget scheduled requested maximum"))
+BESIDE_UNITS = frozenset(words("train training trained trainer global of"))
+"""Words that stand in the name of a number of steps, reached or planned, and no other word may."""
+SHARES = frozenset(
+    words("progress completion fraction percent pct done finished completed complete")
+)
+"""Words of columns that say which share of its steps a run came, or whether it ended."""
 
 
 def state_column(table: pd.DataFrame, known: Mapping[str, str] = WORDS) -> str | None:
@@ -123,14 +134,31 @@ def ended_early(
     table: pd.DataFrame,
     curves: pd.DataFrame | None,
     cell: Sequence[str],
+    *,
+    is_asked: bool = True,
 ) -> tuple[pd.Series, str]:
-    """The runs that stopped before the steps that others of their size reach, and a note.
+    """The runs that stopped before their own steps, or those of others of their size, and a note.
 
-    How far a run came is the last step of its curve, else a column such as `steps` or `n_tokens`
-    that is the same for most runs of a size: where many differ in it, it was set. Only runs are
-    compared that agree in the columns of a cell: the sizes, and what sets how many steps a run
-    has, such as its batch size.
+    What a run was to reach is a column such as `max_steps` beside `last_step`. Else it is what
+    others reach: the last step of a curve, or a column such as `steps` or `n_tokens` that is the
+    same for most runs of a size: where many differ in it, it was set. Only runs are compared that
+    agree in the columns of a cell: the sizes, and what sets how many steps a run has, such as its
+    batch size.
+
+    Raises:
+        DataError: Most runs stopped before their own steps, and `is_asked`.
     """
+    for share in _shares(table.loc[runs.index], cell):
+        is_short = share.lt(REACHED)
+        if n_short := int(is_short.sum()):
+            text = f"{n_short} run(s) stop before {100 * REACHED:.0f} % of their own steps"
+            if is_asked and n_short > len(runs) / 2:
+                raise DataError(
+                    f"runs are compared at their ends, {text} ({share.name}). If they were "
+                    "stopped on purpose, count them; else leave them out of the table:",
+                    [Choice({"partial": True})],
+                )
+            return is_short, f"{text} ({share.name})"
     for reached, is_measured in _progress(runs, table, curves, cell):
         most = reached.groupby([runs[name] for name in cell]).transform("max")
         is_short = reached.lt(REACHED * most)
@@ -143,6 +171,54 @@ def ended_early(
     return pd.Series(data=False, index=runs.index), ""
 
 
+def is_progress(column: str) -> bool:
+    """Whether a column says how far a run came, by its name."""
+    parts = _parts(column)
+    return short_name(column).lower() in PROGRESS or bool(parts and parts[1] & IS_REACHED)
+
+
+def _parts(column: str) -> tuple[str, set[str]] | None:
+    """The unit in the name of a number of steps, and the words beside it; None of any other."""
+    plain = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", short_name(column)).lower()
+    parts = set(re.split(r"[^a-z0-9]+", plain)) - {""}
+    units = {part for part in parts if part.removesuffix("s") in UNITS}
+    others = parts - units - BESIDE_UNITS
+    if len(units) != 1 or others - IS_REACHED - IS_PLANNED:
+        return None
+    unit = units.pop()
+    if not others:  # `steps` are planned where `step` was reached
+        others = {"planned" if unit.endswith("s") else "reached"}
+    return unit.removesuffix("s"), others
+
+
+def _shares(table: pd.DataFrame, cell: Sequence[str]) -> Iterator[pd.Series]:
+    """Which share of its own steps each run came, by two columns of them or by one of the share.
+
+    Columns that no run reaches are of different units, and so are those that some exceed.
+    """
+    named = {str(c): parts for c in table if (parts := _parts(str(c)))}
+    for last, (unit, others) in named.items():
+        for most in [c for c in named if c != last and named[c][0] == unit]:
+            is_pair = others & IS_REACHED and named[most][1] <= IS_PLANNED
+            if not is_pair or last in cell:
+                continue
+            reached, planned = (pd.Series(numbers_of(table[c])) for c in (last, most))
+            if unit not in ("token", "sample", "example") and reached.lt(planned).all():
+                reached += 1  # they count from 0
+            share = (reached / planned).set_axis(table.index)
+            if REACHED <= share.max() < 1 / REACHED:
+                yield share.rename(f"{last} below {most}")
+    for column in map(str, table):
+        said = set(re.split(r"[^a-z0-9]+", short_name(column).lower())) - {"is", ""}
+        if said & SHARES and said <= SHARES | BESIDE_UNITS and column not in cell:
+            texts = table[column].astype(str).str.strip().str.lower().str.removesuffix("%")
+            texts = texts.replace({"true": "1", "yes": "1", "false": "0", "no": "0"})
+            numbers = pd.Series(numbers_of(texts), index=table.index)
+            share = numbers / (100 if numbers.max() > 1 else 1)
+            if REACHED <= share.max() <= 1:
+                yield share.rename(column)
+
+
 def _progress(
     runs: pd.DataFrame, table: pd.DataFrame, curves: pd.DataFrame | None, cell: Sequence[str]
 ) -> Iterator[tuple[pd.Series, bool]]:
@@ -151,6 +227,6 @@ def _progress(
         yield curves.groupby("run")["step"].max().reindex(runs.index).rename("steps"), True
     for column in table:
         name = short_name(str(column)).lower()
-        if name in PROGRESS and str(column) not in cell:
+        if is_progress(str(column)) and str(column) not in cell:
             numbers = pd.Series(numbers_of(table.loc[runs.index, column]), index=runs.index)
             yield numbers.rename(name.strip("_")), False

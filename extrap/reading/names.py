@@ -60,6 +60,8 @@ WORDS = {
     "seed": SEEDS,
 }
 """Part of a column → names that are commonly given to such, the likeliest first."""
+NAMED = frozenset((*WORDS["tune"], *SEEDS)) - {"batch", "rate", "warmup"}
+"""Settings that are read from the names of runs; `batch3` there may be the third batch of runs."""
 ALIKE = (WIDTHS, DEPTHS, PARAMS, TOKENS, RATES, DECAYS, BATCHES, WARMUPS, SEEDS)
 """Names that are given to one and the same thing."""
 KNOWN = frozenset(name for names in WORDS.values() for name in names)

@@ -13,13 +13,14 @@ import pandas as pd
 from extrap.errors import DataError, argument, without_password
 from extrap.reading.cells import is_empty, read_numbers
 from extrap.reading.columns import display_name, find_column, missing_column, require_column
-from extrap.reading.endings import PROGRESS, ended_early, has_settings, read_status
-from extrap.reading.found import Found
+from extrap.reading.endings import ended_early, has_settings, is_progress, read_status
+from extrap.reading.found import Found, with_named_settings
+from extrap.reading.logged_rates import FROM_ELSEWHERE
 from extrap.reading.losses import loss_of_metric, parse_final, summary_notes, with_final_losses
 from extrap.reading.mixtures import refuse_mixtures
 from extrap.reading.names import BATCHES, is_bookkeeping, is_measured, known_name
 from extrap.reading.replicates import count_notes, read_seeds, without_copies
-from extrap.reading.roles import Parts, infer_parts, sentence, with_named_settings
+from extrap.reading.roles import Parts, infer_parts, sentence
 from extrap.reading.selecting import (
     Where,
     is_one_value,
@@ -40,6 +41,9 @@ OPTIONAL_NUMBERS = (
     *("wall_s", "updates"),
 )
 """Columns with a fixed meaning that a table may have; they must be numbers where they are."""
+
+COUNTED = ": counted as complete"
+"""How a note ends on runs that stopped early and count."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -235,17 +239,23 @@ def read_sweep(source: Any, request: Request, *, may_mix: bool = False) -> tuple
     if not sizes and isinstance(source, str | Path):
         check_rows_are_runs(found.table, (*shown.sizes, *shown.tuned))
     runs, pooled = _runs(found, shown, request, notes), tuple[str, ...]()
-    if request.stage == "tune" and not may_mix:
-        ignored = _names(request.ignore)
-        may_vary = (*ignored, *(PROGRESS if request.partial else ()))
-        is_untuned = tuned is not None and not runs.tuned
-        pooled = refuse_mixtures(runs, ignored=may_vary, is_untuned=is_untuned)
+    if request.stage == "tune":
+        ignored = pooled = _names(request.ignore)
+        if not may_mix:
+            ends = filter(is_progress, map(str, runs.to_frame())) if request.partial else ()
+            may_vary = (*ignored, *ends)
+            is_untuned = tuned is not None and not runs.tuned
+            pooled = refuse_mixtures(runs, ignored=may_vary, is_untuned=is_untuned)
         notes = [f"{POOLED}{name}" for name in pooled if name in ignored]
         runs = replace(runs, notes=(*runs.notes, *notes))
     has_found_loss = loss is None and parts.loss not in found.losses
     is_inferred = not sizes or (tuned is None and bool(parts.tuned)) or has_found_loss
-    said = sentence(parts, called, pooled) if is_inferred or pooled else ""
-    return runs, said
+    told = [note for note in runs.notes if FROM_ELSEWHERE in note or note.endswith(COUNTED)]
+    if n_lost := int(runs.to_frame()["status"].eq("failed").sum()):
+        told.append(f"{n_lost} of {len(runs)} runs have no loss or did not finish: left out")
+    if not (is_inferred or pooled or told):
+        return runs, ""
+    return runs, "; ".join([sentence(parts, called, pooled), *told])
 
 
 def as_runs(
@@ -309,7 +319,8 @@ def _opened(source: Any, request: Request) -> tuple[Found, list[str]]:
     table, notes = selected_rows(table, request.where or {}, found.where)
     check_has_losses(table, found.where, sizes=sizes, tuned=tuned)
     found = replace(found, table=table, losses=request.losses or found.losses)
-    return found if sizes else with_named_settings(found), [*found.notes, *notes]
+    found = with_named_settings(found)
+    return found, [*found.notes, *notes]
 
 
 def _runs(found: Found, parts: Parts, request: Request, notes: list[str]) -> Runs:
@@ -354,9 +365,11 @@ def _runs(found: Found, parts: Parts, request: Request, notes: list[str]) -> Run
     if stage == "tune":  # every row that is to be judged is judged
         alike = [*sizes, *(name for name in tuned if known_name(name) in BATCHES)]
         is_open = frame["status"].eq("complete") & ~is_given[frame.index]
-        is_early, note = ended_early(frame[is_open], table, points, alike)
+        is_early, note = ended_early(
+            frame[is_open], table, points, alike, is_asked=not request.partial
+        )
         if note and request.partial:
-            notes.append(f"{note}: counted as complete")
+            notes.append(f"{note}{COUNTED}")
         elif note:
             frame.loc[is_early.index[is_early], "status"] = "failed"
             notes.append(f"{note}: left out, or counted with {argument('partial', True)}")
@@ -474,7 +487,7 @@ def _renamed(found: Found, asked: Mapping[str, str], notes: list[str]) -> pd.Dat
             table = table.rename(columns={column: name})
         elif (numbers := _in_names(found, name)) is not None:
             table = table.assign(**{name: numbers})
-            notes.append(f"{name} was read from the names of the runs")
+            notes.append(f"{name}{FROM_ELSEWHERE}names of the runs")
         elif name != "seed":
             raise missing_column(name, have, found.where, option=option)
     for name in OPTIONAL_NUMBERS:

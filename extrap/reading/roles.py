@@ -13,10 +13,11 @@ A column of another name plays no part: it is asked for, see `extrap.reading.mix
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from extrap.errors import Choice, DataError, argument, shown
 from extrap.reading.cells import (
@@ -31,6 +32,7 @@ from extrap.reading.cells import (
 from extrap.reading.columns import display_name, find_column, missing_column, require_column
 from extrap.reading.endings import given_status
 from extrap.reading.found import Found
+from extrap.reading.logged_rates import refuse_largest_logged
 from extrap.reading.names import (
     BATCHES,
     COMPUTE,
@@ -51,9 +53,10 @@ from extrap.reading.names import (
     known_name,
     loss_rank,
 )
-from extrap.reading.settings import settings_in, words_in_names
+from extrap.reading.settings import words_in_names
 from extrap.records import condition_text
 
+BoolArray = NDArray[np.bool_]
 TRIED = 3
 """Values within a size from which on a setting is taken for tuned, and not for a condition."""
 MOST_CHOICES = 6
@@ -110,17 +113,23 @@ def infer_parts(
             f"of {argument('size')}."
         )
     if sizes and tuned is not None:
-        return Parts(sizes=sizes, tuned=tuned, loss=loss, seed=seed)
+        if is_sweep and _have_gaps(found, tuned):
+            _refuse_gaps(_Columns(found, loss), tuned, "tune")
+        has_seed = find_column(seed, [str(c) for c in found.table], found.where) is not None
+        return Parts(sizes=sizes, tuned=tuned, loss=loss, seed=seed if has_seed else None)
     columns = _Columns(found, loss)
     seed_column = columns.named(seed) if seed != "seed" else columns.seed()
     columns.leave_out([seed_column, *map(columns.named, (*sizes, *(tuned or ()), *conditions))])
     if not sizes:
         sizes, others = (found.sizes, []) if found.sizes else _sizes(columns)
         unused += others
-        _refuse_gaps(columns, sizes)
+        _refuse_gaps(columns, sizes, "size")
         columns.leave_out(map(columns.named, sizes))
     if tuned is None:
         tuned = _tuned(columns, sizes) if is_sweep else found.tuned or ()
+        refuse_largest_logged(tuned, found.where)
+    if is_sweep:
+        _refuse_gaps(columns, tuned, "tune")
     return Parts(
         sizes=sizes,
         tuned=tuned,
@@ -306,13 +315,15 @@ def _no_size(columns: _Columns) -> DataError:
             f"{called[0]}{value}; add smaller or larger ones, or name another size with "
             f"{argument('size', ...)}."
         )
-    said = [] if found.names is None else words_in_names(found.table[found.names].astype(str))
-    if sizes := [word for word in said if word in WORDS["size"]]:
-        tuned = [word for word in said if word in WORDS["tune"]]
+    names = [] if found.names is None else found.table[found.names].astype(str).tolist()
+    said = words_in_names(names, known=False)
+    tuned = [word for word in said if word in WORDS["tune"]]
+    sizes = [word for word in said if word in WORDS["size"]][:1]
+    if sizes := sizes or [word for word in said if word not in KNOWN]:
         return DataError(
             f"no column of {where} is a size, but the names of its runs hold "
-            f"{' and '.join(said)}; read them from there:",
-            [Choice({"size": sizes[0], **({"tune": tuned} if tuned else {})})],
+            f"{' and '.join([*sizes, *tuned])}; read them from there:",
+            [Choice({"size": size, **({"tune": tuned} if tuned else {})}) for size in sizes],
         )
     logs = [log for c in columns.names if (log := from_logarithm(c)) and log[0] in WORDS["size"]]
     if logs:
@@ -331,21 +342,61 @@ def _no_size(columns: _Columns) -> DataError:
     )
 
 
-def _refuse_gaps(columns: _Columns, sizes: Sequence[str]) -> None:
-    """Raise where runs lack their size and another column says which: two tables in one."""
-    for size in filter(columns.named, sizes):
-        lacks = columns.cells([size]) < 0
-        for name in sorted(columns.names, key=lambda c: not is_recipe(c)) if lacks.any() else ():
-            levels = columns.of(name)
-            whole, broken = set(levels.codes[~lacks]), set(levels.codes[lacks])
-            if name != size and len(whole) <= MOST_CHOICES and not broken & (whole | {-1}):
-                called = display_name(name, columns.have)
-                kept = [condition_text(levels.labels[code]) for code in sorted(whole)]
-                raise DataError(
-                    f"{int(lacks.sum())} runs of {columns.found.where} have a loss and no {size}, "
-                    f"by their {called}; choose those that have one:",
-                    [Choice({"where": {called: value}}) for value in kept],
-                )
+def _have_gaps(found: Found, names: Iterable[str]) -> bool:
+    """Whether a column that was asked for is empty anywhere."""
+    have = [str(c) for c in found.table]
+    columns = [find_column(name, have, found.where) for name in names]
+    return any(bool(levels_of(found.table[c]).codes.min() < 0) for c in columns if c)
+
+
+def _refuse_gaps(columns: _Columns, names: Sequence[str], part: str) -> None:
+    """Raise where a column is empty for some runs and another one decides for which.
+
+    Such are two tables in one, and a setting that exists for one optimizer only. The values of
+    the other column are offered, with the tuned columns that their runs have.
+    """
+    where, candidates = columns.found.where, [*filter(None, map(columns.named, names))]
+    for name in candidates:
+        is_given = columns.cells([name]) >= 0
+        decider = None if is_given.all() else _decider(columns, name, is_given)
+        if decider is None:
+            continue
+        levels, called = columns.of(decider), _bare(decider, columns)
+        alike = dict.fromkeys([*candidates, *columns.varying(WORDS[part])])
+        choices, given = list[Choice](), list[str]()
+        for code, label in enumerate(levels.labels):
+            rows, text = levels.codes == code, condition_text(label)
+            full = [c for c in alike if c != decider and (columns.of(c).codes[rows] >= 0).all()]
+            given += [text] * bool(is_given[rows].all())
+            if full:
+                tune = {} if part == "size" else {part: [_bare(c, columns) for c in full]}
+                choices.append(Choice({"where": {called: text}, **tune}))
+        raise DataError(
+            f"{_bare(name, columns)} of {where} is given where {called} = {' or '.join(given)} "
+            f"and empty in {int((~is_given).sum())} other run(s), but a column that is "
+            f"{'tuned' if part == 'tune' else 'a size'} has a value in every run; choose runs:",
+            choices[:MOST_CHOICES],
+        )
+
+
+def _bare(name: str, columns: _Columns) -> str:
+    """A column's name without what Optuna's tables write before it, else as it is displayed."""
+    bare = bare_name(name)
+    is_plain = name.startswith("params_") and columns.named(bare) == name
+    return bare if is_plain else display_name(name, columns.have)
+
+
+def _decider(columns: _Columns, name: str, is_given: BoolArray) -> str | None:
+    """The column that says in which runs another one is given, with the fewest values."""
+
+    def decides(other: str) -> bool:
+        codes = columns.of(other).codes
+        full, empty = set(codes[is_given]), set(codes[~is_given])
+        is_short = len(full) <= MOST_CHOICES and len(columns.of(other)) <= len(codes) / 2
+        return is_short and not (-1 in full | empty or full & empty)
+
+    could = [c for c in columns.names if c != name and decides(c)]
+    return min(could, key=lambda c: (not is_recipe(c), len(columns.of(c))), default=None)
 
 
 def _several(
@@ -387,17 +438,8 @@ def tried_share(levels: Levels, cells: Codes, n_values: int) -> float:
 
 def _follows(levels: Levels, other: Levels, cells: Codes) -> bool:
     """Whether one setting is computed from another, and perhaps the size."""
-    return levels.depends_on(joint(cells, other.codes)) and levels.follows(other, cells)
-
-
-def with_named_settings(found: Found) -> Found:
-    """A source with the settings that stand in the names of its runs, `width=64,lr=0.01`."""
-    if found.names is None:
-        return found
-    named = [settings_in(str(name)) for name in found.table[found.names]]
-    common = [key for key in named[0] if all(key in each for each in named)] if named else []
-    new = {key: [each[key] for each in named] for key in common if key not in found.table}
-    return replace(found, table=found.table.assign(**new)) if new else found
+    meet = bool(((levels.codes >= 0) & (other.codes >= 0)).any())
+    return meet and levels.depends_on(joint(cells, other.codes)) and levels.follows(other, cells)
 
 
 def sentence(

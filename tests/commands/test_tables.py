@@ -130,7 +130,7 @@ def test_compare_refuses_what_is_not_named_and_speaks_of_single_seeds(called):
         alone = frame[frame["seed"] == 0].assign(wall_s=60.0)
         alone.to_csv(f"{name}1.csv", index=False)
     code, _, err = called("compare", "dense.csv", "moe.csv", "--size", "width")
-    assert (code, "differ in lr" in err) == (2, True)
+    assert (code, "mixes several (lr" in err, "--tune lr" in err) == (2, True, True)
     assert called("compare", "dense.csv", "moe.csv", "--size", "width", "--tune", "lr")[0] == 0
     code, out, _ = called("compare", "dense1.csv", "moe1.csv", "--size", "width", "--details")
     assert (code, "add a second seed at every size" in out) == (0, True)

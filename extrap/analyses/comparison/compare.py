@@ -119,7 +119,7 @@ def compare(
         )
     _check_gate(min_gain, fix, speed, cost)
     runs, copies = without_copies(read_arms(arms, by, columns))
-    names, sizes = check_arms(runs)
+    names, sizes = check_arms(runs, [name for name in (speed, cost) if name])
     if reference and reference not in names[1:]:
         raise ValueError(
             f"reference must be one of the treated recipes {', '.join(names[1:])}, got "

@@ -88,6 +88,17 @@ BESIDE = re.compile(
 )
 """Parts of names of what is beside a loss, and none that could be forecast."""
 EXTREME = re.compile(r"(^|[_.])(min|max|best|mean|avg)($|[_.])")
+MEAN = re.compile(r"(?:^|(?<=_))(?:mean|avg|average)(?:$|_)")
+SPREAD = re.compile(
+    r"(?:^|(?<=_))(?:(?P<error>std_?err(?:or)?|se|sem|standard_error)|"
+    r"std(?:_?dev)?|sd|stdev|standard_deviation)(?:$|_)"
+)
+"""What a name says of numbers beside a mean: their standard error, or standard deviation."""
+N_SEEDS = words(
+    "n n_seeds num_seeds seeds #seeds n_runs num_runs runs #runs n_reps reps n_repeats repeats "
+    "n_replicates replicates count n_trials"
+)
+"""Names of columns of how many runs a mean is."""
 MEASURED = re.compile(r"^(train|val|valid|eval|test|summary|metrics?|perf|system|grad)[./:]")
 IDENTITIES = frozenset(
     words(

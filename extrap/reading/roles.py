@@ -227,9 +227,9 @@ def _losses(found: Found, maximised: Sequence[str], *, is_sweep: bool) -> list[s
 
 
 def _is_loss(cells: pd.Series) -> bool:
-    """Whether cells hold numbers that differ, by some of them."""
+    """Whether cells hold numbers that differ, most of those that are looked at."""
     levels = levels_of(cells[~is_empty(cells)].head(ENOUGH))
-    return levels.numbers is not None and len(levels) > 1
+    return len(levels) > 1 and np.isfinite(numbers_of(levels.labels)).mean() > 0.5
 
 
 def _sizes(columns: _Columns) -> tuple[tuple[str, ...], list[str]]:

@@ -24,6 +24,8 @@ from extrap.reading.names import COMPUTE, WORDS, known_name, loss_rank
 
 EDGES = ("__MIN", "__MAX")
 NUMERIC = re.compile(r"\d+\.?\d*(?:[eE][-+]?\d+)?|\d*\.\d+(?:[eE][-+]?\d+)?")
+TITLE = "title"
+"""Attribute of a frame: the lines that stand above the header of its file."""
 WIDE = 3
 """Headers that are numbers from which on a table has a column for each value."""
 
@@ -42,16 +44,18 @@ def check_headers(header: list[str], first: list[str], where: str) -> None:
 
 
 def without_repeated_header(table: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
-    """A table without rows that repeat its header, and a note on them."""
+    """A table without rows that repeat its header, and notes on them and on lines above it."""
+    title = table.attrs.pop(TITLE, [])
+    notes = [f"lines above the header are left out: {shown(title[0])}"] if title else []
     if table.empty or not table.shape[1]:
-        return table, []
+        return table, notes
     is_header = pd.Series(data=True, index=table.index)
     for column in table:
         if not is_header.any():
-            return table, []
+            return table, notes
         is_header &= table[column].astype(str).str.strip().eq(str(column))
     rows = ", ".join(str(row + 1) for row in table.index[is_header][:3])
-    notes = [f"row {rows} repeats the header: left out"] if is_header.any() else []
+    notes += [f"row {rows} repeats the header: left out"] if is_header.any() else []
     return table[~is_header].reset_index(drop=True), notes
 
 

@@ -69,7 +69,8 @@ def read_numbers(values: pd.Series, column: str, *, required: bool = False) -> p
     odd = odd[[str(cell).strip().lower() not in SPELLED_NAN for cell in odd]]
     if len(odd):
         raise DataError(
-            f"{column} must hold numbers, got {shown(odd.iloc[0])} in row {odd.index[0] + 1}."
+            f"{column} must hold numbers, got {shown(odd.iloc[0])} in row {odd.index[0] + 1}; "
+            "write a number, empty the cell, or leave the row out."
         )
     if required and missing.any():
         raise DataError(

@@ -19,7 +19,17 @@ import pandas as pd
 from extrap.reading.cells import ERROR, is_empty, numbers_of, read_numbers, texts_of
 from extrap.reading.endings import read_losses
 from extrap.reading.found import Found
-from extrap.reading.names import MEAN, N_SEEDS, SPREAD, is_bookkeeping, is_measured, loss_rank
+from extrap.reading.names import (
+    MEAN,
+    N_SEEDS,
+    SEEDS,
+    SPREAD,
+    is_bookkeeping,
+    is_measured,
+    known_name,
+    loss_rank,
+    plain_words,
+)
 
 SEEDED = re.compile(
     r"(?i)(?P<before>.*?)[\W_]*(?<![a-z])(?:seed|run|rep|repeat|replicate|repetition|trial|s)[\W_]*"
@@ -68,24 +78,25 @@ def with_row_per_run(found: Found, loss: str | None = None) -> Found:
 
 def _filled_down(table: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
     """Leading columns whose cells are merged over blocks of rows, filled in; and a note."""
-    names = [c for c in table if not (is_bookkeeping(c) or is_measured(c))]
+    names = [c for c in table if known_name(c) in SEEDS or not is_bookkeeping(c)]
+    names = [c for c in names if not is_measured(c)]
     if not names or not is_empty(table[names[0]]).any():
         return table, []
-    is_gap = table[names].apply(is_empty)
-    table, is_gap = table[~is_gap.all(axis=1)], is_gap[~is_gap.all(axis=1)]
+    is_gap = table.apply(is_empty)
+    rows, is_gap = table[~is_gap.all(axis=1)], is_gap[~is_gap.all(axis=1)]
     merged = [c for c in names if is_gap[c].any()]
-    if merged != names[: len(merged)] or merged == names:
+    if merged != names[: len(merged)] or len(merged) == table.shape[1]:
         return table, []
-    outer, filled = pd.Series(data=False, index=table.index), {}
+    outer, filled = pd.Series(data=False, index=rows.index), {}
     for name in merged:
-        starts, cells = ~is_gap[name], table[name].astype(object)
+        starts, cells = ~is_gap[name], rows[name].astype(object)
         is_repeated = cells[starts].eq(cells[starts].shift()) & ~outer[starts]
         is_long = starts.cumsum().value_counts().gt(1).mean() >= LONG_BLOCKS
         if not (starts.iloc[0] and is_long) or is_repeated.any() or (outer & ~starts).any():
             return table, []
         outer, filled[name] = starts, cells.where(starts).ffill()
     note = f"{', '.join(merged)} is given in the first row of a block: the rows below have it too"
-    return table.assign(**filled), [note]
+    return rows.assign(**filled), [note]
 
 
 def _seed_columns(table: pd.DataFrame, loss: str | None) -> dict[str, dict[str, str]]:
@@ -126,7 +137,7 @@ def _with_errors(
     table: pd.DataFrame, means: list[str]
 ) -> tuple[pd.DataFrame, str | None, list[str]]:
     """A table with the standard error of a loss that is a mean, the loss, and notes."""
-    plain = {c: "_".join(re.findall(r"[a-z0-9#]+", c.lower().replace("±", " se "))) for c in table}
+    plain = {c: plain_words(c) for c in table}
     bases = {c: MEAN.sub("", plain[c]).strip("_") for c in means}
     for column, name in plain.items():
         spread, base = [*SPREAD.finditer(name)], SPREAD.sub("", name).strip("_")

@@ -215,6 +215,11 @@ def _words(column: str) -> set[str]:
     return set(re.split(r"[^a-z0-9]+", re.sub(r"(?<=[a-z])(?=[A-Z])", "_", column).lower()))
 
 
+def plain_words(column: str) -> str:
+    """The words of a name, in lower case with underscores; `±` is a standard error."""
+    return "_".join(re.findall(r"[a-z0-9#]+", column.lower().replace("±", " se ")))
+
+
 def is_recipe(column: str) -> bool:
     """Whether a column's name is that of a setting."""
     return bool(_words(short_name(column)) & RECIPE) and not is_bookkeeping(column)
@@ -238,6 +243,7 @@ def is_measured(column: str) -> bool:
     name = short_name(column).lower()
     words = _words(name)
     is_metric = any(each.search(name) for each in (LOSS, ERROR, SCORE)) or name in OUTCOME
+    is_metric |= not SPREAD.sub("", plain_words(column))
     return bool(is_metric or words & OUTCOMES) and known_name(column) not in KNOWN
 
 
@@ -255,5 +261,7 @@ def loss_rank(column: str) -> tuple[int, int, int] | None:
     else:
         place = len(HELD_OUT) + int(bool(re.search(r"(^|_)tr(ain|n)", name)))
     kind = 0 if re.search(r"loss|nll|ent", name) else 1 if is_loss else 2
-    n_words = len(name.split("_"))
+    n_words = len(re.findall(r"[a-z]+", name))
+    if not held_out and n_words > 1 and re.search(r"ppl|perplexity", name):
+        place += 2  # of a task, `lambada_ppl`: a training loss is likelier
     return (place + 4 * bool(EXTREME.search(column.lower())), kind, 0 if n_words <= 2 else 1)

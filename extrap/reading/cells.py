@@ -35,7 +35,7 @@ MARKED = re.compile(
     r"tensor\((?P<tensor>[^,()]+).*\)"
 )
 """A number in bold or with a footnote, a multiplier, a tensor as text."""
-PLAIN = r"\s*[+-]?[\d.,]*(?:[eE][+-]?\d+)?\s?[kKmMbBtT]?\s*"
+PLAIN = r"^\s*[+-]?[\d.,]*(?:[eE][+-]?\d+)?\s?[kKmMbBtT]?\s*$"
 """No cell of another form holds more than a number."""
 COUNT = re.compile(
     r"(?P<number>[-+]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?)\s?(?P<times>[kKmMbBtT]?)"
@@ -84,10 +84,13 @@ def texts_of(values: pd.Series) -> pd.Series:
     """The cells that are text and no plain number."""
     if values.dtype != object and not isinstance(values.dtype, pd.StringDtype | pd.ArrowDtype):
         return pd.Series(dtype=str)
+    is_string = isinstance(values.dtype, pd.StringDtype)
+    if is_string and _plain_numbers(values) is not None:
+        return values[:0]
     values = values[~is_empty(values)]
-    if not isinstance(values.dtype, pd.StringDtype):
+    if not is_string:
         values = values[[isinstance(cell, str) for cell in values]].astype(str)
-    return values[~values.str.fullmatch(PLAIN).astype(bool)] if len(values) else values
+    return values[~values.str.contains(PLAIN).astype(bool)] if len(values) else values
 
 
 def marked_notes(values: pd.Series, column: str) -> list[str]:
@@ -103,17 +106,25 @@ def marked_notes(values: pd.Series, column: str) -> list[str]:
 
 def _parsed(values: pd.Series) -> np.ndarray:
     if isinstance(values.dtype, pd.StringDtype):
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
-        texts = pc.utf8_trim_whitespace(pa.array(values, type=pa.large_string()))
-        with suppress(pa.ArrowInvalid):  # some text is no plain number
-            texts = pc.if_else(pc.equal(texts, ""), None, texts)
-            return np.asarray(texts.cast(pa.float64()).to_numpy(zero_copy_only=False))
+        plain = _plain_numbers(values)
+        if plain is not None:
+            return plain
         codes, words = pd.factorize(values, use_na_sentinel=False)
         return numbers_of(words)[codes]
     cells = values.astype(object)
     return numbers_of(v if isinstance(v, Real | str | Decimal) else None for v in cells)
+
+
+def _plain_numbers(values: pd.Series) -> np.ndarray | None:
+    """Text as floats; None if any is no plain number."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    texts = pc.utf8_trim_whitespace(pa.array(values, type=pa.large_string()))
+    with suppress(pa.ArrowInvalid):
+        texts = pc.if_else(pc.equal(texts, ""), None, texts)
+        return np.asarray(texts.cast(pa.float64()).to_numpy(zero_copy_only=False))
+    return None
 
 
 def numbers_of(words: Iterable[object]) -> np.ndarray:

@@ -85,7 +85,7 @@ def _filled_down(table: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
     is_gap = table.apply(is_empty)
     rows, is_gap = table[~is_gap.all(axis=1)], is_gap[~is_gap.all(axis=1)]
     merged = [c for c in names if is_gap[c].any()]
-    if merged != names[: len(merged)] or len(merged) == table.shape[1]:
+    if not merged or merged != names[: len(merged)] or len(merged) == table.shape[1]:
         return table, []
     outer, filled = pd.Series(data=False, index=rows.index), {}
     for name in merged:

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from extrap.errors import Choice, DataError, shown
-from extrap.reading.cells import is_empty, numbers_of
+from extrap.reading.cells import is_empty, numbers_of, texts_of
 from extrap.reading.names import bare_name, is_identity, is_recipe, short_name, words
 from extrap.records.runs import STATUSES
 
@@ -27,6 +27,19 @@ WORDS = {
 }
 """What trackers, tuners and clusters call a run that ended, or has not ended yet → status."""
 UNFINISHED = {word for word, status in WORDS.items() if status == "failed"} - {"failed"}
+LOST = {
+    **dict.fromkeys((word for word, status in WORDS.items() if status == "failed"), "failed"),
+    **dict.fromkeys(
+        words("fails failure crashes dnf memory not none null skipped missing"), "failed"
+    ),
+    **dict.fromkeys(
+        words(
+            "diverged diverges divergence div nan inf infinity ∞ exploded explodes blew unstable"
+        ),
+        "diverged",
+    ),
+}
+"""Words in place of a loss → status."""
 COLUMN = re.compile(r"(^|[_.])(status|state|outcome)$")
 """Names of columns that hold such words; a column of any name does if it holds nothing else."""
 ENOUGH = 1000
@@ -71,6 +84,24 @@ def state_column(table: pd.DataFrame, known: Mapping[str, str] = WORDS) -> str |
 
 def _word(value: object) -> str:
     return re.sub(r"[\s\-]+", "_", str(value).strip().lower())
+
+
+def read_losses(cells: pd.Series, column: str) -> tuple[pd.Series, list[str]]:
+    """Losses with `nan` in place of words for a run that diverged, empty for failed; and notes."""
+    texts = texts_of(cells)
+    texts = texts[texts.str.match(r"\W*[A-Za-z∞]").astype(bool)] if len(texts) else texts
+    said: dict[str, str] = {}
+    for text in texts.unique():
+        statuses = {LOST[word] for word in re.split(r"[^a-z∞]+", text.lower()) if word in LOST}
+        if statuses:
+            said[text] = min(statuses)  # diverged before failed
+    status = texts.map(said).reindex(cells.index)
+    cells = cells.mask(status.eq("diverged"), "nan").mask(status.eq("failed"), None)
+    counts = texts[texts.isin(said) & texts.str.lower().ne("nan")].value_counts()
+    return cells, [
+        f"{count} cell(s) of {column} say {shown(text)}: {said[text]}"
+        for text, count in counts.items()
+    ]
 
 
 def read_status(

@@ -91,6 +91,17 @@ BESIDE = re.compile(
 )
 """Parts of names of what is beside a loss, and none that could be forecast."""
 EXTREME = re.compile(r"(^|[_.])(min|max|best|mean|avg)($|[_.])")
+MEAN = re.compile(r"(?:^|(?<=_))(?:mean|avg|average)(?:$|_)")
+SPREAD = re.compile(
+    r"(?:^|(?<=_))(?:(?P<error>std_?err(?:or)?|se|sem|standard_error)|"
+    r"std(?:_?dev)?|sd|stdev|standard_deviation)(?:$|_)"
+)
+"""What a name says of numbers beside a mean: their standard error, or standard deviation."""
+N_SEEDS = words(
+    "n n_seeds num_seeds seeds #seeds n_runs num_runs runs #runs n_reps reps n_repeats repeats "
+    "n_replicates replicates count n_trials"
+)
+"""Names of columns of how many runs a mean is."""
 MEASURED = re.compile(r"^(train|val|valid|eval|test|summary|metrics?|perf|system|grad)[./:]")
 IDENTITIES = frozenset(
     words(
@@ -207,6 +218,11 @@ def _words(column: str) -> set[str]:
     return set(re.split(r"[^a-z0-9]+", re.sub(r"(?<=[a-z])(?=[A-Z])", "_", column).lower()))
 
 
+def plain_words(column: str) -> str:
+    """The words of a name, in lower case with underscores; `±` is a standard error."""
+    return "_".join(re.findall(r"[a-z0-9#]+", column.lower().replace("±", " se ")))
+
+
 def is_recipe(column: str) -> bool:
     """Whether a column's name is that of a setting."""
     return bool(_words(short_name(column)) & RECIPE) and not is_bookkeeping(column)
@@ -230,6 +246,7 @@ def is_measured(column: str) -> bool:
     name = short_name(column).lower()
     words = _words(name)
     is_metric = any(each.search(name) for each in (LOSS, ERROR, SCORE)) or name in OUTCOME
+    is_metric |= not SPREAD.sub("", plain_words(column))
     return bool(is_metric or words & OUTCOMES) and known_name(column) not in KNOWN
 
 
@@ -247,7 +264,9 @@ def loss_rank(column: str) -> tuple[int, int, int] | None:
     else:
         place = len(HELD_OUT) + int(bool(re.search(r"(^|_)tr(ain|n)", name)))
     kind = 0 if re.search(r"loss|nll|ent", name) else 1 if is_loss else 2
-    n_words = len(name.split("_"))
+    n_words = len(re.findall(r"[a-z]+", name))
+    if not held_out and n_words > 1 and re.search(r"ppl|perplexity", name):
+        place += 2  # of a task, `lambada_ppl`: a training loss is likelier
     return (place + 4 * bool(EXTREME.search(column.lower())), kind, 0 if n_words <= 2 else 1)
 
 

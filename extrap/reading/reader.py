@@ -11,10 +11,11 @@ from typing import Any, TypedDict
 import pandas as pd
 
 from extrap.errors import DataError, argument, without_password
-from extrap.reading.cells import is_empty, read_numbers
+from extrap.reading.cells import is_empty, marked_notes, read_numbers
 from extrap.reading.columns import display_name, find_column, missing_column, require_column
 from extrap.reading.endings import ended_early, has_settings, is_progress, read_status
 from extrap.reading.found import Found, with_named_settings
+from extrap.reading.layouts import with_row_per_run
 from extrap.reading.logged_rates import FROM_ELSEWHERE
 from extrap.reading.losses import loss_of_metric, parse_final, summary_notes, with_final_losses
 from extrap.reading.mixtures import refuse_mixtures
@@ -312,7 +313,7 @@ def _opened(source: Any, request: Request) -> tuple[Found, list[str]]:
     )
     if found.table.empty:
         raise DataError(f"a table needs at least one row, {found.where} has none.")
-    found = found.renamed(request.rename or {})
+    found = with_row_per_run(found.renamed(request.rename or {}), _asked_loss(request))
     table = with_definitions(found.table, _names(request.let), found.where)
     if "stage" in table:
         table, _ = selected_rows(table, {"stage": stage}, found.where)
@@ -343,6 +344,10 @@ def _runs(found: Found, parts: Parts, request: Request, notes: list[str]) -> Run
         seed: "seed",
     }
     table = _renamed(found, asked, notes)
+    if "loss_se" not in table:
+        table = table.rename(columns={f"{metric}_se": "loss_se"})
+    for name in (*sizes, *tuned, metric):
+        notes += marked_notes(table[name], name)
     cells, points = _losses(found, table, metric, request, notes)
     frame = table.drop(columns=[c for c in {"loss", "seed", metric} if c in table])
     frame["stage"] = stage

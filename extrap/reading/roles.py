@@ -54,6 +54,7 @@ from extrap.reading.names import (
     loss_rank,
 )
 from extrap.reading.settings import words_in_names
+from extrap.reading.wide_tables import check_wide
 from extrap.records import condition_text
 
 BoolArray = NDArray[np.bool_]
@@ -220,6 +221,9 @@ def _losses(found: Found, maximised: Sequence[str], *, is_sweep: bool) -> list[s
     names = [c for c in have if c in found.metrics] or have
     ranked = sorted((rank, c) for c in names if (rank := loss_rank(c)) is not None)
     ranked = [(rank, c) for rank, c in ranked if c in found.metrics or _is_loss(found.table[c])]
+    best = [c for rank, c in ranked if rank == ranked[0][0]]
+    if len(best) != 1:
+        check_wide(best or names, have, found.where)
     if not ranked:
         scores = [c for c in names if SCORE.search(c.lower()) and _is_loss(found.table[c])]
         if found.losses == ("loss",) and not scores:
@@ -229,16 +233,15 @@ def _losses(found: Found, maximised: Sequence[str], *, is_sweep: bool) -> list[s
             [Choice({"maximise": display_name(c, have)}) for c in scores[:3]]
             or [Choice({"loss": display_name(c, have)}) for c in names[:3]],
         )
-    best = [c for rank, c in ranked if rank == ranked[0][0]]
     if len(best) > 1:
         raise _several("loss", best, found)
     return best + [c for rank, c in ranked[1:] if rank[0] < len(HELD_OUT)]
 
 
 def _is_loss(cells: pd.Series) -> bool:
-    """Whether cells hold numbers that differ, by some of them."""
+    """Whether cells hold numbers that differ, most of those that are looked at."""
     levels = levels_of(cells[~is_empty(cells)].head(ENOUGH))
-    return levels.numbers is not None and len(levels) > 1
+    return len(levels) > 1 and np.isfinite(numbers_of(levels.labels)).mean() > 0.5
 
 
 def _sizes(columns: _Columns) -> tuple[tuple[str, ...], list[str]]:
@@ -332,7 +335,8 @@ def _no_size(columns: _Columns) -> DataError:
             [Choice({"let": formula, "size": name}) for name, formula in logs],
         )
     rest = [c for c in columns.names if known_name(c) not in KNOWN and not is_bookkeeping(c)]
-    could = [c for c in rest if columns.of(c).is_positive and len(columns.of(c)) > 1]
+    rest = [c for c in rest if not is_recipe(c)]
+    could = [c for c in rest if columns.of(c).is_positive and len(columns.of(c)) >= TRIED]
     if could:
         return _several("size", could, found)
     listed = ", ".join(shown(c) for c in columns.have[:12])

@@ -21,6 +21,7 @@ from extrap.records.runs import KIND_NOTE, LOSS_NOTE, OF_SHARE
 NATS = (0.5, 12.0)
 """Losses of language models per token. Those of image classifiers may look alike."""
 BITS = re.compile(r"bpb|bpc|(^|_)bits?($|_)")
+PERPLEXITY = re.compile(r"perplexity|ppl")
 NO_NATS = re.compile(r"perplexity|ppl|mse|mae|rmse|image|cls|reward")
 """In names of losses that are no cross entropy of text."""
 
@@ -43,6 +44,12 @@ def loss_kind(runs: Runs) -> str:
     losses = runs.complete().to_frame()["loss"]
     is_named = not name or (LOSS.search(name) and not NO_NATS.search(name))
     return "nats" if is_named and losses.between(*NATS).all() else "other"
+
+
+def loss_unit(name: str) -> str:
+    """The unit of a loss by its name: `perplexity`, `bits`, `error`, else `nats`."""
+    patterns = {"perplexity": PERPLEXITY, "bits": BITS, "error": ERROR}
+    return next((unit for unit, p in patterns.items() if p.search(name.lower())), "nats")
 
 
 def is_accuracy(runs: Runs) -> bool:

@@ -162,10 +162,10 @@ def loss_like(wanted: str, have: Sequence[str], where: str, *, kind: str, asked:
         return column
     columns = [column] if column else sorted(ranks, key=lambda c: ranks[c])
     alike = [c for c in columns if loss_unit(c) == unit]
-    on_same = [c for c in alike if _is_on_same_data(c, wanted)]
+    on_same = [c for c in alike if loss_rank(wanted) and _is_on_same_data(c, wanted)]
     if len(on_same) == 1 or (column and alike):
         return (on_same or alike)[0]
-    if alike or not columns:
+    if alike or not columns or not loss_rank(wanted):
         error = missing_column(wanted, have, where, option="rename")
         choices = [Choice({"rename": {c: wanted}}, "if it is the same") for c in alike]
         raise DataError(error.args[0], choices) if alike else error
@@ -186,12 +186,12 @@ def loss_like(wanted: str, have: Sequence[str], where: str, *, kind: str, asked:
     )
 
 
-def _is_on_same_data(loss: str, other: str) -> bool:
-    """Whether two losses may be of the same data: the names say the same, or one says nothing."""
-    plain = (re.sub(r"[\W_]+", "_", name.lower()) for name in (loss, other))
+def _is_on_same_data(loss: str, wanted: str) -> bool:
+    """Whether a loss may be of the data of another, whose name may say nothing of them."""
+    plain = (re.sub(r"[\W_]+", "_", name.lower()) for name in (loss, wanted))
     kinds = (*HELD_OUT, TRAINING)
-    data = {next((k for k in kinds if re.search(f"(^|_)({k})", n)), "") for n in plain}
-    return len(data) == 1 or ("" in data and TRAINING not in data)
+    data = [next((k for k in kinds if re.search(f"(^|_)({k})", n)), "") for n in plain]
+    return data[0] == data[1] or (not data[1] and data[0] != TRAINING)
 
 
 def _may_mean(guess: str, name: str, option: str | None) -> bool:

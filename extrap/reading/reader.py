@@ -51,6 +51,8 @@ OPTIONAL_NUMBERS = (
 """Columns with a fixed meaning that a table may have; they must be numbers where they are."""
 UNUSED = "another table has the columns of "
 """Beginning of a note on a formula or a renaming."""
+OTHER_NAME = " stands in the column "
+"""Part of a note on a column of larger runs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -226,6 +228,8 @@ def read_sweep(source: Any, request: Request, *, may_mix: bool = False) -> tuple
     found, request, notes = _opened(source, request)
     have, sizes, loss = _columns(found), _names(request.size or ()), _asked_loss(request)
     tuned = None if request.tune is None else _names(request.tune)
+    if loss and not request.loss:
+        _metric(found, loss, "maximise")
     parts = infer_parts(
         found,
         sizes=sizes,
@@ -261,6 +265,8 @@ def read_sweep(source: Any, request: Request, *, may_mix: bool = False) -> tuple
     has_found_loss = loss is None and parts.loss not in found.losses
     is_inferred = not sizes or (tuned is None and bool(parts.tuned)) or has_found_loss
     said = sentence(parts, called, pooled) if is_inferred or pooled else ""
+    if aliases := [note for note in runs.notes if request.like and OTHER_NAME in note]:
+        said = "; ".join(filter(None, [said, f"in {found.where} {', '.join(aliases)}"]))
     return runs, said
 
 
@@ -384,8 +390,7 @@ def _with_names_of_sweep(found: Found, request: Request) -> tuple[Found, list[st
             wanted, have, found.where, kind=str(request.like), asked=request.loss or ""
         )
         names |= {} if request.loss else {column: wanted}
-    said = [f"{name} is the column {column}" for column, name in names.items()]
-    return found.renamed(names), said
+    return found.renamed(names), [f"{n}{OTHER_NAME}{column}" for column, n in names.items()]
 
 
 def _runs(found: Found, parts: Parts, request: Request, notes: list[str]) -> Runs:

@@ -3,6 +3,7 @@
 import io
 import itertools
 import math
+import re
 import shlex
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
@@ -18,6 +19,8 @@ from .messy import isoflop, sweep, two
 from .test_cases import CASES
 
 MOST_CHOICES, MOST_LEVELS = 4, 3
+WITHIN = re.compile(r"write (--\S+ (?:'[^']*'|[^\s;.]+))")
+"""Options that a message proposes in its text."""
 SHARED = (CASES, CASES.with_name("cases2"))
 
 
@@ -47,6 +50,8 @@ class Terminal:
             lines = err.getvalue().splitlines()
             proposed = [tuple(shlex.split(c, comments=True)[1:]) for c in lines if c[:2] == "  "]
             message = next((line for line in lines if line.startswith("extrap: ")), "")
+            inline = [shlex.split(words) for words in WITHIN.findall(message)]
+            proposed += [(*command, *words) for words in inline]
             self.answers[command] = code, message, proposed, self.error
         return self.answers[command]
 
@@ -109,7 +114,7 @@ TABLES = {
     "scores": lambda: renamed(loss="score").assign(score=lambda t: 1 / t["score"]),
     "millions": lambda: isoflop().assign(n_params=lambda t: t["n_params"] / 1e6),
     "steps": lambda: isoflop()[["n_params", "n_tokens", "loss"]].assign(tokens=7),
-    "random": lambda: renamed().assign(beta=lambda t: 0.1 + 0.01 * t.index),
+    "random": lambda: renamed().assign(beta=lambda t: 0.1 + 0.01 * (7 * t.index % 24)),
     "data": lambda: pd.concat(
         [isoflop().assign(dataset=d, loss=lambda t: t["loss"]) for d in "ab"]
     ),
@@ -126,6 +131,7 @@ TABLES = {
 QUICK = [
     *("forecast warm_ups.csv", "forecast sweep.csv --size depth --tune lr", "forecast steps.csv"),
     *("check sweep.csv n_embd.csv", "check sweep.csv perplexity.csv", "forecast no_loss.csv"),
+    "forecast random.csv --size width --tune lr",
 ]
 COMMANDS = [
     *(f"forecast {name}.csv" for name in list(TABLES)[:12]),
@@ -200,15 +206,22 @@ def test_larger_runs_are_judged_under_other_names(name, formula, tables, monkeyp
 
 
 @pytest.mark.parametrize(
-    ("asked", "other"),
-    [("--loss val_loss", "flops"), ("--loss val_loss", "val_ppl"), ("--size params", "steps")],
+    ("command", "other"),
+    [
+        ("forecast t.csv --loss loss", "flops"),
+        ("forecast t.csv --loss val_nll", "val_ppl"),
+        ("critical-batch t.csv", "tokens"),
+        ("forecast t.csv --size depth --loss quality", "epochs"),
+    ],
 )
-def test_a_column_of_another_quantity_is_not_proposed(asked, other, tables, monkeypatch):
+def test_a_column_of_another_quantity_is_not_proposed(command, other, tables, monkeypatch):
     table = sweep(seeds=(0,)).drop(columns=["width", "loss"])
-    table.assign(**{other: 3.0, "quality": 2.0}).to_csv("t.csv", index=False)
-    code, _, proposed, _ = Terminal(monkeypatch).answer(("forecast", "t.csv", *asked.split()))
+    table = table.assign(**{other: 3.0 + table.index, "quality": 2.0, "batch_size": 8})
+    table.to_csv("t.csv", index=False)
+    code, message, proposed, _ = Terminal(monkeypatch).answer(tuple(command.split()))
     assert code == 2
-    assert not any(other in command for command in proposed)
+    assert "has no column" in message
+    assert not any(other in words for words in proposed)
 
 
 @pytest.mark.parametrize(

@@ -103,7 +103,11 @@ def _forecast(sweep: Sweep, path: Path) -> tuple[bool, bool, str]:
     """Whether a forecast is wrong, whether it warns, and its words."""
     forecast = extrap.forecast(path)
     frame, sizes = forecast.runs.to_frame(), forecast.runs.sizes
-    target = {c: (4 if c == "n_params" else 2) * frame[c].max() for c in sizes}
+    by = {"n_params": 4.0, "flops": 8.0}  # of twice the width
+    target = {c: by.get(c, 2.0) * frame[c].max() for c in sizes}
+    target |= {c: frame[c].max() + 1 for c in sizes if c.startswith("log2")}
+    if sweep.quantities:
+        target = {c: 2 * frame[c].max() for c in sizes}
     point = forecast.at(**target)
     flags = [f for f in (*forecast.flags, *point.flags) if not f.startswith(OF_ANY_TABLE)]
     best: dict[str, float] = {}

@@ -250,16 +250,16 @@ def disturb(sweep: Sweep) -> None:
 
 
 def rename(sweep: Sweep) -> None:
-    """Names from several houses; one in four is nobody's usual one."""
+    """Names as several tools write them; one in four is unusual."""
     rng = sweep.rng
-    houses = {
+    candidates = {
         "rate": (RATES, UNUSUAL_RATES),
         "width": (SIZES, UNUSUAL_SIZES),
         "seed": (SEEDS, UNUSUAL_SEEDS),
         "loss": (LOSSES, LOSSES),
     }
     names = {}
-    for column, (usual, unusual) in houses.items():
+    for column, (usual, unusual) in candidates.items():
         is_usual = rng.random() < 0.75
         names[column] = sweep.pick(*(usual if is_usual else unusual))
         if not is_usual and usual is not unusual:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from extrap.commands.analysis import DEVIATES, FINE, UNDECIDED, Printed, analysis
-from extrap.commands.inputs import opened, read_table
+from extrap.commands.inputs import opened, read_table, renamings
 from extrap.commands.option_table import READING, parse_size
 
 if TYPE_CHECKING:
@@ -129,7 +129,7 @@ def _target(text: str, runs: Runs) -> dict[str, float]:
 def _arms_of_files(
     sources: Sequence[str], names: str | None, options: dict[str, Any]
 ) -> dict[str, Runs]:
-    from extrap.reading.reader import known_of
+    from extrap.reading.reader import known_of, unused_of
 
     if len(sources) < 2:
         raise click.UsageError(
@@ -146,8 +146,12 @@ def _arms_of_files(
         )
     arms: dict[str, Runs] = {}
     known: dict[str, Any] = {}
+    unused, texts = set(renamings(options)), renamings(options)
     for name, source in zip(given, sources, strict=True):
+        is_last = len(arms) == len(sources) - 1
+        known["elsewhere"] = tuple(t for t in texts if not (is_last and t in unused))
         arms[name] = read_table(source, options, may_mix=True, **known)
+        unused &= unused_of(arms[name])
         known = known_of(arms[name])
     return arms
 

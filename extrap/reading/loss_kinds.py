@@ -46,6 +46,12 @@ def loss_kind(runs: Runs) -> str:
     return "nats" if is_named and losses.between(*NATS).all() else "other"
 
 
+def loss_unit(name: str) -> str:
+    """The unit of a loss by its name: `perplexity`, `bits`, `error`, else `nats`."""
+    patterns = {"perplexity": PERPLEXITY, "bits": BITS, "error": ERROR}
+    return next((unit for unit, p in patterns.items() if p.search(name.lower())), "nats")
+
+
 def is_accuracy(runs: Runs) -> bool:
     """Whether the loss is what a maximised metric in [0, 1] leaves."""
     return any(OF_SHARE in note for note in runs.notes)

@@ -199,7 +199,9 @@ def _parts(varying: Mapping[str, Levels], runs: Runs, sweep: _Sweep) -> list[Cho
     choices = []
     for name, levels in varying.items():
         if log := from_logarithm(name):
-            choices.append(Choice({"let": log[1], "tune": [*runs.tuned, log[0]]}))
+            is_size = known_name(log[0]) in (*WORDS["size"], *WORDS["data"])
+            part, there = ("size", runs.sizes) if is_size else ("tune", runs.tuned)
+            choices.append(Choice({"let": log[1], part: [*there, log[0]]}))
         if sweep.counts(levels):
             choices.append(Choice({"seed": name}, "as the seed"))
         known = known_name(name)

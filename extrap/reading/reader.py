@@ -11,12 +11,21 @@ from typing import Any, TypedDict
 import pandas as pd
 
 from extrap.errors import DataError, argument, without_password
+from extrap.expressions import parse_definition
 from extrap.reading.cells import is_empty, marked_notes, read_numbers
-from extrap.reading.columns import display_name, find_column, missing_column, require_column
+from extrap.reading.columns import (
+    display_name,
+    find_column,
+    is_same_name,
+    loss_like,
+    missing_column,
+    require_column,
+)
 from extrap.reading.endings import ended_early, has_settings, is_progress, read_status
 from extrap.reading.found import Found, with_named_settings
 from extrap.reading.layouts import with_row_per_run
 from extrap.reading.logged_rates import FROM_ELSEWHERE
+from extrap.reading.loss_kinds import loss_kind
 from extrap.reading.losses import loss_of_metric, parse_final, summary_notes, with_final_losses
 from extrap.reading.mixtures import refuse_mixtures
 from extrap.reading.names import BATCHES, is_bookkeeping, is_measured, known_name
@@ -42,6 +51,10 @@ OPTIONAL_NUMBERS = (
     *("wall_s", "updates"),
 )
 """Columns with a fixed meaning that a table may have; they must be numbers where they are."""
+UNUSED = "another table has the columns of "
+"""Beginning of a note on a formula or a renaming."""
+OTHER_NAME = " stands in the column "
+"""Part of a note on a column of larger runs."""
 
 COUNTED = ": counted as complete"
 """How a note ends on runs that stopped early and count."""
@@ -71,6 +84,11 @@ class Request:
     """Columns to take the loss from, the first there is, where none is given; known of a sweep."""
     named_by: Mapping[str, str] = field(default_factory=dict)
     """Size column → the argument that named it, where that is not `size`."""
+    like: str | None = None
+    """Kind of the sweep's losses where the columns are to be those of a sweep that was read."""
+    elsewhere: tuple[str, ...] = ()
+    """Formulas, renamings `old=new` and columns of `where` and `ignore` that only tables which
+    have the columns need."""
 
 
 class RowKeywords(TypedDict, total=False):
@@ -212,9 +230,11 @@ def read_sweep(source: Any, request: Request, *, may_mix: bool = False) -> tuple
         DataError: As `read_runs`; or a setting varies that is neither a size nor tuned.
         ValueError: As `read_runs`.
     """
-    found, notes = _opened(source, request)
+    found, request, notes = _opened(source, request)
     have, sizes, loss = _columns(found), _names(request.size or ()), _asked_loss(request)
     tuned = None if request.tune is None else _names(request.tune)
+    if loss and not request.loss:
+        _metric(found, loss, "maximise")
     parts = infer_parts(
         found,
         sizes=sizes,
@@ -254,6 +274,8 @@ def read_sweep(source: Any, request: Request, *, may_mix: bool = False) -> tuple
     told = [note for note in runs.notes if FROM_ELSEWHERE in note or note.endswith(COUNTED)]
     if n_lost := int(runs.to_frame()["status"].eq("failed").sum()):
         told.append(f"{n_lost} of {len(runs)} runs have no loss or did not finish: left out")
+    if aliases := [note for note in runs.notes if request.like and OTHER_NAME in note]:
+        told.append(f"in {found.where} {', '.join(aliases)}")
     if not (is_inferred or pooled or told):
         return runs, ""
     return runs, "; ".join([sentence(parts, called, pooled), *told])
@@ -283,8 +305,8 @@ def as_runs(
     return read_sweep(source, Request(**{**known, **given}), may_mix=may_mix)[0]
 
 
-def _opened(source: Any, request: Request) -> tuple[Found, list[str]]:
-    """A source with the rows and the columns that were asked for, and notes."""
+def _opened(source: Any, request: Request) -> tuple[Found, Request, list[str]]:
+    """A source with the rows and columns that were asked for, what applies to it, and notes."""
     stage, sizes = request.stage, _names(request.size or ())
     if stage not in STAGES:
         raise ValueError(f"{argument('stage')} must be one of {', '.join(STAGES)}; got {stage!r}.")
@@ -313,15 +335,73 @@ def _opened(source: Any, request: Request) -> tuple[Found, list[str]]:
     )
     if found.table.empty:
         raise DataError(f"a table needs at least one row, {found.where} has none.")
+    request, notes = _applicable(found, request)
     found = with_row_per_run(found.renamed(request.rename or {}), _asked_loss(request))
     table = with_definitions(found.table, _names(request.let), found.where)
+    if request.like:
+        found, like_notes = _with_names_of_sweep(replace(found, table=table), request)
+        table, notes = found.table, notes + like_notes
     if "stage" in table:
         table, _ = selected_rows(table, {"stage": stage}, found.where)
-    table, notes = selected_rows(table, request.where or {}, found.where)
+    table, where_notes = selected_rows(table, request.where or {}, found.where)
     check_has_losses(table, found.where, sizes=sizes, tuned=tuned)
     found = replace(found, table=table, losses=request.losses or found.losses)
     found = with_named_settings(found)
-    return found, [*found.notes, *notes]
+    return found, request, [*found.notes, *notes, *where_notes]
+
+
+def _applicable(found: Found, request: Request) -> tuple[Request, list[str]]:
+    """A request without what only other tables need, and notes of what that is."""
+    have, elsewhere = _columns(found), request.elsewhere
+    if not elsewhere:
+        return request, []
+
+    def lacks(name: str) -> bool:
+        return find_column(name, have, found.where) is None
+
+    rename, let, unused = {}, list[str](), list[str]()
+    for old, new in (request.rename or {}).items():
+        if (text := f"{old}={new}") in elsewhere and (lacks(old) or new in have):
+            unused.append(text)
+        else:
+            rename[old] = new
+            have.append(new)
+    for text in _names(request.let):
+        name, formula = parse_definition(text)
+        is_there = name in have and name not in formula.names
+        if text in elsewhere and (is_there or any(map(lacks, formula.names))):
+            unused.append(text)
+        else:
+            let.append(text)
+            have.append(name)
+    where = {c: v for c, v in (request.where or {}).items() if c not in elsewhere or not lacks(c)}
+    ignore = [c for c in _names(request.ignore) if c not in elsewhere or not lacks(c)]
+    request = replace(request, rename=rename, let=let, where=where, ignore=ignore)
+    return request, [f"{UNUSED}{text}" for text in unused]
+
+
+def _with_names_of_sweep(found: Found, request: Request) -> tuple[Found, list[str]]:
+    """Runs whose columns are called as in the sweep, and notes of those that are not.
+
+    Raises:
+        DataError: The loss has another name, which does not say that it is the same.
+    """
+    have, names, losses = _columns(found), dict[str, str](), request.losses or found.losses
+    recipe = (*_names(request.conditions), *(request.where or {}))
+    settings = (*_names(request.size or ()), *_names(request.tune or ()), request.seed, *recipe)
+    is_asked = bool(request.loss or _names(request.maximise))
+    for name in (*settings, *(() if is_asked else losses)):
+        same = [column for column in have if is_same_name(name, column)]
+        if find_column(name, have, found.where) is None and len(same) == 1:
+            names[same[0]] = name
+    wanted = losses[0] if losses else "loss"
+    is_there = any(find_column(c, (*have, *names.values()), found.where) for c in losses)
+    if request.loss or not (is_asked or is_there):
+        column = loss_like(
+            wanted, have, found.where, kind=str(request.like), asked=request.loss or ""
+        )
+        names |= {} if request.loss else {column: wanted}
+    return found.renamed(names), [f"{n}{OTHER_NAME}{column}" for column, n in names.items()]
 
 
 def _runs(found: Found, parts: Parts, request: Request, notes: list[str]) -> Runs:
@@ -343,6 +423,8 @@ def _runs(found: Found, parts: Parts, request: Request, notes: list[str]) -> Run
         **dict.fromkeys(recipe, "conditions"),
         seed: "seed",
     }
+    if request.like:  # the names are those of the sweep
+        asked = dict.fromkeys(asked, "rename")
     table = _renamed(found, asked, notes)
     if "loss_se" not in table:
         table = table.rename(columns={f"{metric}_se": "loss_se"})
@@ -429,10 +511,16 @@ def _asked_loss(request: Request) -> str | None:
 
 
 def known_of(runs: Runs) -> dict[str, Any]:
-    """Fields of the request for runs that are compared with these: sizes, tuned values, loss."""
+    """Fields of the request for runs that are compared with these: columns, kind of the loss."""
     named = [note for note in runs.notes if note.startswith(LOSS_NOTE)]
     losses = tuple(note.removeprefix(LOSS_NOTE) for note in named)
-    return {"size": runs.sizes, "tune": runs.tuned, "losses": losses}
+    columns = {"size": runs.sizes, "tune": runs.tuned, "losses": losses}
+    return {**columns, "like": loss_kind(runs)}
+
+
+def unused_of(runs: Runs) -> set[str]:
+    """Formulas and renamings, of those that other tables may need, that these runs do not."""
+    return {note.removeprefix(UNUSED) for note in runs.notes if note.startswith(UNUSED)}
 
 
 def _recipe(found: Found, request: Request, played: Sequence[str]) -> tuple[str, ...]:

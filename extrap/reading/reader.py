@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypedDict
 
@@ -29,7 +29,7 @@ from extrap.reading.selecting import (
 from extrap.reading.settings import number_in
 from extrap.reading.sources import find_runs
 from extrap.reading.trackers.histories import check_rows_are_runs
-from extrap.reading.units import check_units
+from extrap.reading.units import check_units, with_tokens, without_units
 from extrap.reading.wide_tables import check_has_losses
 from extrap.records.runs import KIND_NOTE, LOSS_KINDS, LOSS_NOTE, POOLED, STAGES, Runs
 
@@ -64,8 +64,8 @@ class Request:
     loss_kind: str | None = None
     losses: tuple[str, ...] = ()
     """Columns to take the loss from, the first there is, where none is given; known of a sweep."""
-    named_by: Mapping[str, str] = field(default_factory=dict)
-    """Size column → the argument that named it, where that is not `size`."""
+    split: tuple[str | None, str | None] | None = None
+    """Columns of parameters and of tokens, None by their names, where these are the sizes."""
 
 
 class RowKeywords(TypedDict, total=False):
@@ -207,7 +207,7 @@ def read_sweep(source: Any, request: Request, *, may_mix: bool = False) -> tuple
         DataError: As `read_runs`; or a setting varies that is neither a size nor tuned.
         ValueError: As `read_runs`.
     """
-    found, notes = _opened(source, request)
+    found, notes, request = _opened(source, request)
     have, sizes, loss = _columns(found), _names(request.size or ()), _asked_loss(request)
     tuned = None if request.tune is None else _names(request.tune)
     parts = infer_parts(
@@ -219,6 +219,7 @@ def read_sweep(source: Any, request: Request, *, may_mix: bool = False) -> tuple
         conditions=_names(request.conditions),
         maximised=_names(request.maximise),
         is_sweep=request.stage == "tune",
+        split=request.split,
     )
     played = (*parts.sizes, *parts.tuned, parts.loss, *filter(None, [parts.seed]), *parts.unused)
     called = {c: c if c in (*sizes, *(tuned or ())) else display_name(c, have) for c in played}
@@ -251,9 +252,17 @@ def read_sweep(source: Any, request: Request, *, may_mix: bool = False) -> tuple
 def as_runs(
     source: Any, columns: Mapping[str, Any], *, may_mix: bool = False, **known: Any
 ) -> Runs:
+    """The runs of `announced_runs`, which says what it raises."""
+    return announced_runs(source, columns, may_mix=may_mix, **known)[0]
+
+
+def announced_runs(
+    source: Any, columns: Mapping[str, Any], *, may_mix: bool = False, **known: Any
+) -> tuple[Runs, str]:
     """The runs of an analysis: `Runs` as they are, anything else as `read_sweep` reads it.
 
     Of the `columns`, its `ReadingKeywords`, None is as if left out; there the `known` ones hold.
+    The sentence says which column was taken for what, empty where all were named.
 
     Raises:
         TypeError: A keyword is none of `ReadingKeywords`; or as `read_runs`.
@@ -268,12 +277,12 @@ def as_runs(
         )
     given = {name: value for name, value in columns.items() if value is not None}
     if isinstance(source, Runs) and not given:
-        return source
-    return read_sweep(source, Request(**{**known, **given}), may_mix=may_mix)[0]
+        return source, ""
+    return read_sweep(source, Request(**{**known, **given}), may_mix=may_mix)
 
 
-def _opened(source: Any, request: Request) -> tuple[Found, list[str]]:
-    """A source with the rows and the columns that were asked for, and notes."""
+def _opened(source: Any, request: Request) -> tuple[Found, list[str], Request]:
+    """A source with the rows and the columns that were asked for, notes, and how it is read on."""
     stage, sizes = request.stage, _names(request.size or ())
     if stage not in STAGES:
         raise ValueError(f"{argument('stage')} must be one of {', '.join(STAGES)}; got {stage!r}.")
@@ -307,9 +316,30 @@ def _opened(source: Any, request: Request) -> tuple[Found, list[str]]:
     if "stage" in table:
         table, _ = selected_rows(table, {"stage": stage}, found.where)
     table, notes = selected_rows(table, request.where or {}, found.where)
+    table, renamed, unit_notes = without_units(table)
+    request = _with_names(request, renamed)
+    sizes = _names(request.size or ())
+    if not sizes:
+        table, derived = with_tokens(table, request.split)
+        unit_notes += derived
     check_has_losses(table, found.where, sizes=sizes, tuned=tuned)
     found = replace(found, table=table, losses=request.losses or found.losses)
-    return found if sizes else with_named_settings(found), [*found.notes, *notes]
+    found = found if sizes else with_named_settings(found)
+    return found, [*found.notes, *notes, *unit_notes], request
+
+
+def _with_names(request: Request, renamed: Mapping[str, str]) -> Request:
+    """The request with the names that columns have now."""
+    if not renamed:
+        return request
+    names = {
+        field: tuple(renamed.get(name, name) for name in _names(getattr(request, field) or ()))
+        for field in ("size", "tune", "ignore", "conditions")
+        if getattr(request, field) is not None
+    }
+    params, tokens = request.split or (None, None)
+    split = renamed.get(params or "", params), renamed.get(tokens or "", tokens)
+    return replace(request, **names, split=None if request.split is None else split)
 
 
 def _runs(found: Found, parts: Parts, request: Request, notes: list[str]) -> Runs:
@@ -326,7 +356,7 @@ def _runs(found: Found, parts: Parts, request: Request, notes: list[str]) -> Run
     _check_parts(sizes, tuned, recipe, parts.loss, seed)
     asked = {
         **dict.fromkeys(sizes, "size"),
-        **request.named_by,
+        **(dict(zip(sizes, ("params", "tokens"), strict=True)) if request.split else {}),
         **dict.fromkeys(tuned, "tune"),
         **dict.fromkeys(recipe, "conditions"),
         seed: "seed",

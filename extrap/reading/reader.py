@@ -207,7 +207,7 @@ def read_sweep(source: Any, request: Request, *, may_mix: bool = False) -> tuple
         DataError: As `read_runs`; or a setting varies that is neither a size nor tuned.
         ValueError: As `read_runs`.
     """
-    found, notes, request = _opened(source, request)
+    found, notes, unit_notes, request = _opened(source, request)
     have, sizes, loss = _columns(found), _names(request.size or ()), _asked_loss(request)
     tuned = None if request.tune is None else _names(request.tune)
     parts = infer_parts(
@@ -245,8 +245,11 @@ def read_sweep(source: Any, request: Request, *, may_mix: bool = False) -> tuple
         runs = replace(runs, notes=(*runs.notes, *notes))
     has_found_loss = loss is None and parts.loss not in found.losses
     is_inferred = not sizes or (tuned is None and bool(parts.tuned)) or has_found_loss
-    said = sentence(parts, called, pooled) if is_inferred or pooled else ""
-    return runs, said
+    if not (is_inferred or pooled or unit_notes):
+        return runs, ""
+    used = sentence(parts, called, found, pooled, split=request.split)
+    announcement = "; ".join([used, *unit_notes])
+    return replace(runs, notes=(announcement, *runs.notes)), announcement
 
 
 def as_runs(
@@ -281,8 +284,11 @@ def announced_runs(
     return read_sweep(source, Request(**{**known, **given}), may_mix=may_mix)
 
 
-def _opened(source: Any, request: Request) -> tuple[Found, list[str], Request]:
-    """A source with the rows and the columns that were asked for, notes, and how it is read on."""
+def _opened(source: Any, request: Request) -> tuple[Found, list[str], list[str], Request]:
+    """A source with the rows and columns that were asked for, and how it is read on.
+
+    Also notes on what was left out, and on counts whose unit is not one.
+    """
     stage, sizes = request.stage, _names(request.size or ())
     if stage not in STAGES:
         raise ValueError(f"{argument('stage')} must be one of {', '.join(STAGES)}; got {stage!r}.")
@@ -325,15 +331,15 @@ def _opened(source: Any, request: Request) -> tuple[Found, list[str], Request]:
     check_has_losses(table, found.where, sizes=sizes, tuned=tuned)
     found = replace(found, table=table, losses=request.losses or found.losses)
     found = found if sizes else with_named_settings(found)
-    return found, [*found.notes, *notes, *unit_notes], request
+    return found, [*found.notes, *notes], unit_notes, request
 
 
 def _with_names(request: Request, renamed: Mapping[str, str]) -> Request:
     """The request with the names that columns have now."""
     if not renamed:
         return request
-    names = {
-        field: tuple(renamed.get(name, name) for name in _names(getattr(request, field) or ()))
+    names: dict[str, Any] = {
+        field: tuple(renamed.get(name, name) for name in _names(getattr(request, field)))
         for field in ("size", "tune", "ignore", "conditions")
         if getattr(request, field) is not None
     }

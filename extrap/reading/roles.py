@@ -59,6 +59,7 @@ from extrap.reading.names import (
 )
 from extrap.reading.settings import settings_in, words_in_names
 from extrap.records import condition_text
+from extrap.records.runs import USING
 
 TRIED = 3
 """Values within a size from which on a setting is taken for tuned, and not for a condition."""
@@ -514,23 +515,31 @@ def with_named_settings(found: Found) -> Found:
 def sentence(
     parts: Parts,
     called: Mapping[str, str],
+    found: Found,
     pooled: Sequence[str] = (),
+    *,
+    split: tuple[str | None, str | None] | None = None,
 ) -> str:
     """What is announced: `Using size = width, tune = lr, loss = loss, seed = seed`.
 
-    `called` has the name that a column goes by; runs that differ in the pooled are replicates.
+    `called` has the name that a column goes by; runs that differ in the pooled are replicates. Of
+    a `split` it is announced which column holds the parameters, and which the tokens.
     """
+    symbols = symbols_in(list(map(str, found.table)))
 
     def said(names: Sequence[str]) -> str:
-        pairs = [(called.get(name, name), name) for name in names]
+        pairs = [(called.get(name, name), symbols.get(name, name)) for name in names]
         words = [name if name == place else f"{name} ({place})" for name, place in pairs]
         return " and ".join(words) or "none"
 
+    if split is not None:
+        params, tokens = (said([name]) for name in parts.sizes)
+        return f"{USING}params = {params}, tokens = {tokens}, loss = {said([parts.loss])}"
     seed = said([parts.seed]) if parts.seed else "none"
     names = ", ".join(called.get(name, name) for name in parts.unused)
     unused = f"; not used: {names}" if names else ""
     unused += f"; pooled over {', '.join(pooled)}" if pooled else ""
     return (
-        f"Using size = {said(parts.sizes)}, tune = {said(parts.tuned)}, "
+        f"{USING}size = {said(parts.sizes)}, tune = {said(parts.tuned)}, "
         f"loss = {said([parts.loss])}, seed = {seed}{unused}"
     )

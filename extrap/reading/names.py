@@ -32,7 +32,7 @@ COUNTS = words(
 PARAMS = (*COUNTS, *words("model_size size scale"))
 TOKENS = words(
     "n_tokens tokens num_tokens train_tokens tokens_trained n_examples examples seen_examples "
-    "n_samples num_samples dataset_size data_size n_train_tokens total_tokens"
+    "n_samples num_samples dataset_size data_size dataset_tokens tokens_seen"
 )
 RATIOS = words("tokens_per_param tpp")
 COMPUTE = words(
@@ -91,7 +91,7 @@ RATIO = re.compile(
 """Names of tokens per parameter."""
 UNIT = re.compile(
     r"(?i)(?P<name>.*\w)\s*(?:[(\[]\s*(?:in\s+)?[x×*]?\s*(?P<inside>[\w\-/^*]+?)s?\s*[)\]]|"
-    r"[\s,]+in\s+(?P<after>\w+?)s?|_(?:in_)?(?P<ending>[kmbt]|bn|thousands?|millions?|billions?|"
+    r"[\s,]+in\s+(?P<after>\w+?)s?|(?:_|,\s*)(?:in_)?(?P<ending>[kmbt]|bn|thousands?|millions?|billions?|"
     r"trillions?|1?e\d+))"
 )
 """A header that ends in a unit: `Params (M)`, `N [1e6]`, `tokens in billions`, `tokens_B`."""
@@ -208,7 +208,7 @@ def known_name(column: str) -> str:
 
 
 def _plain(name: str) -> str:
-    return re.sub(r"[\s\-()]+", "_", name.strip().lower()).strip("_")
+    return re.sub(r"[\s\-()#]+", "_", name.strip().lower()).strip("_")
 
 
 def kind_of(column: str) -> str | None:

@@ -244,7 +244,8 @@ def read_sweep(source: Any, request: Request, *, may_mix: bool = False) -> tuple
         notes = [f"{POOLED}{name}" for name in pooled if name in ignored]
         runs = replace(runs, notes=(*runs.notes, *notes))
     has_found_loss = loss is None and parts.loss not in found.losses
-    is_inferred = not sizes or (tuned is None and bool(parts.tuned)) or has_found_loss
+    is_split = request.split is not None and None not in request.split
+    is_inferred = not (sizes or is_split) or (tuned is None and bool(parts.tuned)) or has_found_loss
     if not (is_inferred or pooled or unit_notes):
         return runs, ""
     used = sentence(parts, called, found, pooled, split=request.split)

@@ -282,6 +282,15 @@ def _sizes(
         if not is_fixed and tried_share(columns.of(model), codes, TRIED) >= 0.5:
             return (compute,), [name for name in models if name != model], (model,)
         raise _ask_compute(columns, model, compute)
+    logs = _logarithms(columns, ("tokens", "compute")) if amount is None else []
+    codes = columns.of(model).codes
+    formulas = [log[1] for name, log in logs if not columns.of(name).depends_on(codes)]
+    if formulas:
+        raise DataError(
+            f"runs of one {model} in {columns.found.where} differ in a logarithm; define what it "
+            "is of:",
+            [Choice({"let": formulas})],
+        )
     if amount is not None and _is_axis(amount, model, columns):
         counts = [c for c in models if known_name(c) in PARAMS]
         same = [c for c in counts if columns.of(model).depends_on(columns.of(c).codes)]
@@ -343,14 +352,14 @@ def _no_count(columns: _Columns, kind: str) -> DataError:
     if kind == "params" and width and depth:
         formula = f"params = 12 * {depth} * {width} ** 2"
         choices.append(Choice({"let": formula}, "of a transformer, without embeddings"))
-    others = [
-        f"{name} is a {other}" for other, name in kinds.items() if other in ("width", "depth")
-    ]
-    said = f": {', '.join(others)}" if others and kind == "params" else ""
+    no_counts = [kinds[other] for other in ("width", "depth") if other in kinds]
+    said = ""
+    if kind == "params" and no_counts:
+        said = f" ({no_counts[0]} is no count of parameters)"
     return DataError(
         f"an allocation takes parameters and tokens, no column of {columns.found.where} counts "
-        f"{COUNTED[kind]}{said}; name one with {argument(kind, ...)}"
-        f"{', or define it:' if choices else '.'}",
+        f"{COUNTED[kind]}{said}; name one with {argument(kind, ...)}, or define it"
+        + (":" if choices else f" with {argument('let', f'{kind} = FORMULA')}."),
         choices,
     )
 

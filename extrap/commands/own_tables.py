@@ -11,6 +11,7 @@ import click
 from extrap.commands.analysis import DEVIATES, FINE, UNDECIDED, Printed, analysis
 from extrap.commands.inputs import opened, read_table, renamings
 from extrap.commands.option_table import READING, parse_size
+from extrap.commands.printing import say
 
 if TYPE_CHECKING:
     from extrap.analyses.comparison import Comparison
@@ -179,8 +180,13 @@ def allocate_command(source: str, **options: Any) -> Printed:
     Example: extrap allocate runs.csv --flops 1e21
     """
     from extrap.analyses.budget import allocate
+    from extrap.records.runs import USING
 
-    return Printed(allocate(opened(source), **options))
+    found = allocate(opened(source), **options)
+    for note in found.notes:
+        if note.startswith(USING):
+            say(note, err=True)
+    return Printed(found)
 
 
 @analysis(

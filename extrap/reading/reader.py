@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypedDict
 
@@ -40,7 +40,7 @@ from extrap.reading.selecting import (
 from extrap.reading.settings import number_in
 from extrap.reading.sources import find_runs
 from extrap.reading.trackers.histories import check_rows_are_runs
-from extrap.reading.units import check_units
+from extrap.reading.units import check_units, with_tokens, without_units
 from extrap.reading.wide_tables import check_has_losses
 from extrap.records.runs import KIND_NOTE, LOSS_KINDS, LOSS_NOTE, POOLED, STAGES, Runs
 
@@ -82,8 +82,8 @@ class Request:
     loss_kind: str | None = None
     losses: tuple[str, ...] = ()
     """Columns to take the loss from, the first there is, where none is given; known of a sweep."""
-    named_by: Mapping[str, str] = field(default_factory=dict)
-    """Size column → the argument that named it, where that is not `size`."""
+    split: tuple[str | None, str | None] | None = None
+    """Columns of parameters and of tokens, None by their names, where these are the sizes."""
     like: str | None = None
     """Kind of the sweep's losses where the columns are to be those of a sweep that was read."""
     elsewhere: tuple[str, ...] = ()
@@ -230,7 +230,7 @@ def read_sweep(source: Any, request: Request, *, may_mix: bool = False) -> tuple
         DataError: As `read_runs`; or a setting varies that is neither a size nor tuned.
         ValueError: As `read_runs`.
     """
-    found, request, notes = _opened(source, request)
+    found, request, notes, unit_notes = _opened(source, request)
     have, sizes, loss = _columns(found), _names(request.size or ()), _asked_loss(request)
     tuned = None if request.tune is None else _names(request.tune)
     if loss and not request.loss:
@@ -244,6 +244,7 @@ def read_sweep(source: Any, request: Request, *, may_mix: bool = False) -> tuple
         conditions=_names(request.conditions),
         maximised=_names(request.maximise),
         is_sweep=request.stage == "tune",
+        split=request.split,
     )
     played = (*parts.sizes, *parts.tuned, parts.loss, *filter(None, [parts.seed]), *parts.unused)
     called = {c: c if c in (*sizes, *(tuned or ())) else display_name(c, have) for c in played}
@@ -270,23 +271,36 @@ def read_sweep(source: Any, request: Request, *, may_mix: bool = False) -> tuple
         notes = [f"{POOLED}{name}" for name in pooled if name in ignored]
         runs = replace(runs, notes=(*runs.notes, *notes))
     has_found_loss = loss is None and parts.loss not in found.losses
-    is_inferred = not sizes or (tuned is None and bool(parts.tuned)) or has_found_loss
+    is_split = request.split is not None and None not in request.split
+    is_inferred = (
+        not (sizes or is_split) or (tuned is None and bool(parts.tuned)) or has_found_loss
+    )
     told = [note for note in runs.notes if FROM_ELSEWHERE in note or note.endswith(COUNTED)]
     if n_lost := int(runs.to_frame()["status"].eq("failed").sum()):
         told.append(f"{n_lost} of {len(runs)} runs have no loss or did not finish: left out")
     if aliases := [note for note in runs.notes if request.like and OTHER_NAME in note]:
         told.append(f"in {found.where} {', '.join(aliases)}")
-    if not (is_inferred or pooled or told):
+    if not (is_inferred or pooled or unit_notes or told):
         return runs, ""
-    return runs, "; ".join([sentence(parts, called, pooled), *told])
+    used = sentence(parts, called, found, pooled, split=request.split)
+    announcement = "; ".join([used, *unit_notes, *told])
+    return replace(runs, notes=(announcement, *runs.notes)), announcement
 
 
 def as_runs(
     source: Any, columns: Mapping[str, Any], *, may_mix: bool = False, **known: Any
 ) -> Runs:
+    """The runs of `announced_runs`, which says what it raises."""
+    return announced_runs(source, columns, may_mix=may_mix, **known)[0]
+
+
+def announced_runs(
+    source: Any, columns: Mapping[str, Any], *, may_mix: bool = False, **known: Any
+) -> tuple[Runs, str]:
     """The runs of an analysis: `Runs` as they are, anything else as `read_sweep` reads it.
 
     Of the `columns`, its `ReadingKeywords`, None is as if left out; there the `known` ones hold.
+    The sentence says which column was taken for what, empty where all were named.
 
     Raises:
         TypeError: A keyword is none of `ReadingKeywords`; or as `read_runs`.
@@ -301,12 +315,15 @@ def as_runs(
         )
     given = {name: value for name, value in columns.items() if value is not None}
     if isinstance(source, Runs) and not given:
-        return source
-    return read_sweep(source, Request(**{**known, **given}), may_mix=may_mix)[0]
+        return source, ""
+    return read_sweep(source, Request(**{**known, **given}), may_mix=may_mix)
 
 
-def _opened(source: Any, request: Request) -> tuple[Found, Request, list[str]]:
-    """A source with the rows and columns that were asked for, what applies to it, and notes."""
+def _opened(source: Any, request: Request) -> tuple[Found, Request, list[str], list[str]]:
+    """A source with the rows and columns that were asked for, and what applies to it.
+
+    Also notes on what was left out, and on counts whose unit is not one.
+    """
     stage, sizes = request.stage, _names(request.size or ())
     if stage not in STAGES:
         raise ValueError(f"{argument('stage')} must be one of {', '.join(STAGES)}; got {stage!r}.")
@@ -344,10 +361,29 @@ def _opened(source: Any, request: Request) -> tuple[Found, Request, list[str]]:
     if "stage" in table:
         table, _ = selected_rows(table, {"stage": stage}, found.where)
     table, where_notes = selected_rows(table, request.where or {}, found.where)
+    table, renamed, unit_notes = without_units(table)
+    request = _with_names(request, renamed)
+    sizes = _names(request.size or ())
+    if not sizes:
+        table, derived = with_tokens(table, request.split)
+        unit_notes += derived
     check_has_losses(table, found.where, sizes=sizes, tuned=tuned)
-    found = replace(found, table=table, losses=request.losses or found.losses)
-    found = with_named_settings(found)
-    return found, request, [*found.notes, *notes, *where_notes]
+    found = with_named_settings(replace(found, table=table, losses=request.losses or found.losses))
+    return found, request, [*found.notes, *notes, *where_notes], unit_notes
+
+
+def _with_names(request: Request, renamed: Mapping[str, str]) -> Request:
+    """The request with the names that columns have now."""
+    if not renamed:
+        return request
+    names: dict[str, Any] = {
+        field: tuple(renamed.get(name, name) for name in _names(getattr(request, field)))
+        for field in ("size", "tune", "ignore", "conditions")
+        if getattr(request, field) is not None
+    }
+    params, tokens = request.split or (None, None)
+    split = renamed.get(params or "", params), renamed.get(tokens or "", tokens)
+    return replace(request, **names, split=None if request.split is None else split)
 
 
 def _applicable(found: Found, request: Request) -> tuple[Request, list[str]]:
@@ -418,7 +454,7 @@ def _runs(found: Found, parts: Parts, request: Request, notes: list[str]) -> Run
     _check_parts(sizes, tuned, recipe, parts.loss, seed)
     asked = {
         **dict.fromkeys(sizes, "size"),
-        **request.named_by,
+        **(dict(zip(sizes, ("params", "tokens"), strict=True)) if request.split else {}),
         **dict.fromkeys(tuned, "tune"),
         **dict.fromkeys(recipe, "conditions"),
         seed: "seed",

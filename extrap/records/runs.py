@@ -19,6 +19,8 @@ STATUSES = ("complete", "diverged", "pruned", "failed")
 STAGES = ("tune", "check")
 POOLED = "pooled: runs that differ in "
 """How a note begins that names a setting in which the runs may differ."""
+USING = "Using "
+"""Beginning of the note that says which columns were taken for what."""
 LOSS_NOTE, KIND_NOTE = "the loss is the column ", "the losses are said to be of the kind "
 """How notes begin that name the column of the loss, and what it is."""
 LOSS_KINDS = ("nats", "bits", "error", "accuracy", "other")

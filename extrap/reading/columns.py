@@ -174,7 +174,7 @@ def loss_like(wanted: str, have: Sequence[str], where: str, *, kind: str, asked:
     formulas = {("perplexity", "nats"): "log", ("nats", "perplexity"): "exp"}
     function = formulas.get((loss_unit(other), unit))
     more = {"loss": wanted} if column else {}
-    choices = [Choice({"rename": {other: wanted}, **more}, "if the sweep's loss is one as well")]
+    choices = [Choice({"rename": {other: wanted}, **more}, "if the sweep's loss is too")]
     if function:
         formula = f"{written[wanted]} = {function}({written[other]})"
         choices.insert(0, Choice({"let": formula, **more}))

@@ -207,8 +207,9 @@ def _in_names(found: Found) -> tuple[dict[str, list[Any]], list[str]]:
         return new, notes
     have = {c for c in found.table if not (c in found.metrics and known_name(c) in RATES)}
     names = found.table[found.names].astype(str).tolist()
-    pairs = [settings_in(name) for name in names]
-    for key in pairs[0]:
+    first = settings_in(names[0])
+    pairs = [settings_in(name) for name in names] if first else []
+    for key in first:
         if key not in have and all(key in each for each in pairs):
             new[key] = [each[key] for each in pairs]
     known = {known_name(c) for c in (*(have - {*found.metrics}), *new)}

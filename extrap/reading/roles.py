@@ -435,8 +435,8 @@ def _no_size(columns: _Columns) -> DataError:
         value = f" ({condition_text(levels.labels[0])})" if len(levels) else ""
         return DataError(
             f"a sweep has runs at three sizes or more, all runs of {where} have one "
-            f"{called[0]}{value}; add smaller or larger ones, or name another size with "
-            f"{argument('size', ...)}."
+            f"{called[0]}{value}; add smaller or larger ones, or name the size all the same:",
+            [Choice({"size": display_name(called[0], columns.have)})],
         )
     names = [] if found.names is None else found.table[found.names].astype(str).tolist()
     said = words_in_names(names, known=False)

@@ -57,18 +57,21 @@ def words_in_names(names: Sequence[str], *, known: bool = True) -> list[str]:
         >>> words_in_names(["mlp_width16_lr0.002", "mlp_width32_lr0.004"])
         ['width', 'lr']
     """
-    values: dict[str, set[str]] = {}
-    counts: dict[str, int] = {}
+
+    def pairs_in(name: str) -> dict[str, str]:
+        pairs = PIECE.findall(name[:MOST_NAME])
+        named = [(_last_words(text) or ("" if known else text), number) for text, number in pairs]
+        return {word: number for word, number in named if word}
+
+    values: dict[str, set[str]] = {word: set() for word in pairs_in(names[0])} if names else {}
     for name in names:
-        pairs = {
-            word: number
-            for text, number in PIECE.findall(name[:MOST_NAME])
-            if (word := _last_words(text) or ("" if known else text))
-        }
-        for word, number in pairs.items():
-            values.setdefault(word, set()).add(number)
-            counts[word] = counts.get(word, 0) + 1
-    return [word for word in values if counts[word] == len(names) and len(values[word]) > 1]
+        if not values:
+            break
+        pairs = pairs_in(name)
+        values = {word: seen for word, seen in values.items() if word in pairs}
+        for word, seen in values.items():
+            seen.add(pairs[word])
+    return [word for word, seen in values.items() if len(seen) > 1]
 
 
 def as_number(text: str) -> float | int | str:

@@ -420,6 +420,11 @@ _COMPARISON: dict[str, Words] = {
         "Its best rate may lie elsewhere there, and the gain or loss be that of the rate.",
         "Add two other rates at that size, or compare where both are tuned.",
     ),
+    "one-common-size": (
+        "The recipes were run at one common size only.",
+        "Nothing shows how the difference changes with size.",
+        "Run both recipes at two other sizes.",
+    ),
     "no-loss": (
         "No run of a recipe at its largest size has a loss.",
         "It may not train there at all, whatever it gains at smaller sizes.",

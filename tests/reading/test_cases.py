@@ -17,6 +17,13 @@ def case(name):
     return CASES / name
 
 
+def second(name):
+    path = CASES.with_name("cases2") / name
+    if not path.exists():
+        pytest.skip(f"the input {name} is not here (../shared/cases2)")
+    return path
+
+
 READ = {
     "muon_lr_random.csv": ({}, ("width",), ("muon_lr",), 0.0029, 1.787),
     "config_values.csv": ({}, ("width",), ("lr",), 0.0029, 1.787),
@@ -151,3 +158,44 @@ def test_text_in_one_cell_of_the_loss_is_named(tmp_path):
     lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
     (tmp_path / "a.csv").write_text("".join(x for x in lines if "coming" not in x), "utf-8")
     assert read_runs(tmp_path / "a.csv").to_frame().loc[0, "loss"] == 6.0741
+
+
+READ_FOLDERS = {
+    "hf_logging_500": ({}, 8192, "lr", 0.00165, 1.59),
+    "hydra_multirun": ({}, 2048, "lr", 0.0029, 1.787),
+    "conditional_space.csv": (
+        {"where": {"optimizer": "adam"}, "tune": "adam_lr"},
+        2048,
+        "adam_lr",
+        0.0029,
+        1.787,
+    ),
+}
+"""Case → options, a size, the tuned column, its best value and the loss there."""
+
+
+@pytest.mark.parametrize("name", READ_FOLDERS)
+def test_settings_of_folders_and_branches_are_forecast_near_their_law(name):
+    options, size, tuned, rate, loss = READ_FOLDERS[name]
+    point = extrap.forecast(second(name), **options).at(size)
+    assert point.tuned[tuned].value == pytest.approx(rate, rel=0.15)
+    assert point.loss == pytest.approx(loss, rel=0.03)
+
+
+def test_crashed_runs_without_a_state_are_no_replicates():
+    made = extrap.forecast(second("crashed_without_state.csv"))
+    assert len(made.runs.complete()) == 28
+    assert made.noise.own_sd < 0.002
+
+
+def test_two_schedules_of_one_recipe_are_no_seeds():
+    with pytest.raises(DataError, match="mixes several") as caught:
+        extrap.compare(second("mixed_arms.csv"), by="optimizer")
+    assert caught.value.choices[0].arguments == {"where": {"schedule": "cosine"}}
+
+
+def test_a_conditional_space_offers_its_branches():
+    with pytest.raises(DataError, match="is given where optimizer = sgd") as caught:
+        read_runs(second("conditional_space.csv"))
+    first = caught.value.choices[0].arguments
+    assert first == {"where": {"optimizer": "adam"}, "tune": ["adam_lr"]}

@@ -152,7 +152,11 @@ def compare(
         )
         laws = {**both, **laws}
         slow = [f"speed-missing: {name} or {plain} has no {missing}"] * bool(missing)
-        found = replace(found, flags=(*found.flags, *untuned[plain], *untuned[name], *slow))
+        common = sorted(_common(read[plain], read[name]))
+        size = ", ".join(f"{c} {value:g}" for c, value in zip(sizes, common[0], strict=True))
+        alone = [f"one-common-size: {plain} and {name} at {size}"] * (len(common) == 1)
+        flags = (*found.flags, *alone, *untuned[plain], *untuned[name], *slow)
+        found = replace(found, flags=flags)
         if reference and name != reference:
             share = share_closed(*(read[each] for each in (plain, name, reference)), level=level)
             found = replace(found, share=share)

@@ -72,7 +72,11 @@ def with_row_per_run(found: Found, loss: str | None = None) -> Found:
         means = sorted((c for c in names if c not in of_seeds), key=lambda c: loss_rank(c) or ())
         table, mean, said = _with_errors(table, means)
         notes += said
-        losses = (mean,) if mean and losses == ("loss",) and "loss" not in table else losses
+        is_loss = (
+            mean is not None and (loss_rank(mean) or ())[:1] == (loss_rank(means[0]) or ())[:1]
+        )
+        if mean and is_loss and losses == ("loss",) and "loss" not in table:
+            losses = (mean,)
     return replace(found, table=table, notes=tuple(notes), losses=losses)
 
 
@@ -136,21 +140,24 @@ def _melted(table: pd.DataFrame, metrics: dict[str, dict[str, str]]) -> pd.DataF
 def _with_errors(
     table: pd.DataFrame, means: list[str]
 ) -> tuple[pd.DataFrame, str | None, list[str]]:
-    """A table with the standard error of a loss that is a mean, the loss, and notes."""
+    """A table with the standard error of the likeliest loss that has one, that loss, and notes."""
     plain = {c: plain_words(c) for c in table}
-    bases = {c: MEAN.sub("", plain[c]).strip("_") for c in means}
-    for column, name in plain.items():
-        spread, base = [*SPREAD.finditer(name)], SPREAD.sub("", name).strip("_")
-        mean = next((c for c in means if base in ("", bases[c])), None)
-        if not spread or mean is None or column == f"{mean}_se":
-            continue
-        if all(found["error"] for found in spread):
+    spreads = {c: [*SPREAD.finditer(name)] for c, name in plain.items()}
+    pairs = [
+        (mean, column)
+        for mean in means
+        for column, name in plain.items()
+        if spreads[column] and column != f"{mean}_se"
+        if SPREAD.sub("", name).strip("_") in ("", MEAN.sub("", plain[mean]).strip("_"))
+    ]
+    for mean, column in pairs[:1]:
+        if all(found["error"] for found in spreads[column]):
             return table.assign(**{f"{mean}_se": table[column]}), mean, []
         for n_seeds in (c for c in plain if plain[c] in N_SEEDS):
             counts = numbers_of(table[n_seeds])
             if (counts >= 1).all() and counts.max() <= MOST_SEEDS:
-                table = table.rename(columns={n_seeds: "n_seeds"})
                 errors = read_numbers(table[column], column) / np.sqrt(counts)
+                table = table.rename(columns={n_seeds: "n_seeds"})
                 note = f"{column} / sqrt({n_seeds}) is the standard error of {mean}"
                 return table.assign(**{f"{mean}_se": errors}), mean, [note]
         note = f"{column} is not used: no column such as n_seeds says of how many runs it is"

@@ -289,3 +289,12 @@ def test_a_spread_and_a_setting_are_not_offered_as_sizes():
     with pytest.raises(DataError, match="could be the size") as caught:
         read_runs(table)
     assert [choice.arguments for choice in caught.value.choices] == [{"size": "blob"}]
+
+
+def test_the_spread_of_another_loss_does_not_make_it_the_loss():
+    losses = {"train_loss": 0.9 * ONE_SEED["loss"], "train_loss_std": 0.01, "n": 4}
+    table = ONE_SEED.rename(columns={"loss": "val_loss"}).assign(**losses)
+    assert read_runs(table).to_frame()["loss"].tolist() == ONE_SEED["loss"].tolist()
+    frame = read_runs(table.assign(val_loss_std=0.02)).to_frame()
+    assert frame["loss"].tolist() == ONE_SEED["loss"].tolist()
+    assert frame["loss_se"].eq(0.01).all()

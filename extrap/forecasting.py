@@ -538,8 +538,13 @@ class Forecast(Shown):
             size: Size column → size.
 
         Returns:
-            `loss` and each tuned value; nothing where there are too few points.
+            `loss` and each tuned value, in their own units; nothing where the points are too few
+            or do not determine a line.
+
+        Raises:
+            ValueError: As `at`.
         """
+        size = self._checked(size)
         from extrap.fitting.regression import predict_power  # statsmodels: a forecast needs none
 
         def line(points: Sequence[tuple[Optimum, float, float | None]]) -> Measure:

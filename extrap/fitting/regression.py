@@ -20,6 +20,8 @@ from extrap.laws.base import Array
 from extrap.records import Interval, Measure
 
 LARGEST_SCATTER = 100.0
+LARGEST_LOG = 700.0
+"""Beyond it no float holds a value."""
 
 
 class FittedLine(NamedTuple):
@@ -78,19 +80,23 @@ def predict_power(
         level: Of the interval, which is that of one more value as well known as a typical one.
 
     Returns:
-        The value with its interval; nothing where as many coefficients are fitted as values, or
-        the sizes do not determine them.
+        The value with its interval; nothing where as many coefficients are fitted as values, the
+        sizes do not determine them, or no float holds them.
     """
     varying = [name for name, column in sizes.items() if len(set(column)) > 1]
     if len(values) < len(varying) + 2:
         return Measure()
     design = np.column_stack([np.ones(len(values)), *(np.log(sizes[name]) for name in varying)])
-    if np.linalg.matrix_rank(design) < design.shape[1]:
-        return Measure()
     weights = np.ones(len(values)) if log_se is None else np.asarray(log_se, dtype=float) ** -2.0
     # the interval of a new value goes by the scale of the weights
-    line = WLS(np.log(values), design, weights=weights / weights.mean()).fit()
+    model = WLS(np.log(values), design, weights=weights / weights.mean())
+    if np.linalg.matrix_rank(model.wexog) < design.shape[1]:
+        return Measure()
+    line = model.fit()
     row = [1.0, *(math.log(at[name]) for name in varying)]
     band = line.get_prediction([row]).summary_frame(alpha=1 - level).iloc[0]
-    value, *ends = np.exp(band[["mean", "obs_ci_lower", "obs_ci_upper"]].to_numpy(float)).tolist()
+    logs = band[["mean", "obs_ci_lower", "obs_ci_upper"]].to_numpy(float)
+    if not (np.abs(logs) <= LARGEST_LOG).all():
+        return Measure()
+    value, *ends = np.exp(logs).tolist()
     return Measure(value=value, ci=Interval(*ends))

@@ -316,7 +316,8 @@ def tasks_of(findings: Sequence[TaskResult]) -> Tasks:
 def agreement_of(findings: Sequence[TaskResult]) -> Agreement | None:
     """Mean noise scales against critical batches over all tasks, sizes and targets."""
     tables = [f.noise.assign(task=f.task.study.name) for f in findings if not f.noise.empty]
-    return agreement(pd.concat(tables, ignore_index=True)) if tables else None
+    level = findings[0].critical.level
+    return agreement(pd.concat(tables, ignore_index=True), level=level) if tables else None
 
 
 def batches_answer(findings: Sequence[TaskResult]) -> Answer:

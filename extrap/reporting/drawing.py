@@ -52,7 +52,6 @@ MOST_MARKS = 5000
 MARK_SIZE, SIZES = 42.0, {"*": 154.0, "X": 70.0, "P": 80.0, ".": 60.0}
 """Area of a marker in square points, and of those that need another."""
 DASHES = {"": "", "-": "", "--": (4, 1.6), ":": (1, 1.6)}
-
 STEPS = 12
 """Of the ramp of sizes."""
 _BLUE, _ORANGE, _GREEN, _RED = sns.color_palette("colorblind", 4)
@@ -71,7 +70,6 @@ COLOURS = {
     "muted": ("#5d6778", "#9aa5b8"),
     "grid": ("#e3e7ee", "#2b323e"),
     "paper": ("#ffffff", "#161a21"),
-    "shade": ("#eef1f6", "#1f2530"),
     "law": _shades(_BLUE, 0.34, 0.65),
     "good": _shades(_GREEN, 0.24, 0.5),
     "warn": _shades(_ORANGE, 0.3, 0.6),
@@ -155,7 +153,9 @@ def plot_charts(charts: Sequence[Chart], axes: Sequence[Axes] | None = None) -> 
     if axes is None:
         panels = pd.DataFrame({"panel": range(len(charts))})
         options = {"sharex": False, "sharey": False, "height": 4.2, "aspect": 1.33}
-        axes = sns.FacetGrid(panels, col="panel", **options).axes.flat
+        grid = sns.FacetGrid(panels, col="panel", **options).set_titles("")
+        grid.figure.set_layout_engine("constrained")  # with room for the legends
+        axes = grid.axes.flat
     with mpl.rc_context({"text.parse_math": False}):
         for chart, ax in zip(charts, axes, strict=True):
             draw_chart(ax, chart)
@@ -175,7 +175,7 @@ def draw_chart(ax: Axes, chart: Chart) -> None:
 
 def _draw_xy(ax: Axes, chart: XYChart) -> None:
     if chart.shaded is not None:
-        ax.axvspan(*chart.shaded, color=colour("shade"), lw=0, zorder=0)
+        ax.axvspan(*chart.shaded, color=colour("muted"), alpha=0.1, lw=0, zorder=0)
     if chart.reference is not None:
         ax.axhline(chart.reference, color=colour("muted"), lw=1.0, zorder=1)
     _set_axis(ax, "x", chart.x, [x for series in chart.series for x in series.x])
@@ -194,9 +194,9 @@ def _draw_series(ax: Axes, shown: Sequence[Series]) -> None:
     inks = {i: colour(series.ink) for i, series in enumerate(shown)}
     style: dict[str, Any] = {"x": "x", "hue": "series", "palette": inks, "legend": False, "ax": ax}
 
-    def rows_of(has: Callable[[Series], object], *known: str) -> pd.DataFrame:
+    def rows_of(has: Callable[[Series], object], *columns: str) -> pd.DataFrame:
         rows = table[[bool(has(shown[i])) for i in table["series"]]]
-        return rows.dropna(subset=list(known), how="all") if known else rows
+        return rows.dropna(subset=list(columns), how="all") if columns else rows
 
     ends = dict(zip(("lower", "upper"), ax.get_ylim(), strict=True))
     bands = rows_of(lambda series: series.is_band and (series.lower or series.upper))
@@ -397,6 +397,6 @@ def _draw_heat(ax: Axes, chart: HeatChart) -> None:
 
 
 def _over_cells(values: Sequence[float], among: Sequence[float]) -> tuple[float, ...]:
-    """Where positive values lie over cells, whose middles are at 0.5, 1.5 and so on."""
-    middles = np.arange(len(among)) + 0.5
-    return tuple(np.interp(np.log(values), np.log(among), middles).tolist())
+    """Where positive values lie over cells, whose middles are at 0.5, 1.5, …; NaN beyond them."""
+    places = np.log(among), np.arange(len(among)) + 0.5
+    return tuple(np.interp(np.log(values), *places, left=math.nan, right=math.nan).tolist())

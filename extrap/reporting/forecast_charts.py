@@ -247,6 +247,10 @@ def _heat_map(
     forecast: Forecast, axis: SizeAxis, name: str, cells: pd.DataFrame, diverged: pd.DataFrame
 ) -> HeatChart:
     grid = cells.pivot(index="v", columns="x", values="loss")
+    grid = grid.reindex(  # values at which every run diverged have cells too, empty ones
+        index=grid.index.union(diverged["v"].unique()),
+        columns=grid.columns.union(diverged["x"].unique()),
+    )
     optima = [(o.size[axis.column], o.tuned[name]) for o in forecast.optima if axis.holds(o.size)]
     shown = [
         points([(x, e.value) for x, e in optima], ink="paper", line="-", marker="D"),

@@ -82,6 +82,9 @@ def test_a_line_without_degrees_of_freedom_says_nothing():
     tied = {"params": [1.0, 2.0, 4.0, 8.0], "tokens": [20.0, 40.0, 80.0, 160.0]}
     at = predict_power(tied, [4.0, 3.0, 2.0, 1.0], None, at={"params": 9, "tokens": 9}, level=0.9)
     assert at.value is None
+    steep = {"width": [1.0, 1.0001, 1.0002, 1.0003]}
+    at = predict_power(steep, [1e9, 1.0, 1e-9, 1e-20], None, at={"width": 1e9}, level=0.9)
+    assert at.value is None
     flat = {"width": [2.0] * 3}
     at = predict_power(flat, [1.0, 2.0, 4.0], None, at={"width": 9.0}, level=0.9)
     assert at.value == pytest.approx(2)  # nothing varies: the mean

@@ -1,5 +1,6 @@
 """The page of a forecast: its answer, its charts, and that it is whole and reproducible."""
 
+import math
 import re
 from dataclasses import replace
 
@@ -11,7 +12,12 @@ from extrap.forecasting import forecast
 from extrap.records import Interval, Runs
 from extrap.reporting.blocks import Details, Figure
 from extrap.reporting.forecast_answer import answer_rows, forecast_answer, transfer_answer
-from extrap.reporting.forecast_charts import curve_charts, loss_chart, optimum_chart
+from extrap.reporting.forecast_charts import (
+    curve_charts,
+    loss_chart,
+    optimum_chart,
+    sweep_charts,
+)
 from extrap.reporting.forecast_page import forecast_page, report
 from extrap.reporting.forecast_tables import optima_table
 from extrap.reporting.html import page_html
@@ -225,3 +231,20 @@ def test_index_lists_reports_newest_first_and_nothing_else(tmp_path, made):
     assert listed == [("./N%202.html", "Newer"), ("./O%201.html", "Older &amp; &lt;b&gt;")]
     before = path.read_bytes()
     assert write_index(tmp_path).read_bytes() == before
+
+
+def test_values_at_which_every_run_diverged_have_empty_cells_of_their_own():
+    """Their crosses stand there, and not on the nearest value that has losses."""
+    frame = sweep_frame()
+    highest = frame["lr"].max()
+    is_highest = frame["lr"] == highest
+    frame["status"] = np.where(is_highest, "diverged", "complete")
+    frame.loc[is_highest, "loss"] = math.nan
+    made = forecast(as_runs(frame))
+    _, heat = sweep_charts(made, size_axis(made))
+    assert heat.ys[-1] == highest
+    assert np.isnan(heat.values[-1]).all()
+    assert not np.isnan(heat.values[:-1]).any()
+    crosses = heat.series[-1]
+    assert set(crosses.y) == {highest}
+    assert set(crosses.x) == set(heat.xs)

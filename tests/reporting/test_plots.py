@@ -51,6 +51,17 @@ def test_marks_of_the_charts_are_drawn(made):
     assert "kept" in [text.get_text() for text in loss.get_legend().get_texts()]
 
 
+def test_a_new_figure_has_room_for_its_legends_and_labels(made):
+    for figure in (made.plot(), extrap.plot_backtest(extrap.backtest(made.runs)).figure):
+        figure.draw_without_rendering()
+        for ax in figure.axes:
+            box = ax.get_tightbbox()
+            assert figure.bbox.padded(1).contains(box.x0, box.y0)
+            assert figure.bbox.padded(1).contains(box.x1, box.y1)
+            assert ax.get_title() == ""
+            assert ax.get_legend().get_window_extent().y0 >= ax.bbox.y1 - 1
+
+
 def test_a_forecast_is_drawn_on_axes_of_one_s_own(made):
     with plt.style.context("dark_background"):
         figure, axes = plt.subplots(2, 1)

@@ -188,14 +188,17 @@ def agreement(pairs: pd.DataFrame, *, level: float = 0.95) -> Agreement | None:
 
 
 def _mean_ratio(pairs: pd.DataFrame, *, level: float) -> Measure:
-    """The random-effects mean of `effect`, a log ratio, over tasks and sizes."""
+    """The random-effects mean of `effect`, a log ratio, over tasks and sizes.
+
+    A pair with an open interval is known as badly as the worst that has two sides.
+    """
     quantile = stats.norm.ppf((1 + level) / 2)
     ends = pairs.reindex(columns=["lower", "upper", "b_lower", "b_upper"]).astype(float)
-    of_noise, of_batch = (
-        np.log(ends[upper] / ends[lower]) / (2 * quantile)
-        for lower, upper in (("lower", "upper"), ("b_lower", "b_upper"))
-    )
-    variance = (of_noise**2).fillna(0.0) + (of_batch**2).fillna(0.0) + SMALLEST_SE**2
+    logs = np.log(ends.where((ends > 0) & np.isfinite(ends)))
+    variance = pd.Series(SMALLEST_SE**2, index=pairs.index)
+    for lower, upper in (("lower", "upper"), ("b_lower", "b_upper")):
+        se = (logs[upper] - logs[lower]) / (2 * quantile)
+        variance += se.fillna(se.max()).fillna(0.0) ** 2
     names = [name for name in pairs if name not in (*MEASURES, "target", "effect")]
     cluster = pairs.groupby(names, dropna=False).ngroup() if names else range(len(pairs))
     means = pairs[["effect"]].assign(variance=variance).groupby(np.asarray(cluster)).mean()

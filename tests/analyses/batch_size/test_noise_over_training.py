@@ -107,3 +107,17 @@ def test_a_precise_pair_counts_more_where_pairs_agree():
     found = agreement(pd.DataFrame({"noise_scale": [1.0] * 4, "b_crit": np.exp(logs), **ends}))
     expected = np.average(logs, weights=se**-2)
     assert math.log(found.ratio.value) == pytest.approx(expected, rel=1e-4)
+
+
+@pytest.mark.parametrize("end", [math.nan, math.inf])
+def test_a_pair_with_an_open_interval_is_not_known_best(end):
+    logs, half = np.array([0.1, 0.12, 0.08, 2.0]), np.array([0.1, 0.2, 0.1, 0.1])
+    ends = {"b_lower": np.exp(logs - half), "b_upper": np.exp(logs + half)}
+    pairs = pd.DataFrame({"noise_scale": [1.0] * 4, "b_crit": np.exp(logs), **ends})
+    pairs.loc[3, "b_upper"] = end
+    as_worst = pairs.assign(b_lower=pairs["b_crit"] / 1.2, b_upper=pairs["b_crit"] * 1.2)
+    as_worst.loc[:2] = pairs.loc[:2]
+    as_worst.loc[3, ["b_lower", "b_upper"]] = np.exp(2.0 + np.array([-0.2, 0.2]))
+    assert agreement(pairs).ratio.value == pytest.approx(agreement(as_worst).ratio.value)
+    zero = pairs.assign(b_lower=[*pairs["b_lower"][:3], 0.0])
+    assert agreement(zero).ratio == agreement(pairs).ratio

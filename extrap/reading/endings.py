@@ -179,7 +179,7 @@ def ended_early(
     Raises:
         DataError: Most runs stopped before their own steps, and `is_asked`.
     """
-    for share in _shares(table.loc[runs.index], cell):
+    for share in shares_of_steps(table.loc[runs.index], cell):
         is_short = share.lt(REACHED)
         if n_short := int(is_short.sum()):
             text = f"{n_short} run(s) stop before {100 * REACHED:.0f} % of their own steps"
@@ -222,7 +222,7 @@ def _parts(column: str) -> tuple[str, set[str]] | None:
     return unit.removesuffix("s"), others
 
 
-def _shares(table: pd.DataFrame, cell: Sequence[str]) -> Iterator[pd.Series]:
+def shares_of_steps(table: pd.DataFrame, cell: Sequence[str] = ()) -> Iterator[pd.Series]:
     """Which share of its own steps each run came, by two columns of them or by one of the share.
 
     Columns that no run reaches are of different units, and so are those that some exceed.

@@ -31,7 +31,7 @@ from extrap.reading.cells import (
     read_numbers,
 )
 from extrap.reading.columns import display_name, find_column, missing_column, require_column
-from extrap.reading.endings import given_status
+from extrap.reading.endings import REACHED, given_status, shares_of_steps
 from extrap.reading.found import Found
 from extrap.reading.logged_rates import refuse_largest_logged
 from extrap.reading.names import (
@@ -168,6 +168,9 @@ class _Columns:
         cells = found.table[column]
         is_lost = is_empty(cells) | cells.isna()
         is_lost |= given_status(found.table)[0].isin(["failed", "pruned"])
+        is_short = [share.lt(REACHED) for share in shares_of_steps(found.table)][:1]
+        if is_short and is_short[0].mean() <= 0.5:
+            is_lost |= is_short[0]
         self.rows = ~is_lost | is_lost.all()
         measured = {column, *found.metrics, *found.losses}
         self.names = [n for n in self.have if n not in measured and not is_measured(n)]

@@ -243,7 +243,8 @@ def test_kinds_of_columns_are_those_of_their_names():
         "compute": ("flops", "train_flops", "Compute"),
         "width": ("d_model", "hidden_size", "n_embd"),
         "depth": ("num_layers", "n_layer"),
-        None: ("tokens_per_param", "tpp", "lr", "model_size", "x"),
+        "ratio": ("tokens_per_param", "tpp", "Tokens/Param"),
+        None: ("lr", "x", "loss", "batch_size"),
     }
     for kind, names in kinds.items():
         assert {kind_of(name) for name in names} == {kind}

@@ -36,7 +36,11 @@ def grid():
 def profiles(size="params"):
     """Runs of several sizes at each compute."""
     table = pd.DataFrame(
-        [(c, w) for c in (1e17, 3e17, 1e18, 3e18, 1e19) for w in (128, 192, 256, 384, 512, 768)],
+        [
+            (c, w)
+            for c in (1e17, 3e17, 1e18, 3e18, 1e19)
+            for w in (96, 128, 192, 256, 384, 512, 768, 1024, 1536)
+        ],
         columns=["flops", "width"],
     )
     params = 96 * table["width"] ** 2.0

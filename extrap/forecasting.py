@@ -860,7 +860,7 @@ def _made(
         if fit is None
     ]
     flags += [f"{flag}: {name}" for name, fit in tuned_laws.items() if fit for flag in fit.flags]
-    if noise.source != "replicates":
+    if not noise.is_replicated:
         flags.append("no-replicates: noise read from the residuals")
     made = Forecast(
         runs=sweep,

@@ -146,7 +146,7 @@ def less_noise(noise: Noise, *, times: int = MORE_SEEDS[0]) -> Remedy:
 
 def _more(noise: Noise, times: int, found: str) -> Remedy:
     """More seeds; where no run was repeated, more runs."""
-    of_what = "seeds" if noise.source == "replicates" else "runs, no two with the same seed"
+    of_what = "seeds" if noise.is_replicated else "runs, no two with the same seed"
     return Remedy("noise", f"{found}; train {times} times as many {of_what}", times=times)
 
 

@@ -3,8 +3,8 @@
 | layout | is read as |
 |---|---|
 | a column of losses for each seed, `loss_seed0` | a row for each seed |
-| a mean, a standard deviation and a number of seeds | a loss and its standard error |
-| losses such as `10.7 ± 0.1` | the same |
+| a mean, a standard deviation and a number of seeds | a loss, `seed_sd` and `n_seeds` |
+| losses such as `10.7 ± 0.1` | a loss and its standard error |
 | merged cells: a setting in the first row of its block only | the setting in every row |
 """
 
@@ -13,7 +13,6 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-import numpy as np
 import pandas as pd
 
 from extrap.reading.cells import ERROR, is_empty, numbers_of, read_numbers, texts_of
@@ -140,7 +139,7 @@ def _melted(table: pd.DataFrame, metrics: dict[str, dict[str, str]]) -> pd.DataF
 def _with_errors(
     table: pd.DataFrame, means: list[str]
 ) -> tuple[pd.DataFrame, str | None, list[str]]:
-    """A table with the standard error of the likeliest loss that has one, that loss, and notes."""
+    """A table with the errors of the likeliest loss that has some, that loss, and notes."""
     plain = {c: plain_words(c) for c in table}
     spreads = {c: [*SPREAD.finditer(name)] for c, name in plain.items()}
     pairs = [
@@ -156,10 +155,10 @@ def _with_errors(
         for n_seeds in (c for c in plain if plain[c] in N_SEEDS):
             counts = numbers_of(table[n_seeds])
             if (counts >= 1).all() and counts.max() <= MOST_SEEDS:
-                errors = read_numbers(table[column], column) / np.sqrt(counts)
-                table = table.rename(columns={n_seeds: "n_seeds"})
+                errors = read_numbers(table[column], column)
+                table = table.rename(columns={n_seeds: "n_seeds"}).assign(n_seeds=counts)
                 note = f"{column} / sqrt({n_seeds}) is the standard error of {mean}"
-                return table.assign(**{f"{mean}_se": errors}), mean, [note]
+                return table.assign(seed_sd=errors), mean, [note]
         note = f"{column} is not used: no column such as n_seeds says of how many runs it is"
         return table, mean, [note]
     return table, None, []

@@ -35,7 +35,9 @@ from extrap.reading.roles import MOST_CHOICES, ONE_AMOUNT, TRIED, tried_share
 from extrap.records import WITHOUT_SEED, Runs, condition_text
 
 PLAYED = ("loss", "seed", "status", "stage")
-COUNTED = ("loss_se", "noise_scale", "flops", "wall_s", "updates", "n_params")
+COUNTED = (
+    *("loss_se", "noise_scale", "flops", "wall_s", "updates", "n_params", "seed_sd", "n_seeds"),
+)
 """Columns with a fixed meaning that set nothing."""
 MOST_KINDS = 30
 """Values of a column that may say of which kind a run is."""

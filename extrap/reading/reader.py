@@ -48,7 +48,7 @@ FIXED_MEANING = ("loss", "seed", "status", "stage")
 """Columns that every table of runs has; sizes, tuned values and conditions have other names."""
 OPTIONAL_NUMBERS = (
     *("loss_se", "n_params", "n_tokens", "epochs", "batch_size", "noise_scale", "flops"),
-    *("wall_s", "updates"),
+    *("wall_s", "updates", "seed_sd", "n_seeds"),
 )
 """Columns with a fixed meaning that a table may have; they must be numbers where they are."""
 UNUSED = "another table has the columns of "
@@ -230,7 +230,7 @@ def read_sweep(source: Any, request: Request, *, may_mix: bool = False) -> tuple
         DataError: As `read_runs`; or a setting varies that is neither a size nor tuned.
         ValueError: As `read_runs`.
     """
-    found, request, notes, unit_notes = _opened(source, request)
+    found, request, notes, as_read = _opened(source, request)
     have, sizes, loss = _columns(found), _names(request.size or ()), _asked_loss(request)
     tuned = None if request.tune is None else _names(request.tune)
     if loss and not request.loss:
@@ -280,10 +280,10 @@ def read_sweep(source: Any, request: Request, *, may_mix: bool = False) -> tuple
         told.append(f"{n_lost} of {len(runs)} runs have no loss or did not finish: left out")
     if aliases := [note for note in runs.notes if request.like and OTHER_NAME in note]:
         told.append(f"in {found.where} {', '.join(aliases)}")
-    if not (is_inferred or pooled or unit_notes or told):
+    if not (is_inferred or pooled or as_read or told):
         return runs, ""
     used = sentence(parts, called, found, pooled, split=request.split)
-    announcement = "; ".join([used, *unit_notes, *told])
+    announcement = "; ".join([used, *as_read, *told])
     return replace(runs, notes=(announcement, *runs.notes)), announcement
 
 
@@ -322,7 +322,7 @@ def announced_runs(
 def _opened(source: Any, request: Request) -> tuple[Found, Request, list[str], list[str]]:
     """A source with the rows and columns that were asked for, and what applies to it.
 
-    Also notes on what was left out, and on counts whose unit is not one.
+    Also notes on what was left out, and on what was read otherwise than it is written.
     """
     stage, sizes = request.stage, _names(request.size or ())
     if stage not in STAGES:
@@ -353,7 +353,9 @@ def _opened(source: Any, request: Request) -> tuple[Found, Request, list[str], l
     if found.table.empty:
         raise DataError(f"a table needs at least one row, {found.where} has none.")
     request, notes = _applicable(found, request)
+    n_notes = len(found.notes)
     found = with_row_per_run(found.renamed(request.rename or {}), _asked_loss(request))
+    as_read, found = found.notes[n_notes:], replace(found, notes=found.notes[:n_notes])
     table = with_definitions(found.table, _names(request.let), found.where)
     if request.like:
         found, like_notes = _with_names_of_sweep(replace(found, table=table), request)
@@ -369,7 +371,7 @@ def _opened(source: Any, request: Request) -> tuple[Found, Request, list[str], l
         unit_notes += derived
     check_has_losses(table, found.where, sizes=sizes, tuned=tuned)
     found = with_named_settings(replace(found, table=table, losses=request.losses or found.losses))
-    return found, request, [*found.notes, *notes, *where_notes], unit_notes
+    return found, request, [*found.notes, *notes, *where_notes], [*as_read, *unit_notes]
 
 
 def _with_names(request: Request, renamed: Mapping[str, str]) -> Request:

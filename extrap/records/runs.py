@@ -232,7 +232,11 @@ class Runs:
             also: Further columns, where there are any of that name.
         """
         columns = [*self.sizes, *self.tuned, "seed", "status", "loss", *self.conditions]
-        columns += [c for c in ("loss_se", *also) if c in self._frame and c not in columns]
+        columns += [
+            c
+            for c in ("loss_se", "seed_sd", "n_seeds", *also)
+            if c in self._frame and c not in columns
+        ]
         return self._frame.loc[self._order(), columns].reset_index(drop=True)
 
     def in_order(self) -> Runs:

@@ -123,18 +123,21 @@ def test_text_in_a_column_of_a_seed_is_named_by_its_row():
 
 
 @pytest.mark.parametrize(
-    ("mean", "spread", "count", "divisor"),
+    ("mean", "spread", "count", "read_as"),
     [
-        ("loss_mean", "loss_std", "n", 2),
-        ("val loss (mean)", "val loss (std)", "#seeds", 2),
-        ("val_loss", "std", "runs", 2),
-        ("loss", "±SE", "note", 1),
+        ("loss_mean", "loss_std", "n", "seed_sd"),
+        ("val loss (mean)", "val loss (std)", "#seeds", "seed_sd"),
+        ("val_loss", "std", "runs", "seed_sd"),
+        ("loss", "±SE", "note", "loss_se"),
     ],
 )
-def test_a_spread_beside_a_mean_is_its_standard_error(mean, spread, count, divisor):
+def test_a_spread_beside_a_mean_is_its_standard_error_or_that_of_its_seeds(
+    mean, spread, count, read_as
+):
     table = ONE_SEED.rename(columns={"loss": mean}).assign(**{spread: 0.01, count: 4})
     frame = read_runs(table).to_frame()
-    assert frame["loss_se"].eq(0.01 / divisor).all()
+    assert frame[read_as].eq(0.01).all()
+    assert read_as == "loss_se" or frame["n_seeds"].eq(4).all()
 
 
 def test_merged_cells_are_filled_down():
@@ -297,4 +300,4 @@ def test_the_spread_of_another_loss_does_not_make_it_the_loss():
     assert read_runs(table).to_frame()["loss"].tolist() == ONE_SEED["loss"].tolist()
     frame = read_runs(table.assign(val_loss_std=0.02)).to_frame()
     assert frame["loss"].tolist() == ONE_SEED["loss"].tolist()
-    assert frame["loss_se"].eq(0.01).all()
+    assert frame["seed_sd"].eq(0.02).all()

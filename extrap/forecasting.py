@@ -60,6 +60,7 @@ from extrap.fitting.seed_noise import Noise, assume_shared, estimate_noise
 from extrap.fitting.spread import OptimumSpread, predict_optimum, recommend
 from extrap.fitting.transfer_rules import compare_rules, compute_of
 from extrap.reading.loss_kinds import is_accuracy, is_perplexity, loss_kind, size_kind
+from extrap.reading.names import kinds_of
 from extrap.reading.reader import ReadingKeywords, as_runs
 from extrap.records import Estimate, Fit, Interval, Measure, Optimum, Point, Runs, Shown, SizePath
 from extrap.records.fields import require_level
@@ -339,9 +340,10 @@ class Forecast(Shown):
         def compute(at: Mapping[str, float]) -> float | None:
             frame = self.runs.complete().to_frame()
             rows = frame[np.logical_and.reduce([frame[c] == v for c, v in at.items()])]
-            numbers = rows.apply(pd.to_numeric, errors="coerce").median()
-            return compute_of({str(c): float(v) for c, v in numbers.items() if v > 0})
+            counts = {c: pd.to_numeric(rows[c], errors="coerce").median() for c in counted}
+            return compute_of({c: float(count) for c, count in counts.items() if count > 0})
 
+        counted = list(kinds_of(map(str, self.runs.to_frame())))
         found = rises(self.optima, compute, is_perplexity=is_perplexity(self.runs))
         return [rise for rise in found if size[rise.column] > rise.high]
 

@@ -27,7 +27,7 @@ from extrap.checking.tuned_costs import MISTUNED_COST
 from extrap.fitting.excess_curve import CEILING
 from extrap.fitting.refusals import LOW_HALF_WIDTH
 from extrap.laws.repeated import effective_epochs
-from extrap.reading.names import kind_of
+from extrap.reading.names import kinds_of
 
 MISTUNED_OCTAVES = 0.5
 """A value closer than this to the forecast, or inside its interval, is tuned, unless it is costly.
@@ -314,7 +314,9 @@ def _worth(epochs: float) -> float:
 def _loss_at_effective_data(configuration: Configuration, worth: float) -> float | None:
     """Log loss the law expects of the data that the repetitions are worth; None without data."""
     size = dict(configuration.point.size)
-    column = next((name for name in size if kind_of(name) in ("tokens", "examples")), None)
+    column = next(
+        (c for c, kind in kinds_of(size).items() if kind in ("tokens", "examples")), None
+    )
     if column is None:
         return None
     prediction = configuration.forecast.predict_loss({**size, column: size[column] * worth})

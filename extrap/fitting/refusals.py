@@ -12,7 +12,7 @@ from scipy import special
 
 from extrap.fitting.prediction import LossPrediction
 from extrap.fitting.spread import OptimumSpread
-from extrap.reading.names import kind_of
+from extrap.reading.names import kinds_of
 from extrap.records import Optimum
 from extrap.records.numbers import NBSP, format_quantity, format_value, name_size
 
@@ -73,9 +73,10 @@ class Rise:
     others: tuple[str, ...]
 
     def __str__(self) -> str:
-        kind, ends = kind_of(self.column), f"{_size(self.low)} to {_size(self.high)}"
-        start = "" if kind == "params" else f"{self.column} "
-        every = " and ".join(COUNTED.get(kind_of(name) or "", name) for name in self.others)
+        kinds = kinds_of((self.column, *self.others))
+        start = "" if kinds.get(self.column) == "params" else f"{self.column} "
+        ends = f"{_size(self.low)} to {_size(self.high)}"
+        every = " and ".join(COUNTED.get(kinds.get(name, ""), name) for name in self.others)
         return f"the loss rises from {start}{ends}" + f" at every {every}" * bool(every)
 
 

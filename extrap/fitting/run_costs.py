@@ -13,7 +13,7 @@ import pandas as pd
 from extrap.errors import DataError, argument
 from extrap.expressions import Expression
 from extrap.laws.base import Array
-from extrap.reading.names import COUNTS, TOKENS, kind_of, known_name
+from extrap.reading.names import COUNTS, TOKENS, kinds_of, known_name
 from extrap.records import Runs
 
 SECONDS_PER_HOUR = 3600.0
@@ -98,7 +98,7 @@ def read_run_cost(
     """The cost of a run: by a formula, else hours, else as the table has it.
 
     Hours are those of the column `wall_s`. FLOPs are those of the column `flops`, else 6 times
-    parameters times tokens, columns that are known by their names, see `kind_of`. Without either
+    parameters times tokens, columns that are known by their names, see `kinds_of`. Without either
     the column `cost` counts, in its own unit. Between and beyond the swept sizes `RunCost.of`
     says how the cost continues.
 
@@ -142,10 +142,14 @@ def hours_of_runs(runs: Runs) -> RunCost | None:
 
 def _sources(runs: Runs) -> list[tuple[str, str]]:
     """What says the cost of a run, and in which unit: the first whose columns the table has."""
+    kinds = kinds_of(map(str, runs.to_frame()))
 
     def first(kind: str, names: Sequence[str]) -> str:
-        columns = [c for c in map(str, runs.to_frame()) if kind_of(c) == kind]
-        column = min(columns, key=lambda c: names.index(known_name(c)), default=names[0])
+        columns = [c for c, known in kinds.items() if known == kind]
+        column = min(
+            columns, key=lambda c: [*names, known_name(c)].index(known_name(c)), default=""
+        )
+        column = column or names[0]
         return column if column.isidentifier() else f"`{column}`"
 
     six_n_d = f"6 * {first('params', COUNTS)} * {first('tokens', TOKENS)}"

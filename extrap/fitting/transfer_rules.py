@@ -12,11 +12,11 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from extrap.fitting.spread import OptimumSpread
-from extrap.reading.names import BATCHES, RATES, kind_of, short_name
+from extrap.reading.names import BATCHES, RATES, kinds_of, short_name
 from extrap.records import Optimum, RuleRegret
 
 KINDS = {"N": "params", "D": "tokens", "C": "compute", "n": "width"}
-"""Letter → the kind of size column that is taken for it, see `kind_of`."""
+"""Letter → the kind of size column that is taken for it, see `kinds_of`."""
 TUNED_NAMES = {
     "lr": {*RATES} - {"lr_mult"},
     "B": {name for name in BATCHES if "token" in name},
@@ -125,9 +125,9 @@ def compute_of(size: Mapping[str, float]) -> float | None:
 
 
 def _size_of(letter: str, size: Mapping[str, float]) -> float | None:
-    for column, value in size.items():
-        if kind_of(column) == KINDS[letter]:
-            return value
+    for column, kind in kinds_of(size).items():
+        if kind == KINDS[letter]:
+            return size[column]
     if letter == "C":
         n, d = _size_of("N", size), _size_of("D", size)
         return None if n is None or d is None else FLOPS_PER_PARAMETER_AND_TOKEN * n * d

@@ -187,7 +187,17 @@ def tracked(
         names="run",
     )
     known = [*_in_names(found)[0], *(c for c in found.table if c not in found.metrics)]
-    return with_logged_rates(found, is_known=any(known_name(c) in RATES for c in known))
+    rates = {
+        column: found.logged[column]
+        for column in found.metrics
+        if known_name(column) in RATES and not column.startswith("summary.")
+    }
+    if not rates or callable(points):
+        return found
+    is_known = any(known_name(column) in RATES for column in known)
+    table, rate_notes = with_logged_rates(found.table, points, rates, is_known=is_known)
+    others = tuple(column for column in found.metrics if column not in rates)
+    return replace(found, table=table, metrics=others, notes=(*found.notes, *rate_notes))
 
 
 def with_named_settings(found: Found) -> Found:

@@ -11,8 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -20,10 +19,7 @@ from numpy.typing import NDArray
 
 from extrap.errors import Choice, DataError
 from extrap.reading.cells import numbers_of
-from extrap.reading.names import RATES, known_name, short_name, words
-
-if TYPE_CHECKING:
-    from extrap.reading.found import Found
+from extrap.reading.names import short_name, words
 
 Array = NDArray[np.float64]
 
@@ -47,20 +43,20 @@ WARMUP_SHARE = words("warmup_ratio warmup_frac warmup_fraction")
 KIND = words("lr_scheduler_type lr_scheduler lr_schedule scheduler schedule")
 
 
-def with_logged_rates(found: Found, *, is_known: bool) -> Found:
-    """A source whose logged rates are settings, or are named so that nobody takes them for one.
+def with_logged_rates(
+    table: pd.DataFrame, points: pd.DataFrame, rates: Mapping[str, str], *, is_known: bool
+) -> tuple[pd.DataFrame, list[str]]:
+    """A table with logged rates as settings, or named so that nobody takes them for one; notes.
 
     Args:
-        found: A source.
-        is_known: Whether the rates of its runs are known from elsewhere; then those are left out.
+        table: A row for each run.
+        points: What was logged, see `Found`.
+        rates: Column of a rate → the metric of its points.
+        is_known: Whether the rates of the runs are known from elsewhere; then these are left out.
     """
-    points, table, notes = found.points, found.table, list(found.notes)
-    rates = [c for c in found.metrics if known_name(c) in RATES and not c.startswith("summary.")]
-    if not (rates and isinstance(points, pd.DataFrame)):
-        return found
-    ends = points.groupby("run")["step"].max()
-    for column in rates:
-        logged = points[points["metric"].eq(found.logged[column])].sort_values("step")
+    ends, notes = points.groupby("run")["step"].max(), list[str]()
+    for column, metric in rates.items():
+        logged = points[points["metric"].eq(metric)].sort_values("step")
         by_run = {run: own[["step", "value"]].to_numpy().T for run, own in logged.groupby("run")}
         table, name = table.drop(columns=column), short_name(column)
         if is_known:
@@ -68,18 +64,16 @@ def with_logged_rates(found: Found, *, is_known: bool) -> Found:
         peaks = {
             r: _peak(own[0], own[1], table.loc[r].to_dict(), ends[r]) for r, own in by_run.items()
         }
-        values, ways = {}, dict[str, None]()
-        for run, peak in peaks.items():
-            if peak is None:
-                name = f"{LARGEST}{short_name(column)}"
-                values = {run: own[1].max() for run, own in by_run.items()}
-                break
-            values[run], ways[peak[1]] = peak[0], None
+        known = {run: peak for run, peak in peaks.items() if peak is not None}
+        values = {run: rate for run, (rate, _) in known.items()}
+        if len(known) < len(peaks):
+            name = f"{LARGEST}{name}"
+            values = {run: own[1].max() for run, own in by_run.items()}
         else:
+            ways = dict.fromkeys(way for _, way in known.values())
             notes.append(f"{name}{FROM_ELSEWHERE}log: {' or '.join(ways)}")
         table = table.assign(**{name: table.index.map(values)})
-    metrics = tuple(c for c in found.metrics if c not in rates)
-    return replace(found, table=table, metrics=metrics, notes=tuple(notes))
+    return table, notes
 
 
 def refuse_largest_logged(tuned: tuple[str, ...], where: str) -> None:

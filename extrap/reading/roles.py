@@ -292,7 +292,7 @@ def _sizes(
         return (alone,), [], ()
     sizes: tuple[str, ...] = (model,)
     compute = _leading(columns.varying(COMPUTE), columns) if amount is None else None
-    if compute is not None and _is_axis(compute, model, columns):
+    if compute is not None and _is_axis(compute, model, columns) and not _is_set(compute, columns):
         codes = columns.of(compute).codes
         if not is_fixed and tried_share(columns.of(model), codes, TRIED) >= 0.5:
             return (compute,), [name for name in models if name != model], (model,)
@@ -311,6 +311,14 @@ def _sizes(
         same = [c for c in counts if columns.of(model).depends_on(columns.of(c).codes)]
         sizes = ((same or [model])[0], amount)
     return sizes, [name for name in models if name not in sizes], ()
+
+
+def _is_set(compute: str, columns: _Columns) -> bool:
+    """Whether words in a column of settings decide how much compute a run of a size has."""
+    settings = [c for c in columns.names if is_recipe(c) and columns.of(c).numbers is None]
+    models = [columns.of(name).codes for name in columns.varying(WORDS["size"])]
+    levels = columns.of(compute)
+    return any(levels.depends_on(joint(*models, columns.of(c).codes)) for c in settings)
 
 
 def _ask_compute(columns: _Columns, model: str, compute: str) -> DataError:

@@ -26,8 +26,9 @@ from extrap.errors import DataError, first_line, shown
 from extrap.files import require_file
 from extrap.reading.found import Found, points_of, run_name, tracked
 from extrap.reading.frames import frame_of_rows, single_values
-from extrap.reading.settings import as_number, settings_in
+from extrap.reading.settings import settings_in
 from extrap.reading.table_files import read_table
+from extrap.reading.trackers.yaml_files import hydra_settings, read_yaml
 
 FILES = ("meta.yaml", "trainer_state.json", "metrics.csv", "*tfevents*")
 """Of MLflow, HF Trainer, Lightning and TensorBoard; a folder of several is of the first."""
@@ -111,22 +112,7 @@ def _of_trainer(paths: list[Path]) -> Iterator[Logged]:
 
 def _of_lightning(paths: list[Path]) -> Iterator[Logged]:
     for path in paths:
-        yield path.parent, _read_yaml(path.with_name("hparams.yaml")), read_table(path)
-
-
-def hydra_settings(root: Path, home: Path) -> dict[str, Any]:
-    """What Hydra set, by its folder beside a run, or above that in the folder that is read."""
-    for folder in (home, *home.parents):
-        if (folder / ".hydra").is_dir():
-            config = _read_yaml(folder / ".hydra/config.yaml")
-            overrides = _read_yaml(folder / ".hydra/overrides.yaml", list)
-            pairs = [str(text).lstrip("+").partition("=") for text in overrides]
-            settings = {key: as_number(value.strip("'\"")) for key, _, value in pairs}
-            settings = {k: v for k, v in settings.items() if v != "" and not k.startswith("~")}
-            return {**single_values(config), **settings}
-        if folder == root:
-            break
-    return {}
+        yield path.parent, read_yaml(path.with_name("hparams.yaml")), read_table(path)
 
 
 def _read_json(path: Path) -> dict[str, Any]:
@@ -139,16 +125,3 @@ def _read_json(path: Path) -> dict[str, Any]:
             "out."
         ) from error
     return found if isinstance(found, dict) else {}
-
-
-def _read_yaml(path: Path, kind: type = dict) -> Any:
-    """What a file holds, empty where it is missing or would make objects of Python's."""
-    if not path.is_file():
-        return kind()
-    import yaml
-
-    try:
-        found = yaml.safe_load(path.read_text(encoding="utf-8", errors="replace"))
-    except (yaml.YAMLError, ValueError):
-        return kind()
-    return found if isinstance(found, kind) else kind()

@@ -34,13 +34,14 @@ MOST_REFUSED = 0.03
 def more_ladders(data: Path = DATA) -> Iterator[tuple[str, str, pd.DataFrame]]:
     """Source, name and runs of the ladders that `benchmarks.ladders` does not have."""
     olmo = pd.read_csv(require(data, "olmo_ladder.csv"))
+    olmo = olmo[olmo["tokens"] > 0]
     yield "OLMo", "ladder", olmo.groupby(["params", "tokens"], as_index=False)["loss"].mean()
     for source, file, column in (
         ("xLSTM", "xlstm_isoflop.csv", "set"),
         ("Llama 3", "llama3_isoflop.csv", "condition"),
     ):
         for name, runs in pd.read_csv(require(data, file)).groupby(column):
-            yield source, str(name), runs
+            yield source, str(name), runs[runs["tokens"] > 0]
 
 
 def measure(table: Table) -> tuple[str, list[bool], int]:

@@ -12,6 +12,7 @@ from extrap.commands.analysis import DEVIATES, FINE, UNDECIDED, Printed, analysi
 from extrap.commands.inputs import opened, read_table, renamings
 from extrap.commands.option_table import READING, parse_size
 from extrap.commands.printing import say
+from extrap.records.runs import USING
 
 if TYPE_CHECKING:
     from extrap.analyses.comparison import Comparison
@@ -180,13 +181,16 @@ def allocate_command(source: str, **options: Any) -> Printed:
     Example: extrap allocate runs.csv --flops 1e21
     """
     from extrap.analyses.budget import allocate
-    from extrap.records.runs import USING
 
-    found = allocate(opened(source), **options)
+    return Printed(_announced(allocate(opened(source), **options)))
+
+
+def _announced(found: Any) -> Any:
+    """A result, of which the standard error says which columns were taken for what."""
     for note in found.notes:
         if note.startswith(USING):
             say(note, err=True)
-    return Printed(found)
+    return found
 
 
 @analysis(
@@ -219,7 +223,7 @@ def critical_batch_command(source: str, *, at: Sequence[str], **options: Any) ->
 
     if at and not options["by"]:
         raise click.UsageError("--at asks for a size of a --by column; name one: --by params.")
-    limits = critical_batch(opened(source), **options)
+    limits = _announced(critical_batch(opened(source), **options))
     columns = limits.laws["b_crit"].columns if limits.laws else limits.by
     forecasts = [limits.at(**parse_size(text, columns)) for text in at]
     more = {"forecasts": forecasts} if forecasts else {}

@@ -384,9 +384,13 @@ class Verdict:
 
 
 class Verdicts(tuple[Verdict, ...]):
-    """Verdicts in the order of the runs: a tuple that prints one line per run."""
+    """Verdicts in the order of the runs: a tuple that prints one line per run.
 
-    __slots__ = ()
+    Attributes:
+        notes: Which columns of the runs were taken for what, where that was inferred.
+    """
+
+    notes: tuple[str, ...] = ()
 
     @property
     def configurations(self) -> tuple[tuple[Verdict, ...], ...]:
@@ -423,7 +427,7 @@ class Verdicts(tuple[Verdict, ...]):
         more = f"\n  … {len(self) - MOST_LINES} more" if len(self) > MOST_LINES else ""
         judged = counted(n_judged, "configuration")
         head = f"{counted(len(self), 'run')}, {n_off} of {judged} off the law"
-        return f"Verdicts({head}){lines}{more}"
+        return "\n".join([*self.notes, f"Verdicts({head}){lines}{more}"])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,7 +19,7 @@ from extrap.reading.mixtures import refuse_mixtures
 from extrap.reading.names import RATES
 from extrap.reading.reader import as_runs, known_of
 from extrap.records import WITHOUT_SEED, Runs, condition_text
-from extrap.records.runs import POOLED
+from extrap.records.runs import POOLED, USING
 
 LOSSES = (1e-50, 1e50)
 """Losses beyond these are of a broken unit, and their squares and ratios beyond floats."""
@@ -82,7 +82,9 @@ def _split(runs: Runs, by: str) -> dict[str, Runs]:
             sizes=runs.sizes,
             tuned=runs.tuned,
             source=runs.source,
-            notes=[note for note in runs.notes if "copies" in note or note.startswith(POOLED)],
+            notes=[
+                note for note in runs.notes if "copies" in note or note.startswith((POOLED, USING))
+            ],
         )
         for name in dict.fromkeys(labels)
     }

@@ -29,6 +29,7 @@ from extrap.fitting.run_costs import FLOPS, SECONDS_PER_HOUR, hours_of_runs, rea
 from extrap.reading.reader import ReadingKeywords
 from extrap.records import Measure, Runs
 from extrap.records.fields import require, require_level, require_positive
+from extrap.records.runs import USING
 
 DEFAULT_FACTOR = 2.0
 """The target, times the largest common size."""
@@ -136,7 +137,8 @@ def compare(
     )
     untuned, without_rate = _untuned(runs, read)
     laws: dict[str, ArmLaw] = {}
-    contrasts, notes = [], [*copies, *_notes(runs, read), *without_rate]
+    used = dict.fromkeys(n for each in runs.values() for n in each.notes if n.startswith(USING))
+    contrasts, notes = [], [*used, *copies, *_notes(runs, read), *without_rate]
     columns_of_speed: list[str] = []
     for name in others:
         ratios, column, missing = speeds_by_size(runs[plain], runs[name], speed=speed, cost=cost)

@@ -567,3 +567,13 @@ def test_one_common_size_is_said():
     assert any(flag.startswith("one-common-size") for flag in contrast.flags)
     (contrast,) = compared(treated, plain=table(widths=WIDTHS[:5])).contrasts
     assert not any(flag.startswith("one-common-size") for flag in contrast.flags)
+
+
+def test_recipes_say_which_columns_were_taken_for_what_once(sweep_table):
+    table = sweep_table(seeds=2)
+    arms = {"plain": table, "changed": table.assign(loss=0.99 * table["loss"])}
+    joined = pd.concat([arm.assign(recipe=name) for name, arm in arms.items()])
+    used = "Using size = width, tune = lr, loss = loss, seed = seed"
+    for found in (extrap.compare(arms), extrap.compare(joined, by="recipe")):
+        assert [note for note in found.notes if note.startswith("Using ")] == [used]
+        assert str(found).splitlines()[0] == used

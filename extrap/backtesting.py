@@ -214,7 +214,9 @@ def _hold(made: Forecast, optimum: Optimum, *, dof: int) -> Holdout:
             "a held-out size has no bracketed optimum to compare with; extend its grid."
         )
     if prediction is None and made.loss_model is not None:
-        raise DataError("the loss is refused: its interval is too wide to be of use; add sizes.")
+        raise DataError(
+            "the loss is refused at the held-out size; add sizes below it, or more seeds."
+        )
     if prediction is None:
         raise DataError("the fitted sizes are too few for a law of the loss; extend their grids.")
     se = optimum.paired_loss_se

@@ -21,7 +21,7 @@ from extrap import __version__
 from extrap.commands import init, large_runs, own_tables, pages, study_files
 from extrap.commands.analysis import BAD_USAGE, FINE, INTERRUPTED, UNEXPECTED
 from extrap.commands.printing import PlainFormatter, say
-from extrap.errors import DataError, ExtrapError, as_options
+from extrap.errors import Choice, DataError, ExtrapError, argument, as_options
 from extrap.installing import how_to_install
 
 
@@ -129,8 +129,9 @@ def _called(given: list[str]) -> int:
     except DataError as error:
         code = _fail(_noted(error, error.args[0]), BAD_USAGE, given)
         for choice in error.choices:
-            words = f"  # {choice.words}" if choice.words else ""
-            say(f"  {_command(given)} {choice}{words}", err=True)
+            if all(argument(name).startswith("-") for name in choice.arguments):
+                words = f"  # {choice.words}" if choice.words else ""
+                say(f"  {_command(_without_replaced(given, choice))} {choice}{words}", err=True)
         return code
     except (ExtrapError, ValueError) as error:
         return _fail(_noted(error), BAD_USAGE, given)
@@ -153,6 +154,25 @@ def _called(given: list[str]) -> int:
 def _noted(error: Exception, words: str | None = None) -> str:
     """An error and what was noted of it on its way, such as the run in which it arose."""
     return "; ".join([str(error) if words is None else words, *getattr(error, "__notes__", ())])
+
+
+REPLACED = ("size", "tune", "loss", "seed", "params", "tokens", "compute", "batch", "steps")
+"""Arguments of which a choice gives the whole value; to others it adds one more."""
+
+
+def _without_replaced(given: Sequence[str], choice: Choice) -> list[str]:
+    """The command that was given, without the options that a choice replaces."""
+    names = [name for name in choice.arguments if choice.instead or name in REPLACED]
+    flags, kept, words = [argument(name) for name in names], list[str](), iter(given)
+    for word in words:
+        flag, equals, value = word.partition("=")
+        if flag not in flags:
+            kept.append(word)
+            continue
+        value = value if equals else next(words, "")
+        if choice.instead and value.partition("=")[0] != choice.instead:
+            kept += [flag, value]
+    return kept
 
 
 def _command(given: Sequence[str]) -> str:

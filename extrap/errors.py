@@ -65,10 +65,12 @@ class Choice(NamedTuple):
     Attributes:
         arguments: Argument → value.
         words: What it stands for.
+        instead: The value that it replaces, such as a column that does not exist.
     """
 
     arguments: Mapping[str, object]
     words: str = ""
+    instead: str = ""
 
     def __str__(self) -> str:
         joined = " " if _OPTIONS.get() is not None else ", "

@@ -36,12 +36,31 @@ from extrap.fitting.optimum_law import CurvatureTest, check_curvature, fit_optim
 from extrap.fitting.outliers import find_outliers
 from extrap.fitting.prediction import LossPrediction
 from extrap.fitting.reference_curves import ReferenceCurves, fit_reference_curves
-from extrap.fitting.refusals import MOST_OCTAVES, OF_NOISE, Doubt, doubt_loss, doubt_tuned
-from extrap.fitting.remedies import Expected, Remedy, less_noise, name_remedy, name_unbracketed
+from extrap.fitting.refusals import (
+    LEVEL,
+    MOST_OCTAVES,
+    Doubt,
+    Rise,
+    doubt_loss,
+    doubt_tuned,
+    half_width,
+    imprecise_loss,
+    rises,
+    widest,
+)
+from extrap.fitting.remedies import (
+    AGAINST_RISE,
+    Expected,
+    Remedy,
+    less_noise,
+    name_remedy,
+    name_unbracketed,
+)
 from extrap.fitting.seed_noise import Noise, assume_shared, estimate_noise
 from extrap.fitting.spread import OptimumSpread, predict_optimum, recommend
-from extrap.fitting.transfer_rules import compare_rules
-from extrap.reading.loss_kinds import is_accuracy, loss_kind, size_kind
+from extrap.fitting.transfer_rules import compare_rules, compute_of
+from extrap.reading.loss_kinds import is_accuracy, is_perplexity, loss_kind, size_kind
+from extrap.reading.names import kinds_of
 from extrap.reading.reader import ReadingKeywords, as_runs
 from extrap.records import Estimate, Fit, Interval, Measure, Optimum, Point, Runs, Shown, SizePath
 from extrap.records.fields import require_level
@@ -137,7 +156,7 @@ class Forecast(Shown):
             if doubt.is_refused
         ]
         imprecise = [
-            f"{IMPRECISE}{name}: {doubt.why}; {less_noise(self.noise)}"
+            f"{IMPRECISE}{name}: {doubt.why}" + f"; {less_noise(self.noise)}" * (name != "loss")
             for name, doubt in doubts.items()
             if not doubt.is_refused
         ]
@@ -146,7 +165,7 @@ class Forecast(Shown):
     def _point(self, size: Mapping[str, float]) -> tuple[Point, dict[str, Doubt]]:
         """The forecast at one size without flags or what is refused, and the reasons for these."""
         prediction, spread = self.predict_loss(size, refuse=False), self._spread(size)
-        doubts = self._doubts(size, prediction, spread)
+        doubts = self._doubts(size, spread)
         refused = {name for name, doubt in doubts.items() if doubt.is_refused}
         usable = self._usable(spread, refused)
         loss, se, loss_ci, loss_pi = None, None, Interval(), Interval()
@@ -158,6 +177,7 @@ class Forecast(Shown):
             loss_ci = prediction.interval(self.level, new_run=False)
             run = _as_run(prediction, usable)
             loss_pi = run.interval(self.level, new_run=True)
+            doubts |= self._imprecise(size, run)
         tuned = self._tuned_but(refused, size)
         point = Point(
             size=dict(size),
@@ -228,14 +248,9 @@ class Forecast(Shown):
             return None
         return None if any(name in refused for name in spread.tuned) else spread
 
-    def _doubts(
-        self,
-        size: Mapping[str, float],
-        prediction: LossPrediction | None,
-        spread: OptimumSpread | None,
-    ) -> dict[str, Doubt]:
+    def _doubts(self, size: Mapping[str, float], spread: OptimumSpread | None) -> dict[str, Doubt]:
         """`"loss"` and tuned columns that are known too roughly at a size."""
-        of_loss = self._doubt_of_loss(size, prediction)
+        of_loss = self._doubt_of_loss(size)
         of_tuned = self._doubts_of_tuned(spread)
         return of_tuned if of_loss is None else {"loss": of_loss, **of_tuned}
 
@@ -248,13 +263,14 @@ class Forecast(Shown):
         """
         if (name == "loss" and self.loss_model is None) or self.tuned_laws.get(name, 0) is None:
             return name_unbracketed(self.runs, self.optima, self.noise)
+        if name == "loss" and self._rises_below(size):
+            return AGAINST_RISE
 
         def is_refused(optima: Sequence[Optimum], noise: Noise) -> bool:
             other = self.with_optima(optima, noise)
             if other.loss_model is None or None in other.tuned_laws.values():
                 return True
-            prediction = other.predict_loss(size, refuse=False)
-            doubt = other._doubts(size, prediction, other._spread(size)).get(name)
+            doubt = other._doubts(size, other._spread(size)).get(name)
             return doubt is not None and doubt.is_refused
 
         placed = place_outside(self.runs, self.optima, noise=self.noise)
@@ -284,16 +300,52 @@ class Forecast(Shown):
         model = _loss_model(self.runs, optima, noise, fix=pinned, prior=prior)
         return replace(self, optima=tuple(optima), noise=noise, loss_model=model, tuned_laws=laws)
 
-    def _doubt_of_loss(
-        self, size: Mapping[str, float], prediction: LossPrediction | None
-    ) -> Doubt | None:
-        top = self.largest()
-        inside = {column: min(value, top[column]) for column, value in size.items()}
-        last = prediction if inside == size else self.predict_loss(inside, refuse=False)
-        if prediction is None or last is None:
+    def _doubt_of_loss(self, size: Mapping[str, float]) -> Doubt | None:
+        if self.loss_model is None:
             return None
-        is_measured = self.noise.source == "replicates"  # or it is the scatter about the law
-        return doubt_loss(prediction, last, of_noise=OF_NOISE if is_measured else 0.0)
+        if against := self._rises_below(size):
+            return Doubt(why=str(against[0]), is_refused=True)
+        smallest, largest = self._ends()
+        return doubt_loss(
+            size,
+            half_widths=self._half_widths,
+            box=self._fitted_range(),
+            limit=widest(smallest, largest, is_perplexity=is_perplexity(self.runs)),
+        )
+
+    def _half_widths(self, sizes: Sequence[Mapping[str, float]]) -> list[float]:
+        assert self.loss_model is not None
+        predictions = self.loss_model.predict_many(sizes, noise=self.noise, band=self.band)
+        in_logs = is_perplexity(self.runs)
+        return [half_width(prediction, is_perplexity=in_logs) for prediction in predictions]
+
+    def _ends(self) -> tuple[float, float]:
+        """The best losses that were measured at the smallest and at the largest size."""
+        order = sorted(self.optima, key=lambda o: math.fsum(map(math.log, o.size.values())))
+        losses = [o.best_loss for o in order if o.best_loss is not None]
+        return losses[0], losses[-1]
+
+    def _imprecise(self, size: Mapping[str, float], run: LossPrediction) -> dict[str, Doubt]:
+        """`"loss"` → why the confidence in one that is given is low; empty where it is not."""
+        largest, last = self.largest(), self._ends()[1]
+        is_larger = size != largest and all(size[c] >= high for c, high in largest.items())
+        is_held = is_larger and last in run.interval(LEVEL, new_run=True)
+        half = half_width(run, is_perplexity=is_perplexity(self.runs))
+        doubt = imprecise_loss(half, held=last if is_held else None)
+        return {} if doubt is None else {"loss": doubt}
+
+    def _rises_below(self, size: Mapping[str, float]) -> list[Rise]:
+        """Where the measured losses rise with size up to a value that the size lies beyond."""
+
+        def compute(at: Mapping[str, float]) -> float | None:
+            frame = self.runs.complete().to_frame()
+            rows = frame[np.logical_and.reduce([frame[c] == v for c, v in at.items()])]
+            counts = {c: pd.to_numeric(rows[c], errors="coerce").median() for c in counted}
+            return compute_of({c: float(count) for c, count in counts.items() if count > 0})
+
+        counted = list(kinds_of(map(str, self.runs.to_frame())))
+        found = rises(self.optima, compute, is_perplexity=is_perplexity(self.runs))
+        return [rise for rise in found if size[rise.column] > rise.high]
 
     def _doubts_of_tuned(self, spread: OptimumSpread | None) -> dict[str, Doubt]:
         return {} if spread is None else doubt_tuned(spread, log_sd=self.noise.log_sd or 0.0)
@@ -314,15 +366,8 @@ class Forecast(Shown):
             seeds: One per run, for the mean of tuned runs of these seeds; None for one new run.
             refuse: Whether to refuse the loss where the point of the size does.
         """
-        if self.loss_model is None:
+        if self.loss_model is None or (refuse and self._doubt_of_loss(size) is not None):
             return None
-        prediction = self.loss_model.predict(size, noise=self.noise, band=self.band)
-        if refuse:
-            doubt = self._doubt_of_loss(size, prediction)
-            if doubt is not None and doubt.is_refused:
-                return None
-        if seeds is None:
-            return prediction
         return self.loss_model.predict(size, noise=self.noise, band=self.band, seeds=seeds)
 
     def as_run(self, prediction: LossPrediction, size: Mapping[str, float]) -> LossPrediction:
@@ -817,7 +862,7 @@ def _made(
         if fit is None
     ]
     flags += [f"{flag}: {name}" for name, fit in tuned_laws.items() if fit for flag in fit.flags]
-    if noise.source != "replicates":
+    if not noise.is_replicated:
         flags.append("no-replicates: noise read from the residuals")
     made = Forecast(
         runs=sweep,

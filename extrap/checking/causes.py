@@ -25,8 +25,9 @@ from functools import partial
 from extrap.checking.configurations import Configuration, Finding, known_number
 from extrap.checking.tuned_costs import MISTUNED_COST
 from extrap.fitting.excess_curve import CEILING
-from extrap.fitting.refusals import MOST_HALF_WIDTH
+from extrap.fitting.refusals import LOW_HALF_WIDTH
 from extrap.laws.repeated import effective_epochs
+from extrap.reading.names import kinds_of
 
 MISTUNED_OCTAVES = 0.5
 """A value closer than this to the forecast, or inside its interval, is tuned, unless it is costly.
@@ -50,8 +51,6 @@ UNIT_TOLERANCE = 0.03
 """Log loss by which the ratio of two units may be missed."""
 DATA_SHARE = 0.2
 """Worn-out data are the cause if they explain at least this share, where the law knows data."""
-DATA_COLUMNS = ("tokens", "n_tokens", "examples", "n_examples")
-"""Names of a size column that counts data."""
 
 
 def find_cause(configuration: Configuration) -> Finding:
@@ -156,7 +155,7 @@ def _is_uninformative(configuration: Configuration) -> bool:
     low, high = configuration.predicted_pi
     if low is None and high is not None:  # as far below as above
         low = math.exp(2 * configuration.log_loss - math.log(high))
-    is_wide = not low or not high or math.log(high / low) > 2 * MOST_HALF_WIDTH
+    is_wide = not low or not high or math.log(high / low) > 2 * LOW_HALF_WIDTH
     return is_wide and configuration.forecast.last_value() in configuration.predicted_pi
 
 
@@ -315,7 +314,9 @@ def _worth(epochs: float) -> float:
 def _loss_at_effective_data(configuration: Configuration, worth: float) -> float | None:
     """Log loss the law expects of the data that the repetitions are worth; None without data."""
     size = dict(configuration.point.size)
-    column = next((name for name in size if name in DATA_COLUMNS), None)
+    column = next(
+        (c for c, kind in kinds_of(size).items() if kind in ("tokens", "examples")), None
+    )
     if column is None:
         return None
     prediction = configuration.forecast.predict_loss({**size, column: size[column] * worth})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
@@ -87,7 +88,7 @@ def forecast_of(source: str, options: dict[str, Any], *, big: str | None = None)
     from extrap.records import SizePath
     from extrap.records.numbers import counted
 
-    runs = read_table(source, options)
+    runs = read_table(source, options, elsewhere=renamings(options) if big else ())
     keywords = {name: options[name] for name in ("level", "band", "fix", "prior")}
     with reports_progress(f"fitting {counted(len(runs), 'run')}"):
         return forecast(runs, path=SizePath.parse(options["path"]), **keywords)
@@ -118,9 +119,18 @@ def read_table(
     return runs
 
 
-def read_big(source: str, made: Forecast, options: dict[str, Any]) -> Runs:
-    """Runs to judge; what their columns are is known from the forecast."""
-    from extrap.reading.reader import known_of
+def read_big(source: str, made: Forecast, options: dict[str, Any], *, sweep: str) -> Runs:
+    """Runs to judge; what their columns are is known from the forecast of the sweep."""
+    from extrap.reading.reader import known_of, unused_of
+    from extrap.records.seals import is_sealed_file
 
     known = known_of(made.runs) | {"conditions": made.runs.conditions}
+    is_sealed = is_sealed_file(sweep)  # then all that was given is for these runs
+    used = set[str]() if is_sealed else {*renamings(options)} - unused_of(made.runs)
+    known["elsewhere"] = (*used, *options["where"], *options["ignore"])
     return read_table(source, options, stage="check", curves=options["big_curves"], **known)
+
+
+def renamings(options: Mapping[str, Any]) -> tuple[str, ...]:
+    """The renamings `old=new` and the formulas that were given."""
+    return (*(f"{old}={new}" for old, new in options["rename"].items()), *options["let"])

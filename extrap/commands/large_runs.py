@@ -224,7 +224,7 @@ def check_command(
     from extrap.reporting.verdicts import UNDECIDED, check, check_answer, verdicts_blocks
 
     made = forecast_of(forecast_or_sweep, options, big=big)
-    runs = read_big(big, made, options)
+    runs = read_big(big, made, options, sweep=forecast_or_sweep)
     asked: dict[str, Any] = {"familywise": familywise, "worse": worse}
     verdicts = check(made, runs, tolerance=tolerance, **asked)
     answer = check_answer(verdicts, made, **asked).plain

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from extrap.commands.analysis import DEVIATES, FINE, UNDECIDED, Printed, analysis
-from extrap.commands.inputs import opened, read_table
+from extrap.commands.inputs import opened, read_table, renamings
 from extrap.commands.option_table import READING, parse_size
+from extrap.commands.printing import say
+from extrap.records.runs import USING
 
 if TYPE_CHECKING:
     from extrap.analyses.comparison import Comparison
@@ -129,7 +131,7 @@ def _target(text: str, runs: Runs) -> dict[str, float]:
 def _arms_of_files(
     sources: Sequence[str], names: str | None, options: dict[str, Any]
 ) -> dict[str, Runs]:
-    from extrap.reading.reader import known_of
+    from extrap.reading.reader import known_of, unused_of
 
     if len(sources) < 2:
         raise click.UsageError(
@@ -146,8 +148,12 @@ def _arms_of_files(
         )
     arms: dict[str, Runs] = {}
     known: dict[str, Any] = {}
+    unused, texts = set(renamings(options)), renamings(options)
     for name, source in zip(given, sources, strict=True):
+        is_last = len(arms) == len(sources) - 1
+        known["elsewhere"] = tuple(t for t in texts if not (is_last and t in unused))
         arms[name] = read_table(source, options, may_mix=True, **known)
+        unused &= unused_of(arms[name])
         known = known_of(arms[name])
     return arms
 
@@ -176,7 +182,15 @@ def allocate_command(source: str, **options: Any) -> Printed:
     """
     from extrap.analyses.budget import allocate
 
-    return Printed(allocate(opened(source), **options))
+    return Printed(_announced(allocate(opened(source), **options)))
+
+
+def _announced(found: Any) -> Any:
+    """A result, of which the standard error says which columns were taken for what."""
+    for note in found.notes:
+        if note.startswith(USING):
+            say(note, err=True)
+    return found
 
 
 @analysis(
@@ -209,7 +223,7 @@ def critical_batch_command(source: str, *, at: Sequence[str], **options: Any) ->
 
     if at and not options["by"]:
         raise click.UsageError("--at asks for a size of a --by column; name one: --by params.")
-    limits = critical_batch(opened(source), **options)
+    limits = _announced(critical_batch(opened(source), **options))
     columns = limits.laws["b_crit"].columns if limits.laws else limits.by
     forecasts = [limits.at(**parse_size(text, columns)) for text in at]
     more = {"forecasts": forecasts} if forecasts else {}

@@ -88,7 +88,7 @@ def _judged(
     from extrap.reporting.verdicts import check
 
     made = forecast_of(sweep, options, big=big)
-    runs = read_big(big, made, options) if big else None
+    runs = read_big(big, made, options, sweep=sweep) if big else None
     return made, () if runs is None else check(made, runs), runs
 
 

@@ -120,9 +120,29 @@ class LossModel:
             seeds: One per run, for the mean log loss of tuned runs of these seeds, some of which
                 may be the sweep's; None for one new run.
         """
-        here = self._blend(size)
+        return self.predict_many([size], noise=noise, band=band, seeds=seeds)[0]
+
+    def predict_many(
+        self,
+        sizes: Sequence[Mapping[str, float]],
+        *,
+        noise: Noise,
+        band: str,
+        seeds: Sequence[object] | None = None,
+    ) -> list[LossPrediction]:
+        """As `predict`, of many sizes at once, which is faster than one after the other."""
+        blends = self._blends([*sizes, *map(self._inside, sizes)])
+        pairs = zip(sizes, blends[: len(sizes)], blends[len(sizes) :], strict=True)
+        return [
+            self._prediction(here, last, noise.at_size(size), band, seeds)
+            for size, here, last in pairs
+        ]
+
+    def _prediction(
+        self, here: _Blend, last: _Blend, noise: Noise, band: str, seeds: Sequence[object] | None
+    ) -> LossPrediction:
+        """From the laws at a size, and at the fitted size from which the change is counted."""
         curve = [*here.within, (here.between, math.inf)]
-        last = self._blend(self._inside(size))
         move = here.log_loss - last.log_loss
         if self.prior is not None and isinstance(self.posterior, LossPosterior):
             share = self.prior.share_at(self.posterior.roughness)
@@ -131,7 +151,6 @@ class LossModel:
         elif band == "default":
             expected = (self.discrepancy * move) ** 2
             curve.append((max(expected - here.between, 0.0), self.discrepancy_dof))
-        noise = noise.at_size(size)
         mean = noise.of_mean([NEW_SEED] if seeds is None else seeds)
         # without replicates the scatter about the laws is all there is, and runs may share it
         run = list(here.scatter)
@@ -161,9 +180,12 @@ class LossModel:
         ratio = max(float(np.exp(np.log(x).mean())) / reach, 1.0)
         return dict(zip(bounds, np.minimum(x / ratio, largest).tolist(), strict=True))
 
-    def _blend(self, size: Mapping[str, float]) -> _Blend:
+    def _blends(self, sizes: Sequence[Mapping[str, float]]) -> list[_Blend]:
         if self.posterior is not None:
-            return _averaged(self.posterior, size)
+            return _averaged(self.posterior, sizes)
+        return [self._blend(size) for size in sizes]
+
+    def _blend(self, size: Mapping[str, float]) -> _Blend:
         share = self.local_weight
         x = np.array([[float(size[column]) for column in self.family[0][0].columns]])
         mean, within, between = (float(a[0]) for a in mix(self.family, x))
@@ -213,15 +235,17 @@ def _bounded(
     return [(start, dof), (gained, dof) if gained < bound[0] else bound]
 
 
-def _averaged(posterior: LossPosterior | JointPosterior, size: Mapping[str, float]) -> _Blend:
-    at = np.array([[float(size[column]) for column in posterior.fitted_range]])
-    mean, spread = posterior.predict_log(at)
-    return _Blend(
-        log_loss=float(mean[0]),
-        within=((float(spread[0]), posterior.dof),),
-        between=0.0,
-        scatter=((posterior.scatter**2, posterior.dof),),
-    )
+def _averaged(
+    posterior: LossPosterior | JointPosterior, sizes: Sequence[Mapping[str, float]]
+) -> list[_Blend]:
+    columns = [*posterior.fitted_range]
+    at = np.array([[float(size[column]) for column in columns] for size in sizes])
+    means, spreads = posterior.predict_log(at)
+    scatter = ((posterior.scatter**2, posterior.dof),)
+    return [
+        _Blend(log_loss=mean, within=((spread, posterior.dof),), between=0.0, scatter=scatter)
+        for mean, spread in zip(means.tolist(), spreads.tolist(), strict=True)
+    ]
 
 
 def fit_loss_model(

@@ -320,7 +320,7 @@ def sharpen_noise(runs: Runs, noise: Noise) -> Noise:
     The scatter about a parabola, all that `estimate_noise` has there, holds the asymmetry of the
     excess-loss curves too: on the dense runs of Step Law (arXiv 2503.04715) .6 % instead of .13 %.
     """
-    if noise.source == "replicates" or not runs.tuned:
+    if noise.is_replicated or not runs.tuned:
         return noise
     groups = groups_of(runs, noise).values()
     around = [group.around for group in groups if group.around is not None]
@@ -452,7 +452,7 @@ def _unbracketed_size(group: SizeGroup, optimum: Optimum, noise: Noise) -> Unbra
     return UnbracketedSize(
         octaves=octaves,
         log_loss=cells.mean,
-        variance=(NOISE if noise.own_sd is None else noise.own_sd) ** 2 / cells.n_runs,
+        variance=(NOISE if noise.row_sd is None else noise.row_sd) ** 2 / cells.n_runs,
         bounds=bounds,
         log_x=np.log(list(optimum.size.values())),
     )
@@ -617,7 +617,7 @@ def _find_vertex(
             around,
             degree=degree,
             asymmetry=shape,
-            known_sd=noise.own_sd or 0.0,
+            known_sd=noise.row_sd or 0.0,
             known_dof=noise.own_dof,
         )
         if vertex is not None and not _is_beyond(group, names, vertex.position):
@@ -637,7 +637,7 @@ def _between_neighbours(group: SizeGroup, names: list[str], noise: Noise) -> Ver
     _, mean, count, _ = group.cells
     places, best = np.log2(group.cells.values[:, 0]), int(np.argmin(mean))
     tried = np.unique(np.log2(group.rows[names[0]].to_numpy(dtype=float)))
-    variance = (noise.own_sd or 0.0) ** 2 / count
+    variance = (noise.row_sd or 0.0) ** 2 / count
     excess = mean - mean[best]
     is_best = excess <= WITHIN_NOISE * np.sqrt(variance + variance[best])
     low, high = places[is_best].min(), places[is_best].max()

@@ -68,6 +68,14 @@ class Remedy(NamedTuple):
         return f"{self.cause}: {self.text}"
 
 
+AGAINST_RISE = Remedy(
+    "sizes",
+    "find out why the largest runs are worse (a mistuned value, too few steps, another recipe), "
+    "and repeat them or leave them out",
+)
+"""Where the loss rises towards the largest size."""
+
+
 def name_remedy(
     runs: Runs,
     optima: Sequence[Optimum],
@@ -138,7 +146,7 @@ def less_noise(noise: Noise, *, times: int = MORE_SEEDS[0]) -> Remedy:
 
 def _more(noise: Noise, times: int, found: str) -> Remedy:
     """More seeds; where no run was repeated, more runs."""
-    of_what = "seeds" if noise.source == "replicates" else "runs, no two with the same seed"
+    of_what = "seeds" if noise.is_replicated else "runs, no two with the same seed"
     return Remedy("noise", f"{found}; train {times} times as many {of_what}", times=times)
 
 
@@ -310,7 +318,13 @@ def expected_optimum(
     errors = (like.loss_se, like.paired_loss_se)
     loss_se, paired = (None if error is None else share * error for error in errors)
     return replace(
-        like, size=dict(size), tuned=tuned, loss=loss, loss_se=loss_se, paired_loss_se=paired
+        like,
+        size=dict(size),
+        tuned=tuned,
+        loss=loss,
+        loss_se=loss_se,
+        paired_loss_se=paired,
+        best_loss=loss,
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,13 +13,11 @@ import pandas as pd
 from extrap.errors import DataError, argument
 from extrap.expressions import Expression
 from extrap.laws.base import Array
+from extrap.reading.names import COUNTS, TOKENS, kinds_of, known_name
 from extrap.records import Runs
 
 SECONDS_PER_HOUR = 3600.0
-SIX_N_D = "6 * n_params * n_tokens"
 FLOPS, HOURS, SECONDS, UNITS = "FLOPs", "hours", "seconds", "units"
-SOURCES = (("flops", FLOPS), (SIX_N_D, FLOPS), ("cost", UNITS))
-"""What says the cost of a run, and in which unit: the first whose columns the table has."""
 MOST_BEND = 0.1
 """Change of the exponent between the last three sizes that needs no warning: 18 % at five times
 the largest size."""
@@ -99,9 +97,10 @@ def read_run_cost(
 ) -> RunCost:
     """The cost of a run: by a formula, else hours, else as the table has it.
 
-    Hours are those of the column `wall_s`. FLOPs are those of the column `flops`, else
-    `6 * n_params * n_tokens`. Without either the column `cost` counts, in its own unit. Between
-    and beyond the swept sizes `RunCost.of` says how the cost continues.
+    Hours are those of the column `wall_s`. FLOPs are those of the column `flops`, else 6 times
+    parameters times tokens, columns that are known by their names, see `kinds_of`. Without either
+    the column `cost` counts, in its own unit. Between and beyond the swept sizes `RunCost.of`
+    says how the cost continues.
 
     Args:
         runs: The sweep.
@@ -124,13 +123,13 @@ def read_run_cost(
                 "or give the budget in FLOPs."
             )
         return found
-    for text, unit in (*SOURCES, *[("wall_s", SECONDS)] * seconds):
+    for text, unit in (*_sources(runs), *[("wall_s", SECONDS)] * seconds):
         if (found := _of_table(runs, text, unit)) is not None:
             return found
     example = " * ".join(runs.sizes) if len(runs.sizes) > 1 else f"{runs.sizes[0]}**2"
     in_hours = ", or a budget in hours" if "wall_s" in runs.to_frame() else ""
     raise DataError(
-        "the cost of the runs is unknown: there is no column flops, n_params and n_tokens, or "
+        "the cost of the runs is unknown: there is no column flops, of parameters and tokens, or "
         "cost; give a formula over their columns, such as "
         f"{argument('cost', example)}{in_hours}."
     )
@@ -139,6 +138,22 @@ def read_run_cost(
 def hours_of_runs(runs: Runs) -> RunCost | None:
     """Hours of a run from the column `wall_s`; None without it."""
     return _of_table(runs, f"wall_s / {SECONDS_PER_HOUR}", HOURS)
+
+
+def _sources(runs: Runs) -> list[tuple[str, str]]:
+    """What says the cost of a run, and in which unit: the first whose columns the table has."""
+    kinds = kinds_of(map(str, runs.to_frame()))
+
+    def first(kind: str, names: Sequence[str]) -> str:
+        columns = [c for c, known in kinds.items() if known == kind]
+        column = min(
+            columns, key=lambda c: [*names, known_name(c)].index(known_name(c)), default=""
+        )
+        column = column or names[0]
+        return column if column.isidentifier() else f"`{column}`"
+
+    six_n_d = f"6 * {first('params', COUNTS)} * {first('tokens', TOKENS)}"
+    return [("flops", FLOPS), (six_n_d, FLOPS), ("cost", UNITS)]
 
 
 def _of_table(runs: Runs, text: str, unit: str) -> RunCost | None:

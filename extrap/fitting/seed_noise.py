@@ -82,7 +82,8 @@ class Noise:
         shared_sd: Standard deviation of what a seed does at all sizes alike; 0 where seeds differ
             between sizes.
         shared_dof: Degrees of freedom behind it, 0 if it was not estimated.
-        source: `"replicates"`; `"parabola"`, the scatter of unreplicated runs about a parabola in
+        source: `"replicates"`; `"means"`, standard deviations over the seeds that rows are means
+            of; `"parabola"`, the scatter of unreplicated runs about a parabola in
             the tuned values; `"surface"`, about the surfaces the optima come from, see
             `sharpen_noise`; or `"none"`.
         n_seeds: Seeds that occur at every size; their mean carries `shared_sd / √n_seeds`.
@@ -126,6 +127,16 @@ class Noise:
         )
 
     @property
+    def is_replicated(self) -> bool:
+        """Whether runs that differ only in their seed tell it."""
+        return self.source in ("replicates", "means")
+
+    @property
+    def row_sd(self) -> float | None:
+        """The `own_sd` of a row of the sweep, which may be a mean of several runs."""
+        return self.size_sd if self.source == "means" else self.own_sd
+
+    @property
     def log_sd(self) -> float | None:
         """Standard deviation of the log loss of one run; `None` if unknown."""
         return None if self.own_sd is None else float(np.hypot(self.own_sd, self.shared_sd))
@@ -157,7 +168,9 @@ def estimate_noise(runs: Runs) -> Noise:
     size, as a power of it, residuals are first brought to the largest size. Where at least two
     seeds occur at every one of at least three sizes, a two-way analysis of variance of the mean
     residual of each (size, seed) and a Beta prior tell the share of the seed. Without any
-    replicate: the scatter about a parabola through the near-optimal runs of each size.
+    replicate: the standard deviations over seeds of near-optimal rows that are means, in a column
+    `seed_sd` beside `n_seeds`; else the scatter about a parabola through the near-optimal runs of
+    each size.
 
     Args:
         runs: A sweep; only complete rows count.
@@ -177,6 +190,8 @@ def estimate_noise(runs: Runs) -> Noise:
     common = near.groupby("seed")["size"].transform("nunique") == n_sizes
     crossed = near[common].pivot_table(index="size", columns="seed", values="residual")
     variance, dof = _pooled(near)
+    if not dof and (noise := _of_means(runs)) is not None:
+        return noise
     if not dof:
         variance, dof = _about_parabola(runs)
         own_sd = float(np.sqrt(variance)) if dof else None
@@ -241,6 +256,29 @@ def _residuals(runs: Runs) -> pd.DataFrame:
     if len(runs.sizes) == 1:
         table["is_near"] |= above <= np.sqrt(2 * variance / count)
     return table
+
+
+def _of_means(runs: Runs) -> Noise | None:
+    """The noise by what the seeds of near-optimal means differ; None where no row is a mean."""
+    rows = runs.complete().to_frame()
+    if not {"seed_sd", "n_seeds"} <= {*rows}:
+        return None
+    loss = rows["loss"].astype(float)
+    lowest = loss.groupby([rows[name] for name in runs.sizes]).transform("min")
+    dof = (rows["n_seeds"] - 1).where(rows["seed_sd"].gt(0) & loss.le(lowest * (1 + NEAR_OPTIMUM)))
+    variances = (rows["seed_sd"] / loss) ** 2
+    n_known = int(dof.sum())
+    if n_known < 1:
+        return None
+    run_variance = float((dof * variances).sum()) / n_known
+    mean_variance = float((dof * variances / rows["n_seeds"]).sum()) / n_known
+    return Noise(
+        own_sd=math.sqrt(run_variance),
+        own_dof=n_known,
+        size_sd=math.sqrt(mean_variance),
+        size_dof=n_known,
+        source="means",
+    )
 
 
 def _about_parabola(runs: Runs) -> tuple[float, int]:

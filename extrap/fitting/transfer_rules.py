@@ -12,18 +12,14 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from extrap.fitting.spread import OptimumSpread
+from extrap.reading.names import BATCHES, RATES, kinds_of, short_name
 from extrap.records import Optimum, RuleRegret
 
-SIZE_NAMES = {
-    "N": ("params", "n_params", "non_embedding_params", "params_no_emb"),
-    "D": ("tokens", "n_tokens"),
-    "C": ("flops", "compute"),
-    "n": ("width", "d_model", "n_embd", "hidden_size"),
-}
-"""Letter → the size columns that are taken for it."""
+KINDS = {"N": "params", "D": "tokens", "C": "compute", "n": "width"}
+"""Letter → the kind of size column that is taken for it, see `kinds_of`."""
 TUNED_NAMES = {
-    "lr": ("lr", "learning_rate", "peak_lr", "max_lr"),
-    "B": ("batch_size_tokens", "batch_tokens", "tokens_per_batch"),
+    "lr": {*RATES} - {"lr_mult"},
+    "B": {name for name in BATCHES if "token" in name},
 }
 FLOPS_PER_PARAMETER_AND_TOKEN = 6.0
 MOST_LOG = 300.0
@@ -47,7 +43,7 @@ class Rule(NamedTuple):
 
     def applies(self, columns: Sequence[str], tuned: str) -> bool:
         """Whether the size columns and the tuned column are among those the rule uses."""
-        known = self.tuned == "any" or tuned in TUNED_NAMES[self.tuned]
+        known = self.tuned == "any" or short_name(tuned).lower() in TUNED_NAMES[self.tuned]
         probe = dict.fromkeys(columns, 1.0)
         return known and all(_size_of(letter, probe) is not None for letter in self.exponents)
 
@@ -129,8 +125,8 @@ def compute_of(size: Mapping[str, float]) -> float | None:
 
 
 def _size_of(letter: str, size: Mapping[str, float]) -> float | None:
-    for column in SIZE_NAMES[letter]:
-        if column in size:
+    for column, kind in kinds_of(size).items():
+        if kind == KINDS[letter]:
             return size[column]
     if letter == "C":
         n, d = _size_of("N", size), _size_of("D", size)

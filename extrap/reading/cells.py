@@ -1,6 +1,7 @@
 """Cells of a table: what is empty, which numbers they are, and how columns depend on each other.
 
-Beside what Python reads, `1.3B`, `190M`, `1,300,000`, `2^-7` and `2**-7` are numbers.
+Beside what Python reads, `1.3B`, `190M`, `1,300,000`, `2^-7` and `2**-7` are numbers; so are
+`**3.21**`, `0.5x`, `3.784 (+0.006)` and `3.78 ± 0.01`, without what stands beside the number.
 """
 
 from __future__ import annotations
@@ -21,8 +22,21 @@ from numpy.typing import NDArray
 from extrap.errors import DataError, shown
 
 SPELLED_NAN = ("nan", "+nan", "-nan")
-EMPTY = ("", "None", "nan", "NaN", "<NA>", "NaT")
+NO_VALUE = ("", "-", "--", "–", "—", "n/a", "N/A", "#N/A", "NA", "n.a.")
+"""What stands in an empty cell."""
+EMPTY = (*NO_VALUE, "None", "nan", "NaN", "<NA>", "NaT")
 """Cells without a value, as text."""
+ERROR = re.compile(r"\s*\(?\s*(?:±|\+/?-|\\pm)\s*(?P<error>[\d.eE+-]+).*")
+"""A standard error after a number."""
+BRACKET = re.compile(r"(?<=[\dkKmMbBtT])[*_]*\s?[(\[][^A-Za-z]*[)\]]$")
+"""A difference or an interval after a number."""
+MARKED = re.compile(
+    r"(?:[*_`$]*(?:[xX×]\s?)?(?P<number>[^\s()]+?)(?:\s?[xX×])?[*_`$†‡]*)|"
+    r"tensor\((?P<tensor>[^,()]+).*\)"
+)
+"""A number in bold or with a footnote, a multiplier, a tensor as text."""
+PLAIN = r"^\s*[+-]?[\d.,]*(?:[eE][+-]?\d+)?\s?[kKmMbBtT]?\s*$"
+"""No cell of another form holds more than a number."""
 COUNT = re.compile(
     r"(?P<number>[-+]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?)\s?(?P<times>[kKmMbBtT]?)"
 )
@@ -37,10 +51,10 @@ Codes = NDArray[np.intp]
 def is_empty(values: pd.Series) -> pd.Series:
     """Cells without any content; a float NaN is content (it means not finite)."""
     if isinstance(values.dtype, pd.StringDtype):
-        return (values.isna() | values.str.strip().eq("")).astype(bool)
+        return (values.isna() | values.str.strip().isin(NO_VALUE)).astype(bool)
     if values.dtype == object:
         return values.map(
-            lambda v: v is None or v is pd.NA or (isinstance(v, str) and not v.strip())
+            lambda v: v is None or v is pd.NA or (isinstance(v, str) and v.strip() in NO_VALUE)
         )
     if pd.api.types.is_extension_array_dtype(values.dtype):
         return values.isna()
@@ -55,7 +69,8 @@ def read_numbers(values: pd.Series, column: str, *, required: bool = False) -> p
     odd = odd[[str(cell).strip().lower() not in SPELLED_NAN for cell in odd]]
     if len(odd):
         raise DataError(
-            f"{column} must hold numbers, got {shown(odd.iloc[0])} in row {odd.index[0] + 1}."
+            f"{column} must hold numbers, got {shown(odd.iloc[0])} in row {odd.index[0] + 1}; "
+            "write a number, empty the cell, or leave the row out."
         )
     if required and missing.any():
         raise DataError(
@@ -65,19 +80,51 @@ def read_numbers(values: pd.Series, column: str, *, required: bool = False) -> p
     return numbers
 
 
+def texts_of(values: pd.Series) -> pd.Series:
+    """The cells that are text and no plain number."""
+    if values.dtype != object and not isinstance(values.dtype, pd.StringDtype | pd.ArrowDtype):
+        return pd.Series(dtype=str)
+    is_string = isinstance(values.dtype, pd.StringDtype)
+    if is_string and _plain_numbers(values) is not None:
+        return values[:0]
+    values = values[~is_empty(values)]
+    if not is_string:
+        values = values[[isinstance(cell, str) for cell in values]].astype(str)
+    return values[~values.str.contains(PLAIN).astype(bool)] if len(values) else values
+
+
+def marked_notes(values: pd.Series, column: str) -> list[str]:
+    """A note on the cells of a column that hold more than a number."""
+    texts = texts_of(values).str.strip()
+    marked = [text for text in texts if math.isnan(_plain(text)) and math.isfinite(_written(text))]
+    return [
+        f"{len(marked)} cell(s) of {column} hold more than a number: {shown(text)} is read as "
+        f"{_written(text):g}"
+        for text in marked[:1]
+    ]
+
+
 def _parsed(values: pd.Series) -> np.ndarray:
     if isinstance(values.dtype, pd.StringDtype):
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
-        texts = pc.utf8_trim_whitespace(pa.array(values, type=pa.large_string()))
-        with suppress(pa.ArrowInvalid):  # some text is no plain number
-            texts = pc.if_else(pc.equal(texts, ""), None, texts)
-            return np.asarray(texts.cast(pa.float64()).to_numpy(zero_copy_only=False))
+        plain = _plain_numbers(values)
+        if plain is not None:
+            return plain
         codes, words = pd.factorize(values, use_na_sentinel=False)
         return numbers_of(words)[codes]
     cells = values.astype(object)
     return numbers_of(v if isinstance(v, Real | str | Decimal) else None for v in cells)
+
+
+def _plain_numbers(values: pd.Series) -> np.ndarray | None:
+    """Text as floats; None if any is no plain number."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    texts = pc.utf8_trim_whitespace(pa.array(values, type=pa.large_string()))
+    with suppress(pa.ArrowInvalid):
+        texts = pc.if_else(pc.equal(texts, ""), None, texts)
+        return np.asarray(texts.cast(pa.float64()).to_numpy(zero_copy_only=False))
+    return None
 
 
 def numbers_of(words: Iterable[object]) -> np.ndarray:
@@ -97,6 +144,14 @@ def numbers_of(words: Iterable[object]) -> np.ndarray:
 
 
 def _written(text: str) -> float:
+    number = _plain(text)
+    if math.isnan(number):
+        marked = MARKED.fullmatch(BRACKET.sub("", ERROR.sub("", text.replace("−", "-"))).strip())
+        number = _plain((marked["number"] or marked["tensor"]) if marked else "")
+    return number
+
+
+def _plain(text: str) -> float:
     if count := COUNT.fullmatch(text):
         return float(count["number"].replace(",", "")) * MULTIPLES[count["times"].lower()]
     try:

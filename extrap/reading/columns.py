@@ -3,15 +3,48 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Collection, Sequence
 
 from extrap.errors import Choice, DataError, argument, shown
-from extrap.reading.names import MEASURED, bare_name, known_name, short_name, synonyms
+from extrap.reading.loss_kinds import loss_unit
+from extrap.reading.names import (
+    ALIKE,
+    COMPUTE,
+    DEPTHS,
+    HELD_OUT,
+    LAST_WORDS,
+    MEASURED,
+    PARAMS,
+    SEEDS,
+    TOKENS,
+    WIDTHS,
+    bare_name,
+    known_name,
+    loss_rank,
+    short_name,
+    synonyms,
+    words,
+)
 
 MOST_NAME = 100
 """Characters of a name that an error shows."""
 MOST_NEAR, NEARLY = 6, 0.1
 """Names that an error offers; those whose likeness is within this of the nearest are as near."""
+
+STEPS = words("steps step n_steps num_steps train_steps max_steps total_steps iterations updates")
+EPOCHS = words("epochs epoch n_epochs num_epochs")
+SIZES = (WIDTHS, DEPTHS, PARAMS, TOKENS, COMPUTE)
+TRAINING = "tr(?:ain|n)"
+UNITS = {
+    **{"perplexity": "a perplexity", "bits": "in bits", "error": "an error rate"},
+    **{"nats": "a log loss", "accuracy": "what an accuracy leaves"},
+}
+PARTS: dict[str, object] = {
+    **{"loss": "nats", "seed": SEEDS, "steps": STEPS},
+    **{"params": PARAMS, "tokens": TOKENS, "compute": COMPUTE},
+}
+"""Argument → the quantity of the column that it names, where that column's name does not say."""
 
 
 def find_column(
@@ -73,22 +106,109 @@ def display_name(column: str, have: Collection[str]) -> str:
     return bare if is_dotted and is_alone else column
 
 
+def is_same_name(name: str, other: str) -> bool:
+    """Whether names differ in case, separators or an abbreviation only: `Learning rate`, `lr`."""
+    return _spelled(name) == _spelled(other)
+
+
+def _spelled(column: str) -> str:
+    plain = re.sub(r"[\W_]+", "_", short_name(column).lower()).strip("_")
+    words = (word for word, pattern in LAST_WORDS if pattern.fullmatch(plain))
+    return next(words, plain).replace("_", "")
+
+
 def missing_column(
     name: str, have: Sequence[str], where: str, *, option: str | None = None
 ) -> DataError:
-    """The error to raise: what is missing where, and the nearest of the names there are."""
-    near = _nearest(name, have)
+    """The error to raise: what is missing where, and the nearest of the names there are.
+
+    `option` is the argument that would name the right one; `rename`: only another name for it is
+    missing.
+    """
+    near = [c for c in _nearest(name, have) if _may_mean(c, name, option)]
     names = ", ".join(c if len(c) <= MOST_NAME else shown(c) for c in have[:12])
+    missing = f"{where} has no column {name!r}"
     if not near:
         todo = f"; name one with {argument(option, ...)}" if option else ""
-        return DataError(f"{where} has no column {name!r}; it has {names}{todo}.")
+        if option == "rename":
+            todo = f"; rename the one that is, with {argument(option, {'COLUMN': name})}"
+        return DataError(f"{missing}; it has {names}{todo}.")
     guesses = [display_name(guess, have) if option else guess for guess in near]
-    if len(guesses) > 1:
-        choices = [Choice({option: guess}) for guess in guesses] if option else []
-        listed = " or ".join(map(repr, guesses))
-        return DataError(f"{where} has no column {name!r}; did you mean {listed}?", choices)
-    todo = f" write {argument(option, guesses[0])}" if option else ""
-    return DataError(f"{where} has no column {name!r}; did you mean {guesses[0]!r}?{todo}")
+    choices = [Choice({option: guess}, instead=name) for guess in guesses] if option else []
+    if option == "rename":
+        choices = [Choice({option: {guess: name}}, "if it is the same") for guess in guesses]
+    return DataError(f"{missing}; did you mean {' or '.join(map(repr, guesses))}?", choices)
+
+
+def loss_like(wanted: str, have: Sequence[str], where: str, *, kind: str, asked: str = "") -> str:
+    """The column that holds the loss of the sweep under another name.
+
+    Args:
+        wanted: Its name in the sweep.
+        have: The columns.
+        where: What to call the table.
+        kind: The kind of the sweep's losses.
+        asked: The column that the user named.
+
+    Raises:
+        DataError: None does, or one may.
+    """
+    unit = loss_unit(wanted)
+    if unit == "nats" and kind not in ("nats", "other"):
+        unit = kind
+    ranks = {c: rank for c in have if (rank := loss_rank(c))}
+    column = asked and require_column(asked, have, where, option="loss", is_metric=True)
+    if (column and column not in ranks) or wanted == column:
+        return column
+    columns = [column] if column else sorted(ranks, key=lambda c: ranks[c])
+    alike = [c for c in columns if loss_unit(c) == unit]
+    on_same = [c for c in alike if loss_rank(wanted) and _is_on_same_data(c, wanted)]
+    if len(on_same) == 1 or (column and alike):
+        return (on_same or alike)[0]
+    if alike or not columns or not loss_rank(wanted):
+        error = missing_column(wanted, have, where, option="rename")
+        choices = [Choice({"rename": {c: wanted}}, "if it is the same") for c in alike]
+        raise DataError(error.args[0], choices) if alike else error
+    other = columns[0]
+    written = {c: c if c.isidentifier() else f"`{c}`" for c in (other, wanted)}
+    formulas = {("perplexity", "nats"): "log", ("nats", "perplexity"): "exp"}
+    function = formulas.get((loss_unit(other), unit))
+    more = {"loss": wanted} if column else {}
+    choices = [Choice({"rename": {other: wanted}, **more}, "if the sweep's loss is too")]
+    if function:
+        formula = f"{written[wanted]} = {function}({written[other]})"
+        choices.insert(0, Choice({"let": formula, **more}))
+    units = [UNITS[loss_unit(other)], UNITS[unit]]
+    raise DataError(
+        f"runs are compared in one unit, {other} of {where} is {units[0]}, the loss of the sweep "
+        f"{units[1]}; write:",
+        choices,
+    )
+
+
+def _is_on_same_data(loss: str, wanted: str) -> bool:
+    """Whether a loss may be of the data of another, whose name may say nothing of them."""
+    plain = (re.sub(r"[\W_]+", "_", name.lower()) for name in (loss, wanted))
+    kinds = (*HELD_OUT, TRAINING)
+    data = [next((k for k in kinds if re.search(f"(^|_)({k})", n)), "") for n in plain]
+    return data[0] == data[1] or (not data[1] and data[0] != TRAINING)
+
+
+def _may_mean(guess: str, name: str, option: str | None) -> bool:
+    """Whether a column may be what was asked for: it is of no other quantity."""
+    quantity, asked = _quantity(guess), _quantity(name)
+    if option == "size":
+        return quantity in (None, asked, *SIZES)
+    if asked is None and option in PARTS:
+        asked = PARTS[option]
+    return quantity is None or asked is None or quantity == asked
+
+
+def _quantity(name: str) -> object:
+    """What a column of that name counts, sets or measures; None where the name does not say."""
+    known = known_name(name)
+    groups = (group for group in (*ALIKE, COMPUTE, STEPS, EPOCHS) if known in group)
+    return next(groups, None) or (loss_unit(name) if loss_rank(name) else None)
 
 
 def _nearest(name: str, have: Sequence[str]) -> list[str]:

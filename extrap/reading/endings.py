@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 import pandas as pd
 
-from extrap.errors import DataError, shown
-from extrap.reading.cells import is_empty, numbers_of
+from extrap.errors import Choice, DataError, shown
+from extrap.reading.cells import is_empty, numbers_of, texts_of
 from extrap.reading.names import bare_name, is_identity, is_recipe, short_name, words
 from extrap.records.runs import STATUSES
 
@@ -27,6 +27,19 @@ WORDS = {
 }
 """What trackers, tuners and clusters call a run that ended, or has not ended yet → status."""
 UNFINISHED = {word for word, status in WORDS.items() if status == "failed"} - {"failed"}
+LOST = {
+    **dict.fromkeys((word for word, status in WORDS.items() if status == "failed"), "failed"),
+    **dict.fromkeys(
+        words("fails failure crashes dnf memory not none null skipped missing"), "failed"
+    ),
+    **dict.fromkeys(
+        words(
+            "diverged diverges divergence div nan inf infinity ∞ exploded explodes blew unstable"
+        ),
+        "diverged",
+    ),
+}
+"""Words in place of a loss → status."""
 COLUMN = re.compile(r"(^|[_.])(status|state|outcome)$")
 """Names of columns that hold such words; a column of any name does if it holds nothing else."""
 ENOUGH = 1000
@@ -41,6 +54,17 @@ PROGRESS = (
     *("seen_examples", "consumed_tokens", "num_steps", "train_steps"),
 )
 """Columns, in lower case, that say how far a run came."""
+UNITS = frozenset(words("step epoch iteration iter update token sample example"))
+IS_REACHED = frozenset(
+    words("last final completed complete done reached actual stopped current seen processed ran")
+)
+IS_PLANNED = frozenset(words("max total num n planned target budget scheduled requested maximum"))
+BESIDE_UNITS = frozenset(words("train training trained trainer global of"))
+"""Words that stand in the name of a number of steps, reached or planned, and no other word may."""
+SHARES = frozenset(
+    words("progress completion fraction percent pct done finished completed complete")
+)
+"""Words of columns that say which share of its steps a run came, or whether it ended."""
 
 
 def state_column(table: pd.DataFrame, known: Mapping[str, str] = WORDS) -> str | None:
@@ -60,6 +84,24 @@ def state_column(table: pd.DataFrame, known: Mapping[str, str] = WORDS) -> str |
 
 def _word(value: object) -> str:
     return re.sub(r"[\s\-]+", "_", str(value).strip().lower())
+
+
+def read_losses(cells: pd.Series, column: str) -> tuple[pd.Series, list[str]]:
+    """Losses with `nan` in place of words for a run that diverged, empty for failed; and notes."""
+    texts = texts_of(cells)
+    texts = texts[texts.str.match(r"\W*[A-Za-z∞]").astype(bool)] if len(texts) else texts
+    said: dict[str, str] = {}
+    for text in texts.unique():
+        statuses = {LOST[word] for word in re.split(r"[^a-z∞]+", text.lower()) if word in LOST}
+        if statuses:
+            said[text] = min(statuses)  # diverged before failed
+    status = texts.map(said).reindex(cells.index)
+    cells = cells.mask(status.eq("diverged"), "nan").mask(status.eq("failed"), None)
+    counts = texts[texts.isin(said) & texts.str.lower().ne("nan")].value_counts()
+    return cells, [
+        f"{count} cell(s) of {column} say {shown(text)}: {said[text]}"
+        for text, count in counts.items()
+    ]
 
 
 def read_status(
@@ -123,14 +165,31 @@ def ended_early(
     table: pd.DataFrame,
     curves: pd.DataFrame | None,
     cell: Sequence[str],
+    *,
+    is_asked: bool = True,
 ) -> tuple[pd.Series, str]:
-    """The runs that stopped before the steps that others of their size reach, and a note.
+    """The runs that stopped before their own steps, or those of others of their size, and a note.
 
-    How far a run came is the last step of its curve, else a column such as `steps` or `n_tokens`
-    that is the same for most runs of a size: where many differ in it, it was set. Only runs are
-    compared that agree in the columns of a cell: the sizes, and what sets how many steps a run
-    has, such as its batch size.
+    What a run was to reach is a column such as `max_steps` beside `last_step`. Else it is what
+    others reach: the last step of a curve, or a column such as `steps` or `n_tokens` that is the
+    same for most runs of a size: where many differ in it, it was set. Only runs are compared that
+    agree in the columns of a cell: the sizes, and what sets how many steps a run has, such as its
+    batch size.
+
+    Raises:
+        DataError: Most runs stopped before their own steps, and `is_asked`.
     """
+    for share in shares_of_steps(table.loc[runs.index], cell):
+        is_short = share.lt(REACHED)
+        if n_short := int(is_short.sum()):
+            text = f"{n_short} run(s) stop before {100 * REACHED:.0f} % of their own steps"
+            if is_asked and n_short > len(runs) / 2:
+                raise DataError(
+                    f"runs are compared at their ends, {text} ({share.name}). If they were "
+                    "stopped on purpose, count them; else leave them out of the table:",
+                    [Choice({"partial": True})],
+                )
+            return is_short, f"{text} ({share.name})"
     for reached, is_measured in _progress(runs, table, curves, cell):
         most = reached.groupby([runs[name] for name in cell]).transform("max")
         is_short = reached.lt(REACHED * most)
@@ -143,6 +202,54 @@ def ended_early(
     return pd.Series(data=False, index=runs.index), ""
 
 
+def is_progress(column: str) -> bool:
+    """Whether a column says how far a run came, by its name."""
+    parts = _parts(column)
+    return short_name(column).lower() in PROGRESS or bool(parts and parts[1] & IS_REACHED)
+
+
+def _parts(column: str) -> tuple[str, set[str]] | None:
+    """The unit in the name of a number of steps, and the words beside it; None of any other."""
+    plain = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", short_name(column)).lower()
+    parts = set(re.split(r"[^a-z0-9]+", plain)) - {""}
+    units = {part for part in parts if part.removesuffix("s") in UNITS}
+    others = parts - units - BESIDE_UNITS
+    if len(units) != 1 or others - IS_REACHED - IS_PLANNED:
+        return None
+    unit = units.pop()
+    if not others:  # `steps` are planned where `step` was reached
+        others = {"planned" if unit.endswith("s") else "reached"}
+    return unit.removesuffix("s"), others
+
+
+def shares_of_steps(table: pd.DataFrame, cell: Sequence[str] = ()) -> Iterator[pd.Series]:
+    """Which share of its own steps each run came, by two columns of them or by one of the share.
+
+    Columns that no run reaches are of different units, and so are those that some exceed.
+    """
+    named = {str(c): parts for c in table if (parts := _parts(str(c)))}
+    for last, (unit, others) in named.items():
+        for most in [c for c in named if c != last and named[c][0] == unit]:
+            is_pair = others & IS_REACHED and named[most][1] <= IS_PLANNED
+            if not is_pair or last in cell:
+                continue
+            reached, planned = (pd.Series(numbers_of(table[c])) for c in (last, most))
+            if unit not in ("token", "sample", "example") and reached.lt(planned).all():
+                reached += 1  # they count from 0
+            share = (reached / planned).set_axis(table.index)
+            if REACHED <= share.max() < 1 / REACHED:
+                yield share.rename(f"{last} below {most}")
+    for column in map(str, table):
+        said = set(re.split(r"[^a-z0-9]+", short_name(column).lower())) - {"is", ""}
+        if said & SHARES and said <= SHARES | BESIDE_UNITS and column not in cell:
+            texts = table[column].astype(str).str.strip().str.lower().str.removesuffix("%")
+            texts = texts.replace({"true": "1", "yes": "1", "false": "0", "no": "0"})
+            numbers = pd.Series(numbers_of(texts), index=table.index)
+            share = numbers / (100 if numbers.max() > 1 else 1)
+            if REACHED <= share.max() <= 1:
+                yield share.rename(column)
+
+
 def _progress(
     runs: pd.DataFrame, table: pd.DataFrame, curves: pd.DataFrame | None, cell: Sequence[str]
 ) -> Iterator[tuple[pd.Series, bool]]:
@@ -151,6 +258,6 @@ def _progress(
         yield curves.groupby("run")["step"].max().reindex(runs.index).rename("steps"), True
     for column in table:
         name = short_name(str(column)).lower()
-        if name in PROGRESS and str(column) not in cell:
+        if is_progress(str(column)) and str(column) not in cell:
             numbers = pd.Series(numbers_of(table.loc[runs.index, column]), index=runs.index)
             yield numbers.rename(name.strip("_")), False

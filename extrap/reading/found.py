@@ -14,6 +14,9 @@ from extrap.errors import DataError
 from extrap.reading.cells import is_empty
 from extrap.reading.columns import require_column
 from extrap.reading.frames import frame_of_rows
+from extrap.reading.logged_rates import FROM_ELSEWHERE, with_logged_rates
+from extrap.reading.names import NAMED, RATES, known_name, synonyms
+from extrap.reading.settings import number_in, settings_in, words_in_names
 
 OURS = ("run", "status", "stage")
 """Columns that a table of runs has anyway; a tracker's setting of that name is `config.NAME`."""
@@ -173,7 +176,7 @@ def tracked(
         }
         for (name, settings, status), summary in zip(runs, summaries, strict=True)
     ]
-    return Found(
+    found = Found(
         table=frame_of_rows(rows),
         where=where,
         points=points,
@@ -183,6 +186,48 @@ def tracked(
         metrics=tuple(called.values()),
         names="run",
     )
+    known = [*_in_names(found)[0], *(c for c in found.table if c not in found.metrics)]
+    rates = {
+        column: found.logged[column]
+        for column in found.metrics
+        if known_name(column) in RATES and not column.startswith("summary.")
+    }
+    if not rates or callable(points):
+        return found
+    is_known = any(known_name(column) in RATES for column in known)
+    table, rate_notes = with_logged_rates(found.table, points, rates, is_known=is_known)
+    others = tuple(column for column in found.metrics if column not in rates)
+    return replace(found, table=table, metrics=others, notes=(*found.notes, *rate_notes))
+
+
+def with_named_settings(found: Found) -> Found:
+    """A source with the settings that stand in the names of its runs, `width=64,lr=0.01`.
+
+    Of words before a number, `run-h64-lr0.01`, those are read that are called a tuned value or a
+    seed, and of which no column tells.
+    """
+    new, notes = _in_names(found)
+    return replace(found, table=found.table.assign(**new), notes=(*found.notes, *notes))
+
+
+def _in_names(found: Found) -> tuple[dict[str, list[Any]], list[str]]:
+    """The settings in the names of runs, and notes on those that are no `key=value`."""
+    new, notes = dict[str, list[Any]](), list[str]()
+    if found.names is None or found.table.empty:
+        return new, notes
+    have = {c for c in found.table if not (c in found.metrics and known_name(c) in RATES)}
+    names = found.table[found.names].astype(str).tolist()
+    first = settings_in(names[0])
+    pairs = [settings_in(name) for name in names] if first else []
+    for key in first:
+        if key not in have and all(key in each for each in pairs):
+            new[key] = [each[key] for each in pairs]
+    known = {known_name(c) for c in (*(have - {*found.metrics}), *new)}
+    for word in words_in_names(names):
+        if word in NAMED and not known & {word, *synonyms(word)}:
+            new[word] = [number_in(name, word) for name in names]
+            notes.append(f"{word}{FROM_ELSEWHERE}names of the runs")
+    return new, notes
 
 
 def _last_values(points: pd.DataFrame, n_runs: int) -> list[dict[str, float]]:

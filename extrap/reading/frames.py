@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import math
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
@@ -32,11 +33,11 @@ def as_frame(source: Any) -> pd.DataFrame:
         DataError: It is too large.
     """
     if isinstance(source, pd.DataFrame):
-        frame = source.reset_index(drop=True).copy()
+        frame = without_index(source).copy()
         for i in frame.isna().any().to_numpy().nonzero()[0]:
             cells = frame.iloc[:, i].astype(object)
             frame.isetitem(i, cells.where(cells.notna(), None))
-        return frame
+        return _without_tensors(frame)
     if hasattr(source, "__arrow_c_stream__"):
         import pyarrow as pa
 
@@ -45,11 +46,31 @@ def as_frame(source: Any) -> pd.DataFrame:
     return frame_of_rows([flat(row) for row in source])
 
 
+def without_index(frame: pd.DataFrame) -> pd.DataFrame:
+    """A frame with the levels of its index as columns, those that have a name of their own."""
+    own = [name for name in frame.index.names if name is not None and name not in frame.columns]
+    return (
+        frame.reset_index(level=own).reset_index(drop=True)
+        if own
+        else frame.reset_index(drop=True)
+    )
+
+
 def frame_of_rows(rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
     """Rows as a table in which what a row lacks is None: empty, and no NaN that was measured."""
     names = list(dict.fromkeys(name for row in rows for name in row))
     whole = [{name: row.get(name) for name in names} for row in rows]
-    return pd.DataFrame(whole, dtype=object)
+    return _without_tensors(pd.DataFrame(whole, dtype=object))
+
+
+def _without_tensors(frame: pd.DataFrame) -> pd.DataFrame:
+    """A frame in which arrays and tensors of one number are numbers."""
+    for i in frame.dtypes.eq("object").to_numpy().nonzero()[0]:
+        cells = frame.iloc[:, i]
+        if any(hasattr(kind, "item") and hasattr(kind, "ndim") for kind in set(map(type, cells))):
+            numbers = [c.item() if math.prod(getattr(c, "shape", (0,))) == 1 else c for c in cells]
+            frame.isetitem(i, pd.Series(numbers, index=frame.index, dtype=object))
+    return frame
 
 
 def _without_views(table: Any) -> Any:

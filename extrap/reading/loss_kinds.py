@@ -21,7 +21,8 @@ from extrap.records.runs import KIND_NOTE, LOSS_NOTE, OF_SHARE
 NATS = (0.5, 12.0)
 """Losses of language models per token. Those of image classifiers may look alike."""
 BITS = re.compile(r"bpb|bpc|(^|_)bits?($|_)")
-NO_NATS = re.compile(r"perplexity|ppl|mse|mae|rmse|image|cls|reward")
+PERPLEXITY = re.compile(r"perplexity|ppl")
+NO_NATS = re.compile(rf"{PERPLEXITY.pattern}|mse|mae|rmse|image|cls|reward")
 """In names of losses that are no cross entropy of text."""
 
 
@@ -45,9 +46,21 @@ def loss_kind(runs: Runs) -> str:
     return "nats" if is_named and losses.between(*NATS).all() else "other"
 
 
+def loss_unit(name: str) -> str:
+    """The unit of a loss by its name: `perplexity`, `bits`, `error`, else `nats`."""
+    patterns = {"perplexity": PERPLEXITY, "bits": BITS, "error": ERROR}
+    return next((unit for unit, p in patterns.items() if p.search(name.lower())), "nats")
+
+
 def is_accuracy(runs: Runs) -> bool:
     """Whether the loss is what a maximised metric in [0, 1] leaves."""
     return any(OF_SHARE in note for note in runs.notes)
+
+
+def is_perplexity(runs: Runs) -> bool:
+    """Whether the loss is a perplexity, whose logarithm is the loss in nats."""
+    is_named = PERPLEXITY.search(_noted(runs, LOSS_NOTE).lower()) is not None
+    return is_named and not _noted(runs, KIND_NOTE)
 
 
 def size_kind(columns: Sequence[str]) -> str:

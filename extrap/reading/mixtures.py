@@ -22,6 +22,7 @@ from extrap.reading.cells import Codes, Levels, joint, levels_of
 from extrap.reading.columns import display_name
 from extrap.reading.names import (
     MEASURED,
+    RATES,
     WORDS,
     from_logarithm,
     is_bookkeeping,
@@ -34,7 +35,9 @@ from extrap.reading.roles import MOST_CHOICES, ONE_AMOUNT, TRIED, tried_share
 from extrap.records import WITHOUT_SEED, Runs, condition_text
 
 PLAYED = ("loss", "seed", "status", "stage")
-COUNTED = ("loss_se", "noise_scale", "flops", "wall_s", "updates", "n_params")
+COUNTED = (
+    *("loss_se", "noise_scale", "flops", "wall_s", "updates", "n_params", "seed_sd", "n_seeds"),
+)
 """Columns with a fixed meaning that set nothing."""
 MOST_KINDS = 30
 """Values of a column that may say of which kind a run is."""
@@ -47,6 +50,7 @@ def refuse_mixtures(
     ignored: Collection[str] = (),
     is_untuned: bool = False,
     part: str | None = None,
+    rule: str = "",
 ) -> tuple[str, ...]:
     """Raise where runs differ in a setting that nobody named.
 
@@ -55,6 +59,7 @@ def refuse_mixtures(
         ignored: Columns that may vary.
         is_untuned: Whether tuned columns were left out on purpose.
         part: Argument that names such columns, if they can play no part of a sweep.
+        rule: What is asked of the runs, and what they are called.
 
     Returns:
         Columns in which runs of one size and tuned values differ all the same.
@@ -78,11 +83,12 @@ def refuse_mixtures(
     asked = {c: levels for c, levels in varying.items() if c not in pooled}
     if asked:
         named = {display_name(c, have): asked[c] for c in _enough(asked, sweep.sizes)}
-        rule, parts = "a forecast is for one recipe", _parts(named, runs, sweep)
+        source, parts = runs.source or "the sweep", _parts(named, runs, sweep)
+        rule = rule or f"a forecast is for one recipe, {source}"
         if part:
-            rule = "only settings that are named may vary within a recipe"
+            rule = f"only settings that are named may vary within a recipe, {source}"
             parts = [Choice({part: name}, "to rank it too") for name in named]
-        raise mixture(named, parts, f"{rule}, {runs.source or 'the sweep'}")
+        raise mixture(named, parts, rule)
     return tuple(display_name(c, have) for c in pooled)
 
 
@@ -195,11 +201,13 @@ def _parts(varying: Mapping[str, Levels], runs: Runs, sweep: _Sweep) -> list[Cho
     choices = []
     for name, levels in varying.items():
         if log := from_logarithm(name):
-            choices.append(Choice({"let": log[1], "tune": [*runs.tuned, log[0]]}))
+            is_size = known_name(log[0]) in (*WORDS["size"], *WORDS["data"])
+            part, there = ("size", runs.sizes) if is_size else ("tune", runs.tuned)
+            choices.append(Choice({"let": log[1], part: [*there, log[0]]}))
         if sweep.counts(levels):
             choices.append(Choice({"seed": name}, "as the seed"))
-        if levels.is_positive and len(levels) >= TRIED:
-            known = known_name(name)
+        known = known_name(name)
+        if levels.is_positive and len(levels) >= (2 if known in RATES else TRIED):
             if known not in (*WORDS["size"], *WORDS["data"]):
                 choices.append(Choice({"tune": [*runs.tuned, name]}, "as a tuned column"))
             if known not in WORDS["tune"]:

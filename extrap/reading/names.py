@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import re
+from collections.abc import Collection, Iterable, Mapping
+from functools import cache
 
 
 def words(text: str) -> tuple[str, ...]:
@@ -30,10 +33,27 @@ COUNTS = words(
 PARAMS = (*COUNTS, *words("model_size size scale"))
 TOKENS = words(
     "n_tokens tokens num_tokens train_tokens tokens_trained n_examples examples seen_examples "
-    "n_samples num_samples dataset_size data_size tokens_per_param tokens_per_parameter "
-    "token_per_param tpp"
+    "n_samples num_samples dataset_size data_size dataset_tokens tokens_seen"
 )
-COMPUTE = words("flops compute train_flops total_flops flops_budget compute_budget")
+RATIOS = words("tokens_per_param tpp")
+COMPUTE = words(
+    "flops compute train_flops training_flops total_flops flop flops_budget compute_budget budget "
+    "training_compute"
+)
+SYMBOLS = {"N": "params", "D": "tokens", "C": "flops", "L": "loss"}
+"""What single letters are where `N` and `D` stand side by side, as in papers on scaling laws."""
+MULTIPLES = {
+    **dict.fromkeys(words("k thousand"), 1e3),
+    **dict.fromkeys(words("m mn million"), 1e6),
+    **dict.fromkeys(words("b bn g billion"), 1e9),
+    **dict.fromkeys(words("t tn trillion"), 1e12),
+    **dict(
+        zip(words("gflop tflop pflop eflop zflop"), (1e9, 1e12, 1e15, 1e18, 1e21), strict=True)
+    ),
+    "pf-day": 8.64e19,
+    "pflop/s-day": 8.64e19,
+}
+"""Unit in a header, in lower case and without a plural → how many of one it is."""
 RATES = words(
     "lr learning_rate max_lr peak_lr base_lr learningrate lr_max lr_peak initial_lr init_lr "
     "lr_mult eta rate step_size"
@@ -54,20 +74,37 @@ OTHERS = words(
 )
 WORDS = {
     "size": (*WIDTHS, *DEPTHS, *PARAMS),
-    "data": TOKENS,
+    "data": (*TOKENS, *RATIOS),
     "tune": (*RATES, *DECAYS, *BATCHES, *OTHERS, *WARMUPS),
     "seed": SEEDS,
 }
 """Part of a column → names that are commonly given to such, the likeliest first."""
+NAMED = frozenset((*WORDS["tune"], *SEEDS)) - {"batch", "rate", "warmup"}
+"""Settings that are read from the names of runs; `batch3` there may be the third batch of runs."""
 ALIKE = (WIDTHS, DEPTHS, PARAMS, TOKENS, RATES, DECAYS, BATCHES, WARMUPS, SEEDS)
 """Names that are given to one and the same thing."""
 KNOWN = frozenset(name for names in WORDS.values() for name in names)
+MOST_LOG10 = {"params": 14.0, "tokens": 16.0, "compute": 30.0}
+"""Kind of a count → logarithms to base 10 up to which there are such; natural ones are larger."""
+LOGARITHM = re.compile(r"(?i)log_?2|log_?10|(?<![a-z])(?:ln|lg|log)(?![a-z])")
+RATIO = re.compile(
+    r"tpp|d(_over)?_n|(tok(en)?s?|data|examples?|samples?)_((per_)?(n_)?param(eter)?s?(_ratio)?|ratio)|"
+    r"(param(eter)?s?_tok(en)?s?|chinchilla)_ratio"
+)
+"""Names of tokens per parameter."""
+UNIT = re.compile(
+    r"(?i)(?P<name>.*\w)\s*(?:[(\[]\s*(?:in\s+)?[x×*]?\s*(?P<inside>[\w\-/^*]+?)s?\s*[)\]]|"
+    r"[\s,]+in\s+(?P<after>\w+?)s?|(?:_|,\s*)(?:in_)?(?P<ending>[kmbt]|bn|thousands?|millions?|billions?|"
+    r"trillions?|1?e\d+))"
+)
+"""A header that ends in a unit: `Params (M)`, `N [1e6]`, `tokens in billions`, `tokens_B`."""
 LAST_WORDS: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("lr", re.compile(r"(^|_)(lrs?|lrate|lr\d+|eta\d+|learning_?rate)($|_)")),
     ("weight_decay", re.compile(r"(^|_)(wd|weight_decay)($|_)")),
     ("width", re.compile(r"_(width|dim|hidden|channels|d_model)$")),
     ("depth", re.compile(r"_(layers|depth|blocks)$")),
     ("params", re.compile(r"(^|_)(params|parameters)$")),
+    ("tokens", re.compile(r"^((n|num|total|train(ing|ed)?)_)+tokens(_(seen|trained|used))?$")),
     ("seed", re.compile(r"_seed$")),
 )
 """What a name is that is none of `KNOWN`: the first whose words it has."""
@@ -88,6 +125,17 @@ BESIDE = re.compile(
 )
 """Parts of names of what is beside a loss, and none that could be forecast."""
 EXTREME = re.compile(r"(^|[_.])(min|max|best|mean|avg)($|[_.])")
+MEAN = re.compile(r"(?:^|(?<=_))(?:mean|avg|average)(?:$|_)")
+SPREAD = re.compile(
+    r"(?:^|(?<=_))(?:(?P<error>std_?err(?:or)?|se|sem|standard_error)|"
+    r"std(?:_?dev)?|sd|stdev|standard_deviation)(?:$|_)"
+)
+"""What a name says of numbers beside a mean: their standard error, or standard deviation."""
+N_SEEDS = words(
+    "n n_seeds num_seeds seeds #seeds n_runs num_runs runs #runs n_reps reps n_repeats repeats "
+    "n_replicates replicates count n_trials"
+)
+"""Names of columns of how many runs a mean is."""
 MEASURED = re.compile(r"^(train|val|valid|eval|test|summary|metrics?|perf|system|grad)[./:]")
 IDENTITIES = frozenset(
     words(
@@ -167,31 +215,88 @@ def known_name(column: str) -> str:
     """
     whole, short = _plain(column), _plain(short_name(column))
     exact = next((name for name in (whole, short) if name in KNOWN), None)
-    if exact or MEASURED.match(column) or short in COMPUTE:
+    if exact or MEASURED.match(column) or short in COMPUTE or LOGARITHM.search(short):
         return exact or short
     meant = next((word for word, pattern in LAST_WORDS if pattern.search(short)), short)
     return short if meant == "lr" and OF_A_RATE.search(short) else meant
 
 
 def _plain(name: str) -> str:
-    return re.sub(r"[\s\-()]+", "_", name.strip().lower()).strip("_")
+    return re.sub(r"[\s\-()#]+", "_", name.strip().lower()).strip("_")
 
 
-def from_logarithm(column: str) -> tuple[str, str] | None:
+@cache
+def kind_of(column: str) -> str | None:
+    """What a column counts: params, tokens, examples, ratio, compute, width, depth; else None.
+
+    Example:
+        >>> kind_of("num_params"), kind_of("config.hidden_size"), kind_of("Tokens/Param")
+        ('params', 'width', 'ratio')
+    """
+    if RATIO.fullmatch(_plain(bare_name(column).replace("/", "_"))):
+        return "ratio"
+    name = known_name(column)
+    if name in TOKENS:
+        return "tokens" if "token" in name else "examples"
+    kinds = {"params": (*COUNTS, "model_size"), "ratio": RATIOS}
+    kinds |= {"compute": COMPUTE, "width": WIDTHS, "depth": DEPTHS}
+    return next((kind for kind, names in kinds.items() if name in names), None)
+
+
+def kinds_of(columns: Iterable[str]) -> dict[str, str]:
+    """The columns that `kind_of` knows, and the symbols N, D, C where N and D are both there."""
+    names = list(columns)
+    symbols = symbols_in(names)
+    kinds = {name: kind_of(symbols.get(name, name)) for name in names}
+    return {name: kind for name, kind in kinds.items() if kind is not None}
+
+
+def symbols_in(columns: Collection[str]) -> Mapping[str, str]:
+    """The `SYMBOLS` that names of columns may be: those of papers where N and D are both there."""
+    return SYMBOLS if {"N", "D"} <= set(columns) else {}
+
+
+def header_unit(column: str) -> tuple[str, float] | None:
+    """The name of a count without its unit, and how many of one the unit is; None without one.
+
+    Example:
+        >>> header_unit("Params (M)"), header_unit("N [1e6]"), header_unit("loss_b")
+        (('Params', 1000000.0), ('N', 1000000.0), None)
+    """
+    match = UNIT.fullmatch(column.strip())
+    if match is None:
+        return None
+    name = match["name"]
+    unit = (match["inside"] or match["after"] or match["ending"]).lower().removesuffix("s")
+    multiple = MULTIPLES.get(unit)
+    if power := re.fullmatch(r"(?:1?e|10(?:\^|\*\*))(\d+)", unit):
+        multiple = 10.0 ** int(power[1])
+    is_count = name in SYMBOLS or kind_of(name) in ("params", "tokens", "compute")
+    return (name, multiple) if is_count and multiple else None
+
+
+def from_logarithm(column: str, largest: float = math.nan) -> tuple[str, str] | None:
     """What a column holds the logarithm of, and the formula of it; None of any other name.
+
+    A logarithm that names no base, of a count, has the base that its largest value allows.
 
     Example:
         >>> from_logarithm("log2lr"), from_logarithm("config.ln_lr")
         (('lr', 'lr = 2 ** log2lr'), ('lr', 'lr = exp(ln_lr)'))
     """
     short = short_name(column)
-    found = re.search(r"(?i)log_?2|log_?10|(?<![a-z])ln(?![a-z])", short)
-    plain = "" if found is None else short.replace(found[0], "").strip(" _()")
-    if found is None or not re.fullmatch(r"[A-Za-z]\w*", plain):
+    match = LOGARITHM.search(short)
+    plain = "" if match is None else short.replace(match[0], "").strip(" _()")
+    if match is None or not re.fullmatch(r"[A-Za-z]\w*", plain):
         return None
+    base = {"ln": "", "lg": "10"}.get(match[0].lower(), re.sub(r"\D", "", match[0]))
+    if match[0].lower() == "log":
+        kind = kind_of(SYMBOLS.get(plain, plain))
+        if kind not in MOST_LOG10:
+            return None
+        base = "10" if largest <= MOST_LOG10[kind] else ""
     quoted = short if re.fullmatch(r"[A-Za-z_]\w*", short) else f"`{short}`"
-    base = found[0].lower().removeprefix("log").strip("_")
-    formula = f"{base} ** {quoted}" if base.isdigit() else f"exp({quoted})"
+    formula = f"{base} ** {quoted}" if base else f"exp({quoted})"
     return plain, f"{plain} = {formula}"
 
 
@@ -202,6 +307,11 @@ def synonyms(name: str) -> set[str]:
 
 def _words(column: str) -> set[str]:
     return set(re.split(r"[^a-z0-9]+", re.sub(r"(?<=[a-z])(?=[A-Z])", "_", column).lower()))
+
+
+def plain_words(column: str) -> str:
+    """The words of a name, in lower case with underscores; `±` is a standard error."""
+    return "_".join(re.findall(r"[a-z0-9#]+", column.lower().replace("±", " se ")))
 
 
 def is_recipe(column: str) -> bool:
@@ -227,6 +337,7 @@ def is_measured(column: str) -> bool:
     name = short_name(column).lower()
     words = _words(name)
     is_metric = any(each.search(name) for each in (LOSS, ERROR, SCORE)) or name in OUTCOME
+    is_metric |= not SPREAD.sub("", plain_words(column))
     return bool(is_metric or words & OUTCOMES) and known_name(column) not in KNOWN
 
 
@@ -244,5 +355,7 @@ def loss_rank(column: str) -> tuple[int, int, int] | None:
     else:
         place = len(HELD_OUT) + int(bool(re.search(r"(^|_)tr(ain|n)", name)))
     kind = 0 if re.search(r"loss|nll|ent", name) else 1 if is_loss else 2
-    n_words = len(name.split("_"))
+    n_words = len(re.findall(r"[a-z]+", name))
+    if not held_out and n_words > 1 and re.search(r"ppl|perplexity", name):
+        place += 2  # of a task, `lambada_ppl`: a training loss is likelier
     return (place + 4 * bool(EXTREME.search(column.lower())), kind, 0 if n_words <= 2 else 1)

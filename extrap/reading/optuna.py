@@ -312,10 +312,9 @@ def _read(studies: Sequence[StoredStudy], source: str, stage: str) -> Found:
 
 
 def _positive_in_all(params: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Parameters that every trial that has any has as a positive number."""
-    known = [own for own in params if own]
-    names = [name for own in known for name in own]
-    return [n for n in dict.fromkeys(names) if all(_is_positive(own.get(n)) for own in known)]
+    """Parameters that are positive numbers in all trials that have them."""
+    names = dict.fromkeys(name for own in params for name in own)
+    return [n for n in names if all(_is_positive(own[n]) for own in params if n in own)]
 
 
 def _columns(study: StoredStudy) -> dict[str, Any]:

@@ -4,22 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypedDict
 
 import pandas as pd
 
 from extrap.errors import DataError, argument, without_password
-from extrap.reading.cells import is_empty, read_numbers
-from extrap.reading.columns import display_name, find_column, missing_column, require_column
-from extrap.reading.endings import PROGRESS, ended_early, has_settings, read_status
-from extrap.reading.found import Found
+from extrap.expressions import parse_definition
+from extrap.reading.cells import is_empty, marked_notes, read_numbers
+from extrap.reading.columns import (
+    display_name,
+    find_column,
+    is_same_name,
+    loss_like,
+    missing_column,
+    require_column,
+)
+from extrap.reading.endings import ended_early, has_settings, is_progress, read_status
+from extrap.reading.found import Found, with_named_settings
+from extrap.reading.layouts import with_row_per_run
+from extrap.reading.logged_rates import FROM_ELSEWHERE
+from extrap.reading.loss_kinds import loss_kind
 from extrap.reading.losses import loss_of_metric, parse_final, summary_notes, with_final_losses
 from extrap.reading.mixtures import refuse_mixtures
 from extrap.reading.names import BATCHES, is_bookkeeping, is_measured, known_name
 from extrap.reading.replicates import count_notes, read_seeds, without_copies
-from extrap.reading.roles import Parts, infer_parts, sentence, with_named_settings
+from extrap.reading.roles import Parts, infer_parts, sentence
 from extrap.reading.selecting import (
     Where,
     is_one_value,
@@ -29,7 +40,7 @@ from extrap.reading.selecting import (
 from extrap.reading.settings import number_in
 from extrap.reading.sources import find_runs
 from extrap.reading.trackers.histories import check_rows_are_runs
-from extrap.reading.units import check_units
+from extrap.reading.units import check_units, with_tokens, without_units
 from extrap.reading.wide_tables import check_has_losses
 from extrap.records.runs import KIND_NOTE, LOSS_KINDS, LOSS_NOTE, POOLED, STAGES, Runs
 
@@ -37,9 +48,16 @@ FIXED_MEANING = ("loss", "seed", "status", "stage")
 """Columns that every table of runs has; sizes, tuned values and conditions have other names."""
 OPTIONAL_NUMBERS = (
     *("loss_se", "n_params", "n_tokens", "epochs", "batch_size", "noise_scale", "flops"),
-    *("wall_s", "updates"),
+    *("wall_s", "updates", "seed_sd", "n_seeds"),
 )
 """Columns with a fixed meaning that a table may have; they must be numbers where they are."""
+UNUSED = "another table has the columns of "
+"""Beginning of a note on a formula or a renaming."""
+OTHER_NAME = " stands in the column "
+"""Part of a note on a column of larger runs."""
+
+COUNTED = ": counted as complete"
+"""How a note ends on runs that stopped early and count."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,8 +82,13 @@ class Request:
     loss_kind: str | None = None
     losses: tuple[str, ...] = ()
     """Columns to take the loss from, the first there is, where none is given; known of a sweep."""
-    named_by: Mapping[str, str] = field(default_factory=dict)
-    """Size column → the argument that named it, where that is not `size`."""
+    split: tuple[str | None, str | None] | None = None
+    """Columns of parameters and of tokens, None by their names, where these are the sizes."""
+    like: str | None = None
+    """Kind of the sweep's losses where the columns are to be those of a sweep that was read."""
+    elsewhere: tuple[str, ...] = ()
+    """Formulas, renamings `old=new` and columns of `where` and `ignore` that only tables which
+    have the columns need."""
 
 
 class RowKeywords(TypedDict, total=False):
@@ -207,9 +230,11 @@ def read_sweep(source: Any, request: Request, *, may_mix: bool = False) -> tuple
         DataError: As `read_runs`; or a setting varies that is neither a size nor tuned.
         ValueError: As `read_runs`.
     """
-    found, notes = _opened(source, request)
+    found, request, notes, as_read = _opened(source, request)
     have, sizes, loss = _columns(found), _names(request.size or ()), _asked_loss(request)
     tuned = None if request.tune is None else _names(request.tune)
+    if loss and not request.loss:
+        _metric(found, loss, "maximise")
     parts = infer_parts(
         found,
         sizes=sizes,
@@ -219,6 +244,7 @@ def read_sweep(source: Any, request: Request, *, may_mix: bool = False) -> tuple
         conditions=_names(request.conditions),
         maximised=_names(request.maximise),
         is_sweep=request.stage == "tune",
+        split=request.split,
     )
     played = (*parts.sizes, *parts.tuned, parts.loss, *filter(None, [parts.seed]), *parts.unused)
     called = {c: c if c in (*sizes, *(tuned or ())) else display_name(c, have) for c in played}
@@ -235,25 +261,46 @@ def read_sweep(source: Any, request: Request, *, may_mix: bool = False) -> tuple
     if not sizes and isinstance(source, str | Path):
         check_rows_are_runs(found.table, (*shown.sizes, *shown.tuned))
     runs, pooled = _runs(found, shown, request, notes), tuple[str, ...]()
-    if request.stage == "tune" and not may_mix:
-        ignored = _names(request.ignore)
-        may_vary = (*ignored, *(PROGRESS if request.partial else ()))
-        is_untuned = tuned is not None and not runs.tuned
-        pooled = refuse_mixtures(runs, ignored=may_vary, is_untuned=is_untuned)
+    if request.stage == "tune":
+        ignored = pooled = _names(request.ignore)
+        if not may_mix:
+            ends = filter(is_progress, map(str, runs.to_frame())) if request.partial else ()
+            may_vary = (*ignored, *ends)
+            is_untuned = tuned is not None and not runs.tuned
+            pooled = refuse_mixtures(runs, ignored=may_vary, is_untuned=is_untuned)
         notes = [f"{POOLED}{name}" for name in pooled if name in ignored]
         runs = replace(runs, notes=(*runs.notes, *notes))
     has_found_loss = loss is None and parts.loss not in found.losses
-    is_inferred = not sizes or (tuned is None and bool(parts.tuned)) or has_found_loss
-    said = sentence(parts, called, pooled) if is_inferred or pooled else ""
-    return runs, said
+    is_split = request.split is not None and None not in request.split
+    is_inferred = (
+        not (sizes or is_split) or (tuned is None and bool(parts.tuned)) or has_found_loss
+    )
+    told = [note for note in runs.notes if FROM_ELSEWHERE in note or note.endswith(COUNTED)]
+    if n_lost := int(runs.to_frame()["status"].eq("failed").sum()):
+        told.append(f"{n_lost} of {len(runs)} runs have no loss or did not finish: left out")
+    if aliases := [note for note in runs.notes if request.like and OTHER_NAME in note]:
+        told.append(f"in {found.where} {', '.join(aliases)}")
+    if not (is_inferred or pooled or as_read or told):
+        return runs, ""
+    used = sentence(parts, called, found, pooled, split=request.split)
+    announcement = "; ".join([used, *as_read, *told])
+    return replace(runs, notes=(announcement, *runs.notes)), announcement
 
 
 def as_runs(
     source: Any, columns: Mapping[str, Any], *, may_mix: bool = False, **known: Any
 ) -> Runs:
+    """The runs of `announced_runs`, which says what it raises."""
+    return announced_runs(source, columns, may_mix=may_mix, **known)[0]
+
+
+def announced_runs(
+    source: Any, columns: Mapping[str, Any], *, may_mix: bool = False, **known: Any
+) -> tuple[Runs, str]:
     """The runs of an analysis: `Runs` as they are, anything else as `read_sweep` reads it.
 
     Of the `columns`, its `ReadingKeywords`, None is as if left out; there the `known` ones hold.
+    The sentence says which column was taken for what, empty where all were named.
 
     Raises:
         TypeError: A keyword is none of `ReadingKeywords`; or as `read_runs`.
@@ -268,12 +315,15 @@ def as_runs(
         )
     given = {name: value for name, value in columns.items() if value is not None}
     if isinstance(source, Runs) and not given:
-        return source
-    return read_sweep(source, Request(**{**known, **given}), may_mix=may_mix)[0]
+        return source, ""
+    return read_sweep(source, Request(**{**known, **given}), may_mix=may_mix)
 
 
-def _opened(source: Any, request: Request) -> tuple[Found, list[str]]:
-    """A source with the rows and the columns that were asked for, and notes."""
+def _opened(source: Any, request: Request) -> tuple[Found, Request, list[str], list[str]]:
+    """A source with the rows and columns that were asked for, and what applies to it.
+
+    Also notes on what was left out, and on what was read otherwise than it is written.
+    """
     stage, sizes = request.stage, _names(request.size or ())
     if stage not in STAGES:
         raise ValueError(f"{argument('stage')} must be one of {', '.join(STAGES)}; got {stage!r}.")
@@ -302,14 +352,94 @@ def _opened(source: Any, request: Request) -> tuple[Found, list[str]]:
     )
     if found.table.empty:
         raise DataError(f"a table needs at least one row, {found.where} has none.")
-    found = found.renamed(request.rename or {})
+    request, notes = _applicable(found, request)
+    n_notes = len(found.notes)
+    found = with_row_per_run(found.renamed(request.rename or {}), _asked_loss(request))
+    as_read, found = found.notes[n_notes:], replace(found, notes=found.notes[:n_notes])
     table = with_definitions(found.table, _names(request.let), found.where)
+    if request.like:
+        found, like_notes = _with_names_of_sweep(replace(found, table=table), request)
+        table, notes = found.table, notes + like_notes
     if "stage" in table:
         table, _ = selected_rows(table, {"stage": stage}, found.where)
-    table, notes = selected_rows(table, request.where or {}, found.where)
+    table, where_notes = selected_rows(table, request.where or {}, found.where)
+    table, renamed, unit_notes = without_units(table)
+    request = _with_names(request, renamed)
+    sizes = _names(request.size or ())
+    if not sizes:
+        table, derived = with_tokens(table, request.split)
+        unit_notes += derived
     check_has_losses(table, found.where, sizes=sizes, tuned=tuned)
-    found = replace(found, table=table, losses=request.losses or found.losses)
-    return found if sizes else with_named_settings(found), [*found.notes, *notes]
+    found = with_named_settings(replace(found, table=table, losses=request.losses or found.losses))
+    return found, request, [*found.notes, *notes, *where_notes], [*as_read, *unit_notes]
+
+
+def _with_names(request: Request, renamed: Mapping[str, str]) -> Request:
+    """The request with the names that columns have now."""
+    if not renamed:
+        return request
+    names: dict[str, Any] = {
+        field: tuple(renamed.get(name, name) for name in _names(getattr(request, field)))
+        for field in ("size", "tune", "ignore", "conditions")
+        if getattr(request, field) is not None
+    }
+    params, tokens = request.split or (None, None)
+    split = renamed.get(params or "", params), renamed.get(tokens or "", tokens)
+    return replace(request, **names, split=None if request.split is None else split)
+
+
+def _applicable(found: Found, request: Request) -> tuple[Request, list[str]]:
+    """A request without what only other tables need, and notes of what that is."""
+    have, elsewhere = _columns(found), request.elsewhere
+    if not elsewhere:
+        return request, []
+
+    def lacks(name: str) -> bool:
+        return find_column(name, have, found.where) is None
+
+    rename, let, unused = {}, list[str](), list[str]()
+    for old, new in (request.rename or {}).items():
+        if (text := f"{old}={new}") in elsewhere and (lacks(old) or new in have):
+            unused.append(text)
+        else:
+            rename[old] = new
+            have.append(new)
+    for text in _names(request.let):
+        name, formula = parse_definition(text)
+        is_there = name in have and name not in formula.names
+        if text in elsewhere and (is_there or any(map(lacks, formula.names))):
+            unused.append(text)
+        else:
+            let.append(text)
+            have.append(name)
+    where = {c: v for c, v in (request.where or {}).items() if c not in elsewhere or not lacks(c)}
+    ignore = [c for c in _names(request.ignore) if c not in elsewhere or not lacks(c)]
+    request = replace(request, rename=rename, let=let, where=where, ignore=ignore)
+    return request, [f"{UNUSED}{text}" for text in unused]
+
+
+def _with_names_of_sweep(found: Found, request: Request) -> tuple[Found, list[str]]:
+    """Runs whose columns are called as in the sweep, and notes of those that are not.
+
+    Raises:
+        DataError: The loss has another name, which does not say that it is the same.
+    """
+    have, names, losses = _columns(found), dict[str, str](), request.losses or found.losses
+    recipe = (*_names(request.conditions), *(request.where or {}))
+    settings = (*_names(request.size or ()), *_names(request.tune or ()), request.seed, *recipe)
+    is_asked = bool(request.loss or _names(request.maximise))
+    for name in (*settings, *(() if is_asked else losses)):
+        same = [column for column in have if is_same_name(name, column)]
+        if find_column(name, have, found.where) is None and len(same) == 1:
+            names[same[0]] = name
+    wanted = losses[0] if losses else "loss"
+    is_there = any(find_column(c, (*have, *names.values()), found.where) for c in losses)
+    if request.loss or not (is_asked or is_there):
+        column = loss_like(
+            wanted, have, found.where, kind=str(request.like), asked=request.loss or ""
+        )
+        names |= {} if request.loss else {column: wanted}
+    return found.renamed(names), [f"{n}{OTHER_NAME}{column}" for column, n in names.items()]
 
 
 def _runs(found: Found, parts: Parts, request: Request, notes: list[str]) -> Runs:
@@ -326,12 +456,18 @@ def _runs(found: Found, parts: Parts, request: Request, notes: list[str]) -> Run
     _check_parts(sizes, tuned, recipe, parts.loss, seed)
     asked = {
         **dict.fromkeys(sizes, "size"),
-        **request.named_by,
+        **(dict(zip(sizes, ("params", "tokens"), strict=True)) if request.split else {}),
         **dict.fromkeys(tuned, "tune"),
         **dict.fromkeys(recipe, "conditions"),
         seed: "seed",
     }
+    if request.like:  # the names are those of the sweep
+        asked = dict.fromkeys(asked, "rename")
     table = _renamed(found, asked, notes)
+    if "loss_se" not in table:
+        table = table.rename(columns={f"{metric}_se": "loss_se"})
+    for name in (*sizes, *tuned, metric):
+        notes += marked_notes(table[name], name)
     cells, points = _losses(found, table, metric, request, notes)
     frame = table.drop(columns=[c for c in {"loss", "seed", metric} if c in table])
     frame["stage"] = stage
@@ -354,9 +490,11 @@ def _runs(found: Found, parts: Parts, request: Request, notes: list[str]) -> Run
     if stage == "tune":  # every row that is to be judged is judged
         alike = [*sizes, *(name for name in tuned if known_name(name) in BATCHES)]
         is_open = frame["status"].eq("complete") & ~is_given[frame.index]
-        is_early, note = ended_early(frame[is_open], table, points, alike)
+        is_early, note = ended_early(
+            frame[is_open], table, points, alike, is_asked=not request.partial
+        )
         if note and request.partial:
-            notes.append(f"{note}: counted as complete")
+            notes.append(f"{note}{COUNTED}")
         elif note:
             frame.loc[is_early.index[is_early], "status"] = "failed"
             notes.append(f"{note}: left out, or counted with {argument('partial', True)}")
@@ -411,10 +549,16 @@ def _asked_loss(request: Request) -> str | None:
 
 
 def known_of(runs: Runs) -> dict[str, Any]:
-    """Fields of the request for runs that are compared with these: sizes, tuned values, loss."""
+    """Fields of the request for runs that are compared with these: columns, kind of the loss."""
     named = [note for note in runs.notes if note.startswith(LOSS_NOTE)]
     losses = tuple(note.removeprefix(LOSS_NOTE) for note in named)
-    return {"size": runs.sizes, "tune": runs.tuned, "losses": losses}
+    columns = {"size": runs.sizes, "tune": runs.tuned, "losses": losses}
+    return {**columns, "like": loss_kind(runs)}
+
+
+def unused_of(runs: Runs) -> set[str]:
+    """Formulas and renamings, of those that other tables may need, that these runs do not."""
+    return {note.removeprefix(UNUSED) for note in runs.notes if note.startswith(UNUSED)}
 
 
 def _recipe(found: Found, request: Request, played: Sequence[str]) -> tuple[str, ...]:
@@ -474,7 +618,7 @@ def _renamed(found: Found, asked: Mapping[str, str], notes: list[str]) -> pd.Dat
             table = table.rename(columns={column: name})
         elif (numbers := _in_names(found, name)) is not None:
             table = table.assign(**{name: numbers})
-            notes.append(f"{name} was read from the names of the runs")
+            notes.append(f"{name}{FROM_ELSEWHERE}names of the runs")
         elif name != "seed":
             raise missing_column(name, have, found.where, option=option)
     for name in OPTIONAL_NUMBERS:

@@ -12,11 +12,13 @@ A column of another name plays no part: it is asked for, see `extrap.reading.mix
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+import math
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from extrap.errors import Choice, DataError, argument, shown
 from extrap.reading.cells import (
@@ -29,8 +31,9 @@ from extrap.reading.cells import (
     read_numbers,
 )
 from extrap.reading.columns import display_name, find_column, missing_column, require_column
-from extrap.reading.endings import given_status
+from extrap.reading.endings import REACHED, given_status, shares_of_steps
 from extrap.reading.found import Found
+from extrap.reading.logged_rates import refuse_largest_logged
 from extrap.reading.names import (
     BATCHES,
     COMPUTE,
@@ -39,8 +42,10 @@ from extrap.reading.names import (
     MEASURED,
     PARAMS,
     RATES,
+    RATIOS,
     SCORE,
     SEEDS,
+    SYMBOLS,
     TOKENS,
     WORDS,
     bare_name,
@@ -48,15 +53,22 @@ from extrap.reading.names import (
     is_bookkeeping,
     is_measured,
     is_recipe,
+    kind_of,
+    kinds_of,
     known_name,
     loss_rank,
+    symbols_in,
 )
-from extrap.reading.settings import settings_in, words_in_names
+from extrap.reading.settings import words_in_names
+from extrap.reading.wide_tables import check_wide
 from extrap.records import condition_text
+from extrap.records.runs import USING
 
+BoolArray = NDArray[np.bool_]
 TRIED = 3
 """Values within a size from which on a setting is taken for tuned, and not for a condition."""
 MOST_CHOICES = 6
+COUNTED = {"params": "parameters", "tokens": "tokens"}
 ENOUGH = 2000
 """Cells by which a column is known to hold numbers."""
 COMMON = 0.75
@@ -94,10 +106,12 @@ def infer_parts(
     conditions: Sequence[str] = (),
     maximised: Sequence[str] = (),
     is_sweep: bool = True,
+    split: tuple[str | None, str | None] | None = None,
 ) -> Parts:
     """Fill in the parts that were not given; of a few larger runs, no sweep, nothing is tuned.
 
     The conditions play no other part; the first of the maximised metrics may serve as the loss.
+    Of a `split` the sizes are parameters and tokens, by their names where they are not given.
 
     Raises:
         DataError: No column is called a loss or a size, or several are; or a size is tuned.
@@ -110,17 +124,29 @@ def infer_parts(
             f"of {argument('size')}."
         )
     if sizes and tuned is not None:
-        return Parts(sizes=sizes, tuned=tuned, loss=loss, seed=seed)
+        if is_sweep and _have_gaps(found, tuned):
+            _refuse_gaps(_Columns(found, loss), tuned, "tune")
+        has_seed = find_column(seed, [str(c) for c in found.table], found.where) is not None
+        return Parts(sizes=sizes, tuned=tuned, loss=loss, seed=seed if has_seed else None)
     columns = _Columns(found, loss)
     seed_column = columns.named(seed) if seed != "seed" else columns.seed()
     columns.leave_out([seed_column, *map(columns.named, (*sizes, *(tuned or ()), *conditions))])
+    of_budget: tuple[str, ...] = ()
     if not sizes:
-        sizes, others = (found.sizes, []) if found.sizes else _sizes(columns)
-        unused += others
-        _refuse_gaps(columns, sizes)
-        columns.leave_out(map(columns.named, sizes))
+        if split is not None:
+            sizes = _split_sizes(columns, split)
+        elif found.sizes:
+            sizes = found.sizes
+        else:
+            sizes, others, of_budget = _sizes(columns, is_fixed=tuned is not None)
+            unused += others
+        _refuse_gaps(columns, sizes, "size")
+        columns.leave_out(map(columns.named, (*sizes, *of_budget)))
     if tuned is None:
-        tuned = _tuned(columns, sizes) if is_sweep else found.tuned or ()
+        tuned = (*of_budget, *_tuned(columns, sizes)) if is_sweep else found.tuned or ()
+        refuse_largest_logged(tuned, found.where)
+    if is_sweep:
+        _refuse_gaps(columns, tuned, "tune")
     return Parts(
         sizes=sizes,
         tuned=tuned,
@@ -136,10 +162,15 @@ class _Columns:
     def __init__(self, found: Found, loss: str) -> None:
         self.found = found
         self.have = [str(c) for c in found.table]
+        self.kinds = kinds_of(self.have)
+        self.symbols = symbols_in(self.have)
         column = require_column(loss, self.have, found.where, option="loss", is_metric=True)
         cells = found.table[column]
         is_lost = is_empty(cells) | cells.isna()
         is_lost |= given_status(found.table)[0].isin(["failed", "pruned"])
+        is_short = [share.lt(REACHED) for share in shares_of_steps(found.table)][:1]
+        if is_short and is_short[0].mean() <= 0.5:
+            is_lost |= is_short[0]
         self.rows = ~is_lost | is_lost.all()
         measured = {column, *found.metrics, *found.losses}
         self.names = [n for n in self.have if n not in measured and not is_measured(n)]
@@ -169,10 +200,10 @@ class _Columns:
 
     def called(self, words: Sequence[str]) -> list[str]:
         """Columns of these names, those of settings and the likeliest first."""
-        known = [name for name in self.names if known_name(name) in words]
+        known = {name: self.symbols.get(name) or known_name(name) for name in self.names}
         return sorted(
-            known,
-            key=lambda c: (bool(MEASURED.match(c)), words.index(known_name(c)), len(c)),
+            (name for name in self.names if known[name] in words),
+            key=lambda c: (bool(MEASURED.match(c)), words.index(known[c]), len(c)),
         )
 
     def seed(self) -> str | None:
@@ -209,8 +240,12 @@ def _losses(found: Found, maximised: Sequence[str], *, is_sweep: bool) -> list[s
     if not is_sweep and found.losses:
         raise missing_column(found.losses[0], have, found.where, option="loss")
     names = [c for c in have if c in found.metrics] or have
-    ranked = sorted((rank, c) for c in names if (rank := loss_rank(c)) is not None)
+    symbols = symbols_in(have)
+    ranked = sorted((rank, c) for c in names if (rank := loss_rank(symbols.get(c, c))) is not None)
     ranked = [(rank, c) for rank, c in ranked if c in found.metrics or _is_loss(found.table[c])]
+    best = [c for rank, c in ranked if rank == ranked[0][0]]
+    if len(best) != 1:
+        check_wide(best or names, have, found.where)
     if not ranked:
         scores = [c for c in names if SCORE.search(c.lower()) and _is_loss(found.table[c])]
         if found.losses == ("loss",) and not scores:
@@ -220,25 +255,30 @@ def _losses(found: Found, maximised: Sequence[str], *, is_sweep: bool) -> list[s
             [Choice({"maximise": display_name(c, have)}) for c in scores[:3]]
             or [Choice({"loss": display_name(c, have)}) for c in names[:3]],
         )
-    best = [c for rank, c in ranked if rank == ranked[0][0]]
     if len(best) > 1:
         raise _several("loss", best, found)
     return best + [c for rank, c in ranked[1:] if rank[0] < len(HELD_OUT)]
 
 
 def _is_loss(cells: pd.Series) -> bool:
-    """Whether cells hold numbers that differ, by some of them."""
+    """Whether cells hold numbers that differ, most of those that are looked at."""
     levels = levels_of(cells[~is_empty(cells)].head(ENOUGH))
-    return levels.numbers is not None and len(levels) > 1
+    return len(levels) > 1 and np.isfinite(numbers_of(levels.labels)).mean() > 0.5
 
 
-def _sizes(columns: _Columns) -> tuple[tuple[str, ...], list[str]]:
-    """The size columns, the model first and the data second; then other sizes of the model.
+def _sizes(
+    columns: _Columns, *, is_fixed: bool
+) -> tuple[tuple[str, ...], list[str], tuple[str, ...]]:
+    """The size columns, the model first and the data second, and other sizes of the model.
+
+    The third is the size of the model where that was varied at each compute, which is then the
+    size; unless it is fixed what is tuned.
 
     Raises:
         DataError: None is called a size, or several are that do not follow from each other.
     """
-    models, data = columns.varying(WORDS["size"]), columns.varying(TOKENS)
+    models = columns.varying(WORDS["size"])
+    data = columns.varying(TOKENS) or columns.varying(RATIOS)
     parameters = set(columns.found.tuned or ())
     if not parameters.issuperset((*models, *data)):
         models, data = ([c for c in names if c not in parameters] for names in (models, data))
@@ -249,13 +289,116 @@ def _sizes(columns: _Columns) -> tuple[tuple[str, ...], list[str]]:
         alone = amount or _leading(columns.varying(COMPUTE), columns)
         if alone is None:
             raise _no_size(columns)
-        return (alone,), []
+        return (alone,), [], ()
     sizes: tuple[str, ...] = (model,)
+    compute = _leading(columns.varying(COMPUTE), columns) if amount is None else None
+    if compute is not None and _is_axis(compute, model, columns) and not _is_set(compute, columns):
+        codes = columns.of(compute).codes
+        if not is_fixed and tried_share(columns.of(model), codes, TRIED) >= 0.5:
+            return (compute,), [name for name in models if name != model], (model,)
+        raise _ask_compute(columns, model, compute)
+    logs = _logarithms(columns, ("tokens", "compute")) if amount is None else []
+    codes = columns.of(model).codes
+    formulas = [log[1] for name, log in logs if not columns.of(name).depends_on(codes)]
+    if formulas:
+        raise DataError(
+            f"runs of one {model} in {columns.found.where} differ in a logarithm; define what it "
+            "is of:",
+            [Choice({"let": formulas})],
+        )
     if amount is not None and _is_axis(amount, model, columns):
         counts = [c for c in models if known_name(c) in PARAMS]
         same = [c for c in counts if columns.of(model).depends_on(columns.of(c).codes)]
         sizes = ((same or [model])[0], amount)
-    return sizes, [name for name in models if name not in sizes]
+    return sizes, [name for name in models if name not in sizes], ()
+
+
+def _is_set(compute: str, columns: _Columns) -> bool:
+    """Whether words in a column of settings decide how much compute a run of a size has."""
+    settings = [c for c in columns.names if is_recipe(c) and columns.of(c).numbers is None]
+    models = [columns.of(name).codes for name in columns.varying(WORDS["size"])]
+    levels = columns.of(compute)
+    return any(levels.depends_on(joint(*models, columns.of(c).codes)) for c in settings)
+
+
+def _ask_compute(columns: _Columns, model: str, compute: str) -> DataError:
+    """The error to raise where runs of one size have several amounts of compute."""
+    choices = [Choice({"size": compute, "tune": model}, "the best size at each compute")]
+    if columns.kinds.get(model) == "params" and model.isidentifier() and compute.isidentifier():
+        choices.insert(0, Choice({"let": f"tokens = {compute} / (6 * {model})"}, "by C = 6 N D"))
+    choices.append(Choice({"size": [model, compute]}, "as two sizes"))
+    return DataError(
+        f"runs of one {model} in {columns.found.where} differ in {compute}, and no column is "
+        "their number of tokens; say what the compute is:",
+        choices,
+    )
+
+
+def _split_sizes(columns: _Columns, split: tuple[str | None, str | None]) -> tuple[str, str]:
+    """The columns of parameters and of tokens.
+
+    Raises:
+        DataError: None is called so; what else there is is named, with a formula if it has one.
+    """
+    where, sizes = columns.found.where, []
+    for kind, asked in zip(("params", "tokens"), split, strict=True):
+        named = [name for name in columns.names if columns.kinds.get(name) == kind]
+        names = [asked] if asked else [n for n in named if columns.of(n).is_positive]
+        leading = names[0] if len(names) == 1 else _leading(names, columns)
+        if names and leading is None:
+            raise DataError(
+                f"several columns of {where} are counts of {COUNTED[kind]}, {', '.join(names)}; "
+                "choose one:",
+                [Choice({kind: name}) for name in names[:MOST_CHOICES]],
+            )
+        if leading is None:
+            raise _no_count(columns, kind)
+        sizes.append(leading)
+    return sizes[0], sizes[1]
+
+
+def _no_count(columns: _Columns, kind: str) -> DataError:
+    """The error to raise where no column counts parameters or tokens."""
+    logs = _logarithms(columns, ("params", "tokens", "compute"))
+    if logs:
+        return DataError(
+            f"no column of {columns.found.where} counts {COUNTED[kind]}, "
+            f"{', '.join(name for name, _ in logs)} is a logarithm; define what it is of:",
+            [Choice({"let": [formula for _, (_, formula) in logs]})],
+        )
+    kinds = {
+        columns.kinds[name]: name for name in reversed(columns.names) if name in columns.kinds
+    }
+    choices, width, depth = [], kinds.get("width"), kinds.get("depth")
+    if kind == "params" and "compute" in kinds and "tokens" in kinds:
+        choices.append(Choice({"let": f"params = {kinds['compute']} / (6 * {kinds['tokens']})"}))
+    if kind == "params" and width and depth:
+        formula = f"params = 12 * {depth} * {width} ** 2"
+        choices.append(Choice({"let": formula}, "of a transformer, without embeddings"))
+    no_counts = [kinds[other] for other in ("width", "depth") if other in kinds]
+    said = ""
+    if kind == "params" and no_counts:
+        said = f" ({no_counts[0]} is no count of parameters)"
+    return DataError(
+        f"an allocation takes parameters and tokens, no column of {columns.found.where} counts "
+        f"{COUNTED[kind]}{said}; name one with {argument(kind, ...)}, or define it"
+        + (":" if choices else f" with {argument('let', f'{kind} = FORMULA')}."),
+        choices,
+    )
+
+
+def _logarithms(columns: _Columns, kinds: Collection[str]) -> list[tuple[str, tuple[str, str]]]:
+    """Columns that hold logarithms of counts, with what these are of and the formula."""
+    logs = []
+    symbols = {SYMBOLS.get(log[0]) for name in columns.have if (log := from_logarithm(name, 0.0))}
+    for name in columns.names:
+        numbers = columns.of(name).numbers
+        largest = math.nan if numbers is None or not len(numbers) else float(numbers.max())
+        log = from_logarithm(name, largest)
+        is_symbol = log is not None and log[0] in SYMBOLS and {"params", "tokens"} <= symbols
+        if log and (is_symbol or kind_of(log[0]) in kinds):
+            logs.append((name, log))
+    return logs
 
 
 def _leading(names: Sequence[str], columns: _Columns) -> str | None:
@@ -303,25 +446,28 @@ def _no_size(columns: _Columns) -> DataError:
         value = f" ({condition_text(levels.labels[0])})" if len(levels) else ""
         return DataError(
             f"a sweep has runs at three sizes or more, all runs of {where} have one "
-            f"{called[0]}{value}; add smaller or larger ones, or name another size with "
-            f"{argument('size', ...)}."
+            f"{called[0]}{value}; add smaller or larger ones, or name the size all the same:",
+            [Choice({"size": display_name(called[0], columns.have)})],
         )
-    said = [] if found.names is None else words_in_names(found.table[found.names].astype(str))
-    if sizes := [word for word in said if word in WORDS["size"]]:
-        tuned = [word for word in said if word in WORDS["tune"]]
+    names = [] if found.names is None else found.table[found.names].astype(str).tolist()
+    said = words_in_names(names, known=False)
+    tuned = [word for word in said if word in WORDS["tune"]]
+    sizes = [word for word in said if word in WORDS["size"]][:1]
+    if sizes := sizes or [word for word in said if word not in KNOWN]:
         return DataError(
             f"no column of {where} is a size, but the names of its runs hold "
-            f"{' and '.join(said)}; read them from there:",
-            [Choice({"size": sizes[0], **({"tune": tuned} if tuned else {})})],
+            f"{' and '.join([*sizes, *tuned])}; read them from there:",
+            [Choice({"size": size, **({"tune": tuned} if tuned else {})}) for size in sizes],
         )
-    logs = [log for c in columns.names if (log := from_logarithm(c)) and log[0] in WORDS["size"]]
-    if logs:
+    if logs := _logarithms(columns, ("params", "tokens", "compute", "width", "depth")):
         return DataError(
-            f"no column of {where} is a size, one is the logarithm of a size; define it:",
-            [Choice({"let": formula, "size": name}) for name, formula in logs],
+            f"no column of {where} is a size, {', '.join(name for name, _ in logs)} is the "
+            "logarithm of one; define it:",
+            [Choice({"let": [formula for _, (_, formula) in logs]})],
         )
     rest = [c for c in columns.names if known_name(c) not in KNOWN and not is_bookkeeping(c)]
-    could = [c for c in rest if columns.of(c).is_positive and len(columns.of(c)) > 1]
+    rest = [c for c in rest if not (is_recipe(c) or from_logarithm(c) or columns.kinds.get(c))]
+    could = [c for c in rest if columns.of(c).is_positive and len(columns.of(c)) >= TRIED]
     if could:
         return _several("size", could, found)
     listed = ", ".join(shown(c) for c in columns.have[:12])
@@ -331,21 +477,61 @@ def _no_size(columns: _Columns) -> DataError:
     )
 
 
-def _refuse_gaps(columns: _Columns, sizes: Sequence[str]) -> None:
-    """Raise where runs lack their size and another column says which: two tables in one."""
-    for size in filter(columns.named, sizes):
-        lacks = columns.cells([size]) < 0
-        for name in sorted(columns.names, key=lambda c: not is_recipe(c)) if lacks.any() else ():
-            levels = columns.of(name)
-            whole, broken = set(levels.codes[~lacks]), set(levels.codes[lacks])
-            if name != size and len(whole) <= MOST_CHOICES and not broken & (whole | {-1}):
-                called = display_name(name, columns.have)
-                kept = [condition_text(levels.labels[code]) for code in sorted(whole)]
-                raise DataError(
-                    f"{int(lacks.sum())} runs of {columns.found.where} have a loss and no {size}, "
-                    f"by their {called}; choose those that have one:",
-                    [Choice({"where": {called: value}}) for value in kept],
-                )
+def _have_gaps(found: Found, names: Iterable[str]) -> bool:
+    """Whether a column that was asked for is empty anywhere."""
+    have = [str(c) for c in found.table]
+    columns = [find_column(name, have, found.where) for name in names]
+    return any(bool(levels_of(found.table[c]).codes.min() < 0) for c in columns if c)
+
+
+def _refuse_gaps(columns: _Columns, names: Sequence[str], part: str) -> None:
+    """Raise where a column is empty for some runs and another one decides for which.
+
+    Such are two tables in one, and a setting that exists for one optimizer only. The values of
+    the other column are offered, with the tuned columns that their runs have.
+    """
+    where, candidates = columns.found.where, [*filter(None, map(columns.named, names))]
+    for name in candidates:
+        is_given = columns.cells([name]) >= 0
+        decider = None if is_given.all() else _decider(columns, name, is_given)
+        if decider is None:
+            continue
+        levels, called = columns.of(decider), _bare(decider, columns)
+        alike = dict.fromkeys([*candidates, *columns.varying(WORDS[part])])
+        choices, given = list[Choice](), list[str]()
+        for code, label in enumerate(levels.labels):
+            rows, text = levels.codes == code, condition_text(label)
+            full = [c for c in alike if c != decider and (columns.of(c).codes[rows] >= 0).all()]
+            given += [text] * bool(is_given[rows].all())
+            if full:
+                tune = {} if part == "size" else {part: [_bare(c, columns) for c in full]}
+                choices.append(Choice({"where": {called: text}, **tune}))
+        raise DataError(
+            f"{_bare(name, columns)} of {where} is given where {called} = {' or '.join(given)} "
+            f"and empty in {int((~is_given).sum())} other run(s), but a column that is "
+            f"{'tuned' if part == 'tune' else 'a size'} has a value in every run; choose runs:",
+            choices[:MOST_CHOICES],
+        )
+
+
+def _bare(name: str, columns: _Columns) -> str:
+    """A column's name without what Optuna's tables write before it, else as it is displayed."""
+    bare = bare_name(name)
+    is_plain = name.startswith("params_") and columns.named(bare) == name
+    return bare if is_plain else display_name(name, columns.have)
+
+
+def _decider(columns: _Columns, name: str, is_given: BoolArray) -> str | None:
+    """The column that says in which runs another one is given, with the fewest values."""
+
+    def decides(other: str) -> bool:
+        codes = columns.of(other).codes
+        full, empty = set(codes[is_given]), set(codes[~is_given])
+        is_short = len(full) <= MOST_CHOICES and len(columns.of(other)) <= len(codes) / 2
+        return is_short and not (-1 in full | empty or full & empty)
+
+    could = [c for c in columns.names if c != name and decides(c)]
+    return min(could, key=lambda c: (not is_recipe(c), len(columns.of(c))), default=None)
 
 
 def _several(
@@ -387,39 +573,38 @@ def tried_share(levels: Levels, cells: Codes, n_values: int) -> float:
 
 def _follows(levels: Levels, other: Levels, cells: Codes) -> bool:
     """Whether one setting is computed from another, and perhaps the size."""
-    return levels.depends_on(joint(cells, other.codes)) and levels.follows(other, cells)
-
-
-def with_named_settings(found: Found) -> Found:
-    """A source with the settings that stand in the names of its runs, `width=64,lr=0.01`."""
-    if found.names is None:
-        return found
-    named = [settings_in(str(name)) for name in found.table[found.names]]
-    common = [key for key in named[0] if all(key in each for each in named)] if named else []
-    new = {key: [each[key] for each in named] for key in common if key not in found.table}
-    return replace(found, table=found.table.assign(**new)) if new else found
+    meet = bool(((levels.codes >= 0) & (other.codes >= 0)).any())
+    return meet and levels.depends_on(joint(cells, other.codes)) and levels.follows(other, cells)
 
 
 def sentence(
     parts: Parts,
     called: Mapping[str, str],
+    found: Found,
     pooled: Sequence[str] = (),
+    *,
+    split: tuple[str | None, str | None] | None = None,
 ) -> str:
     """What is announced: `Using size = width, tune = lr, loss = loss, seed = seed`.
 
-    `called` has the name that a column goes by; runs that differ in the pooled are replicates.
+    `called` has the name that a column goes by; runs that differ in the pooled are replicates. Of
+    a `split` it is announced which column holds the parameters, and which the tokens.
     """
+    symbols = symbols_in(list(map(str, found.table)))
 
     def said(names: Sequence[str]) -> str:
-        pairs = [(called.get(name, name), name) for name in names]
+        pairs = [(called.get(name, name), symbols.get(name, name)) for name in names]
         words = [name if name == place else f"{name} ({place})" for name, place in pairs]
         return " and ".join(words) or "none"
 
+    if split is not None:
+        params, tokens = (said([name]) for name in parts.sizes)
+        return f"{USING}params = {params}, tokens = {tokens}, loss = {said([parts.loss])}"
     seed = said([parts.seed]) if parts.seed else "none"
     names = ", ".join(called.get(name, name) for name in parts.unused)
     unused = f"; not used: {names}" if names else ""
     unused += f"; pooled over {', '.join(pooled)}" if pooled else ""
     return (
-        f"Using size = {said(parts.sizes)}, tune = {said(parts.tuned)}, "
+        f"{USING}size = {said(parts.sizes)}, tune = {said(parts.tuned)}, "
         f"loss = {said([parts.loss])}, seed = {seed}{unused}"
     )

@@ -32,7 +32,9 @@ def settings_in(name: str) -> dict[str, float | int | str]:
 
 NAMES = ("name", "run_name", "run name", "run", "experiment_name", "exp_name", "id")
 """Columns, in lower case, that hold the names of runs, the likeliest first."""
-PIECE = re.compile(r"([A-Za-z]+(?:_[A-Za-z]+)*)[=:_\-]?(\d[\d.]*(?:[eE][-+]?\d+)?)(?![A-Za-z\d])")
+PIECE = re.compile(
+    r"([A-Za-z]+(?:_[A-Za-z]+)*)[=:_\-]?(\d[\d.]*(?:p\d+|[eE][-+]?\d+)?)(?![A-Za-z\d])"
+)
 
 
 def name_column(table: pd.DataFrame) -> str | None:
@@ -46,25 +48,30 @@ def name_column(table: pd.DataFrame) -> str | None:
     return None
 
 
-def words_in_names(names: Sequence[str]) -> list[str]:
+def words_in_names(names: Sequence[str], *, known: bool = True) -> list[str]:
     """Words that stand before a number in all names, with several values: `mlp_width16_lr0.002`.
+
+    Of those that are `known` only, or of all.
 
     Example:
         >>> words_in_names(["mlp_width16_lr0.002", "mlp_width32_lr0.004"])
         ['width', 'lr']
     """
-    values: dict[str, set[str]] = {}
-    counts: dict[str, int] = {}
+
+    def pairs_in(name: str) -> dict[str, str]:
+        pairs = PIECE.findall(name[:MOST_NAME])
+        named = [(_last_words(text) or ("" if known else text), number) for text, number in pairs]
+        return {word: number for word, number in named if word}
+
+    values: dict[str, set[str]] = {word: set() for word in pairs_in(names[0])} if names else {}
     for name in names:
-        pairs = {
-            known: number
-            for text, number in PIECE.findall(name[:MOST_NAME])
-            if (known := _last_words(text))
-        }
-        for word, number in pairs.items():
-            values.setdefault(word, set()).add(number)
-            counts[word] = counts.get(word, 0) + 1
-    return [word for word in values if counts[word] == len(names) and len(values[word]) > 1]
+        if not values:
+            break
+        pairs = pairs_in(name)
+        values = {word: seen for word, seen in values.items() if word in pairs}
+        for word, seen in values.items():
+            seen.add(pairs[word])
+    return [word for word, seen in values.items() if len(seen) > 1]
 
 
 def as_number(text: str) -> float | int | str:
@@ -77,7 +84,8 @@ def as_number(text: str) -> float | int | str:
 def number_in(name: str, column: str) -> float | None:
     """The number that a name gives for a column: `width=64`, `width-64`, `width_64`, `width64`.
 
-    Letters before the column's name would make it another name; k, M, B and T multiply.
+    `0p001` is 0.001. Letters before the column's name would make it another name; k, M, B and T
+    multiply.
 
     Example:
         >>> number_in("sweep-params1.5M", "params")
@@ -85,11 +93,13 @@ def number_in(name: str, column: str) -> float | None:
     """
     found = re.search(
         rf"(?<![A-Za-z0-9]){re.escape(column)}\s?[=:_\-]?\s?"
-        r"(?P<value>(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)(?P<times>[kKmMbBtT]?)"
+        r"(?P<value>\d+p\d+|(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)(?P<times>[kKmMbBtT]?)"
         r"(?![A-Za-z0-9])",
         name[:MOST_NAME],
     )
-    return None if found is None else float(found["value"]) * MULTIPLES[found["times"].lower()]
+    if found is None:
+        return None
+    return float(found["value"].replace("p", ".")) * MULTIPLES[found["times"].lower()]
 
 
 def _last_words(text: str) -> str:

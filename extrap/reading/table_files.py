@@ -18,15 +18,15 @@ import pandas as pd
 
 from extrap.errors import DataError, first_line, shown
 from extrap.files import require_file, unguarded
-from extrap.reading.cells import is_empty, read_numbers
+from extrap.reading.cells import is_empty, numbers_of, read_numbers
 from extrap.reading.columns import missing_column
-from extrap.reading.frames import as_frame, frame_of_rows, is_table, with_flat_cells
-from extrap.reading.wide_tables import check_headers
+from extrap.reading.frames import as_frame, frame_of_rows, is_table, with_flat_cells, without_index
+from extrap.reading.wide_tables import TITLE, check_headers
 
 SEPARATORS = (",", ";", "\t")
 JSON_LINES = (".jsonl", ".ndjson")
-SNIFFED, LONGEST_LINE = 6, 1_000_000
-"""Lines by which the separator is told, and characters of one."""
+SNIFFED, MOST_TITLE, LONGEST_LINE = 6, 10, 1_000_000
+"""Lines by which the separator is told, lines above a header, and characters of one."""
 REMEDIES = {
     "Forecast": "give its .runs",
     "LazyFrame": "give what its .collect() returns",
@@ -140,13 +140,14 @@ def _read_csv(source: Path | TextIO, name: str = "") -> pd.DataFrame:
     else:
         opened = io.StringIO(source.read().removeprefix("\ufeff"))
     with opened as file:
-        lines = [file.readline(LONGEST_LINE) for _ in range(SNIFFED)]
+        lines = [file.readline(LONGEST_LINE) for _ in range(MOST_TITLE + SNIFFED)]
         if lines[0].lstrip().startswith("|"):
             raise DataError(
                 f"{name} is a Markdown table; write it as CSV, commas between cells and "
                 "no line of dashes."
             )
         separator = _separator(lines, usual)
+        n_title = _n_title(lines, separator)
         file.seek(0)
         # without a header pandas neither renames repeated columns nor shifts those of longer rows
         cells = pd.read_csv(
@@ -156,6 +157,7 @@ def _read_csv(source: Path | TextIO, name: str = "") -> pd.DataFrame:
             dtype=TEXT,
             keep_default_na=False,
             skipinitialspace=True,
+            skiprows=n_title,
         )
     for column in cells:  # an apostrophe stands before formulas
         if cells[column].str.startswith("'").any():
@@ -167,6 +169,7 @@ def _read_csv(source: Path | TextIO, name: str = "") -> pd.DataFrame:
     frame.columns = header
     if "" in header:
         frame = frame.loc[:, frame.columns != ""]
+    frame.attrs[TITLE] = [line.strip(f" \n{separator}") for line in lines[:n_title]]
     return _with_points(frame) if separator != "," and len(frame) else frame
 
 
@@ -179,13 +182,37 @@ def _plain_names(names: list[str]) -> list[str]:
 
 def _separator(lines: Sequence[str], default: str) -> str:
     """What separates cells: the sign that splits the first lines into the same number of them."""
-    found = {}
-    for sign in SEPARATORS:
-        with suppress(csv.Error):  # one cell is huge
-            n_cells = {len(row) for row in csv.reader(filter(str.strip, lines), delimiter=sign)}
-            if len(n_cells) == 1 and max(n_cells) > 1:
-                found[sign] = max(n_cells)
-    return max(found, key=lambda sign: found[sign], default=default)
+    lines = [*filter(str.strip, lines)]
+    for start in range(len(lines)):  # lines of a title come first
+        found = {}
+        for sign in SEPARATORS:
+            with suppress(csv.Error):  # one cell is huge
+                rows = csv.reader(lines[start : start + SNIFFED], delimiter=sign)
+                n_cells = {len(row) for row in rows}
+                if len(n_cells) == 1 and max(n_cells) > 1:
+                    found[sign] = max(n_cells)
+        if found:
+            return max(found, key=lambda sign: found[sign])
+    return default
+
+
+def _n_title(lines: Sequence[str], separator: str) -> int:
+    """How many lines stand above the header: they have fewer cells, or are comments.
+
+    A header is text without a number, above a line that has one.
+    """
+    rows = list[list[str]]()
+    for line in lines:
+        with suppress(csv.Error):
+            cells = next(csv.reader([line], delimiter=separator), [])
+            rows.append([cell for cell in map(str.strip, cells) if cell])
+    n_cells = [0 if row[:1] and row[0].startswith("#") else len(row) for row in rows]
+    are_text = [bool(np.isnan(numbers_of(row)).all()) for row in rows]
+    for i, row in enumerate(rows[1 : MOST_TITLE + 1], start=1):
+        is_header = len(row) > 1 and are_text[i] and not all(are_text[i + 1 : i + 2])
+        if is_header and n_cells[i] > max(n_cells[:i]):
+            return i
+    return 0
 
 
 def _with_points(table: pd.DataFrame) -> pd.DataFrame:
@@ -208,7 +235,7 @@ def _read_parquet(path: Path) -> pd.DataFrame:
 
     with pq.ParquetFile(path) as file:
         table = pa.Table.from_batches(file.iter_batches(), schema=file.schema_arrow)
-    return table.to_pandas(types_mapper=pd.ArrowDtype)
+    return without_index(table.to_pandas(types_mapper=pd.ArrowDtype))
 
 
 def _read_json(path: Path) -> pd.DataFrame:

@@ -14,8 +14,8 @@ import numpy as np
 import pandas as pd
 
 from extrap.errors import Choice, DataError
-from extrap.reading.cells import numbers_of
-from extrap.reading.names import COUNTS, TOKENS
+from extrap.reading.cells import numbers_of, read_numbers
+from extrap.reading.names import COUNTS, TOKENS, header_unit, kinds_of
 
 FLOPS = ("flops", "compute")
 DATA = ("n_tokens", "tokens")
@@ -29,7 +29,72 @@ OF_COMPUTE, OF_TOKENS = 2.0, 1.1
 """Factors by which the sides of an equality may differ unsaid."""
 CONSTANT = 3.0
 """Factor within which a ratio is a power of a thousand, in most rows."""
+MOST_COUNTED = 1e6
+"""Largest number in units of a header; larger ones are counts already."""
 UNITS = {3: "thousands", 6: "millions", 9: "billions", 12: "trillions"}
+
+
+def without_units(table: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, str], list[str]]:
+    """Counts whose header has a unit as counts of one, under the header without it.
+
+    Returns:
+        The table, old → new names, and a note on each.
+
+    Raises:
+        DataError: The numbers are too large for the unit of their header.
+    """
+    renamed, notes = dict[str, str](), list[str]()
+    for column in map(str, table.columns):
+        name, multiple = header_unit(column) or (column, 1.0)
+        if multiple == 1.0 or name in table:
+            continue
+        numbers = read_numbers(table[column], column)
+        if numbers.max() > MOST_COUNTED:
+            raise DataError(
+                f"{column} is in units of {multiple:.0e} by its header, and holds "
+                f"{numbers.max():g}; say whether these are counts of one:",
+                [Choice({"rename": f"{column}={name}"}, "counts of one")],
+            )
+        table = table.assign(**{column: numbers * multiple}).rename(columns={column: name})
+        renamed[column] = name
+        notes.append(f"{name} is {column} times {multiple:.0e}")
+    return table, renamed, notes
+
+
+def with_tokens(
+    table: pd.DataFrame, split: tuple[str | None, str | None] | None
+) -> tuple[pd.DataFrame, list[str]]:
+    """A table with tokens, where they follow from tokens per parameter, and a note.
+
+    Where the sizes are parameters and tokens, a split, also from compute by C = 6 N D, and so the
+    parameters from compute and tokens.
+    """
+    by_kind: dict[str, list[str]] = {}
+    for column, kind in kinds_of(map(str, table.columns)).items():
+        by_kind.setdefault(kind, []).append(column)
+    params, tokens, ratio, compute = (
+        named or next(iter(by_kind.get(kind, [])), None)
+        for named, kind in zip(
+            (*(split or (None, None)), None, None),
+            ("params", "tokens", "ratio", "compute"),
+            strict=True,
+        )
+    )
+
+    def numbers(column: str | None) -> pd.Series:
+        return read_numbers(table[column], str(column))
+
+    if params in table and ratio and not tokens:
+        name, derived, formula = "tokens", numbers(params) * numbers(ratio), f"{params} × {ratio}"
+    elif split and compute and (params in table) != (tokens in table):
+        name, counted = ("tokens", params) if params in table else ("params", tokens)
+        derived, formula = (
+            numbers(compute) / (6 * numbers(counted)),
+            f"{compute} / (6 × {counted})",
+        )
+    else:
+        return table, []
+    return table.assign(**{name: derived}), [f"{name} = {formula}"]
 
 
 def check_units(frame: pd.DataFrame, sizes: Sequence[str] = ()) -> tuple[str, ...]:

@@ -2,7 +2,7 @@
 
 | layout | known by |
 |---|---|
-| a column for every value of a setting | three headers or more that are numbers |
+| a column for every value of a setting | three headers that are numbers, or `lr=0.1`, `d512` |
 | groups of a chart of W&B's | lines whose `__MIN` is below their `__MAX` |
 | two lines of headers | headers that repeat, text in the first row below them |
 | the header again further down | a row that equals the header: left out |
@@ -20,10 +20,23 @@ import pandas as pd
 
 from extrap.errors import DataError, OnlyBestValues, shown
 from extrap.reading.cells import numbers_of
-from extrap.reading.names import COMPUTE, WORDS, known_name, loss_rank
+from extrap.reading.names import COMPUTE, RATES, WORDS, known_name, loss_rank
 
 EDGES = ("__MIN", "__MAX")
-NUMERIC = re.compile(r"\d+\.?\d*(?:[eE][-+]?\d+)?|\d*\.\d+(?:[eE][-+]?\d+)?")
+NUMBER = r"(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
+NUMERIC = re.compile(NUMBER)
+HEADER = re.compile(rf"(?P<setting>.*?(?<![\d.])){NUMBER}[kKmMbB]?\W*")
+SHORT = {
+    "w": "width",
+    "d": "d_model",
+    "h": "hidden_size",
+    "l": "depth",
+    "L": "depth",
+    "n": "params",
+}
+"""What one letter stands for in a header such as `d512`."""
+TITLE = "title"
+"""Attribute of a frame: the lines that stand above the header of its file."""
 WIDE = 3
 """Headers that are numbers from which on a table has a column for each value."""
 
@@ -42,30 +55,31 @@ def check_headers(header: list[str], first: list[str], where: str) -> None:
 
 
 def without_repeated_header(table: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
-    """A table without rows that repeat its header, and a note on them."""
+    """A table without rows that repeat its header, and notes on them and on lines above it."""
+    title = table.attrs.pop(TITLE, [])
+    notes = [f"lines above the header are left out: {shown(title[0])}"] if title else []
     if table.empty or not table.shape[1]:
-        return table, []
+        return table, notes
     is_header = pd.Series(data=True, index=table.index)
     for column in table:
         if not is_header.any():
-            return table, []
+            return table, notes
         is_header &= table[column].astype(str).str.strip().eq(str(column))
     rows = ", ".join(str(row + 1) for row in table.index[is_header][:3])
-    notes = [f"row {rows} repeats the header: left out"] if is_header.any() else []
+    notes += [f"row {rows} repeats the header: left out"] if is_header.any() else []
     return table[~is_header].reset_index(drop=True), notes
 
 
 def check_layout(table: pd.DataFrame, where: str) -> None:
     """Raise where rows are not runs: where a table is wide, or has the means of groups."""
     names = [str(column) for column in table]
-    numeric = [name for name in names if NUMERIC.fullmatch(name.strip())]
-    if len(numeric) >= WIDE:
-        rest = [name for name in names if name not in numeric]
-        kept = f"id_vars={rest}, " if rest else ""
+    check_wide([name for name in names if NUMERIC.fullmatch(name.strip())], names, where)
+    if sum(name.startswith("Unnamed: ") for name in names) > len(names) / 2:
+        is_text = table.map(lambda cell: isinstance(cell, str) and np.isnan(numbers_of([cell])[0]))
+        n_lines = int(is_text.all(axis=1).argmax()) + 1
         raise DataError(
-            f"a row is a run, {where} has one column per value ({numeric[0]}, {numeric[1]}, …): "
-            f'melt it to one row per run, in pandas with df.melt({kept}var_name="lr", '
-            'value_name="loss"), lr being what the headers are.'
+            f"a table has one line of column names, {where} has {shown(names[0])} and nothing "
+            f"beside it; it is a title: read the file with skiprows={n_lines}."
         )
     for line in (name.removesuffix("__MIN") for name in names if name.endswith("__MIN")):
         if f"{line}__MAX" in names:
@@ -76,6 +90,41 @@ def check_layout(table: pd.DataFrame, where: str) -> None:
                     f"({shown(line)} has a minimum and a maximum); export the chart ungrouped, or "
                     "the table of runs."
                 )
+
+
+def check_wide(wide: Sequence[str], names: Sequence[str], where: str) -> None:
+    """Raise where a setting has a column for each of its values, `lr=0.001` or `d512`.
+
+    Args:
+        wide: Columns that may be such.
+        names: All columns.
+        where: What the table is called.
+    """
+    values: dict[str, list[str]] = {}
+    for name in wide:
+        header = HEADER.fullmatch(name.strip())
+        if header and not re.search(r"(?i)step|iter|epoch|layer", header["setting"]):
+            values.setdefault(header["setting"], []).append(name)
+    before, columns = max(values.items(), key=lambda item: len(item[1]), default=("", []))
+    if len(columns) < WIDE:
+        return
+    last = next(iter(re.findall(r"[A-Za-z]+", before)[-1:]), "")
+    setting = SHORT.get(last, last)
+    values_of = [name.removeprefix(before) for name in columns]
+    is_count = values_of in ([str(i + first) for i in range(len(columns))] for first in (0, 1))
+    rest = [name for name in names if name not in columns]
+    if not setting or loss_rank(setting):
+        is_rate = not any(known_name(name) in RATES for name in rest)
+        of_size = "params" if values_of[0][-1:].isalpha() else "width"
+        setting = "seed" if is_count else "lr" if is_rate and of_size == "width" else of_size
+    kept = f"id_vars={rest}, " if rest else ""
+    cut = f'.replace({{"{setting}": r"^{re.escape(before)}"}}, "", regex=True)' if before else ""
+    meant = "" if setting == SHORT.get(last, last) else f", {setting} being what the headers are"
+    raise DataError(
+        f"a row is a run, {where} has one column per value ({columns[0]}, {columns[1]}, …): "
+        f'melt it to one row per run, in pandas with df.melt({kept}var_name="{setting}", '
+        f'value_name="loss"){cut}{meant}.'
+    )
 
 
 def check_has_losses(

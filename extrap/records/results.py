@@ -282,12 +282,12 @@ class Point:
 
     @property
     def refusals(self) -> dict[str, str]:
-        """`loss` or tuned column, not given because its interval is too wide → why."""
+        """`loss` or tuned column, not given because too little is known of it → why."""
         return self._reasons(REFUSED)
 
     @property
     def imprecise(self) -> dict[str, str]:
-        """`loss` or tuned column, given although only noise excuses how little is known → why."""
+        """`loss` or tuned column, given although little is known of it → why."""
         return self._reasons(IMPRECISE)
 
     def _reasons(self, prefix: str) -> dict[str, str]:
@@ -384,9 +384,13 @@ class Verdict:
 
 
 class Verdicts(tuple[Verdict, ...]):
-    """Verdicts in the order of the runs: a tuple that prints one line per run."""
+    """Verdicts in the order of the runs: a tuple that prints one line per run.
 
-    __slots__ = ()
+    Attributes:
+        notes: Which columns of the runs were taken for what, where that was inferred.
+    """
+
+    notes: tuple[str, ...] = ()
 
     @property
     def configurations(self) -> tuple[tuple[Verdict, ...], ...]:
@@ -423,7 +427,7 @@ class Verdicts(tuple[Verdict, ...]):
         more = f"\n  … {len(self) - MOST_LINES} more" if len(self) > MOST_LINES else ""
         judged = counted(n_judged, "configuration")
         head = f"{counted(len(self), 'run')}, {n_off} of {judged} off the law"
-        return f"Verdicts({head}){lines}{more}"
+        return "\n".join([*self.notes, f"Verdicts({head}){lines}{more}"])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

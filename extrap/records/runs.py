@@ -19,6 +19,8 @@ STATUSES = ("complete", "diverged", "pruned", "failed")
 STAGES = ("tune", "check")
 POOLED = "pooled: runs that differ in "
 """How a note begins that names a setting in which the runs may differ."""
+USING = "Using "
+"""Beginning of the note that says which columns were taken for what."""
 LOSS_NOTE, KIND_NOTE = "the loss is the column ", "the losses are said to be of the kind "
 """How notes begin that name the column of the loss, and what it is."""
 LOSS_KINDS = ("nats", "bits", "error", "accuracy", "other")
@@ -230,7 +232,11 @@ class Runs:
             also: Further columns, where there are any of that name.
         """
         columns = [*self.sizes, *self.tuned, "seed", "status", "loss", *self.conditions]
-        columns += [c for c in ("loss_se", *also) if c in self._frame and c not in columns]
+        columns += [
+            c
+            for c in ("loss_se", "seed_sd", "n_seeds", *also)
+            if c in self._frame and c not in columns
+        ]
         return self._frame.loc[self._order(), columns].reset_index(drop=True)
 
     def in_order(self) -> Runs:

@@ -79,7 +79,7 @@ def advise(judged: Configuration) -> tuple[str, str]:
     advice = [_advice(judged, finding)]
     if finding.cause != "unknown" and "off_replicates" in finding.evidence:
         advice.append(f"The run is {_from_replicates(finding)}.")
-    if judged.unjudged is None:
+    if judged.unjudged in (None, "loss-refused"):
         advice.append(_place(judged))
     critical = (CRITICAL_OVERHEAD - 1) * finding.evidence.get("noise_scale", 0.0)
     experiment = EXPERIMENTS.get(finding.code, "").format(

@@ -22,6 +22,7 @@ from extrap.records.numbers import (
     format_value,
     stacked,
 )
+from extrap.records.runs import USING
 from extrap.reporting.blocks import (
     Answer,
     Block,
@@ -95,7 +96,7 @@ def allocation_blocks(found: Allocation) -> list[Block]:
 
 
 def _details(found: Allocation) -> Details:
-    notes = (Paragraph(f"Note: {note}") for note in found.notes)
+    notes = (Paragraph(f"Note: {note}") for note in found.notes if not note.startswith(USING))
     return Details("Estimators", (_estimators(found), *notes))
 
 

@@ -37,6 +37,7 @@ from extrap.records.numbers import (
     rounded,
     stacked,
 )
+from extrap.records.runs import USING
 from extrap.reporting.batches_charts import (
     Tasks,
     label,
@@ -259,7 +260,7 @@ def critical_blocks(found: CriticalBatches, forecasts: Sequence[SizeForecast] = 
     laws: Block = laws_table(("", law) for law in found.laws.values())
     if not found.laws and len(found.groups) > 1:
         laws = Paragraph(f"No law over groups: {found.reason}.")
-    notes = (Paragraph(f"Note: {note}.") for note in found.notes)
+    notes = (Paragraph(f"Note: {note}.") for note in found.notes if not note.startswith(USING))
     behind = Details("Laws over groups", [laws, *notes])
     answer = critical_answer(found, forecasts)
     return [answer, flag_warnings(fits), table, critical_table(fits), behind]

@@ -35,6 +35,7 @@ from extrap.records.numbers import (
     rounded,
     stacked,
 )
+from extrap.records.runs import USING
 from extrap.reporting.blocks import (
     Answer,
     Block,
@@ -373,7 +374,8 @@ def _notes(comparison: Comparison) -> list[Paragraph]:
         ]
         if text
     ]
-    return [Paragraph(text) for text in dict.fromkeys([*texts, *comparison.notes])]
+    notes = [note for note in comparison.notes if not note.startswith(USING)]
+    return [Paragraph(text) for text in dict.fromkeys([*texts, *notes])]
 
 
 def _seal(found: GroupFindings) -> Paragraph:

@@ -8,7 +8,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from extrap.fitting.optimum_law import BENDS
+from extrap.fitting.refusals import HIGH_HALF_WIDTH, half_width, shown_half
 from extrap.forecasting import Forecast
+from extrap.reading.loss_kinds import is_perplexity
 from extrap.records import Interval, KeptValue, Point
 from extrap.records.numbers import (
     NBSP,
@@ -32,6 +34,7 @@ NEGLIGIBLE = 0.01
 LOW = (
     "no-loss-law",
     "accuracy-refused",
+    "imprecise-loss",
     "far-extrapolation",
     "size-without-effect",
     "columns-collinear",
@@ -43,8 +46,6 @@ LOW = (
 """Flags that make the confidence low, the gravest first."""
 NEUTRAL = ("flat-", "published-prior", "floor-matters")
 """Beginnings of flags that cost no confidence."""
-WIDE = 0.1
-"""Half width of the loss's interval, over the loss, from which the confidence is not high."""
 _SEVERITY = {"on": 0, "undecided": 1, "mistuned": 2, "off": 2, "none": 2}
 
 
@@ -240,16 +241,19 @@ def _measured(forecast: Forecast, each: KeptValue, groups: Sequence[RunGroup]) -
 
 def _confidence(forecast: Forecast, row: AnswerRow) -> str:
     """High, medium or low, with the first reason."""
-    low, high = row.point.loss_pi
     if refused := row.point.refusals:
         names = " and ".join(refused)
         return f"Confidence: low; the sweep says too little of {names} there."
-    if row.point.loss is None or low is None or high is None:
+    prediction = forecast.predict_loss(row.point.size, refuse=False)
+    if row.point.loss is None or prediction is None or None in row.point.loss_pi:
         return "Confidence: low; the sweep does not bound the loss on both sides."
     ratio = format_quantity(row.point.extrapolation_ratio, digits=2)
     certain = f"Confidence: high; no warnings at {ratio} times the largest size of the sweep."
-    if (high - low) / 2 > WIDE * row.point.loss:
-        certain = "Confidence: medium; the interval of the loss is wide."
+    run = forecast.as_run(prediction, row.point.size)
+    half = half_width(run, is_perplexity=is_perplexity(forecast.runs))
+    if half > HIGH_HALF_WIDTH:
+        wide = f"± {shown_half(half)}, more than ± {shown_half(HIGH_HALF_WIDTH)}"
+        certain = f"Confidence: medium; the 90 % interval of the loss is {wide}."
     every = (*forecast.flags, *row.point.flags)
     flags = [flag for flag in every if not flag.startswith(NEUTRAL)]
     lawless = [f.name for f in explain_flags(flags) if re.fullmatch("no-.*-law", f.name)]

@@ -189,13 +189,14 @@ _FORECAST: dict[str, Words] = {
         "Extend the grids or add sizes; at least three sizes need an optimum inside their grid.",
     ),
     "refused-loss": (
-        "The interval of the loss would be too wide to be of use.",
-        "Half of it is more than 5 % and more than the change that the forecast predicts.",
+        "The sweep says too little of the loss there.",
+        "Half its 90 % interval is more than 20 % there or nearer to the sweep (or more than a "
+        "quarter of the fall over the sweep), or the loss rises towards the largest size.",
         "Do what the reason names: more seeds, a finer or wider grid, or more sizes.",
     ),
     "imprecise-loss": (
-        "The loss is forecast as roughly as the seeds scatter.",
-        "Half its interval is more than 5 % and more than the change that the forecast predicts.",
+        "The loss is known only roughly.",
+        "Half its 90 % interval is more than 5 %, or it holds the best loss of the largest size.",
         "Read the interval, not the number.",
     ),
     "too-few-sizes-for-a-floor": (
@@ -418,6 +419,11 @@ _COMPARISON: dict[str, Words] = {
         "A recipe tried one learning rate at its largest size.",
         "Its best rate may lie elsewhere there, and the gain or loss be that of the rate.",
         "Add two other rates at that size, or compare where both are tuned.",
+    ),
+    "one-common-size": (
+        "The recipes were run at one common size only.",
+        "Nothing shows how the difference changes with size.",
+        "Run both recipes at two other sizes.",
     ),
     "no-loss": (
         "No run of a recipe at its largest size has a loss.",

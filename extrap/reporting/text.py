@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from html import escape
 from importlib import import_module
 
 from extrap.files import as_written
 from extrap.records.numbers import NBSP, beside
+from extrap.records.runs import USING
 from extrap.reporting.blocks import (
     Answer,
     Block,
@@ -49,8 +50,12 @@ def blocks_of(result: object) -> list[Block]:
 
 
 def result_text(result: object) -> str:
-    """What the command prints of a result; hidden characters are spelled out."""
-    return as_written(blocks_text(blocks_of(result)))
+    """What the command prints of a result, below what was read as what."""
+    runs = getattr(result, "runs", None)
+    arms = runs.values() if isinstance(runs, Mapping) else [runs]
+    notes = [note for holder in (result, *arms) for note in getattr(holder, "notes", ())]
+    used = dict.fromkeys(note for note in notes if note.startswith(USING))
+    return as_written("\n".join([*used, blocks_text(blocks_of(result))]))
 
 
 def notebook_html(result: object) -> str:

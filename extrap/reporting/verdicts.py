@@ -12,7 +12,7 @@ from extrap.checking import TOLERANCE, Configuration, judge, precedence
 from extrap.checking.causes import on_law
 from extrap.documents import SHOWN, as_forecast, content_hash
 from extrap.forecasting import Forecast
-from extrap.reading.reader import ReadingKeywords, as_runs, known_of
+from extrap.reading.reader import ReadingKeywords, announced_runs, known_of
 from extrap.records import Interval, Verdict, Verdicts
 from extrap.records.numbers import (
     counted,
@@ -97,7 +97,8 @@ def check(
         )
     forecast = as_forecast(forecast)
     conditions = forecast.runs.conditions
-    runs = as_runs(runs, columns, stage="check", conditions=conditions, **known_of(forecast.runs))
+    known = {"conditions": conditions, **known_of(forecast.runs)}
+    runs, announcement = announced_runs(runs, columns, stage="check", **known)
     configurations = judge(forecast, runs, tolerance=tolerance, familywise=familywise, worse=worse)
     rows = {row: run for c in configurations for row, run in c.rows.items()}
     seals = dict(zip(rows, precedence(forecast, rows.values()), strict=True))
@@ -106,7 +107,9 @@ def check(
         for number, configuration in enumerate(configurations)
         for row, run in configuration.rows.items()
     }
-    return Verdicts(verdicts[row] for row in sorted(verdicts))
+    found = Verdicts(verdicts[row] for row in sorted(verdicts))
+    found.notes = (announcement,) if announcement else ()
+    return found
 
 
 def _verdict(

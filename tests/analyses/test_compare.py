@@ -525,3 +525,55 @@ def test_curves_of_resamples_are_those_of_fits_of_their_own():
     together = fit_laws(logs, y, weights)
     alone = [fit_laws(logs, y[i : i + 1], weights[i : i + 1])[0] for i in range(5)]
     assert together == pytest.approx(np.array(alone), rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("column", "values"),
+    [("schedule", ("cosine", "wsd")), ("use_ema", (True, False)), ("warmup", (100, 500))],
+)
+@pytest.mark.parametrize("is_in_both", [True, False])
+def test_a_setting_that_varies_within_a_recipe_without_seeds_is_asked_for(
+    column, values, is_in_both
+):
+    rows = [
+        (width, recipe, value, law(width) * (1 + 0.03 * i))
+        for width in WIDTHS
+        for recipe in ("adam", "muon")
+        for i, value in enumerate(values)
+        if i == 0 or recipe == "adam" or is_in_both
+    ]
+    both = pd.DataFrame(rows, columns=["width", "recipe", column, "loss"])
+    with pytest.raises(DataError, match=f"mixes several .{column}") as caught:
+        extrap.compare(both, by="recipe")
+    offered = [
+        choice.arguments["where"] for choice in caught.value.choices if "where" in choice[0]
+    ]
+    wanted = values if is_in_both else values[:1]  # of the other value there is one recipe
+    assert sorted(each[column] for each in offered) == sorted(map(str, wanted))
+    for choice in caught.value.choices:
+        assert extrap.compare(both, by="recipe", **choice.arguments).plain == "adam"
+
+
+def test_a_setting_that_is_the_same_within_each_recipe_is_no_mixture():
+    arms = {"adam": "cosine", "muon": "wsd"}
+    frames = [table(seeds=(0,)).assign(recipe=r, schedule=s) for r, s in arms.items()]
+    both = pd.concat(frames, ignore_index=True).drop(columns="seed")
+    assert extrap.compare(both, by="recipe", size="width", tune="lr").plain == "adam"
+
+
+def test_one_common_size_is_said():
+    plain, treated = table(widths=WIDTHS[:4]), table(luck=1, widths=WIDTHS[3:])
+    (contrast,) = compared(treated, plain=plain).contrasts
+    assert any(flag.startswith("one-common-size") for flag in contrast.flags)
+    (contrast,) = compared(treated, plain=table(widths=WIDTHS[:5])).contrasts
+    assert not any(flag.startswith("one-common-size") for flag in contrast.flags)
+
+
+def test_recipes_say_which_columns_were_taken_for_what_once(sweep_table):
+    table = sweep_table(seeds=2)
+    arms = {"plain": table, "changed": table.assign(loss=0.99 * table["loss"])}
+    joined = pd.concat([arm.assign(recipe=name) for name, arm in arms.items()])
+    used = "Using size = width, tune = lr, loss = loss, seed = seed"
+    for found in (extrap.compare(arms), extrap.compare(joined, by="recipe")):
+        assert [note for note in found.notes if note.startswith("Using ")] == [used]
+        assert str(found).splitlines()[0] == used

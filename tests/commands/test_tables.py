@@ -130,7 +130,7 @@ def test_compare_refuses_what_is_not_named_and_speaks_of_single_seeds(called):
         alone = frame[frame["seed"] == 0].assign(wall_s=60.0)
         alone.to_csv(f"{name}1.csv", index=False)
     code, _, err = called("compare", "dense.csv", "moe.csv", "--size", "width")
-    assert (code, "differ in lr" in err) == (2, True)
+    assert (code, "mixes several (lr" in err, "--tune lr" in err) == (2, True, True)
     assert called("compare", "dense.csv", "moe.csv", "--size", "width", "--tune", "lr")[0] == 0
     code, out, _ = called("compare", "dense1.csv", "moe1.csv", "--size", "width", "--details")
     assert (code, "add a second seed at every size" in out) == (0, True)
@@ -195,7 +195,7 @@ TWO, KEEP = "compare a.csv b.csv --size", "select"
         (f"{KEEP} pickle.npy --keep 1", "", "no readable .npy"),
     ],
 )
-def test_bad_input_is_one_line_and_exit_code_2(called, words, text, message):
+def test_bad_input_is_one_message_and_exit_code_2(called, words, text, message):
     for name in ("a", "b"):
         recipe(6.0, 0).to_csv(f"{name}.csv", index=False)
     Path("table.csv").write_text(text)
@@ -204,8 +204,10 @@ def test_bad_input_is_one_line_and_exit_code_2(called, words, text, message):
     np.save("huge.npy", np.array([[1e300, 2.0], [3.0, 1e300], [1.0, 1.0]]))
     np.save("pickle.npy", np.array([{}]), allow_pickle=True)
     code, out, err = called(*words.split(" "), stdin=text)
-    assert (code, out, len(err.splitlines())) == (2, "", 1)
-    assert message in err
+    first, *proposed = err.splitlines()
+    assert (code, out) == (2, "")
+    assert message in first
+    assert all(line.startswith("  extrap ") for line in proposed)
 
 
 @pytest.mark.parametrize(

@@ -116,6 +116,20 @@ def test_without_replicates_the_scatter_about_a_parabola_serves(sweep_table):
     assert (noise.own_dof, noise.shared_sd, noise.source) == (dof, 0.0, "parabola")
 
 
+def test_means_with_standard_deviations_over_seeds_tell_the_noise_as_their_runs_do(sweep_table):
+    """Rows that are means, each of two, three or four seeds."""
+    frame = sweep_table(noise=0.003, seeds=4)
+    frame = frame[frame["seed"] < 2 + frame["width"].rank(method="dense").mod(3)]
+    frame = frame.assign(seed=range(len(frame)))  # a seed has no part at all sizes
+    means = frame.groupby(["width", "lr"], as_index=False)["loss"].agg(["mean", "std", "size"])
+    means = means.rename(columns={"mean": "loss_mean", "std": "loss_std", "size": "n_seeds"})
+    seeds, noise = estimate_noise(read_runs(frame)), estimate_noise(read_runs(means))
+    assert noise.size_sd < noise.own_sd == pytest.approx(seeds.size_sd, rel=0.1)
+    assert (noise.own_dof, noise.source, noise.is_replicated) == (seeds.size_dof, "means", True)
+    assert noise.row_sd == noise.size_sd
+    assert not [flag for flag in forecast(means).flags if "no-replicates" in flag]
+
+
 def test_one_run_a_size_says_nothing_about_noise(sweep_table):
     table = sweep_table(seeds=1, rates=(0.01,))
     noise = estimate_noise(read_runs(table, size="width"))

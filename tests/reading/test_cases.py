@@ -17,6 +17,13 @@ def case(name):
     return CASES / name
 
 
+def second(name):
+    path = CASES.with_name("cases2") / name
+    if not path.exists():
+        pytest.skip(f"the input {name} is not here (../shared/cases2)")
+    return path
+
+
 READ = {
     "muon_lr_random.csv": ({}, ("width",), ("muon_lr",), 0.0029, 1.787),
     "config_values.csv": ({}, ("width",), ("lr",), 0.0029, 1.787),
@@ -98,3 +105,97 @@ def test_an_allocation_asks_as_a_forecast_does(name):
     with pytest.raises(DataError, match=words) as caught:
         extrap.allocate(case(name), flops=1e21)
     assert caught.value.choices[0].arguments == first
+
+
+def layout(name):
+    path = CASES.parent / "cases2" / name
+    if not path.is_file():
+        pytest.skip(f"the table {name} is not here (../shared/cases2)")
+    return path
+
+
+LAYOUTS = {
+    "plus_minus.csv": 42,
+    "words_in_loss.csv": 42,
+    "merged_cells.csv": 42,
+    "loss_per_seed_columns.csv": 126,
+    "mean_std_n.csv": 42,
+    "title_rows.csv": 42,
+}
+"""File → runs. Their law is loss 1.5 + 2 (w/16)^-.4 and rate .02 (w/16)^-.4."""
+
+
+@pytest.mark.parametrize("name", LAYOUTS)
+def test_a_layout_is_read_with_a_note_and_forecast_near_its_law(name):
+    runs = read_runs(layout(name))
+    assert (runs.sizes, runs.tuned, len(runs)) == (("width",), ("lr",), LAYOUTS[name])
+    assert len(runs.notes) > 1
+    point = extrap.forecast(runs).at(width=2048)
+    assert 0.98 < point.loss / (1.5 + 2 * 128**-0.4) < 1.02
+    assert 0.85 < point.tuned["lr"].value / (0.02 * 128**-0.4) < 1.15
+
+
+def test_errors_beside_a_loss_are_its_standard_error():
+    frame = read_runs(layout("plus_minus.csv")).to_frame()
+    assert frame.loc[0, ["loss", "loss_se"]].tolist() == [10.736, 0.012]
+    frame = read_runs(layout("mean_std_n.csv")).to_frame()
+    assert frame.loc[0, ["seed_sd", "n_seeds"]].tolist() == [0.0119, 3]
+
+
+def test_words_in_a_loss_say_how_the_run_ended():
+    runs = read_runs(layout("words_in_loss.csv"))
+    assert runs.to_frame()["status"].value_counts().to_dict() == {
+        "complete": 34,
+        "diverged": 6,
+        "failed": 2,
+    }
+
+
+def test_text_in_one_cell_of_the_loss_is_named(tmp_path):
+    path = layout("one_text_cell.csv")
+    with pytest.raises(DataError, match=r"Training Loss ↓ must hold .* 'coming soon' in row 14"):
+        read_runs(path)
+    lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
+    (tmp_path / "a.csv").write_text("".join(x for x in lines if "coming" not in x), "utf-8")
+    assert read_runs(tmp_path / "a.csv").to_frame().loc[0, "loss"] == 6.0741
+
+
+READ_FOLDERS = {
+    "hf_logging_500": ({}, 8192, "lr", 0.00165, 1.59),
+    "hydra_multirun": ({}, 2048, "lr", 0.0029, 1.787),
+    "conditional_space.csv": (
+        {"where": {"optimizer": "adam"}, "tune": "adam_lr"},
+        2048,
+        "adam_lr",
+        0.0029,
+        1.787,
+    ),
+}
+"""Case → options, a size, the tuned column, its best value and the loss there."""
+
+
+@pytest.mark.parametrize("name", READ_FOLDERS)
+def test_settings_of_folders_and_branches_are_forecast_near_their_law(name):
+    options, size, tuned, rate, loss = READ_FOLDERS[name]
+    point = extrap.forecast(second(name), **options).at(size)
+    assert point.tuned[tuned].value == pytest.approx(rate, rel=0.15)
+    assert point.loss == pytest.approx(loss, rel=0.03)
+
+
+def test_crashed_runs_without_a_state_are_no_replicates():
+    made = extrap.forecast(second("crashed_without_state.csv"))
+    assert len(made.runs.complete()) == 28
+    assert made.noise.own_sd < 0.002
+
+
+def test_two_schedules_of_one_recipe_are_no_seeds():
+    with pytest.raises(DataError, match="mixes several") as caught:
+        extrap.compare(second("mixed_arms.csv"), by="optimizer")
+    assert caught.value.choices[0].arguments == {"where": {"schedule": "cosine"}}
+
+
+def test_a_conditional_space_offers_its_branches():
+    with pytest.raises(DataError, match="is given where optimizer = sgd") as caught:
+        read_runs(second("conditional_space.csv"))
+    first = caught.value.choices[0].arguments
+    assert first == {"where": {"optimizer": "adam"}, "tune": ["adam_lr"]}

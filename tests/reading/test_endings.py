@@ -3,7 +3,9 @@ import io
 import pandas as pd
 import pytest
 
+from extrap.errors import DataError
 from extrap.reading import read_runs
+from extrap.reading.reader import Request, read_sweep
 
 NAMES = {"size": "width", "tune": "lr"}
 
@@ -87,3 +89,63 @@ def test_a_status_counts_more_than_the_steps():
     assert len(read_runs(runs, **NAMES).complete()) == 8
     told = runs.assign(state="finished")
     assert len(read_runs(told, **NAMES, ignore="steps").complete()) == 9
+
+
+CRASHED = pd.DataFrame(
+    [(w, x, 2.0 + 1 / w, 2000.0) for w in (16, 32, 64) for x in (0.1, 0.2, 0.4)]
+    + [(w, 0.2, 4.0, 600.0) for w in (16, 32)],
+    columns=["width", "lr", "loss", "reached"],
+)
+"""Nine whole runs of 2000 steps and two that crashed."""
+
+
+@pytest.mark.parametrize(
+    ("planned", "reached", "unit"),
+    [
+        ("steps", "last_step", 1),
+        ("max_steps", "step", 1),
+        ("total_steps", "final_step", 1),
+        ("epochs", "last_epoch", 1 / 200),
+        ("num_steps", "completed_steps", 1),
+        ("max_tokens", "tokens_seen", 1e6),
+        ("config.max_steps", "summary._step", 1),
+        ("maxSteps", "lastStep", 1),
+    ],
+)
+@pytest.mark.parametrize("first", [0, 1])
+def test_runs_that_stop_before_their_own_steps_are_not_complete(planned, reached, unit, first):
+    ends = CRASHED["reached"] * unit - (first == 0 and "tokens" not in reached)
+    table = CRASHED.drop(columns="reached").assign(**{planned: 2000 * unit, reached: ends})
+    runs, said = read_sweep(table, Request())
+    assert (len(runs.complete()), runs.sizes, runs.tuned) == (9, ("width",), ("lr",))
+    assert "2 of 11 runs" in said
+    runs, said = read_sweep(table, Request(partial=True))
+    assert (len(runs.complete()), "counted as complete" in said) == (11, True)
+
+
+@pytest.mark.parametrize(
+    ("column", "whole", "cut"),
+    [("progress", 1, 0.3), ("percent_complete", "100%", "30%"), ("finished", True, False)],
+)
+def test_a_share_of_its_steps_says_that_a_run_is_not_complete(column, whole, cut):
+    shares = [whole if end == 2000 else cut for end in CRASHED["reached"]]
+    table = CRASHED.drop(columns="reached").assign(**{column: shares})
+    for source in (table, io.StringIO(table.to_csv(index=False))):
+        assert len(read_runs(source, **NAMES).complete()) == 9
+
+
+def test_most_runs_that_stop_before_their_own_steps_are_asked_about():
+    ends = [2000, *range(500, 1500, 100)]
+    table = CRASHED.drop(columns="reached").assign(steps=2000, last_step=ends)
+    with pytest.raises(DataError) as caught:
+        read_runs(table)
+    (choice,) = caught.value.choices
+    assert len(read_runs(table, **choice.arguments).complete()) == 11
+
+
+@pytest.mark.parametrize(
+    "ends", [{"epochs": 3, "last_epoch": 2}, {"max_tokens": 5, "tokens_seen": 4.9e9}]
+)
+def test_columns_of_other_units_or_counted_from_zero_cut_no_run(ends):
+    table = CRASHED[CRASHED["reached"] == 2000].drop(columns="reached").assign(**ends)
+    assert len(read_runs(table).complete()) == 9

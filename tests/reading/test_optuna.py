@@ -6,6 +6,7 @@ import pytest
 from optuna.distributions import CategoricalDistribution, IntDistribution
 
 from extrap.errors import DataError, StudyError
+from extrap.reading import read_runs
 from extrap.reading.optuna import find_study, study_name
 from extrap.study.database import open_storage
 
@@ -119,3 +120,26 @@ def test_a_study_begun_twice_under_one_prefix_reads_as_one(url):
 def test_the_folder_of_a_new_storage_is_made(tmp_path):
     open_storage(f"sqlite:///{tmp_path}/a/b/study.db")
     assert (tmp_path / "a/b/study.db").is_file()
+
+
+def test_a_space_that_depends_on_a_choice_offers_its_branches(url):
+    best = {"adam": 0.02, "sgd": 0.5}
+
+    def objective(trial):
+        optimizer = trial.suggest_categorical("optimizer", list(best))
+        width = trial.suggest_categorical("width", [16, 32, 64])
+        rate = trial.suggest_float(f"{optimizer}_lr", 1e-3, 10, log=True)
+        momentum = trial.suggest_float("momentum", 0.1, 0.9) if optimizer == "sgd" else 0.1
+        return 2 + 1 / width + (rate / best[optimizer] - 1) ** 2 + momentum
+
+    sampler = optuna.samplers.RandomSampler(seed=0)
+    study = optuna.create_study(storage=url, study_name="theirs", sampler=sampler)
+    study.optimize(objective, n_trials=40)
+    with pytest.raises(DataError, match="is given where optimizer = ") as caught:
+        read_runs(url)
+    assert [choice.arguments for choice in caught.value.choices] == [
+        {"where": {"optimizer": "adam"}, "tune": ["adam_lr"]},
+        {"where": {"optimizer": "sgd"}, "tune": ["sgd_lr", "momentum"]},
+    ]
+    for choice in caught.value.choices:
+        assert read_runs(url, **choice.arguments).tuned == tuple(choice.arguments["tune"])

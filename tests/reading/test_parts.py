@@ -249,3 +249,62 @@ def test_published_tables_agree_with_themselves(name):
     assert not [
         n for n in check_units(pd.read_csv(DATA / name), ("params", "tokens")) if "should be" in n
     ]
+
+
+DECIDERS = [
+    ("optimizer", {"adam": "adam_lr", "sgd": "sgd_lr"}),
+    ("optimizer", {"adam": "adam_lr", "lion": "lion_lr", "sgd": "sgd_lr"}),
+    ("use_adam", {"False": "sgd_lr", "True": "adam_lr"}),
+    ("variant", {"1": "adam_lr", "2": "sgd_lr"}),
+]
+"""A column, and which rate each of its values has."""
+
+
+@pytest.mark.parametrize(("decider", "rates"), DECIDERS)
+@pytest.mark.parametrize("prefix", ["", "params_", "config."])
+def test_a_setting_of_some_runs_is_explained_by_the_column_that_decides_it(decider, rates, prefix):
+    parts = []
+    for number, (value, rate) in enumerate(rates.items()):
+        typed = {"False": False, "True": True}.get(value, value)
+        part = GRID.rename(columns={"lr": f"{prefix}{rate}"}).assign(loss=GRID["loss"] + number)
+        parts.append(part.assign(**{f"{prefix}{decider}": typed}))
+    table = pd.concat(parts, ignore_index=True)
+    offered = [{"where": {decider: value}, "tune": [rate]} for value, rate in rates.items()]
+    assert choices_of(table) == offered
+    for choice in offered:
+        runs = read_runs(table, **choice)
+        assert (runs.sizes, runs.tuned) == (("width",), tuple(choice["tune"]))
+        assert len(runs) == len(GRID)
+    assert (
+        choices_of(table, size="width", tune=f"{prefix}sgd_lr")[0]["where"] == offered[0]["where"]
+    )
+
+
+def test_a_gap_that_no_column_explains_names_its_row():
+    table = GRID.assign(lr=[None, *GRID["lr"][1:]])
+    with pytest.raises(DataError, match="row 1 has none"):
+        read_runs(table)
+
+
+def test_a_seed_is_announced_only_where_there_is_one():
+    table = GRID.drop(columns="seed").rename(columns={"loss": "val_loss"})
+    _, said = read_sweep(table, Request(size="width", tune="lr"))
+    assert "seed = none" in said
+
+
+def test_runs_without_a_loss_are_counted_where_nothing_else_is_said():
+    table = GRID.assign(loss=[None, None, *GRID["loss"][2:]])
+    names = {"size": "width", "tune": "lr", "loss": "loss"}
+    assert f"2 of {len(GRID)} runs" in read_sweep(table, Request(**names))[1]
+    assert read_sweep(GRID, Request(**names))[1] == ""
+
+
+def test_rates_and_seeds_in_the_names_of_runs_are_read_where_no_column_tells_them():
+    cells = zip(GRID["width"], GRID["lr"], GRID["seed"], strict=True)
+    names = [f"mlp{width}-lr{lr}-seed{seed}" for width, lr, seed in cells]
+    runs, said = read_sweep(GRID.drop(columns=["lr", "seed"]).assign(name=names), Request())
+    columns = ["width", "lr", "seed", "loss"]
+    assert runs.to_frame()[columns].to_numpy().tolist() == GRID[columns].to_numpy().tolist()
+    assert "lr was read from the names of the runs" in said
+    wrong = [name.replace("lr", "lr1") for name in names]
+    assert read_runs(GRID.assign(name=wrong)).to_frame()["lr"].tolist() == GRID["lr"].tolist()

@@ -89,7 +89,7 @@ def test_repeated_seeds_with_other_losses_are_kept_as_replicates():
     runs = read(table, ignore="layers")
     assert (len(runs), runs.counts()["replicates"]) == (6, 3)
     assert runs.to_frame()["layers"].tolist()[2:4] == [[4], [8, 8]]
-    assert runs.notes[0].startswith("3 run(s) repeat")
+    assert runs.notes[1].startswith("3 run(s) repeat")
 
 
 @pytest.mark.parametrize("times", [2, 3])
@@ -98,7 +98,7 @@ def test_copies_of_a_row_are_left_out_and_counted(times):
     plain = frame_of(loss=[3.0, np.nan, 1.0], note=notes)
     runs = read(pd.concat([plain] * times))
     assert runs.data_hash() == read(plain).data_hash()
-    assert runs.notes[0].startswith(f"{3 * (times - 1)} row(s) are copies")
+    assert runs.notes[1].startswith(f"{3 * (times - 1)} row(s) are copies")
     assert len(read(pd.concat([plain, plain.assign(note="another")]))) == 6
     assert len(read(pd.concat([plain] * times), stage="check")) == 3 * times  # each is judged
     unsure = read(pd.concat([frame_of()] * times).drop(columns="seed"))

@@ -72,3 +72,12 @@ def test_interval_that_would_pass_a_run_as_good_as_the_sweeps_largest_decides_no
         noise = replace(made.noise, own_sd=sd, size_sd=sd)
         found = checked(loss_at(1024), made=replace(made, noise=noise))
         assert (found.loss in found.predicted_pi, found.on_law) == (True, on_law)
+
+
+def test_verdicts_say_which_columns_stand_for_those_of_the_sweep():
+    table = pd.DataFrame([{"Width": LARGE["width"], "lr": 0.0025, "loss": loss_at(1024)}])
+    found = check(by_hand(), table)
+    (note,) = found.notes
+    assert "width stands in the column Width" in note
+    assert repr(found).startswith(f"{note}\nVerdicts(")
+    assert check(by_hand(), table.rename(columns={"Width": "width"})).notes == ()

@@ -122,12 +122,12 @@ def noisy(size, tuned, seed):
 
 
 def test_a_target_is_trained_where_its_rate_is_known_and_the_answer_is_about_it(tmp_path):
-    """Five sizes and a noise of 20 %: the loss is imprecise, the rate is given and used."""
+    """Five sizes and a noise of 20 %: the loss is refused, the rate is given and used."""
     spec = replace(SPEC, growth=0)
     found = finish(tmp_path, ForecastKind(spec, noisy))
     made = found.result.forecast
     point = made.at(width=512)
-    assert "loss" in point.imprecise
+    assert "loss" in point.refusals
     rates = {v.tuned["lr"] for v in found.result.verdicts if v.size == {"width": 512}}
     assert as_handed_out("lr", made.at(width=512).recommended["lr"]) in rates
     answer = found.outcome.text().splitlines()[0]

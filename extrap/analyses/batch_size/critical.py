@@ -16,7 +16,7 @@ from extrap.analyses.batch_size.batch_results import (
     between_logs,
 )
 from extrap.analyses.batch_size.hyperbola import Hyperbola, Steps, fit_hyperbola, fit_replicates
-from extrap.analyses.batch_size.measurements import Measurements, read_measurements
+from extrap.analyses.batch_size.measurements import Measurements, columns_used, read_measurements
 from extrap.errors import DataError, argument
 from extrap.laws.batch import overhead_batch
 from extrap.reading.selecting import Where
@@ -170,6 +170,7 @@ def critical_batch(
     columns = (by,) if isinstance(by, str) else tuple(by)
     ignored = (ignore,) if isinstance(ignore, str) else tuple(ignore)
     table, selected = read_rows(source, let, where=where, rename=rename)
+    used = columns_used(table, {"batch": (batch,), "steps": (steps,), "by": columns})
     measured, notes = read_measurements(
         table, batch=batch, steps=steps, by=columns, seed=seed, ignored=ignored
     )
@@ -194,7 +195,7 @@ def critical_batch(
         by=columns,
         overhead=overhead,
         level=level,
-        notes=(*selected, *notes, *(f"left out: {text}" for text in refused), *left_out),
+        notes=(used, *selected, *notes, *(f"left out: {text}" for text in refused), *left_out),
     )
 
 

@@ -18,6 +18,7 @@ from extrap.reading.names import BATCHES, COMPUTE, RATES, TOKENS, known_name
 from extrap.reading.names import WORDS as NAMES
 from extrap.records import condition_text
 from extrap.records.fields import ROUNDING
+from extrap.records.runs import USING
 
 INFEASIBLE = frozenset({"diverged", "infeasible", "failed"})
 YES = frozenset({"true", "1", "1.0", "yes"})
@@ -102,6 +103,17 @@ def _points(rows: pd.DataFrame) -> tuple[BatchPoint, ...]:
         )
         for batch, here in rows.groupby("batch", sort=True)
     )
+
+
+def columns_used(table: pd.DataFrame, asked: Mapping[str, Sequence[str]]) -> str:
+    """Which columns are taken for what, as a note: `Using batch = bs, steps = steps`."""
+    have = list(map(str, table.columns))
+    parts = [
+        f"{part} = {' and '.join(find_column(name, have, 'the table') or name for name in names)}"
+        for part, names in asked.items()
+        if names
+    ]
+    return f"{USING}{', '.join(parts)}"
 
 
 def _named(table: pd.DataFrame, asked: Mapping[str, str]) -> pd.DataFrame:

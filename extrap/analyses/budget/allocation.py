@@ -22,8 +22,8 @@ from extrap.records.numbers import format_scientific
 
 ORDER = ("isoflop", "parametric")
 """The first that is possible is the answer: profiles know no form of the law."""
-FACTOR = 2.0
-"""By which two estimates of N_opt may differ."""
+FACTOR, APART = 2.0, 0.02
+"""By which two estimates of N_opt, and of its exponent, may differ."""
 FAR = 100.0
 """Times the largest compute of a run, or below the smallest."""
 LEAST, MOST = 1.0, 1e100
@@ -338,7 +338,8 @@ def _disagreement(splits: Mapping[str, Estimated]) -> list[str]:
     details = []
     (low, high), (other_low, other_high) = profiles.exponent.ci, law.exponent.ci
     assert None not in (low, high, other_low, other_high)
-    if max(low or 0.0, other_low or 0.0) > min(high or 0.0, other_high or 0.0):
+    is_apart = abs((profiles.exponent.value or 0.0) - (law.exponent.value or 0.0)) > APART
+    if is_apart and max(low or 0.0, other_low or 0.0) > min(high or 0.0, other_high or 0.0):
         details.append(
             f"exponent {profiles.exponent.value:.3f} by profiles, {law.exponent.value:.3f} by the "
             "law"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from io import StringIO
 from types import MappingProxyType
 from typing import Any
 
@@ -16,8 +15,8 @@ from extrap.errors import DataError, argument
 from extrap.laws.base import Array
 from extrap.reading.cells import read_numbers
 from extrap.reading.columns import missing_column
-from extrap.reading.frames import is_table
-from extrap.reading.reader import as_runs
+from extrap.reading.names import header_unit
+from extrap.reading.reader import announced_runs
 from extrap.reading.units import check_units
 from extrap.records import Runs
 
@@ -97,23 +96,8 @@ def read_points(
             "params, tokens, loss and compute must be different columns, got "
             f"{', '.join(named)}; name another column."
         )
-    columns, pair = {**rows, "loss": loss}, (params or SIZES[0], tokens or SIZES[1])
-    is_stream = hasattr(source, "read") and not is_table(source)
-    text = source.read() if is_stream else None  # can be read once
-
-    def opened() -> Any:
-        return source if text is None else StringIO(text)
-
-    runs = None
-    if not (params or tokens):
-        try:
-            runs = as_runs(opened(), columns, tune=())
-        except DataError as error:  # which column is the size is asked below, by its own options
-            if not any(set(choice.arguments) == {"size"} for choice in error.choices):
-                raise
-    if runs is None or (len(runs.sizes) != len(SIZES) and not isinstance(source, Runs)):
-        named_by = dict(zip(pair, SIZES, strict=True))
-        runs = as_runs(opened(), columns, size=pair, named_by=named_by, tune=())
+    columns = {**rows, "loss": loss}
+    runs, announcement = announced_runs(source, columns, tune=(), split=(params, tokens))
     if len(runs.sizes) != len(SIZES):
         raise DataError(
             f"an allocation takes parameters and tokens, {runs.source or 'the table'} has the "
@@ -121,6 +105,7 @@ def read_points(
             f"{argument('tokens', ...)}."
         )
     params, tokens = runs.sizes
+    named = [header[0] if (header := header_unit(name)) else name for name in named]
     complete = runs.complete()
     kept = complete.with_seedless_once().to_frame()
     have = list(map(str, kept.columns))
@@ -143,6 +128,7 @@ def read_points(
         counted_flops=counted,
         runs=runs.with_seedless_once(),
         notes=(
+            *[announcement] * bool(announcement),
             *(note for note in runs.notes if "copies of" in note),
             *[f"{n_without} runs without a final loss are left out"] * bool(n_without),
             *[f"{n_copies} rows are exact copies of others and are counted once"] * bool(n_copies),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Any
 
@@ -14,14 +14,15 @@ import pandas as pd
 from extrap.analyses.comparison.arm_table import ArmTable
 from extrap.analyses.comparison.contrasts import MIN_SIZES
 from extrap.errors import DataError, argument
+from extrap.reading.columns import find_column
+from extrap.reading.mixtures import refuse_mixtures
 from extrap.reading.names import RATES
 from extrap.reading.reader import as_runs, known_of
-from extrap.records import Runs, condition_text
+from extrap.records import WITHOUT_SEED, Runs, condition_text
+from extrap.records.runs import POOLED, USING
 
 LOSSES = (1e-50, 1e50)
 """Losses beyond these are of a broken unit, and their squares and ratios beyond floats."""
-MEASURED = ("loss", "status", "stage", "loss_se", "wall_s", "flops", "noise_scale")
-"""Columns that may differ between runs of one size and seed without being tuned."""
 UNIT_TOLERANCE = 0.04
 """Log ratio within which losses of all sizes look like one loss in two units."""
 MIN_LOG_PERPLEXITY = 1e-9
@@ -81,14 +82,22 @@ def _split(runs: Runs, by: str) -> dict[str, Runs]:
             sizes=runs.sizes,
             tuned=runs.tuned,
             source=runs.source,
-            notes=[note for note in runs.notes if "copies" in note],
+            notes=[
+                note for note in runs.notes if "copies" in note or note.startswith((POOLED, USING))
+            ],
         )
         for name in dict.fromkeys(labels)
     }
 
 
-def check_arms(arms: Mapping[str, Runs]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def check_arms(
+    arms: Mapping[str, Runs], measured: Iterable[str] = ()
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Refuse recipes that cannot be compared.
+
+    Args:
+        arms: Name → runs.
+        measured: Columns that set nothing, whatever they are called.
 
     Returns:
         Their names and their size columns.
@@ -121,7 +130,7 @@ def check_arms(arms: Mapping[str, Runs]) -> tuple[tuple[str, ...], tuple[str, ..
                     f"the condition {condition} must not vary within a recipe, {name!r} has "
                     f"{', '.join(values[:4])}; split it into recipes, or keep one."
                 )
-        _check_undeclared(name, runs, frame)
+        _check_undeclared(name, arms, measured)
     return names, columns
 
 
@@ -189,23 +198,33 @@ def _check_losses(name: str, frame: pd.DataFrame) -> None:
         )
 
 
-def _check_undeclared(name: str, runs: Runs, frame: pd.DataFrame) -> None:
-    """Refuse a mixture: runs of one cell that differ in what nobody said is tuned."""
-    cell = [*runs.sizes, *runs.tuned, "seed"]
-    repeats = frame[frame.duplicated(cell, keep=False) & frame["status"].ne("failed")]
-    others = [c for c in repeats if c not in {*cell, *runs.conditions, *MEASURED}]
-    if repeats.empty or not others:
-        return
-    texts = repeats[others].map(condition_text)
-    counts = texts.groupby([repeats[c] for c in cell], dropna=False).nunique()
-    few = len(repeats) / 2  # what differs in almost every row measures a run, it does not set it
-    varied = [c for c in others if (counts[c] > 1).any() and texts[c].nunique() <= few]
-    if varied:
-        raise DataError(
-            "runs of one recipe, size and seed must differ in tuned columns only, several "
-            f"of {name!r} differ in {', '.join(varied)}; name it with "
-            f"{argument('tune', ...)}, or drop a column without effect."
-        )
+def _check_undeclared(name: str, arms: Mapping[str, Runs], measured: Iterable[str]) -> None:
+    """Refuse a mixture: runs of one recipe that differ in what nobody said is tuned.
+
+    Values are offered that every recipe has: another one would leave nothing to compare.
+    """
+    runs = arms[name].of_stage("tune")
+    ignored = [note.removeprefix(POOLED) for note in runs.notes if note.startswith(POOLED)]
+    frame = runs.to_frame()
+    if not frame["seed"].astype(str).str.startswith(WITHOUT_SEED).any():
+        texts = frame[[c for c in frame if c not in (*runs.sizes, *runs.tuned)]].astype(str)
+        ignored += texts.columns[texts.nunique() > len(frame) / 2].tolist()  # measured, not set
+    rule = f"a comparison is of single recipes, {name!r} of {runs.source or 'the runs'}"
+    try:
+        refuse_mixtures(runs, ignored=[*ignored, *measured], rule=rule)
+    except DataError as error:
+        frames = [each.to_frame() for each in arms.values()]
+        choices = [c for c in error.choices if all(_has(f, c.arguments) for f in frames)]
+        raise DataError(error.args[0], choices) from None
+
+
+def _has(frame: pd.DataFrame, arguments: Mapping[str, Any]) -> bool:
+    """Whether any run has the values that a choice selects."""
+    is_there = pd.Series(data=True, index=frame.index)
+    for name, value in arguments.get("where", {}).items():
+        column = find_column(name, list(map(str, frame)), "the runs")
+        is_there &= column is not None and frame[column].map(condition_text).eq(value)
+    return bool(is_there.any())
 
 
 def without_copies(arms: Mapping[str, Runs]) -> tuple[dict[str, Runs], list[str]]:

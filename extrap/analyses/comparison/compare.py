@@ -29,6 +29,7 @@ from extrap.fitting.run_costs import FLOPS, SECONDS_PER_HOUR, hours_of_runs, rea
 from extrap.reading.reader import ReadingKeywords
 from extrap.records import Measure, Runs
 from extrap.records.fields import require, require_level, require_positive
+from extrap.records.runs import USING
 
 DEFAULT_FACTOR = 2.0
 """The target, times the largest common size."""
@@ -119,7 +120,7 @@ def compare(
         )
     _check_gate(min_gain, fix, speed, cost)
     runs, copies = without_copies(read_arms(arms, by, columns))
-    names, sizes = check_arms(runs)
+    names, sizes = check_arms(runs, [name for name in (speed, cost) if name])
     if reference and reference not in names[1:]:
         raise ValueError(
             f"reference must be one of the treated recipes {', '.join(names[1:])}, got "
@@ -136,7 +137,8 @@ def compare(
     )
     untuned, without_rate = _untuned(runs, read)
     laws: dict[str, ArmLaw] = {}
-    contrasts, notes = [], [*copies, *_notes(runs, read), *without_rate]
+    used = dict.fromkeys(n for each in runs.values() for n in each.notes if n.startswith(USING))
+    contrasts, notes = [], [*used, *copies, *_notes(runs, read), *without_rate]
     columns_of_speed: list[str] = []
     for name in others:
         ratios, column, missing = speeds_by_size(runs[plain], runs[name], speed=speed, cost=cost)
@@ -152,7 +154,11 @@ def compare(
         )
         laws = {**both, **laws}
         slow = [f"speed-missing: {name} or {plain} has no {missing}"] * bool(missing)
-        found = replace(found, flags=(*found.flags, *untuned[plain], *untuned[name], *slow))
+        common = sorted(_common(read[plain], read[name]))
+        size = ", ".join(f"{c} {value:g}" for c, value in zip(sizes, common[0], strict=True))
+        alone = [f"one-common-size: {plain} and {name} at {size}"] * (len(common) == 1)
+        flags = (*found.flags, *alone, *untuned[plain], *untuned[name], *slow)
+        found = replace(found, flags=flags)
         if reference and name != reference:
             share = share_closed(*(read[each] for each in (plain, name, reference)), level=level)
             found = replace(found, share=share)

@@ -20,7 +20,7 @@ from extrap.errors import DataError, argument
 from extrap.fitting.posterior import LOWEST, LossPosterior
 from extrap.fitting.run_costs import read_run_cost
 from extrap.laws.base import Array
-from extrap.reading.names import COMPUTE
+from extrap.reading.names import kind_of
 from extrap.records import Interval, Measure, Runs
 
 SPEEDS = (
@@ -96,7 +96,7 @@ def _positive_medians(frame: pd.DataFrame, column: str, size: str) -> pd.Series:
 def cost_power(plain: Runs, size: Mapping[str, float]) -> float | None:
     """Power of the first size column that the cost of a run follows at a size; None if unknown."""
     first = plain.sizes[0]
-    if first in COMPUTE:
+    if kind_of(first) == "compute":
         return 1.0
     try:
         growth = read_run_cost(plain.of_stage("tune").complete(), seconds=True)

@@ -4,11 +4,12 @@
 |---|---|
 | `trainer_state.json`, of a run or its checkpoints | `config.json` beside it, the state |
 | `metrics.csv` | `hparams.yaml` beside it |
+| any, below a folder `.hydra` | its `config.yaml` and `overrides.yaml` |
 | `meta.yaml`, event files | see `mlflow`, `tensorboard` |
 
 Names of folders below the one that is read say settings too. Of a run's checkpoints the last is
 read: it holds what the earlier ones logged. `training_args.bin` is a pickle, which would run what
-its author wrote, and is never opened; its rate is the largest `learning_rate` of the log.
+its author wrote, and is never opened; of its rate the log tells, see `logged_rates`.
 """
 
 from __future__ import annotations
@@ -27,13 +28,13 @@ from extrap.reading.found import Found, points_of, run_name, tracked
 from extrap.reading.frames import frame_of_rows, single_values
 from extrap.reading.settings import settings_in
 from extrap.reading.table_files import read_table
+from extrap.reading.trackers.yaml_files import hydra_settings, read_yaml
 
 FILES = ("meta.yaml", "trainer_state.json", "metrics.csv", "*tfevents*")
 """Of MLflow, HF Trainer, Lightning and TensorBoard; a folder of several is of the first."""
 LOSSES = ("eval_loss", "val_loss", "val/loss", "loss")
 """Held-out ones first: the last falls where a model overfits."""
 STEPS = ("step", "epoch")
-RATE = "learning_rate"
 STATED = ("train_batch_size", "max_steps", "num_train_epochs")
 """Settings that a trainer's state has."""
 Logged = tuple[Path, dict[str, Any], pd.DataFrame]
@@ -79,12 +80,11 @@ def _found(root: Path, logged: Iterable[Logged]) -> Found:
         step = next((name for name in STEPS if name in table), None)
         if step is None:
             raise DataError(f"the log of a run in {home} has no column step; leave it out.")
-        values = table.drop(columns=[*STEPS, RATE], errors="ignore")
+        values = table.drop(columns=[*STEPS], errors="ignore")
         points.append(points_of(len(runs), table[step], values))
-        if RATE in table:
-            settings = {RATE: pd.to_numeric(table[RATE], errors="coerce").max(), **settings}
         name = run_name(root, home)
-        runs.append((name, {**single_values(settings), **settings_in(name)}, ""))
+        settings = {**hydra_settings(root, home), **single_values(settings), **settings_in(name)}
+        runs.append((name, settings, ""))
     return tracked(runs, pd.concat(points, ignore_index=True), where=str(root), losses=LOSSES)
 
 
@@ -112,7 +112,7 @@ def _of_trainer(paths: list[Path]) -> Iterator[Logged]:
 
 def _of_lightning(paths: list[Path]) -> Iterator[Logged]:
     for path in paths:
-        yield path.parent, _read_yaml(path.with_name("hparams.yaml")), read_table(path)
+        yield path.parent, read_yaml(path.with_name("hparams.yaml")), read_table(path)
 
 
 def _read_json(path: Path) -> dict[str, Any]:
@@ -124,17 +124,4 @@ def _read_json(path: Path) -> dict[str, Any]:
             f"{path} is no JSON ({first_line(error)}); a run may have been writing it: leave it "
             "out."
         ) from error
-    return found if isinstance(found, dict) else {}
-
-
-def _read_yaml(path: Path) -> dict[str, Any]:
-    """The settings in a file; none where it is missing or would make objects of Python's."""
-    if not path.is_file():
-        return {}
-    import yaml
-
-    try:
-        found = yaml.safe_load(path.read_text(encoding="utf-8", errors="replace"))
-    except (yaml.YAMLError, ValueError):
-        return {}
     return found if isinstance(found, dict) else {}

@@ -1,9 +1,9 @@
 """TensorBoard's folders of event files, one run per folder; the only importer of `tensorboard`.
 
 Settings are the hyperparameters that were logged for its plugin, else those in the names of
-folders: `width=64,lr=0.01`. Files of one folder are parts of one run, in the order of their names,
-which begin with a time. A folder named after a time that holds hyperparameters, as
-`SummaryWriter.add_hparams` makes one, belongs to the run above it.
+folders, `width=64,lr=0.01`, and those of Hydra. Files of one folder are parts of one run, in the
+order of their names, which begin with a time. A folder named after a time that holds
+hyperparameters, as `SummaryWriter.add_hparams` makes one, belongs to the run above it.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import pandas as pd
 from extrap.errors import DataError, first_line
 from extrap.reading.found import Found, run_name, tracked
 from extrap.reading.settings import settings_in
+from extrap.reading.trackers.yaml_files import hydra_settings
 
 MARK = "tfevents"
 """Stands in the name of every event file."""
@@ -85,7 +86,8 @@ def read(folder: Path, files: list[Path]) -> Found:
         name, log = run_name(folder, home), EventLog(path)
         for metric, points in log.points().items():
             rows += [(name, part, metric, step, value) for step, value in points]
-        settings.setdefault(name, {**settings_in(name)}).update(log.hparams())
+        known = hydra_settings(folder, home) | settings_in(name)
+        settings.setdefault(name, known).update(log.hparams())
     points = pd.DataFrame(rows, columns=["run", "part", "metric", "step", "value"])
     codes, names = pd.factorize(points["run"], sort=True)
     points, notes = without_replaced(points.assign(run=codes))

@@ -235,7 +235,7 @@ def test_laws_over_groups_are_those_of_the_truth():
     assert found.at(params=64).extrapolation_ratio == 4
     small = table().iloc[:2].assign(params=99.0)
     two = critical_batch(pd.concat([sizes(n=2), small]), by="params")
-    assert (len(two.groups), "of params 99 " in two.notes[0]) == (2, True)
+    assert (len(two.groups), "of params 99 " in two.notes[1]) == (2, True)
     assert two.laws["b_overhead"].exponents["params"].ci == (None, None)
     assert two.at(params=4).s_min.pi == two.at(params=4).b_crit.ci == (None, None)
 
@@ -345,8 +345,9 @@ def test_what_follows_from_the_batch_size_and_its_own_rate_are_no_mixture():
     )
     scaled = data.assign(warmup_steps=1e6 / batch)
     found, noted = critical_batch(data), critical_batch(scaled)
-    assert (found.notes, len(noted.notes)) == ((), 1)
-    assert noted.notes[0].split()[0] == "warmup_steps"
+    assert found.notes == ("Using batch = batch_size, steps = steps",)
+    assert str(found).startswith(found.notes[0])
+    assert [note.split()[0] for note in noted.notes] == ["Using", "warmup_steps"]
     assert found.groups == noted.groups == critical_batch(plain).groups
 
 
@@ -365,13 +366,13 @@ def test_rows_and_columns_are_read_as_those_of_a_sweep():
         data, where={"params": "350m"}, rename={"config/batch_size": "bs"}, batch="bs"
     )
     assert chosen.groups[0].points == critical_batch(plain[plain["params"] == 2]).groups[0].points
-    assert "350m" in chosen.notes[0]
+    assert "350m" in chosen.notes[1]
 
 
 def test_groups_bounded_on_one_side_are_left_out_of_the_laws():
     flat = table(1e-6).assign(params=64.0)
     found = critical_batch(pd.concat([sizes(), flat]), by="params")
-    assert (found.laws["b_crit"].n_groups, found.notes[0][:10]) == (5, "1 group(s)")
+    assert (found.laws["b_crit"].n_groups, found.notes[1][:10]) == (5, "1 group(s)")
     straight = table(1e9, s_min=1e-3, batches=2.0 ** np.arange(0, 7)).assign(params=64.0)
     found = critical_batch(pd.concat([sizes(), straight]), by="params")
     alone = found.group(params=64.0).b_crit

@@ -184,8 +184,8 @@ def test_text_may_be_read_once_and_a_frame_may_have_any_columns(found):
 def test_rows_alike_in_every_column_count_once(found):
     copied = allocate(pd.concat([simulated()] * 3), flops=1e23)
     assert copied.params == found.params
-    (note,) = copied.notes
-    assert note.startswith("70 rows are ")
+    notes = [note for note in copied.notes if not note.startswith("Using ")]
+    assert [note[:12] for note in notes] == ["70 rows are "]
 
 
 def test_replicates_of_a_size_are_drawn_together(monkeypatch):
@@ -210,7 +210,9 @@ def test_runs_without_a_loss_are_left_out_and_counted():
     for part in (gap, dead):
         found = read_points(part, params="params", tokens="tokens", loss="loss")
         assert len(found.loss) == 34
-        assert [note[:18] for note in found.notes] == ["1 runs without a f"]
+        assert [note[:18] for note in found.notes if not note.startswith("Using ")] == [
+            "1 runs without a f"
+        ]
         assert found.flops == pytest.approx(6 * found.params * found.tokens)
 
 

@@ -7,6 +7,7 @@ import pytest
 from extrap.cli import main
 from extrap.errors import DataError
 from extrap.reading import read_runs
+from extrap.reading.reader import Request, read_sweep
 
 NAMES = {"size": "width", "tune": "lr", "loss": "val_loss"}
 
@@ -153,3 +154,116 @@ def test_the_loss_of_held_out_data_is_taken_where_none_is_named(tmp_path):
     folder.mkdir()
     (folder / "metrics.csv").write_text("step,loss,val_loss\n9,1.0,2.0\n19,0.5,2.2\n")
     assert read_runs(tmp_path, size="width").to_frame()["loss"].tolist() == [2.2]
+
+
+N_STEPS, WARMUP = 1200, 100
+
+
+def linear(step, warmup=0):
+    return (N_STEPS - step) / (N_STEPS - warmup)
+
+
+def with_floor(step):
+    """A cosine decay to a tenth of the peak."""
+    return 0.1 + 0.45 * (1 + math.cos(math.pi * step / N_STEPS))
+
+
+def logged(root, share, steps, *, name="r{i}", config=None):
+    """States of two widths and two peaks, whose rate was logged at some steps."""
+    for i, (width, peak) in enumerate((w, p) for w in (64, 128) for p in (0.01, 0.02)):
+        folder = root / name.format(i=i, width=width, peak=peak)
+        folder.mkdir(parents=True)
+        rates = [{"step": step, "learning_rate": peak * share(step)} for step in steps]
+        log = [*rates, {"step": N_STEPS, "eval_loss": 2.0 + peak}]
+        content = {"log_history": log, "global_step": N_STEPS, "max_steps": N_STEPS}
+        (folder / "trainer_state.json").write_text(json.dumps(content))
+        settings = {"hidden_size": width, **(config or {})}
+        (folder / "config.json").write_text(json.dumps(settings))
+    return root
+
+
+@pytest.mark.parametrize(
+    ("share", "steps", "config"),
+    [
+        (linear, (500, 1000), {}),
+        (
+            lambda step: linear(step, WARMUP),
+            (500, 1000),
+            {"lr_scheduler_type": "linear", "warmup_steps": WARMUP},
+        ),
+        (with_floor, range(1, N_STEPS), {}),  # logged from the first step on
+        (lambda step: 1.0, (500, 1000), {}),
+        (lambda step: min(step / WARMUP, with_floor(step - WARMUP)), range(20, N_STEPS, 20), {}),
+    ],
+)
+def test_the_peak_of_a_logged_rate_is_found_where_the_log_tells_it(tmp_path, share, steps, config):
+    runs, said = read_sweep(logged(tmp_path, share, steps, config=config), Request())
+    assert runs.tuned == ("learning_rate",)
+    peaks = sorted(set(runs.to_frame()["learning_rate"].round(5)))
+    assert peaks == pytest.approx([0.01, 0.02], rel=0.001)
+    assert "learning_rate was read from the log" in said
+
+
+def test_a_peak_that_the_log_does_not_tell_is_asked_for(tmp_path):
+    with pytest.raises(DataError, match="do not tell its peak") as caught:
+        read_runs(logged(tmp_path, with_floor, (500, 1000)))
+    (choice,) = caught.value.choices
+    frame = read_runs(tmp_path, **choice.arguments).to_frame()
+    largest = frame["largest_logged_learning_rate"].max()
+    assert largest == pytest.approx(0.02 * with_floor(500))
+    with pytest.raises(DataError, match="no column 'learning_rate'"):  # nor the last logged one
+        read_runs(tmp_path, tune="learning_rate")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "run-h{width}-lr{peak}",
+        "h{width}_lr_{peak}",
+        "{width}/lr={peak}",
+        "learning_rate{peak}-{i}",
+    ],
+)
+def test_a_rate_in_the_name_of_a_folder_comes_before_a_logged_one(tmp_path, name):
+    runs = read_runs(logged(tmp_path, with_floor, (500, 1000), name=name))
+    assert sorted(set(runs.to_frame()[runs.tuned[0]])) == [0.01, 0.02]
+
+
+def test_unknown_words_in_the_names_of_folders_are_offered_as_a_size(tmp_path):
+    for width in (64, 128):
+        for rate in ("0p01", "0p02"):
+            csv_log(tmp_path / f"run-h{width}-lr{rate}", None, {0: 2.0, 10: 1.5})
+    with pytest.raises(DataError) as caught:
+        read_runs(tmp_path)
+    (choice,) = caught.value.choices
+    assert choice.arguments == {"size": "h", "tune": ["lr"]}
+    frame = read_runs(tmp_path, **choice.arguments).to_frame()
+    assert sorted(zip(frame["h"], frame["lr"], strict=True)) == [
+        (64, 0.01), (64, 0.02), (128, 0.01), (128, 0.02)
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("log", ["", "csv/version_0"])
+@pytest.mark.parametrize(
+    ("overrides", "config"),
+    [
+        (["hidden_dim={w}", "lr={x:.1e}", "+model.x=3", "seed=1"], None),
+        (["++model.hidden_dim={w}", "optim.lr='{x}'", "~dropout", "ids=[1,2]", "seed=1"], "a: ["),
+        ([], "model: {{hidden_dim: {w}}}\noptim: {{name: adam, lr: {x}}}\nseed: 1\n"),
+    ],
+)
+def test_settings_of_hydra_are_read(tmp_path, log, overrides, config):
+    pytest.importorskip("yaml")
+    cells = [(w, x) for w in (32, 64) for x in (0.01, 0.02)]
+    for i, (w, x) in enumerate(cells):
+        home = tmp_path / f"10-00-00/{i}"
+        csv_log(home / log, None, {0: 3.0, 10: 2.0 + x}) if log else csv_log(home, None, {9: 2.0})
+        (home / ".hydra").mkdir()
+        lines = [f"- {text.format(w=w, x=x)}\n" for text in overrides]
+        (home / ".hydra/overrides.yaml").write_text("".join(lines))
+        if config is not None:
+            (home / ".hydra/config.yaml").write_text(config.format(w=w, x=x))
+    runs, said = read_sweep(tmp_path, Request())
+    frame = runs.to_frame()
+    assert sorted(zip(frame["hidden_dim"], frame["lr"], strict=True)) == cells
+    assert "seed = seed" in said

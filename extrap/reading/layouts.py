@@ -1,0 +1,164 @@
+"""Tables with several runs in a row, or a setting in the first of its rows only.
+
+| layout | is read as |
+|---|---|
+| a column of losses for each seed, `loss_seed0` | a row for each seed |
+| a mean, a standard deviation and a number of seeds | a loss, `seed_sd` and `n_seeds` |
+| losses such as `10.7 ± 0.1` | a loss and its standard error |
+| merged cells: a setting in the first row of its block only | the setting in every row |
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import pandas as pd
+
+from extrap.reading.cells import ERROR, is_empty, numbers_of, read_numbers, texts_of
+from extrap.reading.endings import read_losses
+from extrap.reading.found import Found
+from extrap.reading.names import (
+    MEAN,
+    N_SEEDS,
+    SEEDS,
+    SPREAD,
+    is_bookkeeping,
+    is_measured,
+    known_name,
+    loss_rank,
+    plain_words,
+)
+
+SEEDED = re.compile(
+    r"(?i)(?P<before>.*?)[\W_]*(?<![a-z])(?:seed|run|rep|repeat|replicate|repetition|trial|s)[\W_]*"
+    r"(?P<seed>\d+)[\W_]*(?P<after>.*?)[\W_]*"
+)
+"""A metric and the seed it is of."""
+LONG_BLOCKS = 0.75
+"""Share of the blocks of merged cells with two rows or more."""
+MOST_SEEDS = 1000
+"""A larger number in a column such as `n` counts no seeds."""
+
+
+def with_row_per_run(found: Found, loss: str | None = None) -> Found:
+    """A source whose table has a row per run, if it can be read so; `loss` is what was asked for.
+
+    Raises:
+        DataError: A column of losses for a seed holds text that says nothing of a run.
+    """
+    table, notes, losses = found.table, list(found.notes), found.losses
+    seeds: dict[str, dict[str, str]] = {}
+    if found.points is None and found.tuned is None:
+        table, filled = _filled_down(table)
+        notes += filled
+        seeds = {} if "seed" in table else _seed_columns(table, loss)
+    of_seeds = [column for columns in seeds.values() for column in columns.values()]
+    names = [c for c in table if c in of_seeds or c == loss or loss_rank(c) is not None]
+    for name in names:
+        errors = texts_of(table[name]).str.extract(ERROR.pattern, expand=False)
+        if errors.notna().any() and not {"loss_se", f"{name}_se"} & {*table}:
+            table = table.assign(**{f"{name}_se": errors.reindex(table.index)})
+            notes.append(f"the number after ± is the standard error of {name}")
+        cells, said = read_losses(table[name], name)
+        table, notes = table.assign(**{name: cells}), [*notes, *said]
+    if seeds:
+        for name in of_seeds:
+            read_numbers(table[name], name)
+        table = _melted(table, seeds)
+        notes.append(f"{', '.join(of_seeds)} are runs of one row, each with its seed")
+    else:
+        means = sorted((c for c in names if c not in of_seeds), key=lambda c: loss_rank(c) or ())
+        table, mean, said = _with_errors(table, means)
+        notes += said
+        is_loss = (
+            mean is not None and (loss_rank(mean) or ())[:1] == (loss_rank(means[0]) or ())[:1]
+        )
+        if mean and is_loss and losses == ("loss",) and "loss" not in table:
+            losses = (mean,)
+    return replace(found, table=table, notes=tuple(notes), losses=losses)
+
+
+def _filled_down(table: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
+    """Leading columns whose cells are merged over blocks of rows, filled in; and a note."""
+    names = [c for c in table if known_name(c) in SEEDS or not is_bookkeeping(c)]
+    names = [c for c in names if not is_measured(c)]
+    if not names or not is_empty(table[names[0]]).any():
+        return table, []
+    is_gap = table.apply(is_empty)
+    rows, is_gap = table[~is_gap.all(axis=1)], is_gap[~is_gap.all(axis=1)]
+    merged = [c for c in names if is_gap[c].any()]
+    if not merged or merged != names[: len(merged)] or len(merged) == table.shape[1]:
+        return table, []
+    outer, filled = pd.Series(data=False, index=rows.index), {}
+    for name in merged:
+        starts, cells = ~is_gap[name], rows[name].astype(object)
+        is_repeated = cells[starts].eq(cells[starts].shift()) & ~outer[starts]
+        is_long = starts.cumsum().value_counts().gt(1).mean() >= LONG_BLOCKS
+        if not (starts.iloc[0] and is_long) or is_repeated.any() or (outer & ~starts).any():
+            return table, []
+        outer, filled[name] = starts, cells.where(starts).ffill()
+    note = f"{', '.join(merged)} is given in the first row of a block: the rows below have it too"
+    return rows.assign(**filled), [note]
+
+
+def _seed_columns(table: pd.DataFrame, loss: str | None) -> dict[str, dict[str, str]]:
+    """Metric → seed → its column; none unless one of the metrics is a loss."""
+    metrics: dict[str, dict[str, str]] = {}
+    for column in table:
+        if found := SEEDED.fullmatch(column):
+            metric = "_".join(filter(None, (found["before"], found["after"]))) or "loss"
+            metrics.setdefault(metric, {})[found["seed"]] = column
+    of_loss = [m for m in metrics if loss_rank(m) is not None and len(metrics[m]) > 1]
+    has_other = any(loss_rank(c) is not None and not SEEDED.fullmatch(c) for c in table)
+    if not of_loss or (of_loss == ["loss"] and has_other):
+        return {}
+    seeds = metrics[min(of_loss, key=lambda m: loss_rank(m) or ())]
+    return (
+        {}
+        if loss in seeds.values()
+        else {
+            metric: columns
+            for metric, columns in metrics.items()
+            if columns.keys() == seeds.keys()
+        }
+    )
+
+
+def _melted(table: pd.DataFrame, metrics: dict[str, dict[str, str]]) -> pd.DataFrame:
+    """A row for each seed of a row; without those that no metric is known of."""
+    columns = [column for by_seed in metrics.values() for column in by_seed.values()]
+    rest = table.drop(columns=[*columns, *(metric for metric in metrics if metric in table)])
+    parts = [
+        rest.assign(seed=seed, **{metric: table[by[seed]] for metric, by in metrics.items()})
+        for seed in next(iter(metrics.values()))
+    ]
+    return pd.concat(parts).sort_index(kind="stable").reset_index(drop=True)
+
+
+def _with_errors(
+    table: pd.DataFrame, means: list[str]
+) -> tuple[pd.DataFrame, str | None, list[str]]:
+    """A table with the errors of the likeliest loss that has some, that loss, and notes."""
+    plain = {c: plain_words(c) for c in table}
+    spreads = {c: [*SPREAD.finditer(name)] for c, name in plain.items()}
+    pairs = [
+        (mean, column)
+        for mean in means
+        for column, name in plain.items()
+        if spreads[column] and column != f"{mean}_se"
+        if SPREAD.sub("", name).strip("_") in ("", MEAN.sub("", plain[mean]).strip("_"))
+    ]
+    for mean, column in pairs[:1]:
+        if all(found["error"] for found in spreads[column]):
+            return table.assign(**{f"{mean}_se": table[column]}), mean, []
+        for n_seeds in (c for c in plain if plain[c] in N_SEEDS):
+            counts = numbers_of(table[n_seeds])
+            if (counts >= 1).all() and counts.max() <= MOST_SEEDS:
+                errors = read_numbers(table[column], column)
+                table = table.rename(columns={n_seeds: "n_seeds"}).assign(n_seeds=counts)
+                note = f"{column} / sqrt({n_seeds}) is the standard error of {mean}"
+                return table.assign(seed_sd=errors), mean, [note]
+        note = f"{column} is not used: no column such as n_seeds says of how many runs it is"
+        return table, mean, [note]
+    return table, None, []

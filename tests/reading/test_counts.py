@@ -1,0 +1,212 @@
+"""Parameters, tokens and compute: by their names, units, logarithms, ratios and symbols."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import extrap
+from extrap.errors import DataError
+from extrap.reading import read_runs
+from extrap.reading.names import from_logarithm, header_unit, kind_of
+
+CASES = Path(__file__).parents[3] / "shared" / "cases2"
+PARAMS, TOKENS = (3e7, 1e8, 3e8, 1e9, 3e9), (1e9, 3e9, 1e10, 3e10, 1e11)
+BUDGET = 1e22
+
+
+def case(name):
+    if not (CASES / name).is_file():
+        pytest.skip(f"the table {name} is not here (../shared/cases2)")
+    return CASES / name
+
+
+def loss_of(params, tokens):
+    return 1.69 + 406 * params**-0.34 + 411 * tokens**-0.28
+
+
+def grid():
+    """Runs over parameters and tokens."""
+    table = pd.DataFrame([(n, d) for n in PARAMS for d in TOKENS], columns=["params", "tokens"])
+    noise = np.exp(1e-3 * np.random.default_rng(0).normal(size=len(table)))
+    return table.assign(loss=loss_of(table["params"], table["tokens"]) * noise)
+
+
+def profiles(size="params"):
+    """Runs of several sizes at each compute."""
+    table = pd.DataFrame(
+        [
+            (c, w)
+            for c in (1e17, 3e17, 1e18, 3e18, 1e19)
+            for w in (96, 128, 192, 256, 384, 512, 768, 1024, 1536)
+        ],
+        columns=["flops", "width"],
+    )
+    params = 96 * table["width"] ** 2.0
+    table["loss"] = loss_of(params, table["flops"] / (6 * params))
+    return table if size == "width" else table.assign(params=params).drop(columns="width")
+
+
+def question(source, **options):
+    with pytest.raises(DataError) as caught:
+        extrap.allocate(source, flops=BUDGET, **options)
+    return caught.value
+
+
+@pytest.mark.parametrize(
+    ("params", "tokens", "units"),
+    [
+        ("Params (M)", "Tokens (B)", (1e6, 1e9)),
+        ("N [1e6]", "D [1e9]", (1e6, 1e9)),
+        ("parameters in millions", "training tokens in billions", (1e6, 1e9)),
+        ("n_params_b", "train_tokens_T", (1e9, 1e12)),
+        ("#Params, M", "tokens", (1e6, 1.0)),
+        ("N", "D", (1.0, 1.0)),
+        ("non-embedding params", "tokens_seen", (1.0, 1.0)),
+    ],
+)
+def test_counts_are_known_by_name_and_unit_and_said(params, tokens, units):
+    table, plain = grid(), extrap.allocate(grid(), flops=BUDGET)
+    table = table.assign(params=table["params"] / units[0], tokens=table["tokens"] / units[1])
+    table = table.rename(columns={"params": params, "tokens": tokens})
+    for named in ({}, {"params": params, "tokens": tokens}):
+        found = extrap.allocate(table, flops=BUDGET, **named)
+        assert found.params.value == pytest.approx(plain.params.value, rel=1e-6)
+        assert found.loss.value == pytest.approx(plain.loss.value, rel=1e-6)
+        said = str(found).splitlines()[0]
+        if not named or units != (1.0, 1.0):
+            assert said.startswith("Using params = ")
+        for column, unit in zip((params, tokens), units, strict=True):
+            assert unit == 1 or f"is {column} times {unit:.0e}" in said
+
+
+def test_numbers_that_are_counts_already_are_asked_for():
+    table = grid().rename(columns={"params": "Params (M)"})
+    (choice,) = question(table).choices
+    found = extrap.allocate(table, flops=BUDGET, rename={"Params (M)": "Params"})
+    assert choice.arguments == {"rename": "Params (M)=Params"}
+    assert found.params.value == pytest.approx(5e9, rel=0.1)
+
+
+@pytest.mark.parametrize(
+    "ratio", ["tpp", "Tokens/Param", "tok_ratio", "tokens per parameter", "D/N"]
+)
+def test_a_ratio_is_turned_into_tokens_and_never_taken_for_them(ratio):
+    table = grid()
+    table[ratio] = table["tokens"] / table["params"]
+    both = extrap.forecast(table)
+    assert both.runs.sizes == ("params", "tokens")
+    alone = extrap.allocate(table.drop(columns="tokens"), flops=BUDGET)
+    assert alone.params.value == pytest.approx(5e9, rel=0.1)
+    assert f"tokens = params × {ratio}" in alone.notes[0]
+
+
+@pytest.mark.parametrize("prefix", ["log10_", "ln_", "log_", "lg "])
+def test_logarithms_are_offered_as_the_formulas_of_all_of_them(prefix):
+    log = np.log if prefix in ("ln_", "log_") else np.log10
+    table = pd.DataFrame(
+        {
+            f"{prefix}N": log(grid()["params"]),
+            f"{prefix}D": log(grid()["tokens"]),
+            "loss": grid()["loss"],
+        }
+    )
+    (choice,) = question(table).choices
+    found = extrap.allocate(table, flops=BUDGET, **choice.arguments)
+    assert found.params.value == pytest.approx(5e9, rel=0.1)
+    with pytest.raises(DataError, match="logarithm") as caught:
+        extrap.forecast(table)
+    assert [each.arguments for each in caught.value.choices] == [choice.arguments]
+
+
+def test_a_logarithm_of_compute_beside_the_parameters_is_no_replicate():
+    table = grid().assign(lg_flops=lambda t: np.log10(6 * t["params"] * t["tokens"]))
+    with pytest.raises(DataError, match="differ in a logarithm"):
+        extrap.forecast(table.drop(columns="tokens"))
+
+
+@pytest.mark.parametrize("width", ["d_model", "hidden_size", "dim"])
+def test_a_width_is_no_count_of_parameters(width):
+    table = grid().assign(layers=8, **{width: lambda t: (t["params"] / 96) ** 0.5})
+    table = table.drop(columns="params")
+    error = question(table)
+    assert f"{width} is no count of parameters" in str(error)
+    (choice,) = error.choices
+    found = extrap.allocate(table, flops=BUDGET, **choice.arguments)
+    assert found.params.value == pytest.approx(5e9, rel=0.1)
+    assert extrap.allocate(table, flops=BUDGET, params=width, tokens="tokens")  # as asked
+
+
+def test_compute_is_the_size_where_one_value_of_it_holds_several_models():
+    made = extrap.forecast(profiles("width"))
+    assert (made.runs.sizes, made.runs.tuned) == (("flops",), ("width",))
+    best = np.geomspace(500, 10_000, 2000)
+    losses = loss_of(96 * best**2, 1e20 / (6 * 96 * best**2))
+    width = best[np.argmin(losses)]
+    assert made.at(1e20).tuned["width"].value == pytest.approx(width, rel=0.1)
+
+
+def test_tokens_follow_from_compute_where_an_allocation_asks_for_them():
+    found = extrap.allocate(profiles(), flops=1e21)
+    direct = extrap.allocate(
+        profiles().assign(tokens=lambda t: t["flops"] / (6 * t["params"])), flops=1e21
+    )
+    assert found.params == direct.params
+    assert "tokens = flops / (6 × params)" in found.notes[0]
+
+
+def test_runs_of_one_size_and_several_amounts_of_compute_are_never_pooled():
+    rng = np.random.default_rng(1)
+    near = profiles().assign(flops=lambda t: t["flops"] * np.exp(0.03 * rng.normal(size=len(t))))
+    with pytest.raises(DataError, match="differ in flops") as caught:
+        extrap.forecast(near)
+    first, *_ = caught.value.choices
+    assert extrap.forecast(near, **first.arguments).runs.sizes == ("params", "tokens")
+
+
+def test_compute_that_follows_from_the_size_is_no_axis():
+    table = pd.DataFrame(
+        [(w, r, s) for w in (16, 32, 64, 128) for r in (0.01, 0.02, 0.04) for s in (0, 1)],
+        columns=["width", "lr", "seed"],
+    )
+    table["loss"] = 3 * table["width"] ** -0.1 * (1 + 0.02 * np.log2(table["lr"] / 0.02) ** 2)
+    runs = read_runs(table.assign(flops=lambda t: 6e3 * t["width"] ** 2.0))
+    assert (runs.sizes, runs.tuned) == (("width",), ("lr",))
+
+
+def test_estimators_that_agree_to_two_hundredths_do_not_disagree():
+    found = extrap.allocate(profiles(), flops=1e21)
+    exponents = [each.exponent.value for each in found.estimators.values()]
+    assert len(exponents) == 2
+    assert abs(exponents[0] - exponents[1]) < 0.02
+    assert not any(warning.startswith("estimators-disagree") for warning in found.warnings)
+
+
+def test_names_say_what_a_column_counts():
+    assert kind_of("muon_lr") is kind_of("batch_size_tokens") is kind_of("log_params") is None
+    assert header_unit("loss (B)") is header_unit("lr_m") is header_unit("batch_size_k") is None
+    assert from_logarithm("log_lr") is from_logarithm("logging_steps") is None
+
+
+@pytest.mark.parametrize(
+    ("name", "flops", "params", "loss"),
+    [
+        ("unit_in_header.csv", 1e22, 5.15e9, 2.14),
+        ("tokens_per_parameter.csv", 1e22, 5.15e9, 2.14),
+        ("symbols_N_D.csv", 1e22, 5.15e9, 2.13),
+        ("isoflop_budgets.json", 1e23, 91.75e9, 3.2735),
+    ],
+)
+def test_public_layouts_are_split_near_their_law(name, flops, params, loss):
+    found = extrap.allocate(case(name), flops=flops)
+    assert found.params.value == pytest.approx(params, rel=0.08)
+    assert found.loss.value == pytest.approx(loss, rel=0.005)
+
+
+def test_public_layouts_are_forecast_near_their_law():
+    made = extrap.forecast(case("flops_width_loss.csv"))
+    assert made.at(1e20).tuned["width"].value == pytest.approx(2590, rel=0.05)
+    made = extrap.forecast(case("symbols_N_D.csv"))
+    assert made.at(N=1e10, D=2e11).loss == pytest.approx(2.13, rel=0.01)
+    assert "Using size = N (params) and D (tokens)" in str(made)

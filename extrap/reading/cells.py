@@ -85,7 +85,7 @@ def texts_of(values: pd.Series) -> pd.Series:
     if values.dtype != object and not isinstance(values.dtype, pd.StringDtype | pd.ArrowDtype):
         return pd.Series(dtype=str)
     is_string = isinstance(values.dtype, pd.StringDtype)
-    if is_string and _plain_numbers(values) is not None:
+    if is_string and plain_numbers(values) is not None:
         return values[:0]
     values = values[~is_empty(values)]
     if not is_string:
@@ -106,7 +106,7 @@ def marked_notes(values: pd.Series, column: str) -> list[str]:
 
 def _parsed(values: pd.Series) -> np.ndarray:
     if isinstance(values.dtype, pd.StringDtype):
-        plain = _plain_numbers(values)
+        plain = plain_numbers(values)
         if plain is not None:
             return plain
         codes, words = pd.factorize(values, use_na_sentinel=False)
@@ -115,8 +115,8 @@ def _parsed(values: pd.Series) -> np.ndarray:
     return numbers_of(v if isinstance(v, Real | str | Decimal) else None for v in cells)
 
 
-def _plain_numbers(values: pd.Series) -> np.ndarray | None:
-    """Text as floats; None if any is no plain number."""
+def plain_numbers(values: pd.Series) -> np.ndarray | None:
+    """Text of Arrow as floats; None if any is no plain number."""
     import pyarrow as pa
     import pyarrow.compute as pc
 

@@ -41,7 +41,7 @@ COMPUTE = words(
     "training_compute"
 )
 SYMBOLS = {"N": "params", "D": "tokens", "C": "flops", "L": "loss"}
-"""What single letters are where `N` and `D` stand side by side, as in papers on scaling laws."""
+"""What single letters are where `N` stands beside `D` or `C`, as in papers on scaling laws."""
 MULTIPLES = {
     **dict.fromkeys(words("k thousand"), 1e3),
     **dict.fromkeys(words("m mn million"), 1e6),
@@ -93,7 +93,8 @@ RATIO = re.compile(
 )
 """Names of tokens per parameter."""
 UNIT = re.compile(
-    r"(?i)(?P<name>.*\w)\s*(?:[(\[]\s*(?:in\s+)?[x×*]?\s*(?P<inside>[\w\-/^*]+?)s?\s*[)\]]|"
+    r"(?i)(?P<name>.*\w)\s*(?:[(\[]\s*(?:in\s+)?[x×*]?\s*(?P<inside>[\w\-/^*]+?)s?"
+    r"(?:\s+(?:of\s+)?(?P<counted>tokens?|param(?:eter)?s?))?\s*[)\]]|"
     r"[\s,]+in\s+(?P<after>\w+?)s?|(?:_|,\s*)(?:in_)?(?P<ending>[kmbt]|bn|thousands?|millions?|billions?|"
     r"trillions?|1?e\d+))"
 )
@@ -252,8 +253,9 @@ def kinds_of(columns: Iterable[str]) -> dict[str, str]:
 
 
 def symbols_in(columns: Collection[str]) -> Mapping[str, str]:
-    """The `SYMBOLS` that names of columns may be: those of papers where N and D are both there."""
-    return SYMBOLS if {"N", "D"} <= set(columns) else {}
+    """The `SYMBOLS` that names of columns may be: those of papers where N and D or C are there."""
+    names = set(columns)
+    return SYMBOLS if {"N", "D"} <= names or {"N", "C"} <= names else {}
 
 
 def header_unit(column: str) -> tuple[str, float] | None:
@@ -266,7 +268,9 @@ def header_unit(column: str) -> tuple[str, float] | None:
     match = UNIT.fullmatch(column.strip())
     if match is None:
         return None
-    name = match["name"]
+    name, counted = match["name"], match["counted"]
+    if counted and kind_of(name) is None:  # `Data (B tokens)`
+        name = "tokens" if counted.startswith("t") else "params"
     unit = (match["inside"] or match["after"] or match["ending"]).lower().removesuffix("s")
     multiple = MULTIPLES.get(unit)
     if power := re.fullmatch(r"(?:1?e|10(?:\^|\*\*))(\d+)", unit):

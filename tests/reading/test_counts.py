@@ -62,6 +62,7 @@ def question(source, **options):
         ("parameters in millions", "training tokens in billions", (1e6, 1e9)),
         ("n_params_b", "train_tokens_T", (1e9, 1e12)),
         ("#Params, M", "tokens", (1e6, 1.0)),
+        ("Model size (millions)", "Data (billion tokens)", (1e6, 1e9)),
         ("N", "D", (1.0, 1.0)),
         ("non-embedding params", "tokens_seen", (1.0, 1.0)),
     ],
@@ -145,6 +146,16 @@ def test_compute_is_the_size_where_one_value_of_it_holds_several_models():
     losses = loss_of(96 * best**2, 1e20 / (6 * 96 * best**2))
     width = best[np.argmin(losses)]
     assert made.at(1e20).tuned["width"].value == pytest.approx(width, rel=0.1)
+
+
+def test_the_symbols_of_sizes_and_compute_are_those_of_papers():
+    table = profiles().rename(columns={"flops": "C", "params": "N", "loss": "L"})
+    made = extrap.forecast(table)
+    assert (made.runs.sizes, made.runs.tuned) == (("C",), ("N",))
+    found = extrap.allocate(table, flops=1e21)
+    assert found.params.value == pytest.approx(
+        extrap.allocate(profiles(), flops=1e21).params.value
+    )
 
 
 def test_tokens_follow_from_compute_where_an_allocation_asks_for_them():

@@ -134,6 +134,8 @@ class _Sweep:
         if levels.numbers is not None and self._is_one_amount(levels):
             return None
         if levels.depends_on(self.cells):
+            if is_recipe(column) and levels.numbers is None:
+                return levels  # each optimizer has its own rates
             follows = any(levels.follows(tuned, self.sizes) for tuned in self.tuned)
             return None if self.is_repeated or follows else levels
         return None if not is_recipe(column) and self._is_seed(levels) else levels

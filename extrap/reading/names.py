@@ -41,7 +41,7 @@ COMPUTE = words(
     "training_compute"
 )
 SYMBOLS = {"N": "params", "D": "tokens", "C": "flops", "L": "loss"}
-"""What single letters are where `N` stands beside `D` or `C`, as in papers on scaling laws."""
+"""What single letters are where `N` stands beside `D`, `C` or `D/N`, as in papers."""
 MULTIPLES = {
     **dict.fromkeys(words("k thousand"), 1e3),
     **dict.fromkeys(words("m mn million"), 1e6),
@@ -56,9 +56,9 @@ MULTIPLES = {
 """Unit in a header, in lower case and without a plural → how many of one it is."""
 RATES = words(
     "lr learning_rate max_lr peak_lr base_lr learningrate lr_max lr_peak initial_lr init_lr "
-    "lr_mult eta rate step_size"
+    "lr_mult eta η rate step_size"
 )
-DECAYS = words("weight_decay wd")
+DECAYS = words("weight_decay wd λ")
 BATCHES = words(
     "batch_size batch_size_tokens batch_size_seqs global_batch_size bs batch_tokens "
     "tokens_per_batch batch per_device_train_batch_size"
@@ -88,17 +88,19 @@ MOST_LOG10 = {"params": 14.0, "tokens": 16.0, "compute": 30.0}
 """Kind of a count → logarithms to base 10 up to which there are such; natural ones are larger."""
 LOGARITHM = re.compile(r"(?i)log_?2|log_?10|(?<![a-z])(?:ln|lg|log)(?![a-z])")
 RATIO = re.compile(
-    r"tpp|d(_over)?_n|(tok(en)?s?|data|examples?|samples?)_((per_)?(n_)?param(eter)?s?(_ratio)?|ratio)|"
+    r"tpp|d(_over|_per)?_n(_ratio)?|(tok(en)?s?|data|examples?|samples?)_((per_)?(n_)?param(eter)?s?(_ratio)?|ratio)|"
     r"(param(eter)?s?_tok(en)?s?|chinchilla)_ratio"
 )
 """Names of tokens per parameter."""
 UNIT = re.compile(
     r"(?i)(?P<name>.*\w)\s*(?:[(\[]\s*(?:in\s+)?[x×*]?\s*(?P<inside>[\w\-/^*]+?)s?"
     r"(?:\s+(?:of\s+)?(?P<counted>tokens?|param(?:eter)?s?))?\s*[)\]]|"
-    r"[\s,]+in\s+(?P<after>\w+?)s?|(?:_|,\s*)(?:in_)?(?P<ending>[kmbt]|bn|thousands?|millions?|billions?|"
+    r"[\s,]+in\s+(?P<after>\w+?)s?|\s*/\s*(?P<divisor>1?e\d+|10(?:\^|\*\*)\d+)|(?:_|,\s*)(?:in_)?(?P<ending>[kmbt]|bn|thousands?|millions?|billions?|"
     r"trillions?|1?e\d+))"
 )
 """A header that ends in a unit: `Params (M)`, `N [1e6]`, `tokens in billions`, `tokens_B`."""
+COUNTED = re.compile(r"(?i)(^|[\W_])(tokens|param(eter)?s)$")
+"""Last words of names of counts, as in `Text tokens`."""
 LAST_WORDS: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("lr", re.compile(r"(^|_)(lrs?|lrate|lr\d+|eta\d+|learning_?rate)($|_)")),
     ("weight_decay", re.compile(r"(^|_)(wd|weight_decay)($|_)")),
@@ -255,7 +257,8 @@ def kinds_of(columns: Iterable[str]) -> dict[str, str]:
 def symbols_in(columns: Collection[str]) -> Mapping[str, str]:
     """The `SYMBOLS` that names of columns may be: those of papers where N and D or C are there."""
     names = set(columns)
-    return SYMBOLS if {"N", "D"} <= names or {"N", "C"} <= names else {}
+    is_paper = "N" in names and ({"D", "C"} & names or "ratio" in map(kind_of, names))
+    return SYMBOLS if is_paper else {}
 
 
 def header_unit(column: str) -> tuple[str, float] | None:
@@ -271,11 +274,13 @@ def header_unit(column: str) -> tuple[str, float] | None:
     name, counted = match["name"], match["counted"]
     if counted and kind_of(name) is None:  # `Data (B tokens)`
         name = "tokens" if counted.startswith("t") else "params"
-    unit = (match["inside"] or match["after"] or match["ending"]).lower().removesuffix("s")
+    parts = (match[part] for part in ("inside", "after", "divisor", "ending"))
+    unit = next(filter(None, parts)).lower().removesuffix("s")
     multiple = MULTIPLES.get(unit)
     if power := re.fullmatch(r"(?:1?e|10(?:\^|\*\*))(\d+)", unit):
         multiple = 10.0 ** int(power[1])
     is_count = name in SYMBOLS or kind_of(name) in ("params", "tokens", "compute")
+    is_count |= bool(COUNTED.search(name))
     return (name, multiple) if is_count and multiple else None
 
 
@@ -341,7 +346,8 @@ def is_measured(column: str) -> bool:
     name = short_name(column).lower()
     words = _words(name)
     is_metric = any(each.search(name) for each in (LOSS, ERROR, SCORE)) or name in OUTCOME
-    is_metric |= not SPREAD.sub("", plain_words(column))
+    plain = plain_words(column)
+    is_metric |= bool(plain) and not SPREAD.sub("", plain)
     return bool(is_metric or words & OUTCOMES) and known_name(column) not in KNOWN
 
 

@@ -28,7 +28,14 @@ from extrap.reading.logged_rates import FROM_ELSEWHERE
 from extrap.reading.loss_kinds import loss_kind
 from extrap.reading.losses import loss_of_metric, parse_final, summary_notes, with_final_losses
 from extrap.reading.mixtures import refuse_mixtures
-from extrap.reading.names import BATCHES, is_bookkeeping, is_measured, known_name
+from extrap.reading.names import (
+    BATCHES,
+    is_bookkeeping,
+    is_measured,
+    kinds_of,
+    known_name,
+    symbols_in,
+)
 from extrap.reading.replicates import count_notes, read_seeds, without_copies
 from extrap.reading.roles import Parts, infer_parts, sentence
 from extrap.reading.selecting import (
@@ -272,9 +279,7 @@ def read_sweep(source: Any, request: Request, *, may_mix: bool = False) -> tuple
         runs = replace(runs, notes=(*runs.notes, *notes))
     has_found_loss = loss is None and parts.loss not in found.losses
     is_split = request.split is not None and None not in request.split
-    is_inferred = (
-        not (sizes or is_split) or (tuned is None and bool(parts.tuned)) or has_found_loss
-    )
+    is_inferred = not (sizes or is_split) or (tuned is None and not is_split) or has_found_loss
     told = [note for note in runs.notes if FROM_ELSEWHERE in note or note.endswith(COUNTED)]
     if n_lost := int(runs.to_frame()["status"].eq("failed").sum()):
         told.append(f"{n_lost} of {len(runs)} runs have no loss or did not finish: left out")
@@ -353,18 +358,19 @@ def _opened(source: Any, request: Request) -> tuple[Found, Request, list[str], l
     if found.table.empty:
         raise DataError(f"a table needs at least one row, {found.where} has none.")
     request, notes = _applicable(found, request)
-    n_notes = len(found.notes)
+    is_table = found.points is None and found.tuned is None
+    n_notes = 0 if is_table else len(found.notes)
     found = with_row_per_run(found.renamed(request.rename or {}), _asked_loss(request))
     as_read, found = found.notes[n_notes:], replace(found, notes=found.notes[:n_notes])
     table = with_definitions(found.table, _names(request.let), found.where)
+    table, renamed, unit_notes = without_units(table)
+    request = _with_names(request, renamed)
     if request.like:
         found, like_notes = _with_names_of_sweep(replace(found, table=table), request)
         table, notes = found.table, notes + like_notes
     if "stage" in table:
         table, _ = selected_rows(table, {"stage": stage}, found.where)
     table, where_notes = selected_rows(table, request.where or {}, found.where)
-    table, renamed, unit_notes = without_units(table)
-    request = _with_names(request, renamed)
     sizes = _names(request.size or ())
     if not sizes:
         table, derived = with_tokens(table, request.split)
@@ -383,6 +389,8 @@ def _with_names(request: Request, renamed: Mapping[str, str]) -> Request:
         for field in ("size", "tune", "ignore", "conditions")
         if getattr(request, field) is not None
     }
+    if request.where:
+        names["where"] = {renamed.get(name, name): v for name, v in request.where.items()}
     params, tokens = request.split or (None, None)
     split = renamed.get(params or "", params), renamed.get(tokens or "", tokens)
     return replace(request, **names, split=None if request.split is None else split)
@@ -428,10 +436,16 @@ def _with_names_of_sweep(found: Found, request: Request) -> tuple[Found, list[st
     recipe = (*_names(request.conditions), *(request.where or {}))
     settings = (*_names(request.size or ()), *_names(request.tune or ()), request.seed, *recipe)
     is_asked = bool(request.loss or _names(request.maximise))
+    kinds, known, symbols = kinds_of(have), kinds_of(_names(request.size or ())), symbols_in(have)
     for name in (*settings, *(() if is_asked else losses)):
+        there = find_column(name, have, found.where, is_metric=name in losses)
         same = [column for column in have if is_same_name(name, column)]
-        if find_column(name, have, found.where) is None and len(same) == 1:
+        same = same or [c for c in kinds if kinds[c] == known.get(name)]
+        same = same or [c for c in symbols if c in have and symbols[c] == name]
+        if there is None and len(same) == 1:
             names[same[0]] = name
+        elif there not in (None, name) and name in losses:
+            names[str(there)] = name
     wanted = losses[0] if losses else "loss"
     is_there = any(find_column(c, (*have, *names.values()), found.where) for c in losses)
     if request.loss or not (is_asked or is_there):

@@ -63,6 +63,7 @@ def question(source, **options):
         ("n_params_b", "train_tokens_T", (1e9, 1e12)),
         ("#Params, M", "tokens", (1e6, 1.0)),
         ("Model size (millions)", "Data (billion tokens)", (1e6, 1e9)),
+        ("Params/1e6", "Tokens/1e9", (1e6, 1e9)),
         ("N", "D", (1.0, 1.0)),
         ("non-embedding params", "tokens_seen", (1.0, 1.0)),
     ],
@@ -101,6 +102,32 @@ def test_a_ratio_is_turned_into_tokens_and_never_taken_for_them(ratio):
     alone = extrap.allocate(table.drop(columns="tokens"), flops=BUDGET)
     assert alone.params.value == pytest.approx(5e9, rel=0.1)
     assert f"tokens = params × {ratio}" in alone.notes[0]
+
+
+def test_a_ratio_beside_the_symbol_of_parameters_is_turned_into_tokens():
+    table = grid().assign(ratio=lambda t: t["tokens"] / t["params"]).drop(columns="tokens")
+    plain = extrap.allocate(grid(), flops=BUDGET).params.value
+    for params, ratio in (("N", "D/N"), ("size", "D/N ratio")):
+        renamed = table.rename(columns={"params": params, "ratio": ratio})
+        found = extrap.allocate(renamed, flops=BUDGET, params=params)
+        assert found.params.value == pytest.approx(plain, rel=1e-3)
+    assert extrap.allocate(table.rename(columns={"params": "N", "ratio": "D/N"}), flops=BUDGET)
+    assert {"params": "size"} in [choice.arguments for choice in question(renamed).choices]
+
+
+def test_columns_that_end_in_tokens_are_offered_with_their_unit_read():
+    table = grid().rename(columns={"tokens": "Text tokens (B)"})
+    table["Text tokens (B)"] /= 1e9
+    (choice,) = question(table).choices
+    found = extrap.allocate(table, flops=BUDGET, tokens="Text tokens (B)")
+    assert found == extrap.allocate(table, flops=BUDGET, **choice.arguments)
+    assert found.params.value == pytest.approx(5e9, rel=0.1)
+
+
+def test_text_in_a_count_of_an_allocation_is_named():
+    table = grid().astype({"tokens": object})
+    table.loc[4, "tokens"] = "100B (est.)"
+    assert "tokens must hold numbers, got '100B (est.)' in row 5" in str(question(table))
 
 
 @pytest.mark.parametrize("prefix", ["log10_", "ln_", "log_", "lg "])

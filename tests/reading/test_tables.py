@@ -171,7 +171,8 @@ def test_lines_above_a_header_are_skipped(title, separator):
     text = title + ONE_SEED.to_csv(index=False, sep=separator)
     runs = read_runs(io.StringIO(text))
     assert len(runs) == len(ONE_SEED)
-    assert any(note.startswith("lines above the header") for note in runs.notes)
+    assert runs.notes[0].startswith("Using ")
+    assert "lines above the header are left out" in runs.notes[0]
 
 
 def test_a_frame_whose_header_is_a_title_is_asked_for_skiprows():
@@ -301,3 +302,24 @@ def test_the_spread_of_another_loss_does_not_make_it_the_loss():
     frame = read_runs(table.assign(val_loss_std=0.02)).to_frame()
     assert frame["loss"].tolist() == ONE_SEED["loss"].tolist()
     assert frame["seed_sd"].eq(0.02).all()
+
+
+@pytest.mark.parametrize("seeds", [1, 2])
+def test_an_optimizer_with_rates_of_its_own_is_no_seed(seeds):
+    arms = {"adam": 1.0, "sgd": 30.0}
+    frames = [ONE_SEED.assign(optimizer=name, lr=ONE_SEED["lr"] * by) for name, by in arms.items()]
+    runs = [pd.concat(frames).assign(seed=seed) for seed in range(seeds)]
+    with pytest.raises(DataError, match="optimizer adam, sgd"):
+        read_runs(pd.concat(runs))
+
+
+def test_a_rate_called_by_its_letter_is_no_metric():
+    runs = read_runs(ONE_SEED.rename(columns={"lr": "η"}))
+    assert runs.tuned == ("η",)
+
+
+def test_columns_that_may_be_the_loss_are_offered_and_no_others():
+    table = ONE_SEED.rename(columns={"loss": "Mean"}).assign(Std=0.01)
+    with pytest.raises(DataError, match="called a loss") as caught:
+        read_runs(table)
+    assert [choice.arguments for choice in caught.value.choices] == [{"loss": "Mean"}]

@@ -12,11 +12,13 @@ from extrap.reading.names import (
     ALIKE,
     COMPUTE,
     DEPTHS,
+    EPOCHS,
     HELD_OUT,
     LAST_WORDS,
     MEASURED,
     PARAMS,
     SEEDS,
+    STEPS,
     TOKENS,
     WIDTHS,
     bare_name,
@@ -24,7 +26,6 @@ from extrap.reading.names import (
     loss_rank,
     short_name,
     synonyms,
-    words,
 )
 
 MOST_NAME = 100
@@ -32,8 +33,6 @@ MOST_NAME = 100
 MOST_NEAR, NEARLY = 6, 0.1
 """Names that an error offers; those whose likeness is within this of the nearest are as near."""
 
-STEPS = words("steps step n_steps num_steps train_steps max_steps total_steps iterations updates")
-EPOCHS = words("epochs epoch n_epochs num_epochs")
 SIZES = (WIDTHS, DEPTHS, PARAMS, TOKENS, COMPUTE)
 TRAINING = "tr(?:ain|n)"
 UNITS = {

@@ -22,6 +22,7 @@ from extrap.reading.cells import Codes, Levels, joint, levels_of
 from extrap.reading.columns import display_name
 from extrap.reading.names import (
     MEASURED,
+    PLAYED,
     RATES,
     WORDS,
     from_logarithm,
@@ -34,7 +35,6 @@ from extrap.reading.names import (
 from extrap.reading.roles import MOST_CHOICES, ONE_AMOUNT, TRIED, tried_share
 from extrap.records import WITHOUT_SEED, Runs, condition_text
 
-PLAYED = ("loss", "seed", "status", "stage")
 COUNTED = (
     *("loss_se", "noise_scale", "flops", "wall_s", "updates", "n_params", "seed_sd", "n_seeds"),
 )

@@ -59,10 +59,23 @@ RATES = words(
     "lr_mult eta η rate step_size"
 )
 DECAYS = words("weight_decay wd λ")
-BATCHES = words(
-    "batch_size batch_size_tokens batch_size_seqs global_batch_size bs batch_tokens "
-    "tokens_per_batch batch per_device_train_batch_size"
+EXAMPLE_BATCHES = words("batch_size batch_size_seqs")
+TOKEN_BATCHES = words("batch_size_tokens batch_tokens tokens_per_batch")
+BATCHES = (
+    *EXAMPLE_BATCHES,
+    *TOKEN_BATCHES,
+    *words("global_batch_size bs batch per_device_train_batch_size"),
 )
+LENGTHS = words("sequence_length seq_length seq_len context_length")
+STEPS = words("steps n_steps step num_steps train_steps max_steps total_steps iterations updates")
+EPOCHS = words("epochs epoch n_epochs num_epochs")
+PROGRESS = words(
+    "_step step steps n_steps global_step iteration iterations iters training_iteration updates "
+    "epoch epochs n_tokens tokens tokens_seen seen_examples consumed_tokens num_steps train_steps"
+)
+"""Columns, in lower case, that say how far a run came."""
+LETTERS = dict(zip("wdhlLn", words("width d_model hidden_size depth depth params"), strict=True))
+"""What one letter stands for in a header such as `d512`."""
 WARMUPS = words("warmup warmup_steps num_warmup_steps warmup_ratio warmup_frac")
 SEEDS = words(
     "seed random_seed rng_seed model_seed init_seed run_seed data_seed manual_seed torch_seed "
@@ -81,6 +94,8 @@ WORDS = {
 """Part of a column → names that are commonly given to such, the likeliest first."""
 NAMED = frozenset((*WORDS["tune"], *SEEDS)) - {"batch", "rate", "warmup"}
 """Settings that are read from the names of runs; `batch3` there may be the third batch of runs."""
+PLAYED = ("loss", "seed", "status", "stage")
+"""Columns that every table of runs has; sizes, tuned values and conditions have other names."""
 ALIKE = (WIDTHS, DEPTHS, PARAMS, TOKENS, RATES, DECAYS, BATCHES, WARMUPS, SEEDS)
 """Names that are given to one and the same thing."""
 KNOWN = frozenset(name for names in WORDS.values() for name in names)

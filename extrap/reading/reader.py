@@ -30,6 +30,7 @@ from extrap.reading.losses import loss_of_metric, parse_final, summary_notes, wi
 from extrap.reading.mixtures import refuse_mixtures
 from extrap.reading.names import (
     BATCHES,
+    PLAYED,
     is_bookkeeping,
     is_measured,
     kinds_of,
@@ -51,8 +52,6 @@ from extrap.reading.units import check_units, with_tokens, without_units
 from extrap.reading.wide_tables import check_has_losses
 from extrap.records.runs import KIND_NOTE, LOSS_KINDS, LOSS_NOTE, POOLED, STAGES, Runs
 
-FIXED_MEANING = ("loss", "seed", "status", "stage")
-"""Columns that every table of runs has; sizes, tuned values and conditions have other names."""
 OPTIONAL_NUMBERS = (
     *("loss_se", "n_params", "n_tokens", "epochs", "batch_size", "noise_scale", "flops"),
     *("wall_s", "updates", "seed_sd", "n_seeds"),
@@ -206,25 +205,8 @@ def read_runs(
         ValueError: `stage`, `final`, `loss_kind` or a formula is none, or a column is named
             twice.
     """
-    request = Request(
-        size=size,
-        tune=tune,
-        loss=loss,
-        seed=seed,
-        conditions=conditions,
-        study=study,
-        stage=stage,
-        curves=curves,
-        final=final,
-        let=let,
-        maximise=maximise,
-        where=where,
-        rename=rename,
-        ignore=ignore,
-        partial=partial,
-        loss_kind=loss_kind,
-    )
-    return read_sweep(source, request)[0]
+    given = {name: value for name, value in locals().items() if name != "source"}
+    return read_sweep(source, Request(**given))[0]
 
 
 def read_sweep(source: Any, request: Request, *, may_mix: bool = False) -> tuple[Runs, str]:
@@ -611,10 +593,10 @@ def _check_parts(
         raise ValueError(
             f"each column plays one part, {twice[0]!r} was given two; name another column."
         )
-    taken = sorted(set(FIXED_MEANING).intersection((*sizes, *tuned, *recipe)))
+    taken = sorted(set(PLAYED).intersection((*sizes, *tuned, *recipe)))
     if taken:
         raise ValueError(
-            f"the columns {', '.join(FIXED_MEANING)} have a fixed meaning, got "
+            f"the columns {', '.join(PLAYED)} have a fixed meaning, got "
             f"{taken[0]!r} for another; rename it in the table."
         )
 

@@ -21,6 +21,7 @@ from extrap.errors import Choice, DataError
 from extrap.reading.cells import Codes, Levels, joint, levels_of
 from extrap.reading.columns import display_name
 from extrap.reading.names import (
+    COUNTED_NAME,
     MEASURED,
     PLAYED,
     RATES,
@@ -210,7 +211,7 @@ def _parts(varying: Mapping[str, Levels], runs: Runs, sweep: _Sweep) -> list[Cho
             choices.append(Choice({"seed": name}, "as the seed"))
         known = known_name(name)
         if levels.is_positive and len(levels) >= (2 if known in RATES else TRIED):
-            if known not in (*WORDS["size"], *WORDS["data"]):
+            if known not in (*WORDS["size"], *WORDS["data"]) and not COUNTED_NAME.search(name):
                 choices.append(Choice({"tune": [*runs.tuned, name]}, "as a tuned column"))
             if known not in WORDS["tune"]:
                 choices.append(Choice({"size": [*runs.sizes, name]}, "as a size"))

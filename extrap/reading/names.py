@@ -59,13 +59,12 @@ RATES = words(
     "lr_mult eta η rate step_size"
 )
 DECAYS = words("weight_decay wd λ")
-EXAMPLE_BATCHES = words("batch_size batch_size_seqs")
-TOKEN_BATCHES = words("batch_size_tokens batch_tokens tokens_per_batch")
-BATCHES = (
-    *EXAMPLE_BATCHES,
-    *TOKEN_BATCHES,
-    *words("global_batch_size bs batch per_device_train_batch_size"),
+BATCHES = words(
+    "batch_size batch_size_tokens batch_size_seqs global_batch_size bs batch_tokens "
+    "tokens_per_batch batch per_device_train_batch_size"
 )
+TOKEN_BATCHES = tuple(name for name in BATCHES if "token" in name)
+EXAMPLE_BATCHES = words("batch_size batch_size_seqs")
 LENGTHS = words("sequence_length seq_length seq_len context_length")
 STEPS = words("steps n_steps step num_steps train_steps max_steps total_steps iterations updates")
 EPOCHS = words("epochs epoch n_epochs num_epochs")
@@ -103,10 +102,10 @@ MOST_LOG10 = {"params": 14.0, "tokens": 16.0, "compute": 30.0}
 """Kind of a count → logarithms to base 10 up to which there are such; natural ones are larger."""
 LOGARITHM = re.compile(r"(?i)log_?2|log_?10|(?<![a-z])(?:ln|lg|log)(?![a-z])")
 RATIO = re.compile(
-    r"tpp|d(_over|_per)?_n(_ratio)?|(tok(en)?s?|data|examples?|samples?)_((per_)?(n_)?param(eter)?s?(_ratio)?|ratio)|"
-    r"(param(eter)?s?_tok(en)?s?|chinchilla)_ratio"
+    r"tpp|d(_over|_per)?_n(_ratio)?|tok(en)?s?_ratio|"
+    r"(tok(en)?s?|data|examples?|samples?)_(per_)?(n_)?param(eter)?s?(_ratio)?"
 )
-"""Names of tokens per parameter."""
+"""Names of tokens per parameter; `chinchilla_ratio` may be of 20 of these."""
 UNIT = re.compile(
     r"(?i)(?P<name>.*\w)\s*(?:[(\[]\s*(?:in\s+)?[x×*]?\s*(?P<inside>[\w\-/^*]+?)s?"
     r"(?:\s+(?:of\s+)?(?P<counted>tokens?|param(?:eter)?s?))?\s*[)\]]|"
@@ -114,7 +113,7 @@ UNIT = re.compile(
     r"trillions?|1?e\d+))"
 )
 """A header that ends in a unit: `Params (M)`, `N [1e6]`, `tokens in billions`, `tokens_B`."""
-COUNTED = re.compile(r"(?i)(^|[\W_])(tokens|param(eter)?s)$")
+COUNTED_NAME = re.compile(r"(?i)(^|[\W_])(tokens|param(eter)?s)$")
 """Last words of names of counts, as in `Text tokens`."""
 LAST_WORDS: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("lr", re.compile(r"(^|_)(lrs?|lrate|lr\d+|eta\d+|learning_?rate)($|_)")),
@@ -295,7 +294,7 @@ def header_unit(column: str) -> tuple[str, float] | None:
     if power := re.fullmatch(r"(?:1?e|10(?:\^|\*\*))(\d+)", unit):
         multiple = 10.0 ** int(power[1])
     is_count = name in SYMBOLS or kind_of(name) in ("params", "tokens", "compute")
-    is_count |= bool(COUNTED.search(name))
+    is_count |= bool(COUNTED_NAME.search(name))
     return (name, multiple) if is_count and multiple else None
 
 

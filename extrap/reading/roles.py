@@ -37,7 +37,7 @@ from extrap.reading.logged_rates import refuse_largest_logged
 from extrap.reading.names import (
     BATCHES,
     COMPUTE,
-    COUNTED,
+    COUNTED_NAME,
     HELD_OUT,
     KNOWN,
     MEASURED,
@@ -385,7 +385,7 @@ def _no_count(columns: _Columns, kind: str) -> DataError:
         columns.kinds[name]: name for name in reversed(columns.names) if name in columns.kinds
     }
     choices, width, depth = [], kinds.get("width"), kinds.get("depth")
-    near = [c for c in columns.names if COUNTED.search(c)]
+    near = [c for c in columns.names if COUNTED_NAME.search(c)]
     near = [c for c in near if ("oken" in c.lower()) == (kind == "tokens")]
     near += [c for c in columns.names if kind == "params" and known_name(c) in PARAMS]
     choices += [Choice({kind: name}) for name in near if columns.is_positive(name)]

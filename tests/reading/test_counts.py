@@ -115,6 +115,11 @@ def test_a_ratio_beside_the_symbol_of_parameters_is_turned_into_tokens():
     assert {"params": "size"} in [choice.arguments for choice in question(renamed).choices]
 
 
+def test_a_ratio_to_another_number_of_tokens_is_asked_for():
+    table = grid().assign(chinchilla_ratio=lambda t: t["tokens"] / t["params"] / 20)
+    assert "tokens" in str(question(table.drop(columns="tokens")))
+
+
 def test_columns_that_end_in_tokens_are_offered_with_their_unit_read():
     table = grid().rename(columns={"tokens": "Text tokens (B)"})
     table["Text tokens (B)"] /= 1e9

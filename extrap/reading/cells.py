@@ -20,6 +20,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from extrap.errors import DataError, shown
+from extrap.reading.names import SUPERSCRIPTS
 
 SPELLED_NAN = ("nan", "+nan", "-nan")
 NO_VALUE = ("", "-", "--", "–", "—", "n/a", "N/A", "#N/A", "NA", "n.a.")
@@ -43,6 +44,7 @@ COUNT = re.compile(
 POWER = re.compile(
     r"(?P<base>\d+(?:\.\d+)?)\s?(?:\^|\*\*)\s?\(?(?P<exponent>[-+]?\d+(?:\.\d+)?)\)?"
 )
+POWER_OF_TEN = re.compile(r"\s*[×x*·]\s*10\s*(?:\^|\*\*)?\s*\{?([-+]?\d+)\}?$")
 MULTIPLES = {"": 1.0, "k": 1e3, "m": 1e6, "b": 1e9, "t": 1e12}
 Codes = NDArray[np.intp]
 """One number a row: which value of a column, or combination of values, it has; -1 for none."""
@@ -146,7 +148,10 @@ def numbers_of(words: Iterable[object]) -> np.ndarray:
 def _written(text: str) -> float:
     number = _plain(text)
     if math.isnan(number):
-        marked = MARKED.fullmatch(BRACKET.sub("", ERROR.sub("", text.replace("−", "-"))).strip())
+        text = POWER_OF_TEN.sub(r"e\1", text.translate(SUPERSCRIPTS).replace("−", "-"))
+        number = _plain(text)
+    if math.isnan(number):
+        marked = MARKED.fullmatch(BRACKET.sub("", ERROR.sub("", text)).strip())
         number = _plain((marked["number"] or marked["tensor"]) if marked else "")
     return number
 

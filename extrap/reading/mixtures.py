@@ -12,6 +12,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
@@ -22,6 +23,7 @@ from extrap.reading.cells import Codes, Levels, joint, levels_of
 from extrap.reading.columns import display_name
 from extrap.reading.names import (
     COUNTED_NAME,
+    LAST_WORDS,
     MEASURED,
     PLAYED,
     RATES,
@@ -207,13 +209,17 @@ def _parts(varying: Mapping[str, Levels], runs: Runs, sweep: _Sweep) -> list[Cho
             is_size = known_name(log[0]) in (*WORDS["size"], *WORDS["data"])
             part, there = ("size", runs.sizes) if is_size else ("tune", runs.tuned)
             choices.append(Choice({"let": log[1], part: [*there, log[0]]}))
+            if not re.search(r"(?i)ln|lg|\d", name) and "exp(" in log[1]:
+                of_ten = log[1].replace("exp(", "10 ** (")
+                choices.append(Choice({"let": of_ten, part: [*there, log[0]]}, "to base 10"))
+            continue
         if sweep.counts(levels):
             choices.append(Choice({"seed": name}, "as the seed"))
         known = known_name(name)
         if levels.is_positive and len(levels) >= (2 if known in RATES else TRIED):
             if known not in (*WORDS["size"], *WORDS["data"]) and not COUNTED_NAME.search(name):
                 choices.append(Choice({"tune": [*runs.tuned, name]}, "as a tuned column"))
-            if known not in WORDS["tune"]:
+            if known not in WORDS["tune"] and not LAST_WORDS[0][1].search(known):
                 choices.append(Choice({"size": [*runs.sizes, name]}, "as a size"))
     return choices
 

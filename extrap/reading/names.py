@@ -42,10 +42,11 @@ COMPUTE = words(
 )
 SYMBOLS = {"N": "params", "D": "tokens", "C": "flops", "L": "loss"}
 """What single letters are where `N` stands beside `D`, `C` or `D/N`, as in papers."""
+SUPERSCRIPTS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻", "0123456789-")
 MULTIPLES = {
     **dict.fromkeys(words("k thousand"), 1e3),
-    **dict.fromkeys(words("m mn million"), 1e6),
-    **dict.fromkeys(words("b bn g billion"), 1e9),
+    **dict.fromkeys(words("m mn mio million"), 1e6),
+    **dict.fromkeys(words("b bn g mrd billion"), 1e9),
     **dict.fromkeys(words("t tn trillion"), 1e12),
     **dict(
         zip(words("gflop tflop pflop eflop zflop"), (1e9, 1e12, 1e15, 1e18, 1e21), strict=True)
@@ -102,13 +103,13 @@ MOST_LOG10 = {"params": 14.0, "tokens": 16.0, "compute": 30.0}
 """Kind of a count → logarithms to base 10 up to which there are such; natural ones are larger."""
 LOGARITHM = re.compile(r"(?i)log_?2|log_?10|(?<![a-z])(?:ln|lg|log)(?![a-z])")
 RATIO = re.compile(
-    r"tpp|d(_over|_per)?_n(_ratio)?|tok(en)?s?_ratio|"
+    r"tpp|d(_over|_per)?_n(_ratio)?|tok(en)?s?_ratio|(data|tok(en)?s?)_to_(model|param(eter)?s?)(_size)?(_ratio)?|"
     r"(tok(en)?s?|data|examples?|samples?)_(per_)?(n_)?param(eter)?s?(_ratio)?"
 )
 """Names of tokens per parameter; `chinchilla_ratio` may be of 20 of these."""
 UNIT = re.compile(
     r"(?i)(?P<name>.*\w)\s*(?:[(\[]\s*(?:in\s+)?[x×*]?\s*(?P<inside>[\w\-/^*]+?)s?"
-    r"(?:\s+(?:of\s+)?(?P<counted>tokens?|param(?:eter)?s?))?\s*[)\]]|"
+    r"(?:\s+(?:of\s+)?(?P<counted>tokens?|param(?:eter)?s?|flops?))?\s*[)\]]|"
     r"[\s,]+in\s+(?P<after>\w+?)s?|\s*/\s*(?P<divisor>1?e\d+|10(?:\^|\*\*)\d+)|(?:_|,\s*)(?:in_)?(?P<ending>[kmbt]|bn|thousands?|millions?|billions?|"
     r"trillions?|1?e\d+))"
 )
@@ -121,6 +122,8 @@ LAST_WORDS: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("width", re.compile(r"_(width|dim|hidden|channels|d_model)$")),
     ("depth", re.compile(r"_(layers|depth|blocks)$")),
     ("params", re.compile(r"(^|_)(params|parameters)$")),
+    ("width", re.compile(r"(^|_)width_?(mult(iplier)?|factor|scale)$")),
+    ("flops", re.compile(r"(^|_)(flops?|flos)$")),
     ("tokens", re.compile(r"^((n|num|total|train(ing|ed)?)_)+tokens(_(seen|trained|used))?$")),
     ("seed", re.compile(r"_seed$")),
 )
@@ -137,7 +140,7 @@ OUTCOME = ("value", "objective")
 """What Optuna's own table calls what a study minimises."""
 HELD_OUT = (r"val|dev", r"eval|held_?out", r"test")
 BESIDE = re.compile(
-    r"(^|_)(se|std|sd|var|lo\d*|hi\d*|ci|lower|upper|ema|scale|fn|type|weight|coef|aux|reg|kl|"
+    r"(^|_)(se|sem|std_?err|std|stdev|sd|sigma|mad|var|lo\d*|hi\d*|ci|lower|upper|ema|scale|fn|type|weight|coef|aux|reg|kl|"
     r"router|z|n|target|threshold|function|name)(_|$)"
 )
 """Parts of names of what is beside a loss, and none that could be forecast."""
@@ -218,7 +221,7 @@ def short_name(column: str) -> str:
     bare = bare_name(column)
     if column[: len(column) - len(bare)].endswith("_") and bare.lower() not in KNOWN:
         bare = column  # `param_count` is no setting called `count`
-    parts = [part for part in re.split(r"[./:]", bare) if part.strip()]
+    parts = [part for part in re.split(r"[./:](?!\s)", bare) if part.strip()]
     is_open = bool(parts[1:]) and (parts[-1].lower() in ENDINGS or parts[-1].isdigit())
     return ".".join(parts[-2:] if is_open else parts[-1:]) or column
 
@@ -239,7 +242,8 @@ def known_name(column: str) -> str:
 
 
 def _plain(name: str) -> str:
-    return re.sub(r"[\s\-()#]+", "_", name.strip().lower()).strip("_")
+    split = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name.strip())
+    return re.sub(r"[\s\-()\[\]#]+", "_", split.lower()).strip("_")
 
 
 @cache
@@ -282,7 +286,10 @@ def header_unit(column: str) -> tuple[str, float] | None:
         >>> header_unit("Params (M)"), header_unit("N [1e6]"), header_unit("loss_b")
         (('Params', 1000000.0), ('N', 1000000.0), None)
     """
-    match = UNIT.fullmatch(column.strip())
+    if flops := re.fullmatch(r"(?i)(?:.*[\s_])?([gtpez]flop)s?", column.strip()):
+        return "flops", MULTIPLES[flops[1].lower()]
+    powers = column.strip().translate(SUPERSCRIPTS)
+    match = UNIT.fullmatch(re.sub(r"10\^?(?=\d+\s*[)\]])", "10^", powers))
     if match is None:
         return None
     name, counted = match["name"], match["counted"]
@@ -315,9 +322,9 @@ def from_logarithm(column: str, largest: float = math.nan) -> tuple[str, str] | 
     base = {"ln": "", "lg": "10"}.get(match[0].lower(), re.sub(r"\D", "", match[0]))
     if match[0].lower() == "log":
         kind = kind_of(SYMBOLS.get(plain, plain))
-        if kind not in MOST_LOG10:
+        if kind not in MOST_LOG10 and known_name(plain) not in KNOWN:
             return None
-        base = "10" if largest <= MOST_LOG10[kind] else ""
+        base = "10" if largest <= MOST_LOG10.get(str(kind), -math.inf) else ""
     quoted = short if re.fullmatch(r"[A-Za-z_]\w*", short) else f"`{short}`"
     formula = f"{base} ** {quoted}" if base else f"exp({quoted})"
     return plain, f"{plain} = {formula}"
@@ -345,6 +352,8 @@ def is_recipe(column: str) -> bool:
 def is_bookkeeping(column: str) -> bool:
     """Whether a column's name is that of what identifies, times or places a run."""
     words = _words(short_name(column))
+    if words & {"log"} and from_logarithm(column):
+        return False
     is_sure = column.startswith("_") or words & PLACES
     return bool(is_sure or (words & BOOKKEEPING and not words & RECIPE))
 
@@ -362,7 +371,8 @@ def is_measured(column: str) -> bool:
     is_metric = any(each.search(name) for each in (LOSS, ERROR, SCORE)) or name in OUTCOME
     plain = plain_words(column)
     is_metric |= bool(plain) and not SPREAD.sub("", plain)
-    return bool(is_metric or words & OUTCOMES) and known_name(column) not in KNOWN
+    is_rate = LAST_WORDS[0][1].search(_plain(short_name(column)))  # `final_lr` is set
+    return is_metric or bool(words & OUTCOMES and known_name(column) not in KNOWN and not is_rate)
 
 
 def loss_rank(column: str) -> tuple[int, int, int] | None:

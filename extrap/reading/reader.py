@@ -10,7 +10,7 @@ from typing import Any, TypedDict
 
 import pandas as pd
 
-from extrap.errors import DataError, argument, without_password
+from extrap.errors import DataError, argument, shown, without_password
 from extrap.expressions import parse_definition
 from extrap.reading.cells import is_empty, marked_notes, read_numbers
 from extrap.reading.columns import (
@@ -31,6 +31,7 @@ from extrap.reading.mixtures import refuse_mixtures
 from extrap.reading.names import (
     BATCHES,
     PLAYED,
+    RATES,
     is_bookkeeping,
     is_measured,
     kinds_of,
@@ -52,6 +53,8 @@ from extrap.reading.units import check_units, with_tokens, without_units
 from extrap.reading.wide_tables import check_has_losses
 from extrap.records.runs import KIND_NOTE, LOSS_KINDS, LOSS_NOTE, POOLED, STAGES, Runs
 
+MOST_RATE = 1e4
+"""Larger rates are misread, such as `0.5m`."""
 OPTIONAL_NUMBERS = (
     *("loss_se", "n_params", "n_tokens", "epochs", "batch_size", "noise_scale", "flops"),
     *("wall_s", "updates", "seed_sd", "n_seeds"),
@@ -480,6 +483,8 @@ def _runs(found: Found, parts: Parts, request: Request, notes: list[str]) -> Run
     for column in (*sizes, *tuned, *OPTIONAL_NUMBERS):
         if column in table and column not in recipe:
             frame[column] = read_numbers(table[column], column, required=column in required)
+            if stage == "tune" and column in tuned and known_name(column) in RATES:
+                _require_rates(frame[column], table[column])
     by = [*sizes, *tuned]
     frame["seed"], seed_notes = read_seeds(table, seed, by=by, loss=frame["loss"])
     notes += status_notes
@@ -511,6 +516,15 @@ def _runs(found: Found, parts: Parts, request: Request, notes: list[str]) -> Run
         source=without_password(found.where),
         notes=(*notes, *check_units(frame, sizes)),
     )
+
+
+def _require_rates(rates: pd.Series, cells: pd.Series) -> None:
+    """Raise where a learning rate is no rate, as `0.5m`, which is read as half a million."""
+    if rates.max() > MOST_RATE:
+        raise DataError(
+            f"a learning rate is below {MOST_RATE:g}, {rates.name} has "
+            f"{shown(cells[rates.idxmax()])}, read as {rates.max():g}; write plain numbers."
+        )
 
 
 def _losses(

@@ -63,7 +63,7 @@ def without_units(table: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, str], li
             )
         table = table.assign(**{column: numbers * multiple}).rename(columns={column: name})
         renamed[column] = name
-        notes.append(f"{name} is {column} times {multiple:.0e}")
+        notes.append(f"{name} is {column} times {multiple:g}")
     return table, renamed, notes
 
 
@@ -98,6 +98,10 @@ def with_tokens(
             numbers(compute) / (6 * numbers(counted)),
             f"{compute} / (6 × {counted})",
         )
+    elif ratio and compute and not (params or tokens):
+        sizes = np.sqrt(numbers(compute) / (6 * numbers(ratio)))
+        table = table.assign(params=sizes, tokens=sizes * numbers(ratio))
+        return table, [f"params = sqrt({compute} / (6 × {ratio})), tokens = params × {ratio}"]
     else:
         return table, []
     return table.assign(**{name: derived}), [f"{name} = {formula}"]

@@ -93,7 +93,7 @@ def check_wide(wide: Sequence[str], names: Sequence[str], where: str) -> None:
     """
     values: dict[str, list[str]] = {}
     for name in wide:
-        header = HEADER.fullmatch(name.strip())
+        header = None if name.endswith("%") else HEADER.fullmatch(name.strip())
         if header and not re.search(r"(?i)step|iter|epoch|layer", header["setting"]):
             values.setdefault(header["setting"], []).append(name)
     before, columns = max(values.items(), key=lambda item: len(item[1]), default=("", []))

@@ -64,6 +64,7 @@ def question(source, **options):
         ("#Params, M", "tokens", (1e6, 1.0)),
         ("Model size (millions)", "Data (billion tokens)", (1e6, 1e9)),
         ("Params/1e6", "Tokens/1e9", (1e6, 1e9)),
+        ("Params (×10⁶)", "Tokens (×10⁹)", (1e6, 1e9)),
         ("N", "D", (1.0, 1.0)),
         ("non-embedding params", "tokens_seen", (1.0, 1.0)),
     ],
@@ -180,6 +181,35 @@ def test_compute_is_the_size_where_one_value_of_it_holds_several_models():
     assert made.at(1e20).tuned["width"].value == pytest.approx(width, rel=0.1)
 
 
+@pytest.mark.parametrize(
+    ("compute", "unit"),
+    [
+        ("Budget (FLOPs)", 1),
+        ("Compute [1e18 FLOPs]", 1e18),
+        ("EFLOPs", 1e18),
+        ("total_flos", 1),
+        ("Compute (PF-days)", 8.64e19),
+    ],
+)
+def test_compute_is_known_by_its_unit(compute, unit):
+    table = profiles()
+    plain = extrap.allocate(table, flops=1e21).params.value
+    table = table.assign(flops=table["flops"] / unit).rename(columns={"flops": compute})
+    made = extrap.forecast(table)
+    assert made.runs.tuned == ("params",)
+    assert made.largest() == pytest.approx({made.runs.sizes[0]: 1e19})
+    assert extrap.allocate(table, flops=1e21).params.value == pytest.approx(plain, rel=1e-6)
+
+
+def test_sizes_follow_from_compute_and_the_tokens_per_parameter():
+    table = grid().assign(
+        flops=lambda t: 6 * t["params"] * t["tokens"], tpp=lambda t: t["tokens"] / t["params"]
+    )
+    runs = extrap.forecast(table[["flops", "tpp", "loss"]]).runs
+    assert runs.sizes == ("params", "tokens")
+    assert runs.to_frame()["params"].to_numpy() == pytest.approx(grid()["params"].to_numpy())
+
+
 def test_the_symbols_of_sizes_and_compute_are_those_of_papers():
     table = profiles().rename(columns={"flops": "C", "params": "N", "loss": "L"})
     made = extrap.forecast(table)
@@ -229,7 +259,8 @@ def test_estimators_that_agree_to_two_hundredths_do_not_disagree():
 def test_names_say_what_a_column_counts():
     assert kind_of("muon_lr") is kind_of("batch_size_tokens") is kind_of("log_params") is None
     assert header_unit("loss (B)") is header_unit("lr_m") is header_unit("batch_size_k") is None
-    assert from_logarithm("log_lr") is from_logarithm("logging_steps") is None
+    assert from_logarithm("log_lr") == ("lr", "lr = exp(log_lr)")
+    assert from_logarithm("logging_steps") is from_logarithm("log_interval") is None
 
 
 @pytest.mark.parametrize(

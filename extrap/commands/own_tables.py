@@ -12,7 +12,6 @@ from extrap.commands.analysis import DEVIATES, FINE, UNDECIDED, Printed, analysi
 from extrap.commands.inputs import opened, read_table, renamings
 from extrap.commands.option_table import READING, parse_size
 from extrap.commands.printing import say
-from extrap.records.runs import USING
 
 if TYPE_CHECKING:
     from extrap.analyses.comparison import Comparison
@@ -187,6 +186,8 @@ def allocate_command(source: str, **options: Any) -> Printed:
 
 def _announced(found: Any) -> Any:
     """A result, of which the standard error says which columns were taken for what."""
+    from extrap.records.runs import USING
+
     for note in found.notes:
         if note.startswith(USING):
             say(note, err=True)

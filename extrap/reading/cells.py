@@ -20,6 +20,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from extrap.errors import DataError, shown
+from extrap.reading.names import SUPERSCRIPTS
 
 SPELLED_NAN = ("nan", "+nan", "-nan")
 NO_VALUE = ("", "-", "--", "–", "—", "n/a", "N/A", "#N/A", "NA", "n.a.")
@@ -43,6 +44,7 @@ COUNT = re.compile(
 POWER = re.compile(
     r"(?P<base>\d+(?:\.\d+)?)\s?(?:\^|\*\*)\s?\(?(?P<exponent>[-+]?\d+(?:\.\d+)?)\)?"
 )
+POWER_OF_TEN = re.compile(r"\s*[×x*·]\s*10\s*(?:\^|\*\*)?\s*\{?([-+]?\d+)\}?$")
 MULTIPLES = {"": 1.0, "k": 1e3, "m": 1e6, "b": 1e9, "t": 1e12}
 Codes = NDArray[np.intp]
 """One number a row: which value of a column, or combination of values, it has; -1 for none."""
@@ -85,7 +87,7 @@ def texts_of(values: pd.Series) -> pd.Series:
     if values.dtype != object and not isinstance(values.dtype, pd.StringDtype | pd.ArrowDtype):
         return pd.Series(dtype=str)
     is_string = isinstance(values.dtype, pd.StringDtype)
-    if is_string and _plain_numbers(values) is not None:
+    if is_string and plain_numbers(values) is not None:
         return values[:0]
     values = values[~is_empty(values)]
     if not is_string:
@@ -106,7 +108,7 @@ def marked_notes(values: pd.Series, column: str) -> list[str]:
 
 def _parsed(values: pd.Series) -> np.ndarray:
     if isinstance(values.dtype, pd.StringDtype):
-        plain = _plain_numbers(values)
+        plain = plain_numbers(values)
         if plain is not None:
             return plain
         codes, words = pd.factorize(values, use_na_sentinel=False)
@@ -115,8 +117,8 @@ def _parsed(values: pd.Series) -> np.ndarray:
     return numbers_of(v if isinstance(v, Real | str | Decimal) else None for v in cells)
 
 
-def _plain_numbers(values: pd.Series) -> np.ndarray | None:
-    """Text as floats; None if any is no plain number."""
+def plain_numbers(values: pd.Series) -> np.ndarray | None:
+    """Text of Arrow as floats; None if any is no plain number."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -146,7 +148,10 @@ def numbers_of(words: Iterable[object]) -> np.ndarray:
 def _written(text: str) -> float:
     number = _plain(text)
     if math.isnan(number):
-        marked = MARKED.fullmatch(BRACKET.sub("", ERROR.sub("", text.replace("−", "-"))).strip())
+        text = POWER_OF_TEN.sub(r"e\1", text.translate(SUPERSCRIPTS).replace("−", "-"))
+        number = _plain(text)
+    if math.isnan(number):
+        marked = MARKED.fullmatch(BRACKET.sub("", ERROR.sub("", text)).strip())
         number = _plain((marked["number"] or marked["tensor"]) if marked else "")
     return number
 

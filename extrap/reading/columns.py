@@ -12,11 +12,13 @@ from extrap.reading.names import (
     ALIKE,
     COMPUTE,
     DEPTHS,
+    EPOCHS,
     HELD_OUT,
     LAST_WORDS,
     MEASURED,
     PARAMS,
     SEEDS,
+    STEPS,
     TOKENS,
     WIDTHS,
     bare_name,
@@ -24,7 +26,6 @@ from extrap.reading.names import (
     loss_rank,
     short_name,
     synonyms,
-    words,
 )
 
 MOST_NAME = 100
@@ -32,8 +33,6 @@ MOST_NAME = 100
 MOST_NEAR, NEARLY = 6, 0.1
 """Names that an error offers; those whose likeness is within this of the nearest are as near."""
 
-STEPS = words("steps step n_steps num_steps train_steps max_steps total_steps iterations updates")
-EPOCHS = words("epochs epoch n_epochs num_epochs")
 SIZES = (WIDTHS, DEPTHS, PARAMS, TOKENS, COMPUTE)
 TRAINING = "tr(?:ain|n)"
 UNITS = {
@@ -171,13 +170,16 @@ def loss_like(wanted: str, have: Sequence[str], where: str, *, kind: str, asked:
         raise DataError(error.args[0], choices) if alike else error
     other = columns[0]
     written = {c: c if c.isidentifier() else f"`{c}`" for c in (other, wanted)}
-    formulas = {("perplexity", "nats"): "log", ("nats", "perplexity"): "exp"}
-    function = formulas.get((loss_unit(other), unit))
+    formulas = {
+        **{("perplexity", "nats"): "log({})", ("nats", "perplexity"): "exp({})"},
+        **{("bits", "nats"): "{} * log(2)", ("nats", "bits"): "{} / log(2)"},
+    }
+    formula = formulas.get((loss_unit(other), unit))
     more = {"loss": wanted} if column else {}
     choices = [Choice({"rename": {other: wanted}, **more}, "if the sweep's loss is too")]
-    if function:
-        formula = f"{written[wanted]} = {function}({written[other]})"
-        choices.insert(0, Choice({"let": formula, **more}))
+    if formula:
+        formula = f"{written[wanted]} = {formula.format(written[other])}"
+        choices = [Choice({"let": formula, **more})]
     units = [UNITS[loss_unit(other)], UNITS[unit]]
     raise DataError(
         f"runs are compared in one unit, {other} of {where} is {units[0]}, the loss of the sweep "

@@ -10,7 +10,7 @@ import pandas as pd
 
 from extrap.errors import Choice, DataError, shown
 from extrap.reading.cells import is_empty, numbers_of, texts_of
-from extrap.reading.names import bare_name, is_identity, is_recipe, short_name, words
+from extrap.reading.names import PROGRESS, bare_name, is_identity, is_recipe, short_name, words
 from extrap.records.runs import STATUSES
 
 WORDS = {
@@ -48,12 +48,6 @@ REACHED = 0.95
 """Of the steps that runs of a size reach; a run of fewer is not complete."""
 MOST_SHORT = 0.3
 """Share of the runs up to which a column of fewer steps is of early ends; beyond it, set."""
-PROGRESS = (
-    *("_step", "step", "steps", "n_steps", "global_step", "iteration", "iterations", "iters"),
-    *("training_iteration", "updates", "epoch", "epochs", "n_tokens", "tokens", "tokens_seen"),
-    *("seen_examples", "consumed_tokens", "num_steps", "train_steps"),
-)
-"""Columns, in lower case, that say how far a run came."""
 UNITS = frozenset(words("step epoch iteration iter update token sample example"))
 IS_REACHED = frozenset(
     words("last final completed complete done reached actual stopped current seen processed ran")

@@ -152,7 +152,8 @@ def _with_errors(
     for mean, column in pairs[:1]:
         if all(found["error"] for found in spreads[column]):
             return table.assign(**{f"{mean}_se": table[column]}), mean, []
-        for n_seeds in (c for c in plain if plain[c] in N_SEEDS):
+        metric = MEAN.sub("", plain[mean]).strip("_")
+        for n_seeds in (c for c in plain if plain[c].removeprefix(f"{metric}_") in N_SEEDS):
             counts = numbers_of(table[n_seeds])
             if (counts >= 1).all() and counts.max() <= MOST_SEEDS:
                 errors = read_numbers(table[column], column)

@@ -120,7 +120,7 @@ def _peak(
             continue
         one_step = 2 / (total * shares[is_used].min())  # a log may be one step late
         if starts.max() / starts.min() - 1 <= TOLERANCE + one_step:
-            unless = "" if warmup is not None else ", without a warmup"
+            unless = "" if warmup is not None else ", if there was no warmup"
             return float(starts[0]), f"the start of its {kind} decay to 0{unless}"
     return None
 

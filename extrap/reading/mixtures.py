@@ -12,6 +12,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
@@ -21,7 +22,10 @@ from extrap.errors import Choice, DataError
 from extrap.reading.cells import Codes, Levels, joint, levels_of
 from extrap.reading.columns import display_name
 from extrap.reading.names import (
+    COUNTED_NAME,
+    LAST_WORDS,
     MEASURED,
+    PLAYED,
     RATES,
     WORDS,
     from_logarithm,
@@ -34,7 +38,6 @@ from extrap.reading.names import (
 from extrap.reading.roles import MOST_CHOICES, ONE_AMOUNT, TRIED, tried_share
 from extrap.records import WITHOUT_SEED, Runs, condition_text
 
-PLAYED = ("loss", "seed", "status", "stage")
 COUNTED = (
     *("loss_se", "noise_scale", "flops", "wall_s", "updates", "n_params", "seed_sd", "n_seeds"),
 )
@@ -134,6 +137,8 @@ class _Sweep:
         if levels.numbers is not None and self._is_one_amount(levels):
             return None
         if levels.depends_on(self.cells):
+            if is_recipe(column) and levels.numbers is None:
+                return levels  # each optimizer has its own rates
             follows = any(levels.follows(tuned, self.sizes) for tuned in self.tuned)
             return None if self.is_repeated or follows else levels
         return None if not is_recipe(column) and self._is_seed(levels) else levels
@@ -204,13 +209,17 @@ def _parts(varying: Mapping[str, Levels], runs: Runs, sweep: _Sweep) -> list[Cho
             is_size = known_name(log[0]) in (*WORDS["size"], *WORDS["data"])
             part, there = ("size", runs.sizes) if is_size else ("tune", runs.tuned)
             choices.append(Choice({"let": log[1], part: [*there, log[0]]}))
+            if not re.search(r"(?i)ln|lg|\d", name) and "exp(" in log[1]:
+                of_ten = log[1].replace("exp(", "10 ** (")
+                choices.append(Choice({"let": of_ten, part: [*there, log[0]]}, "to base 10"))
+            continue
         if sweep.counts(levels):
             choices.append(Choice({"seed": name}, "as the seed"))
         known = known_name(name)
         if levels.is_positive and len(levels) >= (2 if known in RATES else TRIED):
-            if known not in (*WORDS["size"], *WORDS["data"]):
+            if known not in (*WORDS["size"], *WORDS["data"]) and not COUNTED_NAME.search(name):
                 choices.append(Choice({"tune": [*runs.tuned, name]}, "as a tuned column"))
-            if known not in WORDS["tune"]:
+            if known not in WORDS["tune"] and not LAST_WORDS[0][1].search(known):
                 choices.append(Choice({"size": [*runs.sizes, name]}, "as a size"))
     return choices
 

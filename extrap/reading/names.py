@@ -41,11 +41,12 @@ COMPUTE = words(
     "training_compute"
 )
 SYMBOLS = {"N": "params", "D": "tokens", "C": "flops", "L": "loss"}
-"""What single letters are where `N` and `D` stand side by side, as in papers on scaling laws."""
+"""What single letters are where `N` stands beside `D`, `C` or `D/N`, as in papers."""
+SUPERSCRIPTS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻", "0123456789-")
 MULTIPLES = {
     **dict.fromkeys(words("k thousand"), 1e3),
-    **dict.fromkeys(words("m mn million"), 1e6),
-    **dict.fromkeys(words("b bn g billion"), 1e9),
+    **dict.fromkeys(words("m mn mio million"), 1e6),
+    **dict.fromkeys(words("b bn g mrd billion"), 1e9),
     **dict.fromkeys(words("t tn trillion"), 1e12),
     **dict(
         zip(words("gflop tflop pflop eflop zflop"), (1e9, 1e12, 1e15, 1e18, 1e21), strict=True)
@@ -56,13 +57,25 @@ MULTIPLES = {
 """Unit in a header, in lower case and without a plural → how many of one it is."""
 RATES = words(
     "lr learning_rate max_lr peak_lr base_lr learningrate lr_max lr_peak initial_lr init_lr "
-    "lr_mult eta rate step_size"
+    "lr_mult eta η rate step_size"
 )
-DECAYS = words("weight_decay wd")
+DECAYS = words("weight_decay wd λ")
 BATCHES = words(
     "batch_size batch_size_tokens batch_size_seqs global_batch_size bs batch_tokens "
     "tokens_per_batch batch per_device_train_batch_size"
 )
+TOKEN_BATCHES = tuple(name for name in BATCHES if "token" in name)
+EXAMPLE_BATCHES = words("batch_size batch_size_seqs")
+LENGTHS = words("sequence_length seq_length seq_len context_length")
+STEPS = words("steps n_steps step num_steps train_steps max_steps total_steps iterations updates")
+EPOCHS = words("epochs epoch n_epochs num_epochs")
+PROGRESS = words(
+    "_step step steps n_steps global_step iteration iterations iters training_iteration updates "
+    "epoch epochs n_tokens tokens tokens_seen seen_examples consumed_tokens num_steps train_steps"
+)
+"""Columns, in lower case, that say how far a run came."""
+LETTERS = dict(zip("wdhlLn", words("width d_model hidden_size depth depth params"), strict=True))
+"""What one letter stands for in a header such as `d512`."""
 WARMUPS = words("warmup warmup_steps num_warmup_steps warmup_ratio warmup_frac")
 SEEDS = words(
     "seed random_seed rng_seed model_seed init_seed run_seed data_seed manual_seed torch_seed "
@@ -81,6 +94,8 @@ WORDS = {
 """Part of a column → names that are commonly given to such, the likeliest first."""
 NAMED = frozenset((*WORDS["tune"], *SEEDS)) - {"batch", "rate", "warmup"}
 """Settings that are read from the names of runs; `batch3` there may be the third batch of runs."""
+PLAYED = ("loss", "seed", "status", "stage")
+"""Columns that every table of runs has; sizes, tuned values and conditions have other names."""
 ALIKE = (WIDTHS, DEPTHS, PARAMS, TOKENS, RATES, DECAYS, BATCHES, WARMUPS, SEEDS)
 """Names that are given to one and the same thing."""
 KNOWN = frozenset(name for names in WORDS.values() for name in names)
@@ -88,22 +103,27 @@ MOST_LOG10 = {"params": 14.0, "tokens": 16.0, "compute": 30.0}
 """Kind of a count → logarithms to base 10 up to which there are such; natural ones are larger."""
 LOGARITHM = re.compile(r"(?i)log_?2|log_?10|(?<![a-z])(?:ln|lg|log)(?![a-z])")
 RATIO = re.compile(
-    r"tpp|d(_over)?_n|(tok(en)?s?|data|examples?|samples?)_((per_)?(n_)?param(eter)?s?(_ratio)?|ratio)|"
-    r"(param(eter)?s?_tok(en)?s?|chinchilla)_ratio"
+    r"tpp|d(_over|_per)?_n(_ratio)?|tok(en)?s?_ratio|(data|tok(en)?s?)_to_(model|param(eter)?s?)(_size)?(_ratio)?|"
+    r"(tok(en)?s?|data|examples?|samples?)_(per_)?(n_)?param(eter)?s?(_ratio)?"
 )
-"""Names of tokens per parameter."""
+"""Names of tokens per parameter; `chinchilla_ratio` may be of 20 of these."""
 UNIT = re.compile(
-    r"(?i)(?P<name>.*\w)\s*(?:[(\[]\s*(?:in\s+)?[x×*]?\s*(?P<inside>[\w\-/^*]+?)s?\s*[)\]]|"
-    r"[\s,]+in\s+(?P<after>\w+?)s?|(?:_|,\s*)(?:in_)?(?P<ending>[kmbt]|bn|thousands?|millions?|billions?|"
+    r"(?i)(?P<name>.*\w)\s*(?:[(\[]\s*(?:in\s+)?[x×*]?\s*(?P<inside>[\w\-/^*]+?)s?"
+    r"(?:\s+(?:of\s+)?(?P<counted>tokens?|param(?:eter)?s?|flops?))?\s*[)\]]|"
+    r"[\s,]+in\s+(?P<after>\w+?)s?|\s*/\s*(?P<divisor>1?e\d+|10(?:\^|\*\*)\d+)|(?:_|,\s*)(?:in_)?(?P<ending>[kmbt]|bn|thousands?|millions?|billions?|"
     r"trillions?|1?e\d+))"
 )
 """A header that ends in a unit: `Params (M)`, `N [1e6]`, `tokens in billions`, `tokens_B`."""
+COUNTED_NAME = re.compile(r"(?i)(^|[\W_])(tokens|param(eter)?s)$")
+"""Last words of names of counts, as in `Text tokens`."""
 LAST_WORDS: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("lr", re.compile(r"(^|_)(lrs?|lrate|lr\d+|eta\d+|learning_?rate)($|_)")),
     ("weight_decay", re.compile(r"(^|_)(wd|weight_decay)($|_)")),
     ("width", re.compile(r"_(width|dim|hidden|channels|d_model)$")),
     ("depth", re.compile(r"_(layers|depth|blocks)$")),
     ("params", re.compile(r"(^|_)(params|parameters)$")),
+    ("width", re.compile(r"(^|_)width_?(mult(iplier)?|factor|scale)$")),
+    ("flops", re.compile(r"(^|_)(flops?|flos)$")),
     ("tokens", re.compile(r"^((n|num|total|train(ing|ed)?)_)+tokens(_(seen|trained|used))?$")),
     ("seed", re.compile(r"_seed$")),
 )
@@ -120,7 +140,7 @@ OUTCOME = ("value", "objective")
 """What Optuna's own table calls what a study minimises."""
 HELD_OUT = (r"val|dev", r"eval|held_?out", r"test")
 BESIDE = re.compile(
-    r"(^|_)(se|std|sd|var|lo\d*|hi\d*|ci|lower|upper|ema|scale|fn|type|weight|coef|aux|reg|kl|"
+    r"(^|_)(se|sem|std_?err|std|stdev|sd|sigma|mad|var|lo\d*|hi\d*|ci|lower|upper|ema|scale|fn|type|weight|coef|aux|reg|kl|"
     r"router|z|n|target|threshold|function|name)(_|$)"
 )
 """Parts of names of what is beside a loss, and none that could be forecast."""
@@ -201,7 +221,7 @@ def short_name(column: str) -> str:
     bare = bare_name(column)
     if column[: len(column) - len(bare)].endswith("_") and bare.lower() not in KNOWN:
         bare = column  # `param_count` is no setting called `count`
-    parts = [part for part in re.split(r"[./:]", bare) if part.strip()]
+    parts = [part for part in re.split(r"[./:](?!\s)", bare) if part.strip()]
     is_open = bool(parts[1:]) and (parts[-1].lower() in ENDINGS or parts[-1].isdigit())
     return ".".join(parts[-2:] if is_open else parts[-1:]) or column
 
@@ -222,7 +242,8 @@ def known_name(column: str) -> str:
 
 
 def _plain(name: str) -> str:
-    return re.sub(r"[\s\-()#]+", "_", name.strip().lower()).strip("_")
+    split = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name.strip())
+    return re.sub(r"[\s\-()\[\]#]+", "_", split.lower()).strip("_")
 
 
 @cache
@@ -252,8 +273,10 @@ def kinds_of(columns: Iterable[str]) -> dict[str, str]:
 
 
 def symbols_in(columns: Collection[str]) -> Mapping[str, str]:
-    """The `SYMBOLS` that names of columns may be: those of papers where N and D are both there."""
-    return SYMBOLS if {"N", "D"} <= set(columns) else {}
+    """The `SYMBOLS` that names of columns may be: those of papers where N and D or C are there."""
+    names = set(columns)
+    is_paper = "N" in names and ({"D", "C"} & names or "ratio" in map(kind_of, names))
+    return SYMBOLS if is_paper else {}
 
 
 def header_unit(column: str) -> tuple[str, float] | None:
@@ -263,15 +286,22 @@ def header_unit(column: str) -> tuple[str, float] | None:
         >>> header_unit("Params (M)"), header_unit("N [1e6]"), header_unit("loss_b")
         (('Params', 1000000.0), ('N', 1000000.0), None)
     """
-    match = UNIT.fullmatch(column.strip())
+    if flops := re.fullmatch(r"(?i)(?:.*[\s_])?([gtpez]flop)s?", column.strip()):
+        return "flops", MULTIPLES[flops[1].lower()]
+    powers = column.strip().translate(SUPERSCRIPTS)
+    match = UNIT.fullmatch(re.sub(r"10\^?(?=\d+\s*[)\]])", "10^", powers))
     if match is None:
         return None
-    name = match["name"]
-    unit = (match["inside"] or match["after"] or match["ending"]).lower().removesuffix("s")
+    name, counted = match["name"], match["counted"]
+    if counted and kind_of(name) is None:  # `Data (B tokens)`
+        name = "tokens" if counted.startswith("t") else "params"
+    parts = (match[part] for part in ("inside", "after", "divisor", "ending"))
+    unit = next(filter(None, parts)).lower().removesuffix("s")
     multiple = MULTIPLES.get(unit)
     if power := re.fullmatch(r"(?:1?e|10(?:\^|\*\*))(\d+)", unit):
         multiple = 10.0 ** int(power[1])
     is_count = name in SYMBOLS or kind_of(name) in ("params", "tokens", "compute")
+    is_count |= bool(COUNTED_NAME.search(name))
     return (name, multiple) if is_count and multiple else None
 
 
@@ -292,9 +322,9 @@ def from_logarithm(column: str, largest: float = math.nan) -> tuple[str, str] | 
     base = {"ln": "", "lg": "10"}.get(match[0].lower(), re.sub(r"\D", "", match[0]))
     if match[0].lower() == "log":
         kind = kind_of(SYMBOLS.get(plain, plain))
-        if kind not in MOST_LOG10:
+        if kind not in MOST_LOG10 and known_name(plain) not in KNOWN:
             return None
-        base = "10" if largest <= MOST_LOG10[kind] else ""
+        base = "10" if largest <= MOST_LOG10.get(str(kind), -math.inf) else ""
     quoted = short if re.fullmatch(r"[A-Za-z_]\w*", short) else f"`{short}`"
     formula = f"{base} ** {quoted}" if base else f"exp({quoted})"
     return plain, f"{plain} = {formula}"
@@ -322,6 +352,8 @@ def is_recipe(column: str) -> bool:
 def is_bookkeeping(column: str) -> bool:
     """Whether a column's name is that of what identifies, times or places a run."""
     words = _words(short_name(column))
+    if words & {"log"} and from_logarithm(column):
+        return False
     is_sure = column.startswith("_") or words & PLACES
     return bool(is_sure or (words & BOOKKEEPING and not words & RECIPE))
 
@@ -337,8 +369,10 @@ def is_measured(column: str) -> bool:
     name = short_name(column).lower()
     words = _words(name)
     is_metric = any(each.search(name) for each in (LOSS, ERROR, SCORE)) or name in OUTCOME
-    is_metric |= not SPREAD.sub("", plain_words(column))
-    return bool(is_metric or words & OUTCOMES) and known_name(column) not in KNOWN
+    plain = plain_words(column)
+    is_metric |= bool(plain) and not SPREAD.sub("", plain)
+    is_rate = LAST_WORDS[0][1].search(_plain(short_name(column)))  # `final_lr` is set
+    return is_metric or bool(words & OUTCOMES and known_name(column) not in KNOWN and not is_rate)
 
 
 def loss_rank(column: str) -> tuple[int, int, int] | None:

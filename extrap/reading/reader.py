@@ -10,7 +10,7 @@ from typing import Any, TypedDict
 
 import pandas as pd
 
-from extrap.errors import DataError, argument, without_password
+from extrap.errors import DataError, argument, shown, without_password
 from extrap.expressions import parse_definition
 from extrap.reading.cells import is_empty, marked_notes, read_numbers
 from extrap.reading.columns import (
@@ -28,7 +28,16 @@ from extrap.reading.logged_rates import FROM_ELSEWHERE
 from extrap.reading.loss_kinds import loss_kind
 from extrap.reading.losses import loss_of_metric, parse_final, summary_notes, with_final_losses
 from extrap.reading.mixtures import refuse_mixtures
-from extrap.reading.names import BATCHES, is_bookkeeping, is_measured, known_name
+from extrap.reading.names import (
+    BATCHES,
+    PLAYED,
+    RATES,
+    is_bookkeeping,
+    is_measured,
+    kinds_of,
+    known_name,
+    symbols_in,
+)
 from extrap.reading.replicates import count_notes, read_seeds, without_copies
 from extrap.reading.roles import Parts, infer_parts, sentence
 from extrap.reading.selecting import (
@@ -44,8 +53,8 @@ from extrap.reading.units import check_units, with_tokens, without_units
 from extrap.reading.wide_tables import check_has_losses
 from extrap.records.runs import KIND_NOTE, LOSS_KINDS, LOSS_NOTE, POOLED, STAGES, Runs
 
-FIXED_MEANING = ("loss", "seed", "status", "stage")
-"""Columns that every table of runs has; sizes, tuned values and conditions have other names."""
+MOST_RATE = 1e4
+"""Larger rates are misread, such as `0.5m`."""
 OPTIONAL_NUMBERS = (
     *("loss_se", "n_params", "n_tokens", "epochs", "batch_size", "noise_scale", "flops"),
     *("wall_s", "updates", "seed_sd", "n_seeds"),
@@ -199,25 +208,8 @@ def read_runs(
         ValueError: `stage`, `final`, `loss_kind` or a formula is none, or a column is named
             twice.
     """
-    request = Request(
-        size=size,
-        tune=tune,
-        loss=loss,
-        seed=seed,
-        conditions=conditions,
-        study=study,
-        stage=stage,
-        curves=curves,
-        final=final,
-        let=let,
-        maximise=maximise,
-        where=where,
-        rename=rename,
-        ignore=ignore,
-        partial=partial,
-        loss_kind=loss_kind,
-    )
-    return read_sweep(source, request)[0]
+    given = {name: value for name, value in locals().items() if name != "source"}
+    return read_sweep(source, Request(**given))[0]
 
 
 def read_sweep(source: Any, request: Request, *, may_mix: bool = False) -> tuple[Runs, str]:
@@ -272,9 +264,7 @@ def read_sweep(source: Any, request: Request, *, may_mix: bool = False) -> tuple
         runs = replace(runs, notes=(*runs.notes, *notes))
     has_found_loss = loss is None and parts.loss not in found.losses
     is_split = request.split is not None and None not in request.split
-    is_inferred = (
-        not (sizes or is_split) or (tuned is None and bool(parts.tuned)) or has_found_loss
-    )
+    is_inferred = not (sizes or is_split) or (tuned is None and not is_split) or has_found_loss
     told = [note for note in runs.notes if FROM_ELSEWHERE in note or note.endswith(COUNTED)]
     if n_lost := int(runs.to_frame()["status"].eq("failed").sum()):
         told.append(f"{n_lost} of {len(runs)} runs have no loss or did not finish: left out")
@@ -353,18 +343,19 @@ def _opened(source: Any, request: Request) -> tuple[Found, Request, list[str], l
     if found.table.empty:
         raise DataError(f"a table needs at least one row, {found.where} has none.")
     request, notes = _applicable(found, request)
-    n_notes = len(found.notes)
+    is_table = found.points is None and found.tuned is None
+    n_notes = 0 if is_table else len(found.notes)
     found = with_row_per_run(found.renamed(request.rename or {}), _asked_loss(request))
     as_read, found = found.notes[n_notes:], replace(found, notes=found.notes[:n_notes])
     table = with_definitions(found.table, _names(request.let), found.where)
+    table, renamed, unit_notes = without_units(table)
+    request = _with_names(request, renamed)
     if request.like:
         found, like_notes = _with_names_of_sweep(replace(found, table=table), request)
         table, notes = found.table, notes + like_notes
     if "stage" in table:
         table, _ = selected_rows(table, {"stage": stage}, found.where)
     table, where_notes = selected_rows(table, request.where or {}, found.where)
-    table, renamed, unit_notes = without_units(table)
-    request = _with_names(request, renamed)
     sizes = _names(request.size or ())
     if not sizes:
         table, derived = with_tokens(table, request.split)
@@ -383,6 +374,8 @@ def _with_names(request: Request, renamed: Mapping[str, str]) -> Request:
         for field in ("size", "tune", "ignore", "conditions")
         if getattr(request, field) is not None
     }
+    if request.where:
+        names["where"] = {renamed.get(name, name): v for name, v in request.where.items()}
     params, tokens = request.split or (None, None)
     split = renamed.get(params or "", params), renamed.get(tokens or "", tokens)
     return replace(request, **names, split=None if request.split is None else split)
@@ -428,10 +421,16 @@ def _with_names_of_sweep(found: Found, request: Request) -> tuple[Found, list[st
     recipe = (*_names(request.conditions), *(request.where or {}))
     settings = (*_names(request.size or ()), *_names(request.tune or ()), request.seed, *recipe)
     is_asked = bool(request.loss or _names(request.maximise))
+    kinds, known, symbols = kinds_of(have), kinds_of(_names(request.size or ())), symbols_in(have)
     for name in (*settings, *(() if is_asked else losses)):
+        there = find_column(name, have, found.where, is_metric=name in losses)
         same = [column for column in have if is_same_name(name, column)]
-        if find_column(name, have, found.where) is None and len(same) == 1:
+        same = same or [c for c in kinds if kinds[c] == known.get(name)]
+        same = same or [c for c in symbols if c in have and symbols[c] == name]
+        if there is None and len(same) == 1:
             names[same[0]] = name
+        elif there not in (None, name) and name in losses:
+            names[str(there)] = name
     wanted = losses[0] if losses else "loss"
     is_there = any(find_column(c, (*have, *names.values()), found.where) for c in losses)
     if request.loss or not (is_asked or is_there):
@@ -484,6 +483,8 @@ def _runs(found: Found, parts: Parts, request: Request, notes: list[str]) -> Run
     for column in (*sizes, *tuned, *OPTIONAL_NUMBERS):
         if column in table and column not in recipe:
             frame[column] = read_numbers(table[column], column, required=column in required)
+            if stage == "tune" and column in tuned and known_name(column) in RATES:
+                _require_rates(frame[column], table[column])
     by = [*sizes, *tuned]
     frame["seed"], seed_notes = read_seeds(table, seed, by=by, loss=frame["loss"])
     notes += status_notes
@@ -515,6 +516,15 @@ def _runs(found: Found, parts: Parts, request: Request, notes: list[str]) -> Run
         source=without_password(found.where),
         notes=(*notes, *check_units(frame, sizes)),
     )
+
+
+def _require_rates(rates: pd.Series, cells: pd.Series) -> None:
+    """Raise where a learning rate is no rate, as `0.5m`, which is read as half a million."""
+    if rates.max() > MOST_RATE:
+        raise DataError(
+            f"a learning rate is below {MOST_RATE:g}, {rates.name} has "
+            f"{shown(cells[rates.idxmax()])}, read as {rates.max():g}; write plain numbers."
+        )
 
 
 def _losses(
@@ -597,10 +607,10 @@ def _check_parts(
         raise ValueError(
             f"each column plays one part, {twice[0]!r} was given two; name another column."
         )
-    taken = sorted(set(FIXED_MEANING).intersection((*sizes, *tuned, *recipe)))
+    taken = sorted(set(PLAYED).intersection((*sizes, *tuned, *recipe)))
     if taken:
         raise ValueError(
-            f"the columns {', '.join(FIXED_MEANING)} have a fixed meaning, got "
+            f"the columns {', '.join(PLAYED)} have a fixed meaning, got "
             f"{taken[0]!r} for another; rename it in the table."
         )
 

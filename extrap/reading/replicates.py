@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from extrap.reading.cells import is_empty, numbers_of
+from extrap.reading.cells import is_empty, numbers_of, plain_numbers
 from extrap.records.runs import WITHOUT_SEED, text_ranks
 
 LONGEST_EXACT = 2.0**53
@@ -18,6 +18,9 @@ def read_seeds(
 ) -> tuple[pd.Series, list[str]]:
     """The seed of each run, and a note where some have none: each is its own replicate."""
     cells = table[seed] if seed in table else pd.Series(np.nan, index=table.index)
+    numbers = plain_numbers(cells) if isinstance(cells.dtype, pd.StringDtype) else None
+    if numbers is not None and (np.abs(numbers) < LONGEST_EXACT).all() and _are_whole(numbers):
+        return pd.Series(numbers.astype(np.int64), index=table.index, dtype=object), []
     codes, words = pd.factorize(cells)
     values = _seeds_of(pd.Series(words, dtype=object))
     seeds = pd.Series(values[codes], index=table.index, dtype=object)
@@ -40,7 +43,7 @@ def _seeds_of(words: pd.Series) -> np.ndarray:
     is_there = (words.notna() & ~is_empty(words)).to_numpy(dtype=bool)
     numbers = numbers_of(words[is_there])
     seeds = np.full(len(words) + 1, None, dtype=object)
-    if not (np.isfinite(numbers) & (numbers == np.rint(numbers))).all():
+    if not _are_whole(numbers):
         seeds[:-1][is_there] = words[is_there].astype(str)
         return seeds
     is_long = np.abs(numbers) >= LONGEST_EXACT
@@ -50,6 +53,10 @@ def _seeds_of(words: pd.Series) -> np.ndarray:
         exact[i] = int(text) if text.lstrip("+-").isdecimal() else int(numbers[i])
     seeds[:-1][is_there] = exact
     return seeds
+
+
+def _are_whole(numbers: np.ndarray) -> bool:
+    return bool((np.isfinite(numbers) & (numbers == np.rint(numbers))).all())
 
 
 def count_notes(frame: pd.DataFrame, cell: list[str]) -> list[str]:
@@ -69,6 +76,8 @@ def count_notes(frame: pd.DataFrame, cell: list[str]) -> list[str]:
 def without_copies(frame: pd.DataFrame, *, by: list[str]) -> tuple[pd.DataFrame, list[str]]:
     """One row of those equal in every column, as a copy is no replicate; and notes."""
     alike = frame[frame.duplicated([*by, "loss"], keep=False)]
+    has_none = alike["seed"].astype(str).str.startswith(WITHOUT_SEED)
+    alike = alike[has_none | alike.duplicated([*by, "loss", "seed"], keep=False)]
     alike = alike.astype(dict.fromkeys(alike.select_dtypes(exclude="number"), str))  # or lists
     copies = alike.index[alike.duplicated()]
     unsure = alike.drop(columns="seed").duplicated() & alike["seed"].str.startswith(WITHOUT_SEED)

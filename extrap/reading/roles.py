@@ -37,6 +37,7 @@ from extrap.reading.logged_rates import refuse_largest_logged
 from extrap.reading.names import (
     BATCHES,
     COMPUTE,
+    COUNTED_NAME,
     HELD_OUT,
     KNOWN,
     MEASURED,
@@ -45,6 +46,7 @@ from extrap.reading.names import (
     RATIOS,
     SCORE,
     SEEDS,
+    SPREAD,
     SYMBOLS,
     TOKENS,
     WORDS,
@@ -57,6 +59,7 @@ from extrap.reading.names import (
     kinds_of,
     known_name,
     loss_rank,
+    plain_words,
     symbols_in,
 )
 from extrap.reading.settings import words_in_names
@@ -68,7 +71,7 @@ BoolArray = NDArray[np.bool_]
 TRIED = 3
 """Values within a size from which on a setting is taken for tuned, and not for a condition."""
 MOST_CHOICES = 6
-COUNTED = {"params": "parameters", "tokens": "tokens"}
+CALLED = {"params": "parameters", "tokens": "tokens"}
 ENOUGH = 2000
 """Cells by which a column is known to hold numbers."""
 COMMON = 0.75
@@ -218,11 +221,18 @@ class _Columns:
             DataError: One holds numbers and some text.
         """
         found = self.called(words)
-        for name in found:
-            levels = self.of(name)
-            if levels.numbers is None and np.isfinite(numbers_of(levels.labels)).mean() >= 0.5:
-                read_numbers(self.found.table[name], display_name(name, self.have))
-        return [c for c in found if len(self.of(c)) > 1 and self.of(c).is_positive]
+        return [c for c in found if self.is_positive(c) and len(self.of(c)) > 1]
+
+    def is_positive(self, name: str) -> bool:
+        """Whether a column holds positive numbers.
+
+        Raises:
+            DataError: It holds numbers and some text.
+        """
+        levels = self.of(name)
+        if levels.numbers is None and np.isfinite(numbers_of(levels.labels)).mean() >= 0.5:
+            read_numbers(self.found.table[name], display_name(name, self.have))
+        return levels.is_positive
 
 
 def _losses(found: Found, maximised: Sequence[str], *, is_sweep: bool) -> list[str]:
@@ -248,12 +258,17 @@ def _losses(found: Found, maximised: Sequence[str], *, is_sweep: bool) -> list[s
         check_wide(best or names, have, found.where)
     if not ranked:
         scores = [c for c in names if SCORE.search(c.lower()) and _is_loss(found.table[c])]
-        if found.losses == ("loss",) and not scores:
+        could = [c for c in names if known_name(c) not in KNOWN and not kind_of(c)]
+        could = [c for c in could if not (is_bookkeeping(c) or is_recipe(c) or c in symbols)]
+        could = [
+            c for c in could if _is_loss(found.table[c]) and not SPREAD.search(plain_words(c))
+        ]
+        if not (scores or could):
             raise missing_column("loss", have, found.where, option="loss")
         raise DataError(
             f"no column of {found.where} is called a loss; name one, or a score to maximise:",
             [Choice({"maximise": display_name(c, have)}) for c in scores[:3]]
-            or [Choice({"loss": display_name(c, have)}) for c in names[:3]],
+            or [Choice({"loss": display_name(c, have)}) for c in could[:MOST_CHOICES]],
         )
     if len(best) > 1:
         raise _several("loss", best, found)
@@ -343,11 +358,11 @@ def _split_sizes(columns: _Columns, split: tuple[str | None, str | None]) -> tup
     where, sizes = columns.found.where, []
     for kind, asked in zip(("params", "tokens"), split, strict=True):
         named = [name for name in columns.names if columns.kinds.get(name) == kind]
-        names = [asked] if asked else [n for n in named if columns.of(n).is_positive]
+        names = [asked] if asked else [*filter(columns.is_positive, named)]
         leading = names[0] if len(names) == 1 else _leading(names, columns)
         if names and leading is None:
             raise DataError(
-                f"several columns of {where} are counts of {COUNTED[kind]}, {', '.join(names)}; "
+                f"several columns of {where} are counts of {CALLED[kind]}, {', '.join(names)}; "
                 "choose one:",
                 [Choice({kind: name}) for name in names[:MOST_CHOICES]],
             )
@@ -362,7 +377,7 @@ def _no_count(columns: _Columns, kind: str) -> DataError:
     logs = _logarithms(columns, ("params", "tokens", "compute"))
     if logs:
         return DataError(
-            f"no column of {columns.found.where} counts {COUNTED[kind]}, "
+            f"no column of {columns.found.where} counts {CALLED[kind]}, "
             f"{', '.join(name for name, _ in logs)} is a logarithm; define what it is of:",
             [Choice({"let": [formula for _, (_, formula) in logs]})],
         )
@@ -370,6 +385,10 @@ def _no_count(columns: _Columns, kind: str) -> DataError:
         columns.kinds[name]: name for name in reversed(columns.names) if name in columns.kinds
     }
     choices, width, depth = [], kinds.get("width"), kinds.get("depth")
+    near = [c for c in columns.names if COUNTED_NAME.search(c)]
+    near = [c for c in near if ("oken" in c.lower()) == (kind == "tokens")]
+    near += [c for c in columns.names if kind == "params" and known_name(c) in PARAMS]
+    choices += [Choice({kind: name}) for name in near if columns.is_positive(name)]
     if kind == "params" and "compute" in kinds and "tokens" in kinds:
         choices.append(Choice({"let": f"params = {kinds['compute']} / (6 * {kinds['tokens']})"}))
     if kind == "params" and width and depth:
@@ -381,7 +400,7 @@ def _no_count(columns: _Columns, kind: str) -> DataError:
         said = f" ({no_counts[0]} is no count of parameters)"
     return DataError(
         f"an allocation takes parameters and tokens, no column of {columns.found.where} counts "
-        f"{COUNTED[kind]}{said}; name one with {argument(kind, ...)}, or define it"
+        f"{CALLED[kind]}{said}; name one with {argument(kind, ...)}, or define it"
         + (":" if choices else f" with {argument('let', f'{kind} = FORMULA')}."),
         choices,
     )
@@ -469,7 +488,8 @@ def _no_size(columns: _Columns) -> DataError:
     rest = [c for c in rest if not (is_recipe(c) or from_logarithm(c) or columns.kinds.get(c))]
     could = [c for c in rest if columns.of(c).is_positive and len(columns.of(c)) >= TRIED]
     if could:
-        return _several("size", could, found)
+        are_symbols = {*map(str.upper, could)} == {"N", "D"}
+        return _several("size", could, found, together=are_symbols)
     listed = ", ".join(shown(c) for c in columns.have[:12])
     return DataError(
         f"no column of {where} looks like a size (a positive number that differs between runs); "

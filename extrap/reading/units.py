@@ -15,14 +15,20 @@ import pandas as pd
 
 from extrap.errors import Choice, DataError
 from extrap.reading.cells import numbers_of, read_numbers
-from extrap.reading.names import COUNTS, TOKENS, header_unit, kinds_of
+from extrap.reading.names import (
+    COMPUTE,
+    COUNTS,
+    EXAMPLE_BATCHES,
+    LENGTHS,
+    STEPS,
+    TOKEN_BATCHES,
+    TOKENS,
+    header_unit,
+    kinds_of,
+)
 
-FLOPS = ("flops", "compute")
-DATA = ("n_tokens", "tokens")
-STEPS = ("steps", "n_steps")
-BATCH_IN_TOKENS = ("batch_size_tokens", "batch_tokens", "tokens_per_batch")
-BATCH = ("batch_size", "batch_size_seqs")
-LENGTH = ("sequence_length", "seq_length", "seq_len", "context_length")
+FLOPS, DATA = COMPUTE[:2], TOKENS[:2]
+"""Names that say of what a run had in all; `budget` may be money, `train_tokens` a part."""
 LEAST = {**dict.fromkeys(COUNTS, 1e3), **dict.fromkeys(DATA, 1e5)}
 """Column → what its largest count is at least, if it is one."""
 OF_COMPUTE, OF_TOKENS = 2.0, 1.1
@@ -57,7 +63,7 @@ def without_units(table: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, str], li
             )
         table = table.assign(**{column: numbers * multiple}).rename(columns={column: name})
         renamed[column] = name
-        notes.append(f"{name} is {column} times {multiple:.0e}")
+        notes.append(f"{name} is {column} times {multiple:g}")
     return table, renamed, notes
 
 
@@ -92,6 +98,10 @@ def with_tokens(
             numbers(compute) / (6 * numbers(counted)),
             f"{compute} / (6 × {counted})",
         )
+    elif ratio and compute and not (params or tokens):
+        sizes = np.sqrt(numbers(compute) / (6 * numbers(ratio)))
+        table = table.assign(params=sizes, tokens=sizes * numbers(ratio))
+        return table, [f"params = sqrt({compute} / (6 × {ratio})), tokens = params × {ratio}"]
     else:
         return table, []
     return table.assign(**{name: derived}), [f"{name} = {formula}"]
@@ -148,7 +158,7 @@ def check_units(frame: pd.DataFrame, sizes: Sequence[str] = ()) -> tuple[str, ..
     return tuple(notes)
 
 
-ALL = (*FLOPS, *COUNTS, *DATA, *STEPS, *BATCH_IN_TOKENS, *BATCH, *LENGTH)
+ALL = (*FLOPS, *COUNTS, *DATA, *STEPS[:2], *TOKEN_BATCHES, *EXAMPLE_BATCHES, *LENGTHS)
 
 
 def _mended(column: str, power: int) -> Choice:
@@ -167,7 +177,7 @@ def _equalities(
     def first(group: Sequence[str]) -> str | None:
         return next((name for name in group if name in logs), None)
 
-    flops, tokens, steps = first(FLOPS), first(DATA), first(STEPS)
+    flops, tokens, steps = first(FLOPS), first(DATA), first(STEPS[:2])
     if flops and tokens:
         counts = [name for name in COUNTS if name in logs]
         off = {n: np.nanmedian(logs[flops] - math.log(6) - logs[n] - logs[tokens]) for n in counts}
@@ -175,9 +185,9 @@ def _equalities(
         if best:
             yield (flops,), 6.0, (best, tokens), OF_COMPUTE
     if steps and tokens:
-        if batch := first(BATCH_IN_TOKENS):
+        if batch := first(TOKEN_BATCHES):
             yield (steps, batch), 1.0, (tokens,), OF_TOKENS
-        elif (batch := first(BATCH)) and (length := first(LENGTH)):
+        elif (batch := first(EXAMPLE_BATCHES)) and (length := first(LENGTHS)):
             yield (steps, batch, length), 1.0, (tokens,), OF_TOKENS
 
 

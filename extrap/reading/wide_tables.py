@@ -20,21 +20,12 @@ import pandas as pd
 
 from extrap.errors import DataError, OnlyBestValues, shown
 from extrap.reading.cells import numbers_of
-from extrap.reading.names import COMPUTE, RATES, WORDS, known_name, loss_rank
+from extrap.reading.names import COMPUTE, LETTERS, RATES, WORDS, known_name, loss_rank
 
 EDGES = ("__MIN", "__MAX")
 NUMBER = r"(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
 NUMERIC = re.compile(NUMBER)
 HEADER = re.compile(rf"(?P<setting>.*?(?<![\d.])){NUMBER}[kKmMbB]?\W*")
-SHORT = {
-    "w": "width",
-    "d": "d_model",
-    "h": "hidden_size",
-    "l": "depth",
-    "L": "depth",
-    "n": "params",
-}
-"""What one letter stands for in a header such as `d512`."""
 TITLE = "title"
 """Attribute of a frame: the lines that stand above the header of its file."""
 WIDE = 3
@@ -102,14 +93,14 @@ def check_wide(wide: Sequence[str], names: Sequence[str], where: str) -> None:
     """
     values: dict[str, list[str]] = {}
     for name in wide:
-        header = HEADER.fullmatch(name.strip())
+        header = None if name.endswith("%") else HEADER.fullmatch(name.strip())
         if header and not re.search(r"(?i)step|iter|epoch|layer", header["setting"]):
             values.setdefault(header["setting"], []).append(name)
     before, columns = max(values.items(), key=lambda item: len(item[1]), default=("", []))
     if len(columns) < WIDE:
         return
     last = next(iter(re.findall(r"[A-Za-z]+", before)[-1:]), "")
-    setting = SHORT.get(last, last)
+    setting = LETTERS.get(last, last)
     values_of = [name.removeprefix(before) for name in columns]
     is_count = values_of in ([str(i + first) for i in range(len(columns))] for first in (0, 1))
     rest = [name for name in names if name not in columns]
@@ -119,7 +110,7 @@ def check_wide(wide: Sequence[str], names: Sequence[str], where: str) -> None:
         setting = "seed" if is_count else "lr" if is_rate and of_size == "width" else of_size
     kept = f"id_vars={rest}, " if rest else ""
     cut = f'.replace({{"{setting}": r"^{re.escape(before)}"}}, "", regex=True)' if before else ""
-    meant = "" if setting == SHORT.get(last, last) else f", {setting} being what the headers are"
+    meant = "" if setting == LETTERS.get(last, last) else f", {setting} being what the headers are"
     raise DataError(
         f"a row is a run, {where} has one column per value ({columns[0]}, {columns[1]}, …): "
         f'melt it to one row per run, in pandas with df.melt({kept}var_name="{setting}", '

@@ -62,6 +62,9 @@ def question(source, **options):
         ("parameters in millions", "training tokens in billions", (1e6, 1e9)),
         ("n_params_b", "train_tokens_T", (1e9, 1e12)),
         ("#Params, M", "tokens", (1e6, 1.0)),
+        ("Model size (millions)", "Data (billion tokens)", (1e6, 1e9)),
+        ("Params/1e6", "Tokens/1e9", (1e6, 1e9)),
+        ("Params (×10⁶)", "Tokens (×10⁹)", (1e6, 1e9)),
         ("N", "D", (1.0, 1.0)),
         ("non-embedding params", "tokens_seen", (1.0, 1.0)),
     ],
@@ -100,6 +103,37 @@ def test_a_ratio_is_turned_into_tokens_and_never_taken_for_them(ratio):
     alone = extrap.allocate(table.drop(columns="tokens"), flops=BUDGET)
     assert alone.params.value == pytest.approx(5e9, rel=0.1)
     assert f"tokens = params × {ratio}" in alone.notes[0]
+
+
+def test_a_ratio_beside_the_symbol_of_parameters_is_turned_into_tokens():
+    table = grid().assign(ratio=lambda t: t["tokens"] / t["params"]).drop(columns="tokens")
+    plain = extrap.allocate(grid(), flops=BUDGET).params.value
+    for params, ratio in (("N", "D/N"), ("size", "D/N ratio")):
+        renamed = table.rename(columns={"params": params, "ratio": ratio})
+        found = extrap.allocate(renamed, flops=BUDGET, params=params)
+        assert found.params.value == pytest.approx(plain, rel=1e-3)
+    assert extrap.allocate(table.rename(columns={"params": "N", "ratio": "D/N"}), flops=BUDGET)
+    assert {"params": "size"} in [choice.arguments for choice in question(renamed).choices]
+
+
+def test_a_ratio_to_another_number_of_tokens_is_asked_for():
+    table = grid().assign(chinchilla_ratio=lambda t: t["tokens"] / t["params"] / 20)
+    assert "tokens" in str(question(table.drop(columns="tokens")))
+
+
+def test_columns_that_end_in_tokens_are_offered_with_their_unit_read():
+    table = grid().rename(columns={"tokens": "Text tokens (B)"})
+    table["Text tokens (B)"] /= 1e9
+    (choice,) = question(table).choices
+    found = extrap.allocate(table, flops=BUDGET, tokens="Text tokens (B)")
+    assert found == extrap.allocate(table, flops=BUDGET, **choice.arguments)
+    assert found.params.value == pytest.approx(5e9, rel=0.1)
+
+
+def test_text_in_a_count_of_an_allocation_is_named():
+    table = grid().astype({"tokens": object})
+    table.loc[4, "tokens"] = "100B (est.)"
+    assert "tokens must hold numbers, got '100B (est.)' in row 5" in str(question(table))
 
 
 @pytest.mark.parametrize("prefix", ["log10_", "ln_", "log_", "lg "])
@@ -147,6 +181,45 @@ def test_compute_is_the_size_where_one_value_of_it_holds_several_models():
     assert made.at(1e20).tuned["width"].value == pytest.approx(width, rel=0.1)
 
 
+@pytest.mark.parametrize(
+    ("compute", "unit"),
+    [
+        ("Budget (FLOPs)", 1),
+        ("Compute [1e18 FLOPs]", 1e18),
+        ("EFLOPs", 1e18),
+        ("total_flos", 1),
+        ("Compute (PF-days)", 8.64e19),
+    ],
+)
+def test_compute_is_known_by_its_unit(compute, unit):
+    table = profiles()
+    plain = extrap.allocate(table, flops=1e21).params.value
+    table = table.assign(flops=table["flops"] / unit).rename(columns={"flops": compute})
+    made = extrap.forecast(table)
+    assert made.runs.tuned == ("params",)
+    assert made.largest() == pytest.approx({made.runs.sizes[0]: 1e19})
+    assert extrap.allocate(table, flops=1e21).params.value == pytest.approx(plain, rel=1e-6)
+
+
+def test_sizes_follow_from_compute_and_the_tokens_per_parameter():
+    table = grid().assign(
+        flops=lambda t: 6 * t["params"] * t["tokens"], tpp=lambda t: t["tokens"] / t["params"]
+    )
+    runs = extrap.forecast(table[["flops", "tpp", "loss"]]).runs
+    assert runs.sizes == ("params", "tokens")
+    assert runs.to_frame()["params"].to_numpy() == pytest.approx(grid()["params"].to_numpy())
+
+
+def test_the_symbols_of_sizes_and_compute_are_those_of_papers():
+    table = profiles().rename(columns={"flops": "C", "params": "N", "loss": "L"})
+    made = extrap.forecast(table)
+    assert (made.runs.sizes, made.runs.tuned) == (("C",), ("N",))
+    found = extrap.allocate(table, flops=1e21)
+    assert found.params.value == pytest.approx(
+        extrap.allocate(profiles(), flops=1e21).params.value
+    )
+
+
 def test_tokens_follow_from_compute_where_an_allocation_asks_for_them():
     found = extrap.allocate(profiles(), flops=1e21)
     direct = extrap.allocate(
@@ -186,7 +259,8 @@ def test_estimators_that_agree_to_two_hundredths_do_not_disagree():
 def test_names_say_what_a_column_counts():
     assert kind_of("muon_lr") is kind_of("batch_size_tokens") is kind_of("log_params") is None
     assert header_unit("loss (B)") is header_unit("lr_m") is header_unit("batch_size_k") is None
-    assert from_logarithm("log_lr") is from_logarithm("logging_steps") is None
+    assert from_logarithm("log_lr") == ("lr", "lr = exp(log_lr)")
+    assert from_logarithm("logging_steps") is from_logarithm("log_interval") is None
 
 
 @pytest.mark.parametrize(

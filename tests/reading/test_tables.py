@@ -2,6 +2,7 @@
 
 import io
 import json
+import math
 import os
 import re
 import struct
@@ -129,6 +130,8 @@ def test_text_in_a_column_of_a_seed_is_named_by_its_row():
         ("val loss (mean)", "val loss (std)", "#seeds", "seed_sd"),
         ("val_loss", "std", "runs", "seed_sd"),
         ("loss", "±SE", "note", "loss_se"),
+        ("mean_loss", "sem_loss", "note", "loss_se"),
+        ("val_loss_mean", "val_loss_stderr", "note", "loss_se"),
     ],
 )
 def test_a_spread_beside_a_mean_is_its_standard_error_or_that_of_its_seeds(
@@ -171,7 +174,8 @@ def test_lines_above_a_header_are_skipped(title, separator):
     text = title + ONE_SEED.to_csv(index=False, sep=separator)
     runs = read_runs(io.StringIO(text))
     assert len(runs) == len(ONE_SEED)
-    assert any(note.startswith("lines above the header") for note in runs.notes)
+    assert runs.notes[0].startswith("Using ")
+    assert "lines above the header are left out" in runs.notes[0]
 
 
 def test_a_frame_whose_header_is_a_title_is_asked_for_skiprows():
@@ -301,3 +305,53 @@ def test_the_spread_of_another_loss_does_not_make_it_the_loss():
     frame = read_runs(table.assign(val_loss_std=0.02)).to_frame()
     assert frame["loss"].tolist() == ONE_SEED["loss"].tolist()
     assert frame["seed_sd"].eq(0.02).all()
+
+
+@pytest.mark.parametrize("seeds", [1, 2])
+def test_an_optimizer_with_rates_of_its_own_is_no_seed(seeds):
+    arms = {"adam": 1.0, "sgd": 30.0}
+    frames = [ONE_SEED.assign(optimizer=name, lr=ONE_SEED["lr"] * by) for name, by in arms.items()]
+    runs = [pd.concat(frames).assign(seed=seed) for seed in range(seeds)]
+    with pytest.raises(DataError, match="optimizer adam, sgd"):
+        read_runs(pd.concat(runs))
+
+
+def test_a_rate_called_by_its_letter_is_no_metric():
+    runs = read_runs(ONE_SEED.rename(columns={"lr": "η"}))
+    assert runs.tuned == ("η",)
+
+
+def test_columns_that_may_be_the_loss_are_offered_and_no_others():
+    table = ONE_SEED.rename(columns={"loss": "Mean"}).assign(Std=0.01)
+    with pytest.raises(DataError, match="called a loss") as caught:
+        read_runs(table)
+    assert [choice.arguments for choice in caught.value.choices] == [{"loss": "Mean"}]
+
+
+@pytest.mark.parametrize("rate", ["log_lr", "log10_learning_rate", "final_lr", "lr_final"])
+def test_rates_that_may_be_another_rate_are_asked_about(rate):
+    table = ONE_SEED.rename(columns={"lr": rate})
+    if "log" in rate:
+        table[rate] = np.log(table[rate]) / (math.log(10) if "10" in rate else 1)
+    with pytest.raises(DataError, match=rate) as caught:
+        read_runs(table)
+    runs = read_runs(table, **caught.value.choices[0].arguments)
+    assert runs.to_frame()[runs.tuned[0]].tolist() == pytest.approx(ONE_SEED["lr"].tolist())
+
+
+@pytest.mark.parametrize("write", ["{:.7e}".format, lambda rate: f"{rate * 1e3:.9f}×10⁻³"])
+def test_rates_are_read_as_papers_write_them(write):
+    table = ONE_SEED.assign(lr=ONE_SEED["lr"].map(write))
+    assert read_runs(table).to_frame()["lr"].tolist() == pytest.approx(ONE_SEED["lr"].tolist())
+
+
+def test_a_rate_in_thousandths_is_no_rate_of_millions():
+    table = ONE_SEED.assign(lr=ONE_SEED["lr"].map(lambda rate: f"{rate * 1e3:.3f}m"))
+    with pytest.raises(DataError, match="a learning rate is below 10000, lr has '"):
+        read_runs(table)
+
+
+def test_names_in_camel_case_are_known():
+    names = {"width": "ModelDim", "lr": "PeakLearningRate", "loss": "ValLoss"}
+    runs = read_runs(ONE_SEED.rename(columns=names))
+    assert (runs.sizes, runs.tuned) == (("ModelDim",), ("PeakLearningRate",))

@@ -12,9 +12,9 @@ from extrap.analyses.batch_size.batch_results import BatchPoint
 from extrap.errors import Choice, DataError, argument
 from extrap.reading.cells import Codes, Levels, is_empty, joint, levels_of, read_numbers
 from extrap.reading.columns import find_column, missing_column, require_column
-from extrap.reading.endings import PROGRESS, WORDS, given_status, state_column
-from extrap.reading.mixtures import COUNTED, PLAYED, is_free_text, may_set, mixture
-from extrap.reading.names import BATCHES, COMPUTE, RATES, TOKENS, known_name
+from extrap.reading.endings import WORDS, given_status, state_column
+from extrap.reading.mixtures import COUNTED, is_free_text, may_set, mixture
+from extrap.reading.names import BATCHES, COMPUTE, PLAYED, PROGRESS, RATES, TOKENS, known_name
 from extrap.reading.names import WORDS as NAMES
 from extrap.records import condition_text
 from extrap.records.fields import ROUNDING

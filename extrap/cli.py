@@ -160,16 +160,25 @@ REPLACED = ("size", "tune", "loss", "seed", "params", "tokens", "compute", "batc
 """Arguments of which a choice gives the whole value; to others it adds one more."""
 
 
+NEED_SIZE = ("plan", "cost", "knobs")
+"""Commands that need --at."""
+
+
 def _without_replaced(given: Sequence[str], choice: Choice) -> list[str]:
     """The command that was given, without the options that a choice replaces."""
     names = [name for name in choice.arguments if choice.instead or name in REPLACED]
     flags, kept, words = [argument(name) for name in names], list[str](), iter(given)
+    sizes = choice.arguments.get("size", ())
+    if isinstance(sizes, list | tuple) and len(sizes) > 1 and given[0] not in NEED_SIZE:
+        flags.append("--at")  # of one column, unless it names them
     for word in words:
         flag, equals, value = word.partition("=")
         if flag not in flags:
             kept.append(word)
             continue
         value = value if equals else next(words, "")
+        if flag == "--at" and "=" in value:
+            kept += [flag, value]
         if choice.instead and value.partition("=")[0] != choice.instead:
             kept += [flag, value]
     return kept

@@ -11,6 +11,8 @@ from typing import Any
 
 import pandas as pd
 
+from extrap.errors import DataError
+
 DICTIONARIES = ("config", "summary")
 """Columns of a table of text whose cells may be dictionaries, as W&B's own example writes them."""
 
@@ -48,6 +50,11 @@ def as_frame(source: Any) -> pd.DataFrame:
 
 def without_index(frame: pd.DataFrame) -> pd.DataFrame:
     """A frame with the levels of its index as columns, those that have a name of their own."""
+    if isinstance(frame.index, pd.MultiIndex) and None in frame.index.names:
+        raise DataError(
+            "the levels of an index become columns by their names, a level has none; name them "
+            'with df.index.names = ["width", "lr"].'
+        )
     own = [name for name in frame.index.names if name is not None and name not in frame.columns]
     return (
         frame.reset_index(level=own).reset_index(drop=True)

@@ -131,7 +131,7 @@ TABLES = {
 QUICK = [
     *("forecast warm_ups.csv", "forecast sweep.csv --size depth --tune lr", "forecast steps.csv"),
     *("check sweep.csv n_embd.csv", "check sweep.csv perplexity.csv", "forecast no_loss.csv"),
-    "forecast random.csv --size width --tune lr",
+    *("forecast random.csv --size width --tune lr", "forecast random.csv --at 512"),
 ]
 COMMANDS = [
     *(f"forecast {name}.csv" for name in list(TABLES)[:12]),

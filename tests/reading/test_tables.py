@@ -355,3 +355,12 @@ def test_names_in_camel_case_are_known():
     names = {"width": "ModelDim", "lr": "PeakLearningRate", "loss": "ValLoss"}
     runs = read_runs(ONE_SEED.rename(columns=names))
     assert (runs.sizes, runs.tuned) == (("ModelDim",), ("PeakLearningRate",))
+
+
+def test_levels_of_an_index_without_names_are_asked_for():
+    table = ONE_SEED.set_index(["width", "lr"])[["loss"]]
+    table.index.names = [None, None]
+    with pytest.raises(DataError, match="a level has none; name them"):
+        read_runs(table)
+    table.index.names = ["width", "lr"]
+    assert len(read_runs(table)) == len(ONE_SEED)

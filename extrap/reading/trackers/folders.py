@@ -66,6 +66,12 @@ def find_on_disk(path: Path, *, study: str | None) -> Found | None:
         from extrap.reading.trackers.tensorboard import read
 
         return read(path, events)
+    if next(path.rglob(".hydra"), None):
+        raise DataError(
+            f"the settings of runs are read beside their losses, {shown(str(path))} has Hydra's "
+            "settings and no metrics.csv beside them; write one in each folder, with columns step "
+            "and val_loss."
+        )
     raise DataError(
         f"{shown(str(path))} is a folder without runs; a tracker leaves meta.yaml (MLflow), "
         "trainer_state.json (HF Trainer), metrics.csv (Lightning) or event files (TensorBoard). "

@@ -267,3 +267,10 @@ def test_settings_of_hydra_are_read(tmp_path, log, overrides, config):
     frame = runs.to_frame()
     assert sorted(zip(frame["hidden_dim"], frame["lr"], strict=True)) == cells
     assert "seed = seed" in said
+
+
+def test_a_folder_of_hydra_without_losses_says_what_is_missing(tmp_path):
+    (tmp_path / "0/.hydra").mkdir(parents=True)
+    (tmp_path / "0/.hydra/overrides.yaml").write_text("- lr=0.1\n")
+    with pytest.raises(DataError, match=r"has Hydra's settings and no metrics\.csv"):
+        read_runs(tmp_path)

@@ -46,6 +46,8 @@ POWER = re.compile(
 )
 POWER_OF_TEN = re.compile(r"\s*[×x*·]\s*10\s*(?:\^|\*\*)?\s*\{?([-+]?\d+)\}?$")
 MULTIPLES = {"": 1.0, "k": 1e3, "m": 1e6, "b": 1e9, "t": 1e12}
+MARKED_NOTE = " hold more than a number: "
+"""Stands in a note on cells of which a part is read."""
 Codes = NDArray[np.intp]
 """One number a row: which value of a column, or combination of values, it has; -1 for none."""
 
@@ -98,9 +100,10 @@ def texts_of(values: pd.Series) -> pd.Series:
 def marked_notes(values: pd.Series, column: str) -> list[str]:
     """A note on the cells of a column that hold more than a number."""
     texts = texts_of(values).str.strip()
+    texts = [text for text in texts if not ERROR.search(text)]  # see `layouts`
     marked = [text for text in texts if math.isnan(_plain(text)) and math.isfinite(_written(text))]
     return [
-        f"{len(marked)} cell(s) of {column} hold more than a number: {shown(text)} is read as "
+        f"{len(marked)} cell(s) of {column}{MARKED_NOTE}{shown(text)} is read as "
         f"{_written(text):g}"
         for text in marked[:1]
     ]

@@ -12,7 +12,7 @@ import pandas as pd
 
 from extrap.errors import DataError, argument, shown, without_password
 from extrap.expressions import parse_definition
-from extrap.reading.cells import is_empty, marked_notes, read_numbers
+from extrap.reading.cells import MARKED_NOTE, is_empty, marked_notes, read_numbers
 from extrap.reading.columns import (
     display_name,
     find_column,
@@ -265,7 +265,8 @@ def read_sweep(source: Any, request: Request, *, may_mix: bool = False) -> tuple
     has_found_loss = loss is None and parts.loss not in found.losses
     is_split = request.split is not None and None not in request.split
     is_inferred = not (sizes or is_split) or (tuned is None and not is_split) or has_found_loss
-    told = [note for note in runs.notes if FROM_ELSEWHERE in note or note.endswith(COUNTED)]
+    said = (FROM_ELSEWHERE, MARKED_NOTE, COUNTED)
+    told = [note for note in runs.notes if any(part in note for part in said)]
     if n_lost := int(runs.to_frame()["status"].eq("failed").sum()):
         told.append(f"{n_lost} of {len(runs)} runs have no loss or did not finish: left out")
     if aliases := [note for note in runs.notes if request.like and OTHER_NAME in note]:

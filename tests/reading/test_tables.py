@@ -364,3 +364,12 @@ def test_levels_of_an_index_without_names_are_asked_for():
         read_runs(table)
     table.index.names = ["width", "lr"]
     assert len(read_runs(table)) == len(ONE_SEED)
+
+
+def test_a_number_in_brackets_that_is_left_out_is_said_first():
+    table = ONE_SEED.assign(loss=ONE_SEED["loss"].map("{:.4f} (0.007)".format))
+    runs = read_runs(table)
+    assert runs.to_frame()["loss"].tolist() == pytest.approx(ONE_SEED["loss"].tolist(), abs=1e-4)
+    assert "hold more than a number" in runs.notes[0]
+    table["loss"] = table["loss"].str.replace(" (0.007)", " ± 0.007", regex=False)
+    assert not any("hold more than a number" in note for note in read_runs(table).notes)

@@ -372,7 +372,8 @@ def is_measured(column: str) -> bool:
     plain = plain_words(column)
     is_metric |= bool(plain) and not SPREAD.sub("", plain)
     is_rate = LAST_WORDS[0][1].search(_plain(short_name(column)))  # `final_lr` is set
-    return is_metric or bool(words & OUTCOMES and known_name(column) not in KNOWN and not is_rate)
+    outcomes = words & OUTCOMES - ({"final"} if is_rate else set())
+    return is_metric or bool(outcomes and known_name(column) not in KNOWN)
 
 
 def loss_rank(column: str) -> tuple[int, int, int] | None:

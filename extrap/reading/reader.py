@@ -521,10 +521,11 @@ def _runs(found: Found, parts: Parts, request: Request, notes: list[str]) -> Run
 
 def _require_rates(rates: pd.Series, cells: pd.Series) -> None:
     """Raise where a learning rate is no rate, as `0.5m`, which is read as half a million."""
-    if rates.max() > MOST_RATE:
+    largest = str(cells[rates.idxmax()]).strip() if rates.notna().any() else ""
+    if rates.max() > MOST_RATE and largest[-1:].isalpha():
         raise DataError(
-            f"a learning rate is below {MOST_RATE:g}, {rates.name} has "
-            f"{shown(cells[rates.idxmax()])}, read as {rates.max():g}; write plain numbers."
+            f"a learning rate is below {MOST_RATE:g}, {rates.name} has {shown(largest)}, read as "
+            f"{rates.max():g}; write plain numbers."
         )
 
 

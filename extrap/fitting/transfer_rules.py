@@ -12,14 +12,14 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from extrap.fitting.spread import OptimumSpread
-from extrap.reading.names import BATCHES, RATES, kinds_of, short_name
+from extrap.reading.names import RATES, TOKEN_BATCHES, kinds_of, short_name
 from extrap.records import Optimum, RuleRegret
 
 KINDS = {"N": "params", "D": "tokens", "C": "compute", "n": "width"}
 """Letter → the kind of size column that is taken for it, see `kinds_of`."""
 TUNED_NAMES = {
     "lr": {*RATES} - {"lr_mult"},
-    "B": {name for name in BATCHES if "token" in name},
+    "B": {*TOKEN_BATCHES},
 }
 FLOPS_PER_PARAMETER_AND_TOKEN = 6.0
 MOST_LOG = 300.0

@@ -171,8 +171,10 @@ def loss_like(wanted: str, have: Sequence[str], where: str, *, kind: str, asked:
     other = columns[0]
     written = {c: c if c.isidentifier() else f"`{c}`" for c in (other, wanted)}
     formulas = {
-        **{("perplexity", "nats"): "log({})", ("nats", "perplexity"): "exp({})"},
-        **{("bits", "nats"): "{} * log(2)", ("nats", "bits"): "{} / log(2)"},
+        ("perplexity", "nats"): "log({})",
+        ("nats", "perplexity"): "exp({})",
+        ("bits", "nats"): "{} * log(2)",
+        ("nats", "bits"): "{} / log(2)",
     }
     formula = formulas.get((loss_unit(other), unit))
     more = {"loss": wanted} if column else {}

@@ -23,9 +23,9 @@ from extrap.reading.cells import Codes, Levels, joint, levels_of
 from extrap.reading.columns import display_name
 from extrap.reading.names import (
     COUNTED_NAME,
-    LAST_WORDS,
     MEASURED,
     PLAYED,
+    RATE_NAME,
     RATES,
     WORDS,
     from_logarithm,
@@ -219,7 +219,7 @@ def _parts(varying: Mapping[str, Levels], runs: Runs, sweep: _Sweep) -> list[Cho
         if levels.is_positive and len(levels) >= (2 if known in RATES else TRIED):
             if known not in (*WORDS["size"], *WORDS["data"]) and not COUNTED_NAME.search(name):
                 choices.append(Choice({"tune": [*runs.tuned, name]}, "as a tuned column"))
-            if known not in WORDS["tune"] and not LAST_WORDS[0][1].search(known):
+            if known not in WORDS["tune"] and not RATE_NAME.search(known):
                 choices.append(Choice({"size": [*runs.sizes, name]}, "as a size"))
     return choices
 

@@ -103,27 +103,36 @@ MOST_LOG10 = {"params": 14.0, "tokens": 16.0, "compute": 30.0}
 """Kind of a count → logarithms to base 10 up to which there are such; natural ones are larger."""
 LOGARITHM = re.compile(r"(?i)log_?2|log_?10|(?<![a-z])(?:ln|lg|log)(?![a-z])")
 RATIO = re.compile(
-    r"tpp|d(_over|_per)?_n(_ratio)?|tok(en)?s?_ratio|(data|tok(en)?s?)_to_(model|param(eter)?s?)(_size)?(_ratio)?|"
+    r"tpp|d(_over|_per)?_n(_ratio)?|tok(en)?s?_ratio|"
+    r"(data|tok(en)?s?)_to_(model|param(eter)?s?)(_size)?(_ratio)?|"
     r"(tok(en)?s?|data|examples?|samples?)_(per_)?(n_)?param(eter)?s?(_ratio)?"
 )
 """Names of tokens per parameter; `chinchilla_ratio` may be of 20 of these."""
 UNIT = re.compile(
     r"(?i)(?P<name>.*\w)\s*(?:[(\[]\s*(?:in\s+)?[x×*]?\s*(?P<inside>[\w\-/^*]+?)s?"
     r"(?:\s+(?:of\s+)?(?P<counted>tokens?|param(?:eter)?s?|flops?))?\s*[)\]]|"
-    r"[\s,]+in\s+(?P<after>\w+?)s?|\s*/\s*(?P<divisor>1?e\d+|10(?:\^|\*\*)\d+)|(?:_|,\s*)(?:in_)?(?P<ending>[kmbt]|bn|thousands?|millions?|billions?|"
-    r"trillions?|1?e\d+))"
+    r"[\s,]+in\s+(?P<after>\w+?)s?|\s*/\s*(?P<divisor>1?e\d+|10(?:\^|\*\*)\d+)|"
+    r"(?:_|,\s*)(?:in_)?"
+    r"(?P<ending>[kmbt]|bn|thousands?|millions?|billions?|trillions?|1?e\d+))"
 )
 """A header that ends in a unit: `Params (M)`, `N [1e6]`, `tokens in billions`, `tokens_B`."""
+FLOP_UNIT = re.compile(
+    r"(?i)(?:.*[\s_])?(?P<exa>[ez]flop)s?|"
+    r"(?:.*[\s_])?(?:total|train(?:ing)?|compute|budget)[\s_]+(?P<other>[gtp]flop)s?"
+)
+"""Compute in a unit; smaller units alone, `tflops`, are those of a speed."""
 COUNTED_NAME = re.compile(r"(?i)(^|[\W_])(tokens|param(eter)?s)$")
 """Last words of names of counts, as in `Text tokens`."""
+RATE_NAME = re.compile(r"(^|_)(lrs?|lrate|lr\d+|eta\d+|learning_?rate)($|_)")
+"""Words of a learning rate, whichever it is."""
 LAST_WORDS: tuple[tuple[str, re.Pattern[str]], ...] = (
-    ("lr", re.compile(r"(^|_)(lrs?|lrate|lr\d+|eta\d+|learning_?rate)($|_)")),
+    ("lr", RATE_NAME),
     ("weight_decay", re.compile(r"(^|_)(wd|weight_decay)($|_)")),
     ("width", re.compile(r"_(width|dim|hidden|channels|d_model)$")),
     ("depth", re.compile(r"_(layers|depth|blocks)$")),
     ("params", re.compile(r"(^|_)(params|parameters)$")),
     ("width", re.compile(r"(^|_)width_?(mult(iplier)?|factor|scale)$")),
-    ("flops", re.compile(r"(^|_)(flops?|flos)$")),
+    ("flops", re.compile(r"(^|_)(total|train(ing)?|compute|budget|c)_(flops?|flos)$")),
     ("tokens", re.compile(r"^((n|num|total|train(ing|ed)?)_)+tokens(_(seen|trained|used))?$")),
     ("seed", re.compile(r"_seed$")),
 )
@@ -140,7 +149,8 @@ OUTCOME = ("value", "objective")
 """What Optuna's own table calls what a study minimises."""
 HELD_OUT = (r"val|dev", r"eval|held_?out", r"test")
 BESIDE = re.compile(
-    r"(^|_)(se|sem|std_?err|std|stdev|sd|sigma|mad|var|lo\d*|hi\d*|ci|lower|upper|ema|scale|fn|type|weight|coef|aux|reg|kl|"
+    r"(^|_)(se|sem|std_?err|std|stdev|sd|sigma|mad|var|lo\d*|hi\d*|ci|lower|upper|ema|"
+    r"scale|fn|type|weight|coef|aux|reg|kl|"
     r"router|z|n|target|threshold|function|name)(_|$)"
 )
 """Parts of names of what is beside a loss, and none that could be forecast."""
@@ -157,6 +167,8 @@ N_SEEDS = words(
 )
 """Names of columns of how many runs a mean is."""
 MEASURED = re.compile(r"^(train|val|valid|eval|test|summary|metrics?|perf|system|grad)[./:]")
+SPEED = re.compile(r"^(perf|system)[./:]")
+"""What trackers write before measurements of the machine."""
 IDENTITIES = frozenset(
     words(
         "id ids name names sweep group project entity job trial experiment exp run runs "
@@ -181,8 +193,8 @@ BOOKKEEPING = IDENTITIES | frozenset(
 PLACES = frozenset(
     words(
         "path paths dir folder file filename url uri hash sha time timestamp date s sec second "
-        "seconds hour hours memory mem mfu throughput speed gpu gpus flops eval log logging save "
-        "seed seeds"
+        "seconds hour hours memory mem mfu throughput speed gpu gpus flops gflops tflops pflops "
+        "eval log logging save seed seeds"
     )
 )
 """Those that do so whatever stands beside them."""
@@ -286,8 +298,8 @@ def header_unit(column: str) -> tuple[str, float] | None:
         >>> header_unit("Params (M)"), header_unit("N [1e6]"), header_unit("loss_b")
         (('Params', 1000000.0), ('N', 1000000.0), None)
     """
-    if flops := re.fullmatch(r"(?i)(?:.*[\s_])?([gtpez]flop)s?", column.strip()):
-        return "flops", MULTIPLES[flops[1].lower()]
+    if flops := FLOP_UNIT.fullmatch(column.strip()):
+        return "flops", MULTIPLES[(flops["exa"] or flops["other"]).lower()]
     powers = column.strip().translate(SUPERSCRIPTS)
     match = UNIT.fullmatch(re.sub(r"10\^?(?=\d+\s*[)\]])", "10^", powers))
     if match is None:
@@ -371,7 +383,8 @@ def is_measured(column: str) -> bool:
     is_metric = any(each.search(name) for each in (LOSS, ERROR, SCORE)) or name in OUTCOME
     plain = plain_words(column)
     is_metric |= bool(plain) and not SPREAD.sub("", plain)
-    is_rate = LAST_WORDS[0][1].search(_plain(short_name(column)))  # `final_lr` is set
+    is_rate = RATE_NAME.search(_plain(short_name(column)))  # `final_lr` is set
+    is_metric |= bool(SPEED.match(column))
     outcomes = words & OUTCOMES - ({"final"} if is_rate else set())
     return is_metric or bool(outcomes and known_name(column) not in KNOWN)
 

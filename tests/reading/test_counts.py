@@ -201,6 +201,15 @@ def test_compute_is_known_by_its_unit(compute, unit):
     assert extrap.allocate(table, flops=1e21).params.value == pytest.approx(plain, rel=1e-6)
 
 
+@pytest.mark.parametrize("speed", ["tflops", "gpu_tflops", "model_flops", "perf/flops", "PFLOPS"])
+def test_flops_of_a_speed_are_no_compute(speed):
+    table = profiles().drop(columns="flops").drop_duplicates("params")
+    rates = [table.assign(lr=rate, loss=table["loss"] + rate) for rate in (0.1, 0.2, 0.4)]
+    table = pd.concat(rates, ignore_index=True)
+    runs = read_runs(table.assign(**{speed: 40 + 7 * np.sin(table.index)}))
+    assert (runs.sizes, runs.tuned) == (("params",), ("lr",))
+
+
 def test_sizes_follow_from_compute_and_the_tokens_per_parameter():
     table = grid().assign(
         flops=lambda t: 6 * t["params"] * t["tokens"], tpp=lambda t: t["tokens"] / t["params"]

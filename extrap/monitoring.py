@@ -55,8 +55,9 @@ class Reading:
     Attributes:
         step: Step of the last loss; 0 before the first.
         fraction: Share of the intended training.
-        loss: Geometric mean loss since the previous comparison point; None until one is complete.
-        expected: Loss of the reference curves there.
+        loss: Geometric mean of the losses since the previous comparison point, the last of which is
+            that of the step; None until one is complete.
+        expected: The same of the reference curves at the same steps.
         band: Interval of tuned runs there, at the monitor's level.
         e_value: Evidence against the run being on course; it raises an alarm at 1 / (1 − level).
         alarm: Whether the e-value was ever that large, or the loss not a number.
@@ -164,6 +165,7 @@ class Monitor:
         """
         n = len(self._curves.fractions)
         self._sums, self._counts = np.zeros(n), np.zeros(n, dtype=int)
+        self._log_sums, self._ends = np.zeros(n), np.zeros(n)
         self._open = 0
         self._last_step, self._gap, self._shortest_gap = -math.inf, 0.0, 0.0
         self._from_zero = False
@@ -250,15 +252,17 @@ class Monitor:
         if not (math.isfinite(loss) and loss > 0):
             self._break(step, fraction)
             return self._reading
-        self._reading = replace(self._reading, step=step, fraction=fraction)
         while self._open < len(ends) and fraction > ends[self._open] * (1 + ROUNDING):
             self._close()
         if self._open < len(ends) and fraction > self._curves.starts[self._open]:
             reference = along(math.log(fraction), self._places, self._mean)
             self._sums[self._open] += math.log(loss) - float(reference)
+            self._log_sums[self._open] += math.log(loss)
+            self._ends[self._open] = step
             self._counts[self._open] += 1
             if fraction >= ends[self._open] * (1 - ROUNDING) or self._is_last():
                 self._close()
+        self._reading = replace(self._reading, step=step, fraction=fraction)
         return self._reading
 
     def _close(self) -> None:
@@ -279,11 +283,14 @@ class Monitor:
         )
         e_value = _exp(special.logsumexp(logs)) if len(seen) >= FEW else 1.0
         alarm = self._reading.alarm or e_value >= 1 / (1 - self._level)
+        log_loss = float(self._log_sums[k] / self._counts[k])
         reading = replace(
             self._reading,
-            loss=_exp(self._mean[k] + off[-1]),
-            expected=_exp(self._mean[k]),
-            band=Interval.around_log(float(self._mean[k]), float(self._half_width[k])),
+            step=float(self._ends[k]),
+            fraction=float(self._ends[k]) / self._total,
+            loss=_exp(log_loss),
+            expected=_exp(log_loss - off[-1]),
+            band=Interval.around_log(log_loss - float(off[-1]), float(self._half_width[k])),
             e_value=e_value,
         )
         if alarm and not self._reading.alarm:
@@ -325,7 +332,7 @@ class Monitor:
     def _alarm_advice(self, way: Way, off: Array, k: int) -> str:
         side = "above" if off[-1] > 0 else "below"
         where = (
-            f"At {100 * self._curves.fractions[k]:.0f} % of training the loss is "
+            f"At {100 * self._ends[k] / self._total:.0f} % of training the loss is "
             f"{100 * abs(math.expm1(off[-1])):.1f} % {side} the curve of tuned runs"
         )
         if way.tuned and self._agrees(way):

@@ -44,6 +44,8 @@ logger = logging.getLogger(__name__)
 
 FEW = 2
 """Points after which evidence is looked at."""
+SIDE_ODDS = 20.0
+"""How many times as likely a value is too high as too low, or the reverse, to be called so."""
 MANY_STEPS = 100
 """A run of so many steps or more counts updates."""
 
@@ -55,8 +57,8 @@ class Reading:
     Attributes:
         step: Step of the last loss; 0 before the first.
         fraction: Share of the intended training.
-        loss: Geometric mean of the losses since the previous comparison point, the last of which is
-            that of the step; None until one is complete.
+        loss: Geometric mean of the losses since the previous comparison point, the last of them
+            at the step; None until one is complete.
         expected: The same of the reference curves at the same steps.
         band: Interval of tuned runs there, at the monitor's level.
         e_value: Evidence against the run being on course; it raises an alarm at 1 / (1 − level).
@@ -299,7 +301,7 @@ class Monitor:
                 reading,
                 alarm=True,
                 cause=way.cause if way.cause != "mistuned" or self._agrees(way) else "unknown",
-                advice=self._alarm_advice(way, off, k),
+                advice=self._alarm_advice(way, off, k, is_sided=self._is_sided(way, logs)),
             )
         elif not alarm:
             reading = replace(reading, advice=self._calm_advice(e_value))
@@ -329,12 +331,34 @@ class Monitor:
         if not (self._history and self._history[-1].cause == "instability"):
             self._history.append(self._reading)
 
-    def _alarm_advice(self, way: Way, off: Array, k: int) -> str:
+    def _is_sided(self, way: Way, logs: Array) -> bool:
+        """Whether the curve tells on which side of the optimum a tuned value is.
+
+        The ways of the likelier side must be `SIDE_ODDS` times as likely as those of the other, of
+        which the sweep has runs too.
+        """
+        sides = [
+            special.logsumexp(
+                [
+                    log
+                    for log, other in zip(logs, self._ways, strict=True)
+                    if other.tuned == way.tuned and other.octaves * way.octaves * sign > 0
+                ]
+                or [-math.inf]
+            )
+            for sign in (1, -1)
+        ]
+        return bool(math.isfinite(sides[1]) and sides[0] - sides[1] >= math.log(SIDE_ODDS))
+
+    def _alarm_advice(self, way: Way, off: Array, k: int, *, is_sided: bool) -> str:
         side = "above" if off[-1] > 0 else "below"
         where = (
             f"At {100 * self._ends[k] / self._total:.0f} % of training the loss is "
             f"{100 * abs(math.expm1(off[-1])):.1f} % {side} the curve of tuned runs"
         )
+        if way.tuned and not is_sided:
+            words = f"whose {way.tuned} was mistuned; the curve does not tell in which direction"
+            return f"{where}, as in runs {words}. {self._better_values()}"
         if way.tuned and self._agrees(way):
             return f"{where}, as in runs whose {way.words}. {self._better_values()}"
         words = way.words

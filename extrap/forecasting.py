@@ -52,6 +52,7 @@ from extrap.fitting.remedies import (
     AGAINST_RISE,
     Expected,
     Remedy,
+    against_divergence,
     less_noise,
     name_remedy,
     name_unbracketed,
@@ -63,7 +64,9 @@ from extrap.reading.loss_kinds import is_accuracy, is_perplexity, loss_kind, siz
 from extrap.reading.names import kinds_of
 from extrap.reading.reader import ReadingKeywords, as_runs
 from extrap.records import Estimate, Fit, Interval, Measure, Optimum, Point, Runs, Shown, SizePath
+from extrap.records.confidence import NOT_FINISHED
 from extrap.records.fields import require_level
+from extrap.records.numbers import format_quantity, name_size
 from extrap.records.results import IMPRECISE, REFUSED, Outlier, outlier_flags
 from extrap.records.runs import POOLED
 
@@ -71,6 +74,8 @@ AnySizes = float | Mapping[str, float] | Iterable[float | Mapping[str, float]]
 """One or several sizes."""
 FAR = 8.0
 """Beyond this extrapolation ratio an interval is conditional on no new regime setting in."""
+NOT_BRACKETED = "optimum-not-bracketed-everywhere"
+END_WORDS = {"diverged": "diverged", "failed": "failed", "pruned": "were pruned"}
 PRIORS = ("published", "none")
 OF_LAST, MOVED = 0.05, 0.01
 """Change of the floor over the loss of the largest size, by which it is asked how far a forecast
@@ -148,7 +153,8 @@ class Forecast(Shown):
             size: Size column → size.
         """
         point, doubts = self._point(size)
-        distance_flags = ["far-extrapolation"] * (point.extrapolation_ratio > FAR)
+        ratio = format_quantity(point.extrapolation_ratio, digits=2)
+        distance_flags = [f"far-extrapolation: {ratio} times"] * (point.extrapolation_ratio > FAR)
         distance_flags += self._about_floor(point)
         refused = [
             f"{REFUSED}{name}: {doubt.why}; {self.remedy(name, size)}"
@@ -168,7 +174,7 @@ class Forecast(Shown):
         doubts = self._doubts(size, spread)
         refused = {name for name, doubt in doubts.items() if doubt.is_refused}
         usable = self._usable(spread, refused)
-        loss, se, loss_ci, loss_pi = None, None, Interval(), Interval()
+        loss, se, half, loss_ci, loss_pi = None, None, None, Interval(), Interval()
         if prediction is None:
             loss_ci = loss_pi = self._bound_of_loss()
         elif "loss" not in refused:
@@ -177,12 +183,14 @@ class Forecast(Shown):
             loss_ci = prediction.interval(self.level, new_run=False)
             run = _as_run(prediction, usable)
             loss_pi = run.interval(self.level, new_run=True)
-            doubts |= self._imprecise(size, run)
+            half = half_width(run, is_perplexity=is_perplexity(self.runs))
+            doubts |= self._imprecise(size, run, half)
         tuned = self._tuned_but(refused, size)
         point = Point(
             size=dict(size),
             loss=loss,
             loss_se=se,
+            loss_half_width=half,
             loss_ci=loss_ci,
             loss_pi=loss_pi,
             tuned=tuned,
@@ -265,6 +273,9 @@ class Forecast(Shown):
             return name_unbracketed(self.runs, self.optima, self.noise)
         if name == "loss" and self._rises_below(size):
             return AGAINST_RISE
+        doubt = self._doubts(size, self._spread(size)).get(name)
+        if self.divergence is not None and doubt is not None and doubt.diverges:
+            return against_divergence(self.divergence)
 
         def is_refused(optima: Sequence[Optimum], noise: Noise) -> bool:
             other = self.with_optima(optima, noise)
@@ -325,12 +336,13 @@ class Forecast(Shown):
         losses = [o.best_loss for o in order if o.best_loss is not None]
         return losses[0], losses[-1]
 
-    def _imprecise(self, size: Mapping[str, float], run: LossPrediction) -> dict[str, Doubt]:
+    def _imprecise(
+        self, size: Mapping[str, float], run: LossPrediction, half: float
+    ) -> dict[str, Doubt]:
         """`"loss"` → why the confidence in one that is given is low; empty where it is not."""
         largest, last = self.largest(), self._ends()[1]
         is_larger = size != largest and all(size[c] >= high for c, high in largest.items())
         is_held = is_larger and last in run.interval(LEVEL, new_run=True)
-        half = half_width(run, is_perplexity=is_perplexity(self.runs))
         doubt = imprecise_loss(half, held=last if is_held else None)
         return {} if doubt is None else {"loss": doubt}
 
@@ -348,7 +360,10 @@ class Forecast(Shown):
         return [rise for rise in found if size[rise.column] > rise.high]
 
     def _doubts_of_tuned(self, spread: OptimumSpread | None) -> dict[str, Doubt]:
-        return {} if spread is None else doubt_tuned(spread, log_sd=self.noise.log_sd or 0.0)
+        if spread is None:
+            return {}
+        log_sd = self.noise.log_sd or 0.0
+        return doubt_tuned(spread, log_sd=log_sd, divergence=self.divergence)
 
     def predict_loss(
         self,
@@ -816,8 +831,7 @@ def _made(
     optima = estimate_optima(sweep, noise=noise, level=level)
     pooled = [note.removeprefix(POOLED) for note in sweep.notes if note.startswith(POOLED)]
     flags += [f"recipes-pooled: {name}" for name in pooled]
-    if any(not o.bracketed for o in optima):
-        flags.append("optimum-not-bracketed-everywhere")
+    flags += [*_without_a_loss(sweep), *_not_bracketed(optima)]
     kind = loss_kind(sweep)
     if kind == "accuracy":
         loss_model = None
@@ -880,6 +894,28 @@ def _made(
         prior=prior,
     )
     return replace(made, curves=_reference_curves(made))
+
+
+def _without_a_loss(sweep: Runs) -> list[str]:
+    """A flag for every size of which no run was finished."""
+    frame, flags = sweep.to_frame(), []
+    for key, rows in frame.groupby(list(sweep.sizes)):
+        states = rows["status"].value_counts()
+        if "complete" in states:
+            continue
+        where = name_size(dict(zip(sweep.sizes, map(float, key), strict=True)))
+        ends = " or ".join(END_WORDS[state] for state in states.index)
+        remedy = "finish some of them"
+        if states.index[0] == "diverged" and sweep.tuned:
+            remedy = f"try smaller values of {' and '.join(sweep.tuned)} there"
+        flags.append(f"{NOT_FINISHED}: all {len(rows)} runs of {where} {ends}; {remedy}")
+    return flags
+
+
+def _not_bracketed(optima: Sequence[Optimum]) -> list[str]:
+    n_open = sum(not o.bracketed for o in optima)
+    name = "optimum-outside-every-grid" if n_open == len(optima) else NOT_BRACKETED
+    return [f"{name}: at {n_open} of {len(optima)} sizes"] if n_open else []
 
 
 def _check_floor(fix: Mapping[str, float], optima: Sequence[Optimum]) -> None:

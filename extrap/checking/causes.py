@@ -25,9 +25,9 @@ from functools import partial
 from extrap.checking.configurations import Configuration, Finding, known_number
 from extrap.checking.tuned_costs import MISTUNED_COST
 from extrap.fitting.excess_curve import CEILING
-from extrap.fitting.refusals import LOW_HALF_WIDTH
 from extrap.laws.repeated import effective_epochs
 from extrap.reading.names import kinds_of
+from extrap.records.confidence import LOW_HALF_WIDTH
 
 MISTUNED_OCTAVES = 0.5
 """A value closer than this to the forecast, or inside its interval, is tuned, unless it is costly.

@@ -10,19 +10,25 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import special
 
+from extrap.fitting.divergence import DivergenceModel
 from extrap.fitting.prediction import LossPrediction
-from extrap.fitting.spread import OptimumSpread
+from extrap.fitting.spread import OptimumSpread, recommend
 from extrap.reading.names import kinds_of
 from extrap.records import Optimum
-from extrap.records.numbers import NBSP, format_quantity, format_value, name_size
+from extrap.records.confidence import LOW_HALF_WIDTH, MOST_CHANCE, MOST_COST
+from extrap.records.numbers import (
+    NBSP,
+    format_percent,
+    format_quantity,
+    format_value,
+    name_size,
+)
 
 LEVEL = 0.9
 """Of the intervals that are judged, whatever that of the forecast is."""
 MOST_HALF_WIDTH, OF_FALL = 0.2, 0.25
 """Half width of a log loss up to which it is given: so much, or so much of the fall of the log
 loss over the sweep if that is more."""
-LOW_HALF_WIDTH, HIGH_HALF_WIDTH = 0.05, 0.02
-"""Half widths beyond which the confidence in a loss is low, and up to which it is high."""
 STEP, FARTHEST = 0.25, 40.0
 """Octaves between the sizes that are looked at on the way to a size, and beyond the sweep up to
 which they are."""
@@ -30,8 +36,6 @@ USUAL_NOISE, RISE_ERRORS = 0.005, 2.0
 """Standard error of a log loss where none is known, and how many of the mean a rise exceeds."""
 SAME_COMPUTE = 1.1
 """Factor up to which the compute of two runs is the same."""
-MOST_REGRET = 0.03
-"""Log loss that the predicted optimum may cost on average."""
 OF_NOISE = 3.0
 """A cost that is at most so many times the uncertainty of a run at a known law refuses no value:
 it is called imprecise."""
@@ -50,10 +54,12 @@ class Doubt:
     Attributes:
         why: The reason, a clause.
         is_refused: Whether it is not given; else it is given and called imprecise.
+        diverges: Whether the reason is that runs there are expected to diverge.
     """
 
     why: str
     is_refused: bool
+    diverges: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -243,24 +249,33 @@ def _log_se(optimum: Optimum, is_perplexity: bool) -> float:
     return error / max(math.log(optimum.loss), TINY) if is_perplexity else error
 
 
-def doubt_tuned(spread: OptimumSpread, *, log_sd: float = 0.0) -> dict[str, Doubt]:
+def doubt_tuned(
+    spread: OptimumSpread, *, log_sd: float = 0.0, divergence: DivergenceModel | None = None
+) -> dict[str, Doubt]:
     """Tuned column → why its optimum is known too roughly; empty where all are known well.
 
-    None is given where the predicted optima cost more than 3 % of the loss, and than 3 times half
-    the 90 % interval of a run at a known law, on average over where the optimum may lie; nor is
-    one whose 90 % interval spans more than 8 octaves.
+    None is given where a run at the values to use diverges with a chance of more than 10 %; where
+    the predicted optima cost more than 3 % of the loss, and than 3 times half the 90 % interval of
+    a run at a known law, on average over where the optimum may lie; nor is one whose 90 % interval
+    spans more than 8 octaves.
 
     Args:
         spread: Where the optimum may lie.
         log_sd: Standard deviation of the log loss of a run; 0: noise excuses nothing.
+        divergence: Chance of divergence; without it none is assumed.
 
     References:
         Ours.
     """
     doubts: dict[str, Doubt] = {}
+    if spread.excess_curve is not None and divergence is not None:
+        chance = recommend(spread, divergence=divergence).chance_of_divergence or 0.0
+        if chance > MOST_CHANCE:
+            why = f"a run at the value to use diverges with a chance of {_share(chance)}"
+            return dict.fromkeys(spread.tuned, Doubt(why=why, is_refused=True, diverges=True))
     if spread.excess_curve is not None:
         regret = spread.mean_excess(np.zeros(len(spread.tuned)))
-        if regret > MOST_REGRET:
+        if regret > MOST_COST:
             noise = OF_NOISE * float(special.ndtri(0.5 + LEVEL / 2)) * log_sd
             why = f"the predicted value is expected to cost {_percent(regret)} of the loss"
             doubts = dict.fromkeys(spread.tuned, Doubt(why=why, is_refused=regret > noise))
@@ -274,6 +289,10 @@ def doubt_tuned(spread: OptimumSpread, *, log_sd: float = 0.0) -> dict[str, Doub
 
 def _size(value: float) -> str:
     return format_quantity(value, digits=3)
+
+
+def _share(chance: float) -> str:
+    return format_percent(chance, signed=False, digits=2)
 
 
 def shown_half(half: float) -> str:

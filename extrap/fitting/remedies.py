@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from extrap.fitting.divergence import DivergenceModel
 from extrap.fitting.optimum import Grid
 from extrap.fitting.seed_noise import Noise
 from extrap.laws.base import Array
@@ -33,6 +34,8 @@ NOISE_SDS = 3.0
 """Standard errors up to which the deviation of an optimum from a power law is noise."""
 LARGEST_LOG = 700.0
 """Guard of an exponential."""
+CLEAR = 1.0
+"""Log odds of divergence by which a standard deviation of a value must lower it, to be trusted."""
 COARSE = 2.0
 """Octaves between the values of a grid from which on it is coarse."""
 
@@ -74,6 +77,16 @@ AGAINST_RISE = Remedy(
     "and repeat them or leave them out",
 )
 """Where the loss rises towards the largest size."""
+
+
+def against_divergence(model: DivergenceModel) -> Remedy:
+    """Where the value to use is expected to diverge: other values of what diverges most."""
+    weights = dict(zip(model.tuned, model.weights[len(model.columns) :], strict=True))
+    name = max(weights, key=lambda column: abs(weights[column]))
+    runs = f"{model.n_diverged} of {model.n_runs} runs of the sweep diverged"
+    change, side = ("larger", "high") if weights[name] < -CLEAR else ("smaller", "low")
+    text = f"{runs}; try {change} values of {name} at the largest sizes"
+    return Remedy("grid", text, column=name, side=side)
 
 
 def name_remedy(

@@ -196,6 +196,7 @@ def recommend(
         tuned=best,
         octaves=dict(zip(spread.tuned, map(float, octaves), strict=True)),
         expected_excess=cost(octaves),
+        expected_cost=spread.mean_excess(octaves),
         at_optimum=cost(start),
         chance_of_divergence=None if divergence is None else divergence.chance(spread.size, best),
     )

@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from extrap.records.confidence import Confidence, grade
 from extrap.records.intervals import NOWHERE, Interval
 from extrap.records.numbers import (
     counted,
@@ -180,7 +181,8 @@ class Recommendation:
         octaves: Tuned column → log2(recommended / optimum); negative below it.
         expected_excess: Expected log excess there, over where the optimum may lie and over
             divergence.
-        at_optimum: The same at the predicted optimum.
+        expected_cost: The same of a run that does not diverge.
+        at_optimum: `expected_excess` at the predicted optimum.
         chance_of_divergence: At the recommended values; None if it is not modelled.
     """
 
@@ -188,6 +190,7 @@ class Recommendation:
     tuned: Mapping[str, float]
     octaves: Mapping[str, float]
     expected_excess: float
+    expected_cost: float
     at_optimum: float
     chance_of_divergence: float | None
 
@@ -248,6 +251,9 @@ class Point:
         loss: Loss of one tuned run, in the unit of the runs; `None` without a point estimate, or
             where it is refused, as a tuned value may be: `flags` then say why.
         loss_se: Standard error of the law, in the unit of the loss.
+        loss_half_width: Half of ln(upper / lower) of the 90 % interval of one new run, whatever
+            the level of `loss_pi`; of a perplexity, of its logarithm. None without such an
+            interval.
         loss_ci: Confidence interval of the law.
         loss_pi: Prediction interval of one new run at the recommended values; its upper end allows
             for their not being the best ones. Contains `loss_ci`.
@@ -273,6 +279,7 @@ class Point:
     recommended: Mapping[str, float | None]
     extrapolation_ratio: float
     loss_se: float | None = None
+    loss_half_width: float | None = None
     recommendation: Recommendation | None = None
     transfer: tuple[KeptValue, ...] = ()
     kept_smallest: tuple[KeptValue, ...] = ()
@@ -284,6 +291,19 @@ class Point:
     def refusals(self) -> dict[str, str]:
         """`loss` or tuned column, not given because too little is known of it → why."""
         return self._reasons(REFUSED)
+
+    @property
+    def confidence(self) -> Confidence:
+        """High, medium or low, with its reason: a function of the other fields alone."""
+        advised = self.recommendation
+        return grade(
+            refusals=self.refusals,
+            half_width=self.loss_half_width,
+            cost=None if advised is None else advised.expected_cost,
+            chance=None if advised is None else advised.chance_of_divergence,
+            flags=self.flags,
+            extrapolation_ratio=self.extrapolation_ratio,
+        )
 
     @property
     def imprecise(self) -> dict[str, str]:

@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from extrap.fitting.optimum_law import BENDS
-from extrap.fitting.refusals import HIGH_HALF_WIDTH, half_width, shown_half
 from extrap.forecasting import Forecast
-from extrap.reading.loss_kinds import is_perplexity
 from extrap.records import Interval, KeptValue, Point
 from extrap.records.numbers import (
     NBSP,
@@ -26,26 +22,11 @@ from extrap.records.numbers import (
     name_tuned,
 )
 from extrap.reporting.blocks import Answer
-from extrap.reporting.glossary import confidence, explain_flags
+from extrap.reporting.glossary import clause, explain_flag
 from extrap.reporting.judged_groups import RunGroup, group_at_forecast, group_near, judged_sizes
 
 NEGLIGIBLE = 0.01
 """Extra loss, as a log, up to which a value that is kept counts as transferred."""
-LOW = (
-    "no-loss-law",
-    "accuracy-refused",
-    "imprecise-loss",
-    "far-extrapolation",
-    "size-without-effect",
-    "columns-collinear",
-    "lack-of-fit",
-    "too-few-sizes-for-a-floor",
-    "too-few-sizes",
-    "starts-disagree",
-)
-"""Flags that make the confidence low, the gravest first."""
-NEUTRAL = ("flat-", "published-prior", "floor-matters")
-"""Beginnings of flags that cost no confidence."""
 _SEVERITY = {"on": 0, "undecided": 1, "mistuned": 2, "off": 2, "none": 2}
 
 
@@ -146,7 +127,7 @@ def forecast_answer(
     transfer = transfer_answer(forecast, row.point, groups)
     return Answer(
         text=" ".join(filter(None, [*text, transfer])),
-        confidence=_confidence(forecast, row),
+        confidence=_confidence(row.point),
         kind=kind,
     )
 
@@ -239,28 +220,8 @@ def _measured(forecast: Forecast, each: KeptValue, groups: Sequence[RunGroup]) -
     return f"Measured: {runs} reached {loss}, {compared(kept.deviation)} the forecast."
 
 
-def _confidence(forecast: Forecast, row: AnswerRow) -> str:
+def _confidence(point: Point) -> str:
     """High, medium or low, with the first reason."""
-    if refused := row.point.refusals:
-        names = " and ".join(refused)
-        return f"Confidence: low; the sweep says too little of {names} there."
-    prediction = forecast.predict_loss(row.point.size, refuse=False)
-    if row.point.loss is None or prediction is None or None in row.point.loss_pi:
-        return "Confidence: low; the sweep does not bound the loss on both sides."
-    ratio = format_quantity(row.point.extrapolation_ratio, digits=2)
-    certain = f"Confidence: high; no warnings at {ratio} times the largest size of the sweep."
-    run = forecast.as_run(prediction, row.point.size)
-    half = half_width(run, is_perplexity=is_perplexity(forecast.runs))
-    if half > HIGH_HALF_WIDTH:
-        wide = f"± {shown_half(half)}, more than ± {shown_half(HIGH_HALF_WIDTH)}"
-        certain = f"Confidence: medium; the 90 % interval of the loss is {wide}."
-    every = (*forecast.flags, *row.point.flags)
-    flags = [flag for flag in every if not flag.startswith(NEUTRAL)]
-    lawless = [f.name for f in explain_flags(flags) if re.fullmatch("no-.*-law", f.name)]
-    text = confidence(flags, grave=(*LOW, *lawless), otherwise=certain)
-    advised = row.point.recommendation
-    if advised is None or not any(flag.startswith(BENDS) for flag in flags):
-        return text
-    cost = format_cost(advised.expected_excess)
-    names = " and ".join(advised.tuned)
-    return f"{text} Not knowing the best {names} is expected to cost {cost} in loss."
+    found = point.confidence
+    reason = clause(explain_flag(found.reason)) if found.is_flag else found.reason
+    return f"Confidence: {found.level}; {reason}."

@@ -121,10 +121,14 @@ def confidence(
     low = [flag for name in grave for flag in found if flag.name == name]
     for reasons, level in ((low, "low"), (found, "medium")):
         if reasons:
-            about = f" ({reasons[0].detail})" if reasons[0].detail else ""
-            meaning = reasons[0].meaning
-            return f"Confidence: {level}; {meaning[0].lower()}{meaning[1:].rstrip('.')}{about}."
+            return f"Confidence: {level}; {clause(reasons[0])}."
     return otherwise
+
+
+def clause(flag: Explanation) -> str:
+    """What a flag means, to go on a sentence, with what it concerns in parentheses."""
+    about = f" ({flag.detail})" if flag.detail else ""
+    return f"{flag.meaning[0].lower()}{flag.meaning[1:].rstrip('.')}{about}"
 
 
 def explain_parameter(law: str, name: str) -> str:
@@ -176,6 +180,16 @@ _FORECAST: dict[str, Words] = {
         "The true optimum may lie outside. How far outside, and the loss there, is estimated from "
         "the excess-loss curve of the other sizes; the laws use these estimates by their errors.",
         "Extend the grid where its last value is the best; elsewhere add values around the best.",
+    ),
+    "optimum-outside-every-grid": (
+        "At no size a best value was found inside the grid.",
+        "All of them may lie outside; how far is estimated from the excess-loss curve alone.",
+        "Extend the grids where their last value is the best.",
+    ),
+    "no-finished-runs": (
+        "A size has no finished run.",
+        "The forecast rests on the other sizes, and says nothing of what happened there.",
+        "Do what the reason names before a larger run.",
     ),
     "losses-at-an-edge": (
         "The best value is at the end of the grid at too many sizes, but the loss is flat there.",

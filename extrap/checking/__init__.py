@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from extrap.checking.bends import blame_law
-from extrap.checking.causes import find_cause
+from extrap.checking.causes import find_cause, on_law
 from extrap.checking.configurations import Configuration, build_configurations, known_number
 from extrap.checking.tuned_costs import weigh_tuned_values
 from extrap.errors import DataError, argument
@@ -67,7 +67,22 @@ def judge(
         familywise=familywise,
         worse=worse,
     )
+    configurations = _beside_tuned(configurations)
     return blame_law([replace(c, finding=find_cause(c)) for c in configurations])
+
+
+def _beside_tuned(configurations: Sequence[Configuration]) -> list[Configuration]:
+    """Fill in `above_tuned`: how far each is above the best of its size that is on the law."""
+    best: dict[tuple[float, ...], float] = {}
+    for c in configurations:
+        if on_law(c):
+            best[c.key] = min(c.off_law, best.get(c.key, math.inf))
+    return [
+        replace(c, above_tuned=c.off_law - best[c.key])
+        if c.key in best and math.isfinite(c.off_law)
+        else c
+        for c in configurations
+    ]
 
 
 def judge_losses(

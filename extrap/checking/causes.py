@@ -104,6 +104,9 @@ def is_mistuned(configuration: Configuration) -> bool:
         return False
     if configuration.is_off and off < 0:  # better than the law: no cost shows
         return False
+    above = configuration.above_tuned
+    if above is not None and above <= MISTUNED_COST:  # nor does any beside a tuned run
+        return False
     is_away = excess > MISTUNED_COST or _is_outside(configuration)
     is_likely = cost.p_value > SURPRISING_P
     if is_above(configuration):  # far out the cost is known badly

@@ -117,6 +117,8 @@ class Configuration:
         p_adjusted: The same adjusted for the number of configurations (Holm 1979).
         is_off: Whether its loss is an alarm.
         is_inside: Whether its loss lies in its prediction interval, or within the tolerance.
+        above_tuned: Log loss above the best configuration of its size that is on the law; None
+            where there is no other.
         finding: What was found; None before causes were looked for.
     """
 
@@ -143,6 +145,7 @@ class Configuration:
     p_adjusted: float | None = None
     is_off: bool = False
     is_inside: bool = False
+    above_tuned: float | None = None
     finding: Finding | None = None
 
     @property

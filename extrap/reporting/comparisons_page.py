@@ -64,6 +64,8 @@ MOST_ROWS = 12
 """Treated recipes that one of two charts shows."""
 MOST_SENTENCES = 2
 """Treated recipes that an answer gives a sentence each."""
+MOST_OF_GAIN = 0.5
+"""Share of a difference up to which its interval may be wide for a high confidence."""
 FAR = 4.0
 """Target over the largest measured size, from which the confidence is not high."""
 VERDICTS = {
@@ -262,6 +264,13 @@ def _certainty(each: Treatment) -> tuple[str, str]:
         return "medium", about
     if contrast.p_value is None:
         return "medium", f"{name}: one seed, so the scatter of runs is assumed"
+    lower, upper = place.difference.ci
+    if place.difference.value is None or lower is None or upper is None:
+        return "medium", f"{name}: its interval is open"
+    width, gain = upper - lower, abs(place.difference.value)
+    if each.verdict != NO_DIFFERENCE and width > MOST_OF_GAIN * gain:
+        wide, whole = (format_percent(x, digits=2, signed=False) for x in (width, gain))
+        return "medium", f"{name}: its interval is {wide} wide, more than half of {whole}"
     if not place.is_forecast:
         return "high", f"{_place(place)}, {_pairs(place)}"
     ratio = max(place.size[c] / contrast.by_size[-1].size[c] for c in place.size)

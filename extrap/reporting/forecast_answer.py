@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from extrap.forecasting import Forecast
-from extrap.records import Interval, KeptValue, Point
+from extrap.records import Interval, Point
 from extrap.records.numbers import (
     NBSP,
     compared,
@@ -165,8 +165,7 @@ def outcome(row: AnswerRow, metric: str = "loss") -> str:
     assert row.group is not None
     runs = f"{counted(len(row.group.verdicts), 'run')} there reached"
     if row.observed is None:
-        states = ", ".join(sorted({v.status for v in row.group.verdicts}))
-        return f"{runs} no {metric} ({states}): {row.outcome}."
+        return f"{runs} no {metric} ({_states(row.group)}): {row.outcome}."
     text = f"{runs} {format_value(row.observed, row.observed_se)}"
     if row.error is not None:
         text += f", {compared(row.error)} the forecast"
@@ -179,7 +178,8 @@ def outcome(row: AnswerRow, metric: str = "loss") -> str:
 def transfer_answer(forecast: Forecast, point: Point, groups: Sequence[RunGroup] = ()) -> str:
     """Whether the values tuned at the smallest size transfer to a size, and what keeping costs.
 
-    Yes where the interval of the cost ends below `NEGLIGIBLE`, no where it begins above it.
+    Runs that were judged there decide. Without any: yes where the interval of the cost ends below
+    `NEGLIGIBLE`, no where it begins above it.
     """
     if not forecast.runs.tuned:
         return ""
@@ -193,16 +193,22 @@ def transfer_answer(forecast: Forecast, point: Point, groups: Sequence[RunGroup]
         cost = f"{_capped(each.penalty)} in loss"
         if _capped(low) != _capped(high):
             cost += f" ({level}: {_capped(low)} to {_capped(high)})"
-        start = f"The {each.tuned} tuned at {name_size(each.kept_from)}"
+        transfers = True if high <= NEGLIGIBLE else False if low >= NEGLIGIBLE else None
         keeping = f"keeping {format_quantity(each.kept)} is predicted to cost {cost}"
-        if high <= NEGLIGIBLE:
-            sentences.append(f"{start} transfers: {keeping}.")
-        elif low >= NEGLIGIBLE:
-            sentences.append(f"{start} does not transfer: {keeping}.")
-        else:
-            sentences.append(f"Whether the {start[4:]} transfers cannot be told: {keeping}.")
-        sentences.append(_measured(forecast, each, groups))
-    return " ".join(filter(None, sentences))
+        measured = group_near(groups, each.size, {each.tuned: each.kept})
+        if measured is not None and len(measured.tuned) == 1:
+            on_law = measured.verdicts[0].on_law
+            if on_law is not None:
+                transfers = on_law or (measured.deviation or math.inf) < 0
+            keeping = f"{_measured(forecast, measured)}; {keeping}"
+        kept = f"{each.tuned} tuned at {name_size(each.kept_from)}"
+        answers = {
+            True: f"The {kept} transfers",
+            False: f"The {kept} does not transfer",
+            None: f"Whether the {kept} transfers cannot be told",
+        }
+        sentences.append(f"{answers[transfers]}: {keeping}.")
+    return " ".join(sentences)
 
 
 def _capped(log_excess: float) -> str:
@@ -210,14 +216,17 @@ def _capped(log_excess: float) -> str:
     return format_cost(log_excess) if log_excess <= math.log(2) else f"more than 100{NBSP}%"
 
 
-def _measured(forecast: Forecast, each: KeptValue, groups: Sequence[RunGroup]) -> str:
+def _measured(forecast: Forecast, group: RunGroup) -> str:
     """What runs at the kept value reached there."""
-    kept = group_near(groups, each.size, {each.tuned: each.kept})
-    if kept is None or kept.mean_loss is None or kept.deviation is None or len(kept.tuned) > 1:
-        return ""
-    loss = format_value(kept.mean_loss, kept.loss_se(forecast.noise.log_sd))
-    runs = f"{counted(len(kept.losses), 'run')} at {name_tuned(kept.tuned)}"
-    return f"Measured: {runs} reached {loss}, {compared(kept.deviation)} the forecast."
+    runs = f"{counted(len(group.verdicts), 'run')} at {name_tuned(group.tuned)}"
+    if group.mean_loss is None or group.deviation is None:
+        return f"{runs} reached no loss ({_states(group)})"
+    loss = format_value(group.mean_loss, group.loss_se(forecast.noise.log_sd))
+    return f"{runs} reached {loss}, {compared(group.deviation)} the forecast"
+
+
+def _states(group: RunGroup) -> str:
+    return ", ".join(sorted({v.status for v in group.verdicts}))
 
 
 def _confidence(point: Point) -> str:

@@ -169,6 +169,15 @@ def verdicts_blocks(
     ]
 
 
+def _why_off(verdict: Verdict) -> str:
+    """Why a configuration is off the law, in a word; empty where it is not."""
+    if verdict.on_law is not False:
+        return ""
+    if verdict.loss is None:
+        return "without a loss"
+    return "mistuned" if verdict.cause == "mistuned" else "by the loss"
+
+
 def check_answer(
     verdicts: Sequence[Verdict], made: Forecast, *, familywise: bool = False, worse: bool = False
 ) -> Answer:
@@ -176,13 +185,21 @@ def check_answer(
     found = Verdicts(verdicts)
     n, n_off = len(found.configurations), found.n_off
     n_undecided = n - found.n_judged
+    causes = Counter(_why_off(runs[0]) for runs in found.configurations)
+    listed = ", ".join(f"{number} {why}" for why, number in sorted(causes.items()) if why)
     text = f"{n_off} of {counted(n, 'configuration')} off the law"
+    text += f" ({listed})" if listed else ""
     text += f", {n_undecided} undecided" if n_undecided else ""
     if found.n_tested > 1 and found.joint_p is not None:
         alpha = 1 - made.level
         by_chance = format_quantity(alpha if familywise else alpha * found.n_tested, digits=2)
-        text += f"; {'at most ' * familywise}{by_chance} expected by chance, and the smallest "
-        text += f"p-value among all is {format_p_value(found.joint_p)}"
+        p_values = [
+            runs[0].p_adjusted if familywise else runs[0].p_value for runs in found.configurations
+        ]
+        n_outside = sum(p is not None and p <= alpha for p in p_values)
+        text += f"; {n_outside} of {found.n_tested} losses outside their intervals, "
+        text += f"{'at most ' * familywise}{by_chance} expected by chance"
+        text += f" (smallest p-value among all {format_p_value(found.joint_p)})" * (n_outside > 0)
     text += "; one-sided tests, for worse losses only" * worse
     sentences = [f"{text}." if found.n_judged else UNDECIDED]
     lead = leading_row(answer_rows(made, group_verdicts(found)))

@@ -4,7 +4,8 @@
 
 Sweeps are drawn, each is forecast and sealed, and tables of larger runs are checked against it
 with the command, as text and as JSON. Counted are tables where verdict, printed interval,
-headline, page and exit code contradict each other.
+p-values, headline, page and exit code contradict each other, and forecasts whose confidence,
+chance of divergence and numbers do.
 
 | setting | drawn from |
 |---|---|
@@ -29,8 +30,9 @@ import sys
 import tempfile
 import warnings
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import chdir, redirect_stderr, redirect_stdout
+from functools import cache
 from typing import Any
 from unittest import mock
 
@@ -41,9 +43,13 @@ import extrap
 from benchmarks.page import print_rows
 from benchmarks.rows import Row
 from extrap.cli import main as extrap_command
+from extrap.reporting.forecast_answer import transfer_answer
 from extrap.reporting.forecast_page import forecast_page
+from extrap.reporting.judged_groups import RunGroup, group_near, group_verdicts
 
 SWEEP, SEALED, LARGER = "sweep.csv", "forecast.json", "larger.csv"
+RATIOS = (1, 2, 4, 16)
+"""Forecast sizes over the largest of the sweep."""
 N_TABLES, N_PAGES = 8, 40
 """Tables of larger runs for every sweep; a page, which takes long, is made of one in so many."""
 TOLERANCE, WIDE, ROUNDING = 0.005, 0.05, 1e-9
@@ -62,6 +68,11 @@ KINDS = {
 too high, at a value that is not known, without a loss, and one replicate far from the others."""
 WORDS = {True: ("●",), False: ("◆", "✕", "▲"), None: ("○",)}
 """Verdict → how a row of the table begins."""
+HEADLINE = re.compile(
+    r"(\d+) of (\d+) configurations? off the law(?: \(([^)]*)\))?(?:, (\d+) undecided)?"
+    r"(?:; (\d+) of (\d+) losses outside [^(;]*(\(smallest p-value)?)?"
+)
+"""Configurations off the law, why, undecided; losses outside their intervals; a p-value."""
 HEADLINES = {True: ("on course",), False: ("off course", "better than forecast")}
 """Verdict → the last words of the headline; other verdicts are undecided."""
 
@@ -156,7 +167,7 @@ def checked(made: extrap.Forecast) -> tuple[list[str], list[bool | None]]:
         n_rows = sum(line.startswith(marks) for line in lines)
         if n_rows != outcomes.count(outcome):
             wrong.append(f"{n_rows} rows of the table, {outcomes.count(outcome)} of the JSON")
-    return [*wrong, *of_headline(found, text)], outcomes
+    return [*wrong, *of_headline(found, text, made.level)], outcomes
 
 
 def of_configuration(
@@ -202,7 +213,7 @@ def of_configuration(
         yield "not judged by the sealed interval"
 
 
-def of_headline(found: Mapping[str, Any], text: str) -> Iterator[str]:
+def of_headline(found: Mapping[str, Any], text: str, level: float) -> Iterator[str]:
     """Headline against verdicts."""
     outcomes = [told["on_law"] for told in found["configurations"]]
     answer = found["answer"]
@@ -210,10 +221,20 @@ def of_headline(found: Mapping[str, Any], text: str) -> Iterator[str]:
         yield "text and JSON have two headlines"
     if answer.startswith("UNDECIDED") != (outcomes.count(None) == len(outcomes)):
         yield "headline undecided, verdicts not"
-    counts = re.match(r"(\d+) of (\d+) configurations? off the law(?:, (\d+) undecided)?", answer)
+    counts = HEADLINE.match(answer)
     numbers = [outcomes.count(False), len(outcomes), outcomes.count(None)]
-    if counts is not None and [int(n or 0) for n in counts.groups()] != numbers:
-        yield "headline miscounts"
+    if counts is not None:
+        if [int(n or 0) for n in counts.group(1, 2, 4)] != numbers:
+            yield "headline miscounts"
+        if sum(map(int, re.findall(r"\d+", counts[3] or ""))) != numbers[0]:
+            yield "reasons do not add up to the configurations off the law"
+        if counts[5] is not None:
+            p_values = [t["p_value"] for t in found["configurations"] if t["p_value"] is not None]
+            n_small = sum(p <= 1 - level for p in p_values)
+            if [int(counts[5]), int(counts[6])] != [n_small, len(p_values)]:
+                yield "losses outside their intervals and p-values"
+            if (counts[7] is not None) != (n_small > 0):
+                yield "a p-value beside no loss outside its interval"
     if len(outcomes) == 1 and " there reached " in answer:
         words = HEADLINES.get(outcomes[0], ("undecided",))
         last = answer.rstrip(".").rpartition(": ")[2].removesuffix(", mistuned")
@@ -224,11 +245,51 @@ def of_headline(found: Mapping[str, Any], text: str) -> Iterator[str]:
 def of_page(made: extrap.Forecast, outcomes: list[bool | None]) -> Iterator[str]:
     """Page against verdicts."""
     runs = extrap.read_runs(LARGER, size="width", tune=made.runs.tuned, stage="check")
-    page = forecast_page(made, extrap.check(made, runs))
+    verdicts = extrap.check(made, runs)
+    page = forecast_page(made, verdicts)
+    yield from of_transfer(made, group_verdicts(verdicts))
     if (page.ok is False) != (False in outcomes):
         yield "page fine, verdicts not"
     if (page.status == "on law") != (set(outcomes) == {True}):
         yield f"page {page.status!r}, verdicts {outcomes}"
+
+
+def of_transfer(made: extrap.Forecast, groups: Sequence[RunGroup]) -> Iterator[str]:
+    """Whether a value transfers against the verdict on runs at this value."""
+    for size in {tuple(group.size.items()): group.size for group in groups}.values():
+        point = made.at(**size)
+        for kept in point.kept_smallest:
+            group = group_near(groups, size, {"lr": kept.kept})
+            on_law = group and group.verdicts[0].on_law
+            answer = transfer_answer(made, point, groups)
+            if on_law is not None and "cannot be told" in answer:
+                yield "undecided whether a value transfers, and measured"
+            if on_law and "does not transfer" in answer:
+                yield "a value on the law does not transfer"
+
+
+def of_forecast(made: extrap.Forecast, ratio: float) -> Iterator[str]:
+    """Confidence against the numbers, and the recommended value against its own divergence."""
+    point = made.at(width=made.runs.to_frame()["width"].max() * ratio)
+    with mock.patch("extrap.documents.load_forecast", return_value=made):
+        _, printed = called("forecast", SEALED, "--at", f"{point.size['width']:g}", "--json")
+    answer = json.loads(printed)["answer"]
+    (level,) = re.findall(r"Confidence: (\w+)", answer)
+    advised, half = point.recommendation, point.loss_half_width
+    cost = advised.expected_cost if advised else 0.0
+    chance = (advised and advised.chance_of_divergence) or 0.0
+    is_low = half is None or half > 0.05 or cost > 0.01 or chance > 0.05
+    if (is_low or point.refusals) and level != "low":
+        yield f"confidence {level} against the numbers of a low one"
+    if level == "high" and (half is None or half > 0.02 or cost > 0.003 or chance > 0.02):
+        yield "high confidence against the numbers"
+    if any(point.recommended.values()) and chance > 0.1:
+        yield "a value is recommended that is expected to diverge"
+    if level == "low" and not re.search(r"Confidence: low; .*(\d|bound)", answer):
+        yield "low confidence without a number"
+    lost = made.runs.to_frame().groupby("width")["loss"].count()
+    if any(lost == 0) and "has no finished run" not in answer:
+        yield "a size without a finished run is not named"
 
 
 def drawn(
@@ -247,11 +308,16 @@ def drawn(
             return
         extrap.save_forecast(made, SEALED)
         made = extrap.load_forecast(SEALED)
-        for i, kind in enumerate(rng.choice(list(KINDS), n_tables, p=list(KINDS.values()))):
-            sweep.larger(made, kind).to_csv(LARGER, index=False)
-            wrong, outcomes = checked(made)
-            wrong += of_page(made, outcomes) if outcomes and i == number % N_PAGES else []
-            yield str(kind), wrong, outcomes
+        point = extrap.Forecast.point
+        points = cache(lambda size: point(made, dict(size)))  # the same sizes again and again
+        own = mock.patch.object(extrap.Forecast, "point", lambda _, s: points(tuple(s.items())))
+        with own:
+            yield "forecast", [w for r in RATIOS for w in of_forecast(made, r)], []
+            for i, kind in enumerate(rng.choice(list(KINDS), n_tables, p=list(KINDS.values()))):
+                sweep.larger(made, kind).to_csv(LARGER, index=False)
+                wrong, outcomes = checked(made)
+                wrong += of_page(made, outcomes) if outcomes and i == number % N_PAGES else []
+                yield str(kind), wrong, outcomes
 
 
 def main() -> None:

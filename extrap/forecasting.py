@@ -153,7 +153,7 @@ class Forecast(Shown):
             size: Size column → size.
         """
         point, doubts = self._point(size)
-        ratio = format_quantity(point.extrapolation_ratio, digits=2)
+        ratio = format_quantity(point.extrapolation_ratio, digits=3)
         distance_flags = [f"far-extrapolation: {ratio} times"] * (point.extrapolation_ratio > FAR)
         distance_flags += self._about_floor(point)
         refused = [

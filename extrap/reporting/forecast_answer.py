@@ -16,6 +16,7 @@ from extrap.records.numbers import (
     format_estimate,
     format_interval,
     format_level,
+    format_percent,
     format_quantity,
     format_value,
     name_size,
@@ -233,4 +234,7 @@ def _confidence(point: Point) -> str:
     """High, medium or low, with the first reason."""
     found = point.confidence
     reason = clause(explain_flag(found.reason)) if found.is_flag else found.reason
+    if found.level == "low" and point.loss_half_width and not any(map(str.isdigit, reason)):
+        half = format_percent(point.loss_half_width, signed=False, digits=2)
+        reason += f", and the 90 % interval of the loss, ± {half}, rests on it"
     return f"Confidence: {found.level}; {reason}."

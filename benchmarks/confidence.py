@@ -1,0 +1,146 @@
+"""How often a forecast's confidence is low, and how often one of high confidence is wrong.
+
+    python -m benchmarks.confidence [--n 400] [--seed 1] [--workers 2]
+
+1. Sweeps of `benchmarks.verdicts`, of a known law, forecast at 2, 4, 8 and 16 times their largest
+   size: against the loss of a tuned run there, and the cost of the recommended rate.
+2. The sweeps of the repository, from their smaller sizes, three at least, for every larger one:
+   against the best loss there, and the rate that the runs of that size make best.
+3. Losses of public ladders, split as by `benchmarks.refused_losses`, where the data are there.
+
+A forecast of high confidence is wrong if the loss is off by more than 3 %, or the recommended rate
+costs more than 1 % of it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import warnings
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+import extrap
+from benchmarks.ladders import all_splits, splits
+from benchmarks.page import print_rows
+from benchmarks.refused_losses import MOST_FORECASTS, more_ladders
+from benchmarks.rows import DATA, Row, share_row
+from benchmarks.verdicts import DrawnSweep
+
+ROOT = Path(__file__).parents[1]
+SHIPPED = (ROOT / "examples" / "sweep.csv", ROOT / "studies" / "metz_full.csv")
+RATIOS, LEAST_SIZES = (2, 4, 8, 16), 3
+MOST_OFF, MOST_COST, MOST_WRONG = math.log(1.03), math.log(1.01), 0.03
+
+
+def graded(point: extrap.Point, loss: float, cost: Mapping[str, Any] | float) -> dict[str, Any]:
+    """The confidence of a point beside how far its loss is off and what its values cost."""
+    off = math.nan if point.loss is None else abs(math.log(point.loss / loss))
+    return {"level": point.confidence.level, "off": off, "cost": cost}
+
+
+def of_drawn(number: int, *, seed: int) -> list[dict[str, Any]]:
+    """A sweep of a known law at larger sizes."""
+    warnings.simplefilter("ignore")
+    sweep = DrawnSweep(np.random.default_rng([seed, number]))
+    tune = ["lr"] if sweep.is_tuned else []
+    try:
+        made = extrap.forecast(extrap.read_runs(sweep.table, size="width", tune=tune))
+    except extrap.ExtrapError:
+        return []
+    found = []
+    for ratio in RATIOS:
+        size = float(sweep.sizes[-1] * ratio)
+        point = made.at(width=size)
+        rate, cost = point.recommended.get("lr"), math.nan
+        if rate:
+            octaves = math.log2(rate / 0.01) - sweep.best(size)
+            cost = min(sweep.curvature / 2 * octaves**2, 3.0) if octaves <= sweep.limit else 3.0
+        loss = sweep.floor + 2 * (size / 16) ** -sweep.power
+        found.append(graded(point, loss, cost))
+    return found
+
+
+def of_shipped(path: Path) -> Iterator[dict[str, Any]]:
+    """A sweep of the repository from its smaller sizes."""
+    table = pd.read_csv(path)
+    whole = extrap.forecast(table, size="width", tune=["lr"])
+    sizes = sorted(optimum.size["width"] for optimum in whole.optima)
+    for n in range(LEAST_SIZES, len(sizes)):
+        made = extrap.forecast(table[table["width"] <= sizes[n - 1]], size="width", tune=["lr"])
+        for optimum in whole.optima:
+            if optimum.size["width"] <= sizes[n - 1] or optimum.loss is None:
+                continue
+            point, cost = made.at(**optimum.size), math.nan
+            rate, best = point.recommended["lr"], optimum.tuned["lr"].value
+            if rate and best and whole.excess_curve is not None:
+                off = np.array([[math.log2(rate / best)]])
+                cost = float(whole.excess_curve.excesses(off, optimum.size)[0])
+            yield graded(point, optimum.loss, cost)
+
+
+def of_ladder(table: Any) -> list[dict[str, Any]]:
+    """A split of a public ladder."""
+    warnings.simplefilter("ignore")
+    try:
+        made = table.forecast()
+    except extrap.ExtrapError:
+        return []
+    truth = table.truth.iloc[:: max(len(table.truth) // MOST_FORECASTS, 1)]
+    return [
+        graded(made.at(**{c: float(row[c]) for c in table.sizes}), float(row["loss"]), math.nan)
+        | {"source": table.group}
+        for _, row in truth.iterrows()
+    ]
+
+
+def rows(part: str, found: pd.DataFrame) -> list[Row]:
+    """Shares of a part."""
+    high = found[found["level"] == "high"]
+    is_off, is_costly = high["off"] > MOST_OFF, high["cost"] > MOST_COST
+    shares = [share_row(part, "low confidence", found["level"] == "low")]
+    if len(high):
+        figure = "high confidence: loss off by more than 3 %, or a rate that costs more than 1 %"
+        n_off, n_costly = int(is_off.sum()), int(is_costly.sum())
+        note = f"{n_off} losses, {n_costly} rates"
+        if "source" in high:
+            counts = is_off.groupby(high["source"]).agg(["sum", "size"])
+            note += "; " + ", ".join(f"{s} {a} of {b}" for s, a, b in counts.itertuples())
+        shares.append(share_row(part, figure, is_off | is_costly, most=MOST_WRONG, note=note))
+    for level in ("low", "medium"):
+        one = found[found["level"] == level]
+        if len(one):
+            is_wrong = (one["off"] > MOST_OFF) | (one["cost"] > MOST_COST)
+            shares.append(share_row(part, f"{level} confidence: the same", is_wrong))
+    return shares
+
+
+def main() -> None:
+    """Draw, forecast and print."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--n", type=int, default=400)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--workers", type=int, default=2)
+    given = parser.parse_args()
+    with ProcessPoolExecutor(given.workers) as pool:
+        drawn = list(pool.map(partial(of_drawn, seed=given.seed), range(given.n), chunksize=4))
+        tables = all_splits() if DATA.is_dir() else []
+        tables += [t for ladder in more_ladders() for t in splits(*ladder)] if tables else []
+        public = list(pool.map(of_ladder, tables, chunksize=4))
+    parts = {
+        f"{given.n} drawn sweeps": [one for each in drawn for one in each],
+        "sweeps of the repository": [one for path in SHIPPED for one in of_shipped(path)],
+        "public ladders": [one for each in public for one in each],
+    }
+    tables = {part: pd.DataFrame(found) for part, found in parts.items() if found}
+    print_rows([row for part, table in tables.items() for row in rows(part, table)])
+
+
+if __name__ == "__main__":
+    main()

@@ -66,7 +66,7 @@ from extrap.reading.reader import ReadingKeywords, as_runs
 from extrap.records import Estimate, Fit, Interval, Measure, Optimum, Point, Runs, Shown, SizePath
 from extrap.records.confidence import NOT_FINISHED
 from extrap.records.fields import require_level
-from extrap.records.numbers import format_quantity, name_size
+from extrap.records.numbers import format_quantity, name_size, plain
 from extrap.records.results import IMPRECISE, REFUSED, Outlier, outlier_flags
 from extrap.records.runs import POOLED
 
@@ -903,7 +903,7 @@ def _without_a_loss(sweep: Runs) -> list[str]:
         states = rows["status"].value_counts()
         if "complete" in states:
             continue
-        where = name_size(dict(zip(sweep.sizes, map(float, key), strict=True)))
+        where = plain(name_size(dict(zip(sweep.sizes, map(float, key), strict=True))))
         ends = " or ".join(END_WORDS[state] for state in states.index)
         remedy = "finish some of them"
         if states.index[0] == "diverged" and sweep.tuned:

@@ -57,7 +57,7 @@ def test_loss_has_students_t_intervals_inside_the_fitted_sizes():
     assert tuned == around(point.loss, math.hypot(se, 0.006) * t6)
     assert point.loss_pi.lower == tuned.lower
     assert (point.extrapolation_ratio, point.flags, point.path_inputs) == (0.5, (), {})
-    for times, distance_flags in ((8, []), (8.01, ["far-extrapolation"])):
+    for times, distance_flags in ((8, []), (8.01, ["far-extrapolation: 8.01 times"])):
         *others, imprecise = made.at(width=256 * times).flags
         assert others == distance_flags
         assert imprecise.startswith("imprecise-loss: ")

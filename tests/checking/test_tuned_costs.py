@@ -176,6 +176,14 @@ def test_run_far_off_that_shows_no_excess_says_that_the_optimum_is_elsewhere():
     assert near.advice == "On the law: nothing to do."
 
 
+@pytest.mark.parametrize(("excess", "on_law"), [(0.004, True), (0.03, False)])
+def test_run_that_is_no_worse_than_a_tuned_one_is_not_mistuned(excess, on_law):
+    """Two octaves too high, where a tuned run of the size is half a percent better, or 3 %."""
+    tuned, run = checked((0.0, 0.0), (2.0, excess), level=0.99)
+    assert tuned.on_law is True
+    assert (run.on_law, run.cause == "mistuned") == (on_law, not on_law)
+
+
 def test_other_values_of_a_size_say_where_its_optimum_is():
     """An octave too high by the forecast, but the best of three an octave apart."""
     made = {"tuned_laws": {"lr": of_rate(scatter=0.6)}}

@@ -7,7 +7,9 @@ import pandas as pd
 import pytest
 from sklearn.linear_model import LogisticRegression
 
+from extrap import forecast
 from extrap.fitting.divergence import DivergenceModel, fit_divergence
+from extrap.fitting.remedies import against_divergence
 from extrap.reading import read_runs
 
 
@@ -63,6 +65,50 @@ def test_without_and_with_nothing_but_divergence_there_is_no_model(sweep_table):
     assert fit_divergence(read_runs(table, size="width", tune="lr")) is None
     table["loss"] = np.inf
     assert fit_divergence(read_runs(table, size="width", tune="lr")) is None
+
+
+def diverging_table(sweep_table, *, from_width):
+    """The usual sweep, of whose larger sizes no run has a loss."""
+    table = sweep_table()
+    table.loc[table["width"] >= from_width, "loss"] = np.inf
+    return table
+
+
+def test_no_value_is_recommended_that_is_expected_to_diverge(sweep_table):
+    made = forecast(diverging_table(sweep_table, from_width=192), size="width", tune="lr")
+    point = made.at(width=768)
+    assert point.recommended == {"lr": None}
+    assert point.refusals["lr"].startswith("a run at the value to use diverges with a chance of ")
+    assert "try smaller values of lr" in point.refusals["lr"]
+    assert point.loss is not None
+    tame = made.at(width=32)
+    assert tame.recommended["lr"] == pytest.approx(tame.tuned["lr"].value, rel=0.1)
+    assert tame.recommendation.chance_of_divergence <= 0.1
+
+
+def test_a_size_without_a_finished_run_is_named_and_makes_the_confidence_low(sweep_table):
+    table = diverging_table(sweep_table, from_width=192)
+    runs = sum(table["width"] == 192)
+    made = forecast(table, size="width", tune="lr")
+    expected = f"no-finished-runs: all {runs} runs of width 192 diverged; try smaller values of lr"
+    assert [flag.startswith(expected) for flag in made.flags].count(True) == 1
+    confidence = made.at(width=32).confidence
+    assert (confidence.level, confidence.is_flag) == ("low", True)
+    assert confidence.reason.startswith(expected)
+
+
+def test_another_value_is_advised_by_what_diverges():
+    """A larger batch where small ones diverge, a smaller rate where nothing says otherwise."""
+    fields = {"columns": ("width",), "centre": (0.0,) * 3, "scale": (1.0,) * 3, "intercept": 0.0}
+    fields |= {"tuned": ("lr", "batch_size"), "n_runs": 30, "n_diverged": 10}
+    for weights, column, side, words in (
+        ((9.0, 2.0, -0.5), "lr", "low", "smaller values of lr"),
+        ((9.0, 0.2, -3.0), "batch_size", "high", "larger values of batch_size"),
+        ((9.0, -0.2, 0.0), "lr", "low", "smaller values of lr"),
+    ):
+        remedy = against_divergence(DivergenceModel(**fields, weights=weights))
+        assert (remedy.column, remedy.side) == (column, side)
+        assert words in remedy.text and "10 of 30 runs" in remedy.text
 
 
 def test_size_that_does_not_vary_has_no_influence(sweep_table):

@@ -103,8 +103,9 @@ def test_answer_has_the_difference_its_interval_and_how_it_depends_on_size():
     ("each", "level"),
     [
         (treated(replace(SHIFT, flags=()), CHECK), "high"),
-        (treated(replace(SHIFT, flags=())), "high"),  # four times the largest measured size
-        (treated(replace(SHIFT, flags=(), by_size=SHIFT.by_size[:-1])), "medium"),
+        (treated(falling(replace(SHIFT, flags=()), -0.041)), "high"),  # 4 times the largest size
+        (treated(falling(replace(SHIFT, flags=()), -0.038)), "medium"),  # 2 % wide, for 3.8 %
+        (treated(falling(replace(SHIFT, flags=(), by_size=SHIFT.by_size[:-1]), -0.04)), "medium"),
         (treated(SHIFT), "medium"),
         (treated(replace(SHIFT, flags=(), p_value=None)), "medium"),  # one seed
         (treated(SHIFT, OFF), "low"),

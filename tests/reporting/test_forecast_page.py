@@ -63,6 +63,29 @@ def test_transfer_is_yes_no_or_cannot_tell_by_the_interval_of_its_cost(made):
 
 
 @pytest.mark.parametrize(
+    ("on_law", "error", "words"),
+    [
+        (True, 0.01, "transfers:"),
+        (False, 0.71, "does not transfer:"),
+        (False, -0.05, "transfers:"),
+        (False, None, "does not transfer:"),
+        (None, 0.01, "cannot be told:"),
+    ],
+)
+def test_runs_at_a_kept_value_say_whether_it_transfers(made, judge, on_law, error, words):
+    """Against an interval of its cost that leaves it open."""
+    point = made.at(width=1024)
+    (kept,) = point.kept_smallest
+    point = replace(point, kept_smallest=(replace(kept, penalty_pi=Interval(0.0, 0.1)),))
+    loss = None if error is None else point.loss * (1 + error)
+    run = {"size": {"width": 1024.0}, "tuned": {"lr": kept.kept}, "loss": loss}
+    run |= {"on_law": on_law, "mean_loss": loss, "predicted": point.loss}
+    answer = transfer_answer(made, point, group_verdicts([replace(judge()[0], **run)]))
+    assert words in answer
+    assert f"1 run at lr = {kept.kept:.3g}"[:12] in plain(answer)
+
+
+@pytest.mark.parametrize(
     ("on_law", "cause", "error", "outcome"),
     [
         (True, None, 0.01, "on course"),

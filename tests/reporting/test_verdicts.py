@@ -8,7 +8,7 @@ import pytest
 
 from benchmarks.verdicts import drawn
 from extrap.records import Runs
-from extrap.reporting.verdicts import check
+from extrap.reporting.verdicts import check, check_answer
 from tests.checking.byhand import LARGE, by_hand, loss_at, of_rate
 
 REFUSED = {"lr": of_rate(scatter=2.0)}
@@ -19,7 +19,33 @@ def test_verdict_interval_headline_page_and_exit_code_agree():
     tables = [table for number in range(6) for table in drawn(0, number, n_tables=5)]
     assert [wrong for _, wrong, _ in tables if wrong] == []
     outcomes = {outcome for _, _, found in tables for outcome in found}
-    assert (len(tables), outcomes) == (30, {True, False, None})
+    assert (len(tables), outcomes) == (36, {True, False, None})
+
+
+@pytest.mark.parametrize(
+    ("offs", "answer"),
+    [
+        ([(0.0, 0.0), (2.0, 0.04)], "1 of 2 configurations off the law (1 mistuned); 0 of 2"),
+        (
+            [(0.0, 0.4), (2.0, 0.04)],
+            "2 of 2 configurations off the law (1 by the loss, 1 mistuned)",
+        ),
+        ([(0.0, 0.0), (0.1, 0.0)], "0 of 2 configurations off the law; 0 of 2"),
+    ],
+)
+def test_the_answer_says_why_configurations_are_off_and_counts_losses(offs, answer):
+    """Octaves from the best rate, and log deviations from the law, of one run each."""
+    table = pd.DataFrame(
+        {**LARGE, "lr": 0.0025 * 2**u, "seed": i, "loss": loss_at(1024) * math.exp(d)}
+        for i, (u, d) in enumerate(offs)
+    )
+    made = by_hand(tuned_laws={"lr": of_rate(scatter=0.05)}, level=0.99)
+    verdicts = check(made, Runs.from_frame(table, sizes=["width"], tuned=["lr"]))
+    text = check_answer(verdicts, made).text
+    assert text.startswith(answer)
+    n_outside = sum(v.p_value <= 0.01 for v in verdicts)
+    assert f"; {n_outside} of 2 losses outside their intervals, 0.02 expected by chance" in text
+    assert ("smallest p-value" in text) == (n_outside > 0)
 
 
 def checked(loss, *, made=None, lr=0.0025, **options):

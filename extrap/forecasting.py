@@ -914,7 +914,7 @@ def _without_a_loss(sweep: Runs) -> list[str]:
 
 def _not_bracketed(optima: Sequence[Optimum]) -> list[str]:
     n_open = sum(not o.bracketed for o in optima)
-    name = "optimum-outside-every-grid" if n_open == len(optima) else NOT_BRACKETED
+    name = "optimum-not-bracketed-anywhere" if n_open == len(optima) else NOT_BRACKETED
     return [f"{name}: at {n_open} of {len(optima)} sizes"] if n_open else []
 
 

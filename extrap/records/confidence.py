@@ -22,7 +22,7 @@ LOW_FLAGS = (
     "accuracy-refused",
     "imprecise-loss",
     "far-extrapolation",
-    "optimum-outside-every-grid",
+    "optimum-not-bracketed-anywhere",
     "size-without-effect",
     "columns-collinear",
     "lack-of-fit",

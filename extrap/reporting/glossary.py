@@ -181,7 +181,7 @@ _FORECAST: dict[str, Words] = {
         "the excess-loss curve of the other sizes; the laws use these estimates by their errors.",
         "Extend the grid where its last value is the best; elsewhere add values around the best.",
     ),
-    "optimum-outside-every-grid": (
+    "optimum-not-bracketed-anywhere": (
         "At no size a best value was found inside the grid.",
         "All of them may lie outside; how far is estimated from the excess-loss curve alone.",
         "Extend the grids where their last value is the best.",

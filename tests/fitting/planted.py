@@ -183,7 +183,7 @@ def refusals(sweep: Planted) -> tuple[extrap.Forecast, list[str]]:
 def causes(table: pd.DataFrame) -> set[str]:
     """The causes that the flags of a forecast name."""
     made = extrap.forecast(table, size="width", tune=("lr", "weight_decay"))
-    words = {"flat": FLAT, "edge": "optimum-not-bracketed-everywhere"}
+    words = {"flat": FLAT, "edge": "optimum-not-bracketed"}
     return {cause for cause, flag in words.items() if any(f.startswith(flag) for f in made.flags)}
 
 

@@ -178,7 +178,7 @@ def test_forecast_uses_the_losses_of_sizes_at_an_edge(sweep_table):
         point = made.at(width=width)
         assert point.loss == pytest.approx(true_loss(width), rel=0.01)
         assert point.loss_pi.lower < true_loss(width) < point.loss_pi.upper
-    assert "optimum-not-bracketed-anywhere: at 5 of 5 sizes" in made.flags
+    assert any(flag.startswith("optimum-not-bracketed-") for flag in made.flags)
 
 
 def test_law_of_the_optimum_uses_places_outside(sweep_table):

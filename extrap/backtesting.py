@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 
 from extrap.errors import DataError, ExtrapError
+from extrap.fitting.one_thread import one_thread
 from extrap.fitting.splits import Split, rolling_origin
 from extrap.forecasting import Forecast, forecast
 from extrap.reading.reader import ReadingKeywords, as_runs
@@ -111,6 +112,7 @@ class Backtest(Shown):
         return table.astype({"last_value_rms_error": float, "skill": float})
 
 
+@one_thread
 def backtest(
     runs: Any,
     *,

@@ -22,6 +22,7 @@ from extrap import __version__
 from extrap.errors import DataError, argument, first_line
 from extrap.files import require_file, write_text
 from extrap.fitting.loss_model import LossModel
+from extrap.fitting.one_thread import one_thread
 from extrap.fitting.optimum_law import CurvatureTest
 from extrap.forecasting import Forecast, forecast
 from extrap.laws import LAWS
@@ -254,6 +255,7 @@ def of_forecast(analysis: Callable[..., Result]) -> Callable[..., Result]:
     names = inspect.signature(analysis).parameters
 
     @wraps(analysis)
+    @one_thread
     def public(source: Any, **given: Any) -> Result:
         own = {name: given.pop(name) for name in names if name in given}
         return analysis(as_forecast(source, given), **own)

@@ -26,6 +26,7 @@ from extrap.fitting.kept import keep_values, predict_at_values
 from extrap.fitting.ladder_prior import LadderPrior, ladder_prior
 from extrap.fitting.loss_law import predict_log, relative_sizes
 from extrap.fitting.loss_model import BANDS, LossModel, fit_loss_model
+from extrap.fitting.one_thread import one_thread
 from extrap.fitting.optimum import (
     estimate_optima,
     losses_at_flat_edges,
@@ -141,6 +142,7 @@ class Forecast(Shown):
         point = self.point(self._checked(size))
         return point if set(size) == set(point.size) else replace(point, path_inputs=dict(size))
 
+    @one_thread
     def point(self, size: Mapping[str, float]) -> Point:
         """As `at`, of size columns that are known to be in range.
 
@@ -491,6 +493,7 @@ class Forecast(Shown):
             for one in several
         ]
 
+    @one_thread
     def frame(self, sizes: AnySizes | None = None) -> pd.DataFrame:
         """The forecast at many sizes as a table, one row per size.
 
@@ -715,6 +718,7 @@ def _exp(log_value: float) -> float:
         ) from None
 
 
+@one_thread
 def forecast(
     runs: Any,
     *,

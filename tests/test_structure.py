@@ -56,6 +56,7 @@ IMPORTERS = {
     "sqlalchemy": "study reading.optuna reading.storages",  # addresses, errors of its storages
     "statsmodels": "analyses.batch_size analyses.budget checking fitting.means fitting.regression",
     "tensorboard": "reading.trackers.tensorboard",
+    "threadpoolctl": "fitting.one_thread",
     "torch": "workloads training integrations",
     "tqdm": "study.progress",
     "transformers": "integrations.huggingface",

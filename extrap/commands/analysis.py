@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,7 @@ import click
 from extrap.commands.option_table import Option, read_options, shared_options
 from extrap.commands.printing import print_json, say
 from extrap.errors import know_options
+from extrap.fitting.one_thread import one_thread
 
 if TYPE_CHECKING:
     from extrap.reporting.blocks import Block
@@ -107,7 +109,7 @@ def _argument(word: str) -> click.Argument:
 
 
 def analysis(
-    usage: str, shared: str = "", own: str = ""
+    usage: str, shared: str = "", own: str = "", *, trains: bool = False
 ) -> Callable[[Callable[..., Printed]], Command]:
     """Make a command of a function that returns a `Printed`, with `--json`.
 
@@ -115,11 +117,13 @@ def analysis(
         usage: As for `command`.
         shared: As for `command`; `details` where its blocks have `Details`, for what they hold.
         own: As for `command`.
+        trains: Whether it trains, which may use all cores.
     """
 
     def made(function: Callable[..., Printed]) -> Command:
         def call(*, as_json: bool, details: bool = False, **given: Any) -> int:
-            return function(**given).show(as_json=as_json, details=details)
+            with nullcontext() if trains else one_thread:
+                return function(**given).show(as_json=as_json, details=details)
 
         call.__doc__ = function.__doc__
         return command(usage, f"{shared} as_json", own)(call)

@@ -13,6 +13,7 @@ from extrap.analyses.budget.law import FittedLaw, fit_chinchilla
 from extrap.analyses.budget.points import Points, read_points
 from extrap.analyses.budget.profiles import Optima, profile_optima
 from extrap.errors import DataError, FitError, argument
+from extrap.fitting.one_thread import one_thread
 from extrap.forecasting import Forecast, forecast
 from extrap.reading.reader import RowKeywords
 from extrap.records import Fit, Interval, Measure, Shown
@@ -115,6 +116,7 @@ shape(
 )
 
 
+@one_thread
 def allocate(
     source: Any,
     *,
@@ -272,6 +274,7 @@ class FittedSplit:
         return Measure(value=math.exp(at.log_loss), ci=at.interval(self.level, new_run=False))
 
 
+@one_thread
 def fit_split(
     points: Points, *, level: float = 0.95, fix: Mapping[str, float] | None = None, seed: int = 0
 ) -> FittedSplit:

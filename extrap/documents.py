@@ -45,26 +45,13 @@ RECORDED = ("epochs", "batch_size", "flops")
 """Columns beyond those a fit depends on that a check of larger runs asks for."""
 
 
-shape(
-    Verdict,
-    omit=("size", "tuned", "seed", "loss", "mean_loss", "expected_pi"),
-    add={
-        "run": lambda verdict: {
-            "size": verdict.size,
-            "tuned": verdict.tuned,
-            "seed": verdict.seed,
-            "loss": verdict.loss,
-        }
-    },
-)
-shape(Point, omit=("loss_se", "recommendation", "kept_smallest"))
 shape(CurvatureTest, add={"bends": lambda test: test.bends})
 shape(Forecast, later=("prior",))
 shape(LossModel, later=("prior",))
 
 
 def forecast_document(forecast: Forecast, points: Sequence[Point]) -> dict[str, Any]:
-    """What `extrap forecast --json` prints: points in the order asked, optima, laws."""
+    """A forecast in numbers: points in the order asked, optima, laws."""
     model = forecast.loss_model
     return encode(
         {

@@ -487,11 +487,11 @@ class Forecast(Shown):
             ValueError: As `at`.
             TypeError: One of them is neither.
         """
+        return [self._checked(size) for size in self._several(at)]
+
+    def _several(self, at: AnySizes) -> list[dict[str, float]]:
         several = list(at) if isinstance(at, Iterable) and not isinstance(at, Mapping) else [at]
-        return [
-            self._checked(dict(one) if isinstance(one, Mapping) else self._named(one, {}))
-            for one in several
-        ]
+        return [dict(o) if isinstance(o, Mapping) else self._named(o, {}) for o in several]
 
     @one_thread
     def frame(self, sizes: AnySizes | None = None) -> pd.DataFrame:
@@ -565,6 +565,19 @@ class Forecast(Shown):
             optima = [(o, o.tuned[name].value, o.tuned[name].se) for o in self.optima]
             lines[name] = line([(o, value, se) for o, value, se in optima if value])
         return lines
+
+    def to_dict(self, sizes: AnySizes | None = None) -> dict[str, Any]:
+        """What `extrap forecast --json` prints of it, in plain JSON types.
+
+        Args:
+            sizes: As `--at`: one or several, each a number or a mapping; by default as in `frame`.
+
+        Raises:
+            ValueError: As `at`.
+        """
+        from extrap.reporting.forecast_answer import answered_document
+
+        return answered_document(self, () if sizes is None else self._several(sizes))
 
     def default_targets(self) -> list[dict[str, float]]:
         """Twice, four and eight times the largest fitted size, all size columns together."""

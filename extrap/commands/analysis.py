@@ -37,7 +37,7 @@ class Printed:
     Attributes:
         result: The result.
         blocks: What is printed of it; by default `blocks_of` says.
-        document: Makes what `--json` prints; by default the codec does.
+        document: Makes what `--json` prints; by default `to_dict` of the result.
         code: The exit code.
         notes: Lines below; with `--json` on the standard error.
         json_notes: Lines that the text has; with `--json` on the standard error.
@@ -45,7 +45,7 @@ class Printed:
 
     result: Any
     blocks: Iterable[Block] | None = None
-    document: Callable[[Any], dict[str, Any]] | None = None
+    document: Callable[[], dict[str, Any]] | None = None
     code: int = FINE
     notes: Sequence[str] = ()
     json_notes: Sequence[str] = ()
@@ -53,9 +53,7 @@ class Printed:
     def show(self, *, as_json: bool, details: bool) -> int:
         """Print it and return the exit code."""
         if as_json:
-            from extrap.records.codec import document
-
-            print_json((self.document or document)(self.result))
+            print_json((self.document or self.result.to_dict)())
         else:
             from extrap.reporting.text import blocks_of, blocks_text
 

@@ -6,7 +6,9 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
+from extrap.documents import forecast_document
 from extrap.fitting.optimum_law import BENDS
 from extrap.fitting.refusals import HIGH_HALF_WIDTH, half_width, shown_half
 from extrap.forecasting import Forecast
@@ -149,6 +151,13 @@ def forecast_answer(
         confidence=_confidence(forecast, row),
         kind=kind,
     )
+
+
+def answered_document(forecast: Forecast, sizes: Sequence[Mapping[str, float]]) -> dict[str, Any]:
+    """What `extrap forecast --json` prints: the answer in words, and the forecast in numbers."""
+    rows = answer_rows(forecast, (), sizes)
+    numbers = forecast_document(forecast, [row.point for row in rows])
+    return {"answer": forecast_answer(forecast, rows).plain, **numbers}
 
 
 def _use(forecast: Forecast, row: AnswerRow, metric: str) -> str:

@@ -83,6 +83,7 @@ soak: $(TESTED)  ## Kill, freeze and cut off workers, write reports/soak.html
 
 docs: $(INSTALLED)  ## Write pages made from the code, docs/reference/, and the site in build/site/
 	$(BIN)/python -m tests.cli_reference
+	$(BIN)/python -m tests.python_reference
 	$(BIN)/python -m tests.source_reference
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 

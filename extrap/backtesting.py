@@ -13,11 +13,12 @@ import numpy as np
 import pandas as pd
 
 from extrap.errors import DataError, ExtrapError
+from extrap.fitting.one_thread import one_thread
 from extrap.fitting.splits import Split, rolling_origin
 from extrap.forecasting import Forecast, forecast
 from extrap.reading.reader import ReadingKeywords, as_runs
 from extrap.records import Interval, Optimum, Runs, Shown
-from extrap.records.codec import shape
+from extrap.records.codec import document, shape
 from extrap.records.fields import ROUNDING
 
 LEVELS = (0.5, 0.8, 0.9)
@@ -88,6 +89,12 @@ class Backtest(Shown):
         """Predictions that could not be made or judged."""
         return sum(count for _, count in self.failures)
 
+    def to_dict(self) -> dict[str, Any]:
+        """What `extrap backtest --json` prints of it, in plain JSON types."""
+        from extrap.reporting.backtests import backtest_answer
+
+        return document(self, answer=backtest_answer(self).plain)
+
     def frame(self) -> pd.DataFrame:
         """One row per prediction.
 
@@ -111,6 +118,7 @@ class Backtest(Shown):
         return table.astype({"last_value_rms_error": float, "skill": float})
 
 
+@one_thread
 def backtest(
     runs: Any,
     *,

@@ -22,6 +22,7 @@ from extrap import __version__
 from extrap.errors import DataError, argument, first_line
 from extrap.files import require_file, write_text
 from extrap.fitting.loss_model import LossModel
+from extrap.fitting.one_thread import one_thread
 from extrap.fitting.optimum_law import CurvatureTest
 from extrap.forecasting import Forecast, forecast
 from extrap.laws import LAWS
@@ -44,26 +45,13 @@ RECORDED = ("epochs", "batch_size", "flops")
 """Columns beyond those a fit depends on that a check of larger runs asks for."""
 
 
-shape(
-    Verdict,
-    omit=("size", "tuned", "seed", "loss", "mean_loss", "expected_pi"),
-    add={
-        "run": lambda verdict: {
-            "size": verdict.size,
-            "tuned": verdict.tuned,
-            "seed": verdict.seed,
-            "loss": verdict.loss,
-        }
-    },
-)
-shape(Point, omit=("loss_se", "recommendation", "kept_smallest"))
 shape(CurvatureTest, add={"bends": lambda test: test.bends})
 shape(Forecast, later=("prior",))
 shape(LossModel, later=("prior",))
 
 
 def forecast_document(forecast: Forecast, points: Sequence[Point]) -> dict[str, Any]:
-    """What `extrap forecast --json` prints: points in the order asked, optima, laws."""
+    """A forecast in numbers: points in the order asked, optima, laws."""
     model = forecast.loss_model
     return encode(
         {
@@ -254,6 +242,7 @@ def of_forecast(analysis: Callable[..., Result]) -> Callable[..., Result]:
     names = inspect.signature(analysis).parameters
 
     @wraps(analysis)
+    @one_thread
     def public(source: Any, **given: Any) -> Result:
         own = {name: given.pop(name) for name in names if name in given}
         return analysis(as_forecast(source, given), **own)

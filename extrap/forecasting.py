@@ -26,6 +26,7 @@ from extrap.fitting.kept import keep_values, predict_at_values
 from extrap.fitting.ladder_prior import LadderPrior, ladder_prior
 from extrap.fitting.loss_law import predict_log, relative_sizes
 from extrap.fitting.loss_model import BANDS, LossModel, fit_loss_model
+from extrap.fitting.one_thread import one_thread
 from extrap.fitting.optimum import (
     estimate_optima,
     losses_at_flat_edges,
@@ -146,6 +147,7 @@ class Forecast(Shown):
         point = self.point(self._checked(size))
         return point if set(size) == set(point.size) else replace(point, path_inputs=dict(size))
 
+    @one_thread
     def point(self, size: Mapping[str, float]) -> Point:
         """As `at`, of size columns that are known to be in range.
 
@@ -500,12 +502,13 @@ class Forecast(Shown):
             ValueError: As `at`.
             TypeError: One of them is neither.
         """
-        several = list(at) if isinstance(at, Iterable) and not isinstance(at, Mapping) else [at]
-        return [
-            self._checked(dict(one) if isinstance(one, Mapping) else self._named(one, {}))
-            for one in several
-        ]
+        return [self._checked(size) for size in self._several(at)]
 
+    def _several(self, at: AnySizes) -> list[dict[str, float]]:
+        several = list(at) if isinstance(at, Iterable) and not isinstance(at, Mapping) else [at]
+        return [dict(o) if isinstance(o, Mapping) else self._named(o, {}) for o in several]
+
+    @one_thread
     def frame(self, sizes: AnySizes | None = None) -> pd.DataFrame:
         """The forecast at many sizes as a table, one row per size.
 
@@ -577,6 +580,19 @@ class Forecast(Shown):
             optima = [(o, o.tuned[name].value, o.tuned[name].se) for o in self.optima]
             lines[name] = line([(o, value, se) for o, value, se in optima if value])
         return lines
+
+    def to_dict(self, sizes: AnySizes | None = None) -> dict[str, Any]:
+        """What `extrap forecast --json` prints of it, in plain JSON types.
+
+        Args:
+            sizes: As `--at`: one or several, each a number or a mapping; by default as in `frame`.
+
+        Raises:
+            ValueError: As `at`.
+        """
+        from extrap.reporting.forecast_answer import answered_document
+
+        return answered_document(self, () if sizes is None else self._several(sizes))
 
     def default_targets(self) -> list[dict[str, float]]:
         """Twice, four and eight times the largest fitted size, all size columns together."""
@@ -730,6 +746,7 @@ def _exp(log_value: float) -> float:
         ) from None
 
 
+@one_thread
 def forecast(
     runs: Any,
     *,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 SAME = """cattrs click cloudpickle cmaes distributed jinja2 lightning matplotlib numpy optuna
-pandas polars pyarrow rich scipy seaborn statsmodels tqdm wandb"""
+pandas polars pyarrow rich scipy seaborn statsmodels threadpoolctl tqdm wandb"""
 PACKAGES = {
     **{name: name for name in SAME.split()},
     "accelerate": "accelerate transformers",

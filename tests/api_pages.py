@@ -1,9 +1,11 @@
 """A hook of mkdocs: a page of the Python API for each package that lists public names.
 
-mkdocstrings fills the pages from docstrings; `make docs` builds the site.
+mkdocstrings fills the pages from docstrings, and that of `extrap` itself, whose entries are short
+in the repository; `make docs` builds the site.
 """
 
 import ast
+import re
 from pathlib import Path
 
 PACKAGE = Path(__file__).parents[1] / "extrap"
@@ -26,6 +28,14 @@ def public_names(path):
         if any(isinstance(name, ast.Name) and name.id == "__all__" for name in targets):
             return ast.literal_eval(node.value)
     return []
+
+
+def on_page_markdown(markdown, page, config, files):
+    """Put the whole docstring in the place of each entry of `tests/python_reference.py`."""
+    if page.file.src_uri != "reference/python.md":
+        return markdown
+    entry = r"^- `extrap\.(\w+).*\n(?:  - .*\n)*"
+    return re.sub(entry, r"::: extrap.\1\n\n", markdown, flags=re.MULTILINE)
 
 
 def on_config(config):

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from importlib import import_module
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -15,8 +16,8 @@ import pytest
 
 import extrap
 
-from . import cli_reference, source_reference
-from .api_pages import FOLDER, PACKAGE, packages, public_names
+from . import cli_reference, python_reference, source_reference
+from .api_pages import FOLDER, PACKAGE, on_page_markdown, packages, public_names
 from .pages import ROOT, Page, blocks_of, parse_command
 
 PAGES = ["README.md", *sorted(str(p.relative_to(ROOT)) for p in (ROOT / "docs").rglob("*.md"))]
@@ -99,6 +100,7 @@ def test_page_runs_as_it_is_written(page, tmp_path, monkeypatch, setups):
     ("path", "page"),
     [
         (cli_reference.PATH, cli_reference.cli_page),
+        (python_reference.PATH, python_reference.python_page),
         (source_reference.PATH, source_reference.source_page),
     ],
 )
@@ -128,8 +130,16 @@ def test_site_is_built_strictly_and_loads_nothing_from_elsewhere(tmp_path):
 
 
 def test_api_page_has_every_public_name():
-    named = re.findall(r"^::: extrap\.(\w+)$", text_of("docs/reference/python.md"), re.MULTILINE)
-    assert sorted(named) == sorted(set(extrap.__all__) - {"__version__"})
+    text = text_of("docs/reference/python.md")
+    page = SimpleNamespace(file=SimpleNamespace(src_uri="reference/python.md"))
+    site = on_page_markdown(text, page, None, None)
+    names = set(extrap.__all__) - {"__version__"}
+    for listed, entry in ((text, r"^- `extrap\.(\w+)"), (site, r"^::: extrap\.(\w+)$")):
+        assert sorted(re.findall(entry, listed, re.MULTILINE)) == sorted(names)
+    assert "- `" not in site
+    forecast = next(line for line in text.splitlines() if line.startswith("- `extrap.forecast("))
+    assert 'level=0.95, band="default"' in forecast
+    assert forecast.endswith(f") -> Forecast`: {extrap.forecast.__doc__.splitlines()[0]}")
 
 
 def test_links_of_the_readme_lead_to_what_is_there():

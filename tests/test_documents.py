@@ -8,6 +8,8 @@ from typing import Any
 import pandas as pd
 import pytest
 
+import extrap
+from extrap.cli import main
 from extrap.documents import (
     content_hash,
     forecast_document,
@@ -245,3 +247,72 @@ def test_a_sealed_file_of_any_schema_is_kept_beside_the_next(tmp_path):
     kept = [json.loads((tmp_path / name).read_text()) for name in (*names, "a.json")]
     assert kept == documents
     assert len(list(tmp_path.iterdir())) == 3
+
+
+EXAMPLES = Path(__file__).parents[1] / "examples"
+SWEEP, BIG = str(EXAMPLES / "sweep.csv"), str(EXAMPLES / "big.csv")
+SPLITS, STEPS = str(EXAMPLES / "splits.csv"), str(EXAMPLES / "steps.csv")
+GATE = [str(EXAMPLES / f"gate_{name}.csv") for name in ("base", "variant")]
+BEST = {"depth": [8, 12, 16, 20], "weight_decay": [0.2, 0.09, 0.05, 0.03]}
+PRINTED = {
+    "plan": ([SWEEP, "--at", "1024"], lambda: extrap.plan(SWEEP, at=1024)),
+    "cost": ([SWEEP, "--at", "1024"], lambda: extrap.cost(SWEEP, at=1024)),
+    "compare": (
+        [*GATE, "--names", "base,variant", "--at", "1e21"],
+        lambda: extrap.compare(dict(zip(("base", "variant"), GATE, strict=True)), at=1e21),
+    ),
+    "allocate": ([SPLITS, "--flops", "1e21"], lambda: extrap.allocate(SPLITS, flops=1e21)),
+    "backtest": ([SWEEP], lambda: extrap.backtest(SWEEP)),
+    "critical-batch": (
+        [STEPS, "--by", "width", "--by", "target"],
+        lambda: extrap.critical_batch(STEPS, by=["width", "target"]),
+    ),
+    "forecast": (["best.csv"], lambda: extrap.best_values("best.csv")),
+}
+"""Command → its arguments, and the call in Python."""
+
+
+@pytest.fixture
+def printed(capsys, tmp_path, monkeypatch):
+    """What a command prints with `--json`; NaN and infinity are refused."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(*words):
+        capsys.readouterr()
+        assert main([*words, "--json"]) in (0, 1)
+        text = capsys.readouterr().out
+        assert text == json.dumps(strict(json.loads(text)), indent=1) + "\n"
+        return json.loads(text)
+
+    return run
+
+
+@pytest.mark.parametrize("command", PRINTED)
+def test_json_of_a_command_is_the_result_as_a_dictionary(command, printed):
+    pd.DataFrame(BEST).to_csv("best.csv", index=False)
+    words, call = PRINTED[command]
+    found = call().to_dict()
+    assert found == strict(found) == printed(command, *words)
+
+
+def test_json_of_a_forecast_and_of_a_check_hold_points_and_verdicts_as_dictionaries(printed):
+    made = extrap.forecast(SWEEP, path={"width": "64 * depth"})
+    save_forecast(made, "f.json")
+    assert made.to_dict() == strict(made.to_dict()) == printed("forecast", "f.json")
+    asked = printed("forecast", "f.json", "--at", "depth=16", "--at", "width=2048")
+    assert made.to_dict([{"depth": 16}, {"width": 2048}]) == asked
+    assert [p.to_dict() for p in (made.at(depth=16), made.at(width=2048))] == asked["points"]
+    assert asked["points"][0]["path_inputs"] == {"depth": 16}
+    verdicts = extrap.check(made, BIG)
+    assert [v.to_dict() for v in verdicts] == printed("check", "f.json", BIG)["verdicts"]
+    assert verdicts[0].to_dict()["run"]["size"] == {"width": 512}
+
+
+def test_what_is_not_known_is_null_in_a_dictionary(sweep_table):
+    made = edge_forecast(sweep_table)
+    point = strict(made.at(width=1024).to_dict())
+    assert (point["loss"], point["loss_pi"][0]) == (None, None)
+    big = sweep_table().tail(2).assign(width=512.0, loss=[2.0, math.inf])
+    verdicts = check(forecast(read_runs(sweep_table(), size="width", tune="lr")), big)
+    finished, diverged = (strict(verdict.to_dict()) for verdict in verdicts)
+    assert (finished["run"]["loss"], diverged["run"]["loss"]) == (2, None)

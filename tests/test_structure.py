@@ -56,6 +56,7 @@ IMPORTERS = {
     "sqlalchemy": "study reading.optuna reading.storages",  # addresses, errors of its storages
     "statsmodels": "analyses.batch_size analyses.budget checking fitting.means fitting.regression",
     "tensorboard": "reading.trackers.tensorboard",
+    "threadpoolctl": "fitting.one_thread",
     "torch": "workloads training integrations",
     "tqdm": "study.progress",
     "transformers": "integrations.huggingface",
@@ -63,8 +64,15 @@ IMPORTERS = {
     "yaml": "reading.trackers.yaml_files",
 }
 """Library → the parts, or single modules, that may import it."""
-LAZY = {("records.results", "reporting.text"), ("forecasting", "reporting.plots")}
-"""Imports that go up, on first use: notebooks print results as commands do, and draw forecasts."""
+LAZY = {
+    ("records.results", "reporting.text"),
+    ("forecasting", "reporting.plots"),
+    ("forecasting", "reporting.forecast_answer"),
+    ("backtesting", "reporting.backtests"),
+    ("analyses.best_values", "reporting.value_laws"),
+}
+"""Imports that go up, on first use: notebooks print results as commands do, and draw forecasts;
+a result as JSON has the answer in words."""
 
 
 @dataclass(frozen=True)

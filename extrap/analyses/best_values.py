@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Unpack
+from typing import Any, Unpack
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from extrap.fitting.distributions import t_quantile
 from extrap.reading.cells import read_numbers
 from extrap.reading.reader import ReadingKeywords, as_runs
 from extrap.records import Estimate, Interval, Measure, Shown
-from extrap.records.codec import shape
+from extrap.records.codec import document, shape
 from extrap.records.fields import require_level
 
 FEWEST, LEAST_SPAN = 3, 1.1
@@ -80,6 +80,18 @@ class BestValues(Shown):
             ci=Interval.around_log(mean, t * se),
             pi=Interval.around_log(mean, t * math.hypot(se, self.scatter)),
         )
+
+    def to_dict(self, sizes: Sequence[float] = ()) -> dict[str, Any]:
+        """What `extrap forecast --json` prints of it, in plain JSON types.
+
+        Args:
+            sizes: As `--at`; by default `targets()`.
+        """
+        from extrap.reporting.value_laws import best_values_answer
+
+        asked = list(sizes) or self.targets()
+        points = [{self.size: size, self.tuned: self.at(size)} for size in asked]
+        return document(self, answer=best_values_answer(self, asked).plain, points=points)
 
     def targets(self) -> list[float]:
         """Twice, four and eight times the largest size."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,7 @@ import click
 from extrap.commands.option_table import Option, read_options, shared_options
 from extrap.commands.printing import print_json, say
 from extrap.errors import know_options
+from extrap.fitting.one_thread import one_thread
 
 if TYPE_CHECKING:
     from extrap.reporting.blocks import Block
@@ -35,7 +37,7 @@ class Printed:
     Attributes:
         result: The result.
         blocks: What is printed of it; by default `blocks_of` says.
-        document: Makes what `--json` prints; by default the codec does.
+        document: Makes what `--json` prints; by default `to_dict` of the result.
         code: The exit code.
         notes: Lines below; with `--json` on the standard error.
         json_notes: Lines that the text has; with `--json` on the standard error.
@@ -43,7 +45,7 @@ class Printed:
 
     result: Any
     blocks: Iterable[Block] | None = None
-    document: Callable[[Any], dict[str, Any]] | None = None
+    document: Callable[[], dict[str, Any]] | None = None
     code: int = FINE
     notes: Sequence[str] = ()
     json_notes: Sequence[str] = ()
@@ -51,9 +53,7 @@ class Printed:
     def show(self, *, as_json: bool, details: bool) -> int:
         """Print it and return the exit code."""
         if as_json:
-            from extrap.records.codec import document
-
-            print_json((self.document or document)(self.result))
+            print_json((self.document or self.result.to_dict)())
         else:
             from extrap.reporting.text import blocks_of, blocks_text
 
@@ -107,7 +107,7 @@ def _argument(word: str) -> click.Argument:
 
 
 def analysis(
-    usage: str, shared: str = "", own: str = ""
+    usage: str, shared: str = "", own: str = "", *, trains: bool = False
 ) -> Callable[[Callable[..., Printed]], Command]:
     """Make a command of a function that returns a `Printed`, with `--json`.
 
@@ -115,11 +115,13 @@ def analysis(
         usage: As for `command`.
         shared: As for `command`; `details` where its blocks have `Details`, for what they hold.
         own: As for `command`.
+        trains: Whether it trains, which may use all cores.
     """
 
     def made(function: Callable[..., Printed]) -> Command:
         def call(*, as_json: bool, details: bool = False, **given: Any) -> int:
-            return function(**given).show(as_json=as_json, details=details)
+            with nullcontext() if trains else one_thread:
+                return function(**given).show(as_json=as_json, details=details)
 
         call.__doc__ = function.__doc__
         return command(usage, f"{shared} as_json", own)(call)

@@ -43,8 +43,7 @@ def forecast_command(
     of a tracker's runs, a sealed forecast (.json), or - for CSV on the standard input. A table of
     the best value of each size, without losses, gives the law of that value.
     """
-    from extrap.documents import SHOWN, forecast_document, save_forecast
-    from extrap.reporting.forecast_answer import answer_rows, forecast_answer
+    from extrap.documents import SHOWN, save_forecast
     from extrap.reporting.forecast_page import forecast_blocks
 
     try:
@@ -60,35 +59,26 @@ def forecast_command(
         return _of_best_values(only, at, level=options["level"])
     sizes = [size_of(text, made) for text in at] or made.default_targets()
     points = [made.at(**size) for size in sizes]
-
-    def document(_: object) -> dict[str, Any]:
-        answer = forecast_answer(made, answer_rows(made, (), sizes))
-        return {"answer": answer.plain, **forecast_document(made, points)}
-
     notes = []
     if save:
         notes.append(f"sealed in {save}, content hash {save_forecast(made, save)[:SHOWN]}")
-    return Printed(points, forecast_blocks(made, points), document=document, notes=notes)
+    blocks = forecast_blocks(made, points)
+    return Printed(made, blocks, document=lambda: made.to_dict(sizes), notes=notes)
 
 
 def _of_best_values(only: OnlyBestValues, at: Sequence[str], *, level: float) -> Printed:
     """What is printed of a table of best values."""
     from extrap.analyses.best_values import law_of_values
-    from extrap.records.codec import document
-    from extrap.reporting.value_laws import best_values_answer, best_values_blocks
+    from extrap.reporting.value_laws import best_values_blocks
 
     found = law_of_values(only, level=level)
     largest = {found.size: found.sizes[-1]}
     asked = [parse_size(text, (found.size,), largest=largest) for text in at]
     if odd := [name for size in asked for name in size if name != found.size]:
         raise click.UsageError(f"--at takes a {found.size}, got one of {odd[0]}; leave that out.")
-    sizes = [size[found.size] for size in asked] or found.targets()
-
-    def shown(_: object) -> dict[str, Any]:
-        points = [{found.size: size, found.tuned: found.at(size)} for size in sizes]
-        return document(found, answer=best_values_answer(found, sizes).plain, points=points)
-
-    return Printed(found, best_values_blocks(found, sizes), document=shown)
+    sizes = [size[found.size] for size in asked]
+    blocks = best_values_blocks(found, sizes)
+    return Printed(found, blocks, document=lambda: found.to_dict(sizes))
 
 
 @analysis(
@@ -174,8 +164,6 @@ def backtest_command(sweep: str, *, level: float, **options: Any) -> Printed:
     its fixed parameters.
     """
     from extrap.backtesting import backtest
-    from extrap.records.codec import document
-    from extrap.reporting.backtests import backtest_answer
 
     if kind_of(sweep) == "sealed":
         from extrap.documents import load_forecast
@@ -188,8 +176,7 @@ def backtest_command(sweep: str, *, level: float, **options: Any) -> Printed:
         runs = read_table(sweep, options)
         asked = {name: options[name] for name in ("band", "fix", "prior")}
         tested = backtest(runs, level=level, **asked)
-    answer = backtest_answer(tested).plain
-    return Printed(tested, document=lambda _: document(tested, answer=answer))
+    return Printed(tested)
 
 
 @analysis(
@@ -237,7 +224,7 @@ def check_command(
             *map(Paragraph, warnings),
             *verdicts_blocks(verdicts, made, **asked),
         ],
-        document=lambda _: {"answer": answer, **document},
+        document=lambda: {"answer": answer, **document},
         code=FINE if document["ok"] else DEVIATES,
         json_notes=[*warnings, *([] if document["n_judged"] else [UNDECIDED])],
     )

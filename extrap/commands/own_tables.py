@@ -231,7 +231,7 @@ def critical_batch_command(source: str, *, at: Sequence[str], **options: Any) ->
     return Printed(
         limits,
         critical_blocks(limits, forecasts),
-        document=lambda _: document(limits, **more),
+        document=lambda: document(limits, **more),
     )
 
 
@@ -393,4 +393,4 @@ def select_command(
             side = "or more" if which == "hard" else "or less"
             which += f", difficulty {format_quantity(chosen.threshold, digits=4)} {side}"
         text = f"kept {len(chosen)} of {n} ({which}) in {output}"
-    return Printed(chosen, [Paragraph(text)], document=lambda _: document)
+    return Printed(chosen, [Paragraph(text)], document=lambda: document)

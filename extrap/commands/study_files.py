@@ -171,6 +171,7 @@ def status_command(
     --steps COUNT | Number of updates. [default: 5]
     --lr FLOAT | Learning rate; default: the middle of the study's range.
     """,
+    trains=True,
 )
 def coord_check_command(
     study_file: str, *, widths: Sequence[int], assignments: Sequence[str], **options: Any

@@ -11,6 +11,7 @@ import numpy as np
 from extrap.errors import DataError, FitError, argument
 from extrap.fitting.designs import check_identifiable
 from extrap.fitting.health import LACK_OF_FIT_P, health_flags, lack_of_fit_p
+from extrap.fitting.one_thread import one_thread
 from extrap.fitting.projection import Problem, Solutions, distinct_starts, project, screen
 from extrap.fitting.robust import minimise_huber
 from extrap.laws import LAWS, LOSS_LAWS, LossLaw
@@ -27,6 +28,7 @@ MAD_TO_SD = 1.4826
 """Median absolute residual → standard deviation, for normal noise."""
 
 
+@one_thread
 def fit(
     law: str,
     sizes: Mapping[str, Sequence[float]],

@@ -16,7 +16,6 @@ from functools import cache, partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from extrap.records.intervals import Interval
-from extrap.records.results import Fit
 
 if TYPE_CHECKING:
     from cattrs import Converter
@@ -73,26 +72,12 @@ def document(record: Any, **more: Any) -> dict[str, Any]:
     """A record as a document of its own: `kind`, `schema_version`, its fields.
 
     Args:
-        record: Of a type whose `shape` names a kind.
+        record: Its `shape` names the kind; one without is a part of other documents.
         more: Further keys.
     """
-    shaped = _SHAPES[type(record)]
-    head = {"kind": shaped.kind, "schema_version": shaped.version}
+    shaped = _SHAPES.get(type(record), JsonShape())
+    head = {"kind": shaped.kind, "schema_version": shaped.version} if shaped.kind else {}
     return {**head, **encode(record), **encode(more)}
-
-
-def law_summary(law: Fit | None) -> dict[str, Any] | None:
-    """A fitted law in the short form of documents that compare several."""
-    if law is None:
-        return None
-    return {
-        "law": law.law,
-        "parameters": law.parameters,
-        "reference": dict(zip(law.columns, law.reference, strict=True)),
-        "fixed": law.fixed,
-        "flags": law.flags,
-        "n_points": law.n_points,
-    }
 
 
 def decode(cls: type[T], data: Any) -> T:

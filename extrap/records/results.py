@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from extrap.records.codec import document, shape
 from extrap.records.confidence import Confidence, grade
 from extrap.records.intervals import NOWHERE, Interval
 from extrap.records.numbers import (
@@ -33,7 +34,17 @@ MOST_OUTLIERS = 3
 """Outliers that are named one by one."""
 
 
-class Shown:
+class Encoded:
+    """A record that can be had as JSON."""
+
+    __slots__ = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """The same in plain JSON types: what `--json` prints of it."""
+        return document(self)
+
+
+class Shown(Encoded):
     """A result that Python and a notebook show as its command prints it."""
 
     __slots__ = ()
@@ -243,7 +254,7 @@ class RuleRegret:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Point:
+class Point(Encoded):
     """The forecast at one size.
 
     Attributes:
@@ -324,12 +335,15 @@ class Point:
         return plain(f"Point({name_size(self.size)}, {ratio}: {', '.join(parts)}{flags})")
 
 
+shape(Point, omit=("loss_se", "recommendation", "kept_smallest"))
+
+
 OUTCOMES = {True: "on the law", False: "OFF the law", None: "undecided"}
 """Words for `Verdict.on_law`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
+class Verdict(Encoded):
     """One observed run compared with the forecast.
 
     Attributes:
@@ -401,6 +415,20 @@ class Verdict:
         p = "" if self.p_value is None else f", p {format_p_value(self.p_value)}"
         outcome = f"{OUTCOMES[self.on_law]}{cause}: {', '.join(which)}"
         return plain(f"Verdict({outcome}: {seen}{off} {expected}{p})")
+
+
+shape(
+    Verdict,
+    omit=("size", "tuned", "seed", "loss", "mean_loss", "expected_pi"),
+    add={
+        "run": lambda verdict: {
+            "size": verdict.size,
+            "tuned": verdict.tuned,
+            "seed": verdict.seed,
+            "loss": verdict.loss,
+        }
+    },
+)
 
 
 class Verdicts(tuple[Verdict, ...]):

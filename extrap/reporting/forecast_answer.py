@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
+from extrap.documents import forecast_document
 from extrap.forecasting import Forecast
 from extrap.records import Interval, Point
 from extrap.records.numbers import (
@@ -131,6 +133,13 @@ def forecast_answer(
         confidence=_confidence(row.point),
         kind=kind,
     )
+
+
+def answered_document(forecast: Forecast, sizes: Sequence[Mapping[str, float]]) -> dict[str, Any]:
+    """What `extrap forecast --json` prints: the answer in words, and the forecast in numbers."""
+    rows = answer_rows(forecast, (), sizes)
+    numbers = forecast_document(forecast, [row.point for row in rows])
+    return {"answer": forecast_answer(forecast, rows).plain, **numbers}
 
 
 def _use(forecast: Forecast, row: AnswerRow, metric: str) -> str:

@@ -10,6 +10,7 @@ from typing import Any, Unpack
 from extrap.backtesting import backtest
 from extrap.documents import as_forecast
 from extrap.errors import ExtrapError
+from extrap.fitting.one_thread import one_thread
 from extrap.forecasting import AnySizes, Forecast
 from extrap.reading.reader import ReadingKeywords
 from extrap.records import Point, Runs, Verdict
@@ -140,6 +141,7 @@ def report(
     return write_page(page, path)
 
 
+@one_thread
 def forecast_page(
     forecast: Forecast,
     verdicts: Sequence[Verdict] = (),

@@ -21,6 +21,7 @@ from extrap.errors import argument
 from extrap.records import Cell, StudySpec
 from extrap.records.codec import shape
 from extrap.records.fields import require
+from extrap.records.results import Encoded
 from extrap.training.packs import Pack
 from extrap.training.stacks import Stack
 from extrap.workloads import LoadedWorkload, load_workload
@@ -52,7 +53,7 @@ class Coordinate:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CoordinateCheck:
+class CoordinateCheck(Encoded):
     """Changes of every layer's outputs in a few updates, at several widths.
 
     Attributes:

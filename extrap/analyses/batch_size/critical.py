@@ -18,6 +18,7 @@ from extrap.analyses.batch_size.batch_results import (
 from extrap.analyses.batch_size.hyperbola import Hyperbola, Steps, fit_hyperbola, fit_replicates
 from extrap.analyses.batch_size.measurements import Measurements, columns_used, read_measurements
 from extrap.errors import DataError, argument
+from extrap.fitting.one_thread import one_thread
 from extrap.laws.batch import overhead_batch
 from extrap.reading.selecting import Where
 from extrap.reading.sources import read_rows
@@ -104,6 +105,7 @@ class CriticalBatches(Shown):
         )
 
 
+@one_thread
 def critical_batch(
     source: Any,
     *,

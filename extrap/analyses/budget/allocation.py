@@ -13,10 +13,11 @@ from extrap.analyses.budget.law import FittedLaw, fit_chinchilla
 from extrap.analyses.budget.points import Points, read_points
 from extrap.analyses.budget.profiles import Optima, profile_optima
 from extrap.errors import DataError, FitError, argument
+from extrap.fitting.one_thread import one_thread
 from extrap.forecasting import Forecast, forecast
 from extrap.reading.reader import RowKeywords
 from extrap.records import Fit, Interval, Measure, Shown
-from extrap.records.codec import law_summary, shape
+from extrap.records.codec import shape
 from extrap.records.fields import require, require_level, require_positive
 from extrap.records.numbers import format_scientific
 
@@ -97,6 +98,18 @@ class Allocation(Shown):
         return self.chosen.near_best
 
 
+def _law_summary(law: Fit) -> dict[str, Any]:
+    """The fitted law in short."""
+    return {
+        "law": law.law,
+        "parameters": law.parameters,
+        "reference": dict(zip(law.columns, law.reference, strict=True)),
+        "fixed": law.fixed,
+        "flags": law.flags,
+        "n_points": law.n_points,
+    }
+
+
 shape(
     Allocation,
     kind="extrap-allocation",
@@ -106,7 +119,7 @@ shape(
             **allocation.estimators,
             **{name: {"refused": reason} for name, reason in allocation.refused.items()},
         },
-        "law": lambda allocation: law_summary(allocation.law),
+        "law": lambda allocation: allocation.law and _law_summary(allocation.law),
         **{
             name: attrgetter(f"chosen.{name}")
             for name in ("params", "tokens", "exponent", "tokens_per_param", "near_best")
@@ -115,6 +128,7 @@ shape(
 )
 
 
+@one_thread
 def allocate(
     source: Any,
     *,
@@ -272,6 +286,7 @@ class FittedSplit:
         return Measure(value=math.exp(at.log_loss), ci=at.interval(self.level, new_run=False))
 
 
+@one_thread
 def fit_split(
     points: Points, *, level: float = 0.95, fix: Mapping[str, float] | None = None, seed: int = 0
 ) -> FittedSplit:

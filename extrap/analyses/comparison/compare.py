@@ -25,6 +25,7 @@ from extrap.analyses.comparison.gate import MIN_GAIN, UNDECIDED, Gate
 from extrap.analyses.comparison.judged_gains import Gains
 from extrap.analyses.comparison.seed_losses import Arm, Key, size_key, tuned_arm
 from extrap.errors import DataError, argument
+from extrap.fitting.one_thread import one_thread
 from extrap.fitting.run_costs import FLOPS, SECONDS_PER_HOUR, hours_of_runs, read_run_cost
 from extrap.reading.reader import ReadingKeywords
 from extrap.records import Measure, Runs
@@ -37,6 +38,7 @@ MAX_MIN_GAIN = 0.1
 """A least gain beyond it is taken for one in percent."""
 
 
+@one_thread
 def compare(
     arms: Any,
     *,

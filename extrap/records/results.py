@@ -335,7 +335,11 @@ class Point(Encoded):
         return plain(f"Point({name_size(self.size)}, {ratio}: {', '.join(parts)}{flags})")
 
 
-shape(Point, omit=("loss_se", "recommendation", "kept_smallest"))
+shape(
+    Point,
+    omit=("loss_se", "recommendation", "kept_smallest"),
+    add={"confidence": lambda point: point.confidence.level},
+)
 
 
 OUTCOMES = {True: "on the law", False: "OFF the law", None: "undecided"}

@@ -16,8 +16,9 @@ from __future__ import annotations
 import logging
 import math
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -25,7 +26,14 @@ from scipy import special
 
 from extrap.documents import as_forecast
 from extrap.errors import DataError, argument
-from extrap.fitting.reference_curves import Way, along, log_ratios, ways_to_be_off
+from extrap.fitting.reference_curves import (
+    COSTLY,
+    Way,
+    along,
+    log_ratios,
+    ways_to_be_mistuned,
+    ways_to_be_off,
+)
 from extrap.forecasting import Forecast
 from extrap.laws.base import Array
 from extrap.reading.logs import LogReader
@@ -131,7 +139,8 @@ class Monitor:
         made = as_forecast(forecast)
         require_level(level)
         size = dict(made.at(**at).size)
-        if refused := made.point(size).refusals.get("loss"):
+        point = made.point(size)
+        if refused := point.refusals.get("loss"):
             raise DataError(f"a monitor needs the forecast of a loss, refused here: {refused}.")
         prediction, curves = made.predict_loss(size), made.curves
         if curves is None or prediction is None:
@@ -147,8 +156,13 @@ class Monitor:
                 f"{total_steps}{hint}."
             )
         self._curves, self._total, self._level = curves, float(total), level
-        self._forecast, self._size = made, size
+        self._size, self._recommended = size, point.recommended
         self._tuned = _checked_tuned(tuned or {}, made.runs.tuned)
+        self._octaves = {
+            name: math.log2(own / best)
+            for name, own in self._tuned.items()
+            if (best := point.recommended[name]) is not None
+        }
         self._mean = curves.mean(prediction.log_loss)
         self._covariance = curves.predictive_covariance(
             prediction.log_loss,
@@ -157,6 +171,7 @@ class Monitor:
         )
         self._half_width = curves.half_width(self._covariance, level)
         self._ways = ways_to_be_off(curves, self._covariance)
+        self._mistuned = ways_to_be_mistuned(curves, self._covariance)
         self._places = np.log(np.asarray(curves.places))
         self._history: list[Reading] = []
         self._n_ignored = 0
@@ -283,14 +298,15 @@ class Monitor:
             return
         seen = np.flatnonzero(self._counts[: k + 1])
         off = self._sums[seen] / self._counts[seen]
-        logs = log_ratios(
-            self._ways,
-            off,
+        evidence = partial(
+            log_ratios,
+            off=off,
             seen=seen,
             covariance=self._covariance,
             rougher=self._sparser()[seen],
             dof=self._curves.dof,
         )
+        logs = evidence(self._ways)
         e_value = _exp(special.logsumexp(logs)) if len(seen) >= FEW else 1.0
         alarm = self._reading.alarm or e_value >= 1 / (1 - self._level)
         log_loss = float(self._log_sums[k] / self._counts[k])
@@ -305,7 +321,7 @@ class Monitor:
         )
         if alarm and not self._reading.alarm:
             way = self._ways[int(np.argmax(logs))]
-            if way.tuned and not self._is_sided(way, logs):
+            if way.tuned and not self._is_sided(way, evidence):
                 words = f"{way.tuned} was mistuned; the curve does not tell in which direction"
                 way = replace(way, octaves=0.0, words=words)
             agrees = self._agrees(way)
@@ -343,15 +359,17 @@ class Monitor:
         if not (self._history and self._history[-1].cause == "instability"):
             self._history.append(self._reading)
 
-    def _is_sided(self, way: Way, logs: Array) -> bool:
+    def _is_sided(self, way: Way, evidence: Callable[[Sequence[Way]], Array]) -> bool:
         """Whether the curve tells on which side of the optimum a tuned value is.
 
-        The ways of the likelier side must be `SIDE_ODDS` times as likely as those of the other, of
-        which the sweep has runs too.
+        The sweep's runs on its side must be `SIDE_ODDS` times as likely as those on the other, of
+        which some must be as far off as those that raise alarms.
         """
-        octaves = np.array([way.octaves * o.octaves * (o.tuned == way.tuned) for o in self._ways])
+        ways = [mistuned for mistuned in self._mistuned if mistuned.tuned == way.tuned]
+        octaves = np.array([mistuned.octaves for mistuned in ways]) * np.sign(way.octaves)
+        logs = evidence(ways)
         own, other = (np.logaddexp.reduce(logs[octaves * sign > 0]) for sign in (1, -1))
-        return bool(math.isfinite(other) and own - other >= math.log(SIDE_ODDS))
+        return bool(octaves.min() <= -COSTLY and own - other >= math.log(SIDE_ODDS))
 
     def _alarm_advice(self, way: Way, off: Array, k: int, *, agrees: bool) -> str:
         side = "above" if off[-1] > 0 else "below"
@@ -366,24 +384,15 @@ class Monitor:
         what = "schedule and gradient norm" if off[-1] > 0 else "schedule, gradient norm and steps"
         return f"{where} Check data, {what} before you continue."
 
-    def _own_octaves(self) -> dict[str, float]:
-        """Of the run's own values, if known: octaves above the recommended ones."""
-        recommended = self._forecast.point(self._size).recommended
-        return {
-            name: math.log2(own / best)
-            for name, own in self._tuned.items()
-            if (best := recommended[name]) is not None
-        }
-
     def _agrees(self, way: Way) -> bool:
         """Whether the run's own value, if known, is off, and not on the other side."""
-        own = self._own_octaves().get(way.tuned)
+        own = self._octaves.get(way.tuned)
         return own is None or (abs(own) >= NEAR_OCTAVES and own * way.octaves >= 0)
 
     def _own_values(self) -> str:
         """How the run's own values, if known, compare with the recommended ones."""
         text = ""
-        for name, octaves in self._own_octaves().items():
+        for name, octaves in self._octaves.items():
             side = "high" if octaves > 0 else "low"
             how = f"{2**octaves:.2g} times the recommended value: too {side}"
             if abs(octaves) < NEAR_OCTAVES:
@@ -392,8 +401,8 @@ class Monitor:
         return text
 
     def _better_values(self) -> str:
-        best = self._forecast.point(self._size).recommended
-        parts = [f"{name} {value:.3g}" for name, value in best.items() if value is not None]
+        best = self._recommended.items()
+        parts = [f"{name} {value:.3g}" for name, value in best if value is not None]
         return f"Stop, and restart with {', '.join(parts)}." if parts else "Stop, and tune again."
 
     def _calm_advice(self, e_value: float) -> str:

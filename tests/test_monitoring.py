@@ -216,7 +216,7 @@ def test_restarted_monitor_hears_anew(watched, draw_curve):
 
 @pytest.mark.parametrize(
     ("times", "cause", "word"),
-    [(4.0, "unknown", "too high"), (1.2, "unknown", "near"), (1 / 8, "mistuned", "too low")],
+    [(4.0, "unknown", "too high"), (0.8, "unknown", "near"), (1 / 8, "mistuned", "too low")],
 )
 def test_curve_of_a_low_rate_is_called_mistuned_only_if_the_own_value_is_low(
     watched, draw_curve, times, cause, word

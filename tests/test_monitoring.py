@@ -1,3 +1,4 @@
+import itertools
 import math
 from dataclasses import replace
 
@@ -5,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from benchmarks.sweeps import true_loss, true_lr
 from extrap.documents import save_forecast
 from extrap.errors import DataError
 from extrap.forecasting import forecast
@@ -14,6 +16,7 @@ from extrap.records import Runs
 from .monitors import FakeMonitor
 
 STEPS = np.arange(20.0, 1001.0, 20.0)
+EVEN_STEPS = np.arange(50.0, 1001.0, 50.0)
 BIG = {"width": 512}
 
 
@@ -67,17 +70,18 @@ def test_loss_that_is_no_number_is_an_instability(watched, bad):
     monitor = Monitor(watched, at=BIG, tuned={"lr": 0.1})
     reading = monitor.update(20, bad)
     assert (reading.alarm, reading.cause) == (True, "instability")
-    assert "lr is 46 times" in reading.advice
+    best = watched.at(width=512).recommended["lr"]
+    assert f"{0.1 / best:.2g} times" in reading.advice
     assert monitor.update(30, bad).alarm
     assert [reading.step for reading in monitor.history] == [20]
     assert monitor.update(40, 3.0).alarm
 
 
 @pytest.mark.parametrize(("times", "is_high"), [(1.40, False), (1.43, True)])
-def test_a_rate_is_called_high_from_half_an_octave_above_its_optimum_on(watched, times, is_high):
-    best = watched.predict_tuned(BIG)["lr"].value
+def test_a_rate_is_called_high_from_half_an_octave_above_the_best_one_on(watched, times, is_high):
+    best = watched.at(width=512).recommended["lr"]
     reading = Monitor(watched, at=BIG, tuned={"lr": times * best}).update(20, math.nan)
-    assert ("lr is 1.4 times" in reading.advice) == is_high
+    assert ("too high" in reading.advice) == is_high
 
 
 def test_steps_out_of_order_and_after_the_end_are_ignored_and_counted(watched, draw_curve):
@@ -210,15 +214,84 @@ def test_restarted_monitor_hears_anew(watched, draw_curve):
     assert monitor.reading.fraction == 1
 
 
-def test_value_on_the_other_side_is_not_called_mistuned(watched, draw_curve):
-    best = watched.at(width=512).recommended["lr"]
+@pytest.mark.parametrize(
+    ("times", "cause", "word"),
+    [(4.0, "unknown", "too high"), (0.8, "unknown", "near"), (1 / 8, "mistuned", "too low")],
+)
+def test_curve_of_a_low_rate_is_called_mistuned_only_if_the_own_value_is_low(
+    watched, draw_curve, times, cause, word
+):
+    own = times * watched.at(width=512).recommended["lr"]
     losses = draw_curve(512, -3.0, np.random.default_rng(12))
-    high = first_alarm(followed(watched, losses, tuned={"lr": 4 * best}))
-    assert high.cause == "unknown"
-    assert "although lr" in high.advice
-    low = first_alarm(followed(watched, losses, tuned={"lr": best / 8}))
-    assert low.cause == "mistuned"
-    assert f"instead of {best / 8:.3g}" in low.advice
+    alarm = first_alarm(followed(watched, losses, tuned={"lr": own}))
+    assert alarm.cause == cause
+    assert word in alarm.advice.split(f"lr {own:.3g} is ")[1]
+
+
+@pytest.fixture(scope="module")
+def even():
+    """The forecast of a sweep in which rates too high and too low have the same curves."""
+    return forecast(even_sweep())
+
+
+def even_curve(width, octaves, rng):
+    x = np.arange(1, 21) / 20
+    log_loss = np.log(true_loss(width)) * x**0.3 + 0.03 * octaves**2 * x**0.1
+    return np.exp(log_loss + 0.004 * rng.normal() + 0.004 * rng.normal(size=20))
+
+
+def even_sweep():
+    rng = np.random.default_rng(13)
+    rows, points = [], []
+    for width, octaves in itertools.product((16, 32, 64, 128), np.repeat(range(-4, 5), 2)):
+        curve = even_curve(width, octaves, rng)
+        points.append(pd.DataFrame({"run": len(rows), "step": EVEN_STEPS, "loss": curve}))
+        rows.append({"width": width, "lr": 2.0**octaves * true_lr(width), "loss": curve[-1]})
+    table = pd.DataFrame(rows).assign(seed=np.arange(len(rows)) % 2)
+    return Runs.from_frame(table, sizes=["width"], tuned=["lr"], curves=pd.concat(points))
+
+
+@pytest.mark.parametrize("octaves", [-3, -2, 2, 3])
+def test_no_direction_is_named_where_the_curves_of_both_are_alike(even, octaves):
+    losses = even_curve(512, octaves, np.random.default_rng(14))
+    alarm = first_alarm(followed(even, losses, steps=EVEN_STEPS))
+    assert alarm.cause == "mistuned"
+    assert not any(word in alarm.advice for word in ("too high", "too low"))
+    own = 2.0**octaves * even.at(width=512).recommended["lr"]
+    known = first_alarm(followed(even, losses, steps=EVEN_STEPS, tuned={"lr": own}))
+    assert (known.step, known.cause) == (alarm.step, "mistuned")
+    assert f"too {'high' if octaves > 0 else 'low'}" in known.advice
+
+
+@pytest.mark.parametrize(
+    ("of_sweep", "steps"),
+    [
+        (1000, np.arange(25.0, 1001, 25)),
+        (20, np.arange(1.0, 1001)),
+        (50, np.array([7.0, 31, 33, 90, 91, 260, 444, 580, 585, 801, 999])),
+    ],
+)
+def test_readings_have_steps_that_were_logged_and_their_losses(of_sweep, steps):
+    made = steep_sweep(of_sweep, 0.003)
+    losses = steep(512, steps / 1000, np.random.default_rng(8), noise=0.003)
+    monitor = followed(made, losses, steps=steps)
+    for reading in monitor.history:
+        assert reading.step in steps
+        start = max(start for start in made.curves.starts if 1000 * start < reading.step)
+        part = (steps > 1000 * start) & (steps <= reading.step)
+        assert reading.loss == pytest.approx(np.exp(np.log(losses[part]).mean()))
+        if part.sum() == 1:
+            log_loss = made.predict_loss(BIG).log_loss
+            there = made.curves.mean_at(reading.step / 1000, log_loss)
+            assert math.log(reading.expected) == pytest.approx(there)
+    assert reading.step == steps[-1]
+
+
+def test_a_loss_that_is_not_compared_yet_has_no_expectation(watched, draw_curve):
+    losses = draw_curve(512, 0.0, np.random.default_rng(1))
+    monitor = followed(watched, losses[:18], steps=STEPS[:18])
+    assert (monitor.history[-1].step, monitor.reading.step) == (350 // 20 * 20, 360)
+    assert (monitor.reading.loss, monitor.reading.expected) == (None, None)
 
 
 @pytest.mark.parametrize(

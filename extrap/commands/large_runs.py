@@ -237,7 +237,8 @@ def check_command(
     --at SIZE | Size of the job: 4096, 8x (8 times the largest swept) or width=64,depth=8.
         [required]
     --total-steps FLOAT | Number of steps of the whole job; default: that of the sweep's runs.
-    --tuned NAME=NUMBER | Tuned value of the job, e.g. lr=0.001 (repeatable).
+    --tuned NAME=NUMBER | Tuned value of the job, e.g. lr=0.001 (repeatable), which the
+        advice compares with the recommended one.
     --step TEXT | Column or key of the step. [default: step]
     --loss TEXT | Column, key or tag of the loss; default loss.
     --let FORMULA | Formula of the loss or step, e.g. "error = 1 - acc / 100" (repeatable, in
@@ -319,7 +320,7 @@ def _reading_line(reading: Reading) -> str:
         f"step {format_quantity(reading.step)} ({format_percent(reading.fraction, signed=False)})"
     )
     if reading.loss is None or not math.isfinite(reading.loss):
-        return f"{step}: not a positive loss{alarm}" if alarm else f"{step}: no loss compared yet"
+        return f"{step}: not a positive loss{alarm}" if alarm else f"{step}: not compared yet"
     return (
         f"{step}: loss {format_value(reading.loss)}, "
         f"expected {format_value(reading.expected)} ({format_interval(reading.band)}), "

@@ -39,6 +39,8 @@ CUT_SHORT = 0.98
 """A curve that ends before this part of the usual length was not logged to its end."""
 SHAPES = (-4, -3, -2, -1, 1, 2, 3, 4)
 """Octaves off the optimum at which the curves of mistuned runs are remembered."""
+COSTLY = 2.0
+"""Octaves off the optimum from which on a run raises an alarm."""
 DIGITS = 8
 """Significant digits that are kept; what differs beyond them is rounding."""
 SHAPED, WIDER, APART, JUMPS = 0.7, 0.1, 0.1, 0.1
@@ -373,13 +375,10 @@ class Way:
     octaves: float = 0.0
 
 
-def ways_to_be_off(curves: ReferenceCurves, covariance: Array) -> list[Way]:
-    """Mistuned as the sweep's own runs were, or off without a pattern."""
-    k = len(covariance)
+def ways_to_be_mistuned(curves: ReferenceCurves, covariance: Array) -> list[Way]:
+    """As the sweep's own runs were, with equal shares."""
     ways = []
     for name, octaves, shape in curves.shapes:
-        if abs(octaves) < 2:  # what such a run costs is no alarm
-            continue
         mean = np.asarray(shape)
         side = "high" if octaves > 0 else "low"
         ways.append(
@@ -393,7 +392,15 @@ def ways_to_be_off(curves: ReferenceCurves, covariance: Array) -> list[Way]:
                 words=f"{name} was too {side} by about a factor of {2 ** abs(octaves):g}",
             )
         )
-    shaped = [replace(way, share=SHAPED / len(ways)) for way in ways]
+    return ways
+
+
+def ways_to_be_off(curves: ReferenceCurves, covariance: Array) -> list[Way]:
+    """Mistuned as the sweep's own runs were, so far that it costs, or off without a pattern."""
+    k = len(covariance)
+    mistuned = ways_to_be_mistuned(curves, covariance)
+    far = [way for way in mistuned if abs(way.octaves) >= COSTLY]
+    shaped = [replace(way, share=SHAPED / len(far)) for way in far]
     unlike, one = "unlike any mistuned run of the sweep", np.ones((k, k))
     plain = [
         *((WIDER / len(SCATTER), factor * covariance, "unknown", unlike) for factor in SCATTER),

@@ -45,7 +45,7 @@ from extrap.reading.storages import open_if_there, open_to_read, storage_faults
 from extrap.records import Cell, RunResult, Runs, StudySpec, Train
 from extrap.records.fields import LARGEST_LOSS
 from extrap.study.database import drop_session, open_storage
-from extrap.study.fingerprints import fingerprint, is_of_own_training, require_same
+from extrap.study.fingerprints import differences, fingerprint, is_of_own_training, refuse
 from extrap.study.lock import lock_of, this_process
 from extrap.study.protocol import no_runs
 from extrap.study.trainers import trainer_of
@@ -195,16 +195,28 @@ class Trials:
         return self._sizes[name]
 
     def _find(self) -> None:
-        """Take in the studies that are there, after a look at their fingerprints."""
-        for stored in our_studies(self._storage, (self._spec.name,)):
+        """Take in the studies that are there, after a look at their fingerprints.
+
+        One that was made differently is refused if it has a result, else it is made anew.
+        """
+        found = our_studies(self._storage, (self._spec.name,))
+        for stored in found:
             name = stored.full_name
             if name in self._studies:
                 continue
-            if made_with := stored.fingerprint():
-                require_same(made_with, self._fingerprint, study=self._spec.name)
+            made_with = stored.fingerprint()
+            columns = [", ".join(names) for names in (dict(stored.key.size), self._spec.sizes)]
+            before, now = (
+                {**made, "sizes": names}
+                for made, names in zip((made_with, self._fingerprint), columns, strict=True)
+            )
+            changed = differences(before, now) if made_with else {}
+            if changed and any(t.state in ENDED for each in found for t in each.trials()):
+                raise refuse(changed, study=self._spec.name)
             study = optuna.load_study(study_name=name, storage=self._storage)
             made = {SCHEMA: SCHEMA_VERSION, FINGERPRINT: self._fingerprint, ORIGIN: uuid4().hex}
-            for attribute in [each for each in made if each not in stored.attributes]:
+            kept = stored.attributes.keys() - ({FINGERPRINT} if changed else set())
+            for attribute in [each for each in made if each not in kept]:
                 self.require_lock()
                 study.set_user_attr(attribute, made[attribute])
             if stored.key.stage == self._stage:

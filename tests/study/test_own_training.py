@@ -322,8 +322,8 @@ def test_a_changed_function_is_refused_until_it_is_accepted(tmp_path, url):
     assert adopt_training(SPEC, url, before) == ()
     assert not list(tmp_path.glob("*.db"))  # a storage that is not there yet is not made
     tune(SPEC, url, train=before)
-    other = replace(SPEC, tune={"lr": replace(SPEC.tune["lr"], n=3)})
-    with pytest.raises(StudyError, match=r"tune\.lr\.n: 2 in ") as caught:
+    other = replace(SPEC, path={"depth": "width / 8"})
+    with pytest.raises(StudyError, match=r"path\.depth: nothing in ") as caught:
         tune(other, url, train=before)
     assert "--accept-training" not in str(caught.value)  # that is not the training
     changed = training_of(tmp_path, FILE.replace("FLOOR = 1.5", "FLOOR = 1.5  # here"))

@@ -55,8 +55,9 @@ def refuse(found: Mapping[str, str], *, study: str) -> StudyError:
     """The error that names the `differences` of a study that has results."""
     return StudyError(
         f"the study {study!r} has results and can be resumed only with the settings that gave "
-        f"them; {'; '.join(found.values())}. Choose another {argument('storage')} or another name, "
-        "or delete the old storage." + (ACCEPT if all(map(is_of_own_training, found)) else "")
+        f"them; {'; '.join(found.values())}. Choose another {argument('storage')} or another "
+        "name, or delete the old storage."
+        + (ACCEPT if all(map(is_of_own_training, found)) else "")
     )
 
 

@@ -69,6 +69,8 @@ class ForecastKind(Kind):
         super().__init__(study, train)
         if train is not None:
             self.study = study.without_recipe()
+        if isinstance(train, Command):
+            self.study.require_command(train)
 
     @classmethod
     def of_module(

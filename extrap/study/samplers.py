@@ -103,9 +103,9 @@ class Sampled:
 
     def _is_comparable(self, trial: FrozenTrial) -> bool:
         """Whether a trial has values of the tuned ranges as they are now."""
-        ends = {name: (each.low, each.high) for name, each in self._ranges.items()}
-        return trial.params.keys() == ends.keys() and all(
-            low <= trial.params[name] <= high for name, (low, high) in ends.items()
+        tune = self._spec.tune
+        return trial.params.keys() == tune.keys() and all(
+            each.low <= trial.params[name] <= each.high for name, each in tune.items()
         )
 
     def _ask(self) -> optuna.Trial:

@@ -158,7 +158,7 @@ def test_resuming_with_other_settings_or_data_names_every_difference(url, finish
     for changed, named in (
         (
             replace(SPEC, tune={**SPEC.tune, "eps": SPEC.tune["lr"]}),
-            "tuned: lr in .*, eps, lr now",
+            "tuned: lr in .*eps, lr now",
         ),
         (replace(SPEC, sizes={**SPEC.sizes, "depth": (1,)}), "sizes: width in "),
         (replace(SPEC, workload=deep), "workload.depth: nothing "),

@@ -189,7 +189,7 @@ def require_study_file(path: Path) -> None:
 def name_in(path: Path) -> str:
     """The name of the study in a file, from its text; empty where the text does not say it.
 
-    Of several records that of the study is the first of `KINDS`, else the last one.
+    The record of the study is the first of `KINDS`, else the only one with a name.
     """
     require_study_file(path)
     try:
@@ -203,9 +203,10 @@ def name_in(path: Path) -> str:
         if isinstance(targets[0], ast.Name) and isinstance(value, ast.Call):
             records[targets[0].id] = value
     names = {variable: _name_of(variable, records) for variable in records}
-    named = {variable: name for variable, name in names.items() if name}
-    symbols = [symbol for symbol in KINDS if symbol in records]
-    return names[symbols[0]] if symbols else [*named.values(), ""][-1] if len(named) < 2 else ""
+    if symbols := [symbol for symbol in KINDS if symbol in records]:
+        return names[symbols[0]]
+    named = list(filter(None, names.values()))
+    return named[0] if len(named) == 1 else ""
 
 
 def _name_of(variable: str, records: Mapping[str, ast.Call]) -> str:

@@ -537,7 +537,7 @@ class Training:
             wait(self._running, timeout=LEAVE_S)
         for future in [future for future in self._running if future.done()]:
             running = self._running.pop(future)
-            with suppress(Exception, CancelledError):  # it hides why we leave
+            with suppress(BaseException):  # it hides why we leave
                 self._take(running, future)
         for ledger in self._ledgers:
             with suppress(Exception):

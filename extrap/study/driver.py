@@ -203,6 +203,7 @@ def _train(study: Kind, training: Training, runs: RunsByStage, say: Say) -> Runs
             for note in stage.notes:
                 say(note)
         wanted = [stage for stage in stages if not _is_empty(stage)]
+        training.follows &= all(stage.role == "tune" for stage in stages)
         training.train(wanted, study.training_of, put)
     training.follows = False
     for words in training.failures():

@@ -19,7 +19,7 @@ from extrap.records.study import RunResult
 from extrap.study import open_study, run, tune
 from extrap.study.forecasts import ForecastKind
 from extrap.study.lock import lock_of
-from extrap.study.status import study_status
+from extrap.study.status import read_status
 from extrap.study.trials import adopt_training
 from extrap.study_folders import enter
 from extrap.training.own.answers import MOST_POINTS, read_answer, read_curve
@@ -188,7 +188,7 @@ def test_a_run_that_ends_in_a_huge_number_diverged(url):
     runs = tune(SPEC, url, train=train)
     assert list(runs.to_frame()["status"]) == ["complete"] * 3 + ["diverged"]
     assert "seed=0 (4.89e+298)" in runs.notes[-1]
-    assert [size.diverged for size in study_status(ForecastKind(SPEC), url).sizes] == [0, 1]
+    assert [size.diverged for size in read_status(url).sizes] == [0, 1]
     largest = trials_of(url)[-1]  # squares of what samplers see are floats
     assert (largest.value, largest.user_attrs["result"]["loss"]) == (math.inf, 4.89e298)
 

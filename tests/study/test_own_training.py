@@ -294,6 +294,21 @@ def test_modules_that_the_function_imports_are_part_of_it(tmp_path, name, change
     assert [key for key in before.source if before.source[key] != after.source[key]] == changes
 
 
+@pytest.mark.parametrize("text", [FILE, f"{BEGINNING}{COMMAND}", None])
+def test_a_dry_run_imports_the_study_once_and_no_torch(text, tmp_path):
+    text = text or f"{BEGINNING.rstrip()[:-1]}, workload=Workload(name='bytes-mlp'))"
+    text = text.replace("import StudySpec", "import Workload, StudySpec")
+    (tmp_path / "mine.py").write_text(f"open('imported', 'a').write('once')\n{text}")
+    call = (
+        "import sys; from extrap.cli import main; "
+        "code = main(['study', 'run', 'mine.py', '--dry-run']); "
+        "sys.exit(code or ('torch' in sys.modules and 'torch'))"
+    )
+    subprocess.run([sys.executable, "-c", call], check=True, cwd=tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["imported", "mine.py"]
+    assert (tmp_path / "imported").read_text() == "once"
+
+
 def test_a_function_of_ones_own_needs_no_torch(url, tmp_path):
     (tmp_path / "mine.py").write_text(FILE)
     code = "import sys\nfrom extrap.study import open_study, tune\nown = open_study('mine.py')\n"

@@ -21,7 +21,7 @@ from extrap import __version__
 from extrap.commands import init, large_runs, own_tables, pages, study_files
 from extrap.commands.analysis import BAD_USAGE, FINE, INTERRUPTED, UNEXPECTED
 from extrap.commands.printing import PlainFormatter, say
-from extrap.errors import Choice, DataError, ExtrapError, argument, as_options
+from extrap.errors import Choice, DataError, ExtrapError, argument, as_options, nearest
 from extrap.installing import how_to_install
 
 
@@ -46,14 +46,22 @@ class Group(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """The command that the first argument names; a source of runs is forecast."""
-        if "forecast" in self.commands and args[0] not in self.commands:
-            if not Path(args[0]).exists() and "://" not in args[0]:
-                raise click.UsageError(
-                    f"no command and no file is called {args[0]!r}; extrap --help lists the "
-                    "commands."
-                )
-            args = ["forecast", *args]
-        return super().resolve_command(ctx, args)
+        if args[0] in self.commands or args[0].startswith("-"):
+            return super().resolve_command(ctx, args)
+        is_source = Path(args[0]).exists() or "://" in args[0]
+        if "forecast" in self.commands and is_source:
+            return super().resolve_command(ctx, ["forecast", *args])
+        inner = {
+            name: f"{group.name} {name}"
+            for group in self.commands.values()
+            if isinstance(group, Group)
+            for name in group.commands
+        }
+        hint = nearest(inner.get(args[0], args[0]), [*self.commands, *inner.values()])
+        raise click.UsageError(
+            f"no command and no file is called {args[0]!r}; {hint} {ctx.command_path} --help "
+            "lists the commands."
+        )
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the commands under their headings, then the options."""
@@ -122,6 +130,11 @@ def _called(given: list[str]) -> int:
         result = cli.main(args=given, prog_name="extrap", standalone_mode=False)
     except click.exceptions.Exit as done:
         return done.exit_code
+    except click.NoSuchOption as error:
+        hint = nearest(error.option_name, error.possibilities or ())
+        where = error.ctx.command_path if error.ctx else "extrap"
+        words = f"no option is called {error.option_name}; {hint}"
+        return _fail(f"{words} {where} --help lists the options.", BAD_USAGE, given)
     except click.ClickException as error:
         return _fail(error.format_message(), BAD_USAGE, given)
     except (KeyboardInterrupt, click.exceptions.Abort):

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import difflib
 import json
 import re
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, NamedTuple
@@ -125,6 +126,12 @@ def shown(value: object, *, most: int = 60) -> str:
     """A value as Python writes it, cut to a bearable length."""
     text = value if isinstance(value, str) else str(value)
     return repr(value) if len(text) <= most else f"{text[:most]!r}… ({len(text):,} characters)"
+
+
+def nearest(given: str, known: Iterable[str]) -> str:
+    """`did you mean 'width'?`, of the name most like the given one; empty if none is like it."""
+    near = difflib.get_close_matches(given, list(known), n=1)
+    return f"did you mean {near[0]!r}?" if near else ""
 
 
 def first_line(error: object, *, url: str = "", most: int = 200) -> str:

@@ -21,6 +21,14 @@ from threading import RLock
 from types import ModuleType
 from typing import Any
 
+KINDS = {
+    "COMPARISON": "comparisons",
+    "BATCHES": "batches",
+    "ALLOCATION": "allocations",
+    "STUDY": "forecasts",
+}
+"""What a study file may define → module of extrap.study; the first that it does decides, after
+kinds of its own."""
 STUDY_FILES = "extrap_study_"
 """Beginning of the names of modules that study files are imported as."""
 INSTALLED = tuple(sysconfig.get_paths()[name] for name in ("stdlib", "purelib", "platlib"))
@@ -166,6 +174,50 @@ def _imported(folder: Path, file: Path) -> Iterator[Path]:
         for place in (folder.joinpath(*parts[: i + 1]) for i in range(len(parts))):
             paths = (place.parent / f"{place.name}.py", place / "__init__.py")
             yield from (path for path in paths if path.is_file())
+
+
+def require_study_file(path: Path) -> None:
+    """Raise a `ValueError` unless a path is that of a Python file."""
+    if not path.is_file():
+        here = path.parent if path.parent.is_dir() else Path()
+        known = ", ".join(sorted(str(p) for p in here.glob("*.py"))[:8]) or "none"
+        raise ValueError(f"study file {path} does not exist; Python files there: {known}.")
+    if path.suffix != ".py":
+        raise ValueError(f"a study file is a Python file that ends in .py, got {path}.")
+
+
+def name_in(path: Path) -> str:
+    """The name of the study in a file, from its text; empty where the text does not say it.
+
+    The record of the study is the first of `KINDS`, else the only one with a name.
+    """
+    require_study_file(path)
+    try:
+        body = ast.parse(path.read_bytes()).body
+    except (ValueError, SyntaxError) as error:
+        raise ValueError(f"{path} cannot be read: {error}; correct it.") from error
+    records: dict[str, ast.Call] = {}
+    for node in body:
+        targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
+        value = getattr(node, "value", None)
+        if isinstance(targets[0], ast.Name) and isinstance(value, ast.Call):
+            records[targets[0].id] = value
+    names = {variable: _name_of(variable, records) for variable in records}
+    if symbols := [symbol for symbol in KINDS if symbol in records]:
+        return names[symbols[0]]
+    named = list(filter(None, names.values()))
+    return named[0] if len(named) == 1 else ""
+
+
+def _name_of(variable: str, records: Mapping[str, ast.Call]) -> str:
+    """The text of `name=` in a call, or in that of the record which the call is given first."""
+    call = records[variable]
+    for keyword in call.keywords:
+        if keyword.arg == "name":
+            return str(keyword.value.value) if isinstance(keyword.value, ast.Constant) else ""
+    first = getattr(call.args[0], "id", "") if call.args else ""
+    others = {name: record for name, record in records.items() if name != variable}
+    return _name_of(first, others) if first in others else ""
 
 
 def import_words(error: BaseException, folder: Path) -> str:

@@ -195,3 +195,21 @@ def test_a_table_is_forecast_and_what_is_neither_file_nor_command_is_named(capsy
     assert capsys.readouterr().out == alone
     assert main(["nowhere.csv"]) == 2
     assert "'nowhere.csv'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "given", "near", "help_of"),
+    [
+        (["forcast", SWEEP], "'forcast'", "'forecast'", "extrap"),
+        (["status", "mine.py"], "'status'", "'study status'", "extrap"),
+        (["study", "staus", "mine.py"], "'staus'", "'status'", "extrap study"),
+        (["study", "run", "--dryrun", "mine.py"], "--dryrun", "'--dry-run'", "extrap study run"),
+        (["forecast", SWEEP, "--thinned"], "--thinned", "'--tune'", "extrap forecast"),
+        (["--versoin"], "--versoin", "'--version'", "extrap"),
+    ],
+)
+def test_a_mistyped_command_or_option_gets_the_nearest_one(words, given, near, help_of, capsys):
+    assert main(words) == 2
+    out, said = capsys.readouterr()
+    assert (out, said.count("\n")) == ("", 1)
+    assert f"called {given}; did you mean {near}? {help_of} --help lists" in said

@@ -15,6 +15,7 @@ import pandas as pd
 import pytest
 
 import extrap
+from extrap.reporting.glossary import FAMILIES, TUNED
 
 from . import cli_reference, python_reference, source_reference
 from .api_pages import FOLDER, PACKAGE, on_page_markdown, packages, public_names
@@ -150,10 +151,11 @@ def test_links_of_the_readme_lead_to_what_is_there():
 
 
 def test_flags_that_are_explained_are_those_that_exist():
-    row = r"^\| ((?:`[a-z-]+(?:: NAME)?`(?:, )?)+) \|"
+    row = r"^\| ((?:`[a-z-]+(?:NAME(?:-law)?)?(?:: NAME)?`(?:, )?)+) \|"
     listed = re.findall(row, text_of("docs/limits.md"), re.M)
     flags = [flag for cell in listed for flag in re.findall(r"`([a-z-]+)", cell)]
-    assert len(flags) > 10
+    assert {flag for family in FAMILIES.values() for flag in family} <= set(flags)
+    assert {"no-", *(start for start, _ in TUNED)} <= set(flags)
     sources = "".join(p.read_text(encoding="utf-8") for p in (ROOT / "extrap").rglob("*.py"))
     assert [flag for flag in flags if f'"{flag}' not in sources] == []
 

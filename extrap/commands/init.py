@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import shlex
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
 
 from extrap.commands.analysis import command
 from extrap.commands.printing import say
+from extrap.errors import nearest
 
 TUNED = {
     "lr": (2**-9, 2**-2),
@@ -59,14 +61,14 @@ COMMAND = Command({args}, timeout_s=86_400)
 
 @command(
     "init [NAME]",
-    "",
+    "size",
     """
     --command line WORDS | The command that trains a run, with its values in braces:
         "python train.py --lr {lr} --width {width}".
     --force | Overwrite an existing file.
     """,
 )
-def init_command(name: str | None, *, line: str | None, force: bool) -> None:
+def init_command(name: str | None, *, line: str | None, size: Sequence[str], force: bool) -> None:
     """Write a short study file.
 
     The file is NAME.py, by default my_study.py. Its runs are trained by a Python function, a toy
@@ -82,11 +84,12 @@ def init_command(name: str | None, *, line: str | None, force: bool) -> None:
         raise click.UsageError(
             f"{path} exists; choose another name, or overwrite it with --force."
         )
+    words = None if line is None else Command(shlex.split(line))
+    columns = [] if words is None else [c for c in words.placeholders() if c not in OURS]
+    _require_known(columns, size)
     tuned, sizes, seeds = ["lr"], ["width"], "(0, 1, 2)"
     imports, training, note = FUNCTION_IMPORTS, FUNCTION, ""
-    if line is not None:
-        words = Command(shlex.split(line))
-        columns = [column for column in words.placeholders() if column not in OURS]
+    if words is not None:
         tuned = [column for column in columns if column in TUNED]
         sizes = [column for column in columns if column not in TUNED]
         if not (tuned and sizes):
@@ -116,3 +119,25 @@ def init_command(name: str | None, *, line: str | None, force: bool) -> None:
     )
     write_text(path, head + training)
     say(f"wrote {path}\n{note}next: extrap study run {path}")
+
+
+def _require_known(columns: Sequence[str], sizes: Sequence[str]) -> None:
+    """Refuse names in braces that are no tuned values, and no sizes as far as is known."""
+    if missing := [size for size in sizes if size not in columns]:
+        raise click.UsageError(
+            f"--size names what is in the braces of --command, got {missing[0]}; write "
+            f"{{{missing[0]}}} there, or leave it out."
+        )
+    if not columns:
+        return
+    from extrap.reading.names import WORDS
+
+    known = (*sizes, *WORDS["size"], *WORDS["data"])
+    for column in columns:
+        if column not in (*TUNED, *known):
+            raise click.UsageError(
+                f"a name in braces is a tuned value ({', '.join(TUNED)}), a size ({known[0]}, …) "
+                f"or one of {', '.join(OURS)}, got {{{column}}}; "
+                f"{nearest(column, (*TUNED, *known, *OURS))} To make it a size, add --size "
+                f"{column}."
+            )

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Iterator
 
 from rich.console import Console
 from rich.live import Live
@@ -14,7 +13,7 @@ from rich.text import Text
 from extrap.commands.printing import say
 from extrap.files import as_written
 from extrap.records.codec import encode
-from extrap.records.numbers import format_duration, format_scientific, format_value, name_size
+from extrap.records.numbers import format_duration, format_scientific, name_size
 from extrap.reporting.blocks import Block, Paragraph
 from extrap.reporting.tables import keyed_table
 from extrap.reporting.text import blocks_text
@@ -27,7 +26,7 @@ COUNTS = ("complete", "running", "waiting", "failed", "diverged", "duplicates")
 
 
 def status_text(status: StudyStatus) -> str:
-    """The whole status: counts, time left, a table of the sizes, the worker, the optima."""
+    """The whole status: counts, time left, the worker, a table of the sizes."""
     return blocks_text(_blocks(status))
 
 
@@ -75,7 +74,7 @@ def _line(status: StudyStatus) -> str:
 
 def _blocks(status: StudyStatus) -> Iterator[Block]:
     lines = [_line(status), f"storage {status.storage}"]
-    if status.eta_s is None:
+    if status.eta_s is None and status.sizes:
         lines.append("time left: known after the first run")
     elif status.eta_s and not status.done:  # else larger runs follow, as the notes say
         lines.append(f"about {format_duration(status.eta_s)} left")
@@ -89,30 +88,14 @@ def _blocks(status: StudyStatus) -> Iterator[Block]:
             f"{worker.state}, last beat {beat}, {worker.n_running} running, {worker.n_done} done"
         )
     yield Paragraph("\n".join(lines))
-    tuned = list(dict.fromkeys(name for optimum in status.optima for name in optimum["tuned"]))
-    tables = {
-        "Cells": [
-            {
-                "study": f"{size.study} (larger)" if size.stage == "check" else size.study,
-                "size": name_size(size.size),
-                **{name: str(getattr(size, name) or "·") for name in ("cells", *COUNTS)},
-            }
-            for size in status.sizes
-        ],
-        "Optima so far": [
-            {
-                "study": optimum["study"],
-                "size": name_size(optimum["size"]),
-                **{f"best {name}": _best(optimum["tuned"].get(name, {})) for name in tuned},
-                "loss there": format_value(optimum["loss"] or optimum["best_loss"]),
-            }
-            for optimum in status.optima
-        ],
-    }
-    yield from (keyed_table(caption, rows) for caption, rows in tables.items() if rows)
+    rows = [
+        {
+            "study": f"{size.study} (larger)" if size.stage == "check" else size.study,
+            "size": name_size(size.size),
+            **{name: str(getattr(size, name) or "·") for name in ("cells", *COUNTS)},
+        }
+        for size in status.sizes
+    ]
+    if rows:
+        yield keyed_table("Cells", rows)
     yield Paragraph("\n".join(status.notes))
-
-
-def _best(optimum: Mapping[str, Any]) -> str:
-    value = optimum.get("value")
-    return "not bracketed yet" if value is None else format_value(value)

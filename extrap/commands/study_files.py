@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import ExitStack
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -133,28 +134,32 @@ def report_study_file(
 
 @command(
     "status PATH",
-    "storage assignments",
+    "storage",
     """
     --watch | Refresh every few seconds until all is done.
     --json as_json | Print JSON; with --watch a line per change.
     """,
 )
-def status_command(
-    path: str, *, storage: str | None, watch: bool, as_json: bool, assignments: Sequence[str]
-) -> None:
-    """Show the progress of a study.
+def status_command(path: str, *, storage: str | None, watch: bool, as_json: bool) -> None:
+    """Show the progress of a study, as it was last run.
 
-    PATH is the study file; its storage is only read. JSON has the whole numbers `cells` =
-    `complete` + `running` + `waiting` + `failed`, and `diverged` and `duplicates` among the
-    complete ones; then `done`, `eta_s`, `cost` (`wall_s`, `flops`), `sizes` (the same counts for
-    each), `workers`, `optima` and `notes`.
+    PATH is the study file, of which only the study's name is read; its storage is only read. JSON
+    has the whole numbers `cells` = `complete` + `running` + `waiting` + `failed`, and `diverged`
+    and `duplicates` among the complete ones; then `done`, `eta_s`, `cost` (`wall_s`, `flops`),
+    `sizes` (the same counts for each), `workers` and `notes`.
     """
     from extrap.commands.live_status import follow, status_text
     from extrap.records.codec import encode
-    from extrap.study import open_study
-    from extrap.study.status import study_status
+    from extrap.study.status import DEFAULT_STORAGE, read_status
+    from extrap.study_folders import name_in
 
-    look = partial(study_status, open_study(path, assignments=assignments), storage)
+    name = name_in(Path(path))
+    if not (name or storage):
+        raise click.UsageError(
+            f"status reads the name of a study in its file, {path} has no name='…' in the record "
+            "of the study; give --storage."
+        )
+    look = partial(read_status, storage or DEFAULT_STORAGE.format(name), name)
     if watch:
         follow(look, as_json=as_json)
     elif as_json:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import fields, is_dataclass, replace
 from functools import partial
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
+from extrap.errors import nearest
 from extrap.records.study import StudySpec, Workload
 
 Record = TypeVar("Record")
@@ -71,8 +71,7 @@ def _assign(node: Any, keys: list[str], text: str, path: str, kind: Any = None) 
         raise ValueError(f"{path} is too long: nothing lies below {key!r}; shorten it.")
     own = {str(each): each for each in parts}
     if key not in own:
-        near = difflib.get_close_matches(key, own, n=1)
-        hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(own)}."
+        hint = nearest(key, own) or f"there are {', '.join(own)}."
         raise ValueError(f"{path} does not exist in the study: no {key!r}; {hint}")
     part = own[key]
     kind = kinds[key] if kinds else get_args(kind)[isinstance(node, Mapping)]

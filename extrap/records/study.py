@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any
 
+from extrap.errors import nearest
 from extrap.records.command import RUN_DIR, SEED, Command
 from extrap.records.fields import (
     SMALLEST_LOSS,
@@ -258,7 +259,9 @@ class StudySpec:
         given, known = command.placeholders(), [*self.sizes, *self.path, *self.tune, SEED, RUN_DIR]
         unknown = [name for name in given if name not in known]
         rule = f"placeholders of a command must be among {', '.join(known)}"
-        require(not unknown, rule, unknown, "rename it, or name the column in the study")
+        near, advice = nearest(unknown[0], known) if unknown else "", "name it in the study"
+        advice = f"{near} Otherwise {advice}" if near else advice
+        require(not unknown, rule, unknown, advice)
         moving = [*self.tune, *(() if set(self.path) & set(given) else self.sizes)]
         missing = [f"{{{name}}}" for name in moving if name not in given]
         rule = "a command must contain the size and the tuned values of its run"

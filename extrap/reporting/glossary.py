@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from extrap.records.results import IMPRECISE, REFUSED
+
 Words = tuple[str, str, str]
 """What it means; why it matters; what to do."""
 
@@ -83,23 +85,22 @@ def explain_flag(flag: str, *, of: str = "forecast") -> Explanation:
         return Explanation(name, *words, detail)
     if of == "forecast" and name.startswith("no-") and name.endswith("-law"):
         return Explanation(name, *NO_TUNED_LAW, detail)
-    for start, words in (
-        ("refused-", REFUSED_TUNED),
-        ("imprecise-", IMPRECISE_TUNED),
-        ("flat-", FLAT_TUNED),
-        ("fixed-", FIXED_TUNED),
-    ):
+    for start, words in TUNED:
         if of == "forecast" and name.startswith(start):
             return Explanation(name, *words, detail)
     return Explanation(flag, *UNKNOWN)
 
 
 def explain_flags(flags: Iterable[str], *, of: str = "forecast") -> tuple[Explanation, ...]:
-    """Each flag in words once, with all it concerns; why a size is refused is said elsewhere."""
+    """Each flag in words once, with all it concerns.
+
+    Why a size is refused is said elsewhere, and why it is imprecise of the last one alone.
+    """
     found: dict[str, Explanation] = {}
     for flag in dict.fromkeys(flags):
-        new = explain_flag(flag.partition(":")[0] if flag.startswith("refused-") else flag, of=of)
-        if (old := found.get(new.name)) is not None:
+        new = explain_flag(flag.partition(":")[0] if flag.startswith(REFUSED) else flag, of=of)
+        old = found.get(new.name)
+        if old is not None and not flag.startswith(IMPRECISE):
             details = ", ".join(dict.fromkeys(filter(None, [old.detail, new.detail])))
             new = replace(old, detail=details)
         found[new.name] = new
@@ -358,6 +359,13 @@ IMPRECISE_TUNED: Words = (
     "The predicted one is expected to cost more than 3 % of the loss; seeds scatter as much.",
     "Use it, and expect a loss above that of the best value.",
 )
+TUNED = (
+    (REFUSED, REFUSED_TUNED),
+    (IMPRECISE, IMPRECISE_TUNED),
+    ("flat-", FLAT_TUNED),
+    ("fixed-", FIXED_TUNED),
+)
+"""Beginning of a flag that ends in the name of a tuned column → its words."""
 UNKNOWN: Words = (
     "The library flagged this result.",
     "The result depends on more than the numbers show.",

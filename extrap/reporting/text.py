@@ -8,7 +8,6 @@ from importlib import import_module
 
 from extrap.files import as_written
 from extrap.records.numbers import NBSP, beside
-from extrap.records.runs import USING
 from extrap.reporting.blocks import (
     Answer,
     Block,
@@ -54,6 +53,8 @@ def result_text(result: object) -> str:
     runs = getattr(result, "runs", None)
     arms = runs.values() if isinstance(runs, Mapping) else [runs]
     notes = [note for holder in (result, *arms) for note in getattr(holder, "notes", ())]
+    from extrap.records.runs import USING  # pandas, which the status of a study does without
+
     used = dict.fromkeys(note for note in notes if note.startswith(USING))
     return as_written("\n".join([*used, blocks_text(blocks_of(result))]))
 

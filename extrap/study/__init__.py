@@ -26,7 +26,8 @@ if TYPE_CHECKING:
         tune,
     )
     from extrap.study.loading import open_study
-    from extrap.study.protocol import KINDS, Kind, RunsByStage, Seal, Stage
+    from extrap.study.protocol import Kind, RunsByStage, Seal, Stage
+    from extrap.study_folders import KINDS
 
 __all__ = [
     "KINDS",

@@ -27,9 +27,10 @@ from extrap.reading.storages import storage_faults
 from extrap.records import Cell, Runs, StudySpec, Train
 from extrap.study.database import Retries, open_storage, storage_id
 from extrap.study.executors import LocalExecutor, n_workers_of
+from extrap.study.file_locks import this_process
 from extrap.study.fingerprints import fingerprint
 from extrap.study.ledger import TRIES, Ledger, Part
-from extrap.study.lock import lock_of, this_process
+from extrap.study.lock import lock_of
 from extrap.study.pack_requests import (
     PROGRESS_EVERY_S,
     PackFailed,
@@ -41,6 +42,7 @@ from extrap.study.pack_requests import (
 )
 from extrap.study.progress import Notify, TuneEvent
 from extrap.study.protocol import Say, Seal, Stage
+from extrap.study.status import StageCells, written_status
 from extrap.study.trainers import forget_trainers, run_words, trainer_of
 from extrap.study.trials import Trials, first_sealed
 from extrap.study.workers import start as start_importing
@@ -55,7 +57,7 @@ PAUSE_S = 1.0
 """Pause after a loss before anything is handed out, so that a broken cluster is not flooded."""
 LOOK_S = 0.1
 """Seconds between two looks at the progress of packs and at requests to stop."""
-BEAT_S = 10.0
+BEAT_S = 5.0
 """Seconds between two entries of the driver's state in the storage."""
 LEAVE_S = 2.0
 """Seconds that packs which were asked to stop are waited for on the way out."""
@@ -81,7 +83,8 @@ class _RunningPack:
 class Training:
     """The driver of one study; it alone writes to the storage. A context manager.
 
-    Its arguments are those of `extrap.study.run`; `specs` are the sweeps that it may train.
+    Its arguments are those of `extrap.study.run`; `specs` are the sweeps that it may train, `name`
+    is that of their study, and `follows` whether more is wanted than the next `train` is given.
     """
 
     def __init__(
@@ -94,12 +97,16 @@ class Training:
         notify: Notify | None = None,
         say: Say = logger.info,
         preemption: Preemption | None = None,
+        name: str = "",
+        follows: bool = False,
     ) -> None:
         self._url, self._device = storage, device
+        self._sweeps = [spec.name for spec in specs]
+        self._study, self.follows = name or specs[0].name, follows
         self._given, self._notify, self._say = executor, notify, say
         self._local: dict[bool, LocalExecutor] = {}
         self._preemption = preemption or Preemption()
-        self._lock = lock_of(storage, [spec.name for spec in specs])
+        self._lock = lock_of(storage, self._sweeps)
         self._stack = ExitStack()
         self._ledgers: list[Ledger] = []
         self._ended: list[Ledger] = []
@@ -151,6 +158,8 @@ class Training:
             self._executor(training_of(stage.spec))  # it imports while we read
         self._ended += self._ledgers
         self._ledgers = [wait(make) for make in made]
+        if self._ledgers and self._beats_in is None:
+            self._beats_in = self._ledgers[0].trials
         with self._preemption.heard():
             while True:
                 is_done = self._turn()
@@ -298,7 +307,6 @@ class Training:
         )
         ledger.trials.study_of(size)
         ledger.trials.require_lock()
-        self._beats_in = self._beats_in or ledger.trials
         try:
             future = executor.submit(train_pack, pack, files.path)
         except StudyError:
@@ -481,10 +489,7 @@ class Training:
         if self._beats_in is None or (now - self._beat_at < BEAT_S and not force):
             return
         self._beat_at = now
-        n_running: Counter[tuple[str, str, tuple[tuple[str, float], ...]]] = Counter()
-        for running in () if has_left else self._running.values():
-            stage, cells = running.ledger.stage, running.pack.cells
-            n_running[stage.spec.name, stage.role, cells[0].size] += len(cells)
+        n_workers = sum(map(n_workers_of, self._executors()))
         self._beats_in.beat(
             {
                 **this_process(),
@@ -492,10 +497,37 @@ class Training:
                 "at": datetime.now(UTC).isoformat(timespec="seconds"),
                 "left": has_left,
                 "executor": type(self._executors()[0]).__name__,
-                "workers": sum(map(n_workers_of, self._executors())),
-                "running": [[*names, dict(size), n] for (*names, size), n in n_running.items()],
+                "workers": n_workers,
+                "study": self._study,
+                "sweeps": self._sweeps,
+                "status": self._status(n_workers, has_left=has_left),
             }
         )
+
+    def _status(self, n_workers: int, *, has_left: bool) -> dict[str, Any]:
+        """The status of the study."""
+        stages: dict[tuple[str, str], list[Ledger]] = {}
+        for ledger in (*self._ended, *self._ledgers):
+            stages.setdefault((ledger.stage.spec.name, ledger.stage.role), []).append(ledger)
+        running = () if has_left else self._running.values()
+        found = [
+            StageCells(
+                study=name,
+                stage=role,
+                wanted=[cell for ledger in ledgers for cell in ledger.wanted()],
+                is_sampled=ledgers[0].stage.wants is None,
+                results=ledgers[-1].trials.results(),
+                failed=[cell for ledger in ledgers for cell in ledger.given_up],
+                running=Counter(
+                    cell.size for r in running if r.ledger in ledgers for cell in r.pack.cells
+                ),
+            )
+            for (name, role), ledgers in stages.items()
+        ]
+        n_broken = sum(ledgers[-1].trials.n_broken() for ledgers in stages.values())
+        words = f"trials left out because they are not in extrap's format: {n_broken}"
+        notes = [words] if n_broken else []
+        return written_status(found, n_workers=n_workers, follows=self.follows, notes=notes)
 
     def _leave(self) -> None:
         """End what is still in training, and write down that this driver has left."""
@@ -505,7 +537,7 @@ class Training:
             wait(self._running, timeout=LEAVE_S)
         for future in [future for future in self._running if future.done()]:
             running = self._running.pop(future)
-            with suppress(Exception, CancelledError):  # it hides why we leave
+            with suppress(BaseException):  # it hides why we leave
                 self._take(running, future)
         for ledger in self._ledgers:
             with suppress(Exception):

@@ -33,6 +33,7 @@ from extrap.study.protocol import (
     read_cells,
     sweep,
 )
+from extrap.study.status import DEFAULT_STORAGE
 from extrap.study.trials import sealed_at
 from extrap.training.preemption import Preemption
 
@@ -83,7 +84,7 @@ class Outcome:
 
 def default_storage(study: Kind) -> str:
     """`sqlite:///.extrap/NAME.db` in the working directory."""
-    return f"sqlite:///.extrap/{study.name}.db"
+    return DEFAULT_STORAGE.format(study.name)
 
 
 def run(
@@ -128,6 +129,8 @@ def run(
         notify=notify,
         say=say,
         preemption=preemption,
+        name=study.name,
+        follows=bool(study.follows()),
     ) as training:
         runs = _train(study, training, runs_in(study, where, reports=folder), say)
         time_of = training.first_sealed
@@ -167,7 +170,14 @@ def train(
         DataError: The runs do not support what is to be trained next.
     """
     with Training(
-        storage, study.specs(), executor=executor, device=device, notify=notify, say=say
+        storage,
+        study.specs(),
+        executor=executor,
+        device=device,
+        notify=notify,
+        say=say,
+        name=study.name,
+        follows=bool(study.follows()),
     ) as training:
         return _train(study, training, runs_in(study, storage, reports=reports), say)
 
@@ -193,7 +203,9 @@ def _train(study: Kind, training: Training, runs: RunsByStage, say: Say) -> Runs
             for note in stage.notes:
                 say(note)
         wanted = [stage for stage in stages if not _is_empty(stage)]
+        training.follows &= all(stage.role == "tune" for stage in stages)
         training.train(wanted, study.training_of, put)
+    training.follows = False
     for words in training.failures():
         say(words)
     return runs

@@ -1,4 +1,4 @@
-"""What determines the results of a study, and whether two studies agree on it."""
+"""What determines the results of a study, and where two studies differ in it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ IDLE = ("noise_every", *STEPS_ONLY)
 def fingerprint(spec: StudySpec, data: Mapping[str, Any]) -> dict[str, Any]:
     """Dotted name → value of everything that determines what a cell's training gives.
 
-    Sizes, seeds and targets are left out: a study may grow by them freely.
+    Sizes, seeds and targets are left out: a study may change them freely, and the ranges of its
+    tuned columns too, which stand here as they first were.
     """
     parts = {
         "workload": {"name": spec.workload.name, **spec.workload.options},
@@ -37,19 +38,34 @@ def fingerprint(spec: StudySpec, data: Mapping[str, Any]) -> dict[str, Any]:
 ACCEPT = " If only the training changed and the change does not matter, use --accept-training."
 
 
-def require_same(stored: Mapping[str, Any], now: Mapping[str, Any], *, study: str) -> None:
-    """Raise unless a stored study was made with the same fingerprint; name every difference."""
-    names = dict.fromkeys([*now, *stored])
-    if differ := [name for name in names if stored.get(name) != now.get(name)]:
-        differences = "; ".join(
-            f"{name}: {stored.get(name, 'nothing')} in the storage, {now.get(name, 'nothing')} now"
-            for name in differ
-        )
-        raise StudyError(
-            f"the study {study!r} can be resumed only with its original settings; {differences}. "
-            f"Choose another {argument('storage')} or another name, or delete the old storage."
-            + (ACCEPT if all(map(is_of_own_training, differ)) else "")
-        )
+def differences(stored: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, str]:
+    """Name → what a study was made with and would be now, where runs of both do not compare.
+
+    A tuned column may get other values: its range is left out.
+    """
+    old, new = _shared(stored), _shared(now)
+    return {
+        name: f"{name}: {old.get(name, 'nothing')} in the storage, {new.get(name, 'nothing')} now"
+        for name in dict.fromkeys([*new, *old])
+        if old.get(name) != new.get(name)
+    }
+
+
+def refuse(found: Mapping[str, str], *, study: str) -> StudyError:
+    """The error that names the `differences` of a study that has results."""
+    return StudyError(
+        f"the study {study!r} has results and can be resumed only with the settings that gave "
+        f"them; {'; '.join(found.values())}. Choose another {argument('storage')} or another "
+        "name, or delete the old storage."
+        + (ACCEPT if all(map(is_of_own_training, found)) else "")
+    )
+
+
+def _shared(made_with: Mapping[str, Any]) -> dict[str, Any]:
+    """What all runs of a study share: of tuned columns their names."""
+    columns = sorted({name.split(".")[1] for name in made_with if name.startswith("tune.")})
+    others = {name: value for name, value in made_with.items() if not name.startswith("tune.")}
+    return {**others, "tuned": ", ".join(columns)}
 
 
 def is_of_own_training(name: str) -> bool:

@@ -26,7 +26,6 @@ from extrap.records import (
 from extrap.records.numbers import format_exact, format_given, rounded
 from extrap.records.own_training import study_function
 from extrap.study.protocol import (
-    KINDS,
     Kind,
     RunsByStage,
     Seal,
@@ -37,6 +36,7 @@ from extrap.study.protocol import (
     sweep,
 )
 from extrap.study.trials import read_fingerprint
+from extrap.study_folders import KINDS
 
 if TYPE_CHECKING:  # a sweep begins to train without statistics
     from extrap.fitting.remedies import Remedy
@@ -69,6 +69,8 @@ class ForecastKind(Kind):
         super().__init__(study, train)
         if train is not None:
             self.study = study.without_recipe()
+        if isinstance(train, Command):
+            self.study.require_command(train)
 
     @classmethod
     def of_module(

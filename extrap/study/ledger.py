@@ -181,6 +181,14 @@ class Ledger:
             self._cost_wanted = self.cost(self.stage.spec.grid_cells())
         return self._cost_done, max(self._cost_done, self._cost_wanted)
 
+    def wanted(self) -> Sequence[Cell]:
+        """All cells wanted by now; where Optuna chooses, as many as the grid has."""
+        if self.stage.wants is None:
+            return self.stage.spec.grid_cells()
+        if self._n_done_when_asked < 0:
+            self._ask_stage()
+        return self._wanted
+
     def _ask_stage(self) -> None:
         """Ask what is wanted if enough was finished since, or nothing is left to hand out."""
         assert self.stage.wants is not None, "no sampler chooses"

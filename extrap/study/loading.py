@@ -8,8 +8,8 @@ from pathlib import Path
 from types import ModuleType
 
 from extrap.files import import_source
-from extrap.study.protocol import KINDS, Kind
-from extrap.study_folders import STUDY_FILES, import_words, loading
+from extrap.study.protocol import Kind
+from extrap.study_folders import KINDS, STUDY_FILES, import_words, loading, require_study_file
 
 
 def open_study(
@@ -50,12 +50,7 @@ def kind_of(symbol: str) -> type[Kind]:
 
 def _module(path: Path) -> ModuleType:
     """The study file as a module."""
-    if not path.is_file():
-        here = path.parent if path.parent.is_dir() else Path()
-        known = ", ".join(sorted(str(p) for p in here.glob("*.py"))[:8]) or "none"
-        raise ValueError(f"study file {path} does not exist; Python files there: {known}.")
-    if path.suffix != ".py":
-        raise ValueError(f"a study file is a Python file that ends in .py, got {path}.")
+    require_study_file(path)
     folder = path.resolve().parent
     try:
         with loading(folder):

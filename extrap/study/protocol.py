@@ -29,6 +29,7 @@ from extrap.records import (
 from extrap.records.numbers import NBSP, format_quantity, name_size, rounded
 from extrap.records.recipe import BUDGET
 from extrap.records.seals import content_hash
+from extrap.study_folders import KINDS
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -40,14 +41,6 @@ T = TypeVar("T")
 Say = Callable[[str], None]
 Wants = Callable[[Runs], Sequence[Cell]]
 """From the runs of a stage so far to all cells it wants by now."""
-KINDS = {
-    "COMPARISON": "comparisons",
-    "BATCHES": "batches",
-    "ALLOCATION": "allocations",
-    "STUDY": "forecasts",
-}
-"""What a study file may define → module of extrap.study; the first that it does decides, after
-kinds of its own."""
 FLOPS = "FLOPs"
 """Size column of a dry run whose runs have as many steps as their FLOPs allow."""
 DIGITS = 4

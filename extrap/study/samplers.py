@@ -62,8 +62,10 @@ class Sampled:
             sampler=sampler_of(spec, seed=len(stored)),
             pruner=pruner_of(spec),
         )
-        for trial in stored:
-            self._study.add_trial(trial)
+        for trial in filter(self._is_comparable, stored):
+            own = copy.copy(trial)
+            own.distributions = self._ranges  # samplers learn from trials of one range only
+            self._study.add_trial(own)
         if stored and not isinstance(spec.sampler, str):
             self._study.sampler.reseed_rng()  # or it would draw its first values again
         self._running: dict[Cell, optuna.Trial] = {}
@@ -98,6 +100,13 @@ class Sampled:
                 cells.append(cell)
         self.is_exhausted = len(cells) < n_new or not cells
         return cells
+
+    def _is_comparable(self, trial: FrozenTrial) -> bool:
+        """Whether a trial has values of the tuned ranges as they are now."""
+        tune = self._spec.tune
+        return trial.params.keys() == tune.keys() and all(
+            each.low <= trial.params[name] <= each.high for name, each in tune.items()
+        )
 
     def _ask(self) -> optuna.Trial:
         try:

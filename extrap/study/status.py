@@ -1,37 +1,43 @@
-"""Status of a study: which cells are done, who trains, what is left, what is known so far."""
+"""Status of a study: its driver writes it into the storage, and from there alone it is read.
+
+Neither the study file nor a library of training or statistics is imported to read it; of an SQLite
+storage not even Optuna.
+"""
 
 from __future__ import annotations
 
+import json
 import math
+import sqlite3
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import closing
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from operator import methodcaller
 from pathlib import Path
 from typing import Any, NamedTuple
+from urllib.parse import quote
 
 import numpy as np
-from optuna.trial import TrialState
 
-from extrap.errors import ExtrapError, without_password
-from extrap.fitting.optimum import estimate_optima
-from extrap.fitting.seed_noise import estimate_noise
-from extrap.reading.optuna import RESULT, StoredStudy, cells_in, our_studies
-from extrap.reading.storages import open_if_there, storage_faults
-from extrap.records import STAGES, Cell, Runs, StudySpec
-from extrap.records.codec import encode, shape
-from extrap.study.driver import default_storage
-from extrap.study.lock import lock_of
-from extrap.study.protocol import Kind, RunsByStage, Stage, no_runs
-from extrap.study.trials import DRIVER, FAILURE, read_runs
+from extrap.errors import StudyError, without_password
+from extrap.records import Cell
+from extrap.records.codec import shape
+from extrap.study.file_locks import DriverLock, FileLocks
 
 Size = tuple[tuple[str, float], ...]
-SizeKey = tuple[str, str, Size]
-"""Study, stage, size."""
+Key = tuple[str, str, Size]
+"""Sweep, stage, size."""
+DRIVER = "driver"
+"""Study attribute: the process that trains the study, since when, and the status of that."""
+DEFAULT_STORAGE = "sqlite:///.extrap/{}.db"
+"""Where the runs of a study are, by its name."""
+SQLITE = "sqlite:///"
 COUNTS = ("cells", "complete", "running", "waiting", "failed", "diverged", "duplicates")
 MORE = "more runs follow when these are complete"
-OPTIMUM = ("loss", "best_loss", "bracketed", "n_runs", "n_diverged")
+NO_STORAGE = "no run has started: the storage does not exist yet, the first run makes it"
+NO_STATUS = "no run has started, or another version of extrap ran it; the next run writes a status"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,7 +99,7 @@ class StudyStatus:
     """Status of a study; encoded it is what `extrap study status --json` prints.
 
     Attributes:
-        study: Name of the study file's study.
+        study: Name of the study.
         storage: Where, without a password.
         at: When this was seen, ISO 8601 in UTC.
         done: Whether nothing runs, waits or has failed, and nothing more will be wanted.
@@ -103,22 +109,18 @@ class StudyStatus:
             one; None where no run tells what one costs.
         wall_s: Wall-clock seconds of all runs that gave a result; a pack's runs share its time.
         flops: Of the same runs; 0 where they are not known.
-        optima: The best tuned values of each size so far: `study`, `size`, `tuned` (name → value,
-            standard error, interval; None where there is none), `loss`, `best_loss`,
-            `bracketed`, `n_runs`, `n_diverged`.
         notes: What else there is to say, one sentence each.
     """
 
     study: str
     storage: str
     at: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
-    done: bool
-    sizes: tuple[SizeStatus, ...]
+    done: bool = False
+    sizes: tuple[SizeStatus, ...] = ()
     workers: tuple[Worker, ...] = ()
-    eta_s: float | None
+    eta_s: float | None = None
     wall_s: float = 0.0
     flops: float = 0.0
-    optima: tuple[Mapping[str, Any], ...] = ()
     notes: tuple[str, ...] = ()
 
     def count(self, name: str) -> int:
@@ -136,191 +138,202 @@ shape(
 )
 
 
-class _Result(NamedTuple):
-    """A finished trial: its cell, whether that was given up, and what the run cost."""
+class Result(NamedTuple):
+    """A finished trial: its cell, whether its run diverged, and what it cost."""
 
-    study: str
-    stage: str
     cell: Cell
-    is_failed: bool
+    is_diverged: bool
     wall_s: float
     flops: float
 
 
-@dataclass(slots=True, kw_only=True)
-class _Stored:
-    """What a storage holds of a study; running cells by size."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StageCells:
+    """The cells of a stage, as its driver knows them.
 
-    results: list[_Result] = field(default_factory=list)
-    n_broken: int = 0
-    workers: tuple[Worker, ...] = ()
-    running: dict[SizeKey, int] = field(default_factory=dict)
+    Attributes:
+        study: Name of the sweep.
+        stage: `"tune"` or `"check"`.
+        wanted: Cells wanted by now; where Optuna chooses, as many of each size.
+        is_sampled: Whether Optuna chooses.
+        results: Of its trials.
+        failed: Cells that were given up.
+        running: Size → cells that are handed out.
+    """
 
+    study: str
+    stage: str
+    wanted: Iterable[Cell]
+    is_sampled: bool
+    results: Sequence[Result]
+    failed: Iterable[Cell]
+    running: Mapping[Size, int]
 
-def study_status(study: Kind, storage: str | None = None) -> StudyStatus:
-    """Status of a study in its storage, which is only read and never created."""
-    where, stored = storage or default_storage(study), _Stored()
-    with storage_faults(where):
-        opened = open_if_there(where)
-        specs = {spec.name: spec for spec in study.specs()}
-        if opened is not None:
-            stored = _read(our_studies(opened, specs), specs, lock_of(where, list(specs)).holder())
-        runs = RunsByStage(
-            lambda s, stage: no_runs(s) if opened is None else read_runs(opened, s, stage),
-            Path("reports"),
-        )
-        sizes, stages, to_come = _count_all(study, stored, runs)
-        optima = [
-            optimum
-            for stage in stages
-            if stage.n_most
-            for optimum in _optima(stage.spec, runs.of(stage.spec))
-        ]
-    notes = [] if stored.results else ["no run has started"]
-    if stored.n_broken:
-        notes.append(f"trials left out because they are not in extrap's format: {stored.n_broken}")
-    if to_come:
-        notes.append(to_come)
-    return StudyStatus(
-        study=study.name,
-        storage=without_password(where),
-        done=not any(map(_n_left, sizes)) and not to_come,
-        sizes=sizes,
-        workers=stored.workers,
-        eta_s=_time_left(sizes, stored),
-        wall_s=sum(result.wall_s for result in stored.results),
-        flops=sum(result.flops for result in stored.results),
-        optima=tuple(optima),
-        notes=tuple(notes),
-    )
-
-
-def _read(
-    studies: Sequence[StoredStudy],
-    specs: Mapping[str, StudySpec],
-    holder: Mapping[str, Any] | None,
-) -> _Stored:
-    """Everything that the sizes of some sweeps hold; `holder` has their lock."""
-    stored = _Stored()
-    for study in studies:
-        name, stage, size = study.key
-        for cell, trial in cells_in(study.trials(), size, specs[name]):
-            is_failed, result = trial.state == TrialState.FAIL, trial.user_attrs.get(RESULT, {})
-            if cell is None:
-                stored.n_broken += not is_failed
-            elif not is_failed or FAILURE in trial.user_attrs:
-                costs = (float(result.get(cost) or 0) for cost in ("wall_s", "flops"))
-                stored.results.append(_Result(name, stage, cell, is_failed, *costs))
-    states = [study.attributes[DRIVER] for study in studies if study.attributes.get(DRIVER)]
-    if states:
-        _read_driver(stored, states, holder)
-    return stored
-
-
-def _read_driver(
-    stored: _Stored, states: Sequence[Mapping[str, Any]], holder: Mapping[str, Any] | None
-) -> None:
-    """Take in what the last driver wrote; what it trains only if it still has the lock."""
-    last = max(states, key=lambda s: (datetime.fromisoformat(s["at"]), bool(s.get("left"))))
-    if holder is not None and str(holder.get("pid")) == str(last["pid"]):
-        for study, stage, size, n in last.get("running", []):
-            stored.running[study, stage, Cell.of(size, {}, 0).size] = int(n)
-    left = "left" if last.get("left") else "gone"
-    done = {result[:3] for result in stored.results if not result.is_failed}
-    worker = Worker(
-        worker=str(last.get("executor", "")),
-        host=last["host"],
-        pid=last["pid"],
-        state=left if holder is None else "at work",
-        last_beat=last["at"],
-        n_running=sum(stored.running.values()),
-        n_done=len(done),
-        n_workers=int(last.get("workers", 1)),
-    )
-    stored.workers = (worker,)
-
-
-def _count_all(
-    study: Kind, stored: _Stored, runs: RunsByStage
-) -> tuple[tuple[SizeStatus, ...], list[Stage], str]:
-    """The counts of all stages, those that are wanted by now, and why more may be later."""
-    sizes: list[SizeStatus] = []
-    found: list[Stage] = []
-    groups, n_groups, to_come = study.stages(runs), 0, ""
-    while not any(map(_n_left, sizes)):
-        try:
-            stages = next(groups, None)
-        except ExtrapError as error:
-            if not found:
-                raise
-            to_come = f"the runs that follow cannot be determined: {error}"
-            break
-        if stages is None:
-            break
-        n_groups += 1
-        for stage in stages:
-            spec = stage.spec
-            wanted = None if stage.wants is None else stage.wants(runs.of(spec, stage.role))
-            sizes += _count_stage(spec, stage.role, wanted, stored, runs)
-            found.append(stage)
-    if n_groups == 1 and study.follows() and any(map(_n_left, sizes)):
-        to_come = MORE
-    known = {(stage.spec.name, stage.role) for stage in found}
-    for spec in study.specs():
-        for name in STAGES:
-            if (spec.name, name) not in known:  # it waits for others
-                sizes += _count_stage(spec, name, (), stored, runs)
-    return tuple(sizes), found, to_come
-
-
-def _count_stage(
-    spec: StudySpec,
-    stage: str,
-    wanted: Collection[Cell] | None,
-    stored: _Stored,
-    runs: RunsByStage,
-) -> list[SizeStatus]:
-    """The counts of every size of one stage; nothing is wanted of a sampler by its cells."""
-    is_sampled, asked = wanted is None, set(wanted or ())
-    own = [result for result in stored.results if result[:2] == (spec.name, stage)]
-    there = {result.cell for result in own}
-    done = Counter(result.cell for result in own if not result.is_failed)
-
-    def count(cells: Iterable[Cell]) -> Counter[Size]:
-        return Counter(cell.size for cell in cells)
-
-    planned = count(spec.grid_cells() if is_sampled else asked)
-    missing = count(asked - there)
-    complete = count(done)
-    # nobody trains a failed cell that nobody asks for
-    failed = count(cell for cell in there if cell not in done and (is_sampled or cell in asked))
-    frame = runs.of(spec, stage).to_frame()  # which judges a huge loss too
-    lost = frame.loc[frame["status"].eq("diverged"), list(spec.sizes)]
-    diverged = Counter(tuple(zip(spec.sizes, row, strict=True)) for row in lost.to_numpy(float))
-    duplicates = count(cell for cell, n in done.items() if n > 1)
-    found = []
-    for size in sorted({**planned, **complete, **failed}, key=lambda s: [v for _, v in s]):
-        n_open, n_failed = missing[size], failed[size]
-        if is_sampled:  # any cells will do, and another is sampled for a failed one
-            n_open = max(0, planned[size] - complete[size])
-            n_failed = min(n_failed, n_open)
-            n_open -= n_failed
-        n_running = min(n_open, stored.running.get((spec.name, stage, size), 0))
-        found.append(
-            SizeStatus(
-                study=spec.name,
-                stage=stage,
-                size=dict(size),
-                cells=complete[size] + n_failed + n_open,
-                complete=complete[size],
-                running=n_running,
-                waiting=n_open - n_running,
-                failed=n_failed,
-                diverged=diverged[size],
-                duplicates=duplicates[size],
+    def sizes(self) -> list[SizeStatus]:
+        """The counts of every size."""
+        results: dict[Cell, Result] = {}
+        for result in self.results:
+            results.setdefault(result.cell, result)
+        there, asked = {*results, *self.failed}, dict.fromkeys(self.wanted)
+        complete, planned = _count(results), _count(asked)
+        missing = _count(cell for cell in asked if cell not in there)
+        failed = _count(c for c in there if c not in results and (self.is_sampled or c in asked))
+        diverged = _count(cell for cell, result in results.items() if result.is_diverged)
+        entries = _count(result.cell for result in self.results)
+        found = []
+        for size in sorted({**planned, **complete, **failed}, key=lambda s: [v for _, v in s]):
+            n_open, n_failed = missing[size], failed[size]
+            if self.is_sampled:  # any cells will do, and another is sampled for a failed one
+                n_open = max(0, planned[size] - complete[size])
+                n_failed = min(n_failed, n_open)
+                n_open -= n_failed
+            n_running = min(n_open, self.running.get(size, 0))
+            found.append(
+                SizeStatus(
+                    study=self.study,
+                    stage=self.stage,
+                    size=dict(size),
+                    cells=complete[size] + n_failed + n_open,
+                    complete=complete[size],
+                    running=n_running,
+                    waiting=n_open - n_running,
+                    failed=n_failed,
+                    diverged=diverged[size],
+                    duplicates=entries[size] - complete[size],
+                )
             )
+        return found
+
+
+def written_status(
+    stages: Sequence[StageCells], *, n_workers: int, follows: bool, notes: Sequence[str]
+) -> dict[str, Any]:
+    """What a driver writes of a study; `read_status` reads it.
+
+    Args:
+        stages: All stages so far.
+        n_workers: Packs that can train at once.
+        follows: Whether more is wanted when these are done.
+        notes: What else there is to say.
+    """
+    sizes = [size for stage in stages for size in stage.sizes()]
+    results = [result for stage in stages for result in stage.results]
+    return {
+        "done": not follows and not any(map(_n_left, sizes)),
+        "sizes": [asdict(size) for size in sizes],
+        "eta_s": _time_left(sizes, stages, n_workers),
+        "wall_s": sum(result.wall_s for result in results),
+        "flops": sum(result.flops for result in results),
+        "notes": [*notes, *([MORE] if follows else [])],
+    }
+
+
+def read_status(storage: str, name: str = "") -> StudyStatus:
+    """The status that the last driver of a study wrote; the storage is only read.
+
+    Args:
+        storage: Its address.
+        name: Of the study; may be empty where the storage holds one.
+
+    Raises:
+        ValueError: The storage holds several, and none of this name.
+        StudyError: It cannot be read.
+    """
+    where, states = without_password(storage), _states(storage)
+    if states is None:
+        return StudyStatus(study=name, storage=where, notes=(NO_STORAGE,))
+    last = {state["study"]: state for state in sorted(states, key=_order) if "study" in state}
+    if name not in last and len(last) > 1:
+        raise ValueError(
+            f"a storage of several studies needs the name of one, got {name or 'none'} for {where}"
+            f"; give the file of one of {', '.join(last)}."
         )
-    return found
+    if not last:
+        return StudyStatus(study=name, storage=where, notes=(NO_STATUS,))
+    name = name if name in last else next(iter(last))
+    try:
+        return _seen(last[name], storage, name)
+    except (KeyError, TypeError) as error:
+        raise StudyError(
+            f"the status in {where} must be as this extrap writes it, got {error}; run the study "
+            "again, or install the version that ran it."
+        ) from error
+
+
+def _seen(state: Mapping[str, Any], storage: str, name: str) -> StudyStatus:
+    """A status as it is now: what nobody trains any more waits."""
+    written = state["status"]
+    holder = _lock(storage, state["sweeps"]).holder()
+    is_held = holder is not None
+    is_own = holder is not None and str(holder.get("pid")) == str(state["pid"])
+    sizes = [SizeStatus(**size) for size in written["sizes"]]
+    if not is_own:
+        sizes = [replace(s, running=0, waiting=s.waiting + s.running) for s in sizes]
+    worker = Worker(
+        worker=str(state.get("executor", "")),
+        host=state["host"],
+        pid=state["pid"],
+        state="at work" if is_held else "left" if state.get("left") else "gone",
+        last_beat=state["at"],
+        n_running=sum(size.running for size in sizes),
+        n_done=sum(size.complete for size in sizes),
+        n_workers=int(state.get("workers", 1)),
+    )
+    return StudyStatus(
+        study=name,
+        storage=without_password(storage),
+        done=written["done"],
+        sizes=tuple(sizes),
+        workers=(worker,),
+        eta_s=written["eta_s"],
+        wall_s=written["wall_s"],
+        flops=written["flops"],
+        notes=tuple(written["notes"]),
+    )
+
+
+def _order(state: Mapping[str, Any]) -> tuple[datetime, bool]:
+    return datetime.fromisoformat(state["at"]), bool(state.get("left"))
+
+
+def _sqlite_file(url: str) -> Path | None:
+    """The file of a plain address of SQLite."""
+    place = url.removeprefix(SQLITE)
+    is_plain = url.startswith(SQLITE) and "?" not in place and place not in ("", ":memory:")
+    return Path(place) if is_plain else None
+
+
+def _states(url: str) -> list[dict[str, Any]] | None:
+    """What drivers wrote into a storage; None if there is none."""
+    if (path := _sqlite_file(url)) is not None:
+        if not path.exists():
+            return None
+        query = "SELECT value_json FROM study_user_attributes WHERE key = ?"
+        try:
+            # a connection for reading leaves every file as it is
+            with closing(sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True)) as opened:
+                return [json.loads(row) for (row,) in opened.execute(query, (DRIVER,))]
+        except sqlite3.Error:
+            pass  # cut off in a commit, or no storage: Optuna reads a copy, or says so
+    from extrap.reading.storages import open_if_there, storage_faults
+
+    with storage_faults(url):
+        storage = open_if_there(url)
+        studies = [] if storage is None else storage.get_all_studies()
+    found = [study.user_attrs[DRIVER] for study in studies if DRIVER in study.user_attrs]
+    return None if storage is None else found
+
+
+def _lock(url: str, names: Sequence[str]) -> DriverLock:
+    if (path := _sqlite_file(url)) is not None:
+        return FileLocks(path, names, url)
+    from extrap.study.lock import lock_of
+
+    return lock_of(url, names)
+
+
+def _count(cells: Iterable[Cell]) -> Counter[Size]:
+    return Counter(cell.size for cell in cells)
 
 
 def _n_left(size: SizeStatus) -> int:
@@ -328,55 +341,33 @@ def _n_left(size: SizeStatus) -> int:
     return size.running + size.waiting + size.failed
 
 
-def _optima(spec: StudySpec, runs: Runs) -> list[dict[str, Any]]:
-    """The optimum of each size so far; none where the runs cannot tell."""
-    if not len(runs) or not runs.tuned:
-        return []
-    try:
-        found = estimate_optima(runs, noise=estimate_noise(runs), level=spec.level)
-    except (ExtrapError, ValueError, ArithmeticError, np.linalg.LinAlgError):
-        return []  # too few runs, or too odd ones: there is no optimum yet
-    return [
-        encode(
-            {
-                "study": spec.name,
-                "size": optimum.size,
-                "tuned": {
-                    name: {"value": e.value, "se": e.se, "ci": e.ci}
-                    for name, e in optimum.tuned.items()
-                },
-                **{name: getattr(optimum, name) for name in OPTIMUM},
-            }
-        )
-        for optimum in found
-    ]
-
-
-def _time_left(sizes: Sequence[SizeStatus], stored: _Stored) -> float | None:
-    """Seconds of work left, shared by the workers at work; None if no run tells.
+def _time_left(
+    sizes: Sequence[SizeStatus], stages: Sequence[StageCells], n_workers: int
+) -> float | None:
+    """Seconds of work left, shared by the workers; None if no run tells.
 
     A size without a result costs what the others of its sweep's columns do, extended in the
     logarithms of size and cost; with one such size, as much.
     """
-    left = [size for size in sizes if _n_left(size)]
-    costs: dict[SizeKey, list[float]] = {}
-    for result in stored.results:
-        if not result.is_failed:
-            key = result.study, result.stage, result.cell.size
+    costs: dict[Key, list[float]] = {}
+    for stage in stages:
+        for result in stage.results:
+            key = stage.study, stage.stage, result.cell.size
             costs.setdefault(key, []).append(result.wall_s)
     known = {key: float(np.mean(own)) for key, own in costs.items() if sum(own) > 0}
     total = 0.0
-    for size in left:
+    for size in filter(_n_left, sizes):
         own = known.get((size.study, size.stage, tuple(size.size.items())))
         each = _extended(size.size, known) if own is None else own
         if each is None:
             return None
         total += each * _n_left(size)
-    n_workers = sum(w.n_workers for w in stored.workers if w.state == "at work")
     return total / max(1, n_workers)
 
 
-def _extended(size: Mapping[str, float], known: Mapping[SizeKey, float]) -> float | None:
+def _extended(
+    size: Mapping[str, float], known: Mapping[tuple[str, str, Size], float]
+) -> float | None:
     alike = [
         (math.log(math.prod(value for _, value in own)), math.log(cost))
         for (_, _, own), cost in known.items()

@@ -45,16 +45,16 @@ from extrap.reading.storages import open_if_there, open_to_read, storage_faults
 from extrap.records import Cell, RunResult, Runs, StudySpec, Train
 from extrap.records.fields import LARGEST_LOSS
 from extrap.study.database import drop_session, open_storage
-from extrap.study.fingerprints import fingerprint, is_of_own_training, require_same
-from extrap.study.lock import lock_of, this_process
+from extrap.study.file_locks import this_process
+from extrap.study.fingerprints import differences, fingerprint, is_of_own_training, refuse
+from extrap.study.lock import lock_of
 from extrap.study.protocol import no_runs
+from extrap.study.status import DRIVER, Result
 from extrap.study.trainers import trainer_of
 from extrap.training.own.answers import COSTS
 
 logger = logging.getLogger(__name__)
 
-DRIVER = "driver"
-"""Study attribute: the process that trains the study, since when, and what it is at."""
 ORIGIN = "origin"
 """Study attribute: a name of a storage's own, which only a copy of the storage has too."""
 SEALED = "sealed:"
@@ -76,6 +76,8 @@ class _SizeTrials:
     stored: StoredStudy
     origin: str
     seen: set[int] = field(default_factory=set)
+    results: dict[int, Result] = field(default_factory=dict)
+    n_broken: int = 0
 
 
 class Trials:
@@ -113,6 +115,14 @@ class Trials:
     def done(self) -> AbstractSet[Cell]:
         """Cells that have a result; the set grows as results come."""
         return self._done
+
+    def results(self) -> list[Result]:
+        """Everything that has a result, by size and number."""
+        return [result for own in self._sizes.values() for result in own.results.values()]
+
+    def n_broken(self) -> int:
+        """Trials that are not as extrap writes them."""
+        return sum(own.n_broken for own in self._sizes.values())
 
     def origin(self, size: Mapping[str, float]) -> str:
         """A name that the trials of one size have in this storage and in no other."""
@@ -195,16 +205,28 @@ class Trials:
         return self._sizes[name]
 
     def _find(self) -> None:
-        """Take in the studies that are there, after a look at their fingerprints."""
-        for stored in our_studies(self._storage, (self._spec.name,)):
+        """Take in the studies that are there, after a look at their fingerprints.
+
+        One that was made differently is refused if it has a result, else it is made anew.
+        """
+        found = our_studies(self._storage, (self._spec.name,))
+        for stored in found:
             name = stored.full_name
             if name in self._studies:
                 continue
-            if made_with := stored.fingerprint():
-                require_same(made_with, self._fingerprint, study=self._spec.name)
+            made_with = stored.fingerprint()
+            columns = [", ".join(names) for names in (dict(stored.key.size), self._spec.sizes)]
+            before, now = (
+                {**made, "sizes": names}
+                for made, names in zip((made_with, self._fingerprint), columns, strict=True)
+            )
+            changed = differences(before, now) if made_with else {}
+            if changed and any(t.state in ENDED for each in found for t in each.trials()):
+                raise refuse(changed, study=self._spec.name)
             study = optuna.load_study(study_name=name, storage=self._storage)
             made = {SCHEMA: SCHEMA_VERSION, FINGERPRINT: self._fingerprint, ORIGIN: uuid4().hex}
-            for attribute in [each for each in made if each not in stored.attributes]:
+            kept = stored.attributes.keys() - ({FINGERPRINT} if changed else set())
+            for attribute in [each for each in made if each not in kept]:
                 self.require_lock()
                 study.set_user_attr(attribute, made[attribute])
             if stored.key.stage == self._stage:
@@ -218,8 +240,17 @@ class Trials:
         new = [trial for trial in own.stored.trials() if trial.number not in own.seen]
         own.seen.update(trial.number for trial in new)
         for cell, trial in cells_in(new, own.stored.key.size, self._spec):
-            if cell is not None and trial.state in ENDED:
-                self._done.add(cell)
+            if trial.state not in ENDED:
+                continue
+            if cell is None:
+                own.n_broken += 1
+                continue
+            self._done.add(cell)
+            told, value = trial.user_attrs.get(RESULT, {}), (trial.values or [math.nan])[0]
+            is_lost = trial.state == TrialState.COMPLETE and not math.isfinite(value)
+            is_diverged = is_lost or told.get("status") == "diverged"
+            costs = (float(told.get(cost) or 0) for cost in ("wall_s", "flops"))
+            own.results[trial.number] = Result(cell, is_diverged, *costs)
 
     def _trial(self, result: RunResult, began: datetime, asked: FrozenTrial | None) -> FrozenTrial:
         """A finished trial of a run."""

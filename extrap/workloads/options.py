@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from typing import Any, TypeVar, cast
+
+from extrap.errors import nearest
 
 T = TypeVar("T")
 
@@ -55,6 +56,6 @@ def require_known(kind: str, given: str, known: Iterable[str]) -> None:
     """Raise unless a name is one of the known ones; say the nearest one and list all."""
     names = sorted(known)
     if given not in names:
-        near = difflib.get_close_matches(given, names, n=1)
-        hint = f"did you mean {near[0]!r}? There are: " if near else "choose one of "
+        near = nearest(given, names)
+        hint = f"{near} There are: " if near else "choose one of "
         raise ValueError(f"unknown {kind} {given!r}; {hint}{', '.join(names)}.")

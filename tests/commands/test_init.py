@@ -49,6 +49,27 @@ def test_a_command_is_written_as_words(capsys):
     assert "one seed" not in capsys.readouterr().out
 
 
+def test_a_size_of_any_name_is_one_once_it_is_named(capsys):
+    assert main(["init", "t", "--command", "fit {lr} {heads}", "--size", "heads"]) == 0
+    assert "sizes: heads; tuned: lr\n" in capsys.readouterr().out
+    assert list(open_study("t.py").study.sizes) == ["heads"]
+
+
+@pytest.mark.parametrize("more", [["--dry-run"], ["--quiet"]])
+def test_a_placeholder_that_the_study_does_not_have_is_refused_before_anything_is_made(
+    more, capsys
+):
+    assert main(["init", "t", "--command", "fit {lr} {width} {seed}"]) == 0
+    Path("t.py").write_text(Path("t.py").read_text().replace("{width}", "{widht}"))
+    before = sorted(Path().rglob("*"))
+    capsys.readouterr()
+    assert main(["study", "run", "t.py", *more]) == 2
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1
+    assert "among width, lr, seed, run_dir, got widht; did you mean 'width'?" in said
+    assert sorted(Path().rglob("*")) == before
+
+
 def test_nothing_is_written_over_unless_asked(capsys):
     Path("toy.py").write_text("STUDY = mine")
     assert main(["init", "toy"]) == 2
@@ -74,6 +95,12 @@ def test_a_folder_of_any_name_may_hold_a_study(folder, more):
         (["t", "--command", "fit --w {width}"], "a size and a tuned value"),
         (["t", "--command", "fit 'x"], "No closing quotation"),
         (["t", "--command", ""], "{lr}"),
+        (["t", "--command", "fit {lr} {witdh}"], "got {witdh}; did you mean 'width'?"),
+        (
+            ["t", "--command", "fit {lr} {width} {run_dri}"],
+            "got {run_dri}; did you mean 'run_dir'",
+        ),
+        (["t", "--command", "fit {lr} {width}", "--size", "heads"], "got heads; write {heads}"),
     ],
 )
 def test_what_makes_no_study_is_refused(arguments, message, capsys):

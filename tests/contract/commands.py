@@ -21,7 +21,8 @@ CLEAN = "T/clean.csv --size width --tune lr"
 PAIR = "T/pair.csv --size params --size tokens"
 BATCH = "examples/steps.csv --by width --by target"
 SEALED = "S/forecast.json"
-STUDY = "W/tiny.py --storage sqlite:///W/run.db --set seeds=0"
+RUN = "W/tiny.py --storage sqlite:///W/run.db"
+STUDY = f"{RUN} --set seeds=0"
 CHECKED = (
     "coord-check W/tiny.py --set workload.name=studies/digits_workload.py:Digits "
     "--steps 2 --lr .0078 --width 16 --width 256"
@@ -64,7 +65,7 @@ TEXT = {
     "status": "study status W/tiny.py --storage sqlite:///W/tiny.db",
     "dry-run": "study run W/tiny.py --storage sqlite:///W/new.db --dry-run",
     "report": f"report {CLEAN} W/big.csv -o W/again.html --markdown -",
-    "study-run": f"cd W/ && study run {STUDY} --quiet && study status {STUDY}",
+    "study-run": f"cd W/ && study run {STUDY} --quiet && study status {RUN}",
     "help": "--help",
 }
 """Called for people, some after another command (`&&`): what they print is a text."""

@@ -9,7 +9,13 @@ import pytest
 import extrap
 from extrap.analyses.batch_size import FLAGS as BATCH_FLAGS
 from extrap.laws import LAWS
-from extrap.reporting.glossary import FAMILIES, UNKNOWN, explain_flag, explain_parameter
+from extrap.reporting.glossary import (
+    FAMILIES,
+    UNKNOWN,
+    explain_flag,
+    explain_flags,
+    explain_parameter,
+)
 
 
 def test_flags_that_other_rooms_list_are_all_explained():
@@ -20,6 +26,19 @@ def test_flags_that_other_rooms_list_are_all_explained():
             assert (found.name, found.detail) == (flag, "1 of 2")
             assert (found.meaning, found.why, found.action) == parts
             assert len({*parts, UNKNOWN[2]}) == 4, flag
+
+
+def test_an_imprecise_value_has_one_reason_and_other_flags_all_they_concern():
+    given = [
+        "imprecise-lr: a; more seeds",
+        "outlier: x",
+        "imprecise-lr: b; more seeds",
+        "outlier: y",
+    ]
+    assert [(found.name, found.detail) for found in explain_flags(given)] == [
+        ("imprecise-lr", "b; more seeds"),
+        ("outlier", "x, y"),
+    ]
 
 
 def made_in(path):

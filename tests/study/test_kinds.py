@@ -20,7 +20,7 @@ from extrap.study.batches import BatchKind
 from extrap.study.comparisons import ComparisonKind
 from extrap.study.forecasts import ForecastKind
 from extrap.study.loading import kind_of
-from extrap.study.status import study_status
+from extrap.study.status import read_status
 
 from . import test_allocations as allocations
 from . import test_batches as batches
@@ -155,7 +155,7 @@ def test_seals_are_durable_before_the_first_run_that_follows_and_stand(done):
 
 def test_a_study_that_is_resumed_trains_every_run_once(done):
     assert len(done.calls) == done.case.n_runs
-    status = study_status(done.kind, done.storage)
+    status = read_status(done.storage, done.kind.name)
     assert status.done
     assert status.count("cells") == status.count("complete") == done.case.n_runs
     assert status.count("duplicates") == 0

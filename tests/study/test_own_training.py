@@ -19,7 +19,7 @@ from extrap.records.study import RunResult
 from extrap.study import open_study, run, tune
 from extrap.study.forecasts import ForecastKind
 from extrap.study.lock import lock_of
-from extrap.study.status import study_status
+from extrap.study.status import read_status
 from extrap.study.trials import adopt_training
 from extrap.study_folders import enter
 from extrap.training.own.answers import MOST_POINTS, read_answer, read_curve
@@ -188,7 +188,7 @@ def test_a_run_that_ends_in_a_huge_number_diverged(url):
     runs = tune(SPEC, url, train=train)
     assert list(runs.to_frame()["status"]) == ["complete"] * 3 + ["diverged"]
     assert "seed=0 (4.89e+298)" in runs.notes[-1]
-    assert [size.diverged for size in study_status(ForecastKind(SPEC), url).sizes] == [0, 1]
+    assert [size.diverged for size in read_status(url).sizes] == [0, 1]
     largest = trials_of(url)[-1]  # squares of what samplers see are floats
     assert (largest.value, largest.user_attrs["result"]["loss"]) == (math.inf, 4.89e298)
 
@@ -294,6 +294,21 @@ def test_modules_that_the_function_imports_are_part_of_it(tmp_path, name, change
     assert [key for key in before.source if before.source[key] != after.source[key]] == changes
 
 
+@pytest.mark.parametrize("text", [FILE, f"{BEGINNING}{COMMAND}", None])
+def test_a_dry_run_imports_the_study_once_and_no_torch(text, tmp_path):
+    text = text or f"{BEGINNING.rstrip()[:-1]}, workload=Workload(name='bytes-mlp'))"
+    text = text.replace("import StudySpec", "import Workload, StudySpec")
+    (tmp_path / "mine.py").write_text(f"open('imported', 'a').write('once')\n{text}")
+    call = (
+        "import sys; from extrap.cli import main; "
+        "code = main(['study', 'run', 'mine.py', '--dry-run']); "
+        "sys.exit(code or ('torch' in sys.modules and 'torch'))"
+    )
+    subprocess.run([sys.executable, "-c", call], check=True, cwd=tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["imported", "mine.py"]
+    assert (tmp_path / "imported").read_text() == "once"
+
+
 def test_a_function_of_ones_own_needs_no_torch(url, tmp_path):
     (tmp_path / "mine.py").write_text(FILE)
     code = "import sys\nfrom extrap.study import open_study, tune\nown = open_study('mine.py')\n"
@@ -322,8 +337,8 @@ def test_a_changed_function_is_refused_until_it_is_accepted(tmp_path, url):
     assert adopt_training(SPEC, url, before) == ()
     assert not list(tmp_path.glob("*.db"))  # a storage that is not there yet is not made
     tune(SPEC, url, train=before)
-    other = replace(SPEC, tune={"lr": replace(SPEC.tune["lr"], n=3)})
-    with pytest.raises(StudyError, match=r"tune\.lr\.n: 2 in ") as caught:
+    other = replace(SPEC, path={"depth": "width / 8"})
+    with pytest.raises(StudyError, match=r"path\.depth: nothing in ") as caught:
         tune(other, url, train=before)
     assert "--accept-training" not in str(caught.value)  # that is not the training
     changed = training_of(tmp_path, FILE.replace("FLOOR = 1.5", "FLOOR = 1.5  # here"))

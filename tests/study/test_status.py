@@ -2,7 +2,6 @@
 
 import shutil
 from dataclasses import replace
-from datetime import UTC, datetime
 
 import pytest
 from optuna.distributions import FloatDistribution
@@ -15,9 +14,8 @@ from extrap.records.codec import encode
 from extrap.study import train, tune
 from extrap.study.database import open_storage
 from extrap.study.forecasts import ForecastKind
-from extrap.study.lock import lock_of, this_process
-from extrap.study.status import COUNTS, study_status
-from extrap.study.trials import DRIVER
+from extrap.study.lock import lock_of
+from extrap.study.status import COUNTS, DRIVER, MORE, NO_STORAGE, read_status
 
 from .trials import rates, spec
 
@@ -34,10 +32,6 @@ def loss_of(size, tuned, seed):
     told = {"status": "diverged", "loss": None} if is_bad else {"status": "complete", "loss": loss}
     costs = {"initial_loss": 3.0, "wall_s": size["width"], "flops": 100.0}
     return RunResult(cell=Cell.of(size, tuned, seed), **told, **costs)
-
-
-def status_of(spec, url):
-    return study_status(ForecastKind(spec), url)
 
 
 def counts(status):
@@ -71,16 +65,12 @@ def add(url, number, **attributes):
 
 
 def test_a_whole_sweep_is_complete_with_its_cost_and_optima(whole):
-    url = f"sqlite:///{whole}"
-    status = status_of(SPEC, url)
+    status = read_status(f"sqlite:///{whole}", "stand")
     assert counts(status) == (N, N, 0, 0, 0, 4, 0)
     assert (status.done, status.eta_s) == (True, 0.0)
     assert (status.wall_s, status.flops) == (14.0 * (8 + 16 + 32 + 64), 100.0 * N)
     (worker,) = status.workers
     assert (worker.state, worker.n_done, worker.n_running) == ("left", N, 0)
-    assert [each["size"]["width"] for each in status.optima] == [8.0, 16.0, 32.0, 64.0]
-    best = [each["tuned"]["lr"]["value"] for each in status.optima]
-    assert best == pytest.approx([0.1 / width**0.5 for width in (8, 16, 32, 64)], rel=0.25)
 
 
 @pytest.mark.parametrize("kind", ["sqlite", "postgres"])
@@ -89,16 +79,24 @@ def test_every_storage_is_read_before_anything_has_begun_and_after(kind, tmp_pat
     url = f"{kind}:///{tmp_path}/study"
     if kind == "postgres":
         url = request.getfixturevalue("postgres").make_database("standing")
-    status = status_of(spec, url)
-    assert counts(status) == (16, 0, 0, 16, 0, 0, 0)
-    assert (status.done, status.eta_s, status.notes) == (False, None, ("no run has started",))
+    status = read_status(url, "stand")
+    assert (counts(status), status.sizes) == ((0, 0, 0, 0, 0, 0, 0), ())
+    assert (status.done, status.eta_s, status.notes) == (False, None, (NO_STORAGE,))
     assert list(tmp_path.iterdir()) == []
-    assert counts(status_of(replace(spec, sampler="tpe"), url))[:4] == (16, 0, 0, 16)
     tune(spec, url, train=loss_of, extend=lambda _: spec.grid_cells()[:8])
-    assert counts(status_of(spec, url))[:4] == (16, 8, 0, 8)
+    assert counts(read_status(url)) == (8, 8, 0, 0, 0, 1, 0)
     cell = {"state": TrialState.COMPLETE, RESULT: {"status": "complete", "wall_s": 1.0}}
     add(url, 0, **cell)  # by another process: a duplicate
-    assert counts(status_of(spec, url))[1:] == (8, 0, 8, 0, 1, 1)
+    with pytest.raises(KeyboardInterrupt):
+        tune(spec, url, train=stops)
+    assert counts(read_status(url)) == (16, 8, 0, 8, 0, 1, 1)
+
+
+def stops(size, tuned, seed):
+    raise KeyboardInterrupt
+
+
+stops.__qualname__ = loss_of.__qualname__  # or it would be another training
 
 
 @pytest.mark.parametrize(
@@ -114,17 +112,17 @@ def test_cells_in_training_are_those_of_the_driver_that_holds_the_lock(
     who, is_held, state, n_running, url
 ):
     tune(SPEC, url, train=loss_of, extend=lambda _: SPEC.grid_cells()[:2])
-    now = datetime.now(UTC).isoformat(timespec="seconds")
-    running = [["stand", "tune", {"width": 8.0}, 2], ["stand", "tune", {"width": 16.0}, 1]]
-    told = {**this_process(), **BEAT, "at": now, "workers": 4, "running": running, **who}
     storage = open_storage(url)
-    storage.set_study_user_attr(storage.get_study_id_from_name("stand/width=8"), DRIVER, told)
+    study_id = storage.get_study_id_from_name("stand/width=8")
+    told = {**storage.get_study_user_attrs(study_id)[DRIVER], **BEAT, "workers": 4, **who}
+    told["status"]["sizes"][0] |= {"cells": 7, "running": 3, "waiting": 2}
+    storage.set_study_user_attr(study_id, DRIVER, told)
     lock = lock_of(url, ["stand"])
     if is_held:
         lock.acquire()
-    status = status_of(SPEC, url)
+    status = read_status(url, "stand")
     lock.release()
-    assert counts(status) == (N, 2, n_running, N - 2 - n_running, 0, 0, 0)
+    assert counts(status) == (7, 2, n_running, 5 - n_running, 0, 0, 0)
     (worker,) = status.workers
     assert (worker.state, worker.n_running, worker.n_done) == (state, n_running, 2)
 
@@ -140,36 +138,49 @@ def test_a_study_with_failed_cells_is_not_done(url):
 
     sound = [cell for cell in spec.grid_cells() if (cell.size[0][1], cell.seed) != (64.0, 1)]
     tune(spec, url, train=train, extend=lambda _: sound)
-    assert status_of(spec, url).count("waiting") == 3
+    assert counts(read_status(url)) == (9, 9, 0, 0, 0, 1, 0)
     with pytest.raises(StudyError, match=r"seed=1 failed 3 times"):
         tune(spec, url, train=train)
-    status = status_of(spec, url)
+    status = read_status(url)
     n_failed = status.count("failed")
     assert n_failed == 3
     assert not status.done
     assert status.eta_s == (n_failed + status.count("waiting")) * 64.0
-    status = status_of(replace(spec, seeds=(0,)), url)  # without the failed ones
+    tune(replace(spec, seeds=(0,)), url, train=train)  # without the failed ones
+    status = read_status(url)
     assert (status.count("failed"), status.done, status.eta_s) == (0, True, 0.0)
     broken.clear()
     tune(spec, url, train=train)
-    assert status_of(spec, url).done
+    assert read_status(url).done
 
 
 def test_larger_runs_are_wanted_once_the_sweep_is_done(url, whole, tmp_path):
     spec = replace(SPEC, targets=(Target(size={"width": 256}, factors=(1.0, 2.0)),))
-    before = status_of(spec, url)
+    with pytest.raises(KeyboardInterrupt):
+        train(ForecastKind(spec, stops), url, reports=tmp_path)
+    before = read_status(url)
     assert counts(before)[:4] == (N, 0, 0, N)
     assert not before.done
-    assert any("more runs follow" in note for note in before.notes)
+    assert before.notes == (MORE,)
     shutil.copy(whole, url.removeprefix("sqlite:///"))
-    after = status_of(spec, url)
+    with pytest.raises(KeyboardInterrupt):
+        train(ForecastKind(spec, stops), url, reports=tmp_path)
+    after = read_status(url)
     assert counts(after)[:4] == (N + 6, N, 0, 6)
     assert not after.done
     assert after.sizes[-1].stage == "check"
+    assert after.notes == ()
     assert after.eta_s == pytest.approx(6 * 256.0, rel=1e-6)  # a run costs as its width
     train(ForecastKind(spec, loss_of), url, reports=tmp_path)
-    done = status_of(spec, url)
+    done = read_status(url)
     assert counts(done)[:4] == (N + 6, N + 6, 0, 0)
     assert done.done
-    more = status_of(replace(spec, seeds=(0, 1, 2)), url)  # those that are there still count
-    assert counts(more)[:4] == (N + N // 2 + 6, N + 6, 0, N // 2)
+    assert done.notes == ()
+
+
+def test_a_storage_of_several_studies_is_asked_for_one(url):
+    for name in ("a", "b"):
+        tune(replace(SPEC, name=name), url, train=loss_of, extend=lambda _: SPEC.grid_cells()[:1])
+    assert read_status(url, "b").study == "b"
+    with pytest.raises(ValueError, match=r"got c .*one of a, b"):
+        read_status(url, "c")

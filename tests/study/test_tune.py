@@ -156,7 +156,11 @@ def test_resuming_with_other_settings_or_data_names_every_difference(url, finish
     copied(finished, url)
     deep = Workload(name="bytes-mlp", options={"depth": 2})
     for changed, named in (
-        (replace(SPEC, tune={"lr": replace(SPEC.tune["lr"], n=4)}), "tune.lr.n: 3 in "),
+        (
+            replace(SPEC, tune={**SPEC.tune, "eps": SPEC.tune["lr"]}),
+            "tuned: lr in .*eps, lr now",
+        ),
+        (replace(SPEC, sizes={**SPEC.sizes, "depth": (1,)}), "sizes: width in "),
         (replace(SPEC, workload=deep), "workload.depth: nothing "),
         (replace(SPEC, sampler="tpe"), "sampler: grid in "),
     ):
@@ -175,6 +179,42 @@ def test_resuming_with_other_settings_or_data_names_every_difference(url, finish
     text.write_text("another text, and then some more. " * 2000)
     with pytest.raises(StudyError, match=r"data\.corpus_sha256"):
         tune(replace(spec, name="text"), url)
+
+
+def fails(size, tuned, seed):
+    raise KeyError("x")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"sampler": "tpe", "tune": {"lr": TunedRange(low=2**-9, high=2**-3, n=6)}},
+        {"tune": {"rate": SPEC.tune["lr"]}, "sizes": {"depth": (1, 2), "width": (8, 16)}},
+        {"path": {"depth": "width / 8"}},
+    ],
+)
+def test_a_study_without_a_result_takes_any_settings(url, change):
+    spec = replace(OWN, seeds=(0,))
+    with pytest.raises(KeyError):
+        tune(spec, url, train=fails)
+    changed = replace(spec, **change)
+    assert len(tune(changed, url, train=lambda *_: 2.0)) == len(changed.grid_cells())
+    with pytest.raises(StudyError, match="has results"):
+        tune(spec, url, train=fails)
+
+
+@pytest.mark.parametrize("sampler", ["grid", "tpe"])
+def test_a_study_with_results_takes_another_grid(url, sampler):
+    spec = replace(OWN, seeds=(0, 1), sampler=sampler)
+    before = tune(spec, url, train=excess_curve)
+    moved = replace(spec, tune={"lr": TunedRange(low=2**-7, high=2**-2, n=6)}, seeds=(0, 1, 2))
+    runs = tune(moved, url, train=excess_curve)
+    if sampler == "grid":
+        cells = {*spec.grid_cells(), *moved.grid_cells()}
+        assert len(runs) == len(cells) > len(moved.grid_cells()) > len(before)
+    else:
+        assert len(runs) == len(moved.grid_cells())
+        assert runs.to_frame()["lr"].max() > 2**-4  # beyond the range at first
 
 
 def test_a_diverged_run_tells_the_sampler_its_initial_loss(url):

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from extrap.fitting.optimum_law import BENDS
 from extrap.fitting.refusals import HIGH_HALF_WIDTH, half_width, shown_half
 from extrap.forecasting import Forecast
-from extrap.reading.loss_kinds import is_perplexity
+from extrap.reading.losses import is_perplexity
 from extrap.records import Interval, KeptValue, Point
 from extrap.records.numbers import (
     NBSP,

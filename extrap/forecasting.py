@@ -61,7 +61,7 @@ from extrap.fitting.remedies import (
 from extrap.fitting.seed_noise import Noise, assume_shared, estimate_noise
 from extrap.fitting.spread import OptimumSpread, predict_optimum, recommend
 from extrap.fitting.transfer_rules import compare_rules, compute_of
-from extrap.reading.loss_kinds import is_accuracy, is_perplexity, loss_kind, size_kind
+from extrap.reading.losses import is_accuracy, is_perplexity, loss_kind, size_kind
 from extrap.reading.names import kinds_of
 from extrap.reading.reader import ReadingKeywords, as_runs
 from extrap.records import Estimate, Fit, Interval, Measure, Optimum, Point, Runs, Shown, SizePath

@@ -61,7 +61,7 @@ IMPORTERS = {
     "tqdm": "study.progress",
     "transformers": "integrations.huggingface",
     "wandb": "reading.trackers.wandb",
-    "yaml": "reading.trackers.yaml_files",
+    "yaml": "reading.settings",
 }
 """Library → the parts, or single modules, that may import it."""
 LAZY = {

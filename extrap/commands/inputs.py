@@ -106,7 +106,8 @@ def read_table(
         others: Further fields of the request.
     """
     from extrap.errors import without_password
-    from extrap.reading.reader import Request, read_sweep
+    from extrap.reading.reader import read_sweep
+    from extrap.reading.selecting import Request
 
     names = {field.name for field in fields(Request)}
     given = {**options, "tune": parse_tuned(options.get("tune", ())), **others}

@@ -20,7 +20,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from extrap.errors import DataError, shown
-from extrap.reading.names import SUPERSCRIPTS
+from extrap.reading.names import MULTIPLES, SUPERSCRIPTS
 
 SPELLED_NAN = ("nan", "+nan", "-nan")
 NO_VALUE = ("", "-", "--", "–", "—", "n/a", "N/A", "#N/A", "NA", "n.a.")
@@ -45,7 +45,6 @@ POWER = re.compile(
     r"(?P<base>\d+(?:\.\d+)?)\s?(?:\^|\*\*)\s?\(?(?P<exponent>[-+]?\d+(?:\.\d+)?)\)?"
 )
 POWER_OF_TEN = re.compile(r"\s*[×x*·]\s*10\s*(?:\^|\*\*)?\s*\{?([-+]?\d+)\}?$")
-MULTIPLES = {"": 1.0, "k": 1e3, "m": 1e6, "b": 1e9, "t": 1e12}
 MARKED_NOTE = " hold more than a number: "
 """Stands in a note on cells of which a part is read."""
 Codes = NDArray[np.intp]
@@ -161,7 +160,7 @@ def _written(text: str) -> float:
 
 def _plain(text: str) -> float:
     if count := COUNT.fullmatch(text):
-        return float(count["number"].replace(",", "")) * MULTIPLES[count["times"].lower()]
+        return float(count["number"].replace(",", "")) * MULTIPLES.get(count["times"].lower(), 1.0)
     try:
         if power := POWER.fullmatch(text):
             return float(float(power["base"]) ** float(power["exponent"]))

@@ -7,7 +7,7 @@ import re
 from collections.abc import Collection, Sequence
 
 from extrap.errors import Choice, DataError, argument, shown
-from extrap.reading.loss_kinds import loss_unit
+from extrap.reading.losses import loss_unit
 from extrap.reading.names import (
     ALIKE,
     COMPUTE,

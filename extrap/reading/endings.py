@@ -13,32 +13,20 @@ from extrap.reading.cells import is_empty, numbers_of, texts_of
 from extrap.reading.names import PROGRESS, bare_name, is_identity, is_recipe, short_name, words
 from extrap.records.runs import STATUSES
 
-WORDS = {
-    **{status: status for status in STATUSES},
-    **dict.fromkeys(words("finished completed done success succeeded terminated ok"), "complete"),
-    **dict.fromkeys(
-        words(
-            "fail crash crashed error errored killed cancelled canceled aborted abort timeout "
-            "timed_out oom out_of_memory node_fail interrupted preempted preempting pending "
-            "queued paused running scheduled waiting"
-        ),
-        "failed",
-    ),
-}
+COMPLETE = words("finished completed done success succeeded terminated ok")
+UNFINISHED = words(
+    "fail crash crashed error errored killed cancelled canceled aborted abort timeout timed_out "
+    "oom out_of_memory node_fail interrupted preempted preempting pending queued paused running "
+    "scheduled waiting"
+)
+ABSENT = words("failed fails failure crashes dnf memory not none null skipped missing")
+DIVERGED = words(
+    "diverged diverges divergence div nan inf infinity ∞ exploded explodes blew unstable"
+)
+WORDS = {status: status for status in STATUSES}
+WORDS |= dict.fromkeys(COMPLETE, "complete") | dict.fromkeys(UNFINISHED, "failed")
 """What trackers, tuners and clusters call a run that ended, or has not ended yet → status."""
-UNFINISHED = {word for word, status in WORDS.items() if status == "failed"} - {"failed"}
-LOST = {
-    **dict.fromkeys((word for word, status in WORDS.items() if status == "failed"), "failed"),
-    **dict.fromkeys(
-        words("fails failure crashes dnf memory not none null skipped missing"), "failed"
-    ),
-    **dict.fromkeys(
-        words(
-            "diverged diverges divergence div nan inf infinity ∞ exploded explodes blew unstable"
-        ),
-        "diverged",
-    ),
-}
+LOST = dict.fromkeys((*UNFINISHED, *ABSENT), "failed") | dict.fromkeys(DIVERGED, "diverged")
 """Words in place of a loss → status."""
 COLUMN = re.compile(r"(^|[_.])(status|state|outcome)$")
 """Names of columns that hold such words; a column of any name does if it holds nothing else."""
@@ -104,9 +92,6 @@ def read_status(
     """The status of each run, whether the table says it, and notes.
 
     Without a word for it a run with a loss that is not finite diverged, one that has none failed.
-
-    Raises:
-        DataError: A status is a word that nobody uses for one.
     """
     names = np.array(["complete", "diverged", "failed"], dtype=object)
     derived = names[np.where(is_lost, 2, np.where(np.isfinite(loss), 0, 1))]

@@ -53,6 +53,11 @@ class Found:
     maximised: tuple[str, ...] = ()
     names: str | None = None
 
+    @property
+    def have(self) -> list[str]:
+        """The names of the columns."""
+        return [str(column) for column in self.table]
+
     def curves(self, metric: str, *, ask: bool = True) -> pd.DataFrame | None:
         """Columns `run`, `step` and `loss` of a metric's column; None where there are none."""
         points = self.points
@@ -72,31 +77,30 @@ class Found:
         Raises:
             DataError: A column is missing, or has the new name already.
         """
-        have = [str(column) for column in self.table]
         columns: dict[str, str] = {}
         for old, name in names.items():
-            column = require_column(old, have, self.where)
-            if name in have or name in columns.values():
+            column = require_column(old, self.have, self.where)
+            if name in self.table or name in columns.values():
                 raise DataError(
                     f"a column is renamed to a new name, {self.where} has {name!r} already; "
                     "choose another name."
                 )
             columns[column] = name
 
-        def new(known: Iterable[str]) -> tuple[str, ...]:
-            return tuple(columns.get(name, name) for name in known)
-
+        fields = ("sizes", "tuned", "losses", "metrics", "maximised")
         return replace(
             self,
             table=self.table.rename(columns=columns),
-            logged={columns.get(c, c): self.logged.get(c, c) for c in have},
-            sizes=new(self.sizes),
-            tuned=None if self.tuned is None else new(self.tuned),
-            losses=new(self.losses),
-            metrics=new(self.metrics),
-            maximised=new(self.maximised),
+            logged={columns.get(c, c): self.logged.get(c, c) for c in self.have},
             names=self.names and columns.get(self.names, self.names),
+            **renamed_in(self, fields, columns),
         )
+
+
+def renamed_in(record: Any, fields: Sequence[str], names: Mapping[str, str]) -> dict[str, Any]:
+    """Fields of a record that list columns, those that are given, with their new names."""
+    given = {field: getattr(record, field) for field in fields}
+    return {f: tuple(names.get(c, c) for c in own) for f, own in given.items() if own is not None}
 
 
 def joined(parts: Sequence[Found], where: str) -> Found:
@@ -234,7 +238,5 @@ def _last_values(points: pd.DataFrame, n_runs: int) -> list[dict[str, float]]:
     """Metric → value of the last step, of each run; of two of one step the later counts."""
     ordered = points.sort_values("step", kind="stable")
     last = ordered.drop_duplicates(["run", "metric"], keep="last")
-    found: list[dict[str, float]] = [{} for _ in range(n_runs)]
-    for run, metric, value in zip(last["run"], last["metric"], last["value"], strict=True):
-        found[run][metric] = value
-    return found
+    by_run = {run: own.set_index("metric")["value"] for run, own in last.groupby("run")}
+    return [by_run[run].to_dict() if run in by_run else {} for run in range(n_runs)]

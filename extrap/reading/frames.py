@@ -32,7 +32,7 @@ def as_frame(source: Any) -> pd.DataFrame:
     and what is no number; pandas does not, so a NaN of its is missing.
 
     Raises:
-        DataError: It is too large.
+        DataError: A level of its index has no name.
     """
     if isinstance(source, pd.DataFrame):
         frame = without_index(source).copy()
@@ -56,11 +56,7 @@ def without_index(frame: pd.DataFrame) -> pd.DataFrame:
             'with df.index.names = ["width", "lr"].'
         )
     own = [name for name in frame.index.names if name is not None and name not in frame.columns]
-    return (
-        frame.reset_index(level=own).reset_index(drop=True)
-        if own
-        else frame.reset_index(drop=True)
-    )
+    return (frame.reset_index(level=own) if own else frame).reset_index(drop=True)
 
 
 def frame_of_rows(rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:

@@ -71,11 +71,9 @@ def with_row_per_run(found: Found, loss: str | None = None) -> Found:
         means = sorted((c for c in names if c not in of_seeds), key=lambda c: loss_rank(c) or ())
         table, mean, said = _with_errors(table, means)
         notes += said
-        is_loss = (
-            mean is not None and (loss_rank(mean) or ())[:1] == (loss_rank(means[0]) or ())[:1]
-        )
-        if mean and is_loss and losses == ("loss",) and "loss" not in table:
-            losses = (mean,)
+        if mean and losses == ("loss",) and "loss" not in table:
+            places = [(loss_rank(name) or ())[:1] for name in (mean, means[0])]
+            losses = (mean,) if places[0] == places[1] else losses
     return replace(found, table=table, notes=tuple(notes), losses=losses)
 
 
@@ -114,15 +112,9 @@ def _seed_columns(table: pd.DataFrame, loss: str | None) -> dict[str, dict[str, 
     if not of_loss or (of_loss == ["loss"] and has_other):
         return {}
     seeds = metrics[min(of_loss, key=lambda m: loss_rank(m) or ())]
-    return (
-        {}
-        if loss in seeds.values()
-        else {
-            metric: columns
-            for metric, columns in metrics.items()
-            if columns.keys() == seeds.keys()
-        }
-    )
+    if loss in seeds.values():
+        return {}
+    return {metric: own for metric, own in metrics.items() if own.keys() == seeds.keys()}
 
 
 def _melted(table: pd.DataFrame, metrics: dict[str, dict[str, str]]) -> pd.DataFrame:

@@ -1,4 +1,4 @@
-"""The loss of a run: which part of its curve counts, and metrics that are better when larger.
+"""The loss of a run: which part of its curve counts, metrics to maximise, and what kind it is.
 
 | rule | the loss of a run is |
 |---|---|
@@ -17,24 +17,42 @@ one; that comes from replicates.
 
 Anything else (percent, rewards, decibels) has no loss that we could know: it is an error that says
 how to write one.
+
+| name of the loss | values | kind |
+|---|---|---|
+| bpb, bpc, bits … | any | bits |
+| loss, nll, cross entropy …, no mse, image … | all between .5 and 12 | nats |
+| error, err_rate, wer | any | error |
+| a metric in [0, 1] that is maximised | any | accuracy |
+| any other | any | other |
 """
 
 from __future__ import annotations
 
 import math
+import re
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from extrap.errors import DataError, argument
+from extrap.reading.names import COMPUTE, ERROR, LOSS, known_name
+from extrap.records import Runs
 from extrap.records.fields import ROUNDING
-from extrap.records.runs import OF_SHARE
+from extrap.records.runs import KIND_NOTE, LOSS_NOTE, OF_SHARE
 
 EXTREMES = {"min": "minimum", "max": "maximum", "best": "best value"}
 """Endings of a summary's metrics → what they are of a curve."""
 TAIL = 0.05
 """Share of a curve's points that `tail` averages."""
+NATS = (0.5, 12.0)
+"""Losses of language models per token. Those of image classifiers may look alike."""
+BITS = re.compile(r"bpb|bpc|(^|_)bits?($|_)")
+PERPLEXITY = re.compile(r"perplexity|ppl")
+NO_NATS = re.compile(rf"{PERPLEXITY.pattern}|mse|mae|rmse|image|cls|reward")
+"""In names of losses that are no cross entropy of text."""
 
 
 class FinalRule(NamedTuple):
@@ -64,17 +82,8 @@ def parse_final(text: str) -> FinalRule:
     return rule
 
 
-def final_losses(curves: pd.DataFrame, rule: FinalRule) -> pd.Series:
-    """Run → its final loss, of `run`, `step` and `loss`; NaN if its last point is not finite.
-
-    Of two points of one step the later row counts.
-    """
-    ordered = curves.drop_duplicates(["run", "step"], keep="last")
-    ordered = ordered.sort_values(["run", "step"], kind="stable")
-    return ordered.groupby("run")["loss"].agg(lambda loss: _final(loss.to_numpy(float), rule))
-
-
 def _final(losses: np.ndarray, rule: FinalRule) -> float:
+    """The final loss of a curve; NaN if its last point is not finite."""
     name, share = rule
     if not math.isfinite(losses[-1]):
         return math.nan
@@ -100,7 +109,9 @@ def with_final_losses(
             f"the final loss is {name!r} of a curve, {where} has the last loss of a run "
             f"only; give {argument('curves', ...)}, or leave {argument('final')} out."
         )
-    found = final_losses(curves, rule)
+    ordered = curves.drop_duplicates(["run", "step"], keep="last")  # the later row of a step
+    by_run = ordered.sort_values(["run", "step"], kind="stable").groupby("run")["loss"]
+    found = by_run.agg(lambda loss: _final(loss.to_numpy(float), rule))
     has_curve = losses.index.isin(found.index)
     chosen = found.reindex(losses.index).astype(object).where(has_curve, None)
     said = f"the mean of the last {share:.3g} of" if name == "tail" else "the best of"
@@ -146,3 +157,51 @@ def loss_of_metric(values: pd.Series, name: str) -> tuple[float, str]:
             "is never perfect."
         )
     return 1.0, f"{name}{OF_SHARE}{name}"
+
+
+def loss_kind(runs: Runs) -> str:
+    """What the loss of the runs is: `nats`, `bits`, `error`, `accuracy` or `other`.
+
+    What was said when they were read counts before what the name and the values suggest.
+    """
+    given = _noted(runs, KIND_NOTE)
+    if given and not (is_accuracy(runs) and given in ("nats", "bits")):
+        return given
+    name = _noted(runs, LOSS_NOTE).lower()
+    if is_accuracy(runs):
+        return "accuracy"
+    if BITS.search(name):
+        return "bits"
+    if ERROR.search(name):
+        return "error"
+    losses = runs.complete().to_frame()["loss"]
+    is_named = not name or (LOSS.search(name) and not NO_NATS.search(name))
+    return "nats" if is_named and losses.between(*NATS).all() else "other"
+
+
+def loss_unit(name: str) -> str:
+    """The unit of a loss by its name: `perplexity`, `bits`, `error`, else `nats`."""
+    patterns = {"perplexity": PERPLEXITY, "bits": BITS, "error": ERROR}
+    return next((unit for unit, p in patterns.items() if p.search(name.lower())), "nats")
+
+
+def is_accuracy(runs: Runs) -> bool:
+    """Whether the loss is what a maximised metric in [0, 1] leaves."""
+    return any(OF_SHARE in note for note in runs.notes)
+
+
+def is_perplexity(runs: Runs) -> bool:
+    """Whether the loss is a perplexity, whose logarithm is the loss in nats."""
+    is_named = PERPLEXITY.search(_noted(runs, LOSS_NOTE).lower()) is not None
+    return is_named and not _noted(runs, KIND_NOTE)
+
+
+def size_kind(columns: Sequence[str]) -> str:
+    """`compute` for one size column that counts FLOPs, else `other`."""
+    is_compute = len(columns) == 1 and known_name(columns[0]) in COMPUTE
+    return "compute" if is_compute else "other"
+
+
+def _noted(runs: Runs, start: str) -> str:
+    """What a note says after its beginning; empty without one."""
+    return next((n.removeprefix(start) for n in runs.notes if n.startswith(start)), "")

@@ -34,13 +34,12 @@ from extrap.reading.names import (
     is_measured,
     is_recipe,
     known_name,
+    words,
 )
 from extrap.reading.roles import MOST_CHOICES, ONE_AMOUNT, TRIED, tried_share
 from extrap.records import WITHOUT_SEED, Runs, condition_text
 
-COUNTED = (
-    *("loss_se", "noise_scale", "flops", "wall_s", "updates", "n_params", "seed_sd", "n_seeds"),
-)
+COUNTED = words("loss_se noise_scale flops wall_s updates n_params seed_sd n_seeds")
 """Columns with a fixed meaning that set nothing."""
 MOST_KINDS = 30
 """Values of a column that may say of which kind a run is."""
@@ -79,7 +78,7 @@ def refuse_mixtures(
     names = [c for c in have if c not in known and may_set(c)]
     sweep = _Sweep(frame, runs)
     if is_untuned:
-        names = [c for c in names if known_name(c) not in WORDS["tune"] or not sweep.is_tried(c)]
+        names = [c for c in names if not (known_name(c) in WORDS["tune"] and sweep.is_tried(c))]
     varying = {c: levels for c in names if (levels := sweep.varying(c))}
     pooled = [c for c in varying if {c, display_name(c, have)} & set(ignored)]
     pooled += [c for c in varying if c not in pooled and is_free_text(varying[c])]
@@ -245,10 +244,7 @@ def mixture(varying: Mapping[str, Levels], parts: Sequence[Choice], what: str) -
     )
     more = len(counts) - MOST_CHOICES if is_listed else 0
     left = f" ({more} more combinations are not listed)" if more > 0 else ""
-    return DataError(
-        f"{what} mixes several ({mixed}); choose one{left}:",
-        choices,
-    )
+    return DataError(f"{what} mixes several ({mixed}); choose one{left}:", choices)
 
 
 def _cut(text: str) -> str:

@@ -54,11 +54,7 @@ NAMED_STUDY = re.compile(
 )
 METRIC_NAMES = "study:metric_names"
 """The system attribute in which Optuna keeps the names of a study's values."""
-STATUS = {
-    TrialState.COMPLETE: "complete",
-    TrialState.PRUNED: "pruned",
-    TrialState.FAIL: "failed",
-}
+STATUS = {TrialState.COMPLETE: "complete", TrialState.PRUNED: "pruned", TrialState.FAIL: "failed"}
 ENDED = (TrialState.COMPLETE, TrialState.PRUNED)
 """How trials end that have a result."""
 POINT = ["run", "step", "loss", "grad_sq_norm", "grad_cov_trace"]
@@ -102,8 +98,20 @@ class StoredStudy(NamedTuple):
         return bool(self.key.size) and SCHEMA in self.attributes
 
     def fingerprint(self) -> dict[str, Any]:
-        """What it was made with, see `fingerprint_of`."""
-        return fingerprint_of(self.attributes, study=self.full_name)
+        """What a study of ours was made with; empty if nobody wrote it down.
+
+        Raises:
+            StudyError: Another version wrote it, or what is there is no table.
+        """
+        version = self.attributes.get(SCHEMA, SCHEMA_VERSION)
+        made_with = self.attributes.get(FINGERPRINT, {})
+        if version != SCHEMA_VERSION or not isinstance(made_with, dict):
+            raise StudyError(
+                f"the study {self.full_name!r} must have schema {SCHEMA_VERSION} and a table as "
+                f"fingerprint, got {version!r} and {type(made_with).__name__}: another extrap "
+                "wrote it; install that version here, or choose another storage."
+            )
+        return made_with
 
     def trials(self) -> list[FrozenTrial]:
         """Its trials that are finished, by number."""
@@ -292,6 +300,8 @@ def _read(studies: Sequence[StoredStudy], source: str, stage: str) -> Found:
     found = [runs[cell] for cell in sorted(runs)]
     points = [(run, *point) for run, (_, curve) in enumerate(found) for point in curve]
     metrics = {name: is_up for study in studies for name, is_up in study.metrics.items()}
+    by_name = dict.fromkeys(name for own in params for name in own)
+    odd = {name for own in params for name, value in own.items() if not _is_positive(value)}
     curves = None
     if len(metrics) == 1:
         curves = pd.DataFrame(points, columns=POINT[: max(map(len, points), default=3)])
@@ -304,17 +314,11 @@ def _read(studies: Sequence[StoredStudy], source: str, stage: str) -> Found:
         points=curves,
         notes=tuple(notes),
         sizes=tuple(dict.fromkeys(c for s in studies for c, _ in s.key.size if c not in SEEDS)),
-        tuned=tuple(dict.fromkeys(tuned or _positive_in_all(params))),
+        tuned=tuple(dict.fromkeys(tuned or (name for name in by_name if name not in odd))),
         losses=tuple(metrics) if len(metrics) == 1 else (),
         metrics=tuple(metrics),
         maximised=tuple(name for name, is_maximised in metrics.items() if is_maximised),
     )
-
-
-def _positive_in_all(params: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Parameters that are positive numbers in all trials that have them."""
-    names = dict.fromkeys(name for own in params for name in own)
-    return [n for n in names if all(_is_positive(own[n]) for own in params if n in own)]
 
 
 def _columns(study: StoredStudy) -> dict[str, Any]:
@@ -371,22 +375,6 @@ def _order_of_tuned(study: StoredStudy) -> list[str]:
     """Names of the tuned values as a study of ours has them; Optuna shuffles those of trials."""
     parts = [key.split(".") for key in study.fingerprint()] if study.is_ours else []
     return list(dict.fromkeys(part[1] for part in parts if part[0] == "tune" and part[1:]))
-
-
-def fingerprint_of(attributes: Mapping[str, Any], *, study: str) -> dict[str, Any]:
-    """What a study of ours was made with, by its attributes; empty if nobody wrote it down.
-
-    Raises:
-        StudyError: Another version wrote it, or what is there is no table.
-    """
-    version, made_with = attributes.get(SCHEMA, SCHEMA_VERSION), attributes.get(FINGERPRINT, {})
-    if version != SCHEMA_VERSION or not isinstance(made_with, dict):
-        raise StudyError(
-            f"the study {study!r} must have schema {SCHEMA_VERSION} and a table as fingerprint, "
-            f"got {version!r} and {type(made_with).__name__}: another extrap wrote it; install "
-            "that version here, or choose another storage."
-        )
-    return made_with
 
 
 def cells_in(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypedDict
 
@@ -22,11 +22,16 @@ from extrap.reading.columns import (
     require_column,
 )
 from extrap.reading.endings import ended_early, has_settings, is_progress, read_status
-from extrap.reading.found import Found, with_named_settings
+from extrap.reading.found import Found, renamed_in, with_named_settings
 from extrap.reading.layouts import with_row_per_run
 from extrap.reading.logged_rates import FROM_ELSEWHERE
-from extrap.reading.loss_kinds import loss_kind
-from extrap.reading.losses import loss_of_metric, parse_final, summary_notes, with_final_losses
+from extrap.reading.losses import (
+    loss_kind,
+    loss_of_metric,
+    parse_final,
+    summary_notes,
+    with_final_losses,
+)
 from extrap.reading.mixtures import refuse_mixtures
 from extrap.reading.names import (
     BATCHES,
@@ -37,15 +42,11 @@ from extrap.reading.names import (
     kinds_of,
     known_name,
     symbols_in,
+    words,
 )
 from extrap.reading.replicates import count_notes, read_seeds, without_copies
 from extrap.reading.roles import Parts, infer_parts, sentence
-from extrap.reading.selecting import (
-    Where,
-    is_one_value,
-    selected_rows,
-    with_definitions,
-)
+from extrap.reading.selecting import Request, Where, is_one_value, selected_rows, with_definitions
 from extrap.reading.settings import number_in
 from extrap.reading.sources import find_runs
 from extrap.reading.trackers.histories import check_rows_are_runs
@@ -55,9 +56,8 @@ from extrap.records.runs import KIND_NOTE, LOSS_KINDS, LOSS_NOTE, POOLED, STAGES
 
 MOST_RATE = 1e4
 """Larger rates are misread, such as `0.5m`."""
-OPTIONAL_NUMBERS = (
-    *("loss_se", "n_params", "n_tokens", "epochs", "batch_size", "noise_scale", "flops"),
-    *("wall_s", "updates", "seed_sd", "n_seeds"),
+OPTIONAL_NUMBERS = words(
+    "loss_se n_params n_tokens epochs batch_size noise_scale flops wall_s updates seed_sd n_seeds"
 )
 """Columns with a fixed meaning that a table may have; they must be numbers where they are."""
 UNUSED = "another table has the columns of "
@@ -67,37 +67,6 @@ OTHER_NAME = " stands in the column "
 
 COUNTED = ": counted as complete"
 """How a note ends on runs that stopped early and count."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
-    """How runs are read: the arguments of `read_runs`, which says what they mean."""
-
-    size: str | Iterable[str] | None = None
-    tune: str | Iterable[str] | None = None
-    loss: str | None = None
-    seed: str = "seed"
-    conditions: str | Iterable[str] = ()
-    study: str | None = None
-    stage: str = "tune"
-    curves: str | Path | pd.DataFrame | None = None
-    final: str = "last"
-    let: str | Iterable[str] = ()
-    maximise: str | Iterable[str] = ()
-    where: Where | None = None
-    rename: Mapping[str, str] | None = None
-    ignore: str | Iterable[str] = ()
-    partial: bool = False
-    loss_kind: str | None = None
-    losses: tuple[str, ...] = ()
-    """Columns to take the loss from, the first there is, where none is given; known of a sweep."""
-    split: tuple[str | None, str | None] | None = None
-    """Columns of parameters and of tokens, None by their names, where these are the sizes."""
-    like: str | None = None
-    """Kind of the sweep's losses where the columns are to be those of a sweep that was read."""
-    elsewhere: tuple[str, ...] = ()
-    """Formulas, renamings `old=new` and columns of `where` and `ignore` that only tables which
-    have the columns need."""
 
 
 class RowKeywords(TypedDict, total=False):
@@ -223,21 +192,10 @@ def read_sweep(source: Any, request: Request, *, may_mix: bool = False) -> tuple
         ValueError: As `read_runs`.
     """
     found, request, notes, as_read = _opened(source, request)
-    have, sizes, loss = _columns(found), _names(request.size or ()), _asked_loss(request)
-    tuned = None if request.tune is None else _names(request.tune)
+    have, sizes, tuned, loss = found.have, request.size, request.tune, request.asked_loss
     if loss and not request.loss:
         _metric(found, loss, "maximise")
-    parts = infer_parts(
-        found,
-        sizes=sizes,
-        tuned=tuned,
-        loss=loss,
-        seed=request.seed,
-        conditions=_names(request.conditions),
-        maximised=_names(request.maximise),
-        is_sweep=request.stage == "tune",
-        split=request.split,
-    )
+    parts = infer_parts(found, request)
     played = (*parts.sizes, *parts.tuned, parts.loss, *filter(None, [parts.seed]), *parts.unused)
     called = {c: c if c in (*sizes, *(tuned or ())) else display_name(c, have) for c in played}
     shown = replace(
@@ -253,8 +211,8 @@ def read_sweep(source: Any, request: Request, *, may_mix: bool = False) -> tuple
     if not sizes and isinstance(source, str | Path):
         check_rows_are_runs(found.table, (*shown.sizes, *shown.tuned))
     runs, pooled = _runs(found, shown, request, notes), tuple[str, ...]()
-    if request.stage == "tune":
-        ignored = pooled = _names(request.ignore)
+    if request.is_sweep:
+        ignored = pooled = request.ignore
         if not may_mix:
             ends = filter(is_progress, map(str, runs.to_frame())) if request.partial else ()
             may_vary = (*ignored, *ends)
@@ -315,12 +273,12 @@ def _opened(source: Any, request: Request) -> tuple[Found, Request, list[str], l
 
     Also notes on what was left out, and on what was read otherwise than it is written.
     """
-    stage, sizes = request.stage, _names(request.size or ())
+    stage = request.stage
     if stage not in STAGES:
         raise ValueError(f"{argument('stage')} must be one of {', '.join(STAGES)}; got {stage!r}.")
     for name in ("where", "rename"):
         given = getattr(request, name)
-        if not isinstance(given, Mapping | None):
+        if not isinstance(given, Mapping):
             raise TypeError(
                 f'{argument(name)} is a mapping such as {{"column": "value"}}, got {given!r}; '
                 "write it so."
@@ -331,24 +289,17 @@ def _opened(source: Any, request: Request) -> tuple[Found, Request, list[str], l
             f"{argument('loss_kind')} must be one of {', '.join(LOSS_KINDS)}; got "
             f"{request.loss_kind!r}."
         )
-    tuned, recipe = _names(request.tune or ()), _names(request.conditions)
-    _check_parts(sizes, tuned, recipe, _asked_loss(request) or "loss", request.seed)
-    found = find_runs(
-        source,
-        study=request.study,
-        stage=stage,
-        sizes=sizes,
-        settings=(*tuned, *recipe, request.seed),
-        curves=request.curves,
-    )
+    tuned, loss = request.tune or (), request.asked_loss
+    _check_parts(request.size, tuned, request.conditions, loss or "loss", request.seed)
+    found = find_runs(source, request)
     if found.table.empty:
         raise DataError(f"a table needs at least one row, {found.where} has none.")
     request, notes = _applicable(found, request)
     is_table = found.points is None and found.tuned is None
     n_notes = 0 if is_table else len(found.notes)
-    found = with_row_per_run(found.renamed(request.rename or {}), _asked_loss(request))
+    found = with_row_per_run(found.renamed(request.rename), loss)
     as_read, found = found.notes[n_notes:], replace(found, notes=found.notes[:n_notes])
-    table = with_definitions(found.table, _names(request.let), found.where)
+    table = with_definitions(found.table, request.let, found.where)
     table, renamed, unit_notes = without_units(table)
     request = _with_names(request, renamed)
     if request.like:
@@ -356,73 +307,59 @@ def _opened(source: Any, request: Request) -> tuple[Found, Request, list[str], l
         table, notes = found.table, notes + like_notes
     if "stage" in table:
         table, _ = selected_rows(table, {"stage": stage}, found.where)
-    table, where_notes = selected_rows(table, request.where or {}, found.where)
-    sizes = _names(request.size or ())
-    if not sizes:
+    table, where_notes = selected_rows(table, request.where, found.where)
+    if not request.size:
         table, derived = with_tokens(table, request.split)
         unit_notes += derived
-    check_has_losses(table, found.where, sizes=sizes, tuned=tuned)
+    check_has_losses(table, found.where, sizes=request.size, tuned=tuned)
     found = with_named_settings(replace(found, table=table, losses=request.losses or found.losses))
     return found, request, [*found.notes, *notes, *where_notes], [*as_read, *unit_notes]
 
 
 def _with_names(request: Request, renamed: Mapping[str, str]) -> Request:
     """The request with the names that columns have now."""
-    if not renamed:
-        return request
-    names: dict[str, Any] = {
-        field: tuple(renamed.get(name, name) for name in _names(getattr(request, field)))
-        for field in ("size", "tune", "ignore", "conditions")
-        if getattr(request, field) is not None
-    }
-    if request.where:
-        names["where"] = {renamed.get(name, name): v for name, v in request.where.items()}
-    params, tokens = request.split or (None, None)
-    split = renamed.get(params or "", params), renamed.get(tokens or "", tokens)
-    return replace(request, **names, split=None if request.split is None else split)
+    names = renamed_in(request, ("size", "tune", "ignore", "conditions", "split"), renamed)
+    where = {renamed.get(name, name): v for name, v in request.where.items()}
+    return replace(request, **names, where=where)
 
 
 def _applicable(found: Found, request: Request) -> tuple[Request, list[str]]:
     """A request without what only other tables need, and notes of what that is."""
-    have, elsewhere = _columns(found), request.elsewhere
+    have, elsewhere = found.have, request.elsewhere
     if not elsewhere:
         return request, []
 
     def lacks(name: str) -> bool:
         return find_column(name, have, found.where) is None
 
-    rename, let, unused = {}, list[str](), list[str]()
-    for old, new in (request.rename or {}).items():
+    rename, let, unused = dict[str, str](), tuple[str, ...](), list[str]()
+    for old, new in request.rename.items():
         if (text := f"{old}={new}") in elsewhere and (lacks(old) or new in have):
             unused.append(text)
         else:
             rename[old] = new
             have.append(new)
-    for text in _names(request.let):
+    for text in request.let:
         name, formula = parse_definition(text)
         is_there = name in have and name not in formula.names
         if text in elsewhere and (is_there or any(map(lacks, formula.names))):
             unused.append(text)
         else:
-            let.append(text)
+            let += (text,)
             have.append(name)
-    where = {c: v for c, v in (request.where or {}).items() if c not in elsewhere or not lacks(c)}
-    ignore = [c for c in _names(request.ignore) if c not in elsewhere or not lacks(c)]
+    where = {c: v for c, v in request.where.items() if c not in elsewhere or not lacks(c)}
+    ignore = tuple(c for c in request.ignore if c not in elsewhere or not lacks(c))
     request = replace(request, rename=rename, let=let, where=where, ignore=ignore)
     return request, [f"{UNUSED}{text}" for text in unused]
 
 
 def _with_names_of_sweep(found: Found, request: Request) -> tuple[Found, list[str]]:
-    """Runs whose columns are called as in the sweep, and notes of those that are not.
-
-    Raises:
-        DataError: The loss has another name, which does not say that it is the same.
-    """
-    have, names, losses = _columns(found), dict[str, str](), request.losses or found.losses
-    recipe = (*_names(request.conditions), *(request.where or {}))
-    settings = (*_names(request.size or ()), *_names(request.tune or ()), request.seed, *recipe)
-    is_asked = bool(request.loss or _names(request.maximise))
-    kinds, known, symbols = kinds_of(have), kinds_of(_names(request.size or ())), symbols_in(have)
+    """Runs whose columns are called as in the sweep, and notes of those that are not."""
+    have, names, losses = found.have, dict[str, str](), request.losses or found.losses
+    settings = (*request.size, *(request.tune or ()), request.seed, *request.conditions)
+    settings = (*settings, *request.where)
+    is_asked = bool(request.loss or request.maximise)
+    kinds, known, symbols = kinds_of(have), kinds_of(request.size), symbols_in(have)
     for name in (*settings, *(() if is_asked else losses)):
         there = find_column(name, have, found.where, is_metric=name in losses)
         same = [column for column in have if is_same_name(name, column)]
@@ -450,8 +387,8 @@ def _runs(found: Found, parts: Parts, request: Request, notes: list[str]) -> Run
         notes.append(f"{LOSS_NOTE}{metric}")
     if request.loss_kind:
         notes.append(f"{KIND_NOTE}{request.loss_kind}")
-    for name in _names(request.ignore):
-        require_column(name, _columns(found), found.where, option="ignore", is_metric=True)
+    for name in request.ignore:
+        require_column(name, found.have, found.where, option="ignore", is_metric=True)
     recipe = _recipe(found, request, (*sizes, *tuned, metric, seed))
     _check_parts(sizes, tuned, recipe, parts.loss, seed)
     asked = {
@@ -477,9 +414,9 @@ def _runs(found: Found, parts: Parts, request: Request, notes: list[str]) -> Run
     is_run = has_settings(table, frame["status"], required)
     if not is_run.all():
         listed = " or ".join(required)
-        status_notes += [
+        status_notes.append(
             f"{(~is_run).sum()} run(s) without {listed} and without a result: left out"
-        ]
+        )
         table, frame = table[is_run], frame[is_run]
     for column in (*sizes, *tuned, *OPTIONAL_NUMBERS):
         if column in table and column not in recipe:
@@ -535,7 +472,7 @@ def _losses(
     """The losses of runs, empty where there is none, and their curves."""
     rule, cells = parse_final(request.final), table[metric]
     points = found.curves(metric, ask=rule.name != "last")
-    maximised = [_metric(found, name, "maximise") for name in _names(request.maximise)]
+    maximised = [_metric(found, name, "maximise") for name in request.maximise]
     if metric in (*maximised, *found.maximised):
         numbers, empty = read_numbers(cells, metric), is_empty(cells)
         status, *_ = read_status(table, numbers, empty)
@@ -551,13 +488,7 @@ def _losses(
 
 def _metric(found: Found, name: str, option: str = "loss") -> str:
     """The column of a metric."""
-    return require_column(name, _columns(found), found.where, option=option, is_metric=True)
-
-
-def _asked_loss(request: Request) -> str | None:
-    """The loss that was asked for, if only as the one metric that is maximised."""
-    maximised = _names(request.maximise)
-    return request.loss or (maximised[0] if len(maximised) == 1 else None)
+    return require_column(name, found.have, found.where, option=option, is_metric=True)
 
 
 def known_of(runs: Runs) -> dict[str, Any]:
@@ -578,29 +509,17 @@ def _recipe(found: Found, request: Request, played: Sequence[str]) -> tuple[str,
 
     Larger runs may not record them.
     """
-    have = _columns(found)
+    have = found.have
     taken = {find_column(name, have, found.where) for name in played}
-    fixed = [
-        name
-        for name, values in (request.where or {}).items()
-        if is_one_value(values) and not (is_bookkeeping(name) or is_measured(name))
-    ]
-    fixed = [name for name in fixed if find_column(name, have, found.where) not in taken]
-    recipe = dict.fromkeys((*_names(request.conditions), *fixed))
-    is_sweep = request.stage == "tune"
-    return tuple(name for name in recipe if is_sweep or find_column(name, have, found.where))
-
-
-def _names(columns: str | Iterable[str]) -> tuple[str, ...]:
-    return (columns,) if isinstance(columns, str) else tuple(columns)
+    settings = [c for c in request.where if not (is_bookkeeping(c) or is_measured(c))]
+    settings = [c for c in settings if is_one_value(request.where[c])]
+    fixed = [c for c in settings if find_column(c, have, found.where) not in taken]
+    recipe = dict.fromkeys((*request.conditions, *fixed))
+    return tuple(c for c in recipe if request.is_sweep or find_column(c, have, found.where))
 
 
 def _check_parts(
-    sizes: Sequence[str],
-    tuned: Sequence[str],
-    recipe: Sequence[str],
-    loss: str | None,
-    seed: str,
+    sizes: Sequence[str], tuned: Sequence[str], recipe: Sequence[str], loss: str | None, seed: str
 ) -> None:
     """Raise where a column is given two parts, or one that is not its own."""
     played = [*sizes, *tuned, loss or "loss", seed]
@@ -617,13 +536,9 @@ def _check_parts(
         )
 
 
-def _columns(found: Found) -> list[str]:
-    return [str(column) for column in found.table.columns]
-
-
 def _renamed(found: Found, asked: Mapping[str, str], notes: list[str]) -> pd.DataFrame:
     """The table with columns under the names that were asked for, each by an argument."""
-    table, have = found.table, _columns(found)
+    table, have = found.table, found.have
     for name, option in asked.items():
         column = find_column(name, have, found.where)
         if column is not None:

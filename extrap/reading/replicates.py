@@ -46,12 +46,12 @@ def _seeds_of(words: pd.Series) -> np.ndarray:
     if not _are_whole(numbers):
         seeds[:-1][is_there] = words[is_there].astype(str)
         return seeds
-    is_long = np.abs(numbers) >= LONGEST_EXACT
-    exact = np.where(is_long, 0, numbers).astype(np.int64).astype(object)
-    for i in np.flatnonzero(is_long):
-        text = str(words[is_there].iloc[i]).strip()
-        exact[i] = int(text) if text.lstrip("+-").isdecimal() else int(numbers[i])
-    seeds[:-1][is_there] = exact
+    texts = (str(word).strip() for word in words[is_there])
+    exact = [
+        int(text) if text.lstrip("+-").isdecimal() else int(number)
+        for text, number in zip(texts, numbers, strict=True)
+    ]
+    seeds[:-1][is_there] = np.array(exact, dtype=object)
     return seeds
 
 

@@ -62,6 +62,7 @@ from extrap.reading.names import (
     plain_words,
     symbols_in,
 )
+from extrap.reading.selecting import Request
 from extrap.reading.settings import words_in_names
 from extrap.reading.wide_tables import check_wide
 from extrap.records import condition_text
@@ -99,27 +100,17 @@ class Parts:
     unused: tuple[str, ...] = ()
 
 
-def infer_parts(
-    found: Found,
-    *,
-    sizes: tuple[str, ...] = (),
-    tuned: tuple[str, ...] | None = None,
-    loss: str | None = None,
-    seed: str = "seed",
-    conditions: Sequence[str] = (),
-    maximised: Sequence[str] = (),
-    is_sweep: bool = True,
-    split: tuple[str | None, str | None] | None = None,
-) -> Parts:
+def infer_parts(found: Found, request: Request) -> Parts:
     """Fill in the parts that were not given; of a few larger runs, no sweep, nothing is tuned.
 
     The conditions play no other part; the first of the maximised metrics may serve as the loss.
-    Of a `split` the sizes are parameters and tokens, by their names where they are not given.
 
     Raises:
         DataError: No column is called a loss or a size, or several are; or a size is tuned.
     """
-    loss, *unused = [loss] if loss else _losses(found, maximised, is_sweep=is_sweep)
+    sizes, tuned, is_sweep = request.size, request.tune, request.is_sweep
+    asked = request.asked_loss
+    loss, *unused = [asked] if asked else _losses(found, request)
     both = [c for c in sizes if c in (found.tuned or ()) and (found.sizes or c in RATES)]
     if both and tuned is None:
         raise DataError(
@@ -129,15 +120,17 @@ def infer_parts(
     if sizes and tuned is not None:
         if is_sweep and _have_gaps(found, tuned):
             _refuse_gaps(_Columns(found, loss), tuned, "tune")
-        has_seed = find_column(seed, [str(c) for c in found.table], found.where) is not None
-        return Parts(sizes=sizes, tuned=tuned, loss=loss, seed=seed if has_seed else None)
+        has_seed = find_column(request.seed, found.have, found.where) is not None
+        seed = request.seed if has_seed else None
+        return Parts(sizes=sizes, tuned=tuned, loss=loss, seed=seed)
     columns = _Columns(found, loss)
-    seed_column = columns.named(seed) if seed != "seed" else columns.seed()
-    columns.leave_out([seed_column, *map(columns.named, (*sizes, *(tuned or ()), *conditions))])
+    seed = columns.named(request.seed) if request.seed != "seed" else columns.seed()
+    asked_for = (*sizes, *(tuned or ()), *request.conditions)
+    columns.leave_out([seed, *map(columns.named, asked_for)])
     of_budget: tuple[str, ...] = ()
     if not sizes:
-        if split is not None:
-            sizes = _split_sizes(columns, split)
+        if request.split is not None:
+            sizes = _split_sizes(columns, request.split)
         elif found.sizes:
             sizes = found.sizes
         else:
@@ -154,7 +147,7 @@ def infer_parts(
         sizes=sizes,
         tuned=tuned,
         loss=loss,
-        seed=seed_column,
+        seed=seed,
         unused=tuple(name for name in unused if name not in tuned),
     )
 
@@ -164,7 +157,7 @@ class _Columns:
 
     def __init__(self, found: Found, loss: str) -> None:
         self.found = found
-        self.have = [str(c) for c in found.table]
+        self.have = found.have
         self.kinds = kinds_of(self.have)
         self.symbols = symbols_in(self.have)
         column = require_column(loss, self.have, found.where, option="loss", is_metric=True)
@@ -215,13 +208,8 @@ class _Columns:
         return next(found, None)
 
     def varying(self, words: Sequence[str]) -> list[str]:
-        """Those of these names that are positive and differ between runs.
-
-        Raises:
-            DataError: One holds numbers and some text.
-        """
-        found = self.called(words)
-        return [c for c in found if self.is_positive(c) and len(self.of(c)) > 1]
+        """Those of these names that are positive and differ between runs, see `is_positive`."""
+        return [c for c in self.called(words) if self.is_positive(c) and len(self.of(c)) > 1]
 
     def is_positive(self, name: str) -> bool:
         """Whether a column holds positive numbers.
@@ -235,19 +223,17 @@ class _Columns:
         return levels.is_positive
 
 
-def _losses(found: Found, maximised: Sequence[str], *, is_sweep: bool) -> list[str]:
-    """The loss, then other held-out losses.
+def _losses(found: Found, request: Request) -> list[str]:
+    """The loss, which is what the source names, else the likeliest; then other held-out losses.
 
-    The loss is what the source names, else the likeliest by name; of larger runs no other.
-
-    Raises:
-        DataError: There is none, or several are as likely.
+    Of larger runs it is no other than what the source names.
     """
-    have = [str(c) for c in found.table]
+    have = found.have
     bare = set(map(bare_name, have))
-    if named := [name for name in found.losses if bare_name(name) in bare] or [*maximised][:1]:
-        return named[:1]
-    if not is_sweep and found.losses:
+    named = [name for name in found.losses if bare_name(name) in bare]
+    if named or request.maximise:
+        return [*named, *request.maximise][:1]
+    if not request.is_sweep and found.losses:
         raise missing_column(found.losses[0], have, found.where, option="loss")
     names = [c for c in have if c in found.metrics] or have
     symbols = symbols_in(have)
@@ -288,9 +274,6 @@ def _sizes(
 
     The third is the size of the model where that was varied at each compute, which is then the
     size; unless it is fixed what is tuned.
-
-    Raises:
-        DataError: None is called a size, or several are that do not follow from each other.
     """
     models = columns.varying(WORDS["size"])
     data = columns.varying(TOKENS) or columns.varying(RATIOS)
@@ -312,9 +295,9 @@ def _sizes(
         if not is_fixed and tried_share(columns.of(model), codes, TRIED) >= 0.5:
             return (compute,), [name for name in models if name != model], (model,)
         raise _ask_compute(columns, model, compute)
-    logs = _logarithms(columns, ("tokens", "compute")) if amount is None else []
+    logs = _logarithms(columns, ("tokens", "compute")) if amount is None else {}
     codes = columns.of(model).codes
-    formulas = [log[1] for name, log in logs if not columns.of(name).depends_on(codes)]
+    formulas = [logs[name] for name in logs if not columns.of(name).depends_on(codes)]
     if formulas:
         raise DataError(
             f"runs of one {model} in {columns.found.where} differ in a logarithm; define what it "
@@ -350,11 +333,7 @@ def _ask_compute(columns: _Columns, model: str, compute: str) -> DataError:
 
 
 def _split_sizes(columns: _Columns, split: tuple[str | None, str | None]) -> tuple[str, str]:
-    """The columns of parameters and of tokens.
-
-    Raises:
-        DataError: None is called so; what else there is is named, with a formula if it has one.
-    """
+    """The columns of parameters and of tokens."""
     where, sizes = columns.found.where, []
     for kind, asked in zip(("params", "tokens"), split, strict=True):
         named = [name for name in columns.names if columns.kinds.get(name) == kind]
@@ -377,9 +356,9 @@ def _no_count(columns: _Columns, kind: str) -> DataError:
     logs = _logarithms(columns, ("params", "tokens", "compute"))
     if logs:
         return DataError(
-            f"no column of {columns.found.where} counts {CALLED[kind]}, "
-            f"{', '.join(name for name, _ in logs)} is a logarithm; define what it is of:",
-            [Choice({"let": [formula for _, (_, formula) in logs]})],
+            f"no column of {columns.found.where} counts {CALLED[kind]}, {', '.join(logs)} is a "
+            "logarithm; define what it is of:",
+            [Choice({"let": [*logs.values()]})],
         )
     kinds = {
         columns.kinds[name]: name for name in reversed(columns.names) if name in columns.kinds
@@ -406,9 +385,9 @@ def _no_count(columns: _Columns, kind: str) -> DataError:
     )
 
 
-def _logarithms(columns: _Columns, kinds: Collection[str]) -> list[tuple[str, tuple[str, str]]]:
-    """Columns that hold logarithms of counts, with what these are of and the formula."""
-    logs = []
+def _logarithms(columns: _Columns, kinds: Collection[str]) -> dict[str, str]:
+    """Columns that hold logarithms of counts → the formulas of these."""
+    logs = dict[str, str]()
     symbols = {SYMBOLS.get(log[0]) for name in columns.have if (log := from_logarithm(name, 0.0))}
     for name in columns.names:
         numbers = columns.of(name).numbers
@@ -416,7 +395,7 @@ def _logarithms(columns: _Columns, kinds: Collection[str]) -> list[tuple[str, tu
         log = from_logarithm(name, largest)
         is_symbol = log is not None and log[0] in SYMBOLS and {"params", "tokens"} <= symbols
         if log and (is_symbol or kind_of(log[0]) in kinds):
-            logs.append((name, log))
+            logs[name] = log[1]
     return logs
 
 
@@ -480,9 +459,9 @@ def _no_size(columns: _Columns) -> DataError:
         )
     if logs := _logarithms(columns, ("params", "tokens", "compute", "width", "depth")):
         return DataError(
-            f"no column of {where} is a size, {', '.join(name for name, _ in logs)} is the "
-            "logarithm of one; define it:",
-            [Choice({"let": [formula for _, (_, formula) in logs]})],
+            f"no column of {where} is a size, {', '.join(logs)} is the logarithm of one; define "
+            "it:",
+            [Choice({"let": [*logs.values()]})],
         )
     rest = [c for c in columns.names if known_name(c) not in KNOWN and not is_bookkeeping(c)]
     rest = [c for c in rest if not (is_recipe(c) or from_logarithm(c) or columns.kinds.get(c))]
@@ -499,8 +478,7 @@ def _no_size(columns: _Columns) -> DataError:
 
 def _have_gaps(found: Found, names: Iterable[str]) -> bool:
     """Whether a column that was asked for is empty anywhere."""
-    have = [str(c) for c in found.table]
-    columns = [find_column(name, have, found.where) for name in names]
+    columns = [find_column(name, found.have, found.where) for name in names]
     return any(bool(levels_of(found.table[c]).codes.min() < 0) for c in columns if c)
 
 
@@ -558,8 +536,7 @@ def _several(
     part: str, names: Sequence[str], found: Found, *, together: bool = False
 ) -> DataError:
     """The error to raise where several columns could play a part, or one of no known name."""
-    have = [str(c) for c in found.table]
-    called = [display_name(name, have) for name in names[:MOST_CHOICES]]
+    called = [display_name(name, found.have) for name in names[:MOST_CHOICES]]
     choices = [Choice({part: name}) for name in called]
     if together and len(called) == 2:
         choices.append(Choice({part: called}, "as two sizes"))
@@ -610,7 +587,7 @@ def sentence(
     `called` has the name that a column goes by; runs that differ in the pooled are replicates. Of
     a `split` it is announced which column holds the parameters, and which the tokens.
     """
-    symbols = symbols_in(list(map(str, found.table)))
+    symbols = symbols_in(found.have)
 
     def said(names: Sequence[str]) -> str:
         pairs = [(called.get(name, name), symbols.get(name, name)) for name in names]

@@ -1,14 +1,16 @@
-"""Settings that stand in names: of a folder `width=64,lr=0.01`, of a study `sweep-width64`."""
+"""Settings that stand in names, `width=64,lr=0.01`, `sweep-width64`, or in YAML beside a run."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
-from extrap.reading.cells import MULTIPLES
-from extrap.reading.names import KNOWN
+from extrap.reading.frames import single_values
+from extrap.reading.names import KNOWN, MULTIPLES
 
 MOST_NAME = 1000
 """Characters of a name that are looked at."""
@@ -63,15 +65,10 @@ def words_in_names(names: Sequence[str], *, known: bool = True) -> list[str]:
         named = [(_last_words(text) or ("" if known else text), number) for text, number in pairs]
         return {word: number for word, number in named if word}
 
-    values: dict[str, set[str]] = {word: set() for word in pairs_in(names[0])} if names else {}
-    for name in names:
-        if not values:
-            break
-        pairs = pairs_in(name)
-        values = {word: seen for word, seen in values.items() if word in pairs}
-        for word, seen in values.items():
-            seen.add(pairs[word])
-    return [word for word, seen in values.items() if len(seen) > 1]
+    first = pairs_in(names[0]) if names else {}
+    others = [pairs_in(name) for name in names[1:]] if first else []
+    in_all = [word for word in first if all(word in pairs for pairs in others)]
+    return [word for word in in_all if any(pairs[word] != first[word] for pairs in others)]
 
 
 def as_number(text: str) -> float | int | str:
@@ -99,7 +96,7 @@ def number_in(name: str, column: str) -> float | None:
     )
     if found is None:
         return None
-    return float(found["value"].replace("p", ".")) * MULTIPLES[found["times"].lower()]
+    return float(found["value"].replace("p", ".")) * MULTIPLES.get(found["times"].lower(), 1.0)
 
 
 def _last_words(text: str) -> str:
@@ -107,3 +104,31 @@ def _last_words(text: str) -> str:
     parts = text.lower().split("_")
     ends = ("_".join(parts[i:]) for i in range(len(parts)))
     return next((end for end in ends if end in KNOWN), "")
+
+
+def hydra_settings(root: Path, home: Path) -> dict[str, Any]:
+    """What Hydra set, by its folder beside a run, or above that in the folder that is read."""
+    for folder in (home, *home.parents):
+        if (folder / ".hydra").is_dir():
+            config = read_yaml(folder / ".hydra/config.yaml")
+            overrides = read_yaml(folder / ".hydra/overrides.yaml", list)
+            pairs = [str(text).lstrip("+").partition("=") for text in overrides]
+            settings = {key: as_number(value.strip("'\"")) for key, _, value in pairs}
+            settings = {k: v for k, v in settings.items() if v != "" and not k.startswith("~")}
+            return {**single_values(config), **settings}
+        if folder == root:
+            break
+    return {}
+
+
+def read_yaml(path: Path, kind: type = dict) -> Any:
+    """What a file holds, empty where it is missing or would make objects of Python's."""
+    if not path.is_file():
+        return kind()
+    import yaml
+
+    try:
+        found = yaml.safe_load(path.read_text(encoding="utf-8", errors="replace"))
+    except (yaml.YAMLError, ValueError):
+        return kind()
+    return found if isinstance(found, kind) else kind()

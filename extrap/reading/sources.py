@@ -26,7 +26,7 @@ from extrap.reading.cells import read_numbers
 from extrap.reading.columns import find_column, missing_column, require_column
 from extrap.reading.found import Found, joined
 from extrap.reading.frames import is_table
-from extrap.reading.selecting import Where, selected_rows, with_definitions
+from extrap.reading.selecting import Request, Where, selected_rows, with_definitions
 from extrap.reading.settings import name_column
 from extrap.reading.table_files import read_table
 from extrap.reading.trackers.folders import find_on_disk
@@ -39,25 +39,16 @@ SERVERS = ("http://", "https://", "mlflow+")
 DATABASES = (".db", ".sqlite", ".sqlite3")
 
 
-def find_runs(
-    source: Any,
-    *,
-    study: str | None = None,
-    stage: str = "tune",
-    sizes: Sequence[str] = (),
-    settings: Sequence[str] = (),
-    curves: str | Path | pd.DataFrame | None = None,
-) -> Found:
+def find_runs(source: Any, request: Request) -> Found:
     """Read a source as whatever it is.
 
-    The sizes and the settings, which are the tuned values, conditions and the seed that were asked
-    for, tell a table of steps from one of runs.
+    The settings that were asked for tell a table of steps from one of runs.
 
     Raises:
         DataError: There is nothing that can be read.
         ValueError: Curves were handed in beside a source that has its own.
     """
-    found = _found(source, study=study, stage=stage)
+    found, curves = _found(source, request), request.curves
     if found is not None and curves is not None:
         raise ValueError(
             "a storage holds the curves of its runs, and so does a tracker; leave "
@@ -66,12 +57,13 @@ def find_runs(
     if found is not None:
         return found
     table, notes = without_repeated_header(read_table(source))
-    where, known = _place(source), (*sizes, *settings)
+    where, known = _place(source), (*request.size, *(request.tune or ()), *request.conditions)
+    known = (*known, request.seed)
     check_layout(table, where)
     if curves is None:
         if history := read_history(table, where, known):
             return history
-        if sizes:
+        if request.size:
             check_rows_are_runs(table, known)
     return Found(
         table=table,
@@ -147,7 +139,7 @@ def read_rows(
         parts = [read_rows(part) for part in source]
         table = pd.concat([rows for rows, _ in parts], ignore_index=True)
         notes += [note for _, some in parts for note in some]
-    elif (found := _found(source)) is not None:
+    elif (found := _found(source, Request())) is not None:
         table, place = found.table, found.where
     else:
         table, notes = without_repeated_header(read_table(source))
@@ -182,30 +174,23 @@ def _are_sources(source: Any) -> bool:
     """Whether it is a list of paths, of frames or of `Runs`, all of one kind."""
     if not isinstance(source, list | tuple) or not source:
         return False
-    return any(
-        all(map(is_one, source))
-        for is_one in (
-            lambda part: isinstance(part, str | Path),
-            lambda part: isinstance(part, Runs),
-            lambda part: is_table(part) and not isinstance(part, Mapping | list | tuple),
-        )
-    )
+    rows = (Mapping, list, tuple)
+    are_frames = all(is_table(one) and not isinstance(one, rows) for one in source)
+    return are_frames or any(all(isinstance(i, k) for i in source) for k in (str | Path, Runs))
 
 
-def _are_studies(source: Any) -> bool:
-    """Whether it is a study of Optuna's, or a list of them."""
-    items = source if isinstance(source, list | tuple) else [source]
+def _studies(source: Any) -> list[Any]:
+    """The studies of Optuna's that it is, one or a list of them; none of anything else."""
+    items = [*source] if isinstance(source, list | tuple) else [source]
     optuna = sys.modules.get("optuna")  # who has a study has imported it
-    return optuna is not None and bool(items) and all(isinstance(i, optuna.Study) for i in items)
+    are_all = optuna is not None and all(isinstance(item, optuna.Study) for item in items)
+    return items if are_all else []
 
 
-def _found(source: Any, *, study: str | None = None, stage: str = "tune") -> Found | None:
+def _found(source: Any, request: Request) -> Found | None:
     """What a storage or a tracker has; None of a table. Each is imported where it is needed."""
     if isinstance(source, str | Path):
-        address = _address(source)
-        if address is None:
-            return find_on_disk(Path(source), study=study)
-        return _at_address(address, study=study, stage=stage)
+        return _at(source, request.study, request.stage)
     if isinstance(source, Runs):
         curves = source.curves()
         return Found(
@@ -217,17 +202,23 @@ def _found(source: Any, *, study: str | None = None, stage: str = "tune") -> Fou
             notes=source.notes,
         )
     if _are_sources(source):
-        parts = [find_runs(part, study=study, stage=stage) for part in source]
-        return joined(parts, _place(source))
-    if _are_studies(source):
+        of_part = Request(study=request.study, stage=request.stage, seed="")
+        return joined([find_runs(part, of_part) for part in source], _place(source))
+    if studies := _studies(source):
         from extrap.reading.optuna import find_studies
 
-        studies = source if isinstance(source, list | tuple) else [source]
-        return find_studies(studies, _place(source), study=study, stage=stage)
+        return find_studies(studies, _place(source), study=request.study, stage=request.stage)
     return read_run_objects(source) if are_runs(source) else None
 
 
-def _at_address(address: str, *, study: str | None, stage: str) -> Found:
+def _at(source: str | Path, study: str | None, stage: str) -> Found | None:
+    """What stands at an address, and a file that is a database has one, or at a path."""
+    address, is_text = str(source), isinstance(source, str)
+    is_file = is_text and address.startswith("file:///")
+    if is_file or not (is_text and "://" in address):
+        if is_file or not address.lower().endswith(DATABASES) or Path(address).is_dir():
+            return find_on_disk(Path(source), study=study)
+        address = f"sqlite:///{address}"
     if address.startswith("wandb://"):
         return read_project(address)
     if address.startswith(SERVERS):
@@ -245,27 +236,15 @@ def _at_address(address: str, *, study: str | None, stage: str) -> Found:
     return find_study(address, study=study, stage=stage)
 
 
-def _address(source: str | Path) -> str | None:
-    """The address of a storage, of a file that is a database too; None of anything else."""
-    text = str(source)
-    if isinstance(source, str) and text.startswith("file:///"):
-        return None
-    if isinstance(source, str) and "://" in text:
-        return text
-    if text.lower().endswith(DATABASES) and not Path(text).is_dir():
-        return f"sqlite:///{text}"
-    return None
-
-
 def _place(source: Any) -> str:
     """What to call a source in a message."""
     if isinstance(source, str | Path):
         return str(source)
     if isinstance(source, pd.DataFrame | Runs):
         return f"the {type(source).__name__}"
-    if _are_studies(source):
+    if studies := _studies(source):
         is_list = isinstance(source, list | tuple)
-        return f"the list of {len(source)} studies" if is_list else f"study {source.study_name}"
+        return f"the list of {len(studies)} studies" if is_list else f"study {source.study_name}"
     if isinstance(source, list | tuple):
         return f"the list of {'sources' if _are_sources(source) else 'runs'}"
     if is_table(source):

@@ -75,17 +75,10 @@ def with_tokens(
     Where the sizes are parameters and tokens, a split, also from compute by C = 6 N D, and so the
     parameters from compute and tokens.
     """
-    by_kind: dict[str, list[str]] = {}
-    for column, kind in kinds_of(map(str, table.columns)).items():
-        by_kind.setdefault(kind, []).append(column)
-    params, tokens, ratio, compute = (
-        named or next(iter(by_kind.get(kind, [])), None)
-        for named, kind in zip(
-            (*(split or (None, None)), None, None),
-            ("params", "tokens", "ratio", "compute"),
-            strict=True,
-        )
-    )
+    first = {kind: column for column, kind in reversed(kinds_of(map(str, table)).items())}
+    named = split or (None, None)
+    params, tokens = named[0] or first.get("params"), named[1] or first.get("tokens")
+    ratio, compute = first.get("ratio"), first.get("compute")
 
     def numbers(column: str | None) -> pd.Series:
         return read_numbers(table[column], str(column))
@@ -94,10 +87,8 @@ def with_tokens(
         name, derived, formula = "tokens", numbers(params) * numbers(ratio), f"{params} × {ratio}"
     elif split and compute and (params in table) != (tokens in table):
         name, counted = ("tokens", params) if params in table else ("params", tokens)
-        derived, formula = (
-            numbers(compute) / (6 * numbers(counted)),
-            f"{compute} / (6 × {counted})",
-        )
+        derived = numbers(compute) / (6 * numbers(counted))
+        formula = f"{compute} / (6 × {counted})"
     elif ratio and compute and not (params or tokens):
         sizes = np.sqrt(numbers(compute) / (6 * numbers(ratio)))
         table = table.assign(params=sizes, tokens=sizes * numbers(ratio))

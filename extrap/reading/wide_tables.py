@@ -84,13 +84,7 @@ def check_layout(table: pd.DataFrame, where: str) -> None:
 
 
 def check_wide(wide: Sequence[str], names: Sequence[str], where: str) -> None:
-    """Raise where a setting has a column for each of its values, `lr=0.001` or `d512`.
-
-    Args:
-        wide: Columns that may be such.
-        names: All columns.
-        where: What the table is called.
-    """
+    """Raise where a setting has a column for each of its values, `lr=0.001`, among the `wide`."""
     values: dict[str, list[str]] = {}
     for name in wide:
         header = None if name.endswith("%") else HEADER.fullmatch(name.strip())
@@ -121,14 +115,7 @@ def check_wide(wide: Sequence[str], names: Sequence[str], where: str) -> None:
 def check_has_losses(
     table: pd.DataFrame, where: str, *, sizes: Sequence[str], tuned: Sequence[str]
 ) -> None:
-    """Raise where a table has the best value of each size and no loss.
-
-    Args:
-        table: The table.
-        where: What it is called.
-        sizes: Size columns that were asked for.
-        tuned: Tuned columns that were.
-    """
+    """Raise where a table has the best value of each size and no loss."""
     names = [str(column) for column in table]
     if any(loss_rank(name) is not None for name in names):
         return

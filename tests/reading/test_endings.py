@@ -5,7 +5,8 @@ import pytest
 
 from extrap.errors import DataError
 from extrap.reading import read_runs
-from extrap.reading.reader import Request, read_sweep
+from extrap.reading.reader import read_sweep
+from extrap.reading.selecting import Request
 
 NAMES = {"size": "width", "tune": "lr"}
 

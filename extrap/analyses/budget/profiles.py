@@ -17,7 +17,7 @@ from extrap.fitting.loss_model import fit_loss_model
 from extrap.fitting.regression import fit_line
 from extrap.fitting.seed_noise import Noise
 from extrap.laws.base import Array
-from extrap.reading.loss_kinds import loss_kind
+from extrap.reading.losses import loss_kind
 from extrap.records import Interval, Measure
 
 DEGREE = 3

@@ -26,9 +26,8 @@ from extrap.errors import DataError, first_line, shown
 from extrap.files import require_file
 from extrap.reading.found import Found, points_of, run_name, tracked
 from extrap.reading.frames import frame_of_rows, single_values
-from extrap.reading.settings import settings_in
+from extrap.reading.settings import hydra_settings, read_yaml, settings_in
 from extrap.reading.table_files import read_table
-from extrap.reading.trackers.yaml_files import hydra_settings, read_yaml
 
 FILES = ("meta.yaml", "trainer_state.json", "metrics.csv", "*tfevents*")
 """Of MLflow, HF Trainer, Lightning and TensorBoard; a folder of several is of the first."""
@@ -61,7 +60,8 @@ def find_on_disk(path: Path, *, study: str | None) -> Found | None:
     if states:
         return _found(path, _of_trainer(states))
     if logs:
-        return _found(path, _of_lightning(logs))
+        parts = ((log.parent, log.with_name("hparams.yaml"), log) for log in logs)
+        return _found(path, ((home, read_yaml(own), read_table(log)) for home, own, log in parts))
     if events:
         from extrap.reading.trackers.tensorboard import read
 
@@ -114,11 +114,6 @@ def _of_trainer(paths: list[Path]) -> Iterator[Logged]:
             **(state.get("trial_params") or {}),
         }
         yield home, settings, frame_of_rows(numbers or [{"step": None}])
-
-
-def _of_lightning(paths: list[Path]) -> Iterator[Logged]:
-    for path in paths:
-        yield path.parent, read_yaml(path.with_name("hparams.yaml")), read_table(path)
 
 
 def _read_json(path: Path) -> dict[str, Any]:

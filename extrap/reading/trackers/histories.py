@@ -98,9 +98,6 @@ def check_rows_are_runs(table: pd.DataFrame, settings: Sequence[str]) -> None:
 
     Such rows have equal settings, the seed among them if there is one, and differ in a step. Each
     would pass for a replicate of the others.
-
-    Raises:
-        DataError: They are.
     """
     step = next(iter(_called(STEPS, table)), None)
     known = [c for c in _are_set(table, settings) if c != step]

@@ -16,8 +16,7 @@ import pandas as pd
 
 from extrap.errors import DataError, first_line
 from extrap.reading.found import Found, run_name, tracked
-from extrap.reading.settings import settings_in
-from extrap.reading.trackers.yaml_files import hydra_settings
+from extrap.reading.settings import hydra_settings, settings_in
 
 MARK = "tfevents"
 """Stands in the name of every event file."""

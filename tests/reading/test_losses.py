@@ -4,7 +4,7 @@ import pandas as pd
 import pytest
 
 from extrap.reading import read_runs
-from extrap.reading.loss_kinds import loss_kind, size_kind
+from extrap.reading.losses import loss_kind, size_kind
 
 X = [1e18, 4e18, 1.6e19]
 

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from extrap.errors import Choice, DataError
 from extrap.reading.cells import numbers_of
-from extrap.reading.names import short_name, words
+from extrap.reading.names import SCHEDULES, TOTAL_STEPS, WARMUP_SHARES, WARMUP_STEPS, short_name
 
 Array = NDArray[np.float64]
 
@@ -37,10 +37,6 @@ SHAPES: Mapping[str, Callable[[Array], Array]] = {
     "constant": np.ones_like,
 }
 """Kind of a decay → the share of the peak at a share of its steps."""
-TOTAL = words("max_steps total_steps num_training_steps train_steps num_steps n_steps")
-WARMUP = words("warmup_steps num_warmup_steps warmup")
-WARMUP_SHARE = words("warmup_ratio warmup_frac warmup_fraction")
-KIND = words("lr_scheduler_type lr_scheduler lr_schedule scheduler schedule")
 
 
 def with_logged_rates(
@@ -104,11 +100,11 @@ def _peak(
     is_seen = steps[last] <= 1 or (not len(fall) and last > 0)
     if is_seen or (len(fall) and fall[0] * (steps[last] - before) <= TOLERANCE * largest):
         return largest, "the largest logged one"
-    total = _number(settings, TOTAL) or end
-    warmup = _number(settings, WARMUP)
-    if warmup is None and (share := _number(settings, WARMUP_SHARE)) is not None:
+    total = _number(settings, TOTAL_STEPS) or end
+    warmup = _number(settings, WARMUP_STEPS)
+    if warmup is None and (share := _number(settings, WARMUP_SHARES)) is not None:
         warmup = share * total
-    kind = str(_setting(settings, KIND)).lower()
+    kind = str(_setting(settings, SCHEDULES)).lower()
     told = re.fullmatch(rf"(?:.*\.)?({'|'.join(SHAPES)})(?:_with_warmup)?", kind)
     start = warmup or 0.0
     for kind in [told[1]] if told else ("linear", "cosine"):

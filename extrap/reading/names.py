@@ -68,6 +68,12 @@ TOKEN_BATCHES = tuple(name for name in BATCHES if "token" in name)
 EXAMPLE_BATCHES = words("batch_size batch_size_seqs")
 LENGTHS = words("sequence_length seq_length seq_len context_length")
 STEPS = words("steps n_steps step num_steps train_steps max_steps total_steps iterations updates")
+TOTAL_STEPS = words("max_steps total_steps num_training_steps train_steps num_steps n_steps")
+"""Settings of a trainer: the steps of the whole run."""
+LOGGED_STEPS = words(
+    "_step step global_step trainer/global_step train/global_step iteration iter epoch train/epoch"
+)
+"""Columns of a log, in lower case, the finest first."""
 EPOCHS = words("epochs epoch n_epochs num_epochs")
 PROGRESS = words(
     "_step step steps n_steps global_step iteration iterations iters training_iteration updates "
@@ -77,6 +83,18 @@ PROGRESS = words(
 LETTERS = dict(zip("wdhlLn", words("width d_model hidden_size depth depth params"), strict=True))
 """What one letter stands for in a header such as `d512`."""
 WARMUPS = words("warmup warmup_steps num_warmup_steps warmup_ratio warmup_frac")
+WARMUP_STEPS = words("warmup_steps num_warmup_steps warmup")
+WARMUP_SHARES = words("warmup_ratio warmup_frac warmup_fraction")
+SCHEDULES = words("lr_scheduler_type lr_scheduler lr_schedule scheduler schedule")
+RUN_IDS = (
+    *("run", "run_id", "run id", "run_name", "run name", "name", "id"),
+    *("experiment", "experiment_id", "experiment_name", "exp", "trial", "trial_id", "job_id"),
+)
+"""Columns, in lower case, that tell runs apart."""
+RUN_NAMES = ("name", "run_name", "run name", "run", "experiment_name", "exp_name", "id")
+"""Those that hold the names of runs, the likeliest first."""
+RUN_TIMES = ("created", "started", "start_time", "start time", "created_at", "end_time")
+"""Columns of a table of runs: when each began or ended."""
 SEEDS = words(
     "seed random_seed rng_seed model_seed init_seed run_seed data_seed manual_seed torch_seed "
     "trial_seed random_state replicate repeat rep"

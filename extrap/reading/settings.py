@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 
 from extrap.reading.frames import single_values
-from extrap.reading.names import KNOWN, MULTIPLES
+from extrap.reading.names import KNOWN, MULTIPLES, RUN_NAMES
 
 MOST_NAME = 1000
 """Characters of a name that are looked at."""
@@ -32,8 +32,6 @@ def settings_in(name: str) -> dict[str, float | int | str]:
     return {pair["key"]: as_number(pair["value"]) for pair in pairs}
 
 
-NAMES = ("name", "run_name", "run name", "run", "experiment_name", "exp_name", "id")
-"""Columns, in lower case, that hold the names of runs, the likeliest first."""
 PIECE = re.compile(
     r"([A-Za-z]+(?:_[A-Za-z]+)*)[=:_\-]?(\d[\d.]*(?:p\d+|[eE][-+]?\d+)?)(?![A-Za-z\d])"
 )
@@ -42,7 +40,7 @@ PIECE = re.compile(
 def name_column(table: pd.DataFrame) -> str | None:
     """The column of the runs' names, which are text and nearly all different; None without."""
     by_name = {str(column).strip().lower(): str(column) for column in table}
-    for name in NAMES:
+    for name in RUN_NAMES:
         if name in by_name and len(table):
             texts = table[by_name[name]].astype(str)
             if texts.nunique() > len(table) / 2 and texts.str.contains("[A-Za-z]").all():

@@ -19,22 +19,18 @@ from extrap.errors import DataError, shown
 from extrap.reading.cells import is_empty
 from extrap.reading.endings import state_column
 from extrap.reading.found import Found, points_of, tracked
-from extrap.reading.names import KNOWN, SEEDS, bare_name, known_name
+from extrap.reading.names import (
+    KNOWN,
+    LOGGED_STEPS,
+    RUN_IDS,
+    RUN_TIMES,
+    SEEDS,
+    bare_name,
+    known_name,
+)
 from extrap.reading.settings import settings_in
 from extrap.reading.wide_tables import EDGES
 
-RUNS = (
-    *("run", "run_id", "run id", "run_name", "run name", "name", "id"),
-    *("experiment", "experiment_id", "experiment_name", "exp", "trial", "trial_id", "job_id"),
-)
-"""In lower case."""
-STEPS = (
-    *("_step", "step", "global_step", "trainer/global_step", "train/global_step"),
-    *("iteration", "iter", "epoch", "train/epoch"),
-)
-"""In lower case, the finest first."""
-OF_RUNS = ("created", "started", "start_time", "start time", "created_at", "end_time")
-"""Columns of a table of runs, in lower case: when each began or ended."""
 LINE = " - "
 """Between the name and the metric of a line in a chart."""
 
@@ -47,14 +43,14 @@ def read_history(table: pd.DataFrame, where: str, settings: Sequence[str] = ()) 
     are columns that are known to be set, not measured.
     """
     first, *lines = [*table] or [""]
-    if lines and first.lower() in STEPS and all(LINE in column for column in lines):
+    if lines and first.lower() in LOGGED_STEPS and all(LINE in column for column in lines):
         return _read_chart(table, where)
-    step = next(iter(_called(STEPS, table)), None)
+    step = next(iter(_called(LOGGED_STEPS, table)), None)
     if step is None or _are_set([step], settings):
         return None
     state = state_column(table)
-    fixed = {*_are_set(table, settings), *_called(OF_RUNS, table), *([state] if state else [])}
-    for run in _called(RUNS, table):
+    fixed = {*_are_set(table, settings), *_called(RUN_TIMES, table), *([state] if state else [])}
+    for run in _called(RUN_IDS, table):
         repeats = table[table[run].duplicated(keep=False)]
         is_stepped = len(repeats) and repeats.groupby(run)[step].nunique().gt(1).all()
         if is_stepped and run not in fixed and not _varying(repeats, fixed, repeats[run]):
@@ -99,7 +95,7 @@ def check_rows_are_runs(table: pd.DataFrame, settings: Sequence[str]) -> None:
     Such rows have equal settings, the seed among them if there is one, and differ in a step. Each
     would pass for a replicate of the others.
     """
-    step = next(iter(_called(STEPS, table)), None)
+    step = next(iter(_called(LOGGED_STEPS, table)), None)
     known = [c for c in _are_set(table, settings) if c != step]
     if step is None or _are_set([step], settings) or not known:
         return

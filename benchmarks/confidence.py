@@ -15,7 +15,9 @@ costs more than 1 % of it.
 from __future__ import annotations
 
 import argparse
+import itertools
 import math
+import sys
 import warnings
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor
@@ -30,13 +32,13 @@ import pandas as pd
 import extrap
 from benchmarks.ladders import all_splits, splits
 from benchmarks.page import print_rows
-from benchmarks.refused_losses import MOST_FORECASTS, more_ladders
+from benchmarks.refused_losses import more_ladders
 from benchmarks.rows import DATA, Row, share_row
 from benchmarks.verdicts import DrawnSweep
 
 ROOT = Path(__file__).parents[1]
 SHIPPED = (ROOT / "examples" / "sweep.csv", ROOT / "studies" / "metz_full.csv")
-RATIOS, LEAST_SIZES = (2, 4, 8, 16), 3
+RATIOS, LEAST_SIZES, MOST_FORECASTS = (2, 4, 8, 16), 3, 10
 MOST_OFF, MOST_COST, MOST_WRONG = math.log(1.03), math.log(1.01), 0.03
 
 
@@ -94,12 +96,17 @@ def of_ladder(table: Any) -> list[dict[str, Any]]:
         made = table.forecast()
     except extrap.ExtrapError:
         return []
-    truth = table.truth.iloc[:: max(len(table.truth) // MOST_FORECASTS, 1)]
-    return [
-        graded(made.at(**{c: float(row[c]) for c in table.sizes}), float(row["loss"]), math.nan)
-        | {"source": table.group}
-        for _, row in truth.iterrows()
-    ]
+    ahead = table.truth.iloc[:: len(table.truth) // MOST_FORECASTS + 1]
+    ahead = ahead[(ahead[list(table.sizes)] >= table.fitted[list(table.sizes)].min()).all(axis=1)]
+    with mock.patch.object(extrap.Forecast, "remedy", return_value=""):
+        return [
+            graded(made.at(**size), loss, math.nan) | {"source": table.group}
+            for size, loss in zip(
+                ahead[list(table.sizes)].astype(float).to_dict("records"),
+                ahead["loss"].astype(float),
+                strict=True,
+            )
+        ]
 
 
 def rows(part: str, found: pd.DataFrame) -> list[Row]:
@@ -130,18 +137,20 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--workers", type=int, default=2)
     given = parser.parse_args()
+    tables = all_splits() if DATA.is_dir() else []
+    tables += [t for ladder in more_ladders() for t in splits(*ladder)] if tables else []
     with ProcessPoolExecutor(given.workers) as pool:
-        drawn = list(pool.map(partial(of_drawn, seed=given.seed), range(given.n), chunksize=4))
-        tables = all_splits() if DATA.is_dir() else []
-        tables += [t for ladder in more_ladders() for t in splits(*ladder)] if tables else []
-        public = list(pool.map(of_ladder, tables, chunksize=4))
-    parts = {
-        f"{given.n} drawn sweeps": [one for each in drawn for one in each],
-        "sweeps of the repository": [one for path in SHIPPED for one in of_shipped(path)],
-        "public ladders": [one for each in public for one in each],
-    }
-    tables = {part: pd.DataFrame(found) for part, found in parts.items() if found}
-    print_rows([row for part, table in tables.items() for row in rows(part, table)])
+        parts = {
+            "sweeps of the repository": map(list, map(of_shipped, SHIPPED)),
+            f"{given.n} drawn sweeps": pool.map(
+                partial(of_drawn, seed=given.seed), range(given.n), chunksize=4
+            ),
+            "public ladders": pool.map(of_ladder, tables, chunksize=4),
+        }
+        for part, found in parts.items():
+            if points := list(itertools.chain.from_iterable(found)):
+                print_rows(rows(part, pd.DataFrame(points)))
+                sys.stdout.flush()
 
 
 if __name__ == "__main__":

@@ -70,6 +70,8 @@ class Reading:
 
     Attributes:
         step: Step of the last loss, of the last one compared from an alarm on; 0 before the first.
+        first_step: Step of the first loss of the interval that ends at the step; None where none
+            ends.
         fraction: Share of the intended training.
         loss: Geometric mean of the losses of one interval of comparison, the last of them at the
             step; None where no interval ends.
@@ -90,6 +92,7 @@ class Reading:
     alarm: bool
     cause: str | None
     advice: str
+    first_step: float | None = None
 
     def __repr__(self) -> str:
         alarm = f"; ALARM, {self.cause}" if self.alarm else ""
@@ -188,7 +191,7 @@ class Monitor:
         """
         n = len(self._curves.fractions)
         self._sums, self._counts = np.zeros(n), np.zeros(n, dtype=int)
-        self._log_sums, self._ends = np.zeros(n), np.zeros(n)
+        self._log_sums, self._firsts, self._ends = np.zeros(n), np.zeros(n), np.zeros(n)
         self._open = 0
         self._last_step, self._gap, self._shortest_gap = -math.inf, 0.0, 0.0
         self._from_zero = False
@@ -281,12 +284,14 @@ class Monitor:
             reference = along(math.log(fraction), self._places, self._mean)
             self._sums[self._open] += math.log(loss) - float(reference)
             self._log_sums[self._open] += math.log(loss)
+            if not self._counts[self._open]:
+                self._firsts[self._open] = step
             self._ends[self._open] = step
             self._counts[self._open] += 1
             if fraction >= ends[self._open] * (1 - ROUNDING) or self._is_last():
                 self._close()
         if step != self._reading.step and not self._reading.alarm:
-            here = replace(self._reading, step=step, fraction=fraction)
+            here = replace(self._reading, step=step, fraction=fraction, first_step=None)
             self._reading = replace(here, loss=None, expected=None, band=Interval())
         return self._reading
 
@@ -313,6 +318,7 @@ class Monitor:
         reading = replace(
             self._reading,
             step=float(self._ends[k]),
+            first_step=float(self._firsts[k]),
             fraction=float(self._ends[k]) / self._total,
             loss=_exp(log_loss),
             expected=_exp(log_loss - off[-1]),
@@ -346,6 +352,7 @@ class Monitor:
         self._reading = replace(
             self._reading,
             step=step,
+            first_step=None,
             fraction=fraction,
             loss=None,
             expected=None,
@@ -373,11 +380,11 @@ class Monitor:
 
     def _alarm_advice(self, way: Way, off: Array, k: int, *, agrees: bool) -> str:
         side = "above" if off[-1] > 0 else "below"
-        words = f"as in runs whose {way.words}" if way.tuned else way.words
+        words = f", as in runs whose {way.words}" if way.tuned else f", {way.words}"
         where = (
             f"At {100 * self._ends[k] / self._total:.0f} % of training the loss is "
-            f"{100 * abs(math.expm1(off[-1])):.1f} % {side} the curve of tuned runs, {words}."
-            f"{self._own_values()}"
+            f"{100 * abs(math.expm1(off[-1])):.1f} % {side} the curve of tuned runs"
+            f"{words if agrees else ''}.{self._own_values()}"
         )
         if way.tuned and agrees:
             return f"{where} {self._better_values()}"
@@ -406,12 +413,12 @@ class Monitor:
         return f"Stop, and restart with {', '.join(parts)}." if parts else "Stop, and tune again."
 
     def _calm_advice(self, e_value: float) -> str:
+        far = any(abs(octaves) >= NEAR_OCTAVES for octaves in self._octaves.values())
+        values = self._own_values() if far else ""
         if e_value <= 1:
-            return "On course: nothing to do."
-        return (
-            f"On course: the e-value is {e_value:.2g}, and an alarm needs "
-            f"{1 / (1 - self._level):.3g}."
-        )
+            return f"On course.{values}" if far else "On course: nothing to do."
+        needed = f"{1 / (1 - self._level):.3g}"
+        return f"On course: the e-value is {e_value:.2g}, and an alarm needs {needed}.{values}"
 
 
 def watch(

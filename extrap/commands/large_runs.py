@@ -29,7 +29,7 @@ OWN_RUNS = (
     "forecast SWEEP",
     f"{FORECAST} loss details",
     """
-    --at SIZE | A size to forecast: 4096, 8x (8 times the largest swept), width=4096, or
+    --at SIZE | A size to forecast: 4096, 8x (8 times the largest fitted), width=4096, or
         params=1e9,tokens=2e10 (repeatable).
     --save FILE | Seal the forecast in this file.
     """,
@@ -85,7 +85,7 @@ def _of_best_values(only: OnlyBestValues, at: Sequence[str], *, level: float) ->
     "plan SWEEP",
     f"{FORECAST} loss cost",
     """
-    --at SIZE | The target: 4096, 8x (the largest swept), or params=1e9,tokens=2e10. [required]
+    --at SIZE | The target: 4096, 8x (the largest fitted), or params=1e9,tokens=2e10. [required]
     --budget FLOAT | Budget, in FLOPs or the unit of --cost.
     --budget-hours FLOAT | Budget, in hours of the column wall_s.
     --no-larger | Suggest no size above those of the sweep.
@@ -131,7 +131,7 @@ def plan_command(
     "cost FORECAST_OR_SWEEP",
     f"{FORECAST} loss price cost flops_per_second",
     """
-    --at SIZE | The size: 4096, 8x (the largest swept), or params=1e9,tokens=2e10. [required]
+    --at SIZE | The size: 4096, 8x (the largest fitted), or params=1e9,tokens=2e10. [required]
     --set tuned NAME=NUMBER | Tuned value at that size, e.g. lr=3e-4 (repeatable); default: the
         recommended one.
     --flops FLOAT | FLOPs of the run; default: from the sweep.
@@ -234,7 +234,7 @@ def check_command(
     "watch FORECAST LOG",
     "",
     """
-    --at SIZE | Size of the job: 4096, 8x (8 times the largest swept) or width=64,depth=8.
+    --at SIZE | Size of the job: 4096, 8x (8 times the largest fitted) or width=64,depth=8.
         [required]
     --total-steps FLOAT | Number of steps of the whole job; default: that of the sweep's runs.
     --tuned NAME=NUMBER | Tuned value of the job, e.g. lr=0.001 (repeatable), which the
@@ -279,6 +279,7 @@ def watch_command(
     from extrap.monitoring import Monitor, watch
     from extrap.reading.logs import LogReader
     from extrap.records.codec import encode
+    from extrap.records.numbers import counted
 
     loss = loss or maximise or "loss"
     if maximise not in (None, loss):
@@ -303,6 +304,9 @@ def watch_command(
         say(json.dumps(encode(reading), allow_nan=False) if as_json else _reading_line(reading))
     if not as_json:
         say(reading.advice if reading else f"{log} has no loss yet.")
+        if monitor.n_ignored:
+            reason = "their steps had been passed, as after a resume, or lie after the end"
+            say(f"Not compared: {counted(monitor.n_ignored, 'point')}, as {reason}.")
     return DEVIATES if reading and reading.alarm else FINE
 
 
@@ -321,8 +325,11 @@ def _reading_line(reading: Reading) -> str:
     )
     if reading.loss is None or not math.isfinite(reading.loss):
         return f"{step}: not a positive loss{alarm}" if alarm else f"{step}: not compared yet"
+    kind = "loss"
+    if reading.first_step is not None and reading.first_step < reading.step:
+        kind = f"mean loss since step {format_quantity(reading.first_step)}"
     return (
-        f"{step}: loss {format_value(reading.loss)}, "
+        f"{step}: {kind} {format_value(reading.loss)}, "
         f"expected {format_value(reading.expected)} ({format_interval(reading.band)}), "
         f"e-value {format_quantity(reading.e_value)}{alarm}"
     )

@@ -85,7 +85,7 @@ def against_divergence(model: DivergenceModel) -> Remedy:
     name = max(weights, key=lambda column: abs(weights[column]))
     runs = f"{model.n_diverged} of {model.n_runs} runs of the sweep diverged"
     change, side = ("larger", "high") if weights[name] < -CLEAR else ("smaller", "low")
-    text = f"{runs}; try {change} values of {name} at the largest sizes"
+    text = f"{runs}; try {change} values of {name}"
     return Remedy("grid", text, column=name, side=side)
 
 

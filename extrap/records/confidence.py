@@ -101,8 +101,9 @@ def grade(
     for text, number, _, high in numbers:
         if number > high:
             return Confidence("medium", f"{text}{_percent(number)}, more than {_percent(high)}")
-    ratio = format_quantity(extrapolation_ratio, digits=2)
-    return Confidence("high", f"no warnings at {ratio} times the largest size of the sweep")
+    times = format_quantity(extrapolation_ratio, digits=2)
+    half = _percent(half_width)
+    return Confidence("high", f"{numbers[0][0]}{half} at {times} times the largest size")
 
 
 def _percent(number: float) -> str:

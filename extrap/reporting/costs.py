@@ -11,6 +11,7 @@ from extrap.errors import DataError
 from extrap.fitting.run_costs import SECONDS, SECONDS_PER_HOUR
 from extrap.forecasting import Forecast
 from extrap.records import Measure
+from extrap.records.confidence import LOW_CHANCE
 from extrap.records.numbers import (
     NBSP,
     beside,
@@ -62,6 +63,8 @@ def cost_blocks(found: Cost) -> list[Block]:
         text += f". It diverges with a chance of {_percent(chosen.chance_of_divergence)}"
     certain = "Confidence: high; no warnings."
     sure = confidence(found.flags, grave=GRAVE, otherwise=certain)
+    if (chosen.chance_of_divergence or 0.0) > LOW_CHANCE:
+        sure = "Confidence: low; the cost is that of runs that do not diverge."
     rows: list[tuple[str, ...]] = [
         ("loss if tuned", format_value(found.loss), _cell(chosen.nats, _number))
     ]
@@ -79,6 +82,8 @@ def _table(found: Cost) -> Table:
         "extra loss": lambda each: _cell(each.relative, _percent),
         "in nats": lambda each: _cell(each.nats, _number),
     }
+    if found.chosen.chance_of_divergence is not None:
+        columns["chance of divergence"] = lambda each: _percent(each.chance_of_divergence or 0.0)
     if found.knows_compute:
         columns["equivalent compute"] = lambda each: (
             _cell(each.equivalent_compute, _percent) or "below the law's range"

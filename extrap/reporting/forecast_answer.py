@@ -9,7 +9,8 @@ from typing import Any
 
 from extrap.documents import forecast_document
 from extrap.forecasting import Forecast
-from extrap.records import Interval, Point
+from extrap.records import Interval, KeptValue, Point
+from extrap.records.confidence import MOST_CHANCE
 from extrap.records.numbers import (
     NBSP,
     compared,
@@ -173,10 +174,10 @@ def _use(forecast: Forecast, row: AnswerRow, metric: str) -> str:
 def outcome(row: AnswerRow, metric: str = "loss") -> str:
     """How the runs at the forecast's values did, a sentence."""
     assert row.group is not None
-    runs = f"{counted(len(row.group.verdicts), 'run')} there reached"
+    runs = f"{counted(len(row.group.verdicts), 'run')} there"
     if row.observed is None:
-        return f"{runs} no {metric} ({_states(row.group)}): {row.outcome}."
-    text = f"{runs} {format_value(row.observed, row.observed_se)}"
+        return f"{runs} ended without a {metric} ({_states(row.group)}): {row.outcome}."
+    text = f"{runs} reached {format_value(row.observed, row.observed_se)}"
     if row.error is not None:
         text += f", {compared(row.error)} the forecast"
         own = row.group.verdicts[0].predicted_pi
@@ -211,14 +212,28 @@ def transfer_answer(forecast: Forecast, point: Point, groups: Sequence[RunGroup]
             if on_law is not None:
                 transfers = on_law or (measured.deviation or math.inf) < 0
             keeping = f"{_measured(forecast, measured)}; {keeping}"
+        chance = _chance_of_divergence(forecast, point, each)
+        if chance > MOST_CHANCE and measured is None:
+            transfers = False
+            keeping = f"a run at {format_quantity(each.kept)} diverges with a chance of "
+            keeping += format_percent(chance, signed=False, digits=2)
         kept = f"{each.tuned} tuned at {name_size(each.kept_from)}"
+        within = format_level(NEGLIGIBLE)
         answers = {
             True: f"The {kept} transfers",
             False: f"The {kept} does not transfer",
-            None: f"Whether the {kept} transfers cannot be told",
+            None: f"Whether the {kept} transfers to within {within} cannot be told",
         }
         sentences.append(f"{answers[transfers]}: {keeping}.")
     return " ".join(sentences)
+
+
+def _chance_of_divergence(forecast: Forecast, point: Point, kept: KeptValue) -> float:
+    """Of a run at a value that is kept, the others recommended; 0 where it is not modelled."""
+    if forecast.divergence is None or point.recommendation is None:
+        return 0.0
+    tuned = {**point.recommendation.tuned, kept.tuned: kept.kept}
+    return forecast.divergence.chance(point.size, tuned)
 
 
 def _capped(log_excess: float) -> str:
@@ -230,7 +245,7 @@ def _measured(forecast: Forecast, group: RunGroup) -> str:
     """What runs at the kept value reached there."""
     runs = f"{counted(len(group.verdicts), 'run')} at {name_tuned(group.tuned)}"
     if group.mean_loss is None or group.deviation is None:
-        return f"{runs} reached no loss ({_states(group)})"
+        return f"{runs} ended without a loss ({_states(group)})"
     loss = format_value(group.mean_loss, group.loss_se(forecast.noise.log_sd))
     return f"{runs} reached {loss}, {compared(group.deviation)} the forecast"
 

@@ -350,8 +350,8 @@ FLAT_TUNED: Words = (
 )
 REFUSED_TUNED: Words = (
     "The best value is not known well enough there to be given.",
-    "The predicted one is expected to cost more than 3 % of the loss, or its interval spans more "
-    "than eight octaves.",
+    "The predicted one is expected to cost more than 3 % of the loss, or to diverge, or its "
+    "interval spans more than eight octaves.",
     "Do what the reason names: more seeds, a finer or wider grid, or more sizes.",
 )
 IMPRECISE_TUNED: Words = (

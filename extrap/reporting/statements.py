@@ -123,9 +123,11 @@ def noise_sentence(forecast: Forecast) -> str:
     noise = forecast.noise
     if noise.log_sd is None:
         return "No run was repeated with another seed."
+    scatter = "No two runs differ only in their seed; about a smooth curve they scatter by "
+    if noise.is_replicated:
+        scatter = "Runs that differ only in their seed scatter by "
     text = (
-        "Runs that differ only in their seed scatter by "
-        f"{format_percent(noise.log_sd, signed=False)} of their loss (standard deviation)"
+        f"{scatter}{format_percent(noise.log_sd, signed=False)} of their loss (standard deviation)"
     )
     if noise.shared_sd > 0:
         shared = format_percent(noise.shared_sd, signed=False)
@@ -177,8 +179,9 @@ def recommendation_sentence(forecast: Forecast, recommended: Recommendation | No
     )
     return (
         f"The recommended {name_tuned(recommended.tuned)} is {', '.join(named)} the optimum of "
-        f"the law, because {_reason(forecast, recommended)}. As the optimum is uncertain, the "
-        f"expected extra loss is {format_cost(recommended.expected_excess)} at the recommended "
+        f"the law, because {_reason(forecast, recommended)}. As the optimum is uncertain, "
+        f"{'and runs may diverge, ' * bool(recommended.chance_of_divergence)}the expected extra "
+        f"loss is {format_cost(recommended.expected_excess)} at the recommended "
         f"value and {format_cost(recommended.at_optimum)} at that optimum."
     )
 

@@ -11,7 +11,7 @@ class FakeMonitor(Monitor):
 
     def __init__(self, *, total_steps=100.0, every=2, limit=math.inf, fails_at=math.inf):
         self.heard: list[tuple[float, float]] = []
-        self.n_restarts = 0
+        self.n_restarts = self._n_ignored = 0
         self._total_steps = total_steps
         self._every = every
         self._limit = limit

@@ -59,6 +59,15 @@ def test_mistuned_run_is_called_so_on_its_way(watched, draw_curve, octaves, word
     assert f"lr {best:.3g}" in alarm.advice
 
 
+@pytest.mark.parametrize(("times", "advice"), [(1.0, "nothing to do"), (15, "15 times")])
+def test_a_run_on_course_is_told_that_its_own_value_is_far_off(watched, draw_curve, times, advice):
+    best = watched.at(width=512).recommended["lr"]
+    losses = draw_curve(512, 0.0, np.random.default_rng(1))
+    reading = followed(watched, losses, tuned={"lr": times * best}).reading
+    assert reading.advice.startswith("On course")
+    assert advice in reading.advice
+
+
 def test_false_alarms_are_rare_however_often_one_looks(watched, draw_curve):
     rng = np.random.default_rng(3)
     alarms = [followed(watched, draw_curve(512, 0.0, rng)).reading.alarm for _ in range(40)]
@@ -279,6 +288,7 @@ def test_readings_have_steps_that_were_logged_and_their_losses(of_sweep, steps):
         assert reading.step in steps
         start = max(start for start in made.curves.starts if 1000 * start < reading.step)
         part = (steps > 1000 * start) & (steps <= reading.step)
+        assert reading.first_step == steps[part][0]
         assert reading.loss == pytest.approx(np.exp(np.log(losses[part]).mean()))
         if part.sum() == 1:
             log_loss = made.predict_loss(BIG).log_loss

@@ -320,16 +320,14 @@ def _reading_line(reading: Reading) -> str:
     )
 
     alarm = f"; alarm: {reading.cause or 'unknown'}" if reading.alarm else ""
-    step = (
-        f"step {format_quantity(reading.step)} ({format_percent(reading.fraction, signed=False)})"
-    )
+    first, last = reading.first_step, format_quantity(reading.step)
+    is_mean = first is not None and first < reading.step
+    step = f"steps {format_quantity(first)} to {last}" if is_mean else f"step {last}"
+    step += f" ({format_percent(reading.fraction, signed=False)})"
     if reading.loss is None or not math.isfinite(reading.loss):
         return f"{step}: not a positive loss{alarm}" if alarm else f"{step}: not compared yet"
-    kind = "loss"
-    if reading.first_step is not None and reading.first_step < reading.step:
-        kind = f"mean loss since step {format_quantity(reading.first_step)}"
     return (
-        f"{step}: {kind} {format_value(reading.loss)}, "
+        f"{step}: {'mean loss' if is_mean else 'loss'} {format_value(reading.loss)}, "
         f"expected {format_value(reading.expected)} ({format_interval(reading.band)}), "
         f"e-value {format_quantity(reading.e_value)}{alarm}"
     )

@@ -7,7 +7,7 @@ import pytest
 import extrap
 from extrap.cli import main
 
-from ..monitors import remembering
+from ..monitors import FakeMonitor, remembering
 
 LOG = "step,loss\n25,3.25\n50,3.125\n75,3\n"
 
@@ -47,6 +47,12 @@ def test_follows_the_log_to_the_end_of_the_run(run, monkeypatch):
     code, out, _ = run("--interval", "0.5")
     assert code == 0
     assert [line.split()[1] for line in out.splitlines()[:-1]] == ["50", "100"]
+
+
+def test_points_that_are_not_compared_are_counted(run, monkeypatch):
+    monkeypatch.setattr(FakeMonitor, "n_ignored", 3)
+    _, out, _ = run("--once")
+    assert out.splitlines()[-1].startswith("Not compared: 3 points")
 
 
 def test_options_reach_the_monitor_and_the_reader(run, built):

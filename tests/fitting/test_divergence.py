@@ -108,7 +108,7 @@ def test_another_value_is_advised_by_what_diverges():
     ):
         remedy = against_divergence(DivergenceModel(**fields, weights=weights))
         assert (remedy.column, remedy.side) == (column, side)
-        assert f"10 of 30 runs of the sweep diverged; try {words} " in remedy.text
+        assert f"10 of 30 runs of the sweep diverged; try {words}" in remedy.text
 
 
 def test_size_that_does_not_vary_has_no_influence(sweep_table):

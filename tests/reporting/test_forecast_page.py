@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from extrap.fitting.divergence import DivergenceModel
 from extrap.forecasting import forecast
 from extrap.records import Interval, Runs
 from extrap.reporting.blocks import Details, Figure
@@ -60,6 +61,26 @@ def test_transfer_is_yes_no_or_cannot_tell_by_the_interval_of_its_cost(made):
     ):
         set_to = replace(kept, penalty=(low + high) / 2, penalty_pi=Interval(low, high))
         assert words in transfer_answer(made, replace(point, kept_smallest=(set_to,)))
+
+
+def test_a_kept_value_that_is_expected_to_diverge_does_not_transfer(made):
+    """At any loss it is predicted to cost; the recommended value has another chance."""
+    point = made.at(width=1024)
+    assert "diverges" not in transfer_answer(made, point)
+    (kept,) = point.kept_smallest
+    model = DivergenceModel(
+        columns=("width",),
+        tuned=("lr",),
+        centre=(0.0, math.log(kept.kept)),
+        scale=(1.0, 1.0),
+        weights=(0.0, 4.0),
+        intercept=0.0,
+        n_runs=9,
+        n_diverged=3,
+    )
+    answer = plain(transfer_answer(replace(made, divergence=model), point))
+    assert "does not transfer: a run at" in answer
+    assert "diverges with a chance of 50 %" in answer
 
 
 @pytest.mark.parametrize(

@@ -244,10 +244,11 @@ def _capped(log_excess: float) -> str:
 def _measured(forecast: Forecast, group: RunGroup) -> str:
     """What runs at the kept value reached there."""
     runs = f"{counted(len(group.verdicts), 'run')} at {name_tuned(group.tuned)}"
-    if group.mean_loss is None or group.deviation is None:
+    if group.mean_loss is None:
         return f"{runs} ended without a loss ({_states(group)})"
     loss = format_value(group.mean_loss, group.loss_se(forecast.noise.log_sd))
-    return f"{runs} reached {loss}, {compared(group.deviation)} the forecast"
+    beside = "" if group.deviation is None else f", {compared(group.deviation)} the forecast"
+    return f"{runs} reached {loss}{beside}"
 
 
 def _states(group: RunGroup) -> str:

@@ -103,6 +103,9 @@ def test_runs_at_a_kept_value_say_whether_it_transfers(made, judge, on_law, erro
     run |= {"on_law": on_law, "mean_loss": loss, "predicted": point.loss}
     answer = transfer_answer(made, point, group_verdicts([replace(judge()[0], **run)]))
     assert words in answer
+    assert ("ended without a loss" in answer) == (error is None)
+    refused = replace(judge()[0], **{**run, "predicted": None, "on_law": None})
+    assert ("ended" in transfer_answer(made, point, group_verdicts([refused]))) == (error is None)
     assert f"1 run at lr = {kept.kept:.3g}"[:12] in plain(answer)
 
 

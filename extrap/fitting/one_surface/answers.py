@@ -1,0 +1,80 @@
+"""The values to use at a size, intervals of the optimum, whether to say nothing: from draws."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from extrap.fitting.one_surface.draws import SizeDraws
+from extrap.laws.base import Array
+from extrap.records.confidence import MOST_CHANCE, MOST_COST
+
+N_JUDGED = 512
+"""Draws over which values are compared."""
+N_TRIED = 61
+"""Values of a column that are tried."""
+ROUNDS = 3
+"""Over the columns, where there are several."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Answer:
+    """What the draws say at one size.
+
+    Attributes:
+        values: log2 of the values to use, (D,): those of the smallest expected cost.
+        low, high: Interval of the optimum, log2, (D,) each.
+        cost: Expected log excess at the values, divergence included.
+        mistuned: The same without it, over the best value of each draw.
+        chance: Of divergence.
+        refusal: `"diverges"` above a chance of 10 %, `"costs"` above 3 %, else empty.
+    """
+
+    values: Array
+    low: Array
+    high: Array
+    cost: float
+    mistuned: float
+    chance: float
+
+    @property
+    def refusal(self) -> str:
+        """Why no value is given; empty where one is."""
+        if self.chance > MOST_CHANCE:
+            return "diverges"
+        return "costs" if self.mistuned > MOST_COST else ""
+
+
+def answer(draws: SizeDraws, *, level: float = 0.9) -> Answer:
+    """The values of the smallest expected cost, by a grid over each column in turn.
+
+    Args:
+        draws: At the size.
+        level: Of the intervals.
+
+    References:
+        Ours: the Bayes decision under the draws; METHODS of the project for the limits.
+    """
+    n, n_tuned = draws.optimum.shape
+    rows = np.linspace(0, n - 1, min(N_JUDGED, n)).astype(int)
+    low, high = np.quantile(draws.optimum, [0.5 - level / 2, 0.5 + level / 2], axis=0)
+    first, last = draws.reach()
+    values, least = np.median(draws.optimum, axis=0), np.zeros(len(rows))
+    for _ in range(1 if n_tuned == 1 else ROUNDS):
+        for j in range(n_tuned):
+            tries = np.repeat(values[None], N_TRIED, axis=0)
+            tries[:, j] = np.linspace(first[j], last[j], N_TRIED)
+            costs = draws.costs(tries, rows)
+            values = tries[int(np.argmin(costs.mean(axis=0)))]
+            if draws.steepness is not None and j == draws.main:
+                least = costs.min(axis=1)
+    extra = draws.excesses(values[None], rows)[:, 0] - least
+    return Answer(
+        values=values,
+        low=low,
+        high=high,
+        cost=float(draws.costs(values[None]).mean()),
+        mistuned=float(np.maximum(extra, 0).mean()),
+        chance=float(draws.chances(values[None]).mean()),
+    )

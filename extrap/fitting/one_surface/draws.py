@@ -1,0 +1,248 @@
+"""Draws of the optimum, the cost of a distance from it and divergence at a size.
+
+Every answer is a mean or a quantile of them, see `answers`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from extrap.fitting.one_surface.cost_shape import excess
+from extrap.fitting.one_surface.parameters import SIZE_SD
+from extrap.fitting.one_surface.surface import Surface, spreads_of
+from extrap.fitting.one_surface.surface_divergence import WIDTHS
+from extrap.fitting.one_surface.sweep_arrays import Indices
+from extrap.laws.base import Array
+
+N_DRAWS = 4096
+DIVERGED_EXCESS = 1.0
+"""Log excess at most, and that of a diverged run."""
+MOST_CHOICES = 24
+"""Choices of spreads that are drawn from; rarer ones go to these."""
+SPARE, LEAST_SPARE = 4, 200
+"""So many times as many draws are resampled where runs diverged, and so many more."""
+MANY_DOF = 60.0
+"""Degrees of freedom from which on sigma counts as known."""
+MOST_ODDS = 40.0
+SAME = 1e-6
+"""Octaves within which a size is a fitted one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class SizeDraws:
+    """n draws at one size, D tuned columns.
+
+    Attributes:
+        optimum: log2, (n, D).
+        asymmetry: Below and above, (2, n, D).
+        log_curvature: (n, D).
+        turns: (n, D (D − 1)).
+        steepness: Slopes of the log odds of divergence an octave, (n, D); None without divergence.
+        threshold: What is taken from them, (n,); None without.
+    """
+
+    optimum: Array
+    asymmetry: Array
+    log_curvature: Array
+    turns: Array
+    steepness: Array | None = None
+    threshold: Array | None = None
+
+    def excesses(self, values: Array, rows: slice | Indices = slice(None)) -> Array:
+        """Log excess of values (k, D) of runs that do not diverge, one row a draw: (rows, k)."""
+        off = np.asarray(values)[None] - self.optimum[rows, None]
+        costs = excess(
+            off,
+            self.asymmetry[0][rows, None],
+            self.asymmetry[1][rows, None],
+            self.log_curvature[rows, None],
+            self.turns[rows, None],
+        )
+        return np.minimum(costs, DIVERGED_EXCESS)
+
+    def chances(self, values: Array, rows: slice | Indices = slice(None)) -> Array:
+        """Chance of divergence of values (k, D), (rows, k)."""
+        if self.steepness is None or self.threshold is None:
+            return np.zeros((len(self.optimum[rows]), len(values)))
+        off = np.asarray(values)[None] - self.optimum[rows, None]
+        odds = (off * self.steepness[rows, None]).sum(axis=-1) - self.threshold[rows, None]
+        return np.asarray(1 / (1 + np.exp(-np.clip(odds, -MOST_ODDS, MOST_ODDS))))
+
+    def costs(self, values: Array, rows: slice | Indices = slice(None)) -> Array:
+        """Expected log excess of values (k, D), divergence included, (rows, k)."""
+        excesses, chances = self.excesses(values, rows), self.chances(values, rows)
+        return excesses + chances * (DIVERGED_EXCESS - excesses)
+
+    @property
+    def main(self) -> int:
+        """The column along which runs diverge; the first where none does."""
+        if self.steepness is None:
+            return 0
+        return int(np.argmax(np.abs(np.median(self.steepness, axis=0))))
+
+    def reach(self) -> tuple[Array, Array]:
+        """Between which a value to use may lie: the optima, and the safe side of the threshold."""
+        low, high = np.quantile(self.optimum, [0.02, 0.98], axis=0)
+        if self.steepness is not None and self.threshold is not None:
+            j = self.main
+            edge = self.optimum[:, j] + self.threshold / self.steepness[:, j]
+            if np.median(self.steepness[:, j]) > 0:
+                low[j] = min(low[j], np.quantile(edge, 0.01) - 0.5)
+            else:
+                high[j] = max(high[j], np.quantile(edge, 0.99) + 0.5)
+        return low, high
+
+
+def draw(
+    surfaces: Sequence[Surface],
+    weights: Array,
+    targets: Array,
+    *,
+    rng: np.random.Generator,
+    n: int = N_DRAWS,
+) -> tuple[list[SizeDraws], Array]:
+    """Draws at targets, and of the log losses of the fitted sizes, (n, S).
+
+    Args:
+        surfaces: Of `fit_surfaces`.
+        weights: Their probabilities.
+        targets: log2 of sizes, (T, C).
+        rng: Draws them.
+        n: How many.
+    """
+    parts: list[list[SizeDraws]] = [[] for _ in targets]
+    losses = []
+    for surface, count in zip(surfaces, rng.multinomial(n, weights), strict=True):
+        if not count:
+            continue
+        drawn = [rng.choice(len(w), count, p=w) for w in surface.weights]
+        for chosen, number in _frequent(np.column_stack(drawn), rng):
+            theta = _given(surface, chosen, number, rng)
+            losses.append(theta[:, surface.places.loss])
+            for target, part in zip(targets, parts, strict=True):
+                part.append(_at_size(surface, chosen, theta, target, rng))
+    return [_joined(part) for part in parts], np.concatenate(losses)
+
+
+def _joined(parts: Sequence[SizeDraws]) -> SizeDraws:
+    def stacked(name: str, axis: int = 0) -> Array:
+        return np.concatenate([getattr(part, name) for part in parts], axis=axis)
+
+    diverging = parts[0].steepness is not None
+    return SizeDraws(
+        optimum=stacked("optimum"),
+        asymmetry=stacked("asymmetry", 1),
+        log_curvature=stacked("log_curvature"),
+        turns=stacked("turns"),
+        steepness=stacked("steepness") if diverging else None,
+        threshold=stacked("threshold") if diverging else None,
+    )
+
+
+def _frequent(drawn: Indices, rng: np.random.Generator) -> list[tuple[Indices, int]]:
+    """The most frequent choices of spreads and how often each; rare ones go to these."""
+    choices, counts = np.unique(drawn, axis=0, return_counts=True)
+    top = np.argsort(-counts)[:MOST_CHOICES]
+    n_rare = int(counts.sum() - counts[top].sum())
+    more = rng.multinomial(n_rare, counts[top] / counts[top].sum())
+    return [(choices[i], int(counts[i] + n)) for i, n in zip(top, more, strict=True)]
+
+
+def _given(surface: Surface, chosen: Indices, n: int, rng: np.random.Generator) -> Array:
+    """Draws of all parameters, (n, P), given the spreads of the processes.
+
+    In axes in which the prior is 1 and the runs' information diagonal, sigma's uncertainty widens
+    only what the runs say.
+    """
+    at, precision = surface.places, surface.precision.copy()
+    for j, number in enumerate(chosen):
+        own = at.optimum[:, j]
+        precision[np.ix_(own, own)] = np.linalg.inv(surface.processes[j].covariances[number])
+    # one Newton step from the mode under the spreads that it was found with
+    pull = (surface.precision - precision) @ (surface.theta - surface.mean)
+    half = np.linalg.inv(np.linalg.cholesky(precision))
+    known, axes = np.linalg.eigh(half @ surface.information @ half.T)
+    known, back = np.maximum(known, 0), half.T @ axes
+    mode = surface.theta + back @ ((pull @ back) / (1 + known))
+    diverging = surface.divergences is not None
+    n_drawn, dof = SPARE * n + LEAST_SPARE if diverging else n, surface.noise.dof
+    scale = np.ones(n_drawn)
+    if dof < MANY_DOF:
+        scale = np.sqrt(dof / rng.chisquare(dof, n_drawn))
+    z = rng.normal(size=(n_drawn, at.n)) / np.sqrt(1 + known / scale[:, None] ** 2)
+    theta = mode + z @ back.T
+    return _resampled(surface, theta, scale, n, rng) if diverging else theta
+
+
+def _resampled(
+    surface: Surface, theta: Array, scale: Array, n: int, rng: np.random.Generator
+) -> Array:
+    """N of the draws by the exact likelihood of what diverged over its normal approximation.
+
+    Between two runs the likelihood of a threshold is flat: no normal distribution.
+
+    References:
+        Smith, Gelfand (1992), Bayesian statistics without tears: a sampling-resampling
+        perspective. Ionides (2008), Truncated importance sampling, for the cap.
+    """
+    assert surface.divergences is not None
+    assert surface.state.odds is not None
+    _, slope, curvature, slopes = surface.state.odds
+    moved = (theta - surface.theta) @ slopes.T
+    logs = surface.divergences.log_likelihoods(theta, surface.places)
+    logs -= (moved @ slope - 0.5 * moved**2 @ curvature) / scale**2
+    weights = np.exp(logs - logs.max())
+    weights = np.minimum(weights, weights.mean() * math.sqrt(len(weights)))
+    even = (np.arange(n) + rng.random()) / n
+    chosen = np.searchsorted(np.cumsum(weights) / weights.sum(), even)
+    return np.asarray(theta[rng.permutation(np.minimum(chosen, len(weights) - 1))])
+
+
+def _at_size(
+    surface: Surface, chosen: Indices, theta: Array, target: Array, rng: np.random.Generator
+) -> SizeDraws:
+    """Draws at one size; a fitted one keeps what is its own."""
+    at, n, n_tuned = surface.places, len(theta), surface.shape[2]
+    log_sizes = surface.sweep.log_sizes
+    same = np.flatnonzero((np.abs(log_sizes - target) < SAME).all(axis=1))
+    from_largest = target - log_sizes.max(axis=0)
+    optimum = np.empty((n, n_tuned))
+    for j, spreads in enumerate(spreads_of(surface, chosen.tolist())):
+        weights, sd = surface.processes[j].beyond(target[None], spreads)
+        off = theta[:, at.optimum[:, j]] - surface.centre[j]
+        optimum[:, j] = surface.centre[j] + off @ weights[0] + sd[0] * rng.normal(size=n)
+    size_curvature = SIZE_SD * rng.normal(size=(n, n_tuned))
+    size_asymmetry = surface.asymmetry_sd * rng.normal(size=(2, n, n_tuned))
+    if len(same):
+        optimum = theta[:, at.optimum[same[0]]]
+        size_curvature = theta[:, at.size_curvature[same[0]]]
+        size_asymmetry = np.stack([theta[:, side[same[0]]] for side in at.size_asymmetry])
+    trend = np.einsum("c,ncd->nd", np.minimum(from_largest, 0), theta[:, at.curvature_trend])
+    draws = SizeDraws(
+        optimum=optimum,
+        asymmetry=np.stack([theta[:, side] for side in at.asymmetry]) + size_asymmetry,
+        log_curvature=theta[:, at.curvature] + trend + size_curvature,
+        turns=theta[:, at.turns],
+    )
+    if surface.divergences is None:
+        return draws
+    steep = np.exp(-np.clip(theta[:, at.width], *WIDTHS))
+    margin = theta[:, at.margin[0]] + theta[:, at.margin_trend] @ from_largest
+    if len(same):
+        margin = margin + theta[:, at.size_margin[same[0]]]
+    else:
+        margin = margin + surface.margin.size * rng.normal(size=n)
+        if surface.margin.step and from_largest.mean() > 0:
+            margin = margin + theta[:, at.size_margin[-1]]
+    return SizeDraws(
+        optimum=draws.optimum,
+        asymmetry=draws.asymmetry,
+        log_curvature=draws.log_curvature,
+        turns=draws.turns,
+        steepness=theta[:, at.lean] * steep,
+        threshold=margin * steep[:, 0],
+    )

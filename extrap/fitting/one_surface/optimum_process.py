@@ -1,0 +1,116 @@
+"""How an optimum moves with size: a Gaussian process with spreads weighed by their evidence."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+from scipy import special
+
+from extrap.laws.base import Array
+
+LEVEL_SD, SLOPE_SD = 3.0, 0.6
+"""Of the level, in octaves about the best cells, and of a slope, in octaves a doubling."""
+BENDS = ((0.003, 0.65), (0.08, 0.25), (0.2, 0.1))
+"""Standard deviation of a bend, in octaves a doubling², and its prior probability."""
+WALKS = ((0.0, 0.8), (0.25, 0.2))
+"""The same of the steps of a slope that wanders, as at a kink."""
+SCATTERS = ((0.03, 0.35), (0.1, 0.35), (0.25, 0.22), (0.5, 0.08))
+"""The same of an optimum about its law, in octaves."""
+SHARED = ((0.0, 0.3), (0.1, 0.45), (0.3, 0.25))
+"""The same of what the optima of one value of a size column share, where there are several."""
+SAME = 0.07
+"""Octaves within which two values of a size column are one."""
+LEAST_VARIANCE = 1e-8
+
+
+class Spreads(NamedTuple):
+    """Standard deviations of the parts of the process, in octaves; see the constants above."""
+
+    bend: float
+    scatter: float
+    shared: float
+    walk: float
+
+
+FIRST = Spreads(bend=0.06, scatter=0.12, shared=0.05, walk=0.0)
+"""With which the mode is looked for at first."""
+
+
+class OptimumProcess:
+    """The prior of the optima of one tuned column.
+
+    Args:
+        log_sizes: log2 of the fitted sizes, (S, C).
+
+    Attributes:
+        grid: Spreads that are weighed.
+        covariances: Of the fitted optima under each of them, (G, S, S).
+
+    References:
+        Rasmussen, Williams (2006), Gaussian Processes for Machine Learning, 2.7 (explicit basis
+        functions), 6.3 (integrated walks); the choice of parts is ours.
+    """
+
+    def __init__(self, log_sizes: Array) -> None:
+        self._sizes, self._middle = log_sizes, log_sizes.mean(axis=0)
+        ordered = [np.sort(column) for column in log_sizes.T]
+        self._steps = [c[np.diff(c, prepend=-np.inf) > SAME] for c in ordered]
+        shared = SHARED if log_sizes.shape[1] > 1 else ((0.0, 1.0),)
+        choices = list(itertools.product(BENDS, SCATTERS, shared, WALKS))
+        self.grid = [Spreads(*(value for value, _ in choice)) for choice in choices]
+        self._log_prior = np.log([np.prod([p for _, p in choice]) for choice in choices])
+        self.covariances = np.array([self.prior(spreads) for spreads in self.grid])
+
+    def prior(self, spreads: Spreads) -> Array:
+        """Covariance of the fitted optima, (S, S)."""
+        scatter = spreads.scatter**2 * np.eye(len(self._sizes))
+        return self._covariance(self._sizes, self._sizes, spreads) + scatter
+
+    def _covariance(self, a: Array, b: Array, spreads: Spreads) -> Array:
+        """Between laws at sizes a (n, C) and b (m, C): without the scatter about the law."""
+        a, b = a - self._middle, b - self._middle
+        mean_a, mean_b = a.mean(axis=1), b.mean(axis=1)
+        covariance = LEVEL_SD**2 + SLOPE_SD**2 * a @ b.T
+        covariance += spreads.bend**2 * np.outer(mean_a**2, mean_b**2)
+        if spreads.shared:
+            levels = zip(self._levels(a), self._levels(b), strict=True)
+            covariance += spreads.shared**2 * sum((p[:, None] == q[None]) for p, q in levels)
+        if spreads.walk:  # once integrated: the slope wanders
+            first = self._sizes.mean(axis=1).min() - self._middle.mean()
+            start = min(first, mean_a.min(), mean_b.min())
+            p = np.minimum.outer(mean_a - start, mean_b - start)
+            q = np.maximum.outer(mean_a - start, mean_b - start)
+            covariance += spreads.walk**2 * p**2 * (q / 2 - p / 6)
+        return np.asarray(covariance)
+
+    def _levels(self, centred: Array) -> Iterator[Array]:
+        """Of each column the fitted value that a size has, or a number of its own."""
+        for fitted, own in zip(self._steps, (centred + self._middle).T, strict=True):
+            nearest = np.abs(own[:, None] - fitted).argmin(axis=1)
+            yield np.where(np.abs(own - fitted[nearest]) < SAME, nearest, own)
+
+    def weigh(self, information: Array, pull: Array, centre: float) -> Array:
+        """Posterior probability of each of the spreads, by `exp(−u′ I u / 2 + pull′ u)`.
+
+        Args:
+            information: What the runs say of the fitted optima, (S, S).
+            pull: Where to, (S,).
+            centre: Mean of the process.
+        """
+        toward = pull - information @ np.full(len(self._sizes), centre)
+        system = np.eye(len(self._sizes)) + self.covariances @ information
+        fitted = np.linalg.solve(system, (self.covariances @ toward)[..., None])[..., 0]
+        log_det = np.linalg.slogdet(system)[1]
+        logs = self._log_prior - 0.5 * log_det + 0.5 * fitted @ toward
+        return np.asarray(special.softmax(logs))
+
+    def beyond(self, targets: Array, spreads: Spreads) -> tuple[Array, Array]:
+        """Weights (T, S) of the fitted optima at targets (T, C), and the sd of what is left, (T,)."""
+        cross = self._covariance(targets, self._sizes, spreads)
+        weights = np.linalg.solve(self.prior(spreads), cross.T).T
+        own = np.array([self._covariance(t[None], t[None], spreads)[0, 0] for t in targets])
+        left = own + spreads.scatter**2 - (weights * cross).sum(axis=1)
+        return weights, np.sqrt(np.maximum(left, LEAST_VARIANCE))

@@ -1,0 +1,135 @@
+"""The parameters of a surface: where each stands in one vector, and their priors."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from extrap.fitting.one_surface.cost_shape import turn_pairs
+from extrap.fitting.one_surface.sweep_arrays import Indices
+from extrap.laws.base import Array
+
+LOSS_SD = 10.0
+"""Of the log loss of a size about its best cell: no prior to speak of."""
+CURVATURE, CURVATURE_SD = math.log(0.03), 1.5
+"""Of ln curvature: half an octave to two octaves cost a percent in most published sweeps."""
+SIZE_SD, TREND_SD = 0.2, 0.2
+"""Of ln curvature of a size about its line over log2 size, and of the line's slope a doubling."""
+ASYMMETRY, ASYMMETRY_SD = (0.0, 0.3), 0.35
+"""Below and above the optimum, per octave: high values cost more than low ones."""
+TURN_SD = 0.4
+"""Octaves of another column that move an axis by one: learning rate and weight decay are not
+alone."""
+WIDTH, WIDTH_SD = math.log(0.15), 0.7
+"""Of ln octaves over which the log odds of divergence rise by one."""
+LEAN_SD, FIXED_SD = 0.7, 1e-3
+"""How far a further column moves the threshold of divergence; the main one does so by one."""
+MARGIN, MARGIN_SD = 2.5, 2.5
+"""Octaves from the optimum to the threshold, before any run has diverged."""
+
+
+class Margin(NamedTuple):
+    """Standard deviations of the threshold: a size's, of a slope a doubling, of a step at the end.
+
+    A step at the largest size stays for larger ones.
+    """
+
+    size: float
+    slope: float
+    step: float
+
+
+MARGINS = (
+    (Margin(0.08, 0.08, 0.0), 0.7),
+    (Margin(0.08, 0.4, 0.0), 0.15),
+    (Margin(0.35, 0.2, 0.0), 0.08),
+    (Margin(0.08, 0.08, 4.0), 0.07),
+)
+"""The threshold follows the optimum, has a slope of its own, scatters, or falls at the end; with
+their prior probabilities."""
+ASYMMETRY_SDS = ((0.05, 0.35), (0.2, 0.4), (0.5, 0.25))
+"""Of the asymmetry of a size about that of all, with prior probabilities."""
+
+
+class Places:
+    """Where the parameters stand in the vector of all.
+
+    Attributes:
+        loss: l of each size, (S,).
+        optimum: u of each size and tuned column, (S, D).
+        size_curvature: Of ln curvature, about its line, (S, D).
+        curvature: ln k at the largest size, (D,).
+        curvature_trend: Its slope, (C, D).
+        asymmetry: Below and above, (2, D).
+        size_asymmetry: Of a size about that, (2, S, D).
+        turns: Of the axes, (D (D − 1),).
+        seeds: Effects, (K + P,).
+        width, lean, margin, margin_trend, size_margin: Of divergence, (1,), (D,), (1,), (C,),
+            (S,); empty without.
+        n: Number of parameters.
+    """
+
+    def __init__(self, shape: tuple[int, int, int], n_seeds: int, *, diverging: bool) -> None:
+        self.n = 0
+        n_sizes, n_columns, n_tuned = shape
+        self.loss = self._take(n_sizes)
+        self.optimum = self._take(n_sizes, n_tuned)
+        self.size_curvature = self._take(n_sizes, n_tuned)
+        self.curvature = self._take(n_tuned)
+        self.curvature_trend = self._take(n_columns, n_tuned)
+        self.asymmetry = self._take(2, n_tuned)
+        self.size_asymmetry = self._take(2, n_sizes, n_tuned)
+        self.turns = self._take(len(turn_pairs(n_tuned)))
+        self.seeds = self._take(n_seeds)
+        self.width = self._take(int(diverging))
+        self.lean = self._take(n_tuned if diverging else 0)
+        self.margin = self._take(int(diverging))
+        self.margin_trend = self._take(n_columns if diverging else 0)
+        self.size_margin = self._take(n_sizes if diverging else 0)
+
+    def _take(self, *shape: int) -> Indices:
+        """The next places, of a shape."""
+        first, self.n = self.n, self.n + math.prod(shape)
+        return np.arange(first, self.n).reshape(shape)
+
+
+def priors(
+    at: Places,
+    *,
+    losses: Array,
+    centre: Array,
+    asymmetry_sd: float,
+    margin: Margin,
+    main: int,
+    side: float,
+    seed_sds: Array,
+) -> tuple[Array, Array]:
+    """Means and standard deviations of all parameters; those of optima are the process's.
+
+    Args:
+        at: Where they stand.
+        losses: Best log loss of each size.
+        centre: Of the optima, log2, one per tuned column.
+        asymmetry_sd: One of `ASYMMETRY_SDS`.
+        margin: One of `MARGINS`.
+        main: The column along which runs diverge.
+        side: 1 where large values of it do, else −1.
+        seed_sds: Of the seed effects.
+    """
+    mean, sd = np.zeros(at.n), np.ones(at.n)
+    mean[at.loss], sd[at.loss] = losses, LOSS_SD
+    mean[at.optimum] = centre
+    sd[at.size_curvature], sd[at.curvature_trend] = SIZE_SD, TREND_SD
+    mean[at.curvature], sd[at.curvature] = CURVATURE, CURVATURE_SD
+    mean[at.asymmetry], sd[at.asymmetry] = np.array(ASYMMETRY)[:, None], ASYMMETRY_SD
+    sd[at.size_asymmetry], sd[at.turns], sd[at.seeds] = asymmetry_sd, TURN_SD, seed_sds
+    if at.width.size:
+        mean[at.width], sd[at.width] = WIDTH, WIDTH_SD
+        sd[at.lean] = LEAN_SD
+        mean[at.lean[main]], sd[at.lean[main]] = side, FIXED_SD
+        mean[at.margin], sd[at.margin] = MARGIN, MARGIN_SD
+        sd[at.margin_trend], sd[at.size_margin] = margin.slope, margin.size
+        sd[at.size_margin[-1]] = math.hypot(margin.size, margin.step)
+    return mean, sd

@@ -1,0 +1,425 @@
+"""One surface of the log loss over sizes, tuned values and seeds: its mode and precision.
+
+    ln L = l_s + seed + E(v − u_s) + misfit + noise
+
+E is a sum of curves along turned axes (`cost_shape`). Misfit is alike within an octave: what runs
+so near to each other say together is tempered to what one says where misfit is larger than noise.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from extrap.fitting.one_surface.cost_shape import (
+    ASYMMETRY_LIMITS,
+    MOST_OCTAVES,
+    axes,
+    cost_curve,
+    turn_pairs,
+)
+from extrap.fitting.one_surface.optimum_process import FIRST, OptimumProcess, Spreads
+from extrap.fitting.one_surface.parameters import (
+    ASYMMETRY_SDS,
+    MARGINS,
+    Margin,
+    Places,
+    priors,
+)
+from extrap.fitting.one_surface.surface_divergence import Divergences
+from extrap.fitting.one_surface.surface_noise import (
+    COMMON,
+    LEAST_SD,
+    MOST_SDS,
+    OWN,
+    CellMeans,
+    SurfaceNoise,
+    estimate,
+    seed_sd,
+)
+from extrap.fitting.one_surface.sweep_arrays import Indices, SweepArrays
+from extrap.laws.base import Array
+
+CENSORED, LARGEST = 0.3, 5.0
+"""Log excess from which on a run only says that it is so far off, and that of misfit."""
+REACH = 1.0
+"""Octaves over which misfit is alike."""
+DOF = 8.0
+"""Of Student's t of a residual."""
+NEAR_BEST = 0.1
+"""Log loss above the best cell up to which cells give the first noise."""
+LONGEST = 1.0, 0.7
+"""Longest step of an optimum, in octaves, and of a parameter of shape."""
+MANY = 1000
+"""Runs from which on fewer steps are taken."""
+FIRST_SIGMA = 0.01
+
+
+class _State(NamedTuple):
+    """The model at one point: excesses, residuals and their slopes, what divergences say."""
+
+    excess: Array
+    residual: Array
+    slopes: Array
+    is_plain: npt.NDArray[np.bool_]
+    odds: tuple[float, Array, Array, Array] | None
+
+
+class Surface:
+    """The mode of a surface under one choice of its spreads.
+
+    Args:
+        sweep: Runs.
+        asymmetry_sd: One of `ASYMMETRY_SDS`.
+        margin: One of `MARGINS`.
+        like: Another surface of these runs to start from.
+
+    Attributes:
+        places: Where the parameters stand.
+        theta: The mode, (P,).
+        mean, precision: Of the prior, (P,) and (P, P).
+        information: What the runs say, (P, P).
+        noise: Of the runs.
+        centre: Mean of the optima, log2.
+        processes: One per tuned column.
+        weights: Probability of each of their spreads, (G,) each.
+        log_evidence: By Laplace's approximation.
+
+    References:
+        Ours. Tierney, Kadane (1986), Accurate approximations for posterior moments and marginal
+        densities; West (1984), Outlier models and prior distributions in Bayesian linear
+        regression (Student's t by weights).
+    """
+
+    def __init__(
+        self,
+        sweep: SweepArrays,
+        *,
+        asymmetry_sd: float = ASYMMETRY_SDS[1][0],
+        margin: Margin = MARGINS[0][0],
+        like: Surface | None = None,
+    ) -> None:
+        self.sweep, self.asymmetry_sd, self.margin = sweep, asymmetry_sd, margin
+        self.shape = (*sweep.log_sizes.shape, sweep.values.shape[1])
+        diverging = bool(sweep.diverged.any())
+        self.divergences = Divergences(sweep) if diverging else None
+        self.places = Places(self.shape, sweep.seeds.shape[1], diverging=diverging)
+        self._rows = np.flatnonzero(~sweep.diverged)
+        self._size = sweep.size[self._rows]
+        self._size_logs = sweep.from_largest.mean(axis=1)[self._size]
+        self._variance: tuple[Array, Array] | None = None
+        if like is None:
+            self.processes = [OptimumProcess(sweep.log_sizes) for _ in range(self.shape[2])]
+            self._n_near = self._count_near()
+            self._start()
+        else:
+            self.processes, self._n_near = like.processes, like._n_near
+            self.theta, self.noise, self._spreads = like.theta.copy(), like.noise, like._spreads
+            self.centre, self._best_loss = like.centre, like._best_loss
+            self._set_priors()
+            self._settle(1)
+        self._weigh()
+        log_det = np.linalg.slogdet(self.information + self.precision)[1]
+        self.log_evidence = 0.5 * (self._log_det_prior - self._cost_of_mode - log_det)
+        self.log_evidence += self.noise.log_prior()
+
+    def _start(self) -> None:
+        """The mode from two starts: the best cells, and a line through them."""
+        self._best_loss, best = self._best_cells()
+        self.centre = np.median(best, axis=0)
+        self._spreads = [FIRST] * self.shape[2]
+        self.noise = SurfaceNoise(sigma=self._first_sigma())
+        self._set_priors()
+        logs = self.sweep.log_sizes
+        x = np.column_stack([np.ones(len(logs)), logs - logs.mean(axis=0)])
+        ridge = 0.1 * np.diag([0] + [1] * self.shape[1])
+        line = x @ np.linalg.solve(x.T @ x + ridge, x.T @ (best - self.centre)) + self.centre
+        found = []
+        for start in (best, line):
+            self.theta = self.mean.copy()
+            self.theta[self.places.optimum] = start
+            self._climb(8 if len(self.sweep.size) < MANY else 5)
+            found.append((self._cost_of_mode, self.theta))
+        self.theta = min(found, key=lambda pair: pair[0])[1]
+        self._settle(3)
+        for _ in range(2):
+            self._weigh()
+            likeliest = zip(self.processes, self.weights, strict=True)
+            self._spreads = [process.grid[int(np.argmax(w))] for process, w in likeliest]
+            self._set_priors()
+            self._settle(1)
+
+    def _count_near(self) -> Array:
+        """How many runs of its size each run has about it, itself included."""
+        values, n_near = self.sweep.values[self._rows], np.ones(len(self._rows))
+        for i in range(self.shape[0]):
+            here = self._size == i
+            square = ((values[here][:, None] - values[here][None]) ** 2).sum(axis=-1)
+            n_near[here] = np.exp(-0.5 * square / REACH**2).sum(axis=1)
+        return n_near
+
+    def _best_cells(self) -> tuple[Array, Array]:
+        """Mean log loss and values of the best cell of each size.
+
+        A size without a loss has that of its neighbours, and its lowest values.
+        """
+        sweep = self.sweep
+        loss, best = (
+            np.full(self.shape[0], np.nan),
+            np.full((self.shape[0], self.shape[2]), np.nan),
+        )
+        for i in range(self.shape[0]):
+            here = (sweep.size == i) & ~sweep.diverged
+            if not here.any():
+                best[i] = sweep.values[sweep.size == i].min(axis=0)
+                continue
+            cell = sweep.cell[here]
+            mean = np.bincount(cell, sweep.log_loss[here])[cell] / np.bincount(cell)[cell]
+            loss[i], best[i] = mean.min(), sweep.values[here][np.argmin(mean)]
+        unknown, logs = np.isnan(loss), sweep.from_largest.mean(axis=1)
+        loss[unknown] = np.interp(logs[unknown], logs[~unknown], loss[~unknown])
+        return loss, best
+
+    def _first_sigma(self) -> float:
+        """From the scatter within cells near the best of their size."""
+        sweep = self.sweep
+        near = ~sweep.diverged & (sweep.log_loss < self._best_loss[sweep.size] + NEAR_BEST)
+        cell, losses = sweep.cell[near], sweep.log_loss[near]
+        n = np.bincount(cell)
+        dof = np.maximum(n - 1, 0).sum()
+        if dof < 3:
+            return FIRST_SIGMA
+        mean = np.bincount(cell, losses) / np.maximum(n, 1)
+        sigma = math.sqrt(((losses - mean[cell]) ** 2).sum() / dof)
+        return float(np.clip(sigma, 5e-4, 0.2))
+
+    def _set_priors(self) -> None:
+        at, sweep = self.places, self.sweep
+        n_own = sweep.seeds.shape[1] - sweep.n_common
+        sds = np.repeat([self.noise.common_sd, self.noise.own_sd], [sweep.n_common, n_own])
+        self.mean, sd = priors(
+            at,
+            losses=self._best_loss,
+            centre=self.centre,
+            asymmetry_sd=self.asymmetry_sd,
+            margin=self.margin,
+            main=self.divergences.main if self.divergences else 0,
+            side=self.divergences.side if self.divergences else 1.0,
+            seed_sds=np.maximum(sds, LEAST_SD),
+        )
+        self.precision = np.diag(sd**-2.0)
+        self._log_det_prior = -2 * np.log(np.delete(sd, at.optimum.ravel())).sum()
+        for j, (process, spreads) in enumerate(zip(self.processes, self._spreads, strict=True)):
+            covariance = process.prior(spreads)
+            own = at.optimum[:, j]
+            self.precision[np.ix_(own, own)] = np.linalg.inv(covariance)
+            self._log_det_prior -= np.linalg.slogdet(covariance)[1]
+
+    def _excess(self, theta: Array) -> tuple[Array, Array]:
+        """Excesses of the runs that did not diverge, (m,), and their slopes, (m, P)."""
+        at, own, n_tuned = self.places, self._size, self.shape[2]
+        matrix = axes(theta[at.turns], n_tuned)
+        raw = self.sweep.values[self._rows] - theta[at.optimum][own]
+        along = np.clip(raw @ matrix.T, -MOST_OCTAVES, MOST_OCTAVES)
+        side, columns = (along > 0).astype(int), np.arange(n_tuned)
+        of_size = (theta[at.asymmetry][:, None] + theta[at.size_asymmetry])[
+            side, own[:, None], columns
+        ]
+        logs = theta[at.curvature] + self.sweep.from_largest @ theta[at.curvature_trend]
+        curvature = np.exp((logs + theta[at.size_curvature])[own])
+        curves = cost_curve(along, np.clip(of_size, *ASYMMETRY_LIMITS))
+        each, by_octaves, by_asymmetry = (curvature * part for part in curves)
+        rows, slopes = np.arange(len(own))[:, None], np.zeros((len(own), at.n))
+        slopes[rows, at.optimum[own]] = -by_octaves @ matrix
+        slopes[rows, at.size_curvature[own]] = slopes[:, at.curvature] = each
+        for c in range(self.shape[1]):
+            slopes[:, at.curvature_trend[c]] = each * self.sweep.from_largest[own, c][:, None]
+        is_inside = (of_size > ASYMMETRY_LIMITS[0]) & (of_size < ASYMMETRY_LIMITS[1])
+        by_asymmetry = np.where(is_inside, by_asymmetry, 0.0)
+        slopes[rows, at.asymmetry[side, columns]] = by_asymmetry
+        slopes[rows, at.size_asymmetry[side, own[:, None], columns]] = by_asymmetry
+        for place, (j, k) in zip(at.turns, turn_pairs(n_tuned), strict=True):
+            slopes[:, place] = by_octaves[:, j] * raw[:, k]
+        return each.sum(axis=1), slopes
+
+    def _at(self, theta: Array) -> _State:
+        """Runs far above the optimum say only that they are."""
+        at = self.places
+        excess, slopes = self._excess(theta)
+        seeds = self.sweep.seeds[self._rows]
+        over = (
+            self.sweep.log_loss[self._rows] - theta[at.loss][self._size] - seeds @ theta[at.seeds]
+        )
+        is_far = over > CENSORED
+        slopes[np.arange(len(over)), at.loss[self._size]] = 1.0
+        slopes[:, at.seeds] = seeds
+        residual = np.where(is_far, np.maximum(CENSORED - excess, 0), over - excess)
+        slopes[is_far & (residual <= 0)] = 0
+        slopes[np.ix_(is_far, np.concatenate([at.loss, at.seeds]))] = 0
+        odds = None if self.divergences is None else self.divergences.at(theta, at)
+        return _State(np.minimum(excess, LARGEST), residual, slopes, ~is_far, odds)
+
+    def _variances(self, excess: Array) -> tuple[Array, Array]:
+        """Variance of each run, and the power that its likelihood is tempered to."""
+        extra = self.sweep.completion_sd[self._rows]
+        own, misfit = self.noise.variances(np.minimum(excess, CENSORED), self._size_logs, extra)
+        return own + misfit, (own + misfit) / (own + self._n_near * misfit)
+
+    def _cost(self, state: _State, theta: Array, variance: tuple[Array, Array]) -> float:
+        """−2 log posterior density, up to a constant of the variances."""
+        off, (square, power) = theta - self.mean, variance
+        cost = DOF * power @ np.log1p(state.residual**2 / square / DOF)
+        cost += off @ self.precision @ off
+        return float(cost - (2 * state.odds[0] if state.odds else 0.0))
+
+    @staticmethod
+    def _normal(state: _State, variance: tuple[Array, Array]) -> tuple[Array, Array]:
+        """Information of the runs, (P, P), and where they pull, (P,)."""
+        square, power = variance
+        w = power / square / (1 + state.residual**2 / square / DOF)
+        information = (state.slopes * w[:, None]).T @ state.slopes
+        pull = state.slopes.T @ (w * state.residual)
+        if state.odds:
+            _, slope, curvature, slopes = state.odds
+            information = information + (slopes * curvature[:, None]).T @ slopes
+            pull = pull + slopes.T @ slope
+        return information, pull
+
+    def _climb(self, most: int) -> None:
+        """Damped Gauss–Newton steps; the variances of runs are renewed every fourth one."""
+        at, theta, damping = self.places, self.theta, 1e-3
+        state = self._at(theta)
+        excess = state.excess
+        if self._variance is None:  # at the start the surface is not to be trusted
+            over = self.sweep.log_loss[self._rows] - self._best_loss[self._size]
+            excess = np.maximum(excess, np.clip(over, 0, CENSORED))
+        variance = self._variances(excess)
+        cost = self._cost(state, theta, variance)
+        is_shape = np.ones(at.n, dtype=bool)
+        free = (at.optimum.ravel(), at.loss, at.margin, at.size_margin)
+        is_shape[np.concatenate(free)] = False
+        for i in range(most):
+            information, pull = self._normal(state, variance)
+            system, pull = (
+                information + self.precision,
+                pull - self.precision @ (theta - self.mean),
+            )
+            step = np.linalg.solve(system + damping * np.diag(np.diag(system)), pull)
+            step[at.optimum] = np.clip(step[at.optimum], -LONGEST[0], LONGEST[0])
+            step[is_shape] = np.clip(step[is_shape], -LONGEST[1], LONGEST[1])
+            new = theta + step
+            new[at.asymmetry] = np.clip(new[at.asymmetry], *ASYMMETRY_LIMITS)
+            then = self._at(new)
+            new_cost = self._cost(then, new, variance)
+            if new_cost > cost:
+                damping *= 8
+                if damping > 1e6:
+                    break
+                continue
+            gain, theta, state, cost = cost - new_cost, new, then, new_cost
+            damping = max(damping / 5, 1e-9)
+            if gain < 1e-5 * (1 + abs(cost)):
+                break
+            if i % 4 == 3:
+                variance = self._variances(state.excess)
+                cost = self._cost(state, theta, variance)
+        self.theta, self.state = theta, self._at(theta)
+        self._variance = square, power = self._variances(state.excess)
+        self.information = self._normal(self.state, self._variance)[0]
+        self.covariance = np.linalg.inv(self.information + self.precision)
+        self._cost_of_mode = self._cost(state, theta, self._variance)
+        self._cost_of_mode += (power * np.log(square))[self.state.is_plain].sum()
+
+    def _settle(self, passes: int) -> None:
+        """Mode and noise in turn."""
+        for _ in range(passes):
+            self._climb(25 if len(self.sweep.size) < MANY else 12)
+            self._estimate_noise()
+            self._set_priors()
+        self._climb(12)
+
+    def _estimate_noise(self) -> None:
+        """Noise of the runs and of the seeds, the mode held."""
+        assert self._variance is not None
+        sweep, at = self.sweep, self.places
+        keep = self.state.is_plain & (sweep.completion_sd[self._rows] == 0)
+        square, power = (part[keep] for part in self._variance)
+        slopes, sd = self.state.slopes[keep], np.sqrt(square)
+        leverage = np.einsum("ij,ij->i", slopes @ self.covariance, slopes) * power / square
+        cells = CellMeans.of(
+            sweep.cell[self._rows[keep]],
+            np.clip(self.state.residual[keep], -MOST_SDS * sd, MOST_SDS * sd),
+            size_logs=self._size_logs[keep],
+            excess=np.minimum(self.state.excess[keep], CENSORED),
+            leverage=leverage,
+        )
+        found, variances = (
+            estimate(cells, self.noise, n_sizes=self.shape[0]),
+            np.diag(self.covariance),
+        )
+        common, own = (
+            seed_sd(self.theta[part], variances[part], sigma=found.sigma, now=now, shares=shares)
+            for part, now, shares in (
+                (at.seeds[: sweep.n_common], self.noise.common_sd, COMMON),
+                (at.seeds[sweep.n_common :], self.noise.own_sd, OWN),
+            )
+        )
+        self.noise = replace(found, common_sd=common, own_sd=own)
+
+    def _weigh(self) -> None:
+        """Probabilities of the spreads of each process, by what the runs say of its optima."""
+        self.weights: list[Array] = []
+        for j, process in enumerate(self.processes):
+            own = self.places.optimum[:, j]
+            information = self._information_of(own)
+            off = self.theta[own] - self.centre[j]
+            # the mode is where I (u − m) = −P (u − centre), m where the runs alone put it
+            pull = information @ self.theta[own] + self.precision[np.ix_(own, own)] @ off
+            self.weights.append(process.weigh(information, pull, float(self.centre[j])))
+
+    def _information_of(self, own: Indices) -> Array:
+        """What the runs say of some parameters, all others integrated over."""
+        system = self.information + self.precision
+        system[np.ix_(own, own)] -= self.precision[np.ix_(own, own)]
+        others = np.setdiff1d(np.arange(self.places.n), own)
+        across = system[np.ix_(own, others)]
+        solved = np.linalg.solve(system[np.ix_(others, others)], across.T)
+        information = system[np.ix_(own, own)] - across @ solved
+        values, vectors = np.linalg.eigh((information + information.T) / 2)
+        return np.asarray((vectors * np.maximum(values, 0)) @ vectors.T)
+
+
+def fit_surfaces(sweep: SweepArrays) -> tuple[list[Surface], Array]:
+    """Surfaces with other spreads of asymmetry and threshold, and their probabilities.
+
+    Args:
+        sweep: Runs of at least two sizes.
+    """
+    (_, _), (usual, usual_prior), _ = ASYMMETRY_SDS
+    margin, margin_prior = MARGINS[0]
+    first = Surface(sweep, asymmetry_sd=usual, margin=margin)
+    found = [(first, usual_prior * margin_prior)]
+    for sd, prior in ASYMMETRY_SDS:
+        if sd != usual:
+            other = Surface(sweep, asymmetry_sd=sd, margin=margin, like=first)
+            found.append((other, prior * margin_prior))
+    if first.divergences is not None:
+        best = max(found, key=lambda pair: pair[0].log_evidence + math.log(pair[1]))[0]
+        prior = dict(ASYMMETRY_SDS)[best.asymmetry_sd]
+        for margin, margin_prior in MARGINS[1:]:
+            like = None if margin.step else best  # a step is not found from a mode without one
+            other = Surface(sweep, asymmetry_sd=best.asymmetry_sd, margin=margin, like=like)
+            found.append((other, prior * margin_prior))
+    logs = np.array([surface.log_evidence + math.log(prior) for surface, prior in found])
+    weights = np.exp(logs - logs.max())
+    return [surface for surface, _ in found], weights / weights.sum()
+
+
+def spreads_of(surface: Surface, chosen: Sequence[int]) -> list[Spreads]:
+    """The spreads of each process by their numbers."""
+    return [p.grid[number] for p, number in zip(surface.processes, chosen, strict=True)]

@@ -1,0 +1,77 @@
+"""Divergence of the runs of a sweep: a threshold beside the optimum, one Bernoulli a cell."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from extrap.fitting.one_surface.cost_shape import MOST_OCTAVES
+from extrap.fitting.one_surface.parameters import Places
+from extrap.fitting.one_surface.sweep_arrays import SAME, SweepArrays
+from extrap.laws.base import Array
+
+MOST_ODDS = 30.0
+"""Log odds beyond which nothing changes any more."""
+WIDTHS = (-3.5, 2.0)
+"""Limits of ln width in draws."""
+
+
+class Divergences:
+    """Distinct sizes and values of a sweep, and the share of their runs that diverged.
+
+    Attributes:
+        main: The column along which runs diverge most plainly.
+        side: 1 where its large values do, else −1.
+        share: Of the runs of each distinct choice that diverged, (n,).
+    """
+
+    def __init__(self, sweep: SweepArrays) -> None:
+        key = np.column_stack([sweep.size, np.round(sweep.values, SAME)])
+        _, first, number = np.unique(key, axis=0, return_index=True, return_inverse=True)
+        self.share = np.bincount(number.ravel(), sweep.diverged) / np.bincount(number.ravel())
+        self._size, self._values = sweep.size[first], sweep.values[first]
+        self._from_largest = sweep.from_largest
+        self.main, self.side = self._plainest(sweep)
+
+    @staticmethod
+    def _plainest(sweep: SweepArrays) -> tuple[int, float]:
+        sums = np.zeros(sweep.values.shape[1])
+        for i in range(len(sweep.log_sizes)):
+            here = sweep.size == i
+            gone = sweep.diverged[here].astype(float)
+            if 0 < gone.sum() < len(gone):
+                values = sweep.values[here] - sweep.values[here].mean(axis=0)
+                scaled = values / (values.std(axis=0) + 1e-9)
+                sums += (gone - gone.mean()) @ scaled / math.sqrt(len(gone))
+        main = int(np.argmax(np.abs(sums)))
+        return main, 1.0 if sums[main] >= 0 else -1.0
+
+    def at(self, theta: Array, at: Places) -> tuple[float, Array, Array, Array]:
+        """Log likelihood; its slope and curvature by the log odds; the slopes of these, (n, P)."""
+        own = self._size
+        off = np.clip(self._values - theta[at.optimum][own], -MOST_OCTAVES, MOST_OCTAVES)
+        lean, steep = theta[at.lean], math.exp(-float(theta[at.width[0]]))
+        margin = theta[at.margin] + self._from_largest[own] @ theta[at.margin_trend]
+        odds = (off @ lean - margin - theta[at.size_margin][own]) * steep
+        is_inside = np.abs(odds) < MOST_ODDS
+        odds = np.clip(odds, -MOST_ODDS, MOST_ODDS)
+        rows, slopes = np.arange(len(own)), np.zeros((len(own), at.n))
+        slopes[rows[:, None], at.optimum[own]] = -lean * steep
+        slopes[:, at.lean], slopes[:, at.margin] = off * steep, -steep
+        slopes[:, at.margin_trend] = -self._from_largest[own] * steep
+        slopes[rows, at.size_margin[own]] = -steep
+        slopes[:, at.width] = -(odds * is_inside)[:, None]
+        p = 1 / (1 + np.exp(-odds))
+        log_likelihood = float((self.share * odds - np.logaddexp(0, odds)).sum())
+        return log_likelihood, self.share - p, p * (1 - p), slopes
+
+    def log_likelihoods(self, thetas: Array, at: Places) -> Array:
+        """The same, exactly, of many points (n, P)."""
+        lean = thetas[:, at.lean]
+        odds = lean @ self._values.T
+        odds -= (thetas[:, at.optimum] * lean[:, None]).sum(axis=-1)[:, self._size]
+        margin = thetas[:, at.margin] + thetas[:, at.margin_trend] @ self._from_largest.T
+        odds -= (margin + thetas[:, at.size_margin])[:, self._size]
+        odds *= np.exp(-np.clip(thetas[:, at.width], *WIDTHS))
+        return np.asarray(odds @ self.share - np.logaddexp(0, odds).sum(axis=1))

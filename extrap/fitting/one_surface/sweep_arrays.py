@@ -1,0 +1,139 @@
+"""The runs of a sweep as arrays; pruned runs at the loss that they would have reached."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from extrap.laws.base import Array
+from extrap.records import Runs
+
+Indices = npt.NDArray[np.intp]
+MOST_SEEDS, MOST_PAIRS = 12, 48
+"""Seeds that several sizes have, and seeds at one size, up to which each has an effect."""
+FEW = 3
+"""Finished runs of a size from which on its own gains count, not those of all sizes."""
+LEAST_SD = 0.01
+"""Of the log loss of a completed run."""
+ROBUST = 1.4826
+"""Standard deviation over the median absolute deviation, of a normal distribution."""
+SAME = 6
+"""Decimals of log2 values within which runs are of one cell."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class SweepArrays:
+    """Complete, diverged and completed pruned runs: M of S sizes, C size and D tuned columns.
+
+    Attributes:
+        log_sizes: log2 of the sizes, smallest first, (S, C).
+        size: Index of each run's size, (M,).
+        values: log2 of the tuned values, (M, D).
+        log_loss: (M,); NaN where it diverged.
+        diverged: (M,).
+        cell: Runs of one size, of the same values, that diverged or did not, share a number, (M,).
+        seeds: Indicators of seed effects, (M, K + P): of seeds that several sizes have, then of
+            seeds at one size.
+        n_common: K.
+        completion_sd: Of a log loss beyond noise, (M,): above 0 where the run was completed.
+    """
+
+    log_sizes: Array
+    size: Indices
+    values: Array
+    log_loss: Array
+    diverged: npt.NDArray[np.bool_]
+    cell: Indices
+    seeds: Array
+    n_common: int
+    completion_sd: Array
+
+    @property
+    def from_largest(self) -> Array:
+        """log2 of the sizes over the largest value of each column, (S, C)."""
+        return np.asarray(self.log_sizes - self.log_sizes.max(axis=0))
+
+
+def arrays_of(runs: Runs) -> SweepArrays:
+    """The runs of a sweep; failed ones are left out, and pruned ones that cannot be completed.
+
+    Args:
+        runs: Rows of stage `tune`.
+    """
+    frame = complete_pruned(runs)
+    frame = frame[frame["status"].isin(["complete", "diverged"])].reset_index(drop=True)
+    diverged = (frame["status"] == "diverged").to_numpy()
+    logs = np.round(np.log2(frame[list(runs.sizes)].to_numpy(dtype=float)), 9)
+    log_sizes, size = np.unique(logs, axis=0, return_inverse=True)
+    order = np.argsort(log_sizes.mean(axis=1), kind="stable")
+    log_sizes, size = log_sizes[order], np.argsort(order)[size.ravel()]
+    values = np.log2(frame[list(runs.tuned)].to_numpy(dtype=float))
+    key = np.column_stack([size, np.round(values, SAME), diverged])
+    cell = np.unique(key, axis=0, return_inverse=True)[1].ravel()
+    seeds, n_common = _seed_effects(frame["seed"].astype(str), size, ~diverged, len(log_sizes))
+    return SweepArrays(
+        log_sizes=log_sizes,
+        size=size,
+        values=values,
+        log_loss=np.where(diverged, np.nan, np.log(frame["loss"].where(~diverged, 1.0))),
+        diverged=diverged,
+        cell=cell,
+        seeds=seeds,
+        n_common=n_common,
+        completion_sd=frame["completion_sd"].to_numpy(dtype=float),
+    )
+
+
+def _seed_effects(
+    names: pd.Series, size: Indices, done: npt.NDArray[np.bool_], n_sizes: int
+) -> tuple[Array, int]:
+    """Indicators of seeds that several sizes have, then of seeds at one size; how many first."""
+    n_sizes_of = pd.Series(size).groupby(names).nunique()
+    common = [name for name, n in n_sizes_of.items() if n > 1]
+    columns = []
+    if 2 <= len(common) <= MOST_SEEDS:
+        columns = [(names == name).to_numpy(dtype=float) for name in common]
+    n_common = len(columns)
+    pairs = []
+    for i in range(n_sizes):
+        own = names[done & (size == i)]
+        if own.nunique() > 1:
+            members = [(names == name).to_numpy() & (size == i) for name in own.unique()]
+            pairs += [member for member in members if (member & done).sum() > 1]
+    if 2 <= len(pairs) <= MOST_PAIRS:
+        columns += [pair.astype(float) for pair in pairs]
+    return np.column_stack([np.zeros((len(names), 0)), *columns]), n_common
+
+
+def complete_pruned(runs: Runs) -> pd.DataFrame:
+    """The table of runs, with pruned ones at the loss that they would have reached.
+
+    A pruned run gains from its last step what the median finished run of its size did, or of all
+    sizes where fewer than three of its size finished; the spread of these gains is the error,
+    `completion_sd`. The sampler's later choices then depend on nothing that is not in the table.
+
+    References:
+        Ours. Rubin (1976), Inference and missing data, for when choices may be ignored.
+    """
+    frame = runs.to_frame().assign(completion_sd=0.0)
+    points, pruned = runs.curves(), frame.index[frame["status"] == "pruned"]
+    if points is None or not len(pruned):
+        return frame
+    curves = points.pivot_table(index="run", columns="step", values="loss")
+    done = frame.index[frame["status"] == "complete"].intersection(curves.index)
+    of_size = frame.groupby(list(runs.sizes)).ngroup()
+    for run in pruned.intersection(curves.index):
+        step = curves.loc[run].last_valid_index()
+        gains = np.log(frame.loc[done, "loss"] / curves.loc[done, step]).dropna()
+        own = gains[of_size[gains.index] == of_size[run]]
+        used = own if len(own) >= FEW else gains
+        if len(used) < FEW:
+            continue
+        gain = float(used.median())
+        sd = max(ROBUST * float((used - gain).abs().median()), LEAST_SD)
+        loss = float(curves.loc[run, step]) * float(np.exp(gain))
+        frame.loc[run, ["loss", "status", "completion_sd"]] = [loss, "complete", sd]
+    return frame

@@ -108,9 +108,9 @@ class OptimumProcess:
         return np.asarray(special.softmax(logs))
 
     def beyond(self, targets: Array, spreads: Spreads) -> tuple[Array, Array]:
-        """Weights (T, S) of the fitted optima at targets (T, C), and the sd of what is left, (T,)."""
+        """Weights (T, S) of the fitted optima at targets (T, C), and the sd given them, (T,)."""
         cross = self._covariance(targets, self._sizes, spreads)
         weights = np.linalg.solve(self.prior(spreads), cross.T).T
         own = np.array([self._covariance(t[None], t[None], spreads)[0, 0] for t in targets])
         left = own + spreads.scatter**2 - (weights * cross).sum(axis=1)
-        return weights, np.sqrt(np.maximum(left, LEAST_VARIANCE))
+        return np.asarray(weights), np.asarray(np.sqrt(np.maximum(left, LEAST_VARIANCE)))

@@ -96,6 +96,19 @@ class Surface:
         regression (Student's t by weights).
     """
 
+    theta: Array
+    mean: Array
+    precision: Array
+    information: Array
+    covariance: Array
+    centre: Array
+    noise: SurfaceNoise
+    state: _State
+    _best_loss: Array
+    _spreads: list[Spreads]
+    _log_det_prior: float
+    _cost_of_mode: float
+
     def __init__(
         self,
         sweep: SweepArrays,
@@ -213,12 +226,12 @@ class Surface:
             seed_sds=np.maximum(sds, LEAST_SD),
         )
         self.precision = np.diag(sd**-2.0)
-        self._log_det_prior = -2 * np.log(np.delete(sd, at.optimum.ravel())).sum()
+        self._log_det_prior = float(-2 * np.log(np.delete(sd, at.optimum.ravel())).sum())
         for j, (process, spreads) in enumerate(zip(self.processes, self._spreads, strict=True)):
             covariance = process.prior(spreads)
             own = at.optimum[:, j]
             self.precision[np.ix_(own, own)] = np.linalg.inv(covariance)
-            self._log_det_prior -= np.linalg.slogdet(covariance)[1]
+            self._log_det_prior -= float(np.linalg.slogdet(covariance)[1])
 
     def _excess(self, theta: Array) -> tuple[Array, Array]:
         """Excesses of the runs that did not diverge, (m,), and their slopes, (m, P)."""
@@ -331,9 +344,9 @@ class Surface:
         self.theta, self.state = theta, self._at(theta)
         self._variance = square, power = self._variances(state.excess)
         self.information = self._normal(self.state, self._variance)[0]
-        self.covariance = np.linalg.inv(self.information + self.precision)
+        self.covariance = np.asarray(np.linalg.inv(self.information + self.precision))
         self._cost_of_mode = self._cost(state, theta, self._variance)
-        self._cost_of_mode += (power * np.log(square))[self.state.is_plain].sum()
+        self._cost_of_mode += float((power * np.log(square))[self.state.is_plain].sum())
 
     def _settle(self, passes: int) -> None:
         """Mode and noise in turn."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from extrap.fitting.one_surface.sweep_arrays import Indices
 from extrap.laws.base import Array
 
 SIGMA, SIGMA_SD = 0.006, 1.2
@@ -92,23 +93,23 @@ class CellMeans:
 
     @classmethod
     def of(
-        cls, cell: Array, residual: Array, *, size_logs: Array, excess: Array, leverage: Array
+        cls, cell: Indices, residual: Array, *, size_logs: Array, excess: Array, leverage: Array
     ) -> CellMeans:
         """From runs: their cells, residuals, sizes, excesses and leverages."""
-        _, cell = np.unique(cell, return_inverse=True)
-        n = np.bincount(cell)
+        _, number = np.unique(cell, return_inverse=True)
+        n = np.bincount(number).astype(float)
 
         def averaged(values: Array) -> Array:
-            return np.bincount(cell, values) / n
+            return np.asarray(np.bincount(number, values) / n)
 
         mean = averaged(residual)
         return cls(
             n=n,
             mean=mean,
-            within=np.bincount(cell, (residual - mean[cell]) ** 2),
+            within=np.asarray(np.bincount(number, (residual - mean[number]) ** 2), dtype=float),
             size_logs=averaged(size_logs),
             excess=averaged(excess),
-            left=np.clip(1 - np.bincount(cell, leverage), 0.02, 1),
+            left=np.clip(1 - np.bincount(number, leverage), 0.02, 1),
         )
 
     def log_likelihood(self, sigma: Array, growth: Array, share: Array) -> Array:

@@ -189,7 +189,8 @@ def require_study_file(path: Path) -> None:
 def name_in(path: Path) -> str:
     """The name of the study in a file, from its text; empty where the text does not say it.
 
-    The record of the study is the first of `KINDS`, else the only one with a name.
+    The record of the study is the first of `KINDS`, else that of a kind which the file defines,
+    else the only one with a name.
     """
     require_study_file(path)
     try:
@@ -203,10 +204,26 @@ def name_in(path: Path) -> str:
         if isinstance(targets[0], ast.Name) and isinstance(value, ast.Call):
             records[targets[0].id] = value
     names = {variable: _name_of(variable, records) for variable in records}
-    if symbols := [symbol for symbol in KINDS if symbol in records]:
-        return names[symbols[0]]
+    own = [
+        node.value.value
+        for kind in body
+        if isinstance(kind, ast.ClassDef)
+        for node in kind.body
+        if isinstance(node, ast.Assign)
+        and isinstance(node.value, ast.Constant)
+        and [getattr(target, "id", "") for target in node.targets] == ["symbol"]
+    ]
+    for symbol in (*KINDS, *own):
+        if symbol in records:
+            return names[symbol] or _first_text(records[symbol])
     named = list(filter(None, names.values()))
     return named[0] if len(named) == 1 else ""
+
+
+def _first_text(call: ast.Call) -> str:
+    """The first argument of a call, if it is a text."""
+    value = getattr(call.args[0], "value", "") if call.args else ""
+    return value if isinstance(value, str) else ""
 
 
 def _name_of(variable: str, records: Mapping[str, ast.Call]) -> str:

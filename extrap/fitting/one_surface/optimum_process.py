@@ -47,6 +47,7 @@ class OptimumProcess:
 
     Attributes:
         grid: Spreads that are weighed.
+        prior_probabilities: Of each of them, (G,).
         covariances: Of the fitted optima under each of them, (G, S, S).
 
     References:
@@ -61,15 +62,16 @@ class OptimumProcess:
         shared = SHARED if log_sizes.shape[1] > 1 else ((0.0, 1.0),)
         choices = list(itertools.product(BENDS, SCATTERS, shared, WALKS))
         self.grid = [Spreads(*(value for value, _ in choice)) for choice in choices]
-        self._log_prior = np.log([np.prod([p for _, p in choice]) for choice in choices])
+        probabilities = [np.prod([p for _, p in choice]) for choice in choices]
+        self.prior_probabilities = np.array(probabilities, dtype=float)
         self.covariances = np.array([self.prior(spreads) for spreads in self.grid])
 
     def prior(self, spreads: Spreads) -> Array:
         """Covariance of the fitted optima, (S, S)."""
         scatter = spreads.scatter**2 * np.eye(len(self._sizes))
-        return self._covariance(self._sizes, self._sizes, spreads) + scatter
+        return self.covariance(self._sizes, self._sizes, spreads) + scatter
 
-    def _covariance(self, a: Array, b: Array, spreads: Spreads) -> Array:
+    def covariance(self, a: Array, b: Array, spreads: Spreads) -> Array:
         """Between laws at sizes a (n, C) and b (m, C): without the scatter about the law."""
         a, b = a - self._middle, b - self._middle
         mean_a, mean_b = a.mean(axis=1), b.mean(axis=1)
@@ -104,13 +106,13 @@ class OptimumProcess:
         system = np.eye(len(self._sizes)) + self.covariances @ information
         fitted = np.linalg.solve(system, (self.covariances @ toward)[..., None])[..., 0]
         log_det = np.linalg.slogdet(system)[1]
-        logs = self._log_prior - 0.5 * log_det + 0.5 * fitted @ toward
+        logs = np.log(self.prior_probabilities) - 0.5 * log_det + 0.5 * fitted @ toward
         return np.asarray(special.softmax(logs))
 
     def beyond(self, targets: Array, spreads: Spreads) -> tuple[Array, Array]:
         """Weights (T, S) of the fitted optima at targets (T, C), and the sd given them, (T,)."""
-        cross = self._covariance(targets, self._sizes, spreads)
+        cross = self.covariance(targets, self._sizes, spreads)
         weights = np.linalg.solve(self.prior(spreads), cross.T).T
-        own = np.array([self._covariance(t[None], t[None], spreads)[0, 0] for t in targets])
+        own = np.array([self.covariance(t[None], t[None], spreads)[0, 0] for t in targets])
         left = own + spreads.scatter**2 - (weights * cross).sum(axis=1)
         return np.asarray(weights), np.asarray(np.sqrt(np.maximum(left, LEAST_VARIANCE)))

@@ -1,0 +1,60 @@
+"""The process of the optimum, against the marginal likelihoods and conditionals of normals."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from extrap.fitting.one_surface.optimum_process import OptimumProcess
+
+SIZES = np.array([[0.0], [1.0], [2.5], [4.0]])
+PLANE = np.array([[0.0, 0.0], [0.0, 2.0], [3.0, 0.0], [3.0, 2.0], [5.0, 1.0]])
+
+
+@pytest.mark.parametrize("sizes", [SIZES, PLANE])
+def test_spreads_are_weighed_by_their_marginal_likelihoods(sizes):
+    """Optima measured with known errors: log p(m) of a normal, times the prior."""
+    rng, process = np.random.default_rng(1), OptimumProcess(sizes)
+    error = rng.uniform(0.05, 0.3, len(sizes))
+    measured = -6 - 0.4 * sizes.sum(axis=1) + rng.normal(size=len(sizes)) * 0.2
+    centre = -6.5
+    logs = np.log(process.prior_probabilities) + [
+        stats.multivariate_normal(np.full(len(sizes), centre), c + np.diag(error**2)).logpdf(
+            measured
+        )
+        for c in process.covariances
+    ]
+    expected = np.exp(logs - logs.max())
+    found = process.weigh(np.diag(error**-2), measured / error**2, centre)
+    assert found == pytest.approx(expected / expected.sum(), rel=1e-6)
+
+
+def test_optima_beyond_are_the_conditional_of_the_joint_normal():
+    process = OptimumProcess(SIZES)
+    target = np.array([[6.0]])
+    for spreads in process.grid[::7]:
+        whole = OptimumProcess(SIZES)
+        both = np.vstack([SIZES, target])
+        joint = whole.covariance(both, both, spreads) + spreads.scatter**2 * np.eye(len(both))
+        weights, sd = process.beyond(target, spreads)
+        expected = np.linalg.solve(joint[:-1, :-1], joint[:-1, -1])
+        assert weights[0] == pytest.approx(expected)
+        left = joint[-1, -1] - joint[-1, :-1] @ expected
+        assert sd[0] == pytest.approx(np.sqrt(left))
+
+
+def test_a_straight_line_goes_on_and_a_known_optimum_is_kept():
+    process = OptimumProcess(SIZES)
+    straight = min(process.grid, key=lambda s: (s.bend, s.walk, s.scatter))
+    weights, sd = process.beyond(np.array([[5.0]]), straight)
+    line = 2.0 - 0.5 * SIZES[:, 0]
+    assert weights[0] @ (line - line.mean()) + line.mean() == pytest.approx(-0.5, abs=0.02)
+    assert sd[0] < 0.1
+
+
+def test_sizes_that_share_a_value_of_a_column_share_an_effect():
+    process = OptimumProcess(PLANE)
+    spreads = max(process.grid, key=lambda s: s.shared)
+    without = spreads._replace(shared=0.0)
+    extra = process.prior(spreads) - process.prior(without)
+    n_shared = (PLANE[:, None] == PLANE[None]).sum(axis=-1)
+    assert extra == pytest.approx(spreads.shared**2 * n_shared)

@@ -1,4 +1,4 @@
-"""Divergence of the runs of a sweep: a threshold beside the optimum, one Bernoulli a cell."""
+"""Divergence of the runs of a sweep: a threshold beside the optimum, one trial per cell."""
 
 from __future__ import annotations
 

@@ -238,7 +238,10 @@ def today(case: Case) -> list[dict[str, Any]]:
 def surface(case: Case, number: int) -> list[dict[str, Any]]:
     """The same by one surface."""
     runs = extrap.read_runs(case.table, size=case.sizes, tune=case.tuned)
-    surfaces, weights = fit_surfaces(arrays_of(runs))
+    try:
+        surfaces, weights = fit_surfaces(arrays_of(runs))
+    except extrap.ExtrapError:
+        return [{} for _ in case.targets]
     drawn, _ = draw(surfaces, weights, case.targets, rng=np.random.default_rng(number))
     found = []
     for draws in drawn:

@@ -16,6 +16,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from extrap.errors import DataError
 from extrap.fitting.one_surface.cost_shape import (
     ASYMMETRY_LIMITS,
     MOST_OCTAVES,
@@ -412,7 +413,15 @@ def fit_surfaces(sweep: SweepArrays) -> tuple[list[Surface], Array]:
 
     Args:
         sweep: Runs of at least two sizes.
+
+    Raises:
+        DataError: No run has a loss.
     """
+    if sweep.diverged.all():
+        raise DataError(
+            f"a surface needs runs with a loss, got none of {len(sweep.diverged)} (all diverged); "
+            "lower the tuned values."
+        )
     (_, _), (usual, usual_prior), _ = ASYMMETRY_SDS
     margin, margin_prior = MARGINS[0]
     first = Surface(sweep, asymmetry_sd=usual, margin=margin)

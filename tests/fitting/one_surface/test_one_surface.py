@@ -111,6 +111,11 @@ def test_a_value_is_refused_where_the_largest_size_diverged():
     assert answer(found).refusal == "diverges"
 
 
+def test_a_sweep_without_a_loss_is_refused():
+    with pytest.raises(extrap.DataError, match="none of 120"):
+        fit_surfaces(arrays(make_table().assign(loss=math.inf)))
+
+
 @pytest.mark.parametrize("ratio", [2, 4])
 def test_answer_beyond_the_sweep_holds_the_truth_and_is_narrow(ratio):
     surfaces, weights = fit_surfaces(arrays(make_table(noise=0.004, seed=2)))

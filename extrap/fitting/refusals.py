@@ -271,7 +271,8 @@ def doubt_tuned(
     if spread.excess_curve is not None and divergence is not None:
         chance = recommend(spread, divergence=divergence).chance_of_divergence or 0.0
         if chance > MOST_CHANCE:
-            why = f"a run at the value to use diverges with a chance of {_share(chance)}"
+            shown = format_percent(chance, signed=False, digits=2)
+            why = f"a run at the value to use diverges with a chance of {shown}"
             return dict.fromkeys(spread.tuned, Doubt(why=why, is_refused=True, diverges=True))
     if spread.excess_curve is not None:
         regret = spread.mean_excess(np.zeros(len(spread.tuned)))
@@ -289,10 +290,6 @@ def doubt_tuned(
 
 def _size(value: float) -> str:
     return format_quantity(value, digits=3)
-
-
-def _share(chance: float) -> str:
-    return format_percent(chance, signed=False, digits=2)
 
 
 def shown_half(half: float) -> str:

@@ -28,7 +28,6 @@ class Answer:
         cost: Expected log excess at the values, divergence included.
         mistuned: The same without it, over the best value of each draw.
         chance: Of divergence.
-        refusal: `"diverges"` above a chance of 10 %, `"costs"` above 3 %, else empty.
     """
 
     values: Array
@@ -40,7 +39,7 @@ class Answer:
 
     @property
     def refusal(self) -> str:
-        """Why no value is given; empty where one is."""
+        """`"diverges"` above a chance of 10 %, `"costs"` above 3 % (`mistuned`), else empty."""
         if self.chance > MOST_CHANCE:
             return "diverges"
         return "costs" if self.mistuned > MOST_COST else ""
@@ -54,7 +53,7 @@ def answer(draws: SizeDraws, *, level: float = 0.9) -> Answer:
         level: Of the intervals.
 
     References:
-        Ours: the Bayes decision under the draws; METHODS of the project for the limits.
+        Ours: the Bayes decision under the draws.
     """
     n, n_tuned = draws.optimum.shape
     rows = np.linspace(0, n - 1, min(N_JUDGED, n)).astype(int)

@@ -14,14 +14,14 @@ from extrap.laws.base import Array
 LOSS_SD = 10.0
 """Of the log loss of a size about its best cell: no prior to speak of."""
 CURVATURE, CURVATURE_SD = math.log(0.03), 1.5
-"""Of ln curvature: half an octave to two octaves cost a percent in most published sweeps."""
+"""Of ln curvature: an octave off costs 1.5 %, give or take a factor of 4.5."""
 SIZE_SD, TREND_SD = 0.2, 0.2
 """Of ln curvature of a size about its line over log2 size, and of the line's slope a doubling."""
 ASYMMETRY, ASYMMETRY_SD = (0.0, 0.3), 0.35
 """Below and above the optimum, per octave: high values cost more than low ones."""
 TURN_SD = 0.4
-"""Octaves of another column that move an axis by one: learning rate and weight decay are not
-alone."""
+"""Octaves of another column that move an axis by one, as where the best learning rate depends on
+the weight decay."""
 WIDTH, WIDTH_SD = math.log(0.15), 0.7
 """Of ln octaves over which the log odds of divergence rise by one."""
 LEAN_SD, FIXED_SD = 0.7, 1e-3

@@ -11,7 +11,7 @@ from extrap.fitting.one_surface.sweep_arrays import Indices
 from extrap.laws.base import Array
 
 SIGMA, SIGMA_SD = 0.006, 1.2
-"""Median of a run's noise, and standard deviation of its logarithm: .2 to 2 % in most sweeps."""
+"""Median of a run's noise, and standard deviation of its logarithm: .2 to 2 % within one."""
 SHARE, SHARE_SD = 0.1, 0.8
 """The same of the misfit, as a share of the excess."""
 GROWTH_SD = 0.25

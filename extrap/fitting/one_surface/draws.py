@@ -15,6 +15,7 @@ from extrap.fitting.one_surface.cost_shape import excess
 from extrap.fitting.one_surface.parameters import SIZE_SD
 from extrap.fitting.one_surface.surface import Surface, spreads_of
 from extrap.fitting.one_surface.surface_divergence import WIDTHS
+from extrap.fitting.one_surface.surface_noise import SurfaceNoise
 from extrap.fitting.one_surface.sweep_arrays import Indices
 from extrap.laws.base import Array
 
@@ -23,10 +24,10 @@ DIVERGED_EXCESS = 1.0
 """Log excess at most, and that of a diverged run."""
 MOST_CHOICES = 24
 """Choices of spreads that are drawn from; rarer ones go to these."""
-SPARE, LEAST_SPARE = 4, 200
+SPARE, LEAST_SPARE = 2, 100
 """So many times as many draws are resampled where runs diverged, and so many more."""
-MANY_DOF = 60.0
-"""Degrees of freedom from which on sigma counts as known."""
+PORTION = 256
+"""Draws at most that share a draw of the noise but for sigma."""
 MOST_ODDS = 40.0
 SAME = 1e-6
 """Octaves within which a size is a fitted one."""
@@ -121,10 +122,12 @@ def draw(
             continue
         drawn = [rng.choice(len(w), count, p=w) for w in surface.weights]
         for chosen, number in _frequent(np.column_stack(drawn), rng):
-            theta = _given(surface, chosen, number, rng)
-            losses.append(theta[:, surface.places.loss])
-            for target, part in zip(targets, parts, strict=True):
-                part.append(_at_size(surface, chosen, theta, target, rng))
+            for size in _portions(number):
+                noise, scale = surface.noise_posterior.draw(SPARE * size + LEAST_SPARE, rng)
+                theta = _given(surface, chosen, noise, scale, size, rng)
+                losses.append(theta[:, surface.places.loss])
+                for target, part in zip(targets, parts, strict=True):
+                    part.append(_at_size(surface, chosen, theta, target, rng))
     return [_joined(part) for part in parts], np.concatenate(losses)
 
 
@@ -152,28 +155,38 @@ def _frequent(drawn: Indices, rng: np.random.Generator) -> list[tuple[Indices, i
     return [(choices[i], int(counts[i] + n)) for i, n in zip(top, more, strict=True)]
 
 
-def _given(surface: Surface, chosen: Indices, n: int, rng: np.random.Generator) -> Array:
-    """Draws of all parameters, (n, P), given the spreads of the processes.
+def _portions(n: int) -> list[int]:
+    """N in portions of at most `PORTION`, each of which has its own noise."""
+    parts = -(-n // PORTION)
+    return [n // parts + (i < n % parts) for i in range(parts)]
 
-    In axes in which the prior is 1 and the runs' information diagonal, sigma's uncertainty widens
-    only what the runs say.
+
+def _given(
+    surface: Surface,
+    chosen: Indices,
+    noise: SurfaceNoise,
+    scale: Array,
+    n: int,
+    rng: np.random.Generator,
+) -> Array:
+    """Draws of all parameters, (n, P), given the spreads of the processes and the noise.
+
+    In axes in which the prior is 1 and the runs' information diagonal, a draw of sigma, `scale`
+    times that of `noise`, widens only what the runs say.
     """
-    at, precision = surface.places, surface.precision.copy()
-    for j, number in enumerate(chosen):
-        own = at.optimum[:, j]
-        precision[np.ix_(own, own)] = np.linalg.inv(surface.processes[j].covariances[number])
-    # one Newton step from the mode under the spreads that it was found with
-    pull = (surface.precision - precision) @ (surface.theta - surface.mean)
+    at = surface.places
+    information, pull, effect_sds = surface.given_noise(noise)
+    covariances = [p.covariances[i] for p, i in zip(surface.processes, chosen, strict=True)]
+    precision = surface.precision_of(covariances, effect_sds)
+    # one Newton step from the mode under the spreads and the noise that it was found with
+    pull = pull - precision @ (surface.theta - surface.mean)
     half = np.linalg.inv(np.linalg.cholesky(precision))
-    known, axes = np.linalg.eigh(half @ surface.information @ half.T)
+    known, axes = np.linalg.eigh(half @ information @ half.T)
     known, back = np.maximum(known, 0), half.T @ axes
     mode = surface.theta + back @ ((pull @ back) / (1 + known))
     diverging = surface.divergences is not None
-    n_drawn, dof = SPARE * n + LEAST_SPARE if diverging else n, surface.noise.dof
-    scale = np.ones(n_drawn)
-    if dof < MANY_DOF:
-        scale = np.sqrt(dof / rng.chisquare(dof, n_drawn))
-    z = rng.normal(size=(n_drawn, at.n)) / np.sqrt(1 + known / scale[:, None] ** 2)
+    scale = scale if diverging else scale[:n]
+    z = rng.normal(size=(len(scale), at.n)) / np.sqrt(1 + known / scale[:, None] ** 2)
     theta = mode + z @ back.T
     return _resampled(surface, theta, scale, n, rng) if diverging else theta
 
@@ -231,18 +244,21 @@ def _at_size(
     if surface.divergences is None:
         return draws
     steep = np.exp(-np.clip(theta[:, at.width], *WIDTHS))
-    margin = theta[:, at.margin[0]] + theta[:, at.margin_trend] @ from_largest
+    lean = theta[:, at.lean]
+    threshold = theta[:, at.threshold[0]] + theta[:, at.threshold_trend] @ from_largest
     if len(same):
-        margin = margin + theta[:, at.size_margin[same[0]]]
+        threshold = threshold + theta[:, at.size_threshold[same[0]]]
     else:
-        margin = margin + surface.margin.size * rng.normal(size=n)
+        threshold = threshold + surface.margin.size * rng.normal(size=n)
         if surface.margin.step and from_largest.mean() > 0:
-            margin = margin + theta[:, at.size_margin[-1]]
+            threshold = threshold + theta[:, at.size_threshold[-1]]
+    # counted from the centre, and in a record from the optimum
+    threshold = threshold - (lean * (optimum - surface.centre)).sum(axis=1)
     return SizeDraws(
         optimum=draws.optimum,
         asymmetry=draws.asymmetry,
         log_curvature=draws.log_curvature,
         turns=draws.turns,
-        steepness=theta[:, at.lean] * steep,
-        threshold=margin * steep[:, 0],
+        steepness=lean * steep,
+        threshold=threshold * steep[:, 0],
     )

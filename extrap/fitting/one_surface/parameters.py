@@ -26,8 +26,8 @@ WIDTH, WIDTH_SD = math.log(0.15), 0.7
 """Of ln octaves over which the log odds of divergence rise by one."""
 LEAN_SD, FIXED_SD = 0.7, 1e-3
 """How far a further column moves the threshold of divergence; the main one does so by one."""
-MARGIN, MARGIN_SD = 2.5, 2.5
-"""Octaves from the optimum to the threshold, before any run has diverged."""
+MARGIN, MARGIN_SD, LINE_RIDGE = 2.5, 2.5, 1e-2
+"""Octaves from the line through the optima to the threshold, before any run has diverged."""
 
 
 class Margin(NamedTuple):
@@ -47,8 +47,8 @@ MARGINS = (
     (Margin(0.35, 0.2, 0.0), 0.08),
     (Margin(0.08, 0.08, 4.0), 0.07),
 )
-"""The threshold follows the optimum, has a slope of its own, scatters, or falls at the end; with
-their prior probabilities."""
+"""The threshold follows the line through the optima, has a slope of its own, scatters, or falls
+at the end; with their prior probabilities."""
 ASYMMETRY_SDS = ((0.05, 0.35), (0.2, 0.4), (0.5, 0.25))
 """Of the asymmetry of a size about that of all, with prior probabilities."""
 
@@ -65,13 +65,13 @@ class Places:
         asymmetry: Below and above, (2, D).
         size_asymmetry: Of a size about that, (2, S, D).
         turns: Of the axes, (D (D − 1),).
-        seeds: Effects, (K + P,).
-        width, lean, margin, margin_trend, size_margin: Of divergence, (1,), (D,), (1,), (C,),
-            (S,); empty without.
+        effects: Of seeds, then of completed runs, (K + P + Q,).
+        width, lean, threshold, threshold_trend, size_threshold: Of divergence, (1,), (D,), (1,),
+            (C,), (S,); empty without.
         n: Number of parameters.
     """
 
-    def __init__(self, shape: tuple[int, int, int], n_seeds: int, *, diverging: bool) -> None:
+    def __init__(self, shape: tuple[int, int, int], n_effects: int, *, diverging: bool) -> None:
         self.n = 0
         n_sizes, n_columns, n_tuned = shape
         self.loss = self._take(n_sizes)
@@ -82,12 +82,12 @@ class Places:
         self.asymmetry = self._take(2, n_tuned)
         self.size_asymmetry = self._take(2, n_sizes, n_tuned)
         self.turns = self._take(len(turn_pairs(n_tuned)))
-        self.seeds = self._take(n_seeds)
+        self.effects = self._take(n_effects)
         self.width = self._take(int(diverging))
         self.lean = self._take(n_tuned if diverging else 0)
-        self.margin = self._take(int(diverging))
-        self.margin_trend = self._take(n_columns if diverging else 0)
-        self.size_margin = self._take(n_sizes if diverging else 0)
+        self.threshold = self._take(int(diverging))
+        self.threshold_trend = self._take(n_columns if diverging else 0)
+        self.size_threshold = self._take(n_sizes if diverging else 0)
 
     def _take(self, *shape: int) -> Indices:
         """The next places, of a shape."""
@@ -101,22 +101,22 @@ def priors(
     losses: Array,
     centre: Array,
     asymmetry_sd: float,
+    effect_sds: Array,
     margin: Margin,
     main: int,
     side: float,
-    seed_sds: Array,
 ) -> tuple[Array, Array]:
     """Means and standard deviations of all parameters; those of optima are the process's.
 
     Args:
         at: Where they stand.
         losses: Best log loss of each size.
-        centre: Of the optima, log2, one per tuned column.
+        centre: Of the optima, log2, one per tuned column; thresholds are counted from it.
         asymmetry_sd: One of `ASYMMETRY_SDS`.
+        effect_sds: Of the effects of seeds and of completed runs.
         margin: One of `MARGINS`.
         main: The column along which runs diverge.
         side: 1 where large values of it do, else −1.
-        seed_sds: Of the seed effects.
     """
     mean, sd = np.zeros(at.n), np.ones(at.n)
     mean[at.loss], sd[at.loss] = losses, LOSS_SD
@@ -124,12 +124,23 @@ def priors(
     sd[at.size_curvature], sd[at.curvature_trend] = SIZE_SD, TREND_SD
     mean[at.curvature], sd[at.curvature] = CURVATURE, CURVATURE_SD
     mean[at.asymmetry], sd[at.asymmetry] = np.array(ASYMMETRY)[:, None], ASYMMETRY_SD
-    sd[at.size_asymmetry], sd[at.turns], sd[at.seeds] = asymmetry_sd, TURN_SD, seed_sds
+    sd[at.size_asymmetry], sd[at.turns], sd[at.effects] = asymmetry_sd, TURN_SD, effect_sds
     if at.width.size:
         mean[at.width], sd[at.width] = WIDTH, WIDTH_SD
         sd[at.lean] = LEAN_SD
         mean[at.lean[main]], sd[at.lean[main]] = side, FIXED_SD
-        mean[at.margin], sd[at.margin] = MARGIN, MARGIN_SD
-        sd[at.margin_trend], sd[at.size_margin] = margin.slope, margin.size
-        sd[at.size_margin[-1]] = math.hypot(margin.size, margin.step)
+        mean[at.threshold], sd[at.threshold] = MARGIN, MARGIN_SD
+        sd[at.threshold_trend], sd[at.size_threshold] = margin.slope, margin.size
+        sd[at.size_threshold[-1]] = math.hypot(margin.size, margin.step)
     return mean, sd
+
+
+def line_of(from_largest: Array) -> Array:
+    """Weights (1 + C, S) of values at the sizes in a line through them: at the largest, slopes.
+
+    Args:
+        from_largest: log2 of the sizes over the largest, (S, C).
+    """
+    x = np.column_stack([np.ones(len(from_largest)), from_largest])
+    ridge = LINE_RIDGE * np.diag([0.0] + [1.0] * from_largest.shape[1])
+    return np.asarray(np.linalg.solve(x.T @ x + ridge, x.T))

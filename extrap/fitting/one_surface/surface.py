@@ -30,6 +30,7 @@ from extrap.fitting.one_surface.parameters import (
     MARGINS,
     Margin,
     Places,
+    line_of,
     priors,
 )
 from extrap.fitting.one_surface.surface_divergence import Divergences
@@ -39,9 +40,10 @@ from extrap.fitting.one_surface.surface_noise import (
     MOST_SDS,
     OWN,
     CellMeans,
+    NoisePosterior,
     SurfaceNoise,
     estimate,
-    seed_sd,
+    of_seeds,
 )
 from extrap.fitting.one_surface.sweep_arrays import Indices, SweepArrays
 from extrap.laws.base import Array
@@ -85,7 +87,8 @@ class Surface:
         theta: The mode, (P,).
         mean, precision: Of the prior, (P,) and (P, P).
         information: What the runs say, (P, P).
-        noise: Of the runs.
+        noise: Of the runs, posterior means.
+        noise_posterior: What these are means of.
         centre: Mean of the optima, log2.
         processes: One per tuned column.
         weights: Probability of each of their spreads, (G,) each.
@@ -104,8 +107,11 @@ class Surface:
     covariance: Array
     centre: Array
     noise: SurfaceNoise
+    noise_posterior: NoisePosterior
     state: _State
     _best_loss: Array
+    _best: Array
+    _process_precisions: list[Array]
     _spreads: list[Spreads]
     _log_det_prior: float
     _cost_of_mode: float
@@ -121,12 +127,17 @@ class Surface:
         self.sweep, self.asymmetry_sd, self.margin = sweep, asymmetry_sd, margin
         self.shape = (*sweep.log_sizes.shape, sweep.values.shape[1])
         diverging = bool(sweep.diverged.any())
-        self.divergences = Divergences(sweep) if diverging else None
-        self.places = Places(self.shape, sweep.seeds.shape[1], diverging=diverging)
+        n_effects = sweep.seeds.shape[1] + sweep.completed.shape[1]
+        self.places = Places(self.shape, n_effects, diverging=diverging)
         self._rows = np.flatnonzero(~sweep.diverged)
         self._size = sweep.size[self._rows]
         self._size_logs = sweep.from_largest.mean(axis=1)[self._size]
+        self._blocks = self._blocks_of_sizes()
         self._variance: tuple[Array, Array] | None = None
+        best = (like._best_loss, like._best) if like else self._best_cells()
+        self._best_loss, self._best = best
+        self.centre = np.median(self._best, axis=0)
+        self.divergences = Divergences(sweep, self.centre) if diverging else None
         if like is None:
             self.processes = [OptimumProcess(sweep.log_sizes) for _ in range(self.shape[2])]
             self._n_near = self._count_near()
@@ -134,7 +145,6 @@ class Surface:
         else:
             self.processes, self._n_near = like.processes, like._n_near
             self.theta, self.noise, self._spreads = like.theta.copy(), like.noise, like._spreads
-            self.centre, self._best_loss = like.centre, like._best_loss
             self._set_priors()
             self._settle(1)
         self._weigh()
@@ -144,8 +154,7 @@ class Surface:
 
     def _start(self) -> None:
         """The mode from two starts: the best cells, and a line through them."""
-        self._best_loss, best = self._best_cells()
-        self.centre = np.median(best, axis=0)
+        best = self._best
         self._spreads = [FIRST] * self.shape[2]
         self.noise = SurfaceNoise(sigma=self._first_sigma())
         self._set_priors()
@@ -212,27 +221,70 @@ class Surface:
         sigma = math.sqrt(((losses - mean[cell]) ** 2).sum() / dof)
         return float(np.clip(sigma, 5e-4, 0.2))
 
-    def _set_priors(self) -> None:
+    def _blocks_of_sizes(self) -> list[tuple[Indices, Indices]]:
+        """Runs of each size, and the parameters that any of them depends on."""
         at, sweep = self.places, self.sweep
+        shared = (at.curvature, at.curvature_trend, at.asymmetry, at.turns)
+        common = np.concatenate([part.ravel() for part in shared])
+        effects = np.column_stack([sweep.seeds, sweep.completed])[self._rows] != 0
+        blocks = []
+        for i in range(self.shape[0]):
+            rows = np.flatnonzero(self._size == i)
+            own = (at.loss[i], at.optimum[i], at.size_curvature[i], at.size_asymmetry[:, i])
+            seen = at.effects[effects[rows].any(axis=0)]
+            columns = [np.ravel(part) for part in own]
+            blocks.append((rows, np.concatenate([*columns, common, seen])))
+        return blocks
+
+    def _effects(self, noise: SurfaceNoise) -> tuple[Array, Array]:
+        """Columns of the effects of seeds and of completed runs, and their standard deviations."""
+        sweep = self.sweep
+        seeds = sweep.seeds * noise.growths(sweep.from_largest.mean(axis=1))[sweep.size, None]
         n_own = sweep.seeds.shape[1] - sweep.n_common
-        sds = np.repeat([self.noise.common_sd, self.noise.own_sd], [sweep.n_common, n_own])
-        self.mean, sd = priors(
+        sds = np.repeat([noise.common_sd, noise.own_sd], [sweep.n_common, n_own])
+        columns = np.column_stack([seeds, sweep.completed])[self._rows]
+        return columns, np.concatenate([np.maximum(sds, LEAST_SD), sweep.offset_sd])
+
+    def _set_priors(self) -> None:
+        at = self.places
+        self._effect_columns, effect_sds = self._effects(self.noise)
+        self.mean, self._sd = priors(
             at,
             losses=self._best_loss,
             centre=self.centre,
             asymmetry_sd=self.asymmetry_sd,
+            effect_sds=effect_sds,
             margin=self.margin,
             main=self.divergences.main if self.divergences else 0,
             side=self.divergences.side if self.divergences else 1.0,
-            seed_sds=np.maximum(sds, LEAST_SD),
         )
-        self.precision = np.diag(sd**-2.0)
-        self._log_det_prior = float(-2 * np.log(np.delete(sd, at.optimum.ravel())).sum())
-        for j, (process, spreads) in enumerate(zip(self.processes, self._spreads, strict=True)):
-            covariance = process.prior(spreads)
-            own = at.optimum[:, j]
-            self.precision[np.ix_(own, own)] = np.linalg.inv(covariance)
-            self._log_det_prior -= float(np.linalg.slogdet(covariance)[1])
+        processes = list(zip(self.processes, self._spreads, strict=True))
+        covariances = [process.prior(spreads) for process, spreads in processes]
+        self.precision = self.precision_of(covariances)
+        self._process_precisions = [np.linalg.inv(covariance) for covariance in covariances]
+        self._log_det_prior = float(-2 * np.log(np.delete(self._sd, at.optimum.ravel())).sum())
+        self._log_det_prior -= sum(float(np.linalg.slogdet(c)[1]) for c in covariances)
+
+    def precision_of(self, covariances: Sequence[Array], effect_sds: Array | None = None) -> Array:
+        """Of the prior, (P, P), with these covariances of the optima, and sds of the effects.
+
+        A threshold's law is about the line through the optima.
+        """
+        at, sd = self.places, self._sd
+        if effect_sds is not None:
+            sd = sd.copy()
+            sd[at.effects] = effect_sds
+        precision = np.diag(sd**-2.0)
+        for own, covariance in zip(at.optimum.T, covariances, strict=True):
+            precision[np.ix_(own, own)] = np.linalg.inv(covariance)
+        if self.divergences is not None:
+            own, line = at.optimum[:, self.divergences.main], line_of(self.sweep.from_largest)
+            law = np.concatenate([at.threshold, at.threshold_trend])
+            tie = -self.divergences.side * line * sd[law, None] ** -2.0
+            precision[np.ix_(law, own)] = tie
+            precision[np.ix_(own, law)] = tie.T
+            precision[np.ix_(own, own)] += (line.T * sd[law] ** -2.0) @ line
+        return precision
 
     def _excess(self, theta: Array) -> tuple[Array, Array]:
         """Excesses of the runs that did not diverge, (m,), and their slopes, (m, P)."""
@@ -265,23 +317,24 @@ class Surface:
         """Runs far above the optimum say only that they are."""
         at = self.places
         excess, slopes = self._excess(theta)
-        seeds = self.sweep.seeds[self._rows]
-        over = (
-            self.sweep.log_loss[self._rows] - theta[at.loss][self._size] - seeds @ theta[at.seeds]
-        )
+        effects = self._effect_columns
+        over = self.sweep.log_loss[self._rows] - theta[at.loss][self._size]
+        over = over - effects @ theta[at.effects]
         is_far = over > CENSORED
         slopes[np.arange(len(over)), at.loss[self._size]] = 1.0
-        slopes[:, at.seeds] = seeds
+        slopes[:, at.effects] = effects
         residual = np.where(is_far, np.maximum(CENSORED - excess, 0), over - excess)
         slopes[is_far & (residual <= 0)] = 0
-        slopes[np.ix_(is_far, np.concatenate([at.loss, at.seeds]))] = 0
+        slopes[np.ix_(is_far, np.concatenate([at.loss, at.effects]))] = 0
         odds = None if self.divergences is None else self.divergences.at(theta, at)
         return _State(np.minimum(excess, LARGEST), residual, slopes, ~is_far, odds)
 
-    def _variances(self, excess: Array) -> tuple[Array, Array]:
+    def _variances(
+        self, excess: Array, noise: SurfaceNoise | None = None
+    ) -> tuple[Array, Array]:
         """Variance of each run, and the power that its likelihood is tempered to."""
-        extra = self.sweep.completion_sd[self._rows]
-        own, misfit = self.noise.variances(np.minimum(excess, CENSORED), self._size_logs, extra)
+        extra, noise = self.sweep.completion_sd[self._rows], noise or self.noise
+        own, misfit = noise.variances(np.minimum(excess, CENSORED), self._size_logs, extra)
         return own + misfit, (own + misfit) / (own + self._n_near * misfit)
 
     def _cost(self, state: _State, theta: Array, variance: tuple[Array, Array]) -> float:
@@ -291,12 +344,14 @@ class Surface:
         cost += off @ self.precision @ off
         return float(cost - (2 * state.odds[0] if state.odds else 0.0))
 
-    @staticmethod
-    def _normal(state: _State, variance: tuple[Array, Array]) -> tuple[Array, Array]:
+    def _normal(self, state: _State, variance: tuple[Array, Array]) -> tuple[Array, Array]:
         """Information of the runs, (P, P), and where they pull, (P,)."""
         square, power = variance
         w = power / square / (1 + state.residual**2 / square / DOF)
-        information = (state.slopes * w[:, None]).T @ state.slopes
+        information = np.zeros((self.places.n, self.places.n))
+        for rows, columns in self._blocks:
+            slopes = state.slopes[np.ix_(rows, columns)]
+            information[np.ix_(columns, columns)] += (slopes * w[rows, None]).T @ slopes
         pull = state.slopes.T @ (w * state.residual)
         if state.odds:
             _, slope, curvature, slopes = state.odds
@@ -315,7 +370,7 @@ class Surface:
         variance = self._variances(excess)
         cost = self._cost(state, theta, variance)
         is_shape = np.ones(at.n, dtype=bool)
-        free = (at.optimum.ravel(), at.loss, at.margin, at.size_margin)
+        free = (at.optimum.ravel(), at.loss, at.threshold, at.size_threshold)
         is_shape[np.concatenate(free)] = False
         for i in range(most):
             information, pull = self._normal(state, variance)
@@ -372,34 +427,45 @@ class Surface:
             excess=np.minimum(self.state.excess[keep], CENSORED),
             leverage=leverage,
         )
-        found, variances = (
-            estimate(cells, self.noise, n_sizes=self.shape[0]),
-            np.diag(self.covariance),
-        )
+        found = estimate(cells, self.noise, n_sizes=self.shape[0])
+        sigma, variances = found.mean().sigma, np.diag(self.covariance)
+        n_seeds, n_common = sweep.seeds.shape[1], sweep.n_common
         common, own = (
-            seed_sd(self.theta[part], variances[part], sigma=found.sigma, now=now, shares=shares)
+            of_seeds(self.theta[part], variances[part], sigma=sigma, now=now, shares=shares)
             for part, now, shares in (
-                (at.seeds[: sweep.n_common], self.noise.common_sd, COMMON),
-                (at.seeds[sweep.n_common :], self.noise.own_sd, OWN),
+                (at.effects[:n_common], self.noise.common_sd, COMMON),
+                (at.effects[n_common:n_seeds], self.noise.own_sd, OWN),
             )
         )
-        self.noise = replace(found, common_sd=common, own_sd=own)
+        self.noise_posterior = replace(found, common=common, own=own)
+        self.noise = self.noise_posterior.mean()
+
+    def given_noise(self, noise: SurfaceNoise) -> tuple[Array, Array, Array]:
+        """With other noise at the mode: information, where the runs pull, sds of the effects."""
+        columns, sds = self._effects(noise)
+        plain, effects = self.state.is_plain, self.places.effects
+        slopes, residual = self.state.slopes.copy(), self.state.residual.copy()
+        slopes[np.ix_(plain, effects)] = columns[plain]
+        residual[plain] += ((self._effect_columns - columns) @ self.theta[effects])[plain]
+        state = self.state._replace(slopes=slopes, residual=residual)
+        information, pull = self._normal(state, self._variances(state.excess, noise))
+        return information, pull, sds
 
     def _weigh(self) -> None:
         """Probabilities of the spreads of each process, by what the runs say of its optima."""
         self.weights: list[Array] = []
         for j, process in enumerate(self.processes):
             own = self.places.optimum[:, j]
-            information = self._information_of(own)
+            information = self._information_of(own, self._process_precisions[j])
             off = self.theta[own] - self.centre[j]
             # the mode is where I (u − m) = −P (u − centre), m where the runs alone put it
-            pull = information @ self.theta[own] + self.precision[np.ix_(own, own)] @ off
+            pull = information @ self.theta[own] + self._process_precisions[j] @ off
             self.weights.append(process.weigh(information, pull, float(self.centre[j])))
 
-    def _information_of(self, own: Indices) -> Array:
-        """What the runs say of some parameters, all others integrated over."""
+    def _information_of(self, own: Indices, prior: Array) -> Array:
+        """What all but their own prior says of some parameters, the others integrated over."""
         system = self.information + self.precision
-        system[np.ix_(own, own)] -= self.precision[np.ix_(own, own)]
+        system[np.ix_(own, own)] -= prior
         others = np.setdiff1d(np.arange(self.places.n), own)
         across = system[np.ix_(own, others)]
         solved = np.linalg.solve(system[np.ix_(others, others)], across.T)

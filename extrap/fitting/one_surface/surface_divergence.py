@@ -1,4 +1,4 @@
-"""Divergence of the runs of a sweep: a threshold beside the optimum, one trial per cell."""
+"""Divergence of the runs of a sweep: a threshold with a law of its own, one trial per cell."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import math
 
 import numpy as np
 
-from extrap.fitting.one_surface.cost_shape import MOST_OCTAVES
 from extrap.fitting.one_surface.parameters import Places
 from extrap.fitting.one_surface.sweep_arrays import SAME, SweepArrays
 from extrap.laws.base import Array
@@ -24,13 +23,17 @@ class Divergences:
         main: The column along which runs diverge most plainly.
         side: 1 where its large values do, else −1.
         share: Of the runs of each distinct choice that diverged, (n,).
+
+    Args:
+        sweep: Runs.
+        centre: log2 values from which thresholds are counted, (D,).
     """
 
-    def __init__(self, sweep: SweepArrays) -> None:
+    def __init__(self, sweep: SweepArrays, centre: Array) -> None:
         key = np.column_stack([sweep.size, np.round(sweep.values, SAME)])
         _, first, number = np.unique(key, axis=0, return_index=True, return_inverse=True)
         self.share = np.bincount(number.ravel(), sweep.diverged) / np.bincount(number.ravel())
-        self._size, self._values = sweep.size[first], sweep.values[first]
+        self._size, self._values = sweep.size[first], sweep.values[first] - centre
         self._from_largest = sweep.from_largest
         self.main, self.side = self._plainest(sweep)
 
@@ -49,18 +52,15 @@ class Divergences:
 
     def at(self, theta: Array, at: Places) -> tuple[float, Array, Array, Array]:
         """Log likelihood; its slope and curvature by the log odds; the slopes of these, (n, P)."""
-        own = self._size
-        off = np.clip(self._values - theta[at.optimum][own], -MOST_OCTAVES, MOST_OCTAVES)
-        lean, steep = theta[at.lean], math.exp(-float(theta[at.width[0]]))
-        margin = theta[at.margin] + self._from_largest[own] @ theta[at.margin_trend]
-        odds = (off @ lean - margin - theta[at.size_margin][own]) * steep
+        own, off, steep = self._size, self._values, math.exp(-float(theta[at.width[0]]))
+        threshold = theta[at.threshold] + self._from_largest[own] @ theta[at.threshold_trend]
+        odds = (off @ theta[at.lean] - threshold - theta[at.size_threshold][own]) * steep
         is_inside = np.abs(odds) < MOST_ODDS
         odds = np.clip(odds, -MOST_ODDS, MOST_ODDS)
         rows, slopes = np.arange(len(own)), np.zeros((len(own), at.n))
-        slopes[rows[:, None], at.optimum[own]] = -lean * steep
-        slopes[:, at.lean], slopes[:, at.margin] = off * steep, -steep
-        slopes[:, at.margin_trend] = -self._from_largest[own] * steep
-        slopes[rows, at.size_margin[own]] = -steep
+        slopes[:, at.lean], slopes[:, at.threshold] = off * steep, -steep
+        slopes[:, at.threshold_trend] = -self._from_largest[own] * steep
+        slopes[rows, at.size_threshold[own]] = -steep
         slopes[:, at.width] = -(odds * is_inside)[:, None]
         p = 1 / (1 + np.exp(-odds))
         log_likelihood = float((self.share * odds - np.logaddexp(0, odds)).sum())
@@ -68,10 +68,8 @@ class Divergences:
 
     def log_likelihoods(self, thetas: Array, at: Places) -> Array:
         """The same, exactly, of many points (n, P)."""
-        lean = thetas[:, at.lean]
-        odds = lean @ self._values.T
-        odds -= (thetas[:, at.optimum] * lean[:, None]).sum(axis=-1)[:, self._size]
-        margin = thetas[:, at.margin] + thetas[:, at.margin_trend] @ self._from_largest.T
-        odds -= (margin + thetas[:, at.size_margin])[:, self._size]
+        odds = thetas[:, at.lean] @ self._values.T
+        threshold = thetas[:, at.threshold] + thetas[:, at.threshold_trend] @ self._from_largest.T
+        odds -= (threshold + thetas[:, at.size_threshold])[:, self._size]
         odds *= np.exp(-np.clip(thetas[:, at.width], *WIDTHS))
         return np.asarray(odds @ self.share - np.logaddexp(0, odds).sum(axis=1))

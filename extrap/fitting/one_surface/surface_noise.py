@@ -27,11 +27,14 @@ MOST_SDS = 4.0
 FEWEST_SIZES = 3
 """From which on noise may grow with size."""
 LEAST_DOF = 2.0
+NONE: Array = np.zeros(0)
 SIGMAS = np.linspace(math.log(3e-4), math.log(0.2), 40)
+STEPS = np.linspace(-4, 4, 21)
+"""Of ln sigma: a first grid, and one of so many standard deviations about its best point."""
 SHARES = math.log(SHARE) + SHARE_SD * np.linspace(-2, 2.7, 9)
-GROWTHS = GROWTH_SD * np.array([-2, -1.5, -1, -0.5, -0.25, 0, 0.25, 0.5, 1.0])
+GROWTHS = GROWTH_SD * np.linspace(-2, 2, 17)
 VARIANCE_SHARES = (np.arange(60) + 0.5) / 60
-"""Grids over which posterior means are taken."""
+"""Grids of the others."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,8 +45,8 @@ class SurfaceNoise:
         sigma: Standard deviation of a log loss at the largest size, seed effects aside.
         growth: Slope of its logarithm a doubling.
         share: Misfit as a share of the excess.
-        common_sd: Of the effect that a seed has at all sizes.
-        own_sd: Of the effect that a seed has at one size.
+        common_sd: Of the effect that a seed has at all sizes, at the largest.
+        own_sd: Of the effect that a seed has at one size; both grow as sigma does.
         dof: Degrees of freedom of sigma.
     """
 
@@ -62,8 +65,12 @@ class SurfaceNoise:
             size_logs: Mean log2 of their sizes over the largest.
             extra: Standard deviation of what was completed.
         """
-        own = self.sigma**2 * np.exp(2 * self.growth * size_logs) + extra**2 + FLOOR**2
+        own = (self.sigma * self.growths(size_logs)) ** 2 + extra**2 + FLOOR**2
         return own, (self.share * excess) ** 2
+
+    def growths(self, size_logs: Array) -> Array:
+        """Noise at sizes, mean log2 over the largest, as a multiple of that at the largest."""
+        return np.asarray(np.exp(self.growth * size_logs))
 
     def log_prior(self) -> float:
         """Of sigma and share."""
@@ -122,53 +129,127 @@ class CellMeans:
         return np.asarray(-0.5 * logs.sum(axis=-1))
 
 
-def estimate(cells: CellMeans, now: SurfaceNoise, *, n_sizes: int) -> SurfaceNoise:
-    """Posterior means of sigma, its growth and the share of misfit; the mode is held.
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class NoisePosterior:
+    """Probabilities of the noise on grids, the mode of the surface held.
+
+    Attributes:
+        sigmas, growths, shares: Grids of ln sigma, of growth and of ln share, (I,), (J,), (H,).
+        of_growth: Joint probabilities of sigma and growth, (I, J).
+        of_share: Joint probabilities of sigma and share, (I, H).
+        common, own: Probabilities of `VARIANCE_SHARES` of the seed effects; empty without.
+    """
+
+    sigmas: Array
+    growths: Array
+    shares: Array
+    of_growth: Array
+    of_share: Array
+    common: Array
+    own: Array
+
+    def mean(self) -> SurfaceNoise:
+        """Posterior means, those of scales as of their logarithms."""
+        of_sigma = self.of_growth.sum(axis=1)
+        log_sigma = float(of_sigma @ self.sigmas)
+        variance = max(4 * float(of_sigma @ (self.sigmas - log_sigma) ** 2), 1e-4)  # of ln sigma²
+        logs = 0.5 * np.log(VARIANCE_SHARES / (1 - VARIANCE_SHARES))
+        common, own = (
+            math.exp(log_sigma + float(part @ logs)) if len(part) else 0.0
+            for part in (self.common, self.own)
+        )
+        return SurfaceNoise(
+            sigma=math.exp(log_sigma),
+            growth=float(self.of_growth.sum(axis=0) @ self.growths),
+            share=math.exp(float(self.of_share.sum(axis=0) @ self.shares)),
+            common_sd=common,
+            own_sd=own,
+            dof=max(2 / variance, LEAST_DOF),
+        )
+
+    def draw(self, n: int, rng: np.random.Generator) -> tuple[SurfaceNoise, Array]:
+        """One draw of growth, share and seed effects, and n of sigma given these."""
+        growth = rng.choice(len(self.growths), p=self.of_growth.sum(axis=0))
+        share = rng.choice(len(self.shares), p=self.of_share.sum(axis=0))
+        with np.errstate(divide="ignore"):
+            logs = np.log(self.of_growth[:, growth]) + np.log(self.of_share[:, share])
+            logs = logs - np.log(self.of_growth.sum(axis=1))
+        of_sigma, half = _normalised(logs), (self.sigmas[1] - self.sigmas[0]) / 2
+        sigmas = rng.choice(self.sigmas, n, p=of_sigma) + rng.uniform(-half, half, n)
+        ratios = [
+            math.sqrt(chosen / (1 - chosen)) if chosen else 0.0
+            for chosen in (
+                rng.choice(VARIANCE_SHARES, p=part) if len(part) else 0.0
+                for part in (self.common, self.own)
+            )
+        ]
+        sigma = math.exp(float(of_sigma @ self.sigmas))
+        noise = SurfaceNoise(
+            sigma=sigma,
+            growth=float(self.growths[growth]),
+            share=math.exp(self.shares[share]),
+            common_sd=ratios[0] * sigma,
+            own_sd=ratios[1] * sigma,
+        )
+        return noise, np.exp(sigmas) / sigma
+
+
+def estimate(cells: CellMeans, now: SurfaceNoise, *, n_sizes: int) -> NoisePosterior:
+    """Posterior of sigma, its growth and the share of misfit; the mode is held.
 
     Args:
         cells: What the cells say.
         now: The noise of before: its growth is held while the share is found.
         n_sizes: Of the sweep.
     """
-    of_sigma = -0.5 * ((SIGMAS - math.log(SIGMA)) / SIGMA_SD) ** 2
-    grid = cells.log_likelihood(SIGMAS[:, None, None], np.array(now.growth), SHARES[:, None])
+    coarse = cells.log_likelihood(SIGMAS[:, None], np.array(now.growth), np.log(now.share))
+    first = _normalised(coarse + _log_prior(SIGMAS))
+    middle = float(first @ SIGMAS)
+    sd = math.sqrt(float(first @ (SIGMAS - middle) ** 2) + 1 / (2 * cells.n.sum()))
+    sigmas = middle + sd * STEPS
+    grid = cells.log_likelihood(sigmas[:, None, None], np.array(now.growth), SHARES[:, None])
     of_share = -0.5 * ((SHARES - math.log(SHARE)) / SHARE_SD) ** 2
-    weights = _normalised(grid + of_sigma[:, None] + of_share)
-    share, growth = float(np.exp(weights.sum(axis=0) @ SHARES)), 0.0
-    if n_sizes >= FEWEST_SIZES:
-        log_share = np.array(math.log(share))
-        grid = cells.log_likelihood(SIGMAS[:, None, None], GROWTHS[:, None], log_share)
-        weights = _normalised(grid + of_sigma[:, None] - 0.5 * (GROWTHS / GROWTH_SD) ** 2)
-        growth = float(weights.sum(axis=0) @ GROWTHS)
-    of_sigma = weights.sum(axis=1)
-    log_sigma = float(of_sigma @ SIGMAS)
-    variance = max(4 * float(of_sigma @ (SIGMAS - log_sigma) ** 2), 1e-4)  # of ln sigma²
-    dof = max(2 / variance, LEAST_DOF)
-    return SurfaceNoise(sigma=math.exp(log_sigma), growth=growth, share=share, dof=dof)
+    of_share = _normalised(grid + _log_prior(sigmas)[:, None] + of_share)
+    log_share = of_share.sum(axis=0) @ SHARES
+    growths = GROWTHS if n_sizes >= FEWEST_SIZES else np.zeros(1)
+    grid = cells.log_likelihood(sigmas[:, None, None], growths[:, None], log_share)
+    of_growth = _log_prior(sigmas)[:, None] - 0.5 * (growths / GROWTH_SD) ** 2
+    return NoisePosterior(
+        sigmas=sigmas,
+        growths=growths,
+        shares=SHARES,
+        of_growth=_normalised(grid + of_growth),
+        of_share=of_share,
+        common=NONE,
+        own=NONE,
+    )
 
 
-def seed_sd(
+def of_seeds(
     effects: Array, variances: Array, *, sigma: float, now: float, shares: tuple[float, float]
-) -> float:
-    """Posterior mean of ln sd of seed effects, from their modes.
+) -> Array:
+    """Probabilities of `VARIANCE_SHARES`, from modes of seed effects; empty without effects.
 
     Args:
         effects: Their modes.
         variances: Posterior variances of them, under `now`.
-        sigma: Noise of a run.
+        sigma: Noise of a run where the effects are not scaled.
         now: Their standard deviation of before, which the modes were found with.
         shares: Beta distribution of their share of the variance.
     """
     if not len(effects):
-        return 0.0
-    raw = 1 / np.maximum(1 / variances - max(now, LEAST_SD) ** -2, 1e-12)
+        return NONE
+    raw = 1 / np.maximum(1 / variances - max(now, LEAST_SD) ** -2.0, 1e-12)
     raw = np.clip(raw, 1e-12, 1e6)
     seen = effects * raw / variances  # without their prior
     squares = sigma**2 * VARIANCE_SHARES / (1 - VARIANCE_SHARES)
     total = squares[:, None] + raw
     logs = (shares[0] - 1) * np.log(VARIANCE_SHARES) + (shares[1] - 1) * np.log1p(-VARIANCE_SHARES)
-    weights = _normalised(logs - 0.5 * (np.log(total) + seen**2 / total).sum(axis=1))
-    return float(np.exp(weights @ np.log(squares) / 2))
+    return _normalised(logs - 0.5 * (np.log(total) + seen**2 / total).sum(axis=1))
+
+
+def _log_prior(sigmas: Array) -> Array:
+    return np.asarray(-0.5 * ((sigmas - math.log(SIGMA)) / SIGMA_SD) ** 2)
 
 
 def _normalised(logs: Array) -> Array:

@@ -18,6 +18,8 @@ FEW = 3
 """Finished runs of a size from which on its own gains count, not those of all sizes."""
 LEAST_SD = 0.01
 """Of the log loss of a completed run."""
+SLOPE_SD = 0.5
+"""Of the slope of gains over log losses at a step, about 0: runs keep their distances."""
 ROBUST = 1.4826
 """Standard deviation over the median absolute deviation, of a normal distribution."""
 SAME = 6
@@ -39,6 +41,9 @@ class SweepArrays:
             seeds at one size.
         n_common: K.
         completion_sd: Of a log loss beyond noise, (M,): above 0 where the run was completed.
+        completed: Indicators of the completed runs of a size, (M, Q), of the Q sizes with any.
+        offset_sd: Of an error that these have in common, (Q,).
+        n_lacking: Runs that a sampler saw the results of and that are not here: pruned, failed.
     """
 
     log_sizes: Array
@@ -50,6 +55,9 @@ class SweepArrays:
     seeds: Array
     n_common: int
     completion_sd: Array
+    completed: Array
+    offset_sd: Array
+    n_lacking: int
 
     @property
     def from_largest(self) -> Array:
@@ -64,7 +72,9 @@ def arrays_of(runs: Runs) -> SweepArrays:
         runs: Rows of stage `tune`.
     """
     frame = complete_pruned(runs)
-    frame = frame[frame["status"].isin(["complete", "diverged"])].reset_index(drop=True)
+    is_here = frame["status"].isin(["complete", "diverged"])
+    n_lacking = int((~is_here).sum())
+    frame = frame[is_here].reset_index(drop=True)
     diverged = (frame["status"] == "diverged").to_numpy()
     logs = np.round(np.log2(frame[list(runs.sizes)].to_numpy(dtype=float)), 9)
     log_sizes, size = np.unique(logs, axis=0, return_inverse=True)
@@ -74,6 +84,11 @@ def arrays_of(runs: Runs) -> SweepArrays:
     key = np.column_stack([size, np.round(values, SAME), diverged])
     cell = np.unique(key, axis=0, return_inverse=True)[1].ravel()
     seeds, n_common = _seed_effects(frame["seed"].astype(str), size, ~diverged, len(log_sizes))
+    completion_sd, offset_sd = (
+        frame[name].to_numpy(dtype=float) for name in ("completion_sd", "offset_sd")
+    )
+    with_completed = np.unique(size[completion_sd > 0])
+    completed = (size[:, None] == with_completed) & (completion_sd > 0)[:, None]
     return SweepArrays(
         log_sizes=log_sizes,
         size=size,
@@ -83,57 +98,79 @@ def arrays_of(runs: Runs) -> SweepArrays:
         cell=cell,
         seeds=seeds,
         n_common=n_common,
-        completion_sd=frame["completion_sd"].to_numpy(dtype=float),
+        completion_sd=completion_sd,
+        completed=completed.astype(float),
+        offset_sd=np.array([offset_sd[column].mean() for column in completed.T]),
+        n_lacking=n_lacking,
     )
 
 
 def _seed_effects(
     names: pd.Series, size: Indices, done: npt.NDArray[np.bool_], n_sizes: int
 ) -> tuple[Array, int]:
-    """Indicators of seeds that several sizes have, then of seeds at one size; how many first."""
+    """Indicators of seeds that several sizes have, then of seeds at one size; how many first.
+
+    A lone seed has an effect too: what it adds to the losses cannot be told from them.
+    """
     n_sizes_of = pd.Series(size).groupby(names).nunique()
     common = [name for name, n in n_sizes_of.items() if n > 1]
-    columns = []
-    if 2 <= len(common) <= MOST_SEEDS:
-        columns = [(names == name).to_numpy(dtype=float) for name in common]
-    n_common = len(columns)
+    if len(common) > MOST_SEEDS:
+        common = []
     pairs = []
     for i in range(n_sizes):
         own = names[done & (size == i)]
-        if own.nunique() > 1:
-            members = [(names == name).to_numpy() & (size == i) for name in own.unique()]
-            pairs += [member for member in members if (member & done).sum() > 1]
-    if 2 <= len(pairs) <= MOST_PAIRS:
-        columns += [pair.astype(float) for pair in pairs]
-    return np.column_stack([np.zeros((len(names), 0)), *columns]), n_common
+        members = [(names == name).to_numpy() & (size == i) for name in own.unique()]
+        pairs += [member for member in members if (member & done).sum() > 1]
+    if len(pairs) > MOST_PAIRS:
+        pairs = []
+    columns = [(names == name).to_numpy(dtype=float) for name in common]
+    columns += [pair.astype(float) for pair in pairs]
+    return np.column_stack([np.zeros((len(names), 0)), *columns]), len(common)
 
 
 def complete_pruned(runs: Runs) -> pd.DataFrame:
     """The table of runs, with pruned ones at the loss that they would have reached.
 
-    A pruned run gains from its last step what the median finished run of its size did, or of all
-    sizes where fewer than three of its size finished; the spread of these gains is the error,
-    `completion_sd`. The sampler's later choices then depend on nothing that is not in the table.
+    What a finished run of its size gained from a pruned run's last step is regressed on its log
+    loss there (of all sizes where fewer than three of its size finished). A pruned run gains what
+    the line says; the scatter about it is its error, `completion_sd`, and the line's error is
+    common to the completed runs of a size, `offset_sd`. The sampler's later choices then depend
+    on nothing that is not in the table.
 
     References:
         Ours. Rubin (1976), Inference and missing data, for when choices may be ignored.
     """
-    frame = runs.to_frame().assign(completion_sd=0.0)
+    frame = runs.to_frame().assign(completion_sd=0.0, offset_sd=0.0)
     points, pruned = runs.curves(), frame.index[frame["status"] == "pruned"]
     if points is None or not len(pruned):
         return frame
-    curves = points.pivot_table(index="run", columns="step", values="loss")
+    curves = np.log(points.pivot_table(index="run", columns="step", values="loss"))
     done = frame.index[frame["status"] == "complete"].intersection(curves.index)
     of_size = frame.groupby(list(runs.sizes)).ngroup()
     for run in pruned.intersection(curves.index):
         step = curves.loc[run].last_valid_index()
-        gains = np.log(frame.loc[done, "loss"] / curves.loc[done, step]).dropna()
-        own = gains[of_size[gains.index] == of_size[run]]
-        used = own if len(own) >= FEW else gains
-        if len(used) < FEW:
+        known = curves.loc[done, step].dropna()
+        own = known[of_size[known.index] == of_size[run]]
+        known = own if len(own) >= FEW else known
+        if len(known) < FEW:
             continue
-        gain = float(used.median())
-        sd = max(ROBUST * float((used - gain).abs().median()), LEAST_SD)
-        loss = float(curves.loc[run, step]) * float(np.exp(gain))
-        frame.loc[run, ["loss", "status", "completion_sd"]] = [loss, "complete", sd]
+        gains = np.log(frame.loc[known.index, "loss"].to_numpy()) - known.to_numpy()
+        gain, sd, offset = _gain(known.to_numpy(), gains, float(curves.loc[run, step]))
+        loss = float(np.exp(curves.loc[run, step] + gain))
+        names = ["loss", "status", "completion_sd", "offset_sd"]
+        frame.loc[run, names] = [loss, "complete", sd, offset]
     return frame
+
+
+def _gain(known: Array, gains: Array, at: float) -> tuple[float, float, float]:
+    """By a line through gains over log losses at a step: the gain, its scatter, its own error."""
+    middle = float(np.median(known))
+    sd = max(ROBUST * float(np.median(np.abs(gains - np.median(gains)))), LEAST_SD)
+    x = np.column_stack([np.ones(len(known)), known - middle])
+    prior = np.diag([0.0, SLOPE_SD**-2.0])
+    for _ in range(3):
+        covariance = np.linalg.inv(x.T @ x / sd**2 + prior)
+        line = covariance @ x.T @ gains / sd**2
+        sd = max(ROBUST * float(np.median(np.abs(gains - x @ line))), LEAST_SD)
+    point = np.array([1.0, at - middle])
+    return float(point @ line), sd, float(np.sqrt(point @ covariance @ point))

@@ -3,8 +3,9 @@
     python -m benchmarks.one_surface [--n 200] [--draws 1] [--only KIND …] [--workers 2]
         [--table FILE] [--today FILE]
 
-Kinds of sweeps, and groups of them, are those of `benchmarks.surface_kinds`. A table has one row
-per sweep, size and estimator; with `--today` the rows of today's estimators are taken from one.
+Kinds of sweeps, and their groups (gridded, sampled, shaped, mixed, other), are those of
+`benchmarks.surface_kinds`. A table has one row per sweep, size and estimator; with `--today` the
+rows of today's estimators are taken from one.
 
 Scored are the 90 % interval of the optimum (width, and 20 times what the truth lies outside, in
 octaves; a mean over the tuned values that matter) and the true excess of the recommended value at
@@ -190,6 +191,8 @@ def _agreement(table: pd.DataFrame) -> str:
     """Predicted over true excess, and divergence seen over predicted, of what was answered."""
     said = table[~table["refused"].astype(bool)]
     ends = said[said["diverged"] < 1]
+    if ends.empty:
+        return "nothing to compare"
     text = (
         f"predicted {ends['predicted'].sum() / max(ends['excess'].sum(), 1e-9):.2f} × the excess"
     )

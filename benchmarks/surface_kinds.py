@@ -412,8 +412,7 @@ def draw_mixed(kind: str, rng: np.random.Generator) -> Truth:
     """
     n = 3 if "three" in kind else 5 if kind in ("mix random", "mix tpe") else rng.integers(4, 8)
     s = np.arange(n, dtype=float)[:, None]
-    if kind == "mix two columns":
-        s = np.array(list(itertools.product(range(4), range(3))), dtype=float)
+    s = np.array([*itertools.product(range(4), range(3))], float) if "two" in kind else s
     s = np.vstack([s, s.max(axis=0) + UP])
     mean, noise, share = s.mean(axis=1), log_uniform(rng, 0.002, 0.03), rng.uniform(0, 0.6)
     drift, rise = rng.normal([0.0, 0.3], [0.1, 0.35])

@@ -58,7 +58,7 @@ def forecast_loss(
     """Intervals of the log loss of a new run, by a law through draws of those of the sizes.
 
     Args:
-        best: The most probable surface, of which the noise is.
+        best: The most probable surface; the noise is its.
         losses: Draws of the log losses at the optima of the sizes, (n, S).
         targets: log2 of sizes, (T, 1).
         rng: Draws the run.
@@ -75,8 +75,7 @@ def forecast_loss(
         sd = math.sqrt(variance + (BEYOND_SD * (mean - last)) ** 2)
         run = mean + sd * rng.standard_t(max(law.dof, LEAST_DOF), N_DRAWS)
         run += own * rng.standard_t(max(noise.dof, FEWEST_DOF), N_DRAWS)
-        low, high = np.quantile(run, [0.5 - LEVEL / 2, 0.5 + LEVEL / 2])
-        found.append((float(low), float(high)))
+        found.append(tuple(np.quantile(run, [0.5 - LEVEL / 2, 0.5 + LEVEL / 2]).tolist()))
     return found
 
 

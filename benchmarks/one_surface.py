@@ -3,8 +3,9 @@
     python -m benchmarks.one_surface [--n 200] [--draws 1] [--only KIND …] [--workers 2]
         [--table FILE] [--today FILE]
 
-Kinds of sweeps, and groups of them, are those of `benchmarks.surface_kinds`. A table has one row
-per sweep, size and estimator; with `--today` the rows of today's estimators are taken from one.
+Kinds of sweeps, and their groups (gridded, sampled, shaped, mixed, other), are those of
+`benchmarks.surface_kinds`. A table has one row per sweep, size and estimator; with `--today` the
+rows of today's estimators are taken from one.
 
 Scored are the 90 % interval of the optimum (width, and 20 times what the truth lies outside, in
 octaves; a mean over the tuned values that matter) and the true excess of the recommended value at
@@ -22,9 +23,9 @@ import argparse
 import itertools
 import math
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -34,11 +35,12 @@ import pandas as pd
 import extrap
 from benchmarks.page import print_rows
 from benchmarks.rows import Row
-from benchmarks.surface_kinds import GROUPS, MIXED, MOST, RATIOS, Case, case
+from benchmarks.surface_kinds import GROUPS, MOST, RATIOS, Array, Case, case
 from extrap.fitting.one_surface.answers import answer
 from extrap.fitting.one_surface.draws import draw
 from extrap.fitting.one_surface.surface import fit_surfaces
 from extrap.fitting.one_surface.sweep_arrays import arrays_of
+from extrap.records import Runs
 
 LEVEL = 0.9
 REFUSED_WIDTH = 6.0
@@ -47,7 +49,7 @@ N_BOOTSTRAPS = 1000
 FEWEST_DIVERGED = 10.0
 """Runs that must be expected to diverge for their number to be compared."""
 KINDS = (*itertools.chain(*GROUPS.values()),)
-POOLS = {"all kinds": KINDS, "the mix": MIXED}
+POOLS = {"all kinds": KINDS, "the mix": GROUPS["mixed"]}
 
 
 def today(case: Case) -> list[dict[str, Any]]:
@@ -72,14 +74,13 @@ def today(case: Case) -> list[dict[str, Any]]:
     return found
 
 
-def surface(case: Case, number: int) -> list[dict[str, Any]]:
+def surface(runs: Runs, targets: Array, number: int) -> list[dict[str, Any]]:
     """The same by one surface."""
-    runs = extrap.read_runs(case.table, size=case.sizes, tune=case.tuned)
     try:
         surfaces, weights = fit_surfaces(arrays_of(runs))
     except extrap.ExtrapError:
-        return [{} for _ in case.targets]
-    drawn, _ = draw(surfaces, weights, case.targets, rng=np.random.default_rng(number))
+        return [{} for _ in targets]
+    drawn, _ = draw(surfaces, weights, targets, rng=np.random.default_rng(number))
     found = []
     for draws in drawn:
         advised = answer(draws, level=LEVEL)
@@ -90,35 +91,47 @@ def surface(case: Case, number: int) -> list[dict[str, Any]]:
     return found
 
 
-def measure(task: tuple[str, int], *, draws: int, known: pd.DataFrame) -> list[dict[str, Any]]:
-    """Scores of both at every target of one sweep; today's are taken from `known` where there."""
+def measure(task: tuple[str, int], *, draws: int, known: Path | None) -> list[dict[str, Any]]:
+    """Scores of both at every target of one sweep; today's from a table that has them."""
     warnings.simplefilter("ignore")
     kind, number = task
-    drawn = case(kind, np.random.default_rng([draws, number]))
-    key = {"draws": draws, "kind": kind, "number": number}
-    old = known[(known[[*key]] == [*key.values()]).all(axis=1)]
-    found, rows = {"surface": surface(drawn, number)}, old.to_dict("records")
+    drawn, key = case(kind, np.random.default_rng([draws, number])), (draws, kind, number)
+    runs = extrap.read_runs(drawn.table, size=drawn.sizes, tune=drawn.tuned)
+    mean = float(drawn.table["loss"].replace(math.inf, np.nan).mean())  # to know a sweep again
+    found, rows = {"surface": surface(runs, drawn.targets, number)}, todays(known).get(key, [])
     if not rows:
         found["today"] = today(drawn)
-    elif not np.allclose(old["truth"], drawn.best[:, 0]):
-        raise ValueError(f"the known table has another sweep of the kind {kind!r}")
+    elif not np.isclose(rows[0]["mean_loss"], mean):
+        raise ValueError(f"{known} has another sweep of the kind {kind!r}")
     for who, answers in found.items():
         for i, (ratio, said) in enumerate(zip(RATIOS, answers, strict=True)):
-            row = key | {"who": who, "ratio": ratio, "truth": drawn.best[i, 0]}
-            rows.append(row | _judged(drawn, i, said) | _scored(drawn, i, said))
+            row = {"draws": draws, "kind": kind, "number": number, "who": who, "ratio": ratio}
+            row |= {"mean_loss": mean, "truth": drawn.best[i, 0]} | scored(drawn, i, said)
+            rows = [*rows, row]
     return rows
 
 
-def _judged(drawn: Case, i: int, said: Mapping[str, Any]) -> dict[str, Any]:
-    """What a run at the recommended values truly costs, and what was said of it."""
+@cache
+def todays(known: Path | None) -> dict[tuple[int, str, int], list[dict[str, Any]]]:
+    """Rows of today's estimators by draws, kind and number of the sweep."""
+    if known is None:
+        return {}
+    table = pd.read_csv(known).query("who == 'today'")
+    sweeps = table.groupby(["draws", "kind", "number"])
+    return {key: own.to_dict("records") for key, own in sweeps}
+
+
+def scored(drawn: Case, i: int, said: Mapping[str, Any]) -> dict[str, Any]:
+    """What a run at the recommended values truly costs, what was said of it, and the interval."""
     values = said.get("values", drawn.kept)
-    row = {"refused": not said, "cost": drawn.cost(i, values)}
+    row = {"refused": not said, "cost": drawn.cost(i, values)} | _interval(drawn, i, said)
+    row |= {"predicted": said.get("predicted"), "chance": said.get("chance")}
     if said:
         row |= {"excess": min(drawn.excess(i, values), MOST), "diverged": drawn.chance(i, values)}
-    return row | {"predicted": said.get("predicted"), "chance": said.get("chance")}
+    return row
 
 
-def _scored(drawn: Case, i: int, said: Mapping[str, Any]) -> dict[str, float]:
+def _interval(drawn: Case, i: int, said: Mapping[str, Any]) -> dict[str, float]:
     """Interval score, whether it holds and width, means over tuned values; error of the first."""
     truths = drawn.best[i, : drawn.n_scored]
     scores, held, widths = [], [], []
@@ -137,15 +150,22 @@ def _scored(drawn: Case, i: int, said: Mapping[str, Any]) -> dict[str, float]:
     return row
 
 
-def ratio_of(table: pd.DataFrame, column: str) -> tuple[float, float, float]:
+def ratio_words(table: pd.DataFrame, column: str, new: str = "surface", now: str = "today") -> str:
+    """The ratio in words."""
+    ratio, low, high = ratio_of(table, column, new, now)
+    return f"{column} {ratio:.2f} × ({low:.2f} to {high:.2f})"
+
+
+def ratio_of(
+    table: pd.DataFrame, column: str, new: str = "surface", now: str = "today"
+) -> tuple[float, float, float]:
     """Mean of the surface over that of today, over the same sweeps, with a 95 % interval."""
     wide = table.pivot_table(index="number", columns="who", values=column)
-    rng, n = np.random.default_rng(0), len(wide)
-    now, new = wide["today"].to_numpy(), wide["surface"].to_numpy()
-    chosen = rng.integers(0, n, (N_BOOTSTRAPS, n))
-    ratios = new[chosen].mean(axis=1) / now[chosen].mean(axis=1)
-    low, high = np.quantile(ratios, [0.025, 0.975])
-    return float(new.mean() / now.mean()), float(low), float(high)
+    pairs = wide[[new, now]].dropna().to_numpy()
+    chosen = np.random.default_rng(0).integers(0, len(pairs), (N_BOOTSTRAPS, len(pairs)))
+    means = pairs[chosen].mean(axis=1)
+    low, high = np.quantile(means[:, 0] / means[:, 1], [0.025, 0.975])
+    return float(pairs[:, 0].mean() / pairs[:, 1].mean()), float(low), float(high)
 
 
 def rows_of(kind: str, table: pd.DataFrame) -> list[Row]:
@@ -153,8 +173,7 @@ def rows_of(kind: str, table: pd.DataFrame) -> list[Row]:
     rows = []
     for ratio, at in table.groupby("ratio"):
         by = {who: rows_ for who, rows_ in at.groupby("who")}
-        score, low, high = ratio_of(at, "score")
-        parts = [f"score {score:.2f} × ({low:.2f} to {high:.2f})"]
+        parts = [ratio_words(at, "score"), ratio_words(at, "cost")]
         for who in ("today", "surface"):
             one = by[who]
             rms = math.sqrt((one["error"].dropna() ** 2).mean())
@@ -164,8 +183,6 @@ def rows_of(kind: str, table: pd.DataFrame) -> list[Row]:
                 f"{100 * one['cost'].mean():.2f} %"
             )
         parts += [_agreement(by["surface"])]
-        cost, low, high = ratio_of(at, "cost")
-        parts.append(f"cost {cost:.2f} × ({low:.2f} to {high:.2f})")
         rows.append(Row(part=kind, figure=f"at {ratio:g} times", reached="; ".join(parts)))
     return rows
 
@@ -174,6 +191,8 @@ def _agreement(table: pd.DataFrame) -> str:
     """Predicted over true excess, and divergence seen over predicted, of what was answered."""
     said = table[~table["refused"].astype(bool)]
     ends = said[said["diverged"] < 1]
+    if ends.empty:
+        return "nothing to compare"
     text = (
         f"predicted {ends['predicted'].sum() / max(ends['excess'].sum(), 1e-9):.2f} × the excess"
     )
@@ -205,33 +224,46 @@ def kinds_in(names: Iterable[str]) -> list[str]:
     return list(dict.fromkeys(kind for name in names for kind in GROUPS.get(name, (name,))))
 
 
-def main() -> None:
-    """Draw, fit and print."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+def parser_of(
+    doc: str, kinds: Sequence[str], others: Iterable[str] = ()
+) -> argparse.ArgumentParser:
+    """Options of these benchmarks: by default all kinds; others may be named."""
+    parser = argparse.ArgumentParser(description=doc.splitlines()[0])
     parser.add_argument("--n", type=int, default=200)
     parser.add_argument("--draws", type=int, default=1)
-    parser.add_argument("--only", nargs="+", default=KINDS, metavar="KIND")
+    known = dict.fromkeys([*kinds, *others])
+    parser.add_argument("--only", nargs="+", default=kinds, metavar="KIND", choices=known)
     parser.add_argument("--workers", type=int, default=2)
-    parser.add_argument("--table", type=Path, help="write one row per sweep, size and estimator")
-    parser.add_argument("--today", type=Path, help="such a table: take today's rows from it")
-    given = parser.parse_args()
-    known = pd.DataFrame(columns=["draws", "kind", "number", "who"])
-    if given.today:
-        known = pd.read_csv(given.today).query("who == 'today'")
-    tables = []
+    return parser
+
+
+def tables_of(
+    given: argparse.Namespace, measure: Callable[..., list[dict[str, Any]]]
+) -> Iterator[tuple[str, pd.DataFrame]]:
+    """The rows measured of so many sweeps of every kind, kind by kind."""
     with ProcessPoolExecutor(given.workers) as pool:
         for kind in kinds_in(given.only):
             tasks = [(kind, number) for number in range(given.n)]
-            task = partial(measure, draws=given.draws, known=known[known["kind"] == kind])
-            found = pool.map(task, tasks, chunksize=4)
-            tables.append(pd.DataFrame([row for rows in found for row in rows]))
-            print_rows(rows_of(kind, tables[-1]))
-            if given.table:
-                pd.concat(tables).to_csv(given.table, index=False)
+            found = pool.map(partial(measure, draws=given.draws), tasks, chunksize=4)
+            yield kind, pd.DataFrame([row for rows in found for row in rows])
+
+
+def main() -> None:
+    """Draw, fit and print."""
+    parser = parser_of(__doc__, KINDS, GROUPS)
+    parser.add_argument("--table", type=Path, help="write one row per sweep, size and estimator")
+    parser.add_argument("--today", type=Path, help="such a table: take today's rows from it")
+    given, tables = parser.parse_args(), []
+    for kind, table in tables_of(given, partial(measure, known=given.today)):
+        print_rows(rows_of(kind, table))
+        tables.append(table)
+        if given.table:
+            pd.concat(tables).to_csv(given.table, index=False)
     table = pd.concat(tables)
     for name, kinds in POOLS.items():
         chosen = table[table["kind"].isin(kinds)]
-        print_rows(pooled_rows(name, chosen) if chosen["kind"].nunique() > 1 else [])
+        if chosen["kind"].nunique() > 1:
+            print_rows(pooled_rows(name, chosen))
 
 
 if __name__ == "__main__":

@@ -46,26 +46,26 @@ MOST_SEEN = 1.5
 """Log excess that losses show at most."""
 UP = np.log2(RATIOS)[:, None]
 
-GRIDDED = (
-    *("straight", "curved", "kink", "step", "two columns", "cliff", "coarse", "noisy"),
-    *("leaves the grid", "largest diverged"),
-    *("seeds", "few", "two sizes", "outside", "monotone"),
-)
-SAMPLED = (
-    *("random", "random cliff", "tpe", "ridge grid", "ridge random", "flat grid"),
-    *("random flat", "tpe flat", "tpe ridge", "random three"),
-)
-SHAPED = ("steep", "other shape", "power 1.5", "falling threshold")
-MIXED = (
-    *("mix grid", "mix random", "mix tpe", "mix cliff", "mix coarse", "mix three sizes"),
-    "mix two columns",
-)
-OTHER = (
-    *("other grid", "other random", "other tpe", "other cliff", "other three sizes"),
-    "other coarse",
-)
-NAMES = ("gridded", "sampled", "shaped", "mixed", "other")
-GROUPS = dict(zip(NAMES, (GRIDDED, SAMPLED, SHAPED, MIXED, OTHER), strict=True))
+GROUPS = {
+    "gridded": (
+        *("straight", "curved", "kink", "step", "two columns", "cliff", "coarse", "noisy"),
+        *("leaves the grid", "largest diverged"),
+        *("seeds", "few", "two sizes", "outside", "monotone"),
+    ),
+    "sampled": (
+        *("random", "random cliff", "tpe", "ridge grid", "ridge random", "flat grid"),
+        *("random flat", "tpe flat", "tpe ridge", "random three"),
+    ),
+    "shaped": ("steep", "other shape", "power 1.5", "falling threshold"),
+    "mixed": (
+        *("mix grid", "mix random", "mix tpe", "mix cliff", "mix coarse", "mix three sizes"),
+        "mix two columns",
+    ),
+    "other": (
+        *("other grid", "other random", "other tpe", "other cliff", "other three sizes"),
+        "other coarse",
+    ),
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,13 +106,11 @@ class Case:
 
 def case(kind: str, rng: np.random.Generator) -> Case:
     """A sweep of a kind."""
-    for kinds, make in ((GRIDDED, gridded), (SAMPLED, sampled)):
-        if kind in kinds:  # kinds of the same number share what they draw
-            return make(kind, rng)
-    for kinds, make in ((SHAPED, shaped), (MIXED, mixed), (OTHER, other)):
-        if kind in kinds:
-            return make(kind, rng.spawn(len(kinds))[kinds.index(kind)])
-    raise ValueError(f"no kind {kind!r}; there are {', '.join(itertools.chain(*GROUPS.values()))}")
+    group, kinds = next(item for item in GROUPS.items() if kind in item[1])
+    if group not in ("gridded", "sampled"):  # kinds of these two share what a number draws
+        rng = rng.spawn(len(kinds))[kinds.index(kind)]
+    make = {"gridded": gridded, "sampled": sampled, "shaped": shaped, "mixed": mixed}
+    return make.get(group, other)(kind, rng)
 
 
 def of_world(world: World, table: pd.DataFrame, cliff: float = math.inf) -> Case:
@@ -155,8 +153,7 @@ def gridded(kind: str, rng: np.random.Generator) -> Case:
     if kind == "largest diverged":
         cliff = rng.uniform(0.5, 2.0)
         lowest = best[-1] + cliff + rng.uniform(0.05, 0.5)
-    if kind == "cliff":
-        cliff = rng.uniform(0.3, 1.5)
+    cliff = rng.uniform(0.3, 1.5) if kind == "cliff" else cliff
     table = SimulatedSweep(world, rng, lowest=lowest).table
     if kind == "coarse":
         step = np.round(np.log2(table["lr"]) - np.log2(table.groupby("x")["lr"].transform("min")))
@@ -165,7 +162,7 @@ def gridded(kind: str, rng: np.random.Generator) -> Case:
 
 
 def soft(u: Array, k: Array | float, rise: float = 0.25) -> Array:
-    """Costs k (√(1 + u²) − 1) below the optimum, k/2 u² e^(rise u) above."""
+    """Costs k (√(1 + u²) − 1) below the optimum, k/2 u² e^(rise u) above it."""
     return np.where(u < 0, k * (np.sqrt(1 + u**2) - 1), 0.5 * k * u**2 * np.exp(rise * u))
 
 
@@ -192,19 +189,19 @@ class Several:
         floor, height, power = self.loss
         return math.log(floor + height * 2 ** (-power * s))
 
-    def off(self, s: float, values: Array) -> Array:
-        return values - self.start - self.slope * s
+    def optimum(self, s: float) -> Array:
+        return self.start + self.slope * s
 
     def excess(self, s: float, values: Array) -> float:
-        u = self.turn @ self.off(s, values)
+        u = self.turn @ (values - self.start - self.slope * s)
         plain = 0.5 * self.k * u**2 * np.exp(self.g * np.minimum(u, 8))
         return float(np.where(self.is_soft, soft(u, self.k), plain).sum())
 
-    def diverges(self, s: float, values: Array) -> bool:
-        return bool(self.off(s, values)[0] > self.cliff)
+    def chance(self, s: float, values: Array) -> float:
+        return float((values - self.start - self.slope * s)[0] > self.cliff)
 
     def run(self, s: float, values: Array, seed: int) -> Row:
-        excess = math.inf if self.diverges(s, values) else self.excess(s, values)
+        excess = math.inf if self.chance(s, values) else self.excess(s, values)
         scatter = self.noise * (1 + 3 * min(excess, 1.0)) * self.rng.normal()
         loss = math.exp(self.best(s) + min(excess, MOST_SEEN) + scatter)
         tuned = dict(zip(("lr", "wd", "beta"), 2.0**values, strict=False))
@@ -226,19 +223,25 @@ def sampled(kind: str, rng: np.random.Generator) -> Case:
     else:
         for s, i in itertools.product(sizes, range(12 if n == 1 else 30)):
             rows.append(truth.run(s, rng.uniform(low, high), i % 3))
-    at = [sizes[-1] + math.log2(ratio) for ratio in RATIOS]
+    return of_lines(truth, rows, sizes[-1], n_scored=1 if "flat" in kind else n)
+
+
+def of_lines(truth: Several | Other, rows: list[Row], last: float, n_scored: int = 1) -> Case:
+    """A sweep of such runs, whose largest size is `last`."""
+    at = [last + math.log2(ratio) for ratio in RATIOS]
+    table = pd.DataFrame(rows)
     return Case(
-        table=pd.DataFrame(rows),
+        table=table,
         sizes=("x",),
-        tuned=("lr", "wd", "beta")[:n],
+        tuned=tuple(name for name in ("lr", "wd", "beta") if name in table),
         targets=np.array(at)[:, None],
-        best=np.array([truth.start + truth.slope * s for s in at]),
-        kept=truth.start + truth.slope * sizes[-1],
+        best=np.array([truth.optimum(s) for s in at]),
+        kept=truth.optimum(last),
         excess=lambda i, values: truth.excess(at[i], values),
-        chance=lambda i, values: float(truth.diverges(at[i], values)),
+        chance=lambda i, values: truth.chance(at[i], values),
         loss=np.array([truth.best(s) for s in at]),
         noise=truth.noise,
-        n_scored=1 if "flat" in kind else n,
+        n_scored=n_scored,
     )
 
 
@@ -359,11 +362,9 @@ def shaped(kind: str, rng: np.random.Generator) -> Case:
     k, threshold = np.full(len(s), world.curvature), np.full(len(s), math.inf)
     if kind == "steep":
         k[:n] *= np.exp(0.5 * rng.normal(size=n))
-    while kind == "falling threshold":
+    while kind == "falling threshold" and not 2 <= threshold[0] <= 3:
         fall, left = rng.uniform(0.2, 0.5), rng.uniform(-0.3, 1.5)
         threshold = left + fall * (n + 1 - s[:, 0])
-        if 2 <= threshold[0] <= 3:
-            break
     curves = {"other shape": partial(soft, rise=0.35), "power 1.5": power}
     truth = Truth(
         doublings=s,
@@ -411,18 +412,17 @@ def draw_mixed(kind: str, rng: np.random.Generator) -> Truth:
     """
     n = 3 if "three" in kind else 5 if kind in ("mix random", "mix tpe") else rng.integers(4, 8)
     s = np.arange(n, dtype=float)[:, None]
-    if kind == "mix two columns":
-        s = np.array(list(itertools.product(range(4), range(3))), dtype=float)
+    s = np.array([*itertools.product(range(4), range(3))], float) if "two" in kind else s
     s = np.vstack([s, s.max(axis=0) + UP])
     mean, noise, share = s.mean(axis=1), log_uniform(rng, 0.002, 0.03), rng.uniform(0, 0.6)
-    drift, rise = 0.1 * rng.normal(), 0.3 + 0.35 * rng.normal()
-    k = log_uniform(rng, 0.01, 0.06) * np.exp(drift * mean + 0.2 * rng.normal(size=len(s)))
+    drift, rise = rng.normal([0.0, 0.3], [0.1, 0.35])
+    scatter = drift * mean + 0.2 * rng.normal(size=len(s))
     gap = rng.uniform(0.3, 2.0) + 0.1 * rng.normal(size=len(s))
     return Truth(
         doublings=s,
         best=np.log(draw_loss("power and floor", len(s), rng)(mean)),
         optimum=draw_law(s, rng),
-        curvature=k,
+        curvature=log_uniform(rng, 0.01, 0.06) * np.exp(scatter),
         curve=(partial(skewed, rise=rise), soft, power)[rng.integers(3)],
         threshold=gap if "cliff" in kind else np.full(len(s), math.inf),
         noise=noise,
@@ -443,11 +443,11 @@ class Other:
     """Another generator: nothing of it is shared with the other kinds.
 
     The optimum is a + b s + c/(1 + s); u octaves off it cost k ln cosh u, with another k above;
-    a run has its own error of the threshold above which it diverges; noise is Laplace's.
+    the threshold of divergence is blurred; noise is Laplace's.
     """
 
     def __init__(self, kind: str, rng: np.random.Generator) -> None:
-        below = math.exp(rng.uniform(-4.4, -3.0))
+        self.rng, below = rng, math.exp(rng.uniform(-4.4, -3.0))
         self.law = rng.uniform(-9, -6), rng.uniform(-0.7, 0.1), 0.6 * rng.normal()
         self.slopes = below, below * math.exp(rng.uniform(-0.7, 1.2))
         self.threshold = rng.uniform(0.5, 2.0) if kind == "other cliff" else math.inf
@@ -455,56 +455,40 @@ class Other:
         self.loss = rng.uniform(0.7, 1.5), rng.uniform(0.02, 0.15)
         self.noise = 0.003 * math.exp(0.7 * rng.normal())
 
-    def optimum(self, s: float) -> float:
+    def optimum(self, s: float) -> Array:
         a, b, c = self.law
-        return a + b * s + c / (1 + s)
+        return np.array([a + b * s + c / (1 + s)])
 
-    def excess(self, u: float) -> float:
+    def excess(self, s: float, values: Array) -> float:
+        u = float((values - self.optimum(s))[0])
         return float(self.slopes[int(u > 0)] * np.log(np.cosh(u)))
 
-    def chance(self, u: float) -> float:
-        return 0.5 * math.erfc((self.threshold - u) / (self.blur * math.sqrt(2)))
+    def chance(self, s: float, values: Array) -> float:
+        left = self.threshold - float((values - self.optimum(s))[0])
+        return 0.5 * math.erfc(left / (self.blur * math.sqrt(2)))
 
     def best(self, s: float) -> float:
         return self.loss[0] - self.loss[1] * s
 
-    def run(self, s: float, octaves: float, rng: np.random.Generator) -> Row:
-        u = octaves - self.optimum(s)
-        log_loss = self.best(s) + self.excess(u) + rng.laplace(0, self.noise / math.sqrt(2))
-        is_lost = u + self.blur * rng.normal() > self.threshold
-        return {
-            "x": 2.0**s,
-            "lr": 2.0**octaves,
-            "loss": math.inf if is_lost else math.exp(log_loss),
-        }
+    def run(self, s: float, values: Array, _: int = 0) -> Row:
+        noise = self.rng.laplace(0, self.noise / math.sqrt(2))
+        loss = math.exp(self.best(s) + self.excess(s, values) + noise)
+        is_lost = self.rng.random() < self.chance(s, values)
+        return {"x": 2.0**s, "lr": float(2.0 ** values[0]), "loss": math.inf if is_lost else loss}
 
 
 def other(kind: str, rng: np.random.Generator) -> Case:
     """Sparse sweeps of four uneven sizes, or three, by another generator."""
     truth = Other(kind, rng)
     sizes = np.cumsum([0.0, *rng.uniform(0.5, 2.0, 2 if "three" in kind else 3)])
-    best = [truth.optimum(s) for s in sizes]
-    low, high = min(best) - rng.uniform(1.5, 3), max(best) + rng.uniform(1.5, 3)
+    best = np.array([truth.optimum(s) for s in sizes])
+    low, high = best.min(axis=0) - rng.uniform(1.5, 3), best.max(axis=0) + rng.uniform(1.5, 3)
     if kind == "other tpe":
-        ends = np.array([low]), np.array([high])
-        rows = by_tpe(lambda s, v, _: truth.run(s, v[0], rng), [sizes], *ends, rng)
+        rows = by_tpe(truth.run, [sizes], low, high, rng)
     elif kind == "other random":
-        rows = [truth.run(rng.choice(sizes), rng.uniform(low, high), rng) for _ in range(40)]
+        rows = [truth.run(rng.choice(sizes), rng.uniform(low, high)) for _ in range(40)]
     else:
-        values = np.arange(low, high, 2.0 if "coarse" in kind else 1.0)
+        values = np.arange(low[0], high[0], 2.0 if "coarse" in kind else 1.0)[:, None]
         cells = [cell for cell in itertools.product(sizes, values) if rng.random() < 0.75]
-        rows = [truth.run(*cell, rng) for cell in cells for _ in range(rng.integers(1, 3))]
-    at = sizes[-1] + UP[:, 0]
-    found = np.array([[truth.optimum(s)] for s in at])
-    return Case(
-        table=pd.DataFrame(rows),
-        sizes=("x",),
-        tuned=("lr",),
-        targets=at[:, None],
-        best=found,
-        kept=np.array([best[-1]]),
-        excess=lambda i, values: truth.excess(values[0] - found[i, 0]),
-        chance=lambda i, values: truth.chance(values[0] - found[i, 0]),
-        loss=np.array([truth.best(s) for s in at]),
-        noise=truth.noise,
-    )
+        rows = [truth.run(*cell) for cell in cells for _ in range(rng.integers(1, 3))]
+    return of_lines(truth, rows, sizes[-1])

@@ -58,7 +58,9 @@ def simulate(
     curvature = parameters.CURVATURE + parameters.CURVATURE_SD * rng.normal()
     trend, own = parameters.TREND_SD * rng.normal() * t, parameters.SIZE_SD * rng.normal(size=n)
     asymmetry = np.array(parameters.ASYMMETRY) + parameters.ASYMMETRY_SD * rng.normal(size=2)
-    asymmetry = asymmetry[:, None] + chosen(rng, parameters.ASYMMETRY_SDS) * rng.normal(size=(2, n))
+    asymmetry = asymmetry[:, None] + chosen(rng, parameters.ASYMMETRY_SDS) * rng.normal(
+        size=(2, n)
+    )
     off = VALUES - best[:, None]
     costs = excess(
         off[..., None],
@@ -119,9 +121,7 @@ def ranks(number: int, *, diverging: bool) -> dict[str, float] | None:
     table, truth = simulate(rng, diverging=diverging)
     if not np.isfinite(table.groupby("x")["loss"].min()).any():
         return None
-    surfaces, weights = fit_surfaces(
-        arrays_of(extrap.read_runs(table, size="x", tune="lr"))
-    )
+    surfaces, weights = fit_surfaces(arrays_of(extrap.read_runs(table, size="x", tune="lr")))
     targets = np.array([[SIZES[-1]], [SIZES[-1] + math.log2(RATIO)]])
     (own, beyond), losses = draw(surfaces, weights, targets, rng=rng)
     drawn = (own.optimum[:, 0], beyond.optimum[:, 0], losses[:, -1])
@@ -183,7 +183,9 @@ def main() -> None:
         print_rows(rows_of_ranks(pd.DataFrame([row for row in found if row])))
         rows = []
         for i, (optimum, loss, moved) in enumerate(pool.map(walked, range(given.posteriors))):
-            text = f"sd of optima {optimum:.2f} ×, of losses {loss:.2f} ×; {moved:.0%} of steps taken"
+            text = (
+                f"sd of optima {optimum:.2f} ×, of losses {loss:.2f} ×; {moved:.0%} of steps taken"
+            )
             rows.append(Row(part="Metropolis over Laplace", figure=f"sweep {i + 1}", reached=text))
         print_rows(rows)
 

@@ -329,9 +329,7 @@ class Surface:
         odds = None if self.divergences is None else self.divergences.at(theta, at)
         return _State(np.minimum(excess, LARGEST), residual, slopes, ~is_far, odds)
 
-    def _variances(
-        self, excess: Array, noise: SurfaceNoise | None = None
-    ) -> tuple[Array, Array]:
+    def _variances(self, excess: Array, noise: SurfaceNoise | None = None) -> tuple[Array, Array]:
         """Variance of each run, and the power that its likelihood is tempered to."""
         extra, noise = self.sweep.completion_sd[self._rows], noise or self.noise
         own, misfit = noise.variances(np.minimum(excess, CENSORED), self._size_logs, extra)

@@ -29,7 +29,7 @@ FEWEST_SIZES = 3
 LEAST_DOF = 2.0
 NONE: Array = np.zeros(0)
 SIGMAS = np.linspace(math.log(3e-4), math.log(0.2), 40)
-STEPS = np.linspace(-4, 4, 21)
+STEPS = np.linspace(-4, 4, 31)
 """Of ln sigma: a first grid, and one of so many standard deviations about its best point."""
 SHARES = math.log(SHARE) + SHARE_SD * np.linspace(-2, 2.7, 9)
 GROWTHS = GROWTH_SD * np.linspace(-2, 2, 17)
@@ -205,7 +205,7 @@ def estimate(cells: CellMeans, now: SurfaceNoise, *, n_sizes: int) -> NoisePoste
     coarse = cells.log_likelihood(SIGMAS[:, None], np.array(now.growth), np.log(now.share))
     first = _normalised(coarse + _log_prior(SIGMAS))
     middle = float(first @ SIGMAS)
-    sd = math.sqrt(float(first @ (SIGMAS - middle) ** 2) + 1 / (2 * cells.n.sum()))
+    sd = math.hypot(math.sqrt(float(first @ (SIGMAS - middle) ** 2)), (SIGMAS[1] - SIGMAS[0]) / 2)
     sigmas = middle + sd * STEPS
     grid = cells.log_likelihood(sigmas[:, None, None], np.array(now.growth), SHARES[:, None])
     of_share = -0.5 * ((SHARES - math.log(SHARE)) / SHARE_SD) ** 2

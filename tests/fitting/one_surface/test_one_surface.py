@@ -11,7 +11,13 @@ from benchmarks.sweeps import make_table, simulate, true_loss, true_lr
 from extrap.fitting.one_surface.answers import answer
 from extrap.fitting.one_surface.draws import draw
 from extrap.fitting.one_surface.surface import Surface, fit_surfaces
-from extrap.fitting.one_surface.surface_noise import CellMeans, SurfaceNoise, estimate, seed_sd
+from extrap.fitting.one_surface.surface_noise import (
+    VARIANCE_SHARES,
+    CellMeans,
+    SurfaceNoise,
+    estimate,
+    of_seeds,
+)
 from extrap.fitting.one_surface.sweep_arrays import arrays_of, complete_pruned
 
 STEP = 1e-6
@@ -173,38 +179,123 @@ def test_noise_of_cells_of_a_known_truth():
     )
     now = SurfaceNoise(sigma=0.02)
     for _ in range(3):
-        now = estimate(cells, now, n_sizes=5)
+        found = estimate(cells, now, n_sizes=5)
+        now = found.mean()
     assert now.sigma == pytest.approx(0.01, rel=0.1)
     assert now.growth == pytest.approx(0.1, abs=0.05)
     assert now.share == pytest.approx(0.2, rel=0.2)
 
 
-def test_sd_of_seed_effects_that_are_known_well():
+def test_draws_of_noise_are_its_posterior():
+    """Of the sigma that 200 cells of two runs leave: sd of ln sigma is 1 / sqrt(2 · 200)."""
+    rng = np.random.default_rng(4)
+    cell = np.repeat(np.arange(200), 2)
+    residual = 0.01 * rng.normal(size=400)
+    zeros = np.zeros(400)
+    cells = CellMeans.of(cell, residual, size_logs=zeros, excess=zeros, leverage=zeros + 0.5)
+    found = estimate(cells, SurfaceNoise(sigma=0.02), n_sizes=1)
+    drawn = [found.draw(50, rng) for _ in range(40)]
+    sigmas = np.log(np.concatenate([noise.sigma * scale for noise, scale in drawn]))
+    assert sigmas.mean() == pytest.approx(math.log(found.mean().sigma), abs=0.01)
+    assert sigmas.std() == pytest.approx(1 / math.sqrt(400), rel=0.3)
+    shares = np.log([noise.share for noise, _ in drawn])
+    assert shares.std() > 0.4  # nothing is said of misfit: its prior
+
+
+def test_shares_of_seeds_whose_effects_are_known_well():
     effects = 0.01 * np.random.default_rng(2).normal(size=40)
     prior, raw = 1.0, 1e-4**2
     variance = 1 / (1 / raw + 1 / prior**2)
-    sd = seed_sd(effects, np.full(40, variance), sigma=0.01, now=prior, shares=(1.5, 3.0))
-    assert sd == pytest.approx(effects.std(), rel=0.15)
-    assert seed_sd(np.zeros(0), np.zeros(0), sigma=0.01, now=prior, shares=(1.5, 3.0)) == 0
+    given = {"sigma": 0.01, "now": prior, "shares": (1.5, 3.0)}
+    weights = of_seeds(effects, np.full(40, variance), **given)
+    logs = 0.5 * np.log(VARIANCE_SHARES / (1 - VARIANCE_SHARES))
+    assert 0.01 * math.exp(weights @ logs) == pytest.approx(effects.std(), rel=0.15)
+    assert len(of_seeds(np.zeros(0), np.zeros(0), **given)) == 0
 
 
-def test_a_pruned_run_gains_what_the_median_finished_run_did():
+def test_a_lone_seed_has_the_share_of_the_prior():
+    """Its effect cannot be told from the losses, which are so much less known."""
+    one = Surface(arrays(make_table(noise=0.004, seed=7, seeds=1)))
+    mean = 1.5 / (1.5 + 3)
+    common = one.noise.common_sd**2
+    assert common / (common + one.noise.sigma**2) == pytest.approx(mean, abs=0.1)
+    _, losses = draw([one], np.ones(1), np.log2([[64.0]]), rng=np.random.default_rng(0))
+    assert losses.std(axis=0).min() > 0.8 * one.noise.common_sd
+
+
+def test_effects_of_seeds_grow_as_noise_does():
+    """The same law of noise at all sizes, half of the variance a seed's: growth is found."""
+    rng = np.random.default_rng(3)
+    table = make_table(noise=0, seed=3, seeds=4)
+    at = np.log2(table["width"] / table["width"].max())
+    effects = rng.normal(size=(4, table["width"].nunique() + 1))
+    own = table["width"].rank(method="dense").astype(int).to_numpy()
+    seed = table["seed"].to_numpy()
+    parts = effects[seed, 0] + 0.5 * effects[seed, own] + rng.normal(size=len(table))
+    table["loss"] *= np.exp(0.004 * np.exp(-0.4 * at) * parts)
+    surface = Surface(arrays(table))
+    assert surface.noise.growth == pytest.approx(-0.4, abs=0.12)
+    assert surface.noise.sigma == pytest.approx(0.004, rel=0.35)
+
+
+def test_a_threshold_that_falls_faster_than_the_optimum_is_seen():
+    """From 2.5 octaves above it at the smallest size it comes nearer by .5 a doubling."""
+    axes = {"width": (16, 32, 64, 128, 256), "lr": 0.01 * 2.0 ** np.arange(-4, 3, 0.5)}
+    table = simulate(true_loss, noise=0.005, rng=1, **axes)
+    off = np.log2(table["lr"] / true_lr(table["width"])) - 2.5 + 0.5 * np.log2(table["width"] / 16)
+    table.loc[off > 0, "loss"] = math.inf
+    surfaces, weights = fit_surfaces(arrays(table))
+    (found,), _ = draw(surfaces, weights, np.log2([[1024.0]]), rng=np.random.default_rng(0))
+    threshold = np.median(found.threshold / found.steepness[:, 0])
+    assert threshold == pytest.approx(-0.5, abs=0.5)
+    assert found.chances(np.log2([[true_lr(1024) * 1.5]])).mean() > 0.7
+
+
+def pruned_runs(gains):
+    """Four finished runs and a pruned one, at step 50 at log loss 4.5; gains of the finished."""
     finals = (2.0, 2.2, 2.4, 2.6)
     rows = [{"width": 8, "lr": 0.01 * 2**i, "seed": 0, "loss": y} for i, y in enumerate(finals)]
     rows.append({"width": 8, "lr": 1.0, "seed": 0, "loss": None, "status": "pruned"})
     points = [
-        {"run": i, "step": step, "loss": y * (1.5 + 0.01 * i if step == 50 else 1)}
-        for i, y in enumerate(finals)
+        {"run": i, "step": step, "loss": y * (math.exp(-gain) if step == 50 else 1)}
+        for i, (y, gain) in enumerate(zip(finals, gains, strict=True))
         for step in (50, 100)
     ]
     points.append({"run": 4, "step": 50, "loss": 4.5})
     table = pd.DataFrame(rows).assign(status=lambda t: t.get("status").fillna("complete"))
-    runs = extrap.Runs.from_frame(
+    return extrap.Runs.from_frame(
         table, sizes=["width"], tuned=["lr"], curves=pd.DataFrame(points)
     )
+
+
+def test_a_pruned_run_gains_what_finished_runs_did():
+    runs = pruned_runs([-0.4] * 4)
     completed = complete_pruned(runs)
-    gains = -np.log([1.5, 1.51, 1.52, 1.53])
-    assert completed.loc[4, "loss"] == pytest.approx(4.5 * math.exp(np.median(gains)))
+    assert completed.loc[4, "loss"] == pytest.approx(4.5 * math.exp(-0.4), rel=1e-6)
     assert completed.loc[4, "status"] == "complete"
     assert completed.loc[4, "completion_sd"] == 0.01  # the least
-    assert len(arrays_of(runs).size) == 5
+    found = arrays_of(runs)
+    assert len(found.size) == 5
+    assert found.n_lacking == 0
+    assert found.completed.tolist() == [[0], [0], [0], [0], [1]]
+
+
+def test_a_run_that_stood_worse_gains_what_the_line_says():
+    """Runs gain a tenth of their log loss more the worse they stand; the line is held to by .5."""
+    at = np.log([2.0, 2.2, 2.4, 2.6])
+    gains = [-0.1 - 0.1 * y for y in at]
+    standing = at - gains
+    slope = np.polyfit(standing, gains, 1)[0]
+    runs = pruned_runs(gains)
+    found = complete_pruned(runs).loc[4]
+    line = np.median(gains) + slope * (math.log(4.5) - np.median(standing))
+    assert math.log(found["loss"] / 4.5) == pytest.approx(line, abs=0.01)
+    flat = complete_pruned(pruned_runs([-0.2] * 4)).loc[4]
+    assert found["offset_sd"] > 0
+    assert flat["offset_sd"] == pytest.approx(found["offset_sd"], rel=0.5)
+
+
+def test_runs_that_a_sampler_saw_and_the_table_lacks_are_counted():
+    table = make_table(seed=2).assign(status="complete")
+    table.loc[:4, ["loss", "status"]] = [math.nan, "pruned"]
+    assert arrays(table).n_lacking == 5

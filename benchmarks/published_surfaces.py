@@ -33,10 +33,11 @@ import pandas as pd
 import extrap
 from benchmarks.fitted_surface import Fitted, ends_of
 from benchmarks.forecast_scores import SURFACE, TODAY, paired_row, scored, words
-from benchmarks.optimum_laws import N_WIDTHS, WIDTHS, effects, porian_rows, spreads
+from benchmarks.optimum_laws import effects, porian_rows
 from benchmarks.page import ROOT, print_rows
 from benchmarks.rows import Row
 from benchmarks.scores import LEVEL, rms
+from benchmarks.spread_scores import N_WIDTHS, WIDTHS, spreads
 from benchmarks.surface_cases import cases
 from benchmarks.surface_steplaw import divergence, steplaw
 from extrap.fitting.one_surface.answers import answer
@@ -66,7 +67,7 @@ def _beyond(table: pd.DataFrame, larger: Sequence[float]) -> Iterator[dict[str, 
     """Forecasts at larger widths, today's and the surface's: log2 rate, log loss."""
     runs = extrap.read_runs(table, size=["width"], tune=["lr"])
     made, new = extrap.forecast(runs, level=LEVEL), Fitted(runs, [[w] for w in larger])
-    losses = new.log_losses(np.array(larger, dtype=float))
+    losses = new.log_losses(np.array(larger, dtype=float))[:, 0]
     for width, draws, loss in zip(larger, new.draws, losses, strict=True):
         point = made.at(width=float(width))
         rate = point.tuned.get("lr")

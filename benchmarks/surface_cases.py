@@ -107,17 +107,16 @@ def by_surface(known: Known, runs: Runs) -> str:
     """Values, intervals, cost, chance, loss and refusal in words."""
     made = Fitted(runs, [[known.at]])
     said = answer(made.draws[0], level=LEVEL)
-    loss = math.exp(made.log_losses(np.array([known.at]))[0])
+    loss, least, most = np.exp(made.log_losses(np.array([known.at]))[0])
+    columns = zip(runs.tuned, said.values, said.low, said.high, strict=True)
     values = ", ".join(
         f"{name} {2**value:.4g} ({2**low:.4g} to {2**high:.4g})"
-        for name, value, low, high in zip(
-            runs.tuned, said.values, said.low, said.high, strict=True
-        )
+        for name, value, low, high in columns
     )
     refused = f"; refused: {said.refusal}" * bool(said.refusal)
     return (
         f"{values}, cost {100 * said.mistuned:.1f} %{true_cost(known, said.values[0])}, chance of "
-        f"divergence {said.chance:.3f}, loss {loss:.4g}{refused}"
+        f"divergence {said.chance:.3f}, loss {loss:.4g} ({least:.4g} to {most:.4g}){refused}"
     )
 
 
@@ -138,7 +137,9 @@ def by_today(known: Known, runs: Runs) -> str:
         parts.append(f"{name} {value:.4g}{ends}")
     first = point.recommended.get(runs.tuned[0])
     cost = true_cost(known, math.log2(first)) if first else ""
-    loss = f"loss {point.loss:.4g}" if point.loss else "loss refused"
+    pi, loss = point.loss_pi, "loss refused"
+    if point.loss and pi.lower and pi.upper:
+        loss = f"loss {point.loss:.4g} ({pi.lower:.4g} to {pi.upper:.4g})"
     return f"{', '.join(parts)}{cost}, {loss}"
 
 
@@ -146,7 +147,8 @@ def cases() -> list[Row]:
     """Every table that is there."""
     rows = []
     for known in KNOWN:
-        head = {"part": known.path.name, "figure": f"at width {known.at:g}"}
+        head = {"part": f"{known.path.parent.name}/{known.path.name}"}
+        head["figure"] = f"at width {known.at:g}"
         if not known.path.is_file():
             rows.append(Row(**head, reached="left out: the table is not there"))
             continue

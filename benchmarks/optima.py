@@ -11,9 +11,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -108,7 +109,7 @@ def judge_larger(data: Path = DATA) -> Larger:
     small = table[table["params"] < LARGE].reset_index(drop=True)
     made = extrap.forecast(extrap.read_runs(small, size=SIZES, tune=TUNED), level=LEVEL)
     targets = [o for o in optima_of(table, SIZES, TUNED) if o.size["params"] > LARGE]
-    cells = [_cell(table, o) for o in targets]
+    cells = [cell_of(table, o) for o in targets]
     quadratic = [fit_cell(cell, 2, 0.01, np.inf) for cell in cells]
     tuned = [
         row
@@ -130,7 +131,7 @@ def judge_larger(data: Path = DATA) -> Larger:
     )
 
 
-def _cell(table: pd.DataFrame, optimum: Optimum) -> pd.DataFrame:
+def cell_of(table: pd.DataFrame, optimum: Optimum) -> pd.DataFrame:
     """The runs of one cell that trained."""
     here = (table[list(SIZES)] == pd.Series(optimum.size)).all(axis=1)
     return table[here & np.isfinite(table["loss"])]
@@ -174,58 +175,86 @@ def judge_rolling(data: Path = DATA) -> pd.DataFrame:
     found = []
     cells = optima_of(step_law(data), SIZES, TUNED)
     for name in TUNED:
-        found += _rolling(f"Step Law dense, {name}", cells, name, SIZES)
-    table = pd.read_csv(require(data, "porian_optima.csv"))
-    table = table[table["n_star_std_log"] > 0]
-    for _, budgets in table.groupby(
-        [c for c in table.columns[:7] if c != "dataset"] + ["dataset"]
-    ):
-        points = [
-            Optimum(
-                size={"flops": row["flops"]},
-                tuned={
-                    "params": Estimate(
-                        value=row["n_star"],
-                        se=row["n_star"] * row["n_star_std_log"],
-                        ci=Interval(),
-                        pi=Interval(),
-                    )
-                },
-                loss=None,
-                loss_se=None,
-                paired_loss_se=None,
-                best_loss=None,
-                n_runs=0,
-                n_diverged=0,
-                bracketed=True,
-                edge=None,
-            )
-            for _, row in budgets.sort_values("flops").iterrows()
-        ]
-        found += _rolling("Porian et al., best model size", points, "params", ("flops",))
+        found += rolling(f"Step Law dense, {name}", cells, name, SIZES)
+    for points in porian(data).values():
+        found += rolling("Porian et al., best model size", points, "params", ("flops",))
     return pd.DataFrame(found)
 
 
-def _rolling(
-    part: str, optima: Sequence[Optimum], name: str, columns: tuple[str, ...]
-) -> list[dict[str, object]]:
-    """Every optimum from those at smaller scales, five or more of them."""
-    known = [o for o in optima if o.tuned[name].value is not None]
-    scale = np.array([np.log2([o.size[c] for c in columns]).mean() for o in known])
-    rows = []
+def porian(data: Path) -> dict[str, list[Optimum]]:
+    """Setting → the best model sizes at its budgets, smallest first."""
+    table = pd.read_csv(require(data, "porian_optima.csv"))
+    table = table[table["n_star_std_log"] > 0]
+    settings = [c for c in table.columns[:7] if c != "dataset"] + ["dataset"]
+    return {
+        ", ".join(map(str, names)): [
+            bare_optimum({"flops": flops}, "params", n_star, sd)
+            for flops, n_star, sd in budgets.sort_values("flops")[
+                ["flops", "n_star", "n_star_std_log"]
+            ].itertuples(index=False)
+        ]
+        for names, budgets in table.groupby(settings)
+    }
+
+
+def bare_optimum(
+    size: Mapping[str, float], name: str, value: float, relative_se: float
+) -> Optimum:
+    """An optimum with nothing but a tuned value and its standard error."""
+    return Optimum(
+        size=dict(size),
+        tuned={name: Estimate(value=value, se=value * relative_se, ci=Interval(), pi=Interval())},
+        loss=None,
+        loss_se=None,
+        paired_loss_se=None,
+        best_loss=None,
+        n_runs=0,
+        n_diverged=0,
+        bracketed=True,
+        edge=None,
+    )
+
+
+def origins(
+    optima: Sequence[Optimum], columns: tuple[str, ...]
+) -> Iterator[tuple[list[Optimum], list[Optimum]]]:
+    """Those at smaller scales, five or more of them, and the larger ones."""
+    scale = np.array([np.log2([o.size[c] for c in columns]).mean() for o in optima])
     for cut in np.unique(scale):
-        below = [o for o, s in zip(known, scale, strict=True) if s < cut - 1e-9]
-        if len(below) < N_BELOW:
-            continue
-        try:
-            law = fit_optimum_law(below, tuned=name, columns=columns)
-        except DataError:
-            continue
-        for target in (o for o, s in zip(known, scale, strict=True) if s >= cut - 1e-9):
-            mean, se = predict_log(law, relative_sizes(law, target.size))
-            half = stats.t.ppf(0.5 + LEVEL / 2, law.dof) * np.hypot(se[0], law.scatter)
-            off = (mean[0] - np.log(target.tuned[name].value)) / np.log(2)
-            rows.append({"part": part, "off": off, "half": half / np.log(2)})
+        below = [o for o, s in zip(optima, scale, strict=True) if s < cut - 1e-9]
+        if len(below) >= N_BELOW:
+            yield below, [o for o, s in zip(optima, scale, strict=True) if s >= cut - 1e-9]
+
+
+def rolling(
+    part: str, optima: Sequence[Optimum], name: str, columns: tuple[str, ...]
+) -> list[dict[str, Any]]:
+    """Every optimum from those at smaller scales."""
+    known = [o for o in optima if o.tuned[name].value is not None]
+    return [
+        {"part": part, **row}
+        for below, above in origins(known, columns)
+        for row in by_law(below, above, name, columns)
+    ]
+
+
+def by_law(
+    below: Sequence[Optimum],
+    above: Sequence[Optimum],
+    name: str,
+    columns: tuple[str, ...],
+) -> list[dict[str, Any]]:
+    """How far today's law through some optima is off at others; nothing where there is none."""
+    try:
+        law = fit_optimum_law(below, tuned=name, columns=columns)
+    except DataError:
+        return []
+    rows = []
+    for target in above:
+        mean, se = predict_log(law, relative_sizes(law, target.size))
+        half = stats.t.ppf(0.5 + LEVEL / 2, law.dof) * np.hypot(se[0], law.scatter)
+        off = (mean[0] - np.log(target.tuned[name].value)) / np.log(2)
+        rows.append({"off": off, "half": half / np.log(2)})
     return rows
 
 

@@ -28,13 +28,12 @@ FEWEST_SIZES = 3
 """From which on noise may grow with size."""
 LEAST_DOF = 2.0
 NONE: Array = np.zeros(0)
-SIGMAS = np.linspace(math.log(3e-4), math.log(0.2), 40)
-STEPS = np.linspace(-4, 4, 31)
-"""Of ln sigma: a first grid, and one of so many standard deviations about its best point."""
+SIGMAS = np.linspace(math.log(3e-4), math.log(0.2), 27)
 SHARES = math.log(SHARE) + SHARE_SD * np.linspace(-2, 2.7, 9)
+STEPS, SHARE_STEPS = np.linspace(-4, 4, 25), np.linspace(-3, 3, 11)
+"""Of ln sigma and ln share: first grids, and standard deviations about what these find."""
 GROWTHS = GROWTH_SD * np.linspace(-2, 2, 17)
 VARIANCE_SHARES = (np.arange(60) + 0.5) / 60
-"""Grids of the others."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -202,27 +201,38 @@ def estimate(cells: CellMeans, now: SurfaceNoise, *, n_sizes: int) -> NoisePoste
         now: The noise of before: its growth is held while the share is found.
         n_sizes: Of the sweep.
     """
-    coarse = cells.log_likelihood(SIGMAS[:, None], np.array(now.growth), np.log(now.share))
-    first = _normalised(coarse + _log_prior(SIGMAS))
-    middle = float(first @ SIGMAS)
-    sd = math.hypot(math.sqrt(float(first @ (SIGMAS - middle) ** 2)), (SIGMAS[1] - SIGMAS[0]) / 2)
-    sigmas = middle + sd * STEPS
-    grid = cells.log_likelihood(sigmas[:, None, None], np.array(now.growth), SHARES[:, None])
-    of_share = -0.5 * ((SHARES - math.log(SHARE)) / SHARE_SD) ** 2
-    of_share = _normalised(grid + _log_prior(sigmas)[:, None] + of_share)
-    log_share = of_share.sum(axis=0) @ SHARES
+    growth = np.array(now.growth)
+    first = _of_share(cells, SIGMAS, SHARES, growth)
+    sigmas = _about(SIGMAS, first.sum(axis=1), STEPS)
+    shares = _about(SHARES, first.sum(axis=0), SHARE_STEPS)
+    of_share = _of_share(cells, sigmas, shares, growth)
+    log_share = of_share.sum(axis=0) @ shares
     growths = GROWTHS if n_sizes >= FEWEST_SIZES else np.zeros(1)
     grid = cells.log_likelihood(sigmas[:, None, None], growths[:, None], log_share)
     of_growth = _log_prior(sigmas)[:, None] - 0.5 * (growths / GROWTH_SD) ** 2
     return NoisePosterior(
         sigmas=sigmas,
         growths=growths,
-        shares=SHARES,
+        shares=shares,
         of_growth=_normalised(grid + of_growth),
         of_share=of_share,
         common=NONE,
         own=NONE,
     )
+
+
+def _of_share(cells: CellMeans, sigmas: Array, shares: Array, growth: Array) -> Array:
+    """Joint probabilities of ln sigma and ln share."""
+    logs = cells.log_likelihood(sigmas[:, None, None], growth, shares[:, None])
+    of_share = -0.5 * ((shares - math.log(SHARE)) / SHARE_SD) ** 2
+    return _normalised(logs + _log_prior(sigmas)[:, None] + of_share)
+
+
+def _about(grid: Array, weights: Array, steps: Array) -> Array:
+    """A grid of so many standard deviations about the mean of a coarser one."""
+    mean = float(weights @ grid)
+    sd = math.hypot(math.sqrt(float(weights @ (grid - mean) ** 2)), (grid[1] - grid[0]) / 3)
+    return np.asarray(mean + sd * steps)
 
 
 def of_seeds(

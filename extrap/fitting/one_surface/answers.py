@@ -67,7 +67,8 @@ def answer(draws: SizeDraws, *, level: float = 0.9) -> Answer:
             costs = draws.costs(tries, rows)
             values = tries[int(np.argmin(costs.mean(axis=0)))]
             if draws.steepness is not None and j == draws.main:
-                least = costs.min(axis=1)
+                best = costs.argmin(axis=1)[:, None]
+                least = np.take_along_axis(draws.excesses(tries, rows), best, axis=1)[:, 0]
     extra = draws.excesses(values[None], rows)[:, 0] - least
     return Answer(
         values=values,

@@ -16,7 +16,7 @@ from extrap.fitting.one_surface.surface import Surface, fit_surfaces
 from extrap.fitting.one_surface.sweep_arrays import arrays_of
 
 TARGET = np.log2([768.0])
-NOISE = 0.15
+NOISE = 0.05
 
 
 def fitted(table):
@@ -45,15 +45,15 @@ def trained(remedy, rng, *, noise):
 
 @pytest.fixture(scope="module")
 def noisy():
-    """A noisy sweep, the remedy that narrows its interval by a tenth, and the widths asked."""
+    """A noisy sweep, the first remedy that is tried, and the widths: as it is, then with it."""
     table = make_table(noise=NOISE, seed=3)
     sweep, widths = fitted(table), []
 
-    def is_narrow(told):
+    def is_second(told):
         widths.append((told.high - told.low)[0])
-        return widths[-1] < 0.9 * widths[0]
+        return len(widths) > 1
 
-    return table, sweep, named(sweep, is_enough=is_narrow), widths
+    return table, sweep, named(sweep, is_enough=is_second), widths
 
 
 def test_seeds_narrow_the_interval_as_much_as_a_refit_with_them(noisy):
@@ -65,7 +65,8 @@ def test_seeds_narrow_the_interval_as_much_as_a_refit_with_them(noisy):
         rows = trained(remedy, np.random.default_rng(k), noise=NOISE)
         then = asked(*fitted(pd.concat([table, rows], ignore_index=True))[1:])
         real.append((then.high - then.low)[0])
-    assert np.mean(widths[-2:]) == pytest.approx(np.mean(real), rel=0.3)
+    assert np.mean(real) < 0.9 * widths[0]
+    assert np.mean(widths[1:]) == pytest.approx(np.mean(real), rel=0.3)
 
 
 def test_imagined_runs_add_information_about_the_optima(noisy):
@@ -79,11 +80,11 @@ def test_imagined_runs_add_information_about_the_optima(noisy):
     before, after = (s.information[np.ix_(optima, optima)] for s in (surfaces[0], then))
     added = np.linalg.eigvalsh(after - before)
     assert added.min() > -0.05 * added.max()
-    assert np.trace(after) > 1.5 * np.trace(before)
+    assert np.trace(after) > 1.2 * np.trace(before)
 
 
 def test_a_remedy_is_the_same_for_the_same_random_numbers():
-    sweep = fitted(make_table(noise=NOISE, seed=4, widths=(16, 32, 64)))
+    sweep = fitted(make_table(noise=0.15, seed=4, widths=(16, 32, 64)))
     first = named(sweep)
     assert first is not None
     assert named(sweep) == first

@@ -22,7 +22,7 @@ MORE_SEEDS, DOUBLINGS = (4, 16), (1.0, 2.0)
 """Seeds are multiplied by these; larger sizes are so many doublings above the largest."""
 COARSE = 2.0
 """Octaves between values from which on the curve between them is not seen."""
-N_IMAGINED = 2
+N_IMAGINED = 4
 """Draws of the runs of a remedy: the answer must be enough after each."""
 DIGITS = 9
 """Of a size."""

@@ -52,7 +52,6 @@ from extrap.fitting.refusals import (
 from extrap.fitting.remedies import (
     AGAINST_RISE,
     Expected,
-    Remedy,
     against_divergence,
     less_noise,
     name_remedy,
@@ -64,7 +63,18 @@ from extrap.fitting.transfer_rules import compare_rules, compute_of
 from extrap.reading.losses import is_accuracy, is_perplexity, loss_kind, size_kind
 from extrap.reading.names import kinds_of
 from extrap.reading.reader import ReadingKeywords, as_runs
-from extrap.records import Estimate, Fit, Interval, Measure, Optimum, Point, Runs, Shown, SizePath
+from extrap.records import (
+    Estimate,
+    Fit,
+    Interval,
+    Measure,
+    Optimum,
+    Point,
+    Remedy,
+    Runs,
+    Shown,
+    SizePath,
+)
 from extrap.records.confidence import NOT_FINISHED
 from extrap.records.fields import require_level
 from extrap.records.numbers import format_quantity, name_size, plain

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from extrap.fitting.divergence import DivergenceModel
 from extrap.fitting.optimum import Grid
 from extrap.fitting.seed_noise import Noise
 from extrap.laws.base import Array
-from extrap.records import Estimate, Interval, Optimum, Runs
+from extrap.records import Estimate, Interval, Optimum, Remedy, Runs
 
 FINER = (2, 4)
 """Steps of a grid are divided by these."""
@@ -46,29 +46,6 @@ class Expected:
 
     log_loss: float | None
     tuned: Mapping[str, float]
-
-
-class Remedy(NamedTuple):
-    """What would end a refusal.
-
-    Attributes:
-        cause: `"edge"`, `"grid"`, `"noise"` or `"sizes"`.
-        text: What was found, and what to do.
-        column: The tuned column whose grid it is about; empty for noise and sizes.
-        side: The end of its grid that is the best value, `"low"` or `"high"`.
-        times: How many times as many seeds, or values of a grid.
-        sizes: The sizes to add.
-    """
-
-    cause: str
-    text: str
-    column: str = ""
-    side: str = ""
-    times: int = 1
-    sizes: tuple[Mapping[str, float], ...] = ()
-
-    def __str__(self) -> str:
-        return f"{self.cause}: {self.text}"
 
 
 AGAINST_RISE = Remedy(

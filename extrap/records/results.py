@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from extrap.records.codec import document, shape
@@ -204,6 +204,46 @@ class Recommendation:
     expected_cost: float
     at_optimum: float
     chance_of_divergence: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Remedy:
+    """What would end a refusal.
+
+    Attributes:
+        cause: `"edge"`, `"grid"`, `"noise"` or `"sizes"`.
+        text: What was found, and what to do.
+        column: The tuned column whose values it is about; empty for noise and sizes.
+        side: The end of these values beyond which to try more, `"low"` or `"high"`.
+        times: How many times as many seeds, or values of a grid.
+        sizes: The sizes to add.
+        runs: Sizes and tuned values of the runs to add, if they were worked out.
+        seeds: Runs of each of them.
+        cost: Expected log excess of the recommended values afterwards; None if it is not known.
+        chance: Of divergence at these values afterwards; None if it is not known.
+        target: A smaller size to ask for instead; empty otherwise.
+    """
+
+    cause: str
+    text: str
+    _: KW_ONLY
+    column: str = ""
+    side: str = ""
+    times: int = 1
+    sizes: tuple[Mapping[str, float], ...] = ()
+    runs: tuple[Mapping[str, float], ...] = ()
+    seeds: int = 1
+    cost: float | None = None
+    chance: float | None = None
+    target: Mapping[str, float] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        return f"{self.cause}: {self.text}"
+
+    @property
+    def n_runs(self) -> int:
+        """How many runs to add."""
+        return self.seeds * len(self.runs)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -39,8 +39,8 @@ from extrap.study.trials import read_fingerprint
 from extrap.study_folders import KINDS
 
 if TYPE_CHECKING:  # a sweep begins to train without statistics
-    from extrap.fitting.remedies import Remedy
     from extrap.forecasting import Forecast
+    from extrap.records import Remedy
     from extrap.reporting.blocks import Page
     from extrap.reporting.study_page import About
 

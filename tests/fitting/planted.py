@@ -14,7 +14,7 @@ import pandas as pd
 
 import extrap
 from benchmarks.sweeps import grid, simulate, skewed
-from extrap.fitting.remedies import Remedy
+from extrap.records import Remedy
 
 Optimum = Callable[[np.ndarray], np.ndarray]
 """log2 of the optimum over log2 of the size, above the smallest one."""

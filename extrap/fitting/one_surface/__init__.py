@@ -5,5 +5,6 @@
 `sweep_arrays` has the runs, `cost_shape` what a distance from the optimum costs (E),
 `optimum_process` how the optimum u_s moves with size, `surface` the parameters, their priors and
 the mode, `surface_noise` and `surface_divergence` its parts, `draws` draws of all of it at a size,
-and `answers` what follows from them.
+`answers` what follows from them, and
+`remedies` what would end a refusal, by runs that are imagined (`imagined_runs`).
 """

@@ -7,15 +7,27 @@ from dataclasses import dataclass
 import numpy as np
 
 from extrap.fitting.one_surface.draws import SizeDraws
+from extrap.fitting.one_surface.sweep_arrays import SweepArrays
 from extrap.laws.base import Array
-from extrap.records.confidence import MOST_CHANCE, MOST_COST
+from extrap.records.confidence import (
+    HIGH_CHANCE,
+    HIGH_COST,
+    LOW_CHANCE,
+    LOW_COST,
+    MOST_CHANCE,
+    MOST_COST,
+    Confidence,
+)
+from extrap.records.numbers import format_percent
 
 N_JUDGED = 512
 """Draws over which values are compared."""
-N_TRIED = 61
+N_TRIED = 41
 """Values of a column that are tried."""
 ROUNDS = 3
 """Over the columns, where there are several."""
+MOST_LACKING = 0.05
+"""Share of a sweep's runs that may be missing without a doubt."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -78,3 +90,37 @@ def answer(draws: SizeDraws, *, level: float = 0.9) -> Answer:
         mistuned=float(np.maximum(extra, 0).mean()),
         chance=float(draws.chances(values[None]).mean()),
     )
+
+
+def confidence(said: Answer, sweep: SweepArrays) -> Confidence:
+    """How far the values to use can be trusted; a refused answer, not at all.
+
+    Low: the sampler saw results that the table lacks, so that its choices cannot be ignored; a
+    cost above 1 % or a chance of divergence above 5 %. High: up to .3 % and 2 %.
+
+    Args:
+        said: At the size asked for.
+        sweep: What was fitted.
+
+    References:
+        Ours. Rubin (1976), Inference and missing data, for the first.
+    """
+    n, n_lacking = len(sweep.size), sweep.n_lacking
+    if n_lacking > MOST_LACKING * (n + n_lacking):
+        reason = (
+            f"{n_lacking} of {n + n_lacking} runs were pruned or failed and have no loss here; "
+        )
+        return Confidence("low", reason + "they steered the sampler all the same")
+    numbers = (
+        ("the cost of not knowing the best value is ", said.mistuned, LOW_COST, HIGH_COST),
+        ("the chance of divergence is ", said.chance, LOW_CHANCE, HIGH_CHANCE),
+    )
+    for level, place in (("low", 2), ("medium", 3)):
+        for row in numbers:
+            text, number, limit = row[0], float(row[1]), float(row[place])
+            if number > limit:
+                share = format_percent(number, signed=False, digits=2)
+                most = format_percent(limit, signed=False, digits=2)
+                return Confidence(level, f"{text}{share}, more than {most}")
+    share = format_percent(said.mistuned, signed=False, digits=2)
+    return Confidence("high", f"{numbers[0][0]}{share}")

@@ -23,10 +23,10 @@ N_DRAWS = 4096
 DIVERGED_EXCESS = 1.0
 """Log excess at most, and that of a diverged run."""
 MOST_CHOICES = 24
-"""Choices of spreads that are drawn from; rarer ones go to these."""
+"""Choices of surfaces and spreads that are drawn from."""
 SPARE, LEAST_SPARE = 2, 100
 """So many times as many draws are resampled where runs diverged, and so many more."""
-PORTION = 256
+PORTION = 512
 """Draws at most that share a draw of the noise but for sigma."""
 MOST_ODDS = 40.0
 SAME = 1e-6
@@ -121,7 +121,9 @@ def draw(
         if not count:
             continue
         drawn = [rng.choice(len(w), count, p=w) for w in surface.weights]
-        for chosen, number in _frequent(np.column_stack(drawn), rng):
+        for chosen, number in _frequent(
+            np.column_stack(drawn), -(-MOST_CHOICES * count // n), rng
+        ):
             for size in _portions(number):
                 noise, scale = surface.noise_posterior.draw(SPARE * size + LEAST_SPARE, rng)
                 theta = _given(surface, chosen, noise, scale, size, rng)
@@ -146,10 +148,10 @@ def _joined(parts: Sequence[SizeDraws]) -> SizeDraws:
     )
 
 
-def _frequent(drawn: Indices, rng: np.random.Generator) -> list[tuple[Indices, int]]:
-    """The most frequent choices of spreads and how often each; rare ones go to these."""
+def _frequent(drawn: Indices, most: int, rng: np.random.Generator) -> list[tuple[Indices, int]]:
+    """The most frequent choices of spreads and how often each; rarer ones go to these."""
     choices, counts = np.unique(drawn, axis=0, return_counts=True)
-    top = np.argsort(-counts)[:MOST_CHOICES]
+    top = np.argsort(-counts)[:most]
     n_rare = int(counts.sum() - counts[top].sum())
     more = rng.multinomial(n_rare, counts[top] / counts[top].sum())
     return [(choices[i], int(counts[i] + n)) for i, n in zip(top, more, strict=True)]
@@ -169,25 +171,25 @@ def _given(
     n: int,
     rng: np.random.Generator,
 ) -> Array:
-    """Draws of all parameters, (n, P), given the spreads of the processes and the noise.
+    """Draws of all parameters but effects, (n, P), given the spreads of processes and the noise.
 
     In axes in which the prior is 1 and the runs' information diagonal, a draw of sigma, `scale`
     times that of `noise`, widens only what the runs say.
     """
-    at = surface.places
-    information, pull, effect_sds = surface.given_noise(noise)
+    others, information, pull = surface.given_noise(noise)
     covariances = [p.covariances[i] for p, i in zip(surface.processes, chosen, strict=True)]
-    precision = surface.precision_of(covariances, effect_sds)
+    precision = surface.precision_of(covariances)[np.ix_(others, others)]
     # one Newton step from the mode under the spreads and the noise that it was found with
-    pull = pull - precision @ (surface.theta - surface.mean)
+    pull = pull - precision @ (surface.theta - surface.mean)[others]
     half = np.linalg.inv(np.linalg.cholesky(precision))
     known, axes = np.linalg.eigh(half @ information @ half.T)
     known, back = np.maximum(known, 0), half.T @ axes
-    mode = surface.theta + back @ ((pull @ back) / (1 + known))
+    step = back @ ((pull @ back) / (1 + known))
     diverging = surface.divergences is not None
     scale = scale if diverging else scale[:n]
-    z = rng.normal(size=(len(scale), at.n)) / np.sqrt(1 + known / scale[:, None] ** 2)
-    theta = mode + z @ back.T
+    z = rng.normal(size=(len(scale), len(others))) / np.sqrt(1 + known / scale[:, None] ** 2)
+    theta = np.repeat(surface.theta[None], len(scale), axis=0)
+    theta[:, others] += step + z @ back.T
     return _resampled(surface, theta, scale, n, rng) if diverging else theta
 
 
@@ -205,7 +207,8 @@ def _resampled(
     assert surface.divergences is not None
     assert surface.state.odds is not None
     _, slope, curvature, slopes = surface.state.odds
-    moved = (theta - surface.theta) @ slopes.T
+    own = surface.places.divergence
+    moved = (theta - surface.theta)[:, own] @ slopes.T
     logs = surface.divergences.log_likelihoods(theta, surface.places)
     logs -= (moved @ slope - 0.5 * moved**2 @ curvature) / scale**2
     weights = np.exp(logs - logs.max())

@@ -17,7 +17,7 @@ BENDS = ((0.003, 0.65), (0.08, 0.25), (0.2, 0.1))
 """Standard deviation of a bend, in octaves a doubling², and its prior probability."""
 WALKS = ((0.0, 0.8), (0.25, 0.2))
 """The same of the steps of a slope that wanders, as at a kink."""
-SCATTERS = ((0.03, 0.35), (0.1, 0.35), (0.25, 0.22), (0.5, 0.08))
+SCATTERS = ((0.03, 0.47), (0.1, 0.34), (0.25, 0.15), (0.5, 0.04))
 """The same of an optimum about its law, in octaves."""
 SHARED = ((0.0, 0.3), (0.1, 0.45), (0.3, 0.25))
 """The same of what the optima of one value of a size column share, where there are several."""

@@ -42,10 +42,10 @@ class Margin(NamedTuple):
 
 
 MARGINS = (
-    (Margin(0.08, 0.08, 0.0), 0.7),
-    (Margin(0.08, 0.4, 0.0), 0.15),
-    (Margin(0.35, 0.2, 0.0), 0.08),
-    (Margin(0.08, 0.08, 4.0), 0.07),
+    (Margin(0.08, 0.08, 0.0), 0.45),
+    (Margin(0.08, 0.4, 0.0), 0.35),
+    (Margin(0.35, 0.2, 0.0), 0.12),
+    (Margin(0.08, 0.08, 4.0), 0.08),
 )
 """The threshold follows the line through the optima, has a slope of its own, scatters, or falls
 at the end; with their prior probabilities."""
@@ -68,6 +68,7 @@ class Places:
         effects: Of seeds, then of completed runs, (K + P + Q,).
         width, lean, threshold, threshold_trend, size_threshold: Of divergence, (1,), (D,), (1,),
             (C,), (S,); empty without.
+        divergence: All of these, (q,).
         n: Number of parameters.
     """
 
@@ -88,6 +89,8 @@ class Places:
         self.threshold = self._take(int(diverging))
         self.threshold_trend = self._take(n_columns if diverging else 0)
         self.size_threshold = self._take(n_sizes if diverging else 0)
+        parts = (self.width, self.lean, self.threshold, self.threshold_trend, self.size_threshold)
+        self.divergence = np.concatenate(parts)
 
     def _take(self, *shape: int) -> Indices:
         """The next places, of a shape."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -221,8 +221,8 @@ class Surface:
         sigma = math.sqrt(((losses - mean[cell]) ** 2).sum() / dof)
         return float(np.clip(sigma, 5e-4, 0.2))
 
-    def _blocks_of_sizes(self) -> list[tuple[Indices, Indices]]:
-        """Runs of each size, and the parameters that any of them depends on."""
+    def _blocks_of_sizes(self) -> list[tuple[Any, Indices, Any]]:
+        """Of each size its runs and their parameters in the slopes; its runs; those in squares."""
         at, sweep = self.places, self.sweep
         shared = (at.curvature, at.curvature_trend, at.asymmetry, at.turns)
         common = np.concatenate([part.ravel() for part in shared])
@@ -233,7 +233,8 @@ class Surface:
             own = (at.loss[i], at.optimum[i], at.size_curvature[i], at.size_asymmetry[:, i])
             seen = at.effects[effects[rows].any(axis=0)]
             columns = [np.ravel(part) for part in own]
-            blocks.append((rows, np.concatenate([*columns, common, seen])))
+            seen = np.concatenate([*columns, common, seen])
+            blocks.append((np.ix_(rows, seen), rows, np.ix_(seen, seen)))
         return blocks
 
     def _effects(self, noise: SurfaceNoise) -> tuple[Array, Array]:
@@ -261,19 +262,16 @@ class Surface:
         processes = list(zip(self.processes, self._spreads, strict=True))
         covariances = [process.prior(spreads) for process, spreads in processes]
         self.precision = self.precision_of(covariances)
-        self._process_precisions = [np.linalg.inv(covariance) for covariance in covariances]
+        self._process_precisions = [np.asarray(np.linalg.inv(c)) for c in covariances]
         self._log_det_prior = float(-2 * np.log(np.delete(self._sd, at.optimum.ravel())).sum())
         self._log_det_prior -= sum(float(np.linalg.slogdet(c)[1]) for c in covariances)
 
-    def precision_of(self, covariances: Sequence[Array], effect_sds: Array | None = None) -> Array:
-        """Of the prior, (P, P), with these covariances of the optima, and sds of the effects.
+    def precision_of(self, covariances: Sequence[Array]) -> Array:
+        """Of the prior, (P, P), with these covariances of the optima.
 
         A threshold's law is about the line through the optima.
         """
         at, sd = self.places, self._sd
-        if effect_sds is not None:
-            sd = sd.copy()
-            sd[at.effects] = effect_sds
         precision = np.diag(sd**-2.0)
         for own, covariance in zip(at.optimum.T, covariances, strict=True):
             precision[np.ix_(own, own)] = np.linalg.inv(covariance)
@@ -357,16 +355,15 @@ class Surface:
         if is_mode and len(w):
             curvature = max(float((w * (1 - far) / (1 + far)).sum() / w.sum()), LEAST_CURVATURE)
         information = np.zeros((self.places.n, self.places.n))
-        for rows, columns in self._blocks:
-            slopes = state.slopes[np.ix_(rows, columns)]
-            information[np.ix_(columns, columns)] += (
-                slopes * (curvature * w[rows, None])
-            ).T @ slopes
+        for in_slopes, rows, own in self._blocks:
+            slopes = state.slopes[in_slopes]
+            information[own] += (slopes * (curvature * w[rows, None])).T @ slopes
         pull = state.slopes.T @ (w * state.residual)
         if state.odds:
-            _, slope, curvature, slopes = state.odds
-            information = information + (slopes * curvature[:, None]).T @ slopes
-            pull = pull + slopes.T @ slope
+            _, slope, spread, slopes = state.odds
+            own = self.places.divergence
+            information[np.ix_(own, own)] += (slopes * spread[:, None]).T @ slopes
+            pull[own] += slopes.T @ slope
         return information, pull
 
     def _climb(self, most: int) -> None:
@@ -450,8 +447,12 @@ class Surface:
         self.noise_posterior = replace(found, common=common, own=own)
         self.noise = self.noise_posterior.mean()
 
-    def given_noise(self, noise: SurfaceNoise) -> tuple[Array, Array, Array]:
-        """With other noise at the mode: information, where the runs pull, sds of the effects."""
+    def given_noise(self, noise: SurfaceNoise) -> tuple[Indices, Array, Array]:
+        """With other noise at the mode, the effects integrated over.
+
+        Returns:
+            All other parameters, (k,), what the runs say of them, (k, k), where they pull, (k,).
+        """
         columns, sds = self._effects(noise)
         plain, effects = self.state.is_plain, self.places.effects
         slopes, residual = self.state.slopes.copy(), self.state.residual.copy()
@@ -460,7 +461,12 @@ class Surface:
         state = self.state._replace(slopes=slopes, residual=residual)
         variance = self._variances(state.excess, noise)
         information, pull = self._normal(state, variance, is_mode=True)
-        return information, pull, sds
+        others = np.setdiff1d(np.arange(self.places.n), effects)
+        own, across = information[np.ix_(effects, effects)], information[np.ix_(effects, others)]
+        gain = np.linalg.solve(own + np.diag(sds**-2.0), across).T
+        information = information[np.ix_(others, others)] - gain @ across
+        pull = pull[others] - gain @ (pull[effects] - self.theta[effects] / sds**2)
+        return others, information, pull
 
     def _weigh(self) -> None:
         """Probabilities of the spreads of each process, by what the runs say of its optima."""

@@ -51,17 +51,18 @@ class Divergences:
         return main, 1.0 if sums[main] >= 0 else -1.0
 
     def at(self, theta: Array, at: Places) -> tuple[float, Array, Array, Array]:
-        """Log likelihood; its slope and curvature by the log odds; the slopes of these, (n, P)."""
+        """Log likelihood; its slope and curvature by the log odds; the slopes of these.
+
+        The slopes are by the parameters of divergence, `Places.divergence`, (n, q).
+        """
         own, off, steep = self._size, self._values, math.exp(-float(theta[at.width[0]]))
         threshold = theta[at.threshold] + self._from_largest[own] @ theta[at.threshold_trend]
         odds = (off @ theta[at.lean] - threshold - theta[at.size_threshold][own]) * steep
         is_inside = np.abs(odds) < MOST_ODDS
         odds = np.clip(odds, -MOST_ODDS, MOST_ODDS)
-        rows, slopes = np.arange(len(own)), np.zeros((len(own), at.n))
-        slopes[:, at.lean], slopes[:, at.threshold] = off * steep, -steep
-        slopes[:, at.threshold_trend] = -self._from_largest[own] * steep
-        slopes[rows, at.size_threshold[own]] = -steep
-        slopes[:, at.width] = -(odds * is_inside)[:, None]
+        is_own = own[:, None] == np.arange(len(at.size_threshold))
+        in_order = (-(odds * is_inside)[:, None], off * steep, np.full((len(own), 1), -steep))
+        slopes = np.column_stack([*in_order, -self._from_largest[own] * steep, -steep * is_own])
         p = 1 / (1 + np.exp(-odds))
         log_likelihood = float((self.share * odds - np.logaddexp(0, odds)).sum())
         return log_likelihood, self.share - p, p * (1 - p), slopes

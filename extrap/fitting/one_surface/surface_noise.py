@@ -28,11 +28,11 @@ FEWEST_SIZES = 3
 """From which on noise may grow with size."""
 LEAST_DOF = 2.0
 NONE: Array = np.zeros(0)
-SIGMAS = np.linspace(math.log(3e-4), math.log(0.2), 27)
-SHARES = math.log(SHARE) + SHARE_SD * np.linspace(-2, 2.7, 9)
-STEPS, SHARE_STEPS = np.linspace(-4, 4, 25), np.linspace(-3, 3, 11)
+SIGMAS = np.linspace(math.log(3e-4), math.log(0.2), 20)
+SHARES = math.log(SHARE) + SHARE_SD * np.linspace(-2, 2.7, 7)
+STEPS, SHARE_STEPS = np.linspace(-4, 4, 21), np.linspace(-3, 3, 9)
 """Of ln sigma and ln share: first grids, and standard deviations about what these find."""
-GROWTHS = GROWTH_SD * np.linspace(-2, 2, 17)
+GROWTHS = GROWTH_SD * np.linspace(-2, 2, 13)
 VARIANCE_SHARES = (np.arange(60) + 0.5) / 60
 
 
@@ -123,8 +123,9 @@ class CellMeans:
         own = np.exp(2 * sigma + 2 * growth * self.size_logs) + FLOOR**2
         misfit = np.exp(2 * share) * self.excess**2
         run, mean = own + misfit, own / self.n + misfit
-        logs = (self.n - 1) * np.log(run) + self.within / run
-        logs = logs + self.left * np.log(mean) + self.mean**2 / mean
+        logs = self.left * np.log(mean) + self.mean**2 / mean
+        if self.n.max() > 1:
+            logs += (self.n - 1) * np.log(run) + self.within / run
         return np.asarray(-0.5 * logs.sum(axis=-1))
 
 

@@ -8,7 +8,7 @@ import pytest
 
 import extrap
 from benchmarks.sweeps import make_table, simulate, true_loss, true_lr
-from extrap.fitting.one_surface.answers import answer
+from extrap.fitting.one_surface.answers import Answer, answer, confidence
 from extrap.fitting.one_surface.draws import draw
 from extrap.fitting.one_surface.surface import Surface, fit_surfaces
 from extrap.fitting.one_surface.surface_noise import (
@@ -60,7 +60,9 @@ def test_slopes_of_runs_and_odds_are_those_of_differences(surface):
         return np.concatenate([-near, [state.odds[0]]])
 
     state = surface._at(theta)
-    slopes = np.vstack([state.slopes[state.is_plain], state.odds[1] @ state.odds[3]])
+    of_odds = np.zeros(len(theta))
+    of_odds[surface.places.divergence] = state.odds[1] @ state.odds[3]
+    slopes = np.vstack([state.slopes[state.is_plain], of_odds])
     for i in range(len(theta)):
         by = np.zeros(len(theta))
         by[i] = STEP
@@ -307,5 +309,23 @@ def test_a_run_that_stood_worse_gains_what_the_line_says():
 
 def test_runs_that_a_sampler_saw_and_the_table_lacks_are_counted():
     table = make_table(seed=2).assign(status="complete")
-    table.loc[:4, ["loss", "status"]] = [math.nan, "pruned"]
-    assert arrays(table).n_lacking == 5
+    few, many = table.copy(), table.copy()
+    few.loc[:4, ["loss", "status"]] = [math.nan, "pruned"]
+    many.loc[:9, ["loss", "status"]] = [math.nan, "pruned"]
+    said = Answer(
+        values=np.zeros(1), low=np.zeros(1), high=np.zeros(1), cost=0.0, mistuned=0.0, chance=0.0
+    )
+    assert arrays(few).n_lacking == 5
+    assert confidence(said, arrays(few)).level == "high"
+    found = confidence(said, arrays(many))
+    assert (found.level, found.reason[:13]) == ("low", "10 of 120 run")
+
+
+@pytest.mark.parametrize(
+    ("cost", "chance", "level"),
+    [(0.002, 0.01, "high"), (0.005, 0.01, "medium"), (0.002, 0.03, "medium"), (0.02, 0, "low")],
+)
+def test_confidence_by_cost_and_chance(cost, chance, level):
+    ends = {name: np.zeros(1) for name in ("values", "low", "high")}
+    said = Answer(**ends, cost=cost, mistuned=cost, chance=chance)
+    assert confidence(said, arrays(make_table(seed=2))).level == level

@@ -517,8 +517,7 @@ def fit_surfaces(sweep: SweepArrays) -> tuple[list[Surface], Array]:
         best = max(found, key=lambda pair: pair[0].log_evidence + math.log(pair[1]))[0]
         prior = dict(ASYMMETRY_SDS)[best.asymmetry_sd]
         for margin, margin_prior in MARGINS[1:]:
-            like = None if margin.step else best  # a step is not found from a mode without one
-            other = Surface(sweep, asymmetry_sd=best.asymmetry_sd, margin=margin, like=like)
+            other = Surface(sweep, asymmetry_sd=best.asymmetry_sd, margin=margin, like=best)
             found.append((other, prior * margin_prior))
     logs = np.array([surface.log_evidence + math.log(prior) for surface, prior in found])
     weights = np.exp(logs - logs.max())

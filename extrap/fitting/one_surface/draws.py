@@ -182,12 +182,12 @@ def _given(
     # one Newton step from the mode under the spreads and the noise that it was found with
     pull = pull - precision @ (surface.theta - surface.mean)[others]
     half = np.linalg.inv(np.linalg.cholesky(precision))
-    known, axes = np.linalg.eigh(half @ information @ half.T)
-    known, back = np.maximum(known, 0), half.T @ axes
-    step = back @ ((pull @ back) / (1 + known))
+    eigenvalues, axes = np.linalg.eigh(half @ information @ half.T)
+    eigenvalues, back = np.maximum(eigenvalues, 0), half.T @ axes
+    step = back @ ((pull @ back) / (1 + eigenvalues))
     diverging = surface.divergences is not None
     scale = scale if diverging else scale[:n]
-    z = rng.normal(size=(len(scale), len(others))) / np.sqrt(1 + known / scale[:, None] ** 2)
+    z = rng.normal(size=(len(scale), len(others))) / np.sqrt(1 + eigenvalues / scale[:, None] ** 2)
     theta = np.repeat(surface.theta[None], len(scale), axis=0)
     theta[:, others] += step + z @ back.T
     return _resampled(surface, theta, scale, n, rng) if diverging else theta
@@ -222,39 +222,39 @@ def _at_size(
     surface: Surface, chosen: Indices, theta: Array, target: Array, rng: np.random.Generator
 ) -> SizeDraws:
     """Draws at one size; a fitted one keeps what is its own."""
-    at, n, n_tuned = surface.places, len(theta), surface.shape[2]
+    places, n, n_tuned = surface.places, len(theta), surface.shape[2]
     log_sizes = surface.sweep.log_sizes
     same = np.flatnonzero((np.abs(log_sizes - target) < SAME).all(axis=1))
     from_largest = target - log_sizes.max(axis=0)
     optimum = np.empty((n, n_tuned))
     for j, spreads in enumerate(spreads_of(surface, chosen.tolist())):
         weights, sd = surface.processes[j].beyond(target[None], spreads)
-        off = theta[:, at.optimum[:, j]] - surface.centre[j]
+        off = theta[:, places.optimum[:, j]] - surface.centre[j]
         optimum[:, j] = surface.centre[j] + off @ weights[0] + sd[0] * rng.normal(size=n)
     size_curvature = SIZE_SD * rng.normal(size=(n, n_tuned))
     size_asymmetry = surface.asymmetry_sd * rng.normal(size=(2, n, n_tuned))
     if len(same):
-        optimum = theta[:, at.optimum[same[0]]]
-        size_curvature = theta[:, at.size_curvature[same[0]]]
-        size_asymmetry = np.stack([theta[:, side[same[0]]] for side in at.size_asymmetry])
-    trend = np.einsum("c,ncd->nd", np.minimum(from_largest, 0), theta[:, at.curvature_trend])
+        optimum = theta[:, places.optimum[same[0]]]
+        size_curvature = theta[:, places.size_curvature[same[0]]]
+        size_asymmetry = np.stack([theta[:, side[same[0]]] for side in places.size_asymmetry])
+    trend = np.einsum("c,ncd->nd", np.minimum(from_largest, 0), theta[:, places.curvature_trend])
     draws = SizeDraws(
         optimum=optimum,
-        asymmetry=np.stack([theta[:, side] for side in at.asymmetry]) + size_asymmetry,
-        log_curvature=theta[:, at.curvature] + trend + size_curvature,
-        turns=theta[:, at.turns],
+        asymmetry=np.stack([theta[:, side] for side in places.asymmetry]) + size_asymmetry,
+        log_curvature=theta[:, places.curvature] + trend + size_curvature,
+        turns=theta[:, places.turns],
     )
     if surface.divergences is None:
         return draws
-    steep = np.exp(-np.clip(theta[:, at.width], *WIDTHS))
-    lean = theta[:, at.lean]
-    threshold = theta[:, at.threshold[0]] + theta[:, at.threshold_trend] @ from_largest
+    steep = np.exp(-np.clip(theta[:, places.width], *WIDTHS))
+    lean = theta[:, places.lean]
+    threshold = theta[:, places.threshold[0]] + theta[:, places.threshold_trend] @ from_largest
     if len(same):
-        threshold = threshold + theta[:, at.size_threshold[same[0]]]
+        threshold = threshold + theta[:, places.size_threshold[same[0]]]
     else:
         threshold = threshold + surface.margin.size * rng.normal(size=n)
         if surface.margin.step and from_largest.mean() > 0:
-            threshold = threshold + theta[:, at.size_threshold[-1]]
+            threshold = threshold + theta[:, places.size_threshold[-1]]
     # counted from the centre, and in a record from the optimum
     threshold = threshold - (lean * (optimum - surface.centre)).sum(axis=1)
     return SizeDraws(

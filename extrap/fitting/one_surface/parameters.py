@@ -99,7 +99,7 @@ class Places:
 
 
 def priors(
-    at: Places,
+    places: Places,
     *,
     losses: Array,
     centre: Array,
@@ -112,7 +112,7 @@ def priors(
     """Means and standard deviations of all parameters; those of optima are the process's.
 
     Args:
-        at: Where they stand.
+        places: Where they stand.
         losses: Best log loss of each size.
         centre: Of the optima, log2, one per tuned column; thresholds are counted from it.
         asymmetry_sd: One of `ASYMMETRY_SDS`.
@@ -121,20 +121,21 @@ def priors(
         main: The column along which runs diverge.
         side: 1 where large values of it do, else −1.
     """
-    mean, sd = np.zeros(at.n), np.ones(at.n)
-    mean[at.loss], sd[at.loss] = losses, LOSS_SD
-    mean[at.optimum] = centre
-    sd[at.size_curvature], sd[at.curvature_trend] = SIZE_SD, TREND_SD
-    mean[at.curvature], sd[at.curvature] = CURVATURE, CURVATURE_SD
-    mean[at.asymmetry], sd[at.asymmetry] = np.array(ASYMMETRY)[:, None], ASYMMETRY_SD
-    sd[at.size_asymmetry], sd[at.turns], sd[at.effects] = asymmetry_sd, TURN_SD, effect_sds
-    if at.width.size:
-        mean[at.width], sd[at.width] = WIDTH, WIDTH_SD
-        sd[at.lean] = LEAN_SD
-        mean[at.lean[main]], sd[at.lean[main]] = side, FIXED_SD
-        mean[at.threshold], sd[at.threshold] = MARGIN, MARGIN_SD
-        sd[at.threshold_trend], sd[at.size_threshold] = margin.slope, margin.size
-        sd[at.size_threshold[-1]] = math.hypot(margin.size, margin.step)
+    mean, sd = np.zeros(places.n), np.ones(places.n)
+    mean[places.loss], sd[places.loss] = losses, LOSS_SD
+    mean[places.optimum] = centre
+    sd[places.size_curvature], sd[places.curvature_trend] = SIZE_SD, TREND_SD
+    mean[places.curvature], sd[places.curvature] = CURVATURE, CURVATURE_SD
+    mean[places.asymmetry], sd[places.asymmetry] = np.array(ASYMMETRY)[:, None], ASYMMETRY_SD
+    sd[places.size_asymmetry], sd[places.turns] = asymmetry_sd, TURN_SD
+    sd[places.effects] = effect_sds
+    if places.width.size:
+        mean[places.width], sd[places.width] = WIDTH, WIDTH_SD
+        sd[places.lean] = LEAN_SD
+        mean[places.lean[main]], sd[places.lean[main]] = side, FIXED_SD
+        mean[places.threshold], sd[places.threshold] = MARGIN, MARGIN_SD
+        sd[places.threshold_trend], sd[places.size_threshold] = margin.slope, margin.size
+        sd[places.size_threshold[-1]] = math.hypot(margin.size, margin.step)
     return mean, sd
 
 

@@ -162,13 +162,13 @@ class Surface:
         x = np.column_stack([np.ones(len(logs)), logs - logs.mean(axis=0)])
         ridge = 0.1 * np.diag([0] + [1] * self.shape[1])
         line = x @ np.linalg.solve(x.T @ x + ridge, x.T @ (best - self.centre)) + self.centre
-        found = []
+        modes = []
         for start in (best, line):
             self.theta = self.mean.copy()
             self.theta[self.places.optimum] = start
             self._climb(8 if len(self.sweep.size) < MANY else 5)
-            found.append((self._cost_of_mode, self.theta))
-        self.theta = min(found, key=lambda pair: pair[0])[1]
+            modes.append((self._cost_of_mode, self.theta))
+        self.theta = min(modes, key=lambda pair: pair[0])[1]
         self._settle(3)
         for _ in range(2):
             self._weigh()
@@ -223,15 +223,20 @@ class Surface:
 
     def _blocks_of_sizes(self) -> list[tuple[Any, Indices, Any]]:
         """Of each size its runs and their parameters in the slopes; its runs; those in squares."""
-        at, sweep = self.places, self.sweep
-        shared = (at.curvature, at.curvature_trend, at.asymmetry, at.turns)
+        places, sweep = self.places, self.sweep
+        shared = (places.curvature, places.curvature_trend, places.asymmetry, places.turns)
         common = np.concatenate([part.ravel() for part in shared])
         effects = np.column_stack([sweep.seeds, sweep.completed])[self._rows] != 0
         blocks = []
         for i in range(self.shape[0]):
             rows = np.flatnonzero(self._size == i)
-            own = (at.loss[i], at.optimum[i], at.size_curvature[i], at.size_asymmetry[:, i])
-            seen = at.effects[effects[rows].any(axis=0)]
+            own = (
+                places.loss[i],
+                places.optimum[i],
+                places.size_curvature[i],
+                places.size_asymmetry[:, i],
+            )
+            seen = places.effects[effects[rows].any(axis=0)]
             columns = [np.ravel(part) for part in own]
             seen = np.concatenate([*columns, common, seen])
             blocks.append((np.ix_(rows, seen), rows, np.ix_(seen, seen)))
@@ -247,10 +252,10 @@ class Surface:
         return columns, np.concatenate([np.maximum(sds, LEAST_SD), sweep.offset_sd])
 
     def _set_priors(self) -> None:
-        at = self.places
+        places = self.places
         self._effect_columns, effect_sds = self._effects(self.noise)
         self.mean, self._sd = priors(
-            at,
+            places,
             losses=self._best_loss,
             centre=self.centre,
             asymmetry_sd=self.asymmetry_sd,
@@ -263,7 +268,7 @@ class Surface:
         covariances = [process.prior(spreads) for process, spreads in processes]
         self.precision = self.precision_of(covariances)
         self._process_precisions = [np.asarray(np.linalg.inv(c)) for c in covariances]
-        self._log_det_prior = float(-2 * np.log(np.delete(self._sd, at.optimum.ravel())).sum())
+        self._log_det_prior = float(-2 * np.log(np.delete(self._sd, places.optimum.ravel())).sum())
         self._log_det_prior -= sum(float(np.linalg.slogdet(c)[1]) for c in covariances)
 
     def precision_of(self, covariances: Sequence[Array]) -> Array:
@@ -271,13 +276,13 @@ class Surface:
 
         A threshold's law is about the line through the optima.
         """
-        at, sd = self.places, self._sd
+        places, sd = self.places, self._sd
         precision = np.diag(sd**-2.0)
-        for own, covariance in zip(at.optimum.T, covariances, strict=True):
+        for own, covariance in zip(places.optimum.T, covariances, strict=True):
             precision[np.ix_(own, own)] = np.linalg.inv(covariance)
         if self.divergences is not None:
-            own, line = at.optimum[:, self.divergences.main], line_of(self.sweep.from_largest)
-            law = np.concatenate([at.threshold, at.threshold_trend])
+            own, line = places.optimum[:, self.divergences.main], line_of(self.sweep.from_largest)
+            law = np.concatenate([places.threshold, places.threshold_trend])
             tie = -self.divergences.side * line * sd[law, None] ** -2.0
             precision[np.ix_(law, own)] = tie
             precision[np.ix_(own, law)] = tie.T
@@ -286,45 +291,45 @@ class Surface:
 
     def _excess(self, theta: Array) -> tuple[Array, Array]:
         """Excesses of the runs that did not diverge, (m,), and their slopes, (m, P)."""
-        at, own, n_tuned = self.places, self._size, self.shape[2]
-        matrix = axes(theta[at.turns], n_tuned)
-        raw = self.sweep.values[self._rows] - theta[at.optimum][own]
+        places, own, n_tuned = self.places, self._size, self.shape[2]
+        matrix = axes(theta[places.turns], n_tuned)
+        raw = self.sweep.values[self._rows] - theta[places.optimum][own]
         along = np.clip(raw @ matrix.T, -MOST_OCTAVES, MOST_OCTAVES)
         side, columns = (along > 0).astype(int), np.arange(n_tuned)
-        of_size = (theta[at.asymmetry][:, None] + theta[at.size_asymmetry])[
+        of_size = (theta[places.asymmetry][:, None] + theta[places.size_asymmetry])[
             side, own[:, None], columns
         ]
-        logs = theta[at.curvature] + self.sweep.from_largest @ theta[at.curvature_trend]
-        curvature = np.exp((logs + theta[at.size_curvature])[own])
+        logs = theta[places.curvature] + self.sweep.from_largest @ theta[places.curvature_trend]
+        curvature = np.exp((logs + theta[places.size_curvature])[own])
         curves = cost_curve(along, np.clip(of_size, *ASYMMETRY_LIMITS))
         each, by_octaves, by_asymmetry = (curvature * part for part in curves)
-        rows, slopes = np.arange(len(own))[:, None], np.zeros((len(own), at.n))
-        slopes[rows, at.optimum[own]] = -by_octaves @ matrix
-        slopes[rows, at.size_curvature[own]] = slopes[:, at.curvature] = each
+        rows, slopes = np.arange(len(own))[:, None], np.zeros((len(own), places.n))
+        slopes[rows, places.optimum[own]] = -by_octaves @ matrix
+        slopes[rows, places.size_curvature[own]] = slopes[:, places.curvature] = each
         for c in range(self.shape[1]):
-            slopes[:, at.curvature_trend[c]] = each * self.sweep.from_largest[own, c][:, None]
+            slopes[:, places.curvature_trend[c]] = each * self.sweep.from_largest[own, c][:, None]
         is_inside = (of_size > ASYMMETRY_LIMITS[0]) & (of_size < ASYMMETRY_LIMITS[1])
         by_asymmetry = np.where(is_inside, by_asymmetry, 0.0)
-        slopes[rows, at.asymmetry[side, columns]] = by_asymmetry
-        slopes[rows, at.size_asymmetry[side, own[:, None], columns]] = by_asymmetry
-        for place, (j, k) in zip(at.turns, turn_pairs(n_tuned), strict=True):
+        slopes[rows, places.asymmetry[side, columns]] = by_asymmetry
+        slopes[rows, places.size_asymmetry[side, own[:, None], columns]] = by_asymmetry
+        for place, (j, k) in zip(places.turns, turn_pairs(n_tuned), strict=True):
             slopes[:, place] = by_octaves[:, j] * raw[:, k]
         return each.sum(axis=1), slopes
 
     def _at(self, theta: Array) -> _State:
         """Runs far above the optimum say only that they are."""
-        at = self.places
+        places = self.places
         excess, slopes = self._excess(theta)
         effects = self._effect_columns
-        over = self.sweep.log_loss[self._rows] - theta[at.loss][self._size]
-        over = over - effects @ theta[at.effects]
+        over = self.sweep.log_loss[self._rows] - theta[places.loss][self._size]
+        over = over - effects @ theta[places.effects]
         is_far = over > CENSORED
-        slopes[np.arange(len(over)), at.loss[self._size]] = 1.0
-        slopes[:, at.effects] = effects
+        slopes[np.arange(len(over)), places.loss[self._size]] = 1.0
+        slopes[:, places.effects] = effects
         residual = np.where(is_far, np.maximum(CENSORED - excess, 0), over - excess)
         slopes[is_far & (residual <= 0)] = 0
-        slopes[np.ix_(is_far, np.concatenate([at.loss, at.effects]))] = 0
-        odds = None if self.divergences is None else self.divergences.at(theta, at)
+        slopes[np.ix_(is_far, np.concatenate([places.loss, places.effects]))] = 0
+        odds = None if self.divergences is None else self.divergences.at(theta, places)
         return _State(np.minimum(excess, LARGEST), residual, slopes, ~is_far, odds)
 
     def _variances(self, excess: Array, noise: SurfaceNoise | None = None) -> tuple[Array, Array]:
@@ -368,7 +373,7 @@ class Surface:
 
     def _climb(self, most: int) -> None:
         """Damped Gauss–Newton steps; the variances of runs are renewed every fourth one."""
-        at, theta, damping = self.places, self.theta, 1e-3
+        places, theta, damping = self.places, self.theta, 1e-3
         state = self._at(theta)
         excess = state.excess
         if self._variance is None:  # at the start the surface is not to be trusted
@@ -376,8 +381,8 @@ class Surface:
             excess = np.maximum(excess, np.clip(over, 0, CENSORED))
         variance = self._variances(excess)
         cost = self._cost(state, theta, variance)
-        is_shape = np.ones(at.n, dtype=bool)
-        free = (at.optimum.ravel(), at.loss, at.threshold, at.size_threshold)
+        is_shape = np.ones(places.n, dtype=bool)
+        free = (places.optimum.ravel(), places.loss, places.threshold, places.size_threshold)
         is_shape[np.concatenate(free)] = False
         for i in range(most):
             information, pull = self._normal(state, variance)
@@ -386,10 +391,10 @@ class Surface:
                 pull - self.precision @ (theta - self.mean),
             )
             step = np.linalg.solve(system + damping * np.diag(np.diag(system)), pull)
-            step[at.optimum] = np.clip(step[at.optimum], -LONGEST[0], LONGEST[0])
+            step[places.optimum] = np.clip(step[places.optimum], -LONGEST[0], LONGEST[0])
             step[is_shape] = np.clip(step[is_shape], -LONGEST[1], LONGEST[1])
             new = theta + step
-            new[at.asymmetry] = np.clip(new[at.asymmetry], *ASYMMETRY_LIMITS)
+            new[places.asymmetry] = np.clip(new[places.asymmetry], *ASYMMETRY_LIMITS)
             then = self._at(new)
             new_cost = self._cost(then, new, variance)
             if new_cost > cost:
@@ -422,7 +427,7 @@ class Surface:
     def _estimate_noise(self) -> None:
         """Noise of the runs and of the seeds, the mode held."""
         assert self._variance is not None
-        sweep, at = self.sweep, self.places
+        sweep, places = self.sweep, self.places
         keep = self.state.is_plain & (sweep.completion_sd[self._rows] == 0)
         square, power = (part[keep] for part in self._variance)
         slopes, sd = self.state.slopes[keep], np.sqrt(square)
@@ -434,17 +439,17 @@ class Surface:
             excess=np.minimum(self.state.excess[keep], CENSORED),
             leverage=leverage,
         )
-        found = estimate(cells, self.noise, n_sizes=self.shape[0])
-        sigma, variances = found.mean().sigma, np.diag(self.covariance)
+        posterior = estimate(cells, self.noise, n_sizes=self.shape[0])
+        sigma, variances = posterior.mean().sigma, np.diag(self.covariance)
         n_seeds, n_common = sweep.seeds.shape[1], sweep.n_common
         common, own = (
             of_seeds(self.theta[part], variances[part], sigma=sigma, now=now, shares=shares)
             for part, now, shares in (
-                (at.effects[:n_common], self.noise.common_sd, COMMON),
-                (at.effects[n_common:n_seeds], self.noise.own_sd, OWN),
+                (places.effects[:n_common], self.noise.common_sd, COMMON),
+                (places.effects[n_common:n_seeds], self.noise.own_sd, OWN),
             )
         )
-        self.noise_posterior = replace(found, common=common, own=own)
+        self.noise_posterior = replace(posterior, common=common, own=own)
         self.noise = self.noise_posterior.mean()
 
     def given_noise(self, noise: SurfaceNoise) -> tuple[Indices, Array, Array]:
@@ -508,20 +513,20 @@ def fit_surfaces(sweep: SweepArrays) -> tuple[list[Surface], Array]:
     (_, _), (usual, usual_prior), _ = ASYMMETRY_SDS
     margin, margin_prior = MARGINS[0]
     first = Surface(sweep, asymmetry_sd=usual, margin=margin)
-    found = [(first, usual_prior * margin_prior)]
+    weighed = [(first, usual_prior * margin_prior)]
     for sd, prior in ASYMMETRY_SDS:
         if sd != usual:
             other = Surface(sweep, asymmetry_sd=sd, margin=margin, like=first)
-            found.append((other, prior * margin_prior))
+            weighed.append((other, prior * margin_prior))
     if first.divergences is not None:
-        best = max(found, key=lambda pair: pair[0].log_evidence + math.log(pair[1]))[0]
+        best = max(weighed, key=lambda pair: pair[0].log_evidence + math.log(pair[1]))[0]
         prior = dict(ASYMMETRY_SDS)[best.asymmetry_sd]
         for margin, margin_prior in MARGINS[1:]:
             other = Surface(sweep, asymmetry_sd=best.asymmetry_sd, margin=margin, like=best)
-            found.append((other, prior * margin_prior))
-    logs = np.array([surface.log_evidence + math.log(prior) for surface, prior in found])
+            weighed.append((other, prior * margin_prior))
+    logs = np.array([surface.log_evidence + math.log(prior) for surface, prior in weighed])
     weights = np.exp(logs - logs.max())
-    return [surface for surface, _ in found], weights / weights.sum()
+    return [surface for surface, _ in weighed], weights / weights.sum()
 
 
 def spreads_of(surface: Surface, chosen: Sequence[int]) -> list[Spreads]:

@@ -50,27 +50,31 @@ class Divergences:
         main = int(np.argmax(np.abs(sums)))
         return main, 1.0 if sums[main] >= 0 else -1.0
 
-    def at(self, theta: Array, at: Places) -> tuple[float, Array, Array, Array]:
+    def at(self, theta: Array, places: Places) -> tuple[float, Array, Array, Array]:
         """Log likelihood; its slope and curvature by the log odds; the slopes of these.
 
         The slopes are by the parameters of divergence, `Places.divergence`, (n, q).
         """
-        own, off, steep = self._size, self._values, math.exp(-float(theta[at.width[0]]))
-        threshold = theta[at.threshold] + self._from_largest[own] @ theta[at.threshold_trend]
-        odds = (off @ theta[at.lean] - threshold - theta[at.size_threshold][own]) * steep
+        own, off, steep = self._size, self._values, math.exp(-float(theta[places.width[0]]))
+        threshold = (
+            theta[places.threshold] + self._from_largest[own] @ theta[places.threshold_trend]
+        )
+        odds = (off @ theta[places.lean] - threshold - theta[places.size_threshold][own]) * steep
         is_inside = np.abs(odds) < MOST_ODDS
         odds = np.clip(odds, -MOST_ODDS, MOST_ODDS)
-        is_own = own[:, None] == np.arange(len(at.size_threshold))
+        is_own = own[:, None] == np.arange(len(places.size_threshold))
         in_order = (-(odds * is_inside)[:, None], off * steep, np.full((len(own), 1), -steep))
         slopes = np.column_stack([*in_order, -self._from_largest[own] * steep, -steep * is_own])
         p = 1 / (1 + np.exp(-odds))
         log_likelihood = float((self.share * odds - np.logaddexp(0, odds)).sum())
         return log_likelihood, self.share - p, p * (1 - p), slopes
 
-    def log_likelihoods(self, thetas: Array, at: Places) -> Array:
+    def log_likelihoods(self, thetas: Array, places: Places) -> Array:
         """The same, exactly, of many points (n, P)."""
-        odds = thetas[:, at.lean] @ self._values.T
-        threshold = thetas[:, at.threshold] + thetas[:, at.threshold_trend] @ self._from_largest.T
-        odds -= (threshold + thetas[:, at.size_threshold])[:, self._size]
-        odds *= np.exp(-np.clip(thetas[:, at.width], *WIDTHS))
+        odds = thetas[:, places.lean] @ self._values.T
+        threshold = (
+            thetas[:, places.threshold] + thetas[:, places.threshold_trend] @ self._from_largest.T
+        )
+        odds -= (threshold + thetas[:, places.size_threshold])[:, self._size]
+        odds *= np.exp(-np.clip(thetas[:, places.width], *WIDTHS))
         return np.asarray(odds @ self.share - np.logaddexp(0, odds).sum(axis=1))

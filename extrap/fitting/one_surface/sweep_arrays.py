@@ -149,28 +149,28 @@ def complete_pruned(runs: Runs) -> pd.DataFrame:
     of_size = frame.groupby(list(runs.sizes)).ngroup()
     for run in pruned.intersection(curves.index):
         step = curves.loc[run].last_valid_index()
-        known = curves.loc[done, step].dropna()
-        own = known[of_size[known.index] == of_size[run]]
-        known = own if len(own) >= FEW else known
-        if len(known) < FEW:
+        log_losses = curves.loc[done, step].dropna()
+        own = log_losses[of_size[log_losses.index] == of_size[run]]
+        log_losses = own if len(own) >= FEW else log_losses
+        if len(log_losses) < FEW:
             continue
-        gains = np.log(frame.loc[known.index, "loss"].to_numpy()) - known.to_numpy()
-        gain, sd, offset = _gain(known.to_numpy(), gains, float(curves.loc[run, step]))
+        gains = np.log(frame.loc[log_losses.index, "loss"].to_numpy()) - log_losses.to_numpy()
+        gain, sd, offset = _gain(log_losses.to_numpy(), gains, float(curves.loc[run, step]))
         loss = float(np.exp(curves.loc[run, step] + gain))
         names = ["loss", "status", "completion_sd", "offset_sd"]
         frame.loc[run, names] = [loss, "complete", sd, offset]
     return frame
 
 
-def _gain(known: Array, gains: Array, at: float) -> tuple[float, float, float]:
+def _gain(log_losses: Array, gains: Array, log_loss: float) -> tuple[float, float, float]:
     """By a line through gains over log losses at a step: the gain, its scatter, its own error."""
-    middle = float(np.median(known))
+    middle = float(np.median(log_losses))
     sd = max(ROBUST * float(np.median(np.abs(gains - np.median(gains)))), LEAST_SD)
-    x = np.column_stack([np.ones(len(known)), known - middle])
+    x = np.column_stack([np.ones(len(log_losses)), log_losses - middle])
     prior = np.diag([0.0, SLOPE_SD**-2.0])
     for _ in range(3):
         covariance = np.linalg.inv(x.T @ x / sd**2 + prior)
         line = covariance @ x.T @ gains / sd**2
         sd = max(ROBUST * float(np.median(np.abs(gains - x @ line))), LEAST_SD)
-    point = np.array([1.0, at - middle])
+    point = np.array([1.0, log_loss - middle])
     return float(point @ line), sd, float(np.sqrt(point @ covariance @ point))

@@ -1,4 +1,10 @@
-"""The parameters of a surface: where each stands in one vector, and their priors."""
+"""The parameters of a surface: where each stands in one vector, and their priors.
+
+Those of the optima are in `optimum_process`, those of noise in `surface_noise`. Widths of shapes
+are those of the excess losses of Step Law's cells (`python -m benchmarks.published_surfaces --only
+steplaw`); margins were chosen by `python -m benchmarks.one_surface --draws 7 --only cliff "falling
+threshold" "random cliff" "largest diverged" "mix cliff"`: a threshold may have a slope of its own.
+"""
 
 from __future__ import annotations
 

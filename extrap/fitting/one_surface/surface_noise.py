@@ -1,7 +1,7 @@
 """The noise of runs about a surface whose mode is held: from cells, residuals and seed effects.
 
-Its priors are wide: they hold the noise of all published tables of runs, .05 to 5 %. Whether draws
-are as wide as the noise makes them: `python -m benchmarks.surface_calibration`.
+Its priors are weak and were not chosen on any table. Whether draws are as wide as noise makes
+them: `python -m benchmarks.surface_calibration`.
 """
 
 from __future__ import annotations

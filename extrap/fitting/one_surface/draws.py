@@ -28,7 +28,8 @@ SPARE, LEAST_SPARE = 2, 100
 """So many times as many draws are resampled where runs diverged, and so many more."""
 PORTION = 512
 """Draws at most that share a draw of the noise but for sigma."""
-MOST_ODDS = 40.0
+MOST_ODDS, SAFE_ODDS = 40.0, 4.0
+"""Log odds beyond which nothing changes, and against divergence, up to which values are tried."""
 SAME = 1e-6
 """Octaves within which a size is a fitted one."""
 
@@ -91,10 +92,12 @@ class SizeDraws:
         if self.steepness is not None and self.threshold is not None:
             j = self.main
             edge = self.optimum[:, j] + self.threshold / self.steepness[:, j]
-            if np.median(self.steepness[:, j]) > 0:
-                low[j] = min(low[j], np.quantile(edge, 0.01) - 0.5)
+            steepness = float(np.median(self.steepness[:, j]))
+            safe = 0.5 + SAFE_ODDS / abs(steepness)
+            if steepness > 0:
+                low[j] = min(low[j], np.quantile(edge, 0.01) - safe)
             else:
-                high[j] = max(high[j], np.quantile(edge, 0.99) + 0.5)
+                high[j] = max(high[j], np.quantile(edge, 0.99) + safe)
         return low, high
 
 

@@ -9,7 +9,7 @@ import pytest
 import extrap
 from benchmarks.sweeps import make_table, simulate, true_loss, true_lr
 from extrap.fitting.one_surface.answers import Answer, answer, confidence
-from extrap.fitting.one_surface.draws import draw
+from extrap.fitting.one_surface.draws import SizeDraws, draw
 from extrap.fitting.one_surface.surface import Surface, fit_surfaces
 from extrap.fitting.one_surface.surface_noise import (
     VARIANCE_SHARES,
@@ -149,6 +149,57 @@ def test_draws_at_a_fitted_size_are_those_of_its_parameters():
     assert losses.mean(axis=0) == pytest.approx(first.theta[first.places.loss], abs=0.005)
 
 
+def test_information_is_the_curvature_of_the_density():
+    """Of the losses, by second differences."""
+    table = make_table(noise=0.01, seed=2, seeds=6)
+    table["loss"] *= np.exp(0.01 * np.random.default_rng(5).standard_t(4, len(table)))
+    surface = Surface(arrays(table))
+    ratios = []
+    for place in surface.places.loss:
+        by = np.zeros(len(surface.theta))
+        by[place] = 1e-4
+        points = [surface.theta + sign * by for sign in (-1, 0, 1)]
+        costs = [surface._cost(surface._at(p), p, surface._variance) for p in points]
+        curvature = (costs[0] - 2 * costs[1] + costs[2]) / 1e-8 / 2
+        ratios.append(surface.information[place, place] / curvature)
+    assert np.mean(ratios) == pytest.approx(1, abs=0.07)
+
+
+def test_draws_move_to_the_mode_of_other_spreads():
+    """Optima that scatter: where the spreads of the law let them, and where they do not."""
+    table = make_table(noise=0.01, seed=2)
+    table.loc[table["width"] == 64, "lr"] *= 1.3
+    surface = Surface(arrays(table))
+    grid = surface.processes[0].grid
+    for scatter in (0.03, 0.5):
+        number = next(i for i, g in enumerate(grid) if (g.scatter, g.walk) == (scatter, 0))
+        other = Surface(surface.sweep, like=surface)
+        other._spreads = [grid[number]]
+        other._set_priors()
+        other._climb(25)
+        surface.weights = [np.eye(len(grid))[number]]
+        (drawn,), _ = draw([surface], np.ones(1), np.log2([[64.0]]), rng=np.random.default_rng(0))
+        mode = other.theta[other.places.optimum[2, 0]]
+        assert drawn.optimum.mean() == pytest.approx(mode, abs=0.35 * drawn.optimum.std())
+
+
+def test_cost_of_mistuning_is_over_what_can_be_reached():
+    """Where runs diverge just above the optimum, the best safe value is not mistuned."""
+    n = 600
+    draws = SizeDraws(
+        optimum=np.zeros((n, 1)),
+        asymmetry=np.zeros((2, n, 1)),
+        log_curvature=np.full((n, 1), math.log(0.03)),
+        turns=np.zeros((n, 0)),
+        steepness=np.full((n, 1), 5.0),
+        threshold=np.full(n, 1.0),
+    )
+    said = answer(draws)
+    assert said.values[0] < -0.3
+    assert said.cost > 0.002
+    assert said.mistuned < 1e-4
+
+
 def test_two_columns_of_which_one_does_nothing():
     """The flat one ends with a small curvature; the other is found."""
 
@@ -232,15 +283,15 @@ def test_a_lone_seed_has_the_share_of_the_prior():
     common = one.noise.common_sd**2
     assert common / (common + one.noise.sigma**2) == pytest.approx(mean, abs=0.1)
     _, losses = draw([one], np.ones(1), np.log2([[64.0]]), rng=np.random.default_rng(0))
-    assert losses.std(axis=0).min() > 0.8 * one.noise.common_sd
+    assert losses.std(axis=0).min() > math.hypot(one.noise.common_sd, one.noise.own_sd)
 
 
 def test_effects_of_seeds_grow_as_noise_does():
     """The same law of noise at all sizes, half of the variance a seed's: growth is found."""
     rng = np.random.default_rng(3)
-    table = make_table(noise=0, seed=3, seeds=4)
+    table = make_table(noise=0, seed=3, seeds=8)
     at = np.log2(table["width"] / table["width"].max())
-    effects = rng.normal(size=(4, table["width"].nunique() + 1))
+    effects = rng.normal(size=(8, table["width"].nunique() + 1))
     own = table["width"].rank(method="dense").astype(int).to_numpy()
     seed = table["seed"].to_numpy()
     parts = effects[seed, 0] + 0.5 * effects[seed, own] + rng.normal(size=len(table))
@@ -248,6 +299,11 @@ def test_effects_of_seeds_grow_as_noise_does():
     surface = Surface(arrays(table))
     assert surface.noise.growth == pytest.approx(-0.4, abs=0.12)
     assert surface.noise.sigma == pytest.approx(0.004, rel=0.35)
+    sd = 0.004 * np.exp(-0.4 * (at.min() / 2))
+    of_seeds = surface.theta[surface.places.effects[:8]]
+    assert (
+        np.abs(of_seeds).max() < sd * np.abs(effects[:, 0]).max()
+    )  # in units of the largest size
 
 
 def test_a_threshold_that_falls_faster_than_the_optimum_is_seen():

@@ -28,8 +28,9 @@ ASYMMETRY, ASYMMETRY_SD = (0.0, 0.3), 0.35
 TURN_SD = 0.4
 """Octaves of another column that move an axis by one, as where the best learning rate depends on
 the weight decay."""
-WIDTH, WIDTH_SD = math.log(0.15), 0.7
-"""Of ln octaves over which the log odds of divergence rise by one."""
+WIDTH, WIDTH_SD = math.log(0.08), 0.9
+"""Of ln octaves over which the log odds of divergence rise by one: Step Law's rise over .16, those
+of one run at sharp thresholds over less."""
 LEAN_SD, FIXED_SD = 0.7, 1e-3
 """How far a further column moves the threshold of divergence; the main one does so by one."""
 MARGIN, MARGIN_SD, LINE_RIDGE = 2.5, 2.5, 1e-2

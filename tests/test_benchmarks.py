@@ -3,11 +3,13 @@
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 
 from benchmarks import allocations, batch, comparisons
 from benchmarks.rows import DATA
+from benchmarks.surface_kinds import GROUPS, RATIOS, case
 from extrap.analyses.batch_size import agreement, rate_law
 
 ROOT = Path(__file__).parents[1]
@@ -73,3 +75,21 @@ def test_shared_noise_of_a_design_keeps_the_scatter_of_a_difference():
         run, _, _, arm = replace(comparisons.DESIGNS[0], share=share).noise
         assert run**2 + arm**2 == pytest.approx(13e-6)
         assert arm**2 == pytest.approx(share * 13e-6)
+
+
+KINDS = [kind for group in GROUPS.values() for kind in group if "tpe" not in kind]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_value_is_better_than_the_best_of_a_simulated_sweep(kind):
+    drawn = case(kind, np.random.default_rng([3, 1]))
+    again = case(kind, np.random.default_rng([3, 1]))
+    pd.testing.assert_frame_equal(drawn.table, again.table)
+    assert (drawn.table["loss"] > 0).all()
+    assert len(drawn.targets) == len(drawn.best) == len(drawn.loss) == len(RATIOS)
+    for i, best in enumerate(drawn.best):
+        others = [drawn.excess(i, best + off) for off in (-1.0, -0.3, 0.3, 1.0)]
+        if drawn.chance(i, best) == 0:
+            assert drawn.excess(i, best) == pytest.approx(0, abs=1e-9)
+            assert min(others) > 0
+        assert drawn.cost(i, best) <= 1

@@ -146,6 +146,9 @@ class Surface:
             self.processes, self._n_near = like.processes, like._n_near
             self.theta, self.noise, self._spreads = like.theta.copy(), like.noise, like._spreads
             self._set_priors()
+            if self.divergences is not None and margin.step:
+                place = self.places.size_threshold[-1]
+                self.theta[place] += self.divergences.step(self.theta, self.places)
             self._settle(1)
         self._weigh()
         log_det = np.linalg.slogdet(self.information + self.precision)[1]

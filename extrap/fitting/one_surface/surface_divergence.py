@@ -69,6 +69,21 @@ class Divergences:
         log_likelihood = float((self.share * odds - np.logaddexp(0, odds)).sum())
         return log_likelihood, self.share - p, p * (1 - p), slopes
 
+    def step(self, theta: Array, places: Places) -> float:
+        """From the threshold of the largest size to where its runs begin to diverge, octaves.
+
+        A step is not found from a mode without one: far from a threshold odds have no slope.
+        """
+        own = self._size == len(self._from_largest) - 1
+        values, share = self._values[own] @ theta[places.lean], self.share[own]
+        order = np.argsort(values)
+        values, share = values[order], share[order]
+        below = np.concatenate([[0.0], np.cumsum(share)])
+        above = np.concatenate([np.cumsum((1 - share)[::-1])[::-1], [0.0]])
+        edges = np.concatenate([[values[0] - 1], (values[1:] + values[:-1]) / 2, [values[-1] + 1]])
+        edge = edges[int(np.argmin(below + above))]
+        return float(edge - theta[places.threshold[0]] - theta[places.size_threshold[-1]])
+
     def log_likelihoods(self, thetas: Array, places: Places) -> Array:
         """The same, exactly, of many points (n, P)."""
         odds = thetas[:, places.lean] @ self._values.T

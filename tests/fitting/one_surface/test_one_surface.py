@@ -115,8 +115,14 @@ def test_a_value_is_refused_where_the_largest_size_diverged():
     table = make_table(noise=0.005, seed=5)
     table.loc[table["width"] == 192, "loss"] = math.inf
     surfaces, weights = fit_surfaces(arrays(table))
-    (found,), _ = draw(surfaces, weights, np.log2([[768.0]]), rng=np.random.default_rng(0))
-    assert answer(found).refusal == "diverges"
+    targets = np.log2([[192.0], [768.0]])
+    (own, beyond), _ = draw(surfaces, weights, targets, rng=np.random.default_rng(0))
+    rates = np.log2(np.sort(table["lr"].unique()))[:, None]
+    assert own.chances(rates).mean(axis=0).min() > 0.9
+    for drawn in (own, beyond):
+        said = answer(drawn)
+        assert said.values[0] < rates.min()
+        assert said.refusal
 
 
 def test_a_sweep_without_a_loss_is_refused():

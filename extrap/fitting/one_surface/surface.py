@@ -80,7 +80,7 @@ class Surface:
         sweep: Runs.
         asymmetry_sd: One of `ASYMMETRY_SDS`.
         margin: One of `MARGINS`.
-        like: Another surface of these runs to start from.
+        like: Another surface of these runs to start from, whose noise and variances are kept.
 
     Attributes:
         places: Where the parameters stand.
@@ -134,6 +134,8 @@ class Surface:
         self._size_logs = sweep.from_largest.mean(axis=1)[self._size]
         self._blocks = self._blocks_of_sizes()
         self._variance: tuple[Array, Array] | None = None
+        # evidences of surfaces can be compared only where their runs count alike
+        self._held = like._variance if like else None
         best = (like._best_loss, like._best) if like else self._best_cells()
         self._best_loss, self._best = best
         self.centre = np.median(self._best, axis=0)
@@ -144,16 +146,16 @@ class Surface:
             self._start()
         else:
             self.processes, self._n_near = like.processes, like._n_near
-            self.theta, self.noise, self._spreads = like.theta.copy(), like.noise, like._spreads
+            self.theta, self._spreads = like.theta.copy(), like._spreads
+            self.noise, self.noise_posterior = like.noise, like.noise_posterior
             self._set_priors()
             if self.divergences is not None and margin.step:
                 place = self.places.size_threshold[-1]
                 self.theta[place] += self.divergences.step(self.theta, self.places)
-            self._settle(1)
+            self._climb(25)
         self._weigh()
         log_det = np.linalg.slogdet(self.information + self.precision)[1]
         self.log_evidence = 0.5 * (self._log_det_prior - self._cost_of_mode - log_det)
-        self.log_evidence += self.noise.log_prior()
 
     def _start(self) -> None:
         """The mode from two starts: the best cells, and a line through them."""
@@ -337,6 +339,8 @@ class Surface:
 
     def _variances(self, excess: Array, noise: SurfaceNoise | None = None) -> tuple[Array, Array]:
         """Variance of each run, and the power that its likelihood is tempered to."""
+        if noise is None and self._held is not None:
+            return self._held
         extra, noise = self.sweep.completion_sd[self._rows], noise or self.noise
         own, misfit = noise.variances(np.minimum(excess, CENSORED), self._size_logs, extra)
         return own + misfit, (own + misfit) / (own + self._n_near * misfit)

@@ -75,11 +75,6 @@ class SurfaceNoise:
         """Noise at sizes, mean log2 over the largest, as a multiple of that at the largest."""
         return np.asarray(np.exp(self.growth * size_logs))
 
-    def log_prior(self) -> float:
-        """Of sigma and share."""
-        share = math.log(self.share / SHARE) / SHARE_SD
-        return -0.5 * (share**2 + (math.log(self.sigma / SIGMA) / SIGMA_SD) ** 2)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class CellMeans:

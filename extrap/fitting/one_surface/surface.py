@@ -457,7 +457,7 @@ class Surface:
             )
         )
         self.noise_posterior = replace(posterior, common=common, own=own)
-        self.noise = self.noise_posterior.mean()
+        self.noise = self.noise_posterior.mean().after(self.noise)
 
     def given_noise(self, noise: SurfaceNoise) -> tuple[Indices, Array, Array]:
         """With other noise at the mode, the effects integrated over.

@@ -7,7 +7,7 @@ them: `python -m benchmarks.surface_calibration`.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -30,13 +30,14 @@ MOST_SDS = 4.0
 """Residuals count up to that many standard deviations."""
 FEWEST_SIZES = 3
 """From which on noise may grow with size."""
-LEAST_DOF = 2.0
+LEAST_DOF, FIRST_DOF = 2.0, 3.0
+"""Degrees of freedom of sigma at least, and before any run was looked at."""
 NONE: Array = np.zeros(0)
 SIGMAS = np.linspace(math.log(3e-4), math.log(0.2), 20)
 SHARES = math.log(SHARE) + SHARE_SD * np.linspace(-2, 2.7, 7)
 STEPS, SHARE_STEPS = np.linspace(-4, 4, 21), np.linspace(-3, 3, 9)
 """Of ln sigma and ln share: first grids, and standard deviations about what these find."""
-GROWTHS = GROWTH_SD * np.linspace(-2, 2, 13)
+GROWTHS = GROWTH_SD * np.linspace(-3, 3, 25)
 VARIANCE_SHARES = (np.arange(60) + 0.5) / 60
 
 
@@ -58,7 +59,7 @@ class SurfaceNoise:
     share: float = SHARE
     common_sd: float = LEAST_SD
     own_sd: float = LEAST_SD
-    dof: float = 3.0
+    dof: float = FIRST_DOF
 
     def variances(self, excess: Array, size_logs: Array, extra: Array) -> tuple[Array, Array]:
         """Of runs, from noise and from misfit.
@@ -70,6 +71,15 @@ class SurfaceNoise:
         """
         own = (self.sigma * self.growths(size_logs)) ** 2 + extra**2 + FLOOR**2
         return own, (self.share * excess) ** 2
+
+    def after(self, before: SurfaceNoise) -> SurfaceNoise:
+        """Half way from the noise of before, that passes do not swing; at first all the way."""
+        if before.dof == FIRST_DOF:
+            return self
+        names = ("sigma", "share", "common_sd", "own_sd")
+        pairs = [(getattr(before, name), getattr(self, name)) for name in names]
+        middle = {name: math.sqrt(a * b) for name, (a, b) in zip(names, pairs, strict=True)}
+        return replace(self, growth=(before.growth + self.growth) / 2, **middle)
 
     def growths(self, size_logs: Array) -> Array:
         """Noise at sizes, mean log2 over the largest, as a multiple of that at the largest."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,11 +16,12 @@ Indices = npt.NDArray[np.intp]
 MOST_SEEDS, MOST_PAIRS = 12, 48
 """Seeds that several sizes have, and seeds at one size, up to which each has an effect."""
 FEW = 3
-"""Finished runs of a size from which on its own gains count, not those of all sizes."""
+"""Finished runs at least from which pruned ones are completed."""
 LEAST_SD = 0.01
 """Of the log loss of a completed run."""
-SLOPE_SD = 0.5
-"""Of the slope of gains over log losses at a step, about 0: runs keep their distances."""
+SIZE_SD, STANDING_SD, VALUE_SD = 0.05, 0.5, 0.1
+"""Of gains by size, of their slope over log losses at a step, and over an octave of a value, all
+about 0: runs keep their distances."""
 ROBUST = 1.4826
 """Standard deviation over the median absolute deviation, of a normal distribution."""
 SAME = 6
@@ -131,11 +133,11 @@ def _seed_effects(
 def complete_pruned(runs: Runs) -> pd.DataFrame:
     """The table of runs, with pruned ones at the loss that they would have reached.
 
-    What a finished run of its size gained from a pruned run's last step is regressed on its log
-    loss there (of all sizes where fewer than three of its size finished). A pruned run gains what
-    the line says; the scatter about it is its error, `completion_sd`, and the line's error is
-    common to the completed runs of a size, `offset_sd`. The sampler's later choices then depend
-    on nothing that is not in the table.
+    What finished runs gained from a pruned run's last step is regressed on their size, their log
+    loss there and their tuned values, by which runs are slow. A pruned run gains what the line
+    says; the scatter about it is its error, `completion_sd`, and the line's error is common to the
+    completed runs of a size, `offset_sd`. The sampler's later choices then depend on nothing that
+    is not in the table.
 
     References:
         Ours. Rubin (1976), Inference and missing data, for when choices may be ignored.
@@ -146,31 +148,38 @@ def complete_pruned(runs: Runs) -> pd.DataFrame:
         return frame
     curves = np.log(points.pivot_table(index="run", columns="step", values="loss"))
     done = frame.index[frame["status"] == "complete"].intersection(curves.index)
-    of_size = frame.groupby(list(runs.sizes)).ngroup()
+    sizes = frame.groupby(list(runs.sizes)).ngroup()
+    values = np.log2(frame[list(runs.tuned)])
     for run in pruned.intersection(curves.index):
         step = curves.loc[run].last_valid_index()
         log_losses = curves.loc[done, step].dropna()
-        own = log_losses[of_size[log_losses.index] == of_size[run]]
-        log_losses = own if len(own) >= FEW else log_losses
         if len(log_losses) < FEW:
             continue
-        gains = np.log(frame.loc[log_losses.index, "loss"].to_numpy()) - log_losses.to_numpy()
-        gain, sd, offset = _gain(log_losses.to_numpy(), gains, float(curves.loc[run, step]))
+        gains = np.log(frame.loc[log_losses.index, "loss"]) - log_losses
+        standing = curves[step] - sizes.map(log_losses.groupby(sizes).median())
+        standing = standing.fillna(curves[step] - log_losses.median())
+        columns = {"standing": standing} | {
+            name: column - column[log_losses.index].mean() for name, column in values.items()
+        }
+        indicators = {f"size {i}": (sizes == i).astype(float) for i in sizes[log_losses.index]}
+        x = pd.DataFrame({"all": 1.0} | indicators | columns)
+        sds = [np.inf, *[SIZE_SD] * len(indicators), STANDING_SD, *[VALUE_SD] * values.shape[1]]
+        gain, sd, offset = _gain(
+            x.loc[log_losses.index].to_numpy(), gains.to_numpy(), x.loc[run].to_numpy(), sds
+        )
         loss = float(np.exp(curves.loc[run, step] + gain))
         names = ["loss", "status", "completion_sd", "offset_sd"]
         frame.loc[run, names] = [loss, "complete", sd, offset]
     return frame
 
 
-def _gain(log_losses: Array, gains: Array, log_loss: float) -> tuple[float, float, float]:
-    """By a line through gains over log losses at a step: the gain, its scatter, its own error."""
-    middle = float(np.median(log_losses))
-    sd = max(ROBUST * float(np.median(np.abs(gains - np.median(gains)))), LEAST_SD)
-    x = np.column_stack([np.ones(len(log_losses)), log_losses - middle])
-    prior = np.diag([0.0, SLOPE_SD**-2.0])
+def _gain(
+    x: Array, gains: Array, point: Array, sds: Sequence[float]
+) -> tuple[float, float, float]:
+    """By a line through gains, with sds of its coefficients: the gain, its scatter, its error."""
+    scatter = max(ROBUST * float(np.median(np.abs(gains - np.median(gains)))), LEAST_SD)
     for _ in range(3):
-        covariance = np.linalg.inv(x.T @ x / sd**2 + prior)
-        line = covariance @ x.T @ gains / sd**2
-        sd = max(ROBUST * float(np.median(np.abs(gains - x @ line))), LEAST_SD)
-    point = np.array([1.0, log_loss - middle])
-    return float(point @ line), sd, float(np.sqrt(point @ covariance @ point))
+        covariance = np.linalg.inv(x.T @ x / scatter**2 + np.diag(np.array(sds) ** -2.0))
+        line = covariance @ x.T @ gains / scatter**2
+        scatter = max(ROBUST * float(np.median(np.abs(gains - x @ line))), LEAST_SD)
+    return float(point @ line), scatter, float(np.sqrt(point @ covariance @ point))

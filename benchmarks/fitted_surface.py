@@ -53,7 +53,7 @@ class Fitted:
         surface, noise = self.heaviest, self.heaviest.noise
         done = surface.sweep.size[~surface.sweep.diverged]
         seen = np.isin(np.arange(surface.shape[0]), done)
-        loss, sd = np.exp(self.losses.mean(axis=0)), self.losses.std(axis=0)
+        loss, (sd, common) = np.exp(self.losses.mean(axis=0)), errors_of(self.losses)
         sizes, dof = 2.0 ** surface.sweep.log_sizes[seen, 0], max(int(noise.dof), LEAST_DOF)
         law = fit_posterior(
             "size",
@@ -64,9 +64,15 @@ class Fitted:
         )
         mean, variance = law.predict_log(targets)
         gained = mean - law.predict_log(sizes[-1:])[0]
-        run = noise.sigma**2 + noise.common_sd**2 + noise.own_sd**2
+        run = noise.sigma**2 + noise.common_sd**2 + noise.own_sd**2 + common**2
         half = stats.t.ppf(ENDS[2], dof) * np.sqrt(variance + (GAIN * gained) ** 2 + run)
         return np.column_stack([mean, mean - half, mean + half])
+
+
+def errors_of(losses: Array) -> tuple[Array, float]:
+    """Standard deviations of log losses (n, S), (S,), beside an error that all have in common."""
+    common = losses.mean(axis=1)
+    return (losses - common[:, None]).std(axis=0), float(common.std())
 
 
 def ends_of(draws: SizeDraws, j: int = 0) -> dict[str, float]:

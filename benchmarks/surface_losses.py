@@ -24,6 +24,7 @@ import numpy as np
 import pandas as pd
 
 import extrap
+from benchmarks.fitted_surface import errors_of
 from benchmarks.interval_draws import LOSSES, draw_world, logs_of
 from benchmarks.one_surface import KINDS as ALL
 from benchmarks.one_surface import LEVEL, parser_of, ratio_words, tables_of
@@ -65,12 +66,12 @@ def forecast_loss(
     """
     sweep, noise = best.sweep, best.noise
     seen = np.unique(sweep.size[~sweep.diverged])
-    x, level, sd = 2.0 ** sweep.log_sizes[seen, 0], losses.mean(axis=0)[seen], losses.std(axis=0)
-    se, dof = np.exp(level) * np.maximum(sd[seen], LEAST_SD), max(int(noise.dof), FEWEST_DOF)
+    x, level = 2.0 ** sweep.log_sizes[seen, 0], losses.mean(axis=0)[seen]
+    sd, common = errors_of(losses[:, seen])
+    se, dof = np.exp(level) * np.maximum(sd, LEAST_SD), max(int(noise.dof), FEWEST_DOF)
     law = fit_posterior("x", x, np.exp(level), loss_se=se, loss_se_dof=dof)
     last = law.predict_log(x[-1:])[0][0]
-    of_seeds = noise.common_sd * math.sqrt(1 + 1 / max(sweep.n_common, 1))
-    own, found = math.hypot(noise.sigma, noise.own_sd, of_seeds), []
+    own, found = math.hypot(noise.sigma, noise.own_sd, noise.common_sd, common), []
     for mean, variance in zip(*law.predict_log(2.0 ** targets[:, 0]), strict=True):
         sd = math.sqrt(variance + (BEYOND_SD * (mean - last)) ** 2)
         run = mean + sd * rng.standard_t(max(law.dof, LEAST_DOF), N_DRAWS)

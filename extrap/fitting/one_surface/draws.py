@@ -22,12 +22,15 @@ from extrap.laws.base import Array
 N_DRAWS = 4096
 DIVERGED_EXCESS = 1.0
 """Log excess at most, and that of a diverged run."""
-MOST_CHOICES = 24
+MOST_CHOICES = 16
 """Choices of surfaces and spreads that are drawn from."""
 SPARE, LEAST_SPARE = 2, 100
 """So many times as many draws are resampled where runs diverged, and so many more."""
 PORTION = 512
 """Draws at most that share a draw of the noise but for sigma."""
+SETTLED, OPEN_SDS = 1e-5, 4.0
+"""Chance that a run ends otherwise than it did below which it is settled, in all draws up to so
+many standard deviations of its log odds."""
 MOST_ODDS, SAFE_ODDS = 40.0, 4.0
 """Log odds beyond which nothing changes, and against divergence, up to which values are tried."""
 SAME = 1e-6
@@ -211,8 +214,11 @@ def _resampled(
     assert surface.state.odds is not None
     _, slope, curvature, slopes = surface.state.odds
     own = surface.places.divergence
+    sds = np.sqrt(np.einsum("ij,jk,ik->i", slopes, surface.covariance[np.ix_(own, own)], slopes))
+    is_open = (curvature > SETTLED * np.exp(-OPEN_SDS * sds)) | (np.abs(slope) > SETTLED)
+    slope, curvature, slopes = slope[is_open], curvature[is_open], slopes[is_open]
     moved = (theta - surface.theta)[:, own] @ slopes.T
-    logs = surface.divergences.log_likelihoods(theta, surface.places)
+    logs = surface.divergences.log_likelihoods(theta, surface.places, is_open)
     logs -= (moved @ slope - 0.5 * moved**2 @ curvature) / scale**2
     weights = np.exp(logs - logs.max())
     weights = np.minimum(weights, weights.mean() * math.sqrt(len(weights)))

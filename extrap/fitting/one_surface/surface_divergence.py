@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
+import numpy.typing as npt
 
 from extrap.fitting.one_surface.parameters import Places
 from extrap.fitting.one_surface.sweep_arrays import SAME, SweepArrays
@@ -84,12 +85,14 @@ class Divergences:
         edge = edges[int(np.argmin(below + above))]
         return float(edge - theta[places.threshold[0]] - theta[places.size_threshold[-1]])
 
-    def log_likelihoods(self, thetas: Array, places: Places) -> Array:
-        """The same, exactly, of many points (n, P)."""
-        odds = thetas[:, places.lean] @ self._values.T
+    def log_likelihoods(
+        self, thetas: Array, places: Places, which: npt.NDArray[np.bool_]
+    ) -> Array:
+        """The same of some choices, (n,), exactly, at many points (m, P)."""
+        odds = thetas[:, places.lean] @ self._values[which].T
         threshold = (
             thetas[:, places.threshold] + thetas[:, places.threshold_trend] @ self._from_largest.T
         )
-        odds -= (threshold + thetas[:, places.size_threshold])[:, self._size]
+        odds -= (threshold + thetas[:, places.size_threshold])[:, self._size[which]]
         odds *= np.exp(-np.clip(thetas[:, places.width], *WIDTHS))
-        return np.asarray(odds @ self.share - np.logaddexp(0, odds).sum(axis=1))
+        return np.asarray(odds @ self.share[which] - np.logaddexp(0, odds).sum(axis=1))

@@ -70,14 +70,15 @@ def test_seeds_narrow_the_interval_as_much_as_a_refit_with_them(noisy):
 
 
 def test_imagined_runs_add_information_about_the_optima(noisy):
-    """What they add is positive semidefinite, up to what the noise is estimated anew."""
+    """With the same noise what they add is positive semidefinite, up to where the modes are."""
     _, (runs, surfaces, weights), remedy, _ = noisy
     rng = np.random.default_rng(0)
     expected = expect_sizes(surfaces, weights, np.zeros((0, 1)), rng=rng)
     whole = imagine(runs, remedy, expected, surfaces[0].noise, rng=rng)
     assert len(whole) == len(runs) + remedy.n_runs
     then, optima = Surface(arrays_of(whole)), surfaces[0].places.optimum[:, 0]
-    before, after = (s.information[np.ix_(optima, optima)] for s in (surfaces[0], then))
+    noise = surfaces[0].noise
+    before, after = (s.given_noise(noise)[1][np.ix_(optima, optima)] for s in (surfaces[0], then))
     added = np.linalg.eigvalsh(after - before)
     assert added.min() > -0.05 * added.max()
     assert np.trace(after) > 1.2 * np.trace(before)

@@ -322,16 +322,20 @@ class Surface:
         return each.sum(axis=1), slopes
 
     def _at(self, theta: Array) -> _State:
-        """Runs far above the optimum say only that they are."""
+        """Runs far above the optimum say only that they are.
+
+        Never the best ones: were all of a size far off, nothing would hold its loss.
+        """
         places = self.places
         excess, slopes = self._excess(theta)
         effects = self._effect_columns
         over = self.sweep.log_loss[self._rows] - theta[places.loss][self._size]
         over = over - effects @ theta[places.effects]
-        is_far = over > CENSORED
+        limit = CENSORED + np.maximum(self._best_loss - theta[places.loss], 0)[self._size]
+        is_far = over > limit
         slopes[np.arange(len(over)), places.loss[self._size]] = 1.0
         slopes[:, places.effects] = effects
-        residual = np.where(is_far, np.maximum(CENSORED - excess, 0), over - excess)
+        residual = np.where(is_far, np.maximum(limit - excess, 0), over - excess)
         slopes[is_far & (residual <= 0)] = 0
         slopes[np.ix_(is_far, np.concatenate([places.loss, places.effects]))] = 0
         odds = None if self.divergences is None else self.divergences.at(theta, places)

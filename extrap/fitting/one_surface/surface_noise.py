@@ -133,7 +133,7 @@ class CellMeans:
         misfit = np.exp(2 * share) * self.excess**2
         run, mean = own + misfit, own / self.n + misfit
         logs = self.left * np.log(mean) + self.mean**2 / mean
-        if self.n.max() > 1:
+        if (self.n > 1).any():
             logs += (self.n - 1) * np.log(run) + self.within / run
         return np.asarray(-0.5 * logs.sum(axis=-1))
 

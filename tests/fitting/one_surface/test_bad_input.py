@@ -69,6 +69,7 @@ DOUBTFUL = {
         loss=lambda t: t["loss"].where(t["width"] < 100, math.inf)
     ),
     "one run": lambda: make_table().head(1),
+    "all values far above the best": lambda: make_table(rates=2.0 ** np.arange(-4, 0)),
 }
 ANSWERED = {
     "two sizes": lambda: make_table(widths=(64, 128)),

@@ -208,6 +208,15 @@ def test_cost_of_mistuning_is_over_what_can_be_reached():
     assert said.mistuned < 1e-4
 
 
+def test_the_best_runs_of_a_size_are_never_taken_to_be_far_off():
+    """However low the loss at the optimum is thought to be."""
+    surface = Surface(arrays(make_table(noise=0.01, seed=2)))
+    theta = surface.theta.copy()
+    theta[surface.places.loss] -= 1.0
+    assert np.bincount(surface._size[surface._at(theta).is_plain]).min() >= 3
+    assert surface._at(theta).residual[surface._at(theta).is_plain].min() > 0.5
+
+
 def test_two_columns_of_which_one_does_nothing():
     """The flat one ends with a small curvature; the other is found."""
 

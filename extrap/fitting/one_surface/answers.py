@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from extrap.fitting.one_surface.draws import SizeDraws
-from extrap.fitting.one_surface.sweep_arrays import SweepArrays
+from extrap.fitting.one_surface.sweep_arrays import Indices, SweepArrays
 from extrap.laws.base import Array
 from extrap.records.confidence import (
     HIGH_CHANCE,
@@ -71,17 +71,14 @@ def answer(draws: SizeDraws, *, level: float = 0.9) -> Answer:
     rows = np.linspace(0, n - 1, min(N_JUDGED, n)).astype(int)
     low, high = np.quantile(draws.optimum, [0.5 - level / 2, 0.5 + level / 2], axis=0)
     first, last = draws.reach()
-    values, least = np.median(draws.optimum, axis=0), np.zeros(len(rows))
+    values = np.median(draws.optimum, axis=0)
     for _ in range(1 if n_tuned == 1 else ROUNDS):
         for j in range(n_tuned):
             tries = np.repeat(values[None], N_TRIED, axis=0)
             tries[:, j] = np.linspace(first[j], last[j], N_TRIED)
             costs = draws.costs(tries, rows)
             values = tries[int(np.argmin(costs.mean(axis=0)))]
-            if draws.steepness is not None and j == draws.main:
-                best = costs.argmin(axis=1)[:, None]
-                least = np.take_along_axis(draws.excesses(tries, rows), best, axis=1)[:, 0]
-    extra = draws.excesses(values[None], rows)[:, 0] - least
+    extra = draws.excesses(values[None], rows)[:, 0] - _least(draws, values, rows)
     return Answer(
         values=values,
         low=low,
@@ -92,8 +89,24 @@ def answer(draws: SizeDraws, *, level: float = 0.9) -> Answer:
     )
 
 
+def _least(draws: SizeDraws, values: Array, rows: Indices) -> Array:
+    """Log excess of the best value of each draw, divergence considered; 0 without divergence.
+
+    Columns along which runs do not diverge are at the draw's own optimum.
+    """
+    if draws.steepness is None:
+        return np.zeros(len(rows))
+    first, last = draws.reach()
+    tries = np.repeat(values[None], N_TRIED, axis=0)
+    tries[:, draws.main] = np.linspace(first[draws.main], last[draws.main], N_TRIED)
+    is_main = np.arange(len(values)) == draws.main
+    own = replace(draws, optimum=np.where(is_main, draws.optimum, values))
+    best = own.costs(tries, rows).argmin(axis=1)[:, None]
+    return np.asarray(np.take_along_axis(own.excesses(tries, rows), best, axis=1)[:, 0])
+
+
 def confidence(said: Answer, sweep: SweepArrays) -> Confidence:
-    """How far the values to use can be trusted; a refused answer, not at all.
+    """How far the values to use can be trusted; a refused answer has low confidence.
 
     Low: the sampler saw results that the table lacks, so that its choices cannot be ignored; a
     cost above 1 % or a chance of divergence above 5 %. High: up to .3 % and 2 %.
@@ -110,7 +123,7 @@ def confidence(said: Answer, sweep: SweepArrays) -> Confidence:
         reason = (
             f"{n_lacking} of {n + n_lacking} runs were pruned or failed and have no loss here; "
         )
-        return Confidence("low", reason + "they steered the sampler all the same")
+        return Confidence("low", reason + "the sampler used their results")
     numbers = (
         ("the cost of not knowing the best value is ", said.mistuned, LOW_COST, HIGH_COST),
         ("the chance of divergence is ", said.chance, LOW_CHANCE, HIGH_CHANCE),

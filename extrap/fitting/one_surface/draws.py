@@ -48,6 +48,7 @@ class SizeDraws:
         turns: (n, D (D − 1)).
         steepness: Slopes of the log odds of divergence an octave, (n, D); None without divergence.
         threshold: What is taken from them, (n,); None without.
+        main: The column along which runs diverge; the first where none does.
     """
 
     optimum: Array
@@ -56,6 +57,7 @@ class SizeDraws:
     turns: Array
     steepness: Array | None = None
     threshold: Array | None = None
+    main: int = 0
 
     def excesses(self, values: Array, rows: slice | Indices = slice(None)) -> Array:
         """Log excess of values (k, D) of runs that do not diverge, one row a draw: (rows, k)."""
@@ -81,13 +83,6 @@ class SizeDraws:
         """Expected log excess of values (k, D), divergence included, (rows, k)."""
         excesses, chances = self.excesses(values, rows), self.chances(values, rows)
         return excesses + chances * (DIVERGED_EXCESS - excesses)
-
-    @property
-    def main(self) -> int:
-        """The column along which runs diverge; the first where none does."""
-        if self.steepness is None:
-            return 0
-        return int(np.argmax(np.abs(np.median(self.steepness, axis=0))))
 
     def reach(self) -> tuple[Array, Array]:
         """Between which a value to use may lie: the optima, and the safe side of the threshold."""
@@ -151,6 +146,7 @@ def _joined(parts: Sequence[SizeDraws]) -> SizeDraws:
         turns=stacked("turns"),
         steepness=stacked("steepness") if diverging else None,
         threshold=stacked("threshold") if diverging else None,
+        main=parts[0].main,
     )
 
 
@@ -219,7 +215,7 @@ def _resampled(
     slope, curvature, slopes = slope[is_open], curvature[is_open], slopes[is_open]
     moved = (theta - surface.theta)[:, own] @ slopes.T
     logs = surface.divergences.log_likelihoods(theta, surface.places, is_open)
-    logs -= (moved @ slope - 0.5 * moved**2 @ curvature) / scale**2
+    logs -= moved @ slope - 0.5 * moved**2 @ curvature / scale**2
     weights = np.exp(logs - logs.max())
     weights = np.minimum(weights, weights.mean() * math.sqrt(len(weights)))
     even = (np.arange(n) + rng.random()) / n
@@ -273,4 +269,5 @@ def _at_size(
         turns=draws.turns,
         steepness=lean * steep,
         threshold=threshold * steep[:, 0],
+        main=surface.divergences.main,
     )

@@ -136,6 +136,7 @@ def _medians(draws: SizeDraws) -> SizeDraws:
         turns=np.median(draws.turns, axis=0, keepdims=True),
         steepness=middle(draws.steepness),
         threshold=middle(draws.threshold),
+        main=draws.main,
     )
 
 
@@ -167,6 +168,7 @@ def imagine(
         )
         off = excess + np.sqrt(misfit) * rng.normal(size=len(rows))
         of_seed = common + noise.own_sd * rng.normal(size=n)
+        of_seed = of_seed * noise.growths(np.array(place.from_largest))
         log_loss = place.log_loss + off[:, None] + of_seed
         log_loss += np.sqrt(own)[:, None] * rng.normal(size=(len(rows), n))
         table = rows.loc[rows.index.repeat(n)].assign(loss=np.exp(log_loss.ravel()), stage="tune")

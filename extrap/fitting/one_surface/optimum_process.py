@@ -10,6 +10,7 @@ bends score worse on one and better on all others, and stay.
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -73,13 +74,21 @@ class OptimumProcess:
         self.prior_probabilities = np.array(probabilities, dtype=float)
         self.covariances = np.array([self.prior(spreads) for spreads in self.grid])
 
-    def prior(self, spreads: Spreads) -> Array:
-        """Covariance of the fitted optima, (S, S)."""
+    def prior(self, spreads: Spreads, start: float = math.inf) -> Array:
+        """Covariance of the fitted optima, (S, S); `start` as in `covariance`."""
         scatter = spreads.scatter**2 * np.eye(len(self._sizes))
-        return self.covariance(self._sizes, self._sizes, spreads) + scatter
+        return self.covariance(self._sizes, self._sizes, spreads, start) + scatter
 
-    def covariance(self, a: Array, b: Array, spreads: Spreads) -> Array:
-        """Between laws at sizes a (n, C) and b (m, C): without the scatter about the law."""
+    def covariance(self, a: Array, b: Array, spreads: Spreads, start: float = math.inf) -> Array:
+        """Between laws at sizes a (n, C) and b (m, C): without the scatter about the law.
+
+        Args:
+            a: log2 of sizes.
+            b: The same.
+            spreads: Of the parts of the process.
+            start: Mean log2 size at which a slope begins to wander, at most that of the smallest
+                fitted size.
+        """
         a, b = a - self._middle, b - self._middle
         mean_a, mean_b = a.mean(axis=1), b.mean(axis=1)
         covariance = LEVEL_SD**2 + SLOPE_SD**2 * a @ b.T
@@ -88,10 +97,9 @@ class OptimumProcess:
             levels = zip(self._levels(a), self._levels(b), strict=True)
             covariance += spreads.shared**2 * sum((p[:, None] == q[None]) for p, q in levels)
         if spreads.walk:  # once integrated: the slope wanders
-            first = self._sizes.mean(axis=1).min() - self._middle.mean()
-            start = min(first, mean_a.min(), mean_b.min())
-            p = np.minimum.outer(mean_a - start, mean_b - start)
-            q = np.maximum.outer(mean_a - start, mean_b - start)
+            first = min(self._sizes.mean(axis=1).min(), start) - self._middle.mean()
+            p = np.minimum.outer(mean_a - first, mean_b - first)
+            q = np.maximum.outer(mean_a - first, mean_b - first)
             covariance += spreads.walk**2 * p**2 * (q / 2 - p / 6)
         return np.asarray(covariance)
 
@@ -118,8 +126,9 @@ class OptimumProcess:
 
     def beyond(self, targets: Array, spreads: Spreads) -> tuple[Array, Array]:
         """Weights (T, S) of the fitted optima at targets (T, C), and the sd given them, (T,)."""
-        cross = self.covariance(targets, self._sizes, spreads)
-        weights = np.linalg.solve(self.prior(spreads), cross.T).T
-        own = np.array([self.covariance(t[None], t[None], spreads)[0, 0] for t in targets])
+        start = float(targets.mean(axis=1).min())
+        cross = self.covariance(targets, self._sizes, spreads, start)
+        weights = np.linalg.solve(self.prior(spreads, start), cross.T).T
+        own = np.diag(self.covariance(targets, targets, spreads, start))
         left = own + spreads.scatter**2 - (weights * cross).sum(axis=1)
         return np.asarray(weights), np.asarray(np.sqrt(np.maximum(left, LEAST_VARIANCE)))

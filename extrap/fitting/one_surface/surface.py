@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from scipy import special
 
 from extrap.errors import DataError
 from extrap.fitting.one_surface.cost_shape import (
@@ -52,7 +53,7 @@ CENSORED, LARGEST = 0.3, 5.0
 """Log excess from which on a run only says that it is so far off, and that of misfit."""
 REACH = 1.0
 """Octaves over which misfit is alike."""
-DOF, LEAST_CURVATURE = 8.0, 0.3
+DOF, LEAST_CURVATURE, TINY = 8.0, 0.3, 1e-300
 """Of Student's t of a residual; its curvature at least, as a share of the weights."""
 NEAR_BEST = 0.1
 """Log loss above the best cell up to which cells give the first noise."""
@@ -136,6 +137,8 @@ class Surface:
         self._variance: tuple[Array, Array] | None = None
         # evidences of surfaces can be compared only where their runs count alike
         self._held = like._variance if like else None
+        self._held_plain = like.plain if like else None
+        self._is_noise_estimated = like is not None
         best = (like._best_loss, like._best) if like else self._best_cells()
         self._best_loss, self._best = best
         self.centre = np.median(self._best, axis=0)
@@ -171,6 +174,7 @@ class Surface:
         for start in (best, line):
             self.theta = self.mean.copy()
             self.theta[self.places.optimum] = start
+            self._variance = None
             self._climb(8 if len(self.sweep.size) < MANY else 5)
             modes.append((self._cost_of_mode, self.theta))
         self.theta = min(modes, key=lambda pair: pair[0])[1]
@@ -307,24 +311,26 @@ class Surface:
         logs = theta[places.curvature] + self.sweep.from_largest @ theta[places.curvature_trend]
         curvature = np.exp((logs + theta[places.size_curvature])[own])
         curves = cost_curve(along, np.clip(of_size, *ASYMMETRY_LIMITS))
-        each, by_octaves, by_asymmetry = (curvature * part for part in curves)
+        excesses, by_octaves, by_asymmetry = (curvature * part for part in curves)
         rows, slopes = np.arange(len(own))[:, None], np.zeros((len(own), places.n))
         slopes[rows, places.optimum[own]] = -by_octaves @ matrix
-        slopes[rows, places.size_curvature[own]] = slopes[:, places.curvature] = each
+        slopes[rows, places.size_curvature[own]] = slopes[:, places.curvature] = excesses
         for c in range(self.shape[1]):
-            slopes[:, places.curvature_trend[c]] = each * self.sweep.from_largest[own, c][:, None]
+            slopes[:, places.curvature_trend[c]] = (
+                excesses * self.sweep.from_largest[own, c][:, None]
+            )
         is_inside = (of_size > ASYMMETRY_LIMITS[0]) & (of_size < ASYMMETRY_LIMITS[1])
         by_asymmetry = np.where(is_inside, by_asymmetry, 0.0)
         slopes[rows, places.asymmetry[side, columns]] = by_asymmetry
         slopes[rows, places.size_asymmetry[side, own[:, None], columns]] = by_asymmetry
         for place, (j, k) in zip(places.turns, turn_pairs(n_tuned), strict=True):
             slopes[:, place] = by_octaves[:, j] * raw[:, k]
-        return each.sum(axis=1), slopes
+        return excesses.sum(axis=1), slopes
 
     def _at(self, theta: Array) -> _State:
-        """Runs far above the optimum say only that they are.
+        """The state; runs far above the optimum only tell that their excess exceeds a limit.
 
-        Never the best ones: were all of a size far off, nothing would hold its loss.
+        The best runs of a size are never among them: nothing else determines its loss.
         """
         places = self.places
         excess, slopes = self._excess(theta)
@@ -365,11 +371,13 @@ class Surface:
         that find it make parameters seem known a tenth better.
         """
         square, power = variance
-        far = state.residual**2 / square / DOF
-        w = power / square / (1 + far)
+        squares = state.residual**2 / square / DOF
+        w = power / square / (1 + squares)
         curvature = 1.0
         if is_mode and len(w):
-            curvature = max(float((w * (1 - far) / (1 + far)).sum() / w.sum()), LEAST_CURVATURE)
+            plain = state.is_plain
+            curved = (w * (1 - squares) / (1 + squares))[plain].sum() / max(w[plain].sum(), TINY)
+            curvature = max(float(curved), LEAST_CURVATURE)
         information = np.zeros((self.places.n, self.places.n))
         for in_slopes, rows, own in self._blocks:
             slopes = state.slopes[in_slopes]
@@ -425,7 +433,12 @@ class Surface:
         self.information = self._normal(self.state, self._variance, is_mode=True)[0]
         self.covariance = np.asarray(np.linalg.inv(self.information + self.precision))
         self._cost_of_mode = self._cost(state, theta, self._variance)
-        self._cost_of_mode += float((power * np.log(square))[self.state.is_plain].sum())
+        self._cost_of_mode += float((power * np.log(square))[self.plain].sum())
+
+    @property
+    def plain(self) -> npt.NDArray[np.bool_]:
+        """Which runs that did not diverge have a density, not only a limit, in the evidence."""
+        return self.state.is_plain if self._held_plain is None else self._held_plain
 
     def _settle(self, passes: int) -> None:
         """Mode and noise in turn."""
@@ -461,7 +474,9 @@ class Surface:
             )
         )
         self.noise_posterior = replace(posterior, common=common, own=own)
-        self.noise = self.noise_posterior.mean().after(self.noise)
+        mean = self.noise_posterior.mean()
+        self.noise = mean.damped(self.noise) if self._is_noise_estimated else mean
+        self._is_noise_estimated = True
 
     def given_noise(self, noise: SurfaceNoise) -> tuple[Indices, Array, Array]:
         """With other noise at the mode, the effects integrated over.
@@ -510,34 +525,38 @@ class Surface:
 def fit_surfaces(sweep: SweepArrays) -> tuple[list[Surface], Array]:
     """Surfaces with other spreads of asymmetry and threshold, and their probabilities.
 
+    Margins are compared under the likeliest spread of asymmetry, as if independent of it.
+
     Args:
-        sweep: Runs of at least two sizes.
+        sweep: Runs; of a single size they say nothing of larger ones.
 
     Raises:
         DataError: No run has a loss.
     """
     if sweep.diverged.all():
         raise DataError(
-            f"a surface needs runs with a loss, got none of {len(sweep.diverged)} (all diverged); "
+            f"a surface needs runs with a loss, got {len(sweep.diverged)} runs that all diverged; "
             "lower the tuned values."
+            if len(sweep.diverged)
+            else "a surface needs runs with a loss, got none; let some runs finish."
         )
     (_, _), (usual, usual_prior), _ = ASYMMETRY_SDS
     margin, margin_prior = MARGINS[0]
     first = Surface(sweep, asymmetry_sd=usual, margin=margin)
-    weighed = [(first, usual_prior * margin_prior)]
+    surfaces, logs = [first], [first.log_evidence + math.log(usual_prior)]
     for sd, prior in ASYMMETRY_SDS:
         if sd != usual:
-            other = Surface(sweep, asymmetry_sd=sd, margin=margin, like=first)
-            weighed.append((other, prior * margin_prior))
+            surfaces.append(Surface(sweep, asymmetry_sd=sd, margin=margin, like=first))
+            logs.append(surfaces[-1].log_evidence + math.log(prior))
     if first.divergences is not None:
-        best = max(weighed, key=lambda pair: pair[0].log_evidence + math.log(pair[1]))[0]
-        prior = dict(ASYMMETRY_SDS)[best.asymmetry_sd]
+        best = surfaces[int(np.argmax(logs))]
+        of_all = float(special.logsumexp(logs)) - best.log_evidence
+        logs = [log + math.log(margin_prior) for log in logs]
         for margin, margin_prior in MARGINS[1:]:
             other = Surface(sweep, asymmetry_sd=best.asymmetry_sd, margin=margin, like=best)
-            weighed.append((other, prior * margin_prior))
-    logs = np.array([surface.log_evidence + math.log(prior) for surface, prior in weighed])
-    weights = np.exp(logs - logs.max())
-    return [surface for surface, _ in weighed], weights / weights.sum()
+            surfaces.append(other)
+            logs.append(other.log_evidence + of_all + math.log(margin_prior))
+    return surfaces, np.asarray(special.softmax(logs))
 
 
 def spreads_of(surface: Surface, chosen: Sequence[int]) -> list[Spreads]:

@@ -13,7 +13,7 @@ from extrap.laws.base import Array
 
 MOST_ODDS = 30.0
 """Log odds beyond which nothing changes any more."""
-WIDTHS = (-3.5, 2.0)
+WIDTHS = (-5.0, 2.0)
 """Limits of ln width in draws."""
 
 
@@ -21,7 +21,8 @@ class Divergences:
     """Distinct sizes and values of a sweep, and the share of their runs that diverged.
 
     Attributes:
-        main: The column along which runs diverge most plainly.
+        main: The column along which runs diverge most plainly; the first where no size has both
+            runs that diverged and runs that did not.
         side: 1 where its large values do, else −1.
         share: Of the runs of each distinct choice that diverged, (n,).
 
@@ -73,7 +74,7 @@ class Divergences:
     def step(self, theta: Array, places: Places) -> float:
         """From the threshold of the largest size to where its runs begin to diverge, octaves.
 
-        A step is not found from a mode without one: far from a threshold odds have no slope.
+        The mode cannot reach a step by itself: far from a threshold the odds have no slope.
         """
         own = self._size == len(self._from_largest) - 1
         values, share = self._values[own] @ theta[places.lean], self.share[own]
@@ -83,7 +84,9 @@ class Divergences:
         above = np.concatenate([np.cumsum((1 - share)[::-1])[::-1], [0.0]])
         edges = np.concatenate([[values[0] - 1], (values[1:] + values[:-1]) / 2, [values[-1] + 1]])
         edge = edges[int(np.argmin(below + above))]
-        return float(edge - theta[places.threshold[0]] - theta[places.size_threshold[-1]])
+        now = theta[places.threshold[0]] + theta[places.size_threshold[-1]]
+        now += self._from_largest[-1] @ theta[places.threshold_trend]
+        return float(edge - now)
 
     def log_likelihoods(
         self, thetas: Array, places: Places, which: npt.NDArray[np.bool_]

@@ -30,8 +30,8 @@ MOST_SDS = 4.0
 """Residuals count up to that many standard deviations."""
 FEWEST_SIZES = 3
 """From which on noise may grow with size."""
-LEAST_DOF, FIRST_DOF = 2.0, 3.0
-"""Degrees of freedom of sigma at least, and before any run was looked at."""
+LEAST_DOF = 2.0
+"""Degrees of freedom of sigma at least."""
 NONE: Array = np.zeros(0)
 SIGMAS = np.linspace(math.log(3e-4), math.log(0.2), 20)
 SHARES = math.log(SHARE) + SHARE_SD * np.linspace(-2, 2.7, 7)
@@ -59,7 +59,7 @@ class SurfaceNoise:
     share: float = SHARE
     common_sd: float = LEAST_SD
     own_sd: float = LEAST_SD
-    dof: float = FIRST_DOF
+    dof: float = 3.0
 
     def variances(self, excess: Array, size_logs: Array, extra: Array) -> tuple[Array, Array]:
         """Of runs, from noise and from misfit.
@@ -72,10 +72,8 @@ class SurfaceNoise:
         own = (self.sigma * self.growths(size_logs)) ** 2 + extra**2 + FLOOR**2
         return own, (self.share * excess) ** 2
 
-    def after(self, before: SurfaceNoise) -> SurfaceNoise:
-        """Half way from the noise of before, that passes do not swing; at first all the way."""
-        if before.dof == FIRST_DOF:
-            return self
+    def damped(self, before: SurfaceNoise) -> SurfaceNoise:
+        """Halfway from the noise of the previous pass, so that passes do not oscillate."""
         names = ("sigma", "share", "common_sd", "own_sd")
         pairs = [(getattr(before, name), getattr(self, name)) for name in names]
         middle = {name: math.sqrt(a * b) for name, (a, b) in zip(names, pairs, strict=True)}
@@ -180,9 +178,9 @@ class NoisePosterior:
         """One draw of growth, share and seed effects, and n of sigma given these."""
         growth = rng.choice(len(self.growths), p=self.of_growth.sum(axis=0))
         share = rng.choice(len(self.shares), p=self.of_share.sum(axis=0))
-        with np.errstate(divide="ignore"):
-            logs = np.log(self.of_growth[:, growth]) + np.log(self.of_share[:, share])
-            logs = logs - np.log(self.of_growth.sum(axis=1))
+        pair, of_sigma = self.of_growth[:, growth] * self.of_share[:, share], self.of_growth.sum(1)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            logs = np.where(pair > 0, np.log(pair) - np.log(of_sigma), -np.inf)
         of_sigma, half = _normalised(logs), (self.sigmas[1] - self.sigmas[0]) / 2
         sigmas = rng.choice(self.sigmas, n, p=of_sigma) + rng.uniform(-half, half, n)
         ratios = [
@@ -215,6 +213,9 @@ def estimate(cells: CellMeans, now: SurfaceNoise, *, n_sizes: int) -> NoisePoste
     first = _of_share(cells, SIGMAS, SHARES, growth)
     sigmas = _about(SIGMAS, first.sum(axis=1), STEPS)
     shares = _about(SHARES, first.sum(axis=0), SHARE_STEPS)
+    of_share = _of_share(cells, sigmas, shares, growth)
+    sigmas = _about(sigmas, of_share.sum(axis=1), STEPS)
+    shares = _about(shares, of_share.sum(axis=0), SHARE_STEPS)
     of_share = _of_share(cells, sigmas, shares, growth)
     log_share = of_share.sum(axis=0) @ shares
     growths = GROWTHS if n_sizes >= FEWEST_SIZES else np.zeros(1)

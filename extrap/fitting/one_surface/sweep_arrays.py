@@ -9,8 +9,10 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from extrap.errors import DataError
 from extrap.laws.base import Array
 from extrap.records import Runs
+from extrap.records.numbers import format_quantity
 
 Indices = npt.NDArray[np.intp]
 MOST_SEEDS, MOST_PAIRS = 12, 48
@@ -72,6 +74,9 @@ def arrays_of(runs: Runs) -> SweepArrays:
 
     Args:
         runs: Rows of stage `tune`.
+
+    Raises:
+        DataError: A tuned column has one value in all runs.
     """
     frame = complete_pruned(runs)
     is_here = frame["status"].isin(["complete", "diverged"])
@@ -83,6 +88,13 @@ def arrays_of(runs: Runs) -> SweepArrays:
     order = np.argsort(log_sizes.mean(axis=1), kind="stable")
     log_sizes, size = log_sizes[order], np.argsort(order)[size.ravel()]
     values = np.log2(frame[list(runs.tuned)].to_numpy(dtype=float))
+    for name, column in zip(runs.tuned, values.T, strict=True):
+        if len(column) and np.ptp(column) < 10.0**-SAME:
+            value = format_quantity(2.0 ** float(column[0]))
+            raise DataError(
+                f"a tuned column needs at least two values, got {name} = {value} in all "
+                f"{len(column)} runs; leave it out, or add runs with another value."
+            )
     key = np.column_stack([size, np.round(values, SAME), diverged])
     cell = np.unique(key, axis=0, return_inverse=True)[1].ravel()
     seeds, n_common = _seed_effects(frame["seed"].astype(str), size, ~diverged, len(log_sizes))
@@ -146,6 +158,7 @@ def complete_pruned(runs: Runs) -> pd.DataFrame:
     points, pruned = runs.curves(), frame.index[frame["status"] == "pruned"]
     if points is None or not len(pruned):
         return frame
+    points = points[np.isfinite(points["loss"]) & (points["loss"] > 0)]
     curves = np.log(points.pivot_table(index="run", columns="step", values="loss"))
     done = frame.index[frame["status"] == "complete"].intersection(curves.index)
     sizes = frame.groupby(list(runs.sizes)).ngroup()

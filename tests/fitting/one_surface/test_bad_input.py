@@ -13,8 +13,6 @@ from extrap.fitting.one_surface.draws import draw
 from extrap.fitting.one_surface.surface import fit_surfaces
 from extrap.fitting.one_surface.sweep_arrays import arrays_of
 
-RNG = np.random.default_rng(0)
-
 
 def asked(table, tune=("lr",), octaves=2.0):
     """Answer and confidence that many octaves above the largest size."""
@@ -57,18 +55,16 @@ def many_runs():
 
 DOUBTFUL = {
     "one size": lambda: make_table(widths=(64,)),
-    "one value": lambda: make_table(rates=(0.01,)),
     "12 decades": over_decades,
     "no effect but noise": lambda: make_table().assign(
-        loss=lambda t: 2 * np.exp(0.05 * RNG.normal(size=len(t)))
+        loss=lambda t: 2 * np.exp(0.05 * np.random.default_rng(0).normal(size=len(t)))
     ),
     "half of them diverged at random": lambda: make_table().assign(
-        loss=lambda t: t["loss"].where(RNG.random(len(t)) < 0.5, math.inf)
+        loss=lambda t: t["loss"].where(np.random.default_rng(1).random(len(t)) < 0.5, math.inf)
     ),
     "the largest two sizes diverged": lambda: make_table().assign(
         loss=lambda t: t["loss"].where(t["width"] < 100, math.inf)
     ),
-    "one run": lambda: make_table().head(1),
     "all values far above the best": lambda: make_table(rates=2.0 ** np.arange(-4, 0)),
 }
 ANSWERED = {
@@ -103,6 +99,25 @@ def test_where_all_losses_are_equal_no_value_costs_anything():
 def test_a_sweep_whose_runs_all_diverged_is_refused():
     with pytest.raises(extrap.DataError, match="all diverged"):
         asked(make_table().assign(loss=math.inf))
+
+
+def test_one_run_is_refused():
+    with pytest.raises(extrap.DataError, match="lr"):
+        asked(make_table().head(1))
+
+
+@pytest.mark.parametrize("tune", [("lr",), ("lr", "wd")])
+def test_a_column_of_one_value_is_refused_by_its_name(tune):
+    table = make_table().assign(wd=0.1)
+    table["lr"] = table["lr"] if len(tune) == 2 else 0.01
+    with pytest.raises(extrap.DataError, match=tune[-1]):
+        asked(table, tune)
+
+
+def test_noise_of_ten_thousand_runs():
+    table = make_table(seeds=250, noise=0.01)
+    said, _ = asked(table)
+    assert not said.refusal
 
 
 def test_order_and_units_of_runs_do_not_matter():

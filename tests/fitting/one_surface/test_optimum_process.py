@@ -28,13 +28,15 @@ def test_spreads_are_weighed_by_their_marginal_likelihoods(sizes):
     assert found == pytest.approx(expected / expected.sum(), rel=1e-6)
 
 
-def test_optima_beyond_are_the_conditional_of_the_joint_normal():
+@pytest.mark.parametrize("size", [6.0, -2.0])
+def test_optima_beyond_are_the_conditional_of_the_joint_normal(size):
     process = OptimumProcess(SIZES)
-    target = np.array([[6.0]])
+    target = np.array([[size]])
     for spreads in process.grid[::7]:
         whole = OptimumProcess(SIZES)
         both = np.vstack([SIZES, target])
-        joint = whole.covariance(both, both, spreads) + spreads.scatter**2 * np.eye(len(both))
+        joint = whole.covariance(both, both, spreads, size)
+        joint += spreads.scatter**2 * np.eye(len(both))
         weights, sd = process.beyond(target, spreads)
         expected = np.linalg.solve(joint[:-1, :-1], joint[:-1, -1])
         assert weights[0] == pytest.approx(expected)

@@ -49,8 +49,8 @@ class Expected:
 
 
 AGAINST_RISE = Remedy(
-    "sizes",
-    "find out why the largest runs are worse (a mistuned value, too few steps, another recipe), "
+    cause="sizes",
+    text="find out why the largest runs are worse (a mistuned value, too few steps, another recipe), "
     "and repeat them or leave them out",
 )
 """Where the loss rises towards the largest size."""
@@ -63,7 +63,7 @@ def against_divergence(model: DivergenceModel) -> Remedy:
     runs = f"{model.n_diverged} of {model.n_runs} runs of the sweep diverged"
     change, side = ("larger", "high") if weights[name] < -CLEAR else ("smaller", "low")
     text = f"{runs}; try {change} values of {name}"
-    return Remedy("grid", text, column=name, side=side)
+    return Remedy(cause="grid", text=text, column=name, side=side)
 
 
 def name_remedy(
@@ -92,7 +92,10 @@ def name_remedy(
     for remedy, changed, changed_noise in _remedies(runs, optima, noise, expect):
         if not is_refused(changed, changed_noise):
             return remedy
-    return Remedy("sizes", "the sweep ends too far below; add larger sizes, or ask for a smaller")
+    return Remedy(
+        cause="sizes",
+        text="the sweep ends too far below; add larger sizes, or ask for a smaller",
+    )
 
 
 def name_unbracketed(runs: Runs, optima: Sequence[Optimum], noise: Noise) -> Remedy:
@@ -120,7 +123,7 @@ def _swept_once(runs: Runs) -> Remedy | None:
                 f"{name} was swept at one size only, {where}, so that the losses of the others "
                 f"are upper bounds; try values around {_numbers(frame[name].iloc[-1])} there too"
             )
-            return Remedy("grid", text, column=name)
+            return Remedy(cause="grid", text=text, column=name)
     return None
 
 
@@ -137,7 +140,9 @@ def less_noise(noise: Noise, *, times: int = MORE_SEEDS[0]) -> Remedy:
 def _more(noise: Noise, times: int, found: str) -> Remedy:
     """More seeds; where no run was repeated, more runs."""
     of_what = "seeds" if noise.is_replicated else "runs, no two with the same seed"
-    return Remedy("noise", f"{found}; train {times} times as many {of_what}", times=times)
+    return Remedy(
+        cause="noise", text=f"{found}; train {times} times as many {of_what}", times=times
+    )
 
 
 def _remedies(
@@ -179,7 +184,7 @@ def _remedies(
         added = [expected_optimum(size, expect(size), like=like, spare=SPARE) for size in sizes]
         names = " and ".join(", ".join(f"{c} {v:g}" for c, v in size.items()) for size in sizes)
         text = f"{len(optima)} sizes are few for one so far above; add {names}"
-        yield Remedy("sizes", text, sizes=tuple(sizes)), [*optima, *added], noise
+        yield Remedy(cause="sizes", text=text, sizes=tuple(sizes)), [*optima, *added], noise
 
 
 def value_grids(runs: Runs, optimum: Optimum) -> dict[str, Grid]:
@@ -329,7 +334,7 @@ def _wider(runs: Runs, sizes: Sequence[Optimum]) -> Remedy:
         f"the best {name} at {'/'.join(runs.sizes)} {where} is the {side}est that was tried; "
         f"try values {end} {value:.3g}"
     )
-    return Remedy("edge", text, column=name, side=side)
+    return Remedy(cause="edge", text=text, column=name, side=side)
 
 
 def _finer(name: str, octaves: float, times: int) -> Remedy:
@@ -338,4 +343,4 @@ def _finer(name: str, octaves: float, times: int) -> Remedy:
         f"the values of {name} are a factor of {2**octaves:.2g} apart; try {times} times as many "
         "over the same range"
     )
-    return Remedy("grid", text, column=name, times=times)
+    return Remedy(cause="grid", text=text, column=name, times=times)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from extrap.records.codec import document, shape
@@ -206,7 +206,7 @@ class Recommendation:
     chance_of_divergence: float | None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Remedy:
     """What would end a refusal.
 
@@ -226,7 +226,6 @@ class Remedy:
 
     cause: str
     text: str
-    _: KW_ONLY
     column: str = ""
     side: str = ""
     times: int = 1

@@ -78,7 +78,7 @@ def name_remedy(
         if is_enough(now):
             smaller = _named_size(runs, size)
             text = f"no runs that were tried would do; ask for {name_size(smaller)} at most"
-            return _followed_by(Remedy("sizes", text, target=smaller), [now])
+            return _followed_by(Remedy(cause="sizes", text=text, target=smaller), [now])
     return None
 
 
@@ -108,7 +108,7 @@ def _remedies(runs: Runs, expected: Sequence[ExpectedSize]) -> Iterator[Remedy]:
         text = f"the seed changes losses; train {times} times as many seeds near the best values"
         rows = _rows(runs, fitted, [place.near() for place in fitted])
         more = (times - 1) * seeds
-        yield Remedy("noise", text, times=times, runs=rows, seeds=more)
+        yield Remedy(cause="noise", text=text, times=times, runs=rows, seeds=more)
     for j, name in enumerate(runs.tuned):
         yield from _other_values(runs, fitted, j, name, seeds)
     sizes = [_named_size(runs, place.size) for place in larger]
@@ -116,7 +116,7 @@ def _remedies(runs: Runs, expected: Sequence[ExpectedSize]) -> Iterator[Remedy]:
         rows = _rows(runs, larger[:n], [place.values for place in larger[:n]])
         text = f"{len(fitted)} sizes are few for one so far above; add "
         text += " and ".join(map(name_size, sizes[:n]))
-        yield Remedy("sizes", text, sizes=tuple(sizes[:n]), runs=rows, seeds=seeds)
+        yield Remedy(cause="sizes", text=text, sizes=tuple(sizes[:n]), runs=rows, seeds=seeds)
 
 
 def _other_values(
@@ -130,13 +130,13 @@ def _other_values(
             rows = _rows(runs, fitted, [place.beyond(j, sign * octaves) for place in fitted])
             values = ", ".join(format_quantity(v) for v in sorted({row[name] for row in rows}))
             text = f"the {side}est {name} that finished is too near the best; try {values}"
-            yield Remedy("edge", text, column=name, side=side, runs=rows, seeds=seeds)
+            yield Remedy(cause="edge", text=text, column=name, side=side, runs=rows, seeds=seeds)
     times = 2 ** math.ceil(math.log2(step / COARSE))
     if times > 1:
         rows = _rows(runs, fitted, [place.between(j, times) for place in fitted])
         text = f"the values of {name} are a factor of {2**step:.2g} apart; "
         text += f"try {times} times as many"
-        yield Remedy("grid", text, column=name, times=times, runs=rows, seeds=seeds)
+        yield Remedy(cause="grid", text=text, column=name, times=times, runs=rows, seeds=seeds)
 
 
 def _rows(

@@ -50,8 +50,10 @@ class Expected:
 
 AGAINST_RISE = Remedy(
     cause="sizes",
-    text="find out why the largest runs are worse (a mistuned value, too few steps, another recipe), "
-    "and repeat them or leave them out",
+    text=(
+        "find out why the largest runs are worse (a mistuned value, too few steps, another "
+        "recipe), and repeat them or leave them out"
+    ),
 )
 """Where the loss rises towards the largest size."""
 

@@ -44,7 +44,7 @@ class Spreads(NamedTuple):
 
 
 FIRST = Spreads(bend=0.06, scatter=0.12, shared=0.05, walk=0.0)
-"""With which the mode is looked for at first."""
+"""Spreads of the first search for the mode."""
 
 
 class OptimumProcess:

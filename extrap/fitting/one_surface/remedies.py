@@ -77,7 +77,7 @@ def name_remedy(
         now = _ask(surfaces, weights, size, seed)
         if is_enough(now):
             smaller = _named_size(runs, size)
-            text = f"no runs that were tried would do; ask for {name_size(smaller)} at most"
+            text = f"no set of added runs was enough; ask for {name_size(smaller)} at most"
             return _followed_by(Remedy(cause="sizes", text=text, target=smaller), [now])
     return None
 

@@ -62,6 +62,7 @@ LONGEST = 1.0, 0.7
 MANY = 1000
 """Runs from which on fewer steps are taken."""
 FIRST_SIGMA = 0.01
+"""Noise of a run where no cell was repeated, before it is estimated."""
 
 
 class _State(NamedTuple):
@@ -135,7 +136,7 @@ class Surface:
         self._size_logs = sweep.from_largest.mean(axis=1)[self._size]
         self._blocks = self._blocks_of_sizes()
         self._variance: tuple[Array, Array] | None = None
-        # evidences of surfaces can be compared only where their runs count alike
+        # evidences can be compared only if all surfaces weigh the runs alike
         self._held = like._variance if like else None
         self._held_plain = like.plain if like else None
         self._is_noise_estimated = like is not None
@@ -231,7 +232,7 @@ class Surface:
         return float(np.clip(sigma, 5e-4, 0.2))
 
     def _blocks_of_sizes(self) -> list[tuple[Any, Indices, Any]]:
-        """Of each size its runs and their parameters in the slopes; its runs; those in squares."""
+        """Indices of each size: into slopes (runs, parameters), its runs, into information."""
         places, sweep = self.places, self.sweep
         shared = (places.curvature, places.curvature_trend, places.asymmetry, places.turns)
         common = np.concatenate([part.ravel() for part in shared])

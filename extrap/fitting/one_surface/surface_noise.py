@@ -36,9 +36,11 @@ NONE: Array = np.zeros(0)
 SIGMAS = np.linspace(math.log(3e-4), math.log(0.2), 20)
 SHARES = math.log(SHARE) + SHARE_SD * np.linspace(-2, 2.7, 7)
 STEPS, SHARE_STEPS = np.linspace(-4, 4, 21), np.linspace(-3, 3, 9)
-"""Of ln sigma and ln share: first grids, and standard deviations about what these find."""
+"""First grids of ln sigma and ln share; points of finer grids, in standard deviations about the
+means of the coarser ones."""
 GROWTHS = GROWTH_SD * np.linspace(-3, 3, 25)
 VARIANCE_SHARES = (np.arange(60) + 0.5) / 60
+"""Grids of growth, and of the share of the variance that seed effects have."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -60,7 +60,7 @@ NEAR_BEST = 0.1
 LONGEST = 1.0, 0.7
 """Longest step of an optimum, in octaves, and of a parameter of shape."""
 MANY = 1000
-"""Runs from which on fewer steps are taken."""
+"""Runs from which on fewer steps are taken, and information is summed size by size."""
 FIRST_SIGMA = 0.01
 """Noise of a run where no cell was repeated, before it is estimated."""
 
@@ -231,8 +231,8 @@ class Surface:
         sigma = math.sqrt(((losses - mean[cell]) ** 2).sum() / dof)
         return float(np.clip(sigma, 5e-4, 0.2))
 
-    def _blocks_of_sizes(self) -> list[tuple[Any, Indices, Any]]:
-        """Indices of each size: into slopes (runs, parameters), its runs, into information."""
+    def _blocks_of_sizes(self) -> list[tuple[Any, Any]]:
+        """Indices of each size: into slopes (runs, parameters), and into information."""
         places, sweep = self.places, self.sweep
         shared = (places.curvature, places.curvature_trend, places.asymmetry, places.turns)
         common = np.concatenate([part.ravel() for part in shared])
@@ -249,7 +249,7 @@ class Surface:
             seen = places.effects[effects[rows].any(axis=0)]
             columns = [np.ravel(part) for part in own]
             seen = np.concatenate([*columns, common, seen])
-            blocks.append((np.ix_(rows, seen), rows, np.ix_(seen, seen)))
+            blocks.append((np.ix_(rows, seen), np.ix_(seen, seen)))
         return blocks
 
     def _effects(self, noise: SurfaceNoise) -> tuple[Array, Array]:
@@ -379,10 +379,14 @@ class Surface:
             plain = state.is_plain
             curved = (w * (1 - squares) / (1 + squares))[plain].sum() / max(w[plain].sum(), TINY)
             curvature = max(float(curved), LEAST_CURVATURE)
-        information = np.zeros((self.places.n, self.places.n))
-        for in_slopes, rows, own in self._blocks:
-            slopes = state.slopes[in_slopes]
-            information[own] += (slopes * (curvature * w[rows, None])).T @ slopes
+        half = state.slopes * np.sqrt(curvature * w)[:, None]
+        if len(w) < MANY:
+            information = half.T @ half
+        else:
+            information = np.zeros((self.places.n, self.places.n))
+            for in_slopes, own in self._blocks:
+                part = half[in_slopes]
+                information[own] += part.T @ part
         pull = state.slopes.T @ (w * state.residual)
         if state.odds:
             _, slope, spread, slopes = state.odds
@@ -404,12 +408,10 @@ class Surface:
         is_shape = np.ones(places.n, dtype=bool)
         free = (places.optimum.ravel(), places.loss, places.threshold, places.size_threshold)
         is_shape[np.concatenate(free)] = False
+        normal = self._normal(state, variance)
         for i in range(most):
-            information, pull = self._normal(state, variance)
-            system, pull = (
-                information + self.precision,
-                pull - self.precision @ (theta - self.mean),
-            )
+            system = normal[0] + self.precision
+            pull = normal[1] - self.precision @ (theta - self.mean)
             step = np.linalg.solve(system + damping * np.diag(np.diag(system)), pull)
             step[places.optimum] = np.clip(step[places.optimum], -LONGEST[0], LONGEST[0])
             step[is_shape] = np.clip(step[is_shape], -LONGEST[1], LONGEST[1])
@@ -429,7 +431,8 @@ class Surface:
             if i % 4 == 3:
                 variance = self._variances(state.excess)
                 cost = self._cost(state, theta, variance)
-        self.theta, self.state = theta, self._at(theta)
+            normal = self._normal(state, variance)
+        self.theta, self.state = theta, state
         self._variance = square, power = self._variances(state.excess)
         self.information = self._normal(self.state, self._variance, is_mode=True)[0]
         self.covariance = np.asarray(np.linalg.inv(self.information + self.precision))

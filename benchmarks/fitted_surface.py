@@ -8,9 +8,9 @@ import numpy as np
 from scipy import stats
 
 from benchmarks.scores import LEVEL
-from extrap.fitting.one_surface.draws import SizeDraws, draw
-from extrap.fitting.one_surface.surface import Surface, fit_surfaces
-from extrap.fitting.one_surface.sweep_arrays import arrays_of
+from extrap.fitting.surface.draws import SizeDraws, draw
+from extrap.fitting.surface.surface import Surface, fit_surfaces
+from extrap.fitting.surface.sweep_arrays import arrays_of
 from extrap.fitting.posterior import fit_posterior
 from extrap.records import Runs
 

@@ -36,10 +36,10 @@ import extrap
 from benchmarks.page import print_rows
 from benchmarks.rows import Row
 from benchmarks.surface_kinds import GROUPS, MOST, RATIOS, Array, Case, case
-from extrap.fitting.one_surface.answers import answer
-from extrap.fitting.one_surface.draws import draw
-from extrap.fitting.one_surface.surface import fit_surfaces
-from extrap.fitting.one_surface.sweep_arrays import arrays_of
+from extrap.fitting.surface.answers import answer
+from extrap.fitting.surface.draws import draw
+from extrap.fitting.surface.surface import fit_surfaces
+from extrap.fitting.surface.sweep_arrays import arrays_of
 from extrap.records import Runs
 
 LEVEL = 0.9

@@ -1,7 +1,7 @@
 """The law of optima alone: Porian et al., simulated optima.
 
 Part of `benchmarks.published_surfaces`. A forecast is an exact mixture of normal distributions,
-one for each choice of the spreads of `extrap.fitting.one_surface.optimum_process`.
+one for each choice of the spreads of `extrap.fitting.surface.optimum_process`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from benchmarks.optima import by_law, origins, porian
 from benchmarks.rows import DATA, Row
 from benchmarks.scores import LEVEL
 from benchmarks.simulated_optima import EFFECTS, LEVELS, simulate_optima
-from extrap.fitting.one_surface.optimum_process import OptimumProcess
+from extrap.fitting.surface.optimum_process import OptimumProcess
 from extrap.records import Optimum
 
 LEAST_WEIGHT, N_POINTS, REACH = 1e-6, 4001, 6.0

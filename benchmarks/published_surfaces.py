@@ -40,7 +40,7 @@ from benchmarks.scores import LEVEL, rms
 from benchmarks.spread_scores import N_WIDTHS, WIDTHS, spreads
 from benchmarks.surface_cases import cases
 from benchmarks.surface_steplaw import divergence, steplaw
-from extrap.fitting.one_surface.answers import answer
+from extrap.fitting.surface.answers import answer
 
 
 def widths(part: str, path: Path) -> list[Row]:

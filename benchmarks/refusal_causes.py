@@ -33,11 +33,11 @@ import extrap
 from benchmarks.page import print_rows
 from benchmarks.rows import Row
 from benchmarks.sweeps import grid, skewed
-from extrap.fitting.one_surface.answers import answer
-from extrap.fitting.one_surface.draws import draw
-from extrap.fitting.one_surface.remedies import name_remedy
-from extrap.fitting.one_surface.surface import fit_surfaces
-from extrap.fitting.one_surface.sweep_arrays import arrays_of
+from extrap.fitting.surface.answers import answer
+from extrap.fitting.surface.draws import draw
+from extrap.fitting.surface.remedies import name_remedy
+from extrap.fitting.surface.surface import fit_surfaces
+from extrap.fitting.surface.sweep_arrays import arrays_of
 from extrap.records import Remedy
 
 CAUSES = ("none", "flat", "edge", "noise", "grid", "sizes", "diverged")

@@ -23,8 +23,8 @@ from benchmarks.optima import N_BELOW, SIZES, TUNED, porian, step_law
 from benchmarks.optimum_laws import Seen, beyond
 from benchmarks.page import ROOT
 from benchmarks.rows import DATA, Row
-from extrap.fitting.one_surface import optimum_process
-from extrap.fitting.one_surface.optimum_process import OptimumProcess
+from extrap.fitting.surface import optimum_process
+from extrap.fitting.surface.optimum_process import OptimumProcess
 
 STEP_LAW = ("Step Law lr", "Step Law batch")
 WIDTHS = {"Metz": "studies/metz_full.csv", "sweep.csv": "examples/sweep.csv"}

@@ -27,12 +27,12 @@ from scipy import stats
 import extrap
 from benchmarks.page import print_rows
 from benchmarks.rows import Row
-from extrap.fitting.one_surface import parameters, surface_noise
-from extrap.fitting.one_surface.cost_shape import excess
-from extrap.fitting.one_surface.draws import draw
-from extrap.fitting.one_surface.optimum_process import OptimumProcess
-from extrap.fitting.one_surface.surface import CENSORED, DOF, Surface, fit_surfaces
-from extrap.fitting.one_surface.sweep_arrays import arrays_of
+from extrap.fitting.surface import parameters, surface_noise
+from extrap.fitting.surface.cost_shape import excess
+from extrap.fitting.surface.draws import draw
+from extrap.fitting.surface.optimum_process import OptimumProcess
+from extrap.fitting.surface.surface import CENSORED, DOF, Surface, fit_surfaces
+from extrap.fitting.surface.sweep_arrays import arrays_of
 
 Array = np.ndarray
 SIZES, VALUES, SEEDS, RATIO = np.arange(4.0, 9.0), np.arange(-9.0, 10.0), 2, 4.0

@@ -20,7 +20,7 @@ from benchmarks.fitted_surface import Fitted
 from benchmarks.page import ROOT
 from benchmarks.rows import DATA, Row
 from benchmarks.scores import LEVEL
-from extrap.fitting.one_surface.answers import answer
+from extrap.fitting.surface.answers import answer
 from extrap.records import Runs
 
 USERS = DATA.with_name("cases2")

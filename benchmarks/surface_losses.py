@@ -32,9 +32,9 @@ from benchmarks.page import print_rows
 from benchmarks.rows import Row
 from benchmarks.surface_kinds import RATIOS, Array, Case, case, of_world
 from benchmarks.sweeps import SimulatedSweep
-from extrap.fitting.one_surface.draws import draw
-from extrap.fitting.one_surface.surface import Surface, fit_surfaces
-from extrap.fitting.one_surface.sweep_arrays import arrays_of
+from extrap.fitting.surface.draws import draw
+from extrap.fitting.surface.surface import Surface, fit_surfaces
+from extrap.fitting.surface.sweep_arrays import arrays_of
 from extrap.fitting.posterior import fit_posterior
 
 KINDS = (*LOSSES, "curved", "kink")

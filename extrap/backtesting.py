@@ -192,7 +192,7 @@ def _predict(
     found, refused = [], []
     for optimum in held_out:
         try:
-            found.append(_hold(made, optimum, dof=whole.noise.size_dof))
+            found.append(_hold(made, optimum, dof=whole.noise.own_dof))
         except (ExtrapError, ValueError) as error:  # a law can leave the range of losses
             refused.append(str(error))
     return found, refused
@@ -216,7 +216,7 @@ def _at_sizes(sweep: Runs, sizes: Sequence[Mapping[str, float]]) -> Runs:
 def _hold(made: Forecast, optimum: Optimum, *, dof: int) -> Holdout:
     """Hold the loss the whole sweep shows at a size against a forecast from other sizes."""
     size, observed = dict(optimum.size), optimum.loss
-    prediction = made.predict_loss(size)
+    prediction = None if made.doubt_loss(size) is not None else made.predict_loss(size)
     if observed is None or not optimum.bracketed:
         raise DataError(
             "a held-out size has no bracketed optimum to compare with; extend its grid."
@@ -264,13 +264,12 @@ def _logs(size: Mapping[str, float]) -> list[float]:
 
 
 def _tuned_octaves(made: Forecast, optimum: Optimum) -> dict[str, float | None]:
-    expected = made.predict_tuned(optimum.size)
-    octaves: dict[str, float | None] = {}
-    for name, estimate in optimum.tuned.items():
-        found = estimate.value  # of other sizes alone a column may be flat: nothing is predicted
-        predicted = expected[name].value if name in expected else None
-        octaves[name] = math.log2(found / predicted) if found and predicted else None
-    return octaves
+    if not made.is_tuned_at(optimum.size):
+        return dict.fromkeys(optimum.tuned)
+    values = made.values_at(optimum.size)
+    assert values is not None
+    found = {name: estimate.value or math.nan for name, estimate in optimum.tuned.items()}
+    return dict(zip(found, values.octaves(found).tolist(), strict=True))
 
 
 def _row(holdout: Holdout) -> dict[str, Any]:

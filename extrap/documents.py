@@ -10,12 +10,14 @@ import inspect
 import json
 import logging
 import math
+from base64 import b64decode, b64encode
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import wraps
 from pathlib import Path
 from typing import Any, TypeVar
 
+import numpy as np
 import pandas as pd
 
 from extrap import __version__
@@ -23,7 +25,8 @@ from extrap.errors import DataError, argument, first_line
 from extrap.files import require_file, write_text
 from extrap.fitting.loss_model import LossModel
 from extrap.fitting.one_thread import one_thread
-from extrap.fitting.optimum_law import CurvatureTest
+from extrap.fitting.surface.draws import DrawnPart, SurfaceDraws
+from extrap.fitting.surface.optimum_law import CurvatureTest
 from extrap.forecasting import Forecast, forecast
 from extrap.laws import LAWS
 from extrap.records import Fit, Point, Runs, Verdict, Verdicts
@@ -65,7 +68,7 @@ def forecast_document(forecast: Forecast, points: Sequence[Point]) -> dict[str, 
             "local_weight": None if model is None else model.local_weight,
             "discrepancy": None if model is None else model.discrepancy,
             "curvature": forecast.curvature(),
-            "divergence": forecast.divergence,
+            "divergence": _divergence(forecast),
             "runs": forecast.runs.counts(),
             "notes": forecast.runs.notes,
             "data_hash": forecast.runs.data_hash(),
@@ -119,8 +122,25 @@ def verdicts_document(
 
 def _laws(forecast: Forecast) -> list[dict[str, Any]]:
     laws = [_law("loss", fit, weight) for fit, weight in forecast.loss_laws]
-    laws += [_law(name, fit, 1.0) for name, fit in forecast.tuned_laws.items() if fit is not None]
+    laws += [_law(name, fit, 1.0) for name, fit in forecast.tuned_laws.items()]
     return laws
+
+
+def _divergence(forecast: Forecast) -> dict[str, Any] | None:
+    """Where runs diverge at the largest size; None where none did."""
+    values = forecast.values_at(forecast.optima[-1].size)
+    if values is None or (edges := values.draws.even_odds()) is None:
+        return None
+    counts, j = forecast.runs.counts(), values.draws.main
+    low, middle, high = (2.0 ** np.quantile(edges, [0.05, 0.5, 0.95])).tolist()
+    return {
+        "column": values.names[j],
+        "size": values.size,
+        "even_odds_at": middle,
+        "even_odds_90": [low, high],
+        "n_diverged": counts["diverged"],
+        "n_runs": counts["complete"] + counts["diverged"],
+    }
 
 
 def _law(of: str, fit: Fit, weight: float) -> dict[str, Any]:
@@ -368,3 +388,43 @@ def _runs(table: RunTable) -> Runs:
 
 
 shape(Runs, written_as=(RunTable, _run_table, _runs))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PackedDraws:
+    """Draws of a surface as they are saved: `theta` as 32-bit numbers, row by row, in base 64."""
+
+    log_sizes: tuple[tuple[float, ...], ...]
+    pinned: tuple[tuple[float | None, ...], ...]
+    centre: tuple[float, ...]
+    main: int | None
+    parts: tuple[DrawnPart, ...]
+    theta: str
+
+
+def _packed(draws: SurfaceDraws) -> PackedDraws:
+    pins = draws.pinned.astype(object)
+    pins[np.isnan(draws.pinned)] = None
+    return PackedDraws(
+        log_sizes=tuple(map(tuple, draws.log_sizes.tolist())),
+        pinned=tuple(map(tuple, pins.tolist())),
+        centre=tuple(draws.centre.tolist()),
+        main=draws.main,
+        parts=draws.parts,
+        theta=b64encode(draws.theta.astype("<f4").tobytes()).decode("ascii"),
+    )
+
+
+def _unpacked(packed: PackedDraws) -> SurfaceDraws:
+    numbers = np.frombuffer(b64decode(packed.theta), dtype="<f4").astype(float)
+    return SurfaceDraws(
+        log_sizes=np.array(packed.log_sizes),
+        pinned=np.array(packed.pinned, dtype=float),
+        centre=np.array(packed.centre),
+        main=packed.main,
+        parts=packed.parts,
+        theta=numbers.reshape(sum(part.n for part in packed.parts), -1),
+    )
+
+
+shape(SurfaceDraws, written_as=(PackedDraws, _packed, _unpacked))

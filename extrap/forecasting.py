@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -16,30 +16,17 @@ import numpy as np
 import pandas as pd
 
 from extrap.errors import DataError, argument
-from extrap.fitting.designs import check_sweep
+from extrap.fitting.designs import check_identifiable, check_sweep
 from extrap.fitting.distance import extrapolation_ratio
-from extrap.fitting.distributions import t_quantile
-from extrap.fitting.divergence import DivergenceModel, fit_divergence
-from extrap.fitting.excess_curve import ExcessCurve, fit_excess_curve
-from extrap.fitting.flatness import fix_flat, fix_weakest
-from extrap.fitting.kept import keep_values, predict_at_values
 from extrap.fitting.ladder_prior import LadderPrior, ladder_prior
-from extrap.fitting.loss_law import predict_log, relative_sizes
 from extrap.fitting.loss_model import BANDS, LossModel, fit_loss_model
 from extrap.fitting.one_thread import one_thread
-from extrap.fitting.optimum import (
-    estimate_optima,
-    losses_at_flat_edges,
-    place_outside,
-    sharpen_noise,
-)
-from extrap.fitting.optimum_law import CurvatureTest, check_curvature, fit_optimum_law
 from extrap.fitting.outliers import find_outliers
 from extrap.fitting.prediction import LossPrediction
 from extrap.fitting.reference_curves import ReferenceCurves, fit_reference_curves
 from extrap.fitting.refusals import (
+    AGAINST_RISE,
     LEVEL,
-    MOST_OCTAVES,
     Doubt,
     Rise,
     doubt_loss,
@@ -49,17 +36,15 @@ from extrap.fitting.refusals import (
     rises,
     widest,
 )
-from extrap.fitting.remedies import (
-    AGAINST_RISE,
-    Expected,
-    against_divergence,
-    less_noise,
-    name_remedy,
-    name_unbracketed,
-)
-from extrap.fitting.seed_noise import Noise, assume_shared, estimate_noise
-from extrap.fitting.spread import OptimumSpread, predict_optimum, recommend
+from extrap.fitting.seed_noise import Noise
+from extrap.fitting.surface.draws import SurfaceDraws
+from extrap.fitting.surface.fitted_sizes import fit_sweep, has_replicates
+from extrap.fitting.surface.optimum_law import CurvatureTest, check_curvature, law_of_optimum
+from extrap.fitting.surface.remedies import name_remedy
+from extrap.fitting.surface.sweep_arrays import DIGITS
+from extrap.fitting.surface.tuned_values import TunedValues
 from extrap.fitting.transfer_rules import compare_rules, compute_of
+from extrap.laws import OPTIMUM_POWER
 from extrap.reading.losses import is_accuracy, is_perplexity, loss_kind, size_kind
 from extrap.reading.names import kinds_of
 from extrap.reading.reader import ReadingKeywords, as_runs
@@ -96,19 +81,17 @@ NOT_GIVEN = Estimate(value=None, se=None, ci=Interval(), pi=Interval())
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Forecast(Shown):
-    """Runs, optima and fitted laws together.
+    """Runs, the surface of their losses and the law of the loss together.
 
     Attributes:
-        runs: The sweep the laws were fitted to.
+        runs: The sweep that they were fitted to.
         level: Level of all intervals, in (0, 1).
         band: What the intervals of the loss cover: `"default"`, that no law is exactly right;
             `"family"`, only which of the laws is right.
         optima: One per size, smallest first.
         noise: Run-to-run noise of the log loss.
         loss_model: Laws of the loss and how they are combined; None if none could be fitted.
-        tuned_laws: Tuned column → law of its optimum, or None where it could not be fitted.
-        excess_curve: The excess-loss curve: the cost of a mistuned value; or None.
-        divergence: Model of the probability of divergence; None if no run or every run diverged.
+        surface: Draws of all that is said of tuned values; None where nothing is tuned.
         curves: Loss curves of tuned runs; None if too few runs have one.
         path: Formulas of the sizes in other names, so that `at(depth=34)` works; or None.
         prior: `"published"` or `"none"`, as it was asked for.
@@ -122,9 +105,7 @@ class Forecast(Shown):
     optima: tuple[Optimum, ...]
     noise: Noise
     loss_model: LossModel | None
-    tuned_laws: Mapping[str, Fit | None]
-    excess_curve: ExcessCurve | None
-    divergence: DivergenceModel | None
+    surface: SurfaceDraws | None
     flags: tuple[str, ...]
     created: str
     curves: ReferenceCurves | None = None
@@ -135,6 +116,23 @@ class Forecast(Shown):
     def loss_laws(self) -> tuple[tuple[Fit, float], ...]:
         """The laws that forecast the loss, with their weights; empty if none could be fitted."""
         return () if self.loss_model is None else self.loss_model.laws
+
+    @property
+    def tuned_laws(self) -> dict[str, Fit]:
+        """Tuned column → the law of its optimum, as far as it can be written down."""
+        if self.surface is None:
+            return {}
+        pins = _slopes_of(self.surface, self.runs)
+        return {
+            name: law_of_optimum(self.surface, j, self.runs.sizes, fixed=pins[name])
+            for j, name in enumerate(self.runs.tuned)
+        }
+
+    def curvature(self) -> dict[str, CurvatureTest | None]:
+        """Tuned column → test whether its optimum bends away from a power law of size."""
+        if self.surface is None:
+            return {}
+        return {name: check_curvature(self.surface, j) for j, name in enumerate(self.runs.tuned)}
 
     def at(self, value: float | None = None, /, **size: float) -> Point:
         """The forecast at one size, given by its size columns or the names of the path.
@@ -166,38 +164,37 @@ class Forecast(Shown):
         """
         point, doubts = self._point(size)
         ratio = format_quantity(point.extrapolation_ratio, digits=3)
-        distance_flags = [f"far-extrapolation: {ratio} times"] * (point.extrapolation_ratio > FAR)
-        distance_flags += self._about_floor(point)
-        refused = [
-            f"{REFUSED}{name}: {doubt.why}; {self.remedy(name, size)}"
-            for name, doubt in doubts.items()
-            if doubt.is_refused
-        ]
-        imprecise = [
-            f"{IMPRECISE}{name}: {doubt.why}" + f"; {less_noise(self.noise)}" * (name != "loss")
-            for name, doubt in doubts.items()
-            if not doubt.is_refused
-        ]
-        return replace(point, flags=(*self.flags, *distance_flags, *refused, *imprecise))
+        flags = [f"far-extrapolation: {ratio} times"] * (point.extrapolation_ratio > FAR)
+        flags += self._about_floor(point)
+        for name, doubt in doubts.items():
+            if doubt.is_refused:
+                flags.append(f"{REFUSED}{name}: {doubt.why}; {self.remedy(name, size)}")
+            else:
+                flags.append(f"{IMPRECISE}{name}: {doubt.why}")
+        return replace(point, flags=(*self.flags, *flags))
 
     def _point(self, size: Mapping[str, float]) -> tuple[Point, dict[str, Doubt]]:
-        """The forecast at one size without flags or what is refused, and the reasons for these."""
-        prediction, spread = self.predict_loss(size, refuse=False), self._spread(size)
-        doubts = self._doubts(size, spread)
-        refused = {name for name, doubt in doubts.items() if doubt.is_refused}
-        usable = self._usable(spread, refused)
+        """The forecast at one size without flags, and why numbers are doubtful or not given."""
+        prediction, values, doubts = self.predict_loss(size), self.values_at(size), {}
+        if (doubt := self.doubt_loss(size)) is not None:
+            doubts["loss"] = doubt
+        is_known = values is not None
+        if values is not None and (doubt := doubt_tuned(values.answer)) is not None:
+            doubts |= dict.fromkeys(self.runs.tuned, doubt)
+            is_known = False
         loss, se, half, loss_ci, loss_pi = None, None, None, Interval(), Interval()
         if prediction is None:
             loss_ci = loss_pi = self._bound_of_loss()
-        elif "loss" not in refused:
+        elif "loss" not in doubts:
             loss = _exp(prediction.log_loss)
             se = loss * prediction.curve_log_sd
             loss_ci = prediction.interval(self.level, new_run=False)
-            run = _as_run(prediction, usable)
+            run = self.as_run(prediction, size)
             loss_pi = run.interval(self.level, new_run=True)
             half = half_width(run, is_perplexity=is_perplexity(self.runs))
-            doubts |= self._imprecise(size, run, half)
-        tuned = self._tuned_but(refused, size)
+            if (doubt := self._imprecise(size, run, half)) is not None:
+                doubts["loss"] = doubt
+        tuned = dict.fromkeys(self.runs.tuned, NOT_GIVEN)
         point = Point(
             size=dict(size),
             loss=loss,
@@ -206,22 +203,47 @@ class Forecast(Shown):
             loss_ci=loss_ci,
             loss_pi=loss_pi,
             tuned=tuned,
-            recommended={name: estimate.value for name, estimate in tuned.items()},
+            recommended=dict.fromkeys(tuned),
             extrapolation_ratio=self.extrapolation_ratio(size),
         )
-        if usable is None:
+        if values is None or not is_known:
             return point, doubts
-        advised = recommend(usable, divergence=self.divergence)
-        smallest = keep_values(usable, self.optima, level=self.level, from_largest=False)
-        advised_point = replace(
+        advised = values.recommendation
+        given = replace(
             point,
+            tuned=values.estimates,
             recommended=dict(advised.tuned),
             recommendation=advised,
-            transfer=keep_values(usable, self.optima, level=self.level),
-            kept_smallest=smallest,
-            rules=compare_rules(usable, self.optima),
+            transfer=values.keep(self.optima),
+            kept_smallest=values.keep(self.optima, from_largest=False),
+            rules=compare_rules(values, self.optima),
         )
-        return advised_point, doubts
+        return given, doubts
+
+    def values_at(self, size: Mapping[str, float]) -> TunedValues | None:
+        """What is known of the tuned values at a size, refused or not; None where none is tuned.
+
+        Args:
+            size: Size column → size.
+        """
+        if self.surface is None:
+            return None
+        key, known = (self.level, *size.values()), self.surface.known_sizes
+        if key not in known:
+            log_size = np.round(np.log2(np.array([size[c] for c in self.runs.sizes])), DIGITS)
+            known[key] = TunedValues(
+                size=dict(size),
+                names=self.runs.tuned,
+                level=self.level,
+                draws=self.surface.at(log_size),
+            )
+        found: TunedValues = known[key]
+        return found
+
+    def is_tuned_at(self, size: Mapping[str, float]) -> bool:
+        """Whether values to use are given at a size."""
+        values = self.values_at(size)
+        return values is not None and doubt_tuned(values.answer) is None
 
     def extrapolation_ratio(self, size: Mapping[str, float]) -> float:
         """Ratio of a size to the largest fitted one, over all columns together."""
@@ -253,81 +275,60 @@ class Forecast(Shown):
             return []
         return [f"floor-matters: {100 * moved:.1f} % per {step:g} of E"]
 
-    def _spread(self, size: Mapping[str, float]) -> OptimumSpread | None:
-        """Where the optimum may lie by the laws there are; its curve only if that is all laws."""
-        laws = {name: fit for name, fit in self.tuned_laws.items() if fit is not None}
-        if not laws:
-            return None
-        curve = self.excess_curve if len(laws) == len(self.tuned_laws) else None
-        return predict_optimum(laws, size, curve)
-
-    @staticmethod
-    def _usable(spread: OptimumSpread | None, refused: Container[str]) -> OptimumSpread | None:
-        """The spread where it has a curve and none of its values is refused."""
-        if spread is None or spread.excess_curve is None:
-            return None
-        return None if any(name in refused for name in spread.tuned) else spread
-
-    def _doubts(self, size: Mapping[str, float], spread: OptimumSpread | None) -> dict[str, Doubt]:
-        """`"loss"` and tuned columns that are known too roughly at a size."""
-        of_loss = self._doubt_of_loss(size)
-        of_tuned = self._doubts_of_tuned(spread)
-        return of_tuned if of_loss is None else {"loss": of_loss, **of_tuned}
-
     def remedy(self, name: str, size: Mapping[str, float]) -> Remedy:
         """What would end a refusal.
 
         Args:
-            name: `"loss"` or a tuned column, which is refused, or has no law.
+            name: `"loss"` or a tuned column, which is refused.
             size: Size column → size.
         """
-        if (name == "loss" and self.loss_model is None) or self.tuned_laws.get(name, 0) is None:
-            return name_unbracketed(self.runs, self.optima, self.noise)
         if name == "loss" and self._rises_below(size):
             return AGAINST_RISE
-        doubt = self._doubts(size, self._spread(size)).get(name)
-        if self.divergence is not None and doubt is not None and doubt.diverges:
-            return against_divergence(self.divergence)
 
-        def is_refused(optima: Sequence[Optimum], noise: Noise) -> bool:
-            other = self.with_optima(optima, noise)
-            if other.loss_model is None or None in other.tuned_laws.values():
-                return True
-            doubt = other._doubts(size, other._spread(size)).get(name)
-            return doubt is not None and doubt.is_refused
+        def is_given(runs: Runs, there: Mapping[str, float]) -> bool:
+            made = self if runs is self.runs else self.made_of(runs)
+            return _is_given(made, name, there)
 
-        placed = place_outside(self.runs, self.optima, noise=self.noise)
         return name_remedy(
-            self.runs, placed, self.noise, expect=self.expected, is_refused=is_refused
+            self.runs,
+            self.surface,
+            self.noise,
+            size,
+            log_loss=self.expected_log_loss,
+            is_given=is_given,
         )
 
-    def expected(self, size: Mapping[str, float]) -> Expected:
-        """What the laws say at a size, refused or not: log loss and log tuned values."""
-        loss, tuned = self.predict_loss(size, refuse=False), self.predict_tuned(size, refuse=False)
-        return Expected(
-            log_loss=None if loss is None else loss.log_loss,
-            tuned={n: math.log(e.value) for n, e in tuned.items() if e.value is not None},
-        )
+    def made_of(self, runs: Runs) -> Forecast | None:
+        """The forecast of other runs; None where they carry none."""
+        had = self.loss_model
+        fix = {} if had is None else dict(had.laws[0][0].fixed)
+        pins = {} if self.surface is None else _slopes_of(self.surface, self.runs)
+        fix |= {f"{n}.{k}": v for n, slopes in pins.items() for k, v in slopes.items()}
+        try:
+            return _made(
+                runs, level=self.level, band=self.band, fix=fix, prior=self.prior, path=None
+            )
+        except DataError:
+            return None
 
-    def with_optima(self, optima: Sequence[Optimum], noise: Noise) -> Forecast:
-        """The forecast with its laws fitted to other optima.
+    def expected_log_loss(self, size: Mapping[str, float]) -> float | None:
+        """At the best values: of a fitted size its own, beyond by the law."""
+        for optimum in self.optima:
+            if optimum.size == size and optimum.loss is not None:
+                return math.log(optimum.loss)
+        prediction = self.predict_loss(size)
+        return None if prediction is None else prediction.log_loss
+
+    def doubt_loss(self, size: Mapping[str, float]) -> Doubt | None:
+        """Why no loss is given at a size; None where one is, or where no law of it is known.
 
         Args:
-            optima: One per size; those outside of their grid are placed, as `place_outside` does.
-            noise: Run-to-run noise that goes with them.
+            size: Size column → size.
         """
-        pins = {n: {} if fit is None else fit.fixed for n, fit in self.tuned_laws.items()}
-        laws = {n: _tuned_law(optima, n, self.runs.sizes, fix=fixed) for n, fixed in pins.items()}
-        had = self.loss_model
-        pinned, prior = ({}, None) if had is None else (had.laws[0][0].fixed, had.prior)
-        model = _loss_model(self.runs, optima, noise, fix=pinned, prior=prior)
-        return replace(self, optima=tuple(optima), noise=noise, loss_model=model, tuned_laws=laws)
-
-    def _doubt_of_loss(self, size: Mapping[str, float]) -> Doubt | None:
         if self.loss_model is None:
             return None
         if against := self._rises_below(size):
-            return Doubt(why=str(against[0]), is_refused=True)
+            return Doubt(why=str(against[0]))
         smallest, largest = self._ends()
         return doubt_loss(
             size,
@@ -350,13 +351,12 @@ class Forecast(Shown):
 
     def _imprecise(
         self, size: Mapping[str, float], run: LossPrediction, half: float
-    ) -> dict[str, Doubt]:
-        """`"loss"` → why the confidence in one that is given is low; empty where it is not."""
+    ) -> Doubt | None:
+        """Why the confidence in a loss that is given is low; None where it is not."""
         largest, last = self.largest(), self._ends()[1]
         is_larger = size != largest and all(size[c] >= high for c, high in largest.items())
         is_held = is_larger and last in run.interval(LEVEL, new_run=True)
-        doubt = imprecise_loss(half, held=last if is_held else None)
-        return {} if doubt is None else {"loss": doubt}
+        return imprecise_loss(half, held=last if is_held else None)
 
     def _rises_below(self, size: Mapping[str, float]) -> list[Rise]:
         """Where the measured losses rise with size up to a value that the size lies beyond."""
@@ -371,94 +371,39 @@ class Forecast(Shown):
         found = rises(self.optima, compute, is_perplexity=is_perplexity(self.runs))
         return [rise for rise in found if size[rise.column] > rise.high]
 
-    def _doubts_of_tuned(self, spread: OptimumSpread | None) -> dict[str, Doubt]:
-        if spread is None:
-            return {}
-        log_sd = self.noise.log_sd or 0.0
-        return doubt_tuned(spread, log_sd=log_sd, divergence=self.divergence)
-
     def predict_loss(
-        self,
-        size: Mapping[str, float],
-        *,
-        seeds: Sequence[object] | None = None,
-        refuse: bool = True,
+        self, size: Mapping[str, float], *, seeds: Sequence[object] | None = None
     ) -> LossPrediction | None:
-        """Predictive distribution of the log loss of a tuned run.
+        """Predictive distribution of the log loss of a tuned run; None without a law of the loss.
 
-        None without a law of the loss, or where the loss is refused.
+        It is given also where the loss is refused, see `doubt_loss`.
 
         Args:
             size: Size column → size.
             seeds: One per run, for the mean of tuned runs of these seeds; None for one new run.
-            refuse: Whether to refuse the loss where the point of the size does.
         """
-        if self.loss_model is None or (refuse and self._doubt_of_loss(size) is not None):
+        if self.loss_model is None:
             return None
         return self.loss_model.predict(size, noise=self.noise, band=self.band, seeds=seeds)
 
     def as_run(self, prediction: LossPrediction, size: Mapping[str, float]) -> LossPrediction:
         """The prediction of a tuned run with what its values may cost, not being quite the best.
 
-        Where a value is refused it stays that of a run at the best values.
+        Where values are refused it stays that of a run at the best ones.
 
         Args:
             prediction: From `predict_loss`.
             size: Its size.
         """
-        spread = self._spread(size)
-        return _as_run(prediction, self._usable(spread, self._refused(spread)))
-
-    def predict_tuned(
-        self, size: Mapping[str, float], *, refuse: bool = True
-    ) -> dict[str, Estimate]:
-        """The optimum of each tuned value at a size, with its intervals.
-
-        Args:
-            size: Size column → size.
-            refuse: Whether to refuse the values that the point of the size does.
-        """
-        return self._tuned_but(self._refused(self._spread(size)) if refuse else (), size)
-
-    def _refused(self, spread: OptimumSpread | None) -> set[str]:
-        """Tuned columns that are refused."""
-        doubts = self._doubts_of_tuned(spread)
-        return {name for name, doubt in doubts.items() if doubt.is_refused}
-
-    def _tuned_but(
-        self, refused: Container[str], size: Mapping[str, float]
-    ) -> dict[str, Estimate]:
-        """The optimum of each tuned value that is not refused."""
-        return {
-            name: NOT_GIVEN if name in refused else self._tuned_at(name, size)
-            for name in self.runs.tuned
-        }
+        if (values := self.values_at(size)) is None or not self.is_tuned_at(size):
+            return prediction
+        return replace(prediction, excess=values.possible_excesses())
 
     def _bound_of_loss(self) -> Interval:
         """Without a law: at most that of the largest size, if a smaller one had a higher loss."""
         *smaller, last = (o.best_loss for o in self.optima)
         falls = last is not None and any(loss is not None and loss > last for loss in smaller)
         return Interval(None, last) if falls else Interval()
-
-    def octave_sd(self, name: str, size: Mapping[str, float]) -> float:
-        """Standard deviation of the optimum of a tuned value at a size in octaves, or 0."""
-        fit = self.tuned_laws[name]
-        if fit is None:
-            return 0.0
-        _, se = (float(a[0]) for a in predict_log(fit, relative_sizes(fit, size)))
-        return math.hypot(se, fit.scatter) / math.log(2)
-
-    def curvature(self) -> dict[str, CurvatureTest | None]:
-        """Tuned column → test whether its optimum bends away from a power law of size."""
-        found: dict[str, CurvatureTest | None] = {}
-        placed = place_outside(self.runs, self.optima, noise=self.noise)
-        for name, fit in self.tuned_laws.items():
-            found[name] = (
-                None
-                if fit is None
-                else check_curvature(placed, tuned=name, columns=self.runs.sizes, fix=fit.fixed)
-            )
-        return found
 
     def frame_at_values(
         self, sizes: Iterable[Mapping[str, float]], *, tuned: Mapping[str, float]
@@ -467,7 +412,7 @@ class Forecast(Shown):
 
         Columns: the sizes, `loss`, `loss_pi_lower`, `loss_pi_upper`, `log_excess` (the cost of
         not tuning, in nats of ln loss) and `NAME_octaves`, the distance from the optimum there.
-        Values are missing where the loss or an optimum is refused.
+        Values are missing where the loss or the tuned values are refused.
 
         Args:
             sizes: Sizes, each as in `at`.
@@ -475,7 +420,7 @@ class Forecast(Shown):
 
         Raises:
             ValueError: As `at`; a tuned column is missing or not positive.
-            DataError: The sweep gives no law of the loss, of an optimum, or no excess-loss curve.
+            DataError: The sweep gives no law of the loss, or nothing is tuned.
 
         References:
             Metz (2022), On the difficulty of extrapolation with NN scaling.
@@ -485,24 +430,25 @@ class Forecast(Shown):
                 f"a kept value must be given for each of {', '.join(self.runs.tuned)} and be "
                 f"positive, got {dict(tuned)}."
             )
-        has_laws = self.loss_model is not None and None not in self.tuned_laws.values()
-        if not has_laws or not self.tuned_laws or self.excess_curve is None:
+        if self.loss_model is None or self.surface is None:
             raise DataError(
-                "the cost of a kept value needs laws of the loss and of each optimum, and an "
-                f"excess-loss curve ({'; '.join(self.flags)}); extend the sweep first."
+                "the cost of a kept value needs a law of the loss and a tuned column, got neither "
+                f"or one ({'; '.join(self.flags)}); extend the sweep first."
             )
         columns = ["loss", "loss_pi_lower", "loss_pi_upper", "log_excess"]
-        columns += [f"{name}_octaves" for name in self.tuned_laws]
+        columns += [f"{name}_octaves" for name in self.runs.tuned]
         rows = []
         for size in sizes:
             target = self._checked(size)
-            prediction, spread = self.predict_loss(target), self._spread(target)
-            usable = self._usable(spread, self._refused(spread))
-            values: list[float | None] = [None] * len(columns)
-            if prediction is not None and usable is not None:
-                found = predict_at_values(prediction, usable, tuned, level=self.level)
-                values = [found.loss, *found.pi, found.excess, *found.octaves.values()]
-            rows.append({**target, **dict(zip(columns, values, strict=True))})
+            prediction, values = self.predict_loss(target), self.values_at(target)
+            shown: list[float | None] = [None] * len(columns)
+            is_given = self.doubt_loss(target) is None and self.is_tuned_at(target)
+            if is_given and prediction is not None and values is not None:
+                run = replace(prediction, excess=values.possible_excesses(tuned))
+                excess, octaves = values.penalty(tuned)[0], values.octaves(tuned)
+                ends = run.interval_at_values(self.level)
+                shown = [_exp(prediction.log_loss + excess), *ends, excess, *octaves.tolist()]
+            rows.append({**target, **dict(zip(columns, shown, strict=True))})
         return pd.DataFrame(rows).astype(float)
 
     def sizes(self, at: AnySizes) -> list[dict[str, float]]:
@@ -706,38 +652,6 @@ class Forecast(Shown):
         values = {**self.path.values(given), **given}
         return {c: values[c] for c in columns} if set(columns) <= set(values) else given
 
-    def _tuned_at(self, name: str, size: Mapping[str, float]) -> Estimate:
-        fit = self.tuned_laws[name]
-        if fit is None:
-            return self._unknown_tuned(name)
-        mean, se = (float(a[0]) for a in predict_log(fit, relative_sizes(fit, size)))
-        t = float(t_quantile(0.5 + self.level / 2, fit.dof))
-        value, run_sd = _exp(mean), math.hypot(se, fit.scatter)
-        return Estimate(
-            value=value,
-            se=value * se,
-            ci=Interval.around_log(mean, t * se),
-            pi=Interval.around_log(mean, t * run_sd),
-        )
-
-    def _unknown_tuned(self, name: str) -> Estimate:
-        """What the largest size with any bound says; sizes beyond it may only be assumed alike."""
-        if self.runs.complete().to_frame()["loss"].nunique() < 2:  # no value is better than others
-            return NOT_GIVEN
-        for optimum in reversed(self.optima):
-            interval = optimum.tuned[name].ci
-            low, high = interval
-            is_wide = low is not None and high is not None and high > low * 2**MOST_OCTAVES
-            if interval != Interval() and not is_wide:
-                return Estimate(value=None, se=None, ci=interval, pi=interval)
-        return NOT_GIVEN
-
-
-def _as_run(prediction: LossPrediction, spread: OptimumSpread | None) -> LossPrediction:
-    if spread is None:
-        return prediction
-    return replace(prediction, excess=spread.possible_excesses())
-
 
 def _asked(columns: Sequence[str]) -> str:
     """How a size is asked for: `at(width=…)` in Python, `--at width=…` in a command."""
@@ -849,19 +763,16 @@ def _made(
     sweep = runs.of_stage("tune").in_order()
     check_sweep(sweep)
     of_loss, of_tuned = _pins(fix, sweep.tuned)
-    sweep, flags = fix_flat(sweep, but=[name for name, pins in of_tuned.items() if pins])
-    noise = estimate_noise(sweep)
-    if noise.source != "replicates":  # what looks like replicates are copies
+    flags = _check_columns(sweep, of_tuned)
+    if not has_replicates(sweep):  # what looks like replicates are copies
         sweep = sweep.without_copies()
-        noise = estimate_noise(sweep)
-    noise = assume_shared(sweep, sharpen_noise(sweep, noise))
-    optima = estimate_optima(sweep, noise=noise, level=level)
+    slopes = {name: _by_column(pins, sweep.sizes) for name, pins in of_tuned.items()}
+    surface, noise, optima = fit_sweep(sweep, level=level, pinned=slopes)
     pooled = [note.removeprefix(POOLED) for note in sweep.notes if note.startswith(POOLED)]
     flags += [f"recipes-pooled: {name}" for name in pooled]
     flags += [*_without_a_loss(sweep), *_not_bracketed(optima)]
-    kind = loss_kind(sweep)
+    kind, loss_model = loss_kind(sweep), None
     if kind == "accuracy":
-        loss_model = None
         flags.append("accuracy-refused")
         if not sweep.tuned:
             raise DataError(
@@ -873,36 +784,9 @@ def _made(
         _check_floor(of_loss, optima)
         known = ladder_prior(size_kind(sweep.sizes), kind) if prior == "published" else None
         loss_model = _loss_model(sweep, optima, noise, fix=of_loss, prior=known)
-        if loss_model is None:
-            with_edges = losses_at_flat_edges(sweep, optima, noise=noise)
-            loss_model = _loss_model(sweep, with_edges, noise, fix=of_loss, prior=known)
-            if loss_model is not None:
-                flags.append("losses-at-an-edge")
-                optima = with_edges
         if kind == "error" and is_accuracy(sweep):
             flags.append("accuracy-as-error")
         flags += _loss_flags(loss_model, fix=of_loss)
-        if loss_model is None:
-            flags[-1] += f"; {name_unbracketed(sweep, optima, noise)}"
-    placed = place_outside(sweep, optima, noise=noise)
-    tuned_laws = {
-        name: _tuned_law(placed, name, sweep.sizes, fix=of_tuned[name]) for name in sweep.tuned
-    }
-    is_open = None in tuned_laws.values() and len(sweep.tuned) > 1
-    weakest = fix_weakest(sweep, optima) if is_open and not any(of_tuned.values()) else None
-    if weakest is not None:
-        fixed, flag = weakest
-        made = _made(fixed, level=level, band=band, fix=fix, prior=prior, path=path)
-        if None not in made.tuned_laws.values():
-            flat = [each for each in flags if each.startswith("flat-")]
-            return replace(made, flags=(*flat, flag, *made.flags))
-    few = "too few sizes with a bracketed optimum"
-    flags += [
-        f"no-{name}-law: {few}; {name_unbracketed(sweep, optima, noise)}"
-        for name, fit in tuned_laws.items()
-        if fit is None
-    ]
-    flags += [f"{flag}: {name}" for name, fit in tuned_laws.items() if fit for flag in fit.flags]
     if not noise.is_replicated:
         flags.append("no-replicates: noise read from the residuals")
     made = Forecast(
@@ -912,15 +796,81 @@ def _made(
         optima=optima,
         noise=noise,
         loss_model=loss_model,
-        tuned_laws=tuned_laws,
-        excess_curve=fit_excess_curve(sweep, optima, log_sd=noise.log_sd) if sweep.tuned else None,
-        divergence=fit_divergence(sweep) if sweep.tuned else None,
-        flags=tuple(flags),
+        surface=surface,
+        flags=(),
         created=datetime.now(UTC).isoformat(timespec="seconds"),
         path=path,
         prior=prior,
     )
-    return replace(made, curves=_reference_curves(made))
+    flags += [f"{flag}: {name}" for name, law in made.tuned_laws.items() for flag in law.flags]
+    flags += _flat_columns(made)
+    return replace(made, flags=tuple(flags), curves=_reference_curves(made))
+
+
+def _is_given(made: Forecast | None, name: str, size: Mapping[str, float]) -> bool:
+    """Whether a forecast gives the loss or a tuned value at a size."""
+    if made is None:
+        return False
+    if name == "loss":
+        return made.loss_model is not None and made.doubt_loss(size) is None
+    return made.is_tuned_at(size)
+
+
+def _check_columns(sweep: Runs, pins: Mapping[str, Mapping[str, float]]) -> list[str]:
+    """Refuse size columns that cannot be told apart; a flag where only pins do that.
+
+    Raises:
+        ValueError: A pin is no slope of the law, or is not finite.
+        DataError: As `check_identifiable`.
+    """
+    flags, names = [], OPTIMUM_POWER.names(len(sweep.sizes))[1:]
+    sizes = sweep.complete().to_frame()[list(sweep.sizes)].drop_duplicates().to_numpy(dtype=float)
+    for name in sweep.tuned:
+        for pin, value in pins[name].items():
+            if pin not in names:
+                raise ValueError(
+                    f"a pinned parameter must be one of the slopes {', '.join(names)}; got "
+                    f"{pin!r}."
+                )
+            if not math.isfinite(value):
+                raise ValueError(f"the pinned slope {pin} must be finite, got {value:g}.")
+        if len(sizes) > 2 and check_identifiable(
+            sizes, sweep.sizes, exponents=names, fixed=pins[name], example=(f"{name}.", -0.3)
+        ):
+            flags.append(f"columns-collinear: {name}")
+    return flags
+
+
+def _by_column(pins: Mapping[str, float], columns: tuple[str, ...]) -> dict[str, float]:
+    """Pinned slopes by size column instead of by parameter."""
+    names = OPTIMUM_POWER.names(len(columns))[1:]
+    return {c: pins[name] for name, c in zip(names, columns, strict=True) if name in pins}
+
+
+def _slopes_of(surface: SurfaceDraws, runs: Runs) -> dict[str, dict[str, float]]:
+    """Tuned column → parameter of its law → pinned slope."""
+    names = OPTIMUM_POWER.names(len(runs.sizes))[1:]
+    return {
+        name: {n: float(v) for n, v in zip(names, column, strict=True) if not math.isnan(v)}
+        for name, column in zip(runs.tuned, surface.pinned.T, strict=True)
+    }
+
+
+def _flat_columns(made: Forecast) -> list[str]:
+    """A flag for every tuned column whose value hardly matters at the largest size."""
+    frame, flags = made.runs.to_frame(), []
+    values = made.values_at(made.optima[-1].size)
+    for name in () if values is None else made.runs.tuned:
+        assert values is not None
+        found = values.flat_range(name, frame[name].min(), frame[name].max())
+        if found is not None:
+            (low, high), most = found
+            low_text, high_text = format_quantity(low), format_quantity(high)
+            flags.append(
+                f"flat-{name}: any from {low_text} to {high_text} does as well, within "
+                f"{100 * most:.2g} %"
+            )
+    return flags
 
 
 def _without_a_loss(sweep: Runs) -> list[str]:
@@ -980,12 +930,11 @@ def _reference_curves(made: Forecast) -> ReferenceCurves | None:
     sizes = frame.groupby(list(made.runs.sizes)).ngroup()
     for key, group in frame.groupby(list(made.runs.sizes)):
         size = dict(zip(made.runs.sizes, map(float, key), strict=True))
-        prediction = made.predict_loss(size, refuse=False)
-        best = made.predict_tuned(size, refuse=False)
+        prediction, values = made.predict_loss(size), made.values_at(size)
         log_loss[group.index] = math.nan if prediction is None else prediction.log_loss
-        for j, name in enumerate(made.runs.tuned):
-            centre = best[name].value or math.nan
-            octaves[group.index, j] = np.log2(group[name].to_numpy(dtype=float) / centre)
+        if values is not None:
+            tuned = group[list(made.runs.tuned)].to_numpy(dtype=float)
+            octaves[group.index] = np.log2(tuned) - values.optimum
     batch = [name for name in made.runs.tuned if "batch" in name]  # at equal data sets the steps
     return fit_reference_curves(
         curves,
@@ -1026,25 +975,24 @@ def _loss_model(
     fix: Mapping[str, float],
     prior: LadderPrior | None,
 ) -> LossModel | None:
+    """None where runs of too few sizes were finished."""
     points = [o for o in optima if o.loss is not None]
     sizes = {c: [o.size[c] for o in points] for c in sweep.sizes}
-    known = all(o.paired_loss_se is not None for o in points)
+    errors = [o.paired_loss_se for o in points if o.paired_loss_se is not None]
+    is_known = len(errors) == len(points)
     try:
         return fit_loss_model(
             sizes,
             [o.loss for o in points if o.loss is not None],
-            loss_se=[o.paired_loss_se for o in points if o.paired_loss_se is not None]
-            if known
-            else None,
-            loss_se_dof=noise.size_dof if known else None,
-            evaluation_se=None if known else _evaluation_se(sweep, points),
+            loss_se=errors if is_known else None,
+            loss_se_dof=noise.own_dof if is_known else None,
+            evaluation_se=None if is_known else _evaluation_se(sweep, points),
             fix=fix,
             prior=prior,
         )
     except DataError:
-        is_bracketed = len(points) == len(optima) and any(o.bracketed for o in optima)
-        if sweep.tuned and not is_bracketed:
-            return None  # the sizes are there, their optima are not: a one-sided result
+        if len(points) < len(optima) and sweep.tuned:
+            return None  # the sizes are there, their losses are not
         raise
 
 
@@ -1060,7 +1008,7 @@ def _evaluation_se(sweep: Runs, points: Sequence[Optimum]) -> list[float] | None
 
 def _loss_flags(model: LossModel | None, *, fix: Mapping[str, float]) -> list[str]:
     if model is None:
-        return ["no-loss-law: too few sizes with a bracketed optimum"]
+        return ["no-loss-law: too few sizes with a finished run; let more of them finish"]
     flags = [f"pinned: {name} = {value:g}" for name, value in fix.items()]
     if model.prior is not None:
         flags.append(f"published-prior: {model.prior.sources} sources")
@@ -1070,16 +1018,3 @@ def _loss_flags(model: LossModel | None, *, fix: Mapping[str, float]) -> list[st
         flags.append("lack-of-fit: no law follows all sizes, the largest ones lead")
     of_laws = {f for fit, _ in model.laws for f in fit.flags}
     return flags + sorted(of_laws if model.fits else of_laws - {"lack-of-fit"})
-
-
-def _tuned_law(
-    optima: Sequence[Optimum],
-    name: str,
-    columns: tuple[str, ...],
-    *,
-    fix: Mapping[str, float],
-) -> Fit | None:
-    known = [o for o in optima if o.tuned[name].value is not None]
-    if len(known) < len(columns) + 2:
-        return None
-    return fit_optimum_law(optima, tuned=name, columns=columns, fix=fix)

@@ -145,7 +145,7 @@ class Monitor:
         point = made.point(size)
         if refused := point.refusals.get("loss"):
             raise DataError(f"a monitor needs the forecast of a loss, refused here: {refused}.")
-        prediction, curves = made.predict_loss(size), made.curves
+        prediction, curves, values = made.predict_loss(size), made.curves, made.values_at(size)
         if curves is None or prediction is None:
             raise DataError(
                 "a monitor needs a forecast with a law of the loss and the curves of its runs; "
@@ -170,7 +170,7 @@ class Monitor:
         self._covariance = curves.predictive_covariance(
             prediction.log_loss,
             law_variance=prediction.curve_log_sd**2,
-            octave_sd={name: made.octave_sd(name, size) for name in made.runs.tuned},
+            octave_sd={} if values is None else values.octave_sds,
         )
         self._half_width = curves.half_width(self._covariance, level)
         self._ways = ways_to_be_off(curves, self._covariance)

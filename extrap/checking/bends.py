@@ -101,7 +101,7 @@ def _losses_at_double_size(
             {c: [size[c] for size, _, _ in tuned] for c in columns},
             [loss for _, loss, _ in tuned],
             loss_se=errors if len(errors) == len(tuned) else None,
-            loss_se_dof=forecast.noise.size_dof if len(errors) == len(tuned) else None,
+            loss_se_dof=forecast.noise.own_dof if len(errors) == len(tuned) else None,
             prior=None if forecast.loss_model is None else forecast.loss_model.prior,
         )
     except (DataError, FitError):

@@ -22,9 +22,11 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
+import numpy as np
+
 from extrap.checking.configurations import Configuration, Finding, known_number
 from extrap.checking.tuned_costs import MISTUNED_COST
-from extrap.fitting.excess_curve import CEILING
+from extrap.fitting.surface.draws import DIVERGED_EXCESS
 from extrap.laws.repeated import effective_epochs
 from extrap.reading.names import kinds_of
 from extrap.records.confidence import LOW_HALF_WIDTH
@@ -47,6 +49,8 @@ SATURATION = 15.3878
 """R_D*, repetitions after which little is left to gain (the same, Sec. 6)."""
 CRITICAL_OVERHEAD = 1.2
 """Data that a critical batch takes, as a multiple (Zhang et al. 2024, arXiv 2410.21676)."""
+N_TRIED = 81
+"""Values of a column among which the best beside the others is looked for."""
 UNIT_TOLERANCE = 0.03
 """Log loss by which the ratio of two units may be missed."""
 DATA_SHARE = 0.2
@@ -121,7 +125,7 @@ def is_above(configuration: Configuration) -> bool:
 
 def is_without_bound(configuration: Configuration) -> bool:
     """Whether its tuned values are so far out that they may cost any loss."""
-    return configuration.excess is not None and configuration.excess >= CEILING
+    return configuration.excess is not None and configuration.excess >= DIVERGED_EXCESS
 
 
 def is_surprising(configuration: Configuration) -> bool:
@@ -328,14 +332,15 @@ def _loss_at_effective_data(configuration: Configuration, worth: float) -> float
 
 def _costliest(configuration: Configuration) -> tuple[str, float]:
     """The tuned value that costs most, and its octaves from its best, the others as they are."""
-    octaves, excess_curve = configuration.octaves, configuration.forecast.excess_curve
-    assert excess_curve is not None
-    remaining = {}
-    for i, name in enumerate(excess_curve.tuned):
-        moved = list(octaves)
-        moved[i] = excess_curve.best_given(octaves, name)
-        excess = excess_curve.excess(moved, configuration.point.size)
-        remaining[name] = excess, octaves[i] - moved[i]
+    values = configuration.forecast.values_at(configuration.point.size)
+    assert values is not None
+    octaves, remaining = np.array(configuration.octaves), {}
+    for i, name in enumerate(values.names):
+        tries = np.repeat(values.optimum[None] + octaves, N_TRIED, axis=0)
+        tries[:, i] += np.linspace(min(-2 * octaves[i], 0), max(-2 * octaves[i], 0), N_TRIED)
+        excesses = values.typical.excesses(tries)[0]
+        best = int(np.argmin(excesses))
+        remaining[name] = excesses[best], float(values.optimum[i] + octaves[i] - tries[best, i])
     name = min(remaining, key=lambda name: remaining[name][0])
     return name, remaining[name][1]
 

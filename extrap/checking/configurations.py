@@ -21,7 +21,6 @@ from extrap.errors import DataError
 from extrap.fitting.distributions import t_quantile
 from extrap.fitting.prediction import LossPrediction
 from extrap.fitting.seed_noise import NEW_SEED, MeanNoise
-from extrap.fitting.spread import predict_optimum
 from extrap.forecasting import Forecast
 from extrap.reading.columns import find_column
 from extrap.records import WITHOUT_SEED, Interval, Point, Runs, condition_text
@@ -233,7 +232,7 @@ class _AtSize:
     def __init__(
         self, forecast: Forecast, size: Mapping[str, float], *, n_runs: int, worse: bool
     ) -> None:
-        prediction = forecast.predict_loss(size, refuse=False)
+        prediction = forecast.predict_loss(size)
         if prediction is None:
             where = ", ".join(f"{c}={v:g}" for c, v in size.items())
             raise DataError(
@@ -242,10 +241,7 @@ class _AtSize:
             )
         self.forecast, self.point = forecast, forecast.point(size)
         self.log_loss = prediction.log_loss
-        laws = {name: fit for name, fit in forecast.tuned_laws.items() if fit is not None}
-        is_known = bool(laws) and set(laws) == set(self.point.tuned)
-        curve = forecast.excess_curve if is_known else None
-        self._spread = None if curve is None else predict_optimum(laws, size, curve)
+        self.values = forecast.values_at(size)
         self._is_exact, self._worse = n_runs <= MAX_EXACT, worse
         self._costs: dict[tuple[float, ...], float] = {}
         self._of_seeds: dict[MeanNoise, tuple[LossPrediction, Interval]] = {}
@@ -254,7 +250,7 @@ class _AtSize:
         """Of the mean of runs with these seeds, at the recommended values."""
         key = self.forecast.noise.of_mean(seeds)
         if key not in self._of_seeds:
-            law = self.forecast.predict_loss(self.point.size, seeds=seeds, refuse=False)
+            law = self.forecast.predict_loss(self.point.size, seeds=seeds)
             assert law is not None
             run = self.forecast.as_run(law, self.point.size)
             level = self.forecast.level
@@ -278,18 +274,19 @@ class _AtSize:
         """What being so far off costs if the optimum is where the forecast has it."""
         if not self.point.tuned:
             return 0.0
-        if self.forecast.excess_curve is None or not octaves:
+        if self.values is None or not octaves:
             return None
-        return self.forecast.excess_curve.excess(octaves, self.point.size)
+        values = self.values.optimum + np.array(octaves)
+        return float(self.values.typical.excesses(values[None])[0, 0])
 
     def expected_cost(self, octaves: tuple[float, ...]) -> float:
         """The same over where the optimum may lie; 0 where that is unknown."""
-        if self._spread is None or not octaves:
+        if self.values is None or not octaves:
             return 0.0
         if not self._is_exact:  # a thousandth of an octave costs nothing
             octaves = tuple(np.round(octaves, 3).tolist())
         if octaves not in self._costs:  # runs without a seed repeat their values
-            self._costs[octaves] = self._spread.mean_excess(np.array(octaves))
+            self._costs[octaves] = float(self.values.excesses_at(np.array(octaves)).mean())
         return self._costs[octaves]
 
 

@@ -1,9 +1,9 @@
 """What the tuned values of a configuration cost, by their distance and by the losses of its size.
 
-Its distance from the optimum is known no better than the optimum is, and the cost of a distance no
-better than the excess-loss curve. A cost is never negative: a run is expected at the law of tuned
-runs or above it. The loss says more: one that shows no excess says that the optimum is elsewhere,
-and runs at other values of the same size say where.
+Where the optimum lies and what a distance from it costs is known as well as the draws of the
+surface say. A cost is never negative: a run is expected at the law of tuned runs or above it. The
+loss says more: one that shows no excess says that the optimum is elsewhere, and runs at other
+values of the same size say where.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import math
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -20,22 +19,19 @@ from scipy import special
 
 from extrap.checking.configurations import MAX_EXACT, NORMAL_DOF, Configuration, TunedCost
 from extrap.fitting.prediction import LossPrediction
+from extrap.fitting.surface.tuned_values import TunedValues
 from extrap.forecasting import Forecast
 from extrap.laws.base import Array
 from extrap.records import Interval
 
 MISTUNED_COST = 0.005
 """Log excess from which on a value is mistuned."""
-LOG_COST_SD = 0.35
-"""Standard deviation of the log of a cost about what the excess-loss curve says of it."""
 OWN_COST_SD = 0.15
-"""That of a single configuration beside others of its size, as a share of the cost."""
+"""Of a single configuration beside others of its size, as a share of the cost."""
 MIN_VARIANCE = 1e-30
 """Guard of a division."""
 CHUNK_SIZE = 512
 """Configurations whose draws are summed at once."""
-N_DRAWS = 1024
-"""Of where the optimum lies and of how steep the curve is; a power of 2, for Sobol's sequence."""
 N_QUANTILES = 64
 """Of a cost, of equal probability, that stand for its distribution."""
 N_HALVINGS = 30
@@ -47,53 +43,42 @@ def weigh_tuned_values(
 ) -> list[Configuration]:
     """Fill in `tuned_cost`: the posterior of what the tuned values of every configuration cost.
 
-    With `u = v − u*` octaves from the optimum, `u* ~ t(m, s²)` of the law of the optimum, `g ~
-    N(0, .35²)` and h the excess-loss curve, the log deviations of one size are `d_i = c + e^g
-    h(u_i) + ε_i`, with c the law's error and ε_i noise. u* and g are drawn; c, which all
-    configurations of a size share, is integrated out. Where a configuration's values are not
-    known, or the optimum is refused, `v = m`.
+    The log deviations of one size are `d_i = c + E(v_i − u) + ε_i`, u and E drawn from the
+    surface, with c the law's error and ε_i noise. The draws are weighed by the deviations; c,
+    which all configurations of a size share, is integrated out. Where a configuration's values
+    are not known, or the tuned values are refused, it is taken to be at the median optimum.
 
-    A configuration stays as it is where a law of the optimum or the excess-loss curve is unknown.
+    A configuration stays as it is where nothing is tuned.
 
     References:
-        Ours: importance sampling of a posterior from its prior. Sobol (1967), for the draws.
+        Ours: importance sampling of a posterior from its prior.
     """
-    laws = [fit for fit in forecast.tuned_laws.values() if fit is not None]
-    if forecast.excess_curve is None or not laws or len(laws) < len(forecast.tuned_laws):
-        return list(configurations)
     by_size: dict[tuple[float, ...], list[int]] = defaultdict(list)
     for i, configuration in enumerate(configurations):
         by_size[configuration.key].append(i)
-    draws, weighed = _draws(tuple(fit.dof for fit in laws)), list(configurations)
+    weighed = list(configurations)
     for members in by_size.values():
         of_size = [configurations[i] for i in members]
-        costs = _of_size(forecast, of_size, draws, worse=worse)
+        values = forecast.values_at(of_size[0].point.size)
+        if values is None:
+            continue
+        costs = _of_size(values, of_size, level=forecast.level, worse=worse)
         for i, cost in zip(members, costs, strict=True):
             weighed[i] = replace(configurations[i], tuned_cost=cost)
     return weighed
 
 
-@lru_cache(maxsize=8)
-def _draws(dofs: tuple[int, ...]) -> tuple[Array, Array]:
-    """Standard t of each optimum (n, d), and e^g (n,)."""
-    from scipy.stats import qmc  # imported late, as a forecast needs nothing of it
-
-    points = qmc.Sobol(len(dofs) + 1, seed=0).random(N_DRAWS)
-    points = np.clip(points, 0.5 / N_DRAWS, 1 - 0.5 / N_DRAWS)
-    places = np.column_stack([special.stdtrit(d, p) for d, p in zip(dofs, points.T, strict=False)])
-    return places, np.exp(LOG_COST_SD * special.ndtri(points[:, -1]))
-
-
 def _of_size(
-    forecast: Forecast,
-    configurations: Sequence[Configuration],
-    draws: tuple[Array, Array],
-    *,
-    worse: bool,
+    values: TunedValues, configurations: Sequence[Configuration], *, level: float, worse: bool
 ) -> list[TunedCost]:
     """One per configuration, all of one size."""
-    costs, at_recommended, kinds = _drawn_costs(forecast, configurations, draws)
-    step = N_DRAWS // N_QUANTILES
+    octaves = np.array([c.octaves or np.zeros(len(values.names)) for c in configurations])
+    if len(octaves) > MAX_EXACT:
+        octaves = np.round(octaves, 2)
+    distinct, kinds = np.unique(octaves, axis=0, return_inverse=True)
+    kinds, costs = kinds.ravel(), np.array([values.excesses_at(each) for each in distinct])
+    at_recommended = values.excesses_at(values.answer.values - values.optimum)
+    step = costs.shape[1] // N_QUANTILES
     quantiles = np.sort(costs, axis=1)[:, step // 2 :: step]
     off = np.array([configuration.off_law for configuration in configurations])
     chances, means = _posterior(configurations, off, costs[kinds], at_recommended)
@@ -104,37 +89,16 @@ def _of_size(
     for (kind, _), members in alike.items():
         law, possible = configurations[members[0]].prediction, quantiles[kind]
         below, above = (_tail(law, possible, off[members], side=side) for side in (-1, 1))
-        interval, above_end = _interval(law, possible, forecast.level, worse=worse)
+        interval, above_end = _interval(law, possible, level, worse=worse)
         for i, under, over in zip(members, below.tolist(), above.tolist(), strict=True):
             weighed[i] = TunedCost(
                 chance=float(chances[i]),
                 mean=float(means[i]),
                 p_value=None if math.isnan(off[i]) else min(1.0, 2 * min(under, over)),
-                p_above=min(1.0, over * (1 - forecast.level) / above_end),
+                p_above=min(1.0, over * (1 - level) / above_end),
                 expected_pi=interval,
             )
     return [weighed[i] for i in range(len(configurations))]
-
-
-def _drawn_costs(
-    forecast: Forecast, configurations: Sequence[Configuration], draws: tuple[Array, Array]
-) -> tuple[Array, Array, npt.NDArray[np.intp]]:
-    """Draws of every distinct choice's cost (k, n), of the recommended (n,), choice of each."""
-    first, excess_curve = configurations[0], forecast.excess_curve
-    assert excess_curve is not None
-    size, point = first.point.size, first.point
-    places, factors = draws
-    spread = np.array([forecast.octave_sd(name, size) for name in forecast.runs.tuned])
-    octaves = np.array([c.octaves or np.zeros(len(spread)) for c in configurations])
-    if len(octaves) > MAX_EXACT:
-        octaves = np.round(octaves, 2)
-    distinct, kinds = np.unique(octaves, axis=0, return_inverse=True)
-    pairs = [(point.recommended[name], best.value) for name, best in point.tuned.items()]
-    recommended = [math.log2(use / best) if use and best else 0.0 for use, best in pairs]
-    distinct = np.vstack([distinct, recommended])
-    drawn = (distinct[:, None] - spread * places).reshape(-1, distinct.shape[1])
-    costs = excess_curve.excesses(drawn, size).reshape(len(distinct), -1) * factors
-    return costs[:-1], costs[-1], kinds.ravel()
 
 
 def _tail(law: LossPrediction, costs: Array, off: Array, *, side: int) -> Array:

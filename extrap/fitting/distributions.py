@@ -7,6 +7,8 @@ comes of others.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import special
@@ -42,3 +44,16 @@ def chi2_quantile(p: ArrayLike, dof: ArrayLike) -> Array:
 def chi2_tail(x: ArrayLike, dof: ArrayLike) -> Array:
     """Probability that χ² exceeds x ≥ 0."""
     return np.asarray(np.where(np.greater(dof, 0), special.chdtrc(dof, x), np.nan))
+
+
+def largest_chance(n_runs: int, level: float) -> float:
+    """Largest chance of divergence that n runs without one leave open: `1 − (1 − level)^(1/n)`.
+
+    At level .95 about 3 / n, the rule of three.
+
+    References:
+        Hanley, Lippman-Hand (1983), If nothing goes wrong, is everything all right?, JAMA 249.
+    """
+    if n_runs < 1:
+        return 1.0
+    return float(-math.expm1(math.log1p(-level) / n_runs))

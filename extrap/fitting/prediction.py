@@ -61,6 +61,26 @@ class LossPrediction:
         upper = float(optimize.brentq(beyond, 0.0, reach))
         return Interval(tuned.lower, Interval.around_log(self.log_loss, upper).upper)
 
+    def interval_at_values(self, level: float) -> Interval:
+        """The interval of a run whose values cost `excess`, which moves both of its ends."""
+        reach = FAR_OUT * self.half_width(level, new_run=True)
+        last = max((excess for excess, _ in self.excess), default=0.0)
+        if not (self.excess and math.isfinite(reach)):
+            return self.interval(level, new_run=True)
+        excess, weights = np.array(self.excess).T
+        tail = (1 - level) / 2
+
+        def beyond(off: float, side: float) -> float:
+            return tail - max(
+                float(special.stdtr(min(dof, MANY), side * (excess - off) / sd) @ weights)
+                for sd, dof in self.spreads()
+            )
+
+        low, high = (
+            float(optimize.brentq(beyond, -reach, last + reach, args=(side,))) for side in (-1, 1)
+        )
+        return Interval(math.exp(self.log_loss + low), math.exp(self.log_loss + high))
+
     def upper_bound(self, level: float) -> Interval:
         """The one-sided interval of a new run, open below; a level below .5 counts as .5."""
         return Interval(None, self.interval(max(2 * level - 1, 0.0), new_run=True).upper)

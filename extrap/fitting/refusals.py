@@ -8,14 +8,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import special
 
-from extrap.fitting.divergence import DivergenceModel
 from extrap.fitting.prediction import LossPrediction
-from extrap.fitting.spread import OptimumSpread, recommend
+from extrap.fitting.surface.answers import Answer
 from extrap.reading.names import kinds_of
-from extrap.records import Optimum
-from extrap.records.confidence import LOW_HALF_WIDTH, MOST_CHANCE, MOST_COST
+from extrap.records import Optimum, Remedy
+from extrap.records.confidence import LOW_HALF_WIDTH
 from extrap.records.numbers import (
     NBSP,
     format_percent,
@@ -36,15 +34,19 @@ USUAL_NOISE, RISE_ERRORS = 0.005, 2.0
 """Standard error of a log loss where none is known, and how many of the mean a rise exceeds."""
 SAME_COMPUTE = 1.1
 """Factor up to which the compute of two runs is the same."""
-OF_NOISE = 3.0
-"""A cost that is at most so many times the uncertainty of a run at a known law refuses no value:
-it is called imprecise."""
-MOST_OCTAVES = 8.0
-"""Width of the interval of an optimum."""
 TINY = 1e-12
 """Guard of a logarithm."""
 SHOWN_AS_PERCENT, SHOWN = 0.5, math.log(10)
 """Half widths of a log loss up to which they are given in percent, and at all."""
+
+AGAINST_RISE = Remedy(
+    cause="sizes",
+    text=(
+        "find out why the largest runs are worse (a mistuned value, too few steps, another "
+        "recipe), and repeat them or leave them out"
+    ),
+)
+"""Where the loss rises towards the largest size."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,12 +56,10 @@ class Doubt:
     Attributes:
         why: The reason, a clause.
         is_refused: Whether it is not given; else it is given and called imprecise.
-        diverges: Whether the reason is that runs there are expected to diverge.
     """
 
     why: str
-    is_refused: bool
-    diverges: bool = False
+    is_refused: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,14 +149,14 @@ def doubt_loss(
     allowed = f"more than ± {shown_half(limit)}{allowed}"
     if widths[-1] > limit:
         why = f"its 90 % interval is {_wide(widths[-1])}, {allowed}"
-        return Doubt(why=why, is_refused=True)
+        return Doubt(why=why)
     if not np.any(widths > limit):
         return None
     nearest = int(np.argmax(widths > limit))
     where = name_size(sizes[nearest]).replace(NBSP, " ")
     there = f"the 90 % interval is {_wide(widths[nearest])}"
     why = f"nearer to the sweep, at {where}, {there}, {allowed}"
-    return Doubt(why=why, is_refused=True)
+    return Doubt(why=why)
 
 
 def _points_to(
@@ -249,43 +249,27 @@ def _log_se(optimum: Optimum, is_perplexity: bool) -> float:
     return error / max(math.log(optimum.loss), TINY) if is_perplexity else error
 
 
-def doubt_tuned(
-    spread: OptimumSpread, *, log_sd: float = 0.0, divergence: DivergenceModel | None = None
-) -> dict[str, Doubt]:
-    """Tuned column → why its optimum is known too roughly; empty where all are known well.
+def doubt_tuned(found: Answer) -> Doubt | None:
+    """Why tuned values are known too roughly to be given; None where they are known well.
 
-    None is given where a run at the values to use diverges with a chance of more than 10 %; where
-    the predicted optima cost more than 3 % of the loss, and than 3 times half the 90 % interval of
-    a run at a known law, on average over where the optimum may lie; nor is one whose 90 % interval
-    spans more than 8 octaves.
+    None is given where a run at the values to use diverges with a chance of more than 10 %, or
+    where they are expected to cost more than 3 % of the loss. The width of an interval refuses
+    nothing: a wide one at no cost is a flat value.
 
     Args:
-        spread: Where the optimum may lie.
-        log_sd: Standard deviation of the log loss of a run; 0: noise excuses nothing.
-        divergence: Chance of divergence; without it none is assumed.
+        found: The values to use.
 
     References:
         Ours.
     """
-    doubts: dict[str, Doubt] = {}
-    if spread.excess_curve is not None and divergence is not None:
-        chance = recommend(spread, divergence=divergence).chance_of_divergence or 0.0
-        if chance > MOST_CHANCE:
-            shown = format_percent(chance, signed=False, digits=2)
-            why = f"a run at the value to use diverges with a chance of {shown}"
-            return dict.fromkeys(spread.tuned, Doubt(why=why, is_refused=True, diverges=True))
-    if spread.excess_curve is not None:
-        regret = spread.mean_excess(np.zeros(len(spread.tuned)))
-        if regret > MOST_COST:
-            noise = OF_NOISE * float(special.ndtri(0.5 + LEVEL / 2)) * log_sd
-            why = f"the predicted value is expected to cost {_percent(regret)} of the loss"
-            doubts = dict.fromkeys(spread.tuned, Doubt(why=why, is_refused=regret > noise))
-            if regret > noise:
-                return doubts
-    widths = 2 * special.stdtrit(spread.dof, 0.5 + LEVEL / 2) * np.asarray(spread.sd)
-    why = f"its 90 % interval spans more than a factor of {2**MOST_OCTAVES:g}"
-    wide = [n for n, w in zip(spread.tuned, widths, strict=True) if not w <= MOST_OCTAVES]
-    return doubts | dict.fromkeys(wide, Doubt(why=why, is_refused=True))
+    if found.refusal == "diverges":
+        shown = format_percent(found.chance, signed=False, digits=2)
+        return Doubt(why=f"a run at the value to use diverges with a chance of {shown}")
+    if found.refusal == "costs":
+        return Doubt(
+            why=f"the predicted value is expected to cost {_percent(found.mistuned)} of the loss"
+        )
+    return None
 
 
 def _size(value: float) -> str:

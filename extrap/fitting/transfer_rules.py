@@ -11,7 +11,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from extrap.fitting.spread import OptimumSpread
+from extrap.fitting.surface.tuned_values import TunedValues
 from extrap.reading.names import RATES, TOKEN_BATCHES, kinds_of, short_name
 from extrap.records import Optimum, RuleRegret
 
@@ -87,20 +87,18 @@ arXiv 2503.04715, Eq. 1; DeepSeek LLM, Bi et al. (2024), arXiv 2401.02954, Eq. 1
 without C."""
 
 
-def compare_rules(spread: OptimumSpread, optima: Sequence[Optimum]) -> tuple[RuleRegret, ...]:
+def compare_rules(values: TunedValues, optima: Sequence[Optimum]) -> tuple[RuleRegret, ...]:
     """What each rule that applies says at a size, and what it would cost; cheapest first.
 
     Args:
-        spread: Where the optimum of the size may lie.
-        optima: Those of the fitted sizes; the smallest with a point estimate anchors.
-
-    Raises:
-        ValueError: As `OptimumSpread.excesses`.
+        values: At the size.
+        optima: Those of the fitted sizes; the smallest with a loss anchors.
     """
-    found, size = [], spread.size
-    for name, centre in zip(spread.tuned, spread.centre, strict=True):
-        known = ((o.size, o.tuned[name].value) for o in optima)
-        anchor = next(((start, value) for start, value in known if value is not None), None)
+    found, size = [], values.size
+    anchor_of = next((o for o in optima if o.loss is not None), optima[0])
+    for name, centre in zip(values.names, values.optimum, strict=True):
+        value_there = anchor_of.tuned[name].value
+        anchor = None if value_there is None else (anchor_of.size, value_there)
         for rule in RULES:
             if not rule.applies(tuple(size), name) or (rule.constant is None and anchor is None):
                 continue
@@ -112,8 +110,8 @@ def compare_rules(spread: OptimumSpread, optima: Sequence[Optimum]) -> tuple[Rul
                     rule=rule.key,
                     tuned=name,
                     value=value,
-                    octaves=math.log2(value) - centre,
-                    expected_regret=spread.mean_excess(spread.octaves({name: value})),
+                    octaves=math.log2(value) - float(centre),
+                    expected_regret=values.penalty({name: value})[0],
                 )
             )
     return tuple(sorted(found, key=lambda row: row.expected_regret))

@@ -256,10 +256,11 @@ class KeptValue:
         size: The size it is carried to.
         level: Content of the interval.
         octaves: log2(kept / predicted optimum at `size`).
-        penalty: Expected log excess there if the value is kept; other tuned values at their
-            optimum.
-        penalty_pi: Its interval: of where the optimum lies and of the excess-loss curve's scatter.
+        penalty: Expected log excess there if the value is kept and the run does not diverge; other
+            tuned values at their optimum.
+        penalty_pi: Its interval: of where the optimum lies and of what a distance from it costs.
             It reaches at least to the expected excess, which a skewed distribution has beyond it.
+        chance_of_divergence: Of a run at the value, the others at the values to use.
     """
 
     tuned: str
@@ -270,6 +271,7 @@ class KeptValue:
     octaves: float
     penalty: float
     penalty_pi: Interval
+    chance_of_divergence: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -39,7 +39,7 @@ FACTORS = {0.25: "¼ ×", 0.5: "½ ×", 1.0: "recommended"}
 
 def cost_tables(forecast: Forecast, row: AnswerRow, *, price: float | None = None) -> list[Table]:
     """What values off the forecast's cost at one size; nothing where the sweep does not say."""
-    if forecast.excess_curve is None or not forecast.runs.tuned:
+    if forecast.surface is None:
         return []
     try:
         return [_table(price_values(forecast, at=row.size, price=price))]

@@ -9,7 +9,7 @@ from typing import Any
 
 from extrap.documents import forecast_document
 from extrap.forecasting import Forecast
-from extrap.records import Interval, KeptValue, Point
+from extrap.records import Interval, Point
 from extrap.records.confidence import MOST_CHANCE
 from extrap.records.numbers import (
     NBSP,
@@ -212,7 +212,7 @@ def transfer_answer(forecast: Forecast, point: Point, groups: Sequence[RunGroup]
             if on_law is not None:
                 transfers = on_law or (measured.deviation or math.inf) < 0
             keeping = f"{_measured(forecast, measured)}; {keeping}"
-        chance = _chance_of_divergence(forecast, point, each)
+        chance = each.chance_of_divergence
         if chance > MOST_CHANCE and measured is None:
             transfers = False
             keeping = f"a run at {format_quantity(each.kept)} diverges with a chance of "
@@ -226,14 +226,6 @@ def transfer_answer(forecast: Forecast, point: Point, groups: Sequence[RunGroup]
         }
         sentences.append(f"{answers[transfers]}: {keeping}.")
     return " ".join(sentences)
-
-
-def _chance_of_divergence(forecast: Forecast, point: Point, kept: KeptValue) -> float:
-    """Of a run at a value that is kept, the others recommended; 0 where it is not modelled."""
-    if forecast.divergence is None or point.recommendation is None:
-        return 0.0
-    tuned = {**point.recommendation.tuned, kept.tuned: kept.kept}
-    return forecast.divergence.chance(point.size, tuned)
 
 
 def _capped(log_excess: float) -> str:

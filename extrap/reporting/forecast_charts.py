@@ -86,8 +86,11 @@ def optimum_chart(
 
 def _optimum_series(forecast: Forecast, axis: SizeAxis, name: str) -> list[Series]:
     label = "optimum of the law"
-    has_law = forecast.tuned_laws.get(name) is not None
-    laws = [(x, forecast.predict_tuned(axis.at(x))[name]) for x in axis.values() if has_law]
+    has_law, laws = forecast.surface is not None, []
+    for x in axis.values():
+        values = forecast.values_at(size := axis.at(x))
+        if values is not None and forecast.is_tuned_at(size):
+            laws.append((x, values.estimates[name]))
     optima = [(o.size[axis.column], o.tuned[name]) for o in forecast.optima if axis.holds(o.size)]
     return [
         points([(x, e.value, *e.pi) for x, e in laws], ink="law", label=label, **BAND),
@@ -121,7 +124,8 @@ def loss_chart(
     if forecast.loss_laws:
         law = []
         for x in axis.values():
-            if (tuned := forecast.predict_loss(size := axis.at(x))) is not None:
+            tuned = forecast.predict_loss(size := axis.at(x))
+            if tuned is not None and forecast.doubt_loss(size) is None:
                 run = forecast.as_run(tuned, size)
                 band = run.interval(forecast.level, new_run=True)
                 law.append((x, math.exp(run.log_loss), *band))
@@ -364,11 +368,11 @@ def _reference(forecast: Forecast, size: Mapping[str, float]) -> Iterable[tuple[
     curves, prediction = forecast.curves, forecast.predict_loss(size)
     assert curves is not None
     assert prediction is not None
-    mean = curves.mean(prediction.log_loss)
+    mean, values = curves.mean(prediction.log_loss), forecast.values_at(size)
     covariance = curves.predictive_covariance(
         prediction.log_loss,
         law_variance=prediction.curve_log_sd**2,
-        octave_sd={name: forecast.octave_sd(name, size) for name in forecast.runs.tuned},
+        octave_sd={} if values is None else values.octave_sds,
     )
     half = curves.half_width(covariance, forecast.level)
     return zip(curves.places, np.exp(mean), np.exp(mean - half), np.exp(mean + half), strict=True)

@@ -233,7 +233,7 @@ def parameter_table(forecast: Forecast) -> Table:
     pins = pins_of(forecast)
     ordered = sorted(forecast.loss_laws, key=lambda pair: -pair[1])
     fits = [("loss", fit, str(format_quantity(weight, digits=2))) for fit, weight in ordered]
-    fits += [(f"best {n}", fit, "1") for n, fit in forecast.tuned_laws.items() if fit is not None]
+    fits += [(f"best {n}", fit, "1") for n, fit in forecast.tuned_laws.items()]
     rows = []
     for target, fit, weight in fits:
         for i, (name, value) in enumerate(zip(fit.names, fit.values, strict=True)):

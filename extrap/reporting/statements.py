@@ -6,10 +6,10 @@ import math
 from collections.abc import Mapping
 from dataclasses import replace
 
-from extrap.fitting.divergence import largest_chance
+from extrap.fitting.distributions import largest_chance
 from extrap.fitting.joint import JointPosterior
 from extrap.fitting.loss_model import LossModel
-from extrap.fitting.optimum_law import CurvatureTest
+from extrap.fitting.surface.optimum_law import CurvatureTest
 from extrap.forecasting import Forecast
 from extrap.laws import LAWS
 from extrap.records import Fit, Recommendation
@@ -50,8 +50,7 @@ def pins_of(forecast: Forecast) -> dict[str, float]:
         if name in given
     }
     for column, law in forecast.tuned_laws.items():
-        if law is not None:
-            pins |= {f"{column}.{name}": value for name, value in law.fixed.items()}
+        pins |= {f"{column}.{name}": value for name, value in law.fixed.items()}
     return pins
 
 
@@ -137,12 +136,7 @@ def noise_sentence(forecast: Forecast) -> str:
 
 def curvature_sentences(forecast: Forecast) -> list[str]:
     """For each law of an optimum, whether it bends."""
-    found = forecast.curvature()
-    return [
-        _curvature_sentence(name, found[name])
-        for name, fit in forecast.tuned_laws.items()
-        if fit is not None
-    ]
+    return [_curvature_sentence(name, test) for name, test in forecast.curvature().items()]
 
 
 def _curvature_sentence(name: str, test: CurvatureTest | None) -> str:
@@ -193,10 +187,11 @@ def _reason(forecast: Forecast, recommended: Recommendation) -> str:
     if all(below) or not any(below):
         dear, cheap = ("high", "low") if all(below) else ("low", "high")
         steep = f"a value too {dear} costs more than one too {cheap}"
-    if forecast.divergence is None:
+    values = forecast.values_at(recommended.size)
+    if values is None or values.draws.steepness is None:
         return steep
-    safe = replace(forecast, divergence=None).point(recommended.size).recommendation
-    if safe is None or not differs(safe):
+    safe = replace(values, draws=replace(values.draws, steepness=None)).recommendation
+    if not differs(safe):
         return "runs may diverge beyond it"
     moved = any(
         abs(2 ** (off - safe.octaves[name]) - 1) > WORTH_TELLING
@@ -224,14 +219,14 @@ def divergence_sentence(
             f"chance of at most {most} for one more like them."
         )
     seen = f"{gone} of {n} runs diverged"
-    model = forecast.divergence
-    if model is None or set(tuned) != set(model.tuned):
+    values = forecast.values_at(size)
+    if values is None or set(tuned) != set(values.names):
         return f"{seen}."
-    chance = model.chance(size, tuned)
+    chance = values.chance(tuned)
     words = "less than 0.1 %" if chance < 5e-4 else format_percent(chance, signed=False)
     return (
         f"{seen}; from these, a run of {name_size(size)} at {name_tuned(tuned)} diverges with a "
-        f"chance of {words.replace(' %', NBSP + '%')} (logistic regression on logarithms)."
+        f"chance of {words.replace(' %', NBSP + '%')}."
     )
 
 
@@ -316,8 +311,7 @@ def law_equations(forecast: Forecast) -> list[tuple[tuple[Piece, ...], str]]:
             text = "mean of the averaged laws"
         found.append((equation(fit, "loss"), f"{text}; {fit.n_points} sizes"))
     for name, law in forecast.tuned_laws.items():
-        if law is not None:
-            off = format_percent(law.scatter, signed=False)
-            text = f"{law.n_points} sizes; the optima scatter about it by {off}"
-            found.append((equation(law, f"best {name}"), text))
+        off = format_percent(law.scatter, signed=False)
+        text = f"{law.n_points} sizes; the optima scatter about it by {off}"
+        found.append((equation(law, f"best {name}"), text))
     return found

@@ -298,6 +298,8 @@ def _next_command(spec: StudySpec, made: Forecast) -> str:
         point = made.at(**target.size)
         for name in [*_unknown_values(point), *(["loss"] if point.loss is None else [])]:
             remedy = made.remedy(name, target.size)
+            if remedy.target:
+                return ""
             options = " ".join(f"--set {option}" for option in _assignments(spec, remedy))
             return f"next, to forecast the {name}: extrap study run FILE {options}"
     return ""
@@ -332,9 +334,8 @@ def _unknown_values(point: Point) -> list[str]:
 
 def _smallest_optimum(made: Forecast) -> dict[str, float]:
     for optimum in made.optima:
-        values = {name: e.value for name, e in optimum.tuned.items() if e.value is not None}
-        if len(values) == len(made.runs.tuned):
-            return values
+        if optimum.bracketed:
+            return {n: e.value for n, e in optimum.tuned.items() if e.value is not None}
     raise StudyError("no size has a bracketed optimum; widen the tuned range of the study.")
 
 

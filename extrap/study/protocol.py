@@ -113,7 +113,7 @@ def sweep(spec: StudySpec) -> Stage:
     def grown(runs: Runs) -> Sequence[Cell]:
         if not len(runs):  # nothing to fit yet: training need not wait for SciPy
             return spec.grid_cells()
-        from extrap.fitting.bracketing import grow_grid
+        from extrap.study.grids import grow_grid
 
         return grow_grid(spec, runs)
 

@@ -1,12 +1,10 @@
 """Power laws over the columns that set groups apart: of batch sizes, steps and learning rates.
 
 * `group_laws` — of B_crit, the batch at the overhead and S_min over groups.
-* `rate_law` — of the best learning rate over batch size and size: the engine's law of an optimum.
+* `rate_law` — of the best learning rate over batch size and size.
 
-The groups' errors are known, and the law has a scatter beyond them: `fit_line` of
-`extrap.fitting.regression`. The engine's law of an optimum has a prior that stated errors are too
-large, as those of learning rates are; with it 95 % intervals of the exponent of critical batches
-held 73 to 88 % on simulated groups, the line's 95 to 100 %.
+The errors of groups and of rates are known, and a law has a scatter beyond them: `fit_line` of
+`extrap.fitting.regression`.
 """
 
 from __future__ import annotations
@@ -25,10 +23,9 @@ from extrap.analyses.batch_size.measurements import TARGETS
 from extrap.errors import DataError, argument
 from extrap.fitting.designs import check_identifiable
 from extrap.fitting.jackknife import jackknife_variance
-from extrap.fitting.optimum_law import fit_optimum_law
 from extrap.fitting.regression import fit_line
 from extrap.laws.base import Array
-from extrap.records import Estimate, Interval, Measure, Optimum
+from extrap.records import Interval, Measure
 from extrap.records.codec import shape
 from extrap.records.fields import require_positive
 
@@ -42,12 +39,12 @@ LAWS = ("b_crit", "b_overhead", "s_min")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchLaw:
-    """Power law `ln v = a + Σ b_i ln(x_i / x0_i)`; of a rate also a bend, the square of the mean.
+    """Power law `ln v = a + Σ b_i ln(x_i / x0_i)`.
 
     Attributes:
         of: What the law is of: `b_crit`, `b_overhead`, `s_min` or `lr`.
         reference: Column → x0_i, the geometric mean over the groups.
-        coefficients: (a, b_1, …), for rates the bend too.
+        coefficients: (a, b_1, …).
         covariance: Their covariance.
         scatter: Standard deviation of ln v about the law beyond the errors of the groups.
         log_sd: Of one group about the law, its own error included.
@@ -109,7 +106,7 @@ class BatchLaw:
         for name, value in by.items():
             require_positive(name, value, "laws use its logarithm")
         logs = np.array([math.log(by[name] / x0) for name, x0 in self.reference.items()])
-        row = np.array([1.0, *logs, logs.mean() ** 2])[: len(self.coefficients)]
+        row = np.array([1.0, *logs])
         centre = float(row @ self.coefficients)
         if abs(centre) > LARGEST_LOG:
             raise DataError(
@@ -241,7 +238,7 @@ def _jackknifed(line: RegressionResults, clusters: Sequence[str]) -> Array:
 
 
 def rate_law(table: pd.DataFrame, columns: Sequence[str], *, level: float = 0.95) -> BatchLaw:
-    """Fit the best learning rate over batch size and size, `extrap.fitting.fit_optimum_law`.
+    """Fit the best learning rate over batch size and size: a power law with scatter about it.
 
     Args:
         table: Optima inside their grids, as `tuned_steps` returns them: `lr_opt`, `lr_se`.
@@ -249,41 +246,34 @@ def rate_law(table: pd.DataFrame, columns: Sequence[str], *, level: float = 0.95
         level: Of the intervals.
 
     Returns:
-        The law; its flags say where the optima bend or step: a power law is then an average.
+        The law.
 
     Raises:
         DataError: Too few optima, or columns that move together.
     """
     varying = [name for name in columns if table[name].nunique() > 1]
-    nothing = dict.fromkeys(("loss", "loss_se", "paired_loss_se", "best_loss", "edge"))
-    optima = [
-        Optimum(
-            size={name: float(row[name]) for name in varying},
-            tuned={"lr": _estimate(float(row["lr_opt"]), float(row["lr_se"]))},
-            n_runs=0,
-            n_diverged=0,
-            bracketed=True,
-            **nothing,
+    x = table[varying].to_numpy(dtype=float)
+    if len(x) < len(varying) + 2:
+        raise DataError(
+            f"the law of the best rate needs {len(varying) + 2} optima inside their grids, got "
+            f"{len(x)}; extend the grids."
         )
-        for row in table.to_dict("records")
-    ]
-    fit = fit_optimum_law(optima, tuned="lr", columns=varying)
+    check_identifiable(x, varying)
+    reference = np.exp(np.log(x).mean(axis=0))
+    design = np.column_stack([np.ones(len(x)), np.log(x / reference)])
+    y, se = np.log(table["lr_opt"].to_numpy(dtype=float)), table["lr_se"].to_numpy(dtype=float)
+    line, scatter = fit_line(design, y, np.maximum(se, SMALLEST_SE))
     return BatchLaw(
         of="lr",
-        reference=dict(zip(fit.columns, fit.reference, strict=True)),
-        coefficients=fit.values,
-        covariance=fit.covariance,
-        scatter=fit.scatter,
-        log_sd=fit.scatter,
-        dof=fit.dof,
-        n_groups=fit.n_points,
+        reference=dict(zip(varying, map(float, reference), strict=True)),
+        coefficients=tuple(line.params.tolist()),
+        covariance=tuple(map(tuple, line.cov_params().tolist())),
+        scatter=scatter,
+        log_sd=math.sqrt(1 / line.model.weights.mean()),
+        dof=int(line.df_resid),
+        n_groups=len(x),
         level=level,
-        flags=fit.flags,
     )
-
-
-def _estimate(rate: float, log_se: float) -> Estimate:
-    return Estimate(value=rate, se=rate * log_se, ci=Interval(), pi=Interval())
 
 
 shape(

@@ -17,8 +17,7 @@ from scipy import interpolate, optimize
 
 from extrap.analyses.comparison.seed_losses import seed_losses
 from extrap.errors import DataError
-from extrap.fitting.optimum import estimate_optima, groups_of, sharpen_noise
-from extrap.fitting.seed_noise import assume_shared, estimate_noise
+from extrap.fitting.surface.fitted_sizes import fit_sweep
 from extrap.laws.base import Array
 from extrap.records import Optimum, Runs
 
@@ -99,9 +98,9 @@ def tuned_steps(
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Steps to each target at the best rate, tuned again at every batch size.
 
-    Steps are the loss of a sweep whose sizes are the groups, the target and the batch:
-    `extrap.fitting.estimate_optima`. A rate with a seed that did not reach the target counts as
-    one that diverged: it is never a number and bounds the optimum on its side. At the edge of a
+    In each group, and for each target, steps are the loss of a sweep whose size is the batch:
+    `extrap.fitting.surface`. A run that did not reach the target counts as one that diverged: it
+    is never a number and tells where such runs begin. At the edge of a
     grid steps are those of the best rate, an upper bound.
 
     The rate is chosen on the seeds whose steps are known. With three seeds and 5 % between them
@@ -171,8 +170,10 @@ def _best_rate(optimum: Optimum | None, tune: str) -> tuple[float, float, str]:
     """The best rate, the standard error of its log, and the side on which the grid ends."""
     if optimum is None:
         return math.nan, math.nan, ""
+    if tune not in optimum.tuned:
+        return math.nan, math.nan, ""
     value, se = optimum.tuned[tune].value, optimum.tuned[tune].se
-    if value is None or se is None:
+    if not optimum.bracketed or value is None or se is None:
         return math.nan, math.nan, (optimum.edge or {}).get(tune, "")
     return value, se / value, ""
 
@@ -189,16 +190,20 @@ def _optima(
     )
     if not reached.any():
         return {}
-    sweep = Runs.from_frame(frame, sizes=list(keys), tuned=[tune]).in_order()
-    noise = estimate_noise(sweep)
-    noise = assume_shared(sweep, sharpen_noise(sweep, noise))
-    groups = groups_of(sweep, noise)
-    optima = [
-        o if o.bracketed else replace(o, loss=None)
-        for o in estimate_optima(sweep, noise=noise, level=LEVEL, groups=groups)
-    ]
-    return {
-        tuple(o.size.values()): (o, steps)
-        for o, steps in zip(optima, seed_losses(sweep, optima, groups), strict=True)
-        if steps
-    }
+    found: dict[tuple[float, ...], tuple[Optimum, dict[object, float]]] = {}
+    *by, batch = keys
+    groups = frame.groupby(by, sort=True) if by else [((), frame)]
+    for key, rows in groups:
+        if not rows["loss"].notna().any():
+            continue
+        sweep = Runs.from_frame(rows, sizes=[batch], tuned=[tune]).in_order()
+        if sweep.to_frame()[tune].nunique() < 2:
+            sweep = Runs.from_frame(rows, sizes=[batch], tuned=[]).in_order()
+        fitted = fit_sweep(sweep, level=LEVEL)
+        optima = tuple(o if o.bracketed else replace(o, loss=None) for o in fitted.optima)
+        losses = seed_losses(sweep, fitted._replace(optima=optima))
+        for optimum, steps in zip(optima, losses, strict=True):
+            if steps:
+                place = (*map(float, key), *optimum.size.values())
+                found[place] = optimum, steps
+    return found

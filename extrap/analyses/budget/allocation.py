@@ -280,8 +280,13 @@ class FittedSplit:
         if self.forecast is None:
             return Measure()
         sizes = (split.params.value or 0.0, split.tokens.value or 0.0)
-        at = self.forecast.predict_loss(dict(zip(self.forecast.runs.sizes, sizes, strict=True)))
-        if at is None or at.log_loss > LARGEST_LOG_LOSS:
+        size = dict(zip(self.forecast.runs.sizes, sizes, strict=True))
+        at = self.forecast.predict_loss(size)
+        if (
+            self.forecast.doubt_loss(size) is not None
+            or at is None
+            or at.log_loss > LARGEST_LOG_LOSS
+        ):
             return Measure()
         return Measure(value=math.exp(at.log_loss), ci=at.interval(self.level, new_run=False))
 

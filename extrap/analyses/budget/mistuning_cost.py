@@ -12,9 +12,7 @@ import numpy as np
 
 from extrap.documents import of_forecast
 from extrap.errors import DataError, argument
-from extrap.fitting.kept import penalty_at
 from extrap.fitting.run_costs import FLOPS, SECONDS_PER_HOUR, hours_of_runs, read_run_cost
-from extrap.fitting.spread import predict_optimum
 from extrap.forecasting import Forecast
 from extrap.records import Interval, Measure, Runs, Shown
 from extrap.records.codec import shape
@@ -33,7 +31,7 @@ class Penalty:
     """What a run at given tuned values is expected to lose against one at the optimum.
 
     Attributes:
-        tuned: Tuned column → value.
+        tuned: Tuned column → value; one that is missing is at its optimum.
         octaves: Tuned column → log2(value / predicted optimum).
         relative: Loss / loss of a tuned run − 1.
         nats: Difference of these losses, in the unit of the runs' loss.
@@ -44,7 +42,7 @@ class Penalty:
         chance_of_divergence: None where it is not modelled.
         column: The tuned column that is moved or kept; None of the values asked for.
         factor: Its value / the recommended one, where it is moved; the others are recommended.
-        kept_from: The size whose optimum is kept; the others are at their predicted optimum.
+        kept_from: The size whose optimum is kept; the others are at their optimum.
     """
 
     tuned: Mapping[str, float]
@@ -118,8 +116,8 @@ def cost(
 
     Raises:
         ValueError: A size or tuned column is unknown, or a number is not positive.
-        DataError: The forecast has no law of the loss, of an optimum, or no excess-loss curve, or
-            refuses one of them at this size.
+        DataError: The forecast has no law of the loss, nothing is tuned, or it refuses one of them
+            at this size.
 
     Example:
         >>> import extrap
@@ -140,8 +138,8 @@ def cost(
     advised, loss = point.recommendation, point.loss
     if loss is None or advised is None:
         raise DataError(
-            "the cost of a value needs laws of the loss and of each optimum, and an "
-            f"excess-loss curve ({'; '.join(forecast.flags)}); extend the sweep first."
+            "the cost of a value needs a law of the loss and a tuned column, got neither or one "
+            f"({'; '.join(forecast.flags)}); extend the sweep first."
         )
     share, flops_there, flags = _equal_loss_share(forecast, point.size, formula)
     flops = flops_there if flops is None else flops
@@ -153,13 +151,13 @@ def cost(
     money = gpu_hours * price if gpu_hours and price else None
     totals = {"flops": flops, "gpu_hours": gpu_hours, "money": money}
     run = {name: total for name, total in totals.items() if total is not None}
-    laws = {name: fit for name, fit in forecast.tuned_laws.items() if fit is not None}
-    spread = predict_optimum(laws, point.size, forecast.excess_curve)
-    optimum = {n: 2.0**c for n, c in zip(spread.tuned, spread.centre, strict=True)}
+    there = forecast.values_at(point.size)
+    assert there is not None
+    optimum = dict(zip(there.names, (2.0**there.optimum).tolist(), strict=True))
 
     def penalty(values: Mapping[str, float], **place: Any) -> Penalty:
-        mean, ends = penalty_at(spread, values, level=forecast.level)
-        excess, model = Measure(value=mean, ci=ends), forecast.divergence
+        mean, ends = there.penalty(values)
+        excess = Measure(value=mean, ci=ends)
         shares = Measure() if share is None else _falling(excess, share)
         return Penalty(
             tuned=dict(values),
@@ -168,16 +166,18 @@ def cost(
             nats=excess.map(lambda log_excess: loss * math.expm1(log_excess)),
             equivalent_compute=shares,
             wasted={name: _wasted(shares, total) for name, total in run.items()},
-            chance_of_divergence=None if model is None else model.chance(point.size, values),
+            chance_of_divergence=None
+            if advised.chance_of_divergence is None
+            else there.chance(values),
             **place,
         )
 
     best, kept = dict(advised.tuned), []
     for name in best:
-        known = [o for o in forecast.optima if o.tuned[name].value is not None]
+        known = [o for o in forecast.optima if o.loss is not None]
         for o in (known[i] for i in dict.fromkeys([0, len(known) - 1])):
-            start = {**optimum, name: o.tuned[name].value or math.nan}
-            kept.append(penalty(start, column=name, kept_from=dict(o.size)))
+            value = o.tuned[name].value or math.nan
+            kept.append(penalty({name: value}, column=name, kept_from=dict(o.size)))
     chosen = penalty({**best, **values})
     return Cost(
         size=point.size,
@@ -195,7 +195,7 @@ def cost(
         kept=tuple(kept),
         flags=(
             *point.flags,
-            *_unknowns(forecast, run, price),
+            *_unknowns(run, price),
             *flags,
             *_far_off(forecast, chosen),
         ),
@@ -236,7 +236,7 @@ def _equal_loss_share(
     if np.any(np.diff(compute) < 0) or -compute[0] < math.log(LEAST_GROWTH):
         stays = f"by {growth.source}, a larger run costs no more; no smaller run saves compute"
         return None, flops, (f"cost-does-not-grow: {stays}",)
-    predictions = [forecast.predict_loss(s, refuse=False) for s in scaled]
+    predictions = [forecast.predict_loss(s) for s in scaled]
     losses = np.array([math.nan if p is None else p.log_loss for p in predictions])
     losses -= losses[-1]
 
@@ -248,11 +248,8 @@ def _equal_loss_share(
     return share, flops, growth.flags
 
 
-def _unknowns(forecast: Forecast, run: Mapping[str, float], price: float | None) -> list[str]:
+def _unknowns(run: Mapping[str, float], price: float | None) -> list[str]:
     flags, hours, flops = [], argument("gpu_hours"), argument("flops")
-    if forecast.excess_curve is not None and forecast.excess_curve.relative_sd is None:
-        few = "too few runs near the optimum to estimate how costs scatter"
-        flags.append(f"excess-scatter-unknown: {few}")
     if not run:
         flags.append(f"cost-of-a-run-unknown: give {flops} or {hours}")
     elif price is not None and "gpu_hours" not in run:
@@ -267,12 +264,11 @@ def _far_off(forecast: Forecast, chosen: Penalty) -> list[str]:
     frame, sizes, flags = forecast.runs.to_frame(), list(forecast.runs.sizes), []
     columns = [*sizes, *chosen.octaves]
     ends = frame[columns].astype(float).groupby(sizes).agg(["min", "max"]).reset_index()
-    optima = [
-        forecast.predict_tuned(s, refuse=False)
-        for s in ends[sizes].droplevel(1, axis=1).to_dict("records")
-    ]
+    values = [forecast.values_at(s) for s in ends[sizes].droplevel(1, axis=1).to_dict("records")]
+    optima = 2.0 ** np.array([each.optimum for each in values if each is not None])
+    best_of = dict(zip(forecast.runs.tuned, optima.T, strict=True))
     for name, octaves in chosen.octaves.items():
-        best = np.array([optimum[name].value for optimum in optima], dtype=float)
+        best = best_of[name]
         low = float(np.nanmin(np.log2(ends[name]["min"] / best)))
         high = float(np.nanmax(np.log2(ends[name]["max"] / best)))
         if not low <= octaves <= high:

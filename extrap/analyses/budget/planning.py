@@ -1,7 +1,7 @@
 """`plan`: options for the next runs, with their cost and the intervals they would leave.
 
-The intervals are those of a refit on paper: the optima of the sweep are replaced by those that it
-would probably have with the option's runs, and the laws are fitted to them again.
+The intervals are those of a forecast of the sweep with the option's runs, whose losses are
+imagined as the forecast expects them.
 """
 
 from __future__ import annotations
@@ -9,27 +9,24 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from numbers import Real
-from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from extrap.documents import of_forecast
 from extrap.errors import DataError, argument
-from extrap.fitting.optimum import place_outside
-from extrap.fitting.remedies import expected_optimum, power_laws, shrunk_optimum, value_grids
 from extrap.fitting.run_costs import read_run_cost
-from extrap.fitting.seed_noise import Noise
+from extrap.fitting.surface.imagined_runs import expect_sizes, imagine
 from extrap.forecasting import Forecast
 from extrap.laws.base import Array
-from extrap.records import WITHOUT_SEED, Interval, Optimum, Shown
+from extrap.records import WITHOUT_SEED, Interval, Shown
 from extrap.records.codec import shape
 from extrap.records.fields import require_positive
 
 NEAR = 0.01
-"""Log excess at which a run's weight in its optimum halves, as in `estimate_optima`."""
+"""Log excess that sets how far from an optimum values are tried."""
 OFFSETS = {1: (-1.6, -0.8, 0.0, 0.8, 1.6)}
 """Of the values at a new size from its predicted optimum, in distances of that excess …"""
 OFFSETS_OF_SEVERAL = (-1.2, 0.0, 1.2)
@@ -40,8 +37,8 @@ LARGER = (2**0.5, 2.0)
 """Sizes beyond the sweep, as multiples of the largest."""
 MOST_VALUES = 12
 """A size with more values near its optimum was sampled; a finer grid has no meaning there."""
-DEVIATIONS = {-(3**0.5): 1 / 6, 0.0: 2 / 3, 3**0.5: 1 / 6}
-"""Standard deviations of a new optimum from its law → weights: Gauss–Hermite quadrature."""
+N_IMAGINED = 2
+"""Draws of the runs of an option; the intervals after each are averaged."""
 SEVERAL_SIZES = "even-grid: with several size columns an even grid of all sizes may narrow more"
 """Flag; measured on Step Law's runs at version 0.1."""
 LEAST_GAIN = 0.1
@@ -174,14 +171,16 @@ def plan(
     sweep = _Sweep.of(forecast)
     target, now = point.size, _intervals(forecast, point.size)
     options = []
-    for change in sweep.changes(target, larger=larger):
-        runs = [PlannedRun(size=s, tuned=t, seed=k, cost=price.of(s)) for s, t, k in change.cells]
+    for name, cells in sweep.changes(target, larger=larger):
+        if not cells:
+            continue
+        runs = [PlannedRun(size=s, tuned=t, seed=k, cost=price.of(s)) for s, t, k in cells]
         total = sum(run.cost for run in runs)
-        loss_pi, tuned_pi = sweep.then(change, target)
+        loss_pi, tuned_pi = sweep.then(cells, target)
         known = loss_pi != Interval() or any(pi != Interval() for pi in tuned_pi.values())
         options.append(
             Option(
-                name=change.name,
+                name=name,
                 sizes=tuple({tuple(run.size.items()): run.size for run in runs}.values()),
                 runs=tuple(runs),
                 cost=total,
@@ -226,44 +225,30 @@ Cell = tuple[Mapping[str, float], Mapping[str, float], int | str]
 """Size, tuned values and seed of a run."""
 
 
-class _Change(NamedTuple):
-    """Runs of an option, and the optima and noise they may leave.
-
-    A new optimum lies on its law, above and below it: one that is always on the law would let
-    the scatter about the law seem smaller than it is.
-    """
-
-    name: str
-    cells: Sequence[Cell]
-    optima: Sequence[Sequence[Optimum]]
-    noise: Noise
-
-
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Sweep:
-    """What the options are made from: the forecast, its optima and runs near them.
+    """What the options are made from: the forecast, and its runs near the optima.
 
-    `near` are the runs within `WITHIN` distances of their size's predicted optimum, `step` that
-    distance in octaves, one per tuned column; `like` is the largest bracketed optimum.
+    `near` are the runs within `WITHIN` distances of their size's optimum, `step` that distance in
+    octaves, one per tuned column.
     """
 
     forecast: Forecast
-    optima: Sequence[Optimum]
     near: Mapping[tuple[float, ...], pd.DataFrame]
     step: Array
     seeds: tuple[int | str, ...]
     next_seed: int | str
-    like: Optimum | None
 
     @classmethod
     def of(cls, forecast: Forecast) -> _Sweep:
         """Of a forecast."""
-        runs, curve = forecast.runs, forecast.excess_curve
+        runs = forecast.runs
         frame, names = runs.complete().to_frame(), list(runs.tuned)
-        step = np.ones(len(names))
-        if curve is not None:
+        step, values = np.ones(len(names)), forecast.values_at(forecast.optima[-1].size)
+        if values is not None:
             octave = np.vstack([np.eye(len(names)), -np.eye(len(names))])
-            excess = curve.excesses(octave, forecast.optima[-1].size).reshape(2, -1).mean(axis=0)
+            excess = values.typical.excesses(values.optimum + octave)[0]
+            excess = excess.reshape(2, -1).mean(axis=0)
             step = np.clip(np.sqrt(NEAR / np.maximum(excess, 1e-9)), 0.5, 2.0)
         near = {}
         for o in forecast.optima:
@@ -277,63 +262,58 @@ class _Sweep:
         numbers = [seed for seed in seeds if isinstance(seed, int)]
         return cls(
             forecast=forecast,
-            optima=place_outside(runs, forecast.optima, noise=forecast.noise),
             near=near,
             step=step,
             seeds=tuple(sorted(numbers) if len(numbers) == len(seeds) else seeds),
             next_seed=max(numbers) + 1 if numbers else f"new-{len(seeds)}",
-            like=next((o for o in reversed(forecast.optima) if o.bracketed), None),
         )
 
-    def changes(self, target: Mapping[str, float], *, larger: bool) -> Iterator[_Change]:
-        """Every option, brackets first."""
-        if any(o.edge for o in self.optima):
-            yield self._bracket()
-        if self.like is None or self.forecast.loss_model is None:
+    def changes(
+        self, target: Mapping[str, float], *, larger: bool
+    ) -> Iterator[tuple[str, list[Cell]]]:
+        """Every option with its runs, brackets first."""
+        if any(o.edge for o in self.forecast.optima):
+            yield "bracket", self._bracket()
+        if self.forecast.loss_model is None:
             return
-        yield self._again("seed", self._next_seeds())
+        yield "seed", self._next_seeds()
         if finer := self._between_values():
-            yield self._again("finer", finer)
+            yield "finer", finer
         new = [(name, [size]) for name, size in self._new_sizes(target, larger=larger)]
         grid = [size for name, (size,) in new if name != "target"]
         for name, sizes in (*new, *[("grid", grid)] * (len(grid) > 1)):
             for n in dict.fromkeys([1, len(self.seeds)]):
-                yield self._at_new_sizes(name, sizes, self.seeds[:n])
+                yield name, self._at_new_sizes(sizes, self.seeds[:n])
 
     def then(
-        self, change: _Change, target: Mapping[str, float]
+        self, cells: Sequence[Cell], target: Mapping[str, float]
     ) -> tuple[Interval, dict[str, Interval]]:
-        """The intervals at the target after refits to the optima that a change may leave."""
-        refits = [
-            _intervals(self.forecast.with_optima(optima, change.noise), target)
-            for optima in change.optima
-        ]
-        return (
-            _middle([loss for loss, _ in refits]),
-            {n: _middle([tuned[n] for _, tuned in refits]) for n in self.forecast.runs.tuned},
+        """The intervals at the target after forecasts of the sweep with imagined runs."""
+        forecast = self.forecast
+        fitted = [o.size for o in forecast.optima]
+        new = {tuple(size.values()): size for size, _, _ in cells if size not in fitted}
+        expected = expect_sizes(
+            forecast.runs,
+            forecast.surface,
+            list(new.values()),
+            log_loss=forecast.expected_log_loss,
         )
-
-    def _again(self, name: str, cells: Sequence[Cell]) -> _Change:
-        """More runs at swept sizes: noise falls by their number, and finer steps are halved."""
-        runs, optima = self.forecast.runs, []
-        for o, line in zip(self.optima, power_laws(runs, self.optima), strict=True):
-            n, more = len(self.near[tuple(o.size.values())]), sum(c[0] == o.size for c in cells)
-            share, parts = n / max(n + more, 1), 2 if name == "finer" and more else 1
-            grids = value_grids(runs, o)
-            optima.append(shrunk_optimum(o, line, grids, noise_share=share, parts=parts))
-        return _Change(name, cells, [optima], self._noise(len(cells), new_seed=name == "seed"))
-
-    def _noise(self, n_new: int, *, new_seed: bool = False) -> Noise:
-        """The noise, known by as many more degrees of freedom as there are more runs."""
-        noise, times = self.forecast.noise, 1 + n_new / max(len(self.forecast.runs), 1)
-        run_dof, size_dof = round(times * noise.own_dof), round(times * noise.size_dof)
-        n_seeds = noise.n_seeds + new_seed
-        return replace(noise, own_dof=run_dof, size_dof=size_dof, n_seeds=n_seeds)
+        added = pd.DataFrame([{**size, **tuned, "seed": seed} for size, tuned, seed in cells])
+        made = []
+        for k in range(N_IMAGINED):
+            rng = np.random.default_rng(k)
+            runs = imagine(forecast.runs, added, expected, forecast.noise, rng=rng)
+            made.append(forecast.made_of(runs))
+        known = [_intervals(each, target) for each in made if each is not None]
+        return (
+            _middle([loss for loss, _ in known]),
+            {n: _middle([tuned[n] for _, tuned in known]) for n in forecast.runs.tuned},
+        )
 
     def _next_seeds(self) -> list[Cell]:
         """A further seed at every value near the optimum of every size."""
         names, cells = list(self.forecast.runs.tuned), list[Cell]()
-        for o in self.optima:
+        for o in self.forecast.optima:
             rows = self.near[tuple(o.size.values())]
             tried = rows[names].astype(float).drop_duplicates().to_dict("records")
             cells += [(o.size, values, self.next_seed) for values in (tried if names else [{}])]
@@ -342,7 +322,7 @@ class _Sweep:
     def _between_values(self) -> list[Cell]:
         """The middles of neighbouring values near each optimum, other columns at their best."""
         cells = list[Cell]()
-        for o, name in itertools.product(self.optima, self.forecast.runs.tuned):
+        for o, name in itertools.product(self.forecast.optima, self.forecast.runs.tuned):
             tried = sorted(set(self.near[tuple(o.size.values())][name].astype(float)))
             best = {n: e.value for n, e in o.tuned.items() if e.value is not None}
             if len(tried) <= MOST_VALUES and len(best) == len(o.tuned):
@@ -358,7 +338,7 @@ class _Sweep:
 
         Those are values of each that were swept, but not together.
         """
-        swept = [dict(o.size) for o in self.optima]
+        swept = [dict(o.size) for o in self.forecast.optima]
         columns = {c: sorted({size[c] for size in swept}) for c in target}
         if len(columns) == 1:
             ((column, values),) = columns.items()
@@ -382,58 +362,33 @@ class _Sweep:
             yield "target", dict(target)
 
     def _rounded(self, size: Mapping[str, float]) -> dict[str, float]:
-        whole = all(float(v).is_integer() for o in self.optima for v in o.size.values())
+        whole = all(float(v).is_integer() for o in self.forecast.optima for v in o.size.values())
         return {c: float(round(v) if whole else f"{v:.4g}") for c, v in size.items()}
 
     def _at_new_sizes(
-        self, name: str, sizes: Sequence[Mapping[str, float]], seeds: Sequence[int | str]
-    ) -> _Change:
-        """Values around the predicted optima of sizes; neighbours deviate to opposite sides."""
-        assert self.like is not None
+        self, sizes: Sequence[Mapping[str, float]], seeds: Sequence[int | str]
+    ) -> list[Cell]:
+        """Values around the predicted optima of sizes."""
         tuned, cells = self.forecast.runs.tuned, list[Cell]()
         offsets = OFFSETS.get(len(tuned), OFFSETS_OF_SEVERAL)
         places = np.array([*itertools.product(offsets, repeat=len(tuned))]) * self.step
         for size in sizes:
-            best = [math.exp(self.forecast.expected(size).tuned[n]) for n in tuned]
-            values = [
-                dict(zip(tuned, (best * 2.0**place).tolist(), strict=True)) for place in places
+            values = self.forecast.values_at(size)
+            best = np.zeros(0) if values is None else values.optimum
+            tries = [
+                dict(zip(tuned, (2.0 ** (best + place)).tolist(), strict=True)) for place in places
             ]
-            cells += [(size, each, seed) for seed in seeds for each in values]
-        n_like = len(self.near[tuple(self.like.size.values())])
-        spare = math.sqrt(n_like * len(sizes) / len(cells))
-        others = [o for o in self.optima if o.size not in sizes]
-        placed = [[*self._placed(size, spare=spare)][:: (-1) ** i] for i, size in enumerate(sizes)]
-        optima = [[*others, *new] for new in zip(*placed, strict=True)]
-        return _Change(name, cells, optima, self._noise(len(cells)))
+            cells += [(size, each, seed) for seed in seeds for each in tries]
+        return cells
 
-    def _placed(self, size: Mapping[str, float], *, spare: float) -> Iterator[Optimum]:
-        """The optimum of a size at `DEVIATIONS` from its laws; its errors are those of `like`."""
-        assert self.like is not None
-        new = expected_optimum(size, self.forecast.expected(size), like=self.like, spare=spare)
-        sd = {}
-        for name, fit in self.forecast.tuned_laws.items():
-            before, after = (
-                (o.tuned[name].se or 0.0) / (o.tuned[name].value or 1.0) for o in (self.like, new)
-            )
-            scatter = 0.0 if fit is None else fit.scatter
-            sd[name] = math.sqrt(max(scatter**2 - before**2, 0.0) + after**2)
-        for sign in DEVIATIONS:
-            tuned = {
-                n: replace(e, value=(e.value or 1.0) * math.exp(sign * sd[n]))
-                for n, e in new.tuned.items()
-            }
-            loss = (new.loss or 0.0) + sign * (new.paired_loss_se or 0.0)
-            yield replace(new, tuned=tuned, loss=loss)
-
-    def _bracket(self) -> _Change:
+    def _bracket(self) -> list[Cell]:
         """Two values beyond each edge at which a size was best."""
         frame, names = self.forecast.runs.complete().to_frame(), list(self.forecast.runs.tuned)
-        cells, optima = [], []
-        for o in self.optima:
-            if not o.edge:
-                optima.append(o)
-                continue
+        cells = list[Cell]()
+        for o in self.forecast.optima:
             rows = frame[np.logical_and.reduce([frame[c] == v for c, v in o.size.items()])]
+            if not o.edge or rows.empty:
+                continue
             best = rows.loc[rows["loss"].idxmin(), names].astype(float).to_dict()
             for name, side in o.edge.items():
                 tried = np.unique(rows[name].astype(float))
@@ -441,9 +396,7 @@ class _Sweep:
                 end, ratio = (tried[0], 1 / gap) if side == "low" else (tried[-1], gap)
                 new = [{**best, name: float(end * ratio**k)} for k in (1, 2)]
                 cells += [(o.size, each, seed) for each in new for seed in self.seeds]
-            optima.append([*self._placed(o.size, spare=1.0)][1] if self.like is not None else o)
-        is_known = self.like is not None and self.forecast.loss_model is not None
-        return _Change("bracket", cells, [optima] * is_known, self._noise(len(cells)))
+        return cells
 
 
 def seed_name(seed: object) -> int | str:
@@ -457,19 +410,17 @@ def _intervals(
     forecast: Forecast, size: Mapping[str, float]
 ) -> tuple[Interval, dict[str, Interval]]:
     """Of one new run's loss and of each optimum, refused or not."""
-    prediction = forecast.predict_loss(size, refuse=False)
-    loss_pi = Interval()
+    prediction, values, loss_pi = forecast.predict_loss(size), forecast.values_at(size), Interval()
     if prediction is not None:
         loss_pi = forecast.as_run(prediction, size).interval(forecast.level, new_run=True)
-    tuned = forecast.predict_tuned(size, refuse=False)
+    tuned = {} if values is None else values.estimates
     return loss_pi, {name: estimate.pi for name, estimate in tuned.items()}
 
 
 def _middle(intervals: Sequence[Interval]) -> Interval:
-    """The geometric mean of either side, of one interval or at `DEVIATIONS`; open where one is."""
-    weights = list(DEVIATIONS.values()) if len(intervals) > 1 else [1.0] * len(intervals)
+    """The geometric mean of either side; open where one is."""
     sides = [
-        None if not ends or None in ends else math.exp(float(np.log(ends) @ weights))
+        None if not ends or None in ends else math.exp(float(np.log(ends).mean()))
         for ends in (zip(*intervals, strict=True) if intervals else ((), ()))
     ]
     return Interval(*sides)

@@ -40,7 +40,7 @@ FLAT = 1e-12
 """Curvature that is rounding."""
 SMALLEST_SE = 1e-6
 """Of a log size; noise-free optima have none."""
-NO_NOISE = Noise(own_sd=None, own_dof=0, size_sd=None, source="none")
+NO_NOISE = Noise(own_sd=None, own_dof=0, source="none")
 """No optimum was found twice."""
 
 

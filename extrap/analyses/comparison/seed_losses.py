@@ -1,35 +1,29 @@
 """The tuned log loss of each seed at each size of an arm, at the optimum that a forecast states.
 
 The mean over the seeds of a size is the loss of its `Optimum`, so that a comparison and a forecast
-state the same loss. What the seeds differ by is read at the optimum's tuned values: from a
-polynomial through each seed's own runs, or, where the seeds have other values than each other,
-from one polynomial for all and a constant per seed.
+state the same loss. What the seeds differ by is read from all of their runs, each less what its
+tuned values cost by the surface of the sweep; runs near the optimum count most.
 """
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 import pandas as pd
+from scipy import special
 
 from extrap.errors import DataError
-from extrap.fitting.jackknife import Error
-from extrap.fitting.optimum import (
-    SizeGroup,
-    estimate_optima,
-    groups_of,
-    is_determined,
-    log_losses,
+from extrap.fitting.surface.fitted_sizes import (
+    FittedSweep,
+    fit_sweep,
+    has_replicates,
     runs_by_size,
-    sharpen_noise,
 )
-from extrap.fitting.optimum_law import fit_optimum_law
-from extrap.fitting.seed_noise import assume_shared, estimate_noise
-from extrap.laws.base import Array
+from extrap.fitting.surface.imagined_runs import MISFIT, USUAL_NOISE
+from extrap.fitting.surface.optimum_law import law_of_optimum
 from extrap.records import WITHOUT_SEED, Interval, Measure, Optimum, Runs
 
 Key = tuple[float, ...]
@@ -76,14 +70,10 @@ def tuned_arm(name: str, runs: Runs, *, level: float) -> Arm:
             f"an arm needs runs with a loss, {name!r} has none of {len(sweep)}; lower the "
             "learning rates or check the loss column."
         )
-    noise = estimate_noise(sweep)
-    if noise.source != "replicates":  # what looks like replicates are copies
+    if not has_replicates(sweep):  # what looks like replicates are copies
         sweep = sweep.without_copies()
-        noise = estimate_noise(sweep)
-    noise = assume_shared(sweep, sharpen_noise(sweep, noise))
-    groups = groups_of(sweep, noise) if sweep.tuned else {}
-    optima = estimate_optima(sweep, noise=noise, level=level, groups=groups)
-    found = seed_losses(sweep, optima, groups)
+    fitted = fit_sweep(sweep, level=level)
+    optima, found = fitted.optima, seed_losses(sweep, fitted)
     flags = _edge_flags(name, optima) if sweep.tuned else []
     by_size = {
         size_key(optimum.size.values()): {
@@ -93,43 +83,50 @@ def tuned_arm(name: str, runs: Runs, *, level: float) -> Arm:
         if of_size
     }
     exponents = {
-        column: exponent
-        for column in sweep.tuned
-        if (exponent := _exponent(optima, column, sweep.sizes, level=level)) is not None
+        column: _exponent(fitted, j, sweep.sizes, level=level)
+        for j, column in enumerate(sweep.tuned)
+        if len(optima) > len(sweep.sizes) + 1
     }
     return Arm(name=name, by_size=by_size, tuned_exponents=exponents, flags=tuple(flags))
 
 
-def _exponent(
-    optima: Sequence[Optimum], tuned: str, columns: tuple[str, ...], *, level: float
-) -> Measure | None:
+def _exponent(fitted: FittedSweep, j: int, columns: tuple[str, ...], *, level: float) -> Measure:
     """The exponent of the law of a best value in the first size column."""
-    try:
-        law = fit_optimum_law(optima, tuned=tuned, columns=columns)
-    except DataError:
-        return None
-    value, error = law.values[1], Error(math.sqrt(max(law.covariance[1][1], 0.0)), law.dof)
-    half = error.half_width(level)
+    assert fitted.draws is not None
+    law = law_of_optimum(fitted.draws, j, columns, fixed={})
+    value, sd = law.values[1], math.sqrt(max(law.covariance[1][1], 0.0))
+    half = float(special.ndtri(0.5 + level / 2)) * sd
     return Measure(value=value, ci=Interval(value - half, value + half))
 
 
-def seed_losses(
-    sweep: Runs, optima: Sequence[Optimum], groups: Mapping[int, SizeGroup]
-) -> list[dict[object, float]]:
+def seed_losses(sweep: Runs, fitted: FittedSweep) -> list[dict[object, float]]:
     """Log losses by seed at the optima, one mapping per optimum; empty without a complete run.
 
     Args:
-        sweep: The runs behind the optima.
-        optima: From `estimate_optima`.
-        groups: From `groups_of` the same runs; of no use where nothing is tuned.
+        sweep: The runs.
+        fitted: From `fit_sweep` of the same runs.
     """
-    if not sweep.tuned:
-        rows = [rows[rows["status"] == "complete"] for _, rows in runs_by_size(sweep)]
-        return [
-            _around(optimum, log_losses(of_size).groupby(of_size["seed"].to_numpy()).mean())
-            for optimum, of_size in zip(optima, rows, strict=True)
-        ]
-    return [_around(optimum, _offsets(groups[i], optimum)) for i, optimum in enumerate(optima)]
+    found = []
+    for optimum, (size, rows) in zip(fitted.optima, runs_by_size(sweep), strict=True):
+        complete = rows[rows["status"] == "complete"]
+        seeds, log_loss = complete["seed"].to_numpy(), np.log(complete["loss"].astype(float))
+        if optimum.loss is None and sweep.tuned:
+            cells = log_loss.groupby([complete[name] for name in sweep.tuned])
+            best = cells.transform("mean") if len(cells) else log_loss
+            is_best = (best == best.min()).to_numpy()
+            found.append(log_loss[is_best].groupby(seeds[is_best]).mean().to_dict())
+            continue
+        weights = np.ones(len(complete))
+        if fitted.draws is not None and len(complete):
+            there = fitted.draws.at(np.log2([size[c] for c in sweep.sizes])).median()
+            values = np.log2(complete[list(sweep.tuned)].to_numpy(dtype=float))
+            excess = there.excesses(values)[0]
+            own = fitted.noise.at_size(size).own_sd or USUAL_NOISE
+            weights = 1 / (own**2 + (MISFIT * excess) ** 2)
+            log_loss = log_loss - excess
+        table = pd.DataFrame({"sum": log_loss * weights, "weight": weights}).groupby(seeds).sum()
+        found.append(_around(optimum, table["sum"] / table["weight"]))
+    return found
 
 
 def _tuned_only(sweep: Runs) -> Runs:
@@ -173,50 +170,3 @@ def _around(optimum: Optimum, offsets: pd.Series) -> dict[object, float]:
     shift = 0.0 if optimum.loss is None else math.log(optimum.loss) - float(offsets.mean())
     # to 12 decimals, so that arms of the same runs do not differ by rounding
     return {seed: round(float(value) + shift, 12) for seed, value in offsets.items()}
-
-
-def _offsets(group: SizeGroup, optimum: Optimum) -> pd.Series:
-    """Log losses by seed, but for a constant, at the optimum or at the best cell."""
-    rows, names = group.stable, list(optimum.tuned)
-    if rows.empty:
-        return pd.Series(dtype=float)
-    table = rows.assign(log_loss=log_losses(rows)).pivot_table(
-        index=names, columns="seed", values="log_loss"
-    )
-    values = [estimate.value for estimate in optimum.tuned.values()]
-    if group.around is None or any(value is None for value in values):
-        return table.loc[table.mean(axis=1).idxmin()].dropna()
-    around = group.around
-    tried = np.round(around.u + around.start, 9)
-    octaves = np.round(np.log2(table.index.to_frame().to_numpy(dtype=float)), 9)
-    is_same = (octaves[:, None] == tried[None]).all(axis=2)
-    is_near = is_same.any(axis=1)
-    table, octaves, of_run = table[is_near], octaves[is_near], is_same[is_near].argmax(axis=1)
-    weights = around.weights[of_run]  # of a cell, that of its first run
-    terms = _terms(octaves - np.log2(np.array(values, dtype=float)))
-    whole = table.columns[table.notna().all(axis=0)]
-    if len(whole) < 2 and len(whole) < len(table.columns):
-        return _constants(table, terms, weights)
-    root = np.sqrt(weights)
-    at_centre = np.linalg.pinv(terms * root[:, None])[0] * root
-    return table[whole].mul(at_centre, axis=0).sum(axis=0)
-
-
-def _constants(table: pd.DataFrame, terms: Array, weights: Array) -> pd.Series:
-    """One polynomial for all seeds, each higher or lower by a constant."""
-    y = table.to_numpy(dtype=float)
-    cell, seed = np.nonzero(np.isfinite(y))
-    indicator = (seed[:, None] == np.arange(y.shape[1])).astype(float)
-    root = np.sqrt(weights[cell])
-    design = np.column_stack([indicator, terms[cell][:, 1:]]) * root[:, None]
-    constants = np.linalg.lstsq(design, y[cell, seed] * root, rcond=None)[0][: y.shape[1]]
-    return pd.Series(constants, index=table.columns)
-
-
-def _terms(u: Array) -> Array:
-    """Monomials at cells, shape (n_cells, n_terms): cubic where determined, else quadratic."""
-    degree = 3 if is_determined(u, 3) else 2
-    powers = [
-        p for p in itertools.product(range(degree + 1), repeat=u.shape[1]) if sum(p) <= degree
-    ]
-    return np.stack([np.prod(u ** np.array(p), axis=1) for p in powers], axis=1)

@@ -18,15 +18,15 @@ import numpy.typing as npt
 from scipy import special
 
 from extrap.errors import DataError
-from extrap.fitting.one_surface.cost_shape import (
+from extrap.fitting.surface.cost_shape import (
     ASYMMETRY_LIMITS,
     MOST_OCTAVES,
     axes,
     cost_curve,
     turn_pairs,
 )
-from extrap.fitting.one_surface.optimum_process import FIRST, OptimumProcess, Spreads
-from extrap.fitting.one_surface.parameters import (
+from extrap.fitting.surface.optimum_process import FIRST, OptimumProcess, Spreads
+from extrap.fitting.surface.parameters import (
     ASYMMETRY_SDS,
     MARGINS,
     Margin,
@@ -34,8 +34,8 @@ from extrap.fitting.one_surface.parameters import (
     line_of,
     priors,
 )
-from extrap.fitting.one_surface.surface_divergence import Divergences
-from extrap.fitting.one_surface.surface_noise import (
+from extrap.fitting.surface.surface_divergence import Divergences
+from extrap.fitting.surface.surface_noise import (
     COMMON,
     LEAST_SD,
     MOST_SDS,
@@ -46,7 +46,7 @@ from extrap.fitting.one_surface.surface_noise import (
     estimate,
     of_seeds,
 )
-from extrap.fitting.one_surface.sweep_arrays import Indices, SweepArrays
+from extrap.fitting.surface.sweep_arrays import Indices, SweepArrays
 from extrap.laws.base import Array
 
 CENSORED, LARGEST = 0.3, 5.0
@@ -145,7 +145,7 @@ class Surface:
         self.centre = np.median(self._best, axis=0)
         self.divergences = Divergences(sweep, self.centre) if diverging else None
         if like is None:
-            self.processes = [OptimumProcess(sweep.log_sizes) for _ in range(self.shape[2])]
+            self.processes = [OptimumProcess(sweep.log_sizes, own) for own in sweep.pinned.T]
             self._n_near = self._count_near()
             self._start()
         else:
@@ -191,9 +191,10 @@ class Surface:
         """How many runs of its size each run has about it, itself included."""
         values, n_near = self.sweep.values[self._rows], np.ones(len(self._rows))
         for i in range(self.shape[0]):
-            here = self._size == i
-            square = ((values[here][:, None] - values[here][None]) ** 2).sum(axis=-1)
-            n_near[here] = np.exp(-0.5 * square / REACH**2).sum(axis=1)
+            here = np.flatnonzero(self._size == i)
+            for rows in np.array_split(here, len(here) // MANY + 1):
+                square = ((values[rows][:, None] - values[here][None]) ** 2).sum(axis=-1)
+                n_near[rows] = np.exp(-0.5 * square / REACH**2).sum(axis=1)
         return n_near
 
     def _best_cells(self) -> tuple[Array, Array]:

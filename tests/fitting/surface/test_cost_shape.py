@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from extrap.fitting.one_surface.cost_shape import axes, cost_curve, excess
+from extrap.fitting.surface.cost_shape import axes, cost_curve, excess
 
 STEP = 1e-6
 

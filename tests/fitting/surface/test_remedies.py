@@ -8,12 +8,12 @@ import pytest
 
 import extrap
 from benchmarks.sweeps import make_table, skewed, true_loss, true_lr
-from extrap.fitting.one_surface.answers import answer
-from extrap.fitting.one_surface.draws import draw
-from extrap.fitting.one_surface.imagined_runs import expect_sizes, imagine
-from extrap.fitting.one_surface.remedies import name_remedy
-from extrap.fitting.one_surface.surface import Surface, fit_surfaces
-from extrap.fitting.one_surface.sweep_arrays import arrays_of
+from extrap.fitting.surface.answers import answer
+from extrap.fitting.surface.draws import draw
+from extrap.fitting.surface.imagined_runs import expect_sizes, imagine
+from extrap.fitting.surface.remedies import name_remedy
+from extrap.fitting.surface.surface import Surface, fit_surfaces
+from extrap.fitting.surface.sweep_arrays import arrays_of
 
 TARGET = np.log2([768.0])
 NOISE = 0.05

@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from extrap.fitting.one_surface.cost_shape import turn_pairs
-from extrap.fitting.one_surface.sweep_arrays import Indices
+from extrap.fitting.surface.cost_shape import turn_pairs
+from extrap.fitting.surface.sweep_arrays import Indices
 from extrap.laws.base import Array
 
 LOSS_SD = 10.0

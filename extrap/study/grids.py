@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
-from extrap.fitting.flatness import find_plateau
+import numpy as np
+
+from extrap.errors import DataError
+from extrap.fitting.surface.fitted_sizes import fit_sweep
+from extrap.fitting.surface.tuned_values import TunedValues
 from extrap.records import Cell, Runs, StudySpec
 
 MARGIN = 2
 """Grid values wanted on each side of the best one."""
+LEVEL = 0.9
+"""Of intervals that are not read."""
 
 Size = tuple[tuple[str, float], ...]
 Ranges = dict[str, range]
@@ -21,7 +27,7 @@ def grow_grid(spec: StudySpec, runs: Runs) -> tuple[Cell, ...]:
     """The grid of a study, grown at each size until the best value has two values on each side.
 
     A diverged value counts as a worse one. A side grows by at most `spec.growth` values beyond the
-    declared grid, and a column with a plateau (`find_plateau`) does not grow.
+    declared grid, and a column of which all values do as well does not grow.
 
     All sizes grow at once, step by step. Each step looks only at the cells of the grid before it,
     so the grid does not depend on the order in which cells were finished.
@@ -51,13 +57,16 @@ def grow_grid(spec: StudySpec, runs: Runs) -> tuple[Cell, ...]:
             return tuple(wanted)
         away = [i for i, cell in enumerate(cells) if cell not in wanted]
         within = runs.without_rows(away)
-        # whatever noise may hide there: more values would not show it
-        flat = [name for name in spec.tune if find_plateau(within, name, most=math.inf)[0]]
         done: dict[Size, dict[Size, list[float]]] = {key: {} for key in points}
         for cell, loss in zip(cells, losses, strict=True):
             if cell in wanted:
                 done[cell.size].setdefault(cell.tuned, []).append(loss)
-        grown = {key: _around_best(spec, ranges[key], done[key], flat) for key in points}
+        grown = {key: _around_best(spec, ranges[key], done[key]) for key in points}
+        flat = _flat_columns(within) if grown != ranges else []
+        grown = {
+            key: {n: ranges[key][n] if n in flat else own for n, own in of_size.items()}
+            for key, of_size in grown.items()
+        }
         if grown == ranges:
             return tuple(wanted)
         ranges = grown
@@ -78,7 +87,6 @@ def _around_best(
     spec: StudySpec,
     ranges: Ranges,
     losses: Mapping[Size, Sequence[float]],
-    flat: Collection[str],
 ) -> Ranges:
     """The ranges, with `MARGIN` values on each side of the best cell where growth allows it."""
     means = {tuned: sum(values) / len(values) for tuned, values in losses.items()}
@@ -89,5 +97,24 @@ def _around_best(
         tune, index = spec.tune[name], round(spec.tune[name].index(best[name]))
         first = max(min(indices.start, index - MARGIN), -spec.growth)
         last = min(max(indices.stop - 1, index + MARGIN), tune.n - 1 + spec.growth)
-        grown[name] = indices if name in flat else spec.indices(name, first, last + 1)
+        grown[name] = spec.indices(name, first, last + 1)
     return grown
+
+
+def _flat_columns(runs: Runs) -> list[str]:
+    """Tuned columns of which all values that were tried do as well, at the largest size."""
+    try:
+        draws = fit_sweep(runs, level=LEVEL).draws
+    except DataError:  # nothing was finished, or a single value was tried
+        return []
+    assert draws is not None
+    frame, flat = runs.to_frame(), []
+    largest = draws.log_sizes[-1]
+    size = dict(zip(runs.sizes, (2.0**largest).tolist(), strict=True))
+    values = TunedValues(size=size, names=runs.tuned, level=LEVEL, draws=draws.at(largest))
+    for name in runs.tuned:
+        tried = frame[name].min(), frame[name].max()
+        found = values.flat_range(name, *tried)
+        if found is not None and np.allclose(found[0], tried):
+            flat.append(name)
+    return flat

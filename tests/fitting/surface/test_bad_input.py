@@ -8,10 +8,10 @@ import pytest
 
 import extrap
 from benchmarks.sweeps import make_table, simulate
-from extrap.fitting.one_surface.answers import answer, confidence
-from extrap.fitting.one_surface.draws import draw
-from extrap.fitting.one_surface.surface import fit_surfaces
-from extrap.fitting.one_surface.sweep_arrays import arrays_of
+from extrap.fitting.surface.answers import answer, confidence
+from extrap.fitting.surface.draws import draw
+from extrap.fitting.surface.surface import fit_surfaces
+from extrap.fitting.surface.sweep_arrays import arrays_of
 
 
 def asked(table, tune=("lr",), octaves=2.0):

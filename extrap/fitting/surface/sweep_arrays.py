@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,6 +26,8 @@ SIZE_SD, STANDING_SD, VALUE_SD = 0.05, 0.5, 0.1
 about 0: runs keep their distances."""
 ROBUST = 1.4826
 """Standard deviation over the median absolute deviation, of a normal distribution."""
+DIGITS = 9
+"""Decimals of log2 sizes."""
 SAME = 6
 """Decimals of log2 values within which runs are of one cell."""
 
@@ -37,16 +39,17 @@ class SweepArrays:
     Attributes:
         log_sizes: log2 of the sizes, smallest first, (S, C).
         size: Index of each run's size, (M,).
-        values: log2 of the tuned values, (M, D).
+        values: log2 of the tuned values, (M, D); pinned slopes are taken off.
         log_loss: (M,); NaN where it diverged.
         diverged: (M,).
         cell: Runs of one size, of the same values, that diverged or did not, share a number, (M,).
         seeds: Indicators of seed effects, (M, K + P): of seeds that several sizes have, then of
             seeds at one size.
-        n_common: K.
+        common_seeds: Names of the first K.
         completion_sd: Of a log loss beyond noise, (M,): above 0 where the run was completed.
         completed: Indicators of the completed runs of a size, (M, Q), of the Q sizes with any.
         offset_sd: Of an error that these have in common, (Q,).
+        pinned: Slopes of optima that are given, (C, D); NaN where they are not.
         n_lacking: Runs that a sampler saw the results of and that are not here: pruned, failed.
     """
 
@@ -57,11 +60,17 @@ class SweepArrays:
     diverged: npt.NDArray[np.bool_]
     cell: Indices
     seeds: Array
-    n_common: int
+    common_seeds: tuple[str, ...]
     completion_sd: Array
     completed: Array
     offset_sd: Array
+    pinned: Array
     n_lacking: int
+
+    @property
+    def n_common(self) -> int:
+        """K."""
+        return len(self.common_seeds)
 
     @property
     def from_largest(self) -> Array:
@@ -69,11 +78,12 @@ class SweepArrays:
         return np.asarray(self.log_sizes - self.log_sizes.max(axis=0))
 
 
-def arrays_of(runs: Runs) -> SweepArrays:
+def arrays_of(runs: Runs, pinned: Mapping[str, Mapping[str, float]] | None = None) -> SweepArrays:
     """The runs of a sweep; failed ones are left out, and pruned ones that cannot be completed.
 
     Args:
         runs: Rows of stage `tune`.
+        pinned: Tuned column → size column → given slope of the log of the optimum.
 
     Raises:
         DataError: A tuned column has one value in all runs.
@@ -83,7 +93,7 @@ def arrays_of(runs: Runs) -> SweepArrays:
     n_lacking = int((~is_here).sum())
     frame = frame[is_here].reset_index(drop=True)
     diverged = (frame["status"] == "diverged").to_numpy()
-    logs = np.round(np.log2(frame[list(runs.sizes)].to_numpy(dtype=float)), 9)
+    logs = np.round(np.log2(frame[list(runs.sizes)].to_numpy(dtype=float)), DIGITS)
     log_sizes, size = np.unique(logs, axis=0, return_inverse=True)
     order = np.argsort(log_sizes.mean(axis=1), kind="stable")
     log_sizes, size = log_sizes[order], np.argsort(order)[size.ravel()]
@@ -95,9 +105,14 @@ def arrays_of(runs: Runs) -> SweepArrays:
                 f"a tuned column needs at least two values, got {name} = {value} in all "
                 f"{len(column)} runs; leave it out, or add runs with another value."
             )
+    slopes = np.full((len(runs.sizes), len(runs.tuned)), np.nan)
+    for name, by_size in (pinned or {}).items():
+        for column, slope in by_size.items():
+            slopes[runs.sizes.index(column), runs.tuned.index(name)] = slope
+    values -= (log_sizes - log_sizes.max(axis=0))[size] @ np.nan_to_num(slopes)
     key = np.column_stack([size, np.round(values, SAME), diverged])
     cell = np.unique(key, axis=0, return_inverse=True)[1].ravel()
-    seeds, n_common = _seed_effects(frame["seed"].astype(str), size, ~diverged, len(log_sizes))
+    seeds, common_seeds = _seed_effects(frame["seed"].astype(str), size, ~diverged, len(log_sizes))
     completion_sd, offset_sd = (
         frame[name].to_numpy(dtype=float) for name in ("completion_sd", "offset_sd")
     )
@@ -111,18 +126,19 @@ def arrays_of(runs: Runs) -> SweepArrays:
         diverged=diverged,
         cell=cell,
         seeds=seeds,
-        n_common=n_common,
+        common_seeds=common_seeds,
         completion_sd=completion_sd,
         completed=completed.astype(float),
         offset_sd=np.array([offset_sd[column].mean() for column in completed.T]),
+        pinned=slopes,
         n_lacking=n_lacking,
     )
 
 
 def _seed_effects(
     names: pd.Series, size: Indices, done: npt.NDArray[np.bool_], n_sizes: int
-) -> tuple[Array, int]:
-    """Indicators of seeds that several sizes have, then of seeds at one size; how many first.
+) -> tuple[Array, tuple[str, ...]]:
+    """Indicators of seeds that several sizes have, then of seeds at one size; names of the first.
 
     A lone seed has an effect too: what it adds to the losses cannot be told from them.
     """
@@ -139,7 +155,7 @@ def _seed_effects(
         pairs = []
     columns = [(names == name).to_numpy(dtype=float) for name in common]
     columns += [pair.astype(float) for pair in pairs]
-    return np.column_stack([np.zeros((len(names), 0)), *columns]), len(common)
+    return np.column_stack([np.zeros((len(names), 0)), *columns]), tuple(common)
 
 
 def complete_pruned(runs: Runs) -> pd.DataFrame:

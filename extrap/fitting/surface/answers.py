@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from extrap.fitting.one_surface.draws import SizeDraws
-from extrap.fitting.one_surface.sweep_arrays import Indices, SweepArrays
+from extrap.fitting.surface.draws import SizeDraws
+from extrap.fitting.surface.sweep_arrays import Indices, SweepArrays
 from extrap.laws.base import Array
 from extrap.records.confidence import (
     HIGH_CHANCE,
@@ -78,7 +78,7 @@ def answer(draws: SizeDraws, *, level: float = 0.9) -> Answer:
             tries[:, j] = np.linspace(first[j], last[j], N_TRIED)
             costs = draws.costs(tries, rows)
             values = tries[int(np.argmin(costs.mean(axis=0)))]
-    extra = draws.excesses(values[None], rows)[:, 0] - _least(draws, values, rows)
+    extra = draws.excesses(values[None], rows)[:, 0] - best_reachable(draws, values, rows)
     return Answer(
         values=values,
         low=low,
@@ -89,13 +89,18 @@ def answer(draws: SizeDraws, *, level: float = 0.9) -> Answer:
     )
 
 
-def _least(draws: SizeDraws, values: Array, rows: Indices) -> Array:
+def best_reachable(draws: SizeDraws, values: Array, rows: slice | Indices = slice(None)) -> Array:
     """Log excess of the best value of each draw, divergence considered; 0 without divergence.
 
     Columns along which runs do not diverge are at the draw's own optimum.
+
+    Args:
+        draws: At a size.
+        values: log2, (D,): where the others are.
+        rows: Of the draws.
     """
     if draws.steepness is None:
-        return np.zeros(len(rows))
+        return np.zeros(len(draws.optimum[rows]))
     first, last = draws.reach()
     tries = np.repeat(values[None], N_TRIED, axis=0)
     tries[:, draws.main] = np.linspace(first[draws.main], last[draws.main], N_TRIED)

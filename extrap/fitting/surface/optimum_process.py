@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -52,6 +52,8 @@ class OptimumProcess:
 
     Args:
         log_sizes: log2 of the fitted sizes, (S, C).
+        pinned: Slopes that are given, and taken off the optima, (C,); NaN where they are not. By
+            default none is given.
 
     Attributes:
         grid: Spreads that are weighed.
@@ -63,8 +65,10 @@ class OptimumProcess:
         functions), 6.3 (integrated walks); the choice of parts is ours.
     """
 
-    def __init__(self, log_sizes: Array) -> None:
+    def __init__(self, log_sizes: Array, pinned: Array | None = None) -> None:
         self._sizes, self._middle = log_sizes, log_sizes.mean(axis=0)
+        is_free = np.ones(log_sizes.shape[1]) if pinned is None else np.isnan(pinned)
+        self._slope_variances = SLOPE_SD**2 * is_free
         ordered = [np.sort(column) for column in log_sizes.T]
         self._steps = [c[np.diff(c, prepend=-np.inf) > SAME] for c in ordered]
         shared = SHARED if log_sizes.shape[1] > 1 else ((0.0, 1.0),)
@@ -72,7 +76,10 @@ class OptimumProcess:
         self.grid = [Spreads(*(value for value, _ in choice)) for choice in choices]
         probabilities = [np.prod([p for _, p in choice]) for choice in choices]
         self.prior_probabilities = np.array(probabilities, dtype=float)
-        self.covariances = np.array([self.prior(spreads) for spreads in self.grid])
+        self._parts = self._parts_between(self._sizes, self._sizes, math.inf)
+        scatter = np.array([spreads.scatter**2 for spreads in self.grid])
+        self.covariances = _summed(self._parts, self.grid)
+        self.covariances += scatter[:, None, None] * np.eye(len(log_sizes))
 
     def prior(self, spreads: Spreads, start: float = math.inf) -> Array:
         """Covariance of the fitted optima, (S, S); `start` as in `covariance`."""
@@ -89,19 +96,20 @@ class OptimumProcess:
             start: Mean log2 size at which a slope begins to wander, at most that of the smallest
                 fitted size.
         """
+        return _summed(self._parts_between(a, b, start), [spreads])[0]
+
+    def _parts_between(self, a: Array, b: Array, start: float) -> Array:
+        """What the parts of the process contribute at spreads of 1, (4, n, m): see `_summed`."""
         a, b = a - self._middle, b - self._middle
         mean_a, mean_b = a.mean(axis=1), b.mean(axis=1)
-        covariance = LEVEL_SD**2 + SLOPE_SD**2 * a @ b.T
-        covariance += spreads.bend**2 * np.outer(mean_a**2, mean_b**2)
-        if spreads.shared:
-            levels = zip(self._levels(a), self._levels(b), strict=True)
-            covariance += spreads.shared**2 * sum((p[:, None] == q[None]) for p, q in levels)
-        if spreads.walk:  # once integrated: the slope wanders
-            first = min(self._sizes.mean(axis=1).min(), start) - self._middle.mean()
-            p = np.minimum.outer(mean_a - first, mean_b - first)
-            q = np.maximum.outer(mean_a - first, mean_b - first)
-            covariance += spreads.walk**2 * p**2 * (q / 2 - p / 6)
-        return np.asarray(covariance)
+        line = LEVEL_SD**2 + (a * self._slope_variances) @ b.T
+        levels = zip(self._levels(a), self._levels(b), strict=True)
+        shared = sum((p[:, None] == q[None]).astype(float) for p, q in levels)
+        # once integrated: the slope wanders
+        first = min(self._sizes.mean(axis=1).min(), start) - self._middle.mean()
+        p = np.minimum.outer(mean_a - first, mean_b - first)
+        q = np.maximum.outer(mean_a - first, mean_b - first)
+        return np.array([line, np.outer(mean_a**2, mean_b**2), shared, p**2 * (q / 2 - p / 6)])
 
     def _levels(self, centred: Array) -> Iterator[Array]:
         """Of each column the fitted value that a size has, or a number of its own."""
@@ -124,6 +132,18 @@ class OptimumProcess:
         logs = np.log(self.prior_probabilities) - 0.5 * log_det + 0.5 * fitted @ toward
         return np.asarray(special.softmax(logs))
 
+    def beyond_each(self, target: Array, choices: Sequence[Spreads]) -> tuple[Array, Array]:
+        """`beyond` of one target, (C,), under several spreads: weights (G, S), sds (G,)."""
+        start, sizes = float(target.mean()), self._sizes
+        cross = _summed(self._parts_between(target[None], sizes, start), choices)[:, 0]
+        own = _summed(self._parts_between(target[None], target[None], start), choices)[:, 0, 0]
+        scatter = np.array([spreads.scatter**2 for spreads in choices])
+        prior = _summed(self._parts_between(sizes, sizes, start), choices)
+        prior += scatter[:, None, None] * np.eye(len(sizes))
+        weights = np.linalg.solve(prior, cross[..., None])[..., 0]
+        left = own + scatter - (weights * cross).sum(axis=1)
+        return np.asarray(weights), np.asarray(np.sqrt(np.maximum(left, LEAST_VARIANCE)))
+
     def beyond(self, targets: Array, spreads: Spreads) -> tuple[Array, Array]:
         """Weights (T, S) of the fitted optima at targets (T, C), and the sd given them, (T,)."""
         start = float(targets.mean(axis=1).min())
@@ -132,3 +152,9 @@ class OptimumProcess:
         own = np.diag(self.covariance(targets, targets, spreads, start))
         left = own + spreads.scatter**2 - (weights * cross).sum(axis=1)
         return np.asarray(weights), np.asarray(np.sqrt(np.maximum(left, LEAST_VARIANCE)))
+
+
+def _summed(parts: Array, choices: Sequence[Spreads]) -> Array:
+    """Covariances (G, n, m) from those of a line, a bend, what sizes share and a walk."""
+    variances = [(1.0, each.bend**2, each.shared**2, each.walk**2) for each in choices]
+    return np.tensordot(np.array(variances), parts, axes=1)

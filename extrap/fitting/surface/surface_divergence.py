@@ -7,8 +7,8 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from extrap.fitting.one_surface.parameters import Places
-from extrap.fitting.one_surface.sweep_arrays import SAME, SweepArrays
+from extrap.fitting.surface.parameters import Places
+from extrap.fitting.surface.sweep_arrays import SAME, SweepArrays
 from extrap.laws.base import Array
 
 MOST_ODDS = 30.0

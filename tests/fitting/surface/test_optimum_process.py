@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from extrap.fitting.one_surface.optimum_process import OptimumProcess
+from extrap.fitting.surface.optimum_process import OptimumProcess
 
 SIZES = np.array([[0.0], [1.0], [2.5], [4.0]])
 PLANE = np.array([[0.0, 0.0], [0.0, 2.0], [3.0, 0.0], [3.0, 2.0], [5.0, 1.0]])

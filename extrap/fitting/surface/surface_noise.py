@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from extrap.fitting.one_surface.sweep_arrays import Indices
+from extrap.fitting.surface.sweep_arrays import Indices
 from extrap.laws.base import Array
 
 SIGMA, SIGMA_SD = 0.006, 1.2

@@ -8,17 +8,17 @@ import pytest
 
 import extrap
 from benchmarks.sweeps import make_table, simulate, true_loss, true_lr
-from extrap.fitting.one_surface.answers import Answer, answer, confidence
-from extrap.fitting.one_surface.draws import SizeDraws, draw
-from extrap.fitting.one_surface.surface import Surface, fit_surfaces
-from extrap.fitting.one_surface.surface_noise import (
+from extrap.fitting.surface.answers import Answer, answer, confidence
+from extrap.fitting.surface.draws import SizeDraws, draw
+from extrap.fitting.surface.surface import Surface, fit_surfaces
+from extrap.fitting.surface.surface_noise import (
     VARIANCE_SHARES,
     CellMeans,
     SurfaceNoise,
     estimate,
     of_seeds,
 )
-from extrap.fitting.one_surface.sweep_arrays import arrays_of, complete_pruned
+from extrap.fitting.surface.sweep_arrays import arrays_of, complete_pruned
 
 STEP = 1e-6
 

@@ -1,0 +1,210 @@
+"""What the surfaces of a sweep say of its own sizes: noise, optima and losses, as records."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from extrap.fitting.seed_noise import Noise, noise_of_means
+from extrap.fitting.surface.draws import SurfaceDraws, draw_parameters
+from extrap.fitting.surface.surface import Surface, fit_surfaces
+from extrap.fitting.surface.sweep_arrays import DIGITS, arrays_of
+from extrap.laws.base import Array
+from extrap.records import WITHOUT_SEED, Estimate, Interval, Optimum, Runs
+
+LEAST_LOG_SD = 1e-5
+"""Of a log loss: what is smaller is rounding."""
+OUTSIDE = 0.5
+"""Probability from which on an optimum is taken to lie beyond the values that were tried."""
+N_DRAWS = 2048
+
+
+class FittedSweep(NamedTuple):
+    """What a forecast keeps of the surfaces of a sweep.
+
+    Attributes:
+        draws: Of all parameters; None where nothing is tuned.
+        noise: Of a run.
+        optima: One per size, smallest first.
+    """
+
+    draws: SurfaceDraws | None
+    noise: Noise
+    optima: tuple[Optimum, ...]
+
+
+def fit_sweep(
+    runs: Runs, *, level: float, pinned: Mapping[str, Mapping[str, float]] | None = None
+) -> FittedSweep:
+    """Fit the surfaces of a sweep.
+
+    Without tuned columns there is nothing but losses and noise; where besides no run was repeated
+    the noise is not known, and a law of the losses reads it from its residuals.
+
+    Args:
+        runs: Rows of stage `tune`, smallest size first.
+        level: Of the intervals, in (0, 1).
+        pinned: As for `arrays_of`.
+
+    Raises:
+        DataError: As `arrays_of` and `fit_surfaces`.
+    """
+    if not runs.tuned and not has_replicates(runs):
+        noise = noise_of_means(runs) or Noise(own_sd=None, own_dof=0, source="none")
+        return FittedSweep(None, noise, _means(runs, noise))
+    sweep = arrays_of(runs, pinned)
+    surfaces, weights = fit_surfaces(sweep)
+    draws = draw_parameters(surfaces, weights, rng=np.random.default_rng(0), n=N_DRAWS)
+    noise = _noise(runs, surfaces[int(np.argmax(weights))])
+    optima = _optima(runs, surfaces[int(np.argmax(weights))], draws, noise, level=level)
+    return FittedSweep(draws if runs.tuned else None, noise, optima)
+
+
+def has_replicates(runs: Runs) -> bool:
+    """Whether complete runs of one size and the same tuned values have different losses."""
+    frame = runs.complete().to_frame()
+    n_losses = frame.groupby([*runs.sizes, *runs.tuned])["loss"].nunique()
+    return bool((n_losses > 1).any())
+
+
+def runs_by_size(runs: Runs) -> list[tuple[dict[str, float], pd.DataFrame]]:
+    """Each size with its runs, smallest first; none that failed."""
+    frame = runs.to_frame()
+    by_size = frame[frame["status"] != "failed"].groupby(list(runs.sizes), sort=True)
+    return [(dict(zip(runs.sizes, map(float, key), strict=True)), rows) for key, rows in by_size]
+
+
+def errors_of(log_losses: Array) -> tuple[Array, float]:
+    """Standard deviations of log losses (n, S), (S,), beside an error that all have in common."""
+    common = log_losses.mean(axis=1)
+    return (log_losses - common[:, None]).std(axis=0), float(common.std())
+
+
+def _noise(runs: Runs, surface: Surface) -> Noise:
+    """The noise of a run at the largest size, and what the sweep's seeds do there."""
+    is_replicated = has_replicates(runs)
+    if not is_replicated and (of_means := noise_of_means(runs)) is not None:
+        return of_means
+    sweep, found = surface.sweep, surface.noise
+    own, shared, dof = math.hypot(found.sigma, found.own_sd), found.common_sd, round(found.dof)
+    if runs.to_frame()["seed"].astype(str).str.startswith(WITHOUT_SEED).all():
+        shared = own  # the reader numbered the runs: perhaps one seed made them all
+    effects = surface.theta[surface.places.effects[: len(sweep.common_seeds)]]
+    effects = effects - effects.mean() if len(effects) else effects
+    return Noise(
+        own_sd=own,
+        own_dof=dof,
+        shared_sd=shared,
+        shared_dof=dof if shared else 0,
+        n_seeds=max(len(effects), 1),
+        source="replicates" if is_replicated else "surface",
+        seed_effects=dict(zip(sweep.common_seeds, effects.tolist(), strict=True)),
+        trend=found.growth / math.log(2),
+        log_scale=float(sweep.log_sizes.max(axis=0).mean()) * math.log(2),
+    )
+
+
+def _optima(
+    runs: Runs, surface: Surface, draws: SurfaceDraws, noise: Noise, *, level: float
+) -> tuple[Optimum, ...]:
+    """One per size, with the loss of the sweep's seeds; where no run has a loss, without."""
+    sweep, log_losses = surface.sweep, draws.losses
+    has_loss = np.isin(np.arange(len(sweep.log_sizes)), sweep.size[~sweep.diverged])
+    sd = np.full(len(has_loss), np.nan)
+    sd[has_loss] = errors_of(log_losses[:, has_loss])[0]
+    effects = surface.theta[surface.places.effects[: len(sweep.common_seeds)]]
+    of_seeds = surface.noise.growths(sweep.from_largest.mean(axis=1)) * (
+        effects.mean() if len(effects) else 0.0
+    )
+    logs = log_losses.mean(axis=0) + of_seeds
+    optima = []
+    for size, rows in runs_by_size(runs):
+        log_size = np.round(np.log2(np.array(list(size.values()))), DIGITS)
+        same = np.flatnonzero((sweep.log_sizes == log_size).all(axis=1))
+        here = draws.optima[:, same[0]] if len(same) else draws.at(log_size).optimum
+        tried = np.log2(rows[list(runs.tuned)].to_numpy(dtype=float))
+        sides = _edges(here, tried.min(axis=0), tried.max(axis=0), runs.tuned)
+        tuned = {
+            name: estimate(column, column, level=level)
+            for name, column in zip(runs.tuned, here.T, strict=True)
+        }
+        optimum = replace(_counted(runs, size, rows), tuned=tuned, edge=sides or None)
+        for i in same[has_loss[same]]:
+            loss, log_sd = math.exp(logs[i]), max(float(sd[i]), LEAST_LOG_SD)
+            shared = noise.at_size(size).shared_sd / math.sqrt(noise.n_seeds)
+            optimum = replace(
+                optimum,
+                loss=loss,
+                loss_se=loss * math.hypot(log_sd, shared),
+                paired_loss_se=loss * log_sd,
+                bracketed=not sides,
+            )
+        optima.append(optimum)
+    return tuple(optima)
+
+
+def estimate(optimum: Array, law: Array, *, level: float) -> Estimate:
+    """A tuned value from draws of log2 of its optimum and of its law, (n,) each."""
+    ends = [0.5 - level / 2, 0.5 + level / 2]
+    low, middle, high = 2.0 ** np.quantile(optimum, [ends[0], 0.5, ends[1]])
+    law_low, law_high = np.clip(2.0 ** np.quantile(law, ends), low, high)
+    return Estimate(
+        value=float(middle),
+        se=float(middle * math.log(2) * law.std()),
+        ci=Interval(float(law_low), float(law_high)),
+        pi=Interval(float(low), float(high)),
+    )
+
+
+def _edges(optimum: Array, lowest: Array, highest: Array, names: Sequence[str]) -> dict[str, str]:
+    """The columns whose optimum probably lies beyond the values that were tried."""
+    sides = {}
+    for j, name in enumerate(names):
+        if (optimum[:, j] < lowest[j]).mean() > OUTSIDE:
+            sides[name] = "low"
+        elif (optimum[:, j] > highest[j]).mean() > OUTSIDE:
+            sides[name] = "high"
+    return sides
+
+
+def _counted(runs: Runs, size: Mapping[str, float], rows: pd.DataFrame) -> Optimum:
+    """An optimum of which only the runs are counted."""
+    complete = rows[rows["status"] == "complete"]
+    losses = complete["loss"].astype(float)
+    if runs.tuned:
+        losses = losses.groupby([complete[name] for name in runs.tuned]).mean()
+    return Optimum(
+        size=size,
+        tuned={},
+        loss=None,
+        loss_se=None,
+        paired_loss_se=None,
+        best_loss=float(losses.min()) if len(losses) else None,
+        n_runs=len(rows),
+        n_diverged=int((rows["status"] == "diverged").sum()),
+        bracketed=False,
+        edge=None,
+    )
+
+
+def _means(runs: Runs, noise: Noise) -> tuple[Optimum, ...]:
+    """Where nothing is tuned and no run was repeated: the mean loss of each size."""
+    optima = []
+    for size, rows in runs_by_size(runs):
+        losses = rows.loc[rows["status"] == "complete", "loss"].to_numpy(dtype=float)
+        optimum = _counted(runs, size, rows)
+        if len(losses):
+            loss = float(losses.mean())
+            se = None
+            if noise.own_sd is not None:
+                se = loss * noise.own_sd / math.sqrt(rows["n_seeds"].sum())
+            optimum = replace(
+                optimum, loss=loss, best_loss=loss, loss_se=se, paired_loss_se=se, bracketed=True
+            )
+        optima.append(optimum)
+    return tuple(optima)

@@ -1,0 +1,142 @@
+"""What would end a refusal: the sweep is forecast again with imagined runs, and asked again."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+import numpy as np
+import pandas as pd
+
+from extrap.fitting.seed_noise import Noise
+from extrap.fitting.surface.draws import SurfaceDraws
+from extrap.fitting.surface.imagined_runs import ExpectedSize, LogLoss, expect_sizes, imagine
+from extrap.laws.base import Array
+from extrap.records import Remedy, Runs
+from extrap.records.numbers import format_quantity, name_size, rounded
+
+MORE_SEEDS, DOUBLINGS = (4, 16), (1, 2)
+"""Seeds are multiplied by these; larger sizes are so many doublings above the largest."""
+COARSE = 2.0
+"""Octaves between values from which on the curve between them is not seen."""
+N_IMAGINED = 3
+"""Draws of the runs of a remedy: the answer must be given after each."""
+DIGITS = 9
+"""Of a size."""
+WORK = 2
+"""Power of the size that the work of a run grows with, where data grow with the model."""
+NOTHING = Remedy(
+    cause="sizes", text="the sweep ends too far below; add larger sizes, or ask for a smaller"
+)
+
+
+def name_remedy(
+    runs: Runs,
+    draws: SurfaceDraws | None,
+    noise: Noise,
+    target: Mapping[str, float],
+    *,
+    log_loss: LogLoss,
+    is_given: Callable[[Runs, Mapping[str, float]], bool],
+) -> Remedy:
+    """The remedy of the least work after which an answer would be given.
+
+    Work is the number of runs, each times its size squared. If no remedy would do, a smaller
+    target is named at which the answer is given as it is.
+
+    Args:
+        runs: The sweep.
+        draws: Of its surface; None where nothing is tuned.
+        noise: Of a run.
+        target: The size asked for.
+        log_loss: At the best values of a size.
+        is_given: Whether a forecast of some runs gives the answer at a size.
+
+    References:
+        Ours. Raiffa, Schlaifer (1961), Applied Statistical Decision Theory, ch. 4 (analysis
+        before the runs; here at the medians of the parameters). Hoffmann et al. (2022), Training
+        compute-optimal large language models, for the square.
+    """
+    sizes = runs.to_frame()[list(runs.sizes)].astype(float)
+    largest = {name: float(column.max()) for name, column in sizes.items()}
+    more = [{c: v * 2**n for c, v in largest.items()} for n in DOUBLINGS]
+    more = [size for size in more if all(size[c] < target[c] for c in size)]
+    expected = expect_sizes(runs, draws, more, log_loss=log_loss)
+    remedies = [remedy for remedy in _remedies(runs, expected) if remedy.runs]
+    for remedy in sorted(remedies, key=lambda remedy: _work(remedy, largest)):
+        rngs = (np.random.default_rng(k) for k in range(N_IMAGINED))
+        added = _added(remedy)
+        sweeps = (imagine(runs, added, expected, noise, rng=rng) for rng in rngs)
+        if all(is_given(sweep, target) for sweep in sweeps):
+            return remedy
+    octaves = max(math.log2(target[c] / v) for c, v in largest.items())
+    for n in range(1, math.floor(octaves) + 1):
+        smaller = {c: rounded(max(v / 2**n, largest[c]), DIGITS) for c, v in target.items()}
+        if is_given(runs, smaller):
+            text = f"no set of added runs was enough; ask for {name_size(smaller)} at most"
+            return Remedy(cause="sizes", text=text, target=smaller)
+    return NOTHING
+
+
+def _added(remedy: Remedy) -> pd.DataFrame:
+    """The runs of a remedy as a table, with seeds that no run has had."""
+    table = pd.DataFrame(list(remedy.runs))
+    each = table.loc[table.index.repeat(remedy.seeds)]
+    return each.assign(seed=[f"new {k}" for k in range(remedy.seeds)] * len(table))
+
+
+def _work(remedy: Remedy, largest: Mapping[str, float]) -> float:
+    """Work of all runs over that of one at the largest size."""
+    logs = [np.mean([math.log2(row[c] / v) for c, v in largest.items()]) for row in remedy.runs]
+    return float(remedy.seeds * (2.0 ** (WORK * np.array(logs))).sum())
+
+
+def _remedies(runs: Runs, expected: Sequence[ExpectedSize]) -> Iterator[Remedy]:
+    """Those that are tried; some without runs."""
+    fitted = [place for place in expected if not place.is_larger]
+    larger = expected[len(fitted) :]
+    seeds = int(np.median([place.seeds for place in fitted]))
+    for times in MORE_SEEDS:
+        text = f"the seed changes losses; train {times} times as many seeds near the best values"
+        rows = _rows(runs, fitted, [place.near() for place in fitted])
+        more = (times - 1) * seeds
+        yield Remedy(cause="noise", text=text, times=times, runs=rows, seeds=more)
+    for j, name in enumerate(runs.tuned):
+        yield from _other_values(runs, fitted, j, name, seeds)
+    for n in range(1, len(larger) + 1):
+        rows = _rows(runs, larger[:n], [place.values for place in larger[:n]])
+        sizes = tuple(place.size for place in larger[:n])
+        text = f"{len(fitted)} sizes are few for one so far above; add "
+        text += " and ".join(map(name_size, sizes))
+        yield Remedy(cause="sizes", text=text, sizes=sizes, runs=rows, seeds=seeds)
+
+
+def _other_values(
+    runs: Runs, fitted: Sequence[ExpectedSize], j: int, name: str, seeds: int
+) -> Iterator[Remedy]:
+    """Values of a column beyond those that finished, and between them where they are coarse."""
+    steps = np.concatenate([np.diff(np.unique(place.values[:, j])) for place in fitted])
+    step = float(np.median(steps)) if len(steps) else 1.0
+    for side, sign in (("low", -1), ("high", 1)):
+        for octaves in (step, step / 2):
+            rows = _rows(runs, fitted, [place.beyond(j, sign * octaves) for place in fitted])
+            values = ", ".join(format_quantity(v) for v in sorted({row[name] for row in rows}))
+            text = f"the {side}est {name} that finished is too near the best; try {values}"
+            yield Remedy(cause="edge", text=text, column=name, side=side, runs=rows, seeds=seeds)
+    times = 2 ** math.ceil(math.log2(step / COARSE))
+    if times > 1:
+        rows = _rows(runs, fitted, [place.between(j, times) for place in fitted])
+        text = f"the values of {name} are a factor of {2**step:.2g} apart; "
+        text += f"try {times} times as many"
+        yield Remedy(cause="grid", text=text, column=name, times=times, runs=rows, seeds=seeds)
+
+
+def _rows(
+    runs: Runs, places: Sequence[ExpectedSize], values: Sequence[Array]
+) -> tuple[dict[str, float], ...]:
+    """Column → value of each run, from log2 values (k, D) per size."""
+    pairs = zip(places, values, strict=True)
+    logs = [(dict(place.size), row) for place, rows in pairs for row in rows]
+    return tuple(
+        size | dict(zip(runs.tuned, (2.0**row).tolist(), strict=True)) for size, row in logs
+    )

@@ -7,6 +7,7 @@ or missing number is `null` and never NaN.
 from __future__ import annotations
 
 import inspect
+import itertools
 import json
 import logging
 import math
@@ -23,10 +24,11 @@ import pandas as pd
 from extrap import __version__
 from extrap.errors import DataError, argument, first_line
 from extrap.files import require_file, write_text
-from extrap.fitting.loss_model import LossModel
 from extrap.fitting.one_thread import one_thread
 from extrap.fitting.surface.draws import DrawnPart, SurfaceDraws
 from extrap.fitting.surface.optimum_law import CurvatureTest
+from extrap.fitting.surface.optimum_process import Spreads
+from extrap.fitting.surface.parameters import Margin
 from extrap.forecasting import Forecast, forecast
 from extrap.laws import LAWS
 from extrap.records import Fit, Point, Runs, Verdict, Verdicts
@@ -37,8 +39,9 @@ logger = logging.getLogger(__name__)
 
 Result = TypeVar("Result")
 
-FORECAST = "extrap-forecast"
-"""Kind of the document of a saved forecast."""
+FORECAST, FORECAST_SCHEMA = "extrap-forecast", 2
+"""Kind of the document of a saved forecast, and its schema: one of schema 1 holds laws of several
+estimators, which are no more, and is refused."""
 ORIGIN = ("kind", "schema_version", "extrap_version", "data_hash")
 NOT_FIELDS = (*ORIGIN, "notes", "content_hash", "seal")
 """Keys of that document beside the fields of the forecast."""
@@ -49,8 +52,6 @@ RECORDED = ("epochs", "batch_size", "flops")
 
 
 shape(CurvatureTest, add={"bends": lambda test: test.bends})
-shape(Forecast, later=("prior",))
-shape(LossModel, later=("prior",))
 
 
 def forecast_document(forecast: Forecast, points: Sequence[Point]) -> dict[str, Any]:
@@ -58,7 +59,7 @@ def forecast_document(forecast: Forecast, points: Sequence[Point]) -> dict[str, 
     model = forecast.loss_model
     return encode(
         {
-            "schema_version": SCHEMA_VERSION,
+            "schema_version": FORECAST_SCHEMA,
             "level": forecast.level,
             "band": forecast.band,
             **({} if forecast.path is None else {"path": forecast.path.formulas}),
@@ -209,7 +210,7 @@ def sealed_document(forecast: Forecast) -> dict[str, Any]:
     return seal(
         {
             "kind": FORECAST,
-            "schema_version": SCHEMA_VERSION,
+            "schema_version": FORECAST_SCHEMA,
             "extrap_version": __version__,
             "data_hash": forecast.runs.data_hash(),
             **encode(forecast),
@@ -242,7 +243,7 @@ def load_forecast(path: str | Path) -> Forecast:
         DataError: The file is missing, is not a forecast, was written by another schema, or was
             changed after it was sealed; the field is named.
     """
-    document = read_sealed(Path(path), FORECAST)
+    document = read_sealed(Path(path), FORECAST, version=FORECAST_SCHEMA)
     try:
         return _forecast(document)
     except ValueError as error:
@@ -392,13 +393,16 @@ shape(Runs, written_as=(RunTable, _run_table, _runs))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PackedDraws:
-    """Draws of a surface as they are saved: `theta` as 32-bit numbers, row by row, in base 64."""
+    """Draws of a surface as they are saved: `theta` as 32-bit numbers, row by row, in base 64.
+
+    Of each part: n, spread of the asymmetry, the margin's three numbers, four spreads a column.
+    """
 
     log_sizes: tuple[tuple[float, ...], ...]
     pinned: tuple[tuple[float | None, ...], ...]
     centre: tuple[float, ...]
     main: int | None
-    parts: tuple[DrawnPart, ...]
+    parts: tuple[tuple[float, ...], ...]
     theta: str
 
 
@@ -410,20 +414,32 @@ def _packed(draws: SurfaceDraws) -> PackedDraws:
         pinned=tuple(map(tuple, pins.tolist())),
         centre=tuple(draws.centre.tolist()),
         main=draws.main,
-        parts=draws.parts,
+        parts=tuple(
+            (part.n, part.asymmetry_sd, *part.margin, *itertools.chain(*part.spreads))
+            for part in draws.parts
+        ),
         theta=b64encode(draws.theta.astype("<f4").tobytes()).decode("ascii"),
     )
 
 
 def _unpacked(packed: PackedDraws) -> SurfaceDraws:
     numbers = np.frombuffer(b64decode(packed.theta), dtype="<f4").astype(float)
+    parts = tuple(
+        DrawnPart(
+            n=int(n),
+            asymmetry_sd=asymmetry_sd,
+            margin=Margin(*rest[:3]),
+            spreads=tuple(Spreads(*rest[i : i + 4]) for i in range(3, len(rest), 4)),
+        )
+        for n, asymmetry_sd, *rest in packed.parts
+    )
     return SurfaceDraws(
         log_sizes=np.array(packed.log_sizes),
         pinned=np.array(packed.pinned, dtype=float),
         centre=np.array(packed.centre),
         main=packed.main,
-        parts=packed.parts,
-        theta=numbers.reshape(sum(part.n for part in packed.parts), -1),
+        parts=parts,
+        theta=numbers.reshape(sum(part.n for part in parts), -1),
     )
 
 

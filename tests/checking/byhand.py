@@ -1,22 +1,25 @@
 """A forecast whose laws, errors and noise are round numbers, so that all it says is known.
 
-At width 1024 the log loss has the standard error .017 (8-15-17), the log of the best rate .1, and
-with its scatter of .24 one optimum lies within .26 (10-24-26, by 10) of its law.
+At width 1024 the log loss has the standard error .017 (8-15-17), the law of the log of the best
+rate .1, and with its scatter of .24 one optimum lies within .26 (10-24-26, by 10) of its centre.
+A value costs .02 per squared octave, at every size alike.
 """
 
 import math
 from dataclasses import replace
 
 import numpy as np
+from scipy import special
 
 from benchmarks.sweeps import simulate
 from extrap.checking import Configuration
 from extrap.checking.causes import find_cause
 from extrap.checking.configurations import TunedCost
-from extrap.fitting.excess_curve import ExcessCurve
 from extrap.fitting.loss_model import LossModel
 from extrap.fitting.prediction import LossPrediction
 from extrap.fitting.seed_noise import Noise
+from extrap.fitting.surface.draws import SizeDraws, SurfaceDraws
+from extrap.fitting.surface.parameters import Places
 from extrap.forecasting import Forecast
 from extrap.records import Estimate, Fit, Interval, Optimum, Point, Runs
 
@@ -59,10 +62,53 @@ def of_loss(**more):
     return law("power", {"b": 3.0, "c": 0.1}, sds, **given)
 
 
-def of_rate(**more):
-    sds = (0.06, 0.08 / math.log(STEP))
-    given = {"scatter": 0.24, "dof": 5, "scale_dof": 5, **more}
-    return law("optimum_power", {"a": math.log(0.01), "b": -0.5}, sds, **given)
+N_DRAWS = 2048
+EVEN = special.ndtri((np.random.default_rng(0).permutation(N_DRAWS) + 0.5) / N_DRAWS)
+"""Standard normal numbers."""
+
+
+class KnownDraws(SurfaceDraws):
+    """The optimum at any width is normal about `lr_at`, with a scatter in log rate."""
+
+    scatter, cliff = 0.24, math.inf
+
+    def at(self, log_size):
+        width = float(2.0 ** log_size[0])
+        centre, of_law = (
+            math.log2(lr_at(width)),
+            math.hypot(0.06, 0.08 * math.log(width / 64) / math.log(STEP)),
+        )
+        law = centre + of_law / math.log(2) * EVEN[:, None]
+        optimum = centre + math.hypot(of_law, self.scatter) / math.log(2) * EVEN[:, None]
+        diverges = math.isfinite(self.cliff)
+        return SizeDraws(
+            optimum=optimum,
+            law=law,
+            asymmetry=np.zeros((2, N_DRAWS, 1)),
+            log_curvature=np.full((N_DRAWS, 1), math.log(0.04)),
+            turns=np.zeros((N_DRAWS, 0)),
+            steepness=np.full((N_DRAWS, 1), 10.0) if diverges else None,
+            threshold=10 * (self.cliff + centre - optimum[:, 0]) if diverges else None,
+        )
+
+
+def of_rate(*, scatter=0.24, cliff=math.inf):
+    """Draws of the best rate; runs more than `cliff` octaves above its centre diverge."""
+    places, logs = Places((5, 1, 1), 0, diverging=False), np.log2(WIDTHS)
+    theta = np.zeros((N_DRAWS, places.n))
+    theta[:, places.optimum[:, 0]] = np.log2(lr_at(np.array(WIDTHS)))
+    theta[:, places.loss] = np.log(loss_at(np.array(WIDTHS)))
+    draws = KnownDraws(
+        log_sizes=logs[:, None],
+        pinned=np.full((1, 1), np.nan),
+        centre=np.array([math.log2(lr_at(64))]),
+        main=None,
+        parts=(),
+        theta=theta,
+    )
+    object.__setattr__(draws, "scatter", scatter)
+    object.__setattr__(draws, "cliff", cliff)
+    return draws
 
 
 def optimum(width):
@@ -97,25 +143,14 @@ def sweep(**columns):
 
 def by_hand(**changes):
     model = LossModel(family=((of_loss(), 1.0),), discrepancy=0.15)
-    excess_curve = ExcessCurve(
-        tuned=("lr",),
-        columns=("width",),
-        reference=(64.0,),
-        curvature=((0.04,),),
-        trend=(0.0,),
-        rise=((0.0, 0.0),),
-        relative_sd=None,
-    )
     given = {
         "runs": sweep(),
         "level": 0.95,
         "band": "default",
         "optima": tuple(map(optimum, WIDTHS)),
-        "noise": Noise(own_sd=0.006, own_dof=6, size_sd=0.006, size_dof=6),
+        "noise": Noise(own_sd=0.006, own_dof=6),
         "loss_model": model,
-        "tuned_laws": {"lr": of_rate()},
-        "excess_curve": excess_curve,
-        "divergence": None,
+        "surface": of_rate(),
         "flags": (),
         "created": "2026-01-02T00:00:00+00:00",
     }

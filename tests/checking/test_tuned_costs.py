@@ -5,22 +5,20 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from extrap.checking.tuned_costs import _draws, weigh_tuned_values
+from extrap.checking.tuned_costs import weigh_tuned_values
 from extrap.fitting.prediction import LossPrediction
 from extrap.records import Estimate, Interval, Runs
 from extrap.reporting.verdicts import check
 from tests.checking.byhand import LARGE, by_hand, configuration_of, loss_at, of_rate
 
 SPREAD = 0.26 / math.log(2)
-"""Octaves: the standard deviation of one optimum at width 1024, with 5 degrees of freedom."""
+"""Octaves: the standard deviation of one optimum at width 1024."""
 LAW, RUN = 0.01, 0.003
-RECOMMENDED = -0.25
-"""Octaves from the optimum."""
 
 
-def cost(u, g=0.0):
-    """.02 per octave², as by hand."""
-    return 0.02 * np.square(u) * np.exp(g)
+def cost(u):
+    """.02 per octave², as by hand, and no more than a diverged run."""
+    return np.minimum(0.02 * np.square(u), 1.0)
 
 
 def case(u, off, **more):
@@ -32,7 +30,7 @@ def case(u, off, **more):
         log_deviation=off,
         tuned={"lr": 0.0025 * 2**u},
         best={"lr": Estimate(value=0.0025, se=None, ci=Interval(), pi=Interval())},
-        recommended={"lr": 0.0025 * 2**RECOMMENDED},
+        recommended={"lr": 0.0025},
         **more,
     )
 
@@ -43,16 +41,16 @@ def weighed(made, *given):
 
 def posterior(u, off):
     """Probability that each costs half a percent, and more than the recommended, on a grid."""
-    place, g = np.meshgrid(np.linspace(-12, 12, 1201), np.linspace(-2, 2, 81), indexing="ij")
-    log_density = stats.t.logpdf(place / SPREAD, 5) + stats.norm.logpdf(g, scale=0.35)
-    costs = [cost(v - place, g) for v in u]
+    place = np.linspace(-4, 4, 4001)
+    log_density = stats.norm.logpdf(place / SPREAD)
+    costs = [cost(v - place) for v in u]
     rest = np.stack([d - c for d, c in zip(off, costs, strict=True)], axis=-1)
     noise = np.stack([RUN**2 + (0.15 * c) ** 2 for c in costs], axis=-1)
     covariance = LAW**2 + noise[..., None] * np.eye(len(u))
     square = np.einsum("...i,...i", rest, np.linalg.solve(covariance, rest[..., None])[..., 0])
     log_density = log_density - 0.5 * square - 0.5 * np.linalg.slogdet(covariance)[1]
     weight = np.exp(log_density - log_density.max())
-    least = np.maximum(cost(RECOMMENDED - place, g), 0.005)
+    least = np.maximum(cost(place), 0.005)
     return np.array([(weight * (c > least)).sum() for c in costs]) / weight.sum()
 
 
@@ -77,9 +75,9 @@ def test_chance_of_a_costly_value_is_that_of_the_posterior(u, off):
 def test_what_is_expected_at_its_own_values_allows_for_optimum_curve_law_and_noise():
     rng = np.random.default_rng(0)
     n = 400_000
-    u = 1.5 - SPREAD * rng.standard_t(5, n)
+    u = 1.5 - SPREAD * rng.normal(size=n)
     noise = np.hypot(LAW, RUN) * rng.normal(size=n)
-    drawn = np.minimum(cost(u, 0.35 * rng.normal(size=n)), 5) + noise
+    drawn = cost(u) + noise
     (found,) = weighed(by_hand(), case(1.5, 0.08))
     lower, upper = np.log([found.expected_pi.lower, found.expected_pi.upper]) - 0.5
     assert lower == pytest.approx(stats.norm.ppf(0.025) * np.hypot(LAW, RUN))
@@ -98,7 +96,7 @@ def test_an_alarm_above_is_as_rare_as_the_level_leaves_it(u):
 
 
 def test_what_is_expected_of_a_run_at_a_known_optimum_is_the_law():
-    sure = by_hand(tuned_laws={"lr": of_rate(scatter=1e-9, dof=10**9)})
+    sure = by_hand(surface=of_rate(scatter=1e-9))
     (found,) = weighed(sure, case(0.0, 0.0, size={"width": 64.0}))
     half = stats.norm.ppf(0.975) * np.hypot(LAW, RUN)
     ends = np.log([found.expected_pi.lower, found.expected_pi.upper]) - 0.5
@@ -116,11 +114,8 @@ def test_where_only_worse_counts_what_is_expected_is_open_below():
         assert outside.tuned_cost.p_above == pytest.approx(0.05, rel=1e-3)
 
 
-@pytest.mark.parametrize(
-    "changes", [{"excess_curve": None}, {"tuned_laws": {"lr": None}}, {"tuned_laws": {}}]
-)
-def test_values_whose_cost_is_unknown_are_not_weighed(changes):
-    assert weighed(by_hand(**changes), case(1.0, 0.02)) == [None]
+def test_without_tuned_values_nothing_is_weighed():
+    assert weighed(by_hand(surface=None), case(1.0, 0.02)) == [None]
 
 
 def test_other_recipes_and_runs_without_a_loss_tell_nothing_of_the_optimum():
@@ -137,7 +132,7 @@ def checked(*rows, **changes):
         {**LARGE, "lr": 0.0025 * 2**u, "seed": i, "loss": loss_at(1024) * math.exp(d)}
         for i, (u, d) in enumerate(rows)
     )
-    made = by_hand(**{"tuned_laws": {"lr": of_rate(scatter=0.05)}, **changes})
+    made = by_hand(**{"surface": of_rate(scatter=0.05), **changes})
     return list(check(made, Runs.from_frame(table, sizes=["width"], tuned=["lr"])))
 
 
@@ -146,7 +141,7 @@ def test_run_two_octaves_off_is_mistuned_though_its_loss_lies_in_the_interval(u)
     (found,) = checked((u, 0.04), level=0.99)
     assert found.loss in found.predicted_pi
     assert (found.on_law, found.cause) == (False, "mistuned")
-    spread = math.hypot(0.1, 0.05) ** 2 / math.log(2) ** 2 * 5 / 3
+    spread = math.hypot(0.1, 0.05) ** 2 / math.log(2) ** 2
     expected = 0.02 * (4 + spread)
     assert found.expected == pytest.approx(loss_at(1024) * math.exp(expected), rel=1e-4)
     assert found.loss in found.expected_pi
@@ -186,7 +181,7 @@ def test_run_that_is_no_worse_than_a_tuned_one_is_not_mistuned(excess, on_law):
 
 def test_other_values_of_a_size_say_where_its_optimum_is():
     """An octave too high by the forecast, but the best of three an octave apart."""
-    made = {"tuned_laws": {"lr": of_rate(scatter=0.6)}}
+    made = {"surface": of_rate(scatter=0.6)}
     alone, *_ = checked((1.3, 0.02), **made)
     _, middle, high = checked((0.3, 0.06), (1.3, 0.02), (2.3, 0.06), **made)
     assert middle.evidence.get("chance_mistuned", 0.0) < 0.5
@@ -201,9 +196,3 @@ def test_tuned_run_is_not_mistuned_however_far_off_it_is():
     for off in (0.03, 0.08, 0.2):
         (found,) = checked((0.0, off))
         assert found.cause != "mistuned"
-
-
-def test_draws_of_the_optimum_and_of_the_cost_are_independent():
-    places, factors = _draws((5, 9))
-    drawn = np.column_stack([places, factors])
-    assert np.corrcoef(drawn.T) == pytest.approx(np.eye(3), abs=0.02)

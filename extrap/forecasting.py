@@ -284,7 +284,14 @@ class Forecast(Shown):
         """
         if name == "loss" and self._rises_below(size):
             return AGAINST_RISE
+        known = {} if self.surface is None else self.surface.known_sizes
+        key = ("remedy", name == "loss", *size.values())
+        if key not in known:
+            known[key] = self._named_remedy(name, size)
+        found: Remedy = known[key]
+        return found
 
+    def _named_remedy(self, name: str, size: Mapping[str, float]) -> Remedy:
         def is_given(runs: Runs, there: Mapping[str, float]) -> bool:
             made = self if runs is self.runs else self.made_of(runs)
             return _is_given(made, name, there)
@@ -728,7 +735,7 @@ def forecast(
     make = partial(_made, level=level, band=band, fix=fix or {}, prior=prior, path=followed)
     whole, found = make(runs), find_outliers(runs)
     if not found:
-        return whole
+        return _completed(whole)
     without = _made_without(runs, found, make)
     faulty, made = [o for o in found if o.is_fault], None
     if faulty:
@@ -736,7 +743,7 @@ def forecast(
     size = whole.default_targets()[0]
     points = [None if each is None else each.at(**size) for each in (without, whole)]
     flags = outlier_flags(found, runs, left_out=faulty if made else (), points=points)
-    made = made or whole
+    made = _completed(made or whole)
     return replace(made, flags=(*made.flags, *flags))
 
 
@@ -759,7 +766,7 @@ def _made(
     prior: str,
     path: SizePath | None,
 ) -> Forecast:
-    """The forecast without a look at single runs."""
+    """The forecast without a look at single runs, and without what is shown of it besides."""
     sweep = runs.of_stage("tune").in_order()
     check_sweep(sweep)
     of_loss, of_tuned = _pins(fix, sweep.tuned)
@@ -789,7 +796,7 @@ def _made(
         flags += _loss_flags(loss_model, fix=of_loss)
     if not noise.is_replicated:
         flags.append("no-replicates: noise read from the residuals")
-    made = Forecast(
+    return Forecast(
         runs=sweep,
         level=level,
         band=band,
@@ -797,13 +804,17 @@ def _made(
         noise=noise,
         loss_model=loss_model,
         surface=surface,
-        flags=(),
+        flags=tuple(flags),
         created=datetime.now(UTC).isoformat(timespec="seconds"),
         path=path,
         prior=prior,
     )
-    flags += [f"{flag}: {name}" for name, law in made.tuned_laws.items() for flag in law.flags]
-    flags += _flat_columns(made)
+
+
+def _completed(made: Forecast) -> Forecast:
+    """With flags of the laws of optima and of flat columns, and with reference curves."""
+    flags = [f"{flag}: {name}" for name, law in made.tuned_laws.items() for flag in law.flags]
+    flags = [*made.flags, *flags, *_flat_columns(made)]
     return replace(made, flags=tuple(flags), curves=_reference_curves(made))
 
 

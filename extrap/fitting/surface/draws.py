@@ -186,7 +186,7 @@ class SurfaceDraws:
         return np.asarray(moved)
 
     @cached_property
-    def known_sizes(self) -> dict[tuple[float, ...], Any]:
+    def known_sizes(self) -> dict[tuple[Any, ...], Any]:
         """What callers have worked out of sizes, by these: draws of a size take a while."""
         return {}
 

@@ -175,9 +175,11 @@ def _edges(optimum: Array, lowest: Array, highest: Array, names: Sequence[str]) 
 def _counted(runs: Runs, size: Mapping[str, float], rows: pd.DataFrame) -> Optimum:
     """An optimum of which only the runs are counted."""
     complete = rows[rows["status"] == "complete"]
-    losses = complete["loss"].astype(float)
-    if runs.tuned:
-        losses = losses.groupby([complete[name] for name in runs.tuned]).mean()
+    losses = complete["loss"].to_numpy(dtype=float)
+    if runs.tuned and len(losses):
+        tuned = complete[list(runs.tuned)].to_numpy(dtype=float)
+        cell = np.unique(tuned, axis=0, return_inverse=True)[1].ravel()
+        losses = np.bincount(cell, losses) / np.bincount(cell)
     return Optimum(
         size=size,
         tuned={},

@@ -142,20 +142,20 @@ def _seed_effects(
 
     A lone seed has an effect too: what it adds to the losses cannot be told from them.
     """
-    n_sizes_of = pd.Series(size).groupby(names).nunique()
-    common = [name for name, n in n_sizes_of.items() if n > 1]
+    seed, labels = pd.factorize(names, sort=True)
+    at_size = np.zeros((len(labels), n_sizes), dtype=int)
+    np.add.at(at_size, (seed[done], size[done]), 1)
+    has_run = np.zeros((len(labels), n_sizes), dtype=bool)
+    has_run[seed, size] = True
+    common = np.flatnonzero(has_run.sum(axis=1) > 1)
     if len(common) > MOST_SEEDS:
-        common = []
-    pairs = []
-    for i in range(n_sizes):
-        own = names[done & (size == i)]
-        members = [(names == name).to_numpy() & (size == i) for name in own.unique()]
-        pairs += [member for member in members if (member & done).sum() > 1]
+        common = common[:0]
+    pairs = np.argwhere(at_size.T > 1)
     if len(pairs) > MOST_PAIRS:
-        pairs = []
-    columns = [(names == name).to_numpy(dtype=float) for name in common]
-    columns += [pair.astype(float) for pair in pairs]
-    return np.column_stack([np.zeros((len(names), 0)), *columns]), tuple(common)
+        pairs = pairs[:0]
+    of_pairs = (size[:, None] == pairs[:, 0]) & (seed[:, None] == pairs[:, 1])
+    indicators = np.column_stack([seed[:, None] == common, of_pairs]).astype(float)
+    return indicators, tuple(map(str, labels[common]))
 
 
 def complete_pruned(runs: Runs) -> pd.DataFrame:

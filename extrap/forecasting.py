@@ -73,6 +73,9 @@ FAR = 8.0
 NOT_BRACKETED = "optimum-not-bracketed-everywhere"
 END_WORDS = {"diverged": "diverged", "failed": "failed", "pruned": "were pruned"}
 PRIORS = ("published", "none")
+MOST_LACKING = 0.05
+"""Share of a sweep's runs that may be missing without a doubt; where a sampler used their results,
+its choices cannot be ignored (Rubin 1976, Inference and missing data)."""
 OF_LAST, MOVED = 0.05, 0.01
 """Change of the floor over the loss of the largest size, by which it is asked how far a forecast
 moves; and the share from which that is told."""
@@ -774,7 +777,12 @@ def _made(
     if not has_replicates(sweep):  # what looks like replicates are copies
         sweep = sweep.without_copies()
     slopes = {name: _by_column(pins, sweep.sizes) for name, pins in of_tuned.items()}
-    surface, noise, optima = fit_sweep(sweep, level=level, pinned=slopes)
+    surface, noise, optima, n_lacking = fit_sweep(sweep, level=level, pinned=slopes)
+    if n_lacking > MOST_LACKING * len(sweep):
+        flags.append(
+            f"runs-missing: {n_lacking} of {len(sweep)} runs were pruned or failed and have no "
+            "loss here; the sampler used their results"
+        )
     pooled = [note.removeprefix(POOLED) for note in sweep.notes if note.startswith(POOLED)]
     flags += [f"recipes-pooled: {name}" for name in pooled]
     flags += [*_without_a_loss(sweep), *_not_bracketed(optima)]

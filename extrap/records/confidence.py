@@ -22,6 +22,7 @@ LOW_FLAGS = (
     "accuracy-refused",
     "imprecise-loss",
     "far-extrapolation",
+    "runs-missing",
     "optimum-not-bracketed-anywhere",
     "size-without-effect",
     "columns-collinear",
@@ -94,10 +95,8 @@ def grade(
     for grave in LOW_FLAGS:
         if grave in of_name:
             return Confidence("low", of_name[grave], is_flag=True)
-    lawless = [flag for name, flag in of_name.items() if name.endswith("-law")]
-    for level, reasons in (("low", lawless), ("medium", doubts)):
-        if reasons:
-            return Confidence(level, reasons[0], is_flag=True)
+    if doubts:
+        return Confidence("medium", doubts[0], is_flag=True)
     for text, number, _, high in numbers:
         if number > high:
             return Confidence("medium", f"{text}{_percent(number)}, more than {_percent(high)}")

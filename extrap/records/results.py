@@ -105,17 +105,16 @@ class Optimum:
     Attributes:
         size: Size column → value.
         tuned: Tuned column → estimate. Empty when nothing is tuned.
-        loss: Loss at the optimum, in the unit of the runs; where `bracketed` is false, by the
-            excess-loss curve of other sizes, or `None`.
+        loss: Loss at the optimum, in the unit of the runs; `None` where no run has a loss.
         loss_se: Standard error of `loss`, same unit, seed noise included.
         paired_loss_se: The same without the seed effects that all sizes share; a law over sizes
             with common seeds is weighted by it.
         best_loss: The smallest mean loss of one grid point of this size; `None` if all diverged.
         n_runs: Rows at this size, of any status.
         n_diverged: How many of them diverged.
-        bracketed: Whether the grid holds worse (or diverged) values on both sides of the best one.
-        edge: Tuned column → `"low"` or `"high"`, the side on which the grid ends; `None` where
-            the grid goes on.
+        bracketed: Whether a run has a loss and the optimum probably lies among the values tried.
+        edge: Tuned column → `"low"` or `"high"`, the side of the values tried beyond which its
+            optimum probably lies; `None` where none does.
     """
 
     size: Mapping[str, float]

@@ -162,38 +162,29 @@ def verdict_table(groups: Sequence[RunGroup]) -> Table:
 
 def optima_table(forecast: Forecast) -> Table:
     """The best tuned values of each size and the loss there."""
-    names, frame = forecast.runs.tuned, forecast.runs.to_frame()
-    tried = {name: set(frame[name]) for name in names}
-    rows = []
+    names, rows = forecast.runs.tuned, []
     for o in forecast.optima:
-        line, open_names = list[str](map(format_quantity, o.size.values())), list[str]()
+        line = list[str](map(format_quantity, o.size.values()))
         for name in names:
             estimate = o.tuned[name]
-            if o.bracketed and set(estimate.ci) <= tried[name]:  # it is that of the grid
-                open_names.append(name)
-            is_known = estimate.value and name not in open_names
-            line.append(format_value(estimate.value, estimate.se) if is_known else "–")
+            line.append(format_value(estimate.value, estimate.se) if estimate.value else "–")
             line.append(format_interval(estimate.ci))
         line.append("–" if o.loss is None else format_value(o.loss, o.loss_se))
-        line += [
-            dashed(o.best_loss),
-            str(o.n_runs),
-            str(o.n_diverged),
-            _bracket_words(o, open_names),
-        ]
+        line += [dashed(o.best_loss), str(o.n_runs), str(o.n_diverged), _bracket_words(o)]
         rows.append(line)
     per_name = [text for n in names for text in (f"best {n} ± se", f"{n} interval")]
     columns = (*forecast.runs.sizes, *per_name, "loss ± se", "best cell", "runs", "diverged")
     return Table("The optimum of each size of the sweep", (*columns, "optimum"), rows)
 
 
-def _bracket_words(optimum: Optimum, open_names: Sequence[str]) -> str:
-    if open_names:
-        return f"{' and '.join(open_names)} not determined: noise"
+def _bracket_words(optimum: Optimum) -> str:
     if optimum.bracketed:
-        return "bracketed"
+        return "within the values tried"
+    if optimum.loss is None:
+        return "no finished run"
     edges = (optimum.edge or {}).items()
-    return "; ".join(f"at the {side} end of {name}" for name, side in edges) or "not found"
+    words = {"low": "below", "high": "above"}
+    return "; ".join(f"{words[side]} every {name} tried" for name, side in edges)
 
 
 def points_table(forecast: Forecast, rows: Sequence[AnswerRow]) -> Table:

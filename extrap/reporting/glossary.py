@@ -83,8 +83,6 @@ def explain_flag(flag: str, *, of: str = "forecast") -> Explanation:
     name, _, detail = map(str.strip, flag.partition(":"))
     if (words := FAMILIES[of].get(name)) is not None:
         return Explanation(name, *words, detail)
-    if of == "forecast" and name.startswith("no-") and name.endswith("-law"):
-        return Explanation(name, *NO_TUNED_LAW, detail)
     for start, words in TUNED:
         if of == "forecast" and name.startswith(start):
             return Explanation(name, *words, detail)
@@ -158,13 +156,8 @@ _FORECAST: dict[str, Words] = {
     ),
     "far-off": (
         "The value is farther from the optimum than any value tried.",
-        "Its cost is an extrapolation of the excess-loss curve, and is capped.",
+        "Its cost is extrapolated from that of nearer values, and is capped.",
         "Treat it as far too high or too low, and try a value closer to the forecast.",
-    ),
-    "excess-scatter-unknown": (
-        "No run is far enough from the optimum to show how costs scatter about the curve.",
-        "The interval of the cost covers the uncertainty of the optimum only.",
-        "Extend the grid to values that are clearly worse.",
     ),
     "cost-of-a-run-unknown": (
         "Neither the table nor an option gives the cost of a run at that size.",
@@ -177,31 +170,30 @@ _FORECAST: dict[str, Words] = {
         "Give --gpu-hours, or --flops-per-second.",
     ),
     "optimum-not-bracketed-everywhere": (
-        "At some size no best value was found inside the grid.",
-        "The true optimum may lie outside. How far outside, and the loss there, is estimated from "
-        "the excess-loss curve of the other sizes; the laws use these estimates by their errors.",
-        "Extend the grid where its last value is the best; elsewhere add values around the best.",
+        "At some size the best value probably lies beyond the values tried.",
+        "How far beyond, and the loss there, follow from the other sizes and from the slope at "
+        "the last values. Their intervals are wider.",
+        "Extend the grid of such a size.",
     ),
     "optimum-not-bracketed-anywhere": (
-        "At no size a best value was found inside the grid.",
-        "All of them may lie outside; how far is estimated from the excess-loss curve alone.",
-        "Extend the grids where their last value is the best.",
+        "At every size the best value probably lies beyond the values tried.",
+        "How far beyond follows from the slope at the last values alone.",
+        "Extend the grids.",
+    ),
+    "runs-missing": (
+        "A sampler chose values by results that the table does not have.",
+        "The best value may look better known, and elsewhere, than it is.",
+        "Keep the loss curves of pruned runs (--curves), or let more runs finish.",
     ),
     "no-finished-runs": (
         "A size has no finished run.",
         "The forecast rests on the other sizes, and says nothing of what happened there.",
         "Do what the reason names before a larger run.",
     ),
-    "losses-at-an-edge": (
-        "The best value is at the end of the grid at too many sizes, but the loss is flat there.",
-        "The law is fitted to the losses at the edge, less what the usual excess-loss curve gains "
-        "beyond it, with the error of that gain. It is not known where the best value lies.",
-        "Extend the grid beyond its best value at three sizes at least.",
-    ),
     "no-loss-law": (
-        "Too few sizes have a usable optimum for a law of the loss.",
+        "Too few sizes have a finished run for a law of the loss.",
         "The loss of a larger run is then bounded on one side only.",
-        "Extend the grids or add sizes; at least three sizes need an optimum inside their grid.",
+        "Finish runs, or add sizes; at least three sizes need a run with a loss.",
     ),
     "refused-loss": (
         "The sweep says too little of the loss there.",
@@ -317,8 +309,8 @@ _FORECAST: dict[str, Words] = {
     ),
     "no-replicates": (
         "No run was repeated with another seed.",
-        "The noise is estimated from the scatter of runs about smooth curves, which includes the "
-        "misfit of those curves.",
+        "The noise is estimated from the scatter of runs about a smooth surface, which includes "
+        "the misfit of that surface.",
         "Repeat the best cells with two more seeds.",
     ),
     "outlier": (
@@ -333,38 +325,18 @@ _FORECAST: dict[str, Words] = {
         "Add a size in between before a large run.",
     ),
 }
-NO_TUNED_LAW: Words = (
-    "Too few sizes have an optimum inside their grid to fit how this value moves with size.",
-    "The best guess for a larger run is then the last tuned value.",
-    "Extend the grid of this value, or add sizes.",
-)
-FIXED_TUNED: Words = (
-    "The sweep does not say how the best value of this column moves with size.",
-    "It is fixed at the value that is best over all sizes; a larger one may want another.",
-    "Tune it over a finer or wider grid, or leave it out of the tuned values.",
-)
 FLAT_TUNED: Words = (
-    "The losses of this column's values do not differ by more than noise or half a percent.",
-    "No value of it is best, so only the runs at one of them are used.",
+    "The value of this column hardly matters at the largest size.",
+    "A range of values does as well as the best, and the best of them is not known.",
     "Leave the column out of the tuned values; keep one value.",
 )
 REFUSED_TUNED: Words = (
     "The best value is not known well enough there to be given.",
-    "The predicted one is expected to cost more than 3 % of the loss, or to diverge, or its "
-    "interval spans more than eight octaves.",
+    "A run at the predicted one is expected to lose more than 3 % to the best, or diverges with a "
+    "chance above 10 %.",
     "Do what the reason names: more seeds, a finer or wider grid, or more sizes.",
 )
-IMPRECISE_TUNED: Words = (
-    "The best value is known only roughly.",
-    "The predicted one is expected to cost more than 3 % of the loss; seeds scatter as much.",
-    "Use it, and expect a loss above that of the best value.",
-)
-TUNED = (
-    (REFUSED, REFUSED_TUNED),
-    (IMPRECISE, IMPRECISE_TUNED),
-    ("flat-", FLAT_TUNED),
-    ("fixed-", FIXED_TUNED),
-)
+TUNED = ((REFUSED, REFUSED_TUNED), ("flat-", FLAT_TUNED))
 """Beginning of a flag that ends in the name of a tuned column → its words."""
 UNKNOWN: Words = (
     "The library flagged this result.",

@@ -7,18 +7,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from extrap.fitting.surface.draws import SizeDraws
-from extrap.fitting.surface.sweep_arrays import Indices, SweepArrays
+from extrap.fitting.surface.sweep_arrays import Indices
 from extrap.laws.base import Array
-from extrap.records.confidence import (
-    HIGH_CHANCE,
-    HIGH_COST,
-    LOW_CHANCE,
-    LOW_COST,
-    MOST_CHANCE,
-    MOST_COST,
-    Confidence,
-)
-from extrap.records.numbers import format_percent
+from extrap.records.confidence import MOST_CHANCE, MOST_COST
 
 N_JUDGED = 512
 """Draws over which values are compared."""
@@ -26,8 +17,6 @@ N_TRIED = 41
 """Values of a column that are tried."""
 ROUNDS = 3
 """Over the columns, where there are several."""
-MOST_LACKING = 0.05
-"""Share of a sweep's runs that may be missing without a doubt."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -108,37 +97,3 @@ def best_reachable(draws: SizeDraws, values: Array, rows: slice | Indices = slic
     own = replace(draws, optimum=np.where(is_main, draws.optimum, values))
     best = own.costs(tries, rows).argmin(axis=1)[:, None]
     return np.asarray(np.take_along_axis(own.excesses(tries, rows), best, axis=1)[:, 0])
-
-
-def confidence(said: Answer, sweep: SweepArrays) -> Confidence:
-    """How far the values to use can be trusted; a refused answer has low confidence.
-
-    Low: the sampler saw results that the table lacks, so that its choices cannot be ignored; a
-    cost above 1 % or a chance of divergence above 5 %. High: up to .3 % and 2 %.
-
-    Args:
-        said: At the size asked for.
-        sweep: What was fitted.
-
-    References:
-        Ours. Rubin (1976), Inference and missing data, for the first.
-    """
-    n, n_lacking = len(sweep.size), sweep.n_lacking
-    if n_lacking > MOST_LACKING * (n + n_lacking):
-        reason = (
-            f"{n_lacking} of {n + n_lacking} runs were pruned or failed and have no loss here; "
-        )
-        return Confidence("low", reason + "the sampler used their results")
-    numbers = (
-        ("the cost of not knowing the best value is ", said.mistuned, LOW_COST, HIGH_COST),
-        ("the chance of divergence is ", said.chance, LOW_CHANCE, HIGH_CHANCE),
-    )
-    for level, place in (("low", 2), ("medium", 3)):
-        for row in numbers:
-            text, number, limit = row[0], float(row[1]), float(row[place])
-            if number > limit:
-                share = format_percent(number, signed=False, digits=2)
-                most = format_percent(limit, signed=False, digits=2)
-                return Confidence(level, f"{text}{share}, more than {most}")
-    share = format_percent(said.mistuned, signed=False, digits=2)
-    return Confidence("high", f"{numbers[0][0]}{share}")

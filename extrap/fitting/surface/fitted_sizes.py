@@ -31,11 +31,13 @@ class FittedSweep(NamedTuple):
         draws: Of all parameters; None where nothing is tuned.
         noise: Of a run.
         optima: One per size, smallest first.
+        n_lacking: As in `SweepArrays`.
     """
 
     draws: SurfaceDraws | None
     noise: Noise
     optima: tuple[Optimum, ...]
+    n_lacking: int = 0
 
 
 def fit_sweep(
@@ -62,7 +64,7 @@ def fit_sweep(
     draws = draw_parameters(surfaces, weights, rng=np.random.default_rng(0), n=N_DRAWS)
     noise = _noise(runs, surfaces[int(np.argmax(weights))])
     optima = _optima(runs, surfaces[int(np.argmax(weights))], draws, noise, level=level)
-    return FittedSweep(draws if runs.tuned else None, noise, optima)
+    return FittedSweep(draws if runs.tuned else None, noise, optima, sweep.n_lacking)
 
 
 def has_replicates(runs: Runs) -> bool:

@@ -50,7 +50,8 @@ class SweepArrays:
         completed: Indicators of the completed runs of a size, (M, Q), of the Q sizes with any.
         offset_sd: Of an error that these have in common, (Q,).
         pinned: Slopes of optima that are given, (C, D); NaN where they are not.
-        n_lacking: Runs that a sampler saw the results of and that are not here: pruned, failed.
+        n_lacking: Runs that a sampler saw the results of and that are not here: pruned ones that
+            could not be completed and, if there are any, failed ones.
     """
 
     log_sizes: Array
@@ -90,7 +91,8 @@ def arrays_of(runs: Runs, pinned: Mapping[str, Mapping[str, float]] | None = Non
     """
     frame = complete_pruned(runs)
     is_here = frame["status"].isin(["complete", "diverged"])
-    n_lacking = int((~is_here).sum())
+    is_pruned = (frame["status"] == "pruned").any()
+    n_lacking = int((~is_here).sum()) if is_pruned else 0
     frame = frame[is_here].reset_index(drop=True)
     diverged = (frame["status"] == "diverged").to_numpy()
     logs = np.round(np.log2(frame[list(runs.sizes)].to_numpy(dtype=float)), DIGITS)

@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from extrap.fitting.divergence import DivergenceModel
 from extrap.forecasting import forecast
+from extrap.reading import read_runs
 from extrap.records import Interval, Runs
 from extrap.reporting.blocks import Details, Figure
 from extrap.reporting.forecast_answer import answer_rows, forecast_answer, transfer_answer
@@ -27,6 +27,8 @@ from extrap.reporting.judged_groups import group_verdicts
 from extrap.reporting.sizes import size_axis
 from extrap.reporting.tables import Table
 from extrap.reporting.verdicts import check
+
+from tests.checking.byhand import LARGE, by_hand, of_rate
 
 from .conftest import RATES, as_runs, figures, opened, plain, sweep_frame, tables_of, true_optimum
 
@@ -64,22 +66,11 @@ def test_transfer_is_yes_no_or_cannot_tell_by_the_interval_of_its_cost(made):
 
 
 def test_a_kept_value_that_is_expected_to_diverge_does_not_transfer(made):
-    """At any loss it is predicted to cost; the recommended value has another chance."""
-    point = made.at(width=1024)
-    assert "diverges" not in transfer_answer(made, point)
-    (kept,) = point.kept_smallest
-    model = DivergenceModel(
-        columns=("width",),
-        tuned=("lr",),
-        centre=(0.0, math.log(kept.kept)),
-        scale=(1.0, 1.0),
-        weights=(0.0, 4.0),
-        intercept=0.0,
-        n_runs=9,
-        n_diverged=3,
-    )
-    answer = plain(transfer_answer(replace(made, divergence=model), point))
-    assert "does not transfer: a run at" in answer
+    """The rate of width 16 is 3 octaves above the best one, where half of the runs diverge."""
+    assert "diverges" not in transfer_answer(made, made.at(width=1024))
+    known = by_hand(surface=of_rate(cliff=3.0))
+    answer = plain(transfer_answer(known, known.at(**LARGE)))
+    assert "does not transfer: a run at 0.02 diverges" in answer
     assert "diverges with a chance of 50 %" in answer
 
 
@@ -258,14 +249,17 @@ def test_several_sizes_and_several_tuned_columns_are_shown():
     assert "n_tokens moves with it" in shown[1].caption
 
 
-def test_an_optimum_that_noise_hides_is_said_to_be_unknown(made):
-    optimum = made.optima[0]
-    low, high = (extreme(made.runs.to_frame()["lr"]) for extreme in (min, max))
-    hidden = replace(optimum.tuned["lr"], ci=Interval(low, high))
-    optima = (replace(optimum, tuned={"lr": hidden}), *made.optima[1:])
-    first, *rest = optima_table(replace(made, optima=optima)).rows
-    assert (first[1], first[-1]) == ("–", "lr not determined: noise")
-    assert {row[-1] for row in rest} == {"bracketed"}
+def test_an_optimum_beyond_the_values_tried_is_said_to_be_there():
+    """At the smallest size only rates below the best one are tried; at the next all diverge."""
+    frame = sweep_frame()
+    is_low = (frame["width"] != 16) | (frame["lr"] < 0.6 * true_optimum(16))
+    frame.loc[frame["width"] == 32, "loss"] = np.inf
+    made = forecast(read_runs(frame[is_low], size="width", tune="lr"))
+    first, second, *rest = optima_table(made).rows
+    assert first[-1] == "above every lr tried"
+    assert float(first[1].partition(" ")[0]) == pytest.approx(true_optimum(16), rel=0.3)
+    assert (second[3], second[-1]) == ("–", "no finished run")
+    assert {row[-1] for row in rest} == {"within the values tried"}
 
 
 def test_index_lists_reports_newest_first_and_nothing_else(tmp_path, made):

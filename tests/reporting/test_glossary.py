@@ -28,15 +28,15 @@ def test_flags_that_other_rooms_list_are_all_explained():
             assert len({*parts, UNKNOWN[2]}) == 4, flag
 
 
-def test_an_imprecise_value_has_one_reason_and_other_flags_all_they_concern():
+def test_an_imprecise_loss_has_one_reason_and_other_flags_all_they_concern():
     given = [
-        "imprecise-lr: a; more seeds",
+        "imprecise-loss: a; more seeds",
         "outlier: x",
-        "imprecise-lr: b; more seeds",
+        "imprecise-loss: b; more seeds",
         "outlier: y",
     ]
     assert [(found.name, found.detail) for found in explain_flags(given)] == [
-        ("imprecise-lr", "b; more seeds"),
+        ("imprecise-loss", "b; more seeds"),
         ("outlier", "x, y"),
     ]
 

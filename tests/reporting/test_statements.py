@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from extrap.fitting.loss_law import fit
+from extrap.forecasting import forecast
 from extrap.laws import LOSS_LAWS
 from extrap.reporting.forecast_answer import answer_rows
 from extrap.reporting.forecast_tables import answer_table
@@ -18,7 +19,7 @@ from extrap.reporting.statements import (
     recommendation_sentence,
 )
 
-from .conftest import figures, plain, true_optimum
+from .conftest import WIDTHS, as_runs, figures, plain, sweep_frame
 
 SIZE = {"width": 1024.0}
 CURVE = {
@@ -56,21 +57,16 @@ def test_curvature_states_its_p_value(made):
     (sentence,) = curvature_sentences(made)
     test = made.curvature()["lr"]
     assert (test.bends, figures(sentence)) == (False, [float(f"{test.p_value:.2f}")])
-    optima = []
-    for o in made.optima:  # their true places, bent upward at scale
-        x = o.size["width"]
-        value = true_optimum(x) * (x / 64) ** (0.3 * (x > 64))
-        lr = replace(o.tuned["lr"], value=value, se=0.02 * value)
-        optima.append(replace(o, tuned={"lr": lr}))
-    (sentence,) = curvature_sentences(replace(made, optima=tuple(optima)))
+    frame = sweep_frame()
+    frame["lr"] *= (frame["width"] / 64).clip(lower=1) ** 0.3  # the optima bend upward at scale
+    (sentence,) = curvature_sentences(forecast(as_runs(frame)))
     assert "upward" in sentence
-    (sentence,) = curvature_sentences(replace(made, optima=made.optima[:3]))
+    (sentence,) = curvature_sentences(forecast(as_runs(sweep_frame(widths=WIDTHS[:3]))))
     assert "too few sizes" in sentence
 
 
 def test_sentence_states_counts_and_chance(made, diverging):
-    model = diverging.divergence
-    chance = round(100 * model.chance(SIZE, {"lr": 0.006}), 1)
+    chance = round(100 * diverging.values_at(SIZE).chance({"lr": 0.006}), 1)
     lost = int((~diverging.runs.to_frame()["status"].eq("complete")).sum())
     told = figures(divergence_sentence(diverging, SIZE, {"lr": 0.006}))
     assert told == [lost, 70, 1024, 0.006, chance]

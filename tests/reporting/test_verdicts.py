@@ -11,7 +11,7 @@ from extrap.records import Runs
 from extrap.reporting.verdicts import check, check_answer
 from tests.checking.byhand import LARGE, by_hand, loss_at, of_rate
 
-REFUSED = {"lr": of_rate(scatter=2.0)}
+REFUSED = of_rate(scatter=2.0)
 """Where the best rate lies is known to a factor of e² at every size."""
 
 
@@ -39,7 +39,7 @@ def test_the_answer_says_why_configurations_are_off_and_counts_losses(offs, answ
         {**LARGE, "lr": 0.0025 * 2**u, "seed": i, "loss": loss_at(1024) * math.exp(d)}
         for i, (u, d) in enumerate(offs)
     )
-    made = by_hand(tuned_laws={"lr": of_rate(scatter=0.05)}, level=0.99)
+    made = by_hand(surface=of_rate(scatter=0.05), level=0.99)
     verdicts = check(made, Runs.from_frame(table, sizes=["width"], tuned=["lr"]))
     text = check_answer(verdicts, made).text
     assert text.startswith(answer)
@@ -51,13 +51,13 @@ def test_the_answer_says_why_configurations_are_off_and_counts_losses(offs, answ
 def checked(loss, *, made=None, lr=0.0025, **options):
     table = pd.DataFrame([{**LARGE, "lr": lr, "seed": 9, "loss": loss}])
     runs = Runs.from_frame(table, sizes=["width"], tuned=["lr"])
-    (found,) = check(made or by_hand(tuned_laws=REFUSED), runs, **options)
+    (found,) = check(made or by_hand(surface=REFUSED), runs, **options)
     return found
 
 
 def test_run_above_the_interval_of_tuned_runs_is_undecided_where_the_rate_is_refused():
     """Ticket 53: 7, 9 and 10 % too high, and called on the law of an interval down to a tenth."""
-    made = by_hand(tuned_laws=REFUSED)
+    made = by_hand(surface=REFUSED)
     assert "lr" in made.at(**LARGE).refusals
     sealed = made.at(**LARGE).loss_pi
     for off in (0.07, 0.09, 0.10):
@@ -72,14 +72,14 @@ def test_run_above_the_interval_of_tuned_runs_is_undecided_where_the_rate_is_ref
 
 def test_what_the_rate_may_cost_never_makes_a_loss_below_the_law_expected():
     """Neither refused nor known rates excuse a loss that is lower than that of tuned runs."""
-    for made in (by_hand(), by_hand(tuned_laws=REFUSED), by_hand(excess_curve=None)):
+    for made in (by_hand(), by_hand(surface=REFUSED)):
         lower = made.at(**LARGE).loss_pi.lower
         assert checked(0.999 * lower, made=made).on_law is False
         assert checked(1.001 * lower, made=made).on_law is True
 
 
 def test_where_only_worse_counts_a_lower_loss_is_on_the_law_and_a_small_excess_is_off():
-    made = by_hand(excess_curve=None)
+    made = by_hand(surface=of_rate(scatter=0.01))
     both = made.at(**LARGE).loss_pi
     for loss, on_law in ((0.9 * both.lower, True), (1.001 * loss_at(1024), True)):
         found = checked(loss, made=made, worse=True)
@@ -95,7 +95,7 @@ def test_interval_that_would_pass_a_run_as_good_as_the_sweeps_largest_decides_no
     """The law falls by 13 % from width 256 to 1024."""
     for sd, on_law in ((0.04, True), (0.08, None)):
         made = by_hand()
-        noise = replace(made.noise, own_sd=sd, size_sd=sd)
+        noise = replace(made.noise, own_sd=sd)
         found = checked(loss_at(1024), made=replace(made, noise=noise))
         assert (found.loss in found.predicted_pi, found.on_law) == (True, on_law)
 

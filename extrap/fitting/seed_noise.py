@@ -66,6 +66,7 @@ class Noise:
         trend: Slope of ln(standard deviation) on ln(scale), the geometric mean of the size
             columns.
         log_scale: ln(scale) of the largest size.
+        log_span: ln of that over the scale of the smallest size.
     """
 
     own_sd: float | None
@@ -77,15 +78,16 @@ class Noise:
     seed_effects: Mapping[str, float] = field(default_factory=dict)
     trend: float = 0.0
     log_scale: float = 0.0
+    log_span: float = 0.0
 
     def at_size(self, size: Mapping[str, float]) -> Noise:
-        """The noise at one size; beyond the largest of the sweep it is taken to stay as it is.
+        """The noise at one size; the trend goes on beyond the sweep as far as the sweep spans.
 
         Args:
             size: Size column → value.
         """
         beyond = float(_log_scale(np.array([*size.values()]))) - self.log_scale
-        log_ratio = self.trend * min(beyond, 0.0)
+        log_ratio = self.trend * min(beyond, self.log_span)
         if self.own_sd is None or log_ratio == 0:
             return self
         ratio = math.exp(log_ratio)

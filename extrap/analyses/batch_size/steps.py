@@ -24,6 +24,8 @@ from extrap.records import Optimum, Runs
 LOST = ("diverged", "failed")
 LEVEL = 0.95
 """Of the intervals of best rates, which are not read."""
+LEAST_SHARE = 0.5
+"""Of the seeds of some rate, above which a batch size has reached a target."""
 
 
 def steps_to_target(
@@ -100,8 +102,8 @@ def tuned_steps(
 
     In each group, and for each target, steps are the loss of a sweep whose size is the batch:
     `extrap.fitting.surface`. A run that did not reach the target counts as one that diverged: it
-    is never a number and tells where such runs begin. At the edge of a
-    grid steps are those of the best rate, an upper bound.
+    is never a number and tells where such runs begin. Where the best rate lies beyond those that
+    reached the target, steps are those of the best of these, an upper bound.
 
     The rate is chosen on the seeds whose steps are known. With three seeds and 5 % between them
     steps are short by about 1.5 % for that, with one seed by 6 %.
@@ -115,10 +117,10 @@ def tuned_steps(
 
     Returns:
         One row per group, target and batch size: `steps` (geometric mean of the seeds; the budget
-        where it is `censored`: no rate reached the target with all its seeds; NaN where all runs
-        were lost), `lr_opt` and `lr_se` (of ln rate), NaN without an optimum inside the grid,
-        `edge` (`low`, `high` or empty: the side on which the grid ends), `at_edge`, `budget`,
-        `status`. And by seed, as `critical_batch` takes them with `by=[*by, "target"]`: `steps`,
+        where it is `censored`: no rate reached the target with most of its seeds; NaN where runs
+        were lost for other reasons), `lr_opt` and `lr_se` (of ln rate), NaN without an optimum
+        among the rates that reached it, `edge` (`low`, `high` or empty: the side on which these
+        end), `at_edge`, `budget`, `status`. And by seed, as `critical_batch` takes them with `by=[*by, "target"]`: `steps`,
         `budget`, `status`.
 
     Raises:
@@ -183,6 +185,8 @@ def _optima(
 ) -> dict[tuple[float, ...], tuple[Optimum, dict[object, float]]]:
     """Key → the optimum of the rate, and ln steps there by seed; keys where a rate has them."""
     reached = table["status"] == "reached"
+    shares = reached.groupby([table[name] for name in (*keys, tune)]).mean()
+    most = shares.groupby(level=keys).max() > LEAST_SHARE
     frame = table[[*keys, tune]].assign(
         seed=table[seed],
         loss=table["steps"].where(reached),
@@ -200,10 +204,22 @@ def _optima(
         if sweep.to_frame()[tune].nunique() < 2:
             sweep = Runs.from_frame(rows, sizes=[batch], tuned=[]).in_order()
         fitted = fit_sweep(sweep, level=LEVEL)
-        optima = tuple(o if o.bracketed else replace(o, loss=None) for o in fitted.optima)
+        rates = dict(iter(rows[rows["status"] == "complete"].groupby(batch)[tune]))
+        optima = tuple(_among(rates.get(o.size[batch]), o, tune) for o in fitted.optima)
         losses = seed_losses(sweep, fitted._replace(optima=optima))
         for optimum, steps in zip(optima, losses, strict=True):
-            if steps:
-                place = (*map(float, key), *optimum.size.values())
+            place = (*map(float, key), *optimum.size.values())
+            if steps and most[place if by else place[0]]:
                 found[place] = optimum, steps
     return found
+
+
+def _among(rates: pd.Series | None, optimum: Optimum, tune: str) -> Optimum:
+    """The optimum; without a loss where it lies beyond the rates that reached the target."""
+    best = optimum.tuned[tune].value if tune in optimum.tuned else None
+    edge = optimum.edge
+    if rates is not None and best is not None and not rates.min() <= best <= rates.max():
+        edge = {tune: "low" if best < rates.min() else "high"}
+    if edge is None and optimum.bracketed:
+        return optimum
+    return replace(optimum, loss=None, bracketed=False, edge=edge)

@@ -108,6 +108,7 @@ def _noise(runs: Runs, surface: Surface) -> Noise:
         seed_effects=dict(zip(sweep.common_seeds, effects.tolist(), strict=True)),
         trend=found.growth / math.log(2),
         log_scale=float(sweep.log_sizes.max(axis=0).mean()) * math.log(2),
+        log_span=float(np.ptp(sweep.log_sizes, axis=0).mean()) * math.log(2),
     )
 
 

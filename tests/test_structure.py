@@ -278,7 +278,7 @@ STACK = {
     "numpy": "analyses checking fitting forecasting laws noise reading records reporting training",
     "optuna": "reading.optuna study.database study.samplers study.trials",
     "torch": "training.loop training.optimizers workloads.workload",
-    "sklearn": "analyses.selection fitting.divergence fitting.regressor",
+    "sklearn": "analyses.selection fitting.regressor",
     "statsmodels": "analyses.batch_size.batch_laws analyses.batch_size.noise_over_training "
     "analyses.budget.profiles checking fitting.means fitting.regression",
     "seaborn": "reporting.drawing",

@@ -5,6 +5,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from benchmarks.sweeps import skewed
 from extrap.checking.spikes import Spike
 from extrap.documents import load_forecast, save_forecast
 from extrap.fitting.prediction import LossPrediction
@@ -72,7 +73,7 @@ BOUNDS = {
         {"u": 0.499, "excess": 0.0051},
         {"u": 2.0, "beside": 0.011, "off": 0.2},
         {"u": 2.0, "beside": 0.01, "off": 0.159},
-        {"u": 12.0, "beside": 0.01, "off": 14.0, "excess": 5.0},
+        {"u": 12.0, "beside": 0.01, "off": 14.0, "excess": 1.0},
         {"spike": SPIKE, "u": 2.0},
     ],
     "unknown": [
@@ -80,7 +81,7 @@ BOUNDS = {
         {"u": 0.499, "excess": 0.005},
         {"u": 0.5, "excess": 0.004, "pi": Interval(0.001, 0.01)},
         {"u": 2.0, "beside": 0.01, "off": 0.161},
-        {"u": 12.0, "beside": 0.01, "off": 14.0, "excess": 4.9},
+        {"u": 12.0, "beside": 0.01, "off": 14.0, "excess": 0.99},
         {"u": 2.0, "beside": None},
         {"spike": SPIKE, "off": -0.1},
         {"spike": SPIKE, "off_before_spike": 0.0501},
@@ -191,10 +192,10 @@ def test_verdict_counts_the_law_its_form_and_the_run():
     run = by_hand().as_run(law, LARGE)
     assert one.p_value == one.p_adjusted == pytest.approx(run.p_value(loss))
     assert one.deviation == pytest.approx(math.expm1(0.04))
-    spread = 0.26**2 / math.log(2) ** 2 * 5 / 3  # the variance of Student's t with 5 dof
+    spread = 0.26**2 / math.log(2) ** 2
     assert one.expected == pytest.approx(loss_at(1024) * math.exp(0.02 * (1 + spread)), rel=1e-4)
     assert (one.on_law, one.cause, one.seal, dict(one.evidence)) == (True, None, None, {})
-    sure = by_hand(excess_curve=None)
+    sure = by_hand(surface=None)
     (plain,) = by_hand_checked({"loss": loss}, made=sure)
     assert plain.predicted_pi == sure.at(**LARGE).loss_pi
     assert plain.expected is None
@@ -210,7 +211,7 @@ def test_law_bends_where_deviations_shrink_by_no_more_than_the_noise(second, cau
         for w, off in ((512.0, 0.2), (1024.0, second))
         for s in range(2)
     ]
-    verdicts = by_hand_checked(*rows, made=by_hand(tuned_laws={"lr": of_rate(scatter=1e-3)}))
+    verdicts = by_hand_checked(*rows, made=by_hand(surface=of_rate(scatter=1e-3)))
     assert {v.cause for v in verdicts} == {cause}
     if cause == "law":
         told = verdicts[0].evidence
@@ -235,7 +236,7 @@ def test_law_bends_by_what_deviations_are_beyond_their_costs_and_near_its_optimu
             for u in (-octaves, octaves)
             for s in range(2)
         ]
-        return by_hand_checked(*rows, made=by_hand(tuned_laws={"lr": of_rate(scatter=1e-3)}))[0]
+        return by_hand_checked(*rows, made=by_hand(surface=of_rate(scatter=1e-3)))[0]
 
     near, away = (bent(u).evidence["refitted_loss_at_double_size"] for u in (0.001, 0.49))
     assert away == pytest.approx(near, rel=1e-6)
@@ -388,8 +389,7 @@ def test_tuned_batch_is_never_blamed_on_its_noise_scale(sweep_table):
 def test_causes_come_in_their_documented_order(sweep_table):
     table = sweep_table().assign(optimizer="adam", epochs=1.0)
     made = forecast(read_runs(table, size="width", tune="lr", conditions="optimizer"))
-    lr = 8 * made.at(width=512).tuned["lr"].value
-    loss = LOSS * math.exp(made.excess_curve.excess([3.0], {"width": 512.0}))
+    lr, loss = 8 * LR, LOSS * math.exp(skewed(3.0, 0.03, 0.5))
     row = {"loss": loss, "lr": lr, "optimizer": "sgd", "epochs": 20.0}
     row |= {"batch_size": 1000.0, "noise_scale": 100.0}
     mended = [{"loss": math.inf}, {"loss": loss}, {"lr": LR}, {"optimizer": "adam"}]

@@ -10,7 +10,7 @@ from extrap.records import Runs
 from extrap.reporting.verdicts import check
 from tests.checking.byhand import LARGE, by_hand, loss_at, of_rate
 
-KNOWN_BEST = {"lr": of_rate(scatter=1e-3)}
+KNOWN_BEST = of_rate(scatter=1e-3)
 
 
 def checked(*rows, made=None):
@@ -18,7 +18,7 @@ def checked(*rows, made=None):
     plain = {**LARGE, "lr": 0.0025, "loss": loss_at(1024)}
     table = pd.DataFrame([{**plain, "seed": 10 + i, **row} for i, row in enumerate(rows)])
     runs = Runs.from_frame(table, sizes=["width"], tuned=["lr"])
-    return check(made or by_hand(tuned_laws=KNOWN_BEST), runs)
+    return check(made or by_hand(surface=KNOWN_BEST), runs)
 
 
 def groups(*rows, **more):
@@ -77,14 +77,12 @@ def test_run_that_reuses_a_seed_of_the_sweep_is_expected_to_share_its_effect():
     noise = Noise(
         own_sd=0.001,
         own_dof=20,
-        size_sd=0.001,
-        size_dof=20,
         shared_sd=0.02,
         shared_dof=20,
         n_seeds=2,
         seed_effects={"0": 0.02, "1": -0.02},
     )
-    made = by_hand(excess_curve=None, noise=noise)
+    made = by_hand(surface=None, noise=noise)
     known, new = (checked({**off(0.0)[0], "seed": seed}, made=made) for seed in (0, 9))
     lower, upper = known[0].predicted_pi
     assert math.sqrt((lower or 0) * (upper or 0)) == pytest.approx(loss_at(1024) * math.exp(0.02))
@@ -125,7 +123,7 @@ def test_conditions_that_only_the_larger_runs_have_tell_configurations_apart():
     )
     table["optimizer"] = ["adam", "sgd"]
     runs = Runs.from_frame(table, sizes=["width"], tuned=["lr"], conditions=["optimizer"])
-    assert [v.configuration for v in check(by_hand(tuned_laws=KNOWN_BEST), runs)] == [0, 1]
+    assert [v.configuration for v in check(by_hand(surface=KNOWN_BEST), runs)] == [0, 1]
 
 
 def test_a_table_says_how_many_are_off_and_how_many_would_be_by_chance():

@@ -13,7 +13,7 @@ from extrap.fitting.mixture import mix
 from extrap.fitting.seed_noise import Noise
 
 X = 2.0 ** np.arange(9)
-UNKNOWN = Noise(own_sd=None, own_dof=0, size_sd=None, source="none")
+UNKNOWN = Noise(own_sd=None, own_dof=0, source="none")
 
 
 def model(loss, *, se=None, **options):
@@ -116,7 +116,7 @@ def test_variance_of_the_forecast_has_the_parts_of_a_mixture(share, discrepancy)
     The local law's own is known as from its points over its share: a small share lends no doubt.
     """
     found = replace(model(floor_law(0.02)), local_weight=share, discrepancy=discrepancy)
-    noise = Noise(own_sd=0.03, own_dof=8, size_sd=0.02, shared_sd=0.04, shared_dof=3, n_seeds=4)
+    noise = Noise(own_sd=0.03, own_dof=8, shared_sd=0.04, shared_dof=3, n_seeds=4)
     x, last = np.array([[2048.0]]), np.array([[X[-1]]])
     centres = []
     for z in (last, x):
@@ -165,8 +165,6 @@ def test_runs_that_reuse_a_seed_of_the_sweep_share_its_effect(seeds, shift, own,
     noise = Noise(
         own_sd=0.03,
         own_dof=9,
-        size_sd=0.02,
-        size_dof=4,
         shared_sd=0.04,
         shared_dof=9,
         n_seeds=2,

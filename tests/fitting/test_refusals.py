@@ -18,7 +18,7 @@ from extrap.fitting.run_costs import read_run_cost
 from extrap.fitting.transfer_rules import compute_of
 from extrap.reading.names import kind_of
 from extrap.reporting.forecast_answer import answer_rows, forecast_answer
-from tests.checking.byhand import by_hand, law, optimum
+from tests.checking.byhand import by_hand, law, of_rate, optimum
 
 CASES = Path(__file__).parents[3] / "shared" / "cases2"
 DISTANCES = (1.0, 1.5, 2.0, 4.0, 6.0, 10.0, 30.0, 1e3, 1e6)
@@ -257,7 +257,7 @@ def test_confidence_follows_the_half_width_of_the_loss(sd, level):
     """A law of 6 degrees of freedom: 1.943 standard deviations and a run's noise of .006."""
     fitted = law("power", {"b": 3.0, "c": 0.1}, (3 * sd, 0.0), scatter=0.02, dof=3, scale_dof=6)
     model = replace(by_hand().loss_model, family=((fitted, 1.0),), discrepancy=0.0)
-    made = by_hand(loss_model=model, excess_curve=None)
+    made = by_hand(loss_model=model, surface=of_rate(scatter=1e-3))
     (row,) = answer_rows(made, (), [{"width": 2048.0}])
     assert forecast_answer(made, [row]).confidence.startswith(f"Confidence: {level}; ")
     assert ("loss" in row.point.imprecise) == (sd == 0.05)

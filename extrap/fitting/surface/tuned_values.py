@@ -173,15 +173,30 @@ class TunedValues:
             lowest: The lowest one that was tried.
             highest: The highest.
         """
-        tries = np.geomspace(lowest, highest, N_TRIED)
-        costs = np.array([self.penalty({name: float(value)})[0] for value in tries])
-        is_flat, best = costs <= MOST_FLAT_COST, int(np.argmin(costs))
-        if not is_flat[best]:
+        tries, j = np.geomspace(lowest, highest, N_TRIED), self.names.index(name)
+        values = np.repeat(self.optimum[None], N_TRIED, axis=0)
+        values[:, j] = np.log2(tries)
+        part = _flat_part(self.typical.excesses(values)[0])
+        if part is None or part[1] - part[0] <= 1:
             return None
-        steep = np.flatnonzero(~is_flat)
-        first = int(steep[steep < best].max(initial=-1)) + 1
-        stop = int(steep[steep > best].min(initial=len(tries)))
-        low, high = float(tries[first]), float(tries[stop - 1])
+        ends = float(tries[part[0]]), float(tries[part[1] - 1])
+        if ends[1] < ends[0] * 2**LEAST_FLAT_OCTAVES:
+            return None  # most columns end here, without a look at all draws
+        costs = np.array([self.penalty({name: float(value)})[0] for value in tries])
+        part = _flat_part(costs)
+        if part is None:
+            return None
+        low, high = float(tries[part[0]]), float(tries[part[1] - 1])
         if high < low * 2**LEAST_FLAT_OCTAVES:
             return None
-        return (low, high), float(costs[first:stop].max())
+        return (low, high), float(costs[part[0] : part[1]].max())
+
+
+def _flat_part(costs: Array) -> tuple[int, int] | None:
+    """Where costs about the smallest are small: first and last index, this not included."""
+    is_flat, best = costs <= MOST_FLAT_COST, int(np.argmin(costs))
+    if not is_flat[best]:
+        return None
+    steep = np.flatnonzero(~is_flat)
+    first = int(steep[steep < best].max(initial=-1)) + 1
+    return first, int(steep[steep > best].min(initial=len(costs)))

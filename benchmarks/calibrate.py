@@ -82,12 +82,12 @@ class CheckedSweep(SimulatedSweep):
         self.forecast = forecast_of(self.table, level=0.95)
 
     def forecast_octaves(self, s: np.ndarray) -> float:
-        """The value that the forecast says, in octaves; the true optimum without one."""
-        if "lr" in self.forecast.runs.conditions:  # it was flat, and all of the runs have one
-            value = float(self.forecast.runs.to_frame()["lr"].iloc[0])
-        else:
-            value = self.forecast.predict_tuned({"x": float(2.0 ** s[0, 0])})["lr"].value
-        return math.log2(value) if value else float(self.world.optimum(s)[0])
+        """The value to use by the forecast, in octaves; the true optimum where it is refused."""
+        size = {"x": float(2.0 ** s[0, 0])}
+        values = self.forecast.values_at(size)
+        if values is None or not self.forecast.is_tuned_at(size):
+            return float(self.world.optimum(s)[0])
+        return float(values.answer.values[0])
 
     def tuned(self, ratio: float, log_shift: float = 0.0) -> pd.DataFrame:
         """Runs at the forecast's value, `ratio` times the largest size, with every seed."""

@@ -82,10 +82,9 @@ def of_shipped(path: Path) -> Iterator[dict[str, Any]]:
             if optimum.size["width"] <= sizes[n - 1] or optimum.loss is None:
                 continue
             point, cost = made.at(**optimum.size), math.nan
-            rate, best = point.recommended["lr"], optimum.tuned["lr"].value
-            if rate and best and whole.excess_curve is not None:
-                off = np.array([[math.log2(rate / best)]])
-                cost = float(whole.excess_curve.excesses(off, optimum.size)[0])
+            rate, values = point.recommended["lr"], whole.values_at(optimum.size)
+            if rate and values is not None:
+                cost = float(values.typical.excesses(np.log2([[rate]]))[0, 0])
             yield graded(point, optimum.loss, cost)
 
 

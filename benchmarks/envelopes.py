@@ -223,7 +223,7 @@ def measure_clean(noise: float, random: np.random.Generator) -> dict[str, float]
     found = {}
     for times in (1.4, 3.0):
         size = times * float(compute[-1])
-        prediction = made.predict_loss({"compute": size}, refuse=False)
+        prediction = made.predict_loss({"compute": size})
         assert prediction is not None
         reached = float(np.log(truth(size))) + sd * random.normal()
         half = prediction.half_width(LEVEL, new_run=True)
@@ -300,7 +300,7 @@ def measure_stopped(random: np.random.Generator) -> dict[str, float]:
     )
     found = {}
     for k, times in ((n, 4), (n + 1, 16)):
-        prediction = made.predict_loss({"compute": 1e18 * x[k]}, refuse=False)
+        prediction = made.predict_loss({"compute": 1e18 * x[k]})
         assert prediction is not None
         line = seen[-1] + (seen[-1] - seen[-2]) * (k - n + 1)
         found |= {

@@ -1,4 +1,4 @@
-"""What pruned runs are worth to one surface: simulated Optuna studies with a median pruner.
+"""What pruned runs are worth to a forecast: simulated Optuna studies with a median pruner.
 
     python -m benchmarks.pruned_studies [--n 200] [--draws 1] [--only LAYOUT …] [--workers 2]
 
@@ -17,7 +17,7 @@ Laws, costs and noise are those of "mix random" of `benchmarks.surface_kinds`. A
 c ((T/t)^p − 1) 2^(−q u) from step t of T on; c is .05 to .2, p .3 to .8, q .05 to .25, u octaves
 above the optimum: low rates are slower, so that how a run stands says something, not all. Scored
 are the 90 % interval of the optimum and the true cost of the recommended value, as in
-`benchmarks.one_surface`, at 4 times the largest size; ratios are to "unpruned".
+`benchmarks.tuned_values`, at 4 times the largest size; ratios are to "unpruned".
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ import optuna
 import pandas as pd
 
 import extrap
-from benchmarks.one_surface import parser_of, ratio_words, scored, surface, tables_of
 from benchmarks.page import print_rows
 from benchmarks.rows import Row
 from benchmarks.surface_kinds import RATIOS, Array, Truth, draw_mixed
 from benchmarks.sweeps import log_uniform
+from benchmarks.tuned_values import answers, parser_of, ratio_words, scored, tables_of, words
 
 LAYOUTS = ("one study", "a study a size")
 WAYS = ("unpruned", "completed", "dropped")
@@ -128,23 +128,18 @@ def measure(task: tuple[str, int], *, draws: int) -> list[dict[str, Any]]:
     share = float((pruned.to_frame()["status"] == "pruned").mean())
     drawn, rows = training.truth.case(unpruned.to_frame()), []
     for who, runs in zip(WAYS, (unpruned, pruned, pruned.complete()), strict=True):
-        said = surface(runs, drawn.targets, number)[AT]
+        said = answers(runs, drawn.targets[AT : AT + 1])[0]
         rows.append({"number": number, "who": who, "pruned": share} | scored(drawn, AT, said))
     return rows
 
 
 def rows_of(layout: str, table: pd.DataFrame) -> Sequence[Row]:
     """What was measured of a layout, way by way."""
-    rows = []
+    by, rows = dict(iter(table.groupby("who"))), []
     for who in WAYS:
-        own = table[table["who"] == who]
-        parts = [
-            f"refused {own['refused'].mean():.2f}, held {own['held'].mean():.2f}, width "
-            f"{own['width'].median():.2f}, cost {100 * own['cost'].mean():.2f} %, error "
-            f"{own['error'].mean():+.2f}"
-        ]
+        parts = [words(by[who]), f"error {by[who]['error'].astype(float).mean():+.2f}"]
         for column in ("score", "cost") if who != "unpruned" else ():
-            parts.append(ratio_words(table, column, who, "unpruned"))
+            parts.append(f"{column} {ratio_words(by[who], by['unpruned'], column)}")
         rows.append(Row(part=layout, figure=who, reached="; ".join(parts)))
     share = f"{100 * table['pruned'].mean():.0f} %"
     return [*rows, Row(part=layout, figure="trials pruned", reached=share)]

@@ -26,6 +26,8 @@ GRID_COLUMNS = ["params", "loss"]
 """Of the warm-up grid: every run is judged by itself, whatever its rate and warm-up were."""
 BLOWN_UP = 0.1
 """Share above the model's best; the four runs are at .23 and beyond, the others below .08."""
+RATES = np.arange(-6, 6, 0.01)
+"""Octaves from the best rate among which that of a batch size is found."""
 
 
 def judge_step_law(data: Path = DATA) -> pd.DataFrame:
@@ -58,12 +60,12 @@ def _blamed(verdict: extrap.Verdict) -> tuple[str, float]:
 
 def _lr_side(made: extrap.Forecast, verdict: extrap.Verdict) -> float:
     """On which side of the best rate at its batch size the checker puts a run's rate."""
-    expected = made.predict_tuned(verdict.size)
-    octaves = [
-        np.log2((verdict.tuned[n] or np.nan) / (expected[n].value or np.nan)) for n in TUNED
-    ]
-    assert made.excess_curve is not None
-    return float(np.sign(octaves[0] - made.excess_curve.best_given(octaves, "lr")))
+    values = made.values_at(verdict.size)
+    assert values is not None
+    tries = np.log2([[verdict.tuned[n] or np.nan for n in TUNED]]).repeat(len(RATES), axis=0)
+    own, tries[:, 0] = tries[0, 0], values.optimum[0] + RATES
+    best = tries[values.typical.excesses(tries)[0].argmin(), 0]
+    return float(np.sign(own - best))
 
 
 def _truth(cell: pd.DataFrame) -> pd.DataFrame:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -67,7 +67,7 @@ def score_forecast(
     """
     rows = []
     for point, loss in zip(points, losses, strict=True):
-        prediction = made.predict_loss(dict(point), refuse=False)
+        prediction = made.predict_loss(dict(point))
         if prediction is None:
             raise RuntimeError(f"no law of the loss at {point}")
         low, high = prediction.interval(LEVEL, new_run=True)
@@ -87,7 +87,13 @@ def score_forecast(
 def interval_score(loss: float, lower: float | None, upper: float | None) -> float:
     """Width of the 90 % interval of the log loss, plus 20 times what lies outside of it."""
     y, low, high = np.log([loss, lower or LEAST, upper or np.inf])
-    return float(high - low + 2 / (1 - LEVEL) * (max(low - y, 0.0) + max(y - high, 0.0)))
+    return float(points_of(y, low, high))
+
+
+def points_of(truth: Any, low: Any, high: Any) -> Any:
+    """The same of an interval as it stands."""
+    outside = np.maximum(low - truth, 0.0) + np.maximum(truth - high, 0.0)
+    return high - low + 2 / (1 - LEVEL) * outside
 
 
 def by_table(scores: pd.DataFrame) -> pd.DataFrame:

@@ -1,4 +1,4 @@
-"""Simulated sweeps of a known truth for the benchmarks of one surface, by kind.
+"""Simulated sweeps of a known truth for the benchmarks of tuned values, by kind.
 
 | kind | sweep |
 |---|---|
@@ -8,7 +8,7 @@
 | coarse, noisy | three values, three octaves apart; noise of 8 % |
 | leaves the grid, largest diverged | one grid for all sizes |
 | seeds | half of the variance is the seed's, heavy tails |
-| few, two sizes | three sizes with one seed; two sizes |
+| few | three sizes with one seed |
 | outside, monotone | no grid reaches the optimum: all lie above it, or six octaves below |
 | random, tpe | 60 runs of five sizes, by random search or Optuna's sampler |
 | random cliff | the same, runs diverge 1 to 3 octaves above the optimum |
@@ -50,7 +50,7 @@ GROUPS = {
     "gridded": (
         *("straight", "curved", "kink", "step", "two columns", "cliff", "coarse", "noisy"),
         *("leaves the grid", "largest diverged"),
-        *("seeds", "few", "two sizes", "outside", "monotone"),
+        *("seeds", "few", "outside", "monotone"),
     ),
     "sampled": (
         *("random", "random cliff", "tpe", "ridge grid", "ridge random", "flat grid"),
@@ -141,7 +141,7 @@ def gridded(kind: str, rng: np.random.Generator) -> Case:
         return of_world(world, SimulatedSweep(world, rng).table)
     shape = kind if kind in ("curved", "kink", "step") else "straight"
     given = {"noisy": {"noise": 0.08}, "seeds": {"share": 0.5, "tail": 4.0}, "few": {"n_seeds": 1}}
-    n = {"few": 3, "two sizes": 2}.get(kind) or int(rng.integers(4, 8))
+    n = 3 if kind == "few" else int(rng.integers(4, 8))
     world = draw_world(rng, n_sizes=n, optimum=shape, **given.get(kind, {}))
     best, cliff, lowest = world.optimum(world.doublings), math.inf, None
     if kind == "leaves the grid":

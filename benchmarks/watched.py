@@ -56,7 +56,9 @@ def follow(made: extrap.Forecast, watched: Runs, optimum: extrap.Forecast) -> pd
     by_run = dict(iter(curves.groupby("run")))
     for i, row in enumerate(watched.to_frame().to_dict("records")):
         size = {"width": float(row["width"])}
-        off = round(np.log2(row["lr"] / (optimum.predict_tuned(size)["lr"].value or np.nan)))
+        values = optimum.values_at(size)
+        assert values is not None
+        off = round(float(values.octaves({"lr": row["lr"]})[0]))
         points = by_run[i][["step", "loss"]].astype(float).itertuples(index=False)
         rows.append({"width": row["width"], **called(extrap.Monitor(made, at=size), points, off)})
     return pd.DataFrame(rows)

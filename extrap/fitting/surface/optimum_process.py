@@ -1,8 +1,8 @@
 """How an optimum moves with size: a Gaussian process with spreads weighed by their evidence.
 
 The probabilities of the spreads were chosen by the log scores of optima of published tables, one
-source left out at a time (`python -m benchmarks.published_surfaces --only spreads`), as far as
-the intervals of bent and scattered laws hold (`python -m benchmarks.one_surface --draws 7 --only
+source left out at a time (`python -m benchmarks.published_optima --only spreads`), as far as
+the intervals of bent and scattered laws hold (`python -m benchmarks.tuned_values --draws 7 --only
 mixed`). Less scatter scores better on every source but one, where it makes no difference; fewer
 bends score worse on one and better on all others, and stay.
 """

@@ -423,24 +423,34 @@ def _packed(draws: SurfaceDraws) -> PackedDraws:
 
 
 def _unpacked(packed: PackedDraws) -> SurfaceDraws:
+    """Raises a ValueError where the parts of a surface do not fit together."""
+    n_tuned, n_draws = len(packed.centre), sum(int(part[0]) for part in packed.parts)
+    n_spreads = len(Spreads._fields)
+    if any(len(part) != 5 + n_spreads * n_tuned for part in packed.parts):
+        raise ValueError(f"parts: each must hold {5 + n_spreads * n_tuned} numbers")
     numbers = np.frombuffer(b64decode(packed.theta), dtype="<f4").astype(float)
     parts = tuple(
         DrawnPart(
             n=int(n),
             asymmetry_sd=asymmetry_sd,
             margin=Margin(*rest[:3]),
-            spreads=tuple(Spreads(*rest[i : i + 4]) for i in range(3, len(rest), 4)),
+            spreads=tuple(
+                Spreads(*rest[i : i + n_spreads]) for i in range(3, len(rest), n_spreads)
+            ),
         )
         for n, asymmetry_sd, *rest in packed.parts
     )
-    return SurfaceDraws(
+    draws = SurfaceDraws(
         log_sizes=np.array(packed.log_sizes),
         pinned=np.array(packed.pinned, dtype=float),
         centre=np.array(packed.centre),
         main=packed.main,
         parts=parts,
-        theta=numbers.reshape(sum(part.n for part in parts), -1),
+        theta=numbers.reshape(n_draws, -1),
     )
+    if draws.theta.shape[1] != draws.places.n or not np.isfinite(draws.theta).all():
+        raise ValueError(f"theta: must be {n_draws} by {draws.places.n} numbers")
+    return draws
 
 
 shape(SurfaceDraws, written_as=(PackedDraws, _packed, _unpacked))

@@ -41,7 +41,8 @@ from extrap.fitting.surface.draws import SurfaceDraws
 from extrap.fitting.surface.fitted_sizes import fit_sweep, has_replicates
 from extrap.fitting.surface.optimum_law import CurvatureTest, check_curvature, law_of_optimum
 from extrap.fitting.surface.remedies import name_remedy
-from extrap.fitting.surface.sweep_arrays import DIGITS
+from extrap.fitting.surface.surface import Surface, fit_surfaces
+from extrap.fitting.surface.sweep_arrays import DIGITS, arrays_of
 from extrap.fitting.surface.tuned_values import TunedValues
 from extrap.fitting.transfer_rules import compare_rules, compute_of
 from extrap.laws import OPTIMUM_POWER
@@ -308,18 +309,39 @@ class Forecast(Shown):
             is_given=is_given,
         )
 
-    def made_of(self, runs: Runs) -> Forecast | None:
-        """The forecast of other runs; None where they carry none."""
+    def made_of(self, runs: Runs, *, held: Surface | None = None) -> Forecast | None:
+        """The forecast of other runs; None where they carry none.
+
+        Args:
+            runs: A sweep.
+            held: A surface whose noise is taken as it is; by default it is estimated.
+        """
         had = self.loss_model
         fix = {} if had is None else dict(had.laws[0][0].fixed)
         pins = {} if self.surface is None else _slopes_of(self.surface, self.runs)
         fix |= {f"{n}.{k}": v for n, slopes in pins.items() for k, v in slopes.items()}
         try:
             return _made(
-                runs, level=self.level, band=self.band, fix=fix, prior=self.prior, path=None
+                runs,
+                level=self.level,
+                band=self.band,
+                fix=fix,
+                prior=self.prior,
+                path=None,
+                held=held,
             )
         except DataError:
             return None
+
+    def likeliest_surface(self) -> Surface | None:
+        """The likeliest surface of the runs, fitted anew; None where nothing tells the noise."""
+        if self.surface is None and not has_replicates(self.runs):
+            return None
+        columns = self.runs.sizes
+        pins = {} if self.surface is None else _slopes_of(self.surface, self.runs)
+        slopes = {name: _by_column(own, columns) for name, own in pins.items()}
+        surfaces, weights = fit_surfaces(arrays_of(self.runs, slopes))
+        return surfaces[int(np.argmax(weights))]
 
     def expected_log_loss(self, size: Mapping[str, float]) -> float | None:
         """At the best values: of a fitted size its own, beyond by the law."""
@@ -768,6 +790,7 @@ def _made(
     fix: Mapping[str, float],
     prior: str,
     path: SizePath | None,
+    held: Surface | None = None,
 ) -> Forecast:
     """The forecast without a look at single runs, and without what is shown of it besides."""
     sweep = runs.of_stage("tune").in_order()
@@ -777,7 +800,7 @@ def _made(
     if not has_replicates(sweep):  # what looks like replicates are copies
         sweep = sweep.without_copies()
     slopes = {name: _by_column(pins, sweep.sizes) for name, pins in of_tuned.items()}
-    surface, noise, optima, n_lacking = fit_sweep(sweep, level=level, pinned=slopes)
+    surface, noise, optima, n_lacking = fit_sweep(sweep, level=level, pinned=slopes, held=held)
     if n_lacking > MOST_LACKING * len(sweep):
         flags.append(
             f"runs-missing: {n_lacking} of {len(sweep)} runs were pruned or failed and have no "

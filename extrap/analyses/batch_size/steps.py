@@ -120,8 +120,8 @@ def tuned_steps(
         where it is `censored`: no rate reached the target with most of its seeds; NaN where runs
         were lost for other reasons), `lr_opt` and `lr_se` (of ln rate), NaN without an optimum
         among the rates that reached it, `edge` (`low`, `high` or empty: the side on which these
-        end), `at_edge`, `budget`, `status`. And by seed, as `critical_batch` takes them with `by=[*by, "target"]`: `steps`,
-        `budget`, `status`.
+        end), `at_edge`, `budget`, `status`. And by seed, as `critical_batch` takes them with
+        `by=[*by, "target"]`: `steps`, `budget`, `status`.
 
     Raises:
         DataError: A column is missing, or a rate and seed have more than one row.

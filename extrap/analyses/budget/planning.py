@@ -1,7 +1,7 @@
 """`plan`: options for the next runs, with their cost and the intervals they would leave.
 
 The intervals are those of a forecast of the sweep with the option's runs, whose losses are
-imagined as the forecast expects them.
+imagined as the forecast expects them, the noise as it is.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from extrap.documents import of_forecast
 from extrap.errors import DataError, argument
 from extrap.fitting.run_costs import read_run_cost
 from extrap.fitting.surface.imagined_runs import expect_sizes, imagine
+from extrap.fitting.surface.surface import Surface
 from extrap.forecasting import Forecast
 from extrap.laws.base import Array
 from extrap.records import WITHOUT_SEED, Interval, Shown
@@ -37,8 +38,6 @@ LARGER = (2**0.5, 2.0)
 """Sizes beyond the sweep, as multiples of the largest."""
 MOST_VALUES = 12
 """A size with more values near its optimum was sampled; a finer grid has no meaning there."""
-N_IMAGINED = 2
-"""Draws of the runs of an option; the intervals after each are averaged."""
 SEVERAL_SIZES = "even-grid: with several size columns an even grid of all sizes may narrow more"
 """Flag; measured on Step Law's runs at version 0.1."""
 LEAST_GAIN = 0.1
@@ -230,7 +229,7 @@ class _Sweep:
     """What the options are made from: the forecast, and its runs near the optima.
 
     `near` are the runs within `WITHIN` distances of their size's optimum, `step` that distance in
-    octaves, one per tuned column.
+    octaves, one per tuned column; `held` has the noise, which no option changes.
     """
 
     forecast: Forecast
@@ -238,6 +237,7 @@ class _Sweep:
     step: Array
     seeds: tuple[int | str, ...]
     next_seed: int | str
+    held: Surface | None
 
     @classmethod
     def of(cls, forecast: Forecast) -> _Sweep:
@@ -266,6 +266,7 @@ class _Sweep:
             step=step,
             seeds=tuple(sorted(numbers) if len(numbers) == len(seeds) else seeds),
             next_seed=max(numbers) + 1 if numbers else f"new-{len(seeds)}",
+            held=forecast.likeliest_surface(),
         )
 
     def changes(
@@ -299,16 +300,11 @@ class _Sweep:
             log_loss=forecast.expected_log_loss,
         )
         added = pd.DataFrame([{**size, **tuned, "seed": seed} for size, tuned, seed in cells])
-        made = []
-        for k in range(N_IMAGINED):
-            rng = np.random.default_rng(k)
-            runs = imagine(forecast.runs, added, expected, forecast.noise, rng=rng)
-            made.append(forecast.made_of(runs))
-        known = [_intervals(each, target) for each in made if each is not None]
-        return (
-            _middle([loss for loss, _ in known]),
-            {n: _middle([tuned[n] for _, tuned in known]) for n in forecast.runs.tuned},
-        )
+        runs = imagine(forecast.runs, added, expected, forecast.noise, rng=None)
+        made = forecast.made_of(runs, held=self.held)
+        if made is None:
+            return Interval(), dict.fromkeys(forecast.runs.tuned, Interval())
+        return _intervals(made, target)
 
     def _next_seeds(self) -> list[Cell]:
         """A further seed at every value near the optimum of every size."""
@@ -415,15 +411,6 @@ def _intervals(
         loss_pi = forecast.as_run(prediction, size).interval(forecast.level, new_run=True)
     tuned = {} if values is None else values.estimates
     return loss_pi, {name: estimate.pi for name, estimate in tuned.items()}
-
-
-def _middle(intervals: Sequence[Interval]) -> Interval:
-    """The geometric mean of either side; open where one is."""
-    sides = [
-        None if not ends or None in ends else math.exp(float(np.log(ends).mean()))
-        for ends in (zip(*intervals, strict=True) if intervals else ((), ()))
-    ]
-    return Interval(*sides)
 
 
 def _log_widths(loss_pi: Interval, tuned_pi: Mapping[str, Interval]) -> float:

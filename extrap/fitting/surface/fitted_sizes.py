@@ -41,7 +41,11 @@ class FittedSweep(NamedTuple):
 
 
 def fit_sweep(
-    runs: Runs, *, level: float, pinned: Mapping[str, Mapping[str, float]] | None = None
+    runs: Runs,
+    *,
+    level: float,
+    pinned: Mapping[str, Mapping[str, float]] | None = None,
+    held: Surface | None = None,
 ) -> FittedSweep:
     """Fit the surfaces of a sweep.
 
@@ -52,6 +56,7 @@ def fit_sweep(
         runs: Rows of stage `tune`, smallest size first.
         level: Of the intervals, in (0, 1).
         pinned: As for `arrays_of`.
+        held: As for `Surface`.
 
     Raises:
         DataError: As `arrays_of` and `fit_surfaces`.
@@ -60,7 +65,7 @@ def fit_sweep(
         noise = noise_of_means(runs) or Noise(own_sd=None, own_dof=0, source="none")
         return FittedSweep(None, noise, _means(runs, noise))
     sweep = arrays_of(runs, pinned)
-    surfaces, weights = fit_surfaces(sweep)
+    surfaces, weights = fit_surfaces(sweep, held)
     draws = draw_parameters(surfaces, weights, rng=np.random.default_rng(0), n=N_DRAWS)
     noise = _noise(runs, surfaces[int(np.argmax(weights))])
     optima = _optima(runs, surfaces[int(np.argmax(weights))], draws, noise, level=level)

@@ -131,7 +131,7 @@ def expect_sizes(
         n, n_diverged = np.bincount(cell), np.bincount(cell, rows["status"] == "diverged")
         there = None if draws is None else draws.at(np.log2([size[c] for c in runs.sizes]))
         goal = np.zeros(0) if there is None else answer(there).values
-        moved = goal - expected[-1].goal if is_larger and expected else 0.0
+        moved = goal - expected[len(groups) - 1].goal if is_larger else 0.0
         expected.append(
             ExpectedSize(
                 size=size,
@@ -153,7 +153,7 @@ def imagine(
     expected: Sequence[ExpectedSize],
     noise: Noise,
     *,
-    rng: np.random.Generator,
+    rng: np.random.Generator | None,
 ) -> Runs:
     """The sweep with added runs.
 
@@ -162,9 +162,14 @@ def imagine(
         added: Sizes, tuned values and `seed` of the runs to add, all at sizes of `expected`.
         expected: What is expected there.
         noise: Of a run.
-        rng: Draws the noise.
+        rng: Draws the noise; None: losses are as expected.
     """
-    seeds = {name: rng.normal() for name in added["seed"].astype(str).unique()}
+
+    def drawn(n: int) -> Array:
+        return np.zeros(n) if rng is None else rng.normal(size=n)
+
+    names = added["seed"].astype(str).unique()
+    seeds = dict(zip(names, drawn(len(names)).tolist(), strict=True))
     tables = [runs.to_frame()]
     for place in expected:
         is_here = [np.isclose(added[c].astype(float), v) for c, v in place.size.items()]
@@ -172,13 +177,13 @@ def imagine(
         if rows.empty:
             continue
         excess = place.excesses(np.log2(rows[list(runs.tuned)].to_numpy(dtype=float)))
-        misfit = MISFIT * np.minimum(excess, 1.0) * rng.normal(size=len(rows))
+        misfit = MISFIT * np.minimum(excess, 1.0) * drawn(len(rows))
         own = USUAL_NOISE if here.own_sd is None else here.own_sd
         of_seeds = [
             here.seed_effects.get(name, here.shared_sd * seeds[name])
             for name in rows["seed"].astype(str)
         ]
-        log_loss = place.log_loss + excess + misfit + own * rng.normal(size=len(rows)) + of_seeds
+        log_loss = place.log_loss + excess + misfit + own * drawn(len(rows)) + of_seeds
         table = rows.assign(loss=np.exp(log_loss), stage="tune")
         table["status"] = np.where(np.isfinite(table["loss"]), "complete", "diverged")
         tables.append(table)

@@ -83,6 +83,7 @@ class Surface:
         asymmetry_sd: One of `ASYMMETRY_SDS`.
         margin: One of `MARGINS`.
         like: Another surface of these runs to start from, whose noise and variances are kept.
+        held: A surface of other runs whose noise is taken as it is; by default it is estimated.
 
     Attributes:
         places: Where the parameters stand.
@@ -125,6 +126,7 @@ class Surface:
         asymmetry_sd: float = ASYMMETRY_SDS[1][0],
         margin: Margin = MARGINS[0][0],
         like: Surface | None = None,
+        held: Surface | None = None,
     ) -> None:
         self.sweep, self.asymmetry_sd, self.margin = sweep, asymmetry_sd, margin
         self.shape = (*sweep.log_sizes.shape, sweep.values.shape[1])
@@ -146,6 +148,7 @@ class Surface:
         self.divergences = Divergences(sweep, self.centre) if diverging else None
         if like is None:
             self.processes = [OptimumProcess(sweep.log_sizes, own) for own in sweep.pinned.T]
+            self._noise_of = held
             self._n_near = self._count_near()
             self._start()
         else:
@@ -166,6 +169,9 @@ class Surface:
         best = self._best
         self._spreads = [FIRST] * self.shape[2]
         self.noise = SurfaceNoise(sigma=self._first_sigma())
+        if self._noise_of is not None:
+            self.noise = self._noise_of.noise
+            self.noise_posterior = self._noise_of.noise_posterior
         self._set_priors()
         logs = self.sweep.log_sizes
         x = np.column_stack([np.ones(len(logs)), logs - logs.mean(axis=0)])
@@ -449,7 +455,8 @@ class Surface:
         """Mode and noise in turn."""
         for _ in range(passes):
             self._climb(25 if len(self.sweep.size) < MANY else 12)
-            self._estimate_noise()
+            if self._noise_of is None:
+                self._estimate_noise()
             self._set_priors()
         self._climb(12)
 
@@ -527,13 +534,14 @@ class Surface:
         return np.asarray((vectors * np.maximum(values, 0)) @ vectors.T)
 
 
-def fit_surfaces(sweep: SweepArrays) -> tuple[list[Surface], Array]:
+def fit_surfaces(sweep: SweepArrays, held: Surface | None = None) -> tuple[list[Surface], Array]:
     """Surfaces with other spreads of asymmetry and threshold, and their probabilities.
 
     Margins are compared under the likeliest spread of asymmetry, as if independent of it.
 
     Args:
         sweep: Runs; of a single size they say nothing of larger ones.
+        held: As for `Surface`.
 
     Raises:
         DataError: No run has a loss.
@@ -547,7 +555,7 @@ def fit_surfaces(sweep: SweepArrays) -> tuple[list[Surface], Array]:
         )
     (_, _), (usual, usual_prior), _ = ASYMMETRY_SDS
     margin, margin_prior = MARGINS[0]
-    first = Surface(sweep, asymmetry_sd=usual, margin=margin)
+    first = Surface(sweep, asymmetry_sd=usual, margin=margin, held=held)
     surfaces, logs = [first], [first.log_evidence + math.log(usual_prior)]
     for sd, prior in ASYMMETRY_SDS:
         if sd != usual:

@@ -81,13 +81,16 @@ class Noise:
     log_span: float = 0.0
 
     def at_size(self, size: Mapping[str, float]) -> Noise:
-        """The noise at one size; the trend goes on beyond the sweep as far as the sweep spans.
+        """The noise at one size; beyond the sweep half of the trend goes on, as far as it spans.
+
+        Of two own sweeps and `examples/` runs far above are as noisy as that, within a factor of
+        1.5; with all of the trend, or none of it, one of them is not.
 
         Args:
             size: Size column → value.
         """
         beyond = float(_log_scale(np.array([*size.values()]))) - self.log_scale
-        log_ratio = self.trend * min(beyond, self.log_span)
+        log_ratio = self.trend * (beyond if beyond < 0 else min(beyond, self.log_span) / 2)
         if self.own_sd is None or log_ratio == 0:
             return self
         ratio = math.exp(log_ratio)

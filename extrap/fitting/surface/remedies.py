@@ -75,7 +75,10 @@ def name_remedy(
         if is_given(runs, smaller):
             text = f"no set of added runs was enough; ask for {name_size(smaller)} at most"
             return Remedy(cause="sizes", text=text, target=smaller)
-    return NOTHING
+    lacking = [place for place in expected if not place.is_larger and not place.is_finished.any()]
+    outside = [remedy for remedy in remedies if remedy.cause == "edge"]
+    # what diverged comes first, even where it is not enough
+    return min(outside, key=lambda r: _work(r, largest)) if lacking and outside else NOTHING
 
 
 def _added(remedy: Remedy) -> pd.DataFrame:
@@ -122,6 +125,8 @@ def _other_values(
             rows = _rows(runs, fitted, [place.beyond(j, sign * octaves) for place in fitted])
             values = ", ".join(format_quantity(v) for v in sorted({row[name] for row in rows}))
             text = f"the {side}est {name} that finished is too near the best; try {values}"
+            if not all(place.is_finished.any() for place in fitted):
+                text = f"all runs of a size diverged; try {name} {values} there"
             yield Remedy(cause="edge", text=text, column=name, side=side, runs=rows, seeds=seeds)
     times = 2 ** math.ceil(math.log2(step / COARSE))
     if times > 1:

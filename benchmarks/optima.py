@@ -1,65 +1,74 @@
-"""Optima and their laws on published sweeps.
+"""Best values on published sweeps: Step Law's cells (Li et al. 2025, arXiv 2503.04715).
 
-1. Step Law (Li et al. 2025, arXiv 2503.04715), dense runs that trained (loss ≤ 4): the cells below
-   5.3e8 parameters forecast rate, batch size and loss of the five larger cells. Each is held
-   against the larger cell's own optimum, by the same estimator, and rate and batch size also
-   against the optimum of a quadratic surface over the runs within 1 % of the cell's best.
-2. Rolling origin: the laws of rate and batch size from all smaller cells of Step Law, for every
-   larger one; and of the best model size at a compute budget in the 15 settings of Porian et al.
-   (2024), arXiv 2406.19146, from their smaller budgets.
+Dense runs that trained (loss ≤ 4). The truth of a cell is a polynomial through its own runs.
+
+1. The cells below 5.3e8 parameters forecast rate, batch size and loss of the five larger ones.
+   Each is held against the larger cell's optimum as a forecast of all runs has it, and rate and
+   batch size also against the optimum of a quadratic surface over the runs within 1 % of the
+   cell's best.
+2. Rolling origin: rate and batch size of every larger cell from the runs of all smaller ones.
+3. The chance of divergence of the runs of a cell that is left out.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import itertools
+from collections.abc import Mapping
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy import stats
 
 import extrap
 from benchmarks.rows import DATA, Row, require
-from benchmarks.scores import LEVEL, rms, score_forecast
-from extrap.errors import DataError
+from benchmarks.scores import LEVEL, points_of, rms, score_forecast
 from extrap.fitting.loss_law import predict_log, relative_sizes
-from extrap.fitting.optimum import estimate_optima, sharpen_noise
-from extrap.fitting.optimum_law import fit_optimum_law
-from extrap.fitting.seed_noise import estimate_noise
-from extrap.fitting.surface import monomials
-from extrap.records import Estimate, Interval, Optimum
+from extrap.records import Optimum
 
+Array = np.ndarray
 SIZES, TUNED = ("params", "tokens"), ("lr", "batch_size_tokens")
 LARGE = 5.3e8
 SURFACES = ((2, 0.01, np.inf, 0.05), (3, 0.1, 0.01, 0.08), (4, 0.1, 0.01, 0.08))
 """Degree, rows within this share of the best, misfit share, largest regret in percent."""
+N_BELOW = 5
+"""Cells, or budgets, at least that forecast the others."""
+TARGETS = {"own": 0.20, "quadratic": 0.15}
+LEAST_CHANCE = 1e-4
+NOTE = "Not a blind test: how costs turn with another tuned value was chosen with these runs."
 
 
 @dataclass(frozen=True)
-class Surface:
+class CellSurface:
     """A polynomial through the runs of one cell near its best, on a fine grid."""
 
     degree: int
-    theta: np.ndarray
-    start: np.ndarray
-    minimum: np.ndarray
+    theta: Array
+    start: Array
+    minimum: Array
     least: float
 
-    def excess(self, at: np.ndarray) -> float:
+    def excess(self, at: Array) -> float:
         """Log excess over the minimum at log2 tuned values."""
-        terms = np.prod((at - self.start) ** monomials(2, self.degree), axis=1)
+        terms = np.prod((at - self.start) ** monomials(self.degree), axis=1)
         return float(terms @ self.theta - self.least)
 
 
-def fit_cell(cell: pd.DataFrame, degree: int, within: float, misfit: float) -> Surface:
+def monomials(degree: int) -> Array:
+    """Exponents of all monomials of two columns up to a total degree, (terms, 2)."""
+    powers = itertools.product(range(degree + 1), repeat=2)
+    return np.array([pair for pair in powers if sum(pair) <= degree])
+
+
+def fit_cell(cell: pd.DataFrame, degree: int, within: float, misfit: float) -> CellSurface:
     """Weighted polynomial over the runs within a share of the best, weights falling off."""
     excess = np.log(cell["loss"].to_numpy() / cell["loss"].min())
     near = excess <= within
     u = np.log2(cell.loc[near, list(TUNED)].to_numpy())
     start = np.log2(cell.loc[cell["loss"].idxmin(), list(TUNED)].to_numpy(dtype=float))
-    powers = monomials(2, degree)
+    powers = monomials(degree)
     terms = np.prod((u - start)[:, None, :] ** powers, axis=2)
     root = (1 + (excess[near] / misfit) ** 2) ** -0.5
     y = np.log(cell.loc[near, "loss"].to_numpy())
@@ -68,15 +77,7 @@ def fit_cell(cell: pd.DataFrame, degree: int, within: float, misfit: float) -> S
     grid = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, 2)
     values = np.prod(grid[:, None, :] ** powers, axis=2) @ theta
     best = int(values.argmin())
-    return Surface(degree, theta, start, grid[best] + start, float(values[best]))
-
-
-def optima_of(
-    table: pd.DataFrame, sizes: tuple[str, ...], tuned: tuple[str, ...]
-) -> tuple[Optimum, ...]:
-    """The package's optima of a table."""
-    runs = extrap.read_runs(table, size=sizes, tune=tuned)
-    return estimate_optima(runs, noise=sharpen_noise(runs, estimate_noise(runs)), level=LEVEL)
+    return CellSurface(degree, theta, start, grid[best] + start, float(values[best]))
 
 
 def step_law(data: Path) -> pd.DataFrame:
@@ -88,6 +89,18 @@ def step_law(data: Path) -> pd.DataFrame:
     return table
 
 
+def forecast_of(table: pd.DataFrame) -> extrap.Forecast:
+    """The forecast of some cells."""
+    runs = extrap.read_runs(table.reset_index(drop=True), size=SIZES, tune=TUNED)
+    return extrap.forecast(runs, level=LEVEL)
+
+
+def cell_of(table: pd.DataFrame, size: Mapping[str, float]) -> pd.DataFrame:
+    """The runs of one cell that trained."""
+    here = (table[list(SIZES)] == pd.Series(size)).all(axis=1)
+    return table[here & np.isfinite(table["loss"])]
+
+
 @dataclass(frozen=True, eq=False)
 class Larger:
     """The five larger cells against what the smaller ones forecast.
@@ -95,7 +108,7 @@ class Larger:
     Attributes:
         tuned: One row a cell and tuned value, octaves: `forecast`, `own`, `quadratic`.
         losses: Log errors of the loss, and by other ways, `tied` and `last`.
-        regrets: Degree of the surface → worst loss of a run at the forecast values, percent.
+        regrets: Degree of the surface → worst loss of a run at the recommended values, percent.
     """
 
     tuned: pd.DataFrame
@@ -104,19 +117,19 @@ class Larger:
 
 
 def judge_larger(data: Path = DATA) -> Larger:
-    """Forecast the larger cells from the smaller ones, through the front door."""
+    """Forecast the larger cells from the smaller ones."""
     table = step_law(data)
-    small = table[table["params"] < LARGE].reset_index(drop=True)
-    made = extrap.forecast(extrap.read_runs(small, size=SIZES, tune=TUNED), level=LEVEL)
-    targets = [o for o in optima_of(table, SIZES, TUNED) if o.size["params"] > LARGE]
-    cells = [cell_of(table, o) for o in targets]
-    quadratic = [fit_cell(cell, 2, 0.01, np.inf) for cell in cells]
-    tuned = [
-        row
-        for target, surface in zip(targets, quadratic, strict=True)
-        for row in _tuned_rows(made, target, surface)
-    ]
-    points = np.array([row["forecast"] for row in tuned]).reshape(len(cells), len(TUNED))
+    made = forecast_of(table[table["params"] < LARGE])
+    targets = [o for o in forecast_of(table).optima if o.size["params"] > LARGE]
+    cells = [cell_of(table, o.size) for o in targets]
+    tuned, points = [], []
+    for target, cell in zip(targets, cells, strict=True):
+        values, surface = made.values_at(target.size), fit_cell(cell, *SURFACES[0][:3])
+        assert values is not None
+        points.append(values.answer.values)
+        for j, name in enumerate(TUNED):
+            row = {"name": name, "forecast": values.optimum[j], "quadratic": surface.minimum[j]}
+            tuned.append(row | {"own": np.log2(target.tuned[name].value)})
     regrets = {
         degree: max(
             100 * fit_cell(cell, degree, within, misfit).excess(point)
@@ -124,33 +137,7 @@ def judge_larger(data: Path = DATA) -> Larger:
         )
         for degree, within, misfit, _ in SURFACES
     }
-    return Larger(
-        tuned=pd.DataFrame(tuned),
-        losses=_losses(made, targets),
-        regrets=regrets,
-    )
-
-
-def cell_of(table: pd.DataFrame, optimum: Optimum) -> pd.DataFrame:
-    """The runs of one cell that trained."""
-    here = (table[list(SIZES)] == pd.Series(optimum.size)).all(axis=1)
-    return table[here & np.isfinite(table["loss"])]
-
-
-def _tuned_rows(
-    made: extrap.Forecast, target: Optimum, surface: Surface
-) -> list[dict[str, object]]:
-    rows = []
-    for j, (name, estimate) in enumerate(made.predict_tuned(target.size, refuse=False).items()):
-        rows.append(
-            {
-                "name": name,
-                "forecast": np.log2(estimate.value),
-                "own": np.log2(target.tuned[name].value),
-                "quadratic": surface.minimum[j],
-            }
-        )
-    return rows
+    return Larger(tuned=pd.DataFrame(tuned), losses=_losses(made, targets), regrets=regrets)
 
 
 def _losses(made: extrap.Forecast, targets: list[Optimum]) -> pd.DataFrame:
@@ -168,126 +155,6 @@ def _losses(made: extrap.Forecast, targets: list[Optimum]) -> pd.DataFrame:
         errors.append({"tied": law - np.log(target.loss), "last": np.log(near.loss / target.loss)})
     scores = score_forecast(made, [o.size for o in targets], [o.loss for o in targets])
     return scores.join(pd.DataFrame(errors))
-
-
-def judge_rolling(data: Path = DATA) -> pd.DataFrame:
-    """Octaves by which each forecast of an optimum is off, and half its 90 % interval."""
-    found = []
-    cells = optima_of(step_law(data), SIZES, TUNED)
-    for name in TUNED:
-        found += rolling(f"Step Law dense, {name}", cells, name, SIZES)
-    for points in porian(data).values():
-        found += rolling("Porian et al., best model size", points, "params", ("flops",))
-    return pd.DataFrame(found)
-
-
-def porian(data: Path) -> dict[str, list[Optimum]]:
-    """Setting → the best model sizes at its budgets, smallest first."""
-    table = pd.read_csv(require(data, "porian_optima.csv"))
-    table = table[table["n_star_std_log"] > 0]
-    settings = [c for c in table.columns[:7] if c != "dataset"] + ["dataset"]
-    return {
-        ", ".join(map(str, names)): [
-            bare_optimum({"flops": flops}, "params", n_star, sd)
-            for flops, n_star, sd in budgets.sort_values("flops")[
-                ["flops", "n_star", "n_star_std_log"]
-            ].itertuples(index=False)
-        ]
-        for names, budgets in table.groupby(settings)
-    }
-
-
-def bare_optimum(
-    size: Mapping[str, float], name: str, value: float, relative_se: float
-) -> Optimum:
-    """An optimum with nothing but a tuned value and its standard error."""
-    return Optimum(
-        size=dict(size),
-        tuned={name: Estimate(value=value, se=value * relative_se, ci=Interval(), pi=Interval())},
-        loss=None,
-        loss_se=None,
-        paired_loss_se=None,
-        best_loss=None,
-        n_runs=0,
-        n_diverged=0,
-        bracketed=True,
-        edge=None,
-    )
-
-
-def origins(
-    optima: Sequence[Optimum], columns: tuple[str, ...]
-) -> Iterator[tuple[list[Optimum], list[Optimum]]]:
-    """Those at smaller scales, five or more of them, and the larger ones."""
-    scale = np.array([np.log2([o.size[c] for c in columns]).mean() for o in optima])
-    for cut in np.unique(scale):
-        below = [o for o, s in zip(optima, scale, strict=True) if s < cut - 1e-9]
-        if len(below) >= N_BELOW:
-            yield below, [o for o, s in zip(optima, scale, strict=True) if s >= cut - 1e-9]
-
-
-def rolling(
-    part: str, optima: Sequence[Optimum], name: str, columns: tuple[str, ...]
-) -> list[dict[str, Any]]:
-    """Every optimum from those at smaller scales."""
-    known = [o for o in optima if o.tuned[name].value is not None]
-    return [
-        {"part": part, **row}
-        for below, above in origins(known, columns)
-        for row in by_law(below, above, name, columns)
-    ]
-
-
-def by_law(
-    below: Sequence[Optimum],
-    above: Sequence[Optimum],
-    name: str,
-    columns: tuple[str, ...],
-) -> list[dict[str, Any]]:
-    """How far today's law through some optima is off at others; nothing where there is none."""
-    try:
-        law = fit_optimum_law(below, tuned=name, columns=columns)
-    except DataError:
-        return []
-    rows = []
-    for target in above:
-        mean, se = predict_log(law, relative_sizes(law, target.size))
-        half = stats.t.ppf(0.5 + LEVEL / 2, law.dof) * np.hypot(se[0], law.scatter)
-        off = (mean[0] - np.log(target.tuned[name].value)) / np.log(2)
-        rows.append({"off": off, "half": half / np.log(2)})
-    return rows
-
-
-def rolling_rows(found: pd.DataFrame) -> list[Row]:
-    """Coverage and error of all forecasts by rolling origin."""
-    rows = []
-    for part, here in found.groupby("part", sort=False):
-        held = (here["off"].abs() <= here["half"]).mean()
-        error, most = rms(here["off"].to_numpy()), ROLLING[str(part)]
-        rows.append(
-            Row(
-                part=str(part),
-                figure=f"rolling origin, {len(here)} forecasts: 90 % intervals hold; rms error",
-                target=f"≥ 85 %; ≤ {most:.3f} octaves, as of version 0.1",
-                reached=f"{held:.0%}, median half width {here['half'].median():.2f}; {error:.3f}",
-                met=bool(held >= 0.85 and error <= most + 5e-4),
-            )
-        )
-    return rows
-
-
-ROLLING = {
-    "Step Law dense, lr": 0.193,
-    "Step Law dense, batch_size_tokens": 0.153,
-    "Porian et al., best model size": 0.249,
-}
-"""Part → rms error of the straight law of version 0.1, octaves."""
-N_BELOW = 5
-TARGETS = {"own": 0.20, "quadratic": 0.15}
-NOTE = (
-    "Not a blind test: the degree of the surface, its weights and how much cells lend each other "
-    "(POOLED, GRID_ERROR) were chosen while looking at these runs."
-)
 
 
 def rows(found: Larger) -> list[Row]:
@@ -313,7 +180,7 @@ def rows(found: Larger) -> list[Row]:
     made.append(
         Row(
             part=part,
-            figure="worst regret of a run at the forecast values, surface of degree 2 / 3 / 4",
+            figure="worst regret of a run at the recommended values, surface of degree 2 / 3 / 4",
             beat="published rule within .094 % of the best run of its grid",
             target=" / ".join(f"≤ {limit:g} %" for limit in limits.values()),
             reached=" / ".join(f"{regret:.3f} %" for regret in found.regrets.values()),
@@ -336,3 +203,84 @@ def rows(found: Larger) -> list[Row]:
         )
     )
     return made
+
+
+def judge_rolling(data: Path = DATA) -> pd.DataFrame:
+    """One row per forecast of a cell's rate or batch size from the cells at smaller scales."""
+    table = step_law(data).reset_index(drop=True)
+    scale = np.log2(table[list(SIZES)]).mean(axis=1).round(6)
+    cuts = sorted(scale.unique())[N_BELOW:]
+    with ProcessPoolExecutor(2) as pool:
+        parts = pool.map(
+            _origin, [table[scale < c] for c in cuts], [table[scale >= c] for c in cuts]
+        )
+        return pd.concat(parts, keys=range(len(cuts)), names=["origin", None])
+
+
+def _origin(below: pd.DataFrame, above: pd.DataFrame) -> pd.DataFrame:
+    """Forecasts of some cells from others; `kept` is the value of the largest of these."""
+    made, found = forecast_of(below), []
+    for key in above[list(SIZES)].drop_duplicates().itertuples(index=False):
+        size = dict(zip(SIZES, map(float, key), strict=True))
+        values, cubic = made.values_at(size), fit_cell(cell_of(above, size), *SURFACES[1][:3])
+        assert values is not None
+        kept = np.log2([made.optima[-1].tuned[name].value for name in TUNED])
+        regrets = {"regret": cubic.excess(values.optimum), "kept regret": cubic.excess(kept)}
+        for j, (name, estimate) in enumerate(values.estimates.items()):
+            low, high = np.log2([*estimate.pi])
+            row = {"part": f"Step Law dense, {name}", "truth": cubic.minimum[j], **regrets}
+            row |= {"mid": values.optimum[j], "low": low, "high": high, "kept": kept[j]}
+            found.append(row)
+    return pd.DataFrame(found)
+
+
+def rolling_rows(found: pd.DataFrame) -> list[Row]:
+    """Errors and intervals in octaves, and what the values cost by a cubic surface of the cell."""
+    made = [optimum_row(str(part), "rolling origin", own) for part, own in found.groupby("part")]
+    regret = Row(
+        part="Step Law dense, regret by a cubic surface of the cell",
+        figure=f"mean of both tuned values at their optimum, {len(found) // 2} forecasts",
+        beat=f"values of the largest cell kept {100 * found['kept regret'].mean():.4f} %",
+        reached=f"{100 * found['regret'].mean():.4f} %",
+    )
+    return [*made, regret]
+
+
+def optimum_row(part: str, figure: str, found: pd.DataFrame) -> Row:
+    """Forecasts of optima against their truth, log2: error, share held, width, interval score."""
+    low, high, off = found["low"], found["high"], found["mid"] - found["truth"]
+    held = ((low <= found["truth"]) & (found["truth"] <= high)).mean()
+    kept = rms(found["kept"] - found["truth"])
+    return Row(
+        part=part,
+        figure=f"{figure}, {len(found)} forecasts: rms error, octaves; 90 % intervals hold",
+        beat=f"value of the largest size kept {kept:.3f}",
+        target="≥ 85 %",
+        reached=f"{rms(off):.3f}; {held:.0%}, median width {(high - low).median():.2f}, score "
+        f"{points_of(found['truth'], low, high).mean():.2f}",
+        met=bool(held >= 0.85),
+    )
+
+
+def divergence(data: Path = DATA) -> list[Row]:
+    """Log score per run of the chance of divergence, beside the share of the other cells."""
+    table, found = step_law(data).reset_index(drop=True), []
+    for key, cell in table.groupby(list(SIZES)):
+        rest = table.drop(cell.index)
+        values = forecast_of(rest).values_at(dict(zip(SIZES, map(float, key), strict=True)))
+        assert values is not None
+        tried = np.log2(cell[list(TUNED)].to_numpy(dtype=float))
+        gone = ~np.isfinite(cell["loss"].to_numpy())
+        share = float(np.isinf(rest["loss"]).mean())
+        both: list[Any] = [values.draws.chances(tried).mean(axis=0), np.full(len(cell), share)]
+        p = np.clip(both, LEAST_CHANCE, 1 - LEAST_CHANCE)
+        found.append(-np.log(np.where(gone, p, 1 - p)))
+    ours, others = np.concatenate(found, axis=1).mean(axis=1)
+    return [
+        Row(
+            part="Step Law dense, chance of divergence",
+            figure=f"log score per run, {len(table)} runs, their cell left out",
+            beat=f"share of the other runs {others:.4f}",
+            reached=f"{ours:.4f}",
+        )
+    ]

@@ -1,32 +1,51 @@
-"""The law of optima alone: Porian et al., simulated optima.
+"""The law of optima alone, on optima that are known: published, of surfaces, simulated.
 
-Part of `benchmarks.published_surfaces`. A forecast is an exact mixture of normal distributions,
-one for each choice of the spreads of `extrap.fitting.surface.optimum_process`.
+A forecast is an exact mixture of normal distributions, one for each choice of the spreads of
+`extrap.fitting.surface.optimum_process`. To choose probabilities of spreads on some sources and
+judge them on another one:
+
+    with constants(BENDS=((0.003, 0.5), (0.08, 0.3), (0.2, 0.2))):
+        log_scores("Metz").mean()
 """
 
 from __future__ import annotations
 
 import itertools
-import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
-from scipy import special
+from scipy import special, stats
 
-from benchmarks.fitted_surface import Array
-from benchmarks.forecast_scores import SURFACE, TODAY, paired_row
-from benchmarks.optima import by_law, origins, porian
-from benchmarks.rows import DATA, Row
+import extrap
+from benchmarks.optima import N_BELOW, SIZES, TUNED, Array, optimum_row, step_law
+from benchmarks.page import ROOT
+from benchmarks.rows import DATA, Row, require
 from benchmarks.scores import LEVEL
-from benchmarks.simulated_optima import EFFECTS, LEVELS, simulate_optima
+from extrap.fitting.surface import optimum_process
 from extrap.fitting.surface.optimum_process import OptimumProcess
-from extrap.records import Optimum
+from extrap.fitting.surface.surface import fit_surfaces
+from extrap.fitting.surface.sweep_arrays import arrays_of
 
 LEAST_WEIGHT, N_POINTS, REACH = 1e-6, 4001, 6.0
 """Of a choice of spreads; points of a distribution function, over so many deviations."""
-N_SIMULATED = 100
+STEP_LAW = ("Step Law lr", "Step Law batch")
+WIDTHS = {"Metz": "studies/metz_full.csv", "sweep.csv": "examples/sweep.csv"}
+SOURCES = (*STEP_LAW, "Porian", *WIDTHS)
+N_WIDTHS = 4
+"""Widths at least that forecast the others."""
+SPREADS = ("BENDS", "WALKS", "SCATTERS", "SHARED")
+TILT = 2.0
+"""By which the odds of neighbouring spreads are multiplied."""
+RIDGE = 1e-4
+"""Information that every optimum has at least: a standard error of 100 octaves."""
+EFFECTS, LEVELS, N_LARGER, N_SIMULATED = (0.0, 0.05, 0.1, 0.2), ((4, 4), (6, 8)), 3, 100
+"""Of simulated optima: octaves that those of one size share, least and most different sizes of a
+column, larger ones that are forecast, how many times."""
 
 
 class Seen(NamedTuple):
@@ -35,14 +54,6 @@ class Seen(NamedTuple):
     log_sizes: Array
     values: Array
     covariance: Array
-
-    @classmethod
-    def of(cls, optima: list[Optimum], name: str, columns: tuple[str, ...]) -> Seen:
-        """Optima with independent standard errors."""
-        sizes = np.log2([[o.size[column] for column in columns] for o in optima])
-        values = np.array([o.tuned[name].value for o in optima], dtype=float)
-        sd = np.array([o.tuned[name].se for o in optima]) / values / math.log(2)
-        return cls(sizes, np.log2(values), np.diag(sd**2))
 
     def origins(self, n_below: int) -> Iterator[tuple[Array, Array]]:
         """Which are at smaller scales, so many or more of them, and which are not."""
@@ -97,58 +108,185 @@ def beyond(seen: Seen, below: Array, targets: Array, least: float = LEAST_WEIGHT
     return Mixture(weights[kept] / weights[kept].sum(), np.array(means), np.array(sds))
 
 
-def _rows(mixture: Mixture, heads: list[dict[str, object]]) -> list[dict[str, object]]:
-    ends = mixture.quantiles(0.5 - LEVEL / 2, 0.5, 0.5 + LEVEL / 2).T
-    names = ("low", "mid", "high")
-    said = [dict(zip(names, map(float, three), strict=True)) for three in ends]
-    return [{**head, "who": SURFACE, **one} for head, one in zip(heads, said, strict=True)]
+def forecasts(seen: Seen, below: Array) -> pd.DataFrame:
+    """Of the optima that are not below; `kept` is the value of the largest one below."""
+    low, mid, high = beyond(seen, below, seen.log_sizes[~below]).quantiles(
+        0.5 - LEVEL / 2, 0.5, 0.5 + LEVEL / 2
+    )
+    kept = seen.values[below][seen.log_sizes[below].mean(axis=1).argmax()]
+    truth = seen.values[~below]
+    return pd.DataFrame({"low": low, "mid": mid, "high": high, "truth": truth, "kept": kept})
 
 
-def _both(
-    below: list[Optimum], above: list[Optimum], name: str, heads: list[dict[str, object]]
-) -> list[dict[str, object]]:
-    """Forecasts of optima by today's law and by the process; `heads` have the truth."""
-    columns = tuple(below[0].size)
-    rows = []
-    for head, law in zip(heads, by_law(below, above, name, columns), strict=False):
-        mid = head["truth"] + law["off"]
-        ends = {"mid": mid, "low": mid - law["half"], "high": mid + law["half"]}
-        rows.append({**head, "who": TODAY, **ends})
-    seen = Seen.of(below, name, columns)
-    targets = np.log2([[o.size[column] for column in columns] for o in above])
-    every = np.ones(len(below), dtype=bool)
-    return rows + _rows(beyond(seen, every, targets), heads)
+def porian(data: Path = DATA) -> list[Seen]:
+    """The best model sizes at the budgets of each setting."""
+    table = pd.read_csv(require(data, "porian_optima.csv"))
+    table = table[table["n_star_std_log"] > 0]
+    settings = [c for c in table.columns[:7] if c != "dataset"] + ["dataset"]
+    found = []
+    for _, budgets in table.groupby(settings):
+        logs = budgets.sort_values("flops")[["flops", "n_star", "n_star_std_log"]].to_numpy(float)
+        variance = np.diag((logs[:, 2] / np.log(2)) ** 2)
+        found.append(Seen(np.log2(logs[:, :1]), np.log2(logs[:, 1]), variance))
+    return found
 
 
-def porian_rows() -> list[Row]:
-    """Rolling origin over the budgets of each setting."""
-    rows = []
-    for setting, optima in porian(DATA).items():
-        for number, (below, above) in enumerate(origins(optima, ("flops",))):
-            heads = [
-                {
-                    "cluster": setting,
-                    "case": (setting, number, o.size["flops"]),
-                    "truth": math.log2(o.tuned["params"].value),
-                }
-                for o in above
-            ]
-            rows += _both(below, above, "params", heads)
-    return [paired_row("Porian et al., best model size", "larger budgets", pd.DataFrame(rows))]
+def judge_porian(data: Path = DATA) -> pd.DataFrame:
+    """Larger budgets from the smaller ones, by rolling origin."""
+    return pd.concat(
+        forecasts(seen, below) for seen in porian(data) for below, _ in seen.origins(N_BELOW)
+    )
+
+
+def porian_rows(found: pd.DataFrame) -> list[Row]:
+    """Errors and intervals."""
+    return [optimum_row("Porian et al., best model size", "rolling origin over budgets", found)]
 
 
 def effects() -> list[Row]:
     """Simulated optima whose levels of a size column share an effect."""
-    made = []
+    rows = []
     for effect, levels in itertools.product(EFFECTS, LEVELS):
-        rows = []
-        for number in range(N_SIMULATED):
-            drawn = simulate_optima(np.random.default_rng([1, number]), effect, levels)
-            heads = [
-                {"cluster": number, "case": (number, i), "truth": math.log2(o.tuned["lr"].value)}
-                for i, o in enumerate(drawn.larger)
-            ]
-            rows += _both(drawn.fitted, drawn.larger, "lr", heads)
+        rngs = (np.random.default_rng([1, number]) for number in range(N_SIMULATED))
+        drawn = [simulate_optima(rng, effect, levels) for rng in rngs]
         part = f"simulated optima, {levels[0]} to {levels[1]} sizes a column"
-        made.append(paired_row(part, f"effects of {effect:g} octave", pd.DataFrame(rows)))
-    return made
+        found = pd.concat(forecasts(*each) for each in drawn)
+        rows.append(optimum_row(part, f"effects of {effect:g} octave", found))
+    return rows
+
+
+def simulate_optima(
+    rng: np.random.Generator, effect: float, levels: tuple[int, int]
+) -> tuple[Seen, Array]:
+    """Optima over parameters and tokens, and which of them are not the larger ones.
+
+    They follow a power law, but for an effect that those of one size share. Every number of
+    parameters has the same token counts, or the same tokens per parameter, then without an effect
+    of tokens. Stated errors are .05 to .25 octave, the real ones .3 to 1 times these. The three
+    larger ones, whose values are true, have 2 to 8 times the most of both.
+    """
+    n_levels, n_tokens = (int(rng.integers(levels[0], levels[1] + 1)) for _ in range(2))
+    n = 1e7 * rng.uniform(1.7, 4) ** np.arange(n_levels)
+    d = 1e9 * rng.uniform(1.7, 4) ** np.arange(n_tokens)
+    of_n, of_d = np.divmod(np.arange(n_levels * n_tokens), n_tokens)
+    is_grid = rng.random() < 0.5
+    sizes = np.column_stack([n[of_n], d[of_d] * (1.0 if is_grid else n[of_n] / n[0])])
+    larger = sizes.max(axis=0) * rng.uniform(2, 8, (N_LARGER, 2))
+    true = -8 + np.log2(np.vstack([sizes, larger]) / sizes[0]) @ rng.uniform(
+        [-0.8, -0.3], [0.3, 0.5]
+    )
+    for sd, of in ((effect, of_n), (effect if is_grid else 0.0, of_d)):
+        of = np.concatenate([of, of.max() + 1 + np.arange(N_LARGER)])
+        true = true + sd * rng.normal(size=of.max() + 1)[of]
+    stated = rng.uniform(0.05, 0.25) * np.exp(0.3 * rng.normal(size=len(sizes)))
+    error = stated * rng.uniform(0.3, 1.0) * rng.normal(size=len(sizes))
+    values = true + np.concatenate([error, np.zeros(N_LARGER)])
+    covariance = np.diag(np.concatenate([stated**2, np.zeros(N_LARGER)]))
+    is_fitted = np.arange(len(true)) < len(sizes)
+    return Seen(np.log2(np.vstack([sizes, larger])), values, covariance), is_fitted
+
+
+@cache
+def seen_of(source: str) -> tuple[list[Seen], int]:
+    """The optima of a source, and how many at least forecast the others."""
+    if source == "Porian":
+        return porian(), N_BELOW
+    if source in STEP_LAW:
+        table = step_law(DATA).reset_index(drop=True)
+        return [_surface_optima(table, SIZES, TUNED, STEP_LAW.index(source))], N_BELOW
+    table = pd.read_csv(ROOT / WIDTHS[source])[["width", "lr", "seed", "loss", "status"]]
+    return [_surface_optima(table, ("width",), ("lr",), 0)], N_WIDTHS
+
+
+def _surface_optima(
+    table: pd.DataFrame, sizes: tuple[str, ...], tuned: tuple[str, ...], j: int
+) -> Seen:
+    """What the runs alone say of the optima of a tuned column: the prior is taken out."""
+    surfaces, weights = fit_surfaces(arrays_of(extrap.read_runs(table, size=sizes, tune=tuned)))
+    surface = surfaces[int(np.argmax(weights))]
+    own = surface.places.optimum[:, j]
+    precision = surface.precision[np.ix_(own, own)]
+    information = np.linalg.inv(surface.covariance[np.ix_(own, own)]) - precision
+    mode = surface.theta[own]
+    pull = information @ mode + precision @ (mode - surface.mean[own])
+    # the prior may have said all of a size whose runs say nothing
+    values, axes = np.linalg.eigh((information + information.T) / 2)
+    covariance = (axes / np.maximum(values, RIDGE)) @ axes.T
+    return Seen(surface.sweep.log_sizes, covariance @ pull, covariance)
+
+
+def log_scores(source: str) -> Array:
+    """Log predictive density, an octave, of every larger optimum of a source, by rolling origin.
+
+    The optima are estimated once, from all runs; the process then has only the smaller ones, and
+    the present constants `BENDS`, `WALKS`, `SCATTERS` and `SHARED` of its module.
+
+    Args:
+        source: One of `SOURCES`.
+    """
+    sds = [tuple(sd for sd, _ in getattr(optimum_process, name)) for name in SPREADS]
+    key = (*sds, optimum_process.LEVEL_SD, optimum_process.SLOPE_SD)
+    n_columns = seen_of(source)[0][0].log_sizes.shape[1]
+    # as the process makes it of the constants, whatever the sizes
+    prior = OptimumProcess(np.eye(2, n_columns)).prior_probabilities
+    found = []
+    for evidence, densities in _under_each(source, key):
+        weights = special.softmax(np.log(prior) + evidence)
+        found.append(special.logsumexp(densities, axis=0, b=weights[:, None]))
+    return np.concatenate(found)
+
+
+@cache
+def _under_each(source: str, _key: object) -> list[tuple[Array, Array]]:
+    """Of each origin the log evidence of each choice of spreads, and log densities, (G, T)."""
+    parts, n_below = seen_of(source)
+    even = {
+        name: tuple((sd, 1 / len(pairs)) for sd, _ in pairs)
+        for name in SPREADS
+        for pairs in (getattr(optimum_process, name),)
+    }
+    found = []
+    with constants(**even), np.errstate(divide="ignore"):
+        for seen in parts:
+            for below, above in seen.origins(n_below):
+                mixture = beyond(seen, below, seen.log_sizes[above], least=0.0)
+                sds = np.sqrt(mixture.sds**2 + np.diag(seen.covariance)[above])
+                densities = stats.norm.logpdf(seen.values[above], mixture.means, sds)
+                found.append((np.log(mixture.weights), densities))
+    return found
+
+
+@contextmanager
+def constants(**changed: tuple[tuple[float, float], ...]) -> Iterator[None]:
+    """Other spreads of the process or other probabilities of them, for a while."""
+    before = {name: getattr(optimum_process, name) for name in changed}
+    try:
+        for name, value in changed.items():
+            setattr(optimum_process, name, value)
+        yield
+    finally:
+        for name, value in before.items():
+            setattr(optimum_process, name, value)
+
+
+def tilted(name: str, factor: float) -> tuple[tuple[float, float], ...]:
+    """A constant with the odds of each next spread multiplied by a factor."""
+    pairs = getattr(optimum_process, name)
+    weights = [p * factor**i for i, (_, p) in enumerate(pairs)]
+    return tuple((sd, w / sum(weights)) for (sd, _), w in zip(pairs, weights, strict=True))
+
+
+def spreads() -> list[Row]:
+    """Mean log score of each source with each vector of probabilities shifted."""
+    changes: dict[str, Mapping[str, tuple[tuple[float, float], ...]]] = {"as they are": {}}
+    for name in SPREADS:
+        changes[f"{name} narrower"] = {name: tilted(name, 1 / TILT)}
+        changes[f"{name} wider"] = {name: tilted(name, TILT)}
+    rows = []
+    for words, changed in changes.items():
+        with constants(**changed):
+            found = {source: log_scores(source).mean() for source in SOURCES}
+        mean = np.mean(list(found.values()))
+        each = ", ".join(f"{source} {score:.3f}" for source, score in found.items())
+        rows.append(Row(part="mean log score", figure=words, reached=f"{mean:.4f}: {each}"))
+    return rows

@@ -12,8 +12,8 @@
 | sizes | three widths within a factor of two, asked at 32 to 64 times the largest |
 | diverged | no run of the largest width finishes: all values are too large there |
 
-A sweep is drawn, and what is named where the learning rate is refused is applied to the same law.
-Today's remedy draws the sweep anew on its grid; that of the surface adds its runs to the sweep.
+A sweep is drawn and forecast. Where the learning rate is refused, the runs that its remedy names are
+trained by the same law and added, and the sweep is forecast again.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ import math
 import warnings
 from collections import Counter
 from collections.abc import Callable, Mapping
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -31,20 +32,14 @@ import pandas as pd
 
 import extrap
 from benchmarks.page import print_rows
-from benchmarks.rows import Row
+from benchmarks.rows import Row, share_row
 from benchmarks.sweeps import grid, skewed
-from extrap.fitting.surface.answers import answer
-from extrap.fitting.surface.draws import draw
-from extrap.fitting.surface.remedies import name_remedy
-from extrap.fitting.surface.surface import fit_surfaces
-from extrap.fitting.surface.sweep_arrays import arrays_of
-from extrap.records import Remedy
 
 CAUSES = ("none", "flat", "edge", "noise", "grid", "sizes", "diverged")
 WIDTHS = tuple(16.0 * 2.0 ** np.arange(5))
 DECAYS = (1e-4, 1e-3, 1e-2)
-MORE_VALUES = 4
-"""Values that today's remedy adds at an end of the grid."""
+RIGHT = {"diverged": "edge"}
+"""Cause that is planted → the one to be named, where it has another name."""
 MOST = 3.0
 """Log excess of a run at most."""
 
@@ -102,19 +97,6 @@ class Planted:
         over = (octaves > self.cliff) & (rows["width"] >= WIDTHS[-1])
         return rows.assign(loss=np.where(over, np.inf, loss))
 
-    def mended(self, remedy: Remedy) -> Planted:
-        """The sweep with one of today's remedies."""
-        first, last, n = self.rates[0], self.rates[-1], len(self.rates)
-        if remedy.cause == "noise":
-            return replace(self, seeds=remedy.times * self.seeds)
-        if remedy.cause == "sizes":
-            return replace(self, widths=(*self.widths, *(s["width"] for s in remedy.sizes)))
-        if not remedy.side:
-            return replace(self, rates=np.linspace(first, last, remedy.times * (n - 1) + 1))
-        more = np.arange(1, MORE_VALUES + 1) * np.diff(self.rates).mean()
-        low, high = [*(first - more[::-1]), *self.rates], [*self.rates, *(last + more)]
-        return replace(self, rates=np.array(low if remedy.side == "low" else high))
-
 
 def plant(cause: str, number: int, draws: int) -> Planted:
     """A sweep with one fault, see the module."""
@@ -142,78 +124,52 @@ def plant(cause: str, number: int, draws: int) -> Planted:
 
 
 class Outcome(NamedTuple):
-    """Whether a sweep is refused, and what is named: cause, runs, whether it is refused then."""
+    """Whether a sweep is refused, and what is named: cause, runs, whether it is given then."""
 
     refused: bool
     named: str = "nothing"
     n_runs: int = 0
-    lifted: bool = False
-    predicted: float = math.nan
-    cost: float = math.nan
+    mended: bool = False
 
 
-def today(sweep: Planted) -> Outcome:
-    """By today's estimators."""
+def outcome(sweep: Planted) -> Outcome:
+    """Forecast a sweep, add the runs that are named, and forecast it again."""
+    size, table = {"width": sweep.target}, sweep.table()
 
-    def ask(sweep: Planted) -> tuple[bool, extrap.Forecast | None]:
+    def ask(table: pd.DataFrame) -> tuple[extrap.Forecast | None, bool]:
         try:
-            made = extrap.forecast(sweep.table(), size="width", tune=sweep.tuned)
+            made = extrap.forecast(table, size="width", tune=sweep.tuned)
         except extrap.ExtrapError:
-            return True, None
-        return made.at(sweep.target).tuned["lr"].value is None, made
+            return None, False
+        return made, made.is_tuned_at(size)
 
-    refused, made = ask(sweep)
-    if not refused or made is None:
-        return Outcome(refused)
-    remedy = made.remedy("lr", {"width": sweep.target})
-    mended = sweep.mended(remedy)
-    n_runs = len(mended.table()) - len(sweep.table())
-    return Outcome(refused, remedy.cause, n_runs, not ask(mended)[0])
-
-
-def surface(sweep: Planted) -> Outcome:
-    """By the surface."""
-    target, table = np.log2([sweep.target]), sweep.table()
-
-    def ask(table: pd.DataFrame) -> tuple[Any, ...]:
-        runs = extrap.read_runs(table, size="width", tune=sweep.tuned)
-        surfaces, weights = fit_surfaces(arrays_of(runs))
-        rng = np.random.default_rng(sweep.law)
-        (drawn,), _ = draw(surfaces, weights, target[None], rng=rng)
-        return answer(drawn), runs, surfaces, weights
-
-    now, *fitted = ask(table)
-    if not now.refusal:
-        return Outcome(refused=False)
-    remedy = name_remedy(*fitted, target, rng=np.random.default_rng(sweep.law))
-    if remedy is None or not remedy.runs:
-        return Outcome(refused=True, named="smaller target" if remedy else "nothing")
+    made, is_given = ask(table)
+    if made is None or is_given:
+        return Outcome(refused=not is_given)
+    remedy = made.remedy("lr", size)
+    if not remedy.runs:
+        return Outcome(refused=True, named="smaller target" if remedy.target else "nothing")
     rows = pd.DataFrame(list(remedy.runs))
     rows = rows.loc[rows.index.repeat(remedy.seeds)].reset_index(drop=True)
     rows["seed"] = 1000 + np.arange(len(rows)) % remedy.seeds
-    then = ask(pd.concat([table, sweep.trained(rows, 4)], ignore_index=True))[0]
-    costs = (remedy.cost or math.nan, then.mistuned)
-    return Outcome(True, remedy.cause, remedy.n_runs, not then.refusal, *costs)
+    more = pd.concat([table, sweep.trained(rows, 4)], ignore_index=True)
+    return Outcome(True, remedy.cause, remedy.n_runs, ask(more)[1])
 
 
-def summary(outcomes: list[Outcome]) -> str:
-    """In words."""
+def rows_of(cause: str, outcomes: list[Outcome]) -> list[Row]:
+    """How many are refused, which of them name the cause, and of which the runs end it."""
     refused = [outcome for outcome in outcomes if outcome.refused]
+    rows = [Row(part=cause, figure="refused", reached=f"{len(refused)} of {len(outcomes)}")]
     if not refused:
-        return f"refused 0 of {len(outcomes)}"
-    named = Counter(outcome.named for outcome in refused)
-    names = ", ".join(f"{name} {n}" for name, n in named.most_common())
-    mended = [outcome for outcome in refused if outcome.n_runs]
-    words = f"refused {len(refused)} of {len(outcomes)}; named {names}"
-    if mended:
-        n_runs = np.median([outcome.n_runs for outcome in mended])
-        words += f"; ended {sum(o.lifted for o in mended)} of {len(mended)} by {n_runs:.0f} runs"
-    if known := [outcome for outcome in mended if math.isfinite(outcome.predicted)]:
-        said, then = (
-            np.median([getattr(o, part) for o in known]) for part in ("predicted", "cost")
-        )
-        words += f", cost {100 * said:.1f} % expected, {100 * then:.1f} % then"
-    return words
+        return rows
+    counts = Counter(outcome.named for outcome in refused).most_common()
+    right = [o.named == RIGHT.get(cause, cause) for o in refused]
+    note = ", ".join(f"{name} {n}" for name, n in counts)
+    rows.append(share_row(cause, "the cause is named", right, note=note))
+    n_runs = np.median([o.n_runs for o in refused if o.n_runs] or [0])
+    mended = [o.mended for o in refused]
+    rows.append(share_row(cause, f"then given, median {n_runs:.0f} runs", mended))
+    return rows
 
 
 def main() -> None:
@@ -222,13 +178,13 @@ def main() -> None:
     parser.add_argument("--n", type=int, default=24)
     parser.add_argument("--draws", type=int, default=1)
     parser.add_argument("--only", nargs="+", default=CAUSES, choices=CAUSES, metavar="CAUSE")
+    parser.add_argument("--workers", type=int, default=2)
     given = parser.parse_args()
     warnings.simplefilter("ignore")
-    for cause in given.only:
-        sweeps = [plant(cause, number, given.draws) for number in range(given.n)]
-        for who, judge in (("today", today), ("surface", surface)):
-            words = summary([judge(sweep) for sweep in sweeps])
-            print_rows([Row(part=cause, figure=who, reached=words)])
+    with ProcessPoolExecutor(given.workers) as pool:
+        for cause in given.only:
+            sweeps = [plant(cause, number, given.draws) for number in range(given.n)]
+            print_rows(rows_of(cause, list(pool.map(outcome, sweeps))))
 
 
 if __name__ == "__main__":

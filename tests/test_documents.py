@@ -15,6 +15,7 @@ from extrap.documents import (
     forecast_document,
     load_forecast,
     save_forecast,
+    sealed_document,
     with_seal_of,
     write_sealed,
 )
@@ -22,7 +23,6 @@ from extrap.errors import DataError
 from extrap.forecasting import forecast
 from extrap.reading import read_runs
 from extrap.records import StudySpec
-from extrap.records.codec import encode
 from extrap.records.seals import seal
 from extrap.reporting.verdicts import check
 from extrap.study.driver import write_seal
@@ -32,8 +32,11 @@ Table = Callable[..., pd.DataFrame]
 
 
 def edge_forecast(sweep_table):
+    """Of accuracies, which follow no law, and of rates all of which are too large."""
     edge = sweep_table(rates=tuple(float(2.0**k) for k in range(-5, 0)))
-    return forecast(read_runs(edge, size="width", tune="lr"))
+    edge["acc"] = 1 - edge.pop("loss") / 1000
+    options = {"size": "width", "tune": "lr", "loss": "acc", "maximise": "acc"}
+    return forecast(read_runs(edge, **options))
 
 
 def strict(document):
@@ -98,7 +101,8 @@ def refused(made, path, change, message, *, again=False):
         ("runs", lambda d: d["runs"]["rows"][0].__setitem__(-1, 1.0)),
         ("loss_model", lambda d: d["loss_model"].update(discrepancy=0.123)),
         ("extra", lambda d: d.update(extra=1)),
-        ("excess_curve", lambda d: d.pop("excess_curve")),
+        ("surface", lambda d: d["surface"].update(main=0)),
+        ("noise", lambda d: d.pop("noise")),
         ("content_hash", lambda d: d.pop("content_hash")),
         ("content_hash", lambda d: d["seal"].update(d.update(level=1) or seal(d)["seal"])),
         ("created", lambda d: d.update(created="2020-01-01T00:00:00+00:00")),
@@ -124,6 +128,10 @@ def test_a_broken_seal_names_the_field(tmp_path, made, field, tamper):
         ("lacks the key noise", lambda d: d.pop("noise")),
         ("noise: .* 3", lambda d: d.update(noise=3)),
         ("optima: ", lambda d: d.update(optima=3)),
+        ("surface.main: .* 'lr'", lambda d: d["surface"].update(main="lr")),
+        ("surface: theta: must be 2048 by", lambda d: d["surface"].update(main=0)),
+        ("surface: .* element size", lambda d: d["surface"].update(theta="AAAA")),
+        ("surface: parts: each must hold", lambda d: d["surface"]["parts"][0].pop()),
         ("runs: .* positive", lambda d: d["runs"]["rows"][0].__setitem__(0, -4)),
     ],
 )
@@ -149,13 +157,17 @@ def test_other_files_are_no_forecasts(tmp_path, text, message):
         load_forecast(path)
 
 
-def test_forecast_document_holds_the_model_of_divergence(sweep_table):
+def test_forecast_document_says_where_runs_diverge(sweep_table):
+    """Two of three runs at the highest rate, 2^-5, none at 2^-6."""
     table = sweep_table()
     table.loc[(table["lr"] > 0.02) & (table["seed"] > 0), "loss"] = math.inf
     made = forecast(read_runs(table, size="width", tune="lr"))
-    document = strict(forecast_document(made, []))
-    assert document["divergence"]["tuned"] == ["lr"]
-    assert document["divergence"]["n_diverged"] == made.runs.counts()["diverged"] > 0
+    told = strict(forecast_document(made, []))["divergence"]
+    assert (told["column"], told["size"]) == ("lr", {"width": 192})
+    assert (told["n_diverged"], told["n_runs"]) == (10, 120)
+    low, high = told["even_odds_90"]
+    assert 2**-6.5 < low < told["even_odds_at"] < high < 2**-4.5
+    assert 2**-6 < told["even_odds_at"] < 2**-5
 
 
 def test_a_number_that_is_none_is_null(made):
@@ -171,16 +183,10 @@ def test_missing_numbers_are_null_and_bounds_one_sided(sweep_table):
     assert point["loss"] is None
     assert point["recommended"] == {"lr": None}
     assert point["rules"] == point["transfer"] == []
-    assert document["curvature"] == {"lr": None}
-    assert document["local_weight"] is document["discrepancy"] is None
-    assert point["loss_pi"][0] is None
-    assert point["loss_pi"][1] > 0
-    assert point["tuned"]["lr"] == {
-        "value": None,
-        "se": None,
-        "ci": [None, 0.0625],
-        "pi": [None, 0.0625],
-    }
+    assert document["local_weight"] is document["discrepancy"] is document["divergence"] is None
+    assert point["loss_pi"] == [None, pytest.approx(made.optima[-1].best_loss)]
+    nothing = {"value": None, "se": None, "ci": [None, None], "pi": [None, None]}
+    assert point["tuned"]["lr"] == nothing
     assert point["flags"]
     assert document["optima"][0]["edge"] == {"lr": "low"}
 
@@ -229,13 +235,22 @@ def test_curves_that_join_a_sealed_file_have_their_own_time(watched, tmp_path):
     assert load_forecast(aside).created == long_ago
 
 
-def test_an_older_file_keeps_its_content_where_fields_came_later():
-    path = Path(__file__).parent / "contract" / "saved" / "forecast.json"
-    old, again = json.loads(path.read_text(encoding="utf-8")), encode(load_forecast(path))
-    assert "prior" not in old
-    assert set(again) < set(old)
-    assert set(again["loss_model"]) == set(old["loss_model"])
-    assert load_forecast(path).prior == "none"
+SAVED = Path(__file__).parent / "contract" / "saved" / "forecast.json"
+
+
+def test_a_file_of_an_earlier_build_keeps_its_content():
+    document, loaded = json.loads(SAVED.read_text(encoding="utf-8")), load_forecast(SAVED)
+    assert content_hash(loaded) == document["content_hash"]
+    assert loaded.surface.places.n == loaded.surface.theta.shape[1]
+    assert loaded.at(width=1024).recommended["lr"] in loaded.at(width=1024).tuned["lr"].pi
+
+
+def test_a_file_of_another_schema_is_refused_with_both_numbers(made, tmp_path):
+    """Schema 1 had laws of several estimators instead of one surface."""
+    document = {**sealed_document(made), "schema_version": 1}
+    (tmp_path / "f.json").write_text(json.dumps(seal(document)))
+    with pytest.raises(DataError, match="has the schema_version 1, which must be 2;"):
+        load_forecast(tmp_path / "f.json")
 
 
 def test_a_sealed_file_of_any_schema_is_kept_beside_the_next(tmp_path):

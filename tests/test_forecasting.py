@@ -8,7 +8,7 @@ from scipy import stats
 from statsmodels.regression.linear_model import WLS
 
 import extrap.forecasting as forecasting
-from benchmarks.sweeps import true_lr
+from benchmarks.sweeps import true_loss, true_lr
 from extrap.documents import load_forecast, save_forecast
 from extrap.errors import DataError
 from extrap.forecasting import forecast
@@ -218,6 +218,17 @@ def test_what_is_known_of_errors_reaches_the_law_of_the_loss(monkeypatch, sweep_
     table.loc[0, "loss_se"] = None
     forecast(read_runs(table, size="width"))
     assert told[3]["evaluation_se"] is None
+
+
+def test_a_size_that_is_known_well_keeps_its_error_beside_others_that_are_not(sweep_table):
+    """Noise of 2 permille and 24 runs there; at the other sizes all rates are far too large."""
+    too_large = tuple(2.0**k for k in range(-5, 0))
+    parts = [sweep_table(widths=(16, 32, 64), rates=too_large), sweep_table(widths=(128,))]
+    *others, last = forecast_of(pd.concat(parts)).optima
+    assert last.loss == pytest.approx(true_loss(128), rel=0.002)
+    assert 0.002 / math.sqrt(24) < last.paired_loss_se / last.loss < 0.002
+    assert all(o.paired_loss_se / o.loss > 0.005 for o in others)
+    assert [o.bracketed for o in (*others, last)] == [False, False, False, True]
 
 
 @pytest.mark.parametrize(

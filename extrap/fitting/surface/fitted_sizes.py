@@ -87,9 +87,13 @@ def runs_by_size(runs: Runs) -> list[tuple[dict[str, float], pd.DataFrame]]:
 
 
 def errors_of(log_losses: Array) -> tuple[Array, float]:
-    """Standard deviations of log losses (n, S), (S,), beside an error that all have in common."""
+    """Standard deviations of log losses (n, S), (S,), beside an error that all have in common.
+
+    A size that is known better than the mean of all keeps its own.
+    """
     common = log_losses.mean(axis=1)
-    return (log_losses - common[:, None]).std(axis=0), float(common.std())
+    beside = (log_losses - common[:, None]).std(axis=0)
+    return np.minimum(beside, log_losses.std(axis=0)), float(common.std())
 
 
 def _noise(runs: Runs, surface: Surface) -> Noise:

@@ -1,4 +1,4 @@
-"""Intervals of forecasts over settings that are drawn for every sweep.
+"""Intervals of forecast losses over settings that are drawn for every sweep.
 
     python -m benchmarks.interval_draws [--only PART …] [--sweeps N] [--draws development|report]
 
@@ -17,14 +17,14 @@ intervals were changed to meet the targets. Development uses other draws than th
 | … curved, + c s² (two columns: of the mean s) | c -.12 to .12 |
 | … kink at an inner size | the slope changes by .3 to .8, either sign |
 | … step between two inner sizes | 1 octave, either sign |
-| … straight, and with a noise of .01 % | c normal, sd .02, in the second |
 | loss: power and floor, E + A x^-c | E .8 to 1.8, A .8 to 2.5, c .2 to .6 |
 | … power alone | A 2 to 5, c .05 to .5 |
 | … two powers, E + A x^-c + B x^-d | c .5 to 1, d .05 to .3, B .8 to 2.5 |
 | … saturating at chance C, (C^-p + power^-p)^(-1/p) | p 3 to 8, C the power at a third |
 | … break at m, E + A x^-c (1 + (x/m)^(1/f))^(-(d-c) f) | c .05-.2, d .3-.6, f .1-.4; m inside |
 
-A target size is 2, 4 or 16 times the largest size of the sweep.
+A target size is 2, 4 or 16 times the largest size of the sweep. Best values are measured by
+`benchmarks.tuned_values`.
 
 References:
     The rows follow what was measured of version 0.1; the prior is ours.
@@ -59,14 +59,7 @@ from extrap.records import Interval
 RATIOS = (2.0, 4.0, 16.0)
 DRAWS = {"development": 11, "report": 12}
 """First number of every seed."""
-SHAPES = ("straight", "curved", "kink", "step", "low noise")
 LOSSES = ("power and floor", "power", "two powers", "saturating", "break")
-TODAY = {
-    "best value, straight": (0.496, 0.586, 0.759),
-    "best value of two columns, straight": (0.373, 0.477, 0.689),
-}
-"""Median widths of version 0.1 at ×2, ×4, ×16 in octaves, on the first 200 report draws."""
-WIDER = (1.5, 2.0, 3.5)
 LEAST = {
     "loss, power and floor": dict.fromkeys(RATIOS, 0.88),
     "loss, power": dict.fromkeys(RATIOS, 0.88),
@@ -82,7 +75,8 @@ def draw_optimum(shape: str, n_columns: int, n: int, rng: np.random.Generator) -
     """The best value over size."""
     slopes = np.array([rng.uniform(-0.8, 0.0), rng.uniform(-0.3, 0.3)])[:n_columns]
     sign, change = rng.choice([-1, 1]), rng.uniform(0.3, 0.8)
-    bend = {"curved": rng.uniform(-0.12, 0.12), "low noise": 0.02 * rng.normal()}.get(shape, 0.0)
+    bend = rng.uniform(-0.12, 0.12), 0.02 * rng.normal()  # the second is drawn no more
+    bend = bend[0] if shape == "curved" else 0.0
     inner = float(rng.integers(1, max(n - 2, 2)))
 
     def optimum(s: np.ndarray) -> np.ndarray:
@@ -138,7 +132,7 @@ def draw_world(
         doublings=s,
         best_loss=draw_loss(loss, n_sizes, rng),
         optimum=draw_optimum(optimum, n_columns, n_sizes, rng),
-        noise=1e-4 if optimum == "low noise" else noise,
+        noise=noise,
         n_seeds=int(rng.integers(1, 5)),
         curvature=log_uniform(rng, 0.01, 0.06),
         steepness=rng.uniform(0, 0.15),
@@ -159,26 +153,6 @@ def compared(ends: tuple[float, float] | None, truth: float, at: str) -> dict[st
         return {f"refused {at}": 1.0}
     held = float(ends[0] <= truth <= ends[1])
     return {f"refused {at}": 0.0, f"held {at}": held, f"width {at}": ends[1] - ends[0]}
-
-
-def best_values(shape: str, n_columns: int, rng: np.random.Generator) -> dict[str, float]:
-    """Whether the intervals of the best value hold the true optimum, and how wide they are."""
-    n = 4 if n_columns == 2 else int(rng.integers(4, 8))
-    world = draw_world(rng, n_sizes=n, n_columns=n_columns, optimum=shape)
-    made = forecast_of(SimulatedSweep(world, rng).table, level=LEVEL)
-    law = made.tuned_laws.get("lr")  # none of a flat one
-    found = {
-        "precision": world.noise**2 / world.n_seeds,
-        "bends": float(law is not None and any("bend" in f or "step" in f for f in law.flags)),
-    }
-    for ratio in RATIOS:
-        s = world.beyond(ratio)
-        sizes = dict(zip(("x", "z"), 2.0 ** s[0], strict=False))
-        point = made.at(**sizes).tuned.get("lr")
-        ends = logs_of(None if point is None else point.pi)
-        octaves = ends and (ends[0] / math.log(2), ends[1] / math.log(2))
-        found |= compared(octaves, float(world.optimum(s)[0]), f"{ratio:g}")
-    return found
 
 
 def losses(shape: str, rng: np.random.Generator, *, n_sizes: int = 0) -> dict[str, float]:
@@ -216,27 +190,6 @@ def edges(rng: np.random.Generator) -> dict[str, float]:
     return new_runs(world, made, (1.0, *RATIOS), rng)
 
 
-def value_rows(part: str, found: pd.DataFrame) -> list[Row]:
-    """Coverage and width of the best value's intervals, and its flags."""
-    rows = [_held(part, found, ratio, 0.85) for ratio in RATIOS]
-    if part in TODAY and len(found):
-        for ratio, before, most in zip(RATIOS, TODAY[part], WIDER, strict=True):
-            width = found[f"width {ratio:g}"].median()
-            rows.append(
-                Row(
-                    part=part,
-                    figure=f"median width at ×{ratio:g} over that of version 0.1",
-                    target=f"≤ {most:g}",
-                    reached=f"{width / before:.2f} ({width:.2f} octaves)",
-                    met=bool(width <= most * before),
-                )
-            )
-    if "step" in part or part in TODAY:
-        limit, most = (0.8, False) if "step" in part else (0.08, True)
-        rows.append(judged(part, "flagged for a bend or a step", found["bends"], limit, most=most))
-    return rows
-
-
 def loss_rows(part: str, found: pd.DataFrame) -> list[Row]:
     """Coverage of the loss intervals."""
     return [_held(part, found, ratio, least) for ratio, least in LEAST[part].items()]
@@ -261,11 +214,6 @@ def _held(part: str, found: pd.DataFrame, ratio: float, least: float) -> Row:
 
 
 PARTS = {
-    **{f"best value, {s}": DrawnPart(partial(best_values, s, 1), value_rows) for s in SHAPES},
-    **{
-        f"best value of two columns, {s}": DrawnPart(partial(best_values, s, 2), value_rows)
-        for s in SHAPES[:3]
-    },
     **{f"loss, {shape}": DrawnPart(partial(losses, shape), loss_rows) for shape in LOSSES},
     "loss, three sizes": DrawnPart(partial(losses, "power and floor", n_sizes=3), loss_rows),
     "edge of the two largest sizes": DrawnPart(edges, edge_rows),

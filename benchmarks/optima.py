@@ -211,15 +211,13 @@ def judge_rolling(data: Path = DATA) -> pd.DataFrame:
     scale = np.log2(table[list(SIZES)]).mean(axis=1).round(6)
     cuts = sorted(scale.unique())[N_BELOW:]
     with ProcessPoolExecutor(2) as pool:
-        parts = pool.map(
-            _origin, [table[scale < c] for c in cuts], [table[scale >= c] for c in cuts]
-        )
+        parts = pool.map(_origin, [table] * len(cuts), [scale < cut for cut in cuts])
         return pd.concat(parts, keys=range(len(cuts)), names=["origin", None])
 
 
-def _origin(below: pd.DataFrame, above: pd.DataFrame) -> pd.DataFrame:
+def _origin(table: pd.DataFrame, is_below: pd.Series) -> pd.DataFrame:
     """Forecasts of some cells from others; `kept` is the value of the largest of these."""
-    made, found = forecast_of(below), []
+    made, above, found = forecast_of(table[is_below]), table[~is_below], []
     for key in above[list(SIZES)].drop_duplicates().itertuples(index=False):
         size = dict(zip(SIZES, map(float, key), strict=True))
         values, cubic = made.values_at(size), fit_cell(cell_of(above, size), *SURFACES[1][:3])

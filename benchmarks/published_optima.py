@@ -78,18 +78,15 @@ class Known(NamedTuple):
 USERS, EXAMPLES = DATA.with_name("cases2"), ROOT / "examples"
 """Tables of users beside the project; their truth is what the users measured."""
 OWN, OWN_RUNS = "best lr .0055 to .0073, loss .738", USERS / "own_truth_width96.csv"
+BIG = EXAMPLES / "big.csv"
 KNOWN = (
     Known(USERS / "own_grid.csv", 96, OWN, OWN_RUNS),
     Known(USERS / "own_optuna_tpe.csv", 96, f"{OWN}; refused, or held", OWN_RUNS),
     Known(USERS / "own_two_values_tpe.csv", 96, f"{OWN}; decay at most about .1, flat", OWN_RUNS),
     Known(USERS / "largest_size_diverged.csv", 192, "no rate, or a small chance"),
     Known(USERS / "largest_size_diverged.csv", 960, "no rate, or a small chance"),
-    Known(
-        EXAMPLES / "sweep.csv", 512, "best of four rates .0032, loss 1.837", EXAMPLES / "big.csv"
-    ),
-    Known(
-        EXAMPLES / "sweep.csv", 1024, "loss 1.807 at .0024, better of two", EXAMPLES / "big.csv"
-    ),
+    Known(EXAMPLES / "sweep.csv", 512, "best of four rates .0032, loss 1.837", BIG),
+    Known(EXAMPLES / "sweep.csv", 1024, "loss 1.807 at .0024, the better of two", BIG),
     Known(EXAMPLES / "wandb_export.csv", 512, "as of sweep.csv"),
 )
 
@@ -109,16 +106,13 @@ def cases() -> list[Row]:
             for name, estimate in point.tuned.items()
         ]
         said.append(f"loss {point.loss or math.nan:.4g} ({_ends(point.loss_pi)})")
-        if point.recommendation is not None:
-            said.append(f"cost {100 * point.recommendation.expected_cost:.1f} %")
-            said.append(
-                f"chance of divergence {point.recommendation.chance_of_divergence or 0:.3f}"
-            )
+        if (advised := point.recommendation) is not None:
+            said.append(f"cost {100 * advised.expected_cost:.1f} %")
+            said.append(f"chance of divergence {advised.chance_of_divergence or 0:.3f}")
         said.append(true_cost(known, next(iter(point.recommended.values()))))
         said += [f"{name} refused" for name in point.refusals]
-        rows.append(
-            Row(**head, reached=", ".join(filter(None, said)), note=f"truth: {known.truth}")
-        )
+        words = ", ".join(filter(None, said))
+        rows.append(Row(**head, reached=words, note=f"truth: {known.truth}"))
     return rows
 
 

@@ -12,8 +12,8 @@
 | sizes | three widths within a factor of two, asked at 32 to 64 times the largest |
 | diverged | no run of the largest width finishes: all values are too large there |
 
-A sweep is drawn and forecast. Where the learning rate is refused, the runs that its remedy names are
-trained by the same law and added, and the sweep is forecast again.
+A sweep is drawn and forecast. Where the learning rate is refused, the runs that its remedy names
+are trained by the same law and added, and the sweep is forecast again.
 """
 
 from __future__ import annotations

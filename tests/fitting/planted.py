@@ -5,7 +5,7 @@ with size. Noise is .3 to 5 %, a third of it a seed's at all sizes alike.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 import extrap
-from benchmarks.sweeps import grid, simulate, skewed
+from benchmarks.sweeps import grid, skewed
 from extrap.records import Remedy
 
 Optimum = Callable[[np.ndarray], np.ndarray]
@@ -117,35 +117,27 @@ class Planted:
     target: float
     law: int
 
-    def table(self) -> pd.DataFrame:
-        """Its runs: a loss with a floor, and an excess that is steeper at high rates."""
+    def table(self, remedy: Remedy | None = None) -> pd.DataFrame:
+        """Its runs: a loss with a floor, and an excess that is steeper at high rates.
+
+        Args:
+            remedy: Its runs are added, with seeds of their own.
+        """
         rng = np.random.default_rng([self.law, 1])
         floor, exponent, move = rng.uniform(0.5, 2), rng.uniform(0.25, 0.5), rng.uniform(0.2, 0.5)
         cost, rise = rng.uniform(0.02, 0.08), rng.uniform(0.2, 0.8)
 
-        def loss(width: pd.Series, lr: pd.Series, seed: pd.Series) -> pd.Series:
-            octaves = np.log2(lr / (0.02 * (width / 16) ** -move))
-            excess = np.minimum(skewed(octaves, 2 * cost, rise), 3.0)
-            return (floor + 2 * (width / 16) ** -exponent) * np.exp(excess)
-
-        axes = {"width": self.sizes, "lr": 2.0**self.rates, "seed": range(self.seeds)}
-        return simulate(loss, noise=self.noise, rng=[self.law, 2], **axes)
-
-    def mended(self, remedy: Remedy) -> "Planted":
-        """The sweep with a remedy applied."""
-        first, last, n = self.rates[0], self.rates[-1], len(self.rates)
-        if remedy.cause == "noise":
-            return replace(self, seeds=remedy.times * self.seeds)
-        if remedy.cause == "grid":
-            return replace(self, rates=np.linspace(first, last, remedy.times * (n - 1) + 1))
-        if remedy.cause == "sizes":
-            return replace(self, sizes=(*self.sizes, *(s["width"] for s in remedy.sizes)))
-        more = np.arange(1, 5) * np.diff(self.rates).mean()
-        rates = {
-            "low": [*(first - more[::-1]), *self.rates],
-            "high": [*self.rates, *(last + more)],
-        }
-        return replace(self, rates=np.array(rates[remedy.side]))
+        runs = grid(width=self.sizes, lr=2.0**self.rates, seed=range(self.seeds))
+        if remedy is not None:
+            added = pd.DataFrame(list(remedy.runs)).merge(
+                grid(seed=range(100, 100 + remedy.seeds)), how="cross"
+            )
+            runs = pd.concat([runs, added], ignore_index=True)
+        octaves = np.log2(runs["lr"] / (0.02 * (runs["width"] / 16) ** -move))
+        excess = np.minimum(skewed(octaves, 2 * cost, rise), 3.0)
+        error = self.noise * np.random.default_rng([self.law, 2]).normal(size=len(runs))
+        loss = floor + 2 * (runs["width"] / 16) ** -exponent
+        return runs.assign(loss=loss * np.exp(excess + error))
 
 
 def plant(cause: str, number: int) -> Planted:
@@ -172,9 +164,9 @@ def plant(cause: str, number: int) -> Planted:
     return Planted(**{**common, "rates": rates, **change[cause]})
 
 
-def refusals(sweep: Planted) -> tuple[extrap.Forecast, list[str]]:
+def refusals(sweep: Planted, remedy: Remedy | None = None) -> tuple[extrap.Forecast, list[str]]:
     """The forecast, and what it refuses at the target: the rate, the loss."""
-    made = extrap.forecast(sweep.table(), size="width", tune="lr")
+    made = extrap.forecast(sweep.table(remedy), size="width", tune="lr")
     point = made.at(sweep.target)
     values = {"lr": point.tuned["lr"].value, "loss": point.loss}
     return made, [name for name, value in values.items() if value is None]

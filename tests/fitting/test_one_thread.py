@@ -21,11 +21,11 @@ SPLIT = pd.DataFrame(
     columns=["params", "tokens", "loss"],
 )
 INNER = {
-    "forecast": ("forecasting.estimate_optima", lambda: extrap.forecast(SWEEP)),
-    "at": ("forecasting.recommend", lambda: extrap.forecast(SWEEP).at(1024)),
+    "forecast": ("forecasting.fit_sweep", lambda: extrap.forecast(SWEEP)),
+    "at": ("forecasting.doubt_tuned", lambda: extrap.forecast(SWEEP).at(1024)),
     "frame": ("fitting.regression.predict_power", lambda: extrap.forecast(SWEEP).frame(1024)),
     "plan": ("analyses.budget.planning.Option", lambda: extrap.plan(SWEEP, at=1024)),
-    "cost": ("analyses.budget.mistuning_cost.penalty_at", lambda: extrap.cost(SWEEP, at=1024)),
+    "cost": ("analyses.budget.mistuning_cost.read_run_cost", lambda: extrap.cost(SWEEP, at=1024)),
     "compare": (
         "analyses.comparison.compare.contrast_arms",
         lambda: extrap.compare(GATE, at=1e21),

@@ -1,17 +1,10 @@
 import math
-from dataclasses import replace
 
 import numpy as np
 import pytest
 from scipy import stats
 
 from extrap.fitting.prediction import LossPrediction
-from extrap.fitting.refusals import doubt_tuned
-from extrap.fitting.remedies import less_noise
-from extrap.fitting.seed_noise import Noise
-from extrap.fitting.spread import predict_optimum
-from tests.checking.byhand import LARGE, by_hand, of_rate
-from tests.fitting.planted import plant, refusals
 
 
 def half_widths(prediction, level=0.95):
@@ -93,81 +86,3 @@ def test_p_value_agrees_with_an_interval_that_has_an_excess(level):
     prediction = LossPrediction(log_loss=0.7, excess=EXCESS, **parts)
     for end in prediction.interval(level, new_run=True):
         assert prediction.p_value(end) == pytest.approx(1 - level, rel=1e-6)
-
-
-T5 = 2.0150483726
-"""The same of Student's t of 5 degrees of freedom."""
-
-
-@pytest.mark.parametrize(("log_sd", "is_refused"), [(0.0, True), (0.015, True), (0.1, False)])
-def test_a_regret_of_three_times_the_noise_is_imprecise(log_sd, is_refused):
-    """A regret of E[u²] k / 2 = .083, less in the tails, beside 4.93 · .015 = .074 of noise."""
-    (doubt,) = doubt_tuned(rate(1.0, parabola(0.1)), log_sd=log_sd).values()
-    assert doubt.is_refused == is_refused
-
-
-def rate(octaves, excess_curve):
-    """A law of which one optimum at width 1024 lies this far off, one standard deviation."""
-    nats = octaves * math.log(2)
-    law = of_rate(scatter=math.sqrt(nats**2 - 0.1**2))
-    return predict_optimum({"lr": law}, LARGE, excess_curve)
-
-
-def parabola(curvature):
-    excess_curve = by_hand().excess_curve
-    assert excess_curve is not None
-    return replace(excess_curve, curvature=((curvature,),))
-
-
-@pytest.mark.parametrize("octaves", [0.3, 1.0, 1.9])
-def test_values_are_refused_where_they_cost_3_percent_on_average(octaves):
-    """The mean of k/2 u², no more than 1, over u = s t of 5 degrees of freedom, by 4e5 draws."""
-    draws = octaves * stats.t.ppf((np.arange(400_000) + 0.5) / 400_000, 5)
-    for regret in (0.027, 0.033):
-        low, high = 1e-6, 10.0
-        for _ in range(60):
-            k = math.sqrt(low * high)
-            mean = float(np.minimum(k / 2 * draws**2, 1.0).mean())
-            low, high = (k, high) if mean < regret else (low, k)
-        found = doubt_tuned(rate(octaves, parabola(k)))
-        assert list(found) == (["lr"] if regret > 0.03 else [])
-
-
-@pytest.mark.parametrize("excess_curve", [None, parabola(1e-6)])
-def test_value_is_refused_where_its_interval_spans_8_octaves(excess_curve):
-    for width, refused in ((7.95, []), (8.05, ["lr"])):
-        found = doubt_tuned(rate(width / 2 / T5, excess_curve), log_sd=1.0)
-        assert [name for name, doubt in found.items() if doubt.is_refused] == refused
-
-
-@pytest.mark.parametrize(
-    ("cause", "number"), [("noise", 7), ("grid", 0), ("sizes", 0), ("edge", 0)]
-)
-def test_the_planted_cause_is_named_and_its_remedy_ends_the_refusal(cause, number):
-    """One sweep for each cause; docs/measured.md has the counts over a hundred."""
-    sweep = plant(cause, number)
-    made, (refused, *_) = refusals(sweep)
-    remedy = made.remedy(refused, {"width": sweep.target})
-    assert remedy.cause == cause
-    assert f"; {cause}: " in made.at(sweep.target).refusals[refused]
-    assert refused not in refusals(sweep.mended(remedy))[1]
-
-
-def test_what_only_noise_excuses_is_given_and_called_imprecise():
-    for number in range(4):
-        sweep = plant("noise", number)
-        made, refused = refusals(sweep)
-        point = made.at(sweep.target)
-        assert not set(refused) & set(point.imprecise)
-        for name, reason in point.imprecise.items():
-            assert name == "loss" or "; noise: " in reason
-            assert (point.loss if name == "loss" else point.tuned[name].value) is not None
-
-
-@pytest.mark.parametrize(
-    ("source", "words"),
-    [("replicates", "4 times as many seeds"), ("surface", "4 times as many runs, no two with")],
-)
-def test_more_seeds_are_asked_for_only_where_some_were_repeated(source, words):
-    noise = Noise(own_sd=0.01, own_dof=4, size_sd=0.01, size_dof=4, source=source)
-    assert words in less_noise(noise).text

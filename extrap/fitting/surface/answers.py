@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from extrap.fitting.surface.draws import SizeDraws
-from extrap.fitting.surface.sweep_arrays import Indices
 from extrap.laws.base import Array
 from extrap.records.confidence import MOST_CHANCE, MOST_COST
 
@@ -67,7 +66,7 @@ def answer(draws: SizeDraws, *, level: float = 0.9) -> Answer:
             tries[:, j] = np.linspace(first[j], last[j], N_TRIED)
             costs = draws.costs(tries, rows)
             values = tries[int(np.argmin(costs.mean(axis=0)))]
-    extra = draws.excesses(values[None], rows)[:, 0] - best_reachable(draws, values, rows)
+    extra = draws.excesses(values[None])[:, 0] - best_reachable(draws, values)
     return Answer(
         values=values,
         low=low,
@@ -78,7 +77,7 @@ def answer(draws: SizeDraws, *, level: float = 0.9) -> Answer:
     )
 
 
-def best_reachable(draws: SizeDraws, values: Array, rows: slice | Indices = slice(None)) -> Array:
+def best_reachable(draws: SizeDraws, values: Array) -> Array:
     """Log excess of the best value of each draw, divergence considered; 0 without divergence.
 
     Columns along which runs do not diverge are at the draw's own optimum.
@@ -86,14 +85,13 @@ def best_reachable(draws: SizeDraws, values: Array, rows: slice | Indices = slic
     Args:
         draws: At a size.
         values: log2, (D,): where the others are.
-        rows: Of the draws.
     """
     if draws.steepness is None:
-        return np.zeros(len(draws.optimum[rows]))
+        return np.zeros(len(draws.optimum))
     first, last = draws.reach()
     tries = np.repeat(values[None], N_TRIED, axis=0)
     tries[:, draws.main] = np.linspace(first[draws.main], last[draws.main], N_TRIED)
     is_main = np.arange(len(values)) == draws.main
     own = replace(draws, optimum=np.where(is_main, draws.optimum, values))
-    best = own.costs(tries, rows).argmin(axis=1)[:, None]
-    return np.asarray(np.take_along_axis(own.excesses(tries, rows), best, axis=1)[:, 0])
+    best = own.costs(tries).argmin(axis=1)[:, None]
+    return np.asarray(np.take_along_axis(own.excesses(tries), best, axis=1)[:, 0])

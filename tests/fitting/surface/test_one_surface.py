@@ -8,7 +8,7 @@ import pytest
 
 import extrap
 from benchmarks.sweeps import make_table, simulate, true_loss, true_lr
-from extrap.fitting.surface.answers import Answer, answer, confidence
+from extrap.fitting.surface.answers import answer
 from extrap.fitting.surface.draws import SizeDraws, draw
 from extrap.fitting.surface.surface import Surface, fit_surfaces
 from extrap.fitting.surface.surface_noise import (
@@ -196,6 +196,7 @@ def test_cost_of_mistuning_is_over_what_can_be_reached():
     n = 600
     draws = SizeDraws(
         optimum=np.zeros((n, 1)),
+        law=np.zeros((n, 1)),
         asymmetry=np.zeros((2, n, 1)),
         log_curvature=np.full((n, 1), math.log(0.03)),
         turns=np.zeros((n, 0)),
@@ -225,9 +226,9 @@ def test_a_threshold_does_not_hide_what_another_column_costs():
         "log_curvature": np.full((n, 2), math.log(0.03)),
         "turns": np.zeros((n, 2)),
     }
-    plain = answer(SizeDraws(optimum=optimum, **shape))
-    steepness = np.tile([5.0, 0.0], (n, 1))
-    far = SizeDraws(optimum=optimum, steepness=steepness, threshold=np.full(n, 50.0), **shape)
+    plain = answer(SizeDraws(optimum=optimum, law=optimum, **shape))
+    diverging = {"steepness": np.tile([5.0, 0.0], (n, 1)), "threshold": np.full(n, 50.0)}
+    far = SizeDraws(optimum=optimum, law=optimum, **diverging, **shape)
     assert plain.mistuned == pytest.approx(0.06, rel=0.1)
     assert answer(far).mistuned == pytest.approx(plain.mistuned, rel=0.05)
 
@@ -392,26 +393,13 @@ def test_a_run_that_stood_worse_gains_what_the_line_says():
     assert flat["offset_sd"] == pytest.approx(found["offset_sd"], rel=0.5)
 
 
-def test_runs_that_a_sampler_saw_and_the_table_lacks_are_counted():
+@pytest.mark.parametrize(("n", "is_missing"), [(5, False), (10, True)])
+def test_runs_that_a_sampler_saw_and_the_table_lacks_are_counted(n, is_missing):
+    """Of 120 runs, up to 5 % may be missing."""
     table = make_table(seed=2).assign(status="complete")
-    few, many = table.copy(), table.copy()
-    few.loc[:4, ["loss", "status"]] = [math.nan, "pruned"]
-    many.loc[:9, ["loss", "status"]] = [math.nan, "pruned"]
-    said = Answer(
-        values=np.zeros(1), low=np.zeros(1), high=np.zeros(1), cost=0.0, mistuned=0.0, chance=0.0
-    )
-    assert arrays(few).n_lacking == 5
-    assert confidence(said, arrays(few)).level == "high"
-    found = confidence(said, arrays(many))
-    assert found.level == "low"
-    assert "10 of 120" in found.reason
-
-
-@pytest.mark.parametrize(
-    ("cost", "chance", "level"),
-    [(0.002, 0.01, "high"), (0.005, 0.01, "medium"), (0.002, 0.03, "medium"), (0.02, 0, "low")],
-)
-def test_confidence_by_cost_and_chance(cost, chance, level):
-    ends = {name: np.zeros(1) for name in ("values", "low", "high")}
-    said = Answer(**ends, cost=cost, mistuned=cost, chance=chance)
-    assert confidence(said, arrays(make_table(seed=2))).level == level
+    table.loc[: n - 1, ["loss", "status"]] = [math.nan, "pruned"]
+    assert arrays(table).n_lacking == n
+    made = extrap.forecast(table, size="width", tune="lr")
+    flags = [flag for flag in made.flags if flag.startswith(f"runs-missing: {n} of 120 runs")]
+    assert bool(flags) == is_missing
+    assert (made.at(384).confidence.level == "low") == is_missing

@@ -12,7 +12,7 @@ from typing import Any, Unpack
 import numpy as np
 import pandas as pd
 
-from extrap.errors import DataError, ExtrapError
+from extrap.errors import DataError, ExtrapError, argument
 from extrap.fitting.one_thread import one_thread
 from extrap.fitting.splits import Split, rolling_origin
 from extrap.forecasting import Forecast, forecast
@@ -161,6 +161,12 @@ def backtest(
     """
     make = partial(forecast, level=level, band=band, fix=fix, prior=prior)
     whole = make(as_runs(runs, columns))
+    if "accuracy-refused" in whole.flags:
+        raise DataError(
+            "a backtest predicts losses, and an accuracy follows no law of size; backtest the "
+            f"loss of the same runs, or say {argument('loss_kind', 'error')} if 1 − accuracy "
+            "falls as a loss does."
+        )
     sizes = [optimum.size for optimum in whole.optima]
     holdouts: list[Holdout] = []
     failures: Counter[str] = Counter()
@@ -226,7 +232,10 @@ def _hold(made: Forecast, optimum: Optimum, *, dof: int) -> Holdout:
             "the loss is refused at the held-out size; add sizes below it, or more seeds."
         )
     if prediction is None:
-        raise DataError("the fitted sizes are too few for a law of the loss; extend their grids.")
+        raise DataError(
+            "too few of the fitted sizes have a finished run for a law of the loss; let more of "
+            "them finish."
+        )
     se = optimum.paired_loss_se
     log_se = None if se is None else se / observed
     if log_se is not None:  # in place of the noise of a single run

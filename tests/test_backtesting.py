@@ -112,11 +112,23 @@ def test_size_without_an_optimum_is_counted_and_not_judged(sweep_table):
     assert (count, found.n_failed, len(found.holdouts)) == (3, 3, 3)
 
 
-def test_sweep_no_part_of_which_carries_a_law_is_refused(sweep_table):
+def test_sweep_no_part_of_which_can_be_judged_is_refused(sweep_table):
+    """The largest of four sizes is held out: its rates are too low, or two others diverged."""
     table = sweep_table(widths=WIDTHS[:4])
-    cut = (table["width"] < 48) & (table["lr"] > 0.003)
-    with pytest.raises(DataError, match="no size could be"):
-        backtest(read(table[~cut]))
+    low = table[(table["width"] < 48) | (table["lr"] < 0.001)]
+    diverged = table.assign(loss=table["loss"].mask(table["width"].isin([24, 32]), math.inf))
+    for worse, message in ((low, "no bracketed optimum"), (diverged, "have a finished run")):
+        with pytest.raises(DataError, match=f"no size could be .*{message}"):
+            backtest(read(worse))
+
+
+def test_an_accuracy_has_no_backtest_but_its_error_has(sweep_table):
+    table = sweep_table(widths=WIDTHS[:4])
+    table["acc"] = 1 - table.pop("loss") / 100
+    options = {"size": "width", "tune": "lr", "loss": "acc", "maximise": "acc"}
+    with pytest.raises(DataError, match=r'no law of size; .* say loss_kind="error" if'):
+        backtest(table, **options)
+    assert len(backtest(table, **options, loss_kind="error").holdouts) == 1
 
 
 def test_only_the_sweep_is_used(found, sweep_table):
@@ -151,7 +163,21 @@ def test_pins_and_band_reach_every_forecast(found, sweep_table):
     assert pinned.predicted != found.holdouts[-1].predicted
 
 
-def test_a_column_that_is_flat_at_the_fitted_sizes_alone_is_not_predicted():
+def test_a_tuned_value_that_is_refused_is_not_judged_and_the_loss_is(sweep_table):
+    """At the fitted sizes all rates are far too large; the whole sweep knows the last optimum."""
+    too_large = tuple(2.0**k for k in range(-5, 0))
+    parts = [sweep_table(widths=(16, 32, 64), rates=too_large), sweep_table(widths=(128,))]
+    table = pd.concat(parts)
+    made = extrap.forecast(read(table[table["width"] < 128]), level=0.9)
+    assert made.at(width=128).refusals.keys() == {"lr"}
+    (held,) = backtest(read(table)).holdouts
+    assert held.tuned_octaves == {"lr": None}
+    assert held.predicted == pytest.approx(made.at(width=128).loss)
+    assert held.covered[0.9]
+
+
+def test_a_flat_column_is_predicted():
+    """Of a rate that hardly matters any prediction is as good as another."""
     rows = [
         (width, lr, seed, 1 + width**-0.5 + (lr - 0.05) ** 2 + 0.001 * seed)
         for width in (8, 16, 32, 64)
@@ -159,6 +185,5 @@ def test_a_column_that_is_flat_at_the_fitted_sizes_alone_is_not_predicted():
         for seed in (0, 1)
     ]
     frame = pd.DataFrame(rows, columns=["width", "lr", "seed", "loss"])
-    found = backtest(Runs.from_frame(frame, sizes=["width"], tuned=["lr"]))
-    assert {name for h in found.holdouts for name in h.tuned_octaves} == {"lr"}
-    assert None in [h.tuned_octaves["lr"] for h in found.holdouts]
+    (held,) = backtest(Runs.from_frame(frame, sizes=["width"], tuned=["lr"])).holdouts
+    assert abs(held.tuned_octaves["lr"]) < 1

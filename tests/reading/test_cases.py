@@ -63,9 +63,9 @@ def test_unfinished_runs_and_seeds_are_seen():
 def test_a_rate_that_was_swept_at_one_size_is_said_to_be():
     runs = read_runs(case("one_size_swept.csv"))
     assert (runs.sizes, runs.tuned) == (("params",), ("lr",))
-    made = extrap.forecast(runs)
-    assert any("swept at one size only" in flag for flag in made.flags)
-    assert made.tuned_laws == {"lr": None}
+    point = extrap.forecast(runs).at(params=2e8)
+    assert point.recommended == {"lr": None}
+    assert "lr was swept at params 1.31M only" in point.refusals["lr"].replace("\u00a0", " ")
 
 
 def test_a_table_of_best_values_gives_their_law():

@@ -41,6 +41,8 @@ def name_remedy(
 ) -> Remedy:
     """The remedy of the least work after which an answer would be given.
 
+    Where a value was tried at one size and kept at the others, to try it at these comes first.
+
     Work is the number of runs, each times its size squared. If no remedy would do, a smaller
     target is named at which the answer is given as it is.
 
@@ -57,6 +59,8 @@ def name_remedy(
         before the runs; here at the medians of the parameters). Hoffmann et al. (2022), Training
         compute-optimal large language models, for the square.
     """
+    if (once := _swept_once(runs)) is not None:
+        return once
     sizes = runs.to_frame()[list(runs.sizes)].astype(float)
     largest = {name: float(column.max()) for name, column in sizes.items()}
     more = [{c: v * 2**n for c, v in largest.items()} for n in DOUBLINGS]
@@ -79,6 +83,19 @@ def name_remedy(
     outside = [remedy for remedy in remedies if remedy.cause == "edge"]
     # what diverged comes first, even where it is not enough
     return min(outside, key=lambda r: _work(r, largest)) if lacking and outside else NOTHING
+
+
+def _swept_once(runs: Runs) -> Remedy | None:
+    """What to do where a value was tried at one size and kept at the others."""
+    groups = runs.to_frame().groupby(list(runs.sizes))
+    for name in runs.tuned:
+        n_values = groups[name].nunique()
+        swept = n_values[n_values > 1]
+        if len(swept) == 1 < len(n_values):
+            size = dict(zip(runs.sizes, np.atleast_1d(swept.index[0]).tolist(), strict=True))
+            text = f"{name} was swept at {name_size(size)} only; try several values of it at "
+            return Remedy(cause="grid", text=f"{text}the other sizes", column=name)
+    return None
 
 
 def _added(remedy: Remedy) -> pd.DataFrame:

@@ -1,5 +1,6 @@
 """Figures that the documentation states, and slow benchmarks on a few replicates."""
 
+import importlib
 from dataclasses import replace
 from pathlib import Path
 
@@ -7,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from benchmarks import allocations, batch, comparisons
+from benchmarks import allocations, batch, comparisons, optima, tuned_values
 from benchmarks.rows import DATA
 from benchmarks.surface_kinds import GROUPS, RATIOS, case
 from extrap.analyses.batch_size import agreement, rate_law
@@ -75,6 +76,41 @@ def test_shared_noise_of_a_design_keeps_the_scatter_of_a_difference():
         run, _, _, arm = replace(comparisons.DESIGNS[0], share=share).noise
         assert run**2 + arm**2 == pytest.approx(13e-6)
         assert arm**2 == pytest.approx(share * 13e-6)
+
+
+MODULES = sorted(path.stem for path in (ROOT / "benchmarks").glob("[!_]*.py"))
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_every_benchmark_can_be_imported(name):
+    """Most run for minutes and in no test: what they import may have moved."""
+    assert importlib.import_module(f"benchmarks.{name}").__doc__
+
+
+def test_refused_answers_cost_what_the_largest_sizes_value_costs():
+    drawn = case("straight", np.random.default_rng([3, 1]))
+    refused = tuned_values.scored(drawn, 1, {})
+    assert refused["cost"] == refused["kept"] == drawn.cost(1, drawn.kept)
+    truth = drawn.best[1]
+    ends = [np.array([truth[0] + 0.5, truth[0] + 1.5])]
+    missed = tuned_values.scored(
+        drawn, 1, {"values": truth, "ends": ends, "predicted": 0.0, "chance": 0.0}
+    )
+    # Gneiting and Raftery 2007, Eq. 43: the width, and 2 / .1 times what lies outside
+    assert missed["score"] == pytest.approx(1.0 + 20 * 0.5)
+    assert missed["cost"] == pytest.approx(0.0, abs=1e-12)
+    assert missed["held"] == 0.0
+
+
+def test_polynomial_of_a_cell_finds_the_minimum_of_a_quadratic():
+    rates, batches = np.meshgrid(np.arange(-11.0, -6.0, 0.5), np.arange(16.0, 21.0, 0.5))
+    u, v = rates.ravel() + 8.7, batches.ravel() - 18.2
+    log_loss = 0.8 + 0.004 * u**2 + 0.003 * v**2 - 0.002 * u * v
+    columns = {"lr": 2.0 ** rates.ravel(), "batch_size_tokens": 2.0 ** batches.ravel()}
+    cell = pd.DataFrame({**columns, "loss": np.exp(log_loss)})
+    surface = optima.fit_cell(cell, 2, 0.1, np.inf)
+    assert surface.minimum == pytest.approx([-8.7, 18.2], abs=0.01)  # a step of its grid
+    assert surface.excess(np.array([-7.7, 18.2])) == pytest.approx(0.004, abs=1e-5)
 
 
 KINDS = [kind for group in GROUPS.values() for kind in group if "tpe" not in kind]

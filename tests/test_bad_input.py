@@ -86,10 +86,10 @@ def test_copies_of_rows_change_nothing(sweep_table):
 def test_tied_sizes_of_a_sweep_ask_for_pins_that_are_accepted():
     columns = {"size": ("params", "tokens"), "tune": "lr"}
     table = swept(tied_table())
-    with pytest.raises(DataError, match=r'fix=\{"c1": '):
-        forecast_of(table, **columns)
     with pytest.raises(DataError, match=r'fix=\{"lr\.b1": '):
-        forecast_of(table, **columns, fix={"c1": 0.35})
+        forecast_of(table, **columns)
+    with pytest.raises(DataError, match=r'fix=\{"c1": '):
+        forecast_of(table, **columns, fix={"lr.b1": -0.3})
     point = examine(forecast_of(table, **columns, fix={"c1": 0.35, "lr.b1": -0.3}), 4)
     assert point.tuned["lr"].value == pytest.approx(0.01 * (4 * 32) ** -0.3, rel=0.2)
 

@@ -167,9 +167,9 @@ def plant(cause: str, number: int) -> Planted:
 def refusals(sweep: Planted, remedy: Remedy | None = None) -> tuple[extrap.Forecast, list[str]]:
     """The forecast, and what it refuses at the target: the rate, the loss."""
     made = extrap.forecast(sweep.table(remedy), size="width", tune="lr")
-    point = made.at(sweep.target)
-    values = {"lr": point.tuned["lr"].value, "loss": point.loss}
-    return made, [name for name, value in values.items() if value is None]
+    target = {"width": sweep.target}
+    is_given = {"lr": made.is_tuned_at(target), "loss": made.doubt_loss(target) is None}
+    return made, [name for name, given in is_given.items() if not given]
 
 
 def causes(table: pd.DataFrame) -> set[str]:

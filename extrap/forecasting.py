@@ -800,7 +800,7 @@ def _made(
     if not has_replicates(sweep):  # what looks like replicates are copies
         sweep = sweep.without_copies()
     slopes = {name: _by_column(pins, sweep.sizes) for name, pins in of_tuned.items()}
-    surface, noise, optima, n_lacking = fit_sweep(sweep, level=level, pinned=slopes, held=held)
+    surface, noise, optima, _, n_lacking = fit_sweep(sweep, level=level, pinned=slopes, held=held)
     if n_lacking > MOST_LACKING * len(sweep):
         flags.append(
             f"runs-missing: {n_lacking} of {len(sweep)} runs were pruned or failed and have no "

@@ -1,8 +1,8 @@
 """The tuned log loss of each seed at each size of an arm, at the optimum that a forecast states.
 
 The mean over the seeds of a size is the loss of its `Optimum`, so that a comparison and a forecast
-state the same loss. What the seeds differ by is read from all of their runs, each less what its
-tuned values cost by the surface of the sweep; runs near the optimum count most.
+state the same loss. The seeds scatter about it by what their mean errs by (`losses_by_seed` of
+`extrap.fitting.surface`).
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-import pandas as pd
 from scipy import special
 
 from extrap.errors import DataError
@@ -22,7 +21,6 @@ from extrap.fitting.surface.fitted_sizes import (
     has_replicates,
     runs_by_size,
 )
-from extrap.fitting.surface.imagined_runs import MISFIT, USUAL_NOISE
 from extrap.fitting.surface.optimum_law import law_of_optimum
 from extrap.records import WITHOUT_SEED, Interval, Measure, Optimum, Runs
 
@@ -104,28 +102,20 @@ def seed_losses(sweep: Runs, fitted: FittedSweep) -> list[dict[object, float]]:
 
     Args:
         sweep: The runs.
-        fitted: From `fit_sweep` of the same runs.
+        fitted: From `fit_sweep` of the same runs; an optimum without a loss has that of its best
+            cell.
     """
-    found = []
-    for optimum, (size, rows) in zip(fitted.optima, runs_by_size(sweep), strict=True):
-        complete = rows[rows["status"] == "complete"]
-        seeds, log_loss = complete["seed"].to_numpy(), np.log(complete["loss"].astype(float))
-        if optimum.loss is None and sweep.tuned:
+    found, sizes = list[dict[object, float]](), runs_by_size(sweep)
+    for optimum, by_seed, (_, rows) in zip(fitted.optima, fitted.by_seed, sizes, strict=True):
+        if optimum.loss is None:
+            complete = rows[rows["status"] == "complete"]
+            seeds, log_loss = complete["seed"].to_numpy(), np.log(complete["loss"].astype(float))
             cells = log_loss.groupby([complete[name] for name in sweep.tuned])
             best = cells.transform("mean") if len(cells) else log_loss
             is_best = (best == best.min()).to_numpy()
-            found.append(log_loss[is_best].groupby(seeds[is_best]).mean().to_dict())
-            continue
-        weights = np.ones(len(complete))
-        if fitted.draws is not None and len(complete):
-            there = fitted.draws.at(np.log2([size[c] for c in sweep.sizes])).median()
-            values = np.log2(complete[list(sweep.tuned)].to_numpy(dtype=float))
-            excess = there.excesses(values)[0]
-            own = fitted.noise.at_size(size).own_sd or USUAL_NOISE
-            weights = 1 / (own**2 + (MISFIT * excess) ** 2)
-            log_loss = log_loss - excess
-        table = pd.DataFrame({"sum": log_loss * weights, "weight": weights}).groupby(seeds).sum()
-        found.append(_around(optimum, table["sum"] / table["weight"]))
+            by_seed = log_loss[is_best].groupby(seeds[is_best]).mean().to_dict()
+        # to 12 decimals, so that arms of the same runs do not differ by rounding
+        found.append({seed: round(float(value), 12) for seed, value in by_seed.items()})
     return found
 
 
@@ -161,12 +151,3 @@ def _edge_flags(name: str, optima: Sequence[Optimum]) -> list[str]:
 def _label(seed: object, name: str) -> object:
     """Rows without a seed were numbered by the reader: no row of another arm is its pair."""
     return f"{name}: {seed}" if isinstance(seed, str) and seed.startswith(WITHOUT_SEED) else seed
-
-
-def _around(optimum: Optimum, offsets: pd.Series) -> dict[object, float]:
-    """Log losses of the seeds whose mean is the loss of the optimum, or their own without one."""
-    if offsets.empty:
-        return {}
-    shift = 0.0 if optimum.loss is None else math.log(optimum.loss) - float(offsets.mean())
-    # to 12 decimals, so that arms of the same runs do not differ by rounding
-    return {seed: round(float(value) + shift, 12) for seed, value in offsets.items()}

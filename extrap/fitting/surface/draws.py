@@ -366,6 +366,8 @@ def _given(
     diverging = surface.divergences is not None
     scale = scale if diverging else scale[:n]
     z = rng.normal(size=(len(scale), len(others))) / np.sqrt(1 + eigenvalues / scale[:, None] ** 2)
+    if len(z) > 1:  # with the mean of the distribution: losses do not differ by chance
+        z = (z - z.mean(axis=0)) * math.sqrt(len(z) / (len(z) - 1))
     theta = np.repeat(surface.theta[None], len(scale), axis=0)
     theta[:, others] += step + z @ back.T
     return _resampled(surface, theta, scale, n, rng) if diverging else theta

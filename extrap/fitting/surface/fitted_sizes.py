@@ -31,12 +31,15 @@ class FittedSweep(NamedTuple):
         draws: Of all parameters; None where nothing is tuned.
         noise: Of a run.
         optima: One per size, smallest first.
+        by_seed: Log losses of each of these by seed, whose mean is the loss of the optimum; empty
+            where it has none.
         n_lacking: As in `SweepArrays`.
     """
 
     draws: SurfaceDraws | None
     noise: Noise
     optima: tuple[Optimum, ...]
+    by_seed: tuple[Mapping[object, float], ...]
     n_lacking: int = 0
 
 
@@ -63,13 +66,16 @@ def fit_sweep(
     """
     if not runs.tuned and not has_replicates(runs):
         noise = noise_of_means(runs) or Noise(own_sd=None, own_dof=0, source="none")
-        return FittedSweep(None, noise, _means(runs, noise))
+        optima = _means(runs, noise)
+        return FittedSweep(None, noise, optima, _same_for_all(runs, optima))
     sweep = arrays_of(runs, pinned)
     surfaces, weights = fit_surfaces(sweep, held)
     draws = draw_parameters(surfaces, weights, rng=np.random.default_rng(0), n=N_DRAWS)
-    noise = _noise(runs, surfaces[int(np.argmax(weights))])
-    optima = _optima(runs, surfaces[int(np.argmax(weights))], draws, noise, level=level)
-    return FittedSweep(draws if runs.tuned else None, noise, optima, sweep.n_lacking)
+    likeliest = surfaces[int(np.argmax(weights))]
+    noise = _noise(runs, likeliest)
+    optima = _optima(runs, likeliest, draws, noise, level=level)
+    by_seed = _by_seed(runs, likeliest, optima)
+    return FittedSweep(draws if runs.tuned else None, noise, optima, by_seed, sweep.n_lacking)
 
 
 def has_replicates(runs: Runs) -> bool:
@@ -158,6 +164,29 @@ def _optima(
             )
         optima.append(optimum)
     return tuple(optima)
+
+
+def _by_seed(
+    runs: Runs, surface: Surface, optima: Sequence[Optimum]
+) -> tuple[Mapping[object, float], ...]:
+    """Log losses by seed about those of the optima."""
+    logs, off = surface.sweep.log_sizes, surface.losses_by_seed()
+    of_size = {tuple(size): by_seed for size, by_seed in zip(logs.tolist(), off, strict=True)}
+    found = list[Mapping[object, float]]()
+    for optimum in optima:
+        size = np.round(np.log2([*optimum.size.values()]), DIGITS)
+        loss, by_seed = optimum.loss, of_size.get(tuple(size.tolist()), {})
+        found.append({} if loss is None else {s: math.log(loss) + v for s, v in by_seed.items()})
+    return tuple(found)
+
+
+def _same_for_all(runs: Runs, optima: Sequence[Optimum]) -> tuple[Mapping[object, float], ...]:
+    """The log loss of a size for each of its seeds, where none differs."""
+    tables = [rows.loc[rows["status"] == "complete", "seed"] for _, rows in runs_by_size(runs)]
+    return tuple(
+        {} if optimum.loss is None else dict.fromkeys(seeds, math.log(optimum.loss))
+        for optimum, seeds in zip(optima, tables, strict=True)
+    )
 
 
 def estimate(optimum: Array, law: Array, *, level: float) -> Estimate:

@@ -130,7 +130,7 @@ class Surface:
     ) -> None:
         self.sweep, self.asymmetry_sd, self.margin = sweep, asymmetry_sd, margin
         self.shape = (*sweep.log_sizes.shape, sweep.values.shape[1])
-        diverging = bool(sweep.diverged.any())
+        diverging = bool(sweep.diverged.any() and sweep.values.shape[1])
         n_effects = sweep.seeds.shape[1] + sweep.completed.shape[1]
         self.places = Places(self.shape, n_effects, diverging=diverging)
         self._rows = np.flatnonzero(~sweep.diverged)
@@ -489,6 +489,35 @@ class Surface:
         mean = self.noise_posterior.mean()
         self.noise = mean.damped(self.noise) if self._is_noise_estimated else mean
         self._is_noise_estimated = True
+
+    def losses_by_seed(self) -> list[dict[object, float]]:
+        """Log losses at the optimum of a size by seed, of the seeds that have one there, (S,).
+
+        A seed's effect, and what its runs add to the loss of all: the seeds scatter by what their
+        mean errs by, errors of the curve included. Their mean here is 0.
+
+        References:
+            Jaeckel (1972), The infinitesimal jackknife, Bell Laboratories MM 72-1215-11.
+        """
+        assert self._variance is not None
+        sweep, places, (square, power) = self.sweep, self.places, self._variance
+        residual, seed = self.state.residual, sweep.seed[self._rows]
+        growths = self.noise.growths(sweep.from_largest.mean(axis=1))
+        of_loss = np.zeros((self.shape[0], places.n))
+        of_loss[np.arange(self.shape[0]), places.loss] = 1.0
+        common = places.effects[: sweep.n_common]
+        of_loss[:, common] = growths[:, None] / max(sweep.n_common, 1)
+        pull = power / square / (1 + residual**2 / square / DOF) * residual
+        added = of_loss @ self.covariance @ self.state.slopes.T * pull
+        n_seeds = sweep.seeds.shape[1]
+        effect = self._effect_columns[:, :n_seeds] @ self.theta[places.effects[:n_seeds]]
+        found = []
+        for i, of_runs in enumerate(added):
+            here = dict(zip(seed[self._size == i], effect[self._size == i], strict=True))
+            losses = {s: e + len(here) * float(of_runs[seed == s].sum()) for s, e in here.items()}
+            mean = float(np.mean([*losses.values()])) if losses else 0.0
+            found.append({s: value - mean for s, value in losses.items()})
+        return found
 
     def given_noise(self, noise: SurfaceNoise) -> tuple[Indices, Array, Array]:
         """With other noise at the mode, the effects integrated over.

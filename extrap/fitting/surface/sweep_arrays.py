@@ -42,6 +42,7 @@ class SweepArrays:
         values: log2 of the tuned values, (M, D); pinned slopes are taken off.
         log_loss: (M,); NaN where it diverged.
         diverged: (M,).
+        seed: Of each run, (M,).
         cell: Runs of one size, of the same values, that diverged or did not, share a number, (M,).
         seeds: Indicators of seed effects, (M, K + P): of seeds that several sizes have, then of
             seeds at one size.
@@ -59,6 +60,7 @@ class SweepArrays:
     values: Array
     log_loss: Array
     diverged: npt.NDArray[np.bool_]
+    seed: npt.NDArray[np.object_]
     cell: Indices
     seeds: Array
     common_seeds: tuple[str, ...]
@@ -126,6 +128,7 @@ def arrays_of(runs: Runs, pinned: Mapping[str, Mapping[str, float]] | None = Non
         values=values,
         log_loss=np.where(diverged, np.nan, np.log(frame["loss"].where(~diverged, 1.0))),
         diverged=diverged,
+        seed=frame["seed"].to_numpy(dtype=object),
         cell=cell,
         seeds=seeds,
         common_seeds=common_seeds,

@@ -334,7 +334,7 @@ class Forecast(Shown):
             return None
 
     def likeliest_surface(self) -> Surface | None:
-        """The likeliest surface of the runs, fitted anew; None where nothing tells the noise."""
+        """The likeliest surface of the runs, fitted again; None where nothing tells the noise."""
         if self.surface is None and not has_replicates(self.runs):
             return None
         columns = self.runs.sizes

@@ -9,10 +9,9 @@ Adam grows about as the square root of the batch and then levels off; the noise 
 training, and over the loss it is one curve for all widths.
 
 Found: the critical batch goes as loss^-6.8 (-8.2 to -5.3) and width^-.13 (-.29 to .03), at width
-64 and a loss of 2.3 it is 650 (530 to 810). The rate goes as batch^.40 (.31 to .50), about the
-square root, and at width 64 less at large batches, where the optima bend. The noise scale grows
-during training by a factor of about four in ten times the steps; over the loss the widths lie on
-one curve.
+64 and a loss of 2.3 it is 650 (530 to 810). The rate goes as batch^.40 (.35 to .45), less
+than the square root. The noise scale grows during training by a factor of about four in ten times
+the steps; over the loss the widths lie on one curve.
 
 Cost: 648 runs, seven minutes on two cores. Larger on a GPU: `--set
 tasks.0.study.sizes.width=16,32,64,128,256`.

@@ -41,7 +41,6 @@ def test_figures_of_the_batch_studies_are_those_of_their_tables():
     assert f"batch^{exponent}" in measured
     assert agreed.n_pairs >= 8
     assert law.flags == ()
-    assert rate_law(rates.query("width == 64"), ["batch_size"]).flags == ("optimum-law-bends",)
 
 
 def test_example_of_steps_is_the_table_of_the_study():

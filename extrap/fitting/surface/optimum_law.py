@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -12,10 +13,13 @@ from extrap.fitting.surface.draws import SurfaceDraws
 from extrap.laws import OPTIMUM_POWER
 from extrap.laws.base import Array
 from extrap.records import Fit
+from extrap.records.numbers import rounded
 
 BENDS = "optimum-law-bends"
 """Flag of a law whose optima curve on log-log axes."""
 BENDS_P = 0.05
+SIZE_DIGITS = 9
+"""Of a size, that survive its logarithm."""
 FEWEST_SIZES = 4
 """Sizes from which on a bend can be read."""
 
@@ -54,19 +58,14 @@ def law_of_optimum(
         sizes: Size columns.
         fixed: Pinned slopes, by the names of the law's parameters.
     """
-    logs = draws.log_sizes * math.log(2)
-    off, names = logs - logs.mean(axis=0), OPTIMUM_POWER.names(len(sizes))
-    coefficients, design = _coefficients(draws, column, off)
-    n_bent = len(names) + 1
-    whole = np.zeros((len(coefficients), n_bent))
-    whole[:, : coefficients.shape[1]] = coefficients
-    rest = math.log(2) * draws.optima[:, :, column] - coefficients @ design.T
-    values, covariance = whole.mean(axis=0), np.cov(whole, rowvar=False)
+    logs, names = draws.log_sizes * math.log(2), OPTIMUM_POWER.names(len(sizes))
+    found = _coefficients(draws, column)
+    values, covariance = found.values.mean(axis=0), np.cov(found.values, rowvar=False)
     for name, value in fixed.items():
         place = names.index(name)
         values[place], covariance[place], covariance[:, place] = value, 0.0, 0.0
-    n_free = max(len(off) - coefficients.shape[1], 1)
-    found = _curvature(coefficients, names)
+    rest, n_free = found.rest, max(len(logs) - found.n_fitted, 1)
+    test = _curvature(found)
     return Fit(
         law=OPTIMUM_POWER.key,
         names=(*names, "bend"),
@@ -78,11 +77,16 @@ def law_of_optimum(
         chi2=float((rest.mean(axis=0) ** 2 / np.maximum(rest.var(axis=0), 1e-12)).sum()),
         columns=sizes,
         reference=tuple(np.exp(logs.mean(axis=0)).tolist()),
-        fitted_range=tuple((float(np.exp(c.min())), float(np.exp(c.max()))) for c in logs.T),
-        n_points=len(off),
+        fitted_range=tuple((_size(c.min()), _size(c.max())) for c in draws.log_sizes.T),
+        n_points=len(logs),
         fixed=dict(fixed),
-        flags=(BENDS,) if found is not None and found.bends else (),
+        flags=(BENDS,) if test is not None and test.bends else (),
     )
+
+
+def _size(log_size: float) -> float:
+    """From log2, which is rounded: a whole number is one again."""
+    return rounded(2.0**log_size, SIZE_DIGITS)
 
 
 def check_curvature(draws: SurfaceDraws, column: int) -> CurvatureTest | None:
@@ -95,25 +99,45 @@ def check_curvature(draws: SurfaceDraws, column: int) -> CurvatureTest | None:
     References:
         arXiv 2606.29158, where the optimal rate bends upward at scale.
     """
-    logs = draws.log_sizes * math.log(2)
-    coefficients, _ = _coefficients(draws, column, logs - logs.mean(axis=0))
-    return _curvature(coefficients, OPTIMUM_POWER.names(logs.shape[1]))
+    return _curvature(_coefficients(draws, column))
 
 
-def _coefficients(draws: SurfaceDraws, column: int, off: Array) -> tuple[Array, Array]:
-    """Of each draw, (n, k), and the design, (S, k): with a bend where the sizes tell it."""
-    design = np.column_stack([np.ones(len(off)), off])
-    bent = np.column_stack([design, off.mean(axis=1) ** 2])
-    if len(off) >= FEWEST_SIZES and np.linalg.matrix_rank(bent) == bent.shape[1]:
-        design = bent
-    optima = math.log(2) * draws.optima[:, :, column]
-    return optima @ np.linalg.pinv(design).T, design
+class _Coefficients(NamedTuple):
+    """Of each draw.
+
+    Attributes:
+        values: Level, slopes and bend, (n, C + 2); 0 where none is fitted.
+        rest: What they leave of the log optima, (n, S).
+        n_fitted: How many are fitted, pinned slopes are not.
+        is_bent: Whether the sizes tell a bend.
+    """
+
+    values: Array
+    rest: Array
+    n_fitted: int
+    is_bent: bool
 
 
-def _curvature(coefficients: Array, names: tuple[str, ...]) -> CurvatureTest | None:
-    if coefficients.shape[1] == len(names):
+def _coefficients(draws: SurfaceDraws, column: int) -> _Coefficients:
+    """By least squares, of what pinned slopes leave."""
+    logs, pinned = draws.log_sizes * math.log(2), draws.pinned[:, column]
+    off = logs - logs.mean(axis=0)
+    parts = np.column_stack([np.ones(len(off)), off, off.mean(axis=1) ** 2])
+    is_fitted = np.array([True, *np.isnan(pinned), True])
+    is_bent = len(off) >= FEWEST_SIZES and bool(
+        np.linalg.matrix_rank(parts[:, is_fitted]) == is_fitted.sum()
+    )
+    is_fitted[-1] = is_bent
+    optima = math.log(2) * draws.optima[:, :, column] - off @ np.nan_to_num(pinned)
+    values = np.zeros((len(optima), len(is_fitted)))
+    values[:, is_fitted] = optima @ np.linalg.pinv(parts[:, is_fitted]).T
+    return _Coefficients(values, optima - values @ parts.T, int(is_fitted.sum()), is_bent)
+
+
+def _curvature(found: _Coefficients) -> CurvatureTest | None:
+    if not found.is_bent:
         return None
-    bends = 2 * coefficients[:, -1]
+    bends = 2 * found.values[:, -1]
     above = float((bends > 0).mean())
     return CurvatureTest(
         curvature=float(bends.mean()),

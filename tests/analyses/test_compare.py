@@ -51,10 +51,9 @@ def compared(treated, *, plain=None, **options):
 
 
 def logs(frame):
-    """Log losses by size and seed, about the logarithm of the mean loss of a size."""
-    losses = frame.pivot(index="width", columns="seed", values="loss").to_numpy()
-    about = np.log(losses.mean(axis=1)) - np.log(losses).mean(axis=1)
-    return np.log(losses) + about[:, None]
+    """Log losses by size and seed, those that tests are made of."""
+    by_size = tuned_arm("one", runs(frame), level=0.95).by_size
+    return np.array([[*by_seed.values()] for by_seed in by_size.values()])
 
 
 def half(se, dof, level=0.95):
@@ -484,13 +483,23 @@ def test_a_unit_of_size_changes_no_number():
     assert other.p_value == pytest.approx(one.p_value)
 
 
-def test_mean_of_the_seeds_is_the_loss_that_the_forecast_states():
-    runs = Runs.from_frame(make_table(widths=WIDTHS[:4], seed=8), sizes=["width"], tuned=["lr"])
-    arm = tuned_arm("plain", runs, level=0.9)
-    optima = extrap.forecast(runs).optima
+@pytest.mark.parametrize("tuned", [["lr"], []])
+def test_a_comparison_states_the_loss_that_the_forecast_states(tuned):
+    """Of tuned runs and of runs at one rate; the seeds' mean, and `compare` itself."""
+    frame = make_table(widths=WIDTHS[:4], seed=8)
+    frame = frame if tuned else frame.drop_duplicates(["width", "seed"]).drop(columns="lr")
+    plain = Runs.from_frame(frame, sizes=["width"], tuned=tuned)
+    arm = tuned_arm("plain", plain, level=0.9)
+    losses = [optimum.loss for optimum in extrap.forecast(plain).optima]
     means = [math.exp(np.mean([*seeds.values()])) for seeds in arm.by_size.values()]
-    assert means == pytest.approx([optimum.loss for optimum in optima], rel=1e-12)
+    assert means == pytest.approx(losses, rel=1e-12)
     assert all(len(seeds) == 3 for seeds in arm.by_size.values())
+    other = Runs.from_frame(frame.assign(loss=0.99 * frame["loss"]), sizes=["width"], tuned=tuned)
+    (contrast,) = extrap.compare({"plain": plain, "other": other}).contrasts
+    assert [row.plain.value for row in contrast.by_size] == pytest.approx(losses, rel=1e-10)
+    assert [row.difference.value for row in contrast.by_size] == pytest.approx(
+        [-0.01] * 4, abs=1e-4
+    )
 
 
 def test_seeds_with_other_rates_than_each_other_differ_by_a_constant():
@@ -505,15 +514,39 @@ def test_seeds_with_other_rates_than_each_other_differ_by_a_constant():
         assert seeds[1] - seeds[0] == pytest.approx(0.01, abs=2e-3)
 
 
-def test_a_seed_that_lacks_a_rate_is_left_out_where_two_others_have_all():
+def test_a_seed_that_lacks_a_rate_has_the_loss_that_the_others_tell():
+    """Losses but for the seeds' own differences are the same: noise of 1e-6."""
     frame = make_table(widths=WIDTHS[:4], seed=9, noise=1e-6)
-    seeds = {*frame["seed"]}
     best = frame.loc[frame["loss"].idxmin()]
     lacks = (frame["width"] == best["width"]) & (frame["lr"] == best["lr"]) & (frame["seed"] == 0)
-    runs_of_two = Runs.from_frame(frame[~lacks], sizes=["width"], tuned=["lr"])
-    by_size = tuned_arm("plain", runs_of_two, level=0.9).by_size
-    for (width,), losses in by_size.items():
-        assert {*losses} == (seeds - {0} if width == best["width"] else seeds)
+    whole, of_two = (
+        tuned_arm("plain", Runs.from_frame(f, sizes=["width"], tuned=["lr"]), level=0.9).by_size
+        for f in (frame, frame[~lacks])
+    )
+    for size, losses in whole.items():
+        assert dict(of_two[size]) == pytest.approx(dict(losses), abs=1e-5)
+
+
+@pytest.mark.parametrize("noise", [0.003, 0.4])
+def test_losses_of_runs_of_one_rate_are_their_means_however_they_scatter(noise):
+    frame = table(seeds=(0, 1), noise=noise)
+    losses = np.log(frame.pivot(index="width", columns="seed", values="loss"))
+    assert logs(frame).mean(axis=1) == pytest.approx(losses.mean(axis=1), abs=noise / 100)
+
+
+def test_seeds_scatter_by_what_their_curves_err_by():
+    """The least-squares parabola of seven rates −3 to 3 octaves off errs by √(1/3) of the noise.
+
+    Their mean would by √(1/7): no curve is known. Eight seeds at six sizes tell it to 11 %.
+    """
+    rng = np.random.default_rng(0)
+    axes = {"width": WIDTHS, "seed": range(8), "u": range(-3, 4)}
+    frame = simulate(lambda width, seed, u: law(width) * np.exp(0.012 * u**2), **axes)
+    frame["loss"] *= np.exp(NOISE * rng.normal(size=len(frame)))
+    frame["lr"] = 2.0 ** frame.pop("u")
+    arm = tuned_arm("plain", Runs.from_frame(frame, sizes=["width"], tuned=["lr"]), level=0.9)
+    variances = [np.var([*by_seed.values()], ddof=1) for by_seed in arm.by_size.values()]
+    assert math.sqrt(np.mean(variances)) == pytest.approx(NOISE * math.sqrt(1 / 3), rel=0.3)
 
 
 def test_curves_of_resamples_are_those_of_fits_of_their_own():

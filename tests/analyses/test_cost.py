@@ -3,7 +3,7 @@
 import json
 import math
 import re
-from dataclasses import replace
+from dataclasses import fields, replace
 from functools import cache
 from pathlib import Path
 
@@ -16,10 +16,11 @@ from benchmarks.calibrate import CheckedSweep, draw
 from extrap.analyses.budget import cost
 from extrap.cli import main
 from extrap.fitting.run_costs import read_run_cost
+from extrap.fitting.surface.draws import SurfaceDraws
 from extrap.records.codec import document
 from extrap.reporting.forecast_answer import transfer_answer
 from extrap.reporting.text import result_text
-from tests.checking.byhand import LARGE, by_hand, law, loss_at, sweep
+from tests.checking.byhand import EVEN, LARGE, KnownDraws, by_hand, loss_at, of_rate, sweep
 
 SWEEP = Path(__file__).parents[2] / "examples" / "sweep.csv"
 FLOPS = 7 * 1024**2
@@ -39,11 +40,29 @@ def priced(**changes):
     return by_hand(**{"runs": sweep(flops=square), **changes})
 
 
-def exact(**changes):
+class ExactDraws(KnownDraws):
+    """The optimum is known; the curvature has a standard deviation of its log."""
+
+    curvature_sd = 0.0
+
+    def at(self, log_size):
+        there = super().at(log_size).median()
+        log_curvature = there.log_curvature + self.curvature_sd * EVEN[:, None]
+        shape = {
+            name: np.repeat(getattr(there, name), len(EVEN), 0) for name in ("optimum", "law")
+        }
+        asymmetry = np.zeros((2, len(EVEN), 1))
+        turns = np.zeros((len(EVEN), 0))
+        return replace(
+            there, log_curvature=log_curvature, asymmetry=asymmetry, turns=turns, **shape
+        )
+
+
+def exact(*, draws=ExactDraws, **changes):
     """The same where the best rate is known exactly."""
-    values = {"a": math.log(0.01), "b": -0.5}
-    known = law("optimum_power", values, (1e-9, 1e-9), scatter=1e-9, dof=5, scale_dof=5)
-    return priced(tuned_laws={"lr": known}, **changes)
+    known = of_rate()
+    draws = draws(**{field.name: getattr(known, field.name) for field in fields(SurfaceDraws)})
+    return priced(surface=draws, **changes)
 
 
 @pytest.mark.parametrize("width", [512.0, 1024.0])
@@ -61,7 +80,8 @@ def test_keeping_the_small_widths_rate_costs_one_number_in_every_place(width, tm
     (rule,) = (row for row in point.rules if row.rule == "constant")
     (row,) = made.frame_at_values([at], tuned={"lr": stated.kept}).to_dict("records")
     assert [rule.expected_regret, row["log_excess"]] == pytest.approx([stated.penalty] * 2)
-    run = pd.DataFrame([{**at, "lr": stated.kept, "seed": 9, "loss": 1.3 * point.loss}])
+    loss = 1.05 * math.exp(stated.penalty) * point.loss
+    run = pd.DataFrame([{**at, "lr": stated.kept, "seed": 9, "loss": loss}])
     (verdict,) = extrap.check(made, run)
     assert verdict.evidence["expected_excess"] == pytest.approx(expected[0])
     answer = transfer_answer(made, point)
@@ -99,28 +119,29 @@ def test_a_value_costs_what_the_parabola_and_the_power_laws_say():
 
 
 def test_an_unknown_optimum_costs_the_mean_over_where_it_may_lie():
-    """.02 σ² · 5/3 of Student's t with 5 degrees of freedom; t of .9875 is 3.1634."""
+    """.02 σ² of the normal distribution, whose .9875 quantile is 2.2414."""
     result = cost(priced(), at=LARGE, tuned={"lr": 0.0025}, gpu_hours=5.0, price=2.0)
     sd = 0.26 / math.log(2)
-    assert math.log1p(result.chosen.relative.value) == pytest.approx(
-        0.02 * sd**2 * 5 / 3, rel=0.01
-    )
+    assert math.log1p(result.chosen.relative.value) == pytest.approx(0.02 * sd**2, rel=0.01)
     upper = math.log1p(result.chosen.relative.ci.upper)
-    assert upper == pytest.approx(0.02 * (sd * 3.1634) ** 2, rel=0.1)  # by 101 points
+    assert upper == pytest.approx(0.02 * (sd * 2.2414) ** 2, rel=0.02)  # of 2048 draws
     assert (result.run["gpu_hours"], result.run["money"]) == (5, 10)
     far = cost(exact(), at=LARGE, tuned={"lr": 0.0025 * 2**8}).chosen
     assert far.relative.value == pytest.approx(math.expm1(1.0))  # as of a diverged run
     assert (far.equivalent_compute.value, far.wasted["flops"].ci.upper) == (None, None)
 
 
-def test_scatter_of_costs_about_the_excess_curve_keeps_their_mean():
-    """A lognormal factor of relative standard deviation .3 and mean 1."""
-    made = exact(excess_curve=replace(by_hand().excess_curve, relative_sd=0.3))
-    result = cost(made, at=LARGE, tuned={"lr": 0.01}).chosen
-    assert math.log1p(result.relative.value) == pytest.approx(0.08)
-    sd = math.sqrt(math.log(1.09))
-    sides = [math.log(math.log1p(side) / 0.08) / sd for side in result.relative.ci]
-    assert sides == pytest.approx([-1.96 - sd / 2, 1.96 - sd / 2], abs=0.2)  # by 31 quantiles
+def test_an_uncertain_curve_costs_its_mean_over_the_draws():
+    """A lognormal factor of log standard deviation .3 on two octaves' .08."""
+
+    class Uncertain(ExactDraws):
+        curvature_sd = 0.3
+
+    result = cost(exact(draws=Uncertain), at=LARGE, tuned={"lr": 0.01}).chosen
+    mean = 0.08 * math.exp(0.3**2 / 2)
+    assert math.log1p(result.relative.value) == pytest.approx(mean, rel=0.002)
+    ends = [0.08 * math.exp(0.3 * z) for z in (-1.96, 1.96)]
+    assert [math.log1p(side) for side in result.relative.ci] == pytest.approx(ends, rel=0.01)
 
 
 @pytest.mark.parametrize(("octaves", "is_far"), [(1.99, False), (2.01, True), (-2.01, True)])
@@ -140,12 +161,10 @@ def test_values_beyond_those_of_the_sweep_are_flagged(octaves, is_far):
     ],
 )
 def test_what_a_cost_does_not_know_is_flagged(made, options, doubts):
-    for sd, own in ((None, ["excess-scatter-unknown"]), (0.0, [])):
-        curve = replace(by_hand().excess_curve, relative_sd=sd)
-        result = cost(made(excess_curve=curve), at=LARGE, **options)
-        names = [flag.partition(":")[0] for flag in result.flags]
-        assert [name for name in names if name.endswith("unknown")] == own + doubts
-        json.dumps(document(result), allow_nan=False)
+    result = cost(made(), at=LARGE, **options)
+    names = [flag.partition(":")[0] for flag in result.flags]
+    assert [name for name in names if name.endswith("unknown")] == doubts
+    json.dumps(document(result), allow_nan=False)
 
 
 @pytest.mark.parametrize(("power", "knows"), [(0.025, True), (0.022, False)])

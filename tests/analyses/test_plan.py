@@ -9,7 +9,8 @@ import pandas as pd
 import pytest
 
 import extrap
-from extrap.analyses.budget import plan
+from extrap.analyses.budget import plan, planning
+from extrap.records import Interval
 from extrap.records.codec import document
 from extrap.reporting.text import result_text
 
@@ -109,7 +110,15 @@ def test_after_training_the_intervals_are_about_as_expected(name):
     assert all(1 / 2 < ratio < 2 for ratio in ratios)
 
 
-def test_the_choice_is_the_best_in_the_budget_and_none_where_nothing_is_affordable():
+def test_the_choice_is_the_best_in_the_budget_and_none_where_nothing_is_affordable(monkeypatch):
+    known = {(o.runs[0].size["width"], len(o.runs)): o for o in planned().options}
+
+    def then(_, cells, target):
+        option = known[(cells[0][0]["width"], len(cells))]
+        return option.loss_pi, option.tuned_pi
+
+    monkeypatch.setattr(planning._Sweep, "then", then)
+    assert len(known) == len(planned().options)
     costs = sorted(option.cost for option in planned().options)
     for budget in (*costs, costs[0] * 0.99):
         found = planned(budget=budget)
@@ -137,11 +146,28 @@ def test_an_optimum_at_an_edge_is_bracketed_first():
     assert rates == pytest.approx([low / step**2, low / step])
 
 
-def test_without_any_law_the_only_option_is_to_bracket_and_no_interval_is_known():
+def test_optima_beyond_all_values_are_bracketed_first_and_no_seed_is_added_there():
     found = plan(extrap.forecast(runs_of(parabolas(rates=range(2, 6)))), at=TARGET)
+    names = [option.name for option in found.options]
+    assert (names[0], found.chosen, "seed" in names) == ("bracket", 0, False)
+    assert {run.size["width"] for run in found.runs} == {16, 32, 64, 128}
+    assert found.options[0].gain > 0
+    now, then = log_width(found.tuned_pi["lr"]), log_width(found.options[0].tuned_pi["lr"])
+    assert then < now / 2
+
+
+def test_without_a_law_of_the_loss_the_only_option_is_to_bracket():
+    """All runs of the largest of three sizes diverged: nothing can be bracketed there."""
+    table = parabolas(widths=(16, 32, 64), rates=range(2, 6))
+    gone = table["width"] == 64
+    table = table.assign(
+        loss=table["loss"].mask(gone), status=np.where(gone, "diverged", "complete")
+    )
+    found = plan(extrap.forecast(runs_of(table)), at=TARGET)
     assert [option.name for option in found.options] == ["bracket"]
-    assert (found.chosen, found.options[0].gain) == (0, None)
-    assert "plan again" in result_text(found)
+    assert ({run.size["width"] for run in found.runs}, found.chosen) == ({16, 32}, 0)
+    assert (found.loss_pi, found.options[0].loss_pi) == (Interval(), Interval())
+    assert "unknown" in result_text(found)
     json.dumps(document(found), allow_nan=False)
 
 

@@ -307,8 +307,10 @@ class _Sweep:
         return _intervals(made, target)
 
     def _next_seeds(self) -> list[Cell]:
-        """A further seed at every value near the optimum of every size."""
+        """A further seed at every value near the optimum of every size; none if one has none."""
         names, cells = list(self.forecast.runs.tuned), list[Cell]()
+        if any(rows.empty for rows in self.near.values()):
+            return []
         for o in self.forecast.optima:
             rows = self.near[tuple(o.size.values())]
             tried = rows[names].astype(float).drop_duplicates().to_dict("records")

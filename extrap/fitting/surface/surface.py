@@ -338,7 +338,8 @@ class Surface:
     def _at(self, theta: Array) -> _State:
         """The state; runs far above the optimum only tell that their excess exceeds a limit.
 
-        The best runs of a size are never among them: nothing else determines its loss.
+        The best runs of a size are never among them: nothing else determines its loss. Where
+        nothing is tuned, none is.
         """
         places = self.places
         excess, slopes = self._excess(theta)
@@ -346,7 +347,7 @@ class Surface:
         over = self.sweep.log_loss[self._rows] - theta[places.loss][self._size]
         over = over - effects @ theta[places.effects]
         limit = CENSORED + np.maximum(self._best_loss - theta[places.loss], 0)[self._size]
-        is_far = over > limit
+        is_far = (over > limit) & (self.shape[2] > 0)
         slopes[np.arange(len(over)), places.loss[self._size]] = 1.0
         slopes[:, places.effects] = effects
         residual = np.where(is_far, np.maximum(limit - excess, 0), over - excess)

@@ -101,11 +101,13 @@ def swept(*, noise=0.0, seeds=3, budget=1e9):
 
 
 def test_rate_is_tuned_anew_at_every_batch_and_seeds_average_to_its_steps():
+    """Between two rates half an octave off, a surface knows a tenth of their excess of .025."""
     found, _ = tuned_steps(swept(), by=["width"])
     batch = found["batch_size"]
     best, steps = 0.01 * (batch / 64) ** 0.5, 500 * (1 + 1000 / batch)
-    assert found["lr_opt"].tolist() == pytest.approx(best.tolist(), rel=1e-6)
-    assert found["steps"].tolist() == pytest.approx(steps.tolist(), rel=1e-6)
+    assert found["lr_opt"].tolist() == pytest.approx(best.tolist(), rel=2e-3)
+    assert found["steps"].tolist() == pytest.approx(steps.tolist(), rel=2.5e-3)
+    assert found["steps"][::2].tolist() == pytest.approx(steps[::2].tolist(), rel=1e-4)
     whole, seeds = tuned_steps(swept(noise=0.03), by=["width"])
     means = np.log(seeds["steps"]).groupby(seeds["batch_size"]).mean()
     assert np.log(whole["steps"]).tolist() == pytest.approx(means.tolist())
@@ -142,17 +144,34 @@ def test_an_optimum_at_the_edge_is_an_upper_bound_with_its_side():
     assert tuned_steps(data[data["lr"] <= 0.005])[0]["edge"][3] == "high"
 
 
-def test_a_rate_with_a_lost_seed_is_never_a_number():
+def test_lost_seeds_are_no_numbers_and_a_batch_needs_a_rate_with_most_of_them():
+    """Noise of 1 %, three seeds: steps are known to .01."""
     data = swept(noise=0.01)
-    batch = data["batch_size"] == 64
+    batch, true = data["batch_size"] == 64, 500 * (1 + 1000 / 64)
     hit = batch & (data["lr"] == 0.01) & (data["seed"] == 1)
-    found = tuned_steps(changed(data, hit, "infeasible"))[0].set_index("batch_size").loc[64]
-    assert found["steps"] > 1.05 * 500 * (1 + 1000 / 64)  # of a neighbour
-    every = batch & (data["status"] == "reached") & (data["seed"] == 1)
-    found, seeds = tuned_steps(changed(data, every, "infeasible"))
-    found = found.set_index("batch_size").loc[64]
-    assert (found["status"], np.isnan(found["steps"])) == ("infeasible", True)
-    assert seeds.query("batch_size == 64")["steps"].isna().all()
+    one = batch & (data["status"] == "reached") & (data["seed"] == 1)
+    for where, seeds_left in ((hit, {0, 1, 2}), (one, {0, 2})):
+        found, seeds = tuned_steps(changed(data, where, "infeasible"))
+        found = found.set_index("batch_size").loc[64]
+        assert found["steps"] == pytest.approx(true, rel=0.02)
+        assert set(seeds.query("batch_size == 64")["seed"]) == seeds_left
+    two = batch & (data["status"] == "reached") & (data["seed"] > 0)
+    for by in ([], ["width"]):
+        found, seeds = tuned_steps(changed(data, two, "infeasible"), by=by)
+        found = found.set_index("batch_size").loc[64]
+        assert (found["status"], np.isnan(found["steps"])) == ("infeasible", True)
+        assert seeds.query("batch_size == 64")["steps"].isna().all()
+
+
+def test_a_best_rate_beyond_those_that_reached_the_target_is_an_upper_bound():
+    """Runs are lost from .2 octaves below the best rate on: the best of the others, not less."""
+    data = swept(noise=0.01)
+    rate = 0.01 * (data["batch_size"] / 64) ** 0.5
+    left = changed(data, np.log2(data["lr"] / rate) > -0.2, "infeasible")
+    means = np.log(left["steps"]).groupby([left["batch_size"], left["lr"]]).mean()
+    found, _ = tuned_steps(left)
+    assert np.log(found["steps"]).tolist() == pytest.approx(means.groupby(level=0).min().tolist())
+    assert (set(found["edge"]), found["lr_opt"].isna().all()) == ({"high"}, True)
 
 
 def test_no_rate_within_the_budget_is_a_lower_bound():

@@ -71,12 +71,13 @@ def result(runs):
 
 
 def test_every_part_of_the_result_is_that_of_the_truth(result):
+    """Over other seeds of the runs S_min is off by 2 %, with a standard deviation of 2 %."""
     assert len(result.critical.groups) == 8
     for group in result.critical.groups:
         s_min, b_crit = truth(group.by["width"], group.by["target"])
         assert b_crit in group.b_crit.ci
         assert group.b_crit.value == pytest.approx(b_crit, rel=0.1)
-        assert group.s_min.value == pytest.approx(s_min, rel=0.04)
+        assert group.s_min.value == pytest.approx(s_min, rel=0.08)
     exponents = result.critical.laws["b_crit"].exponents
     assert 0 in exponents["width"].ci
     assert exponents["target"].value == pytest.approx(-4, abs=0.5)
@@ -123,15 +124,20 @@ def test_a_size_that_reaches_a_target_at_one_batch_has_no_pair_and_its_own_cours
     assert all((32 in g.batches) == (g.by["width"] != 128) for g in found.critical.groups)
 
 
-def test_rates_that_level_off_at_large_batches_are_flagged_as_a_bend():
-    """η ∝ √B / (1 + B / 200), one size: the law is an average, and says so."""
+def test_rates_that_level_off_at_large_batches_scatter_about_their_law():
+    """η ∝ √B / (1 + B / 200), one size: .24 about the line through it, errors of .05 included."""
     batches = 2.0 ** np.arange(3, 11)
     rates = 1e-3 * batches**0.5 / (1 + batches / 200)
     table = pd.DataFrame({"batch_size": batches, "width": 16, "lr_opt": rates, "lr_se": 0.05})
     bent = rate_law(table, ["batch_size", "width"])
     straight = rate_law(table.assign(lr_opt=batches**0.5), ["batch_size", "width"])
-    assert (bent.columns, "optimum-law-bends" in bent.flags) == (("batch_size",), True)
-    assert straight.flags == ()
+    _, (squares,), *_ = np.polyfit(np.log(batches), np.log(rates), 1, full=True)
+    assert (bent.columns, bent.flags) == (("batch_size",), ())
+    assert bent.log_sd == pytest.approx(math.sqrt(squares / 6))
+    assert bent.log_sd == pytest.approx(math.hypot(bent.scatter, 0.05))
+    pis = [bent.at(batch_size=batch).pi for batch in batches]
+    assert all(pi.lower < rate < pi.upper for pi, rate in zip(pis, rates, strict=True))
+    assert (straight.flags, straight.scatter) == ((), 0)
     assert straight.exponents["batch_size"].value == pytest.approx(0.5)
     assert straight.at(batch_size=64).value == pytest.approx(8)
     with pytest.raises(DataError, match="at least"):

@@ -4,9 +4,8 @@ Sweeps of a learning rate and a weight decay over five sizes with three seeds, w
 with size. Noise is .3 to 5 %, a third of it a seed's at all sizes alike.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,25 +20,15 @@ Optimum = Callable[[np.ndarray], np.ndarray]
 
 SIZES, SEEDS = 16.0 * 2.0 ** np.arange(5), (0, 1, 2)
 LR, WEIGHT_DECAY = 2.0 ** np.arange(-11.0, -4.0), 10.0 ** np.arange(-5.0, 0.0)
-NOISE, NULL_NOISE = (0.003, 0.05), (0.003, 0.03)
-"""Standard deviation of a log loss; beyond the second a mistuned weight decay is within noise."""
-LR_COST, DECAY_COST, STEEP = (0.008, 0.025), (0.001, 0.005), (0.005, 0.02)
-"""Log loss that one octave from the optimum costs, and one octave beyond the plateau."""
-N_SAMPLES = 40
-FLAT = "flat-weight_decay"
+NOISE = (0.003, 0.05)
+"""Standard deviation of a log loss."""
+LR_COST, DECAY_COST = (0.008, 0.025), (0.001, 0.005)
+"""Log loss that one octave from the optimum costs."""
 
 
 def no_cost(octaves: np.ndarray, place: np.ndarray) -> np.ndarray:
     """The weight decay does nothing."""
     return np.zeros_like(octaves)
-
-
-def draw_flat(rng: np.random.Generator) -> pd.DataFrame:
-    """The weight decay does nothing, or in half of the draws nothing up to a tenth of its top."""
-    if rng.random() < 0.5:
-        return draw(rng, decay_cost=no_cost)
-    steep, start = rng.uniform(*STEEP), np.log2(WEIGHT_DECAY[-2])
-    return draw(rng, decay_cost=lambda octaves, _: steep * np.maximum(octaves - start, 0.0) ** 2)
 
 
 def draw_edge(rng: np.random.Generator) -> pd.DataFrame:
@@ -170,25 +159,3 @@ def refusals(sweep: Planted, remedy: Remedy | None = None) -> tuple[extrap.Forec
     target = {"width": sweep.target}
     is_given = {"lr": made.is_tuned_at(target), "loss": made.doubt_loss(target) is None}
     return made, [name for name, given in is_given.items() if not given]
-
-
-def causes(table: pd.DataFrame) -> set[str]:
-    """The causes that the flags of a forecast name."""
-    made = extrap.forecast(table, size="width", tune=("lr", "weight_decay"))
-    words = {"flat": FLAT, "edge": "optimum-not-bracketed"}
-    return {cause for cause, flag in words.items() if any(f.startswith(flag) for f in made.flags)}
-
-
-draw_flat_samples = partial(draw, decay_cost=no_cost, n_samples=N_SAMPLES)
-"""The weight decay does nothing, and both values are sampled."""
-draw_null = partial(draw, noise=NULL_NOISE)
-draw_null_samples = partial(draw, noise=NULL_NOISE, n_samples=N_SAMPLES)
-"""Nothing is wrong."""
-DRAWS: Mapping[str, Callable[[np.random.Generator], pd.DataFrame]] = {
-    "flat": draw_flat,
-    "edge": draw_edge,
-    "none": draw_null,
-    "flat, samples": draw_flat_samples,
-    "none, samples": draw_null_samples,
-}
-"""What is planted → a sweep with it."""

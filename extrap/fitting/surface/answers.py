@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from extrap.fitting.surface.draws import SizeDraws
+from extrap.fitting.surface.draws import DIVERGED_EXCESS, SizeDraws
 from extrap.laws.base import Array
 from extrap.records.confidence import MOST_CHANCE, MOST_COST
 
@@ -93,5 +93,7 @@ def best_reachable(draws: SizeDraws, values: Array) -> Array:
     tries[:, draws.main] = np.linspace(first[draws.main], last[draws.main], N_TRIED)
     is_main = np.arange(len(values)) == draws.main
     own = replace(draws, optimum=np.where(is_main, draws.optimum, values))
-    best = own.costs(tries).argmin(axis=1)[:, None]
-    return np.asarray(np.take_along_axis(own.excesses(tries), best, axis=1)[:, 0])
+    excesses = own.excesses(tries)
+    costs = excesses + own.chances(tries) * (DIVERGED_EXCESS - excesses)
+    best = costs.argmin(axis=1)[:, None]
+    return np.asarray(np.take_along_axis(excesses, best, axis=1)[:, 0])

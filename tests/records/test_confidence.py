@@ -35,7 +35,6 @@ SURE = {
         ),
         ({"flags": ("flat-wd: 3 values", "published-prior: 9 sources")}, "high", "4 times"),
         ({"flags": ("bound-hit",)}, "medium", "bound-hit"),
-        ({"flags": ("no-lr-law: few",)}, "low", "no-lr-law: few"),
         ({"flags": ("bound-hit", "far-extrapolation: 9 times")}, "low", "far-extrapolation: 9"),
         *(({"flags": (flag,)}, "low", flag) for flag in LOW_FLAGS),
     ],

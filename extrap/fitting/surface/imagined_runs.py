@@ -40,6 +40,7 @@ class ExpectedSize:
         size: Size column → size.
         is_larger: Whether it is not one of the sweep's.
         log_loss: At the best values.
+        draws: There; None where nothing is tuned.
         typical: One draw, the medians of all; None where nothing is tuned.
         goal: log2 of the values to use, (D,).
         values: log2 of those tried, at a size to be added of those to try, (n, D).
@@ -50,18 +51,25 @@ class ExpectedSize:
     size: Mapping[str, float]
     is_larger: bool
     log_loss: float
+    draws: SizeDraws | None
     typical: SizeDraws | None
     goal: Array
     values: Array
     is_finished: npt.NDArray[np.bool_]
     seeds: int
 
-    def excesses(self, values: Array) -> Array:
-        """Expected log excess of values (k, D), (k,); infinite where they diverge."""
-        if self.typical is None:
+    def excesses(self, values: Array, draw: int | None = None) -> Array:
+        """Log excess of values (k, D), (k,), infinite where they diverge: of one draw, or typical.
+
+        Args:
+            values: log2.
+            draw: Its number.
+        """
+        if self.draws is None or self.typical is None:
             return np.zeros(len(values))
-        diverges = self.typical.chances(values)[0] > LIKELY
-        return np.where(diverges, np.inf, self.typical.excesses(values)[0])
+        of, rows = (self.typical, [0]) if draw is None else (self.draws, [draw])
+        diverges = of.chances(values, np.array(rows))[0] > LIKELY
+        return np.where(diverges, np.inf, of.excesses(values, np.array(rows))[0])
 
     def near(self) -> Array:
         """Finished values near the optimum."""
@@ -137,6 +145,7 @@ def expect_sizes(
                 size=size,
                 is_larger=is_larger,
                 log_loss=level,
+                draws=there,
                 typical=None if there is None else there.median(),
                 goal=goal,
                 values=values + moved,
@@ -154,6 +163,7 @@ def imagine(
     noise: Noise,
     *,
     rng: np.random.Generator | None,
+    draw: int | None = None,
 ) -> Runs:
     """The sweep with added runs.
 
@@ -163,6 +173,7 @@ def imagine(
         expected: What is expected there.
         noise: Of a run.
         rng: Draws the noise; None: losses are as expected.
+        draw: Of the draws of the surface the one that is true; None: what is typical.
     """
 
     def drawn(n: int) -> Array:
@@ -176,7 +187,7 @@ def imagine(
         rows, here = added[np.logical_and.reduce(is_here)], noise.at_size(place.size)
         if rows.empty:
             continue
-        excess = place.excesses(np.log2(rows[list(runs.tuned)].to_numpy(dtype=float)))
+        excess = place.excesses(np.log2(rows[list(runs.tuned)].to_numpy(dtype=float)), draw)
         misfit = MISFIT * np.minimum(excess, 1.0) * drawn(len(rows))
         own = USUAL_NOISE if here.own_sd is None else here.own_sd
         of_seeds = [

@@ -208,3 +208,30 @@ def test_imagined_seeds_narrow_the_optimum_as_real_ones_do(noisy):
     )
     assert with_real < 0.9 * before
     assert with_imagined == pytest.approx(with_real, rel=0.35)
+
+
+def test_rates_of_one_size_only_are_asked_for_at_the_others():
+    """Four rates at width 32, one at the other two."""
+    rows = [(w, lr) for w in (16, 32, 64) for lr in ((1, 2, 4, 8) if w == 32 else (4,))]
+    table = pd.DataFrame(rows, columns=["width", "lr"])
+    table["loss"] = 2.0 + 4 / table["width"] - 0.01 * table["lr"]
+    made = forecast(table)
+    remedy = named(made, lambda *_: False)
+    assert (remedy.cause, remedy.column) == ("grid", "lr")
+    assert "32" in remedy.text
+
+
+def test_imagined_losses_may_be_those_of_one_draw():
+    """Of which the optimum is elsewhere: .02 octave² from there."""
+    places, noise = expected_at(512.0), Noise(own_sd=1e-9, own_dof=9)
+    octaves = np.array([-1.0, 0.0, 1.0])
+    added = pd.DataFrame({"width": 512.0, "lr": lr_at(512) * 2**octaves, "seed": "new"})
+    for draw in (3, 17):
+        runs = imagine(
+            sweep(), added, places, noise, rng=np.random.default_rng(0), draw=draw
+        ).to_frame()
+        off = np.log2(added["lr"]) - CLIFF.at(np.log2([512.0])).optimum[draw, 0]
+        law = MADE.expected_log_loss({"width": 512.0})
+        excess = np.log(runs["loss"].to_numpy(dtype=float)[len(sweep()) :]) - law
+        assert excess == pytest.approx(0.02 * off.to_numpy() ** 2, rel=0.35, abs=1e-6)
+        assert np.argmin(excess) == np.argmin(np.abs(off))

@@ -16,8 +16,9 @@ DIGITS = 10
 """Significant digits that count for a hash: what differs beyond them is rounding."""
 FIRST_BYTES = 200
 """Of a sealed file, among which it says its kind."""
-BESIDE_CONTENT = ("created", "curves", "notes", "checks", "content_hash", "seal")
-"""Fields of a document that do not count for its content hash."""
+BESIDE_CONTENT = ("created", "curves", "notes", "checks", "surface", "content_hash", "seal")
+"""Fields of a document that do not count for its content hash; draws of a surface have no more
+digits than rounding changes."""
 
 
 def seal(document: Mapping[str, Any]) -> dict[str, Any]:

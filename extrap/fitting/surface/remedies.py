@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 import pandas as pd
@@ -19,6 +19,10 @@ MORE_SEEDS, DOUBLINGS = (4, 16), (1, 2)
 """Seeds are multiplied by these; larger sizes are so many doublings above the largest."""
 COARSE = 2.0
 """Octaves between values from which on the curve between them is not seen."""
+LEAST_STEP = 1.0
+"""Octaves between values beyond an end: sampled ones may be much nearer to each other."""
+MOST_LISTED = 6
+"""Values that a remedy lists one by one."""
 N_IMAGINED, N_TYPICAL, MOST_NOT = 5, 3, 1
 """Draws of the runs of a remedy, of how many the surface is the typical one and of the others one
 of its draws, and after how many no answer may be given. With typical ones alone half of the
@@ -152,9 +156,9 @@ def _other_values(
     steps = np.concatenate([np.diff(np.unique(place.values[:, j])) for place in fitted])
     step = float(np.median(steps)) if len(steps) else 1.0
     for side, sign in (("low", -1), ("high", 1)):
-        for octaves in (step, step / 2):
+        for octaves in (max(step, LEAST_STEP), max(step, LEAST_STEP) / 2):
             rows = _rows(runs, fitted, [place.beyond(j, sign * octaves) for place in fitted])
-            values = ", ".join(format_quantity(v) for v in sorted({row[name] for row in rows}))
+            values = _listed(row[name] for row in rows)
             text = f"the {side}est {name} that finished is too near the best; try {values}"
             if not all(place.is_finished.any() for place in fitted):
                 text = f"all runs of a size diverged; try {name} {values} there"
@@ -165,6 +169,12 @@ def _other_values(
         text = f"the values of {name} are a factor of {2**step:.2g} apart; "
         text += f"try {times} times as many"
         yield Remedy(cause="grid", text=text, column=name, times=times, runs=rows, seeds=seeds)
+
+
+def _listed(values: Iterable[float]) -> str:
+    """Values in order; of many the first and the last."""
+    texts = [format_quantity(value) for value in sorted(set(values))]
+    return ", ".join(texts) if len(texts) <= MOST_LISTED else f"{texts[0]} to {texts[-1]}"
 
 
 def _rows(

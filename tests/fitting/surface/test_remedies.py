@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 import extrap
-from benchmarks.sweeps import make_table, true_lr
+from benchmarks.sweeps import make_table, skewed, true_loss, true_lr
 from extrap.fitting.refusals import doubt_tuned
 from extrap.fitting.seed_noise import Noise
 from extrap.fitting.surface.imagined_runs import expect_sizes, imagine
@@ -235,3 +235,30 @@ def test_imagined_losses_may_be_those_of_one_draw():
         excess = np.log(runs["loss"].to_numpy(dtype=float)[len(sweep()) :]) - law
         assert excess == pytest.approx(0.02 * off.to_numpy() ** 2, rel=0.35, abs=1e-6)
         assert np.argmin(excess) == np.argmin(np.abs(off))
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_sampled_values_are_followed_far_enough_beyond_their_end(seed):
+    """Eight random rates at each size, an octave or more above the best one.
+
+    They are half an octave apart, too little to go on by.
+    """
+    rng = np.random.default_rng(seed)
+    width = np.repeat([16.0, 32.0, 64.0, 128.0, 192.0], 8)
+    octaves = rng.uniform(1.0, 5.0, len(width))
+
+    def runs_at(width, lr, noise):
+        excess = skewed(np.log2(lr / true_lr(width)), 0.06, 0.5)
+        return pd.DataFrame(
+            {"width": width, "lr": lr, "loss": true_loss(width) * np.exp(excess + noise)}
+        )
+
+    table = runs_at(width, true_lr(width) * 2**octaves, 0.01 * rng.normal(size=len(width)))
+    made = forecast(table)
+    assert not made.is_tuned_at(TARGET)
+    remedy = made.remedy("lr", TARGET)
+    assert (remedy.cause, remedy.column, remedy.side) == ("edge", "lr", "low")
+    width, lr = np.array([[row["width"], row["lr"]] for row in remedy.runs]).T
+    more = runs_at(width, lr, 0.01 * rng.normal(size=len(width)))
+    assert forecast(pd.concat([table, more])).is_tuned_at(TARGET)
+    assert remedy.text.count(",") < 6

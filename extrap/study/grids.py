@@ -5,8 +5,8 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Mapping, Sequence
-
-import numpy as np
+from dataclasses import dataclass, field
+from functools import lru_cache
 
 from extrap.errors import DataError
 from extrap.fitting.surface.fitted_sizes import fit_sweep
@@ -17,6 +17,9 @@ MARGIN = 2
 """Grid values wanted on each side of the best one."""
 LEVEL = 0.9
 """Of intervals that are not read."""
+PLATEAU_COST, PLATEAU_OCTAVES = 0.01, 3.0
+"""Log excess at most over so many octaves up to an end of a column: there is no best value in it
+to bracket."""
 
 Size = tuple[tuple[str, float], ...]
 Ranges = dict[str, range]
@@ -27,7 +30,7 @@ def grow_grid(spec: StudySpec, runs: Runs) -> tuple[Cell, ...]:
     """The grid of a study, grown at each size until the best value has two values on each side.
 
     A diverged value counts as a worse one. A side grows by at most `spec.growth` values beyond the
-    declared grid, and a column of which all values do as well does not grow.
+    declared grid, and a column in which the values up to an end do as well as the best does not.
 
     All sizes grow at once, step by step. Each step looks only at the cells of the grid before it,
     so the grid does not depend on the order in which cells were finished.
@@ -56,16 +59,17 @@ def grow_grid(spec: StudySpec, runs: Runs) -> tuple[Cell, ...]:
         if not wanted.keys() <= set(cells):
             return tuple(wanted)
         away = [i for i, cell in enumerate(cells) if cell not in wanted]
-        within = runs.without_rows(away)
+        pairs = frozenset((c, y) for c, y in zip(cells, losses, strict=True) if c in wanted)
+        within = _Within(pairs, runs.without_rows(away))
         done: dict[Size, dict[Size, list[float]]] = {key: {} for key in points}
         for cell, loss in zip(cells, losses, strict=True):
             if cell in wanted:
                 done[cell.size].setdefault(cell.tuned, []).append(loss)
         grown = {key: _around_best(spec, ranges[key], done[key]) for key in points}
-        flat = _flat_columns(within) if grown != ranges else []
+        flat = _flat_columns(within) if grown != ranges else ()
         grown = {
-            key: {n: ranges[key][n] if n in flat else own for n, own in of_size.items()}
-            for key, of_size in grown.items()
+            key: {name: ranges[key][name] if name in flat else own for name, own in each.items()}
+            for key, each in grown.items()
         }
         if grown == ranges:
             return tuple(wanted)
@@ -101,20 +105,32 @@ def _around_best(
     return grown
 
 
-def _flat_columns(runs: Runs) -> list[str]:
-    """Tuned columns of which all values that were tried do as well, at the largest size."""
+@dataclass(frozen=True, slots=True)
+class _Within:
+    """The runs of some cells, told apart by their losses: a surface is fitted once to each."""
+
+    losses: frozenset[tuple[Cell, float]]
+    runs: Runs = field(compare=False)
+
+
+@lru_cache(maxsize=64)
+def _flat_columns(within: _Within) -> tuple[str, ...]:
+    """Columns in which values up to an end do as well as the best, at the largest size."""
+    runs = within.runs
     try:
         draws = fit_sweep(runs, level=LEVEL).draws
     except DataError:  # nothing was finished, or a single value was tried
-        return []
+        return ()
     assert draws is not None
-    frame, flat = runs.to_frame(), []
-    largest = draws.log_sizes[-1]
+    frame, largest = runs.to_frame(), draws.log_sizes[-1]
     size = dict(zip(runs.sizes, (2.0**largest).tolist(), strict=True))
     values = TunedValues(size=size, names=runs.tuned, level=LEVEL, draws=draws.at(largest))
+    flat, step = [], 2.0**PLATEAU_OCTAVES
     for name in runs.tuned:
-        tried = frame[name].min(), frame[name].max()
-        found = values.flat_range(name, *tried)
-        if found is not None and np.allclose(found[0], tried):
+        low, high = float(frame[name].min()), float(frame[name].max())
+        if high < low * step:
+            continue
+        costs = [values.penalty({name: v})[0] for v in (low, low * step, high / step, high)]
+        if min(max(costs[:2]), max(costs[2:])) <= PLATEAU_COST:
             flat.append(name)
-    return flat
+    return tuple(flat)

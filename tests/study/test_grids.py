@@ -5,8 +5,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from extrap.fitting.bracketing import grow_grid
 from extrap.records import Runs, StudySpec, TunedRange, Workload
+from extrap.study.grids import grow_grid
 from tests.fitting.planted import LR, SEEDS, SIZES, WEIGHT_DECAY, draw
 
 
@@ -91,6 +91,8 @@ def test_grid_does_not_grow_along_a_plateau_nor_before_all_sizes_are_there():
         noise=(0.01, 0.01),
     )
     assert grown(low) == (-5, -4, -3, -2, -1)
+    mirrored = low.assign(weight_decay=1e-6 / low["weight_decay"])
+    assert grown(mirrored) == (-5, -4, -3, -2, -1)
     falling = low.assign(loss=low["loss"] * low["weight_decay"] ** 0.05)
     assert grown(falling) == (-7, -6, -5, -4, -3, -2, -1)
     assert grown(falling[falling["width"] < SIZES[-1]]) == (-5, -4, -3, -2, -1)

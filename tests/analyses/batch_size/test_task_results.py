@@ -71,13 +71,17 @@ def result(runs):
 
 
 def test_every_part_of_the_result_is_that_of_the_truth(result):
-    """Over other seeds of the runs S_min is off by 2 %, with a standard deviation of 2 %."""
+    """Over other seeds S_min is off by 2 ± 2 %, and 9 in 10 intervals of B_crit hold it.
+
+    Steps rise by less than a parabola: where no rate is near the best they are 2.5 % too many.
+    """
     assert len(result.critical.groups) == 8
     for group in result.critical.groups:
         s_min, b_crit = truth(group.by["width"], group.by["target"])
-        assert b_crit in group.b_crit.ci
         assert group.b_crit.value == pytest.approx(b_crit, rel=0.1)
         assert group.s_min.value == pytest.approx(s_min, rel=0.08)
+    held = [truth(**g.by)[1] in g.b_crit.ci for g in result.critical.groups]
+    assert sum(held) >= 6
     exponents = result.critical.laws["b_crit"].exponents
     assert 0 in exponents["width"].ci
     assert exponents["target"].value == pytest.approx(-4, abs=0.5)
@@ -140,5 +144,5 @@ def test_rates_that_level_off_at_large_batches_scatter_about_their_law():
     assert (straight.flags, straight.scatter) == ((), 0)
     assert straight.exponents["batch_size"].value == pytest.approx(0.5)
     assert straight.at(batch_size=64).value == pytest.approx(8)
-    with pytest.raises(DataError, match="at least"):
+    with pytest.raises(DataError, match="3 optima"):
         rate_law(table.iloc[:2], ["batch_size"])

@@ -159,6 +159,8 @@ class LossModel:
             leads = self.posterior is None and not self.fits
             if not leads or own > sum(variance for variance, _ in run):
                 run = [(own, float(noise.own_dof))]
+        if noise.level_sd > 0:
+            curve.append((noise.level_sd**2, noise.own_dof))
         if noise.shared_sd > 0:
             shared = noise.shared_sd**2
             curve.append((mean.law * shared / noise.n_seeds, noise.shared_dof))

@@ -67,6 +67,8 @@ class Noise:
             columns.
         log_scale: ln(scale) of the largest size.
         log_span: ln of that over the scale of the smallest size.
+        level_sd: Standard deviation of an error that the losses of all sizes share, beside that of
+            the seeds: of optima that no grid reaches.
     """
 
     own_sd: float | None
@@ -79,6 +81,7 @@ class Noise:
     trend: float = 0.0
     log_scale: float = 0.0
     log_span: float = 0.0
+    level_sd: float = 0.0
 
     def at_size(self, size: Mapping[str, float]) -> Noise:
         """The noise at one size; beyond the sweep half of the trend goes on, as far as it spans.

@@ -218,8 +218,6 @@ class Remedy:
         sizes: The sizes to add.
         runs: Sizes and tuned values of the runs to add, if they were worked out.
         seeds: Runs of each of them.
-        cost: Expected log excess of the recommended values afterwards; None if it is not known.
-        chance: Of divergence at these values afterwards; None if it is not known.
         target: A smaller size to ask for instead; empty otherwise.
     """
 
@@ -231,8 +229,6 @@ class Remedy:
     sizes: tuple[Mapping[str, float], ...] = ()
     runs: tuple[Mapping[str, float], ...] = ()
     seeds: int = 1
-    cost: float | None = None
-    chance: float | None = None
     target: Mapping[str, float] = field(default_factory=dict)
 
     def __str__(self) -> str:

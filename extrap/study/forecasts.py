@@ -333,10 +333,10 @@ def _unknown_values(point: Point) -> list[str]:
 
 
 def _smallest_optimum(made: Forecast) -> dict[str, float]:
-    for optimum in made.optima:
-        if optimum.bracketed:
-            return {n: e.value for n, e in optimum.tuned.items() if e.value is not None}
-    raise StudyError("no size has a bracketed optimum; widen the tuned range of the study.")
+    """Of the smallest size whose optimum is bracketed, else of the smallest with a loss."""
+    finished = [optimum for optimum in made.optima if optimum.loss is not None]
+    first = next((optimum for optimum in finished if optimum.bracketed), finished[0])
+    return {n: e.value for n, e in first.tuned.items() if e.value is not None}
 
 
 def file_training(module: ModuleType, path: str | Path) -> Train | None:

@@ -8,12 +8,13 @@ from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from extrap.fitting.seed_noise import Noise, noise_of_means
 from extrap.fitting.surface.draws import SurfaceDraws, draw_parameters
 from extrap.fitting.surface.surface import Surface, fit_surfaces
-from extrap.fitting.surface.sweep_arrays import DIGITS, arrays_of
+from extrap.fitting.surface.sweep_arrays import DIGITS, SweepArrays, arrays_of
 from extrap.laws.base import Array
 from extrap.records import WITHOUT_SEED, Estimate, Interval, Optimum, Runs
 
@@ -72,7 +73,7 @@ def fit_sweep(
     surfaces, weights = fit_surfaces(sweep, held)
     draws = draw_parameters(surfaces, weights, rng=np.random.default_rng(0), n=N_DRAWS)
     likeliest = surfaces[int(np.argmax(weights))]
-    noise = _noise(runs, likeliest)
+    noise = _with_level(_noise(runs, likeliest), draws.losses[:, _has_loss(sweep)])
     optima = _optima(runs, likeliest, draws, noise, level=level)
     by_seed = _by_seed(runs, likeliest, optima)
     return FittedSweep(draws if runs.tuned else None, noise, optima, by_seed, sweep.n_lacking)
@@ -100,6 +101,17 @@ def errors_of(log_losses: Array) -> tuple[Array, float]:
     common = log_losses.mean(axis=1)
     beside = (log_losses - common[:, None]).std(axis=0)
     return np.minimum(beside, log_losses.std(axis=0)), float(common.std())
+
+
+def _with_level(noise: Noise, log_losses: Array) -> Noise:
+    """With the error that all losses share and that the seeds do not explain."""
+    common = errors_of(log_losses)[1] ** 2 - noise.shared_sd**2 / noise.n_seeds
+    return replace(noise, level_sd=math.sqrt(max(common, 0.0)))
+
+
+def _has_loss(sweep: SweepArrays) -> npt.NDArray[np.bool_]:
+    """Whether some run of each size has a loss, (S,)."""
+    return np.isin(np.arange(len(sweep.log_sizes)), sweep.size[~sweep.diverged])
 
 
 def _noise(runs: Runs, surface: Surface) -> Noise:
@@ -132,7 +144,7 @@ def _optima(
 ) -> tuple[Optimum, ...]:
     """One per size, with the loss of the sweep's seeds; where no run has a loss, without."""
     sweep, log_losses = surface.sweep, draws.losses
-    has_loss = np.isin(np.arange(len(sweep.log_sizes)), sweep.size[~sweep.diverged])
+    has_loss = _has_loss(sweep)
     sd = np.full(len(has_loss), np.nan)
     sd[has_loss] = errors_of(log_losses[:, has_loss])[0]
     effects = surface.theta[surface.places.effects[: len(sweep.common_seeds)]]
@@ -158,7 +170,7 @@ def _optima(
             optimum = replace(
                 optimum,
                 loss=loss,
-                loss_se=loss * math.hypot(log_sd, shared),
+                loss_se=loss * math.hypot(log_sd, shared, noise.level_sd),
                 paired_loss_se=loss * log_sd,
                 bracketed=not sides,
             )

@@ -249,3 +249,13 @@ def test_wild_runs_far_from_the_optimum_hardly_count():
     plain, other = fitted(table), fitted(wild)
     assert other.noise.log_sd == pytest.approx(plain.noise.log_sd, rel=0.35)
     assert log_ratios(other) == pytest.approx(log_ratios(plain), abs=0.1)
+
+
+def test_losses_of_sizes_that_no_grid_reaches_have_an_error_in_common():
+    """All rates lie octaves below the best: how far the loss still falls is not known."""
+    found = fitted(make_table(noise=0.004, rates=2.0 ** np.arange(-16, -10)))
+    off = [math.log(o.loss / true_loss(o.size["width"])) for o in found.optima]
+    assert found.noise.level_sd > 0.03
+    for error, optimum in zip(off, found.optima, strict=True):
+        assert abs(error) < 3 * optimum.loss_se / optimum.loss
+    assert fitted(make_table(noise=0.004)).noise.level_sd < 0.005

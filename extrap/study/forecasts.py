@@ -10,7 +10,6 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-from extrap.errors import StudyError
 from extrap.records import (
     OWN,
     Cell,

@@ -73,7 +73,7 @@ def fit_sweep(
     surfaces, weights = fit_surfaces(sweep, held)
     draws = draw_parameters(surfaces, weights, rng=np.random.default_rng(0), n=N_DRAWS)
     likeliest = surfaces[int(np.argmax(weights))]
-    noise = _with_level(_noise(runs, likeliest), draws.losses[:, _has_loss(sweep)])
+    noise = _noise(runs, likeliest)
     optima = _optima(runs, likeliest, draws, noise, level=level)
     by_seed = _by_seed(runs, likeliest, optima)
     return FittedSweep(draws if runs.tuned else None, noise, optima, by_seed, sweep.n_lacking)
@@ -103,10 +103,14 @@ def errors_of(log_losses: Array) -> tuple[Array, float]:
     return np.minimum(beside, log_losses.std(axis=0)), float(common.std())
 
 
-def _with_level(noise: Noise, log_losses: Array) -> Noise:
-    """With the error that all losses share and that the seeds do not explain."""
-    common = errors_of(log_losses)[1] ** 2 - noise.shared_sd**2 / noise.n_seeds
-    return replace(noise, level_sd=math.sqrt(max(common, 0.0)))
+def _level_sd(surface: Surface) -> float:
+    """Of the mean log loss of all sizes and of the seeds that they share."""
+    places, n_common = surface.places, len(surface.sweep.common_seeds)
+    losses, effects = places.loss[_has_loss(surface.sweep)], places.effects[:n_common]
+    weights = np.zeros(places.n)
+    weights[losses] = 1 / len(losses)
+    weights[effects] = 1 / max(n_common, 1)
+    return math.sqrt(max(float(weights @ surface.covariance @ weights), 0.0))
 
 
 def _has_loss(sweep: SweepArrays) -> npt.NDArray[np.bool_]:
@@ -136,6 +140,7 @@ def _noise(runs: Runs, surface: Surface) -> Noise:
         trend=found.growth / math.log(2),
         log_scale=float(sweep.log_sizes.max(axis=0).mean()) * math.log(2),
         log_span=float(np.ptp(sweep.log_sizes, axis=0).mean()) * math.log(2),
+        level_sd=_level_sd(surface),
     )
 
 

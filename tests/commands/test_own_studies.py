@@ -79,7 +79,7 @@ def test_runs_of_a_plan_are_trained_once_beside_the_grid(study, capsys):
     assert main([*command, "--dry-run"]) == 0
     assert "3 runs of the table" in capsys.readouterr().out
     assert main(command) == 0
-    assert "the grid of" not in capsys.readouterr().out  # a plan's runs are no growth
+    assert "the grid of lr" not in capsys.readouterr().out  # a plan's runs are no growth
     rows = [row.split()[:3] for row in Path("trained.txt").read_text().splitlines()]
     assert len(rows) == 24 + 2
     assert {(24, 0.05, 0), (16, 0.03125, 7)} < {tuple(map(float, row)) for row in rows}

@@ -27,7 +27,6 @@ from extrap.reporting.judged_groups import group_verdicts
 from extrap.reporting.sizes import size_axis
 from extrap.reporting.tables import Table
 from extrap.reporting.verdicts import check
-
 from tests.checking.byhand import LARGE, by_hand, of_rate
 
 from .conftest import RATES, as_runs, figures, opened, plain, sweep_frame, tables_of, true_optimum

@@ -12,6 +12,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from extrap.fitting.seed_noise import Noise, noise_of_means
+from extrap.fitting.surface.answers import best_reachable
 from extrap.fitting.surface.draws import SurfaceDraws, draw_parameters
 from extrap.fitting.surface.surface import Surface, fit_surfaces
 from extrap.fitting.surface.sweep_arrays import DIGITS, SweepArrays, arrays_of
@@ -20,6 +21,9 @@ from extrap.records import WITHOUT_SEED, Estimate, Interval, Optimum, Runs
 
 LEAST_LOG_SD = 1e-5
 """Of a log loss: what is smaller is rounding."""
+LEAST_OUT_OF_REACH = 0.001
+"""Mean log excess of the best value that does not diverge; less is that values are tried in steps.
+"""
 OUTSIDE = 0.5
 """Probability from which on an optimum is taken to lie beyond the values that were tried."""
 N_DRAWS = 2048
@@ -73,8 +77,11 @@ def fit_sweep(
     surfaces, weights = fit_surfaces(sweep, held)
     draws = draw_parameters(surfaces, weights, rng=np.random.default_rng(0), n=N_DRAWS)
     likeliest = surfaces[int(np.argmax(weights))]
+    log_losses = _reached(draws, likeliest.best_losses)
+    common = errors_of(log_losses[:, _has_loss(sweep)])[1]
     noise = _noise(runs, likeliest)
-    optima = _optima(runs, likeliest, draws, noise, level=level)
+    noise = replace(noise, level_sd=min(noise.level_sd, common))
+    optima = _optima(runs, likeliest, draws, log_losses, noise, level=level)
     by_seed = _by_seed(runs, likeliest, optima)
     return FittedSweep(draws if runs.tuned else None, noise, optima, by_seed, sweep.n_lacking)
 
@@ -145,10 +152,16 @@ def _noise(runs: Runs, surface: Surface) -> Noise:
 
 
 def _optima(
-    runs: Runs, surface: Surface, draws: SurfaceDraws, noise: Noise, *, level: float
+    runs: Runs,
+    surface: Surface,
+    draws: SurfaceDraws,
+    log_losses: Array,
+    noise: Noise,
+    *,
+    level: float,
 ) -> tuple[Optimum, ...]:
     """One per size, with the loss of the sweep's seeds; where no run has a loss, without."""
-    sweep, log_losses = surface.sweep, draws.losses
+    sweep = surface.sweep
     has_loss = _has_loss(sweep)
     sd = np.full(len(has_loss), np.nan)
     sd[has_loss] = errors_of(log_losses[:, has_loss])[0]
@@ -181,6 +194,22 @@ def _optima(
             )
         optima.append(optimum)
     return tuple(optima)
+
+
+def _reached(draws: SurfaceDraws, best: Array) -> Array:
+    """Log losses of the best values that do not diverge, (n, S); none above the best measured.
+
+    Args:
+        draws: Of a sweep.
+        best: Mean log loss of the best cell of each size, (S,).
+    """
+    losses = draws.losses.copy()
+    for i, log_size in enumerate(draws.log_sizes if draws.main is not None else []):
+        there = draws.at(log_size)
+        excess = best_reachable(there, np.median(there.optimum, axis=0))
+        if excess.mean() > LEAST_OUT_OF_REACH:
+            losses[:, i] += np.minimum(excess, np.maximum(best[i] - losses[:, i], 0.0))
+    return losses
 
 
 def _by_seed(

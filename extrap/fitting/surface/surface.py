@@ -448,6 +448,11 @@ class Surface:
         self._cost_of_mode += float((power * np.log(square))[self.plain].sum())
 
     @property
+    def best_losses(self) -> Array:
+        """Mean log loss of the best cell of each size, (S,)."""
+        return self._best_loss
+
+    @property
     def plain(self) -> npt.NDArray[np.bool_]:
         """Which runs that did not diverge have a density, not only a limit, in the evidence."""
         return self.state.is_plain if self._held_plain is None else self._held_plain

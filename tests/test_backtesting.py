@@ -165,7 +165,7 @@ def test_pins_and_band_reach_every_forecast(found, sweep_table):
 
 def test_a_tuned_value_that_is_refused_is_not_judged_and_the_loss_is(sweep_table):
     """At the fitted sizes all rates are far too large; the whole sweep knows the last optimum."""
-    too_large = tuple(2.0**k for k in range(-5, 0))
+    too_large = tuple(2.0 ** (k - 5.5) for k in range(5))
     parts = [sweep_table(widths=(16, 32, 64), rates=too_large), sweep_table(widths=(128,))]
     table = pd.concat(parts)
     made = extrap.forecast(read(table[table["width"] < 128]), level=0.9)

@@ -25,7 +25,7 @@ WIDTHS = (16.0, 32.0, 64.0, 128.0, 192.0, 256.0)
 
 def tuned_run(made, width, level):
     """The interval of a run at the best values, as those of these runs are."""
-    return made.predict_loss({"width": width}, refuse=False).interval(level, new_run=True)
+    return made.predict_loss({"width": width}).interval(level, new_run=True)
 
 
 def covered(sweep_table, *, widths, wander):

@@ -289,7 +289,7 @@ class Forecast(Shown):
         if name == "loss" and self._rises_below(size):
             return AGAINST_RISE
         known = {} if self.surface is None else self.surface.known_sizes
-        key = ("remedy", name == "loss", *size.values())
+        key = ("remedy", name == "loss", self.band, *size.values())
         if key not in known:
             known[key] = self._named_remedy(name, size)
         found: Remedy = known[key]

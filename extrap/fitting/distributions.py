@@ -1,4 +1,4 @@
-"""Quantiles and tail probabilities of Student's t, F and χ².
+"""Quantiles and tail probabilities of Student's t and χ².
 
 The functions of `scipy.special` that those of `scipy.stats` call: to import that module takes
 longer than to compute a forecast. Arguments broadcast; degrees of freedom are above 0, and NaN
@@ -24,11 +24,6 @@ def t_quantile(p: ArrayLike, dof: ArrayLike) -> Array:
 def t_tail(x: ArrayLike, dof: ArrayLike) -> Array:
     """Probability that Student's t exceeds x; `dof` may be `inf`."""
     return np.asarray(special.stdtr(dof, -np.asarray(x, dtype=float)))
-
-
-def f_quantile(p: ArrayLike, dof: ArrayLike, other_dof: ArrayLike) -> Array:
-    """Of F, the ratio of two variances with these degrees of freedom, at p in (0, 1)."""
-    return np.asarray(special.fdtri(dof, other_dof, p))
 
 
 def f_tail(x: ArrayLike, dof: ArrayLike, other_dof: ArrayLike) -> Array:

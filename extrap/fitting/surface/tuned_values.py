@@ -96,13 +96,11 @@ class TunedValues:
         values = self.optimum + self.octaves(tuned)
         is_free = np.array([name not in tuned for name in self.names])
         own = replace(self.draws, optimum=np.where(is_free, values, self.draws.optimum))
-        return np.maximum(own.excesses(values[None])[:, 0] - best_reachable(own, values), 0.0)
+        return _over_best(own, values)
 
     def excesses_at(self, octaves: Array) -> Array:
         """The same of all columns at a distance from the median of the optimum, (D,); (n,)."""
-        values = self.optimum + octaves
-        reachable = best_reachable(self.draws, values)
-        return np.maximum(self.draws.excesses(values[None])[:, 0] - reachable, 0.0)
+        return _over_best(self.draws, self.optimum + octaves)
 
     def chance(self, tuned: Mapping[str, float]) -> float:
         """Of divergence of a run; a column that is not given is at the value to use."""
@@ -190,6 +188,11 @@ class TunedValues:
         if high < low * 2**LEAST_FLAT_OCTAVES:
             return None
         return (low, high), float(costs[part[0] : part[1]].max())
+
+
+def _over_best(draws: SizeDraws, values: Array) -> Array:
+    """Log excess of log2 values (D,) over the best that does not diverge, (n,), ≥ 0."""
+    return np.maximum(draws.excesses(values[None])[:, 0] - best_reachable(draws, values), 0.0)
 
 
 def _flat_part(costs: Array) -> tuple[int, int] | None:

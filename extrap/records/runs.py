@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Iterable, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -269,7 +270,10 @@ class Runs:
             position = {int(old): new for new, old in enumerate(frame.index)}
             curves = curves[curves["run"].isin(position.keys())].copy()
             curves["run"] = curves["run"].map(position)
-        return replace(self, _frame=frame.reset_index(drop=True), _curves=curves)
+        subset = copy(self)  # rows of a table that was looked at need no second look
+        object.__setattr__(subset, "_frame", frame.reset_index(drop=True))
+        object.__setattr__(subset, "_curves", curves)
+        return subset
 
 
 def loss_ceiling(losses: Iterable[float]) -> float:

@@ -88,9 +88,8 @@ def fit_sweep(
 
 def has_replicates(runs: Runs) -> bool:
     """Whether complete runs of one size and the same tuned values have different losses."""
-    frame = runs.complete().to_frame()
-    n_losses = frame.groupby([*runs.sizes, *runs.tuned])["loss"].nunique()
-    return bool((n_losses > 1).any())
+    frame, cells = runs.complete().to_frame(), [*runs.sizes, *runs.tuned]
+    return bool(frame.drop_duplicates([*cells, "loss"]).duplicated(cells).any())
 
 
 def runs_by_size(runs: Runs) -> list[tuple[dict[str, float], pd.DataFrame]]:

@@ -179,26 +179,27 @@ def imagine(
     def drawn(n: int) -> Array:
         return np.zeros(n) if rng is None else rng.normal(size=n)
 
-    names = added["seed"].astype(str).unique()
-    seeds = dict(zip(names, drawn(len(names)).tolist(), strict=True))
-    tables = [runs.to_frame()]
+    of_run = added["seed"].astype(str)
+    seeds = of_run.unique()
+    common = dict(zip(seeds, drawn(len(seeds)).tolist(), strict=True))
+    at_size = added[list(runs.sizes)].to_numpy(dtype=float)
+    values = np.log2(added[list(runs.tuned)].to_numpy(dtype=float))
+    losses = np.full(len(added), np.nan)
     for place in expected:
-        is_here = [np.isclose(added[c].astype(float), v) for c, v in place.size.items()]
-        rows, here = added[np.logical_and.reduce(is_here)], noise.at_size(place.size)
-        if rows.empty:
+        is_here = np.isclose(at_size, list(place.size.values())).all(axis=1)
+        n, here = int(is_here.sum()), noise.at_size(place.size)
+        if not n:
             continue
-        excess = place.excesses(np.log2(rows[list(runs.tuned)].to_numpy(dtype=float)), draw)
-        misfit = MISFIT * np.minimum(excess, 1.0) * drawn(len(rows))
+        excess = place.excesses(values[is_here], draw)
+        misfit = MISFIT * np.minimum(excess, 1.0) * drawn(n)
         own = USUAL_NOISE if here.own_sd is None else here.own_sd
         of_seeds = [
-            here.seed_effects.get(name, here.shared_sd * seeds[name])
-            for name in rows["seed"].astype(str)
+            here.seed_effects.get(seed, here.shared_sd * common[seed]) for seed in of_run[is_here]
         ]
-        log_loss = place.log_loss + excess + misfit + own * drawn(len(rows)) + of_seeds
-        table = rows.assign(loss=np.exp(log_loss), stage="tune")
-        table["status"] = np.where(np.isfinite(table["loss"]), "complete", "diverged")
-        tables.append(table)
-    whole = pd.concat(tables, ignore_index=True)
+        losses[is_here] = np.exp(place.log_loss + excess + misfit + own * drawn(n) + of_seeds)
+    table = added.assign(loss=losses, stage="tune")
+    table["status"] = np.where(np.isfinite(losses), "complete", "diverged")
+    whole = pd.concat([runs.to_frame(), table[~np.isnan(losses)]], ignore_index=True)
     for condition in runs.conditions:
         whole[condition] = whole[condition].iloc[0]
     return Runs.from_frame(

@@ -161,7 +161,7 @@ def forecast(*options):
 
 
 def test_debug_shows_the_traceback_of_an_error_of_ours(run, monkeypatch):
-    monkeypatch.setattr("extrap.forecasting.fit_sweep", lambda *_, **__: 1 / 0)
+    monkeypatch.setattr("extrap.forecasting.sweep_laws.fit_sweep", lambda *_, **__: 1 / 0)
     code, _, err = run("--debug", *forecast())
     assert (code, "Traceback" in err) == (3, True)
 

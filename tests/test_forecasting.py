@@ -7,11 +7,10 @@ import pytest
 from scipy import stats
 from statsmodels.regression.linear_model import WLS
 
-import extrap.forecasting as forecasting
 from benchmarks.sweeps import true_loss, true_lr
 from extrap.documents import load_forecast, save_forecast
 from extrap.errors import DataError
-from extrap.forecasting import forecast
+from extrap.forecasting import forecast, sweep_forecast, sweep_laws
 from extrap.reading import read_runs
 from extrap.records import Interval, Runs
 from tests.checking.byhand import LARGE, by_hand, loss_at, of_loss, of_rate
@@ -191,7 +190,7 @@ def test_forecast_without_a_law_of_the_loss_has_the_last_value_as_its_bound():
 def test_what_is_known_of_errors_reaches_the_law_of_the_loss(monkeypatch, sweep_table):
     """Of a tuned sweep those of its surface; without noise that of evaluating each size's run."""
     told = []
-    real = forecasting.fit_loss_model
+    real = sweep_laws.fit_loss_model
 
     def listen(sizes, loss, **options):
         told.append(options)
@@ -199,7 +198,7 @@ def test_what_is_known_of_errors_reaches_the_law_of_the_loss(monkeypatch, sweep_
             raise DataError("it was heard")
         return real(sizes, loss, **options)
 
-    monkeypatch.setattr(forecasting, "fit_loss_model", listen)
+    monkeypatch.setattr(sweep_laws, "fit_loss_model", listen)
     made = forecast_of(sweep_table())
     assert told[0]["loss_se_dof"] == made.noise.own_dof
     assert told[0]["loss_se"] == [o.paired_loss_se for o in made.optima]
@@ -332,7 +331,7 @@ def test_remedy_of_a_refusal_is_one_after_which_the_number_is_given(noisy):
 
 
 def test_curves_lie_beside_laws_whether_or_not_these_are_refused(watched, monkeypatch):
-    monkeypatch.setattr(forecasting, "fit_reference_curves", lambda curves, **given: given)
+    monkeypatch.setattr(sweep_laws, "fit_reference_curves", lambda curves, **given: given)
     model = by_hand().loss_model
     plain = replace(watched, loss_model=model, surface=of_rate())
     rough = replace(
@@ -344,7 +343,7 @@ def test_curves_lie_beside_laws_whether_or_not_these_are_refused(watched, monkey
     )
     assert rough.doubt_loss({"width": 64.0}).is_refused
     assert not rough.is_tuned_at({"width": 64.0})
-    given, expected = map(forecasting._reference_curves, (rough, plain))
+    given, expected = map(sweep_forecast._curves, (rough, plain))
     for name in ("log_loss", "octaves"):
         assert given[name] == pytest.approx(expected[name])
 

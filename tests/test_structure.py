@@ -66,8 +66,8 @@ IMPORTERS = {
 """Library → the parts, or single modules, that may import it."""
 LAZY = {
     ("records.results", "reporting.text"),
-    ("forecasting", "reporting.plots"),
-    ("forecasting", "reporting.forecast_answer"),
+    ("forecasting.sweep_forecast", "reporting.plots"),
+    ("forecasting.sweep_forecast", "reporting.forecast_answer"),
     ("backtesting", "reporting.backtests"),
     ("analyses.best_values", "reporting.value_laws"),
 }

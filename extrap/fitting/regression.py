@@ -17,7 +17,7 @@ from scipy import optimize
 from statsmodels.regression.linear_model import WLS, RegressionResults
 
 from extrap.laws.base import Array
-from extrap.records import Interval, Measure
+from extrap.records import Interval, Measure, Optimum
 
 LARGEST_SCATTER = 100.0
 LARGEST_LOG = 700.0
@@ -100,3 +100,31 @@ def predict_power(
         return Measure()
     value, *ends = np.exp(logs).tolist()
     return Measure(value=value, ci=Interval(*ends))
+
+
+def straight_lines(
+    optima: Sequence[Optimum], *, at: Mapping[str, float], level: float
+) -> dict[str, Measure]:
+    """Power laws through the losses and the optima of a sweep, by `predict_power`.
+
+    Args:
+        optima: One per size.
+        at: Size column → size.
+        level: Of the intervals.
+
+    Returns:
+        `loss` and each tuned value, in their own units.
+    """
+
+    def line(points: Sequence[tuple[Optimum, float, float | None]]) -> Measure:
+        sizes = {name: [o.size[name] for o, *_ in points] for name in at}
+        errors = [se / value for _, value, se in points if se]
+        log_se = errors if len(errors) == len(points) else None
+        return predict_power(sizes, [value for _, value, _ in points], log_se, at=at, level=level)
+
+    losses = [(o, o.loss or o.best_loss, o.loss_se if o.loss else None) for o in optima]
+    lines = {"loss": line([(o, value, se) for o, value, se in losses if value])}
+    for name in optima[0].tuned:
+        of_name = [(o, o.tuned[name].value, o.tuned[name].se) for o in optima]
+        lines[name] = line([(o, value, se) for o, value, se in of_name if value])
+    return lines

@@ -21,8 +21,8 @@ SPLIT = pd.DataFrame(
     columns=["params", "tokens", "loss"],
 )
 INNER = {
-    "forecast": ("forecasting.fit_sweep", lambda: extrap.forecast(SWEEP)),
-    "at": ("forecasting.doubt_tuned", lambda: extrap.forecast(SWEEP).at(1024)),
+    "forecast": ("forecasting.sweep_laws.fit_sweep", lambda: extrap.forecast(SWEEP)),
+    "at": ("forecasting.sweep_forecast.doubt_tuned", lambda: extrap.forecast(SWEEP).at(1024)),
     "frame": ("fitting.regression.predict_power", lambda: extrap.forecast(SWEEP).frame(1024)),
     "plan": ("analyses.budget.planning.Option", lambda: extrap.plan(SWEEP, at=1024)),
     "cost": ("analyses.budget.mistuning_cost.read_run_cost", lambda: extrap.cost(SWEEP, at=1024)),

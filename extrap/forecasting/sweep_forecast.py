@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
-from numbers import Real
 from pathlib import Path
 from typing import Any, Unpack
 
@@ -16,14 +15,12 @@ import numpy as np
 import pandas as pd
 
 from extrap.errors import DataError, argument
-from extrap.fitting.designs import check_identifiable, check_sweep
 from extrap.fitting.distance import extrapolation_ratio
-from extrap.fitting.ladder_prior import LadderPrior, ladder_prior
-from extrap.fitting.loss_model import BANDS, LossModel, fit_loss_model
+from extrap.fitting.loss_model import BANDS, LossModel
 from extrap.fitting.one_thread import one_thread
 from extrap.fitting.outliers import find_outliers
 from extrap.fitting.prediction import LossPrediction
-from extrap.fitting.reference_curves import ReferenceCurves, fit_reference_curves
+from extrap.fitting.reference_curves import ReferenceCurves
 from extrap.fitting.refusals import (
     AGAINST_RISE,
     LEVEL,
@@ -38,15 +35,24 @@ from extrap.fitting.refusals import (
 )
 from extrap.fitting.seed_noise import Noise
 from extrap.fitting.surface.draws import SurfaceDraws
-from extrap.fitting.surface.fitted_sizes import fit_sweep, has_replicates
+from extrap.fitting.surface.fitted_sizes import has_replicates
 from extrap.fitting.surface.optimum_law import CurvatureTest, check_curvature, law_of_optimum
 from extrap.fitting.surface.remedies import name_remedy
 from extrap.fitting.surface.surface import Surface, fit_surfaces
 from extrap.fitting.surface.sweep_arrays import DIGITS, arrays_of
 from extrap.fitting.surface.tuned_values import TunedValues
 from extrap.fitting.transfer_rules import compare_rules, compute_of
-from extrap.laws import OPTIMUM_POWER
-from extrap.reading.losses import is_accuracy, is_perplexity, loss_kind, size_kind
+from extrap.forecasting.asked_sizes import AnySizes, SizeAxes, path_to
+from extrap.forecasting.sweep_laws import (
+    fit_curves,
+    fit_laws,
+    fit_loss_of_sizes,
+    flat_flags,
+    pinned_slopes,
+    slopes_by_column,
+)
+from extrap.laws.base import Array
+from extrap.reading.losses import is_perplexity
 from extrap.reading.names import kinds_of
 from extrap.reading.reader import ReadingKeywords, as_runs
 from extrap.records import (
@@ -61,22 +67,13 @@ from extrap.records import (
     Shown,
     SizePath,
 )
-from extrap.records.confidence import NOT_FINISHED
 from extrap.records.fields import require_level
-from extrap.records.numbers import format_quantity, name_size, plain
+from extrap.records.numbers import format_quantity
 from extrap.records.results import IMPRECISE, REFUSED, Outlier, outlier_flags
-from extrap.records.runs import POOLED
 
-AnySizes = float | Mapping[str, float] | Iterable[float | Mapping[str, float]]
-"""One or several sizes."""
 FAR = 8.0
 """Beyond this extrapolation ratio an interval is conditional on no new regime setting in."""
-NOT_BRACKETED = "optimum-not-bracketed-everywhere"
-END_WORDS = {"diverged": "diverged", "failed": "failed", "pruned": "were pruned"}
 PRIORS = ("published", "none")
-MOST_LACKING = 0.05
-"""Share of a sweep's runs that may be missing without a doubt; where a sampler used their results,
-its choices cannot be ignored (Rubin 1976, Inference and missing data)."""
 OF_LAST, MOVED = 0.05, 0.01
 """Change of the floor over the loss of the largest size, by which it is asked how far a forecast
 moves; and the share from which that is told."""
@@ -126,7 +123,7 @@ class Forecast(Shown):
         """Tuned column → the law of its optimum, as far as it can be written down."""
         if self.surface is None:
             return {}
-        pins = _slopes_of(self.surface, self.runs)
+        pins = pinned_slopes(self.surface, self.runs)
         return {
             name: law_of_optimum(self.surface, j, self.runs.sizes, fixed=pins[name])
             for j, name in enumerate(self.runs.tuned)
@@ -155,8 +152,8 @@ class Forecast(Shown):
             >>> made.at(1024) == made.at(width=1024)
             True
         """
-        size = self._named(value, size)
-        point = self.point(self._checked(size))
+        size = self._axes.named(value, size)
+        point = self.point(self._axes.checked(size))
         return point if set(size) == set(point.size) else replace(point, path_inputs=dict(size))
 
     @one_thread
@@ -266,7 +263,7 @@ class Forecast(Shown):
         for pinned in (floor, floor + step):
             fix = {**law.fixed, "E": pinned}
             try:
-                model = _loss_model(
+                model = fit_loss_of_sizes(
                     self.runs, self.optima, self.noise, fix=fix, prior=self.loss_model.prior
                 )
             except DataError:  # no law has that floor
@@ -291,11 +288,11 @@ class Forecast(Shown):
         known = {} if self.surface is None else self.surface.known_sizes
         key = ("remedy", name == "loss", self.band, *size.values())
         if key not in known:
-            known[key] = self._named_remedy(name, size)
+            known[key] = self._found_remedy(name, size)
         found: Remedy = known[key]
         return found
 
-    def _named_remedy(self, name: str, size: Mapping[str, float]) -> Remedy:
+    def _found_remedy(self, name: str, size: Mapping[str, float]) -> Remedy:
         def is_given(runs: Runs, there: Mapping[str, float]) -> bool:
             made = self if runs is self.runs else self.made_of(runs)
             return _is_given(made, name, there)
@@ -318,7 +315,7 @@ class Forecast(Shown):
         """
         had = self.loss_model
         fix = {} if had is None else dict(had.laws[0][0].fixed)
-        pins = {} if self.surface is None else _slopes_of(self.surface, self.runs)
+        pins = {} if self.surface is None else pinned_slopes(self.surface, self.runs)
         fix |= {f"{n}.{k}": v for n, slopes in pins.items() for k, v in slopes.items()}
         try:
             return _made(
@@ -338,8 +335,8 @@ class Forecast(Shown):
         if self.surface is None and not has_replicates(self.runs):
             return None
         columns = self.runs.sizes
-        pins = {} if self.surface is None else _slopes_of(self.surface, self.runs)
-        slopes = {name: _by_column(own, columns) for name, own in pins.items()}
+        pins = {} if self.surface is None else pinned_slopes(self.surface, self.runs)
+        slopes = {name: slopes_by_column(own, columns) for name, own in pins.items()}
         surfaces, weights = fit_surfaces(arrays_of(self.runs, slopes))
         return surfaces[int(np.argmax(weights))]
 
@@ -471,7 +468,7 @@ class Forecast(Shown):
         columns += [f"{name}_octaves" for name in self.runs.tuned]
         rows = []
         for size in sizes:
-            target = self._checked(size)
+            target = self._axes.checked(size)
             prediction, values = self.predict_loss(target), self.values_at(target)
             shown: list[float | None] = [None] * len(columns)
             is_given = self.doubt_loss(target) is None and self.is_tuned_at(target)
@@ -490,11 +487,7 @@ class Forecast(Shown):
             ValueError: As `at`.
             TypeError: One of them is neither.
         """
-        return [self._checked(size) for size in self._several(at)]
-
-    def _several(self, at: AnySizes) -> list[dict[str, float]]:
-        several = list(at) if isinstance(at, Iterable) and not isinstance(at, Mapping) else [at]
-        return [dict(o) if isinstance(o, Mapping) else self._named(o, {}) for o in several]
+        return [self._axes.checked(size) for size in self._axes.several(at)]
 
     @one_thread
     def frame(self, sizes: AnySizes | None = None) -> pd.DataFrame:
@@ -552,22 +545,9 @@ class Forecast(Shown):
         Raises:
             ValueError: As `at`.
         """
-        size = self._checked(size)
-        from extrap.fitting.regression import predict_power  # statsmodels: a forecast needs none
+        from extrap.fitting.regression import straight_lines  # statsmodels: a forecast needs none
 
-        def line(points: Sequence[tuple[Optimum, float, float | None]]) -> Measure:
-            sizes = {name: [o.size[name] for o, *_ in points] for name in self.runs.sizes}
-            errors = [se / value for _, value, se in points if se]
-            log_se = errors if len(errors) == len(points) else None
-            values = [value for _, value, _ in points]
-            return predict_power(sizes, values, log_se, at=size, level=self.level)
-
-        losses = [(o, o.loss or o.best_loss, o.loss_se if o.loss else None) for o in self.optima]
-        lines = {"loss": line([(o, value, se) for o, value, se in losses if value])}
-        for name in self.runs.tuned:
-            optima = [(o, o.tuned[name].value, o.tuned[name].se) for o in self.optima]
-            lines[name] = line([(o, value, se) for o, value, se in optima if value])
-        return lines
+        return straight_lines(self.optima, at=self._axes.checked(size), level=self.level)
 
     def to_dict(self, sizes: AnySizes | None = None) -> dict[str, Any]:
         """What `extrap forecast --json` prints of it, in plain JSON types.
@@ -580,7 +560,7 @@ class Forecast(Shown):
         """
         from extrap.reporting.forecast_answer import answered_document
 
-        return answered_document(self, () if sizes is None else self._several(sizes))
+        return answered_document(self, () if sizes is None else self._axes.several(sizes))
 
     def default_targets(self) -> list[dict[str, float]]:
         """Twice, four and eight times the largest fitted size, all size columns together."""
@@ -629,67 +609,17 @@ class Forecast(Shown):
         losses = [o.loss if o.loss is not None else o.best_loss for o in self.optima]
         return losses[-1]
 
+    @property
+    def _axes(self) -> SizeAxes:
+        columns = self.runs.sizes
+        smallest = {c: min(o.size[c] for o in self.optima) for c in columns}
+        return SizeAxes(columns=columns, smallest=smallest, path=self.path)
+
     def _fitted_range(self) -> dict[str, tuple[float, float]]:
         if self.loss_model is not None:
             return self.loss_model.fitted_range
         sizes = {c: [o.size[c] for o in self.optima] for c in self.runs.sizes}
         return {c: (min(values), max(values)) for c, values in sizes.items()}
-
-    def _named(self, value: float | None, size: dict[str, float]) -> dict[str, float]:
-        """A size, which may be given without its column."""
-        if value is None:
-            return size
-        columns = self.runs.sizes if self.path is None else self.path.inputs
-        if size or len(columns) != 1:
-            raise ValueError(
-                "a size without a name is for one size column, this forecast has "
-                f"{', '.join(columns)}; ask for {_asked(columns)}."
-            )
-        return {columns[0]: value}
-
-    def _checked(self, size: Mapping[str, float]) -> dict[str, float]:
-        expected = ", ".join(self.runs.sizes)
-        for name, value in size.items():
-            if not isinstance(value, Real):
-                raise TypeError(
-                    f"a size is a number, got {name}={value!r}; give one number, or several sizes "
-                    "to frame([…])."
-                )
-        size = self._sized(size)
-        if set(size) != set(self.runs.sizes):
-            inputs = f" or {', '.join(self.path.inputs)} of the path" if self.path else ""
-            raise ValueError(
-                f"a forecast needs exactly the size column(s) {expected}{inputs}, got "
-                f"{', '.join(size) or 'none'}; ask for {_asked(self.runs.sizes)}."
-            )
-        smallest = {c: min(o.size[c] for o in self.optima) for c in self.runs.sizes}
-        for column in self.runs.sizes:
-            value = size[column]
-            if not (math.isfinite(value) and value > 0):
-                raise ValueError(f"{column} must be positive and finite, got {value:g}.")
-            if value < smallest[column]:
-                raise ValueError(
-                    "a forecast is not extrapolated below the smallest tuned size, "
-                    f"{column}={smallest[column]:g}, got {value:g}; give a larger size."
-                )
-        return {c: float(size[c]) for c in self.runs.sizes}
-
-    def _sized(self, given: Mapping[str, float]) -> Mapping[str, float]:
-        """The size columns where the path makes them of what is given; else what is given."""
-        columns = self.runs.sizes
-        if self.path is None or set(given) == set(columns):
-            return given
-        if set(given) != set(self.path.inputs):
-            return given
-        values = {**self.path.values(given), **given}
-        return {c: values[c] for c in columns} if set(columns) <= set(values) else given
-
-
-def _asked(columns: Sequence[str]) -> str:
-    """How a size is asked for: `at(width=…)` in Python, `--at width=…` in a command."""
-    listed = "=…,".join(columns) + "=…"
-    is_option = argument("at").startswith("--")
-    return f"{argument('at')} {listed}" if is_option else f"at({listed.replace(',', ', ')})"
 
 
 def _exp(log_value: float) -> float:
@@ -756,7 +686,7 @@ def forecast(
     if prior not in PRIORS:
         raise ValueError(f"{argument('prior')} must be one of {', '.join(PRIORS)}; got {prior!r}.")
     runs = as_runs(runs, columns)
-    followed = _path_to(path, runs.sizes)
+    followed = path_to(path, runs.sizes)
     make = partial(_made, level=level, band=band, fix=fix or {}, prior=prior, path=followed)
     whole, found = make(runs), find_outliers(runs)
     if not found:
@@ -793,49 +723,10 @@ def _made(
     held: Surface | None = None,
 ) -> Forecast:
     """The forecast without a look at single runs, and without what is shown of it besides."""
-    sweep = runs.of_stage("tune").in_order()
-    check_sweep(sweep)
-    of_loss, of_tuned = _pins(fix, sweep.tuned)
-    flags = _check_columns(sweep, of_tuned)
-    if not has_replicates(sweep):  # what looks like replicates are copies
-        sweep = sweep.without_copies()
-    slopes = {name: _by_column(pins, sweep.sizes) for name, pins in of_tuned.items()}
-    surface, noise, optima, _, n_lacking = fit_sweep(sweep, level=level, pinned=slopes, held=held)
-    if n_lacking > MOST_LACKING * len(sweep):
-        flags.append(
-            f"runs-missing: {n_lacking} of {len(sweep)} runs were pruned or failed and have no "
-            "loss here; the sampler used their results"
-        )
-    pooled = [note.removeprefix(POOLED) for note in sweep.notes if note.startswith(POOLED)]
-    flags += [f"recipes-pooled: {name}" for name in pooled]
-    flags += [*_without_a_loss(sweep), *_not_bracketed(optima)]
-    kind, loss_model = loss_kind(sweep), None
-    if kind == "accuracy":
-        flags.append("accuracy-refused")
-        if not sweep.tuned:
-            raise DataError(
-                "an accuracy follows no law of size: it is flat at chance and near its best; "
-                f"forecast the loss of the same runs, or say {argument('loss_kind', 'error')} if "
-                "1 − accuracy falls as a loss does."
-            )
-    else:
-        _check_floor(of_loss, optima)
-        known = ladder_prior(size_kind(sweep.sizes), kind) if prior == "published" else None
-        loss_model = _loss_model(sweep, optima, noise, fix=of_loss, prior=known)
-        if kind == "error" and is_accuracy(sweep):
-            flags.append("accuracy-as-error")
-        flags += _loss_flags(loss_model, fix=of_loss)
-    if not noise.is_replicated:
-        flags.append("no-replicates: noise read from the residuals")
     return Forecast(
-        runs=sweep,
+        **fit_laws(runs, level=level, fix=fix, prior=prior, held=held)._asdict(),
         level=level,
         band=band,
-        optima=optima,
-        noise=noise,
-        loss_model=loss_model,
-        surface=surface,
-        flags=tuple(flags),
         created=datetime.now(UTC).isoformat(timespec="seconds"),
         path=path,
         prior=prior,
@@ -845,8 +736,25 @@ def _made(
 def _completed(made: Forecast) -> Forecast:
     """With flags of the laws of optima and of flat columns, and with reference curves."""
     flags = [f"{flag}: {name}" for name, law in made.tuned_laws.items() for flag in law.flags]
-    flags = [*made.flags, *flags, *_flat_columns(made)]
-    return replace(made, flags=tuple(flags), curves=_reference_curves(made))
+    if (values := made.values_at(made.optima[-1].size)) is not None:
+        flags += flat_flags(values, made.runs)
+    return replace(made, flags=(*made.flags, *flags), curves=_curves(made))
+
+
+def _curves(made: Forecast) -> ReferenceCurves | None:
+    """The curves of the sweep's runs, each beside the law at its size."""
+
+    def log_loss_at(size: Mapping[str, float]) -> float | None:
+        prediction = made.predict_loss(size)
+        return None if prediction is None else prediction.log_loss
+
+    def optimum_at(size: Mapping[str, float]) -> Array | None:
+        values = made.values_at(size)
+        return None if values is None else values.optimum
+
+    if made.loss_model is None:
+        return None
+    return fit_curves(made.runs, log_loss_at=log_loss_at, optimum_at=optimum_at)
 
 
 def _is_given(made: Forecast | None, name: str, size: Mapping[str, float]) -> bool:
@@ -856,207 +764,3 @@ def _is_given(made: Forecast | None, name: str, size: Mapping[str, float]) -> bo
     if name == "loss":
         return made.loss_model is not None and made.doubt_loss(size) is None
     return made.is_tuned_at(size)
-
-
-def _check_columns(sweep: Runs, pins: Mapping[str, Mapping[str, float]]) -> list[str]:
-    """Refuse size columns that cannot be told apart; a flag where only pins do that.
-
-    Raises:
-        ValueError: A pin is no slope of the law, or is not finite.
-        DataError: As `check_identifiable`.
-    """
-    flags, names = [], OPTIMUM_POWER.names(len(sweep.sizes))[1:]
-    sizes = sweep.complete().to_frame()[list(sweep.sizes)].drop_duplicates().to_numpy(dtype=float)
-    for name in sweep.tuned:
-        for pin, value in pins[name].items():
-            if pin not in names:
-                raise ValueError(
-                    f"a pinned parameter must be one of the slopes {', '.join(names)}; got "
-                    f"{pin!r}."
-                )
-            if not math.isfinite(value):
-                raise ValueError(f"the pinned slope {pin} must be finite, got {value:g}.")
-        if len(sizes) > 2 and check_identifiable(
-            sizes, sweep.sizes, exponents=names, fixed=pins[name], example=(f"{name}.", -0.3)
-        ):
-            flags.append(f"columns-collinear: {name}")
-    return flags
-
-
-def _by_column(pins: Mapping[str, float], columns: tuple[str, ...]) -> dict[str, float]:
-    """Pinned slopes by size column instead of by parameter."""
-    names = OPTIMUM_POWER.names(len(columns))[1:]
-    return {c: pins[name] for name, c in zip(names, columns, strict=True) if name in pins}
-
-
-def _slopes_of(surface: SurfaceDraws, runs: Runs) -> dict[str, dict[str, float]]:
-    """Tuned column → parameter of its law → pinned slope."""
-    names = OPTIMUM_POWER.names(len(runs.sizes))[1:]
-    return {
-        name: {n: float(v) for n, v in zip(names, column, strict=True) if not math.isnan(v)}
-        for name, column in zip(runs.tuned, surface.pinned.T, strict=True)
-    }
-
-
-def _flat_columns(made: Forecast) -> list[str]:
-    """A flag for every tuned column whose value hardly matters at the largest size."""
-    frame, flags = made.runs.to_frame(), []
-    values = made.values_at(made.optima[-1].size)
-    for name in () if values is None else made.runs.tuned:
-        assert values is not None
-        found = values.flat_range(name, frame[name].min(), frame[name].max())
-        if found is not None:
-            (low, high), most = found
-            low_text, high_text = format_quantity(low), format_quantity(high)
-            flags.append(
-                f"flat-{name}: any from {low_text} to {high_text} does as well, within "
-                f"{100 * most:.2g} %"
-            )
-    return flags
-
-
-def _without_a_loss(sweep: Runs) -> list[str]:
-    """A flag for every size of which no run was finished."""
-    frame, flags = sweep.to_frame(), []
-    for key, rows in frame.groupby(list(sweep.sizes)):
-        states = rows["status"].value_counts()
-        if "complete" in states:
-            continue
-        where = plain(name_size(dict(zip(sweep.sizes, map(float, key), strict=True))))
-        ends = " or ".join(END_WORDS[state] for state in states.index)
-        remedy = "finish some of them"
-        if states.index[0] == "diverged" and sweep.tuned:
-            remedy = f"try smaller values of {' and '.join(sweep.tuned)} there"
-        flags.append(f"{NOT_FINISHED}: all {len(rows)} runs of {where} {ends}; {remedy}")
-    return flags
-
-
-def _not_bracketed(optima: Sequence[Optimum]) -> list[str]:
-    n_open = sum(not o.bracketed for o in optima)
-    name = "optimum-not-bracketed-anywhere" if n_open == len(optima) else NOT_BRACKETED
-    return [f"{name}: at {n_open} of {len(optima)} sizes"] if n_open else []
-
-
-def _check_floor(fix: Mapping[str, float], optima: Sequence[Optimum]) -> None:
-    """Raise ValueError where a pinned floor is none."""
-    losses = [o.loss for o in optima if o.loss is not None]
-    if losses and "E" in fix and fix["E"] >= min(losses):
-        raise ValueError(
-            f"E is the loss that no size goes below, got {fix['E']:g}, and the sweep reaches "
-            f"{min(losses):.4g}; pin a smaller one."
-        )
-
-
-def _path_to(path: Mapping[str, str] | SizePath | None, columns: Sequence[str]) -> SizePath | None:
-    """The path as a record, after a look at where it leads."""
-    if not path:
-        return None
-    followed = path if isinstance(path, SizePath) else SizePath(dict(path))
-    missing = [c for c in columns if c not in (*followed.formulas, *followed.inputs)]
-    if missing or not set(columns) & set(followed.formulas):
-        raise ValueError(
-            f"a path defines the size columns {', '.join(columns)}, got {followed}; add "
-            f"{(missing or list(columns))[0]} = …."
-        )
-    return followed
-
-
-def _reference_curves(made: Forecast) -> ReferenceCurves | None:
-    """The curves of the sweep's complete runs, each beside the law at its size."""
-    curves, frame = made.runs.curves(), made.runs.to_frame()
-    if curves is None or made.loss_model is None:
-        return None
-    complete = frame.index[frame["status"] == "complete"]
-    curves = curves[curves["run"].isin(complete)]
-    log_loss, octaves = np.empty(len(frame)), np.empty((len(frame), len(made.runs.tuned)))
-    sizes = frame.groupby(list(made.runs.sizes)).ngroup()
-    for key, group in frame.groupby(list(made.runs.sizes)):
-        size = dict(zip(made.runs.sizes, map(float, key), strict=True))
-        prediction, values = made.predict_loss(size), made.values_at(size)
-        log_loss[group.index] = math.nan if prediction is None else prediction.log_loss
-        if values is not None:
-            tuned = group[list(made.runs.tuned)].to_numpy(dtype=float)
-            octaves[group.index] = np.log2(tuned) - values.optimum
-    batch = [name for name in made.runs.tuned if "batch" in name]  # at equal data sets the steps
-    return fit_reference_curves(
-        curves,
-        log_loss=np.where(frame["status"] == "complete", log_loss, math.nan),
-        octaves=octaves,
-        tuned=made.runs.tuned,
-        sizes=sizes.to_numpy(),
-        seeds=frame["seed"].astype(str).factorize()[0],
-        lengths=frame.groupby([*made.runs.sizes, *batch]).ngroup().to_numpy(),
-    )
-
-
-def _pins(
-    fix: Mapping[str, float], tuned: tuple[str, ...]
-) -> tuple[dict[str, float], dict[str, dict[str, float]]]:
-    """Pinned parameters of the loss, and of each tuned value's law (`lr.b`)."""
-    of_loss: dict[str, float] = {}
-    of_tuned: dict[str, dict[str, float]] = {name: {} for name in tuned}
-    for key, value in fix.items():
-        name, dot, parameter = key.rpartition(".")
-        if not dot:
-            of_loss[key] = float(value)
-        elif name in of_tuned:
-            of_tuned[name][parameter] = float(value)
-        else:
-            raise ValueError(
-                f"a pinned parameter {key!r} needs a tuned column before the dot, got {name!r}; "
-                f"the tuned columns are {', '.join(tuned) or 'none'}."
-            )
-    return of_loss, of_tuned
-
-
-def _loss_model(
-    sweep: Runs,
-    optima: Sequence[Optimum],
-    noise: Noise,
-    *,
-    fix: Mapping[str, float],
-    prior: LadderPrior | None,
-) -> LossModel | None:
-    """None where runs of too few sizes were finished."""
-    points = [o for o in optima if o.loss is not None]
-    sizes = {c: [o.size[c] for o in points] for c in sweep.sizes}
-    errors = [o.paired_loss_se for o in points if o.paired_loss_se is not None]
-    is_known = len(errors) == len(points)
-    try:
-        return fit_loss_model(
-            sizes,
-            [o.loss for o in points if o.loss is not None],
-            loss_se=errors if is_known else None,
-            loss_se_dof=noise.own_dof if is_known else None,
-            evaluation_se=None if is_known else _evaluation_se(sweep, points),
-            fix=fix,
-            prior=prior,
-        )
-    except DataError:
-        if len(points) < len(optima) and sweep.tuned:
-            return None  # the sizes are there, their losses are not
-        raise
-
-
-def _evaluation_se(sweep: Runs, points: Sequence[Optimum]) -> list[float] | None:
-    """Standard error of each size's mean loss by evaluation alone; None if it is not given."""
-    frame = sweep.complete().to_frame()
-    if "loss_se" not in frame or frame["loss_se"].isna().any():
-        return None
-    by_size = frame.groupby(list(sweep.sizes))["loss_se"]
-    errors = by_size.mean() / np.sqrt(by_size.count())
-    return [float(errors.loc[tuple(o.size[c] for c in sweep.sizes)]) for o in points]
-
-
-def _loss_flags(model: LossModel | None, *, fix: Mapping[str, float]) -> list[str]:
-    if model is None:
-        return ["no-loss-law: too few sizes with a finished run; let more of them finish"]
-    flags = [f"pinned: {name} = {value:g}" for name, value in fix.items()]
-    if model.prior is not None:
-        flags.append(f"published-prior: {model.prior.sources} sources")
-    if not any("E" in fit.names for fit, _ in model.laws):
-        flags.append("too-few-sizes-for-a-floor")
-    if not model.fits:
-        flags.append("lack-of-fit: no law follows all sizes, the largest ones lead")
-    of_laws = {f for fit, _ in model.laws for f in fit.flags}
-    return flags + sorted(of_laws if model.fits else of_laws - {"lack-of-fit"})

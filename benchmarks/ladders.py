@@ -44,6 +44,8 @@ PORIAN = tuple(
 )
 """Settings with a short warm-up and all parameters counted."""
 ROUNDED = 1.001
+WHOLE, SOUND = 0.99, 1.3
+"""xLSTM: share of the planned steps that a run has made, and its loss over the median at most."""
 
 
 def ladders(data: Path = DATA) -> Iterator[tuple[str, str, pd.DataFrame]]:
@@ -69,6 +71,14 @@ def ladders(data: Path = DATA) -> Iterator[tuple[str, str, pd.DataFrame]]:
     sweep = step_law(data)
     trained = sweep[sweep["loss"] < np.inf]
     yield "Step Law", "best", trained.groupby([*SIZES], as_index=False)["loss"].min()
+    yield "OLMo", "C4", pd.read_csv(require(data, "olmo_ladder.csv"))
+    for condition, runs in pd.read_csv(require(data, "llama3_isoflop.csv")).groupby("condition"):
+        yield "Llama 3", str(condition), runs
+    for name, runs in pd.read_csv(require(data, "xlstm_isoflop.csv")).groupby("set"):
+        is_whole = runs["steps_done"] >= WHOLE * runs["steps_planned"]
+        is_sound = runs["loss"] < SOUND * runs["loss"].median()
+        best = runs[is_whole & is_sound].groupby([*SIZES], as_index=False)["loss"].min()
+        yield "xLSTM", str(name), best
 
 
 def splits(source: str, name: str, runs: pd.DataFrame) -> Iterator[Table]:

@@ -93,7 +93,7 @@ def fit_laws(
     else:
         _check_floor(of_loss, optima)
         known = ladder_prior(size_kind(sweep.sizes), kind) if prior == "published" else None
-        loss_model = fit_loss_of_sizes(sweep, optima, noise, fix=of_loss, prior=known)
+        loss_model = _loss_model(sweep, optima, noise, fix=of_loss, prior=known)
         if kind == "error" and is_accuracy(sweep):
             flags.append("accuracy-as-error")
         flags += _loss_flags(loss_model, fix=of_loss)
@@ -264,7 +264,7 @@ def _pins(
     return of_loss, of_tuned
 
 
-def fit_loss_of_sizes(
+def _loss_model(
     sweep: Runs,
     optima: Sequence[Optimum],
     noise: Noise,
@@ -272,18 +272,7 @@ def fit_loss_of_sizes(
     fix: Mapping[str, float],
     prior: LadderPrior | None,
 ) -> LossModel | None:
-    """The laws of the loss through the optima; None where runs of too few sizes were finished.
-
-    Args:
-        sweep: Runs.
-        optima: One per size.
-        noise: Of a run.
-        fix: Parameters that are given.
-        prior: Of published ladders, or None.
-
-    Raises:
-        DataError: Too few sizes.
-    """
+    """Laws of the loss through the optima; None where runs of too few sizes were finished."""
     points = [o for o in optima if o.loss is not None]
     sizes = {c: [o.size[c] for o in points] for c in sweep.sizes}
     errors = [o.paired_loss_se for o in points if o.paired_loss_se is not None]

@@ -30,9 +30,8 @@ import numpy as np
 import pandas as pd
 
 import extrap
-from benchmarks.ladders import all_splits, splits
+from benchmarks.ladders import all_splits
 from benchmarks.page import print_rows
-from benchmarks.refused_losses import more_ladders
 from benchmarks.rows import DATA, Row, share_row
 from benchmarks.verdicts import DrawnSweep
 
@@ -136,8 +135,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--workers", type=int, default=2)
     given = parser.parse_args()
-    tables = all_splits() if DATA.is_dir() else []
-    tables += [t for ladder in more_ladders() for t in splits(*ladder)] if tables else []
+    tables = [table for _, table in all_splits()] if DATA.is_dir() else []
     with ProcessPoolExecutor(given.workers) as pool:
         parts = {
             "sweeps of the repository": map(list, map(of_shipped, SHIPPED)),

@@ -2,8 +2,8 @@
 
     python -m benchmarks.refused_losses [--workers N]
 
-The splits are those of `benchmarks.ladders`, of its sources and of OLMo's ladder, xLSTM and
-Llama 3. Every run of a split that was not fitted is forecast, of 40 at most. Besides sizes are
+The splits are those of `benchmarks.ladders`.
+Every run of a split that was not fitted is forecast, of 40 at most. Besides sizes are
 forecast along rays from the largest fitted values and from the middle of the fitted ones, twice to
 8,000 times as large: where one is refused, all farther ones on its ray must be.
 """
@@ -15,14 +15,11 @@ import math
 import warnings
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor
-from pathlib import Path
-
-import pandas as pd
 
 import extrap
 from benchmarks import ladders
 from benchmarks.page import print_rows
-from benchmarks.rows import DATA, Row, require, share_row
+from benchmarks.rows import Row, share_row
 from benchmarks.scores import Table
 from extrap.errors import DataError
 
@@ -30,19 +27,6 @@ MOST_FORECASTS = 40
 OCTAVES = (0.5, 1.0, 1.37, 2.0, 3.0, 4.0, 5.2, 7.0, 10.0, 13.0)
 """Distances along a ray."""
 MOST_REFUSED = 0.03
-
-
-def more_ladders(data: Path = DATA) -> Iterator[tuple[str, str, pd.DataFrame]]:
-    """Source, name and runs of the ladders that `benchmarks.ladders` does not have."""
-    olmo = pd.read_csv(require(data, "olmo_ladder.csv"))
-    olmo = olmo[olmo["tokens"] > 0]
-    yield "OLMo", "ladder", olmo.groupby(["params", "tokens"], as_index=False)["loss"].mean()
-    for source, file, column in (
-        ("xLSTM", "xlstm_isoflop.csv", "set"),
-        ("Llama 3", "llama3_isoflop.csv", "condition"),
-    ):
-        for name, runs in pd.read_csv(require(data, file)).groupby(column):
-            yield source, str(name), runs[runs["tokens"] > 0]
 
 
 def measure(table: Table) -> tuple[str, list[bool], int]:
@@ -83,8 +67,7 @@ def _rays(made: extrap.Forecast) -> Iterator[tuple[dict[str, float], list[str]]]
 
 def rows(workers: int) -> list[Row]:
     """The share refused of each source and of all, and the number of rays."""
-    tables = ladders.all_splits()
-    tables += [table for ladder in more_ladders() for table in ladders.splits(*ladder)]
+    tables = [table for _, table in ladders.all_splits()]
     with ProcessPoolExecutor(workers) as pool:
         found = list(pool.map(measure, tables))
     by_source: dict[str, list[bool]] = {}

@@ -9,15 +9,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Unpack
 
 import numpy as np
+from scipy import special
 
 from extrap.errors import Choice, DataError, OnlyBestValues, argument
 from extrap.fitting.distributions import t_quantile
+from extrap.laws.base import Array
 from extrap.reading.cells import read_numbers
 from extrap.reading.reader import ReadingKeywords, as_runs
+from extrap.reading.wide_tables import SPACING
 from extrap.records import Estimate, Interval, Measure, Shown
 from extrap.records.codec import document, shape
 from extrap.records.fields import require_level
@@ -26,6 +29,11 @@ FEWEST, LEAST_SPAN = 3, 1.1
 """Sizes with which a law has a scatter, and largest over smallest that they need."""
 MOST_LOG = 300.0
 """Largest log value that is given."""
+LEAST_SPACING, OFF_GRID = 1.05, 0.05
+"""Factor from which on values are taken for those of a grid, and the part of a step by which they
+may lie beside it."""
+WITHOUT_GAPS = 2.0
+"""Factor that is taken where all values are one."""
 THEORY = (-0.5, -1.0, -2.0)
 """Exponents that theories give, for one value or another: the rate over depth (Yang et al. 2023,
 Tensor programs VI, depth-muP); Adam's rate over width (Yang et al. 2022, Tensor programs V, Table
@@ -45,6 +53,9 @@ class BestValues(Shown):
         exponent: b.
         log_value: ln v.
         scatter: Standard deviation of a log value about the law, in nats.
+        spacing: Factor between neighbouring values of the grid that they were read off: the
+            largest one of a column `spacing`, or what all of their own ratios are powers of; None
+            where that is not known.
     """
 
     size: str
@@ -55,6 +66,21 @@ class BestValues(Shown):
     exponent: Measure
     log_value: float
     scatter: float
+    spacing: float | None = None
+
+    def half_width(self, errors: float) -> float:
+        """Half the width of the interval of what errs by so many times a value's error.
+
+        By Student's t of the scatter, and at least what rounding to the grid alone makes: an
+        error spread evenly over a step.
+
+        Args:
+            errors: Standard error over that of a value.
+        """
+        end, n = 0.5 + self.level / 2, len(self.sizes)
+        by_scatter = float(t_quantile(end, n - 2)) * self.scatter
+        rounding = math.log(self.spacing or 1.0) / math.sqrt(12)
+        return errors * max(by_scatter, float(special.ndtri(end)) * rounding)
 
     def at(self, size: float) -> Estimate:
         """The value at a size: `ci` of the law, `pi` of the best value of one more sweep.
@@ -66,8 +92,7 @@ class BestValues(Shown):
             raise ValueError(f"{self.size} must be positive and finite, got {size:g}.")
         x = np.log(self.sizes)
         off, spread, n = math.log(size) - x.mean(), float(((x - x.mean()) ** 2).sum()), len(x)
-        se = self.scatter * math.sqrt(1 / n + off**2 / spread)
-        t = float(t_quantile(0.5 + self.level / 2, n - 2))
+        errors = math.sqrt(1 / n + off**2 / spread)
         mean = self.log_value + (self.exponent.value or 0.0) * off
         if abs(mean) > MOST_LOG:
             raise ValueError(
@@ -76,9 +101,9 @@ class BestValues(Shown):
             )
         return Estimate(
             value=math.exp(mean),
-            se=math.exp(mean) * se,
-            ci=Interval.around_log(mean, t * se),
-            pi=Interval.around_log(mean, t * math.hypot(se, self.scatter)),
+            se=math.exp(mean) * self.scatter * errors,
+            ci=Interval.around_log(mean, self.half_width(errors)),
+            pi=Interval.around_log(mean, self.half_width(math.hypot(errors, 1.0))),
         )
 
     def to_dict(self, sizes: Sequence[float] = ()) -> dict[str, Any]:
@@ -107,10 +132,12 @@ def best_values(
     """Fit a power law to a table that has the best value of each size and no loss.
 
     Least squares on logarithms; the noise of the values is what they scatter about the law, and
-    intervals are Student's t with as many degrees of freedom as sizes less two.
+    intervals are Student's t with as many degrees of freedom as sizes less two. Values that were
+    read off a grid err by a part of its step however well they lie on a line.
 
     Args:
-        source: A path or a DataFrame: a size column, a tuned column, one row per size.
+        source: A path or a DataFrame: a size column, a tuned column, one row per size; perhaps
+            `spacing`, the factor between the values that were tried.
         level: Level of the intervals, in (0, 1).
         columns: How the table is read, as keywords of `extrap.read_runs`; `size` and `tune` choose
             among several columns.
@@ -162,17 +189,43 @@ def law_of_values(only: OnlyBestValues, *, level: float) -> BestValues:
     slope = float(off @ y / (off @ off))
     rest = y - y.mean() - slope * off
     scatter = math.sqrt(float(rest @ rest) / (len(x) - 2))
-    half = float(t_quantile(0.5 + level / 2, len(x) - 2)) * scatter / math.sqrt(off @ off)
-    return BestValues(
+    law = BestValues(
         size=size,
         tuned=tuned,
         sizes=tuple(table[size].tolist()),
         values=tuple(table[tuned].tolist()),
         level=level,
-        exponent=Measure(value=slope, ci=Interval(slope - half, slope + half)),
+        exponent=Measure(value=slope),
         log_value=float(y.mean()),
         scatter=scatter,
+        spacing=_stated_spacing(only) or _spacing_of(y),
     )
+    half = law.half_width(1 / math.sqrt(off @ off))
+    return replace(law, exponent=Measure(value=slope, ci=Interval(slope - half, slope + half)))
+
+
+def _stated_spacing(only: OnlyBestValues) -> float | None:
+    """The largest factor of a column `spacing`."""
+    if SPACING not in only.table:
+        return None
+    factors = read_numbers(only.table[SPACING], SPACING, required=True)
+    if odd := [factor for factor in factors if not 1 < factor < math.inf]:
+        raise DataError(
+            f"{SPACING} is the factor between the values that were tried, such as 2; got "
+            f"{odd[0]:g}."
+        )
+    return float(factors.max())
+
+
+def _spacing_of(logs: Array) -> float | None:
+    """The factor that all ratios of values, from their logarithms, are powers of."""
+    gaps = np.diff(np.unique(np.round(logs, 9)))
+    if not len(gaps):
+        return WITHOUT_GAPS
+    steps = gaps / gaps.min()
+    is_grid = np.abs(steps - np.round(steps)).max() <= OFF_GRID
+    factor = float(f"{math.exp(gaps.min()):.4g}")
+    return factor if is_grid and len(gaps) > 1 and factor >= LEAST_SPACING else None
 
 
 def _one(names: Sequence[str], option: str) -> str:

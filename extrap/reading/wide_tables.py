@@ -26,6 +26,8 @@ EDGES = ("__MIN", "__MAX")
 NUMBER = r"(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
 NUMERIC = re.compile(NUMBER)
 HEADER = re.compile(rf"(?P<setting>.*?(?<![\d.])){NUMBER}[kKmMbB]?\W*")
+SPACING = "spacing"
+"""Column of a table of best values: the factor between the values that a sweep tried."""
 TITLE = "title"
 """Attribute of a frame: the lines that stand above the header of its file."""
 WIDE = 3
@@ -122,7 +124,7 @@ def check_has_losses(
     counted = (*WORDS["size"], *WORDS["data"], *COMPUTE)
     are_sizes = [n for n in names if n in sizes or known_name(n) in counted]
     are_tuned = [n for n in names if known_name(n) in WORDS["tune"] or n in tuned]
-    is_all = set(names) == {*are_sizes, *are_tuned}
+    is_all = set(names) - {SPACING} == {*are_sizes, *are_tuned}
     of = [n for n in are_sizes if n not in tuned and (not sizes or n in sizes)]
     best = [n for n in are_tuned if n not in of and (not tuned or n in tuned)]
     if is_all and of and best and table.duplicated(of).any():

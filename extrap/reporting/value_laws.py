@@ -57,4 +57,6 @@ def best_values_answer(found: BestValues, sizes: Sequence[float]) -> Answer:
     level = "low" if ratio > 8 or len(found.sizes) < 4 or is_exact else "medium"
     reason = f"{counted(len(found.sizes), 'size')}, one value each"
     reason += ", exactly on the law, which does not show how well they are known" * is_exact
+    if found.spacing is not None:
+        reason += f", read off a grid of a factor of {found.spacing:.3g}"
     return Answer(text=text, confidence=f"Confidence: {level}; {reason}.")

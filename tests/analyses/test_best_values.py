@@ -48,6 +48,55 @@ def test_intervals_hold_as_often_as_they_say():
     assert np.mean(held, axis=0) == pytest.approx([0.9, 0.9], abs=0.045)
 
 
+def test_values_on_a_line_of_a_grid_are_known_no_better_than_its_steps():
+    """Four halvings over four doublings: the exponent is not −1 to the last digit."""
+    exact = TABLE.assign(depth=[8, 16, 32, 64], weight_decay=[0.2, 0.1, 0.05, 0.025])
+    found = extrap.best_values(exact, level=0.9)
+    rounding = stats.norm.ppf(0.95) * math.log(2) / math.sqrt(12)
+    off = np.log(exact["depth"]) - np.log(exact["depth"]).mean()
+    half = rounding / math.sqrt((off**2).sum())
+    assert found.spacing == 2
+    assert tuple(found.exponent.ci) == pytest.approx((-1 - half, -1 + half))
+    ends = found.at(found.sizes[0]).ci
+    assert math.log(ends.upper / ends.lower) == pytest.approx(2 * rounding * math.sqrt(0.7))
+
+
+@pytest.mark.parametrize(
+    ("values", "spacing"),
+    [
+        ([0.4, 0.1, 0.05, 0.025], 2),
+        ([1e-2, 3e-3, 1e-3, 3e-4], None),
+        ([0.1, 0.1, 0.1, 0.1], 2),
+        ([0.1, 0.1, 0.05, 0.05], None),
+        ([0.2, 0.2 / 2**0.5, 0.1, 0.05], 1.414),
+    ],
+)
+def test_the_spacing_of_values_is_what_their_ratios_have_in_common(values, spacing):
+    found = extrap.best_values(TABLE.assign(depth=[8, 16, 32, 64], weight_decay=values))
+    assert found.spacing == spacing
+    stated = TABLE.assign(depth=[8, 16, 32, 64], weight_decay=values, spacing=[2, 2, 4, 2])
+    assert extrap.best_values(stated).spacing == 4
+    with pytest.raises(DataError, match=r"spacing is the factor between .* got 1\.$"):
+        extrap.best_values(stated.assign(spacing=1))
+
+
+def test_intervals_of_values_read_off_a_grid_hold():
+    rng, held = np.random.default_rng(2), []
+    for _ in range(300):
+        n, step = int(rng.integers(3, 9)), rng.choice([0.5, 1.0])
+        octaves = np.arange(n) * rng.uniform(-1, 0) + rng.uniform()
+        slope = octaves[1] - octaves[0]
+        read = np.round((octaves + rng.choice([0, 0.1, 0.3]) * rng.normal(size=n)) / step) * step
+        table = pd.DataFrame(
+            {"width": 16 * 2.0 ** np.arange(n), "lr": 2.0**read, "spacing": 2**step}
+        )
+        found = extrap.best_values(table, level=0.9)
+        target = 2.0 ** (octaves[-1] + 2 * slope)
+        held.append((slope in found.exponent.ci, target in found.at(4 * found.sizes[-1]).ci))
+    assert np.all(np.mean(held, axis=0) > 0.87)
+    assert np.all(np.mean(held, axis=0) < 0.97)
+
+
 @pytest.mark.parametrize(
     ("table", "options", "message"),
     [

@@ -439,13 +439,22 @@ def test_how_far_the_loss_moves_with_its_floor_is_told_where_that_is_far():
         floor = made.loss_laws[0][0].values[0]
         low, high = (forecast(table, fix={"E": e}).at(**far).loss for e in (floor, floor + 0.1))
         told = [flag for flag in made.at(**far).flags if flag.startswith("floor-matters")]
-        (moved, rest) = told[0].removeprefix("floor-matters: ").split(" ", maxsplit=1)
-        assert float(moved) == pytest.approx(100 * (high / low - 1), rel=0.15)
-        assert (len(told), rest) == (1, "% per 0.1 of E")
+        assert told == [f"floor-matters: {100 * (high / low - 1):.1f} % per 0.1 of E"]
     assert "floor-matters" not in names_of(made.at(compute=COMPUTE[-1]).flags)
     with pytest.raises(ValueError, match="the loss that no size goes below, got 9, and the sweep"):
         forecast(ladder(), fix={"E": 9})
     assert "floor-matters" not in names_of(forecast(ladder(), fix={"E": 1.7}).at(**far).flags)
+
+
+def test_a_setting_that_changes_with_the_size_is_told_and_costs_no_confidence(sweep_table):
+    table = sweep_table()
+    batch = 2 * table["width"]
+    told = forecast_of(table.assign(batch_size=batch, note="x", n_params=table["width"] ** 2))
+    plain = forecast_of(table.assign(batch_size=64))
+    low, high = batch.min(), batch.max()
+    extra = set(told.flags) - set(plain.flags)
+    assert extra == {f"follows-size: batch_size goes from {low:g} to {high:g} over the sizes"}
+    assert told.at(**LARGE).confidence == plain.at(**LARGE).confidence
 
 
 def test_of_accuracies_only_the_best_values_are_forecast(sweep_table):

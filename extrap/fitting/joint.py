@@ -21,7 +21,6 @@ import numpy as np
 from scipy import linalg, special
 
 from extrap.fitting.health import WEAK_LOG_SE
-from extrap.fitting.lines import slope_near
 from extrap.fitting.loss_law import MAD_TO_SD, check_losses
 from extrap.fitting.projection import Index
 from extrap.laws import LOSS_LAWS
@@ -291,19 +290,6 @@ class JointPosterior:
             variances[those] += misfit.noise**2 * bool(self.errors)
         mean = weight @ logs
         return mean, weight @ (variances + (logs - mean) ** 2)
-
-    def floor_slope(self, x: Array, *, floor: float, width: float) -> float:
-        """Change of the log loss at a size with the floor near a value of it, per unit of loss.
-
-        Args:
-            x: Sizes, (1, n_columns).
-            floor: The value.
-            width: How near.
-        """
-        logs = self._laws(np.log(np.asarray(x, dtype=float) / self.reference))[0][:, 0]
-        rows = [(p.weight, math.exp(p.values[0]) * (1 - p.share)) for p in self.parts]
-        weights, floors = np.array(rows).T
-        return slope_near(floors, logs, weights, middle=floor, width=width)
 
     def _laws(self, x: Array) -> tuple[Array, Array]:
         """Log losses of the laws at points, and their derivatives."""

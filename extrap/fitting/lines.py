@@ -48,21 +48,3 @@ def weighted_line(design: Array, y: Array, weights: Array) -> Line:
         residual=residual,
         weights=weights,
     )
-
-
-def slope_near(x: Array, y: Array, weights: Array, *, middle: float, width: float) -> float:
-    """Slope of the line through points (n,) near a value of x; 0 where they are of one x.
-
-    Args:
-        x: Shape (n,).
-        y: Shape (n,).
-        weights: Shape (n,).
-        middle: That value.
-        width: Standard deviation of the normal weights about it.
-    """
-    weights = weights * np.exp(-0.5 * ((x - middle) / width) ** 2)
-    if not weights.sum() > 0:
-        return 0.0
-    off = x - np.average(x, weights=weights)
-    variance = float(weights @ off**2)
-    return float(weights @ (off * y)) / variance if variance > 0 else 0.0

@@ -15,7 +15,7 @@ import numpy as np
 from scipy import special
 
 from extrap.fitting.health import WEAK_LOG_SE
-from extrap.fitting.lines import slope_near, weighted_line
+from extrap.fitting.lines import weighted_line
 from extrap.fitting.mixture import averaged_law, neighbour_scatter
 from extrap.fitting.projection import Index
 from extrap.laws.base import Array
@@ -156,29 +156,12 @@ class LossPosterior:
         off = log_loss - np.polyval(np.polyfit(t, log_loss, CURVED - 1), t)
         return math.sqrt(float(off @ off) / (len(t) - CURVED))
 
-    def floor_slope(self, x: Array, *, floor: float, width: float) -> float:
-        """Change of the log loss at a size x with the floor near a value of it, per unit of loss.
-
-        Args:
-            x: One size.
-            floor: The value.
-            width: How near.
-        """
-        share = np.asarray(self.shares)
-        weights, floors = np.where(share > 1, 0.0, self.weights), np.exp(self.levels) * (1 - share)
-        logs = self._laws(np.log(np.ravel(x) / self.largest))[:, 0]
-        return slope_near(floors, logs, weights, middle=floor, width=width)
-
-    def _laws(self, t: Array) -> Array:
-        """Log losses of the components at t, (n_components, n)."""
-        distance = _distance(t, np.asarray(self.bends)[:, None])
-        share, exponent = (np.asarray(a)[:, None] for a in (self.shares, self.exponents))
-        return np.asarray(np.asarray(self.levels)[:, None] + _falls(share, exponent, distance)[0])
-
     def predict_log(self, x: Array) -> tuple[Array, Array]:
         """Mean and variance of the log loss over the mixture at sizes x, shape (n,) each."""
         t = np.log(np.ravel(x) / self.largest)
-        logs = self._laws(t)
+        distance = _distance(t, np.asarray(self.bends)[:, None])
+        share, exponent = (np.asarray(a)[:, None] for a in (self.shares, self.exponents))
+        logs = np.asarray(self.levels)[:, None] + _falls(share, exponent, distance)[0]
         sizes, observed, variance = np.array(self.observed).T
         is_below = t < np.asarray(self.starts)[:, None] - SOLVED
         logs = np.where(is_below, np.interp(t, sizes, observed), logs)

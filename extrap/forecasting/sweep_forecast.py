@@ -46,6 +46,7 @@ from extrap.forecasting.asked_sizes import AnySizes, SizeAxes, path_to
 from extrap.forecasting.sweep_laws import (
     fit_curves,
     fit_laws,
+    fit_loss_of_sizes,
     flat_flags,
     pinned_slopes,
     slopes_by_column,
@@ -258,9 +259,19 @@ class Forecast(Shown):
         if self.loss_model.posterior is None or "E" in law.fixed or last is None:
             return []
         step, floor = float(f"{OF_LAST * last:.0e}"), law.values[law.names.index("E")]
-        at = np.array([[point.size[column] for column in self.runs.sizes]])
-        slope = self.loss_model.posterior.floor_slope(at, floor=floor + step / 2, width=step)
-        moved = math.expm1(step * slope)
+        logs = []
+        for pinned in (floor, floor + step):
+            fix = {**law.fixed, "E": pinned}
+            try:
+                model = fit_loss_of_sizes(
+                    self.runs, self.optima, self.noise, fix=fix, prior=self.loss_model.prior
+                )
+            except DataError:  # no law has that floor
+                return []
+            if model is None:
+                return []
+            logs.append(model.predict(point.size, noise=self.noise, band=self.band).log_loss)
+        moved = math.expm1(logs[1] - logs[0])
         if moved < MOVED:
             return []
         return [f"floor-matters: {100 * moved:.1f} % per {step:g} of E"]

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
+import pandas as pd
 
 from extrap.errors import DataError, argument
 from extrap.fitting.designs import check_identifiable, check_sweep
@@ -21,6 +22,7 @@ from extrap.fitting.surface.tuned_values import TunedValues
 from extrap.laws import OPTIMUM_POWER
 from extrap.laws.base import Array
 from extrap.reading.losses import is_accuracy, loss_kind, size_kind
+from extrap.reading.names import WORDS, known_name
 from extrap.records import Optimum, Runs
 from extrap.records.confidence import NOT_FINISHED
 from extrap.records.numbers import format_quantity, name_size, plain
@@ -80,7 +82,7 @@ def fit_laws(
         )
     pooled = [note.removeprefix(POOLED) for note in sweep.notes if note.startswith(POOLED)]
     flags += [f"recipes-pooled: {name}" for name in pooled]
-    flags += [*_without_a_loss(sweep), *_not_bracketed(optima)]
+    flags += [*_without_a_loss(sweep), *_not_bracketed(optima), *_follow_size(sweep)]
     kind, loss_model = loss_kind(sweep), None
     if kind == "accuracy":
         flags.append("accuracy-refused")
@@ -93,7 +95,7 @@ def fit_laws(
     else:
         _check_floor(of_loss, optima)
         known = ladder_prior(size_kind(sweep.sizes), kind) if prior == "published" else None
-        loss_model = _loss_model(sweep, optima, noise, fix=of_loss, prior=known)
+        loss_model = fit_loss_of_sizes(sweep, optima, noise, fix=of_loss, prior=known)
         if kind == "error" and is_accuracy(sweep):
             flags.append("accuracy-as-error")
         flags += _loss_flags(loss_model, fix=of_loss)
@@ -188,6 +190,23 @@ def _without_a_loss(sweep: Runs) -> list[str]:
     return flags
 
 
+def _follow_size(sweep: Runs) -> list[str]:
+    """A flag for every setting that is one at each size and another at others."""
+    frame, flags = sweep.to_frame(), []
+    by_size = frame.groupby(list(sweep.sizes))
+    played = {*sweep.sizes, *sweep.tuned, *sweep.conditions}
+    for name in frame.columns.difference(played):
+        if known_name(str(name)) not in WORDS["tune"]:
+            continue
+        values = pd.to_numeric(frame[name], errors="coerce")
+        is_one = values.groupby([frame[c] for c in sweep.sizes]).nunique(dropna=False) == 1
+        if values.notna().all() and values.nunique() > 1 and is_one.all():
+            of_size = by_size[name].first()
+            ends = [format_quantity(float(of_size.iloc[i])) for i in (0, -1)]
+            flags.append(f"follows-size: {name} goes from {ends[0]} to {ends[1]} over the sizes")
+    return flags
+
+
 def _not_bracketed(optima: Sequence[Optimum]) -> list[str]:
     n_open = sum(not o.bracketed for o in optima)
     name = "optimum-not-bracketed-anywhere" if n_open == len(optima) else NOT_BRACKETED
@@ -264,7 +283,7 @@ def _pins(
     return of_loss, of_tuned
 
 
-def _loss_model(
+def fit_loss_of_sizes(
     sweep: Runs,
     optima: Sequence[Optimum],
     noise: Noise,
@@ -272,7 +291,18 @@ def _loss_model(
     fix: Mapping[str, float],
     prior: LadderPrior | None,
 ) -> LossModel | None:
-    """Laws of the loss through the optima; None where runs of too few sizes were finished."""
+    """The laws of the loss through the optima; None where runs of too few sizes were finished.
+
+    Args:
+        sweep: Runs.
+        optima: One per size.
+        noise: Of a run.
+        fix: Parameters that are given.
+        prior: Of published ladders, or None.
+
+    Raises:
+        DataError: Too few sizes.
+    """
     points = [o for o in optima if o.loss is not None]
     sizes = {c: [o.size[c] for o in points] for c in sweep.sizes}
     errors = [o.paired_loss_se for o in points if o.paired_loss_se is not None]

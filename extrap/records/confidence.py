@@ -32,7 +32,7 @@ LOW_FLAGS = (
     "starts-disagree",
 )
 """Flags that make the confidence low, the gravest first."""
-NEUTRAL_FLAGS = ("flat-", "published-prior", "floor-matters")
+NEUTRAL_FLAGS = ("flat-", "published-prior", "floor-matters", "follows-size")
 """Beginnings of flags that cost no confidence."""
 
 

@@ -257,6 +257,12 @@ _FORECAST: dict[str, Words] = {
         "Laws with other floors fit the sweep as well; the interval covers them.",
         "Pin the floor if it is known, say from larger models on the same data (--fix E=…).",
     ),
+    "follows-size": (
+        "A setting of the runs changes with their size.",
+        "The forecast holds for a larger run whose setting goes on so; with the value of the "
+        "largest runs it may be another.",
+        "Let it go on so in the large run, or make runs of all sizes with the value it will have.",
+    ),
     "accuracy-refused": (
         "The loss is 1 − accuracy, which follows no law of size.",
         "An accuracy is flat at chance and near its best. The best values are still forecast.",

@@ -58,5 +58,5 @@ def best_values_answer(found: BestValues, sizes: Sequence[float]) -> Answer:
     reason = f"{counted(len(found.sizes), 'size')}, one value each"
     reason += ", exactly on the law, which does not show how well they are known" * is_exact
     if found.spacing is not None:
-        reason += f", read off a grid of a factor of {found.spacing:.3g}"
+        reason += f", read off a grid of a factor of {format_quantity(found.spacing)}"
     return Answer(text=text, confidence=f"Confidence: {level}; {reason}.")

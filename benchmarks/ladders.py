@@ -13,7 +13,11 @@ Figures are means over a split's runs, then over a ladder's splits, then over a 
 each source counts alike. The interval is of 90 %, of a new run; alarms are those of a level of
 .95, of good runs as they are and made worse by 1 to 5 %.
 
-Simulated ladders: see `simulate`; "starved" ones have runs with too few tokens for their size.
+Near the data: of each published ladder twelve runs, the extremes of either column aside, are left
+out one by one and forecast from the others.
+
+Simulated ladders: see `simulate`; "starved" ones have runs with too few tokens for their size. A
+fitted run repeated differs from it by the noise alone.
 """
 
 from __future__ import annotations
@@ -39,6 +43,9 @@ BY_COMPUTE, BY_PARAMS, BY_TOKENS = (4, 16, 64, 256), (3, 10), (4,)
 SPANS, FARTHEST = (4, 16), 30
 LEAST_FITTED, LEAST_SIZES, LEAST_AHEAD, MOST_JUDGED = 8, 3, 3, 24
 MANY_SPLITS = 10
+MOST_LEFT_OUT, MOST_REPEATED = 12, 8
+NORMAL_90 = 1.645
+"""Standard deviations of a normal distribution in half of its 90 % interval."""
 WORSE, ALARM = (0, 1, 2, 3, 5), 0.05
 """Percent by which good runs are made worse, and p-value from which on a run is an alarm."""
 PORIAN = tuple(
@@ -163,7 +170,8 @@ def simulate(random: np.random.Generator, layout: str, *, starved: bool = False)
     what too few steps cost: 2 % times the square of ln of what is missing to 4 tokens per
     parameter.
 
-    The table's `truth` has `distance`, compute over the largest fitted one, and `ratio`,
+    Runs have besides `again`, the loss of a repeat, and `noise`, the standard deviation of a log
+    loss; those of `truth` also `distance`, compute over the largest fitted one, and `ratio`,
     parameters over those of the best split.
     """
     alpha, beta = np.exp(random.normal(np.log(0.33), 0.25, 2))
@@ -213,10 +221,53 @@ def simulate(random: np.random.Generator, layout: str, *, starved: bool = False)
         missing = np.maximum(np.log(4 * all_params / all_tokens), 0.0)
         true = true + 0.02 * missing**2
     noise = np.exp(random.uniform(np.log(0.0005), np.log(0.005)))
-    loss = 3 * np.exp(true + noise * random.normal(size=len(true)))
+    loss, again = 3 * np.exp(true + noise * random.normal(size=(2, len(true))))
     runs = pd.DataFrame({"params": all_params, "tokens": all_tokens, "loss": loss})
+    runs = runs.assign(again=again, noise=noise)
     truth = runs[~fitted].assign(distance=distance, ratio=off)
     return Table(layout, layout, SIZES, runs[fitted], truth)
+
+
+def leave_out(table: Table) -> pd.DataFrame:
+    """Twelve inner runs of a ladder forecast from all others, one by one."""
+    runs, found = table.fitted, []
+    sizes = runs[[*SIZES]]
+    inner = runs[((sizes > sizes.min()) & (sizes < sizes.max())).all(axis=1)]
+    inner = inner.drop_duplicates([*SIZES])
+    places = np.linspace(0, len(inner) - 1, min(MOST_LEFT_OUT, len(inner))).round().astype(int)
+    for _, run in inner.sort_values([*SIZES]).iloc[places].iterrows():
+        others = runs[(sizes != run[[*SIZES]]).any(axis=1)]
+        made = table._replace(fitted=others).forecast()
+        found.append(score_forecast(made, [run[[*SIZES]].to_dict()], [run["loss"]]))
+    return pd.concat(found).assign(source=table.group, ladder=table.name)
+
+
+def near_rows(data: Path = DATA) -> list[Row]:
+    """Coverage and width where runs are left out one by one, each source alike."""
+    if not data.is_dir():
+        return [Row(part="left-out runs", figure="coverage", reached="no tables here")]
+    tables = [
+        Table(
+            name, source, SIZES, runs[[*SIZES, "loss"]].astype(float).reset_index(drop=True), runs
+        )
+        for source, name, runs in ladders(data)
+    ]
+    with ProcessPoolExecutor(2) as pool:
+        scores = pd.concat(pool.map(leave_out, tables))
+    scores = scores.assign(half=np.log1p(scores["width"]) / 2)
+    by_source = scores.groupby("source")
+    held = by_source["held_90"].mean()
+    widths = by_source["half"].median() / by_source["error"].apply(lambda v: v.abs().quantile(0.9))
+    listed = ", ".join(f"{name} {held[name]:.0%}, {widths[name]:.1f}" for name in held.index)
+    return [
+        Row(
+            part=f"{len(scores)} runs left out of {len(tables)} ladders",
+            figure="90 % intervals hold; their median half width over the 90 % quantile of errors",
+            target="≥ 85 %",
+            reached=f"{held.mean():.1%}; {widths.mean():.2f}: {listed}",
+            met=bool(held.mean() >= 0.85),
+        )
+    ]
 
 
 def public_rows(data: Path = DATA) -> list[Row]:
@@ -293,10 +344,16 @@ def rows_of_scores(scores: pd.DataFrame) -> list[Row]:
 def measure_losses(layout: str, starved: bool, random: np.random.Generator) -> dict[str, float]:
     """Of each distance: the share of intervals that hold, the mean error and its size."""
     table = simulate(random, layout, starved=starved)
-    points = table.truth[[*SIZES]].to_dict("records")
-    scores = score_forecast(table.forecast(), points, table.truth["loss"])
+    made, points = table.forecast(), table.truth[[*SIZES]].to_dict("records")
+    scores = score_forecast(made, points, table.truth["loss"])
     scores = scores.assign(distance=table.truth["distance"].to_numpy())
-    found = {}
+    repeats = table.fitted.iloc[:: max(len(table.fitted) // MOST_REPEATED, 1)]
+    near = score_forecast(made, repeats[[*SIZES]].to_dict("records"), repeats["again"])
+    half = np.log1p(near["width"].to_numpy()) / 2
+    found = {
+        "repeats held": float(near["held_90"].mean()),
+        "repeats width": float(np.median(half / (NORMAL_90 * repeats["noise"]))),
+    }
     for low, high in DISTANCES:
         here = scores[(scores["distance"] >= low) & (scores["distance"] < high)]
         means = {"held": here["held_90"], "error": here["error"], "width": here["width"]}
@@ -317,6 +374,16 @@ def loss_rows(part: str, found: pd.DataFrame) -> list[Row]:
         )
         for low, high in DISTANCES
     ]
+    rows.append(
+        Row(
+            part=part,
+            figure="90 % intervals hold, repeats of fitted runs",
+            target="≥ 80 %",
+            reached=f"{found['repeats held'].mean():.1%}, median width "
+            f"{found['repeats width'].median():.2f} times that of the noise",
+            met=bool(found["repeats held"].mean() >= 0.8),
+        )
+    )
     errors = found[[f"error {low}" for low, _ in DISTANCES]].to_numpy()
     bias = float(errors.mean())
     is_starved = "starved" in part
@@ -354,4 +421,6 @@ PARTS = {
 
 
 if __name__ == "__main__":
-    print_parts(__doc__, PARTS, DRAWS, once={"published": public_rows}, more=overall)
+    print_parts(
+        __doc__, PARTS, DRAWS, once={"published": public_rows, "near": near_rows}, more=overall
+    )

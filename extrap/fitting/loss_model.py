@@ -40,8 +40,9 @@ Chosen on simulated sweeps of 5 and 8 sizes with .3 and 1 % noise: it is reached
 that follow one power law or the sum of two, and in 237 of 240 that break."""
 AVERAGED_DISCREPANCY = 0.01
 """Structural error of the averaged laws: what their bends and starts do not cover."""
-JOINT_DISCREPANCY = 0.05
-"""The same over several size columns, beside the misfit: chosen on published ladders."""
+JOINT_DISCREPANCY, LEAST_SPAN = 0.05, 0.1
+"""Over several size columns: share of the change as far beyond the sweep as it is long itself, and
+in proportion elsewhere; least ln length that a sweep counts as. Chosen with the misfit."""
 AVERAGED_DOF, STATED_DOF = 4.0, 1e9
 """Degrees of freedom behind it, and behind one that is stated and not estimated."""
 
@@ -56,7 +57,8 @@ class LossModel:
         local: The law as the largest sizes see it; None with a posterior.
         local_weight: Its share in the forecast, from the runs' own last doublings; below the
             largest fitted size it falls in proportion. 1 where no law of the family fits.
-        discrepancy: Structural error as a share of the predicted change.
+        discrepancy: Structural error as a share of the predicted change; with a span, of one as
+            far beyond the sweep as that.
         posterior: Averaged laws; where there are any, the forecast is theirs.
         discrepancy_dof: Degrees of freedom behind the discrepancy.
         reach: Largest geometric mean of the size columns of a fitted point; None with one column.
@@ -98,6 +100,17 @@ class LossModel:
         fit = self.family[0][0]
         return dict(zip(fit.columns, fit.fitted_range, strict=True))
 
+    @property
+    def span(self) -> float | None:
+        """Length of the sweep in ln of the geometric mean of its size columns.
+
+        In units of it the discrepancy grows with the distance; None with one column, where it
+        does not.
+        """
+        if not isinstance(self.posterior, JointPosterior):
+            return None
+        return max(float(np.ptp(np.array(self.posterior.points).mean(axis=1))), LEAST_SPAN)
+
     def predict(
         self,
         size: Mapping[str, float],
@@ -134,12 +147,24 @@ class LossModel:
         blends = self._blends([*sizes, *map(self._inside, sizes)])
         pairs = zip(sizes, blends[: len(sizes)], blends[len(sizes) :], strict=True)
         return [
-            self._prediction(here, last, noise.at_size(size), band, seeds)
+            self._prediction(here, last, self._share(size), noise.at_size(size), band, seeds)
             for size, here, last in pairs
         ]
 
+    def _share(self, size: Mapping[str, float]) -> float:
+        """Structural error at a size as a share of the predicted change."""
+        if self.span is None:
+            return self.discrepancy
+        return self.discrepancy * math.log(self._distance(size)) / self.span
+
     def _prediction(
-        self, here: _Blend, last: _Blend, noise: Noise, band: str, seeds: Sequence[object] | None
+        self,
+        here: _Blend,
+        last: _Blend,
+        discrepancy: float,
+        noise: Noise,
+        band: str,
+        seeds: Sequence[object] | None,
     ) -> LossPrediction:
         """From the laws at a size, and at the fitted size from which the change is counted."""
         curve = [*here.within, (here.between, math.inf)]
@@ -149,7 +174,7 @@ class LossModel:
             bound = ((share * move) ** 2, self.prior.dof)
             curve = _bounded(here.within, last.within, bound)
         elif band == "default":
-            expected = (self.discrepancy * move) ** 2
+            expected = (discrepancy * move) ** 2
             curve.append((max(expected - here.between, 0.0), self.discrepancy_dof))
         mean = noise.of_mean([NEW_SEED] if seeds is None else seeds)
         # without replicates the scatter about the laws is all there is, and runs may share it
@@ -178,9 +203,15 @@ class LossModel:
         bounds = self.fitted_range
         largest = np.array([high for _, high in bounds.values()])
         x = np.array([float(size[column]) for column in bounds])
-        reach = largest[0] if self.reach is None else self.reach
-        ratio = max(float(np.exp(np.log(x).mean())) / reach, 1.0)
-        return dict(zip(bounds, np.minimum(x / ratio, largest).tolist(), strict=True))
+        inside = np.minimum(x / self._distance(size), largest)
+        return dict(zip(bounds, inside.tolist(), strict=True))
+
+    def _distance(self, size: Mapping[str, float]) -> float:
+        """Geometric mean of a size over that of the largest fitted point; 1 at least."""
+        bounds = self.fitted_range
+        mean = math.exp(sum(math.log(size[column]) for column in bounds) / len(bounds))
+        reach = next(iter(bounds.values()))[1] if self.reach is None else self.reach
+        return max(mean / reach, 1.0)
 
     def _blends(self, sizes: Sequence[Mapping[str, float]]) -> list[_Blend]:
         if self.posterior is not None:
@@ -287,12 +318,13 @@ def fit_loss_model(
     """
     if len(sizes) > 1:
         known = evaluation_se if loss_se is None else loss_se
+        logs = np.log(np.array([*sizes.values()])).mean(axis=0)
         return LossModel(
             family=(),
             posterior=fit_joint(sizes, loss, loss_se=known, fix=fix),
             discrepancy=JOINT_DISCREPANCY,
             discrepancy_dof=JOINT_DOF,
-            reach=float(np.exp(np.log(np.array([*sizes.values()])).mean(axis=0)).max()),
+            reach=math.exp(logs.max()),
         )
     ((column, values),) = sizes.items()
     is_short = count_sizes(np.asarray(values, dtype=float)) < MANY_SIZES

@@ -219,7 +219,7 @@ def none_fits(
 
 def neighbour_scatter(x: Array, loss: Array) -> tuple[float, float]:
     """Variance of a log loss about the line through its neighbours, degrees of freedom."""
-    order = np.argsort(x)
+    order = np.argsort(x, kind="stable")
     u, v = np.log(x[order]), np.log(loss[order])
     if len(u) < 3 or np.any(np.diff(u) <= 0):
         return 0.0, 0.0

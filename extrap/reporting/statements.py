@@ -67,9 +67,10 @@ def composition_sentence(forecast: Forecast) -> str:
         )
     off = format_percent(model.discrepancy, signed=False)
     if averaged:
+        far = " as far beyond it as the sweep is long" if model.span is not None else ""
         return (
             f"{averaged}. The band allows besides for all of them being wrong by {off} of the "
-            "change they predict beyond the largest size (structural discrepancy)."
+            f"change they predict beyond the largest size{far} (structural discrepancy)."
         )
     start = _LOCAL_ALONE
     if model.fits:

@@ -215,3 +215,25 @@ def test_replicate_that_disagrees_is_an_alarm_whatever_the_law_says(side):
     (found,) = judged(off_by(0.001, off_replicates=side * 0.04))
     assert found.is_off
     assert not judged(off_by(0.001, off_replicates=side * 0.004))[0].is_off
+
+
+def two_columns():
+    """A forecast of a sweep over parameters and tokens, of one run a size."""
+    n, d = (a.ravel() for a in np.meshgrid(1e7 * 4.0 ** np.arange(4), 1e9 * 4.0 ** np.arange(4)))
+    loss = 1.7 + 0.7 * (n / 1e8) ** -0.34 + 0.6 * (d / 1e10) ** -0.28
+    loss *= np.exp(0.002 * np.random.default_rng(0).normal(size=len(n)))
+    table = pd.DataFrame({"params": n, "tokens": d, "loss": loss})
+    return forecast(read_runs(table, size=["params", "tokens"]))
+
+
+@pytest.mark.parametrize("n_runs", [1, 3])
+def test_over_two_columns_a_run_or_several_are_judged_by_the_loss_that_is_forecast(n_runs):
+    found, size = two_columns(), {"params": 1.3e9, "tokens": 1.3e11}
+    expected = found.predict_loss(size)
+    width = expected.half_width(0.95, new_run=True)
+    for off, is_on_law in ((0.5, True), (2.0, False)):
+        loss = math.exp(expected.log_loss + off * width)
+        runs = pd.DataFrame([{**size, "loss": loss, "seed": seed} for seed in range(n_runs)])
+        judged = check(found, read_runs(runs, size=["params", "tokens"], stage="check"))
+        assert {verdict.on_law for verdict in judged} == {is_on_law}
+        assert judged[0].p_value == pytest.approx(expected.p_value(loss), rel=1e-6)

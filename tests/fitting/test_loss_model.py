@@ -51,6 +51,22 @@ def test_averaged_laws_forecast_where_noise_is_known_or_sizes_are_few():
     assert at.curve[-1][0] == pytest.approx((found.discrepancy * (mean - last)) ** 2)
 
 
+@pytest.mark.parametrize("far", [0.5, 1.0, 3.0])
+def test_over_two_columns_the_discrepancy_grows_with_the_distance(far):
+    """.05 of the change where it is as far beyond the sweep as that is long."""
+    n, d = (a.ravel() for a in np.meshgrid(1e7 * 4.0 ** np.arange(4), 1e9 * 4.0 ** np.arange(4)))
+    loss = 1.7 + 0.7 * (n / 1e8) ** -0.34 + 0.6 * (d / 1e10) ** -0.28
+    found = fit_loss_model({"params": n, "tokens": d}, loss, loss_se=None)
+    length = 64.0**far  # the sweep goes from its smallest to 64 times that in both
+    ahead = {"params": n.max() * length, "tokens": d.max() * length}
+    plain, wider = (
+        found.predict(ahead, noise=UNKNOWN, band=band) for band in ("family", "default")
+    )
+    last = found.predict({"params": n.max(), "tokens": d.max()}, noise=UNKNOWN, band="family")
+    more = (0.05 * far * (plain.log_loss - last.log_loss)) ** 2
+    assert sum(v for v, _ in wider.curve) - sum(v for v, _ in plain.curve) == pytest.approx(more)
+
+
 def test_family_band_is_never_wider():
     for x in (300.0, 2048.0, 1e5):
         for found in (model(floor_law(0.01), se=0.01), model(floor_law(0.01)), model(bent(0.01))):

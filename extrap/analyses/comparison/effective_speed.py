@@ -151,7 +151,7 @@ def effective_speed(
     gains, speeds = _quantiles(gain, N_GAINS), _quantiles(speed, N_RATIOS)
     saved, weights = _sizes_saved(law, math.log(size / law.largest), gains)
     logs = (power * saved[..., None] + speeds).ravel()
-    order = np.argsort(logs)
+    order = np.argsort(logs, kind="stable")
     share = np.cumsum(np.repeat(weights, N_GAINS * N_RATIOS)[order])
     wanted = np.array([0.5 - level / 2, 0.5, 0.5 + level / 2]) * share[-1]
     low, middle, high = logs[order[np.searchsorted(share, wanted)]].tolist()

@@ -329,7 +329,7 @@ def _as_saved(theta: Array) -> Array:
 def _frequent(drawn: Indices, most: int, rng: np.random.Generator) -> list[tuple[Indices, int]]:
     """The most frequent choices of spreads and how often each; rarer ones go to these."""
     choices, counts = np.unique(drawn, axis=0, return_counts=True)
-    top = np.argsort(-counts)[:most]
+    top = np.argsort(-counts, kind="stable")[:most]  # the same of equal ones on any processor
     n_rare = int(counts.sum() - counts[top].sum())
     more = rng.multinomial(n_rare, counts[top] / counts[top].sum())
     return [(choices[i], int(counts[i] + n)) for i, n in zip(top, more, strict=True)]
@@ -365,7 +365,9 @@ def _given(
     step = back @ ((pull @ back) / (1 + eigenvalues))
     diverging = surface.divergences is not None
     scale = scale if diverging else scale[:n]
-    z = rng.normal(size=(len(scale), len(others))) / np.sqrt(1 + eigenvalues / scale[:, None] ** 2)
+    # rotated, since processors differ in the signs and the order of equal axes
+    z = rng.normal(size=(len(scale), len(others))) @ axes
+    z /= np.sqrt(1 + eigenvalues / scale[:, None] ** 2)
     if len(z) > 1:  # with the mean of the distribution: losses do not differ by chance
         z = (z - z.mean(axis=0)) * math.sqrt(len(z) / (len(z) - 1))
     theta = np.repeat(surface.theta[None], len(scale), axis=0)

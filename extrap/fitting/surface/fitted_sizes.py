@@ -227,7 +227,10 @@ def _by_seed(
 
 def _same_for_all(runs: Runs, optima: Sequence[Optimum]) -> tuple[Mapping[object, float], ...]:
     """The log loss of a size for each of its seeds, where none differs."""
-    tables = [rows.loc[rows["status"] == "complete", "seed"] for _, rows in runs_by_size(runs)]
+    tables = [
+        rows["seed"].array[rows["status"].to_numpy() == "complete"]
+        for _, rows in runs_by_size(runs)
+    ]
     return tuple(
         {} if optimum.loss is None else dict.fromkeys(seeds, math.log(optimum.loss))
         for optimum, seeds in zip(optima, tables, strict=True)
@@ -260,10 +263,10 @@ def _edges(optimum: Array, lowest: Array, highest: Array, names: Sequence[str]) 
 
 def _counted(runs: Runs, size: Mapping[str, float], rows: pd.DataFrame) -> Optimum:
     """An optimum of which only the runs are counted."""
-    complete = rows[rows["status"] == "complete"]
-    losses = complete["loss"].to_numpy(dtype=float)
+    status = rows["status"].to_numpy()
+    losses = rows["loss"].to_numpy(dtype=float)[status == "complete"]
     if runs.tuned and len(losses):
-        tuned = complete[list(runs.tuned)].to_numpy(dtype=float)
+        tuned = rows[list(runs.tuned)].to_numpy(dtype=float)[status == "complete"]
         cell = np.unique(tuned, axis=0, return_inverse=True)[1].ravel()
         losses = np.bincount(cell, losses) / np.bincount(cell)
     return Optimum(
@@ -274,7 +277,7 @@ def _counted(runs: Runs, size: Mapping[str, float], rows: pd.DataFrame) -> Optim
         paired_loss_se=None,
         best_loss=float(losses.min()) if len(losses) else None,
         n_runs=len(rows),
-        n_diverged=int((rows["status"] == "diverged").sum()),
+        n_diverged=int((status == "diverged").sum()),
         bracketed=False,
         edge=None,
     )
@@ -284,7 +287,7 @@ def _means(runs: Runs, noise: Noise) -> tuple[Optimum, ...]:
     """Where nothing is tuned and no run was repeated: the mean loss of each size."""
     optima = []
     for size, rows in runs_by_size(runs):
-        losses = rows.loc[rows["status"] == "complete", "loss"].to_numpy(dtype=float)
+        losses = rows["loss"].to_numpy(dtype=float)[rows["status"].to_numpy() == "complete"]
         optimum = _counted(runs, size, rows)
         if len(losses):
             loss = float(losses.mean())

@@ -78,7 +78,7 @@ class Divergences:
         """
         own = self._size == len(self._from_largest) - 1
         values, share = self._values[own] @ theta[places.lean], self.share[own]
-        order = np.argsort(values)
+        order = np.argsort(values, kind="stable")
         values, share = values[order], share[order]
         below = np.concatenate([[0.0], np.cumsum(share)])
         above = np.concatenate([np.cumsum((1 - share)[::-1])[::-1], [0.0]])

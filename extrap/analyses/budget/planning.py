@@ -40,8 +40,9 @@ MOST_VALUES = 12
 """A size with more values near its optimum was sampled; a finer grid has no meaning there."""
 SEVERAL_SIZES = "even-grid: with several size columns an even grid of all sizes may narrow more"
 """Flag; measured on Step Law's runs at version 0.1."""
-LEAST_GAIN = 0.1
-"""An option that narrows by less, the logs of all widths together, is chosen only if none does."""
+LEAST_GAIN = 0.25
+"""An option that narrows by less, the logs of all widths together, is chosen only if none does:
+by a tenth and more widths also change with the noise that is imagined for its runs."""
 UNKNOWN = math.log(100.0)
 """Log width of an interval that is not known: of the loss, and of a tuned value as well."""
 
@@ -96,7 +97,7 @@ class Plan(Shown):
         tuned_pi: Tuned column → interval of its optimum there now.
         options: The options.
         chosen: Index of the option that brackets optima where it is in the budget, else of the one
-            with the largest gain per cost of those that gain a tenth, else of all; None where none
+            with the largest gain per cost of those that gain a quarter, else of all; None where none
             in the budget narrows the intervals.
         flags: Reasons to doubt the plan.
     """

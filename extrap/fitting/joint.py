@@ -125,7 +125,7 @@ class Misfit:
         smooth: That of the smooth part.
         length: Distance in ln size over which that changes.
         noise: Standard deviation of a single run beyond its known error.
-        growth: Of the smooth part and of the noise of fitted runs; None for none.
+        growth: Of the smooth part and of the noise; None for none.
     """
 
     level: float

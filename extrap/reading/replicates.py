@@ -29,7 +29,7 @@ def read_seeds(
         return seeds, []
     # numbered by what the runs are, so that the order of the rows means nothing
     order = np.lexsort([text_ranks(key) for key in (loss, *(table[c] for c in reversed(by)))])
-    rank = pd.Series(np.argsort(order), index=table.index)
+    rank = pd.Series(np.argsort(order, kind="stable"), index=table.index)
     seeds[is_missing] = [f"{WITHOUT_SEED}{i}" for i in rank[is_missing]]
     note = f"{int(is_missing.sum())} run(s) without a seed: each counts as its own replicate"
     return seeds, [note]

@@ -97,8 +97,8 @@ class Plan(Shown):
         tuned_pi: Tuned column → interval of its optimum there now.
         options: The options.
         chosen: Index of the option that brackets optima where it is in the budget, else of the one
-            with the largest gain per cost of those that gain a quarter, else of all; None where none
-            in the budget narrows the intervals.
+            with the largest gain per cost of those that gain a quarter, else of all; None where
+            none in the budget narrows the intervals.
         flags: Reasons to doubt the plan.
     """
 

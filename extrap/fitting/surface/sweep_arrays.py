@@ -100,7 +100,7 @@ def arrays_of(runs: Runs, pinned: Mapping[str, Mapping[str, float]] | None = Non
     logs = np.round(np.log2(frame[list(runs.sizes)].to_numpy(dtype=float)), DIGITS)
     log_sizes, size = np.unique(logs, axis=0, return_inverse=True)
     order = np.argsort(log_sizes.mean(axis=1), kind="stable")
-    log_sizes, size = log_sizes[order], np.argsort(order)[size.ravel()]
+    log_sizes, size = log_sizes[order], np.argsort(order, kind="stable")[size.ravel()]
     values = np.log2(frame[list(runs.tuned)].to_numpy(dtype=float))
     for name, column in zip(runs.tuned, values.T, strict=True):
         if len(column) and np.ptp(column) < 10.0**-SAME:

@@ -9,7 +9,7 @@ import pytest
 import extrap
 from benchmarks.sweeps import make_table, simulate, true_loss, true_lr
 from extrap.fitting.surface.answers import answer
-from extrap.fitting.surface.draws import SizeDraws, draw
+from extrap.fitting.surface.draws import SizeDraws, draw, draw_parameters
 from extrap.fitting.surface.surface import Surface, fit_surfaces
 from extrap.fitting.surface.surface_noise import (
     VARIANCE_SHARES,
@@ -36,6 +36,24 @@ def diverging(table, octaves):
 @pytest.fixture(scope="module")
 def surface():
     return Surface(arrays(diverging(make_table(noise=0.01, seed=3), 1.6)))
+
+
+def test_draws_are_the_same_whatever_the_signs_and_the_order_of_axes(monkeypatch):
+    """Processors differ in both, and sealed files are compared between them."""
+    surfaces, weights = fit_surfaces(arrays(make_table(noise=0.01, seed=3)))
+
+    def drawn():
+        return draw_parameters(surfaces, weights, rng=np.random.default_rng(0), n=200).theta
+
+    usual, eigh = drawn(), np.linalg.eigh
+    signs = np.random.default_rng(0).choice([-1.0, 1.0], 1000)
+
+    def another(matrix):
+        values, axes = eigh(matrix)
+        return values[::-1], (axes * signs[: len(values)])[:, ::-1]
+
+    monkeypatch.setattr("extrap.fitting.surface.draws.np.linalg.eigh", another)
+    assert drawn() == pytest.approx(usual, rel=1e-5, abs=1e-6)
 
 
 def test_arrays_are_the_runs(surface):

@@ -84,7 +84,7 @@ def parse_command(line):
         click.UsageError: There is no such command or option, or an argument is missing.
     """
     words, command = shlex.split(line.partition(" | ")[0], comments=True)[1:], cli
-    context = click.Context(cli, info_name="extrap")
+    context = click.Context(cli, info_name="extrap", **cli.context_settings)
     while isinstance(command, click.Group) and words:
         if words[0].startswith("-"):
             words = words[1:]

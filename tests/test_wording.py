@@ -24,7 +24,10 @@ def found_in(text):
 
 def helps(command, name):
     """Name and help of a command and of all below it."""
-    yield f"help of {name}", command.get_help(click.Context(command, info_name=name))
+    yield (
+        f"help of {name}",
+        command.get_help(click.Context(command, info_name=name, **command.context_settings)),
+    )
     for below, each in getattr(command, "commands", {}).items():
         yield from helps(each, f"{name} {below}")
 

@@ -15,7 +15,7 @@ COMMANDS = {
 
 
 def help_of(*arguments):
-    context = click.Context(cli, info_name="extrap", terminal_width=80)
+    context = click.Context(cli, info_name="extrap", terminal_width=80, **cli.context_settings)
     command = cli
     for name in arguments:
         command = command.commands[name]

@@ -21,9 +21,9 @@ import pandas as pd
 
 from benchmarks.page import print_rows
 from benchmarks.rows import DATA, Row, chinchilla, require, share_row
-from extrap.analyses.budget import allocate, fit_split, read_points
-from extrap.analyses.budget.budget_splits import ChinchillaLaw, optimal_split
-from extrap.analyses.budget.profiles import profile_optima
+from extrap.analyses.allocation import allocate, fit_split, read_points
+from extrap.analyses.allocation.budget_splits import ChinchillaLaw, optimal_split
+from extrap.analyses.allocation.profiles import profile_optima
 from extrap.forecasting import forecast
 from extrap.laws.base import Array
 from extrap.reading import read_runs

@@ -148,7 +148,8 @@ def called(*arguments: str) -> tuple[int, str]:
 
 def checked(made: extrap.Forecast) -> tuple[list[str], list[bool | None]]:
     """What contradicts what, of the larger runs and the forecast in this folder; and verdicts."""
-    with mock.patch("extrap.documents.load_forecast", return_value=made):  # read once a sweep
+    # read once a sweep
+    with mock.patch("extrap.forecasting.documents.load_forecast", return_value=made):
         code, text = called("check", SEALED, LARGER)
         json_code, printed = called("check", SEALED, LARGER, "--json")
     if code == 2 and json_code == 2 and not text:
@@ -271,7 +272,7 @@ def of_transfer(made: extrap.Forecast, groups: Sequence[RunGroup]) -> Iterator[s
 def of_forecast(made: extrap.Forecast, ratio: float) -> Iterator[str]:
     """Confidence against the numbers, and the recommended value against its own divergence."""
     point = made.at(width=made.runs.to_frame()["width"].max() * ratio)
-    with mock.patch("extrap.documents.load_forecast", return_value=made):
+    with mock.patch("extrap.forecasting.documents.load_forecast", return_value=made):
         _, printed = called("forecast", SEALED, "--at", f"{point.size['width']:g}", "--json")
     answer = json.loads(printed)["answer"]
     (level,) = re.findall(r"Confidence: (\w+)", answer)

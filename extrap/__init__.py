@@ -10,19 +10,21 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from extrap.analyses.allocation import allocate
     from extrap.analyses.batch_size import critical_batch
     from extrap.analyses.best_values import best_values
-    from extrap.analyses.budget import allocate, cost, plan
     from extrap.analyses.cascade import cascade
     from extrap.analyses.comparison import compare
     from extrap.analyses.selection import choose_next, select
-    from extrap.backtesting import backtest
-    from extrap.documents import load_forecast, save_forecast
+    from extrap.checking.monitoring import Monitor
     from extrap.errors import DataError, ExtrapError, FitError, StudyError
     from extrap.fitting.loss_law import fit
     from extrap.fitting.regressor import LawRegressor
     from extrap.forecasting import Forecast, forecast
-    from extrap.monitoring import Monitor
+    from extrap.forecasting.backtesting import backtest
+    from extrap.forecasting.documents import load_forecast, save_forecast
+    from extrap.forecasting.mistuning_cost import cost
+    from extrap.forecasting.planning import plan
     from extrap.noise import noise_scale
     from extrap.reading import read_runs
     from extrap.records import (
@@ -89,25 +91,27 @@ __all__ = [
 __version__: str
 
 _HOMES = {
-    "backtest": "backtesting",
+    "allocate": "analyses.allocation",
+    "backtest": "forecasting.backtesting",
     "best_values": "analyses.best_values",
     "cascade": "analyses.cascade",
     "check": "reporting.verdicts",
     "compare": "analyses.comparison",
+    "cost": "forecasting.mistuning_cost",
     "critical_batch": "analyses.batch_size",
     "LawRegressor": "fitting.regressor",
     "fit": "fitting.loss_law",
-    "Monitor": "monitoring",
+    "Monitor": "checking.monitoring",
     "noise_scale": "noise",
+    "plan": "forecasting.planning",
     "plot_backtest": "reporting.plots",
     "read_runs": "reading",
     "report": "reporting.forecast_page",
     "tune": "study.driver",
-    **dict.fromkeys(("allocate", "cost", "plan"), "analyses.budget"),
     **dict.fromkeys(("NoiseMeter", "coordinate_check"), "training"),
     **dict.fromkeys(("Forecast", "forecast"), "forecasting"),
     **dict.fromkeys(("choose_next", "select"), "analyses.selection"),
-    **dict.fromkeys(("load_forecast", "save_forecast"), "documents"),
+    **dict.fromkeys(("load_forecast", "save_forecast"), "forecasting.documents"),
     **dict.fromkeys(("DataError", "ExtrapError", "FitError", "StudyError"), "errors"),
 }
 

@@ -18,7 +18,13 @@ from typing import Any
 import click
 
 from extrap import __version__
-from extrap.commands import init, large_runs, own_tables, pages, study_files
+from extrap.analyses.allocation.command import allocate_command
+from extrap.analyses.batch_size.command import critical_batch_command
+from extrap.analyses.cascade.command import cascade_command
+from extrap.analyses.comparison.command import compare_command
+from extrap.analyses.selection.command import select_command
+from extrap.analyses.sensitivity.command import knobs_command
+from extrap.commands import init, large_runs, pages, study_files
 from extrap.commands.analysis import BAD_USAGE, FINE, INTERRUPTED, UNEXPECTED
 from extrap.commands.printing import PlainFormatter, say
 from extrap.errors import Choice, DataError, ExtrapError, argument, as_options, nearest
@@ -105,12 +111,12 @@ cli.add_section("Run studies", init.init_command, study, study_files.coord_check
 cli.add_section("Reports", pages.report_command, pages.index_command)
 cli.add_section(
     "More analyses",
-    own_tables.compare_command,
-    own_tables.allocate_command,
-    own_tables.critical_batch_command,
-    own_tables.knobs_command,
-    own_tables.cascade_command,
-    own_tables.select_command,
+    compare_command,
+    allocate_command,
+    critical_batch_command,
+    knobs_command,
+    cascade_command,
+    select_command,
 )
 
 RARELY = (50_000, 20, 20)

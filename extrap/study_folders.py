@@ -22,12 +22,12 @@ from types import ModuleType
 from typing import Any
 
 KINDS = {
-    "COMPARISON": "comparisons",
-    "BATCHES": "batches",
-    "ALLOCATION": "allocations",
-    "STUDY": "forecasts",
+    "COMPARISON": "analyses.comparison.study",
+    "BATCHES": "analyses.batch_size.study",
+    "ALLOCATION": "analyses.allocation.study",
+    "STUDY": "study.forecasts",
 }
-"""What a study file may define → module of extrap.study; the first that it does decides, after
+"""What a study file may define → module of extrap; the first that it does decides, after
 kinds of its own."""
 STUDY_FILES = "extrap_study_"
 """Beginning of the names of modules that study files are imported as."""

@@ -2,7 +2,7 @@
 
 import math
 
-from extrap.monitoring import Monitor, Reading
+from extrap.checking.monitoring import Monitor, Reading
 from extrap.records import Interval
 
 

@@ -8,9 +8,9 @@ import pytest
 
 import extrap
 from benchmarks.sweeps import true_loss
-from extrap.backtesting import backtest
 from extrap.errors import DataError
 from extrap.fitting.splits import MAX_CUTS, MAX_HELD_OUT
+from extrap.forecasting.backtesting import backtest
 from extrap.records import Runs
 
 WIDTHS = (16.0, 24.0, 32.0, 48.0, 64.0, 96.0, 128.0)
@@ -147,7 +147,7 @@ def test_many_checkpoints_cost_few_fits(monkeypatch):
         made.append(len(runs))
         return real(runs, **options)
 
-    monkeypatch.setattr("extrap.backtesting.forecast", counted)
+    monkeypatch.setattr("extrap.forecasting.backtesting.forecast", counted)
     found = backtest(one_run_a_size(4 * MAX_CUTS))
     assert len(made) == MAX_CUTS + 1
     assert len(found.holdouts) <= MAX_CUTS * MAX_HELD_OUT

@@ -10,7 +10,9 @@ import pytest
 
 import extrap
 from extrap.cli import main
-from extrap.documents import (
+from extrap.errors import DataError
+from extrap.forecasting import forecast
+from extrap.forecasting.documents import (
     content_hash,
     forecast_document,
     load_forecast,
@@ -19,8 +21,6 @@ from extrap.documents import (
     with_seal_of,
     write_sealed,
 )
-from extrap.errors import DataError
-from extrap.forecasting import forecast
 from extrap.reading import read_runs
 from extrap.records import StudySpec
 from extrap.records.seals import seal

@@ -12,8 +12,8 @@ from matplotlib import pyplot as plt
 
 import extrap
 from extrap.cli import main
-from extrap.documents import content_hash, load_forecast, save_forecast
 from extrap.forecasting import forecast
+from extrap.forecasting.documents import content_hash, load_forecast, save_forecast
 from extrap.reading import read_runs
 from extrap.records import Measure
 from extrap.reporting.forecast_answer import answer_row

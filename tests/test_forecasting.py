@@ -8,9 +8,9 @@ from scipy import stats
 from statsmodels.regression.linear_model import WLS
 
 from benchmarks.sweeps import true_loss, true_lr
-from extrap.documents import load_forecast, save_forecast
 from extrap.errors import DataError
 from extrap.forecasting import forecast, sweep_forecast, sweep_laws
+from extrap.forecasting.documents import load_forecast, save_forecast
 from extrap.reading import read_runs
 from extrap.records import Interval, Runs
 from tests.checking.byhand import LARGE, by_hand, loss_at, of_loss, of_rate

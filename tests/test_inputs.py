@@ -8,7 +8,7 @@ import pytest
 
 import extrap
 from benchmarks.sweeps import make_table
-from extrap.analyses.budget import law
+from extrap.analyses.allocation import law
 
 optuna.logging.set_verbosity(optuna.logging.WARNING)
 WIDTHS = (16, 32, 64, 128, 256)

@@ -7,10 +7,10 @@ import pandas as pd
 import pytest
 
 from benchmarks.sweeps import true_loss, true_lr
-from extrap.documents import save_forecast
+from extrap.checking.monitoring import Monitor, watch
 from extrap.errors import DataError
 from extrap.forecasting import forecast
-from extrap.monitoring import Monitor, watch
+from extrap.forecasting.documents import save_forecast
 from extrap.records import Runs
 
 from .monitors import FakeMonitor
@@ -367,7 +367,7 @@ class Script:
 @pytest.fixture(autouse=True)
 def pauses(monkeypatch):
     found = []
-    monkeypatch.setattr("extrap.monitoring.time.sleep", found.append)
+    monkeypatch.setattr("extrap.checking.monitoring.time.sleep", found.append)
     return found
 
 

@@ -20,21 +20,25 @@ LEVELS = (
     "expressions files records reading study_folders",
     "laws noise workloads",
     "fitting training",
-    "forecasting checking backtesting documents monitoring analyses",
+    "forecasting",
+    "checking",
     "reporting integrations",
     "study",
-    "commands cli __main__",
+    "commands",
+    "analyses",
+    "cli __main__",
 )
-LEVEL_OF = {"": 7} | {part: i for i, parts in enumerate(LEVELS) for part in parts.split()}
+LEVEL_OF = {"": 10} | {part: i for i, parts in enumerate(LEVELS) for part in parts.split()}
 """Part → its level; the part without a name is extrap/__init__.py, the public surface."""
-VERDICTS = set(LEVELS[4].split())
+VERDICTS = {"forecasting", "checking", "analyses"}
 STATISTICS = {"reading", "laws", "fitting", *VERDICTS, "reporting"}
 TRAINING = {"workloads", "training"}
 
 IMPORTERS = {
     "accelerate": "integrations.huggingface",
     "cattrs": "records.codec",
-    "click": "cli commands",
+    "click": "cli commands analyses.batch_size.command analyses.comparison.command "
+    "analyses.sensitivity.command",
     "cloudpickle": "records.own_training study.calls study_folders",
     "distributed": "study.clusters",
     "google": "reading.trackers.tensorboard",  # protobuf
@@ -50,11 +54,12 @@ IMPORTERS = {
     "pytorch_lightning": "integrations.lightning",
     "ray": "study.clusters",
     "rich": "cli commands",
-    "scipy": f"laws noise fitting {LEVELS[4]}",
+    "scipy": "laws noise fitting forecasting checking analyses",
     "seaborn": "reporting.drawing",
     "sklearn": "fitting analyses.selection workloads",
     "sqlalchemy": "study reading.optuna reading.storages",  # addresses, errors of its storages
-    "statsmodels": "analyses.batch_size analyses.budget checking fitting.means fitting.regression",
+    "statsmodels": "analyses.allocation analyses.batch_size checking fitting.means "
+    "fitting.regression",
     "tensorboard": "reading.trackers.tensorboard",
     "threadpoolctl": "fitting.one_thread",
     "torch": "workloads training integrations",
@@ -68,11 +73,13 @@ LAZY = {
     ("records.results", "reporting.text"),
     ("forecasting.sweep_forecast", "reporting.plots"),
     ("forecasting.sweep_forecast", "reporting.forecast_answer"),
-    ("backtesting", "reporting.backtests"),
-    ("analyses.best_values", "reporting.value_laws"),
+    ("forecasting.backtesting", "reporting.backtests"),
+    ("commands.large_runs", "analyses.best_values"),
+    ("commands.large_runs", "analyses.best_values.page"),
+    ("analyses.best_values.value_law", "analyses.best_values.page"),
 }
 """Imports that go up, on first use: notebooks print results as commands do, and draw forecasts;
-a result as JSON has the answer in words."""
+`extrap forecast` answers a table of best values too."""
 
 
 @dataclass(frozen=True)
@@ -187,7 +194,9 @@ def statistics_with_training(modules):
     return [
         f"{name} imports {target}"
         for name, part, target, other in imports_between_parts(modules)
-        if {part, other} & STATISTICS and {part, other} & TRAINING
+        if {part, other} & STATISTICS
+        and {part, other} & TRAINING
+        and not name.endswith(".study")  # the kind of a study trains
     ]
 
 
@@ -279,8 +288,8 @@ STACK = {
     "optuna": "reading.optuna study.database study.samplers study.trials",
     "torch": "training.loop training.optimizers workloads.workload",
     "sklearn": "analyses.selection fitting.regressor",
-    "statsmodels": "analyses.batch_size.batch_laws analyses.batch_size.noise_over_training "
-    "analyses.budget.profiles checking fitting.means fitting.regression",
+    "statsmodels": "analyses.batch_size.batch_laws analyses.batch_size.noise_course "
+    "analyses.allocation.profiles checking fitting.means fitting.regression",
     "seaborn": "reporting.drawing",
 }
 """The libraries that the package stands on → where they do their work."""

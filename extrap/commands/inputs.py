@@ -81,7 +81,7 @@ def forecast_of(source: str, options: dict[str, Any], *, big: str | None = None)
         big: The larger runs that are read by these options too, if any are.
     """
     if kind_of(source, big) == "sealed":
-        from extrap.documents import load_forecast
+        from extrap.forecasting.documents import load_forecast
 
         return load_forecast(source)
     from extrap.forecasting import forecast
@@ -135,3 +135,19 @@ def read_big(source: str, made: Forecast, options: dict[str, Any], *, sweep: str
 def renamings(options: Mapping[str, Any]) -> tuple[str, ...]:
     """The renamings `old=new` and the formulas that were given."""
     return (*(f"{old}={new}" for old, new in options["rename"].items()), *options["let"])
+
+
+def target_of(text: str, runs: Runs) -> dict[str, float]:
+    """The size that `--at` names, of those of the runs."""
+    frame = runs.to_frame()
+    return parse_size(text, runs.sizes, largest={c: float(frame[c].max()) for c in runs.sizes})
+
+
+def announced(found: Any) -> Any:
+    """A result, of which the standard error says which columns were taken for what."""
+    from extrap.records.runs import USING
+
+    for note in found.notes:
+        if note.startswith(USING):
+            say(note, err=True)
+    return found

@@ -17,7 +17,7 @@ from extrap.commands.printing import say
 from extrap.errors import DataError, OnlyBestValues
 
 if TYPE_CHECKING:
-    from extrap.monitoring import Reading
+    from extrap.checking.monitoring import Reading
 
 OWN_RUNS = (
     "The forecast was fitted to all of these runs, so they do not test it; give runs that it has "
@@ -43,7 +43,7 @@ def forecast_command(
     of a tracker's runs, a sealed forecast (.json), or - for CSV on the standard input. A table of
     the best value of each size, without losses, gives the law of that value.
     """
-    from extrap.documents import SHOWN, save_forecast
+    from extrap.forecasting.documents import SHOWN, save_forecast
     from extrap.reporting.forecast_page import forecast_blocks
 
     try:
@@ -69,7 +69,7 @@ def forecast_command(
 def _of_best_values(only: OnlyBestValues, at: Sequence[str], *, level: float) -> Printed:
     """What is printed of a table of best values."""
     from extrap.analyses.best_values import law_of_values
-    from extrap.reporting.value_laws import best_values_blocks
+    from extrap.analyses.best_values.page import best_values_blocks
 
     found = law_of_values(only, level=level)
     largest = {found.size: found.sizes[-1]}
@@ -106,8 +106,8 @@ def plan_command(
     Options for them, each with its cost and the intervals it would leave; the runs of the chosen
     one are listed. SWEEP is what extrap forecast reads.
     """
-    from extrap.analyses.budget import plan
     from extrap.files import write_csv
+    from extrap.forecasting.planning import plan
 
     if budget is not None and budget_hours is not None:
         raise click.UsageError("--budget and --budget-hours are two units; give one of them.")
@@ -146,7 +146,7 @@ def cost_command(
     The cost is in loss, compute, GPU-hours and money. FORECAST_OR_SWEEP is a sealed forecast
     (.json) or a sweep.
     """
-    from extrap.analyses.budget import cost
+    from extrap.forecasting.mistuning_cost import cost
 
     made = forecast_of(forecast_or_sweep, options)
     names = ("flops", "gpu_hours", "flops_per_second", "price")
@@ -163,10 +163,10 @@ def backtest_command(sweep: str, *, level: float, **options: Any) -> Printed:
     SWEEP is what extrap forecast reads. A sealed forecast gives its runs, its band, its prior and
     its fixed parameters.
     """
-    from extrap.backtesting import backtest
+    from extrap.forecasting.backtesting import backtest
 
     if kind_of(sweep) == "sealed":
-        from extrap.documents import load_forecast
+        from extrap.forecasting.documents import load_forecast
         from extrap.reporting.statements import pins_of
 
         made = load_forecast(sweep)
@@ -206,7 +206,7 @@ def check_command(
     The exit code is 1 if a run is off the law of tuned runs, else 0, even if runs are undecided.
     With --json these have on_law null, and n_judged counts the others.
     """
-    from extrap.documents import verdicts_document
+    from extrap.forecasting.documents import verdicts_document
     from extrap.reporting.blocks import Paragraph
     from extrap.reporting.verdicts import UNDECIDED, check, check_answer, verdicts_blocks
 
@@ -275,8 +275,8 @@ def watch_command(
 
     Example: extrap watch forecast.json train.csv --at 4096 --total-steps 20000
     """
-    from extrap.documents import load_forecast
-    from extrap.monitoring import Monitor, watch
+    from extrap.checking.monitoring import Monitor, watch
+    from extrap.forecasting.documents import load_forecast
     from extrap.reading.logs import LogReader
     from extrap.records.codec import encode
     from extrap.records.numbers import counted

@@ -9,8 +9,8 @@ from typing import Any, ClassVar, SupportsFloat
 
 from torch import nn
 
+from extrap.checking.monitoring import Monitor
 from extrap.errors import ExtrapError
-from extrap.monitoring import Monitor
 from extrap.training import NoiseMeter
 
 

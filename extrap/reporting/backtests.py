@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from extrap.backtesting import Backtest, Holdout
+from extrap.forecasting.backtesting import Backtest, Holdout
 from extrap.records.numbers import (
     NBSP,
     counted,

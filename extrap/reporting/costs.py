@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from extrap.analyses.budget import Cost, Penalty
-from extrap.analyses.budget import cost as price_values
 from extrap.errors import DataError
 from extrap.fitting.run_costs import SECONDS, SECONDS_PER_HOUR
 from extrap.forecasting import Forecast
+from extrap.forecasting.mistuning_cost import Cost, Penalty
+from extrap.forecasting.mistuning_cost import cost as price_values
 from extrap.records import Measure
 from extrap.records.confidence import LOW_CHANCE
 from extrap.records.numbers import (

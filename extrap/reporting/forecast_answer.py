@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from extrap.documents import forecast_document
 from extrap.forecasting import Forecast
+from extrap.forecasting.documents import forecast_document
 from extrap.records import Interval, Point
 from extrap.records.confidence import MOST_CHANCE
 from extrap.records.numbers import (

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from extrap.backtesting import Backtest
 from extrap.errors import DataError, ExtrapError
 from extrap.fitting.loss_law import fit, predict_log, relative_sizes
 from extrap.fitting.reference_curves import at_fractions
 from extrap.forecasting import Forecast
+from extrap.forecasting.backtesting import Backtest
 from extrap.records import Runs, Verdict
 from extrap.records.numbers import (
     compared,

@@ -7,11 +7,11 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any, Unpack
 
-from extrap.backtesting import backtest
-from extrap.documents import as_forecast
 from extrap.errors import ExtrapError
 from extrap.fitting.one_thread import one_thread
 from extrap.forecasting import AnySizes, Forecast
+from extrap.forecasting.backtesting import backtest
+from extrap.forecasting.documents import as_forecast
 from extrap.reading.reader import ReadingKeywords
 from extrap.records import Point, Runs, Verdict
 from extrap.records.numbers import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from extrap.analyses.budget import Option, Plan
+from extrap.forecasting.planning import Option, Plan
 from extrap.records import Interval
 from extrap.records.numbers import (
     format_cost,

@@ -12,9 +12,9 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from extrap.backtesting import Backtest
 from extrap.errors import DataError
 from extrap.forecasting import Forecast
+from extrap.forecasting.backtesting import Backtest
 from extrap.reporting.drawing import plot_charts
 from extrap.reporting.forecast_charts import backtest_chart, loss_chart, optimum_chart
 from extrap.reporting.sizes import size_axis

@@ -21,16 +21,16 @@ from extrap.reporting.blocks import (
 from extrap.reporting.tables import Table
 
 BLOCKS = {
-    "Allocation": "allocations_page.allocation_blocks",
-    "Backtest": "backtests.backtest_blocks",
-    "BestValues": "value_laws.best_values_blocks",
-    "Cascade": "cascades.cascade_blocks",
-    "Comparison": "comparisons_page.comparison_blocks",
-    "Cost": "costs.cost_blocks",
-    "CriticalBatches": "batches_page.critical_blocks",
-    "Forecast": "forecast_page.forecast_blocks",
-    "Plan": "plans.plan_blocks",
-    "Sensitivity": "sensitivity_page.sensitivity_blocks",
+    "Allocation": "analyses.allocation.page.allocation_blocks",
+    "Backtest": "reporting.backtests.backtest_blocks",
+    "BestValues": "analyses.best_values.page.best_values_blocks",
+    "Cascade": "analyses.cascade.page.cascade_blocks",
+    "Comparison": "analyses.comparison.page.comparison_blocks",
+    "Cost": "reporting.costs.cost_blocks",
+    "CriticalBatches": "analyses.batch_size.page.critical_blocks",
+    "Forecast": "reporting.forecast_page.forecast_blocks",
+    "Plan": "reporting.plans.plan_blocks",
+    "Sensitivity": "analyses.sensitivity.page.sensitivity_blocks",
 }
 """Class of a result → the function that makes its blocks, imported when it is needed."""
 LONGEST = 40
@@ -43,8 +43,8 @@ def blocks_of(result: object) -> list[Block]:
     Raises:
         KeyError: Nothing says what is shown of such an object.
     """
-    module, _, function = BLOCKS[type(result).__name__].partition(".")
-    found: list[Block] = getattr(import_module(f"extrap.reporting.{module}"), function)(result)
+    module, _, function = BLOCKS[type(result).__name__].rpartition(".")
+    found: list[Block] = getattr(import_module(f"extrap.{module}"), function)(result)
     return found
 
 

@@ -10,9 +10,9 @@ from typing import Any, Unpack
 
 from extrap.checking import TOLERANCE, Configuration, judge, precedence
 from extrap.checking.causes import on_law
-from extrap.documents import SHOWN, as_forecast, content_hash
 from extrap.fitting.one_thread import one_thread
 from extrap.forecasting import Forecast
+from extrap.forecasting.documents import SHOWN, as_forecast, content_hash
 from extrap.reading.reader import ReadingKeywords, announced_runs, known_of
 from extrap.records import Interval, Verdict, Verdicts
 from extrap.records.numbers import (

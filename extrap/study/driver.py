@@ -474,7 +474,7 @@ def write_seal(
 
     An earlier file that says something else is kept beside it.
     """
-    from extrap.documents import write_sealed
+    from extrap.forecasting.documents import write_sealed
 
     path, earlier = reports / seal.file, seal.earlier(reports)
     now = {**seal.document, "created": datetime.now(UTC).isoformat(timespec="seconds")}

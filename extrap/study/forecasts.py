@@ -112,7 +112,7 @@ class ForecastKind(Kind):
 
     def analyse(self, runs: RunsByStage) -> ForecastResult:
         """The forecast, and the verdicts on the larger runs."""
-        from extrap.documents import with_seal_of
+        from extrap.forecasting.documents import with_seal_of
         from extrap.reporting.verdicts import check
 
         made, seal = self._forecast(runs), self._seal(runs)
@@ -186,7 +186,7 @@ class ForecastKind(Kind):
 
 def sealed_forecast(spec: StudySpec, made: Forecast) -> Seal:
     """What is written down of a forecast before anything larger is trained."""
-    from extrap.documents import sealed_document
+    from extrap.forecasting.documents import sealed_document
 
     file = f"{spec.name}.forecast.json"
     return Seal(what="forecast", file=file, document=sealed_document(made), spec=spec)

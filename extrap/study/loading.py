@@ -44,7 +44,7 @@ def open_study(
 def kind_of(symbol: str) -> type[Kind]:
     """The kind that study files know by a symbol."""
     if symbol not in Kind.known and symbol in KINDS:
-        import_module(f"extrap.study.{KINDS[symbol]}")
+        import_module(f"extrap.{KINDS[symbol]}")
     return Kind.known[symbol]
 
 

@@ -72,7 +72,7 @@ class Seal:
 
     def earlier(self, folder: Path) -> dict[str, Any] | None:
         """The document of an intact file that says the same; None where there is none."""
-        from extrap.documents import read_if_intact
+        from extrap.forecasting.documents import read_if_intact
 
         found, curves = read_if_intact(folder / self.file, self.document["kind"]), "curves"
         is_same = (
@@ -227,7 +227,7 @@ class Kind(ABC):
         super().__init_subclass__()
         if "symbol" not in vars(cls):
             return
-        if cls.symbol in KINDS and not cls.__module__.startswith("extrap.study."):
+        if KINDS.get(cls.symbol, home := cls.__module__) != home.removeprefix("extrap."):
             raise ValueError(f"{cls.symbol} is a kind of extrap's own; choose another symbol.")
         Kind.known[cls.symbol] = cls
 

@@ -8,8 +8,8 @@ import pytest
 from scipy import stats
 
 from extrap.analyses.cascade import cascade, clustered_mean
+from extrap.analyses.cascade.page import cascade_blocks
 from extrap.records.codec import document
-from extrap.reporting.cascades import cascade_blocks
 from extrap.reporting.text import blocks_text
 
 

@@ -8,12 +8,12 @@ import pandas as pd
 import pytest
 
 import extrap
+from extrap.analyses.comparison.command import gate_code
 from extrap.analyses.comparison.effective_speed import effective_speed, speed_law
 from extrap.analyses.comparison.gain import Gain, Pairs, fit_gain
 from extrap.analyses.comparison.gate import Gate, cheapest_decision
 from extrap.analyses.comparison.treatments import Treatment
 from extrap.cli import main
-from extrap.commands.own_tables import gate_code
 from extrap.errors import DataError
 from extrap.fitting.posterior import fit_posterior
 from extrap.records import Interval

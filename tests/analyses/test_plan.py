@@ -9,7 +9,8 @@ import pandas as pd
 import pytest
 
 import extrap
-from extrap.analyses.budget import plan, planning
+from extrap.forecasting import planning
+from extrap.forecasting.planning import plan
 from extrap.records import Interval
 from extrap.records.codec import document
 from extrap.reporting.text import result_text

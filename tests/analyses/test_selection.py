@@ -1,7 +1,8 @@
 import numpy as np
 import pytest
 
-from extrap.analyses.selection import _selected, choose_next, select
+from extrap.analyses.selection import choose_next, select
+from extrap.analyses.selection.prototypes import _selected
 
 
 def select_by(difficulty, *, keep, which="hard", labels=None, balance=0.5):

@@ -7,9 +7,9 @@ import pytest
 
 from benchmarks.sweeps import skewed
 from extrap.checking.spikes import Spike
-from extrap.documents import load_forecast, save_forecast
 from extrap.fitting.prediction import LossPrediction
 from extrap.forecasting import forecast
+from extrap.forecasting.documents import load_forecast, save_forecast
 from extrap.reading import read_runs
 from extrap.records import Interval, Runs
 from extrap.reporting.verdicts import check

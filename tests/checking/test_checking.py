@@ -6,10 +6,10 @@ import pytest
 from scipy import stats
 
 from extrap.checking import judge_losses
-from extrap.documents import verdicts_document
 from extrap.errors import DataError
 from extrap.fitting.prediction import LossPrediction
 from extrap.forecasting import forecast
+from extrap.forecasting.documents import verdicts_document
 from extrap.reading import read_runs
 from extrap.reporting.verdicts import check
 from tests.checking.byhand import by_hand, configuration_of

@@ -16,7 +16,7 @@ LOG = "step,loss\n25,3.25\n50,3.125\n75,3\n"
 def built(monkeypatch):
     """What the command builds its monitor with."""
     made: list = []
-    monkeypatch.setattr("extrap.monitoring.Monitor", remembering(made, limit=4.0))
+    monkeypatch.setattr("extrap.checking.monitoring.Monitor", remembering(made, limit=4.0))
     return made
 
 
@@ -42,7 +42,7 @@ def test_follows_the_log_to_the_end_of_the_run(run, monkeypatch):
         with Path("log.csv").open("a") as file:
             file.write("90,3\n100,2.9\n")
 
-    monkeypatch.setattr("extrap.monitoring.time.sleep", write_more)
+    monkeypatch.setattr("extrap.checking.monitoring.time.sleep", write_more)
     Path("log.csv").write_text("step,loss\n25,3.25\n50,3.125\n")
     code, out, _ = run("--interval", "0.5")
     assert code == 0

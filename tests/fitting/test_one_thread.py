@@ -24,18 +24,18 @@ INNER = {
     "forecast": ("forecasting.sweep_laws.fit_sweep", lambda: extrap.forecast(SWEEP)),
     "at": ("forecasting.sweep_forecast.doubt_tuned", lambda: extrap.forecast(SWEEP).at(1024)),
     "frame": ("fitting.regression.predict_power", lambda: extrap.forecast(SWEEP).frame(1024)),
-    "plan": ("analyses.budget.planning.Option", lambda: extrap.plan(SWEEP, at=1024)),
-    "cost": ("analyses.budget.mistuning_cost.read_run_cost", lambda: extrap.cost(SWEEP, at=1024)),
+    "plan": ("forecasting.planning.Option", lambda: extrap.plan(SWEEP, at=1024)),
+    "cost": ("forecasting.mistuning_cost.read_run_cost", lambda: extrap.cost(SWEEP, at=1024)),
     "compare": (
-        "analyses.comparison.compare.contrast_arms",
+        "analyses.comparison.comparing.contrast_arms",
         lambda: extrap.compare(GATE, at=1e21),
     ),
     "allocate": (
-        "analyses.budget.allocation.fit_chinchilla",
+        "analyses.allocation.allocation.fit_chinchilla",
         lambda: extrap.allocate(SPLIT, flops=1e21),
     ),
     "check": ("reporting.verdicts.judge", lambda: extrap.check(extrap.forecast(SWEEP), BIG)),
-    "backtest": ("backtesting._summarised", lambda: main(["backtest", SWEEP])),
+    "backtest": ("forecasting.backtesting._summarised", lambda: main(["backtest", SWEEP])),
     "fit": (
         "fitting.loss_law.project",
         lambda: extrap.fit("power_floor", {"width": [16, 32, 64, 128]}, [2.3, 2.2, 2.13, 2.085]),

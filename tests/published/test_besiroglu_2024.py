@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 
 import extrap
-from extrap.analyses.budget.budget_splits import ChinchillaLaw, optimal_split
+from extrap.analyses.allocation.budget_splits import ChinchillaLaw, optimal_split
 from extrap.fitting.bootstrap import bootstrap
 
 DATA = Path(__file__).parents[2].parent / "shared" / "data" / "chinchilla_epoch.csv"

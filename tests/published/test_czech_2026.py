@@ -8,8 +8,8 @@ sizes: it depends on how sizes are spaced.) A cubic around the best run is off b
 import numpy as np
 import pytest
 
-from extrap.analyses.budget.budget_splits import ChinchillaLaw, optimal_split
-from extrap.analyses.budget.profiles import Profile, around_best, minimum
+from extrap.analyses.allocation.budget_splits import ChinchillaLaw, optimal_split
+from extrap.analyses.allocation.profiles import Profile, around_best, minimum
 
 N_SIZES = 15
 

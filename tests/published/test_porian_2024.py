@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 
 import extrap
-from extrap.analyses.budget import law
+from extrap.analyses.allocation import law
 
 DATA = Path(__file__).parents[2].parent / "shared" / "data" / "porian_formll.csv"
 SETTINGS = {

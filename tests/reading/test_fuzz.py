@@ -19,11 +19,11 @@ from hypothesis import strategies as st
 
 import extrap
 from benchmarks.sweeps import make_table
+from extrap.checking.monitoring import Monitor, watch
 from extrap.cli import main
 from extrap.errors import DataError, ExtrapError
 from extrap.files import as_written
 from extrap.fitting.local import fit_local
-from extrap.monitoring import Monitor, watch
 from extrap.reading.logs import LogReader
 from extrap.reading.sources import read_curves
 from extrap.reading.table_files import read_table

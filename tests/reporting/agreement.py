@@ -8,8 +8,8 @@ import sys
 from collections import defaultdict
 from typing import NamedTuple
 
-from extrap.documents import forecast_document
 from extrap.forecasting import forecast
+from extrap.forecasting.documents import forecast_document
 from extrap.reporting.blocks import Answer, Figure, Paragraph
 from extrap.reporting.charts import XYChart
 from extrap.reporting.forecast_answer import answer_rows

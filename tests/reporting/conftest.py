@@ -10,8 +10,8 @@ import pytest
 
 from benchmarks.sweeps import simulate
 from extrap.analyses.batch_size import analyse_task
-from extrap.backtesting import Backtest, backtest
 from extrap.forecasting import forecast
+from extrap.forecasting.backtesting import Backtest, backtest
 from extrap.reading import read_runs
 from extrap.records import (
     BatchStudy,

@@ -4,14 +4,14 @@ from dataclasses import replace
 
 from benchmarks import page as figures_page
 from benchmarks.rows import Row
+from extrap.analyses.allocation.page import allocation_page
+from extrap.analyses.batch_size.page import batches_page
+from extrap.analyses.comparison.page import comparison_page
+from extrap.analyses.sensitivity.page import sensitivity_page
 from extrap.forecasting import forecast
-from extrap.reporting.allocations_page import allocation_page
-from extrap.reporting.batches_page import batches_page
-from extrap.reporting.comparisons_page import comparison_page
 from extrap.reporting.forecast_page import report
 from extrap.reporting.html import write_page
 from extrap.reporting.index import write_index
-from extrap.reporting.sensitivity_page import sensitivity_page
 from extrap.reporting.study_page import About
 from extrap.reporting.verdicts import check
 
@@ -29,8 +29,8 @@ ABOUT = About(
 
 def allocation_report(folder):
     """What the allocation study of `tests/study` finds in made-up runs."""
+    from extrap.analyses.allocation.study import AllocationKind
     from extrap.study import runs_of_table
-    from extrap.study.allocations import AllocationKind
 
     from ..study.test_allocations import STUDY, made_up
 

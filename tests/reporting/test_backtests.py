@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from extrap.backtesting import backtest
 from extrap.forecasting import forecast
+from extrap.forecasting.backtesting import backtest
 from extrap.records import Interval
 from extrap.reporting.backtests import backtest_answer, summary_table, tuned_sentences
 from extrap.reporting.forecast_charts import backtest_chart

@@ -6,15 +6,15 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from extrap.records import Interval, Measure
-from extrap.records.numbers import NBSP
-from extrap.reporting.batches_charts import (
+from extrap.analyses.batch_size.charts import (
     noise_figures,
     pairs_figure,
     rate_figures,
     steps_figures,
 )
-from extrap.reporting.batches_page import batch_estimate, batches_answer, batches_page
+from extrap.analyses.batch_size.page import batch_estimate, batches_answer, batches_page
+from extrap.records import Interval, Measure
+from extrap.records.numbers import NBSP
 from extrap.reporting.blocks import Details
 from extrap.reporting.study_page import About
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 import extrap.reporting.drawing as drawing
+from extrap.analyses.comparison.page import comparison_page
 from extrap.forecasting import forecast
-from extrap.reporting.comparisons_page import comparison_page
 from extrap.reporting.forecast_page import report
 from extrap.reporting.html import write_page
 from extrap.reporting.index import write_index

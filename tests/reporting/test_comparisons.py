@@ -6,8 +6,15 @@ from dataclasses import replace
 import pytest
 
 from extrap.analyses.comparison import Comparison
+from extrap.analyses.comparison.charts import size_charts, targets_chart
 from extrap.analyses.comparison.effective_speed import EffectiveSpeed
 from extrap.analyses.comparison.gate import NextRuns
+from extrap.analyses.comparison.page import (
+    comparison_answer,
+    comparison_blocks,
+    comparison_page,
+    verdicts_table,
+)
 from extrap.analyses.comparison.treatments import (
     Treatment,
     agrees,
@@ -16,13 +23,6 @@ from extrap.analyses.comparison.treatments import (
     treatments,
 )
 from extrap.records.numbers import NBSP
-from extrap.reporting.comparisons_charts import size_charts, targets_chart
-from extrap.reporting.comparisons_page import (
-    comparison_answer,
-    comparison_blocks,
-    comparison_page,
-    verdicts_table,
-)
 from extrap.reporting.study_page import About
 from extrap.reporting.tables import Table
 from extrap.reporting.text import blocks_text

@@ -10,7 +10,7 @@ from urllib.parse import unquote
 import pytest
 from jinja2 import PackageLoader
 
-from extrap.backtesting import backtest
+from extrap.forecasting.backtesting import backtest
 from extrap.reporting.blocks import Figure
 from extrap.reporting.forecast_charts import backtest_chart
 from extrap.reporting.forecast_page import forecast_page, report

@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 
 from extrap.analyses.sensitivity import Sensitivity, Setting
+from extrap.analyses.sensitivity.page import sensitivity_answer, sensitivity_blocks
 from extrap.records import Interval, Measure
 from extrap.records.codec import document
-from extrap.reporting.sensitivity_page import sensitivity_answer, sensitivity_blocks
 from extrap.reporting.text import blocks_of, blocks_text
 
 from .conftest import NOTHING, figures, measured, tables_of

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from extrap.analyses.allocation.study import AllocationKind
 from extrap.errors import DataError
 from extrap.records import (
     AllocationStudy,
@@ -17,7 +18,6 @@ from extrap.records import (
     Workload,
 )
 from extrap.study import dry_run, report
-from extrap.study.allocations import AllocationKind
 
 WIDTHS = (12, 16, 24, 32, 48, 64)
 BUDGETS = (2e9, 4e9, 8e9, 1.6e10, 3.2e10)

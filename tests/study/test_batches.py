@@ -7,11 +7,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from extrap.analyses.batch_size.study import BatchKind, wanted_cells
 from extrap.cli import main
 from extrap.errors import DataError
 from extrap.records import BatchStudy, BatchTask, Runs, StudySpec, TunedRange, Workload
 from extrap.study import report, run
-from extrap.study.batches import BatchKind, wanted_cells
 from tests.study_workloads import TEACHER
 
 TASK = BatchTask(

@@ -10,22 +10,27 @@
 
 from __future__ import annotations
 
-from extrap.analyses.batch_size.batch_laws import BatchLaw, rate_law
-from extrap.analyses.batch_size.batch_results import BatchGroup, BatchPrediction
-from extrap.analyses.batch_size.critical import (
-    FLAGS,
-    CriticalBatches,
-    SizeForecast,
-    critical_batch,
-)
-from extrap.analyses.batch_size.noise_over_training import (
-    Agreement,
-    agreement,
-    growth,
-    noise_over_training,
-)
-from extrap.analyses.batch_size.steps import steps_to_target, tuned_steps
-from extrap.analyses.batch_size.task_results import TaskResult, analyse_task
+from typing import TYPE_CHECKING
+
+from extrap.analyses import on_first_use
+
+if TYPE_CHECKING:
+    from extrap.analyses.batch_size.batch_laws import BatchLaw, rate_law
+    from extrap.analyses.batch_size.batch_results import BatchGroup, BatchPrediction
+    from extrap.analyses.batch_size.critical import (
+        FLAGS,
+        CriticalBatches,
+        SizeForecast,
+        critical_batch,
+    )
+    from extrap.analyses.batch_size.noise_course import (
+        Agreement,
+        agreement,
+        growth,
+        noise_over_training,
+    )
+    from extrap.analyses.batch_size.steps import steps_to_target, tuned_steps
+    from extrap.analyses.batch_size.task_results import TaskResult, analyse_task
 
 __all__ = [
     "FLAGS",
@@ -45,3 +50,15 @@ __all__ = [
     "steps_to_target",
     "tuned_steps",
 ]
+
+__getattr__ = on_first_use(
+    __name__,
+    {
+        "batch_laws": "BatchLaw rate_law",
+        "batch_results": "BatchGroup BatchPrediction",
+        "critical": "FLAGS CriticalBatches SizeForecast critical_batch",
+        "noise_course": "Agreement agreement growth noise_over_training",
+        "steps": "steps_to_target tuned_steps",
+        "task_results": "TaskResult analyse_task",
+    },
+)

@@ -9,7 +9,7 @@ import pandas as pd
 
 from extrap.analyses.batch_size.batch_laws import BatchLaw, rate_law
 from extrap.analyses.batch_size.critical import CriticalBatches, critical_batch
-from extrap.analyses.batch_size.noise_over_training import (
+from extrap.analyses.batch_size.noise_course import (
     noise_over_training,
     noise_until,
     pool_gradients,

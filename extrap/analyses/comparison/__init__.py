@@ -7,17 +7,22 @@
 
 from __future__ import annotations
 
-from extrap.analyses.comparison.compare import compare
-from extrap.analyses.comparison.comparison_results import (
-    ArmCost,
-    ArmLaw,
-    Comparison,
-    Contrast,
-    SizeDifference,
-)
-from extrap.analyses.comparison.contrasts import contrast_arms
-from extrap.analyses.comparison.seed_losses import Arm, tuned_arm
-from extrap.analyses.comparison.treatments import GroupFindings
+from typing import TYPE_CHECKING
+
+from extrap.analyses import on_first_use
+
+if TYPE_CHECKING:
+    from extrap.analyses.comparison.comparing import compare
+    from extrap.analyses.comparison.comparison_results import (
+        ArmCost,
+        ArmLaw,
+        Comparison,
+        Contrast,
+        SizeDifference,
+    )
+    from extrap.analyses.comparison.contrasts import contrast_arms
+    from extrap.analyses.comparison.seed_losses import Arm, tuned_arm
+    from extrap.analyses.comparison.treatments import GroupFindings
 
 __all__ = [
     "Arm",
@@ -31,3 +36,14 @@ __all__ = [
     "contrast_arms",
     "tuned_arm",
 ]
+
+__getattr__ = on_first_use(
+    __name__,
+    {
+        "comparing": "compare",
+        "comparison_results": "ArmCost ArmLaw Comparison Contrast SizeDifference",
+        "contrasts": "contrast_arms",
+        "seed_losses": "Arm tuned_arm",
+        "treatments": "GroupFindings",
+    },
+)

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from extrap.analyses.comparison.compare import compare
+from extrap.analyses.comparison.comparing import compare
 from extrap.analyses.comparison.comparison_results import (
     COMPARISON_VERSION,
     Comparison,

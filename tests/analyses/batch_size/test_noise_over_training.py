@@ -6,7 +6,7 @@ import pytest
 from scipy import stats
 
 from extrap.analyses.batch_size import noise_over_training
-from extrap.analyses.batch_size.noise_over_training import agreement, noise_until, pool_gradients
+from extrap.analyses.batch_size.noise_course import agreement, noise_until, pool_gradients
 from extrap.records import Runs
 
 

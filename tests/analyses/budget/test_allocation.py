@@ -9,10 +9,10 @@ import pytest
 from scipy import stats
 
 from extrap import DataError, allocate, forecast, read_runs
-from extrap.analyses.budget import allocation, fit_split, law, read_points
-from extrap.analyses.budget.allocation import _disagreement
-from extrap.analyses.budget.budget_splits import ChinchillaLaw, optimal_split
-from extrap.analyses.budget.law import fit_chinchilla
+from extrap.analyses.allocation import allocation, fit_split, law, read_points
+from extrap.analyses.allocation.allocation import _disagreement
+from extrap.analyses.allocation.budget_splits import ChinchillaLaw, optimal_split
+from extrap.analyses.allocation.law import fit_chinchilla
 from extrap.records import Interval, Measure
 from extrap.records.codec import document
 

@@ -9,9 +9,9 @@ from scipy import stats
 from statsmodels.regression.linear_model import OLS, WLS
 
 from extrap import DataError, forecast, read_runs
-from extrap.analyses.budget.budget_splits import ChinchillaLaw, ComputeRule, optimal_split
-from extrap.analyses.budget.points import read_points
-from extrap.analyses.budget.profiles import (
+from extrap.analyses.allocation.budget_splits import ChinchillaLaw, ComputeRule, optimal_split
+from extrap.analyses.allocation.points import read_points
+from extrap.analyses.allocation.profiles import (
     Optima,
     Profile,
     around_best,

@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from extrap.analyses.budget import AllocationReport, check_allocation
-from extrap.analyses.budget.budget_splits import (
+from extrap.analyses.allocation import AllocationReport, check_allocation
+from extrap.analyses.allocation.budget_splits import (
     ChinchillaLaw,
     optimal_split,
     repeated_split,

@@ -8,9 +8,9 @@ import pytest
 
 import extrap
 from benchmarks.sweeps import make_table, simulate, true_lr
-from extrap.documents import load_forecast, save_forecast
 from extrap.fitting.surface.fitted_sizes import fit_sweep
 from extrap.fitting.surface.optimum_law import BENDS, check_curvature, law_of_optimum
+from extrap.forecasting.documents import load_forecast, save_forecast
 from tests.checking.byhand import of_rate
 
 WIDTHS = 16.0 * 2.0 ** np.arange(6)

@@ -98,7 +98,7 @@ class ComparisonKind(Kind):
 
     def page(self, result: Sequence[GroupFindings], runs: RunsByStage, about: About) -> Page:
         """The page of the comparison."""
-        from extrap.reporting.comparisons_page import comparison_page
+        from extrap.analyses.comparison.page import comparison_page
 
         return comparison_page(result, about)
 

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any, Unpack
 
-from extrap.analyses.budget.budget_splits import Estimated, RepeatedData, Serving
-from extrap.analyses.budget.law import FittedLaw, fit_chinchilla
-from extrap.analyses.budget.points import Points, read_points
-from extrap.analyses.budget.profiles import Optima, profile_optima
+from extrap.analyses.allocation.budget_splits import Estimated, RepeatedData, Serving
+from extrap.analyses.allocation.law import FittedLaw, fit_chinchilla
+from extrap.analyses.allocation.points import Points, read_points
+from extrap.analyses.allocation.profiles import Optima, profile_optima
 from extrap.errors import DataError, FitError, argument
 from extrap.fitting.one_thread import one_thread
 from extrap.forecasting import Forecast, forecast

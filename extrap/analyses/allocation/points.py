@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from extrap.analyses.budget.budget_splits import SIX_N_D, ComputeRule
+from extrap.analyses.allocation.budget_splits import SIX_N_D, ComputeRule
 from extrap.errors import DataError, argument
 from extrap.laws.base import Array
 from extrap.reading.cells import read_numbers

@@ -112,7 +112,7 @@ class BestValues(Shown):
         Args:
             sizes: As `--at`; by default `targets()`.
         """
-        from extrap.reporting.value_laws import best_values_answer
+        from extrap.analyses.best_values.page import best_values_answer
 
         asked = list(sizes) or self.targets()
         points = [{self.size: size, self.tuned: self.at(size)} for size in asked]

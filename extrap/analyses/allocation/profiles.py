@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 from statsmodels.regression.linear_model import WLS
 
-from extrap.analyses.budget.budget_splits import NEAR_BEST, SIX_N_D, ComputeRule, Estimated
-from extrap.analyses.budget.points import Points
+from extrap.analyses.allocation.budget_splits import NEAR_BEST, SIX_N_D, ComputeRule, Estimated
+from extrap.analyses.allocation.points import Points
 from extrap.errors import DataError, FitError, argument
 from extrap.fitting.ladder_prior import LadderPrior, ladder_prior
 from extrap.fitting.loss_model import fit_loss_model

@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from extrap.documents import of_forecast
 from extrap.errors import DataError, argument
 from extrap.fitting.run_costs import FLOPS, SECONDS_PER_HOUR, hours_of_runs, read_run_cost
 from extrap.forecasting import Forecast
+from extrap.forecasting.documents import of_forecast
 from extrap.records import Interval, Measure, Runs, Shown
 from extrap.records.codec import shape
 from extrap.records.fields import require_positive

@@ -15,12 +15,12 @@ from numbers import Real
 import numpy as np
 import pandas as pd
 
-from extrap.documents import of_forecast
 from extrap.errors import DataError, argument
 from extrap.fitting.run_costs import read_run_cost
 from extrap.fitting.surface.imagined_runs import expect_sizes, imagine
 from extrap.fitting.surface.surface import Surface
 from extrap.forecasting import Forecast
+from extrap.forecasting.documents import of_forecast
 from extrap.laws.base import Array
 from extrap.records import WITHOUT_SEED, Interval, Shown
 from extrap.records.codec import shape

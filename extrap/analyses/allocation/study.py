@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from extrap.analyses.budget import (
+from extrap.analyses.allocation import (
     Allocation,
     AllocationReport,
     check_allocation,
@@ -147,7 +147,7 @@ class AllocationKind(Kind):
 
     def page(self, result: AllocationReport, runs: RunsByStage, about: About) -> Page:
         """The page of the split."""
-        from extrap.reporting.allocations_page import allocation_page
+        from extrap.analyses.allocation.page import allocation_page
 
         return allocation_page(result, about)
 

@@ -22,6 +22,15 @@ from extrap.analyses.batch_size import (
     agreement,
     growth,
 )
+from extrap.analyses.batch_size.charts import (
+    Tasks,
+    label,
+    noise_figures,
+    of_tasks,
+    pairs_figure,
+    rate_figures,
+    steps_figures,
+)
 from extrap.records import Interval, Measure
 from extrap.records.intervals import NOWHERE
 from extrap.records.numbers import (
@@ -38,15 +47,6 @@ from extrap.records.numbers import (
     stacked,
 )
 from extrap.records.runs import USING
-from extrap.reporting.batches_charts import (
-    Tasks,
-    label,
-    noise_figures,
-    of_tasks,
-    pairs_figure,
-    rate_figures,
-    steps_figures,
-)
 from extrap.reporting.blocks import (
     Answer,
     Block,

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 import numpy as np
 import pandas as pd
 
-from extrap.analyses.budget import Allocation, AllocationCheck, AllocationReport
-from extrap.analyses.budget.checks import CheckedSplit
+from extrap.analyses.allocation import Allocation, AllocationCheck, AllocationReport
+from extrap.analyses.allocation.checks import CheckedSplit
 from extrap.records import Interval, Measure
 from extrap.records.numbers import (
     NBSP,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from extrap.analyses.best_values import THEORY, BestValues
+from extrap.analyses.best_values.value_law import THEORY, BestValues
 from extrap.records.numbers import (
     counted,
     format_estimate,

@@ -68,7 +68,7 @@ class BatchKind(Kind):
 
     def page(self, result: Sequence[TaskResult], runs: RunsByStage, about: About) -> Page:
         """The page of the tasks."""
-        from extrap.reporting.batches_page import batches_page
+        from extrap.analyses.batch_size.page import batches_page
 
         return batches_page(tuple(result), about)
 

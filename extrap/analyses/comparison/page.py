@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from extrap.analyses.comparison import Comparison, GroupFindings, SizeDifference
+from extrap.analyses.comparison.charts import size_charts, targets_chart
 from extrap.analyses.comparison.comparison_results import MEAN
 from extrap.analyses.comparison.effective_speed import EffectiveSpeed
 from extrap.analyses.comparison.gate import (
@@ -46,7 +47,6 @@ from extrap.reporting.blocks import (
     Paragraph,
     Warnings,
 )
-from extrap.reporting.comparisons_charts import size_charts, targets_chart
 from extrap.reporting.glossary import Explanation, explain_flag
 from extrap.reporting.study_page import About, measured, study_page
 from extrap.reporting.tables import Table, tabulated

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from extrap.analyses.budget.allocation import Allocation
+from extrap.analyses.allocation.allocation import Allocation
 from extrap.errors import DataError
 from extrap.fitting.means import paired_mean
 from extrap.records import Measure

@@ -24,7 +24,6 @@ from pathlib import Path
 import numpy as np
 from scipy import special
 
-from extrap.documents import as_forecast
 from extrap.errors import DataError, argument
 from extrap.fitting.reference_curves import (
     COSTLY,
@@ -35,6 +34,7 @@ from extrap.fitting.reference_curves import (
     ways_to_be_off,
 )
 from extrap.forecasting import Forecast
+from extrap.forecasting.documents import as_forecast
 from extrap.laws.base import Array
 from extrap.reading.logs import LogReader
 from extrap.records import Interval

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from extrap.analyses.budget.budget_splits import (
+from extrap.analyses.allocation.budget_splits import (
     NEAR_BEST,
     SIX_N_D,
     TOKENS_SATURATION,

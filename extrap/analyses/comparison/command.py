@@ -1,0 +1,150 @@
+"""`extrap compare`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from extrap.commands.analysis import DEVIATES, FINE, UNDECIDED, Printed, analysis
+from extrap.commands.inputs import read_table, renamings, target_of
+from extrap.commands.option_table import READING
+
+if TYPE_CHECKING:
+    from extrap.analyses.comparison import Comparison
+    from extrap.records import Runs
+
+
+@analysis(
+    "compare SOURCES...",
+    f"size tune loss seed {READING} level fix price flops_per_second output details",
+    """
+    --at SIZE | Target size: 4096, or params=1e9,tokens=2e10.
+    --names TEXT | Names of the recipes, separated by commas; default: file names.
+    --by COLUMN | Column that names the recipe of each run, for a single file.
+    --plain NAME | Name of the plain recipe; default: the first.
+    --reference NAME | Recipe with a gap to the plain one; the others close a share of the gap.
+    --min-gain FLOAT | Least gain that matters, as a share of the loss; default 0.002, and any gain
+        above 0 survives.
+    --speed COLUMN | Speed of a run, such as tokens a second; default by name.
+    --cost COLUMN | What a step, a token or a run costs, instead of a speed.
+    --gate | Exit code: 0 if a recipe survives, 4 if none does and one is undecided, 1 otherwise.
+    """,
+)
+def compare_command(
+    sources: Sequence[str],
+    *,
+    at: str | None,
+    names: str | None,
+    by: str | None,
+    plain: str | None,
+    reference: str | None,
+    min_gain: float | None,
+    speed: str | None,
+    cost: str | None,
+    gate: bool,
+    **options: Any,
+) -> Printed:
+    """Say whether a change of recipe survives at a larger size.
+
+    SOURCES are tables of runs (CSV, Parquet or JSONL), the plain recipe first, or one table whose
+    column --by names the recipe of each run; three sizes with one seed are enough. Each recipe
+    stands at its own best values, and runs are paired by seed and size. A verdict is survives,
+    hurts, fades, no difference or undecided.
+
+    Example: extrap compare base.csv variant.csv --at 1e21 --gate
+    """
+    from extrap.analyses.comparison import compare
+    from extrap.analyses.comparison.arm_checks import read_arms
+
+    if options["size"] and not options["tune"]:
+        options["tune"] = ("none",)  # who names the sizes names what is tuned as well
+    if by is None:
+        arms = _arms_of_files(sources, names, options)
+    elif names is not None or len(sources) != 1:
+        raise click.UsageError(
+            "--by splits a single table by the names in its column; leave one table, and --names "
+            "out."
+        )
+    else:
+        arms = read_arms(read_table(sources[0], options, conditions=(by,), may_mix=True), by)
+    if plain is not None and plain not in arms:
+        raise click.UsageError(
+            f"--plain names one of the recipes {', '.join(arms)}, got {plain!r}."
+        )
+    first = next(iter(arms)) if plain is None else plain
+    if reference is not None and reference not in {*arms} - {first}:
+        raise click.UsageError(
+            f"--reference names a recipe other than the plain one, of {', '.join(arms)}, got "
+            f"{reference!r}."
+        )
+    keywords = {name: options[name] for name in ("level", "fix", "price", "flops_per_second")}
+    output = options["output"]
+    if output is not None and Path(output).resolve() in {Path(s).resolve() for s in sources}:
+        raise click.UsageError(f"--output {output} is one of the tables; name another file.")
+    target = None if at is None else target_of(at, next(iter(arms.values())))
+    arms = {first: arms[first], **arms}
+    found = compare(
+        arms,
+        at=target,
+        reference=reference or "",
+        min_gain=min_gain,
+        speed=speed or "",
+        cost=cost or "",
+        **keywords,
+    )
+    return Printed(
+        found,
+        code=gate_code(found) if gate else FINE,
+        notes=[] if output is None else [_comparison_page(found, arms, output)],
+    )
+
+
+def gate_code(found: Comparison) -> int:
+    """Exit code 0 if a recipe survives, 4 if none does and one is undecided, 1 otherwise."""
+    return {"survives": FINE, "undecided": UNDECIDED}.get(found.verdict, DEVIATES)
+
+
+def _comparison_page(found: Comparison, arms: Mapping[str, Runs], path: str) -> str:
+    """Write the page; the line that says where."""
+    from extrap.analyses.comparison.page import own_comparison_page
+    from extrap.reporting.html import write_page
+    from extrap.reporting.study_page import About
+
+    rows = {f"runs of {name}": runs.source for name, runs in arms.items()}
+    hashes = {f"data hash of {name} (SHA-256)": runs.data_hash() for name, runs in arms.items()}
+    question = "Does the change survive at the target?"
+    about = About(" against ".join(reversed(found.arms)), question, {**rows, **hashes})
+    return f"wrote {write_page(own_comparison_page(found, about), path)}"
+
+
+def _arms_of_files(
+    sources: Sequence[str], names: str | None, options: dict[str, Any]
+) -> dict[str, Runs]:
+    from extrap.reading.reader import known_of, unused_of
+
+    if len(sources) < 2:
+        raise click.UsageError(
+            f"compare needs two tables or more, got {len(sources)}; or name the column that says "
+            "the recipe: --by recipe."
+        )
+    given = [Path(source).stem for source in sources]
+    if names is not None:
+        given = [name.strip() for name in names.split(",")]
+    if len(given) != len(sources) or not all(given) or len(set(given)) != len(given):
+        raise click.UsageError(
+            f"each of {len(sources)} tables needs a name of its own, got {', '.join(given)}; give "
+            "--names plain,…"
+        )
+    arms: dict[str, Runs] = {}
+    known: dict[str, Any] = {}
+    unused, texts = set(renamings(options)), renamings(options)
+    for name, source in zip(given, sources, strict=True):
+        is_last = len(arms) == len(sources) - 1
+        known["elsewhere"] = tuple(t for t in texts if not (is_last and t in unused))
+        arms[name] = read_table(source, options, may_mix=True, **known)
+        unused &= unused_of(arms[name])
+        known = known_of(arms[name])
+    return arms

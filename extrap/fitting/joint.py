@@ -67,6 +67,8 @@ TEMPER = 0.4
 RARE, UNLIKELY = 0.005, 4.0
 """Weight of a misfit over that of the likeliest below which it is left out; log evidence below
 that of the likeliest law with a misfit from which on a law is."""
+MOST_MISFITS, MOST_PARTS = 120, 2000
+"""Of more, which runs with large errors leave alike, as many at even steps of their weights."""
 WIDEST = 0.06
 """Where the laws leave over more than this, all these standard deviations grow in proportion."""
 OUTLIER = 4.0
@@ -226,7 +228,7 @@ class JointPosterior:
         """The averaged law without its misfit: means and covariance of the parameters."""
         key, n = _key(len(self.columns)), len(self.columns)
         names, weight = LOSS_LAWS[key].names(n), np.array([part.weight for part in self.parts])
-        table = np.array([_parameters(part, n) for part in self.parts])
+        table = _parameters(self.parts, n)
         mean = weight @ table
         covariance = (weight[:, None] * (table - mean)).T @ (table - mean)
         for i, name in enumerate(names):
@@ -311,7 +313,9 @@ class JointPosterior:
         """What the runs say of the laws with each misfit."""
         x, n = np.array(self.points), len(self.columns)
         errors, doubts = np.array(self.errors or [0.0] * len(x)), np.array(self.doubts)
-        precision = np.array([_prior(0.0, n, self.fixed, part.prior)[1] for part in self.parts])
+        priors = {part.prior for part in self.parts}
+        precisions = {prior: _prior(0.0, n, self.fixed, prior)[1] for prior in priors}
+        precision = np.array([precisions[part.prior] for part in self.parts])
         with_misfit: dict[Misfit, list[int]] = {}
         for j, part in enumerate(self.parts):
             with_misfit.setdefault(part.misfit, []).append(j)
@@ -442,7 +446,7 @@ def _weighed(laws: Sequence[_Laws]) -> tuple[Part, ...]:
                 log_weights[cell] = TEMPER * total + math.log(prior)
                 kept[cell] = misfits[k], evidence[k], values[k]
         least = max(log_weights.values()) + math.log(RARE)
-        likely = [cell for cell, log_weight in log_weights.items() if log_weight >= least]
+        likely = sorted(cell for cell, log_weight in log_weights.items() if log_weight >= least)
         ends = [(len(levels[c[0]]), len(SMOOTHS), len(LENGTHS), len(NOISES)) for c in likely]
         near = {
             (*cell[: k + 1], cell[k + 1] + step, *cell[k + 2 :])
@@ -452,26 +456,35 @@ def _weighed(laws: Sequence[_Laws]) -> tuple[Part, ...]:
             if 0 <= cell[k + 1] + step < end[k]
         }
         waiting = sorted(near - log_weights.keys())
-    weights = special.softmax([log_weights[cell] for cell in likely])
     parts = list[Part]()
-    for cell, weight in zip(likely, weights.tolist(), strict=True):
+    chosen, weights = _even(special.softmax([log_weights[cell] for cell in likely]), MOST_MISFITS)
+    for cell, weight in zip([likely[k] for k in chosen], weights.tolist(), strict=True):
         of, (misfit, evidence, values) = laws[cell[0]], kept[cell]
         is_likely = evidence > evidence.max() - UNLIKELY
         shares = np.exp(evidence[is_likely] - evidence.max())
-        shares *= weight / shares.sum()
-        rows = zip(np.flatnonzero(is_likely).tolist(), shares.tolist(), strict=True)
+        rows, shares = _even(shares / shares.sum(), MOST_PARTS // len(chosen))
         parts += [
             Part(
-                weight=share,
+                weight=weight * share,
                 share=float(of.share[j]),
                 power=float(of.power[j]),
                 prior=of.priors[j],
                 values=tuple(values[j].tolist()),
                 misfit=misfit,
             )
-            for j, share in rows
+            for j, share in zip(np.flatnonzero(is_likely)[rows], shares.tolist(), strict=True)
         ]
     return tuple(parts)
+
+
+def _even(weights: Array, most: int) -> tuple[Index, Array]:
+    """Which of many are kept, at most so many, and their weights, which sum to 1."""
+    if len(weights) <= most:
+        return np.arange(len(weights)), weights
+    steps = (np.arange(most) + 0.5) / most
+    at = np.searchsorted(np.cumsum(weights) / weights.sum(), steps)
+    index, count = np.unique(at, return_counts=True)
+    return index, count / most
 
 
 def log_law(values: Array, share: Array, power: Array, x: Array) -> tuple[Array, Array]:
@@ -761,12 +774,13 @@ def _key(n_columns: int) -> str:
     return "skaling" if n_columns == 2 else "power_floor"
 
 
-def _parameters(part: Part, n: int) -> list[float]:
-    """Of the law that is printed, in its order."""
-    loss, ratios = math.exp(part.values[0]), np.exp([0.0, *part.values[1:n]])
-    exponents = np.exp(part.values[n:]).tolist()
-    floor, reducible = loss * (1 - part.share), loss * part.share
+def _parameters(parts: Sequence[Part], n: int) -> Array:
+    """Of the law that is printed, in its order, one row a part."""
+    values, rest = np.array([part.values for part in parts]), np.zeros((len(parts), 1))
+    share, power = np.array([(part.share, part.power) for part in parts]).T[..., None]
+    loss, ratios = np.exp(values[:, :1]), np.exp(np.hstack([rest, values[:, 1:n]]))
+    exponents = np.exp(values[:, n:])
+    floor, reducible, total = loss * (1 - share), loss * share, ratios.sum(axis=1, keepdims=True)
     if n == 2:
-        scale = reducible / ratios.sum() ** part.power
-        return [floor, scale, *exponents, part.power, ratios[1]]
-    return [floor, *(reducible * ratios / ratios.sum()).tolist(), *exponents]
+        return np.hstack([floor, reducible / total**power, exponents, power, ratios[:, 1:]])
+    return np.hstack([floor, reducible * ratios / total, exponents])

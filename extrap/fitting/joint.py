@@ -67,7 +67,7 @@ TEMPER = 0.4
 RARE, UNLIKELY = 0.005, 4.0
 """Weight of a misfit over that of the likeliest below which it is left out; log evidence below
 that of the likeliest law with a misfit from which on a law is."""
-MOST_MISFITS, MOST_PARTS = 120, 2000
+MOST_MISFITS, MOST_PARTS = 120, 5000
 """Of more, which runs with large errors leave alike, as many at even steps of their weights."""
 WIDEST = 0.06
 """Where the laws leave over more than this, all these standard deviations grow in proportion."""

@@ -202,6 +202,22 @@ def test_rare_misfits_are_left_out(monkeypatch):
     assert sum(part.weight for part in likely.parts) == pytest.approx(1)
 
 
+def test_of_many_misfits_that_count_alike_some_stand_for_all(monkeypatch):
+    """Losses with errors of 5 %, beside which no misfit shows."""
+    loss = noisy(0.05)
+    some = fitted(loss, loss_se=0.05 * loss)
+    assert len({part.misfit for part in some.parts}) <= 120
+    assert len(some.parts) <= 5000
+    assert sum(part.weight for part in some.parts) == pytest.approx(1)
+    monkeypatch.setattr("extrap.fitting.joint.MOST_MISFITS", 10**6)
+    monkeypatch.setattr("extrap.fitting.joint.MOST_PARTS", 10**8)
+    every = fitted(loss, loss_se=0.05 * loss)
+    assert len({part.misfit for part in every.parts}) > 500
+    (mean, variance), (expected, spread) = some.predict_log(FAR), every.predict_log(FAR)
+    assert mean == pytest.approx(expected, abs=0.1 * math.sqrt(spread[0]))
+    assert variance == pytest.approx(spread, rel=0.1)
+
+
 def test_misfits_that_count_are_all_found(monkeypatch):
     """The search gives what the whole grid does."""
     searched = fitted(noisy(0.003)).predict_log(FAR)

@@ -68,7 +68,8 @@ RARE, UNLIKELY = 0.005, 4.0
 """Weight of a misfit over that of the likeliest below which it is left out; log evidence below
 that of the likeliest law with a misfit from which on a law is."""
 MOST_MISFITS, MOST_PARTS = 120, 5000
-"""Of more, which runs with large errors leave alike, as many at even steps of their weights."""
+"""So many are kept at most, at even steps of the summed weights: where losses have large errors
+nearly all count alike."""
 WIDEST = 0.06
 """Where the laws leave over more than this, all these standard deviations grow in proportion."""
 OUTLIER = 4.0

@@ -40,7 +40,8 @@ et al. 2024, arXiv 2401.00448.
 
 from __future__ import annotations
 
-from extrap.records import AllocationStudy, Recipe, StudySpec, TunedRange, Workload
+from extrap.analyses.allocation import AllocationStudy
+from extrap.records import Recipe, StudySpec, TunedRange, Workload
 
 ALLOCATION = AllocationStudy(
     name="allocation",

@@ -26,7 +26,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from extrap import Recipe, StudySpec, TunedRange, Workload
-from extrap.records import ComparisonStudy, RecipeGroup, ablations
+from extrap.analyses.comparison import ComparisonStudy, RecipeGroup, ablations
 
 DIGITS = "studies/digits_workload.py:Digits"  # from the directory you start in
 

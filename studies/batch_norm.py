@@ -12,7 +12,7 @@ Cost: about 600 small runs, some minutes of one CPU core.
 from dataclasses import replace
 
 from extrap import Recipe, StudySpec, TunedRange, Workload
-from extrap.records import ComparisonStudy, RecipeGroup
+from extrap.analyses.comparison import ComparisonStudy, RecipeGroup
 
 DIGITS = "studies/digits_workload.py:Digits"  # from the directory you start in
 PLAIN = StudySpec(

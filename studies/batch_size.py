@@ -22,7 +22,8 @@ al. 2024, arXiv 2410.21676.
 
 from __future__ import annotations
 
-from extrap.records import BatchStudy, BatchTask, Recipe, StudySpec, TunedRange, Workload
+from extrap.analyses.batch_size import BatchStudy, BatchTask
+from extrap.records import Recipe, StudySpec, TunedRange, Workload
 
 BATCHES = BatchStudy(
     name="batch_size",

@@ -18,7 +18,7 @@ Paper: Jordan et al. 2024, "Muon: an optimizer for hidden layers in neural netwo
 from dataclasses import replace
 
 from extrap import Recipe, StudySpec, TunedRange, Workload
-from extrap.records import ComparisonStudy, RecipeGroup
+from extrap.analyses.comparison import ComparisonStudy, RecipeGroup
 
 ADAM = StudySpec(
     name="gate-adam",

@@ -17,7 +17,8 @@ Paper: Luke Metz 2022, "On the difficulty of extrapolation with NN scaling", lea
 
 from __future__ import annotations
 
-from extrap.records import ComparisonStudy, Recipe, StudySpec, TunedRange, Workload, moves
+from extrap.analyses.comparison import ComparisonStudy, moves
+from extrap.records import Recipe, StudySpec, TunedRange, Workload
 
 PLAIN = StudySpec(
     name="knobs-plain",

@@ -24,7 +24,8 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from extrap.records import ComparisonStudy, RecipeGroup, TunedRange
+from extrap.analyses.comparison import ComparisonStudy, RecipeGroup
+from extrap.records import TunedRange
 from extrap.study import open_study
 
 METZ = open_study(Path(__file__).with_name("metz.py"), symbol="STUDY").study

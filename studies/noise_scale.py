@@ -22,7 +22,8 @@ Paper: McCandlish et al. 2018, "An empirical model of large-batch training", arX
 
 from __future__ import annotations
 
-from extrap.records import BatchStudy, BatchTask, Recipe, StudySpec, TunedRange, Workload
+from extrap.analyses.batch_size import BatchStudy, BatchTask
+from extrap.records import Recipe, StudySpec, TunedRange, Workload
 
 
 def teacher(

@@ -8,12 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from extrap.records.allocation_spec import AllocationStudy
-from extrap.records.batch_spec import BatchStudy, BatchTask
 from extrap.records.command import Command
-from extrap.records.comparison_spec import ComparisonStudy, RecipeGroup, ablations
 from extrap.records.intervals import Interval
-from extrap.records.moves import moves
 from extrap.records.overrides import override
 from extrap.records.recipe import BUDGET, DATA_SIZE, EXAMPLES, TUNABLE, Recipe
 from extrap.records.results import (
@@ -57,12 +53,8 @@ __all__ = [
     "STAGES",
     "TUNABLE",
     "WITHOUT_SEED",
-    "AllocationStudy",
-    "BatchStudy",
-    "BatchTask",
     "Cell",
     "Command",
-    "ComparisonStudy",
     "Estimate",
     "Fit",
     "Interval",
@@ -72,7 +64,6 @@ __all__ = [
     "Optimum",
     "Point",
     "Recipe",
-    "RecipeGroup",
     "Recommendation",
     "Remedy",
     "RuleRegret",
@@ -88,9 +79,7 @@ __all__ = [
     "Verdict",
     "Verdicts",
     "Workload",
-    "ablations",
     "condition_text",
-    "moves",
     "override",
 ]
 

@@ -18,6 +18,8 @@ TUNABLE = (
     *("warmup", "decay"),
 )
 """Fields that a study may tune beside `lr`: every run of a pack has its own."""
+ONE_MINUS = ("momentum", "beta1", "beta2")
+"""Values whose distance from 1 is multiplied when they are moved."""
 DATA_SIZE = "tokens"
 """The size column that sets how long a run trains: predicted tokens."""
 EXAMPLES = "examples"
@@ -231,3 +233,8 @@ class Recipe:
         if DATA_SIZE in size:
             steps = max(1, round(size[DATA_SIZE] / (batch_size * tokens_per_example)))
         return replace(self, batch_size=batch_size, steps=steps, **values)
+
+
+def moved_value(name: str, base: float, factor: float) -> float:
+    """A value times a factor; of momentum and β the distance from 1 is multiplied."""
+    return 1 - (1 - base) * factor if name in ONE_MINUS else base * factor

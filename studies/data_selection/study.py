@@ -38,7 +38,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from extrap import Recipe, StudySpec, TunedRange, Workload
-from extrap.records import ComparisonStudy, RecipeGroup
+from extrap.analyses.comparison import ComparisonStudy, RecipeGroup
 
 WORKLOADS = "studies/data_selection/workloads.py"  # from the directory you start in
 PLANE = StudySpec(

@@ -32,14 +32,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from extrap.records import (
-    ComparisonStudy,
-    Recipe,
-    RecipeGroup,
-    StudySpec,
-    TunedRange,
-    Workload,
-)
+from extrap.analyses.comparison import ComparisonStudy, RecipeGroup
+from extrap.records import Recipe, StudySpec, TunedRange, Workload
 
 DENSE = StudySpec(
     name="dense",

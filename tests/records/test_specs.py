@@ -4,22 +4,18 @@ from dataclasses import asdict, replace
 
 import pytest
 
+from extrap.analyses.allocation import AllocationStudy
+from extrap.analyses.batch_size import BatchStudy, BatchTask
+from extrap.analyses.comparison import ComparisonStudy, RecipeGroup, ablations, moves
 from extrap.records import (
     TUNABLE,
-    AllocationStudy,
-    BatchStudy,
-    BatchTask,
     Cell,
     Command,
-    ComparisonStudy,
     Recipe,
-    RecipeGroup,
     StudySpec,
     Target,
     TunedRange,
     Workload,
-    ablations,
-    moves,
     override,
 )
 

@@ -9,21 +9,11 @@ import pandas as pd
 import pytest
 
 from benchmarks.sweeps import simulate
-from extrap.analyses.batch_size import analyse_task
+from extrap.analyses.batch_size import BatchStudy, BatchTask, analyse_task
 from extrap.forecasting import forecast
 from extrap.forecasting.backtesting import Backtest, backtest
 from extrap.reading import read_runs
-from extrap.records import (
-    BatchStudy,
-    BatchTask,
-    Interval,
-    Measure,
-    Recipe,
-    Runs,
-    StudySpec,
-    TunedRange,
-    Workload,
-)
+from extrap.records import Interval, Measure, Recipe, Runs, StudySpec, TunedRange, Workload
 from extrap.reporting.blocks import Columns, Details
 from extrap.reporting.tables import Table
 from extrap.reporting.text import blocks_text

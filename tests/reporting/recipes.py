@@ -11,11 +11,12 @@ from extrap.analyses.comparison import (
     ArmCost,
     ArmLaw,
     Comparison,
+    ComparisonStudy,
     Contrast,
     GroupFindings,
+    RecipeGroup,
     SizeDifference,
 )
-from extrap.records import ComparisonStudy, RecipeGroup
 
 from .conftest import NOTHING, measured
 

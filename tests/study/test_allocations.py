@@ -6,17 +6,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from extrap.analyses.allocation import AllocationStudy
 from extrap.analyses.allocation.study import AllocationKind
 from extrap.errors import DataError
-from extrap.records import (
-    AllocationStudy,
-    Cell,
-    Recipe,
-    RunResult,
-    StudySpec,
-    TunedRange,
-    Workload,
-)
+from extrap.records import Cell, Recipe, RunResult, StudySpec, TunedRange, Workload
 from extrap.study import dry_run, report
 
 WIDTHS = (12, 16, 24, 32, 48, 64)

@@ -7,10 +7,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from extrap.analyses.batch_size import BatchStudy, BatchTask
 from extrap.analyses.batch_size.study import BatchKind, wanted_cells
 from extrap.cli import main
 from extrap.errors import DataError
-from extrap.records import BatchStudy, BatchTask, Runs, StudySpec, TunedRange, Workload
+from extrap.records import Runs, StudySpec, TunedRange, Workload
 from extrap.study import report, run
 from tests.study_workloads import TEACHER
 
@@ -70,7 +71,8 @@ def test_rates_by_which_a_grid_grew_are_wanted_whole_after_a_driver_died(places)
 
 
 FILE = f"""
-from extrap.records import BatchStudy, BatchTask, Recipe, StudySpec, TunedRange, Workload
+from extrap.analyses.batch_size import BatchStudy, BatchTask
+from extrap.records import Recipe, StudySpec, TunedRange, Workload
 TEACHER = {TEACHER!r}
 BATCHES = BatchStudy(name="file", question="How large?", tasks=(BatchTask(
     study=StudySpec(name="tiny", question="?", recipe=Recipe(schedule="constant", warmup=0.0),

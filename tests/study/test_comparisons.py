@@ -9,9 +9,9 @@ import pandas as pd
 import pytest
 
 from extrap import Recipe, StudySpec, TunedRange, Workload
+from extrap.analyses.comparison import ComparisonStudy, RecipeGroup
 from extrap.analyses.comparison.study import ComparisonKind
 from extrap.analyses.comparison.treatments import treatments
-from extrap.records import ComparisonStudy, RecipeGroup
 from extrap.study import report, run
 
 PLAIN = StudySpec(

@@ -11,7 +11,7 @@ from .test_batches import FILE as BATCHES
 HEAD = """
 from dataclasses import replace
 from extrap import StudySpec, TunedRange, Workload
-from extrap.records import ComparisonStudy, RecipeGroup, ablations
+from extrap.analyses.comparison import ComparisonStudy, RecipeGroup, ablations
 NONE = StudySpec(name="none", question="?", sizes={"width": (8,)}, seeds=(0, 1), growth=0,
     workload=Workload(name="mine"), tune={"lr": TunedRange(low=0.01, high=0.1, n=3)})
 NORM = replace(NONE, name="norm", workload=Workload(name="mine", options={"noise": 0.1}))

@@ -22,11 +22,13 @@ if TYPE_CHECKING:
         check_allocation,
     )
     from extrap.analyses.allocation.points import read_points
+    from extrap.analyses.allocation.spec import AllocationStudy
 
 __all__ = [
     "Allocation",
     "AllocationCheck",
     "AllocationReport",
+    "AllocationStudy",
     "allocate",
     "check_allocation",
     "fit_split",
@@ -36,6 +38,7 @@ __all__ = [
 __getattr__ = on_first_use(
     __name__,
     {
+        "spec": "AllocationStudy",
         "allocation": "Allocation allocate fit_split",
         "checks": "AllocationCheck AllocationReport check_allocation",
         "points": "read_points",

@@ -17,9 +17,10 @@ from extrap.analyses.allocation import (
     fit_split,
     read_points,
 )
+from extrap.analyses.allocation.spec import AllocationStudy
 from extrap.errors import DataError
 from extrap.forecasting import Forecast, forecast
-from extrap.records import DATA_SIZE, AllocationStudy, Cell, Measure, Runs, StudySpec
+from extrap.records import DATA_SIZE, Cell, Measure, Runs, StudySpec
 from extrap.records.codec import document
 from extrap.records.numbers import format_given, format_scientific
 from extrap.study.protocol import (

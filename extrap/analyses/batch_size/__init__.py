@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         growth,
         noise_over_training,
     )
+    from extrap.analyses.batch_size.spec import BatchStudy, BatchTask
     from extrap.analyses.batch_size.steps import steps_to_target, tuned_steps
     from extrap.analyses.batch_size.task_results import TaskResult, analyse_task
 
@@ -38,6 +39,8 @@ __all__ = [
     "BatchGroup",
     "BatchLaw",
     "BatchPrediction",
+    "BatchStudy",
+    "BatchTask",
     "CriticalBatches",
     "SizeForecast",
     "TaskResult",
@@ -54,6 +57,7 @@ __all__ = [
 __getattr__ = on_first_use(
     __name__,
     {
+        "spec": "BatchStudy BatchTask",
         "batch_laws": "BatchLaw rate_law",
         "batch_results": "BatchGroup BatchPrediction",
         "critical": "FLAGS CriticalBatches SizeForecast critical_batch",

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from extrap.analyses.batch_size import TaskResult, analyse_task, steps_to_target, tuned_steps
-from extrap.records import BatchStudy, BatchTask, Cell, Runs, StudySpec
+from extrap.analyses.batch_size.spec import BatchStudy, BatchTask
+from extrap.records import Cell, Runs, StudySpec
 from extrap.study.protocol import Kind, RunsByStage, Stage
 
 if TYPE_CHECKING:

@@ -14,9 +14,10 @@ from extrap.analyses.batch_size.noise_course import (
     noise_until,
     pool_gradients,
 )
+from extrap.analyses.batch_size.spec import BatchTask
 from extrap.analyses.batch_size.steps import steps_to_target, tuned_steps
 from extrap.errors import DataError
-from extrap.records import BatchTask, Runs
+from extrap.records import Runs
 
 BATCH = "batch_size"
 FEWEST_RATES = 3

@@ -21,7 +21,9 @@ if TYPE_CHECKING:
         SizeDifference,
     )
     from extrap.analyses.comparison.contrasts import contrast_arms
+    from extrap.analyses.comparison.moved_values import moves
     from extrap.analyses.comparison.seed_losses import Arm, tuned_arm
+    from extrap.analyses.comparison.spec import ComparisonStudy, RecipeGroup, ablations
     from extrap.analyses.comparison.treatments import GroupFindings
 
 __all__ = [
@@ -29,17 +31,23 @@ __all__ = [
     "ArmCost",
     "ArmLaw",
     "Comparison",
+    "ComparisonStudy",
     "Contrast",
     "GroupFindings",
+    "RecipeGroup",
     "SizeDifference",
+    "ablations",
     "compare",
     "contrast_arms",
+    "moves",
     "tuned_arm",
 ]
 
 __getattr__ = on_first_use(
     __name__,
     {
+        "moved_values": "moves",
+        "spec": "ComparisonStudy RecipeGroup ablations",
         "comparing": "compare",
         "comparison_results": "ArmCost ArmLaw Comparison Contrast SizeDifference",
         "contrasts": "contrast_arms",

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from extrap.analyses.comparison.spec import ComparisonStudy
 from extrap.analyses.comparison.treatments import (
     GroupFindings,
     checks_document,
@@ -14,12 +15,7 @@ from extrap.analyses.comparison.treatments import (
     with_check,
 )
 from extrap.forecasting import forecast
-from extrap.records import (
-    Cell,
-    ComparisonStudy,
-    StudySpec,
-    Target,
-)
+from extrap.records import Cell, StudySpec, Target
 from extrap.study.forecasts import target_cells
 from extrap.study.protocol import Kind, RunsByStage, Seal, Stage, only, size_words, sweep
 

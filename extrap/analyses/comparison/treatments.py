@@ -17,8 +17,9 @@ from extrap.analyses.comparison.comparison_results import (
     SizeDifference,
 )
 from extrap.analyses.comparison.gate import Gate
+from extrap.analyses.comparison.spec import ComparisonStudy, RecipeGroup
 from extrap.errors import DataError
-from extrap.records import ComparisonStudy, Measure, RecipeGroup, Runs
+from extrap.records import Measure, Runs
 from extrap.records.codec import document, encode, shape
 
 

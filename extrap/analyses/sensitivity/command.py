@@ -50,7 +50,7 @@ def knobs_command(
     if table.endswith(".py"):
         raise click.UsageError(
             f"knobs takes a table of runs, got the study file {table}; to move the values of a "
-            "study, define COMPARISON with extrap.records.moves(STUDY)."
+            "study, define COMPARISON with extrap.analyses.comparison.moves(STUDY)."
         )
     knobs = _parse_knobs(named)
     runs = read_table(table, options, size=size, tune=(), may_mix=True)

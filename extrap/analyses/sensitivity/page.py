@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from extrap.analyses.sensitivity import SMALL_COST, Sensitivity, Setting
 from extrap.records import Measure
-from extrap.records.moves import ONE_MINUS
 from extrap.records.numbers import (
     beside,
     format_given,
@@ -14,6 +13,7 @@ from extrap.records.numbers import (
     name_size,
     stacked,
 )
+from extrap.records.recipe import ONE_MINUS
 from extrap.reporting.blocks import Answer, Block, Figure, Page, Paragraph, Warnings
 from extrap.reporting.charts import Axis, Row, RowsChart
 from extrap.reporting.glossary import confidence, explain_flags

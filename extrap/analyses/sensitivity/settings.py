@@ -26,7 +26,7 @@ from extrap.records import Interval, Measure, Runs, Shown
 from extrap.records.codec import shape
 from extrap.records.fields import require_level
 from extrap.records.intervals import LARGEST_LOG
-from extrap.records.moves import ONE_MINUS, moved_value
+from extrap.records.recipe import ONE_MINUS, moved_value
 
 SMALL_COST, SMALL_DRIFT, FAR = 0.005, 0.25, 3.0
 """Of the loss: less is not worth a sweep. Octaves from the largest size to the target: with less a

@@ -6,9 +6,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from extrap.analyses.batch_size import analyse_task, rate_law
+from extrap.analyses.batch_size import BatchTask, analyse_task, rate_law
 from extrap.errors import DataError
-from extrap.records import BatchTask, Recipe, Runs, StudySpec, TunedRange, Workload
+from extrap.records import Recipe, Runs, StudySpec, TunedRange, Workload
 
 TASK = BatchTask(
     study=StudySpec(

@@ -6,14 +6,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from extrap.records.comparison_spec import RecipeGroup
+from extrap.analyses.comparison.spec import RecipeGroup
 from extrap.records.fields import require
 from extrap.records.numbers import format_given
-from extrap.records.recipe import TUNABLE
+from extrap.records.recipe import ONE_MINUS, TUNABLE, moved_value
 from extrap.records.study import OWN, StudySpec
 
-ONE_MINUS = ("momentum", "beta1", "beta2")
-"""Values whose distance from 1 is what is halved and doubled."""
 BY_DEFAULT = (*(name for name in TUNABLE if name != "batch_size"), "depth")
 """Moved where nobody names any; twice the batch would see twice the data."""
 FRACTIONS = {0.25: "¼", 0.5: "½"}
@@ -62,11 +60,6 @@ def moves(
         target = max(sizes, key=lambda size: tuple(size.values()), default=largest)
     question = "Which fixed value should be tuned before scaling up?"
     return RecipeGroup(name="sensitivity", question=question, arms=arms, target=target)
-
-
-def moved_value(name: str, base: float, factor: float) -> float:
-    """A value times a factor; of momentum and β the distance from 1 is multiplied."""
-    return 1 - (1 - base) * factor if name in ONE_MINUS else base * factor
 
 
 def _value(spec: StudySpec, name: str) -> object:

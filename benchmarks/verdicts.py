@@ -42,10 +42,10 @@ import pandas as pd
 import extrap
 from benchmarks.page import print_rows
 from benchmarks.rows import Row
+from extrap.analyses.sweep.answer import transfer_answer
+from extrap.analyses.sweep.judged_groups import RunGroup, group_near, group_verdicts
+from extrap.analyses.sweep.page import forecast_page
 from extrap.cli import main as extrap_command
-from extrap.reporting.forecast_answer import transfer_answer
-from extrap.reporting.forecast_page import forecast_page
-from extrap.reporting.judged_groups import RunGroup, group_near, group_verdicts
 
 SWEEP, SEALED, LARGER = "sweep.csv", "forecast.json", "larger.csv"
 RATIOS = (1, 2, 4, 16)

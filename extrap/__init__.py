@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from extrap.analyses.cascade import cascade
     from extrap.analyses.comparison import compare
     from extrap.analyses.selection import choose_next, select
+    from extrap.analyses.sweep.page import report
+    from extrap.analyses.sweep.plots import plot_backtest
+    from extrap.analyses.sweep.verdicts import check
     from extrap.checking.monitoring import Monitor
     from extrap.errors import DataError, ExtrapError, FitError, StudyError
     from extrap.fitting.loss_law import fit
@@ -39,9 +42,6 @@ if TYPE_CHECKING:
         Verdict,
         Workload,
     )
-    from extrap.reporting.forecast_page import report
-    from extrap.reporting.plots import plot_backtest
-    from extrap.reporting.verdicts import check
     from extrap.study.driver import tune
     from extrap.training import NoiseMeter, coordinate_check
 
@@ -91,40 +91,32 @@ __all__ = [
 __version__: str
 
 _HOMES = {
-    "allocate": "analyses.allocation",
-    "backtest": "forecasting.backtesting",
-    "best_values": "analyses.best_values",
-    "cascade": "analyses.cascade",
-    "check": "reporting.verdicts",
-    "compare": "analyses.comparison",
-    "cost": "forecasting.mistuning_cost",
-    "critical_batch": "analyses.batch_size",
-    "LawRegressor": "fitting.regressor",
     "fit": "fitting.loss_law",
+    "LawRegressor": "fitting.regressor",
     "Monitor": "checking.monitoring",
+    "backtest": "forecasting.backtesting",
+    "cost": "forecasting.mistuning_cost",
     "noise_scale": "noise",
     "plan": "forecasting.planning",
-    "plot_backtest": "reporting.plots",
     "read_runs": "reading",
-    "report": "reporting.forecast_page",
     "tune": "study.driver",
     **dict.fromkeys(("NoiseMeter", "coordinate_check"), "training"),
     **dict.fromkeys(("Forecast", "forecast"), "forecasting"),
-    **dict.fromkeys(("choose_next", "select"), "analyses.selection"),
     **dict.fromkeys(("load_forecast", "save_forecast"), "forecasting.documents"),
     **dict.fromkeys(("DataError", "ExtrapError", "FitError", "StudyError"), "errors"),
 }
+"""Name → where it is, of the engines; a name without an entry is a record or of an analysis."""
 
 
 def __getattr__(name: str) -> object:
-    """Import a public name on first use; a name without an entry is a record."""
+    """Import a public name on first use."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     if name == "__version__":
         value: object = _installed_version()
     else:
         try:
-            value = getattr(import_module(f"{__name__}.{_HOMES.get(name, 'records')}"), name)
+            value = getattr(import_module(f"{__name__}.{_home_of(name)}"), name)
         except ModuleNotFoundError as error:  # help() and inspect pass over an AttributeError
             from extrap import installing
 
@@ -134,6 +126,17 @@ def __getattr__(name: str) -> object:
             ) from error
     globals()[name] = value
     return value
+
+
+def _home_of(name: str) -> str:
+    """The module of a public name."""
+    if name in _HOMES:
+        return _HOMES[name]
+    if name in import_module(f"{__name__}.records").__all__:
+        return "records"
+    from extrap.registry import home_of
+
+    return home_of(name)
 
 
 def __dir__() -> list[str]:

@@ -17,14 +17,8 @@ from typing import Any
 
 import click
 
-from extrap import __version__
-from extrap.analyses.allocation.command import allocate_command
-from extrap.analyses.batch_size.command import critical_batch_command
-from extrap.analyses.cascade.command import cascade_command
-from extrap.analyses.comparison.command import compare_command
-from extrap.analyses.selection.command import select_command
-from extrap.analyses.sensitivity.command import knobs_command
-from extrap.commands import init, large_runs, pages, study_files
+from extrap import __version__, registry
+from extrap.commands import init, pages, study_files
 from extrap.commands.analysis import BAD_USAGE, FINE, INTERRUPTED, UNEXPECTED
 from extrap.commands.printing import PlainFormatter, say
 from extrap.errors import Choice, DataError, ExtrapError, argument, as_options, nearest
@@ -101,23 +95,11 @@ def study() -> None:
 
 
 study.add_section("Run", study_files.run_command, study_files.status_command)
-cli.add_section(
-    "Forecast", large_runs.forecast_command, large_runs.plan_command, large_runs.cost_command
-)
-cli.add_section(
-    "Check", large_runs.backtest_command, large_runs.check_command, large_runs.watch_command
-)
-cli.add_section("Run studies", init.init_command, study, study_files.coord_check_command)
-cli.add_section("Reports", pages.report_command, pages.index_command)
-cli.add_section(
-    "More analyses",
-    compare_command,
-    allocate_command,
-    critical_batch_command,
-    knobs_command,
-    cascade_command,
-    select_command,
-)
+cli.add_section("Forecast", *registry.commands("Forecast"))
+cli.add_section("Check", *registry.commands("Check"))
+cli.add_section("Run studies", init.init_command, study, *registry.commands("Run studies"))
+cli.add_section("Reports", *registry.commands("Reports"), pages.index_command)
+cli.add_section("More analyses", *registry.commands("More analyses"))
 
 RARELY = (50_000, 20, 20)
 """Objects between two garbage collections: start-up makes modules, of which nothing is freed."""

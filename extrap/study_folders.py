@@ -21,14 +21,8 @@ from threading import RLock
 from types import ModuleType
 from typing import Any
 
-KINDS = {
-    "COMPARISON": "analyses.comparison.study",
-    "BATCHES": "analyses.batch_size.study",
-    "ALLOCATION": "analyses.allocation.study",
-    "STUDY": "study.forecasts",
-}
-"""What a study file may define → module of extrap; the first that it does decides, after
-kinds of its own."""
+from extrap import registry
+
 STUDY_FILES = "extrap_study_"
 """Beginning of the names of modules that study files are imported as."""
 INSTALLED = tuple(sysconfig.get_paths()[name] for name in ("stdlib", "purelib", "platlib"))
@@ -189,8 +183,8 @@ def require_study_file(path: Path) -> None:
 def name_in(path: Path) -> str:
     """The name of the study in a file, from its text; empty where the text does not say it.
 
-    The record of the study is the first of `KINDS`, else that of a kind which the file defines,
-    else the only one with a name.
+    The record of the study is the first of `registry.kinds`, else that of a kind which the file
+    defines, else the only one with a name.
     """
     require_study_file(path)
     try:
@@ -213,7 +207,7 @@ def name_in(path: Path) -> str:
         and isinstance(node.value, ast.Constant)
         and [getattr(target, "id", "") for target in node.targets] == ["symbol"]
     ]
-    for symbol in (*KINDS, *own):
+    for symbol in (*registry.kinds(), *own):
         if symbol in records:
             return names[symbol] or _first_text(records[symbol])
     named = list(filter(None, names.values()))

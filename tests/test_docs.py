@@ -15,7 +15,7 @@ import pandas as pd
 import pytest
 
 import extrap
-from extrap.reporting.glossary import FAMILIES, TUNED
+from extrap.registry import meanings
 
 from . import cli_reference, python_reference, source_reference
 from .api_pages import FOLDER, PACKAGE, on_page_markdown, packages, public_names
@@ -154,9 +154,8 @@ def test_flags_that_are_explained_are_those_that_exist():
     row = r"^\| ((?:`[a-z-]+(?:NAME(?:-law)?)?(?:: NAME)?`(?:, )?)+) \|"
     listed = re.findall(row, text_of("docs/limits.md"), re.M)
     flags = [flag for cell in listed for flag in re.findall(r"`([a-z-]+)", cell)]
-    assert {flag for family in FAMILIES.values() for flag in family} <= set(flags)
-    assert {start for start, _ in TUNED} <= set(flags)
-    code = [p for p in (ROOT / "extrap").rglob("*.py") if p.name != "glossary.py"]
+    assert {flag for table in meanings().values() for flag in table} <= set(flags)
+    code = [p for p in (ROOT / "extrap").rglob("*.py") if p.name != "flags.py"]
     sources = "".join(p.read_text(encoding="utf-8") for p in code)
     names = set(re.findall(r'"([a-z]+(?:-[a-z]+)*-?)', sources))
     starts = tuple(name for name in names if name.endswith("-"))

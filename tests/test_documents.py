@@ -9,6 +9,8 @@ import pandas as pd
 import pytest
 
 import extrap
+from extrap.analyses.sweep.study import sealed_forecast
+from extrap.analyses.sweep.verdicts import check
 from extrap.cli import main
 from extrap.errors import DataError
 from extrap.forecasting import forecast
@@ -24,9 +26,7 @@ from extrap.forecasting.documents import (
 from extrap.reading import read_runs
 from extrap.records import StudySpec
 from extrap.records.seals import seal
-from extrap.reporting.verdicts import check
 from extrap.study.driver import write_seal
-from extrap.study.forecasts import sealed_forecast
 
 Table = Callable[..., pd.DataFrame]
 

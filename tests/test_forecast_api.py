@@ -11,13 +11,13 @@ import statsmodels.api as sm
 from matplotlib import pyplot as plt
 
 import extrap
+from extrap.analyses.sweep.answer import answer_row
+from extrap.analyses.sweep.tables import straight_line_blocks
 from extrap.cli import main
 from extrap.forecasting import forecast
 from extrap.forecasting.documents import content_hash, load_forecast, save_forecast
 from extrap.reading import read_runs
 from extrap.records import Measure
-from extrap.reporting.forecast_answer import answer_row
-from extrap.reporting.forecast_tables import straight_line_blocks
 from tests.reading.messy import sweep, two, wandb_export
 
 TABLE = sweep()

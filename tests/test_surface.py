@@ -33,9 +33,9 @@ MODULES = {
     "extrap.reading": "read_runs",
     "extrap.records": "Command Interval Point Recipe Runs StudySpec Target TunedRange Verdict "
     "Workload",
-    "extrap.reporting.forecast_page": "report",
-    "extrap.reporting.plots": "plot_backtest",
-    "extrap.reporting.verdicts": "check",
+    "extrap.analyses.sweep.page": "report",
+    "extrap.analyses.sweep.plots": "plot_backtest",
+    "extrap.analyses.sweep.verdicts": "check",
     "extrap.study.driver": "tune",
     "extrap.training": "NoiseMeter coordinate_check",
 }

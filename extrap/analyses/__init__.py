@@ -1,36 +1,23 @@
-"""Analyses of runs beyond one forecast, a folder for each question.
+"""The questions, a folder for each.
 
+* `sweep` — the main one: best values and loss of a larger run, and whether it is on course.
 * `comparison` — does a change of recipe survive at a larger size?
 * `batch_size` — critical batch sizes and gradient noise scales.
 * `allocation` — a compute budget split between parameters and tokens.
 * `sensitivity`, `cascade`, `selection` — fixed values ranked, a small model before a large one,
   training examples chosen.
 * `best_values` — the law of a table of the best value of each size.
+* `coordinates` — do the outputs of layers move as far at every width?
 
-Files bear the same names in each: `page` makes the blocks, `charts` its figures, `study` the kind
-of study, `command` the command; the others are numbers, functions of `Runs` and arrays.
+Files bear the same names in each: `spec` is what a study file says, `page` makes the blocks,
+`charts` its figures, `study` the kind of study, `command` the commands, `flags` what its flags
+mean; the others are numbers, functions of `Runs` and arrays. `ANALYSIS` in a folder says what it
+adds to the rest of the package (`extrap.registry`).
 """
 
-from __future__ import annotations
-
-from collections.abc import Callable, Mapping
-from importlib import import_module
-
-__all__ = ["on_first_use"]
-
-
-def on_first_use(package: str, homes: Mapping[str, str]) -> Callable[[str], object]:
-    """What `__getattr__` of a package is, so that its names are imported when they are used.
-
-    Args:
-        package: The package's name.
-        homes: Module in it → the names that it has, separated by blanks.
-    """
-    home_of = {name: home for home, names in homes.items() for name in names.split()}
-
-    def fetch(name: str) -> object:
-        if name not in home_of:
-            raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        return getattr(import_module(f"{package}.{home_of[name]}"), name)
-
-    return fetch
+FOLDERS = (
+    *("comparison", "allocation", "batch_size", "sensitivity", "cascade", "selection"),
+    *("best_values", "coordinates", "sweep"),
+)
+"""A new analysis is a folder and its name here. A study file that defines several records is of
+the kind that comes first; the help lists commands in this order."""

@@ -3,7 +3,7 @@
 `configurations` pairs runs that differ in their seed alone with their forecast, `tuned_costs`
 judges their tuned values and `judge` their loss, `causes` looks for the cause of a deviation in a
 documented order, `bends` tests whether the law itself is wrong. They find codes and numbers;
-`extrap.reporting.verdicts` words them.
+`extrap.analyses.sweep.verdicts` words them.
 """
 
 from __future__ import annotations

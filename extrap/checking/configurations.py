@@ -65,7 +65,7 @@ class TunedCost:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """What was found about a configuration, in numbers; `extrap.reporting.advice` words it.
+    """What was found about a configuration, in numbers; `extrap.analyses.sweep.advice` words it.
 
     Attributes:
         code: `diverged`, `spiked`, `mistuned`, `recipe`, `data`, `batch`, `law`, `unknown` or a

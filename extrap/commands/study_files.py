@@ -10,13 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from extrap.commands.analysis import DEVIATES, FINE, Printed, analysis, command
+from extrap.commands.analysis import command
 from extrap.commands.printing import print_json, say
 
 if TYPE_CHECKING:
-    from extrap.reporting.blocks import Block
     from extrap.study import Kind, Outcome
-    from extrap.training.coordinates import CoordinateCheck
 
 
 @command(
@@ -58,14 +56,14 @@ def run_command(
     with stopping as preemption, ExitStack() as stack:
         study = studies.open_study(path, assignments=assignments)
         if cells is not None:
-            from extrap.study.forecasts import ForecastKind
             from extrap.study.protocol import read_cells
 
-            if not isinstance(study, ForecastKind):
+            if study.cells is None:
                 raise click.UsageError(
-                    f"--cells adds runs to a STUDY, {path} defines {study.symbol}; leave it out."
+                    "--cells adds runs to a study of one sweep, which the "
+                    f"{study.symbol} of {path} is not; leave it out."
                 )
-            study.cells = read_cells(cells, study.study)
+            study.cells = read_cells(cells, study.specs()[0])
         if options["dry_run"]:
             say(studies.dry_run(study, storage=storage))
             return
@@ -166,87 +164,3 @@ def status_command(path: str, *, storage: str | None, watch: bool, as_json: bool
         print_json(encode(look()))
     else:
         say(status_text(look()))
-
-
-@analysis(
-    "coord-check STUDY_FILE",
-    "assignments",
-    """
-    --width widths INTEGER | Width (repeatable); default: those of the study.
-    --steps COUNT | Number of updates. [default: 5]
-    --lr FLOAT | Learning rate; default: the middle of the study's range.
-    """,
-    trains=True,
-)
-def coord_check_command(
-    study_file: str, *, widths: Sequence[int], assignments: Sequence[str], **options: Any
-) -> Printed:
-    """Check that layer outputs move equally far at every width.
-
-    Trains the model of STUDY_FILE for a few updates at several widths. Under a width rule that
-    lets the learning rate transfer, such as muP, the changes do not depend on width. The exit code
-    is 1 if one does.
-    """
-    from extrap.records.study import OWN
-    from extrap.study import open_study
-    from extrap.training import coordinate_check
-
-    spec = open_study(study_file, assignments=assignments, symbol="STUDY").given
-    if spec.workload.name == OWN:
-        raise click.UsageError(
-            f"coord-check looks into a model that extrap trains, {study_file} names no workload; "
-            "give another file, or --set workload.name=FILE.py:CLASS."
-        )
-    checked = coordinate_check(spec, widths=widths or None, **options)
-    code = FINE if checked.is_flat else DEVIATES
-    return Printed(checked, _coordinate_blocks(checked), code=code)
-
-
-def _coordinate_blocks(found: CoordinateCheck) -> list[Block]:
-    """Whether every layer moves as far at every width, and a row for each."""
-    from extrap.records.numbers import (
-        counted,
-        format_decimals,
-        format_quantity,
-        format_scientific,
-    )
-    from extrap.reporting.blocks import Answer
-    from extrap.reporting.tables import Table
-    from extrap.training.coordinates import TOLERANCE
-
-    steep = [each.name for each in found.coordinates if each.verdict != "flat"]
-    diverged = [each.name for each in found.coordinates if each.verdict == "diverged"]
-    text = "Every layer's outputs move equally far at every width"
-    if diverged:
-        text = f"The outputs of {', '.join(diverged)} diverge; give a smaller --lr"
-    elif steep:
-        text = (
-            f"How far the outputs of {', '.join(steep)} move depends on the width. Tune the "
-            "learning rate at every width"
-        )
-        if found.parametrization == "standard":
-            text += ", or try --set recipe.parametrization=mup"
-    rows = [
-        (
-            each.name,
-            *(format_scientific(change) for change in each.changes),
-            " ± ".join(
-                format_decimals(number, 2)
-                for number in (each.slope, each.slope_se)
-                if number is not None
-            ),
-            each.verdict,
-        )
-        for each in found.coordinates
-    ]
-    widths = (f"width {width}" for width in found.widths)
-    caption = f"Change of each layer's outputs after {counted(found.steps, 'update')}"
-    note = (
-        f"{found.parametrization} rule, {found.optimizer}, lr {format_quantity(found.lr)}, "
-        f"{counted(len(found.seeds), 'seed')}. Flat: the slope over log2 width is within "
-        f"± {format_quantity(TOLERANCE)}."
-    )
-    return [
-        Answer(text=f"{text}.", kind="off" if steep else "on"),
-        Table(caption, ("layer", *widths, "slope", "verdict"), rows, note),
-    ]

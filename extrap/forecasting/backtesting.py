@@ -91,9 +91,9 @@ class Backtest(Shown):
 
     def to_dict(self) -> dict[str, Any]:
         """What `extrap backtest --json` prints of it, in plain JSON types."""
-        from extrap.reporting.backtests import backtest_answer
+        from extrap.reporting.text import answer_text
 
-        return document(self, answer=backtest_answer(self).plain)
+        return document(self, answer=answer_text(self))
 
     def frame(self) -> pd.DataFrame:
         """One row per prediction.

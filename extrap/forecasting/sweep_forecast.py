@@ -558,7 +558,7 @@ class Forecast(Shown):
         Raises:
             ValueError: As `at`.
         """
-        from extrap.reporting.forecast_answer import answered_document
+        from extrap.analyses.sweep.answer import answered_document
 
         return answered_document(self, () if sizes is None else self._axes.several(sizes))
 
@@ -600,7 +600,7 @@ class Forecast(Shown):
         Raises:
             ValueError: Another number of axes.
         """
-        from extrap.reporting.plots import plot_forecast
+        from extrap.analyses.sweep.plots import plot_forecast
 
         return plot_forecast(self, ax)
 

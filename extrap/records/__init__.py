@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from extrap.on_first_use import on_first_use
 from extrap.records.command import Command
 from extrap.records.intervals import Interval
 from extrap.records.overrides import override
@@ -83,10 +84,4 @@ __all__ = [
     "override",
 ]
 
-
-def __getattr__(name: str) -> object:
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from extrap.records import runs
-
-    return getattr(runs, name)
+__getattr__ = on_first_use(__name__, {"runs": "STAGES WITHOUT_SEED Runs condition_text"})

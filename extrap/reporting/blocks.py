@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from extrap.records.numbers import NBSP
-from extrap.reporting.glossary import Explanation
+from extrap.reporting.flags import Explanation
 from extrap.reporting.tables import Table
 
 if TYPE_CHECKING:

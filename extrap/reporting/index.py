@@ -8,21 +8,12 @@ from pathlib import Path
 from urllib.parse import quote
 
 from extrap.records.numbers import counted, format_decimals
+from extrap.registry import page_name
 from extrap.reporting.blocks import Answer, Page
 from extrap.reporting.html import write_page
 from extrap.reporting.tables import Table
 
 PREFIX = "extrap:"
-KINDS = {
-    "report": "forecast",
-    "sensitivity": "sensitivity",
-    "batches": "batch size",
-    "comparison": "comparison",
-    "allocation": "allocation",
-    "cascade": "cascade",
-    "figures": "benchmark",
-}
-"""What a page is about → what the index calls it."""
 HEAD = 100_000
 """Characters of a page that are searched for what it says about itself."""
 
@@ -103,7 +94,7 @@ def _read_meta(page: Path) -> dict[str, str]:
     kind = found.get("kind", "")
     return {
         **{key: found[key] for key in keys},
-        "kind": KINDS.get(kind, kind),
+        "kind": page_name(kind),
         "status": found.get("status", ""),
         "bytes": str(size),
         "size": format_decimals(size / 1e6, 2),

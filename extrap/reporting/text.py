@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from html import escape
-from importlib import import_module
 
+from extrap import registry
 from extrap.files import as_written
 from extrap.records.numbers import NBSP, beside
 from extrap.reporting.blocks import (
@@ -20,19 +20,6 @@ from extrap.reporting.blocks import (
 )
 from extrap.reporting.tables import Table
 
-BLOCKS = {
-    "Allocation": "analyses.allocation.page.allocation_blocks",
-    "Backtest": "reporting.backtests.backtest_blocks",
-    "BestValues": "analyses.best_values.page.best_values_blocks",
-    "Cascade": "analyses.cascade.page.cascade_blocks",
-    "Comparison": "analyses.comparison.page.comparison_blocks",
-    "Cost": "reporting.costs.cost_blocks",
-    "CriticalBatches": "analyses.batch_size.page.critical_blocks",
-    "Forecast": "reporting.forecast_page.forecast_blocks",
-    "Plan": "reporting.plans.plan_blocks",
-    "Sensitivity": "analyses.sensitivity.page.sensitivity_blocks",
-}
-"""Class of a result → the function that makes its blocks, imported when it is needed."""
 LONGEST = 40
 """Characters of a cell in the last column, from which it stands below its row."""
 
@@ -43,9 +30,12 @@ def blocks_of(result: object) -> list[Block]:
     Raises:
         KeyError: Nothing says what is shown of such an object.
     """
-    module, _, function = BLOCKS[type(result).__name__].rpartition(".")
-    found: list[Block] = getattr(import_module(f"extrap.{module}"), function)(result)
-    return found
+    return registry.blocks_maker(result)(result)
+
+
+def answer_text(result: object) -> str:
+    """The answer of a result, as one paragraph."""
+    return next(block.plain for block in blocks_of(result) if isinstance(block, Answer))
 
 
 def result_text(result: object) -> str:

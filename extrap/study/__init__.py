@@ -10,8 +10,9 @@ statistics.
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from extrap.on_first_use import on_first_use
 
 if TYPE_CHECKING:
     from extrap.study.driver import (
@@ -27,10 +28,8 @@ if TYPE_CHECKING:
     )
     from extrap.study.loading import open_study
     from extrap.study.protocol import Kind, RunsByStage, Seal, Stage
-    from extrap.study_folders import KINDS
 
 __all__ = [
-    "KINDS",
     "Kind",
     "Outcome",
     "RunsByStage",
@@ -47,14 +46,11 @@ __all__ = [
     "tune",
 ]
 
-_HOMES = {
-    "open_study": "loading",
-    **dict.fromkeys(("KINDS", "Kind", "RunsByStage", "Seal", "Stage"), "protocol"),
-}
-
-
-def __getattr__(name: str) -> object:
-    """Import a public name on first use."""
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOMES.get(name, 'driver')}"), name)
+__getattr__ = on_first_use(
+    __name__,
+    {
+        "driver": "Outcome default_storage dry_run read_study report run runs_of_table train tune",
+        "loading": "open_study",
+        "protocol": "Kind RunsByStage Seal Stage",
+    },
+)

@@ -7,9 +7,10 @@ from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 
+from extrap import registry
 from extrap.files import import_source
 from extrap.study.protocol import Kind
-from extrap.study_folders import KINDS, STUDY_FILES, import_words, loading, require_study_file
+from extrap.study_folders import STUDY_FILES, import_words, loading, require_study_file
 
 
 def open_study(
@@ -30,12 +31,13 @@ def open_study(
     """
     path = Path(path)
     module = _module(path)
-    own = {name: kind.record for name, kind in Kind.known.items() if name not in KINDS}
+    kinds = registry.kinds()
+    own = {name: kind.record for name, kind in Kind.known.items() if name not in kinds}
     names = [n for n, record in own.items() if isinstance(getattr(module, n, None), record)]
-    names += [n for n in KINDS if getattr(module, n, None) is not None]
+    names += [n for n in kinds if getattr(module, n, None) is not None]
     if not (symbol or names):
         raise ValueError(
-            f"a study file defines one of {', '.join(KINDS)}, {path} defines none of them; write "
+            f"a study file defines one of {', '.join(kinds)}, {path} defines none of them; write "
             "STUDY = StudySpec(…) or another of these."
         )
     return kind_of(symbol or names[0]).of_module(module, path, assignments)
@@ -43,8 +45,8 @@ def open_study(
 
 def kind_of(symbol: str) -> type[Kind]:
     """The kind that study files know by a symbol."""
-    if symbol not in Kind.known and symbol in KINDS:
-        import_module(f"extrap.{KINDS[symbol]}")
+    if symbol not in Kind.known and (home := registry.kinds().get(symbol)):
+        import_module(home)
     return Kind.known[symbol]
 
 

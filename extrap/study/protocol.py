@@ -15,6 +15,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
+from extrap import registry
 from extrap.errors import DataError
 from extrap.records import (
     DATA_SIZE,
@@ -29,7 +30,6 @@ from extrap.records import (
 from extrap.records.numbers import NBSP, format_quantity, name_size, rounded
 from extrap.records.recipe import BUDGET
 from extrap.records.seals import content_hash
-from extrap.study_folders import KINDS
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -217,17 +217,19 @@ class Kind(ABC):
         symbol: Name by which study files define such a study.
         record: Type of the record.
         known: All kinds by their symbols.
+        cells: Runs of a table that are trained too; None of a kind that takes none.
     """
 
     symbol: ClassVar[str]
     record: ClassVar[type]
     known: ClassVar[dict[str, type[Kind]]] = {}
+    cells: tuple[Cell, ...] | None = None
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
         if "symbol" not in vars(cls):
             return
-        if KINDS.get(cls.symbol, home := cls.__module__) != home.removeprefix("extrap."):
+        if registry.kinds().get(cls.symbol, home := cls.__module__) != home:
             raise ValueError(f"{cls.symbol} is a kind of extrap's own; choose another symbol.")
         Kind.known[cls.symbol] = cls
 

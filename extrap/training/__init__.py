@@ -6,8 +6,9 @@ are fetched on first use: training of the user's own does without torch.
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from extrap.on_first_use import on_first_use
 
 if TYPE_CHECKING:
     from extrap.training.coordinates import CoordinateCheck, coordinate_check
@@ -30,19 +31,14 @@ __all__ = [
     "train",
 ]
 
-_HOMES = {
-    "Layout": "layouts",
-    "NoiseMeter": "noise_meter",
-    **dict.fromkeys(("CoordinateCheck", "coordinate_check"), "coordinates"),
-    **dict.fromkeys(("Pack", "flops_6nd"), "packs"),
-    "most_runs": "memory",
-    **dict.fromkeys(("find_device", "n_gpus", "train"), "loop"),
-}
-
-
-def __getattr__(name: str) -> object:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
-    globals()[name] = value
-    return value
+__getattr__ = on_first_use(
+    __name__,
+    {
+        "coordinates": "CoordinateCheck coordinate_check",
+        "layouts": "Layout",
+        "loop": "find_device n_gpus train",
+        "memory": "most_runs",
+        "noise_meter": "NoiseMeter",
+        "packs": "Pack flops_6nd",
+    },
+)

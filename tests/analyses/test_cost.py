@@ -13,12 +13,12 @@ import pytest
 
 import extrap
 from benchmarks.calibrate import CheckedSweep, draw
+from extrap.analyses.sweep.answer import transfer_answer
 from extrap.cli import main
 from extrap.fitting.run_costs import read_run_cost
 from extrap.fitting.surface.draws import SurfaceDraws
 from extrap.forecasting.mistuning_cost import cost
 from extrap.records.codec import document
-from extrap.reporting.forecast_answer import transfer_answer
 from extrap.reporting.text import result_text
 from tests.checking.byhand import EVEN, LARGE, KnownDraws, by_hand, loss_at, of_rate, sweep
 

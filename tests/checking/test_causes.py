@@ -6,13 +6,13 @@ import pandas as pd
 import pytest
 
 from benchmarks.sweeps import skewed
+from extrap.analyses.sweep.verdicts import check
 from extrap.checking.spikes import Spike
 from extrap.fitting.prediction import LossPrediction
 from extrap.forecasting import forecast
 from extrap.forecasting.documents import load_forecast, save_forecast
 from extrap.reading import read_runs
 from extrap.records import Interval, Runs
-from extrap.reporting.verdicts import check
 from tests.checking.byhand import LARGE, by_hand, judged, loss_at, lr_at, of_rate
 
 LOSS = 1.5 + 2 * 32**-0.4

@@ -5,13 +5,13 @@ import pandas as pd
 import pytest
 from scipy import stats
 
+from extrap.analyses.sweep.verdicts import check
 from extrap.checking import judge_losses
 from extrap.errors import DataError
 from extrap.fitting.prediction import LossPrediction
 from extrap.forecasting import forecast
 from extrap.forecasting.documents import verdicts_document
 from extrap.reading import read_runs
-from extrap.reporting.verdicts import check
 from tests.checking.byhand import by_hand, configuration_of
 
 LOSS = 1.5 + 2 * 32**-0.4

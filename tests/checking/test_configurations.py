@@ -4,10 +4,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from extrap.analyses.sweep.verdicts import check
 from extrap.fitting.seed_noise import Noise
 from extrap.forecasting.documents import verdicts_document
 from extrap.records import Runs
-from extrap.reporting.verdicts import check
 from tests.checking.byhand import LARGE, by_hand, loss_at, of_rate
 
 KNOWN_BEST = of_rate(scatter=1e-3)

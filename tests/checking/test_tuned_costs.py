@@ -5,10 +5,10 @@ import pandas as pd
 import pytest
 from scipy import stats
 
+from extrap.analyses.sweep.verdicts import check
 from extrap.checking.tuned_costs import weigh_tuned_values
 from extrap.fitting.prediction import LossPrediction
 from extrap.records import Estimate, Interval, Runs
-from extrap.reporting.verdicts import check
 from tests.checking.byhand import LARGE, by_hand, configuration_of, loss_at, of_rate
 
 SPREAD = 0.26 / math.log(2)

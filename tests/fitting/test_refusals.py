@@ -11,13 +11,13 @@ import pytest
 from scipy import stats
 
 import extrap
+from extrap.analyses.sweep.answer import answer_rows, forecast_answer
 from extrap.fitting.distance import extrapolation_ratio
 from extrap.fitting.prediction import LossPrediction
 from extrap.fitting.refusals import doubt_loss, half_width, imprecise_loss, rises, widest
 from extrap.fitting.run_costs import read_run_cost
 from extrap.fitting.transfer_rules import compute_of
 from extrap.reading.names import kind_of
-from extrap.reporting.forecast_answer import answer_rows, forecast_answer
 from tests.checking.byhand import by_hand, law, of_rate, optimum
 
 CASES = Path(__file__).parents[3] / "shared" / "cases2"

@@ -4,8 +4,8 @@ from html.parser import HTMLParser
 import pytest
 
 import extrap
+from extrap.analyses.sweep.page import forecast_blocks
 from extrap.records.numbers import MOST_TEXT, plain
-from extrap.reporting.forecast_page import forecast_blocks
 from extrap.reporting.text import blocks_text
 from tests.reporting.hostile import EVIL, PAYLOADS, poisoned
 

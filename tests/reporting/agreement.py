@@ -8,15 +8,15 @@ import sys
 from collections import defaultdict
 from typing import NamedTuple
 
+from extrap.analyses.sweep.answer import answer_rows
+from extrap.analyses.sweep.judged_groups import group_verdicts
+from extrap.analyses.sweep.page import forecast_page
+from extrap.analyses.sweep.verdicts import check
 from extrap.forecasting import forecast
 from extrap.forecasting.documents import forecast_document
 from extrap.reporting.blocks import Answer, Figure, Paragraph
 from extrap.reporting.charts import XYChart
-from extrap.reporting.forecast_answer import answer_rows
-from extrap.reporting.forecast_page import forecast_page
-from extrap.reporting.judged_groups import group_verdicts
 from extrap.reporting.tables import Table
-from extrap.reporting.verdicts import check
 
 from .conftest import opened, plain
 

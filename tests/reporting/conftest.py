@@ -10,6 +10,7 @@ import pytest
 
 from benchmarks.sweeps import simulate
 from extrap.analyses.batch_size import BatchStudy, BatchTask, analyse_task
+from extrap.analyses.sweep.verdicts import check
 from extrap.forecasting import forecast
 from extrap.forecasting.backtesting import Backtest, backtest
 from extrap.reading import read_runs
@@ -17,7 +18,6 @@ from extrap.records import Interval, Measure, Recipe, Runs, StudySpec, TunedRang
 from extrap.reporting.blocks import Columns, Details
 from extrap.reporting.tables import Table
 from extrap.reporting.text import blocks_text
-from extrap.reporting.verdicts import check
 
 RATES = tuple(2.0**power for power in range(-10, -3))
 WIDTHS = (16, 32, 64, 128, 256)
@@ -100,7 +100,7 @@ def backtested():
         return kept[key]
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("extrap.reporting.forecast_page.backtest", once)
+        patch.setattr("extrap.analyses.sweep.page.backtest", once)
         yield
 
 

@@ -8,12 +8,12 @@ from extrap.analyses.allocation.page import allocation_page
 from extrap.analyses.batch_size.page import batches_page
 from extrap.analyses.comparison.page import comparison_page
 from extrap.analyses.sensitivity.page import sensitivity_page
+from extrap.analyses.sweep.page import report
+from extrap.analyses.sweep.verdicts import check
 from extrap.forecasting import forecast
-from extrap.reporting.forecast_page import report
 from extrap.reporting.html import write_page
 from extrap.reporting.index import write_index
 from extrap.reporting.study_page import About
-from extrap.reporting.verdicts import check
 
 from .conftest import as_runs, large_frame, sweep_frame
 from .hostile import EVIL

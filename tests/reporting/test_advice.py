@@ -4,9 +4,9 @@ import math
 
 import pytest
 
+from extrap.analyses.sweep.advice import advise
 from extrap.checking.spikes import Spike
 from extrap.records import Interval
-from extrap.reporting.advice import advise
 from tests.checking.byhand import judged, loss_at
 
 SPIKE = Spike(step=700.0, height=math.log(3), before=1.0, fraction=0.7)

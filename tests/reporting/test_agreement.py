@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from extrap.analyses.sweep.judged_groups import OF_CONTRAST, group_verdicts
+from extrap.analyses.sweep.page import forecast_blocks, forecast_page
+from extrap.analyses.sweep.verdicts import check, verdicts_blocks
 from extrap.records.numbers import format_quantity
-from extrap.reporting.forecast_page import forecast_blocks, forecast_page
-from extrap.reporting.judged_groups import OF_CONTRAST, group_verdicts
 from extrap.reporting.tables import Table
 from extrap.reporting.text import blocks_text
-from extrap.reporting.verdicts import check, verdicts_blocks
 
 from .agreement import (
     COST,

@@ -4,13 +4,13 @@ from dataclasses import replace
 
 import pytest
 
+from extrap.analyses.sweep.backtest_page import backtest_answer, summary_table, tuned_sentences
+from extrap.analyses.sweep.charts import backtest_chart
+from extrap.analyses.sweep.page import forecast_page
+from extrap.analyses.sweep.statements import pins_of
 from extrap.forecasting import forecast
 from extrap.forecasting.backtesting import backtest
 from extrap.records import Interval
-from extrap.reporting.backtests import backtest_answer, summary_table, tuned_sentences
-from extrap.reporting.forecast_charts import backtest_chart
-from extrap.reporting.forecast_page import forecast_page
-from extrap.reporting.statements import pins_of
 
 from .conftest import WIDTHS, as_runs, figures, plain, sweep_frame, text_of
 

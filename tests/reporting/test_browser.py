@@ -10,8 +10,8 @@ import pytest
 
 import extrap.reporting.drawing as drawing
 from extrap.analyses.comparison.page import comparison_page
+from extrap.analyses.sweep.page import report
 from extrap.forecasting import forecast
-from extrap.reporting.forecast_page import report
 from extrap.reporting.html import write_page
 from extrap.reporting.index import write_index
 from extrap.reporting.study_page import About

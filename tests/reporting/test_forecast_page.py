@@ -8,25 +8,25 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from extrap.forecasting import forecast
-from extrap.reading import read_runs
-from extrap.records import Interval, Runs
-from extrap.reporting.blocks import Details, Figure
-from extrap.reporting.forecast_answer import answer_rows, forecast_answer, transfer_answer
-from extrap.reporting.forecast_charts import (
+from extrap.analyses.sweep.answer import answer_rows, forecast_answer, transfer_answer
+from extrap.analyses.sweep.charts import (
     curve_charts,
     loss_chart,
     optimum_chart,
     sweep_charts,
 )
-from extrap.reporting.forecast_page import forecast_page, report
-from extrap.reporting.forecast_tables import optima_table
+from extrap.analyses.sweep.judged_groups import group_verdicts
+from extrap.analyses.sweep.page import forecast_page, report
+from extrap.analyses.sweep.sizes import size_axis
+from extrap.analyses.sweep.tables import optima_table
+from extrap.analyses.sweep.verdicts import check
+from extrap.forecasting import forecast
+from extrap.reading import read_runs
+from extrap.records import Interval, Runs
+from extrap.reporting.blocks import Details, Figure
 from extrap.reporting.html import page_html
 from extrap.reporting.index import write_index
-from extrap.reporting.judged_groups import group_verdicts
-from extrap.reporting.sizes import size_axis
 from extrap.reporting.tables import Table
-from extrap.reporting.verdicts import check
 from tests.checking.byhand import LARGE, by_hand, of_rate
 
 from .conftest import RATES, as_runs, figures, opened, plain, sweep_frame, tables_of, true_optimum

@@ -8,21 +8,17 @@ import pytest
 
 import extrap
 from extrap.analyses.batch_size import FLAGS as BATCH_FLAGS
+from extrap.analyses.sweep.flags import MEANINGS, explain_parameter
 from extrap.laws import LAWS
-from extrap.reporting.glossary import (
-    FAMILIES,
-    UNKNOWN,
-    explain_flag,
-    explain_flags,
-    explain_parameter,
-)
+from extrap.registry import meanings
+from extrap.reporting.flags import UNKNOWN, explain_flag, explain_flags
 
 
 def test_flags_that_other_rooms_list_are_all_explained():
-    assert set(BATCH_FLAGS) == set(FAMILIES["batches"])
-    for family, flags in FAMILIES.items():
+    assert set(BATCH_FLAGS) == set(meanings()["batch_size"])
+    for flags in meanings().values():
         for flag, parts in flags.items():
-            found = explain_flag(f"{flag}: 1 of 2", of=family)
+            found = explain_flag(f"{flag}: 1 of 2", flags)
             assert (found.name, found.detail) == (flag, "1 of 2")
             assert (found.meaning, found.why, found.action) == parts
             assert len({*parts, UNKNOWN[2]}) == 4, flag
@@ -35,7 +31,7 @@ def test_an_imprecise_loss_has_one_reason_and_other_flags_all_they_concern():
         "imprecise-loss: b; more seeds",
         "outlier: y",
     ]
-    assert [(found.name, found.detail) for found in explain_flags(given)] == [
+    assert [(found.name, found.detail) for found in explain_flags(given, MEANINGS)] == [
         ("imprecise-loss", "b; more seeds"),
         ("outlier", "x, y"),
     ]
@@ -68,7 +64,7 @@ def test_every_flag_that_is_made_is_explained():
     ]
     made = set().union(*(made_in(path) for path in modules if path.suffix == ".py"))
     assert {"far-extrapolation", "lack-of-fit", "bound-hit", "lost-runs"} <= made
-    assert made <= {flag for flags in FAMILIES.values() for flag in flags}
+    assert made <= {flag for flags in meanings().values() for flag in flags}
 
 
 @pytest.mark.parametrize("key", LAWS)

@@ -10,10 +10,10 @@ from urllib.parse import unquote
 import pytest
 from jinja2 import PackageLoader
 
+from extrap.analyses.sweep.charts import backtest_chart
+from extrap.analyses.sweep.page import forecast_page, report
 from extrap.forecasting.backtesting import backtest
 from extrap.reporting.blocks import Figure
-from extrap.reporting.forecast_charts import backtest_chart
-from extrap.reporting.forecast_page import forecast_page, report
 from extrap.reporting.html import write_page
 from extrap.reporting.index import write_index
 from extrap.reporting.study_page import About

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
+from extrap.analyses.sweep.page import forecast_page
 from extrap.forecasting import forecast
-from extrap.reporting.forecast_page import forecast_page
 from extrap.reporting.markdown import escaped, report_markdown
 
 from .conftest import as_runs, figures, sweep_frame

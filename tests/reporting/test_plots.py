@@ -7,11 +7,11 @@ from matplotlib import pyplot as plt
 from matplotlib.collections import PathCollection
 
 import extrap
+from extrap.analyses.sweep.charts import loss_chart, optimum_chart
+from extrap.analyses.sweep.sizes import size_axis
 from extrap.errors import DataError
 from extrap.reporting.charts import Axis, XYChart
 from extrap.reporting.drawing import chart_svg
-from extrap.reporting.forecast_charts import loss_chart, optimum_chart
-from extrap.reporting.sizes import size_axis
 from tests.reporting.hostile import PAYLOADS
 
 

@@ -6,18 +6,18 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from extrap.fitting.loss_law import fit
-from extrap.forecasting import forecast
-from extrap.laws import LOSS_LAWS
-from extrap.reporting.forecast_answer import answer_rows
-from extrap.reporting.forecast_tables import answer_table
-from extrap.reporting.statements import (
+from extrap.analyses.sweep.answer import answer_rows
+from extrap.analyses.sweep.statements import (
     curvature_sentences,
     differs,
     divergence_sentence,
     equation,
     recommendation_sentence,
 )
+from extrap.analyses.sweep.tables import answer_table
+from extrap.fitting.loss_law import fit
+from extrap.forecasting import forecast
+from extrap.laws import LOSS_LAWS
 
 from .conftest import WIDTHS, as_runs, figures, plain, sweep_frame
 

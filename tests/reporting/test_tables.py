@@ -4,8 +4,8 @@ from functools import partial
 
 import pytest
 
+from extrap.analyses.sweep.page import forecast_page
 from extrap.records.numbers import NBSP
-from extrap.reporting.forecast_page import forecast_page
 from extrap.reporting.tables import MAX_ROWS, Table
 
 from .conftest import figures, tables_of

@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 
 from benchmarks.verdicts import drawn
+from extrap.analyses.sweep.verdicts import check, check_answer
 from extrap.records import Runs
-from extrap.reporting.verdicts import check, check_answer
 from tests.checking.byhand import LARGE, by_hand, loss_at, of_rate
 
 REFUSED = of_rate(scatter=2.0)

@@ -11,9 +11,9 @@ import pandas as pd
 import pytest
 
 from extrap import StudySpec, Target, TunedRange, Workload
+from extrap.analyses.sweep.study import ForecastKind, ForecastResult, contrasts, target_cells
 from extrap.reporting.tables import Table
 from extrap.study import Outcome, dry_run, report, run
-from extrap.study.forecasts import ForecastKind, ForecastResult, contrasts, target_cells
 from extrap.study.progress import TuneEvent
 from extrap.study.protocol import as_handed_out
 from tests.checking.byhand import by_hand, lr_at, of_rate

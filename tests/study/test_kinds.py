@@ -16,9 +16,9 @@ import pytest
 from extrap.analyses.allocation.study import AllocationKind
 from extrap.analyses.batch_size.study import BatchKind
 from extrap.analyses.comparison.study import ComparisonKind
+from extrap.analyses.sweep.study import ForecastKind
 from extrap.errors import DataError
 from extrap.study import Kind, Outcome, open_study, report, run, runs_of_table
-from extrap.study.forecasts import ForecastKind
 from extrap.study.loading import kind_of
 from extrap.study.status import read_status
 

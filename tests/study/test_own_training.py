@@ -11,13 +11,13 @@ from types import ModuleType
 import numpy as np
 import pytest
 
+from extrap.analyses.sweep.study import ForecastKind
 from extrap.cli import main
 from extrap.errors import StudyError
 from extrap.reading.optuna import find_study
 from extrap.records import OWN, Cell, TunedRange, Workload
 from extrap.records.study import RunResult
 from extrap.study import open_study, run, tune
-from extrap.study.forecasts import ForecastKind
 from extrap.study.lock import lock_of
 from extrap.study.status import read_status
 from extrap.study.trials import adopt_training

@@ -7,13 +7,13 @@ import pytest
 from optuna.distributions import FloatDistribution
 from optuna.trial import TrialState, create_trial
 
+from extrap.analyses.sweep.study import ForecastKind
 from extrap.errors import StudyError
 from extrap.reading.optuna import CONDITIONS, RESULT, SEED
 from extrap.records import Cell, RunResult, Target, Workload
 from extrap.records.codec import encode
 from extrap.study import train, tune
 from extrap.study.database import open_storage
-from extrap.study.forecasts import ForecastKind
 from extrap.study.lock import lock_of
 from extrap.study.status import COUNTS, DRIVER, MORE, NO_STORAGE, read_status
 

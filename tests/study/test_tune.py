@@ -12,12 +12,12 @@ import pytest
 from optuna import get_all_study_names
 from optuna.trial import TrialState
 
+from extrap.analyses.sweep.study import ForecastKind
 from extrap.errors import DataError, StudyError
 from extrap.records import OPTUNA_SAMPLERS, Cell, TunedRange, Workload
 from extrap.study import dry_run, tune
 from extrap.study.database import open_storage
 from extrap.study.driver import train
-from extrap.study.forecasts import ForecastKind
 from extrap.study.progress import TuneEvent
 from tests.study.trials import OWN, SPEC, excess_curve, trials_of
 

@@ -12,7 +12,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from extrap.analyses import on_first_use
+from extrap.on_first_use import on_first_use
+from extrap.registry import Analysis
 
 if TYPE_CHECKING:
     from extrap.analyses.allocation.allocation import Allocation, allocate, fit_split
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from extrap.analyses.allocation.spec import AllocationStudy
 
 __all__ = [
+    "ANALYSIS",
     "Allocation",
     "AllocationCheck",
     "AllocationReport",
@@ -34,6 +36,15 @@ __all__ = [
     "fit_split",
     "read_points",
 ]
+
+ANALYSIS = Analysis(
+    package=__name__,
+    blocks={"Allocation": "page.allocation_blocks"},
+    kinds={"ALLOCATION": "study"},
+    commands={"More analyses": "command.allocate_command"},
+    pages={"allocation": "allocation"},
+    meanings="flags.MEANINGS",
+)
 
 __getattr__ = on_first_use(
     __name__,

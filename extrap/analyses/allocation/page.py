@@ -10,6 +10,7 @@ import pandas as pd
 
 from extrap.analyses.allocation import Allocation, AllocationCheck, AllocationReport
 from extrap.analyses.allocation.checks import CheckedSplit
+from extrap.analyses.allocation.flags import MEANINGS
 from extrap.records import Interval, Measure
 from extrap.records.numbers import (
     NBSP,
@@ -34,7 +35,7 @@ from extrap.reporting.blocks import (
     Warnings,
 )
 from extrap.reporting.charts import BAND, Axis, XYChart, points
-from extrap.reporting.glossary import confidence, explain_flags
+from extrap.reporting.flags import confidence, explain_flags
 from extrap.reporting.study_page import About, estimate, measured, study_page
 from extrap.reporting.tables import Table, tabulated
 
@@ -69,7 +70,7 @@ def allocation_answer(found: Allocation, *, more: str = "", kind: str = "forecas
         text=f"Train {_size(found.params)} parameters on {_size(found.tokens)} tokens for "
         f"{format_scientific(found.flops)} FLOPs{loss}. From {_range(found.near_best)} parameters "
         f"the loss is within 0.1{NBSP}% of the best.{more}",
-        confidence=confidence(found.warnings, of="allocation", grave=GRAVE, otherwise=certain),
+        confidence=confidence(found.warnings, MEANINGS, grave=GRAVE, otherwise=certain),
         kind=kind,
     )
 
@@ -91,7 +92,7 @@ def study_answer(report: AllocationReport) -> Answer:
 
 def allocation_blocks(found: Allocation) -> list[Block]:
     """The answer, warnings and the split under constraints; closed, that by every estimator."""
-    warnings = Warnings(explain_flags(found.warnings, of="allocation"))
+    warnings = Warnings(explain_flags(found.warnings, MEANINGS))
     return [allocation_answer(found), warnings, _others(found), _details(found)]
 
 
@@ -106,7 +107,7 @@ def allocation_page(report: AllocationReport, about: About) -> Page:
     blocks: list[Block] = [
         study_answer(report),
         Columns((Figure(_profiles(report)), Figure(_course(report)))),
-        Warnings(explain_flags(found.warnings, of="allocation")),
+        Warnings(explain_flags(found.warnings, MEANINGS)),
         _check_table(report),
         _others(found),
         _details(found),

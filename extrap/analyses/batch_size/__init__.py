@@ -12,7 +12,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from extrap.analyses import on_first_use
+from extrap.on_first_use import on_first_use
+from extrap.registry import Analysis
 
 if TYPE_CHECKING:
     from extrap.analyses.batch_size.batch_laws import BatchLaw, rate_law
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from extrap.analyses.batch_size.task_results import TaskResult, analyse_task
 
 __all__ = [
+    "ANALYSIS",
     "FLAGS",
     "Agreement",
     "BatchGroup",
@@ -53,6 +55,15 @@ __all__ = [
     "steps_to_target",
     "tuned_steps",
 ]
+
+ANALYSIS = Analysis(
+    package=__name__,
+    blocks={"CriticalBatches": "page.critical_blocks"},
+    kinds={"BATCHES": "study"},
+    commands={"More analyses": "command.critical_batch_command"},
+    pages={"batches": "batch size"},
+    meanings="flags.MEANINGS",
+)
 
 __getattr__ = on_first_use(
     __name__,

@@ -27,7 +27,7 @@ from extrap.records.codec import shape
 from extrap.records.fields import require_level, require_positive
 
 FLAGS = ("perfect-only", "flat-only", "lack-of-fit", "steps-rise", "censored", "infeasible")
-"""Flags of a group; `extrap.reporting.glossary` says what each means and what to do."""
+"""Flags of a group; `flags.py` says what each means and what to do."""
 DOUBT = 0.05
 """p-value below which replicates contradict the hyperbola."""
 

@@ -31,6 +31,8 @@ from extrap.analyses.batch_size.charts import (
     rate_figures,
     steps_figures,
 )
+from extrap.analyses.batch_size.flags import MEANINGS
+from extrap.analyses.sweep.flags import MEANINGS as OF_LAWS
 from extrap.records import Interval, Measure
 from extrap.records.intervals import NOWHERE
 from extrap.records.numbers import (
@@ -57,7 +59,7 @@ from extrap.reporting.blocks import (
     Paragraph,
     Warnings,
 )
-from extrap.reporting.glossary import confidence, explain_flag
+from extrap.reporting.flags import confidence, explain_flag
 from extrap.reporting.study_page import About, study_page
 from extrap.reporting.tables import Table, tabulated
 
@@ -177,7 +179,7 @@ def _confidence(
     certain = f"high; no warnings, {len(group.batches)} batch sizes reached the target."
     if not lower or not upper or upper > WIDE * lower:
         certain = "medium; the interval of the critical batch is wide."
-    return confidence(group.flags, of="batches", grave=GRAVE, otherwise=f"Confidence: {certain}")
+    return confidence(group.flags, MEANINGS, grave=GRAVE, otherwise=f"Confidence: {certain}")
 
 
 def critical_table(fits: Fits) -> Table:
@@ -230,16 +232,14 @@ def _reference(law: BatchLaw) -> dict[str, str | float]:
 
 def flag_warnings(fits: Fits, laws: Iterable[tuple[str, BatchLaw]] = ()) -> Warnings:
     """Each flag that a group or a law of the best rate carries, with where."""
-    places = [
-        (label(g.by, task), "batches", g.flags) for task, found in fits for g in found.groups
-    ]
-    places += [(task or "learning rate", "forecast", law.flags) for task, law in laws]
+    places = [(label(g.by, task), MEANINGS, g.flags) for task, found in fits for g in found.groups]
+    places += [(task or "learning rate", OF_LAWS, law.flags) for task, law in laws]
     items = []
     for flag in dict.fromkeys([*FLAGS, *(flag for *_, flags in places for flag in flags)]):
-        if seen := [(where, of) for where, of, flags in places if flag in flags]:
+        if seen := [(where, means) for where, means, flags in places if flag in flags]:
             more = f" and {len(seen) - MOST_PLACES} more" if len(seen) > MOST_PLACES else ""
             where = "; ".join(where for where, _ in seen[:MOST_PLACES]) + more
-            items.append(replace(explain_flag(flag, of=seen[0][1]), detail=where))
+            items.append(replace(explain_flag(flag, seen[0][1]), detail=where))
     return Warnings(tuple(items))
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from extrap.analyses import on_first_use
+from extrap.on_first_use import on_first_use
+from extrap.registry import Analysis
 
 if TYPE_CHECKING:
     from extrap.analyses.best_values.value_law import (
@@ -15,11 +16,17 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
+    "ANALYSIS",
     "THEORY",
     "BestValues",
     "best_values",
     "law_of_values",
 ]
+
+ANALYSIS = Analysis(
+    package=__name__,
+    blocks={"BestValues": "page.best_values_blocks"},
+)
 
 __getattr__ = on_first_use(
     __name__,

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from extrap.analyses.cascade import Cascade
+from extrap.analyses.cascade.flags import MEANINGS
 from extrap.records.numbers import format_level, format_percent, format_quantity
 from extrap.reporting.blocks import Answer, Block, Paragraph, Warnings
-from extrap.reporting.glossary import explain_flags
+from extrap.reporting.flags import explain_flags
 from extrap.reporting.study_page import estimate, in_percent
 from extrap.reporting.tables import Table, tabulated
 
@@ -15,7 +16,7 @@ OUTCOMES = {"correct": "accuracy", "loss": "mean loss"}
 def cascade_blocks(found: Cascade) -> list[Block]:
     """The answer of one pair of models, its curve of cost against quality, warnings."""
     notes = [Paragraph(f"note: {note}.") for note in found.notes]
-    warnings = Warnings(explain_flags(found.flags, of="cascade"))
+    warnings = Warnings(explain_flags(found.flags, MEANINGS))
     return [_cascade_answer(found), _curve_table(found), *notes, warnings]
 
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from extrap.analyses import on_first_use
+from extrap.on_first_use import on_first_use
+from extrap.registry import Analysis
 
 if TYPE_CHECKING:
     from extrap.analyses.comparison.comparing import compare
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from extrap.analyses.comparison.treatments import GroupFindings
 
 __all__ = [
+    "ANALYSIS",
     "Arm",
     "ArmCost",
     "ArmLaw",
@@ -42,6 +44,15 @@ __all__ = [
     "moves",
     "tuned_arm",
 ]
+
+ANALYSIS = Analysis(
+    package=__name__,
+    blocks={"Comparison": "page.comparison_blocks"},
+    kinds={"COMPARISON": "study"},
+    commands={"More analyses": "command.compare_command"},
+    pages={"comparison": "comparison"},
+    meanings="flags.MEANINGS",
+)
 
 __getattr__ = on_first_use(
     __name__,

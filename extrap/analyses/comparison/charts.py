@@ -8,9 +8,9 @@ from typing import Any
 from extrap.analyses.comparison import Comparison, SizeDifference
 from extrap.analyses.comparison.gate import FADES, HURTS, SURVIVES
 from extrap.analyses.comparison.treatments import Treatment
+from extrap.analyses.sweep.sizes import path_axis
 from extrap.records import Measure
 from extrap.reporting.charts import Axis, Row, RowsChart, Series, XYChart, points
-from extrap.reporting.sizes import path_axis
 
 MARKERS = ("o", "s", "D", "^", "v", "<")
 """Of the recipes, the plain one first."""

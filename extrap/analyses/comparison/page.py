@@ -9,6 +9,7 @@ from extrap.analyses.comparison import Comparison, GroupFindings, SizeDifference
 from extrap.analyses.comparison.charts import size_charts, targets_chart
 from extrap.analyses.comparison.comparison_results import MEAN
 from extrap.analyses.comparison.effective_speed import EffectiveSpeed
+from extrap.analyses.comparison.flags import MEANINGS
 from extrap.analyses.comparison.gate import (
     FADES,
     HURTS,
@@ -47,7 +48,7 @@ from extrap.reporting.blocks import (
     Paragraph,
     Warnings,
 )
-from extrap.reporting.glossary import Explanation, explain_flag
+from extrap.reporting.flags import Explanation, explain_flag
 from extrap.reporting.study_page import About, measured, study_page
 from extrap.reporting.tables import Table, tabulated
 
@@ -280,7 +281,7 @@ def _certainty(each: Treatment) -> tuple[str, str]:
 
 def _explained(flag: str) -> Explanation:
     """A flag in words; one without an explanation speaks for itself."""
-    found = explain_flag(flag, of="comparison")
+    found = explain_flag(flag, MEANINGS)
     return replace(found, meaning=flag) if found.name == flag else found
 
 

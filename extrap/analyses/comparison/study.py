@@ -14,9 +14,9 @@ from extrap.analyses.comparison.treatments import (
     study_document,
     with_check,
 )
+from extrap.analyses.sweep.study import target_cells
 from extrap.forecasting import forecast
 from extrap.records import Cell, StudySpec, Target
-from extrap.study.forecasts import target_cells
 from extrap.study.protocol import Kind, RunsByStage, Seal, Stage, only, size_words, sweep
 
 if TYPE_CHECKING:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from extrap.analyses.sensitivity import SMALL_COST, Sensitivity, Setting
+from extrap.analyses.sensitivity.flags import MEANINGS
 from extrap.records import Measure
 from extrap.records.numbers import (
     beside,
@@ -16,7 +17,7 @@ from extrap.records.numbers import (
 from extrap.records.recipe import ONE_MINUS
 from extrap.reporting.blocks import Answer, Block, Figure, Page, Paragraph, Warnings
 from extrap.reporting.charts import Axis, Row, RowsChart
-from extrap.reporting.glossary import confidence, explain_flags
+from extrap.reporting.flags import confidence, explain_flags
 from extrap.reporting.study_page import About, in_percent, measured, study_page
 from extrap.reporting.tables import tabulated
 
@@ -55,7 +56,7 @@ def sensitivity_answer(found: Sensitivity) -> Answer:
     else:
         text = f"No cost is significant. {first.name} is the first candidate: {cost}."
         kind, flags, certain = "mixed", [], "low; its interval includes 0 or is open"
-    sure = confidence(flags, of="sensitivity", grave=("far",), otherwise=f"Confidence: {certain}.")
+    sure = confidence(flags, MEANINGS, grave=("far",), otherwise=f"Confidence: {certain}.")
     return Answer(text=text, confidence=sure, kind=kind)
 
 
@@ -83,7 +84,7 @@ def sensitivity_blocks(found: Sensitivity) -> list[Block]:
     flags = (f"{flag}: {s.name}" for s in found.settings for flag in s.flags)
     notes = (Paragraph(f"note: {note}", is_small=True) for note in found.notes)
     figure = Figure(chart, "Line: too little for a sweep.")
-    warnings = Warnings(explain_flags(flags, of="sensitivity"))
+    warnings = Warnings(explain_flags(flags, MEANINGS))
     return [sensitivity_answer(found), figure, warnings, ranking, *notes]
 
 

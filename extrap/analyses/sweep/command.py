@@ -43,8 +43,8 @@ def forecast_command(
     of a tracker's runs, a sealed forecast (.json), or - for CSV on the standard input. A table of
     the best value of each size, without losses, gives the law of that value.
     """
+    from extrap.analyses.sweep.page import forecast_blocks
     from extrap.forecasting.documents import SHOWN, save_forecast
-    from extrap.reporting.forecast_page import forecast_blocks
 
     try:
         made = forecast_of(sweep, options)
@@ -166,8 +166,8 @@ def backtest_command(sweep: str, *, level: float, **options: Any) -> Printed:
     from extrap.forecasting.backtesting import backtest
 
     if kind_of(sweep) == "sealed":
+        from extrap.analyses.sweep.statements import pins_of
         from extrap.forecasting.documents import load_forecast
-        from extrap.reporting.statements import pins_of
 
         made = load_forecast(sweep)
         band, pins, prior = made.band, pins_of(made), made.prior
@@ -206,9 +206,9 @@ def check_command(
     The exit code is 1 if a run is off the law of tuned runs, else 0, even if runs are undecided.
     With --json these have on_law null, and n_judged counts the others.
     """
+    from extrap.analyses.sweep.verdicts import UNDECIDED, check, check_answer, verdicts_blocks
     from extrap.forecasting.documents import verdicts_document
     from extrap.reporting.blocks import Paragraph
-    from extrap.reporting.verdicts import UNDECIDED, check, check_answer, verdicts_blocks
 
     made = forecast_of(forecast_or_sweep, options, big=big)
     runs = read_big(big, made, options, sweep=forecast_or_sweep)

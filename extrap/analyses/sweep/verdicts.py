@@ -8,6 +8,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Unpack
 
+from extrap.analyses.sweep.advice import SEALS, advise
+from extrap.analyses.sweep.answer import answer_rows, leading_row, outcome
+from extrap.analyses.sweep.judged_groups import group_verdicts
+from extrap.analyses.sweep.tables import verdicts_table
 from extrap.checking import TOLERANCE, Configuration, judge, precedence
 from extrap.checking.causes import on_law
 from extrap.fitting.one_thread import one_thread
@@ -22,11 +26,7 @@ from extrap.records.numbers import (
     name_size,
     name_tuned,
 )
-from extrap.reporting.advice import SEALS, advise
 from extrap.reporting.blocks import Answer, Block, Paragraph
-from extrap.reporting.forecast_answer import answer_rows, leading_row, outcome
-from extrap.reporting.forecast_tables import verdicts_table
-from extrap.reporting.judged_groups import group_verdicts
 
 PRECEDENCE = {
     "sealed-first": "begun after it",

@@ -12,12 +12,12 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from extrap.analyses.sweep.charts import backtest_chart, loss_chart, optimum_chart
+from extrap.analyses.sweep.sizes import size_axis
 from extrap.errors import DataError
 from extrap.forecasting import Forecast
 from extrap.forecasting.backtesting import Backtest
 from extrap.reporting.drawing import plot_charts
-from extrap.reporting.forecast_charts import backtest_chart, loss_chart, optimum_chart
-from extrap.reporting.sizes import size_axis
 
 
 def plot_forecast(forecast: Forecast, ax: Axes | Sequence[Axes] | None = None) -> Figure:

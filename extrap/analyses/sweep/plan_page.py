@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
+from extrap.analyses.sweep.flags import MEANINGS
 from extrap.forecasting.planning import Option, Plan
 from extrap.records import Interval
 from extrap.records.numbers import (
@@ -17,7 +18,7 @@ from extrap.records.numbers import (
     name_size,
 )
 from extrap.reporting.blocks import Answer, Block, Warnings
-from extrap.reporting.glossary import confidence, explain_flags
+from extrap.reporting.flags import confidence, explain_flags
 from extrap.reporting.tables import Table
 
 WIDEST_LOSS, WIDEST_TUNED = math.log(100), 20.0
@@ -38,7 +39,7 @@ OPTIONS = {
 
 def plan_blocks(found: Plan) -> list[Block]:
     """The answer, the options, the runs of the chosen one, warnings."""
-    warnings = Warnings(explain_flags(found.flags))
+    warnings = Warnings(explain_flags(found.flags, MEANINGS))
     return [plan_answer(found), _options(found), _runs(found), warnings]
 
 
@@ -50,7 +51,7 @@ def plan_answer(found: Plan) -> Answer:
     certain = "Confidence: high; no warnings."
     return Answer(
         text=f"For {name_size(found.at)}, {_choice(found)}",
-        confidence=confidence(found.flags, grave=GRAVE, otherwise=certain)
+        confidence=confidence(found.flags, MEANINGS, grave=GRAVE, otherwise=certain)
         + f" Costs are from {found.cost_from}{budget}.",
     )
 

@@ -7,6 +7,52 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any, Unpack
 
+from extrap.analyses.sweep.answer import (
+    AnswerRow,
+    answer_row,
+    answer_rows,
+    forecast_answer,
+    is_reached,
+    leading_row,
+)
+from extrap.analyses.sweep.backtest_page import (
+    backtest_answer,
+    failure_sentences,
+    holdouts_table,
+    summary_table,
+    tuned_sentences,
+)
+from extrap.analyses.sweep.charts import (
+    backtest_chart,
+    curve_charts,
+    fixed_law_blocks,
+    loss_chart,
+    optimum_chart,
+    sweep_charts,
+)
+from extrap.analyses.sweep.flags import MEANINGS
+from extrap.analyses.sweep.judged_groups import RunGroup, group_verdicts
+from extrap.analyses.sweep.sizes import SizeAxis, size_axis
+from extrap.analyses.sweep.statements import (
+    composition_sentence,
+    curvature_sentences,
+    divergence_sentence,
+    law_equations,
+    noise_sentence,
+    pins_of,
+    recommendation_sentence,
+)
+from extrap.analyses.sweep.tables import (
+    answer_table,
+    optima_table,
+    parameter_table,
+    points_table,
+    runs_table,
+    straight_line_blocks,
+    transfer_table,
+    verdict_table,
+    verdicts_table,
+)
 from extrap.errors import ExtrapError
 from extrap.fitting.one_thread import one_thread
 from extrap.forecasting import AnySizes, Forecast
@@ -20,13 +66,6 @@ from extrap.records.numbers import (
     format_quantity,
     name_size,
 )
-from extrap.reporting.backtests import (
-    backtest_answer,
-    failure_sentences,
-    holdouts_table,
-    summary_table,
-    tuned_sentences,
-)
 from extrap.reporting.blocks import (
     Block,
     Columns,
@@ -38,46 +77,18 @@ from extrap.reporting.blocks import (
     Warnings,
 )
 from extrap.reporting.charts import Chart
-from extrap.reporting.forecast_answer import (
-    AnswerRow,
-    answer_row,
-    answer_rows,
-    forecast_answer,
-    is_reached,
-    leading_row,
-)
-from extrap.reporting.forecast_charts import (
-    backtest_chart,
-    curve_charts,
-    fixed_law_blocks,
-    loss_chart,
-    optimum_chart,
-    sweep_charts,
-)
-from extrap.reporting.forecast_tables import (
-    answer_table,
-    optima_table,
-    parameter_table,
-    points_table,
-    runs_table,
-    straight_line_blocks,
-    transfer_table,
-    verdict_table,
-    verdicts_table,
-)
-from extrap.reporting.glossary import LIMITS, explain_flags
-from extrap.reporting.judged_groups import RunGroup, group_verdicts
-from extrap.reporting.sizes import SizeAxis, size_axis
-from extrap.reporting.statements import (
-    composition_sentence,
-    curvature_sentences,
-    divergence_sentence,
-    law_equations,
-    noise_sentence,
-    pins_of,
-    recommendation_sentence,
-)
+from extrap.reporting.flags import explain_flags
 from extrap.reporting.study_page import About, study_page
+
+LIMITS = (
+    "The laws may not hold much further than the sizes fitted: an interval covers the laws it "
+    "mixes, not a new regime.",
+    "The forecast holds for this recipe only. Schedule, depth, initialisation, precision, data "
+    "order and batch size were held fixed.",
+    "A lower loss does not guarantee better downstream results.",
+    "Causes of deviations are hypotheses to test, not findings.",
+)
+
 
 LIBRARIES = ("numpy", "pandas", "scipy", "statsmodels", "seaborn", "jinja2")
 Metric = Forecast | tuple[Forecast, Sequence[Verdict]]
@@ -156,7 +167,9 @@ def forecast_page(
     contrasts: Collection[int] = (),
 ) -> Page:
     """The page as blocks; see `report`."""
-    from extrap.reporting.costs import cost_tables  # imported late: a terminal needs no analysis
+    from extrap.analyses.sweep.cost_page import (
+        cost_tables,  # imported late: a terminal needs no analysis
+    )
 
     groups = group_verdicts(verdicts, contrasts)
     above = [group for group in groups if is_reached(forecast, group.size)]
@@ -314,7 +327,7 @@ def _origin(forecast: Forecast, groups: Sequence[RunGroup]) -> dict[str, object]
 def forecast_warnings(forecast: Forecast, rows: Sequence[AnswerRow]) -> Warnings:
     """The flags of a forecast and of its points in words."""
     flags = [*forecast.flags, *(flag for row in rows for flag in row.point.flags)]
-    return Warnings(explain_flags(flags))
+    return Warnings(explain_flags(flags, MEANINGS))
 
 
 def _reason(

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
+from extrap.analyses.sweep.judged_groups import RunGroup, group_near, verdict_kind
+from extrap.analyses.sweep.sizes import SizeAxis
 from extrap.errors import DataError, ExtrapError
 from extrap.fitting.loss_law import fit, predict_log, relative_sizes
 from extrap.fitting.reference_curves import at_fractions
@@ -27,11 +29,9 @@ from extrap.records.numbers import (
 )
 from extrap.reporting.blocks import Block, Figure, Paragraph
 from extrap.reporting.charts import BAND, MARKS, Axis, HeatChart, Series, XYChart, points
-from extrap.reporting.judged_groups import RunGroup, group_near, verdict_kind
-from extrap.reporting.sizes import SizeAxis
 
 if TYPE_CHECKING:
-    from extrap.reporting.forecast_answer import AnswerRow
+    from extrap.analyses.sweep.answer import AnswerRow
 
 MOST_SIZES, MOST_RUNS = 4, 12
 """Sizes whose training curves are drawn, and runs of each."""

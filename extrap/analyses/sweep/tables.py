@@ -7,6 +7,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from extrap.analyses.sweep.flags import explain_parameter
+from extrap.analyses.sweep.judged_groups import RunGroup
+from extrap.analyses.sweep.statements import pins_of
 from extrap.forecasting import Forecast
 from extrap.records import Interval, Optimum, Point
 from extrap.records.numbers import (
@@ -31,13 +34,10 @@ from extrap.records.numbers import (
     stacked,
 )
 from extrap.reporting.blocks import Block, Paragraph
-from extrap.reporting.glossary import explain_parameter
-from extrap.reporting.judged_groups import RunGroup
-from extrap.reporting.statements import pins_of
 from extrap.reporting.tables import Table, tabulated
 
 if TYPE_CHECKING:
-    from extrap.reporting.forecast_answer import AnswerRow
+    from extrap.analyses.sweep.answer import AnswerRow
 
 NOTHING_TO_DO = "On the law: nothing to do."
 """Advice that is not worth a line."""

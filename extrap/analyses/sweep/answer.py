@@ -7,6 +7,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from extrap.analyses.sweep.flags import MEANINGS
+from extrap.analyses.sweep.judged_groups import (
+    RunGroup,
+    group_at_forecast,
+    group_near,
+    judged_sizes,
+)
 from extrap.forecasting import Forecast
 from extrap.forecasting.documents import forecast_document
 from extrap.records import Interval, Point
@@ -26,8 +33,7 @@ from extrap.records.numbers import (
     name_tuned,
 )
 from extrap.reporting.blocks import Answer
-from extrap.reporting.glossary import clause, explain_flag
-from extrap.reporting.judged_groups import RunGroup, group_at_forecast, group_near, judged_sizes
+from extrap.reporting.flags import clause, explain_flag
 
 NEGLIGIBLE = 0.01
 """Extra loss, as a log, up to which a value that is kept counts as transferred."""
@@ -250,7 +256,7 @@ def _states(group: RunGroup) -> str:
 def _confidence(point: Point) -> str:
     """High, medium or low, with the first reason."""
     found = point.confidence
-    reason = clause(explain_flag(found.reason)) if found.is_flag else found.reason
+    reason = clause(explain_flag(found.reason, MEANINGS)) if found.is_flag else found.reason
     if found.level == "low" and point.loss_half_width and not any(map(str.isdigit, reason)):
         half = format_percent(point.loss_half_width, signed=False, digits=2)
         reason += f", and the 90 % interval of the loss, ± {half}, rests on it"

@@ -10,6 +10,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
 
+from extrap import registry
 from extrap.records import (
     OWN,
     Cell,
@@ -35,7 +36,6 @@ from extrap.study.protocol import (
     sweep,
 )
 from extrap.study.trials import read_fingerprint
-from extrap.study_folders import KINDS
 
 if TYPE_CHECKING:  # a sweep begins to train without statistics
     from extrap.forecasting import Forecast
@@ -62,7 +62,6 @@ class ForecastKind(Kind):
     symbol = "STUDY"
     record = StudySpec
     cells: tuple[Cell, ...] = ()
-    """What is trained besides the sweep."""
 
     def __init__(self, study: StudySpec, train: Train | None = None) -> None:
         super().__init__(study, train)
@@ -112,8 +111,8 @@ class ForecastKind(Kind):
 
     def analyse(self, runs: RunsByStage) -> ForecastResult:
         """The forecast, and the verdicts on the larger runs."""
+        from extrap.analyses.sweep.verdicts import check
         from extrap.forecasting.documents import with_seal_of
-        from extrap.reporting.verdicts import check
 
         made, seal = self._forecast(runs), self._seal(runs)
         if (sealed := runs.sealed(seal)) is not None:
@@ -165,7 +164,7 @@ class ForecastKind(Kind):
 
     def page(self, result: ForecastResult, runs: RunsByStage, about: About) -> Page:
         """The page of the forecast."""
-        from extrap.reporting.forecast_page import forecast_page
+        from extrap.analyses.sweep.page import forecast_page
 
         large = runs.of(self.study, "check")
         return forecast_page(
@@ -356,7 +355,7 @@ def file_training(module: ModuleType, path: str | Path) -> Train | None:
             "TRAIN must be a function train(size, tuned, seed), got "
             f"{type(given).__name__} in {path}; write TRAIN = train."
         )
-    return study_function(given, study=path, names=(*KINDS, *Kind.known))
+    return study_function(given, study=path, names=(*registry.kinds(), *Kind.known))
 
 
 def _trained_by(made_with: Mapping[str, object]) -> str:

@@ -1,39 +1,9 @@
-"""What flags and parameters mean, for somebody who has not read the manual.
-
-A flag is explained in three parts: what it means, why that matters, and what to do about it.
-Families keep apart what different results call alike: `forecast` (forecasts, fits and points),
-`allocation`, `batches`, `sensitivity`, `comparison` and `cascade`.
-"""
+"""What flags and parameters of a forecast mean."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
-
-from extrap.records.results import IMPRECISE, REFUSED
-
-Words = tuple[str, str, str]
-"""What it means; why it matters; what to do."""
-
-
-@dataclass(frozen=True, slots=True)
-class Explanation:
-    """A flag in words.
-
-    Attributes:
-        name: The flag as the library returns it, without its detail.
-        meaning: What it means.
-        why: Why that matters.
-        action: What to do about it.
-        detail: What it concerns, such as a tuned column; may be empty.
-    """
-
-    name: str
-    meaning: str
-    why: str
-    action: str
-    detail: str = ""
-
+from extrap.records.results import REFUSED
+from extrap.reporting.flags import Meaning
 
 FLOOR = "floor: the loss no size removes"
 PARAMETERS = {
@@ -63,72 +33,6 @@ PARAMETERS = {
     },
 }
 
-LIMITS = (
-    "The laws may not hold much further than the sizes fitted: an interval covers the laws it "
-    "mixes, not a new regime.",
-    "The forecast holds for this recipe only. Schedule, depth, initialisation, precision, data "
-    "order and batch size were held fixed.",
-    "A lower loss does not guarantee better downstream results.",
-    "Causes of deviations are hypotheses to test, not findings.",
-)
-
-
-def explain_flag(flag: str, *, of: str = "forecast") -> Explanation:
-    """A flag in words; an unknown one is passed on as it is.
-
-    Args:
-        flag: As the library returns it: a name, or `name: detail`.
-        of: What carries it, a key of `FAMILIES`.
-    """
-    name, _, detail = map(str.strip, flag.partition(":"))
-    if (words := FAMILIES[of].get(name)) is not None:
-        return Explanation(name, *words, detail)
-    for start, words in TUNED:
-        if of == "forecast" and name.startswith(start):
-            return Explanation(name, *words, detail)
-    return Explanation(flag, *UNKNOWN)
-
-
-def explain_flags(flags: Iterable[str], *, of: str = "forecast") -> tuple[Explanation, ...]:
-    """Each flag in words once, with all it concerns.
-
-    Why a size is refused is said elsewhere, and why it is imprecise of the last one alone.
-    """
-    found: dict[str, Explanation] = {}
-    for flag in dict.fromkeys(flags):
-        new = explain_flag(flag.partition(":")[0] if flag.startswith(REFUSED) else flag, of=of)
-        old = found.get(new.name)
-        if old is not None and not flag.startswith(IMPRECISE):
-            details = ", ".join(dict.fromkeys(filter(None, [old.detail, new.detail])))
-            new = replace(old, detail=details)
-        found[new.name] = new
-    return tuple(found.values())
-
-
-def confidence(
-    flags: Sequence[str], *, of: str = "forecast", grave: Sequence[str] = (), otherwise: str
-) -> str:
-    """How far to trust an answer, with its first reason: low with a grave flag, medium with any.
-
-    Args:
-        flags: As the library returns them.
-        of: What carries them, a key of `FAMILIES`.
-        grave: Flags that make it low, the gravest first.
-        otherwise: The sentence where there is no flag.
-    """
-    found = explain_flags(flags, of=of)
-    low = [flag for name in grave for flag in found if flag.name == name]
-    for reasons, level in ((low, "low"), (found, "medium")):
-        if reasons:
-            return f"Confidence: {level}; {clause(reasons[0])}."
-    return otherwise
-
-
-def clause(flag: Explanation) -> str:
-    """What a flag means, to go on a sentence, with what it concerns in parentheses."""
-    about = f" ({flag.detail})" if flag.detail else ""
-    return f"{flag.meaning[0].lower()}{flag.meaning[1:].rstrip('.')}{about}"
-
 
 def explain_parameter(law: str, name: str) -> str:
     """What one parameter of a law stands for."""
@@ -138,7 +42,7 @@ def explain_parameter(law: str, name: str) -> str:
     return gloss if name == letters else f"{gloss}, column {name[len(letters) :]}"
 
 
-_FORECAST: dict[str, Words] = {
+MEANINGS: dict[str, Meaning] = {
     "even-grid": (
         "The sizes have several columns, where an even grid narrowed the loss more than the plan.",
         "On Step Law's runs the plan left an interval of the loss 1.4 times as wide.",
@@ -330,147 +234,16 @@ _FORECAST: dict[str, Words] = {
         "The interval is valid only if no new regime begins on the way.",
         "Add a size in between before a large run.",
     ),
-}
-FLAT_TUNED: Words = (
-    "The value of this column hardly matters at the largest size.",
-    "A range of values does as well as the best, and the best of them is not known.",
-    "Leave the column out of the tuned values; keep one value.",
-)
-REFUSED_TUNED: Words = (
-    "The best value is not known well enough there to be given.",
-    "A run at the predicted one is expected to lose more than 3 % to the best, or diverges with a "
-    "chance above 10 %.",
-    "Do what the reason names: more seeds, a finer or wider grid, or more sizes.",
-)
-TUNED = ((REFUSED, REFUSED_TUNED), ("flat-", FLAT_TUNED))
-"""Beginning of a flag that ends in the name of a tuned column → its words."""
-UNKNOWN: Words = (
-    "The library flagged this result.",
-    "The result depends on more than the numbers show.",
-    "See the documentation of this flag.",
-)
-_BATCHES: dict[str, Words] = {
-    "perfect-only": (
-        "Steps fall in proportion to the batch throughout.",
-        "The critical batch size is larger than every batch measured and has no upper bound.",
-        "Measure larger batches.",
+    "flat-": (
+        "The value of this column hardly matters at the largest size.",
+        "A range of values does as well as the best, and the best of them is not known.",
+        "Leave the column out of the tuned values; keep one value.",
     ),
-    "flat-only": (
-        "Steps do not fall with the batch.",
-        "The critical batch size is smaller than every batch measured and has no lower bound.",
-        "Measure smaller batches.",
-    ),
-    "lack-of-fit": (
-        "The batch sizes deviate from the hyperbola by more than replicates scatter.",
-        "The hyperbola misses the measured steps, so its critical batch size is doubtful; "
-        "intervals use the mean of each batch size.",
-        "Trust the measured steps, and tune every batch size again.",
-    ),
-    "steps-rise": (
-        "The largest batch takes more steps than a smaller one.",
-        "A batch that needs more steps is badly tuned and distorts the curve.",
-        "Tune its learning rate again.",
-    ),
-    "censored": (
-        "Some measurements did not reach the target within their budget.",
-        "They count as lower bounds only.",
-        "Train them longer if the critical batch size depends on them.",
-    ),
-    "infeasible": (
-        "Some measurements diverged or failed.",
-        "They are left out, which may bias the rest.",
-        "Lower the learning rate there, or leave that batch size out.",
+    REFUSED: (
+        "The best value is not known well enough there to be given.",
+        "A run at the predicted one is expected to lose more than 3 % to the best, or diverges "
+        "with a chance above 10 %.",
+        "Do what the reason names: more seeds, a finer or wider grid, or more sizes.",
     ),
 }
-_SENSITIVITY: dict[str, Words] = {
-    "bends": (
-        "The gradient is not linear in log size.",
-        "A linear extrapolation to the target is doubtful.",
-        "Add a size closer to the target.",
-    ),
-    "curvature-drifts": (
-        "The excess-loss curve is not equally narrow at all sizes.",
-        "The ranking assumes that it is, so the cost is doubtful.",
-        "Vary it at another size before relying on its rank.",
-    ),
-    "far": (
-        "The optimum at the target is far from the fixed value.",
-        "The parabola gives a rough cost only.",
-        "Tune it at small sizes, then rank again.",
-    ),
-    "lost-runs": (
-        "Runs diverged or failed where it was varied.",
-        "The remaining seeds may be biased.",
-        "Vary it by less, or find out why the runs failed.",
-    ),
-}
-_COMPARISON: dict[str, Words] = {
-    "lack-of-fit": (
-        "A recipe's law deviates from its losses by more than their noise.",
-        "Forecasts beyond the measured sizes hold only if the laws are roughly right.",
-        "Look for a size that is off, or add sizes; the measured differences are not affected.",
-    ),
-    "edge": (
-        "The best value of a recipe is at the edge of its grid.",
-        "Its loss is an upper bound, so the recipe looks worse than it is.",
-        "Extend the grid.",
-    ),
-    "untuned": (
-        "A recipe tried one learning rate at its largest size.",
-        "Its best rate may lie elsewhere there, and the gain or loss be that of the rate.",
-        "Add two other rates at that size, or compare where both are tuned.",
-    ),
-    "one-common-size": (
-        "The recipes were run at one common size only.",
-        "Nothing shows how the difference changes with size.",
-        "Run both recipes at two other sizes.",
-    ),
-    "no-loss": (
-        "No run of a recipe at its largest size has a loss.",
-        "It may not train there at all, whatever it gains at smaller sizes.",
-        "Find out why these runs failed before anything larger is run.",
-    ),
-    "speed-missing": (
-        "A recipe has no numbers of speed.",
-        "Effective speeds cannot be given.",
-        "Add the column to every recipe, or name it (--speed, --cost).",
-    ),
-}
-_ALLOCATION: dict[str, Words] = {
-    "estimators-disagree": (
-        "IsoFLOP profiles and the fitted law disagree on the best parameters or their growth.",
-        "They cannot both be right; the answer is that of the profiles, which know no form.",
-        "Inspect the runs before spending the budget; add some with more compute.",
-    ),
-    "budget-far-from-runs": (
-        "The budget is far from the compute of all runs.",
-        "The intervals are valid only if the law holds that far.",
-        "Add runs with compute in between before spending the budget.",
-    ),
-    "law-in-doubt": (
-        "The fitted law has warnings of its own.",
-        "Its loss and its split beyond the runs are less certain than their intervals say.",
-        "Add runs, or pin its floor where it is known (--fix E=…).",
-    ),
-}
-_CASCADE: dict[str, Words] = {
-    "judged-quality-missed": (
-        "On the test inputs the quality is worse than requested.",
-        "The threshold was chosen on other inputs, where it is optimistic; on new inputs expect "
-        "the tested quality.",
-        "Ask for a higher quality (--quality), or choose on more inputs.",
-    ),
-    "quality-not-reached": (
-        "No threshold reaches the quality.",
-        "The large model then answers all inputs, and nothing is saved.",
-        "Ask for a quality that the large model reaches (--quality), or improve the small model.",
-    ),
-}
-FAMILIES: dict[str, dict[str, Words]] = {
-    "allocation": _ALLOCATION,
-    "forecast": _FORECAST,
-    "batches": _BATCHES,
-    "sensitivity": _SENSITIVITY,
-    "comparison": _COMPARISON,
-    "cascade": _CASCADE,
-}
+"""Flag → what it means; a key that ends in a dash is followed by the name of a tuned column."""

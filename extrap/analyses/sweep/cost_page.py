@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
+from extrap.analyses.sweep.answer import AnswerRow
+from extrap.analyses.sweep.flags import MEANINGS
 from extrap.errors import DataError
 from extrap.fitting.run_costs import SECONDS, SECONDS_PER_HOUR
 from extrap.forecasting import Forecast
@@ -26,8 +28,7 @@ from extrap.records.numbers import (
     stacked,
 )
 from extrap.reporting.blocks import Answer, Block, Warnings
-from extrap.reporting.forecast_answer import AnswerRow
-from extrap.reporting.glossary import confidence, explain_flags
+from extrap.reporting.flags import confidence, explain_flags
 from extrap.reporting.tables import Table, tabulated
 
 LEAST_HOURS = 0.01
@@ -62,7 +63,7 @@ def cost_blocks(found: Cost) -> list[Block]:
     if chosen.chance_of_divergence is not None:
         text += f". It diverges with a chance of {_percent(chosen.chance_of_divergence)}"
     certain = "Confidence: high; no warnings."
-    sure = confidence(found.flags, grave=GRAVE, otherwise=certain)
+    sure = confidence(found.flags, MEANINGS, grave=GRAVE, otherwise=certain)
     if (chosen.chance_of_divergence or 0.0) > LOW_CHANCE:
         sure = "Confidence: low; the cost is that of runs that do not diverge."
     rows: list[tuple[str, ...]] = [
@@ -71,8 +72,8 @@ def cost_blocks(found: Cost) -> list[Block]:
     for name, (unit, write) in _units(found).items():
         rows.append((unit, write(found.run[name]), _cell(chosen.wasted[name], write)))
     run = Table("This run", ("", "run", "lost by this choice"), rows)
-    answer, flags = Answer(text=f"{text}.", confidence=sure), Warnings(explain_flags(found.flags))
-    return [answer, run, _table(found), flags]
+    warnings = Warnings(explain_flags(found.flags, MEANINGS))
+    return [Answer(text=f"{text}.", confidence=sure), run, _table(found), warnings]
 
 
 def _table(found: Cost) -> Table:

@@ -1,0 +1,101 @@
+"""What the engines know of the analyses: each folder of `extrap.analyses` says what it adds.
+
+`reporting`, `study`, `commands` and `cli` name no question. They ask here for the blocks of a
+result, the kind of a study file, the commands, and what flags mean.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from importlib import import_module
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Analysis:
+    """What one folder adds; an object of it is written `module.name`, and imported when needed.
+
+    Attributes:
+        package: Name of the folder's package.
+        blocks: Class of a result → the function that makes its blocks.
+        kinds: Symbol of a study file → the module with its `Kind`.
+        commands: Heading in the help → commands, separated by blanks.
+        pages: Kind of a page → what the index calls it.
+        meanings: The table of what its flags mean; empty without flags.
+    """
+
+    package: str
+    blocks: Mapping[str, str] = field(default_factory=dict)
+    kinds: Mapping[str, str] = field(default_factory=dict)
+    commands: Mapping[str, str] = field(default_factory=dict)
+    pages: Mapping[str, str] = field(default_factory=dict)
+    meanings: str = ""
+
+    def fetch(self, path: str) -> Any:
+        """An object of the folder, by `module.name`."""
+        module, _, name = path.rpartition(".")
+        return getattr(import_module(f"{self.package}.{module}"), name)
+
+
+@cache
+def analyses() -> tuple[Analysis, ...]:
+    """All analyses, in the order in which `extrap.analyses` lists their folders."""
+    package = import_module("extrap.analyses")
+    names = (f"{package.__name__}.{folder}" for folder in package.FOLDERS)
+    return tuple(import_module(name).ANALYSIS for name in names)
+
+
+def blocks_maker(result: object) -> Callable[[Any], list[Any]]:
+    """The function that makes the blocks of a result.
+
+    Raises:
+        KeyError: No analysis says what is shown of such an object.
+    """
+    name = type(result).__name__
+    for analysis in analyses():
+        if name in analysis.blocks:
+            maker: Callable[[Any], list[Any]] = analysis.fetch(analysis.blocks[name])
+            return maker
+    raise KeyError(name)
+
+
+@cache
+def kinds() -> Mapping[str, str]:
+    """Symbol that a study file may define → module of its kind; the first one there decides."""
+    return {
+        symbol: f"{analysis.package}.{module}"
+        for analysis in analyses()
+        for symbol, module in analysis.kinds.items()
+    }
+
+
+def commands(heading: str) -> Iterator[Any]:
+    """The commands under a heading of the help."""
+    for analysis in analyses():
+        for path in analysis.commands.get(heading, "").split():
+            yield analysis.fetch(path)
+
+
+def page_name(kind: str) -> str:
+    """What the index calls a kind of page; one that no analysis names has its own name."""
+    return next((a.pages[kind] for a in analyses() if kind in a.pages), kind)
+
+
+def meanings() -> dict[str, Mapping[str, tuple[str, str, str]]]:
+    """Folder → what its flags mean, of those that have any."""
+    found = {a.package.rpartition(".")[2]: a.fetch(a.meanings) for a in analyses() if a.meanings}
+    return dict(found)
+
+
+def home_of(name: str) -> str:
+    """The package below extrap of the analysis that has a public name.
+
+    Raises:
+        KeyError: None has it.
+    """
+    for analysis in analyses():
+        if name in getattr(import_module(analysis.package), "__all__", ()):
+            return analysis.package.removeprefix("extrap.")
+    raise KeyError(name)

@@ -26,16 +26,17 @@ from typing import Any
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "extrap"
 LAYERS = (
-    "noise errors files expressions installing study_folders",
-    "records",
-    "laws reading workloads training",
-    "fitting",
-    "forecasting documents backtesting",
-    "checking monitoring",
+    "errors installing on_first_use registry",
+    "expressions files study_folders",
+    "noise records",
+    "laws reading reporting workloads",
+    "fitting training",
+    "forecasting",
+    "checking",
+    "integrations study",
+    "commands",
     "analyses",
-    "reporting integrations",
-    "study",
-    "commands cli __main__ __init__",
+    "cli __main__ __init__",
 )
 """Packages and modules from the ground up, as imports should go."""
 LAYER = {name: i for i, names in enumerate(LAYERS) for name in names.split()}

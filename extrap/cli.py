@@ -7,7 +7,6 @@ SIGTERM or SIGUSR1.
 from __future__ import annotations
 
 import gc
-import logging
 import shlex
 import sys
 import traceback
@@ -20,7 +19,7 @@ import click
 from extrap import __version__, registry
 from extrap.commands import init, pages, study_files
 from extrap.commands.analysis import BAD_USAGE, FINE, INTERRUPTED, UNEXPECTED
-from extrap.commands.printing import PlainFormatter, say
+from extrap.commands.printing import say
 from extrap.errors import Choice, DataError, ExtrapError, argument, as_options, nearest
 from extrap.installing import how_to_install
 
@@ -84,9 +83,9 @@ def cli(*, debug: bool) -> None:
 
     `extrap TABLE` forecasts from a table, folder or storage. Programs: docs/agents.md.
     """
-    handler = logging.StreamHandler()
-    handler.setFormatter(PlainFormatter("%(message)s"))
-    logging.basicConfig(level=logging.DEBUG if debug else logging.WARNING, handlers=[handler])
+    from extrap.commands.log_lines import show_log
+
+    show_log(debug=debug)
 
 
 @click.group(cls=Group)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 import re
 import shlex
@@ -130,6 +129,8 @@ def shown(value: object, *, most: int = 60) -> str:
 
 def nearest(given: str, known: Iterable[str]) -> str:
     """`did you mean 'width'?`, of the name most like the given one; empty if none is like it."""
+    import difflib  # for errors alone
+
     near = difflib.get_close_matches(given, list(known), n=1)
     return f"did you mean {near[0]!r}?" if near else ""
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 import errno
 import os
 import re
-import secrets
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -66,7 +65,7 @@ def whole_file(path: str | Path) -> Iterator[Path]:
         target = Path(os.path.realpath(path))
         target.parent.mkdir(parents=True, exist_ok=True)
         # a process number is another's too, in another container or on another machine
-        draft = target.with_name(f".{target.name[:80]}.{secrets.token_hex(8)}.part")
+        draft = target.with_name(f".{target.name[:80]}.{os.urandom(8).hex()}.part")
         try:
             yield draft
             with draft.open("rb") as file:
@@ -88,7 +87,7 @@ def write_note(path: Path, text: str) -> None:
     Raises:
         OSError: It cannot be written.
     """
-    draft = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    draft = path.with_name(f".{path.name}.{os.urandom(4).hex()}")
     try:
         draft.write_text(text, encoding="utf-8")
         draft.replace(path)

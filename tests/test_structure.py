@@ -201,6 +201,19 @@ def statistics_with_training(modules):
     ]
 
 
+def analyses_with_others(modules):
+    """A question needs no other but the main one, which answers for tables of best values too."""
+    free = {"", "sweep"}
+    return [
+        f"{name} imports {target}"
+        for name, part, target, other in imports_between_parts(modules)
+        if part == other == "analyses"
+        and (folder := name.split(".")[1:2]) != (imported := target.split(".")[1:2])
+        and not free & {"".join(imported)}
+        and (folder, imported) != (["sweep"], ["best_values"])
+    ]
+
+
 def wrong_importers(modules):
     ours = {"extrap", "__future__", *sys.stdlib_module_names}
     return [
@@ -264,6 +277,10 @@ BREACHES = {
     imports_that_go_up: {"laws/power.py": "def f():\n    from extrap import forecast"},
     import_cycles: {"errors.py": "import extrap.files", "files.py": "from .errors import E"},
     statistics_with_training: {"training/loop.py": "import extrap.fitting"},
+    analyses_with_others: {
+        "analyses/cascade/page.py": "import extrap.analyses.comparison.spec",
+        "analyses/comparison/spec.py": "",
+    },
     wrong_importers: {"noise.py": "import importlib\nimportlib.import_module('torch.nn')"},
     bare_echoes: {"cli.py": "import click\nf = click.secho"},
     bare_writes: {"records/runs.py": "frame.to_csv(path)"},

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import Timer
@@ -15,14 +14,6 @@ from extrap.files import as_written
 
 WAIT_S = 2.0
 """What takes less is not reported."""
-
-
-class PlainFormatter(logging.Formatter):
-    """A log line whose hidden characters are spelled out."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        """The line, safe for a terminal."""
-        return as_written(super().format(record))
 
 
 def say(text: object, *, err: bool = False) -> None:

@@ -236,11 +236,13 @@ RECIPE = frozenset(
 """Words in the names of columns that set how a run trains."""
 
 
+@cache
 def bare_name(column: str) -> str:
     """A column's name without what a tracker writes before it: `config/lr` → `lr`."""
     return PREFIX.sub("", column, count=1) if PREFIX.match(column) else column
 
 
+@cache
 def short_name(column: str) -> str:
     """The last part of a column's name: `config.optimizer.lr` → `lr`.
 

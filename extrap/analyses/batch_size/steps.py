@@ -15,9 +15,8 @@ import numpy as np
 import pandas as pd
 from scipy import interpolate, optimize
 
-from extrap.analyses.comparison.seed_losses import seed_losses
 from extrap.errors import DataError
-from extrap.fitting.surface.fitted_sizes import fit_sweep
+from extrap.fitting.surface.fitted_sizes import fit_sweep, seed_losses
 from extrap.laws.base import Array
 from extrap.records import Optimum, Runs
 

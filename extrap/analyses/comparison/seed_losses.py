@@ -11,7 +11,6 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-import numpy as np
 from scipy import special
 
 from extrap.errors import DataError
@@ -19,7 +18,7 @@ from extrap.fitting.surface.fitted_sizes import (
     FittedSweep,
     fit_sweep,
     has_replicates,
-    runs_by_size,
+    seed_losses,
 )
 from extrap.fitting.surface.optimum_law import law_of_optimum
 from extrap.records import WITHOUT_SEED, Interval, Measure, Optimum, Runs
@@ -95,28 +94,6 @@ def _exponent(fitted: FittedSweep, j: int, columns: tuple[str, ...], *, level: f
     value, sd = law.values[1], math.sqrt(max(law.covariance[1][1], 0.0))
     half = float(special.ndtri(0.5 + level / 2)) * sd
     return Measure(value=value, ci=Interval(value - half, value + half))
-
-
-def seed_losses(sweep: Runs, fitted: FittedSweep) -> list[dict[object, float]]:
-    """Log losses by seed at the optima, one mapping per optimum; empty without a complete run.
-
-    Args:
-        sweep: The runs.
-        fitted: From `fit_sweep` of the same runs; an optimum without a loss has that of its best
-            cell.
-    """
-    found, sizes = list[dict[object, float]](), runs_by_size(sweep)
-    for optimum, by_seed, (_, rows) in zip(fitted.optima, fitted.by_seed, sizes, strict=True):
-        if optimum.loss is None:
-            complete = rows[rows["status"] == "complete"]
-            seeds, log_loss = complete["seed"].to_numpy(), np.log(complete["loss"].astype(float))
-            cells = log_loss.groupby([complete[name] for name in sweep.tuned])
-            best = cells.transform("mean") if len(cells) else log_loss
-            is_best = (best == best.min()).to_numpy()
-            by_seed = log_loss[is_best].groupby(seeds[is_best]).mean().to_dict()
-        # to 12 decimals, so that arms of the same runs do not differ by rounding
-        found.append({seed: round(float(value), 12) for seed, value in by_seed.items()})
-    return found
 
 
 def _tuned_only(sweep: Runs) -> Runs:

@@ -299,3 +299,25 @@ def _means(runs: Runs, noise: Noise) -> tuple[Optimum, ...]:
             )
         optima.append(optimum)
     return tuple(optima)
+
+
+def seed_losses(sweep: Runs, fitted: FittedSweep) -> list[dict[object, float]]:
+    """Log losses by seed at the optima, one mapping per optimum; empty without a complete run.
+
+    Args:
+        sweep: The runs.
+        fitted: From `fit_sweep` of the same runs; an optimum without a loss has that of its best
+            cell.
+    """
+    found, sizes = list[dict[object, float]](), runs_by_size(sweep)
+    for optimum, by_seed, (_, rows) in zip(fitted.optima, fitted.by_seed, sizes, strict=True):
+        if optimum.loss is None:
+            complete = rows[rows["status"] == "complete"]
+            seeds, log_loss = complete["seed"].to_numpy(), np.log(complete["loss"].astype(float))
+            cells = log_loss.groupby([complete[name] for name in sweep.tuned])
+            best = cells.transform("mean") if len(cells) else log_loss
+            is_best = (best == best.min()).to_numpy()
+            by_seed = log_loss[is_best].groupby(seeds[is_best]).mean().to_dict()
+        # to 12 decimals, so that arms of the same runs do not differ by rounding
+        found.append({seed: round(float(value), 12) for seed, value in by_seed.items()})
+    return found

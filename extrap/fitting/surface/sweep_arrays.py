@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -32,7 +33,7 @@ SAME = 6
 """Decimals of log2 values within which runs are of one cell."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class SweepArrays:
     """Complete, diverged and completed pruned runs: M of S sizes, C size and D tuned columns.
 
@@ -70,12 +71,12 @@ class SweepArrays:
     pinned: Array
     n_lacking: int
 
-    @property
+    @cached_property
     def n_common(self) -> int:
         """K."""
         return len(self.common_seeds)
 
-    @property
+    @cached_property
     def from_largest(self) -> Array:
         """log2 of the sizes over the largest value of each column, (S, C)."""
         return np.asarray(self.log_sizes - self.log_sizes.max(axis=0))

@@ -46,7 +46,7 @@ lint: $(TESTED)  ## Style and types
 	$(BIN)/mypy
 
 # what needs none of the trackers; old libraries warn of each other
-floors: FLOORS ?= tests/laws tests/fitting tests/reading tests/records tests/study tests/test_forecasting.py \
+floors: FLOORS ?= tests/laws tests/fitting tests/reading tests/records tests/study tests/forecasting/test_sweep_forecast.py \
 	--ignore tests/reading/trackers
 floors:  ## Run the core of the tests with the oldest libraries allowed, in .venv-floors/
 	$(PYTHON) -m venv .venv-floors

@@ -4,6 +4,7 @@ Charts are not drawn, which would be most of the time of a page, unless a test a
 fixture `pictures`. In CI a skip whose reason `allowed_skips.txt` does not list is a failure.
 """
 
+import io
 import os
 import sqlite3
 from functools import cache
@@ -19,12 +20,12 @@ import extrap
 import extrap.reporting.drawing as drawing
 from benchmarks.servers import ServerError, postgres_server
 from benchmarks.sweeps import make_table, true_loss, true_lr
+from extrap.cli import main
 from extrap.installing import how_to_install
 from tests.study_workloads import DIGITS, IMAGES, TEACHER
 
 settings.register_profile("extrap", derandomize=True, deadline=None, max_examples=40)
 settings.load_profile("extrap")
-
 
 PRETENDED = "pretended"
 
@@ -235,3 +236,36 @@ def tiny(tmp_path_factory):
         return load_workload(Workload(name=of_studies.get(name, name), options=given))
 
     return load
+
+
+@pytest.fixture(scope="module")
+def places(tmp_path_factory):
+    """A storage and a folder of reports for all tests of a file."""
+    home = tmp_path_factory.mktemp("study")
+    return {"storage": f"sqlite:///{home / 'toy.db'}", "reports": home / "reports"}
+
+
+@pytest.fixture
+def url(tmp_path):
+    """An empty storage."""
+    return f"sqlite:///{tmp_path}/study.db"
+
+
+@pytest.fixture
+def home(tmp_path, monkeypatch):
+    """Checkpoints lie where the test does."""
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture
+def called(capsys, tmp_path, monkeypatch):
+    """Call a command: exit code, output, error."""
+    monkeypatch.chdir(tmp_path)
+
+    def called(*words, stdin=""):
+        monkeypatch.setattr("sys.stdin", io.StringIO(stdin))
+        code = main(list(words))
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
+
+    return called

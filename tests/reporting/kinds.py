@@ -14,11 +14,10 @@ from extrap.forecasting import forecast
 from extrap.reporting.html import write_page
 from extrap.reporting.index import write_index
 from extrap.reporting.study_page import About
-
-from .conftest import as_runs, large_frame, sweep_frame
-from .hostile import EVIL
-from .test_comparisons import FINDINGS
-from .test_sensitivity_page import REPORT as SENSITIVITY
+from tests.analyses.comparison.test_page import FINDINGS
+from tests.analyses.conftest import as_runs, large_frame, sweep_frame
+from tests.analyses.sensitivity.test_page import REPORT as SENSITIVITY
+from tests.reporting.hostile import EVIL
 
 KINDS = ("report", "forecast", "full", "sensitivity", "comparison")
 KINDS += ("batches", "allocation", "figures", "index")
@@ -31,8 +30,7 @@ def allocation_report(folder):
     """What the allocation study of `tests/study` finds in made-up runs."""
     from extrap.analyses.allocation.study import AllocationKind
     from extrap.study import runs_of_table
-
-    from ..study.test_allocations import STUDY, made_up
+    from tests.analyses.allocation.test_study import STUDY, made_up
 
     made_up().to_csv(folder / "allocation.csv", index=False)
     kind = AllocationKind(STUDY)

@@ -15,12 +15,11 @@ from extrap.forecasting import forecast
 from extrap.reporting.html import write_page
 from extrap.reporting.index import write_index
 from extrap.reporting.study_page import About
-
-from ..conftest import DRAW
-from .conftest import as_runs, sweep_frame
-from .hostile import EVIL, PAYLOADS, poisoned
-from .kinds import KINDS, hostile_report, write_kinds
-from .test_comparisons import FINDINGS
+from tests.analyses.comparison.test_page import FINDINGS
+from tests.analyses.conftest import as_runs, sweep_frame
+from tests.conftest import DRAW
+from tests.reporting.hostile import EVIL, PAYLOADS, poisoned
+from tests.reporting.kinds import KINDS, hostile_report, write_kinds
 
 CHROMIUM, DRIVER = Path("/usr/bin/chromium"), Path("/usr/bin/chromedriver")
 FLAGS = ["headless", "no-sandbox", "disable-gpu", "disable-quic", "no-first-run", "disable-sync"]

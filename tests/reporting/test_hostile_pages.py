@@ -17,10 +17,9 @@ from extrap.reporting.blocks import Figure
 from extrap.reporting.html import write_page
 from extrap.reporting.index import write_index
 from extrap.reporting.study_page import About
-
-from .conftest import as_runs, sweep_frame
-from .hostile import EVIL, PAYLOADS, inspected, poisoned
-from .kinds import hostile_report, study_pages, write_figures
+from tests.analyses.conftest import as_runs, sweep_frame
+from tests.reporting.hostile import EVIL, PAYLOADS, inspected, poisoned
+from tests.reporting.kinds import hostile_report, study_pages, write_figures
 
 WHEN = '2026-01-01T00:00:00+00:00"><script>alert(7)</script>'
 ABOUT = About(EVIL, EVIL, {EVIL: EVIL, "storage": EVIL}, created=WHEN)

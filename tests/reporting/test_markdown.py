@@ -9,9 +9,8 @@ import pytest
 from extrap.analyses.sweep.page import forecast_page
 from extrap.forecasting import forecast
 from extrap.reporting.markdown import escaped, report_markdown
-
-from .conftest import as_runs, figures, sweep_frame
-from .hostile import EVIL, PAYLOADS
+from tests.analyses.conftest import as_runs, figures, sweep_frame
+from tests.reporting.hostile import EVIL, PAYLOADS
 
 
 def test_a_summary_of_runs_on_law(made, judge):

@@ -6,8 +6,7 @@ import pytest
 from extrap.cli import main
 from extrap.registry import kinds
 from extrap.study import open_study
-
-from .test_batches import FILE as BATCHES
+from tests.analyses.batch_size.test_study import FILE as BATCHES
 
 HEAD = """
 from dataclasses import replace

@@ -21,11 +21,10 @@ from extrap.errors import DataError
 from extrap.study import Kind, Outcome, open_study, report, run, runs_of_table
 from extrap.study.loading import kind_of
 from extrap.study.status import read_status
-
-from . import test_allocations as allocations
-from . import test_batches as batches
-from . import test_comparisons as comparisons
-from . import test_driver as forecasts
+from tests.analyses.allocation import test_study as allocations
+from tests.analyses.batch_size import test_study as batches
+from tests.analyses.comparison import test_study as comparisons
+from tests.study import test_driver as forecasts
 
 DOUBLING = Path(__file__).parents[2] / "examples" / "own" / "kind.py"
 SMALL = replace(

@@ -1,6 +1,6 @@
 """Which numbers a page of a forecast states for one question, and where they differ.
 
-`python -m tests.reporting.agreement SWEEP BIG` prints them for the page of two tables.
+`python -m tests.analyses.sweep.agreement SWEEP BIG` prints them for the page of two tables.
 """
 
 import re
@@ -17,8 +17,7 @@ from extrap.forecasting.documents import forecast_document
 from extrap.reporting.blocks import Answer, Figure, Paragraph
 from extrap.reporting.charts import XYChart
 from extrap.reporting.tables import Table
-
-from .conftest import opened, plain
+from tests.analyses.conftest import opened, plain
 
 NUMBER = r"\d+(?:\.\d+)?(?:e-?\d+)?"
 USE, LOSS, INTERVAL = "value to use", "loss", "interval of the loss"

@@ -11,8 +11,7 @@ from extrap.analyses.sweep.statements import pins_of
 from extrap.forecasting import forecast
 from extrap.forecasting.backtesting import backtest
 from extrap.records import Interval
-
-from .conftest import WIDTHS, as_runs, figures, plain, sweep_frame, text_of
+from tests.analyses.conftest import WIDTHS, as_runs, figures, plain, sweep_frame, text_of
 
 
 @pytest.fixture(scope="module")

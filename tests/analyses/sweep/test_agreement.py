@@ -12,8 +12,8 @@ from extrap.analyses.sweep.verdicts import check, verdicts_blocks
 from extrap.records.numbers import format_quantity
 from extrap.reporting.tables import Table
 from extrap.reporting.text import blocks_text
-
-from .agreement import (
+from tests.analyses.conftest import as_runs, large_frame, plain, true_optimum
+from tests.analyses.sweep.agreement import (
     COST,
     COST_INTERVAL,
     INTERVAL,
@@ -25,7 +25,6 @@ from .agreement import (
     questions,
     read_text,
 )
-from .conftest import as_runs, large_frame, plain, true_optimum
 
 SIZE = "width 1024"
 

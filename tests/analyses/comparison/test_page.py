@@ -26,10 +26,19 @@ from extrap.records.numbers import NBSP
 from extrap.reporting.study_page import About
 from extrap.reporting.tables import Table
 from extrap.reporting.text import blocks_text
-
-from . import recipes
-from .conftest import NOTHING, figures, measured, tables_of, text_of
-from .recipes import BROKEN, COMPARISON, FOUND, GROUP, SAME, SHIFT, STEEPER, STUDY, UNKNOWN
+from tests.analyses.comparison import recipes
+from tests.analyses.comparison.recipes import (
+    BROKEN,
+    COMPARISON,
+    FOUND,
+    GROUP,
+    SAME,
+    SHIFT,
+    STEEPER,
+    STUDY,
+    UNKNOWN,
+)
+from tests.analyses.conftest import NOTHING, figures, measured, tables_of, text_of
 
 FINDINGS = (FOUND, BROKEN)
 SEEN = recipes.difference("shifted", recipes.TARGET)

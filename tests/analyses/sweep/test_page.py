@@ -27,9 +27,17 @@ from extrap.reporting.blocks import Details, Figure
 from extrap.reporting.html import page_html
 from extrap.reporting.index import write_index
 from extrap.reporting.tables import Table
+from tests.analyses.conftest import (
+    RATES,
+    as_runs,
+    figures,
+    opened,
+    plain,
+    sweep_frame,
+    tables_of,
+    true_optimum,
+)
 from tests.checking.byhand import LARGE, by_hand, of_rate
-
-from .conftest import RATES, as_runs, figures, opened, plain, sweep_frame, tables_of, true_optimum
 
 
 def test_the_answer_states_value_loss_interval_outcome_and_cost_of_keeping(made, judge):

@@ -18,8 +18,7 @@ from extrap.analyses.sweep.tables import answer_table
 from extrap.fitting.loss_law import fit
 from extrap.forecasting import forecast
 from extrap.laws import LOSS_LAWS
-
-from .conftest import WIDTHS, as_runs, figures, plain, sweep_frame
+from tests.analyses.conftest import WIDTHS, as_runs, figures, plain, sweep_frame
 
 SIZE = {"width": 1024.0}
 CURVE = {

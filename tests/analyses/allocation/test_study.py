@@ -12,6 +12,8 @@ from extrap.errors import DataError
 from extrap.records import Cell, Recipe, RunResult, StudySpec, TunedRange, Workload
 from extrap.study import dry_run, report
 
+pytestmark = pytest.mark.usefixtures("home")
+
 WIDTHS = (12, 16, 24, 32, 48, 64)
 BUDGETS = (2e9, 4e9, 8e9, 1.6e10, 3.2e10)
 STUDY = AllocationStudy(

@@ -7,8 +7,7 @@ import pytest
 from extrap.analyses.sweep.page import forecast_page
 from extrap.records.numbers import NBSP
 from extrap.reporting.tables import MAX_ROWS, Table
-
-from .conftest import figures, tables_of
+from tests.analyses.conftest import figures, tables_of
 
 
 def test_a_long_table_says_how_much_of_it_is_shown():

@@ -17,8 +17,7 @@ from extrap.analyses.comparison import (
     RecipeGroup,
     SizeDifference,
 )
-
-from .conftest import NOTHING, measured
+from tests.analyses.conftest import NOTHING, measured
 
 WIDTHS, TARGET = (16, 32, 64, 128), 512
 RATES = TunedRange(low=0.01, high=0.04, n=3)

@@ -235,7 +235,7 @@ def test_curves_that_join_a_sealed_file_have_their_own_time(watched, tmp_path):
     assert load_forecast(aside).created == long_ago
 
 
-SAVED = Path(__file__).parent / "contract" / "saved" / "forecast.json"
+SAVED = Path(__file__).parents[1] / "contract" / "saved" / "forecast.json"
 
 
 def test_a_file_of_an_earlier_build_keeps_its_content():
@@ -264,7 +264,7 @@ def test_a_sealed_file_of_any_schema_is_kept_beside_the_next(tmp_path):
     assert len(list(tmp_path.iterdir())) == 3
 
 
-EXAMPLES = Path(__file__).parents[1] / "examples"
+EXAMPLES = Path(__file__).parents[2] / "examples"
 SWEEP, BIG = str(EXAMPLES / "sweep.csv"), str(EXAMPLES / "big.csv")
 SPLITS, STEPS = str(EXAMPLES / "splits.csv"), str(EXAMPLES / "steps.csv")
 GATE = [str(EXAMPLES / f"gate_{name}.csv") for name in ("base", "variant")]

@@ -17,8 +17,7 @@ from extrap.records import Interval, Measure
 from extrap.records.numbers import NBSP
 from extrap.reporting.blocks import Details
 from extrap.reporting.study_page import About
-
-from .conftest import figures, plain, tables_of, text_of
+from tests.analyses.conftest import figures, plain, tables_of, text_of
 
 
 def page_of(study, findings):

@@ -19,7 +19,7 @@ from extrap.fitting.posterior import fit_posterior
 from extrap.records import Interval
 
 FLOPS = np.array([1e17, 1e18, 1e19, 1e20])
-EXAMPLES = Path(__file__).parents[2] / "examples"
+EXAMPLES = Path(__file__).parents[3] / "examples"
 
 
 def ladder(gain=0.0, flops=FLOPS, **more):

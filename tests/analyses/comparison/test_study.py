@@ -14,6 +14,8 @@ from extrap.analyses.comparison.study import ComparisonKind
 from extrap.analyses.comparison.treatments import treatments
 from extrap.study import report, run
 
+pytestmark = pytest.mark.usefixtures("home")
+
 PLAIN = StudySpec(
     name="plain",
     question="?",

@@ -12,8 +12,7 @@ from extrap.errors import DataError
 from extrap.forecasting import forecast
 from extrap.forecasting.documents import save_forecast
 from extrap.records import Runs
-
-from .monitors import FakeMonitor
+from tests.monitors import FakeMonitor
 
 STEPS = np.arange(20.0, 1001.0, 20.0)
 EVEN_STEPS = np.arange(50.0, 1001.0, 50.0)

@@ -6,8 +6,7 @@ import pytest
 
 import extrap
 from extrap.cli import main
-
-from ..monitors import FakeMonitor, remembering
+from tests.monitors import FakeMonitor, remembering
 
 LOG = "step,loss\n25,3.25\n50,3.125\n75,3\n"
 

@@ -9,8 +9,7 @@ from extrap.analyses.sensitivity.page import sensitivity_answer, sensitivity_blo
 from extrap.records import Interval, Measure
 from extrap.records.codec import document
 from extrap.reporting.text import blocks_of, blocks_text
-
-from .conftest import NOTHING, figures, measured, tables_of
+from tests.analyses.conftest import NOTHING, figures, measured, tables_of
 
 WARMUP = Setting(
     name="warmup",

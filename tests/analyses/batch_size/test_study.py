@@ -15,6 +15,8 @@ from extrap.records import Runs, StudySpec, TunedRange, Workload
 from extrap.study import report, run
 from tests.study_workloads import TEACHER
 
+pytestmark = pytest.mark.usefixtures("home")
+
 TASK = BatchTask(
     study=StudySpec(
         name="steps",

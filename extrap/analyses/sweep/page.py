@@ -41,15 +41,13 @@ from extrap.analyses.sweep.statements import (
     noise_sentence,
     pins_of,
     recommendation_sentence,
+    runs_sentence,
 )
 from extrap.analyses.sweep.tables import (
     answer_table,
     optima_table,
     parameter_table,
-    points_table,
-    runs_table,
     straight_line_blocks,
-    transfer_table,
     verdict_table,
     verdicts_table,
 )
@@ -187,7 +185,7 @@ def forecast_page(
         ),
         forecast_warnings(forecast, rows),
         verdicts_table(forecast, groups) if groups else answer_table(forecast, rows),
-        _reason(forecast, rows, groups),
+        _forecasts(forecast, rows),
         _backtest(forecast),
         Details(
             "Sweep",
@@ -195,10 +193,7 @@ def forecast_page(
         ),
         Details(
             "Keeping a value",
-            [
-                *fixed_law_blocks(forecast, lead.size, above, axis),
-                transfer_table(lead.point, forecast.level),
-            ],
+            fixed_law_blocks(forecast, lead.size, above, axis),
         ),
         _laws(forecast, lead),
         Details("Straight line", straight_line_blocks(forecast, rows)),
@@ -211,7 +206,7 @@ def forecast_page(
             cost_tables(forecast, lead, price=price),
         ),
         *(_metric(name, *metric) for name, metric in further.items()),
-        _tables(forecast, rows, groups),
+        _tables(forecast, groups),
     ]
     what = f"Which {', '.join(tuned)} should a larger run use, and what" if tuned else "What"
     outcomes = [v.on_law for g in groups if g.kind != "contrast" for v in g.verdicts]
@@ -246,9 +241,9 @@ def forecast_blocks(forecast: Forecast, points: Sequence[Point] | None = None) -
         forecast_answer(forecast, rows),
         answer_table(forecast, rows),
         forecast_warnings(forecast, rows),
-        _reason(forecast, rows),
+        _forecasts(forecast, rows),
         _laws(forecast, rows[-1]),
-        _tables(forecast, rows),
+        _tables(forecast),
     ]
 
 
@@ -330,12 +325,10 @@ def forecast_warnings(forecast: Forecast, rows: Sequence[AnswerRow]) -> Warnings
     return Warnings(explain_flags(flags, MEANINGS))
 
 
-def _reason(
-    forecast: Forecast, rows: Sequence[AnswerRow], groups: Sequence[RunGroup] = ()
-) -> Details:
-    """Why these values are recommended; the forecasts, where verdicts stand in their place."""
-    reason = Paragraph(recommendation_sentence(forecast, rows[-1].point.recommendation))
-    return Details("Forecasts", [answer_table(forecast, rows), reason] if groups else [reason])
+def _forecasts(forecast: Forecast, rows: Sequence[AnswerRow]) -> Details:
+    """The forecasts with both of their intervals, and why these values are recommended."""
+    reason = recommendation_sentence(forecast, rows[-1].point.recommendation)
+    return Details("Forecasts", [answer_table(forecast, rows, with_laws=True), Paragraph(reason)])
 
 
 def _laws(forecast: Forecast, lead: AnswerRow) -> Details:
@@ -355,11 +348,8 @@ def _laws(forecast: Forecast, lead: AnswerRow) -> Details:
     )
 
 
-def _tables(
-    forecast: Forecast, rows: Sequence[AnswerRow], groups: Sequence[RunGroup] = ()
-) -> Details:
-    """The numbers behind the page: judged runs, optima, forecasts, counts, how runs were read."""
+def _tables(forecast: Forecast, groups: Sequence[RunGroup] = ()) -> Details:
+    """The numbers behind the page: judged runs, optima, counts, how runs were read."""
     path = "" if forecast.path is None else f"Size path: {forecast.path}"
-    tables = [optima_table(forecast), points_table(forecast, rows), runs_table(forecast)]
-    notes = map(Paragraph, (path, *forecast.runs.notes))
-    return Details("Tables", [verdict_table(groups), *tables, *notes])
+    notes = map(Paragraph, (path, runs_sentence(forecast), *forecast.runs.notes))
+    return Details("Tables", [verdict_table(groups), optima_table(forecast), *notes])

@@ -15,6 +15,7 @@ from extrap.laws import LAWS
 from extrap.records import Fit, Recommendation
 from extrap.records.numbers import (
     NBSP,
+    counted,
     format_cost,
     format_decimals,
     format_level,
@@ -116,6 +117,20 @@ def _local_words(model: LossModel) -> str:
         return f"{_LOCAL_LAW} is not used: the laws fit the last sizes"
     share = format_percent(model.local_weight, signed=False)
     return f"{_LOCAL_LAW} has a share of {share} in the forecast"
+
+
+def runs_sentence(forecast: Forecast) -> str:
+    """How many runs the sweep has, by what became of them."""
+    words = {
+        "complete": "reached their end",
+        "diverged": "diverged",
+        "pruned": "were stopped early (pruned)",
+        "failed": "failed for other reasons and are not used",
+        "replicates": "repeat another run exactly (same size, tuned values and seed)",
+    }
+    counts = forecast.runs.counts()
+    became = [f"{counts[key]} {text}" for key, text in words.items() if counts[key]]
+    return f"Of {counted(counts['runs'], 'run')} of the sweep {', '.join(became)}."
 
 
 def noise_sentence(forecast: Forecast) -> str:

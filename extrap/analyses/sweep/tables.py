@@ -18,12 +18,10 @@ from extrap.records.numbers import (
     compared,
     counted,
     dashed,
-    format_cost,
     format_estimate,
     format_factor,
     format_interval,
     format_level,
-    format_octaves,
     format_p_value,
     format_percent,
     format_quantity,
@@ -51,14 +49,29 @@ VERDICT_WORDS = {
 }
 
 
-def answer_table(forecast: Forecast, rows: Sequence[AnswerRow], *, metric: str = "loss") -> Table:
-    """Forecast, observation and trivial forecast, one row per size; `metric` names the loss."""
+def answer_table(
+    forecast: Forecast,
+    rows: Sequence[AnswerRow],
+    *,
+    metric: str = "loss",
+    with_laws: bool = False,
+) -> Table:
+    """Forecast, observation and trivial forecast, one row per size.
+
+    Args:
+        forecast: The forecast.
+        rows: The sizes.
+        metric: What the loss is called.
+        with_laws: Whether what the laws alone say, without the scatter of a new run, is there too.
+    """
     judged = any(row.group is not None for row in rows)
     inputs = list(dict.fromkeys(name for row in rows for name in row.point.path_inputs))
     inputs = [name for name in inputs if name not in forecast.runs.sizes]
     own = [[flag for flag in row.point.flags if flag not in forecast.flags] for row in rows]
     columns = [*inputs, *forecast.runs.sizes, "extrapolation ratio", f"forecast {metric}"]
+    columns += [f"{metric} by the law"] if with_laws else []
     columns += [f"recommended {name}" for name in forecast.runs.tuned]
+    columns += [f"best {name} by the law" for name in forecast.runs.tuned if with_laws]
     columns += ["observed", "against forecast", "against last value", "verdict"] if judged else []
     columns += ["warning"] if any(own) else []
     cells = []
@@ -68,7 +81,10 @@ def answer_table(forecast: Forecast, rows: Sequence[AnswerRow], *, metric: str =
         line += map(format_quantity, row.size.values())
         line.append(format_factor(point.extrapolation_ratio))
         line.append(stacked(point.loss, point.loss_pi))
+        line += [format_interval(point.loss_ci)] if with_laws else []
         line += [_value_cell(point, name) for name in point.tuned]
+        if with_laws:
+            line += [stacked(best.value, best.ci) for best in point.tuned.values()]
         line += _observed_cells(row) if judged else []
         if any(own):
             line.append(", ".join(flag.partition(":")[0].replace("-", " ") for flag in flags))
@@ -187,38 +203,6 @@ def _bracket_words(optimum: Optimum) -> str:
     return "; ".join(f"{words[side]} every {name} tried" for name, side in edges)
 
 
-def points_table(forecast: Forecast, rows: Sequence[AnswerRow]) -> Table:
-    """The forecasts with both intervals."""
-    cells = []
-    for row in rows:
-        point = row.point
-        line = list[str](map(format_quantity, row.size.values()))
-        line += [format_value(point.loss) if point.loss else "–"]
-        line += [format_interval(point.loss_ci), format_interval(point.loss_pi)]
-        for e in point.tuned.values():
-            line += [format_value(e.value, e.se) if e.value else "–"]
-            line += [format_interval(e.ci), format_interval(e.pi)]
-        cells.append(line)
-    columns = [*forecast.runs.sizes, "loss", "loss, law", "loss, one new run"]
-    for name in forecast.runs.tuned:
-        columns += [f"optimum of the law, {name} ± se", f"{name}, law", f"{name}, optimum there"]
-    return Table(f"Forecasts with both {format_level(forecast.level)} intervals", columns, cells)
-
-
-def runs_table(forecast: Forecast) -> Table:
-    """How many runs the sweep has, by what became of them."""
-    words = {
-        "runs": "runs of the sweep",
-        "complete": "reached their end",
-        "diverged": "diverged",
-        "pruned": "stopped early (pruned)",
-        "failed": "failed for other reasons; not used",
-        "replicates": "exact repeats of another run (same size, tuned values and seed)",
-    }
-    rows = [(words.get(k, k), str(v)) for k, v in forecast.runs.counts().items()]
-    return Table("Runs of the sweep", ("what", "count"), rows)
-
-
 def parameter_table(forecast: Forecast) -> Table:
     """Parameters of every fitted law, with standard errors and weights."""
     pins = pins_of(forecast)
@@ -237,25 +221,6 @@ def parameter_table(forecast: Forecast) -> Table:
             rows.append((target, fit.law, weight, name, shown, gloss))
     columns = ("law of", "form", "weight", "parameter", "value ± se", "meaning")
     return Table("Fitted parameters", columns, rows)
-
-
-def transfer_table(point: Point, level: float) -> Table:
-    """How well the values of the largest swept size would do at a size untuned."""
-    return tabulated(
-        f"Values of the largest swept size, kept at {name_size(point.size)} "
-        f"({format_level(level)} intervals)",
-        point.transfer,
-        {
-            "kept": lambda q: f"{q.tuned}{NBSP}= {format_quantity(q.kept)}",
-            "tuned at": lambda q: name_size(q.kept_from),
-            "octaves from forecast": lambda q: format_octaves(q.octaves),
-            "extra loss": lambda q: over(
-                format_cost(q.penalty), format_interval(q.penalty_pi, format_cost)
-            ),
-        },
-        note="What keeping the value costs (Kalra, Barkeshli 2026, arXiv 2605.21486). An octave "
-        "is a factor of two.",
-    )
 
 
 def verdicts_table(forecast: Forecast, groups: Sequence[RunGroup]) -> Table:

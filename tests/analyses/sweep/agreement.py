@@ -137,8 +137,6 @@ def _read_row(found, caption, row):
             parts = {quantity: numbers[:1]}
             if quantity == SEEN:
                 parts = {SEEN: numbers[:2]}
-            elif column == "loss, one new run":
-                parts = {INTERVAL: numbers}
             elif quantity == LOSS:
                 parts[INTERVAL] = numbers[1:3]
             elif quantity == COST:
@@ -157,8 +155,6 @@ def _quantity(caption, column, row, *, is_best):
     if column == "recommended lr":
         return USE
     if re.fullmatch(r"forecast( \(.*\)| loss)?", column):
-        return LOSS
-    if caption.startswith("Forecasts with both") and column in ("loss", "loss, one new run"):
         return LOSS
     is_seen = column == "observed" or (is_best and caption.startswith("Larger runs"))
     return SEEN if is_seen and column in ("observed", "loss") else None

@@ -72,7 +72,9 @@ def answer_table(
     columns += [f"{metric} by the law"] if with_laws else []
     columns += [f"recommended {name}" for name in forecast.runs.tuned]
     columns += [f"best {name} by the law" for name in forecast.runs.tuned if with_laws]
-    columns += ["observed", "against forecast", "against last value", "verdict"] if judged else []
+    seen = ["observed", "against forecast", "against last value", "verdict"]
+    seen = seen[:-1] if with_laws else seen  # then the verdicts stand above
+    columns += seen if judged else []
     columns += ["warning"] if any(own) else []
     cells = []
     for row, flags in zip(rows, own, strict=True):
@@ -85,7 +87,7 @@ def answer_table(
         line += [_value_cell(point, name) for name in point.tuned]
         if with_laws:
             line += [stacked(best.value, best.ci) for best in point.tuned.values()]
-        line += _observed_cells(row) if judged else []
+        line += _observed_cells(row)[: len(seen)] if judged else []
         if any(own):
             line.append(", ".join(flag.partition(":")[0].replace("-", " ") for flag in flags))
         cells.append(line)

@@ -242,7 +242,6 @@ class JointPosterior:
             "exponent-weakly-identified": any(
                 is_weak[i] for i, c in enumerate(names) if c[0] == "c"
             ),
-            "undertrained-runs": self.undertrained,
         }
         dof = max(len(self.points) - 2 * n, 1)
         return Fit(
@@ -266,7 +265,7 @@ class JointPosterior:
     def undertrained(self) -> bool:
         """Whether the quarter of the runs with fewest tokens a parameter lies above the others.
 
-        The half with most tokens a parameter predicts that quarter.
+        The half with most tokens a parameter predicts that quarter, which takes another fit.
         """
         x = np.array(self.points) + np.log(self.reference)
         y, errors = np.array(self.losses), np.array(self.errors)

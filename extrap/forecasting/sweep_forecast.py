@@ -16,6 +16,7 @@ import pandas as pd
 
 from extrap.errors import DataError, argument
 from extrap.fitting.distance import extrapolation_ratio
+from extrap.fitting.joint import JointPosterior
 from extrap.fitting.loss_model import BANDS, LossModel
 from extrap.fitting.one_thread import one_thread
 from extrap.fitting.outliers import find_outliers
@@ -288,14 +289,22 @@ class Forecast(Shown):
         known = {} if self.surface is None else self.surface.known_sizes
         key = ("remedy", name == "loss", self.band, *size.values())
         if key not in known:
-            known[key] = self._found_remedy(name, size)
+            known[key] = self._found_remedy(name, size, known)
         found: Remedy = known[key]
         return found
 
-    def _found_remedy(self, name: str, size: Mapping[str, float]) -> Remedy:
+    def _found_remedy(
+        self, name: str, size: Mapping[str, float], known: dict[tuple[Any, ...], Any]
+    ) -> Remedy:
+        """The remedy of one refusal; the same runs are imagined for every refused size."""
+
         def is_given(runs: Runs, there: Mapping[str, float]) -> bool:
-            made = self if runs is self.runs else self.made_of(runs)
-            return _is_given(made, name, there)
+            if runs is self.runs:
+                return _is_given(self, name, there)
+            key = ("made", self.band, runs.data_hash())
+            if key not in known:
+                known[key] = self.made_of(runs)
+            return _is_given(known[key], name, there)
 
         return name_remedy(
             self.runs,
@@ -734,8 +743,11 @@ def _made(
 
 
 def _completed(made: Forecast) -> Forecast:
-    """With flags of the laws of optima and of flat columns, and with reference curves."""
-    flags = [f"{flag}: {name}" for name, law in made.tuned_laws.items() for flag in law.flags]
+    """With what costs time and is only shown: flags of laws and columns, reference curves."""
+    posterior = None if made.loss_model is None else made.loss_model.posterior
+    is_undertrained = isinstance(posterior, JointPosterior) and posterior.undertrained
+    flags = ["undertrained-runs"] * is_undertrained
+    flags += [f"{flag}: {name}" for name, law in made.tuned_laws.items() for flag in law.flags]
     if (values := made.values_at(made.optima[-1].size)) is not None:
         flags += flat_flags(values, made.runs)
     return replace(made, flags=(*made.flags, *flags), curves=_curves(made))

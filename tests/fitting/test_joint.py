@@ -136,8 +136,8 @@ def test_runs_of_too_few_tokens_do_not_pull_the_law_up():
     assert predict_log(law, at / law.reference)[0][0] - math.log(chinchilla(*at[0])) > 0.035
     found = fitted(loss, n, d)
     assert math.exp(found.predict_log(at)[0][0]) == pytest.approx(chinchilla(*at[0]), rel=0.012)
-    assert "undertrained-runs" in found.law.flags
-    assert "undertrained-runs" not in fitted(chinchilla(n, d), n, d).law.flags
+    assert found.undertrained
+    assert not fitted(chinchilla(n, d), n, d).undertrained
 
 
 def test_what_models_of_one_size_share_is_no_trend():

@@ -471,3 +471,17 @@ def test_of_accuracies_only_the_best_values_are_forecast(sweep_table):
     said = forecast(plain, **accuracy, loss_kind="error")
     assert said.at(compute=1e22).loss is not None
     assert "accuracy-as-error" in said.flags
+
+
+def test_runs_of_too_few_tokens_are_told():
+    """Loss of Chinchilla's form; runs with fewer than six tokens a parameter lie above it."""
+    budgets = 1e18 * 4.0 ** np.arange(3)
+    params = (np.sqrt(budgets / 120)[:, None] * np.geomspace(0.2, 5, 7)).ravel()
+    tokens = np.repeat(budgets, 7) / (6 * params)
+    law = 1.7 + 400 * params**-0.34 + 410 * tokens**-0.28
+    excess = np.exp(0.02 * np.maximum(np.log(6 * params / tokens), 0) ** 2)
+    flags = [
+        forecast(pd.DataFrame({"params": params, "tokens": tokens, "loss": loss}), tune=[]).flags
+        for loss in (law, law * excess)
+    ]
+    assert ["undertrained-runs" in of_table for of_table in flags] == [False, True]

@@ -34,13 +34,13 @@ INNER = {
         "analyses.allocation.allocation.fit_chinchilla",
         lambda: extrap.allocate(SPLIT, flops=1e21),
     ),
-    "check": ("reporting.verdicts.judge", lambda: extrap.check(extrap.forecast(SWEEP), BIG)),
+    "check": ("analyses.sweep.verdicts.judge", lambda: extrap.check(extrap.forecast(SWEEP), BIG)),
     "backtest": ("forecasting.backtesting._summarised", lambda: main(["backtest", SWEEP])),
     "fit": (
         "fitting.loss_law.project",
         lambda: extrap.fit("power_floor", {"width": [16, 32, 64, 128]}, [2.3, 2.2, 2.13, 2.085]),
     ),
-    "command": ("reporting.forecast_page.forecast_blocks", lambda: main(["forecast", SWEEP])),
+    "command": ("analyses.sweep.page.forecast_blocks", lambda: main(["forecast", SWEEP])),
 }
 """What is called → a function that it calls, and the call."""
 

@@ -10,7 +10,8 @@ import numpy as np
 
 from extrap.fitting.holdout import hold_out_last_doublings, local_share, worst_share
 from extrap.fitting.joint import DOF as JOINT_DOF
-from extrap.fitting.joint import JointPosterior, fit_joint
+from extrap.fitting.joint import JointPosterior
+from extrap.fitting.joint_fit import fit_joint
 from extrap.fitting.ladder_prior import LadderPrior
 from extrap.fitting.local import LocalLaw, fit_local
 from extrap.fitting.loss_law import check_losses

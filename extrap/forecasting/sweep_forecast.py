@@ -17,6 +17,7 @@ import pandas as pd
 from extrap.errors import DataError, argument
 from extrap.fitting.distance import extrapolation_ratio
 from extrap.fitting.joint import JointPosterior
+from extrap.fitting.joint_fit import has_undertrained
 from extrap.fitting.loss_model import BANDS, LossModel
 from extrap.fitting.one_thread import one_thread
 from extrap.fitting.outliers import find_outliers
@@ -745,7 +746,7 @@ def _made(
 def _completed(made: Forecast) -> Forecast:
     """With what costs time and is only shown: flags of laws and columns, reference curves."""
     posterior = None if made.loss_model is None else made.loss_model.posterior
-    is_undertrained = isinstance(posterior, JointPosterior) and posterior.undertrained
+    is_undertrained = isinstance(posterior, JointPosterior) and has_undertrained(posterior)
     flags = ["undertrained-runs"] * is_undertrained
     flags += [f"{flag}: {name}" for name, law in made.tuned_laws.items() for flag in law.flags]
     if (values := made.values_at(made.optima[-1].size)) is not None:

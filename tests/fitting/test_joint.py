@@ -7,7 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from extrap.errors import DataError
-from extrap.fitting.joint import APART, BALANCE_SPREAD, Growth, Misfit, fit_joint, log_law
+from extrap.fitting.joint import APART, BALANCE_SPREAD, Growth, Misfit, log_law
+from extrap.fitting.joint_fit import fit_joint, has_undertrained
 from extrap.fitting.loss_law import fit, predict_log
 
 N, D = (a.ravel() for a in np.meshgrid(1e7 * 4.0 ** np.arange(5), 1e9 * 4.0 ** np.arange(4)))
@@ -136,8 +137,8 @@ def test_runs_of_too_few_tokens_do_not_pull_the_law_up():
     assert predict_log(law, at / law.reference)[0][0] - math.log(chinchilla(*at[0])) > 0.035
     found = fitted(loss, n, d)
     assert math.exp(found.predict_log(at)[0][0]) == pytest.approx(chinchilla(*at[0]), rel=0.012)
-    assert found.undertrained
-    assert not fitted(chinchilla(n, d), n, d).undertrained
+    assert has_undertrained(found)
+    assert not has_undertrained(fitted(chinchilla(n, d), n, d))
 
 
 def test_what_models_of_one_size_share_is_no_trend():
@@ -195,7 +196,7 @@ def test_losses_that_scatter_widely_have_wide_bands():
 
 def test_rare_misfits_are_left_out(monkeypatch):
     usual = fitted(noisy(0.01))
-    monkeypatch.setattr("extrap.fitting.joint.RARE", 0.5)
+    monkeypatch.setattr("extrap.fitting.joint_fit.RARE", 0.5)
     likely = fitted(noisy(0.01))
     misfits = [{part.misfit for part in found.parts} for found in (likely, usual)]
     assert misfits[0] < misfits[1]
@@ -209,8 +210,8 @@ def test_of_many_misfits_that_count_alike_some_stand_for_all(monkeypatch):
     assert len({part.misfit for part in some.parts}) <= 120
     assert len(some.parts) <= 5000
     assert sum(part.weight for part in some.parts) == pytest.approx(1)
-    monkeypatch.setattr("extrap.fitting.joint.MOST_MISFITS", 10**6)
-    monkeypatch.setattr("extrap.fitting.joint.MOST_PARTS", 10**8)
+    monkeypatch.setattr("extrap.fitting.joint_fit.MOST_MISFITS", 10**6)
+    monkeypatch.setattr("extrap.fitting.joint_fit.MOST_PARTS", 10**8)
     every = fitted(loss, loss_se=0.05 * loss)
     assert len({part.misfit for part in every.parts}) > 500
     (mean, variance), (expected, spread) = some.predict_log(FAR), every.predict_log(FAR)
@@ -221,7 +222,7 @@ def test_of_many_misfits_that_count_alike_some_stand_for_all(monkeypatch):
 def test_misfits_that_count_are_all_found(monkeypatch):
     """The search gives what the whole grid does."""
     searched = fitted(noisy(0.003)).predict_log(FAR)
-    monkeypatch.setattr("extrap.fitting.joint.RARE", 1e-12)
+    monkeypatch.setattr("extrap.fitting.joint_fit.RARE", 1e-12)
     whole = fitted(noisy(0.003)).predict_log(FAR)
     assert searched[0] == pytest.approx(whole[0], abs=1e-3)
     assert searched[1] == pytest.approx(whole[1], rel=0.05)

@@ -213,8 +213,21 @@ class JointPosterior:
         What the noise of a run with few tokens has more than `scatter` counts as the law's; where
         errors are known, so does all noise beyond them.
         """
-        at = np.log(np.asarray(x, dtype=float) / self.reference)
-        points, weight = np.array(self.points), np.array([part.weight for part in self.parts])
+        logs, variances = self._predicted(x)
+        weight = np.array([part.weight for part in self.parts])
+        mean = weight @ logs
+        return mean, weight @ (variances + (logs - mean) ** 2)
+
+    def by_law(self, x: Array) -> tuple[Array, Array, Array]:
+        """Weight, floor and log loss of each law at one size x, (n_columns,); (n_laws,) each."""
+        logs, _ = self._predicted(np.asarray(x)[None])
+        rows = [(p.weight, math.exp(p.values[0]) * (1 - p.share)) for p in self.parts]
+        weights, floors = np.array(rows).T
+        return weights, floors, logs[:, 0]
+
+    def _predicted(self, x: Array) -> tuple[Array, Array]:
+        """Log losses of each law with its misfit, and their variances, (n_laws, n) each."""
+        at, points = np.log(np.asarray(x, dtype=float) / self.reference), np.array(self.points)
         logs, slopes = self._laws(at)
         variances = np.empty_like(logs)
         for misfit, given in self._given.items():
@@ -225,8 +238,7 @@ class JointPosterior:
             variances[those] = own + ((left @ given.covariance) * left).sum(axis=-1)
             grown = misfit.factors(at) ** 2
             variances[those] += misfit.noise**2 * (grown if self.errors else grown - 1.0)
-        mean = weight @ logs
-        return mean, weight @ (variances + (logs - mean) ** 2)
+        return logs, variances
 
     def _laws(self, x: Array) -> tuple[Array, Array]:
         """Log losses of the laws at points, and their derivatives."""

@@ -159,15 +159,25 @@ class LossPosterior:
     def predict_log(self, x: Array) -> tuple[Array, Array]:
         """Mean and variance of the log loss over the mixture at sizes x, shape (n,) each."""
         t = np.log(np.ravel(x) / self.largest)
-        distance = _distance(t, np.asarray(self.bends)[:, None])
-        share, exponent = (np.asarray(a)[:, None] for a in (self.shares, self.exponents))
-        logs = np.asarray(self.levels)[:, None] + _falls(share, exponent, distance)[0]
+        logs = self._logs(t)
         sizes, observed, variance = np.array(self.observed).T
         is_below = t < np.asarray(self.starts)[:, None] - SOLVED
         logs = np.where(is_below, np.interp(t, sizes, observed), logs)
         weights = np.asarray(self.weights)
         mean, own = weights @ logs, weights @ is_below * np.interp(t, sizes, variance)
         return mean, weights @ (logs - mean) ** 2 + own
+
+    def by_law(self, x: Array) -> tuple[Array, Array, Array]:
+        """Weight, floor and log loss of each law at one size x, shape (1,); (n_laws,) each."""
+        floors = np.exp(self.levels) * (1 - np.asarray(self.shares))
+        logs = self._logs(np.log(np.ravel(x) / self.largest))[:, 0]
+        return np.asarray(self.weights), floors, logs
+
+    def _logs(self, t: Array) -> Array:
+        """Log losses of the laws at ln sizes from the largest, (n_laws, n)."""
+        distance = _distance(t, np.asarray(self.bends)[:, None])
+        share, exponent = (np.asarray(a)[:, None] for a in (self.shares, self.exponents))
+        return np.asarray(self.levels)[:, None] + _falls(share, exponent, distance)[0]
 
 
 def fit_posterior(

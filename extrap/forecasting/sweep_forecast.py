@@ -48,7 +48,6 @@ from extrap.forecasting.asked_sizes import AnySizes, SizeAxes, path_to
 from extrap.forecasting.sweep_laws import (
     fit_curves,
     fit_laws,
-    fit_loss_of_sizes,
     flat_flags,
     pinned_slopes,
     slopes_by_column,
@@ -79,6 +78,9 @@ PRIORS = ("published", "none")
 OF_LAST, MOVED = 0.05, 0.01
 """Change of the floor over the loss of the largest size, by which it is asked how far a forecast
 moves; and the share from which that is told."""
+NEAR_FLOOR, SMALLEST = 2.0, 1e-12
+"""Such changes within which a law's floor is near the mean, and a guard of a division: the slope
+is that of forecasts whose floor is pinned one standard deviation higher and lower."""
 NOT_GIVEN = Estimate(value=None, se=None, ci=Interval(), pi=Interval())
 
 
@@ -254,26 +256,19 @@ class Forecast(Shown):
         return extrapolation_ratio(size, fitted)
 
     def _about_floor(self, point: Point) -> list[str]:
-        """How far the loss moves with the floor, where that is far."""
+        """How far the loss moves with the floor, over the averaged laws, where that is far."""
         if self.loss_model is None or point.loss is None:
             return []
         law, last = self.loss_laws[0][0], self.last_value()
         if self.loss_model.posterior is None or "E" in law.fixed or last is None:
             return []
         step, floor = float(f"{OF_LAST * last:.0e}"), law.values[law.names.index("E")]
-        logs = []
-        for pinned in (floor, floor + step):
-            fix = {**law.fixed, "E": pinned}
-            try:
-                model = fit_loss_of_sizes(
-                    self.runs, self.optima, self.noise, fix=fix, prior=self.loss_model.prior
-                )
-            except DataError:  # no law has that floor
-                return []
-            if model is None:
-                return []
-            logs.append(model.predict(point.size, noise=self.noise, band=self.band).log_loss)
-        moved = math.expm1(logs[1] - logs[0])
+        size = np.array([*point.size.values()])
+        weights, floors, logs = self.loss_model.posterior.by_law(size)
+        steps = (floors - floor) / step
+        near = weights * np.exp(-0.5 * (steps / NEAR_FLOOR) ** 2)
+        off = steps - near @ steps / max(near.sum(), SMALLEST)
+        moved = math.expm1(float((near * off) @ logs / max(near @ off**2, SMALLEST)))
         if moved < MOVED:
             return []
         return [f"floor-matters: {100 * moved:.1f} % per {step:g} of E"]

@@ -1,4 +1,5 @@
 import math
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -436,10 +437,14 @@ def test_how_far_the_loss_moves_with_its_floor_is_told_where_that_is_far():
     far = {"compute": 1e23}
     for table in (ladder(), ladder(compute=1e18 * 2.0 ** np.arange(11))):
         made = forecast(table)
-        floor = made.loss_laws[0][0].values[0]
-        low, high = (forecast(table, fix={"E": e}).at(**far).loss for e in (floor, floor + 0.1))
+        law = made.loss_laws[0][0]
+        floor, sd = law.values[0], math.sqrt(law.covariance[0][0])
+        pinned = (forecast(table, fix={"E": e}).at(**far).loss for e in (floor - sd, floor + sd))
+        low, high = map(math.log, pinned)
         told = [flag for flag in made.at(**far).flags if flag.startswith("floor-matters")]
-        assert told == [f"floor-matters: {100 * (high / low - 1):.1f} % per 0.1 of E"]
+        (percent,) = re.fullmatch(r"floor-matters: ([\d.]+) % per 0.1 of E", *told).groups()
+        moved = 100 * math.expm1(0.1 * (high - low) / (2 * sd))
+        assert float(percent) == pytest.approx(moved, rel=0.1)
     assert "floor-matters" not in names_of(made.at(compute=COMPUTE[-1]).flags)
     with pytest.raises(ValueError, match="the loss that no size goes below, got 9, and the sweep"):
         forecast(ladder(), fix={"E": 9})

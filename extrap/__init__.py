@@ -134,9 +134,9 @@ def _home_of(name: str) -> str:
         return _HOMES[name]
     if name in import_module(f"{__name__}.records").__all__:
         return "records"
-    from extrap.registry import home_of
+    from extrap import registry
 
-    return home_of(name)
+    return registry.home_of(name)
 
 
 def __dir__() -> list[str]:

@@ -14,7 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from extrap.cli import main
-from extrap.commands.printing import PlainFormatter, say
+from extrap.commands.log_lines import PlainFormatter
+from extrap.commands.printing import say
 from extrap.files import (
     as_written,
     guarded,

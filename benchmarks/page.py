@@ -169,7 +169,7 @@ def write_page(
     ]
     is_met = all(row.met is not False for row in rows)
     page = Page(
-        kind="figures",
+        kind="benchmark",
         title=words.title,
         question=words.question,
         created=created,

@@ -8,7 +8,7 @@ from importlib import import_module
 
 
 def on_first_use(package: str, homes: Mapping[str, str]) -> Callable[[str], object]:
-    """What `__getattr__` of a package is, so that its names are imported when they are used.
+    """A `__getattr__` for a package, which imports each name on first use.
 
     Args:
         package: The package's name.

@@ -1,7 +1,8 @@
 """What the engines know of the analyses: each folder of `extrap.analyses` says what it adds.
 
-`reporting`, `study`, `commands` and `cli` name no question. They ask here for the blocks of a
-result, the kind of a study file, the commands, and what flags mean.
+`reporting`, `study` and `commands` name no question: they ask here for the blocks of a result and
+the kind of a study file. `cli` asks for the commands; it knows that `extrap TABLE` is a forecast,
+and which commands need `--at`.
 """
 
 from __future__ import annotations
@@ -12,18 +13,24 @@ from functools import cache
 from importlib import import_module
 from typing import Any
 
+HEADINGS = ("Forecast", "Check", "Run studies", "Reports", "More analyses")
+"""Headings of the help."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Analysis:
-    """What one folder adds; an object of it is written `module.name`, and imported when needed.
+    """What one folder adds. Its objects are written `module.name` and imported on first use.
 
     Attributes:
         package: Name of the folder's package.
         blocks: Class of a result → the function that makes its blocks.
         kinds: Symbol of a study file → the module with its `Kind`.
-        commands: Heading in the help → commands, separated by blanks.
+        commands: One of `HEADINGS` → commands, separated by blanks.
         pages: Kind of a page → what the index calls it.
         meanings: The table of what its flags mean; empty without flags.
+
+    Raises:
+        ValueError: The help has no such heading.
     """
 
     package: str
@@ -32,6 +39,13 @@ class Analysis:
     commands: Mapping[str, str] = field(default_factory=dict)
     pages: Mapping[str, str] = field(default_factory=dict)
     meanings: str = ""
+
+    def __post_init__(self) -> None:
+        if unknown := set(self.commands) - set(HEADINGS):
+            raise ValueError(
+                f"commands stand under one of {', '.join(HEADINGS)}; {self.package} has "
+                f"{', '.join(unknown)}."
+            )
 
     def fetch(self, path: str) -> Any:
         """An object of the folder, by `module.name`."""
@@ -85,12 +99,11 @@ def page_name(kind: str) -> str:
 
 def meanings() -> dict[str, Mapping[str, tuple[str, str, str]]]:
     """Folder → what its flags mean, of those that have any."""
-    found = {a.package.rpartition(".")[2]: a.fetch(a.meanings) for a in analyses() if a.meanings}
-    return dict(found)
+    return {a.package.rpartition(".")[2]: a.fetch(a.meanings) for a in analyses() if a.meanings}
 
 
 def home_of(name: str) -> str:
-    """The package below extrap of the analysis that has a public name.
+    """The analysis that defines a public name, as a package below `extrap`.
 
     Raises:
         KeyError: None has it.

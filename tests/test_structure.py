@@ -5,14 +5,18 @@ from the package's modules to sentences that name what breaks it.
 """
 
 import ast
+import re
 import sys
 from dataclasses import dataclass
 from fnmatch import fnmatch
 from functools import cache, cached_property
 from graphlib import CycleError, TopologicalSorter
+from importlib import import_module
 from pathlib import Path
 
 import pytest
+
+from extrap.analyses import FOLDERS
 
 ROOT = Path(__file__).parents[1]
 
@@ -331,3 +335,20 @@ def test_each_library_that_the_package_stands_on_does_its_work(library):
 
 def test_a_library_without_work_has_no_importers():
     assert importers_of("seaborn", read_modules({"reporting/drawing.py": "import numpy"})) == []
+
+
+def test_every_folder_of_an_analysis_is_listed():
+    folders = {path.parent.name for path in (ROOT / "extrap/analyses").glob("*/__init__.py")}
+    assert folders == set(FOLDERS)
+
+
+@pytest.mark.parametrize("part", ["reporting", "analyses", "study"])
+def test_what_a_package_lists_is_there(part):
+    """Names in the bullets of its docstring are its modules or names."""
+    names = {module.name for module in package()}
+    init = next(module for module in package() if module.name == part)
+    listed = re.findall(r"^\* ((?:`\w+`(?:, )?)+)", ast.get_docstring(init.tree) or "", re.M)
+    public = set(getattr(import_module(f"extrap.{part}"), "__all__", ()))
+    told = {name for cell in listed for name in re.findall(r"`(\w+)`", cell)}
+    assert told
+    assert {n for n in told if f"{part}.{n}" not in names} <= public

@@ -1,4 +1,4 @@
-"""Commands on study files: `study run`, `study status` and `coord-check`."""
+"""Commands on study files: `study run` and `study status`."""
 
 from __future__ import annotations
 
@@ -60,8 +60,8 @@ def run_command(
 
             if study.cells is None:
                 raise click.UsageError(
-                    "--cells adds runs to a study of one sweep, which the "
-                    f"{study.symbol} of {path} is not; leave it out."
+                    "--cells adds runs to a study of a kind that takes them, which "
+                    f"{study.symbol} of {path} does not; leave it out."
                 )
             study.cells = read_cells(cells, study.specs()[0])
         if options["dry_run"]:

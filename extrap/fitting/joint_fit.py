@@ -415,7 +415,7 @@ class _Laws:
         """Whitened residuals and derivatives, information, step to the likeliest parameters.
 
         Args:
-            root: As of `_inverse_root`, of one misfit or of many, (…, n, n).
+            root: As of `inverse_root`, of one misfit or of many, (…, n, n).
             values: Of the laws.
             usual: Prior means of these.
             precision: Prior precision of these.

@@ -79,8 +79,9 @@ OF_LAST, MOVED = 0.05, 0.01
 """Change of the floor over the loss of the largest size, by which it is asked how far a forecast
 moves; and the share from which that is told."""
 NEAR_FLOOR, SMALLEST = 2.0, 1e-12
-"""Such changes within which a law's floor is near the mean, and a guard of a division: the slope
-is that of forecasts whose floor is pinned one standard deviation higher and lower."""
+"""Distance from the mean floor, in such changes, within which laws count for the slope, and a
+guard of a division. Chosen so that the slope is that between forecasts with the floor pinned one
+standard deviation above and below (LOG.md)."""
 NOT_GIVEN = Estimate(value=None, se=None, ci=Interval(), pi=Interval())
 
 
@@ -165,8 +166,9 @@ class Forecast(Shown):
         """As `at`, of size columns that are known to be in range.
 
         Args:
-            size: Size column → size.
+            size: Size column → size, in any order.
         """
+        size = {column: size[column] for column in self.runs.sizes}
         point, doubts = self._point(size)
         ratio = format_quantity(point.extrapolation_ratio, digits=3)
         flags = [f"far-extrapolation: {ratio} times"] * (point.extrapolation_ratio > FAR)
@@ -233,7 +235,7 @@ class Forecast(Shown):
         """
         if self.surface is None:
             return None
-        key, known = (self.level, *size.values()), self.surface.known_sizes
+        key, known = (self.level, *(size[c] for c in self.runs.sizes)), self.surface.computed
         if key not in known:
             log_size = np.round(np.log2(np.array([size[c] for c in self.runs.sizes])), DIGITS)
             known[key] = TunedValues(
@@ -263,7 +265,7 @@ class Forecast(Shown):
         if self.loss_model.posterior is None or "E" in law.fixed or last is None:
             return []
         step, floor = float(f"{OF_LAST * last:.0e}"), law.values[law.names.index("E")]
-        size = np.array([*point.size.values()])
+        size = np.array([point.size[column] for column in law.columns])
         weights, floors, logs = self.loss_model.posterior.by_law(size)
         steps = (floors - floor) / step
         near = weights * np.exp(-0.5 * (steps / NEAR_FLOOR) ** 2)
@@ -282,8 +284,8 @@ class Forecast(Shown):
         """
         if name == "loss" and self._rises_below(size):
             return AGAINST_RISE
-        known = {} if self.surface is None else self.surface.known_sizes
-        key = ("remedy", name == "loss", self.band, *size.values())
+        known = {} if self.surface is None else self.surface.computed
+        key = ("remedy", name == "loss", self.band, *(size[c] for c in self.runs.sizes))
         if key not in known:
             known[key] = self._found_remedy(name, size, known)
         found: Remedy = known[key]

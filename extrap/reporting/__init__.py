@@ -1,16 +1,12 @@
 """From a result to blocks, and from blocks to an HTML page, terminal text or Markdown.
 
-* `blocks`, `tables`, `charts` — what everything is made of; `drawing` draws the charts.
+* `blocks`, `tables`, `charts` — what every result is made of; `drawing` draws the charts.
 * `html`, `text`, `markdown` — the renderers.
-* `forecast_page` — what a page and a terminal show of a forecast and of the verdicts on its larger
-  runs; its parts are in `forecast_answer`, `forecast_charts`, `forecast_tables`, `statements`.
-* `allocations_page`, `batches_page`, `comparisons_page`, `sensitivity_page` — one page per kind
-  of study, each with its text for a terminal; charts of two kinds are in `…_charts`.
-* `backtests`, `cascades`, `costs`, `plans`, `value_laws` — what commands print that have no
-  page.
+* `flags` — flags in words, from the table of an analysis.
 * `study_page` — what all pages share.
 * `index` — the reports of a folder.
-* `plots` — the charts of a report on your axes.
+
+What is shown of a result is in `page.py` of its analysis (`extrap.registry`).
 """
 
 from __future__ import annotations

@@ -217,7 +217,7 @@ class Kind(ABC):
         symbol: Name by which study files define such a study.
         record: Type of the record.
         known: All kinds by their symbols.
-        cells: Runs of a table that are trained too; None of a kind that takes none.
+        cells: Cells of a table that are trained besides its stages; None if the kind takes none.
     """
 
     symbol: ClassVar[str]

@@ -1,3 +1,4 @@
+import copy
 import math
 import re
 from dataclasses import replace
@@ -490,3 +491,22 @@ def test_runs_of_too_few_tokens_are_told():
         for loss in (law, law * excess)
     ]
     assert ["undertrained-runs" in of_table for of_table in flags] == [False, True]
+
+
+def test_a_point_does_not_depend_on_the_order_of_its_size_columns():
+    params, tokens = (axis.ravel() for axis in np.meshgrid(10.0 ** np.arange(7, 10), [2e9, 8e9]))
+    loss = 1.7 + 400 * params**-0.34 + 410 * tokens**-0.28
+    made = forecast(pd.DataFrame({"params": params, "tokens": tokens, "loss": loss}), tune=[])
+    size = {"params": 1e10, "tokens": 1e11}
+    swapped = dict(reversed(size.items()))
+    assert made.point(size).flags == made.point(swapped).flags
+    assert made.point(size) == made.point(swapped)
+
+
+def test_what_was_computed_on_the_way_is_not_copied_or_pickled():
+    made = forecast("examples/sweep.csv")
+    made.at(width=1024)
+    assert made.surface.computed
+    copied = copy.deepcopy(made)
+    assert copied.surface.computed == {}
+    assert copied.at(1024) == made.at(1024)

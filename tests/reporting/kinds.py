@@ -27,7 +27,7 @@ ABOUT = About(
 
 
 def allocation_report(folder):
-    """What the allocation study of `tests/study` finds in made-up runs."""
+    """What the allocation study of `tests/analyses/allocation` finds in made-up runs."""
     from extrap.analyses.allocation.study import AllocationKind
     from extrap.study import runs_of_table
     from tests.analyses.allocation.test_study import STUDY, made_up

@@ -14,7 +14,7 @@ from extrap.registry import meanings
 from extrap.reporting.flags import UNKNOWN, explain_flag, explain_flags
 
 
-def test_flags_that_other_rooms_list_are_all_explained():
+def test_every_flag_of_every_analysis_is_explained():
     assert set(BATCH_FLAGS) == set(meanings()["batch_size"])
     for flags in meanings().values():
         for flag, parts in flags.items():
@@ -58,11 +58,13 @@ def made_in(path):
 
 def test_every_flag_that_is_made_is_explained():
     root = Path(extrap.__file__).parent
-    rooms = [path for path in root.iterdir() if path.name not in ("reporting", "commands")]
+    parts = [path for path in root.iterdir() if path.name not in ("reporting", "commands")]
     modules = [
-        path for room in rooms for path in (room.rglob("*.py") if room.is_dir() else [room])
+        path for part in parts for path in (part.rglob("*.py") if part.is_dir() else [part])
     ]
     made = set().union(*(made_in(path) for path in modules if path.suffix == ".py"))
+    for path in (root / "analyses").glob("*/*.py"):
+        assert made_in(path) <= set(meanings().get(path.parent.name, {})), path
     assert {"far-extrapolation", "lack-of-fit", "bound-hit", "lost-runs"} <= made
     assert made <= {flag for flags in meanings().values() for flag in flags}
 

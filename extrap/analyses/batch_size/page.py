@@ -32,7 +32,7 @@ from extrap.analyses.batch_size.charts import (
     steps_figures,
 )
 from extrap.analyses.batch_size.flags import MEANINGS
-from extrap.analyses.sweep.flags import MEANINGS as OF_LAWS
+from extrap.analyses.sweep.flags import MEANINGS as LAW_MEANINGS
 from extrap.records import Interval, Measure
 from extrap.records.intervals import NOWHERE
 from extrap.records.numbers import (
@@ -233,10 +233,10 @@ def _reference(law: BatchLaw) -> dict[str, str | float]:
 def flag_warnings(fits: Fits, laws: Iterable[tuple[str, BatchLaw]] = ()) -> Warnings:
     """Each flag that a group or a law of the best rate carries, with where."""
     places = [(label(g.by, task), MEANINGS, g.flags) for task, found in fits for g in found.groups]
-    places += [(task or "learning rate", OF_LAWS, law.flags) for task, law in laws]
+    places += [(task or "learning rate", LAW_MEANINGS, law.flags) for task, law in laws]
     items = []
     for flag in dict.fromkeys([*FLAGS, *(flag for *_, flags in places for flag in flags)]):
-        if seen := [(where, means) for where, means, flags in places if flag in flags]:
+        if seen := [(where, meanings) for where, meanings, flags in places if flag in flags]:
             more = f" and {len(seen) - MOST_PLACES} more" if len(seen) > MOST_PLACES else ""
             where = "; ".join(where for where, _ in seen[:MOST_PLACES]) + more
             items.append(replace(explain_flag(flag, seen[0][1]), detail=where))

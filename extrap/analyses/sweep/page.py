@@ -86,8 +86,7 @@ LIMITS = (
     "A lower loss does not guarantee better downstream results.",
     "Causes of deviations are hypotheses to test, not findings.",
 )
-
-
+"""Caveats of every forecast."""
 LIBRARIES = ("numpy", "pandas", "scipy", "statsmodels", "seaborn", "jinja2")
 Metric = Forecast | tuple[Forecast, Sequence[Verdict]]
 """A forecast, alone or with the verdicts on its larger runs."""
@@ -165,9 +164,8 @@ def forecast_page(
     contrasts: Collection[int] = (),
 ) -> Page:
     """The page as blocks; see `report`."""
-    from extrap.analyses.sweep.cost_page import (
-        cost_tables,  # imported late: a terminal needs no analysis
-    )
+    # of the page alone: a terminal does without
+    from extrap.analyses.sweep.cost_page import cost_tables
 
     groups = group_verdicts(verdicts, contrasts)
     above = [group for group in groups if is_reached(forecast, group.size)]

@@ -121,16 +121,16 @@ def _local_words(model: LossModel) -> str:
 
 def runs_sentence(forecast: Forecast) -> str:
     """How many runs the sweep has, by what became of them."""
-    words = {
-        "complete": "reached their end",
+    became_words = {
+        "complete": "complete",
         "diverged": "diverged",
-        "pruned": "were stopped early (pruned)",
-        "failed": "failed for other reasons and are not used",
-        "replicates": "repeat another run exactly (same size, tuned values and seed)",
+        "pruned": "stopped early (pruned)",
+        "failed": "failed for other reasons and not used",
+        "replicates": "exact repeats of another run (same size, tuned values and seed)",
     }
     counts = forecast.runs.counts()
-    became = [f"{counts[key]} {text}" for key, text in words.items() if counts[key]]
-    return f"Of {counted(counts['runs'], 'run')} of the sweep {', '.join(became)}."
+    became = [f"{counts[key]} {text}" for key, text in became_words.items() if counts[key]]
+    return f"The sweep has {counted(counts['runs'], 'run')}: {', '.join(became)}."
 
 
 def noise_sentence(forecast: Forecast) -> str:

@@ -1,4 +1,4 @@
-"""Tables of a forecast: its answer, verdicts, optima, points, runs and parameters."""
+"""Tables of a forecast: its answer, straight lines, verdicts, optima and parameters."""
 
 from __future__ import annotations
 
@@ -62,16 +62,17 @@ def answer_table(
         forecast: The forecast.
         rows: The sizes.
         metric: What the loss is called.
-        with_laws: Whether what the laws alone say, without the scatter of a new run, is there too.
+        with_laws: Whether the intervals of the laws, without the scatter of a new run, have
+            columns; then the verdict has none, since it stands above.
     """
     judged = any(row.group is not None for row in rows)
     inputs = list(dict.fromkeys(name for row in rows for name in row.point.path_inputs))
     inputs = [name for name in inputs if name not in forecast.runs.sizes]
     own = [[flag for flag in row.point.flags if flag not in forecast.flags] for row in rows]
     columns = [*inputs, *forecast.runs.sizes, "extrapolation ratio", f"forecast {metric}"]
-    columns += [f"{metric} by the law"] if with_laws else []
+    columns += [f"{metric} of the law, interval"] if with_laws else []
     columns += [f"recommended {name}" for name in forecast.runs.tuned]
-    columns += [f"best {name} by the law" for name in forecast.runs.tuned if with_laws]
+    columns += [f"optimum of the law, {name}" for name in forecast.runs.tuned if with_laws]
     seen = ["observed", "against forecast", "against last value", "verdict"]
     seen = seen[:-1] if with_laws else seen  # then the verdicts stand above
     columns += seen if judged else []
@@ -93,6 +94,9 @@ def answer_table(
         cells.append(line)
     caption = f"Forecasts with {format_level(forecast.level)} prediction intervals"
     caption += " (of one new run, and of the optimum)" if forecast.runs.tuned else ""
+    if with_laws:
+        level = format_level(forecast.level)
+        caption = f"Forecasts with both {level} intervals: of one new run, and of the law"
     return Table(caption, columns, cells, _last_value_note(forecast) if judged else "")
 
 

@@ -186,9 +186,15 @@ class SurfaceDraws:
         return np.asarray(moved)
 
     @cached_property
-    def known_sizes(self) -> dict[tuple[Any, ...], Any]:
-        """What callers have worked out of sizes, by these: draws of a size take a while."""
+    def computed(self) -> dict[tuple[Any, ...], Any]:
+        """What callers have computed from these draws, by key: it is not pickled.
+
+        Values and remedies of sizes, forecasts of imagined sweeps.
+        """
         return {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "computed"}
 
     @cached_property
     def _processes(self) -> list[OptimumProcess]:

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from extrap.analyses.sweep.statements import (
     divergence_sentence,
     equation,
     recommendation_sentence,
+    runs_sentence,
 )
 from extrap.analyses.sweep.tables import answer_table
 from extrap.fitting.loss_law import fit
@@ -111,3 +113,14 @@ def test_tables_state_the_recommended_value_above_the_interval_of_the_optimum(di
     assert shown[0] < 0.98 * point.tuned["lr"].value  # it is not the optimum
     silent = replace(row, point=replace(point, recommended={"lr": None}))
     assert figures(answer_table(diverging, [silent]).rows[0][-1]) == shown[1:]
+
+
+def test_runs_are_counted_by_what_became_of_them(made):
+    frame = made.runs.to_frame()
+    assert figures(runs_sentence(made)) == [len(frame), len(frame)]
+    several = frame.assign(
+        status=["diverged", "pruned", "failed"] + ["complete"] * (len(frame) - 3)
+    )
+    several.loc[several["status"] != "complete", "loss"] = np.nan
+    counted = SimpleNamespace(runs=as_runs(several))
+    assert figures(runs_sentence(counted)) == [len(frame), len(frame) - 3, 1, 1, 1]

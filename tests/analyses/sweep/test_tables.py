@@ -35,11 +35,11 @@ def test_tables_of_a_page_hold_the_numbers_of_the_forecast(made, judge):
     assert numbers(optima, "loss ± se") == near([o.loss for o in made.optima])
     ends = [o.tuned["lr"].pi[1] for o in made.optima]
     assert numbers(optima, "lr interval", 1) == near(ends)
-    points = next(caption for caption in tables if caption.startswith("Forecasts with"))
+    points = next(caption for caption in tables if caption.startswith("Forecasts with both"))
     predicted = [made.at(width=w) for w in numbers(points, "width")]
     assert numbers(points, "forecast loss") == near([p.loss for p in predicted])
     assert numbers(points, "forecast loss", 1) == near([p.loss_pi[0] for p in predicted])
-    assert numbers(points, "loss by the law") == near([p.loss_ci[0] for p in predicted])
+    assert numbers(points, "loss of the law, interval") == near([p.loss_ci[0] for p in predicted])
     best = [p.tuned["lr"] for p in predicted]
-    assert numbers(points, "best lr by the law") == near([b.value for b in best])
-    assert numbers(points, "best lr by the law", 2) == near([b.ci[1] for b in best])
+    assert numbers(points, "optimum of the law, lr") == near([b.value for b in best])
+    assert numbers(points, "optimum of the law, lr", 2) == near([b.ci[1] for b in best])

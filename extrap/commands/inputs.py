@@ -12,6 +12,7 @@ from click.core import ParameterSource
 
 from extrap.commands.option_table import Option, parse_size, parse_tuned
 from extrap.commands.printing import reports_progress, say
+from extrap.records.notes import USING, of_codes
 
 if TYPE_CHECKING:
     from extrap.forecasting import Forecast
@@ -145,9 +146,6 @@ def target_of(text: str, runs: Runs) -> dict[str, float]:
 
 def announced(found: Any) -> Any:
     """A result, of which the standard error says which columns were taken for what."""
-    from extrap.records.runs import USING
-
-    for note in found.notes:
-        if note.startswith(USING):
-            say(note, err=True)
+    for note in of_codes(found.notes, USING):
+        say(note, err=True)
     return found

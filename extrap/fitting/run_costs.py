@@ -15,6 +15,7 @@ from extrap.expressions import Expression
 from extrap.laws.base import Array
 from extrap.reading.names import COUNTS, TOKENS, kinds_of, known_name
 from extrap.records import Runs
+from extrap.records.flags import Flag
 
 SECONDS_PER_HOUR = 3600.0
 FLOPS, HOURS, SECONDS, UNITS = "FLOPs", "hours", "seconds", "units"
@@ -86,10 +87,11 @@ class RunCost:
         before, last = self._exponents()[-2:]
         if abs(last - before) <= MOST_BEND:
             return ()
-        return (
-            f"cost-extrapolated: beyond the swept sizes the cost grows by {self.columns[0]}"
-            f"^{last:.2f}, as between the two largest; between the two before by ^{before:.2f}",
+        growth = (
+            f"beyond the swept sizes the cost grows by {self.columns[0]}^{last:.2f}, as between "
+            f"the two largest; between the two before by ^{before:.2f}"
         )
+        return (Flag("cost-extrapolated", growth),)
 
 
 def read_run_cost(

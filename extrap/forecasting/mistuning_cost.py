@@ -17,6 +17,7 @@ from extrap.forecasting.documents import of_forecast
 from extrap.records import Interval, Measure, Runs, Shown
 from extrap.records.codec import shape
 from extrap.records.fields import require_positive
+from extrap.records.flags import Flag
 
 FACTORS = (0.25, 0.5, 1.0, 2.0, 4.0)
 """Multiples of the recommended value whose cost is given."""
@@ -235,7 +236,7 @@ def _equal_loss_share(
     compute -= compute[-1]
     if np.any(np.diff(compute) < 0) or -compute[0] < math.log(LEAST_GROWTH):
         stays = f"by {growth.source}, a larger run costs no more; no smaller run saves compute"
-        return None, flops, (f"cost-does-not-grow: {stays}",)
+        return None, flops, (Flag("cost-does-not-grow", stays),)
     predictions = [forecast.predict_loss(s) for s in scaled]
     losses = np.array([math.nan if p is None else p.log_loss for p in predictions])
     losses -= losses[-1]
@@ -248,18 +249,17 @@ def _equal_loss_share(
     return share, flops, growth.flags
 
 
-def _unknowns(run: Mapping[str, float], price: float | None) -> list[str]:
-    flags, hours, flops = [], argument("gpu_hours"), argument("flops")
+def _unknowns(run: Mapping[str, float], price: float | None) -> list[Flag]:
+    flags, hours, flops = list[Flag](), argument("gpu_hours"), argument("flops")
     if not run:
-        flags.append(f"cost-of-a-run-unknown: give {flops} or {hours}")
+        flags.append(Flag("cost-of-a-run-unknown", f"give {flops} or {hours}"))
     elif price is not None and "gpu_hours" not in run:
-        flags.append(
-            f"hours-unknown: give {hours} or {argument('flops_per_second')} to use a price"
-        )
+        why = f"give {hours} or {argument('flops_per_second')} to use a price"
+        flags.append(Flag("hours-unknown", why))
     return flags
 
 
-def _far_off(forecast: Forecast, chosen: Penalty) -> list[str]:
+def _far_off(forecast: Forecast, chosen: Penalty) -> list[Flag]:
     """Tuned values farther from the optimum than any run of the sweep is from its own."""
     frame, sizes, flags = forecast.runs.to_frame(), list(forecast.runs.sizes), []
     columns = [*sizes, *chosen.octaves]
@@ -272,10 +272,11 @@ def _far_off(forecast: Forecast, chosen: Penalty) -> list[str]:
         low = float(np.nanmin(np.log2(ends[name]["min"] / best)))
         high = float(np.nanmax(np.log2(ends[name]["max"] / best)))
         if not low <= octaves <= high:
-            flags.append(
-                f"far-off: {name}={chosen.tuned[name]:.3g} lies {octaves:+.1f} octaves "
-                f"from the predicted optimum; the sweep covers {low:+.1f} to {high:+.1f}"
+            detail = (
+                f"{name}={chosen.tuned[name]:.3g} lies {octaves:+.1f} octaves from the predicted "
+                f"optimum; the sweep covers {low:+.1f} to {high:+.1f}"
             )
+            flags.append(Flag("far-off", detail))
     return flags
 
 

@@ -25,6 +25,7 @@ from extrap.laws.base import Array
 from extrap.records import WITHOUT_SEED, Interval, Shown
 from extrap.records.codec import shape
 from extrap.records.fields import require_positive
+from extrap.records.flags import Flag
 
 NEAR = 0.01
 """Log excess that sets how far from an optimum values are tried."""
@@ -38,7 +39,9 @@ LARGER = (2**0.5, 2.0)
 """Sizes beyond the sweep, as multiples of the largest."""
 MOST_VALUES = 12
 """A size with more values near its optimum was sampled; a finer grid has no meaning there."""
-SEVERAL_SIZES = "even-grid: with several size columns an even grid of all sizes may narrow more"
+SEVERAL_SIZES = Flag(
+    "even-grid", "with several size columns an even grid of all sizes may narrow more"
+)
 """Flag; measured on Step Law's runs at version 0.1."""
 LEAST_GAIN = 0.25
 """An option that narrows by less, the logs of all widths together, is chosen only if none does:

@@ -69,8 +69,9 @@ from extrap.records import (
     SizePath,
 )
 from extrap.records.fields import require_level
+from extrap.records.flags import IMPRECISE, REFUSED, Flag
 from extrap.records.numbers import format_quantity
-from extrap.records.results import IMPRECISE, REFUSED, Outlier, outlier_flags
+from extrap.records.results import Outlier, outlier_flags
 
 FAR = 8.0
 """Beyond this extrapolation ratio an interval is conditional on no new regime setting in."""
@@ -171,13 +172,14 @@ class Forecast(Shown):
         size = {column: size[column] for column in self.runs.sizes}
         point, doubts = self._point(size)
         ratio = format_quantity(point.extrapolation_ratio, digits=3)
-        flags = [f"far-extrapolation: {ratio} times"] * (point.extrapolation_ratio > FAR)
+        flags = [Flag("far-extrapolation", f"{ratio} times")] * (point.extrapolation_ratio > FAR)
         flags += self._about_floor(point)
         for name, doubt in doubts.items():
             if doubt.is_refused:
-                flags.append(f"{REFUSED}{name}: {doubt.why}; {self.remedy(name, size)}")
+                why = f"{doubt.why}; {self.remedy(name, size)}"
+                flags.append(Flag(REFUSED, why, column=name))
             else:
-                flags.append(f"{IMPRECISE}{name}: {doubt.why}")
+                flags.append(Flag(IMPRECISE, doubt.why, column=name))
         return replace(point, flags=(*self.flags, *flags))
 
     def _point(self, size: Mapping[str, float]) -> tuple[Point, dict[str, Doubt]]:
@@ -257,7 +259,7 @@ class Forecast(Shown):
         fitted = [o.size for o in self.optima if self.loss_model is None or o.loss is not None]
         return extrapolation_ratio(size, fitted)
 
-    def _about_floor(self, point: Point) -> list[str]:
+    def _about_floor(self, point: Point) -> list[Flag]:
         """How far the loss moves with the floor, over the averaged laws, where that is far."""
         if self.loss_model is None or point.loss is None:
             return []
@@ -273,7 +275,7 @@ class Forecast(Shown):
         moved = math.expm1(float((near * off) @ logs / max(near @ off**2, SMALLEST)))
         if moved < MOVED:
             return []
-        return [f"floor-matters: {100 * moved:.1f} % per {step:g} of E"]
+        return [Flag("floor-matters", f"{100 * moved:.1f} % per {step:g} of E")]
 
     def remedy(self, name: str, size: Mapping[str, float]) -> Remedy:
         """What would end a refusal.
@@ -744,8 +746,8 @@ def _completed(made: Forecast) -> Forecast:
     """With what costs time and is only shown: flags of laws and columns, reference curves."""
     posterior = None if made.loss_model is None else made.loss_model.posterior
     is_undertrained = isinstance(posterior, JointPosterior) and has_undertrained(posterior)
-    flags = ["undertrained-runs"] * is_undertrained
-    flags += [f"{flag}: {name}" for name, law in made.tuned_laws.items() for flag in law.flags]
+    flags = [Flag("undertrained-runs")] * is_undertrained
+    flags += [Flag(flag, name) for name, law in made.tuned_laws.items() for flag in law.flags]
     if (values := made.values_at(made.optima[-1].size)) is not None:
         flags += flat_flags(values, made.runs)
     return replace(made, flags=(*made.flags, *flags), curves=_curves(made))

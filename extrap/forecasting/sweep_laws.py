@@ -25,8 +25,9 @@ from extrap.reading.losses import is_accuracy, loss_kind, size_kind
 from extrap.reading.names import WORDS, known_name
 from extrap.records import Optimum, Runs
 from extrap.records.confidence import NOT_FINISHED
+from extrap.records.flags import Flag, pinned
+from extrap.records.notes import POOLED, values_of
 from extrap.records.numbers import format_quantity, name_size, plain
-from extrap.records.runs import POOLED
 
 NOT_BRACKETED = "optimum-not-bracketed-everywhere"
 END_WORDS = {"diverged": "diverged", "failed": "failed", "pruned": "were pruned"}
@@ -76,16 +77,13 @@ def fit_laws(
     slopes = {name: slopes_by_column(pins, sweep.sizes) for name, pins in of_tuned.items()}
     surface, noise, optima, _, n_lacking = fit_sweep(sweep, level=level, pinned=slopes, held=held)
     if n_lacking > MOST_LACKING * len(sweep):
-        flags.append(
-            f"runs-missing: {n_lacking} of {len(sweep)} runs were pruned or failed and have no "
-            "loss here; the sampler used their results"
-        )
-    pooled = [note.removeprefix(POOLED) for note in sweep.notes if note.startswith(POOLED)]
-    flags += [f"recipes-pooled: {name}" for name in pooled]
+        lacking = f"{n_lacking} of {len(sweep)} runs were pruned or failed and have no loss here"
+        flags.append(Flag("runs-missing", f"{lacking}; the sampler used their results"))
+    flags += [Flag("recipes-pooled", name) for (name,) in values_of(sweep.notes, POOLED)]
     flags += [*_without_a_loss(sweep), *_not_bracketed(optima), *_follow_size(sweep)]
     kind, loss_model = loss_kind(sweep), None
     if kind == "accuracy":
-        flags.append("accuracy-refused")
+        flags.append(Flag("accuracy-refused"))
         if not sweep.tuned:
             raise DataError(
                 "an accuracy follows no law of size: it is flat at chance and near its best; "
@@ -97,21 +95,21 @@ def fit_laws(
         known = ladder_prior(size_kind(sweep.sizes), kind) if prior == "published" else None
         loss_model = fit_loss_of_sizes(sweep, optima, noise, fix=of_loss, prior=known)
         if kind == "error" and is_accuracy(sweep):
-            flags.append("accuracy-as-error")
+            flags.append(Flag("accuracy-as-error"))
         flags += _loss_flags(loss_model, fix=of_loss)
     if not noise.is_replicated:
-        flags.append("no-replicates: noise read from the residuals")
+        flags.append(Flag("no-replicates", "noise read from the residuals"))
     return SweepLaws(sweep, optima, noise, loss_model, surface, tuple(flags))
 
 
-def _check_columns(sweep: Runs, pins: Mapping[str, Mapping[str, float]]) -> list[str]:
+def _check_columns(sweep: Runs, pins: Mapping[str, Mapping[str, float]]) -> list[Flag]:
     """Refuse size columns that cannot be told apart; a flag where only pins do that.
 
     Raises:
         ValueError: A pin is no slope of the law, or is not finite.
         DataError: As `check_identifiable`.
     """
-    flags, names = [], OPTIMUM_POWER.names(len(sweep.sizes))[1:]
+    flags, names = list[Flag](), OPTIMUM_POWER.names(len(sweep.sizes))[1:]
     sizes = sweep.complete().to_frame()[list(sweep.sizes)].drop_duplicates().to_numpy(dtype=float)
     for name in sweep.tuned:
         for pin, value in pins[name].items():
@@ -125,7 +123,7 @@ def _check_columns(sweep: Runs, pins: Mapping[str, Mapping[str, float]]) -> list
         if len(sizes) > 2 and check_identifiable(
             sizes, sweep.sizes, exponents=names, fixed=pins[name], example=(f"{name}.", -0.3)
         ):
-            flags.append(f"columns-collinear: {name}")
+            flags.append(Flag("columns-collinear", name))
     return flags
 
 
@@ -154,29 +152,27 @@ def pinned_slopes(surface: SurfaceDraws, runs: Runs) -> dict[str, dict[str, floa
     }
 
 
-def flat_flags(values: TunedValues, runs: Runs) -> list[str]:
+def flat_flags(values: TunedValues, runs: Runs) -> list[Flag]:
     """A flag for every tuned column whose value hardly matters.
 
     Args:
         values: What is known of them at the largest size.
         runs: The sweep.
     """
-    frame, flags = runs.to_frame(), []
+    frame, flags = runs.to_frame(), list[Flag]()
     for name in runs.tuned:
         flat = values.flat_range(name, frame[name].min(), frame[name].max())
         if flat is not None:
             (low, high), most = flat
             low_text, high_text = format_quantity(low), format_quantity(high)
-            flags.append(
-                f"flat-{name}: any from {low_text} to {high_text} does as well, within "
-                f"{100 * most:.2g} %"
-            )
+            within = f"any from {low_text} to {high_text} does as well, within {100 * most:.2g} %"
+            flags.append(Flag("flat", within, column=name))
     return flags
 
 
-def _without_a_loss(sweep: Runs) -> list[str]:
+def _without_a_loss(sweep: Runs) -> list[Flag]:
     """A flag for every size of which no run was finished."""
-    frame, flags = sweep.to_frame(), []
+    frame, flags = sweep.to_frame(), list[Flag]()
     for key, rows in frame.groupby(list(sweep.sizes)):
         states = rows["status"].value_counts()
         if "complete" in states:
@@ -186,13 +182,13 @@ def _without_a_loss(sweep: Runs) -> list[str]:
         remedy = "finish some of them"
         if states.index[0] == "diverged" and sweep.tuned:
             remedy = f"try smaller values of {' and '.join(sweep.tuned)} there"
-        flags.append(f"{NOT_FINISHED}: all {len(rows)} runs of {where} {ends}; {remedy}")
+        flags.append(Flag(NOT_FINISHED, f"all {len(rows)} runs of {where} {ends}; {remedy}"))
     return flags
 
 
-def _follow_size(sweep: Runs) -> list[str]:
+def _follow_size(sweep: Runs) -> list[Flag]:
     """A flag for every setting that is one at each size and another at others."""
-    frame, flags = sweep.to_frame(), []
+    frame, flags = sweep.to_frame(), list[Flag]()
     by_size = frame.groupby(list(sweep.sizes))
     played = {*sweep.sizes, *sweep.tuned, *sweep.conditions}
     for name in frame.columns.difference(played):
@@ -203,14 +199,15 @@ def _follow_size(sweep: Runs) -> list[str]:
         if values.notna().all() and values.nunique() > 1 and is_one.all():
             of_size = by_size[name].first()
             ends = [format_quantity(float(of_size.iloc[i])) for i in (0, -1)]
-            flags.append(f"follows-size: {name} goes from {ends[0]} to {ends[1]} over the sizes")
+            course = f"{name} goes from {ends[0]} to {ends[1]} over the sizes"
+            flags.append(Flag("follows-size", course))
     return flags
 
 
-def _not_bracketed(optima: Sequence[Optimum]) -> list[str]:
+def _not_bracketed(optima: Sequence[Optimum]) -> list[Flag]:
     n_open = sum(not o.bracketed for o in optima)
     name = "optimum-not-bracketed-anywhere" if n_open == len(optima) else NOT_BRACKETED
-    return [f"{name}: at {n_open} of {len(optima)} sizes"] if n_open else []
+    return [Flag(name, f"at {n_open} of {len(optima)} sizes")] if n_open else []
 
 
 def _check_floor(fix: Mapping[str, float], optima: Sequence[Optimum]) -> None:
@@ -333,15 +330,15 @@ def _evaluation_se(sweep: Runs, points: Sequence[Optimum]) -> list[float] | None
     return [float(errors.loc[tuple(o.size[c] for c in sweep.sizes)]) for o in points]
 
 
-def _loss_flags(model: LossModel | None, *, fix: Mapping[str, float]) -> list[str]:
+def _loss_flags(model: LossModel | None, *, fix: Mapping[str, float]) -> list[Flag]:
     if model is None:
-        return ["no-loss-law: too few sizes with a finished run; let more of them finish"]
-    flags = [f"pinned: {name} = {value:g}" for name, value in fix.items()]
+        return [Flag("no-loss-law", "too few sizes with a finished run; let more of them finish")]
+    flags = [pinned(name, value) for name, value in fix.items()]
     if model.prior is not None:
-        flags.append(f"published-prior: {model.prior.sources} sources")
+        flags.append(Flag("published-prior", f"{model.prior.sources} sources"))
     if not any("E" in fit.names for fit, _ in model.laws):
-        flags.append("too-few-sizes-for-a-floor")
+        flags.append(Flag("too-few-sizes-for-a-floor"))
     if not model.fits:
-        flags.append("lack-of-fit: no law follows all sizes, the largest ones lead")
+        flags.append(Flag("lack-of-fit", "no law follows all sizes, the largest ones lead"))
     of_laws = {f for fit, _ in model.laws for f in fit.flags}
-    return flags + sorted(of_laws if model.fits else of_laws - {"lack-of-fit"})
+    return flags + sorted(map(Flag, of_laws if model.fits else of_laws - {"lack-of-fit"}))

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from extrap.errors import DataError, shown
 from extrap.reading.names import MULTIPLES, SUPERSCRIPTS
+from extrap.records.notes import MARKED, note
 
 SPELLED_NAN = ("nan", "+nan", "-nan")
 NO_VALUE = ("", "-", "--", "–", "—", "n/a", "N/A", "#N/A", "NA", "n.a.")
@@ -31,7 +32,7 @@ ERROR = re.compile(r"\s*\(?\s*(?:±|\+/?-|\\pm)\s*(?P<error>[\d.eE+-]+).*")
 """A standard error after a number."""
 BRACKET = re.compile(r"(?<=[\dkKmMbBtT])[*_]*\s?[(\[][^A-Za-z]*[)\]]$")
 """A difference or an interval after a number."""
-MARKED = re.compile(
+WITH_MARKS = re.compile(
     r"(?:[*_`$]*(?:[xX×]\s?)?(?P<number>[^\s()]+?)(?:\s?[xX×])?[*_`$†‡]*)|"
     r"tensor\((?P<tensor>[^,()]+).*\)"
 )
@@ -45,8 +46,6 @@ POWER = re.compile(
     r"(?P<base>\d+(?:\.\d+)?)\s?(?:\^|\*\*)\s?\(?(?P<exponent>[-+]?\d+(?:\.\d+)?)\)?"
 )
 POWER_OF_TEN = re.compile(r"\s*[×x*·]\s*10\s*(?:\^|\*\*)?\s*\{?([-+]?\d+)\}?$")
-MARKED_NOTE = " hold more than a number: "
-"""Stands in a note on cells of which a part is read."""
 Codes = NDArray[np.intp]
 """One number a row: which value of a column, or combination of values, it has; -1 for none."""
 
@@ -102,8 +101,7 @@ def marked_notes(values: pd.Series, column: str) -> list[str]:
     texts = [text for text in texts if not ERROR.search(text)]  # see `layouts`
     marked = [text for text in texts if math.isnan(_plain(text)) and math.isfinite(_written(text))]
     return [
-        f"{len(marked)} cell(s) of {column}{MARKED_NOTE}{shown(text)} is read as "
-        f"{_written(text):g}"
+        note(MARKED, len(marked), column, shown(text), f"{_written(text):g}")
         for text in marked[:1]
     ]
 
@@ -153,7 +151,7 @@ def _written(text: str) -> float:
         text = POWER_OF_TEN.sub(r"e\1", text.translate(SUPERSCRIPTS).replace("−", "-"))
         number = _plain(text)
     if math.isnan(number):
-        marked = MARKED.fullmatch(BRACKET.sub("", ERROR.sub("", text)).strip())
+        marked = WITH_MARKS.fullmatch(BRACKET.sub("", ERROR.sub("", text)).strip())
         number = _plain((marked["number"] or marked["tensor"]) if marked else "")
     return number
 

@@ -14,9 +14,10 @@ from extrap.errors import DataError
 from extrap.reading.cells import is_empty
 from extrap.reading.columns import require_column
 from extrap.reading.frames import frame_of_rows
-from extrap.reading.logged_rates import FROM_ELSEWHERE, with_logged_rates
+from extrap.reading.logged_rates import with_logged_rates
 from extrap.reading.names import NAMED, RATES, known_name, synonyms
 from extrap.reading.settings import number_in, settings_in, words_in_names
+from extrap.records.notes import ELSEWHERE, note
 
 OURS = ("run", "status", "stage")
 """Columns that a table of runs has anyway; a tracker's setting of that name is `config.NAME`."""
@@ -230,7 +231,7 @@ def _in_names(found: Found) -> tuple[dict[str, list[Any]], list[str]]:
     for word in words_in_names(names):
         if word in NAMED and not known & {word, *synonyms(word)}:
             new[word] = [number_in(name, word) for name in names]
-            notes.append(f"{word}{FROM_ELSEWHERE}names of the runs")
+            notes.append(note(ELSEWHERE, word, "names of the runs"))
     return new, notes
 
 

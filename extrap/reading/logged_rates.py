@@ -20,13 +20,12 @@ from numpy.typing import NDArray
 from extrap.errors import Choice, DataError
 from extrap.reading.cells import numbers_of
 from extrap.reading.names import SCHEDULES, TOTAL_STEPS, WARMUP_SHARES, WARMUP_STEPS, short_name
+from extrap.records.notes import ELSEWHERE, note
 
 Array = NDArray[np.float64]
 
 LARGEST = "largest_logged_"
 """How a column is called of rates whose peak is not known."""
-FROM_ELSEWHERE = " was read from the "
-"""Stands in notes on settings that no column holds; they are part of the announcement."""
 TOLERANCE = 0.01
 """Relative error of a peak that is not worth a question."""
 LEAST_SHARE = 0.1
@@ -67,7 +66,7 @@ def with_logged_rates(
             values = {run: own[1].max() for run, own in by_run.items()}
         else:
             ways = dict.fromkeys(way for _, way in known.values())
-            notes.append(f"{name}{FROM_ELSEWHERE}log: {' or '.join(ways)}")
+            notes.append(note(ELSEWHERE, name, f"log: {' or '.join(ways)}"))
         table = table.assign(**{name: table.index.map(values)})
     return table, notes
 

@@ -41,7 +41,7 @@ from extrap.errors import DataError, argument
 from extrap.reading.names import COMPUTE, ERROR, LOSS, known_name
 from extrap.records import Runs
 from extrap.records.fields import ROUNDING
-from extrap.records.runs import KIND_NOTE, LOSS_NOTE, OF_SHARE
+from extrap.records.notes import LOSS_COLUMN, LOSS_KIND, SHARE, note, values_of
 
 EXTREMES = {"min": "minimum", "max": "maximum", "best": "best value"}
 """Endings of a summary's metrics → what they are of a curve."""
@@ -156,7 +156,7 @@ def loss_of_metric(values: pd.Series, name: str) -> tuple[float, str]:
             f"{finite.index[finite == 1][0] + 1}; leave saturated runs out, or take a metric that "
             "is never perfect."
         )
-    return 1.0, f"{name}{OF_SHARE}{name}"
+    return 1.0, note(SHARE, name, name)
 
 
 def loss_kind(runs: Runs) -> str:
@@ -164,10 +164,10 @@ def loss_kind(runs: Runs) -> str:
 
     What was said when they were read counts before what the name and the values suggest.
     """
-    given = _noted(runs, KIND_NOTE)
+    given = _noted(runs, LOSS_KIND)
     if given and not (is_accuracy(runs) and given in ("nats", "bits")):
         return given
-    name = _noted(runs, LOSS_NOTE).lower()
+    name = _noted(runs, LOSS_COLUMN).lower()
     if is_accuracy(runs):
         return "accuracy"
     if BITS.search(name):
@@ -187,13 +187,13 @@ def loss_unit(name: str) -> str:
 
 def is_accuracy(runs: Runs) -> bool:
     """Whether the loss is what a maximised metric in [0, 1] leaves."""
-    return any(OF_SHARE in note for note in runs.notes)
+    return bool(values_of(runs.notes, SHARE))
 
 
 def is_perplexity(runs: Runs) -> bool:
     """Whether the loss is a perplexity, whose logarithm is the loss in nats."""
-    is_named = PERPLEXITY.search(_noted(runs, LOSS_NOTE).lower()) is not None
-    return is_named and not _noted(runs, KIND_NOTE)
+    is_named = PERPLEXITY.search(_noted(runs, LOSS_COLUMN).lower()) is not None
+    return is_named and not _noted(runs, LOSS_KIND)
 
 
 def size_kind(columns: Sequence[str]) -> str:
@@ -202,6 +202,6 @@ def size_kind(columns: Sequence[str]) -> str:
     return "compute" if is_compute else "other"
 
 
-def _noted(runs: Runs, start: str) -> str:
-    """What a note says after its beginning; empty without one."""
-    return next((n.removeprefix(start) for n in runs.notes if n.startswith(start)), "")
+def _noted(runs: Runs, code: str) -> str:
+    """The value of a note; empty without one."""
+    return next((values[0] for values in values_of(runs.notes, code)), "")

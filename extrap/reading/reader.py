@@ -12,7 +12,7 @@ import pandas as pd
 
 from extrap.errors import DataError, argument, shown, without_password
 from extrap.expressions import parse_definition
-from extrap.reading.cells import MARKED_NOTE, is_empty, marked_notes, read_numbers
+from extrap.reading.cells import is_empty, marked_notes, read_numbers
 from extrap.reading.columns import (
     display_name,
     find_column,
@@ -24,7 +24,6 @@ from extrap.reading.columns import (
 from extrap.reading.endings import ended_early, has_settings, is_progress, read_status
 from extrap.reading.found import Found, renamed_in, with_named_settings
 from extrap.reading.layouts import with_row_per_run
-from extrap.reading.logged_rates import FROM_ELSEWHERE
 from extrap.reading.losses import (
     loss_kind,
     loss_of_metric,
@@ -52,7 +51,20 @@ from extrap.reading.sources import find_runs
 from extrap.reading.trackers.histories import check_rows_are_runs
 from extrap.reading.units import check_units, with_tokens, without_units
 from extrap.reading.wide_tables import check_has_losses
-from extrap.records.runs import KIND_NOTE, LOSS_KINDS, LOSS_NOTE, POOLED, STAGES, Runs
+from extrap.records.notes import (
+    COUNTED,
+    ELSEWHERE,
+    LOSS_COLUMN,
+    LOSS_KIND,
+    OTHER_NAME,
+    POOLED,
+    SHOWN_AT_ONCE,
+    UNUSED,
+    note,
+    of_codes,
+    values_of,
+)
+from extrap.records.runs import LOSS_KINDS, STAGES, Runs
 
 MOST_RATE = 1e4
 """Larger rates are misread, such as `0.5m`."""
@@ -60,13 +72,6 @@ OPTIONAL_NUMBERS = words(
     "loss_se n_params n_tokens epochs batch_size noise_scale flops wall_s updates seed_sd n_seeds"
 )
 """Columns with a fixed meaning that a table may have; they must be numbers where they are."""
-UNUSED = "another table has the columns of "
-"""Beginning of a note on a formula or a renaming."""
-OTHER_NAME = " stands in the column "
-"""Part of a note on a column of larger runs."""
-
-COUNTED = ": counted as complete"
-"""How a note ends on runs that stopped early and count."""
 
 
 class RowKeywords(TypedDict, total=False):
@@ -218,16 +223,15 @@ def read_sweep(source: Any, request: Request, *, may_mix: bool = False) -> tuple
             may_vary = (*ignored, *ends)
             is_untuned = tuned is not None and not runs.tuned
             pooled = refuse_mixtures(runs, ignored=may_vary, is_untuned=is_untuned)
-        notes = [f"{POOLED}{name}" for name in pooled if name in ignored]
+        notes = [note(POOLED, name) for name in pooled if name in ignored]
         runs = replace(runs, notes=(*runs.notes, *notes))
     has_found_loss = loss is None and parts.loss not in found.losses
     is_split = request.split is not None and None not in request.split
     is_inferred = not (sizes or is_split) or (tuned is None and not is_split) or has_found_loss
-    said = (FROM_ELSEWHERE, MARKED_NOTE, COUNTED)
-    told = [note for note in runs.notes if any(part in note for part in said)]
+    told = of_codes(runs.notes, *SHOWN_AT_ONCE)
     if n_lost := int(runs.to_frame()["status"].eq("failed").sum()):
         told.append(f"{n_lost} of {len(runs)} runs have no loss or did not finish: left out")
-    if aliases := [note for note in runs.notes if request.like and OTHER_NAME in note]:
+    if request.like and (aliases := of_codes(runs.notes, OTHER_NAME)):
         told.append(f"in {found.where} {', '.join(aliases)}")
     if not (is_inferred or pooled or as_read or told):
         return runs, ""
@@ -350,7 +354,7 @@ def _applicable(found: Found, request: Request) -> tuple[Request, list[str]]:
     where = {c: v for c, v in request.where.items() if c not in elsewhere or not lacks(c)}
     ignore = tuple(c for c in request.ignore if c not in elsewhere or not lacks(c))
     request = replace(request, rename=rename, let=let, where=where, ignore=ignore)
-    return request, [f"{UNUSED}{text}" for text in unused]
+    return request, [note(UNUSED, text) for text in unused]
 
 
 def _with_names_of_sweep(found: Found, request: Request) -> tuple[Found, list[str]]:
@@ -376,7 +380,7 @@ def _with_names_of_sweep(found: Found, request: Request) -> tuple[Found, list[st
             wanted, have, found.where, kind=str(request.like), asked=request.loss or ""
         )
         names |= {} if request.loss else {column: wanted}
-    return found.renamed(names), [f"{n}{OTHER_NAME}{column}" for column, n in names.items()]
+    return found.renamed(names), [note(OTHER_NAME, n, column) for column, n in names.items()]
 
 
 def _runs(found: Found, parts: Parts, request: Request, notes: list[str]) -> Runs:
@@ -384,9 +388,9 @@ def _runs(found: Found, parts: Parts, request: Request, notes: list[str]) -> Run
     sizes, tuned, stage = parts.sizes, parts.tuned, request.stage
     seed, metric = parts.seed or request.seed, _metric(found, parts.loss)
     if metric != "loss" and not request.maximise:  # which larger runs would have to be told
-        notes.append(f"{LOSS_NOTE}{metric}")
+        notes.append(note(LOSS_COLUMN, metric))
     if request.loss_kind:
-        notes.append(f"{KIND_NOTE}{request.loss_kind}")
+        notes.append(note(LOSS_KIND, request.loss_kind))
     for name in request.ignore:
         require_column(name, found.have, found.where, option="ignore", is_metric=True)
     recipe = _recipe(found, request, (*sizes, *tuned, metric, seed))
@@ -429,14 +433,14 @@ def _runs(found: Found, parts: Parts, request: Request, notes: list[str]) -> Run
     if stage == "tune":  # every row that is to be judged is judged
         alike = [*sizes, *(name for name in tuned if known_name(name) in BATCHES)]
         is_open = frame["status"].eq("complete") & ~is_given[frame.index]
-        is_early, note = ended_early(
+        is_early, ended = ended_early(
             frame[is_open], table, points, alike, is_asked=not request.partial
         )
-        if note and request.partial:
-            notes.append(f"{note}{COUNTED}")
-        elif note:
+        if ended and request.partial:
+            notes.append(note(COUNTED, ended))
+        elif ended:
             frame.loc[is_early.index[is_early], "status"] = "failed"
-            notes.append(f"{note}: left out, or counted with {argument('partial', True)}")
+            notes.append(f"{ended}: left out, or counted with {argument('partial', True)}")
         frame, copy_notes = without_copies(frame, by=by)
         notes += copy_notes
     notes += [*count_notes(frame, [*by, "seed"]), *seed_notes]
@@ -476,11 +480,11 @@ def _losses(
     if metric in (*maximised, *found.maximised):
         numbers, empty = read_numbers(cells, metric), is_empty(cells)
         status, *_ = read_status(table, numbers, empty)
-        best, note = loss_of_metric(numbers[status.eq("complete")], metric)
+        best, transformed = loss_of_metric(numbers[status.eq("complete")], metric)
         if points is not None:
             points = points.assign(loss=best - points["loss"])
         cells = (best - numbers).astype(object).where(~empty, None)
-        notes.append(note)
+        notes.append(transformed)
     cells, final_notes = with_final_losses(cells, points, rule, found.where)
     notes += [*final_notes, *summary_notes(metric)]
     return cells, points
@@ -493,15 +497,14 @@ def _metric(found: Found, name: str, option: str = "loss") -> str:
 
 def known_of(runs: Runs) -> dict[str, Any]:
     """Fields of the request for runs that are compared with these: columns, kind of the loss."""
-    named = [note for note in runs.notes if note.startswith(LOSS_NOTE)]
-    losses = tuple(note.removeprefix(LOSS_NOTE) for note in named)
+    losses = tuple(column for (column,) in values_of(runs.notes, LOSS_COLUMN))
     columns = {"size": runs.sizes, "tune": runs.tuned, "losses": losses}
     return {**columns, "like": loss_kind(runs)}
 
 
 def unused_of(runs: Runs) -> set[str]:
     """Formulas and renamings, of those that other tables may need, that these runs do not."""
-    return {note.removeprefix(UNUSED) for note in runs.notes if note.startswith(UNUSED)}
+    return {text for (text,) in values_of(runs.notes, UNUSED)}
 
 
 def _recipe(found: Found, request: Request, played: Sequence[str]) -> tuple[str, ...]:
@@ -545,7 +548,7 @@ def _renamed(found: Found, asked: Mapping[str, str], notes: list[str]) -> pd.Dat
             table = table.rename(columns={column: name})
         elif (numbers := _in_names(found, name)) is not None:
             table = table.assign(**{name: numbers})
-            notes.append(f"{name}{FROM_ELSEWHERE}names of the runs")
+            notes.append(note(ELSEWHERE, name, "names of the runs"))
         elif name != "seed":
             raise missing_column(name, have, found.where, option=option)
     for name in OPTIONAL_NUMBERS:

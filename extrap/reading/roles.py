@@ -66,7 +66,7 @@ from extrap.reading.selecting import Request
 from extrap.reading.settings import words_in_names
 from extrap.reading.wide_tables import check_wide
 from extrap.records import condition_text
-from extrap.records.runs import USING
+from extrap.records.notes import USING, note
 
 BoolArray = NDArray[np.bool_]
 TRIED = 3
@@ -596,12 +596,13 @@ def sentence(
 
     if split is not None:
         params, tokens = (said([name]) for name in parts.sizes)
-        return f"{USING}params = {params}, tokens = {tokens}, loss = {said([parts.loss])}"
+        return note(USING, f"params = {params}, tokens = {tokens}, loss = {said([parts.loss])}")
     seed = said([parts.seed]) if parts.seed else "none"
     names = ", ".join(called.get(name, name) for name in parts.unused)
     unused = f"; not used: {names}" if names else ""
     unused += f"; pooled over {', '.join(pooled)}" if pooled else ""
-    return (
-        f"{USING}size = {said(parts.sizes)}, tune = {said(parts.tuned)}, "
-        f"loss = {said([parts.loss])}, seed = {seed}{unused}"
+    return note(
+        USING,
+        f"size = {said(parts.sizes)}, tune = {said(parts.tuned)}, loss = {said([parts.loss])}, "
+        f"seed = {seed}{unused}",
     )

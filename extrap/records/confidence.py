@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from extrap.records.flags import Flag
 from extrap.records.numbers import format_percent, format_quantity
 
 LOW_HALF_WIDTH, HIGH_HALF_WIDTH = 0.05, 0.02
@@ -32,8 +33,8 @@ LOW_FLAGS = (
     "starts-disagree",
 )
 """Flags that make the confidence low, the gravest first."""
-NEUTRAL_FLAGS = ("flat-", "published-prior", "floor-matters", "follows-size")
-"""Beginnings of flags that cost no confidence."""
+NEUTRAL_FLAGS = ("flat", "published-prior", "floor-matters", "follows-size")
+"""Flags that cost no confidence."""
 
 
 class Confidence(NamedTuple):
@@ -76,10 +77,10 @@ def grade(
     References:
         Ours.
     """
-    doubts = [flag for flag in flags if not flag.startswith(NEUTRAL_FLAGS)]
-    of_name = {flag.partition(":")[0]: flag for flag in reversed(doubts)}
-    if NOT_FINISHED in of_name:
-        return Confidence("low", of_name[NOT_FINISHED], is_flag=True)
+    doubts = [flag for flag in map(Flag, flags) if flag.code not in NEUTRAL_FLAGS]
+    by_name = {flag.name: flag for flag in reversed(doubts)}
+    if NOT_FINISHED in by_name:
+        return Confidence("low", by_name[NOT_FINISHED], is_flag=True)
     for name, why in refusals.items():
         return Confidence("low", f"no {name} is given, as {why.partition(';')[0]}")
     if half_width is None or not math.isfinite(half_width):
@@ -93,8 +94,8 @@ def grade(
         if number > low:
             return Confidence("low", f"{text}{_percent(number)}, more than {_percent(low)}")
     for grave in LOW_FLAGS:
-        if grave in of_name:
-            return Confidence("low", of_name[grave], is_flag=True)
+        if grave in by_name:
+            return Confidence("low", by_name[grave], is_flag=True)
     if doubts:
         return Confidence("medium", doubts[0], is_flag=True)
     for text, number, _, high in numbers:

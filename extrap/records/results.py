@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from extrap.records.codec import document, shape
 from extrap.records.confidence import Confidence, grade
+from extrap.records.flags import IMPRECISE, REFUSED, Flag
 from extrap.records.intervals import NOWHERE, Interval
 from extrap.records.numbers import (
     counted,
@@ -26,8 +27,6 @@ from extrap.records.numbers import (
 if TYPE_CHECKING:
     from extrap.records.runs import Runs
 
-REFUSED, IMPRECISE = "refused-", "imprecise-"
-"""Flags of a point: `refused-loss: why`."""
 MOST_LINES = 30
 """Verdicts that are printed one by one."""
 MOST_OUTLIERS = 3
@@ -357,9 +356,8 @@ class Point(Encoded):
         """`loss` or tuned column, given although little is known of it → why."""
         return self._reasons(IMPRECISE)
 
-    def _reasons(self, prefix: str) -> dict[str, str]:
-        flags = (flag.removeprefix(prefix) for flag in self.flags if flag.startswith(prefix))
-        return {name: why for name, _, why in (flag.partition(": ") for flag in flags)}
+    def _reasons(self, code: str) -> dict[str, str]:
+        return {flag.column: flag.detail for flag in map(Flag, self.flags) if flag.code == code}
 
     def __repr__(self) -> str:
         parts = [f"loss {format_estimate(self.loss, self.loss_pi)}"]
@@ -540,26 +538,26 @@ def outlier_flags(
     *,
     left_out: Collection[Outlier],
     points: Sequence[Point | None],
-) -> list[str]:
+) -> list[Flag]:
     """Each run by row, cell and deviation, and the forecasts of a size without and with them."""
-    frame, flags = runs.to_frame(), []
+    frame, details = runs.to_frame(), list[str]()
     for outlier in outliers[:MOST_OUTLIERS]:
         row, off = frame.loc[outlier.row], math.expm1(outlier.log_deviation)
         cell = ", ".join(f"{c} {format_quantity(row[c])}" for c in (*runs.sizes, *runs.tuned))
-        flags.append(
-            f"outlier: row {outlier.row + 1} ({cell}, seed {plain(row['seed'])}) is "
+        details.append(
+            f"row {outlier.row + 1} ({cell}, seed {plain(row['seed'])}) is "
             f"{100 * abs(off):.0f} % {'above' if off > 0 else 'below'} the median of its cell"
             + ", and is left out of the fits"
             * (outlier in left_out)
         )
     if more := outliers[MOST_OUTLIERS:]:
-        flags.append(f"outlier: {len(more)} more runs are as far off")
+        details.append(f"{len(more)} more runs are as far off")
         if n := sum(outlier in left_out for outlier in more):
-            flags[-1] += f"; {n} of them {'is' if n == 1 else 'are'} left out of the fits"
+            details[-1] += f"; {n} of them {'is' if n == 1 else 'are'} left out of the fits"
     without, whole = (
         "unknown" if p is None else format_estimate(p.loss, p.loss_pi) for p in points
     )
     size, them = next(p.size for p in points if p), "it" if len(outliers) == 1 else "them"
     where = f"the loss at {plain(name_size(size))} is"
-    flags[-1] += f"; {where} {without} without {them}, {whole} with {them}"
-    return flags
+    details[-1] += f"; {where} {without} without {them}, {whole} with {them}"
+    return [Flag("outlier", detail) for detail in details]

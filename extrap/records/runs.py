@@ -18,17 +18,9 @@ from extrap.records.numbers import counted, format_quantity, plain
 
 STATUSES = ("complete", "diverged", "pruned", "failed")
 STAGES = ("tune", "check")
-POOLED = "pooled: runs that differ in "
-"""How a note begins that names a setting in which the runs may differ."""
-USING = "Using "
-"""Beginning of the note that says which columns were taken for what."""
-LOSS_NOTE, KIND_NOTE = "the loss is the column ", "the losses are said to be of the kind "
-"""How notes begin that name the column of the loss, and what it is."""
 LOSS_KINDS = ("nats", "bits", "error", "accuracy", "other")
 """What a loss can be: nats or bits per token, an error rate, what an accuracy leaves, none of
 these."""
-OF_SHARE = " is maximised: the loss is 1 − "
-"""What stands in the note on an accuracy."""
 WITHOUT_SEED = "row-"
 """How the seed of a run begins whose seed nobody gave."""
 MOST_NAME = 100

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from extrap.records.results import IMPRECISE, REFUSED
+from extrap.records.flags import IMPRECISE, REFUSED, Flag
 
 Meaning = tuple[str, str, str]
 """What it means; why it matters; what to do."""
@@ -44,13 +44,13 @@ def explain_flag(flag: str, meanings: Mapping[str, Meaning]) -> Explanation:
 
     Args:
         flag: As the library returns it: a name, or `name: detail`.
-        meanings: Flag → what it means; one that ends in a dash is followed by a column.
+        meanings: Flag, or its code → what it means.
     """
-    name, _, detail = map(str.strip, flag.partition(":"))
-    for key in [name, *(start for start in meanings if start.endswith("-"))]:
-        if key in meanings and name.startswith(key):
-            return Explanation(name, *meanings[key], detail)
-    return Explanation(flag, *UNKNOWN)
+    flag = Flag(flag)
+    meaning = meanings.get(flag.name) or meanings.get(flag.code)
+    if meaning is None:
+        return Explanation(str(flag), *UNKNOWN)
+    return Explanation(flag.name, *meaning, flag.detail)
 
 
 def explain_flags(
@@ -60,16 +60,15 @@ def explain_flags(
 
     Why a size is refused is said elsewhere, and why it is imprecise of the last one alone.
     """
-    found: dict[str, Explanation] = {}
-    for flag in dict.fromkeys(flags):
-        shown = flag.partition(":")[0] if flag.startswith(REFUSED) else flag
-        new = explain_flag(shown, meanings)
-        old = found.get(new.name)
-        if old is not None and not flag.startswith(IMPRECISE):
+    explained: dict[str, Explanation] = {}
+    for flag in map(Flag, dict.fromkeys(flags)):
+        new = explain_flag(flag.name if flag.code == REFUSED else flag, meanings)
+        old = explained.get(new.name)
+        if old is not None and flag.code != IMPRECISE:
             details = ", ".join(dict.fromkeys(filter(None, [old.detail, new.detail])))
             new = replace(old, detail=details)
-        found[new.name] = new
-    return tuple(found.values())
+        explained[new.name] = new
+    return tuple(explained.values())
 
 
 def confidence(
@@ -87,9 +86,9 @@ def confidence(
         grave: Flags that make it low, the gravest first.
         otherwise: The sentence where there is no flag.
     """
-    found = explain_flags(flags, meanings)
-    low = [flag for name in grave for flag in found if flag.name == name]
-    for reasons, level in ((low, "low"), (found, "medium")):
+    explained = explain_flags(flags, meanings)
+    low = [flag for name in grave for flag in explained if flag.name == name]
+    for reasons, level in ((low, "low"), (explained, "medium")):
         if reasons:
             return f"Confidence: {level}; {clause(reasons[0])}."
     return otherwise

@@ -7,6 +7,7 @@ from html import escape
 
 from extrap import registry
 from extrap.files import as_written
+from extrap.records.notes import USING, of_codes
 from extrap.records.numbers import NBSP, beside
 from extrap.reporting.blocks import (
     Answer,
@@ -43,9 +44,7 @@ def result_text(result: object) -> str:
     runs = getattr(result, "runs", None)
     arms = runs.values() if isinstance(runs, Mapping) else [runs]
     notes = [note for holder in (result, *arms) for note in getattr(holder, "notes", ())]
-    from extrap.records.runs import USING  # pandas, which the status of a study does without
-
-    used = dict.fromkeys(note for note in notes if note.startswith(USING))
+    used = of_codes(notes, USING)
     return as_written("\n".join([*used, blocks_text(blocks_of(result))]))
 
 

@@ -19,6 +19,7 @@ from extrap.reading.reader import RowKeywords
 from extrap.records import Fit, Interval, Measure, Shown
 from extrap.records.codec import shape
 from extrap.records.fields import require, require_level, require_positive
+from extrap.records.flags import Flag
 from extrap.records.numbers import format_scientific
 
 ORDER = ("isoflop", "parametric")
@@ -268,7 +269,7 @@ class FittedSplit:
             warnings=(
                 *_disagreement(splits),
                 *_distance_flags(self.points, flops),
-                *[f"law-in-doubt: {', '.join(in_doubt)}"] * bool(in_doubt),
+                *[Flag("law-in-doubt", ", ".join(in_doubt))] * bool(in_doubt),
             ),
             notes=(*self.points.notes, *_lost(law)),
         )
@@ -367,15 +368,16 @@ def _disagreement(splits: Mapping[str, Estimated]) -> list[str]:
     ratio = (law.params.value or math.nan) / (profiles.params.value or math.nan)
     if max(ratio, 1 / ratio) > FACTOR:
         details.append(f"the law has {ratio:.2g} times the parameters")
-    return [f"estimators-disagree: {'; '.join(details)}"] * bool(details)
+    return [Flag("estimators-disagree", "; ".join(details))] * bool(details)
 
 
-def _distance_flags(points: Points, flops: float) -> list[str]:
+def _distance_flags(points: Points, flops: float) -> list[Flag]:
     above, below = flops / float(points.flops.max()), flops / float(points.flops.min())
     if below >= 1 / FAR and above <= FAR:
         return []
     times, which = (above, "largest") if above > FAR else (below, "smallest")
-    return [f"budget-far-from-runs: {format_scientific(times)} times the {which} compute of a run"]
+    far = f"{format_scientific(times)} times the {which} compute of a run"
+    return [Flag("budget-far-from-runs", far)]
 
 
 def _lost(law: FittedLaw | None) -> list[str]:

@@ -12,6 +12,7 @@ from extrap.analyses.allocation import Allocation, AllocationCheck, AllocationRe
 from extrap.analyses.allocation.checks import CheckedSplit
 from extrap.analyses.allocation.flags import MEANINGS
 from extrap.records import Interval, Measure
+from extrap.records.notes import USING, Note
 from extrap.records.numbers import (
     NBSP,
     beside,
@@ -23,7 +24,6 @@ from extrap.records.numbers import (
     format_value,
     stacked,
 )
-from extrap.records.runs import USING
 from extrap.reporting.blocks import (
     Answer,
     Block,
@@ -97,7 +97,7 @@ def allocation_blocks(found: Allocation) -> list[Block]:
 
 
 def _details(found: Allocation) -> Details:
-    notes = (Paragraph(f"Note: {note}") for note in found.notes if not note.startswith(USING))
+    notes = (Paragraph(f"Note: {note}") for note in found.notes if Note(note).code != USING)
     return Details("Estimators", (_estimators(found), *notes))
 
 

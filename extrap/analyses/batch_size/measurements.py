@@ -18,7 +18,7 @@ from extrap.reading.names import BATCHES, COMPUTE, PLAYED, PROGRESS, RATES, TOKE
 from extrap.reading.names import WORDS as NAMES
 from extrap.records import condition_text
 from extrap.records.fields import ROUNDING
-from extrap.records.runs import USING
+from extrap.records.notes import USING, note
 
 INFEASIBLE = frozenset({"diverged", "infeasible", "failed"})
 YES = frozenset({"true", "1", "1.0", "yes"})
@@ -113,7 +113,7 @@ def columns_used(table: pd.DataFrame, asked: Mapping[str, Sequence[str]]) -> str
         for part, names in asked.items()
         if names
     ]
-    return f"{USING}{', '.join(parts)}"
+    return note(USING, ", ".join(parts))
 
 
 def _named(table: pd.DataFrame, asked: Mapping[str, str]) -> pd.DataFrame:

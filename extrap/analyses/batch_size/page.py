@@ -35,6 +35,7 @@ from extrap.analyses.batch_size.flags import MEANINGS
 from extrap.analyses.sweep.flags import MEANINGS as LAW_MEANINGS
 from extrap.records import Interval, Measure
 from extrap.records.intervals import NOWHERE
+from extrap.records.notes import USING, Note
 from extrap.records.numbers import (
     NBSP,
     beside,
@@ -48,7 +49,6 @@ from extrap.records.numbers import (
     rounded,
     stacked,
 )
-from extrap.records.runs import USING
 from extrap.reporting.blocks import (
     Answer,
     Block,
@@ -260,7 +260,7 @@ def critical_blocks(found: CriticalBatches, forecasts: Sequence[SizeForecast] = 
     laws: Block = laws_table(("", law) for law in found.laws.values())
     if not found.laws and len(found.groups) > 1:
         laws = Paragraph(f"No law over groups: {found.reason}.")
-    notes = (Paragraph(f"Note: {note}.") for note in found.notes if not note.startswith(USING))
+    notes = (Paragraph(f"Note: {note}.") for note in found.notes if Note(note).code != USING)
     behind = Details("Laws over groups", [laws, *notes])
     answer = critical_answer(found, forecasts)
     return [answer, flag_warnings(fits), table, critical_table(fits), behind]

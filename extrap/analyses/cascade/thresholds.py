@@ -22,6 +22,7 @@ from extrap.reading.sources import read_rows
 from extrap.records import Interval, Measure, Shown
 from extrap.records.codec import shape
 from extrap.records.fields import require_level
+from extrap.records.flags import Flag
 
 CURVE_POINTS = 10
 """Thresholds of the curve, about equal shares apart, beside those of no input and of all."""
@@ -320,21 +321,23 @@ def _choose(part: pd.DataFrame, kind: str, asked: float) -> tuple[float, float]:
     return float(confidence[fine[-1]]), float(qualities[fine[-1]])
 
 
-def _flags(chosen: CascadePoint, asked: float, large: Measure, kind: str) -> tuple[str, ...]:
+def _flags(chosen: CascadePoint, asked: float, large: Measure, kind: str) -> tuple[Flag, ...]:
     """What the other part takes back of the quality that the first one promised, if it did."""
     judged, sign = chosen.quality, 1 if kind == "correct" else -1
     if chosen.threshold is None:
-        return (f"quality-not-reached: {asked:.4g}; the large model reaches {large.value:.4g}",)
+        return (
+            Flag("quality-not-reached", f"{asked:.4g}; the large model reaches {large.value:.4g}"),
+        )
     short = sign * (asked - (judged.value or 0.0))
     if short <= ROUNDING * max(1.0, abs(asked)):
         return ()
     by_chance = "may" if asked in judged.ci else "would not"
     lower, upper = judged.ci
-    return (
-        f"judged-quality-missed: {judged.value:.4g} ({lower:.4g} to {upper:.4g}) instead "
-        f"of {asked:.4g}, which chance {by_chance} explain; the large model alone reaches "
-        f"{large.value:.4g}",
+    missed = (
+        f"{judged.value:.4g} ({lower:.4g} to {upper:.4g}) instead of {asked:.4g}, which chance "
+        f"{by_chance} explain; the large model alone reaches {large.value:.4g}"
     )
+    return (Flag("judged-quality-missed", missed),)
 
 
 def _read(source: Any, group: str | None) -> tuple[pd.DataFrame, str, list[str]]:

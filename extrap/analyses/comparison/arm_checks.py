@@ -19,7 +19,7 @@ from extrap.reading.mixtures import refuse_mixtures
 from extrap.reading.names import RATES
 from extrap.reading.reader import as_runs, known_of
 from extrap.records import WITHOUT_SEED, Runs, condition_text
-from extrap.records.runs import POOLED, USING
+from extrap.records.notes import COPIES, POOLED, SEEDLESS_COPIES, USING, of_codes, values_of
 
 LOSSES = (1e-50, 1e50)
 """Losses beyond these are of a broken unit, and their squares and ratios beyond floats."""
@@ -82,9 +82,7 @@ def _split(runs: Runs, by: str) -> dict[str, Runs]:
             sizes=runs.sizes,
             tuned=runs.tuned,
             source=runs.source,
-            notes=[
-                note for note in runs.notes if "copies" in note or note.startswith((POOLED, USING))
-            ],
+            notes=of_codes(runs.notes, COPIES, SEEDLESS_COPIES, POOLED, USING),
         )
         for name in dict.fromkeys(labels)
     }
@@ -204,7 +202,7 @@ def _check_undeclared(name: str, arms: Mapping[str, Runs], measured: Iterable[st
     Values are offered that every recipe has: another one would leave nothing to compare.
     """
     runs = arms[name].of_stage("tune")
-    ignored = [note.removeprefix(POOLED) for note in runs.notes if note.startswith(POOLED)]
+    ignored = [column for (column,) in values_of(runs.notes, POOLED)]
     frame = runs.to_frame()
     if not frame["seed"].astype(str).str.startswith(WITHOUT_SEED).any():
         texts = frame[[c for c in frame if c not in (*runs.sizes, *runs.tuned)]].astype(str)
@@ -235,7 +233,7 @@ def without_copies(arms: Mapping[str, Runs]) -> tuple[dict[str, Runs], list[str]
     """
     found, notes = {}, []
     for name, runs in arms.items():
-        notes += [f"{name}: {note}" for note in runs.notes if "copies of" in note]
+        notes += [f"{name}: {note}" for note in of_codes(runs.notes, COPIES)]
         kept = runs.with_seedless_once()
         n_left_out = len(runs) - len(kept)
         if n_left_out:

@@ -30,7 +30,8 @@ from extrap.fitting.run_costs import FLOPS, SECONDS_PER_HOUR, hours_of_runs, rea
 from extrap.reading.reader import ReadingKeywords
 from extrap.records import Measure, Runs
 from extrap.records.fields import require, require_level, require_positive
-from extrap.records.runs import USING
+from extrap.records.flags import Flag
+from extrap.records.notes import USING, of_codes
 
 DEFAULT_FACTOR = 2.0
 """The target, times the largest common size."""
@@ -139,7 +140,7 @@ def compare(
     )
     untuned, without_rate = _untuned(runs, read)
     laws: dict[str, ArmLaw] = {}
-    used = dict.fromkeys(n for each in runs.values() for n in each.notes if n.startswith(USING))
+    used = of_codes((note for arm in runs.values() for note in arm.notes), USING)
     contrasts, notes = [], [*used, *copies, *_notes(runs, read), *without_rate]
     columns_of_speed: list[str] = []
     for name in others:
@@ -155,10 +156,10 @@ def compare(
             fix=fix,
         )
         laws = {**both, **laws}
-        slow = [f"speed-missing: {name} or {plain} has no {missing}"] * bool(missing)
+        slow = [Flag("speed-missing", f"{name} or {plain} has no {missing}")] * bool(missing)
         common = sorted(_common(read[plain], read[name]))
         size = ", ".join(f"{c} {value:g}" for c, value in zip(sizes, common[0], strict=True))
-        alone = [f"one-common-size: {plain} and {name} at {size}"] * (len(common) == 1)
+        alone = [Flag("one-common-size", f"{plain} and {name} at {size}")] * (len(common) == 1)
         flags = (*found.flags, *alone, *untuned[plain], *untuned[name], *slow)
         found = replace(found, flags=flags)
         if reference and name != reference:
@@ -175,7 +176,7 @@ def compare(
             law=gain_law(read[plain], read[name], sizes[0], fix),
         )
         found = _lost(gains.judged(found, level=level), runs[name], read[name])
-        is_lost = any(flag.startswith("no-loss") for flag in found.flags)
+        is_lost = any(flag.code == "no-loss" for flag in map(Flag, found.flags))
         next_runs = None if is_lost else gains.next_runs(found)
         speeds = gains.speeds(found, ratios, level=level)
         contrasts.append(replace(found, next_runs=next_runs, speeds=speeds))
@@ -202,15 +203,17 @@ def compare(
 
 def _untuned(
     runs: Mapping[str, Runs], arms: Mapping[str, Arm]
-) -> tuple[dict[str, list[str]], list[str]]:
+) -> tuple[dict[str, list[Flag]], list[str]]:
     """Flags of recipes with one learning rate at their largest size; a note of those without."""
-    flags: dict[str, list[str]] = {}
+    flags: dict[str, list[Flag]] = {}
     without = []
     for name, each in runs.items():
         largest = dict(zip(each.sizes, max(arms[name].by_size), strict=True))
         n_values = rates_at(each, largest)
         where = ", ".join(f"{column} {value:g}" for column, value in largest.items())
-        flags[name] = [f"untuned: {name} has one learning rate at {where}"] * (n_values == 1)
+        flags[name] = [Flag("untuned", f"{name} has one learning rate at {where}")] * (
+            n_values == 1
+        )
         without += [name] * (n_values is None)
     text = (
         f"{', '.join(without)}: there is no learning rate among the columns, so whether it was "
@@ -234,7 +237,7 @@ def _lost(contrast: Contrast, treated: Runs, arm: Arm) -> Contrast:
     why = (
         f"no run of {arm.name} at {where} has a loss; find out why before anything larger is run."
     )
-    flags = (*contrast.flags, f"no-loss: {arm.name} at {where}")
+    flags = (*contrast.flags, Flag("no-loss", f"{arm.name} at {where}"))
     refusals = {**contrast.refusals, "at_target": why}
     return replace(contrast, verdict=UNDECIDED, flags=flags, refusals=refusals)
 

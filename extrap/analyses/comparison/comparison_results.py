@@ -10,6 +10,7 @@ from extrap.analyses.comparison.effective_speed import EffectiveSpeed
 from extrap.analyses.comparison.gate import MIN_GAIN, UNDECIDED, VERDICTS, NextRuns
 from extrap.records import Interval, Measure, Shown
 from extrap.records.codec import shape
+from extrap.records.flags import Flag
 
 COMPARISON_VERSION = 2
 """Schema of the JSON of a comparison, and of a study of comparisons."""
@@ -124,7 +125,7 @@ class Contrast:
     @property
     def has_misfit(self) -> bool:
         """Whether a law misses its losses, so that no forecast of it decides."""
-        return any(flag.startswith("lack-of-fit") for flag in self.flags)
+        return any(flag.code == "lack-of-fit" for flag in map(Flag, self.flags))
 
     @property
     def over_sizes(self) -> SizeDifference:

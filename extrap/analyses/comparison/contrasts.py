@@ -52,6 +52,7 @@ from extrap.fitting.projection import (
 from extrap.laws import LOSS_LAWS
 from extrap.laws.base import Array, Range
 from extrap.records import Interval, Measure
+from extrap.records.flags import Flag
 
 MIN_SIZES = 3
 """Fewer common sizes carry no law."""
@@ -65,9 +66,10 @@ SEED_REMEDY = "add a second seed at every size, or sizes up to five"
 MIN_PAIRS = 2
 """Fewer seeds that three arms share do not tell what a share errs by."""
 MISFIT = (
-    "lack-of-fit: the law of {} or {} misses its losses by more than their noise; use the "
-    "differences at the measured sizes, or add larger sizes."
+    "the law of {} or {} misses its losses by more than their noise; use the differences at the "
+    "measured sizes, or add larger sizes."
 )
+"""Detail of the flag of two laws that miss their losses."""
 DOF_SHARE = 0.7
 """Degrees of freedom behind a number off the laws, over those of all pairs: it rests mostly on the
 largest sizes. Chosen on simulated tables of other seeds than those reported
@@ -284,7 +286,8 @@ def contrast_arms(
     )
     known = replace(known, at_target=ahead)
     if has_misfit(table, laws):
-        known = replace(known, flags=(*known.flags, MISFIT.format(plain.name, treated.name)))
+        misfit = Flag("lack-of-fit", MISFIT.format(plain.name, treated.name))
+        known = replace(known, flags=(*known.flags, misfit))
     return known, both
 
 

@@ -23,6 +23,8 @@ from extrap.analyses.comparison.treatments import (
     treatments,
 )
 from extrap.records import Interval, Measure
+from extrap.records.flags import Flag
+from extrap.records.notes import USING, Note
 from extrap.records.numbers import (
     NBSP,
     beside,
@@ -37,7 +39,6 @@ from extrap.records.numbers import (
     rounded,
     stacked,
 )
-from extrap.records.runs import USING
 from extrap.reporting.blocks import (
     Answer,
     Block,
@@ -379,12 +380,12 @@ def _notes(comparison: Comparison) -> list[Paragraph]:
         f"{contrast.treated}: {text}"
         for contrast in comparison.contrasts
         for text in [
-            *(flag.partition(": ")[2] for flag in contrast.flags),
+            *(Flag(flag).detail for flag in contrast.flags),
             *contrast.refusals.values(),
         ]
         if text
     ]
-    notes = [note for note in comparison.notes if not note.startswith(USING)]
+    notes = [note for note in comparison.notes if Note(note).code != USING]
     return [Paragraph(text) for text in dict.fromkeys([*texts, *notes])]
 
 

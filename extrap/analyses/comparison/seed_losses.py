@@ -22,6 +22,7 @@ from extrap.fitting.surface.fitted_sizes import (
 )
 from extrap.fitting.surface.optimum_law import law_of_optimum
 from extrap.records import WITHOUT_SEED, Interval, Measure, Optimum, Runs
+from extrap.records.flags import Flag
 
 Key = tuple[float, ...]
 """A size, one number per size column."""
@@ -105,7 +106,7 @@ def _tuned_only(sweep: Runs) -> Runs:
     return Runs.from_frame(frame, sizes=sweep.sizes, tuned=tuned, source=sweep.source)
 
 
-def _edge_flags(name: str, optima: Sequence[Optimum]) -> list[str]:
+def _edge_flags(name: str, optima: Sequence[Optimum]) -> list[Flag]:
     """One flag for the sizes whose loss is inferred, one for those where it is the best run's."""
     flags = []
     for is_inferred, words in (
@@ -118,10 +119,8 @@ def _edge_flags(name: str, optima: Sequence[Optimum]) -> list[str]:
             if not optimum.bracketed and (optimum.loss is not None) == is_inferred
         ]
         if sizes:
-            flags.append(
-                f"edge: no optimum of {name} is bracketed at {'; '.join(sizes)}, so its loss is "
-                f"{words}; extend the grid."
-            )
+            where = f"no optimum of {name} is bracketed at {'; '.join(sizes)}"
+            flags.append(Flag("edge", f"{where}, so its loss is {words}; extend the grid."))
     return flags
 
 

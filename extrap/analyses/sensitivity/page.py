@@ -5,6 +5,7 @@ from __future__ import annotations
 from extrap.analyses.sensitivity import SMALL_COST, Sensitivity, Setting
 from extrap.analyses.sensitivity.flags import MEANINGS
 from extrap.records import Measure
+from extrap.records.flags import Flag
 from extrap.records.numbers import (
     beside,
     format_given,
@@ -43,7 +44,7 @@ def sensitivity_answer(found: Sensitivity) -> Answer:
     first, small = found.settings[0], format_percent(SMALL_COST, signed=False)
     where = f"of the loss at {name_size({found.column: found.target})}"
     cost = f"kept at {_level(first.base)}, it costs {in_percent(first.cost)} {where}"
-    flags = [f"{flag}: {first.name}" for flag in first.flags]
+    flags = [Flag(flag, first.name) for flag in first.flags]
     ratio = format_quantity(found.target / found.sizes[-1], digits=2)
     certain = f"high; no warnings at {ratio} times the largest size"
     if all(setting.advice == "leave" for setting in found.settings):
@@ -81,7 +82,7 @@ def sensitivity_blocks(found: Sensitivity) -> list[Block]:
         "bracketed, what the best value tried gains. Exponents of momentum and β are those of the "
         "distance from 1.",
     )
-    flags = (f"{flag}: {s.name}" for s in found.settings for flag in s.flags)
+    flags = (Flag(flag, s.name) for s in found.settings for flag in s.flags)
     notes = (Paragraph(f"note: {note}", is_small=True) for note in found.notes)
     figure = Figure(chart, "Line: too little for a sweep.")
     warnings = Warnings(explain_flags(flags, MEANINGS))

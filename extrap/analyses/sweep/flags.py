@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from extrap.records.results import REFUSED
+from extrap.records.flags import REFUSED
 from extrap.reporting.flags import Meaning
 
 FLOOR = "floor: the loss no size removes"
@@ -234,7 +234,7 @@ MEANINGS: dict[str, Meaning] = {
         "The interval is valid only if no new regime begins on the way.",
         "Add a size in between before a large run.",
     ),
-    "flat-": (
+    "flat": (
         "The value of this column hardly matters at the largest size.",
         "A range of values does as well as the best, and the best of them is not known.",
         "Leave the column out of the tuned values; keep one value.",
@@ -246,4 +246,4 @@ MEANINGS: dict[str, Meaning] = {
         "Do what the reason names: more seeds, a finer or wider grid, or more sizes.",
     ),
 }
-"""Flag → what it means; a key that ends in a dash is followed by the name of a tuned column."""
+"""Flag, or its code → what it means."""

@@ -13,6 +13,7 @@ from extrap.fitting.surface.optimum_law import CurvatureTest
 from extrap.forecasting import Forecast
 from extrap.laws import LAWS
 from extrap.records import Fit, Recommendation
+from extrap.records.flags import Flag, pinned_name
 from extrap.records.numbers import (
     NBSP,
     counted,
@@ -29,7 +30,6 @@ from extrap.records.numbers import (
 
 Piece = tuple[str, bool]
 """Text, and whether it is raised (an exponent)."""
-PINNED = "pinned: "
 WORTH_TELLING = 0.01
 """Relative difference from which a recommended value is explained."""
 _LOCAL_LAW = "a local law, in which the largest sizes count most,"
@@ -42,13 +42,12 @@ _LOCAL_ALONE = (
 def pins_of(forecast: Forecast) -> dict[str, float]:
     """The pinned parameters of a forecast, named as `extrap.forecast` takes them."""
     # laws may hold parameters of their own, one of a grid each: only flagged ones were given
-    flagged = [flag.removeprefix(PINNED) for flag in forecast.flags if flag.startswith(PINNED)]
-    given = {text.partition(" = ")[0] for text in flagged}
+    named = {pinned_name(flag) for flag in map(Flag, forecast.flags) if flag.code == "pinned"}
     pins = {
         name: value
         for fit, _ in forecast.loss_laws
         for name, value in fit.fixed.items()
-        if name in given
+        if name in named
     }
     for column, law in forecast.tuned_laws.items():
         pins |= {f"{column}.{name}": value for name, value in law.fixed.items()}

@@ -12,6 +12,7 @@ from extrap.analyses.sweep.judged_groups import RunGroup
 from extrap.analyses.sweep.statements import pins_of
 from extrap.forecasting import Forecast
 from extrap.records import Interval, Optimum, Point
+from extrap.records.flags import Flag
 from extrap.records.numbers import (
     NBSP,
     beside,
@@ -90,7 +91,7 @@ def answer_table(
             line += [stacked(best.value, best.ci) for best in point.tuned.values()]
         line += _observed_cells(row)[: len(seen)] if judged else []
         if any(own):
-            line.append(", ".join(flag.partition(":")[0].replace("-", " ") for flag in flags))
+            line.append(", ".join(Flag(flag).name.replace("-", " ") for flag in flags))
         cells.append(line)
     caption = f"Forecasts with {format_level(forecast.level)} prediction intervals"
     caption += " (of one new run, and of the optimum)" if forecast.runs.tuned else ""

@@ -1,0 +1,60 @@
+"""Flags and notes: data that reads as text, and the same data when it is read back."""
+
+import ast
+import copy
+import json
+from pathlib import Path
+
+import pytest
+
+import extrap
+from extrap.records.flags import Flag, pinned, pinned_name
+from extrap.records.notes import TEXTS, Note, note, of_codes, values_of
+from extrap.registry import meanings
+
+PACKAGE = Path(extrap.__file__).parent
+FLAGS = [
+    (Flag("too-few-sizes"), "too-few-sizes"),
+    (Flag("far-extrapolation", "32 times"), "far-extrapolation: 32 times"),
+    (Flag("refused", "too wide: ± 9 %", column="muon-lr"), "refused-muon-lr: too wide: ± 9 %"),
+    (Flag("flat", column="lr"), "flat-lr"),
+    (pinned("lr.b", -0.5), "pinned: lr.b = -0.5"),
+]
+
+
+@pytest.mark.parametrize(("flag", "text"), FLAGS)
+def test_a_flag_is_its_text_and_keeps_its_parts_in_files(flag, text):
+    assert flag == text
+    for again in (Flag(text), Flag(json.loads(json.dumps(flag))), copy.deepcopy(flag)):
+        parts = (again.code, again.column, again.detail)
+        assert parts == (flag.code, flag.column, flag.detail)
+
+
+def test_a_pinned_parameter_is_named_by_its_flag():
+    assert pinned_name(pinned("E", 1.7)) == "E"
+
+
+@pytest.mark.parametrize("code", TEXTS)
+def test_a_note_keeps_its_values_in_files(code):
+    values = [f"v{i}" for i in range(TEXTS[code].count("{}"))]
+    for made in (note(code, *values), Note(str(note(code, *values)))):
+        assert (made.code, list(made.values)) == (code, values)
+
+
+def test_notes_are_selected_by_code():
+    notes = [note("using", "lr"), "text alone", note("pooled", "seed"), note("using", "lr")]
+    assert of_codes(notes, "using", "loss-column") == ["Using lr"]
+    assert values_of(notes, "pooled") == [("seed",)]
+
+
+def test_every_flag_that_the_package_makes_is_explained():
+    explained = {code for table in meanings().values() for code in table}
+    made = [
+        (path.name, node.args[0].value)
+        for path in PACKAGE.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "Flag"
+        if node.args and isinstance(node.args[0], ast.Constant)
+    ]
+    assert len(made) > 25
+    assert [place for place in made if place[1] not in explained] == []

@@ -20,10 +20,12 @@ from benchmarks.rows import DATA, Row
 from extrap.reporting import html
 from extrap.reporting.blocks import Answer, Details, Page, Paragraph
 from extrap.reporting.study_page import provenance
-from extrap.reporting.tables import Table
+from extrap.reporting.tables import Colored, Table
 from extrap.reporting.text import blocks_text
 
 ROOT = Path(__file__).parents[1]
+COLORS = {True: "good", False: "bad", None: ""}
+"""Of a verdict: met, missed, without a target."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -174,7 +176,7 @@ def write_page(
         question=words.question,
         created=created,
         blocks=(
-            Answer(text=headline(rows), kind="on" if is_met else "mixed"),
+            Answer(text=headline(rows), color="good" if is_met else "warn"),
             Paragraph(f"{words.lead}{left_out}"),
             *(Details(table.caption, (table,)) for table in _tables(rows)),
             provenance(about),
@@ -194,7 +196,8 @@ def _tables(rows: Sequence[Row]) -> list[Table]:
         for row in group:
             note = "" if row.note in seen else row.note
             seen.add(row.note)
-            lines.append((row.verdict, row.figure, row.reached, row.target, row.beat, note))
+            verdict = Colored(row.verdict, COLORS[row.met])
+            lines.append((verdict, row.figure, row.reached, row.target, row.beat, note))
         columns = ("verdict", "figure", "reached", "target", "to beat", "note")
         used = [i for i, _ in enumerate(columns) if any(line[i] for line in lines)]
         table = Table(

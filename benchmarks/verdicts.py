@@ -73,7 +73,7 @@ HEADLINE = re.compile(
     r"(?:; (\d+) of (\d+) losses outside [^(;]*(\(smallest p-value)?)?"
 )
 """Configurations off the law, why, undecided; losses outside their intervals; a p-value."""
-HEADLINES = {True: ("on course",), False: ("off course", "better than forecast")}
+HEADLINES = {True: ("on law",), False: ("off law", "better than forecast")}
 """Verdict → the last words of the headline; other verdicts are undecided."""
 
 

@@ -23,6 +23,7 @@ from extrap.records.numbers import (
     name_size,
     plain,
 )
+from extrap.records.outcomes import Outcome
 
 if TYPE_CHECKING:
     from extrap.records.runs import Runs
@@ -376,10 +377,6 @@ shape(
 )
 
 
-OUTCOMES = {True: "on the law", False: "OFF the law", None: "undecided"}
-"""Words for `Verdict.on_law`."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict(Encoded):
     """One observed run compared with the forecast.
@@ -441,8 +438,14 @@ class Verdict(Encoded):
     mean_loss: float | None = None
     expected_pi: Interval | None = None
 
+    @property
+    def outcome(self) -> Outcome:
+        """How the run stands to its forecast."""
+        has_loss = self.loss is not None
+        return Outcome.of(on_law=self.on_law, cause=self.cause, has_loss=has_loss)
+
     def __repr__(self) -> str:
-        cause = f", {self.cause}" if self.cause else ""
+        cause = f", {self.cause}" * (self.outcome is Outcome.OFF_LAW and self.cause is not None)
         which = [name_size(self.size), *filter(None, [name_size(self.tuned)])]
         which += [] if self.seed is None else [f"seed {self.seed}"]
         seen = self.status if self.loss is None else f"loss {format_value(self.loss)}"
@@ -451,8 +454,8 @@ class Verdict(Encoded):
             off += f" (mean of its configuration {format_value(self.mean_loss)})"
         expected = f"the forecast {format_estimate(self.predicted, self.predicted_pi)}"
         p = "" if self.p_value is None else f", p {format_p_value(self.p_value)}"
-        outcome = f"{OUTCOMES[self.on_law]}{cause}: {', '.join(which)}"
-        return plain(f"Verdict({outcome}: {seen}{off} {expected}{p})")
+        head = f"{self.outcome.word}{cause}: {', '.join(which)}"
+        return plain(f"Verdict({head}: {seen}{off} {expected}{p})")
 
 
 shape(

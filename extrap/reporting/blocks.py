@@ -24,12 +24,12 @@ class Answer:
     Attributes:
         text: One or two sentences with numbers.
         confidence: How far to trust it and why, a sentence; empty where it makes no forecast.
-        kind: Decides the colour: `forecast`, `on`, `mixed`, `mistuned`, `off`, `none`.
+        color: `"good"`, `"warn"`, `"bad"`, or empty where nothing was judged.
     """
 
     text: str
     confidence: str = ""
-    kind: str = "forecast"
+    color: str = ""
 
     @property
     def plain(self) -> str:

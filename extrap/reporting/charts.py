@@ -16,15 +16,6 @@ from typing import Any
 
 from extrap.records import Interval
 
-MARKS = {
-    "on": ("o", "good", "on law"),
-    "mistuned": ("D", "warn", "mistuned"),
-    "off": ("X", "bad", "off law"),
-    "contrast": ("d", "muted", "mistuned on purpose"),
-    "undecided": ("o", "muted", "undecided"),
-    "none": ("^", "bad", "diverged"),
-}
-"""Kind of a judged run → marker, ink, label."""
 BAND: dict[str, Any] = {"line": "-", "is_band": True}
 """The style of a law with its band."""
 

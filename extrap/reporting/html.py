@@ -13,24 +13,8 @@ from extrap.errors import argument
 from extrap.files import write_text
 from extrap.records.numbers import NBSP
 from extrap.reporting.blocks import Figure, Page
+from extrap.reporting.tables import color_of
 
-MARKS = {
-    "● on law": "good",
-    "◆ off law, mistuned": "warn",
-    "✕ off law": "bad",
-    "◇ contrast": "muted",
-    "○ undecided": "warn",
-    "▲ off law, diverged": "bad",
-    "▼ survives": "good",
-    "■ fades": "warn",
-    "▲ hurts": "bad",
-    "on law": "good",
-    "undecided": "warn",
-    "deviates": "bad",
-    "met": "good",
-    "MISSED": "bad",
-}
-"""A verdict as tables write it → its colour."""
 POLICY = (
     "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; "
     "form-action 'none'"
@@ -87,6 +71,7 @@ def _about(page: Page) -> dict[str, str]:
         "answer": page.answer.text,
         "created": page.created,
         "status": page.status,
+        "color": color_of(page.status),
     }
 
 
@@ -100,14 +85,8 @@ def environment() -> Environment:
         lstrip_blocks=True,
         undefined=StrictUndefined,
     )
-    templates.filters |= {"unbroken": _unbroken, "mark": _mark}
+    templates.filters |= {"unbroken": _unbroken, "color": color_of}
     return templates
-
-
-def _mark(cell: str) -> str:
-    """The colour of a verdict or status; empty for other cells."""
-    text = cell.replace(NBSP, " ")
-    return MARKS.get(text, "warn" if text.startswith("on law; ") else "")
 
 
 def _unbroken(text: str) -> str:

@@ -11,7 +11,7 @@ from extrap.records.numbers import counted, format_decimals
 from extrap.registry import page_name
 from extrap.reporting.blocks import Answer, Page
 from extrap.reporting.html import write_page
-from extrap.reporting.tables import Table
+from extrap.reporting.tables import Colored, Table
 
 PREFIX = "extrap:"
 HEAD = 100_000
@@ -58,7 +58,7 @@ def write_index(folder: str | Path) -> Path:
         blocks=(
             Answer(
                 text=f"{counted(n, 'report')}, newest first" if n else "No report yet.",
-                kind="forecast" if n else "none",
+                color="" if n else "bad",
             ),
             Table(
                 "Reports, newest first",
@@ -74,7 +74,8 @@ def write_index(folder: str | Path) -> Path:
 def _row(report: dict[str, str]) -> tuple[str, ...]:
     study = "\n".join(" ".join(report[name].split()) for name in ("title", "answer"))
     made = report["created"][:10]
-    return (study, report["status"], report["kind"], made, report["question"], report["size"])
+    status = Colored(report["status"], report["color"])
+    return (study, status, report["kind"], made, report["question"], report["size"])
 
 
 def _read_meta(page: Path) -> dict[str, str]:
@@ -96,6 +97,7 @@ def _read_meta(page: Path) -> dict[str, str]:
         **{key: found[key] for key in keys},
         "kind": page_name(kind),
         "status": found.get("status", ""),
+        "color": found.get("color", ""),
         "bytes": str(size),
         "size": format_decimals(size / 1e6, 2),
     }

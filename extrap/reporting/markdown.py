@@ -13,15 +13,14 @@ from urllib.parse import urlsplit
 from extrap.files import as_written
 from extrap.records.numbers import NBSP, beside
 from extrap.reporting.blocks import Answer, Block, Columns, Details, Page, Paragraph, Warnings
-from extrap.reporting.tables import Table
+from extrap.reporting.tables import Table, color_of
 
 MOST_ROWS = 20
 """Of a table; the page has them all."""
 LONGEST = 600
 """Characters of a text from a file."""
-_SIGNS = {"on law": "🟢", "deviates": "🔴", "forecast": "🔵"}
-_PARTLY = "🟡"
-"""Of a forecast that leads on law, while other runs are off it."""
+SIGNS = {"good": "🟢", "warn": "🟡", "bad": "🔴", "muted": "🔵"}
+"""Color of a status → its sign."""
 _ACTS = re.compile(r"[\\`*_\[\]<>|~$&]")
 _ADDRESS = re.compile(r"[\w./%~?=&#:+,;-]+")
 """Characters of a link; none that ends it."""
@@ -90,10 +89,8 @@ def blocks_markdown(blocks: Sequence[Block]) -> Iterator[str]:
 
 
 def _sign(page: Page) -> str:
-    """Green only where no run is off."""
-    if page.ok is False and page.status != "deviates":
-        return _PARTLY
-    return _SIGNS.get(page.status, "")
+    """Of what became of the runs."""
+    return SIGNS.get(color_of(page.status), "")
 
 
 def _code(text: str) -> str:

@@ -12,6 +12,28 @@ MAX_ROWS = 400
 """Rows of a table on a page; the rest is in the run table beside it."""
 
 
+class Colored(str):
+    """A cell or a status with the color of its outcome.
+
+    Attributes:
+        color: `"good"`, `"warn"`, `"bad"` or `"muted"`.
+    """
+
+    __slots__ = ("color",)
+    color: str
+
+    def __new__(cls, text: str, color: str) -> Colored:
+        """A text in a color."""
+        cell = super().__new__(cls, text)
+        cell.color = color
+        return cell
+
+
+def color_of(text: str) -> str:
+    """The color of a cell or a status; empty for plain text."""
+    return getattr(text, "color", "")
+
+
 @dataclass(frozen=True, slots=True)
 class Table:
     """A table, cut after `MAX_ROWS` rows and saying so.

@@ -177,7 +177,7 @@ class CascadeKind(Kind):
         answer = Answer(
             text=what,
             confidence=f"Its accuracy {is_good} as good as that of the large model.",
-            kind="on" if best.is_as_good else "mixed",
+            color="good" if best.is_as_good else "warn",
         )
         return study_page("cascade", about, [answer, table], caveats=LIMITS)
 

@@ -34,8 +34,8 @@ def test_a_summary_is_green_only_where_no_run_is_off(made, judge):
     verdicts = judge()
     off = [v for v in verdicts if not v.on_law]
     for runs, status, ok, sign in (
-        (verdicts, f"on law; {len(off)} runs off", False, "🟡"),
-        (off[:1], "deviates", False, "🔴"),
+        (verdicts, f"on law; {len(off)} runs off law", False, "🟡"),
+        (off[:1], "off law", False, "🔴"),
         ((), "forecast", None, "🔵"),
     ):
         page = forecast_page(made, runs)

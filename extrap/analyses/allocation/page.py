@@ -37,7 +37,7 @@ from extrap.reporting.blocks import (
 from extrap.reporting.charts import BAND, Axis, XYChart, points
 from extrap.reporting.flags import confidence, explain_flags
 from extrap.reporting.study_page import About, estimate, measured, study_page
-from extrap.reporting.tables import Table, tabulated
+from extrap.reporting.tables import Colored, Table, tabulated
 
 SAME_PARAMS = 1.15
 """Factor within which a run has the recommended parameters."""
@@ -56,7 +56,7 @@ LIMITS = (
 )
 
 
-def allocation_answer(found: Allocation, *, more: str = "", kind: str = "forecast") -> Answer:
+def allocation_answer(found: Allocation, *, more: str = "", color: str = "") -> Answer:
     """The split and its loss; `more` follows them."""
     loss = ""
     if found.loss != Measure():
@@ -71,7 +71,7 @@ def allocation_answer(found: Allocation, *, more: str = "", kind: str = "forecas
         f"{format_scientific(found.flops)} FLOPs{loss}. From {_range(found.near_best)} parameters "
         f"the loss is within 0.1{NBSP}% of the best.{more}",
         confidence=confidence(found.warnings, MEANINGS, grave=GRAVE, otherwise=certain),
-        kind=kind,
+        color=color,
     )
 
 
@@ -87,7 +87,7 @@ def study_answer(report: AllocationReport) -> Answer:
         f" Parameters grow as C to the {estimate(found.exponent)}. In runs at this budget "
         f"{verdict}, and the loss of {estimate(check.recommended.loss)} is {held} the interval."
     )
-    return allocation_answer(found, more=more, kind="on" if report.is_borne_out else "mixed")
+    return allocation_answer(found, more=more, color="good" if report.is_borne_out else "warn")
 
 
 def allocation_blocks(found: Allocation) -> list[Block]:
@@ -119,7 +119,9 @@ def allocation_page(report: AllocationReport, about: About) -> Page:
         blocks,
         caveats=LIMITS,
         counts={"runs": report.n_runs},
-        status="borne out" if report.is_borne_out else "not borne out",
+        status=Colored("borne out", "good")
+        if report.is_borne_out
+        else Colored("not borne out", "bad"),
     )
 
 

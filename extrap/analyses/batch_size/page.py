@@ -144,7 +144,7 @@ def critical_answer(found: CriticalBatches, forecasts: Sequence[SizeForecast] = 
             text=f"{where} critical batch is {batch_estimate(group.b_crit)}: no estimate is "
             "possible.",
             confidence="Confidence: low; the measurements do not bound it on both sides.",
-            kind="none",
+            color="bad",
         )
     overhead = format_level(found.overhead)
     texts = [
@@ -162,8 +162,10 @@ def critical_answer(found: CriticalBatches, forecasts: Sequence[SizeForecast] = 
         f"Examples stay within {overhead} of linear scaling from {_four(group.from_batch)} up to "
         f"a batch of {batch_estimate(group.b_overhead)}."
     ]
-    kind = "forecast" if forecasts else "on"
-    return Answer(text=" ".join(texts), confidence=_confidence(found, group, forecasts), kind=kind)
+    color = "" if forecasts else "good"
+    return Answer(
+        text=" ".join(texts), confidence=_confidence(found, group, forecasts), color=color
+    )
 
 
 def _confidence(
@@ -356,7 +358,7 @@ def _agreement_answer(tasks: Tasks, found: Agreement) -> Answer:
         f"{min(known)[1]} to {max(known)[1]}.",
         confidence=f"Confidence: {'high' if is_sure else 'medium'}; {found.n_pairs} pairs of "
         f"{len(tasks)} tasks span {format_decimals(found.decades, 1)} decades.",
-        kind="on" if predicts else "mixed",
+        color="good" if predicts else "warn",
     )
 
 

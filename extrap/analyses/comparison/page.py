@@ -51,7 +51,7 @@ from extrap.reporting.blocks import (
 )
 from extrap.reporting.flags import Explanation, explain_flag
 from extrap.reporting.study_page import About, measured, study_page
-from extrap.reporting.tables import Table, tabulated
+from extrap.reporting.tables import Colored, Table, tabulated
 
 LIMITS = (
     "A verdict holds for the sizes that were run. A small difference of exponents can look like a "
@@ -71,13 +71,13 @@ MOST_OF_GAIN = 0.5
 FAR = 4.0
 """Target over the largest measured size, from which the confidence is not high."""
 VERDICTS = {
-    SURVIVES: ("▼", "{} survives", "on"),
-    HURTS: ("▲", "{} hurts", "off"),
-    FADES: ("■", "{} fades", "mixed"),
-    NO_DIFFERENCE: ("●", "{} makes no difference", "mixed"),
-    UNDECIDED: ("?", "Undecided whether {} survives", "mixed"),
+    SURVIVES: ("▼", "{} survives", "good"),
+    HURTS: ("▲", "{} hurts", "bad"),
+    FADES: ("■", "{} fades", "warn"),
+    NO_DIFFERENCE: ("●", "{} makes no difference", "warn"),
+    UNDECIDED: ("?", "Undecided whether {} survives", "warn"),
 }
-"""Verdict → its mark, its sentence, the kind of the answer."""
+"""Verdict → its mark, its sentence, the color."""
 COUNTED = {
     SURVIVES: ("survives", "survive"),
     HURTS: ("hurts", "hurt"),
@@ -121,7 +121,8 @@ def own_comparison_page(found: Comparison, about: About) -> Page:
     answer, *rest = comparison_blocks(found)
     charts = [Figure(chart) for chart in size_charts(found)[1:]]
     blocks = [answer, Columns(charts), *rest]
-    return study_page("comparison", about, blocks, caveats=LIMITS, status=found.verdict)
+    status = Colored(found.verdict, VERDICTS[found.verdict][2])
+    return study_page("comparison", about, blocks, caveats=LIMITS, status=status)
 
 
 def comparison_blocks(found: Comparison) -> list[Block]:
@@ -162,18 +163,24 @@ def _group_blocks(found: GroupFindings, has_charts: bool) -> list[Block]:
     return [*head, Columns([*map(Figure, charts)]), *tables, *notes, *read, _seal(found)]
 
 
+def _marked(verdict: str) -> Colored:
+    """A verdict as a cell, after its mark."""
+    mark, _, color = VERDICTS[verdict]
+    return Colored(f"{mark}{NBSP}{verdict}", color)
+
+
 def comparison_answer(shown: Sequence[Treatment]) -> Answer:
     """Whether each treated recipe is better, by how much, and how sure that is."""
     if not shown:
-        return Answer(text="Cannot tell: the runs do not support a comparison.", kind="none")
-    kinds = {VERDICTS[each.verdict][2] for each in shown}
+        return Answer(text="Cannot tell: the runs do not support a comparison.", color="bad")
+    colors = {VERDICTS[each.verdict][2] for each in shown}
     text = " ".join(map(_sentence, shown)) if len(shown) <= MOST_SENTENCES else _counted(shown)
     order = ("low", "medium", "high")
     level, reason = min(map(_certainty, shown), key=lambda found: order.index(found[0]))
     return Answer(
         text=text,
         confidence=f"Confidence: {level}; {reason}.",
-        kind=kinds.pop() if len(kinds) == 1 else "mixed",
+        color=colors.pop() if len(colors) == 1 else "warn",
     )
 
 
@@ -324,7 +331,7 @@ def verdicts_table(shown: Sequence[Treatment]) -> Table:
         f"Treated recipes against {against} ({format_level(shown[0].comparison.level)} intervals)",
         shown,
         {
-            "verdict": lambda each: f"{VERDICTS[each.verdict][0]}{NBSP}{each.verdict}",
+            "verdict": lambda each: _marked(each.verdict),
             "recipe": lambda each: over(each.contrast.treated, each.group),
             "loss": loss,
             **({"gap closed": lambda each: _percent(each.contrast.share)} if has_share else {}),

@@ -43,6 +43,6 @@ def coordinate_blocks(found: CoordinateCheck) -> list[Block]:
         f"± {format_quantity(TOLERANCE)}."
     )
     return [
-        Answer(text=f"{text}.", kind="off" if steep else "on"),
+        Answer(text=f"{text}.", color="bad" if steep else "good"),
         Table(caption, ("layer", *widths, "slope", "verdict"), rows, note),
     ]

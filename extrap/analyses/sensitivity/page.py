@@ -48,17 +48,17 @@ def sensitivity_answer(found: Sensitivity) -> Answer:
     ratio = format_quantity(found.target / found.sizes[-1], digits=2)
     certain = f"high; no warnings at {ratio} times the largest size"
     if all(setting.advice == "leave" for setting in found.settings):
-        text, kind = f"Keep all fixed values: each costs less than {small} {where}.", "on"
+        text, color = f"Keep all fixed values: each costs less than {small} {where}.", "good"
     elif first.cost.ci.lower:
         best = (
             "" if first.best == Measure() else f"; its best value there is {beside(_best(first))}"
         )
-        text, kind = f"Tune {first.name} first: {cost}{best}.", "mistuned"
+        text, color = f"Tune {first.name} first: {cost}{best}.", "warn"
     else:
         text = f"No cost is significant. {first.name} is the first candidate: {cost}."
-        kind, flags, certain = "mixed", [], "low; its interval includes 0 or is open"
+        color, flags, certain = "warn", [], "low; its interval includes 0 or is open"
     sure = confidence(flags, MEANINGS, grave=("far",), otherwise=f"Confidence: {certain}.")
-    return Answer(text=text, confidence=sure, kind=kind)
+    return Answer(text=text, confidence=sure, color=color)
 
 
 def sensitivity_blocks(found: Sensitivity) -> list[Block]:

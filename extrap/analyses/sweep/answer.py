@@ -32,12 +32,12 @@ from extrap.records.numbers import (
     name_size,
     name_tuned,
 )
+from extrap.records.outcomes import Outcome
 from extrap.reporting.blocks import Answer
 from extrap.reporting.flags import clause, explain_flag
 
 NEGLIGIBLE = 0.01
 """Extra loss, as a log, up to which a value that is kept counts as transferred."""
-_SEVERITY = {"on": 0, "undecided": 1, "mistuned": 2, "off": 2, "none": 2}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,10 +67,8 @@ class AnswerRow:
         """How the runs at the forecast's values did, by their verdict; empty without any."""
         if self.group is None:
             return ""
-        if self.group.kind == "off" and (self.error or 0.0) < 0:
-            return "better than forecast"
-        words = {"on": "on course", "undecided": "undecided", "mistuned": "off course, mistuned"}
-        return words.get(self.group.kind, "off course")
+        is_better = self.group.outcome is Outcome.OFF_LAW and (self.error or 0.0) < 0
+        return "better than forecast" if is_better else self.group.outcome.word
 
 
 def answer_rows(
@@ -109,7 +107,8 @@ def _ratio(observed: float | None, predicted: float | None) -> float | None:
 
 def leading_row(rows: Sequence[AnswerRow]) -> AnswerRow:
     """The worst verdict at the forecast, of these the largest size; without any, the last size."""
-    seen = [(_SEVERITY[row.group.kind], i) for i, row in enumerate(rows) if row.group is not None]
+    outcomes = {i: row.group.outcome for i, row in enumerate(rows) if row.group is not None}
+    seen = [(o.is_off + (o is not Outcome.ON_LAW), i) for i, o in outcomes.items()]
     return rows[max(seen)[1]] if seen else rows[-1]
 
 
@@ -130,15 +129,15 @@ def forecast_answer(
     """
     row = leading_row(rows)
     text = [_use(forecast, row, metric)]
-    kind = "forecast"
+    color = ""
     if row.group is not None:
         text.append(outcome(row, metric))
-        kind = "mixed" if row.outcome == "undecided" else row.group.kind
+        color = row.group.outcome.color
     transfer = transfer_answer(forecast, row.point, groups)
     return Answer(
         text=" ".join(filter(None, [*text, transfer])),
         confidence=_confidence(row.point),
-        kind=kind,
+        color=color,
     )
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from extrap.analyses.sweep.judged_groups import RunGroup, group_near, verdict_kind
+from extrap.analyses.sweep.judged_groups import RunGroup, group_near, outcome_of
 from extrap.analyses.sweep.sizes import SizeAxis
 from extrap.errors import DataError, ExtrapError
 from extrap.fitting.loss_law import fit, predict_log, relative_sizes
@@ -27,8 +27,9 @@ from extrap.records.numbers import (
     name_size,
     name_tuned,
 )
+from extrap.records.outcomes import Outcome
 from extrap.reporting.blocks import Block, Figure, Paragraph
-from extrap.reporting.charts import BAND, MARKS, Axis, HeatChart, Series, XYChart, points
+from extrap.reporting.charts import BAND, Axis, HeatChart, Series, XYChart, points
 
 if TYPE_CHECKING:
     from extrap.analyses.sweep.answer import AnswerRow
@@ -144,18 +145,17 @@ def loss_chart(
 def judged_series(
     groups: Sequence[RunGroup], place: Callable[[RunGroup], float | None]
 ) -> list[Series]:
-    """The losses of judged runs, one series a kind."""
-    runs = [
-        (place(g), v.loss, g.kind_of(v)) for g in groups for v in g.verdicts if v.loss is not None
-    ]
+    """The losses of judged runs, one series an outcome."""
+    judged = [(group, v) for group in groups for v in group.verdicts if v.loss is not None]
+    runs = [(place(group), v.loss, group.outcome_of(v)) for group, v in judged]
     return [
         points(
-            [(x, loss) for x, loss, own in runs if own == kind],
-            ink=ink,
-            marker=marker,
-            label=label,
+            [(x, loss) for x, loss, became in runs if became is outcome],
+            ink=outcome.color,
+            marker=outcome.marker,
+            label=outcome.word,
         )
-        for kind, (marker, ink, label) in MARKS.items()
+        for outcome in Outcome
     ]
 
 
@@ -339,17 +339,18 @@ def _curves_at(
     assert forecast.curves is not None
     length = forecast.curves.total_steps or 0.0
     shown = [points(_reference(forecast, size), label="tuned runs", **BAND)]
-    named: set[str] = set()
+    named: set[Outcome] = set()
     for i in sorted(worst):
         found = at_fractions(courses[courses["run"] == i].assign(run=0), 1, length=length)
         if found is None:
             continue
         is_contrast = verdicts[i].configuration in contrasts
-        marker, ink, label = MARKS[verdict_kind(verdicts[i], is_contrast=is_contrast)]
+        outcome = outcome_of(verdicts[i], is_contrast=is_contrast)
         curve = zip(found.places, np.exp(found.table[0]), strict=True)
-        label_once = "" if label in named else label
-        shown.append(points(curve, ink=ink, line="-", marker=marker, label=label_once))
-        named.add(label)
+        label = "" if outcome in named else outcome.word
+        style = {"ink": outcome.color, "marker": outcome.marker}
+        shown.append(points(curve, line="-", label=label, **style))
+        named.add(outcome)
     return XYChart(
         title=f"Training curves at {name_size(size)}",
         x=Axis("fraction of training"),

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from extrap.records import Point, Verdict
 from extrap.records.numbers import rounded
+from extrap.records.outcomes import Outcome
 
 NEAR = 0.5
 """Octaves within which a run counts as one at a given tuned value."""
@@ -48,13 +49,13 @@ class RunGroup:
         return None if self.mean_loss is None or not predicted else self.mean_loss / predicted - 1
 
     @property
-    def kind(self) -> str:
-        """The kind of their verdict, which they share."""
-        return self.kind_of(self.verdicts[0])
+    def outcome(self) -> Outcome:
+        """What became of them; they share their verdict."""
+        return self.outcome_of(self.verdicts[0])
 
-    def kind_of(self, verdict: Verdict) -> str:
-        """How one of the runs is marked."""
-        return verdict_kind(verdict, is_contrast=self.is_contrast)
+    def outcome_of(self, verdict: Verdict) -> Outcome:
+        """What became of one of the runs."""
+        return outcome_of(verdict, is_contrast=self.is_contrast)
 
     def loss_se(self, noise_log_sd: float | None) -> float | None:
         """Standard error of the mean loss: from the sweep's seed noise or from the replicates.
@@ -77,20 +78,10 @@ class RunGroup:
         return max(distances)
 
 
-def verdict_kind(verdict: Verdict, *, is_contrast: bool = False) -> str:
-    """How a run is marked: `on`, `undecided`, `mistuned`, `none` without a loss, or else `off`.
-
-    `contrast` if it was mistuned on purpose and is off for no other cause.
-    """
-    if is_contrast and verdict.cause in OF_CONTRAST:
-        return "contrast"
-    if verdict.on_law is None:
-        return "undecided"
-    if verdict.on_law:
-        return "on"
-    if verdict.loss is None:
-        return "none"
-    return "mistuned" if verdict.cause == "mistuned" else "off"
+def outcome_of(verdict: Verdict, *, is_contrast: bool = False) -> Outcome:
+    """What became of a run; one that was mistuned on purpose may be off for no other cause."""
+    is_expected = is_contrast and verdict.cause in OF_CONTRAST
+    return Outcome.CONTRAST if is_expected else verdict.outcome
 
 
 def group_verdicts(

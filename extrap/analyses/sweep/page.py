@@ -64,6 +64,7 @@ from extrap.records.numbers import (
     format_quantity,
     name_size,
 )
+from extrap.records.outcomes import Outcome
 from extrap.reporting.blocks import (
     Block,
     Columns,
@@ -77,6 +78,7 @@ from extrap.reporting.blocks import (
 from extrap.reporting.charts import Chart
 from extrap.reporting.flags import explain_flags
 from extrap.reporting.study_page import About, study_page
+from extrap.reporting.tables import Colored
 
 LIMITS = (
     "The laws may not hold much further than the sizes fitted: an interval covers the laws it "
@@ -207,7 +209,7 @@ def forecast_page(
         _tables(forecast, groups),
     ]
     what = f"Which {', '.join(tuned)} should a larger run use, and what" if tuned else "What"
-    outcomes = [v.on_law for g in groups if g.kind != "contrast" for v in g.verdicts]
+    outcomes = [v.on_law for g in groups if g.outcome is not Outcome.CONTRAST for v in g.verdicts]
     judged = [on_law for on_law in outcomes if on_law is not None]
     return study_page(
         "report",
@@ -249,14 +251,16 @@ def _figures(charts: Iterable[Chart]) -> list[Figure]:
     return [Figure(chart) for chart in charts]
 
 
-def _status(lead: AnswerRow, outcomes: Sequence[bool | None]) -> str:
+def _status(lead: AnswerRow, outcomes: Sequence[bool | None]) -> Colored:
     """What became of the forecast: on law only where every run is."""
-    others = {"off": outcomes.count(False), "undecided": outcomes.count(None)}
     if not outcomes:
-        return "forecast"
-    if any(others.values()) and (lead.group is None or lead.group.kind != "on"):
-        return "deviates" if others["off"] else "undecided"
-    return "; ".join(["on law", *(f"{counted(n, 'run')} {w}" for w, n in others.items() if n)])
+        return Colored("forecast", "muted")
+    counts = {Outcome.OFF_LAW: outcomes.count(False), Outcome.UNDECIDED: outcomes.count(None)}
+    others = [outcome for outcome, n in counts.items() if n]
+    if others and (lead.group is None or lead.group.outcome is not Outcome.ON_LAW):
+        return Colored(others[0].word, others[0].color)
+    listed = [f"{counted(counts[outcome], 'run')} {outcome.word}" for outcome in others]
+    return Colored("; ".join([Outcome.ON_LAW.word, *listed]), "warn" if others else "good")
 
 
 def _legend(forecast: Forecast, axis: SizeAxis) -> str:

@@ -32,22 +32,15 @@ from extrap.records.numbers import (
     over,
     stacked,
 )
+from extrap.records.outcomes import Outcome
 from extrap.reporting.blocks import Block, Paragraph
-from extrap.reporting.tables import Table, tabulated
+from extrap.reporting.tables import Colored, Table, tabulated
 
 if TYPE_CHECKING:
     from extrap.analyses.sweep.answer import AnswerRow
 
 NOTHING_TO_DO = "On the law: nothing to do."
 """Advice that is not worth a line."""
-VERDICT_WORDS = {
-    "on": f"●{NBSP}on{NBSP}law",
-    "mistuned": "◆ off law, mistuned",
-    "off": "✕ off law",
-    "contrast": "◇ contrast",
-    "undecided": "○ undecided",
-    "none": "▲ off law, diverged",
-}
 
 
 def answer_table(
@@ -152,7 +145,7 @@ def _observed_cells(row: AnswerRow) -> list[str]:
         runs = f"n{NBSP}={NBSP}{n}{where}"
         seen = over(format_value(row.observed, row.observed_se), runs)
     errors = [dashed(error, format_percent) for error in (row.error, row.last_error)]
-    return [seen, *errors, VERDICT_WORDS[row.group.kind]]
+    return [seen, *errors, colored(row.group.outcome)]
 
 
 def _last_value_note(forecast: Forecast) -> str:
@@ -175,7 +168,7 @@ def verdict_table(groups: Sequence[RunGroup]) -> Table:
             dashed(v.loss),
             dashed(v.deviation, format_percent),
             format_p_value(v.p_value),
-            {True: "on law", False: "off law", None: "undecided"}[v.on_law],
+            v.outcome.word,
         )
         for g in groups
         for v in g.verdicts
@@ -235,7 +228,7 @@ def verdicts_table(forecast: Forecast, groups: Sequence[RunGroup]) -> Table:
     level = format_level(forecast.level)
     advice = [_advice_cell(group) for group in groups]
     shown = ["as above" if text and text in advice[:i] else text for i, text in enumerate(advice)]
-    faults = [v for g in groups if g.kind != "contrast" for v in g.verdicts]
+    faults = [v for g in groups if g.outcome is not Outcome.CONTRAST for v in g.verdicts]
     decide = dict.fromkeys(v.experiment for v in faults if v.experiment)
     return tabulated(
         "Larger runs, by configuration",
@@ -255,10 +248,15 @@ def verdicts_table(forecast: Forecast, groups: Sequence[RunGroup]) -> Table:
 
 def _verdict_cell(group: RunGroup) -> str:
     """The verdict; of a contrast below that, as it is expected."""
-    word = VERDICT_WORDS[group.kind]
-    if group.kind != "contrast":
-        return word
-    return over(word, VERDICT_WORDS[replace(group, is_contrast=False).kind][2:])
+    if group.outcome is not Outcome.CONTRAST:
+        return colored(group.outcome)
+    text = over(Outcome.CONTRAST.marked, replace(group, is_contrast=False).outcome.word)
+    return Colored(text, Outcome.CONTRAST.color)
+
+
+def colored(outcome: Outcome) -> Colored:
+    """An outcome as a cell."""
+    return Colored(outcome.marked, outcome.color)
 
 
 def _difference_cell(group: RunGroup) -> str:
@@ -284,7 +282,7 @@ def _advice_cell(group: RunGroup) -> str:
     if first.expected is not None and (first.cause == "mistuned" or group.is_contrast):
         loss = format_estimate(first.expected, first.expected_pi or Interval())
         expected = f"Expected at these values: {loss}."
-    if group.kind == "contrast":
+    if group.outcome is Outcome.CONTRAST:
         return f"Trained to show the cost of a mistuned {' and '.join(group.tuned)}. {expected}"
     advice = "" if first.advice == NOTHING_TO_DO else first.advice
     return f"{advice} {expected}".strip()

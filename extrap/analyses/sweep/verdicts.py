@@ -208,5 +208,5 @@ def check_answer(
     if lead.group is not None:
         where = ", ".join(filter(None, [name_size(lead.size), name_tuned(lead.group.tuned)]))
         sentences.append(f"At {where}: {outcome(lead)}")
-    kind = "off" if n_off else "mixed" if n_undecided or not n else "on"
-    return Answer(text=" ".join(sentences), kind=kind)
+    color = "bad" if n_off else "warn" if n_undecided or not n else "good"
+    return Answer(text=" ".join(sentences), color=color)

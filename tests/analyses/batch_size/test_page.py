@@ -70,14 +70,14 @@ def test_noise_predicts_the_critical_batch_of_two_tasks(two_tasks):
     n_inside, n_pairs, factor, worst, ratio, *_ = figures(answer.text)
     pairs = pd.concat([found.noise for found in two_tasks[1]])
     ratios = pairs["b_crit"] / pairs["noise_scale"]
-    assert (n_inside, n_pairs, factor, answer.kind) == (4, 4, 10, "on")
+    assert (n_inside, n_pairs, factor, answer.color) == (4, 4, 10, "good")
     assert worst == pytest.approx(ratios.max(), rel=0.03)
     assert ratio == pytest.approx(float(ratios.prod() ** 0.25), rel=0.05)
     apart = [
         replace(f, noise=f.noise.assign(b_crit=b))
         for f, b in zip(two_tasks[1], (1e4, 1e5), strict=True)
     ]
-    assert batches_answer(apart).kind == "mixed"
+    assert batches_answer(apart).color == "warn"
 
 
 def test_charts_of_steps_have_points_and_curves(one_task):

@@ -104,8 +104,8 @@ def test_answer_has_the_difference_its_interval_and_how_it_depends_on_size():
     assert figures(many.text)[:4] == [4, 2, 1, 1]
     assert "2 survive, 1 makes no difference, 1 is undecided" in many.text
     assert figures(many.text.partition("Best")[2])[:3] == [-3.39, -5.39, -1.39]
-    assert answer(treated(SHIFT)).kind == answer(treated(SHIFT, CHECK)).kind == "on"
-    assert (answer().kind, answer(treated(UNKNOWN)).kind) == ("none", "mixed")
+    assert answer(treated(SHIFT)).color == answer(treated(SHIFT, CHECK)).color == "good"
+    assert (answer().color, answer(treated(UNKNOWN)).color) == ("bad", "warn")
 
 
 @pytest.mark.parametrize(

@@ -56,7 +56,7 @@ REPORT = Sensitivity(
 def test_answer_names_the_first_value_its_cost_and_how_sure_that_is():
     found = sensitivity_answer(REPORT)
     assert figures(found.text) == [0.05, 0.8, 0.6, 1.9, 1024, 0.264, 0.214, 0.314]
-    assert (found.kind, figures(found.confidence)) == ("mistuned", [8])
+    assert (found.color, figures(found.confidence)) == ("warn", [8])
     for ci, flags, confidence in (
         (Interval(0.0, 0.02), (), "low"),
         (Interval(0.006, None), ("bends",), "medium"),
@@ -65,8 +65,8 @@ def test_answer_names_the_first_value_its_cost_and_how_sure_that_is():
         first = replace(WARMUP, cost=Measure(value=0.008, ci=ci), flags=flags)
         changed = sensitivity_answer(replace(REPORT, settings=(first, FLAT)))
         assert changed.confidence.split(";")[0] == f"Confidence: {confidence}"
-    assert sensitivity_answer(replace(REPORT, settings=(FLAT,))).kind == "on"
-    assert sensitivity_answer(replace(REPORT, settings=(LOST,))).kind == "mixed"
+    assert sensitivity_answer(replace(REPORT, settings=(FLAT,))).color == "good"
+    assert sensitivity_answer(replace(REPORT, settings=(LOST,))).color == "warn"
 
 
 @pytest.mark.parametrize(

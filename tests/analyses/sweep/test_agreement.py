@@ -10,6 +10,7 @@ from extrap.analyses.sweep.judged_groups import OF_CONTRAST, group_verdicts
 from extrap.analyses.sweep.page import forecast_blocks, forecast_page
 from extrap.analyses.sweep.verdicts import check, verdicts_blocks
 from extrap.records.numbers import format_quantity
+from extrap.records.outcomes import Outcome
 from extrap.reporting.tables import Table
 from extrap.reporting.text import blocks_text
 from tests.analyses.conftest import as_runs, large_frame, plain, true_optimum
@@ -77,22 +78,23 @@ def test_readme_states_one_rate_and_one_loss():
     assert len(losses) == 1
 
 
-def of_kind(groups, kind):
-    return {g.verdicts[0].configuration for g in groups if g.kind == kind}
+def configurations(groups, outcome):
+    return {g.verdicts[0].configuration for g in groups if g.outcome is outcome}
 
 
 def test_runs_mistuned_on_purpose_are_contrasts_and_no_faults(made, judge):
     verdicts = judge()
-    kept = of_kind(group_verdicts(verdicts), "mistuned")
+    kept = configurations(group_verdicts(verdicts), Outcome.MISTUNED)
     assert kept
     groups = group_verdicts(verdicts, kept)
-    assert (of_kind(groups, "contrast"), of_kind(groups, "mistuned")) == (kept, set())
+    assert configurations(groups, Outcome.CONTRAST) == kept
+    assert configurations(groups, Outcome.MISTUNED) == set()
     page = forecast_page(made, verdicts, contrasts=kept)
     assert (page.status, page.ok) == ("on law", True)
     (shown,) = [b for b in page.blocks if isinstance(b, Table)]
     marks = [plain(row[0]) for row in shown.rows if row[0].startswith("◇")]
     assert len(marks) == len(kept)
-    assert set(marks) == {"◇ contrast\noff law, mistuned"}  # the verdict itself stays
+    assert set(marks) == {"◇ mistuned on purpose\noff law, mistuned"}  # the verdict itself stays
     assert forecast_page(made, verdicts).ok is False
 
 
@@ -100,4 +102,5 @@ def test_a_contrast_that_is_off_for_another_cause_is_a_fault(judge):
     verdicts = judge(1.3)
     off = {v.configuration for v in verdicts if v.cause not in OF_CONTRAST}
     assert off
-    assert of_kind(group_verdicts(verdicts, {v.configuration for v in verdicts}), "off") == off
+    groups = group_verdicts(verdicts, {v.configuration for v in verdicts})
+    assert configurations(groups, Outcome.OFF_LAW) == off

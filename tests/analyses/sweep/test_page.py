@@ -110,13 +110,13 @@ def test_runs_at_a_kept_value_say_whether_it_transfers(made, judge, on_law, erro
 @pytest.mark.parametrize(
     ("on_law", "cause", "error", "outcome"),
     [
-        (True, None, 0.01, "on course"),
+        (True, None, 0.01, "on law"),
         (None, None, 0.01, "undecided"),
         (None, None, None, "undecided"),
-        (False, "mistuned", 0.01, "off course, mistuned"),
-        (False, "unknown", 0.01, "off course"),
+        (False, "mistuned", 0.01, "off law, mistuned"),
+        (False, "unknown", 0.01, "off law"),
         (False, "unknown", -0.01, "better than forecast"),
-        (False, "instability", None, "off course"),
+        (False, "instability", None, "off law, diverged"),
     ],
 )
 def test_the_headline_is_the_verdict(made, judge, on_law, cause, error, outcome):
@@ -141,7 +141,7 @@ def test_charts_show_the_forecast_the_optima_and_the_judged_runs(made, judge):
     drawn = {
         (x, y)
         for s in loss_chart(made, groups, axis).series
-        if s.label in ("on law", "mistuned", "off law")
+        if s.label in ("on law", "off law, mistuned", "off law")
         for x, y in zip(s.x, s.y, strict=True)
     }
     assert drawn == {(v.size["width"], v.loss) for v in verdicts}
@@ -198,7 +198,7 @@ BY_CONFIGURATION = "Larger runs, by configuration"
 def test_runs_that_were_lost_or_unknown_are_said(made, judge):
     lost = {"loss": None, "mean_loss": None, "status": "diverged", "p_value": None}
     gone = forecast_page(made, [replace(v, **lost, on_law=False) for v in judge()])
-    assert "off course" in gone.answer.text
+    assert "off law, diverged" in gone.answer.text
     rows = tables_of(gone.blocks)[BY_CONFIGURATION].rows
     assert {plain(row[0]) for row in rows} == {"▲ off law, diverged"}
     unknown = forecast_page(made, [replace(v, tuned={"lr": None}, expected=None) for v in judge()])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from extrap.checking.causes import (
     CRITICAL_OVERHEAD,
@@ -16,7 +16,6 @@ from extrap.checking.causes import (
     standing,
 )
 from extrap.checking.configurations import MAX_OCTAVES, Configuration, Finding
-from extrap.checking.spikes import Spike
 from extrap.records.fields import ROUNDING
 from extrap.records.numbers import NBSP, format_percent, format_quantity, format_value, name_size
 
@@ -48,6 +47,48 @@ UNITS = {
     "in-perplexity": "perplexity and the sweep's in nats",
 }
 """Code of a finding → the units that seem to be mixed."""
+OTHER_UNITS = (
+    "The run is {deviation}, and nothing recorded explains it. Its loss seems to be in {units}. "
+    "Convert both to the same unit."
+)
+ADVICE = {
+    "failed": "The run failed and has no final loss, so it cannot be judged.",
+    "pruned": "The run was pruned and has no final loss, so it cannot be judged.",
+    "below-sweep": "{below_sweep} Laws are not extrapolated downwards, so the run cannot be "
+    "judged.{other_unit_below}",
+    "loss-refused": "The forecast of the loss is refused here: {refusal}.",
+    "on-law": "On the law: nothing to do.",
+    **dict.fromkeys(
+        ("within-tolerance", "undecided-wide", "undecided-tuning", "undecided-among-many"),
+        "{standing}",
+    ),
+    "other-recipe": "{standing} The recipe differs from the sweep's ({differences}); the forecast "
+    "holds for the sweep's recipe only.",
+    "recovered": "{standing} It {rise}: look at the gradient norm and the data at that step.",
+    "elsewhere": "{standing} Its {distances}, which was expected to cost {expected_cost}. The "
+    "optimum is not where the forecast says: tune at this size.",
+    "far": "{standing} Its {distances}. Its loss does not show whether that is mistuned{chance}: "
+    "tune at this size.",
+    "diverged": "The run diverged. Lower the learning rate or lengthen the warm-up, and look at "
+    "the gradient norm before it diverged.{high_values}",
+    "spiked": "The loss {rise} and did not recover. Go back to a checkpoint before that step, and "
+    "skip the batches after it or lower the learning rate.{high_values}",
+    "mistuned": "{own_value} is too {direction} by {off_by} and {explains}. Use {recommended} and "
+    "expect a loss of {law}.{beyond_mistuning}",
+    "recipe": "The recipe differs from the sweep's ({differences}). Train one small size with "
+    "this recipe, or repeat this run with the sweep's recipe.",
+    "data": "The run made {epochs} passes over its data, the sweep at most {epochs_in_sweep}. Its "
+    "data are worth {effective_share} of data repeated as in the sweep{expected_loss}.{climbs} "
+    "Add data, or stop earlier.",
+    "batch": "The batch size of {batch_size} is {batch_over_noise} times the noise scale of "
+    "{noise_scale} and needs about {data_factor} times as much data as {usual_batch}. Use a "
+    "smaller batch, or plan for that much more data.",
+    "law": "Several seeds deviate in the same way, and nothing recorded explains it: the law does "
+    "not hold at this size. Add this size to the sweep, tune it, and fit again.{refitted}",
+    "unknown": "The run is {deviation}, and nothing recorded explains it. {next_step}",
+    **dict.fromkeys(UNITS, OTHER_UNITS),
+}
+"""Code of a finding → what it means and what to do; `FIELDS` fill it."""
 EXPERIMENTS = {
     "diverged": "Repeat the run at half the learning rate, up to the step at which it diverged.",
     "spiked": "Repeat from a checkpoint before the spike with other batches. If the loss spikes "
@@ -59,7 +100,7 @@ EXPERIMENTS = {
     "the law, the recipe is the cause{several}.",
     "data": "Train {smallest} for as many epochs on an equally small part of the data. If the "
     "data are the cause, its loss is off the law as well.",
-    "batch": "Train {smallest} with this batch size and with {critical}, on equal data: the "
+    "batch": "Train {smallest} with this batch size and with {critical_batch}, on equal data: the "
     "difference in loss is the cost of the batch size.",
     "law": "Tune the smallest of these sizes. If its optimum lies where the forecast says, the "
     "law of the loss is wrong; otherwise the law of the optimum is.",
@@ -69,95 +110,35 @@ EXPERIMENTS = {
         "one is cheaper and nearly as informative.",
     ),
 }
-"""Code of a finding → the cheapest run that would decide the cause."""
+"""Code of a finding → the cheapest run that would decide the cause; `FIELDS` fill it."""
 
 
 def advise(judged: Configuration) -> tuple[str, str]:
     """What to do, and the cheapest run that would decide the cause; both may be empty."""
-    finding = judged.finding
-    assert finding is not None
-    advice = [_advice(judged, finding)]
+    finding, fields = _finding(judged), _Fields(judged)
+    advice = [ADVICE[finding.code].format_map(fields)]
     if finding.cause != "unknown" and "off_replicates" in finding.evidence:
-        advice.append(f"The run is {_from_replicates(finding)}.")
+        advice.append(f"The run is {_from_replicates(judged)}.")
     if judged.unjudged in (None, "loss-refused"):
         advice.append(_place(judged))
-    critical = (CRITICAL_OVERHEAD - 1) * finding.evidence.get("noise_scale", 0.0)
-    experiment = EXPERIMENTS.get(finding.code, "").format(
-        column=finding.column,
-        smallest=name_size(judged.forecast.optima[0].size),
-        critical=_rough(critical),
-        several="; change one condition at a time to find which" * (len(judged.differing) > 1),
-    )
     text = " ".join(filter(None, advice))
+    experiment = EXPERIMENTS.get(finding.code, "").format_map(fields)
     return text.replace(NBSP, " "), experiment.replace(NBSP, " ")
 
 
-def _advice(judged: Configuration, finding: Finding) -> str:
-    """The sentences of a code, but for what may be said of any."""
-    match finding.code:
-        case "failed" | "pruned" as status:
-            ended = "failed" if status == "failed" else "was pruned"
-            return f"The run {ended} and has no final loss, so it cannot be judged."
-        case "below-sweep":
-            return _below_sweep(judged)
-        case "loss-refused":
-            return f"The forecast of the loss is refused here: {judged.point.refusals['loss']}."
-        case "on-law":
-            return "On the law: nothing to do."
-        case "other-recipe":
-            return (
-                f"{_standing(judged)} The recipe differs from the sweep's "
-                f"({_differences(judged)}); the forecast holds for the sweep's recipe only."
-            )
-        case "recovered":
-            return (
-                f"{_standing(judged)} It {_rise(judged.spike)}: look at the gradient norm and the "
-                "data at that step."
-            )
-        case "elsewhere":
-            return (
-                f"{_standing(judged)} Its {_distances(judged)}, which was expected to cost "
-                f"{_percent(math.expm1(judged.expected_cost))}. The optimum is not where the "
-                "forecast says: tune at this size."
-            )
-        case "far":
-            cost = judged.tuned_cost
-            chance = "" if cost is None else f" (probability {_percent(cost.chance)})"
-            return (
-                f"{_standing(judged)} Its {_distances(judged)}. Its loss does not show whether "
-                f"that is mistuned{chance}: tune at this size."
-            )
-        case "diverged":
-            return (
-                "The run diverged. Lower the learning rate or lengthen the warm-up, and look at "
-                f"the gradient norm before it diverged.{_high_values(judged)}"
-            )
-        case "spiked":
-            return (
-                f"The loss {_rise(judged.spike)} and did not recover. Go back to a checkpoint "
-                "before that step, and skip the batches after it or lower the learning rate."
-                f"{_high_values(judged)}"
-            )
-        case "mistuned":
-            return _mistuned(judged, finding)
-        case "recipe":
-            return (
-                f"The recipe differs from the sweep's ({_differences(judged)}). Train one small "
-                "size with this recipe, or repeat this run with the sweep's recipe."
-            )
-        case "data":
-            return _data(judged, finding.evidence)
-        case "batch":
-            return _batch(judged, finding.evidence)
-        case "law":
-            return (
-                "Several seeds deviate in the same way, and nothing recorded explains it: the law "
-                "does not hold at this size. Add this size to the sweep, tune it, and fit again."
-                f"{_refitted(finding)}"
-            )
-        case code if finding.cause == "unknown":
-            return _unknown(judged, finding, units=UNITS.get(code))
-    return _standing(judged)
+class _Fields(dict[str, str]):
+    """What a template names, made when it is asked for."""
+
+    def __init__(self, judged: Configuration) -> None:
+        self._judged = judged
+
+    def __missing__(self, name: str) -> str:
+        return FIELDS[name](self._judged)
+
+
+def _finding(judged: Configuration) -> Finding:
+    assert judged.finding is not None
+    return judged.finding
 
 
 def _standing(judged: Configuration) -> str:
@@ -169,17 +150,25 @@ def _standing(judged: Configuration) -> str:
     )
 
 
+def _column_below(judged: Configuration) -> tuple[str, float, float]:
+    """The first size column that lies below the sweep, its value, the smallest one there."""
+    smallest = {c: min(o.size[c] for o in judged.forecast.optima) for c in judged.point.size}
+    size = judged.point.size
+    column = next(c for c, value in size.items() if value < smallest[c])
+    return column, size[column], smallest[column]
+
+
 def _below_sweep(judged: Configuration) -> str:
-    """The first size column that lies below the sweep."""
-    for column, value in judged.point.size.items():
-        smallest = min(optimum.size[column] for optimum in judged.forecast.optima)
-        if value < smallest:
-            break
+    column, value, smallest = _column_below(judged)
     return (
         f"{column} {format_quantity(value)} lies below the smallest tuned one, "
-        f"{format_quantity(smallest)}. Laws are not extrapolated downwards, so the run cannot be "
-        "judged." + (" Are both in the same unit?" if value * ODD_RATIO < smallest else "")
+        f"{format_quantity(smallest)}."
     )
+
+
+def _other_unit_below(judged: Configuration) -> str:
+    _, value, smallest = _column_below(judged)
+    return " Are both in the same unit?" if value * ODD_RATIO < smallest else ""
 
 
 def _place(judged: Configuration) -> str:
@@ -196,65 +185,62 @@ def _place(judged: Configuration) -> str:
     return ""
 
 
-def _mistuned(judged: Configuration, finding: Finding) -> str:
-    """How far off the value that costs most is, and how much of the deviation it explains."""
-    name, evidence, own = finding.column, finding.evidence, judged.tuned[finding.column]
-    assert own is not None
-    octaves = math.log2(own) - math.log2(evidence[f"{name}_recommended"])
-    explains = f"costs about {_percent(evidence['excess_by_its_loss'])} in loss"
-    if "explained_share" in evidence:
-        share = evidence["explained_share"]
-        part = "all" if share > WHOLE_SHARE else f"about {_percent(share)}"
-        explains = f"explains {part} of the excess loss"
-    best = " and ".join(
-        f"{n} {format_quantity(value)}" for n, value in judged.point.recommended.items() if value
-    )
-    advice = (
-        f"{name} {format_quantity(own)} is too {'high' if octaves > 0 else 'low'} by "
-        f"{_factor(octaves)} and {explains}. Use {best} and expect a loss of "
-        f"{format_value(math.exp(judged.log_loss))}."
-    )
+def _octaves_off(judged: Configuration) -> float:
+    """How far the value that costs most lies from the recommended one."""
+    name = _finding(judged).column
+    own_value = judged.tuned[name]
+    assert own_value is not None
+    return math.log2(own_value) - math.log2(_evidence(judged)[f"{name}_recommended"])
+
+
+def _own_value(judged: Configuration) -> str:
+    name = _finding(judged).column
+    return f"{name} {format_quantity(judged.tuned[name])}"
+
+
+def _explains(judged: Configuration) -> str:
+    """How much of the deviation a mistuned value explains."""
+    evidence = _evidence(judged)
+    if "explained_share" not in evidence:
+        return f"costs about {_percent(evidence['excess_by_its_loss'])} in loss"
+    share = evidence["explained_share"]
+    part = "all" if share > WHOLE_SHARE else f"about {_percent(share)}"
+    return f"explains {part} of the excess loss"
+
+
+def _recommended(judged: Configuration) -> str:
+    values = judged.point.recommended.items()
+    return " and ".join(f"{name} {format_quantity(value)}" for name, value in values if value)
+
+
+def _beyond_mistuning(judged: Configuration) -> str:
+    """What a mistuned value leaves open."""
     if not is_surprising(judged) or is_without_bound(judged):
-        return advice
+        return ""
     if judged.off > (judged.excess or 0.0):
-        return f"{advice} The loss is worse than this explains: something else is wrong as well."
-    return f"{advice} The sweep predicts a higher cost, but this far out it is uncertain."
+        return " The loss is worse than this explains: something else is wrong as well."
+    return " The sweep predicts a higher cost, but this far out it is uncertain."
 
 
-def _data(judged: Configuration, evidence: Mapping[str, float]) -> str:
-    """What the repeated data are worth."""
-    loss = evidence.get("expected_loss_of_effective_data")
-    expected = (
-        "" if loss is None else f", for which the law expects a loss of {format_value(loss)}"
-    )
-    climbs = " Its held-out loss rose steadily after its minimum." if judged.overfits else ""
+def _expected_loss(judged: Configuration) -> str:
+    loss = _evidence(judged).get("expected_loss_of_effective_data")
+    return "" if loss is None else f", for which the law expects a loss of {format_value(loss)}"
+
+
+def _climbs(judged: Configuration) -> str:
+    return " Its held-out loss rose steadily after its minimum." if judged.overfits else ""
+
+
+def _usual_batch(judged: Configuration) -> str:
+    usual = batch_size_of_sweep(judged)
     return (
-        f"The run made {format_quantity(evidence['epochs'])} passes over its data, the sweep at "
-        f"most {format_quantity(evidence['epochs_in_sweep'])}. Its data are worth "
-        f"{_percent(evidence['effective_share_of_data'])} of data repeated as in the sweep"
-        f"{expected}.{climbs} Add data, or stop earlier."
-    )
-
-
-def _batch(judged: Configuration, evidence: Mapping[str, float]) -> str:
-    """How much more data the batch needs."""
-    batch, scale, usual = (
-        evidence["batch_size"],
-        evidence["noise_scale"],
-        batch_size_of_sweep(judged),
-    )
-    than = (
         "small batches" if usual is None else f"the sweep's batch size of {format_quantity(usual)}"
     )
-    return (
-        f"The batch size of {format_quantity(batch)} is {_rough(batch / scale)} times the noise "
-        f"scale of {format_quantity(scale)} and needs about {_rough(evidence['data_factor'])} "
-        f"times as much data as {than}. Use a smaller batch, or plan for that much more data."
-    )
 
 
-def _refitted(finding: Finding) -> str:
+def _refitted(judged: Configuration) -> str:
     """What the law expects with these runs; nothing where it could not be fitted."""
+    finding = _finding(judged)
     if not finding.size:
         return ""
     names = ("refitted_loss_at_double_size", "loss_at_double_size")
@@ -263,23 +249,32 @@ def _refitted(finding: Finding) -> str:
     return f" Fitted with these runs, the law expects {after} at {size}, not {before}."
 
 
-def _unknown(judged: Configuration, finding: Finding, *, units: str | None) -> str:
-    """What is off, and what to do where nothing recorded explains it but perhaps two units."""
-    where = f"{'better' if judged.off < 0 else 'worse'} than the law predicts"
-    if "off_replicates" in finding.evidence:
-        where = _from_replicates(finding)
-    todo = (
+def _deviation(judged: Configuration) -> str:
+    """What a run is that nothing recorded explains."""
+    if "off_replicates" in _evidence(judged):
+        return _from_replicates(judged)
+    return f"{'better' if judged.off < 0 else 'worse'} than the law predicts"
+
+
+def _next_step(judged: Configuration) -> str:
+    if is_elsewhere(judged) or is_far(judged):
+        return f"{_distances(judged)}. The optimum may lie elsewhere: tune at this size."
+    return (
         "Repeat it with another seed; if the deviation stays, the law may not hold at this size."
     )
-    if units is not None:
-        todo = f"Its loss seems to be in {units}. Convert both to the same unit."
-    elif is_elsewhere(judged) or is_far(judged):
-        todo = f"{_distances(judged)}. The optimum may lie elsewhere: tune at this size."
-    return f"The run is {where}, and nothing recorded explains it. {todo}"
 
 
-def _from_replicates(finding: Finding) -> str:
-    off = finding.evidence["off_replicates"]
+def _chance(judged: Configuration) -> str:
+    cost = judged.tuned_cost
+    return "" if cost is None else f" (probability {_percent(cost.chance)})"
+
+
+def _evidence(judged: Configuration) -> Mapping[str, float]:
+    return _finding(judged).evidence
+
+
+def _from_replicates(judged: Configuration) -> str:
+    off = _evidence(judged)["off_replicates"]
     return f"{_percent(off)} {'worse' if off > 0 else 'better'} than its replicates"
 
 
@@ -288,7 +283,8 @@ def _differences(judged: Configuration) -> str:
     return "; ".join(f"{name} {own} instead of {other}" for name, (own, other) in pairs)
 
 
-def _rise(spike: Spike | None) -> str:
+def _rise(judged: Configuration) -> str:
+    spike = judged.spike
     assert spike is not None
     is_finite = math.isfinite(spike.height)
     rise = f"rose by {_percent(math.expm1(spike.height))}" if is_finite else "became infinite"
@@ -323,3 +319,54 @@ def _percent(fraction: float) -> str:
 
 def _rough(value: float) -> str:
     return format_quantity(value, digits=2)
+
+
+def _written(name: str, write: Callable[[float], str]) -> Callable[[Configuration], str]:
+    """A number of the evidence."""
+    return lambda judged: write(_evidence(judged)[name])
+
+
+FIELDS: dict[str, Callable[[Configuration], str]] = {
+    "standing": _standing,
+    "below_sweep": _below_sweep,
+    "other_unit_below": _other_unit_below,
+    "refusal": lambda judged: judged.point.refusals["loss"],
+    "differences": _differences,
+    "several": lambda judged: (
+        "; change one condition at a time to find which" * (len(judged.differing) > 1)
+    ),
+    "rise": _rise,
+    "distances": _distances,
+    "expected_cost": lambda judged: _percent(math.expm1(judged.expected_cost)),
+    "chance": _chance,
+    "high_values": _high_values,
+    "column": lambda judged: _finding(judged).column,
+    "own_value": _own_value,
+    "direction": lambda judged: "high" if _octaves_off(judged) > 0 else "low",
+    "off_by": lambda judged: _factor(_octaves_off(judged)),
+    "explains": _explains,
+    "recommended": _recommended,
+    "law": lambda judged: format_value(math.exp(judged.log_loss)),
+    "beyond_mistuning": _beyond_mistuning,
+    "epochs": _written("epochs", format_quantity),
+    "epochs_in_sweep": _written("epochs_in_sweep", format_quantity),
+    "effective_share": _written("effective_share_of_data", _percent),
+    "expected_loss": _expected_loss,
+    "climbs": _climbs,
+    "batch_size": _written("batch_size", format_quantity),
+    "noise_scale": _written("noise_scale", format_quantity),
+    "data_factor": _written("data_factor", _rough),
+    "batch_over_noise": lambda judged: _rough(
+        _evidence(judged)["batch_size"] / _evidence(judged)["noise_scale"]
+    ),
+    "usual_batch": _usual_batch,
+    "critical_batch": lambda judged: _rough(
+        (CRITICAL_OVERHEAD - 1) * _evidence(judged)["noise_scale"]
+    ),
+    "smallest": lambda judged: name_size(judged.forecast.optima[0].size),
+    "refitted": _refitted,
+    "deviation": _deviation,
+    "next_step": _next_step,
+    "units": lambda judged: UNITS[_finding(judged).code],
+}
+"""Field of a template → what it says of a configuration."""

@@ -1,9 +1,14 @@
 """What a finding says; `tests/checking/test_causes.py` tests which one is made."""
 
+import ast
 import math
+from pathlib import Path
+from string import Formatter
 
 import pytest
 
+import extrap.checking
+from extrap.analyses.sweep import advice as templates
 from extrap.analyses.sweep.advice import advise
 from extrap.checking.spikes import Spike
 from extrap.records import Interval
@@ -76,3 +81,21 @@ def test_a_loss_above_what_the_values_make_expected_is_said(beside, off, is_said
 @pytest.mark.parametrize("given", [{"differing": {"wd": ("1", "2")}}, {"u": 2.0}, {}])
 def test_a_run_far_from_its_replicates_says_so_whatever_the_cause(given):
     assert "11 % worse" in advice(**given, off_replicates=0.1)
+
+
+def test_every_finding_has_advice_and_every_field_of_a_template_is_filled():
+    checking = Path(extrap.checking.__file__).parent
+    codes = {
+        keyword.value.value
+        for path in checking.glob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "Finding"
+        for keyword in node.keywords
+        if keyword.arg == "code" and isinstance(keyword.value, ast.Constant)
+    }
+    assert len(codes) > 8
+    assert codes | set(templates.EXPERIMENTS) <= set(templates.ADVICE)
+    assert {*templates.STANDINGS, *templates.UNITS} <= set(templates.ADVICE)
+    texts = (*templates.ADVICE.values(), *templates.EXPERIMENTS.values())
+    named = {name for text in texts for _, name, *_ in Formatter().parse(text) if name}
+    assert named == set(templates.FIELDS)

@@ -36,8 +36,8 @@ from benchmarks.rows import DATA, Row, chinchilla, gadre_sets, require, share_ro
 from benchmarks.scores import Table, rms, score_forecast
 from benchmarks.sweeps import DrawnPart, print_parts
 from extrap.errors import DataError
+from extrap.fitting.curve_laws import count_sizes
 from extrap.fitting.designs import check_identifiable
-from extrap.fitting.mixture import count_sizes
 
 BY_COMPUTE, BY_PARAMS, BY_TOKENS = (4, 16, 64, 256), (3, 10), (4,)
 SPANS, FARTHEST = (4, 16), 30

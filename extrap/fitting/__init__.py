@@ -5,7 +5,7 @@ What to use when:
 * `loss_law.fit` — one law through losses at several sizes.
 * `loss_model.fit_loss_model` — the loss over size for a forecast: laws, local law, structural
   discrepancy.
-* `mixture.fit_surviving_laws` — every loss law the data cannot reject, with weights.
+* `curve_laws.fit_surviving_laws` — every loss law the data cannot reject, with weights.
 * `surface.fitted_sizes.fit_sweep` — one model of all losses of a sweep: noise, the best tuned
   values and the loss of each size, draws of all of it.
 * `surface.tuned_values.TunedValues` — what the draws say at one size: values to use, what others

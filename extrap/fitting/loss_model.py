@@ -5,31 +5,35 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
-from extrap.fitting.holdout import hold_out_last_doublings, local_share, worst_share
+from extrap.fitting.curve_laws import (
+    Laws,
+    LocalLaw,
+    count_sizes,
+    family_at,
+    fit_local,
+    fit_surviving_laws,
+    hold_out_last_doublings,
+    largest_discrepancy,
+    local_share,
+    none_fits,
+)
 from extrap.fitting.joint import DOF as JOINT_DOF
 from extrap.fitting.joint import JointPosterior
 from extrap.fitting.joint_fit import fit_joint
 from extrap.fitting.ladder_prior import LadderPrior
-from extrap.fitting.local import LocalLaw, fit_local
 from extrap.fitting.loss_law import check_losses
-from extrap.fitting.mixture import (
-    count_sizes,
-    fit_surviving_laws,
-    mix,
-    neighbour_scatter,
-    none_fits,
-)
 from extrap.fitting.posterior import LossPosterior, fit_posterior
 from extrap.fitting.prediction import Component, LossPrediction
-from extrap.fitting.seed_noise import NEW_SEED, SMALLEST_VARIANCE, Noise
+from extrap.fitting.seed_noise import NEW_SEED, SMALLEST_VARIANCE, Noise, neighbor_scatter
+from extrap.laws.base import Array
 from extrap.laws.power import POWER_FLOOR
-from extrap.records import Fit
 
 BANDS = ("default", "family")
-LOCAL_DOF = 2.0
+LEAST_LOCAL_DOF = 2.0
 """Degrees of freedom that the local law has at least: its spread is that of a posterior, in which
 the prior of the exponent counts as points do."""
 MANY_SIZES = 8
@@ -41,11 +45,16 @@ Chosen on simulated sweeps of 5 and 8 sizes with .3 and 1 % noise: it is reached
 that follow one power law or the sum of two, and in 237 of 240 that break."""
 AVERAGED_DISCREPANCY = 0.01
 """Structural error of the averaged laws: what their bends and starts do not cover."""
-JOINT_DISCREPANCY, LEAST_SPAN = 0.05, 0.1
-"""Over several size columns: share of the change as far beyond the sweep as it is long itself, and
-in proportion elsewhere; least ln length that a sweep counts as. Chosen with the misfit."""
-AVERAGED_DOF, STATED_DOF = 4.0, 1e9
-"""Degrees of freedom behind it, and behind one that is stated and not estimated."""
+AVERAGED_DOF = 4.0
+"""Degrees of freedom behind it."""
+JOINT_DISCREPANCY = 0.05
+"""The same over several size columns: share of the change as far beyond the sweep as it is long
+itself, and in proportion elsewhere. Chosen with the misfit."""
+LEAST_SPAN = 0.1
+"""Least ln length that a sweep of several size columns counts as."""
+STATED_DOF = 1e9
+"""Degrees of freedom behind a discrepancy that is stated and not estimated: as good as infinite,
+which JSON cannot hold."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +66,7 @@ class LossModel:
             posterior.
         local: The law as the largest sizes see it; None with a posterior.
         local_weight: Its share in the forecast, from the runs' own last doublings; below the
-            largest fitted size it falls in proportion. 1 where no law of the family fits.
+            largest fitted size it falls in proportion. 1 says that no law of the family fits.
         discrepancy: Structural error as a share of the predicted change; with a span, of one as
             far beyond the sweep as that.
         posterior: Averaged laws; where there are any, the forecast is theirs.
@@ -66,7 +75,7 @@ class LossModel:
         prior: What published ladders say of the errors of the posterior; None where they do not.
     """
 
-    family: tuple[tuple[Fit, float], ...]
+    family: Laws
     discrepancy: float
     local: LocalLaw | None = None
     local_weight: float = 0.0
@@ -80,26 +89,32 @@ class LossModel:
         """Whether any law follows all sizes."""
         if self.posterior is not None:
             return self.posterior.later < MOST_LATER
-        return self.local_weight < 1
+        return not self.is_local_only
 
     @property
-    def laws(self) -> tuple[tuple[Fit, float], ...]:
+    def is_local_only(self) -> bool:
+        """Whether no law of the family fits, so that the local law is all of the forecast."""
+        return self.local_weight == 1
+
+    @property
+    def laws(self) -> Laws:
         """The laws that forecast, with their weights; averaged ones are one."""
         if self.posterior is not None:
             return ((self.posterior.law, 1.0),)
         if self.local is None or self.local_weight == 0:
             return self.family
-        rest = 1 - self.local_weight
-        family = [(fit, rest * weight) for fit, weight in self.family if rest > 0]
-        return (*family, (self.local.law, self.local_weight))
+        local = (self.local.law, self.local_weight)
+        if self.is_local_only:
+            return (local,)
+        return (*((law, (1 - self.local_weight) * weight) for law, weight in self.family), local)
 
     @property
     def fitted_range(self) -> dict[str, tuple[float, float]]:
         """Size column → smallest and largest fitted size."""
         if self.posterior is not None:
             return self.posterior.fitted_range
-        fit = self.family[0][0]
-        return dict(zip(fit.columns, fit.fitted_range, strict=True))
+        law = self.family[0][0]
+        return dict(zip(law.columns, law.fitted_range, strict=True))
 
     @property
     def span(self) -> float | None:
@@ -181,10 +196,9 @@ class LossModel:
         # without replicates the scatter about the laws is all there is, and runs may share it
         run = list(here.scatter)
         if noise.own_sd is not None:
-            own = mean.own * noise.own_sd**2
-            leads = self.posterior is None and not self.fits
-            if not leads or own > sum(variance for variance, _ in run):
-                run = [(own, float(noise.own_dof))]
+            of_seeds = mean.own * noise.own_sd**2
+            if not self.is_local_only or of_seeds > sum(variance for variance, _ in run):
+                run = [(of_seeds, float(noise.own_dof))]
         if noise.level_sd > 0:
             curve.append((noise.level_sd**2, noise.own_dof))
         if noise.shared_sd > 0:
@@ -215,42 +229,63 @@ class LossModel:
         return max(mean / reach, 1.0)
 
     def _blends(self, sizes: Sequence[Mapping[str, float]]) -> list[_Blend]:
+        columns = [*self.fitted_range]
+        x = np.array([[float(size[column]) for column in columns] for size in sizes])
         if self.posterior is not None:
-            return _averaged(self.posterior, sizes)
-        return [self._blend(size) for size in sizes]
-
-    def _blend(self, size: Mapping[str, float]) -> _Blend:
-        share = self.local_weight
-        x = np.array([[float(size[column]) for column in self.family[0][0].columns]])
-        mean, within, between = (float(a[0]) for a in mix(self.family, x))
-        dof = min(fit.scale_dof for fit, _ in self.family)
-        scatter = max(fit.scatter for fit, _ in self.family) ** 2
-        if share == 0 or self.local is None:
-            return _Blend(
-                log_loss=mean, within=((within, dof),), between=between, scatter=((scatter, dof),)
-            )
-        if share < 1:  # among the fitted sizes it knows the largest ones; of the others little
-            share *= min(1.0, float(x[0, 0]) / self.local.largest)
-        near, spread = (float(a[0]) for a in self.local.predict_log(x[:, 0]))
-        rest = 1 - share
-        # a law that holds a small share of the forecast must not lend it all its doubt
-        local_dof = max(self.local.dof, LOCAL_DOF) / share
-        return _Blend(
-            log_loss=share * near + rest * mean,
-            within=((rest * within, dof), (share * spread, local_dof)),
-            between=rest * between + share * rest * (near - mean) ** 2,
-            scatter=((rest * scatter, dof), (share * self.local.scatter**2, local_dof)),
+            dof, scatter = self.posterior.dof, self.posterior.scatter
+            return _blends_of(*self.posterior.predict_log(x), dof=dof, scatter=scatter)
+        mixture = family_at(self.family, x)
+        dof = min(law.scale_dof for law, _ in self.family)
+        scatter = max(law.scatter for law, _ in self.family)
+        family = _blends_of(
+            mixture.mean, mixture.within, mixture.between, dof=dof, scatter=scatter
         )
+        if self.local is None or self.local_weight == 0:
+            return family
+        dof, scatter = max(self.local.dof, LEAST_LOCAL_DOF), self.local.scatter
+        local = _blends_of(*self.local.predict_log(x), dof=dof, scatter=scatter)
+        shares = np.full(len(x), self.local_weight)
+        if not self.is_local_only:  # among the fitted sizes it knows the largest ones only
+            shares *= np.minimum(x[:, 0] / self.local.largest, 1.0)
+        return [
+            of_family.mixed(of_local, share)
+            for of_family, of_local, share in zip(family, local, shares.tolist(), strict=True)
+        ]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Blend:
-    """Centre of the forecast, variance within and between its parts, scatter of points."""
+class _Blend(NamedTuple):
+    """Center of the forecast, variance within and between its parts, scatter of points."""
 
     log_loss: float
     within: tuple[Component, ...]
     between: float
     scatter: tuple[Component, ...]
+
+    def mixed(self, other: _Blend, share: float) -> _Blend:
+        """With another that has a share; one that holds little must not lend all its doubt."""
+
+        def both(ours: Sequence[Component], theirs: Sequence[Component]) -> tuple[Component, ...]:
+            scaled = [((1 - share) * variance, dof) for variance, dof in ours]
+            return (*scaled, *((share * variance, dof / share) for variance, dof in theirs))
+
+        apart = (other.log_loss - self.log_loss) ** 2
+        return _Blend(
+            log_loss=share * other.log_loss + (1 - share) * self.log_loss,
+            within=both(self.within, other.within),
+            between=(1 - share) * self.between + share * (other.between + (1 - share) * apart),
+            scatter=both(self.scatter, other.scatter),
+        )
+
+
+def _blends_of(
+    mean: Array, within: Array, between: Array | None = None, *, dof: float, scatter: float
+) -> list[_Blend]:
+    """Of one part of the forecast at n sizes, from arrays of shape (n,)."""
+    moments = (mean, within, np.zeros(len(mean)) if between is None else between)
+    return [
+        _Blend(center, ((variance, dof),), apart, ((scatter**2, dof),))
+        for center, variance, apart in zip(*(values.tolist() for values in moments), strict=True)
+    ]
 
 
 def _bounded(
@@ -267,19 +302,6 @@ def _bounded(
     start = min(start, variance)
     gained = variance - start
     return [(start, dof), (gained, dof) if gained < bound[0] else bound]
-
-
-def _averaged(
-    posterior: LossPosterior | JointPosterior, sizes: Sequence[Mapping[str, float]]
-) -> list[_Blend]:
-    columns = [*posterior.fitted_range]
-    at = np.array([[float(size[column]) for column in columns] for size in sizes])
-    means, spreads = posterior.predict_log(at)
-    scatter = ((posterior.scatter**2, posterior.dof),)
-    return [
-        _Blend(log_loss=mean, within=((spread, posterior.dof),), between=0.0, scatter=scatter)
-        for mean, spread in zip(means.tolist(), spreads.tolist(), strict=True)
-    ]
 
 
 def fit_loss_model(
@@ -317,67 +339,26 @@ def fit_loss_model(
         DerSimonian, Laird (1986), Meta-analysis in clinical trials, for weights by a known and an
         estimated variance.
     """
+    fix = fix or {}
     if len(sizes) > 1:
-        known = evaluation_se if loss_se is None else loss_se
+        errors = evaluation_se if loss_se is None else loss_se
         logs = np.log(np.array([*sizes.values()])).mean(axis=0)
         return LossModel(
             family=(),
-            posterior=fit_joint(sizes, loss, loss_se=known, fix=fix),
+            posterior=fit_joint(sizes, loss, loss_se=errors, fix=fix),
             discrepancy=JOINT_DISCREPANCY,
             discrepancy_dof=JOINT_DOF,
             reach=math.exp(logs.max()),
         )
     ((column, values),) = sizes.items()
     is_short = count_sizes(np.asarray(values, dtype=float)) < MANY_SIZES
-    if loss_se is not None or is_short or prior is not None:
-        return _averaged_model(
-            column,
-            values,
-            loss,
-            loss_se=loss_se,
-            loss_se_dof=loss_se_dof,
-            evaluation_se=evaluation_se,
-            fix=fix or {},
-            prior=prior,
-        )
-    laws = fit_surviving_laws(sizes, loss, loss_se=None, fix=fix)
-    weights = errors = None
-    if evaluation_se is not None:
-        scatter = min(fit.scatter for fit, _ in laws)
-        weights = _evaluation_weights(loss, evaluation_se, variance=scatter**2)
-        errors = (np.asarray(loss) / np.sqrt(weights)).tolist()
-        laws = fit_surviving_laws(sizes, loss, loss_se=None, weights=weights, fix=fix)
-    fits = not none_fits(laws, sizes, loss)
-    cuts = hold_out_last_doublings(column, values, loss, loss_se=None, weights=weights, fix=fix)
-    local, weight = None, 0.0
-    if not fix:
-        local = fit_local(column, values, loss, loss_se=errors)
-        weight = local_share(cuts) if fits else 1.0
-    return LossModel(
-        family=tuple((fit, weight) for fit, weight in laws if weight > 0),
-        local=local,
-        local_weight=weight,
-        discrepancy=worst_share(cuts, local_weight=weight),
-    )
-
-
-def _averaged_model(
-    column: str,
-    values: Sequence[float],
-    loss: Sequence[float],
-    *,
-    loss_se: Sequence[float] | None,
-    loss_se_dof: int | None,
-    evaluation_se: Sequence[float] | None,
-    fix: Mapping[str, float],
-    prior: LadderPrior | None,
-) -> LossModel:
-    """Power laws with a floor over one size column, averaged."""
+    if loss_se is None and not is_short and prior is None:
+        return _fit_curve(column, values, loss, evaluation_se=evaluation_se, fix=fix)
     n_free = 2 - ("c" in fix)  # level and exponent: the floor has a prior
-    check_losses(POWER_FLOOR, {column: values}, loss, loss_se, fixed=fix, n_free=n_free)
+    check_losses(POWER_FLOOR, sizes, loss, loss_se, fixed=fix, n_free=n_free)
     weights = None
     if loss_se is None and evaluation_se is not None:
-        scatter = neighbour_scatter(np.asarray(values, dtype=float), np.asarray(loss, dtype=float))
+        scatter = neighbor_scatter(np.asarray(values, dtype=float), np.asarray(loss, dtype=float))
         weights = _evaluation_weights(loss, evaluation_se, variance=scatter[0])
     posterior = fit_posterior(
         column, values, loss, loss_se=loss_se, loss_se_dof=loss_se_dof, weights=weights, fix=fix
@@ -391,10 +372,37 @@ def _averaged_model(
     )
 
 
+def _fit_curve(
+    column: str,
+    values: Sequence[float],
+    loss: Sequence[float],
+    *,
+    evaluation_se: Sequence[float] | None,
+    fix: Mapping[str, float],
+) -> LossModel:
+    """The family and the local law of many sizes, weighed on the last doublings."""
+    laws, weights = fit_surviving_laws({column: values}, loss, fix=fix), None
+    if evaluation_se is not None:
+        scatter = min(law.scatter for law, _ in laws)
+        weights = _evaluation_weights(loss, evaluation_se, variance=scatter**2)
+        laws = fit_surviving_laws({column: values}, loss, weights=weights, fix=fix)
+    cuts = hold_out_last_doublings(column, values, loss, weights=weights, fix=fix)
+    local, local_weight = None, 0.0
+    if not fix:
+        local = fit_local(column, values, loss, weights=weights)
+        local_weight = 1.0 if none_fits(laws, values, loss) else local_share(cuts)
+    return LossModel(
+        family=tuple((law, weight) for law, weight in laws if weight > 0),
+        local=local,
+        local_weight=local_weight,
+        discrepancy=largest_discrepancy(cuts, local_weight=local_weight),
+    )
+
+
 def _evaluation_weights(
     loss: Sequence[float], evaluation_se: Sequence[float], *, variance: float
 ) -> list[float]:
     """Weights of points that have an error of evaluation and, besides, one in common."""
-    known = (np.asarray(evaluation_se) / np.asarray(loss)) ** 2
-    shared = max(variance - float(known.mean()), 0.0)
-    return list((1.0 / np.maximum(known + shared, SMALLEST_VARIANCE)).tolist())
+    evaluation = (np.asarray(evaluation_se) / np.asarray(loss)) ** 2
+    shared = max(variance - float(evaluation.mean()), 0.0)
+    return list((1.0 / np.maximum(evaluation + shared, SMALLEST_VARIANCE)).tolist())

@@ -16,8 +16,9 @@ from scipy import special
 
 from extrap.fitting.health import WEAK_LOG_SE
 from extrap.fitting.lines import weighted_line
-from extrap.fitting.mixture import averaged_law, neighbour_scatter
+from extrap.fitting.mixture import averaged_law
 from extrap.fitting.projection import Index
+from extrap.fitting.seed_noise import neighbor_scatter
 from extrap.laws.base import Array
 from extrap.records import Fit
 
@@ -54,8 +55,8 @@ USUAL_DOF = 2.0
 """Worth of each in degrees of freedom."""
 GIVEN_SDS = ((1.0, 1.0),)
 """In units of the standard errors, where these are known."""
-LEAST_SHARE, KNOWN = 1e-3, 1e-4
-"""Reducible share where a given floor leaves less; spread of the exponent where it is given."""
+LEAST_SHARE, PINNED_SPREAD = 1e-3, 1e-4
+"""Reducible share where a pinned floor leaves less; spread of a pinned log exponent."""
 CURVED = 3
 """Parameters of a parabola."""
 NEGLIGIBLE = 3e-4
@@ -83,7 +84,7 @@ class LossPosterior:
         exponents: c_j, at x_max.
         bends: κ_j.
         starts: t of the smallest size that component j holds for; the loss of a smaller one is
-            read off between its neighbours.
+            read off between its neighbors.
         observed: t, log loss and variance of that, of each size of the sweep.
         scatter: Standard deviation of the log loss of a size about the law.
         dof: Degrees of freedom behind it, and behind the spread of the mixture.
@@ -159,13 +160,12 @@ class LossPosterior:
     def predict_log(self, x: Array) -> tuple[Array, Array]:
         """Mean and variance of the log loss over the mixture at sizes x, shape (n,) each."""
         t = np.log(np.ravel(x) / self.largest)
-        logs = self._logs(t)
         sizes, observed, variance = np.array(self.observed).T
         is_below = t < np.asarray(self.starts)[:, None] - SOLVED
-        logs = np.where(is_below, np.interp(t, sizes, observed), logs)
+        logs = np.where(is_below, np.interp(t, sizes, observed), self._logs(t))
         weights = np.asarray(self.weights)
-        mean, own = weights @ logs, weights @ is_below * np.interp(t, sizes, variance)
-        return mean, weights @ (logs - mean) ** 2 + own
+        mean, measured = weights @ logs, weights @ is_below * np.interp(t, sizes, variance)
+        return mean, weights @ (logs - mean) ** 2 + measured
 
     def by_law(self, x: Array) -> tuple[Array, Array, Array]:
         """Weight, floor and log loss of each law at one size x, shape (1,); (n_laws,) each."""
@@ -200,7 +200,7 @@ def fit_posterior(
     if loss_se is None:
         relative = np.ones(len(x)) if weights is None else np.asarray(weights, dtype=float)[order]
         se, dof = np.sqrt(relative.mean() / relative), USUAL_DOF
-        sds, noise = USUAL_SDS, math.sqrt(neighbour_scatter(x, np.exp(y))[0])
+        sds, noise = USUAL_SDS, math.sqrt(neighbor_scatter(x, np.exp(y))[0])
     else:
         se = np.hypot(np.asarray(loss_se, dtype=float)[order] / np.exp(y), SMALLEST_SE)
         dof = MOST_DOF if loss_se_dof is None else max(float(loss_se_dof), LEAST_DOF)
@@ -208,25 +208,24 @@ def fit_posterior(
     noise = max(noise, sds[0][0] * float(np.sqrt(np.mean(se**2))))
     t = np.log(x / x[-1])
     grids = [_Grid(t, y, sd * se, dof=dof, noise=noise, fix=fix or {}) for sd, _ in sds]
-    grid, found = grids[0], [each.solve() for each in grids]
-    evidence, scale, centre, root = (np.stack(parts) for parts in zip(*found, strict=True))
+    grid, solutions = grids[0], [of_sd.solve() for of_sd in grids]
+    evidence, scale, center, root = (np.stack(parts) for parts in zip(*solutions, strict=True))
     sd, prior = (column[:, None, None, None] for column in np.array(sds).T)
     probability = prior * np.exp(evidence - evidence.max())
     probability /= probability.sum()
-    kept = probability > NEGLIGIBLE
-    weight = probability[kept] / probability[kept].sum()
-    points = centre[kept][:, None] + np.einsum("jab,kb->jka", root[kept], CORNERS)
-    each = len(CORNERS)
+    counts = probability > NEGLIGIBLE
+    points = center[counts][:, None] + np.einsum("jab,kb->jka", root[counts], CORNERS)
 
     def listed(values: Array) -> tuple[float, ...]:
-        spread = np.broadcast_to(values, kept.shape)[kept]
-        return tuple(np.repeat(spread, each).tolist())
+        """A value of each component, once a corner."""
+        of_components = np.broadcast_to(values, counts.shape)[counts]
+        return tuple(np.repeat(of_components, len(CORNERS)).tolist())
 
     return LossPosterior(
         column=column,
         smallest=float(x[0]),
         largest=float(x[-1]),
-        weights=tuple(np.repeat(weight / each, each).tolist()),
+        weights=listed(probability / probability[counts].sum() / len(CORNERS)),
         levels=tuple(points[..., 0].ravel().tolist()),
         shares=listed(grid.share[:, None, None]),
         exponents=tuple(np.exp(points[..., 1]).ravel().tolist()),
@@ -234,7 +233,7 @@ def fit_posterior(
         starts=listed(t[grid.starts][:, None]),
         observed=_by_size(t, y, sds[0][0] * se),
         scatter=math.sqrt(float(np.sum(probability * scale * sd**2)) * float(np.mean(se**2))),
-        dof=dof + float(probability.sum(axis=(0, 1, 3)) @ grid.n_held[:, 0]),
+        dof=dof + float(probability.sum(axis=(0, 1, 3)) @ grid.n_followed[:, 0]),
         fixed=dict(fix or {}),
     )
 
@@ -254,71 +253,73 @@ class _Grid:
     ) -> None:
         steps = (np.arange(N_SHARES) + 0.5) / N_SHARES  # dense where little is reducible
         self.share = np.append(steps**2, [1.0, MANY_TIMES])
-        some = (1 - NO_FLOOR - LINEAR) * steps / steps.sum()
-        self.prior = np.append(some, [NO_FLOOR, LINEAR])
+        with_floor = (1 - NO_FLOOR - LINEAR) * steps / steps.sum()
+        self.prior = np.append(with_floor, [NO_FLOOR, LINEAR])
         if "E" in fix:
             reducible = 1 - fix["E"] / math.exp(y[-1])
             self.share, self.prior = np.array([max(reducible, LEAST_SHARE)]), np.ones(1)
-        usual = np.where(self.share > 1, SLOPE / MANY_TIMES, fix.get("c", EXPONENT))
-        self.usual = np.log(usual)[:, None, None]
-        self.spread = KNOWN if "c" in fix else EXPONENT_SPREAD
+        median = np.where(self.share > 1, SLOPE / MANY_TIMES, fix.get("c", EXPONENT))
+        self.log_median = np.log(median)[:, None, None]
+        self.spread = PINNED_SPREAD if "c" in fix else EXPONENT_SPREAD
         self.bends = np.array(BENDS[: 1 if "c" in fix else None])
         self.t, self.starts = t, _starts(t)
-        held = np.arange(len(t)) >= self.starts[:, None]
-        self.precision = np.where(held, se**-2.0, 0.0)[:, None]  # (S, 1, n)
-        self.n_held = held.sum(axis=1)[:, None]
-        self.log_density = 0.5 * np.where(held, np.log(se**-2.0), 0.0).sum(axis=1)[:, None]
+        is_followed = np.arange(len(t)) >= self.starts[:, None]
+        self.precision = np.where(is_followed, se**-2.0, 0.0)[:, None]  # (S, 1, n)
+        self.n_followed = is_followed.sum(axis=1)[:, None]
+        self.log_density = 0.5 * np.where(is_followed, np.log(se**-2.0), 0.0).sum(axis=1)[:, None]
         self.distance = _distance(t, self.bends[:, None])  # (B, n)
         self.y, self.dof = y, dof
         self.width = math.hypot(UNEXPLAINED * float(np.ptp(y)), OF_NOISE * noise)
 
     def solve(self) -> tuple[Array, Array, Array, Array]:
-        """Log weights of the grid, scales of variances, centres, and roots of their covariance."""
+        """Log weights of the grid, scales of variances, centers, and roots of their covariance."""
         shape = (len(self.share), len(self.starts), len(self.bends))
-        centre = np.empty((*shape, 2))
-        centre[..., 0], centre[..., 1] = self.y[-1], self.usual
+        center = np.empty((*shape, 2))
+        center[..., 0], center[..., 1] = self.y[-1], self.log_median
         for _ in range(N_STEPS):
-            step = self._normal(centre)[0]
-            centre += step
+            step = self._normal(center)[0]
+            center += step
             if np.abs(step).max() < SOLVED:
                 break
-        _, (a, b, d), chi2, scale = self._normal(centre)
+        _, (a, b, d), chi2, scale = self._normal(center)
         determinant = a * d - b * b
-        off = (centre[..., 1] - self.usual) / self.spread
-        n_left_out = len(self.y) - self.n_held
+        off = (center[..., 1] - self.log_median) / self.spread
+        n_left_out = len(self.y) - self.n_followed
         evidence = (
-            special.gammaln((self.dof + self.n_held) / 2)
+            special.gammaln((self.dof + self.n_followed) / 2)
             - special.gammaln(self.dof / 2)
-            - 0.5 * self.n_held * math.log(self.dof * math.pi)
-            - 0.5 * (self.dof + self.n_held) * np.log1p(chi2 / self.dof)
+            - 0.5 * self.n_followed * math.log(self.dof * math.pi)
+            - 0.5 * (self.dof + self.n_followed) * np.log1p(chi2 / self.dof)
             + self.log_density
             - n_left_out * math.log(self.width)
             - 0.5 * (np.log(determinant) + off**2)
         )
-        later = np.where(self.starts == 0, 1 - LATER, LATER / max(len(self.starts) - 1, 1))
+        of_starts = np.where(self.starts == 0, 1 - LATER, LATER / max(len(self.starts) - 1, 1))
         prior = (
-            self.prior[:, None, None] * later[:, None] * np.asarray(BEND_PRIOR[: len(self.bends)])
+            self.prior[:, None, None]
+            * of_starts[:, None]
+            * np.asarray(BEND_PRIOR[: len(self.bends)])
         )
         root = np.zeros((*shape, 2, 2))
         root[..., 0, 0] = np.sqrt(d / determinant)
         root[..., 1, 0] = -b / np.sqrt(d * determinant)
         root[..., 1, 1] = 1 / np.sqrt(d)
-        return np.log(prior) + evidence, scale, centre, root
+        return np.log(prior) + evidence, scale, center, root
 
-    def _normal(self, centre: Array) -> tuple[Array, tuple[Array, Array, Array], Array, Array]:
+    def _normal(self, center: Array) -> tuple[Array, tuple[Array, Array, Array], Array, Array]:
         """A step, the normal equations' matrix (a, b; b, d), chi-square, scale of variances."""
-        share, log_exponent = self.share[:, None, None, None], centre[..., 1]
+        share, log_exponent = self.share[:, None, None, None], center[..., 1]
         logs, by_exponent = _falls(share, np.exp(log_exponent)[..., None], self.distance)
-        off = self.y - centre[..., :1] - logs
+        off = self.y - center[..., :1] - logs
         chi2 = (self.precision * off**2).sum(axis=-1)
-        scale = (self.dof + chi2) / (self.dof + self.n_held)
+        scale = (self.dof + chi2) / (self.dof + self.n_followed)
         precision = self.precision / scale[..., None]
         weighted = precision * by_exponent
         prior = self.spread**-2.0
         a, b = precision.sum(axis=-1), weighted.sum(axis=-1)
         d = (weighted * by_exponent).sum(axis=-1) + prior
         by_level = (precision * off).sum(axis=-1)
-        slope = (weighted * off).sum(axis=-1) - prior * (log_exponent - self.usual)
+        slope = (weighted * off).sum(axis=-1) - prior * (log_exponent - self.log_median)
         change = np.clip((a * slope - b * by_level) / (a * d - b * b), -LONGEST_STEP, LONGEST_STEP)
         return np.stack([(by_level - b * change) / a, change], axis=-1), (a, b, d), chi2, scale
 
@@ -334,11 +335,11 @@ def _by_size(t: Array, y: Array, se: Array) -> tuple[tuple[float, float, float],
 def _starts(t: Array) -> Index:
     """Positions of the sizes from which the law may hold, the first always among them."""
     last = max(len(t) - FEWEST, 0)
-    found = np.arange(last + 1)
-    if len(found) > MOST_STARTS:
-        wanted = np.linspace(t[0], t[last], MOST_STARTS)
-        found = np.unique(np.searchsorted(t, wanted - SOLVED))
-    return found
+    starts = np.arange(last + 1)
+    if len(starts) > MOST_STARTS:
+        even = np.linspace(t[0], t[last], MOST_STARTS)
+        starts = np.unique(np.searchsorted(t, even - SOLVED))
+    return starts
 
 
 def _distance(t: Array, bend: Array) -> Array:

@@ -14,11 +14,9 @@ from extrap.records import Interval
 
 Component = tuple[float, float]
 """A variance of a log loss, and the degrees of freedom behind it."""
-
-
 SMALLEST_SD = 1e-12
 """Standard deviation of a log loss below which only rounding is left."""
-MANY = 1e12
+NORMAL_DOF = 1e12
 """Degrees of freedom of a normal distribution, near enough."""
 FAR_OUT = 50.0
 """Standard deviations within which the end of an interval is looked for."""
@@ -72,7 +70,7 @@ class LossPrediction:
 
         def beyond(off: float, side: float) -> float:
             return tail - max(
-                float(special.stdtr(min(dof, MANY), side * (excess - off) / sd) @ weights)
+                float(special.stdtr(min(dof, NORMAL_DOF), side * (excess - off) / sd) @ weights)
                 for sd, dof in self.spreads()
             )
 
@@ -94,7 +92,7 @@ class LossPrediction:
         """Probability that a new run's log loss is farther above the centre, shape (n,)."""
         excess, weights = np.array(self.excess).T
         tails = [
-            special.stdtr(min(dof, MANY), -(off[:, None] - excess) / sd) @ weights
+            special.stdtr(min(dof, NORMAL_DOF), -(off[:, None] - excess) / sd) @ weights
             for sd, dof in spreads
         ]
         return np.asarray(np.max(tails, axis=0))
@@ -124,7 +122,7 @@ class LossPrediction:
         off = np.asarray(log_loss) - self.log_loss
         p_values = np.zeros(off.shape)
         for sd, dof in self.spreads():
-            tails = 2 * special.stdtr(min(dof, MANY), -np.abs(off) / sd)
+            tails = 2 * special.stdtr(min(dof, NORMAL_DOF), -np.abs(off) / sd)
             p_values = np.maximum(p_values, tails)
         above = off > 0
         if self.excess and above.any():
@@ -146,6 +144,6 @@ class LossPrediction:
             total = satterthwaite = 0.0
             for dof, variance in sorted(estimates.items()):
                 total, satterthwaite = total + variance, satterthwaite + variance**2 / dof
-                known = total**2 / satterthwaite if satterthwaite > 0 else math.inf
-                spreads.append((max(math.sqrt(total), SMALLEST_SD), known))
+                dof_of_sum = total**2 / satterthwaite if satterthwaite > 0 else math.inf
+                spreads.append((max(math.sqrt(total), SMALLEST_SD), dof_of_sum))
         return spreads

@@ -10,11 +10,10 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, check_non_negative, validate_data
 
+from extrap.fitting.curve_laws import Laws, family_at, fit_surviving_laws
 from extrap.fitting.loss_law import fit
-from extrap.fitting.mixture import fit_surviving_laws, mix
 from extrap.laws import LOSS_LAWS
 from extrap.laws.base import Array
-from extrap.records import Fit
 
 AUTO = "auto"
 """All laws that the data cannot distinguish."""
@@ -65,13 +64,13 @@ class LawRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         sizes = {str(name): column.tolist() for name, column in zip(names, x.T, strict=True)}
         self._check_sizes(x)
         if self.law == AUTO:
-            laws = fit_surviving_laws(sizes, loss.tolist(), loss_se=None, fix=self.fix)
+            laws = fit_surviving_laws(sizes, loss.tolist(), fix=self.fix)
         elif self.law in LOSS_LAWS:
             laws = ((fit(self.law, sizes, loss.tolist(), fix=self.fix), 1.0),)
         else:
-            known = ", ".join((AUTO, *LOSS_LAWS))
-            raise ValueError(f"law must be one of {known}; got {self.law!r}.")
-        self.laws_: tuple[tuple[Fit, float], ...] = tuple(pair for pair in laws if pair[1] > 0)
+            choices = ", ".join((AUTO, *LOSS_LAWS))
+            raise ValueError(f"law must be one of {choices}; got {self.law!r}.")
+        self.laws_: Laws = tuple(pair for pair in laws if pair[1] > 0)
         self.law_: str = max(self.laws_, key=lambda pair: pair[1])[0].law
         return self
 
@@ -80,7 +79,7 @@ class LawRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self, "laws_")
         sizes = validate_data(self, X, dtype=np.float64, reset=False)
         self._check_sizes(sizes)
-        return np.exp(mix(self.laws_, sizes)[0])
+        return np.exp(family_at(self.laws_, sizes).mean)
 
     def _check_sizes(self, x: Array) -> None:
         check_non_negative(x, type(self).__name__)

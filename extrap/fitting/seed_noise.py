@@ -3,7 +3,8 @@
 A seed fixes initialisation and data order, and a study uses the same seeds at every size. What a
 seed does to all sizes alike shifts a law up or down but does not bend it; only the rest is
 amplified by extrapolation. The two parts are therefore kept apart. Both are estimated with the
-surface of a sweep, see `surface_noise`.
+surface of a sweep, see `surface_noise`. Losses without a sweep tell their noise by how far each is
+from its neighbors.
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ SMALLEST_VARIANCE = 1e-24
 NEAR_OPTIMUM = 0.05
 """Rows with a loss within 5 % of the best of their size tell the noise: mistuned runs are noisier.
 """
+NEIGHBOR_DOF = 0.7
+"""Degrees of freedom of a size that has neighbors, which share points with those of the next."""
 
 
 class MeanNoise(NamedTuple):
@@ -124,10 +127,10 @@ class Noise:
             seeds: One per run, at least one.
         """
         n, times = len(seeds), Counter(map(str, seeds))
-        known = {seed: k / n for seed, k in times.items() if seed in self.seed_effects}
+        reused = {seed: k / n for seed, k in times.items() if seed in self.seed_effects}
         new = [k / n for seed, k in times.items() if seed not in self.seed_effects]
         return MeanNoise(
-            shift=sum(share * self.seed_effects[seed] for seed, share in known.items()),
+            shift=sum(share * self.seed_effects[seed] for seed, share in reused.items()),
             own=1 / n,
             shared=sum(share**2 for share in new),
             law=sum(new) ** 2,
@@ -152,6 +155,18 @@ def noise_of_means(runs: Runs) -> Noise | None:
         own_dof=n_known,
         source="means",
     )
+
+
+def neighbor_scatter(x: Array, loss: Array) -> tuple[float, float]:
+    """Variance of a log loss about the line through its neighbors, degrees of freedom."""
+    order = np.argsort(x, kind="stable")
+    log_size, log_loss = np.log(x[order]), np.log(loss[order])
+    if len(x) < 3 or np.any(np.diff(log_size) <= 0):
+        return 0.0, 0.0
+    share = (log_size[1:-1] - log_size[:-2]) / (log_size[2:] - log_size[:-2])
+    off = log_loss[1:-1] - (1 - share) * log_loss[:-2] - share * log_loss[2:]
+    variance = np.mean(off**2 / (1 + share**2 + (1 - share) ** 2))
+    return float(variance), NEIGHBOR_DOF * len(off)
 
 
 def _log_scale(sizes: Array) -> Array:

@@ -6,10 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from extrap.fitting.holdout import hold_out_last_doublings
+from extrap.fitting.curve_laws import family_at
 from extrap.fitting.ladder_prior import LadderPrior
 from extrap.fitting.loss_model import STATED_DOF, fit_loss_model
-from extrap.fitting.mixture import mix
 from extrap.fitting.seed_noise import Noise
 
 X = 2.0 ** np.arange(9)
@@ -77,7 +76,7 @@ def test_local_law_takes_over_where_no_law_fits():
     found = model(bent(0.001))
     assert found.local_weight > 0.9
     truth = math.log(3 * 1024**-0.05 * (1 + (1024 / X[4]) ** 8) ** -0.04)
-    of_laws = float(mix(found.family, np.array([[1024.0]])).mean[0])
+    of_laws = float(family_at(found.family, np.array([[1024.0]])).mean[0])
     for each in (found, model(bent(0.001), se=0.001)):
         at = each.predict({"x": 1024.0}, noise=UNKNOWN, band="default")
         assert abs(at.log_loss - truth) < 0.3 * abs(of_laws - truth)
@@ -120,7 +119,7 @@ def test_among_the_fitted_sizes_the_local_law_speaks_of_the_largest_only():
     found = replace(model(floor_law(0.002)), local_weight=0.5)
     for x, share in ((X[-1], 0.5), (X[-2], 0.25), (X[0], 0.5 / X[-1]), (2 * X[-1], 0.5)):
         at = found.predict({"x": float(x)}, noise=UNKNOWN, band="default").log_loss
-        of_laws = float(mix(found.family, np.array([[x]])).mean[0])
+        of_laws = float(family_at(found.family, np.array([[x]])).mean[0])
         near = found.local.predict_log(np.array([x]))[0][0]
         assert at == pytest.approx(of_laws + share * (near - of_laws), abs=1e-12)
 
@@ -136,7 +135,8 @@ def test_variance_of_the_forecast_has_the_parts_of_a_mixture(share, discrepancy)
     x, last = np.array([[2048.0]]), np.array([[X[-1]]])
     centres = []
     for z in (last, x):
-        mean, within, apart = (float(part[0]) for part in mix(found.family, z))
+        laws = family_at(found.family, z)
+        mean, within, apart = (float(a[0]) for a in (laws.mean, laws.within, laws.between))
         near, spread = (float(part[0]) for part in found.local.predict_log(z[:, 0]))
         centres.append(share * near + (1 - share) * mean)
     apart = (1 - share) * apart + share * (1 - share) * (near - mean) ** 2
@@ -212,30 +212,6 @@ def test_units_do_not_matter(size, loss):
     there = scaled.predict({"x": size * 2048.0}, noise=UNKNOWN, band="default")
     assert there.log_loss - math.log(loss) == pytest.approx(here.log_loss, abs=1e-4)
     assert there.log_sd == pytest.approx(here.log_sd, rel=1e-2)
-
-
-X10 = 2.0 ** np.arange(10)
-
-
-def test_cuts_hold_out_what_lies_above_a_half_and_a_quarter():
-    cuts = hold_out_last_doublings("x", X10, 1.5 + X10**-0.5, loss_se=None)
-    assert [len(c.family_error) for c in cuts] == [1, 2]
-
-
-def test_true_law_predicts_the_held_out_sizes():
-    cuts = hold_out_last_doublings("x", X10, 1.5 + X10**-0.5, loss_se=None)
-    for c in cuts:
-        assert c.family_error == pytest.approx(0, abs=1e-6)
-        expected = np.log(
-            (1.5 + X10[-len(c.family_error) :] ** -0.5)
-            / (1.5 + X10[-len(c.family_error) - 1] ** -0.5)
-        )
-        assert c.family_change == pytest.approx(expected, abs=1e-6)
-
-
-def test_cut_that_leaves_too_few_sizes_is_left_out():
-    assert len(hold_out_last_doublings("x", X10[:5], 1.5 + X10[:5] ** -0.5, loss_se=None)) == 1
-    assert hold_out_last_doublings("x", X10[:4], 1.5 + X10[:4] ** -0.5, loss_se=None) == ()
 
 
 def test_a_prior_bounds_the_doubt_beyond_the_sizes_and_moves_no_centre():

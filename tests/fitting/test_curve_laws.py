@@ -6,15 +6,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from extrap.fitting.local import fit_local
+from extrap.fitting.curve_laws import (
+    HeldOut,
+    family_at,
+    fit_local,
+    fit_surviving_laws,
+    hold_out_last_doublings,
+    largest_discrepancy,
+    local_share,
+    none_fits,
+)
 from extrap.fitting.loss_law import fit, predict_log
-from extrap.fitting.mixture import fit_surviving_laws, mix, none_fits
 
 X = 2.0 ** np.arange(4, 14)
 
 
-def weights_of(loss, **options):
-    laws = fit_surviving_laws({"x": X[: len(loss)]}, loss, **{"loss_se": None, **options})
+def weights_of(loss):
+    laws = fit_surviving_laws({"x": X[: len(loss)]}, loss)
     return {fit.law: weight for fit, weight in laws}
 
 
@@ -43,24 +51,22 @@ def test_three_sizes_carry_the_laws_of_two_parameters():
 
 def test_pinned_parameter_is_kept_and_chooses_the_laws_that_have_it():
     loss = 1.5 + 2 * (X / 16) ** -0.5
-    laws = fit_surviving_laws({"x": X}, loss, loss_se=None, fix={"E": 1.4})
+    laws = fit_surviving_laws({"x": X}, loss, fix={"E": 1.4})
     assert [(fit.law, fit.parameters["E"]) for fit, _ in laws] == [("power_floor", 1.4)]
 
 
 def test_law_that_would_soon_turn_negative_is_dropped():
     noise = np.exp(0.05 * np.random.default_rng(5).normal(size=4))
     for slope, kept in ((0.2, True), (0.5, False)):
-        laws = fit_surviving_laws(
-            {"x": X[:4]}, (3 - slope * np.log(X[:4] / 16)) * noise, loss_se=None
-        )
+        laws = fit_surviving_laws({"x": X[:4]}, (3 - slope * np.log(X[:4] / 16)) * noise)
         assert (dict((f.law, w) for f, w in laws)["log_linear"] > 0) is kept
 
 
 def test_log_linear_law_is_held_before_it_turns_negative():
     noise = np.exp(0.002 * np.random.default_rng(5).normal(size=len(X)))
-    laws = fit_surviving_laws({"x": X}, (3 - 0.2 * np.log(X / 16)) * noise, loss_se=None)
+    laws = fit_surviving_laws({"x": X}, (3 - 0.2 * np.log(X / 16)) * noise)
     only = [(fit, float(fit.law == "log_linear")) for fit, _ in laws]
-    log_loss = mix(only, np.array([[1e5], [1e9], [1e12]])).mean
+    log_loss = family_at(only, np.array([[1e5], [1e9], [1e12]])).mean
     assert np.exp(log_loss[0]) == pytest.approx(3 - 0.2 * np.log(1e5 / 16), rel=0.1)
     last = 3 - 0.2 * np.log(X[-1] / 16)
     assert np.exp(log_loss[1:]) == pytest.approx(0.3 * last, rel=0.05)
@@ -71,8 +77,8 @@ def test_no_law_fits_a_curve_that_breaks_and_some_law_fits_one_that_does_not():
     noise = np.exp(0.002 * np.random.default_rng(0).normal(size=30))
     bent = 3 * x**-0.05 * (1 + (x / x[15]) ** 5) ** -0.05
     for loss, broken in ((bent, True), (3 * x**-0.05, False), (1 + 2 * x**-0.3, False)):
-        laws = fit_surviving_laws({"x": x}, loss * noise, loss_se=None)
-        assert none_fits(laws, {"x": x}, loss * noise) is broken
+        laws = fit_surviving_laws({"x": x}, loss * noise)
+        assert none_fits(laws, x, loss * noise) is broken
 
 
 def test_law_is_refused_by_the_scatter_of_neighbouring_sizes_at_one_percent():
@@ -87,18 +93,18 @@ def test_law_is_refused_by_the_scatter_of_neighbouring_sizes_at_one_percent():
     stub = replace(fit("power", {"x": X}, 3 * X**-0.1), dof=3, scale_dof=3)
     for factor, broken in ((1.001, True), (0.999, False)):
         worse, worst = (replace(stub, scatter=s * least) for s in (factor, 2.0))
-        assert none_fits([(worse, 0.5), (worst, 0.5)], {"x": x}, np.exp(v)) is broken
+        assert none_fits([(worse, 0.5), (worst, 0.5)], x, np.exp(v)) is broken
     worst = [(replace(stub, scatter=100 * least), 1.0)]
-    assert none_fits(worst, {"x": x}, np.exp(v))
-    assert not none_fits(worst, {"x": x[:6]}, np.exp(v[:6]))  # four with neighbours are too few
-    assert not none_fits(worst, {"x": [*x[:6], 64]}, np.exp(v))
+    assert none_fits(worst, x, np.exp(v))
+    assert not none_fits(worst, x[:6], np.exp(v[:6]))  # four with neighbours are too few
+    assert not none_fits(worst, [*x[:6], 64], np.exp(v))
 
 
 def test_mixture_has_the_variances_within_and_between_its_laws():
     loss = 3 * (X / 16) ** -0.04 * np.exp(0.02 * np.random.default_rng(1).normal(size=len(X)))
     laws, x = [(fit(law, {"x": X}, loss), w) for law, w in MIXED], np.array([[1e5], [1e6]])
     (one, one_se), (two, two_se) = (predict_log(f, x / f.reference) for f, w in laws if w)
-    found = mix(laws, x)
+    found = family_at(laws, x)
     assert found.mean == pytest.approx(0.25 * one + 0.75 * two)
     assert found.within == pytest.approx(0.25 * one_se**2 + 0.75 * two_se**2)
     assert found.between == pytest.approx(0.25 * 0.75 * (one - two) ** 2)
@@ -149,11 +155,9 @@ def test_better_known_points_count_more():
     off = noisy(noise=0.0)
     off[-1] *= 1.05
     se = np.full(len(X12), 0.002)
-    trusted = fit_local("x", X12, off, loss_se=se)
+    trusted = fit_local("x", X12, off, weights=se**-2)
     se[-1] = 0.2
-    doubted = fit_local("x", X12, off, loss_se=se)
-    assert trusted is not None
-    assert doubted is not None
+    doubted = fit_local("x", X12, off, weights=se**-2)
     truth = np.log(1.5 + (2 * X12[-1]) ** -0.5)
     errors = [
         abs(law.predict_log(np.array([2 * X12[-1]]))[0][0] - truth) for law in (trusted, doubted)
@@ -165,3 +169,52 @@ def test_identical_losses_are_predicted_to_stay():
     mean, variance = predict(X12, np.full(len(X12), 2.0), 64 * X12[-1])
     assert np.exp(mean) == pytest.approx(2.0, rel=1e-6)
     assert variance < 1e-9
+
+
+X10 = 2.0 ** np.arange(10)
+
+
+def test_cuts_hold_out_what_lies_above_a_half_and_a_quarter():
+    cuts = hold_out_last_doublings("x", X10, 1.5 + X10**-0.5)
+    assert [len(cut.observed) for cut in cuts] == [1, 2]
+
+
+def test_true_law_predicts_the_held_out_sizes():
+    cuts = hold_out_last_doublings("x", X10, 1.5 + X10**-0.5)
+    for cut in cuts:
+        assert cut.family[:-1] == pytest.approx(cut.observed, abs=1e-6)
+        largest_below = X10[-len(cut.observed) - 1]
+        assert cut.family[-1] == pytest.approx(np.log(1.5 + largest_below**-0.5), abs=1e-6)
+
+
+def test_cut_that_leaves_too_few_sizes_is_left_out():
+    assert len(hold_out_last_doublings("x", X10[:5], 1.5 + X10[:5] ** -0.5)) == 1
+    assert hold_out_last_doublings("x", X10[:4], 1.5 + X10[:4] ** -0.5) == ()
+
+
+def held_out(*, family, local, observed=(0.0, -0.1)):
+    """Two sizes above a cut; both laws say 0.2 of the largest size below it."""
+    return HeldOut(*map(np.array, (observed, [*family, 0.2], [*local, 0.2])))
+
+
+def test_local_law_counts_by_the_squared_errors_of_both():
+    """Mean squares of .1 and .2 of the family, .1 and .1 of the local law: 2.5² / (2.5² + 1)."""
+    cut = held_out(family=(0.1, 0.1), local=(0.1, 0.0))
+    assert local_share([cut]) == pytest.approx(2.5**2 / (2.5**2 + 1))
+    assert local_share([]) == 0
+
+
+def test_discrepancy_is_the_largest_error_of_the_forecast_over_a_change_that_tells():
+    """Halfway the forecast is .1 and .05: off by .1 and .15, after changes of −.1 and −.15."""
+    cut = held_out(family=(0.1, 0.1), local=(0.1, 0.0))
+    assert largest_discrepancy([cut], local_weight=0.5) == pytest.approx(1.0)
+    assert largest_discrepancy([cut], local_weight=1.0) == pytest.approx(1.0)
+    small = held_out(family=(0.19, 0.0), local=(0.19, 0.0), observed=(0.0, -0.1))
+    assert largest_discrepancy([small], local_weight=0.5) == pytest.approx(0.1 / 0.2)
+    assert largest_discrepancy([], local_weight=0.5) == 0.15
+
+
+def test_rounding_is_no_predicted_change():
+    """Of a flat curve the family says the same at every size."""
+    cut = held_out(family=(0.2, 0.2 + 1e-16), local=(0.2, 0.2))
+    assert largest_discrepancy([cut], local_weight=0.5) == 0.15

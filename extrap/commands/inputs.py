@@ -108,7 +108,7 @@ def read_table(
     """
     from extrap.errors import without_password
     from extrap.reading.reader import read_sweep
-    from extrap.reading.selecting import Request
+    from extrap.reading.request import Request
 
     names = {field.name for field in fields(Request)}
     given = {**options, "tune": parse_tuned(options.get("tune", ())), **others}

@@ -1,12 +1,10 @@
-"""The options of the commands, written as their help prints them, and how values are read.
+"""The options of the commands, and how values are read.
 
-A row of a table of options is `NAMES [ARGUMENT] [METAVAR] | HELP | KINDS OF SOURCE`:
+Those that say how runs are read are fields of `Request`. Others are rows of tables, written as
+their help prints them, `NAMES [ARGUMENT] [METAVAR] | HELP | KINDS OF SOURCE`:
 
-    --where COLUMN=VALUE | Read only rows with this value (repeatable). | table big
     --level FLOAT | Level of the intervals. [default: 0.95] | table
-
-An option without a metavar is a flag, one whose help has `(repeatable` may be given several times.
-It has no effect on other kinds of source than those named, see `inputs.kind_of`; none are all.
+    --fix NAME=NUMBER... | Fix a parameter of the laws, e.g. E=1.6 (repeatable). | table
 """
 
 from __future__ import annotations
@@ -14,15 +12,52 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import fields
 from typing import Any
 
 import click
 
+from extrap.reading.request import Request
+
 
 class Option(click.Option):
-    """An option, the kinds of source on which it has an effect, and how it is written."""
+    """An option, and the kinds of source on which it has an effect.
 
-    sources: frozenset[str]
+    Args:
+        names: How it is written, and the name of its argument if that is another.
+        metavar: What stands for its value in the help: choices separated by `|`, or a name, which
+            `PAIRS` and `TYPES` know; `...` after it if there may be several; empty for a flag.
+        text: Its help.
+        sources: The kinds, separated by blanks, see `inputs.kind_of`; none are all.
+        default: The default, which its help shows.
+        required: Whether it must be given.
+    """
+
+    def __init__(
+        self,
+        names: Sequence[str],
+        metavar: str,
+        text: str,
+        sources: str = "",
+        *,
+        default: object = None,
+        required: bool = False,
+    ) -> None:
+        settings: dict[str, Any] = {"is_flag": True}
+        if metavar:
+            metavar, several = metavar.removesuffix("..."), metavar.endswith("...")
+            is_choice = "|" in metavar
+            settings = {
+                "type": click.Choice(metavar.split("|")) if is_choice else TYPES.get(metavar),
+                "metavar": None if is_choice else metavar,
+                "multiple": several,
+            }
+        if default:
+            settings |= {"default": default, "show_default": True}
+        if (read := PAIRS.get(metavar)) is not None:
+            settings["callback"] = lambda _, option, texts: read(option.flag, metavar, texts)
+        super().__init__(names, help=text, required=required, **settings)
+        self.sources = frozenset(sources.split())
 
     @property
     def flag(self) -> str:
@@ -87,78 +122,56 @@ TYPES: dict[str, Any] = {
 def read_options(table: str) -> list[Option]:
     """The options in a table; a row goes on up to the next line that begins with a dash."""
     rows = re.split(r"\n\s*(?=-)", table.strip())
-    return [_option(*" ".join(row.split()).split(" | ")) for row in rows if row]
+    return [_row(*" ".join(row.split()).split(" | ")) for row in rows if row]
 
 
-def _option(names: str, text: str, sources: str = "") -> Option:
+def _row(names: str, text: str, sources: str = "") -> Option:
     text, _, default = text.removesuffix("]").partition(" [default: ")
-    is_required = text.endswith(" [required")
+    required = text.endswith(" [required")
+    text = text.removesuffix(" [required")
     words = names.split()
     metavar = next((word for word in words if word.isupper() or "|" in word), "")
-    kind = click.Choice(metavar.split("|")) if "|" in metavar else TYPES.get(metavar)
-    settings: dict[str, Any] = {"is_flag": True}
-    if metavar:
-        settings = {"type": kind, "multiple": "(repeatable" in text}
-        settings |= {} if "|" in metavar else {"metavar": metavar}
-    if default:
-        settings |= {"default": default, "show_default": True}
-    if (read := PAIRS.get(metavar)) is not None:
-        settings["callback"] = lambda _, option, texts: read(option.flag, metavar, texts)
-    option = Option(
-        [word for word in words if word != metavar],
-        help=text.removesuffix(" [required"),
-        required=is_required,
-        **settings,
-    )
-    option.sources = frozenset(sources.split())
-    return option
+    written = [word for word in words if word != metavar]
+    return Option(written, metavar, text, sources, default=default, required=required)
 
 
-OPTIONS = read_options("""
-    --size TEXT | A size column, e.g. width (repeatable); default by name. | table
-    --tune TEXT | A tuned column, e.g. lr (repeatable); default by name; none: the law of the loss
-        alone. | table
-    --loss TEXT | The loss column; default loss, else by name. | table big
-    --seed TEXT | The seed column. [default: seed] | table big
-    --where COLUMN=VALUE | Read only rows with this value (repeatable). | table big
-    --ignore COLUMN | Take runs that differ in this column for replicates (repeatable). | table big
-    --partial | Also count runs that stopped before the steps that others of their size reached.
-        | table big
-    --rename OLD=NEW | Rename a column before anything else is read (repeatable). | table big
-    --let FORMULA | New column, e.g. "lr_mult = lr * width / 256" (repeatable, in order).
-        | table big
-    --final RULE | Final loss of a curve: last, best, tail (mean of the last 5 %) or tail:0.1.
-        [default: last] | table big
-    --maximise METRIC | Metric that is better when larger: the loss is 1 − x of a share, −x below 0
-        (repeatable). | table big
-    --condition conditions TEXT | Recipe column that must not vary (repeatable). | table
-    --study TEXT | Name of the study, if a storage holds several. | table big
-    --curves FILE | Loss curves of the sweep's runs: a table with the columns run, step and loss.
-        | table
+def reading_options() -> list[Option]:
+    """The options that say how runs are read: the fields of `Request` that are described."""
+    options = list[Option]()
+    for field in fields(Request):
+        if described := dict(field.metadata):
+            flag = described.pop("flag") or f"--{field.name.replace('_', '-')}"
+            options.append(Option([flag, field.name], **described, default=field.default))
+    return options
+
+
+OPTIONS = [
+    *reading_options(),
+    *read_options("""
     --big-curves FILE | Loss curves of BIG's runs: a table with the columns run, step and loss.
         | big
     --level FLOAT | Level of the intervals. [default: 0.95] | table
     --band default|family | What the intervals of the loss include: default, that every law is
         approximate; family, only the choice of the law. [default: default] | table
-    --fix NAME=NUMBER | Fix a parameter of the laws, e.g. E=1.6 or lr.b=-0.5 (repeatable). | table
+    --fix NAME=NUMBER... | Fix a parameter of the laws, e.g. E=1.6 or lr.b=-0.5 (repeatable).
+        | table
     --prior published|none | Whether intervals of losses over compute follow errors on published
         ladders. [default: published] | table
-    --loss-kind nats|bits|error|accuracy|other | What the loss is; default: by its name and values.
-        | table
-    --path NAME=FORMULA | Formula of a size column, e.g. 'n_params = 12 * depth * (64 * depth)**2',
-        so that --at depth=34 works (repeatable). | table
+    --path NAME=FORMULA... | Formula of a size column, e.g. 'n_params = 12 * depth *
+        (64 * depth)**2', so that --at depth=34 works (repeatable). | table
     --price FLOAT | Price of a GPU-hour.
     --cost FORMULA | Cost of a run, e.g. '6 * n_params * n_tokens'; default: the column flops.
     --flops-per-second FLOAT | Speed of one GPU, to turn FLOPs into hours; default: from the column
         wall_s.
     --storage URL | Storage of a study file; default sqlite:///.extrap/NAME.db. | study
-    --set assignments KEY=VALUE | Override a field of the study, e.g. recipe.steps=3000
+    --set assignments KEY=VALUE... | Override a field of the study, e.g. recipe.steps=3000
         (repeatable).
     -o --output FILE | HTML file to write.
     --quiet | Show no progress. | study
     --json as_json | Print JSON.
     --details | Also print what the answer is based on.
-""")
+"""),
+]
 """Options that several commands take."""
 READING = "where ignore partial rename let final maximise"
 """Options that say how runs are read, whatever they are for."""

@@ -44,8 +44,9 @@ from extrap.reading.names import (
     words,
 )
 from extrap.reading.replicates import count_notes, read_seeds, without_copies
+from extrap.reading.request import Request, Where
 from extrap.reading.roles import Parts, infer_parts, sentence
-from extrap.reading.selecting import Request, Where, is_one_value, selected_rows, with_definitions
+from extrap.reading.selecting import is_one_value, selected_rows, with_definitions
 from extrap.reading.settings import number_in
 from extrap.reading.sources import find_runs
 from extrap.reading.trackers.histories import check_rows_are_runs

@@ -62,7 +62,7 @@ from extrap.reading.names import (
     plain_words,
     symbols_in,
 )
-from extrap.reading.selecting import Request
+from extrap.reading.request import Request
 from extrap.reading.settings import words_in_names
 from extrap.reading.wide_tables import check_wide
 from extrap.records import condition_text

@@ -1,10 +1,8 @@
-"""What is asked of a source: the request, columns by formula, and the rows that are wanted."""
+"""What is asked of a table: columns by formula, and the rows that are wanted."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from pathlib import Path
+from collections.abc import Iterable
 
 import pandas as pd
 
@@ -12,65 +10,11 @@ from extrap.errors import DataError, shown
 from extrap.expressions import parse_definition
 from extrap.reading.cells import is_empty, read_numbers
 from extrap.reading.columns import require_column
+from extrap.reading.request import Where
 from extrap.records import condition_text
 from extrap.records.numbers import counted
 
 MOST_SHOWN = 8
-Where = Mapping[str, object]
-"""Column → the value its cells must have, or a sequence of such values."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
-    """How runs are read: the arguments of `read_runs`, which says what they mean."""
-
-    size: tuple[str, ...] = ()
-    tune: tuple[str, ...] | None = None
-    loss: str | None = None
-    seed: str = "seed"
-    conditions: tuple[str, ...] = ()
-    study: str | None = None
-    stage: str = "tune"
-    curves: str | Path | pd.DataFrame | None = None
-    final: str = "last"
-    let: tuple[str, ...] = ()
-    maximise: tuple[str, ...] = ()
-    where: Where = field(default_factory=dict)
-    rename: Mapping[str, str] = field(default_factory=dict)
-    ignore: tuple[str, ...] = ()
-    partial: bool = False
-    loss_kind: str | None = None
-    losses: tuple[str, ...] = ()
-    """Columns to take the loss from, the first there is, where none is given; known of a sweep."""
-    split: tuple[str | None, str | None] | None = None
-    """Columns of parameters and of tokens, None by their names, where these are the sizes."""
-    like: str | None = None
-    """Kind of the sweep's losses where the columns are to be those of a sweep that was read."""
-    elsewhere: tuple[str, ...] = ()
-    """Formulas, renamings `old=new` and columns of `where` and `ignore` that only tables which
-    have the columns need."""
-
-    def __post_init__(self) -> None:
-        """Take one name for a tuple of one, and None for nothing, but of what is tuned."""
-        object.__setattr__(self, "size", self.size or ())
-        for name in ("where", "rename"):
-            if getattr(self, name) is None:
-                object.__setattr__(self, name, {})
-        for name in ("size", "tune", "conditions", "let", "maximise", "ignore"):
-            given = getattr(self, name)
-            if given is not None:
-                names = (given,) if isinstance(given, str) else tuple(given)
-                object.__setattr__(self, name, names)
-
-    @property
-    def is_sweep(self) -> bool:
-        """Whether it is of a sweep, and not of larger runs to judge."""
-        return self.stage == "tune"
-
-    @property
-    def asked_loss(self) -> str | None:
-        """The loss that was asked for, if only as the one metric that is maximised."""
-        return self.loss or (self.maximise[0] if len(self.maximise) == 1 else None)
 
 
 def with_definitions(table: pd.DataFrame, texts: Iterable[str], where: str) -> pd.DataFrame:

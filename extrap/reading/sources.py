@@ -26,7 +26,8 @@ from extrap.reading.cells import read_numbers
 from extrap.reading.columns import find_column, missing_column, require_column
 from extrap.reading.found import Found, joined
 from extrap.reading.frames import is_table
-from extrap.reading.selecting import Request, Where, selected_rows, with_definitions
+from extrap.reading.request import Request, Where
+from extrap.reading.selecting import selected_rows, with_definitions
 from extrap.reading.settings import name_column
 from extrap.reading.table_files import read_table
 from extrap.reading.trackers.folders import find_on_disk

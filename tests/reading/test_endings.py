@@ -6,7 +6,7 @@ import pytest
 from extrap.errors import DataError
 from extrap.reading import read_runs
 from extrap.reading.reader import read_sweep
-from extrap.reading.selecting import Request
+from extrap.reading.request import Request
 
 NAMES = {"size": "width", "tune": "lr"}
 

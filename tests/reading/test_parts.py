@@ -10,7 +10,7 @@ import extrap
 from extrap.errors import DataError
 from extrap.reading import read_runs
 from extrap.reading.reader import read_sweep
-from extrap.reading.selecting import Request
+from extrap.reading.request import Request
 from extrap.reading.units import check_units
 
 from .messy import (

@@ -17,8 +17,8 @@ from extrap.commands.option_table import READING
     --params COLUMN | Column of parameters; default by name.
     --tokens COLUMN | Column of tokens; default by name.
     --compute COLUMN | Column of training FLOPs; default flops if present, else 6 N D.
-    --fix NAME=NUMBER | Fix a parameter of the Chinchilla law, which answers where isoFLOP profiles
-        cannot: E, c1 (params) or c2 (tokens) (repeatable).
+    --fix NAME=NUMBER... | Fix a parameter of the Chinchilla law, which answers where isoFLOP
+        profiles cannot: E, c1 (params) or c2 (tokens) (repeatable).
     --unique-tokens FLOAT | Available tokens; also split when they are repeated.
     --inference-tokens FLOAT | Tokens to serve; also find the cheapest model of the same loss.
     """,

@@ -18,12 +18,12 @@ from extrap.commands.option_table import parse_size
     """
     --batch COLUMN | Column of batch sizes. [default: batch_size]
     --steps COLUMN | Column of steps. [default: steps]
-    --by COLUMN | Column that defines groups, e.g. params (repeatable).
+    --by COLUMN... | Column that defines groups, e.g. params (repeatable).
     --seed COLUMN | Seed column. [default: seed]
     --overhead FLOAT | Share of examples above linear scaling that is accepted. [default: 0.2]
     --from from_batch FLOAT | Batch size from which linear scaling is counted; default: the largest
         of the groups' smallest batch sizes that reached the target.
-    --at SIZE | Group to forecast: 7e9, or params=7e9,target=2.5 (repeatable).
+    --at SIZE... | Group to forecast: 7e9, or params=7e9,target=2.5 (repeatable).
     """,
 )
 def critical_batch_command(source: str, *, at: Sequence[str], **options: Any) -> Printed:

@@ -20,7 +20,7 @@ from extrap.analyses.batch_size.measurements import Measurements, columns_used, 
 from extrap.errors import DataError, argument
 from extrap.fitting.one_thread import one_thread
 from extrap.laws.batch import overhead_batch
-from extrap.reading.selecting import Where
+from extrap.reading.request import Where
 from extrap.reading.sources import read_rows
 from extrap.records import Interval, Measure, Shown
 from extrap.records.codec import shape

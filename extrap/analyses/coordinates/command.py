@@ -14,7 +14,7 @@ from extrap.commands.analysis import DEVIATES, FINE, Printed, analysis
     "coord-check STUDY_FILE",
     "assignments",
     """
-    --width widths INTEGER | Width (repeatable); default: those of the study.
+    --width widths INTEGER... | Width (repeatable); default: those of the study.
     --steps COUNT | Number of updates. [default: 5]
     --lr FLOAT | Learning rate; default: the middle of the study's range.
     """,

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     f"loss seed {READING} level output",
     """
     --at target SIZE | Target size: 1024, 8x (8 times the largest) or width=1024. [default: 8x]
-    --knob named NAME[=VALUE] | Setting to rank and its fixed value, default: the most frequent one
-        (repeatable). [required]
+    --knob named NAME[=VALUE]... | Setting to rank and its fixed value, default: the most frequent
+        one (repeatable). [required]
     --size COLUMN | Size column. [required]
     """,
 )

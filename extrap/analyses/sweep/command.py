@@ -29,7 +29,7 @@ OWN_RUNS = (
     "forecast SWEEP",
     f"{FORECAST} loss details",
     """
-    --at SIZE | A size to forecast: 4096, 8x (8 times the largest fitted), width=4096, or
+    --at SIZE... | A size to forecast: 4096, 8x (8 times the largest fitted), width=4096, or
         params=1e9,tokens=2e10 (repeatable).
     --save FILE | Seal the forecast in this file.
     """,
@@ -132,7 +132,7 @@ def plan_command(
     f"{FORECAST} loss price cost flops_per_second",
     """
     --at SIZE | The size: 4096, 8x (the largest fitted), or params=1e9,tokens=2e10. [required]
-    --set tuned NAME=NUMBER | Tuned value at that size, e.g. lr=3e-4 (repeatable); default: the
+    --set tuned NAME=NUMBER... | Tuned value at that size, e.g. lr=3e-4 (repeatable); default: the
         recommended one.
     --flops FLOAT | FLOPs of the run; default: from the sweep.
     --gpu-hours FLOAT | GPU-hours of the run; default: from the column wall_s.
@@ -237,11 +237,11 @@ def check_command(
     --at SIZE | Size of the job: 4096, 8x (8 times the largest fitted) or width=64,depth=8.
         [required]
     --total-steps FLOAT | Number of steps of the whole job; default: that of the sweep's runs.
-    --tuned NAME=NUMBER | Tuned value of the job, e.g. lr=0.001 (repeatable), which the
+    --tuned NAME=NUMBER... | Tuned value of the job, e.g. lr=0.001 (repeatable), which the
         advice compares with the recommended one.
     --step TEXT | Column or key of the step. [default: step]
     --loss TEXT | Column, key or tag of the loss; default loss.
-    --let FORMULA | Formula of the loss or step, e.g. "error = 1 - acc / 100" (repeatable, in
+    --let FORMULA... | Formula of the loss or step, e.g. "error = 1 - acc / 100" (repeatable, in
         order).
     --maximise METRIC | Metric that is better when larger: the loss is 1 − x of a share, −x below
         0.

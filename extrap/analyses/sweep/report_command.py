@@ -25,11 +25,11 @@ if TYPE_CHECKING:
     "report SWEEP [BIG]",
     f"{FORECAST} big_curves output storage",
     """
-    --loss losses TEXT | Loss column, default loss; each further one gets a short section
+    --loss losses TEXT... | Loss column, default loss; each further one gets a short section
         (repeatable). | table big
     --title TEXT | Title of the page. | table sealed
-    --at SIZE | A size the answer is about: 4096, 8x (8 times the largest fitted), width=4096, or
-        params=1e9,tokens=2e10 (repeatable). | table sealed
+    --at SIZE... | A size the answer is about: 4096, 8x (8 times the largest fitted), width=4096,
+        or params=1e9,tokens=2e10 (repeatable). | table sealed
     --price AMOUNT | Price of an hour of training, to price waste; needs the columns wall_s and
         flops. | table sealed
     --markdown FILE | Write a summary for a pull request to this file; - prints it.

@@ -17,12 +17,12 @@ from extrap.records.numbers import format_duration, format_scientific, name_size
 from extrap.reporting.blocks import Block, Paragraph
 from extrap.reporting.tables import keyed_table
 from extrap.reporting.text import blocks_text
-from extrap.study.status import StudyStatus
+from extrap.study.status import COUNTS, StudyStatus
 
 EVERY_S = 2.0
 IDLE_TIMES = 5
 """A look that takes long is taken seldom: it waits at least so many times as long."""
-COUNTS = ("complete", "running", "waiting", "failed", "diverged", "duplicates")
+ALWAYS_SHOWN = ("cells", "complete", "running", "waiting")
 
 
 def status_text(status: StudyStatus) -> str:
@@ -35,28 +35,20 @@ def follow(look: Callable[[], StudyStatus], *, as_json: bool) -> None:
     console = Console()
     if console.is_terminal and not as_json:
         with Live(console=console, auto_refresh=False, transient=False) as live:
-
-            def draw(status: StudyStatus) -> None:
+            for status in _until_done(look):
                 live.update(Text(as_written(status_text(status))), refresh=True)
-
-            _repeat(look, draw)
         return
-    said: list[str] = []
-
-    def tell(status: StudyStatus) -> None:
-        line = _line(status)
-        if line not in said[-1:]:
+    last_line = ""
+    for status in _until_done(look):
+        if (line := _line(status)) != last_line:
             say(json.dumps(encode(status), allow_nan=False) if as_json else line)
-            said[:] = [line]
-
-    _repeat(look, tell)
+            last_line = line
 
 
-def _repeat(look: Callable[[], StudyStatus], show: Callable[[StudyStatus], None]) -> None:
+def _until_done(look: Callable[[], StudyStatus]) -> Iterator[StudyStatus]:
     while True:
         started = time.monotonic()
-        status = look()
-        show(status)
+        yield (status := look())
         if status.done:
             return
         time.sleep(max(EVERY_S, IDLE_TIMES * (time.monotonic() - started)))
@@ -67,9 +59,9 @@ def _line(status: StudyStatus) -> str:
     counts = ", ".join(
         f"{status.count(name)} {name}"
         for name in COUNTS
-        if name in ("complete", "running", "waiting") or status.count(name)
+        if name in ALWAYS_SHOWN or status.count(name)
     )
-    return f"{status.study}: {status.count('cells')} cells, {counts}"
+    return f"{status.study}: {counts}"
 
 
 def _blocks(status: StudyStatus) -> Iterator[Block]:
@@ -81,18 +73,17 @@ def _blocks(status: StudyStatus) -> Iterator[Block]:
     if status.wall_s:
         flops = f", {format_scientific(status.flops)} FLOPs" if status.flops else ""
         lines.append(f"so far {format_duration(status.wall_s)} of training{flops}")
-    for worker in status.workers:
-        beat = worker.last_beat or "never"
-        lines.append(
-            f"worker {worker.worker or '?'} on {worker.host}, process {worker.pid}: "
-            f"{worker.state}, last beat {beat}, {worker.n_running} running, {worker.n_done} done"
-        )
+    lines += [
+        f"worker {worker.worker} on {worker.host}, process {worker.pid}: {worker.state}, "
+        f"last beat {worker.last_beat}, {worker.n_running} running, {worker.n_done} done"
+        for worker in status.workers
+    ]
     yield Paragraph("\n".join(lines))
     rows = [
         {
             "study": f"{size.study} (larger)" if size.stage == "check" else size.study,
             "size": name_size(size.size),
-            **{name: str(getattr(size, name) or "·") for name in ("cells", *COUNTS)},
+            **{name: str(getattr(size, name) or "·") for name in COUNTS},
         }
         for size in status.sizes
     ]

@@ -11,11 +11,10 @@ import logging
 import math
 import tempfile
 import time
-from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, CancelledError, Executor, Future, wait
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any
@@ -29,7 +28,7 @@ from extrap.study.database import Retries, open_storage, storage_id
 from extrap.study.executors import LocalExecutor, n_workers_of
 from extrap.study.file_locks import this_process
 from extrap.study.fingerprints import fingerprint
-from extrap.study.ledger import TRIES, Ledger, Part
+from extrap.study.ledger import TRIES, Ledger, Part, size_statuses
 from extrap.study.lock import lock_of
 from extrap.study.pack_requests import (
     PROGRESS_EVERY_S,
@@ -42,9 +41,9 @@ from extrap.study.pack_requests import (
 )
 from extrap.study.progress import Notify, TuneEvent
 from extrap.study.protocol import Say, Seal, Stage
-from extrap.study.status import StageCells, written_status
+from extrap.study.status import MORE, SizeStatus, time_left
 from extrap.study.trainers import forget_trainers, run_words, trainer_of
-from extrap.study.trials import Trials, first_sealed
+from extrap.study.trials import SizeResults, Trials, first_sealed
 from extrap.study.workers import start as start_importing
 from extrap.training.cores import n_cores
 from extrap.training.preemption import NO_CHECKPOINTS, Preemption
@@ -103,7 +102,7 @@ class Training:
         self._url, self._device = storage, device
         self._sweeps = [spec.name for spec in specs]
         self._study, self.follows = name or specs[0].name, follows
-        self._given, self._notify, self._say = executor, notify, say
+        self._external, self._notify, self._say = executor, notify, say
         self._local: dict[bool, LocalExecutor] = {}
         self._preemption = preemption or Preemption()
         self._lock = lock_of(storage, self._sweeps)
@@ -153,11 +152,11 @@ class Training:
             put: Receives the runs of each stage when it is done.
         """
         wait = self._retries.until_answered
-        made = [partial(self._ledger, stage, training_of(stage.spec)) for stage in stages]
+        openings = [partial(self._ledger, stage, training_of(stage.spec)) for stage in stages]
         for stage in stages:
             self._executor(training_of(stage.spec))  # it imports while we read
         self._ended += self._ledgers
-        self._ledgers = [wait(make) for make in made]
+        self._ledgers = [wait(opening) for opening in openings]
         if self._ledgers and self._beats_in is None:
             self._beats_in = self._ledgers[0].trials
         with self._preemption.heard():
@@ -214,13 +213,13 @@ class Training:
 
     def _executor(self, train: Train | None) -> Executor:
         """Where packs of extrap's own training go, or runs of the user's."""
-        if self._given is not None:
-            return self._given
+        if self._external is not None:
+            return self._external
         is_own = train is not None
         if is_own not in self._local:
-            made = LocalExecutor(**{} if is_own else self._workers())
-            self._stack.callback(made.shutdown, wait=False, cancel_futures=True)
-            self._local[is_own] = made
+            executor = LocalExecutor(**{} if is_own else self._workers())
+            self._stack.callback(executor.shutdown, wait=False, cancel_futures=True)
+            self._local[is_own] = executor
         return self._local[is_own]
 
     def _workers(self) -> dict[str, int]:
@@ -231,13 +230,13 @@ class Training:
         return {"n_workers": n_cores(), "n_gpus": training.n_gpus()}
 
     def _executors(self) -> list[Executor]:
-        return [self._given] if self._given is not None else [*self._local.values()]
+        return [self._external] if self._external is not None else [*self._local.values()]
 
     def _n_threads(self, executor: Executor, ledger: Ledger) -> int:
         """Threads of the next pack: the cores of this machine that no other pack will use."""
-        if self._given is not None or not ledger.trainer.trains_packs:
+        if self._external is not None or not ledger.trainer.trains_packs:
             return 1
-        n_waiting = sum(each.n_waiting() for each in self._ledgers)
+        n_waiting = sum(ledger.n_waiting() for ledger in self._ledgers)
         n_packs = min(n_workers_of(executor), 1 + len(self._running) + n_waiting)
         n_free = n_cores() - sum(running.pack.n_threads for running in self._running.values())
         return max(1, min(n_free, n_cores() // n_packs))
@@ -250,7 +249,7 @@ class Training:
             for ledger in self._ledgers:
                 ledger.write()
             self._fill()
-            is_done = not self._running and all(each.is_done() for each in self._ledgers)
+            is_done = not self._running and all(ledger.is_done() for ledger in self._ledgers)
         except Exception as error:
             self._retries.failed(error)  # raises what does not pass by itself
             return False
@@ -322,7 +321,7 @@ class Training:
     def _folder(self, spec: StudySpec) -> PackFolder:
         """The folder of a sweep's checkpoints, where packs exchange files with us."""
         if spec.name not in self._folders:
-            is_remote = getattr(self._given, "is_remote", False)
+            is_remote = getattr(self._external, "is_remote", False)
             if is_remote and not (self._folders or self._preemption.is_shared):
                 logger.warning(
                     "checkpoints on a cluster need a folder that all its machines share, "
@@ -345,14 +344,14 @@ class Training:
         return files
 
     def _begin_without(self) -> PackFolder:
-        made = tempfile.TemporaryDirectory(prefix="extrap-", ignore_cleanup_errors=True)
-        files = PackFolder(self._stack.enter_context(made), self._name)
+        folder = tempfile.TemporaryDirectory(prefix="extrap-", ignore_cleanup_errors=True)
+        files = PackFolder(self._stack.enter_context(folder), self._name)
         files.begin()
         return files
 
     def _end(self, files: PackFolder) -> None:
         """Remove the files of this driver; its note stays where packs may still begin."""
-        if self._given is None or not self._running:
+        if self._external is None or not self._running:
             files.end()
 
     def _look(self) -> None:
@@ -380,7 +379,7 @@ class Training:
     def _stop(self) -> None:
         """Ask all packs to stop, take in those that end by themselves, and raise."""
         self._ask_to_stop()
-        is_heard = self._preemption.is_shared or not getattr(self._given, "is_remote", False)
+        is_heard = self._preemption.is_shared or not getattr(self._external, "is_remote", False)
         self._take_finished()
         while self._running and is_heard:
             wait(self._running, timeout=LOOK_S, return_when=FIRST_COMPLETED)
@@ -400,10 +399,10 @@ class Training:
         try:
             trained = future.result()
         except PackFailed as error:
-            others = [cell for cell in part.cells if cell not in set(error.cells)]
-            ledger.put_back(Part(tuple(others)))
+            sound = [cell for cell in part.cells if cell not in set(error.cells)]
+            ledger.put_back(Part(tuple(sound)))
             is_last = ledger.fail(error.cells, error.error)
-            if is_last and not any(each.has_results() for each in self._ledgers):
+            if is_last and not any(ledger.has_results() for ledger in self._ledgers):
                 self._error_of_user = error.error  # the fault is not the cell's
                 raise error.error from None
         except ExtrapError:
@@ -464,10 +463,10 @@ class Training:
         if self._notify is None:
             return
         ledger, pack = running.ledger, running.pack
-        others = [r for r in self._running.values() if r.ledger is ledger and r is not running]
         done, total = ledger.costs()
-        for each in others if is_finished else [*others, running]:
-            done += each.fraction * ledger.cost(each.pack.cells)
+        for other in self._running.values():
+            if other.ledger is ledger:
+                done += other.fraction * ledger.cost(other.pack.cells)
         self._notify(
             TuneEvent(
                 stage=ledger.stage.role,
@@ -505,35 +504,33 @@ class Training:
         )
 
     def _status(self, n_workers: int, *, has_left: bool) -> dict[str, Any]:
-        """The status of the study."""
+        """The status of the study, as `read_status` reads it."""
         stages: dict[tuple[str, str], list[Ledger]] = {}
         for ledger in (*self._ended, *self._ledgers):
             stages.setdefault((ledger.stage.spec.name, ledger.stage.role), []).append(ledger)
-        running = () if has_left else self._running.values()
-        found = [
-            StageCells(
-                study=name,
-                stage=role,
-                wanted=[cell for ledger in ledgers for cell in ledger.wanted()],
-                is_sampled=ledgers[0].stage.wants is None,
-                results=ledgers[-1].trials.results(),
-                failed=[cell for ledger in ledgers for cell in ledger.given_up],
-                running=Counter(
-                    cell.size for r in running if r.ledger in ledgers for cell in r.pack.cells
-                ),
-            )
-            for (name, role), ledgers in stages.items()
-        ]
-        n_broken = sum(ledgers[-1].trials.n_broken() for ledgers in stages.values())
-        words = f"trials left out because they are not in extrap's format: {n_broken}"
-        notes = [words] if n_broken else []
-        return written_status(found, n_workers=n_workers, follows=self.follows, notes=notes)
+        packs = [] if has_left else [*self._running.values()]
+        sizes, results, n_broken = list[tuple[SizeStatus, float]](), list[SizeResults](), 0
+        for ledgers in stages.values():
+            running = [cell for r in packs if r.ledger in ledgers for cell in r.pack.cells]
+            sizes += size_statuses(ledgers, running)
+            trials = ledgers[-1].trials
+            results += trials.results.values()
+            n_broken += trials.n_broken
+        notes = [f"trials left out because they are not in extrap's format: {n_broken}"]
+        return {
+            "done": not self.follows and not any(size.n_left for size, _ in sizes),
+            "sizes": [asdict(size) for size, _ in sizes],
+            "eta_s": time_left(sizes, n_workers),
+            "wall_s": sum(result.wall_s for result in results),
+            "flops": sum(result.flops for result in results),
+            "notes": notes * bool(n_broken) + [MORE] * self.follows,
+        }
 
     def _leave(self) -> None:
         """End what is still in training, and write down that this driver has left."""
         self._notify = None  # the listener may be what raised
         self._ask_to_stop()
-        if self._running and self._given is None:
+        if self._running and self._external is None:
             wait(self._running, timeout=LEAVE_S)
         for future in [future for future in self._running if future.done()]:
             running = self._running.pop(future)

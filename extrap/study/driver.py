@@ -186,28 +186,28 @@ def _train(study: Kind, training: Training, runs: RunsByStage, say: Say) -> Runs
     """Train all stages of a study, and seal what it foresees before a stage begins."""
     is_single, sealed = len(study.specs()) == 1, set[str]()
 
-    def put(stage: Stage, found: Runs) -> None:
-        runs.put(stage, found)
+    def put(stage: Stage, stage_runs: Runs) -> None:
+        runs.put(stage, stage_runs)
         larger = "larger " if stage.role == "check" else ""
         if not is_single:
-            say(f"{stage.spec.name}: {len(found)} {larger}runs")
-        for note in found.notes:
+            say(f"{stage.spec.name}: {len(stage_runs)} {larger}runs")
+        for note in stage_runs.notes:
             say(note)
 
     for stages in study.stages(runs):
         for stage in stages:
             if stage.seal is not None and stage.seal.file not in sealed:
                 sealed.add(stage.seal.file)
-                place = runs.keep(stage.seal)
-                write_seal(stage.seal, place.parent, training.first_sealed, say)
+                folder = runs.keep(stage.seal).parent
+                write_seal(stage.seal, folder, training.first_sealed, say)
             for note in stage.notes:
                 say(note)
-        wanted = [stage for stage in stages if not _is_empty(stage)]
+        nonempty = [stage for stage in stages if not _is_empty(stage)]
         training.follows &= all(stage.role == "tune" for stage in stages)
-        training.train(wanted, study.training_of, put)
+        training.train(nonempty, study.training_of, put)
     training.follows = False
-    for words in training.failures():
-        say(words)
+    for failure in training.failures():
+        say(failure)
     return runs
 
 
@@ -272,7 +272,7 @@ def tune(
     if extend is not None:
         wants = extend if callable(extend) else only(read_cells(extend, spec))
         stages.append(Stage(spec=spec, wants=wants, role=stage))
-    found: list[Runs] = []
+    runs: list[Runs] = []
     with ExitStack() as stack:
         if progress:
             notify = stack.enter_context(StudyProgress()).beside(notify)
@@ -287,11 +287,11 @@ def tune(
                 preemption=preemption,
             )
         )
-        for each in stages:
-            training.train([each], lambda _: train, lambda _, runs: found.append(runs))
-        if words := training.failures():
-            raise StudyError(" ".join(words)) from [*training.given_up.values()][-1]
-    return found[-1]
+        for current in stages:
+            training.train([current], lambda _: train, lambda _, of_stage: runs.append(of_stage))
+        if failures := training.failures():
+            raise StudyError(" ".join(failures)) from [*training.given_up.values()][-1]
+    return runs[-1]
 
 
 def report(
@@ -374,30 +374,30 @@ def runs_of_table(
         only_sweep = {"arm": specs[0].name, "stage": "tune"}
         frame = frame.assign(**{c: v for c, v in only_sweep.items() if c not in frame})
     sizes = [column for column, values in specs[0].sizes.items() if len(values) > 1]
-    wanted = ["arm", "stage", *sizes, *specs[0].tune, "loss"]
-    if missing := [name for name in wanted if name not in frame]:
+    needed = ["arm", "stage", *sizes, *specs[0].tune, "loss"]
+    if missing := [name for name in needed if name not in frame]:
         raise DataError(
-            f"a run table of {study.name!r} needs the columns {', '.join(wanted)}; {path} "
+            f"a run table of {study.name!r} needs the columns {', '.join(needed)}; {path} "
             f"lacks {', '.join(missing)}."
         )
 
     def read(spec: StudySpec, stage: str) -> Runs:
-        own = frame[(frame["arm"] == spec.name) & (frame["stage"] == stage)]
-        if own.empty:
-            known = ", ".join(sorted(set(frame["arm"].astype(str))))
+        table = frame[(frame["arm"] == spec.name) & (frame["stage"] == stage)]
+        if table.empty:
+            sweeps = ", ".join(sorted(set(frame["arm"].astype(str))))
             raise DataError(
-                f"{path} has no runs of stage {stage!r} of {spec.name!r}; it has {known}."
+                f"{path} has no runs of stage {stage!r} of {spec.name!r}; it has {sweeps}."
             )
-        given = {c: v[0] for c, v in spec.sizes.items() if c not in own and len(v) == 1}
-        own = own.assign(**given).drop(columns="arm")
-        own = own[[c for c in own if c == "loss" or not own[c].isna().all()]]
+        constant = {c: v[0] for c, v in spec.sizes.items() if c not in table and len(v) == 1}
+        table = table.assign(**constant).drop(columns="arm")
+        table = table[[c for c in table if c == "loss" or not table[c].isna().all()]]
         return as_runs(
-            own,
+            table,
             {},
             may_mix=True,
             size=tuple(spec.sizes),
             tune=tuple(spec.tune),
-            conditions=tuple(c for c in spec.conditions() if c in own),
+            conditions=tuple(c for c in spec.conditions() if c in table),
             stage=stage,
         )
 
@@ -440,8 +440,8 @@ def _finish(
 
     result = study.analyse(runs)
     for seal in study.seals(result, runs):
-        before, place = runs.sealed(seal), runs.keep(seal).parent
-        if write_seal(seal, place, time_of, say if before is None else logger.debug) != before:
+        before, folder = runs.sealed(seal), runs.keep(seal).parent
+        if write_seal(seal, folder, time_of, say if before is None else logger.debug) != before:
             result = study.analyse(runs)  # which knows its time now
     tables, table_paths = study.tables(result, runs), {}
     for name, table in tables.items():
@@ -453,7 +453,7 @@ def _finish(
         "trained with": installed("torch", "optuna"),
     }
     page = study.page(result, runs, About(study.name, study.question, rows))
-    place = Path(path) if path is not None else reports / f"{study.name}.html"
+    page_path = Path(path) if path is not None else reports / f"{study.name}.html"
     return Outcome(
         study=study,
         result=result,
@@ -462,8 +462,8 @@ def _finish(
         tables=tables,
         table_paths=table_paths,
         page=page,
-        report_path=write_page(page, place),
-        index_path=write_index(place.parent),
+        report_path=write_page(page, page_path),
+        index_path=write_index(page_path.parent),
     )
 
 
@@ -495,13 +495,13 @@ def _sealed_at(storage: str, seal: Seal, now: str) -> str:
 
 def installed(*names: str) -> str:
     """Libraries with their versions; those that are not installed are left out."""
-    found = []
+    versions = []
     for name in names:
         try:
-            found.append(f"{name} {metadata.version(name)}")
+            versions.append(f"{name} {metadata.version(name)}")
         except metadata.PackageNotFoundError:
             continue
-    return ", ".join(found)
+    return ", ".join(versions)
 
 
 def current_commit() -> str:

@@ -21,10 +21,10 @@ from extrap.records.numbers import format_quantity
 from extrap.study.pack_requests import Pruning, Trained
 from extrap.study.protocol import Say, Stage, size_words
 from extrap.study.samplers import Sampled, pruner_of
+from extrap.study.status import Size, SizeStatus
 from extrap.study.trainers import OwnTrainer, PackedTrainer
-from extrap.study.trials import Trials
+from extrap.study.trials import SizeResults, Trials
 
-Size = tuple[tuple[str, float], ...]
 TRIES = 3
 """Times that a cell may fail by itself before it is given up."""
 WORTH_ASKING = 0.05
@@ -63,7 +63,7 @@ class Ledger:
         self._n_failed = Counter[Cell]()
         self._unwritten: list[Callable[[], None]] = []
         self._n_recorded = 0
-        self._wanted: Sequence[Cell] = ()
+        self._wanted_cells: Sequence[Cell] = ()
         self._n_done_when_asked = -1
         self._samplers: dict[Size, Sampled] = {}
         self._cost_done, self._cost_wanted = self.cost(trials.done()), 0.0
@@ -138,13 +138,13 @@ class Ledger:
     def record(self, trained: Trained, then: Callable[[], None] = lambda: None) -> None:
         """Take in results, which `write` writes down; `then` is called when they are."""
         sampler = self._samplers.get(trained.results[0].cell.size)
-        asked = None if sampler is None else sampler.tell(trained.results, trained.reports)
+        sampled = None if sampler is None else sampler.tell(trained.results, trained.reports)
         cells = [result.cell for result in trained.results]
         self._n_recorded += len(cells)
         self._cost_done += self.cost(cells)
 
         def write() -> None:
-            self.trials.add(trained.results, datetime.fromtimestamp(trained.began), asked)
+            self.trials.add(trained.results, datetime.fromtimestamp(trained.began), sampled)
             self._out.difference_update(cells)
             then()
 
@@ -181,40 +181,41 @@ class Ledger:
             self._cost_wanted = self.cost(self.stage.spec.grid_cells())
         return self._cost_done, max(self._cost_done, self._cost_wanted)
 
-    def wanted(self) -> Sequence[Cell]:
+    def wanted_cells(self) -> Sequence[Cell]:
         """All cells wanted by now; where Optuna chooses, as many as the grid has."""
         if self.stage.wants is None:
             return self.stage.spec.grid_cells()
         if self._n_done_when_asked < 0:
             self._ask_stage()
-        return self._wanted
+        return self._wanted_cells
 
     def _ask_stage(self) -> None:
         """Ask what is wanted if enough was finished since, or nothing is left to hand out."""
         assert self.stage.wants is not None, "no sampler chooses"
         done = self.trials.done()
         n_new = len(done) - self._n_done_when_asked
-        is_much = n_new > WORTH_ASKING * max(len(done), len(self._wanted))
+        is_much = n_new > WORTH_ASKING * max(len(done), len(self._wanted_cells))
         is_due = is_much or not self._waiting
         if self._n_done_when_asked < 0 or (n_new and is_due):
             if self._n_done_when_asked < 0:
                 self._announce_others(done)
-            asked = self._wanted
-            self._wanted = list(dict.fromkeys(self.stage.wants(self.trials.runs())))
-            self._n_done_when_asked, self._cost_wanted = len(done), self.cost(self._wanted)
+            previous = self._wanted_cells
+            self._wanted_cells = list(dict.fromkeys(self.stage.wants(self.trials.runs())))
+            self._n_done_when_asked, self._cost_wanted = len(done), self.cost(self._wanted_cells)
             taken = {*done, *self._out, *self.given_up, *self._parted()}
-            missing = [cell for cell in self._wanted if cell not in taken]
-            missing.sort(key=lambda cell: [value for _, value in cell.size])
+            missing = [cell for cell in self._wanted_cells if cell not in taken]
+            missing.sort(key=lambda cell: _values(cell.size))
             self._waiting = dict.fromkeys(missing)
-            self._announce(missing, before=[*self.stage.spec.grid_cells(), *done, *asked])
+            self._announce(missing, before=[*self.stage.spec.grid_cells(), *done, *previous])
 
-    def _announce(self, missing: Iterable[Cell], *, before: Iterable[Cell]) -> None:
+    def _announce(self, missing: Sequence[Cell], *, before: Iterable[Cell]) -> None:
         """Say where the values of a sweep reach further than before."""
-        n_missing, was = Counter(cell.size for cell in missing), _reach(before)
-        for (size, name), (low, high) in _reach(self._wanted).items():
-            least, most = was.get((size, name), (low, high))
-            grows = n_missing[size] and (low < least or high > most)
-            if self.stage.role == "tune" and grows:
+        if self.stage.role != "tune" or not missing:
+            return
+        n_missing, reached = _by_size(missing), _reach(before)
+        for (size, name), (low, high) in _reach(self._wanted_cells).items():
+            least, most = reached.get((size, name), (low, high))
+            if n_missing[size] and (low < least or high > most):
                 self._say(
                     f"{self.stage.spec.name}: the grid of {name} at {size_words(dict(size))} "
                     f"grows from {_span(least, most)} to {_span(low, high)}, by "
@@ -257,8 +258,7 @@ class Ledger:
         """The first sampler that wants more and waits for no result, and for how many cells."""
         spec, points = self.stage.spec, self.stage.spec.size_points()
         n_wanted = len(spec.grid_cells()) // len(points)
-        n_done = Counter(cell.size for cell in self.trials.done())
-        n_given_up = Counter(cell.size for cell in self.given_up)
+        n_done, n_given_up = _by_size(self.trials.done()), _by_size(self.given_up)
         busy = {cell.size for cell in (*self._out, *self._parted())}
         for point in points:
             size = Cell.of(point, {}, 0).size
@@ -278,6 +278,56 @@ class Ledger:
         return self._samplers[size]
 
 
+def size_statuses(
+    ledgers: Sequence[Ledger], running: Iterable[Cell]
+) -> list[tuple[SizeStatus, float]]:
+    """The counts of every size of a stage, and the seconds of a run there; 0 if no run tells.
+
+    Args:
+        ledgers: Of the stage, which may be trained in several parts; the last has all results.
+        running: Cells that are handed out.
+    """
+    first, last = ledgers[0].stage, ledgers[-1]
+    done, results = last.trials.done(), last.trials.results
+    wanted_cells = dict.fromkeys(cell for ledger in ledgers for cell in ledger.wanted_cells())
+    failed_cells = {cell for ledger in ledgers for cell in ledger.given_up} - done
+    planned, n_running = _by_size(wanted_cells), _by_size(running)
+    if first.wants is not None:
+        failed_cells &= wanted_cells.keys()
+    n_missing, n_failed = _by_size(wanted_cells.keys() - done), _by_size(failed_cells)
+    statuses = []
+    for size in sorted({*planned, *results, *n_failed}, key=_values):
+        of_size = results.get(size, SizeResults())
+        left, failed = n_missing[size], n_failed[size]
+        if first.wants is None:  # any cells will do, and another is sampled for a failed one
+            left = max(0, planned[size] - of_size.complete)
+            failed = min(failed, left)
+        in_training = min(left - failed, n_running[size])
+        status = SizeStatus(
+            study=first.spec.name,
+            stage=first.role,
+            size=dict(size),
+            cells=of_size.complete + left,
+            complete=of_size.complete,
+            running=in_training,
+            waiting=left - failed - in_training,
+            failed=failed,
+            diverged=of_size.diverged,
+            duplicates=of_size.duplicates,
+        )
+        n_results = of_size.complete + of_size.duplicates
+        statuses.append((status, of_size.wall_s / max(1, n_results)))
+    return statuses
+
+
+def _values(size: Size) -> list[float]:
+    return [value for _, value in size]
+
+
+def _by_size(cells: Iterable[Cell]) -> Counter[Size]:
+    return Counter(cell.size for cell in cells)
+
+
 def _dealt(cells: Sequence[Cell], n: int) -> list[Part]:
     """Cells in so many parts of nearly equal size."""
     ends = [round(i * len(cells) / n) for i in range(n + 1)]
@@ -290,7 +340,7 @@ def _reach(cells: Iterable[Cell]) -> dict[tuple[Size, str], tuple[float, float]]
     for cell in cells:
         for name, value in cell.tuned:
             values.setdefault((cell.size, name), []).append(value)
-    return {key: (min(found), max(found)) for key, found in values.items()}
+    return {key: (min(of_key), max(of_key)) for key, of_key in values.items()}
 
 
 def _span(low: float, high: float) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 import math
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from contextlib import ExitStack
@@ -49,7 +50,7 @@ from extrap.study.file_locks import this_process
 from extrap.study.fingerprints import differences, fingerprint, is_of_own_training, refuse
 from extrap.study.lock import lock_of
 from extrap.study.protocol import no_runs
-from extrap.study.status import DRIVER, Result
+from extrap.study.status import DRIVER, Size
 from extrap.study.trainers import trainer_of
 from extrap.training.own.answers import COSTS
 
@@ -76,8 +77,17 @@ class _SizeTrials:
     stored: StoredStudy
     origin: str
     seen: set[int] = field(default_factory=set)
-    results: dict[int, Result] = field(default_factory=dict)
-    n_broken: int = 0
+
+
+@dataclass(slots=True)
+class SizeResults:
+    """How many cells of a size have a result, further results of them, and what all cost."""
+
+    complete: int = 0
+    diverged: int = 0
+    duplicates: int = 0
+    wall_s: float = 0.0
+    flops: float = 0.0
 
 
 class Trials:
@@ -85,6 +95,10 @@ class Trials:
 
     A `StudyError` says that the study was made differently, or by a newer version.
     `require_lock` is called before every write.
+
+    Attributes:
+        results: Size → what its finished trials gave.
+        n_broken: Trials that are not as extrap writes them.
     """
 
     def __init__(
@@ -104,6 +118,8 @@ class Trials:
         self._beats_in = ""
         self._sizes: dict[str, _SizeTrials] = {}
         self._done: set[Cell] = set()
+        self.results = defaultdict[Size, SizeResults](SizeResults)
+        self.n_broken = 0
         self._runs = no_runs(spec)
         self._n_read = 0
         self._find()
@@ -115,14 +131,6 @@ class Trials:
     def done(self) -> AbstractSet[Cell]:
         """Cells that have a result; the set grows as results come."""
         return self._done
-
-    def results(self) -> list[Result]:
-        """Everything that has a result, by size and number."""
-        return [result for own in self._sizes.values() for result in own.results.values()]
-
-    def n_broken(self) -> int:
-        """Trials that are not as extrap writes them."""
-        return sum(own.n_broken for own in self._sizes.values())
 
     def origin(self, size: Mapping[str, float]) -> str:
         """A name that the trials of one size have in this storage and in no other."""
@@ -243,14 +251,19 @@ class Trials:
             if trial.state not in ENDED:
                 continue
             if cell is None:
-                own.n_broken += 1
+                self.n_broken += 1
+                continue
+            result, results = trial.user_attrs.get(RESULT, {}), self.results[cell.size]
+            results.wall_s += float(result.get("wall_s") or 0)
+            results.flops += float(result.get("flops") or 0)
+            if cell in self._done:
+                results.duplicates += 1
                 continue
             self._done.add(cell)
-            told, value = trial.user_attrs.get(RESULT, {}), (trial.values or [math.nan])[0]
+            value = (trial.values or [math.nan])[0]
             is_lost = trial.state == TrialState.COMPLETE and not math.isfinite(value)
-            is_diverged = is_lost or told.get("status") == "diverged"
-            costs = (float(told.get(cost) or 0) for cost in ("wall_s", "flops"))
-            own.results[trial.number] = Result(cell, is_diverged, *costs)
+            results.complete += 1
+            results.diverged += is_lost or result.get("status") == "diverged"
 
     def _trial(self, result: RunResult, began: datetime, asked: FrozenTrial | None) -> FrozenTrial:
         """A finished trial of a run."""

@@ -7,13 +7,14 @@ rest continues.
 
 from __future__ import annotations
 
+import gc
 import logging
 import math
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, CancelledError, Executor, Future, wait
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -202,13 +203,14 @@ class Training:
     def _ledger(self, stage: Stage, train: Train | None) -> Ledger:
         spec = stage.spec
         trainer = trainer_of(spec, train, self._device)
-        trials = Trials(
-            self._storage,
-            spec,
-            stage=stage.role,
-            fingerprint=fingerprint(spec, trainer.fingerprint),
-            require_lock=self._lock.check,
-        )
+        with _collector_paused():
+            trials = Trials(
+                self._storage,
+                spec,
+                stage=stage.role,
+                fingerprint=fingerprint(spec, trainer.fingerprint),
+                require_lock=self._lock.check,
+            )
         return Ledger(stage, trials, trainer, train, self._say)
 
     def _executor(self, train: Train | None) -> Executor:
@@ -541,6 +543,18 @@ class Training:
                 ledger.write()
         with suppress(Exception):  # so does a storage that is gone
             self._beat(force=True, has_left=True)
+
+
+@contextmanager
+def _collector_paused() -> Iterator[None]:
+    """Without the garbage collector, which halves the speed of reading curves by the thousand."""
+    is_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if is_enabled:
+            gc.enable()
 
 
 def _require_results(trained: object, part: Part) -> None:

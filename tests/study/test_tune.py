@@ -1,3 +1,4 @@
+import gc
 import os
 import shutil
 import signal
@@ -65,6 +66,22 @@ def test_every_cell_of_the_grid_is_trained_once_and_told(trained):
     curves = runs.curves()
     assert curves is not None
     assert list(curves[curves["run"] == 0]["step"]) == [2, 4, 6, 8]
+
+
+@pytest.mark.parametrize("is_enabled", [True, False])
+def test_the_garbage_collector_is_left_as_it_was(url, is_enabled):
+    states = []
+
+    def extend(_):
+        states.append(gc.isenabled())
+        return OWN.grid_cells()[:1]
+
+    (gc.enable if is_enabled else gc.disable)()
+    try:
+        tune(OWN, url, train=excess_curve, extend=extend)
+    finally:
+        gc.enable()
+    assert set(states) == {is_enabled}
 
 
 def copied(path, url):

@@ -46,7 +46,7 @@ class DoublingKind(Kind):
         cells = [Cell.of({"width": 8}, {"lr": f * best}, 0) for f in (0.5, 2)]
         note = {"kind": "doubling", "schema_version": 1, "best": best}
         seal = Seal(what="best rate", file="doubling.json", document=note, spec=spec)
-        yield [Stage(spec=spec, wants=only(cells), role="check", seal=seal)]
+        yield [Stage(spec=spec, wants=only(cells), name="check", seal=seal)]
 
     def best(self, runs: RunsByStage) -> float:
         """The rate of the least loss."""

@@ -207,7 +207,7 @@ class Training:
             trials = Trials(
                 self._storage,
                 spec,
-                stage=stage.role,
+                stage=stage.name,
                 fingerprint=fingerprint(spec, trainer.fingerprint),
                 require_lock=self._lock.check,
             )
@@ -471,7 +471,7 @@ class Training:
                 done += other.fraction * ledger.cost(other.pack.cells)
         self._notify(
             TuneEvent(
-                stage=ledger.stage.role,
+                stage=ledger.stage.name,
                 size=dict(pack.cells[0].size),
                 n_runs=len(pack.cells),
                 fraction=running.fraction,
@@ -509,7 +509,7 @@ class Training:
         """The status of the study, as `read_status` reads it."""
         stages: dict[tuple[str, str], list[Ledger]] = {}
         for ledger in (*self._ended, *self._ledgers):
-            stages.setdefault((ledger.stage.spec.name, ledger.stage.role), []).append(ledger)
+            stages.setdefault((ledger.stage.spec.name, ledger.stage.name), []).append(ledger)
         packs = [] if has_left else [*self._running.values()]
         sizes, results, n_broken = list[tuple[SizeStatus, float]](), list[SizeResults](), 0
         for ledgers in stages.values():

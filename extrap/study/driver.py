@@ -188,7 +188,7 @@ def _train(study: Kind, training: Training, runs: RunsByStage, say: Say) -> Runs
 
     def put(stage: Stage, stage_runs: Runs) -> None:
         runs.put(stage, stage_runs)
-        larger = "larger " if stage.role == "check" else ""
+        larger = "larger " if stage.name == "check" else ""
         if not is_single:
             say(f"{stage.spec.name}: {len(stage_runs)} {larger}runs")
         for note in stage_runs.notes:
@@ -203,7 +203,7 @@ def _train(study: Kind, training: Training, runs: RunsByStage, say: Say) -> Runs
             for note in stage.notes:
                 say(note)
         nonempty = [stage for stage in stages if not _is_empty(stage)]
-        training.follows &= all(stage.role == "tune" for stage in stages)
+        training.follows &= all(stage.name == "tune" for stage in stages)
         training.train(nonempty, study.training_of, put)
     training.follows = False
     for failure in training.failures():
@@ -419,7 +419,7 @@ def _read_table(path: Path) -> pd.DataFrame:
 def _is_empty(stage: Stage) -> bool:
     """Whether a stage that follows from others wants nothing."""
     return (
-        stage.role == "check" and stage.wants is not None and not stage.wants(no_runs(stage.spec))
+        stage.name == "check" and stage.wants is not None and not stage.wants(no_runs(stage.spec))
     )
 
 

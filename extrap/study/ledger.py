@@ -167,7 +167,7 @@ class Ledger:
     def _is_pruned(self) -> bool:
         """Whether a pruner looks at packs while they train."""
         spec, is_sampled = self.stage.spec, self.stage.wants is None
-        is_sweep = self.stage.role == "tune" and self.trainer.trains_packs
+        is_sweep = self.stage.name == "tune" and self.trainer.trains_packs
         may_be = is_sampled or spec.pruner != ""
         return is_sweep and may_be and not isinstance(pruner_of(spec), NopPruner)
 
@@ -210,7 +210,7 @@ class Ledger:
 
     def _announce(self, missing: Sequence[Cell], *, before: Iterable[Cell]) -> None:
         """Say where the values of a sweep reach further than before."""
-        if self.stage.role != "tune" or not missing:
+        if self.stage.name != "tune" or not missing:
             return
         n_missing, reached = _by_size(missing), _reach(before)
         for (size, name), (low, high) in _reach(self._wanted_cells).items():
@@ -228,7 +228,7 @@ class Ledger:
         spec = self.stage.spec
         sizes = {cell.size for cell in spec.grid_cells()}
         n = sum(cell.size not in sizes or cell.seed not in spec.seeds for cell in done)
-        if n and self.stage.role == "tune":
+        if n and self.stage.name == "tune":
             self._say(
                 f"{spec.name}: uses {n} stored runs at sizes or seeds that the study does not "
                 "name; another storage or name leaves them out"

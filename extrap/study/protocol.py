@@ -92,7 +92,7 @@ class Stage:
         wants: All cells wanted by now; None where Optuna chooses as many as the grid has.
         n_most: Cells of a sweep about best values, which status reports, if it grows as far as it
             may; 0 of any other stage.
-        role: `"tune"` or `"check"`.
+        name: `"tune"` or `"check"`, as runs have it in their column `stage`.
         seal: What is written down before its first cell is trained.
         notes: Sentences printed before it is trained.
     """
@@ -100,7 +100,7 @@ class Stage:
     spec: StudySpec
     wants: Wants | None
     n_most: int = 0
-    role: str = "tune"
+    name: str = "tune"
     seal: Seal | None = None
     notes: tuple[str, ...] = ()
 
@@ -180,8 +180,8 @@ class RunsByStage:
 
     def put(self, stage: Stage, runs: Runs) -> None:
         """Set the runs of a stage."""
-        self._known[stage.spec.name, stage.role] = runs
-        if stage.role == "tune":
+        self._known[stage.spec.name, stage.name] = runs
+        if stage.name == "tune":
             self._made.clear()
 
     def keep(self, seal: Seal) -> Path:

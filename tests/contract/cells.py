@@ -114,14 +114,14 @@ def cells_of(path: Path) -> dict[str, Any]:
     runs = RunsByStage(there.read)
     for stages in study.stages(runs):
         for stage in stages:
-            counts = rounds.setdefault(f"{stage.spec.name}, {stage.role}", [])
+            counts = rounds.setdefault(f"{stage.spec.name}, {stage.name}", [])
             for _ in range(MOST_ROUNDS):
-                have = there.read(stage.spec, stage.role)
+                have = there.read(stage.spec, stage.name)
                 wanted = stage.spec.grid_cells() if stage.wants is None else stage.wants(have)
-                if not (n_new := there.add(stage.spec, stage.role, tuple(wanted))):
+                if not (n_new := there.add(stage.spec, stage.name, tuple(wanted))):
                     break
                 counts.append(n_new)
-            runs.put(stage, there.read(stage.spec, stage.role))
+            runs.put(stage, there.read(stage.spec, stage.name))
     return {
         stage: {"rounds": counts, "cells": listed(there.cells.get(tuple(stage.split(", ")), {}))}
         for stage, counts in rounds.items()

@@ -84,7 +84,7 @@ class AllocationKind(Kind):
             Stage(
                 spec=spec,
                 wants=only(cells),
-                role="check",
+                name="check",
                 seal=self._seal(found, runs),
                 notes=tuple(notes),
             )

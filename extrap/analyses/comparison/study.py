@@ -58,7 +58,7 @@ class ComparisonKind(Kind):
         for spec in checked:
             cells, notes = _cells_at_targets(findings, spec)
             stages.append(
-                Stage(spec=spec, wants=only(cells), role="check", seal=seal, notes=notes)
+                Stage(spec=spec, wants=only(cells), name="check", seal=seal, notes=notes)
             )
         yield stages
 

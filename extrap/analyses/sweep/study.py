@@ -103,7 +103,7 @@ class ForecastKind(Kind):
                 Stage(
                     spec=spec,
                     wants=only(target_cells(spec, made)),
-                    role="check",
+                    name="check",
                     seal=self._seal(runs),
                     notes=tuple(_untrained(spec, made)),
                 )

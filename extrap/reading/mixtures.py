@@ -3,6 +3,7 @@
 | column | is asked for |
 |---|---|
 | what times or places a run, a metric, what follows from size and tuned values | never |
+| the role of a run in a study of extrap's | never |
 | that is one amount within a size, within a tenth | never |
 | any other that differs between runs of one size and tuned values | always |
 | … of runs that are each alone at their tuned values, as in a random search | always |
@@ -19,7 +20,7 @@ import numpy as np
 import pandas as pd
 
 from extrap.errors import Choice, DataError
-from extrap.reading.cells import Codes, Levels, joint, levels_of
+from extrap.reading.cells import Codes, Levels, is_empty, joint, levels_of
 from extrap.reading.columns import display_name
 from extrap.reading.names import (
     COUNTED_NAME,
@@ -37,7 +38,7 @@ from extrap.reading.names import (
     words,
 )
 from extrap.reading.roles import MOST_CHOICES, ONE_AMOUNT, TRIED, tried_share
-from extrap.records import WITHOUT_SEED, Runs, condition_text
+from extrap.records import ROLES, WITHOUT_SEED, Runs, condition_text
 
 COUNTED = words("loss_se noise_scale flops wall_s updates n_params seed_sd n_seeds")
 """Columns with a fixed meaning that set nothing."""
@@ -75,7 +76,7 @@ def refuse_mixtures(
         return ()
     have = [str(c) for c in frame.columns]
     known = {*runs.sizes, *runs.tuned, *runs.conditions, *PLAYED, *COUNTED}
-    names = [c for c in have if c not in known and may_set(c)]
+    names = [c for c in have if c not in known and may_set(c) and not _holds_roles(frame[c])]
     sweep = _Sweep(frame, runs)
     if is_untuned:
         names = [c for c in names if not (known_name(c) in WORDS["tune"] and sweep.is_tried(c))]
@@ -99,6 +100,12 @@ def may_set(column: str) -> bool:
     if is_measured(column) or MEASURED.match(column):
         return False
     return is_identity(column) or not is_bookkeeping(column)
+
+
+def _holds_roles(column: pd.Series) -> bool:
+    """Whether a column says why a study trained its larger runs, which sets nothing."""
+    is_role = column.isin(ROLES) | column.isna() | is_empty(column)
+    return column.name == "role" and bool(is_role.all())
 
 
 def is_free_text(levels: Levels) -> bool:

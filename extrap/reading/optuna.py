@@ -16,6 +16,7 @@
 | study attribute `schema` | the version of these names and what they hold |
 | study attribute `fingerprint` | what determines the results; its workload's options as columns |
 | trial attributes `seed`, `conditions` | seed, recipe |
+| trial attribute `role` | why a larger run was trained: `recommended`, `contrast` |
 | trial attributes `result`, `curve` | status, costs and losses of a finished run |
 | trial attribute `gradients` | moments of its gradients along the way, where they were measured |
 """
@@ -45,6 +46,7 @@ SCHEMA_VERSION = 2
 FINGERPRINT = "fingerprint"
 SEED = "seed"
 CONDITIONS = "conditions"
+ROLE = "role"
 RESULT = "result"
 CURVE = "curve"
 GRADIENTS = "gradients"
@@ -348,7 +350,9 @@ def _row(
     finite = [value if math.isfinite(value) else math.nan for value in values]
     is_lost = is_complete and len(finite) == 1 and math.isnan(finite[0])
     began = trial.datetime_start  # local time, which Optuna does not say
-    attributes = {SEED: own.get(SEED)} if study.is_ours else _scalars(own)
+    attributes = _scalars(own)
+    if study.is_ours:
+        attributes = {SEED: own.get(SEED), **({ROLE: own[ROLE]} if ROLE in own else {})}
     row = {
         **columns,
         **(params | attributes | params),  # of one name a parameter counts
@@ -402,6 +406,7 @@ def problem_of(trial: FrozenTrial) -> str:
     sound = {
         "parameters": all(map(_is_positive, trial.params.values())),
         SEED: own.get(SEED) is None or type(own[SEED]) is int,
+        ROLE: isinstance(own.get(ROLE, ""), str),
         RESULT: _is_table(own.get(RESULT, {})),
         CONDITIONS: _is_table(own.get(CONDITIONS, {})),
         CURVE: _are_points(own.get(CURVE, []), 2),

@@ -29,8 +29,11 @@ from extrap.records.results import (
 )
 from extrap.records.size_paths import SizePath
 from extrap.records.study import (
+    CONTRAST,
     OPTUNA_SAMPLERS,
     OWN,
+    RECOMMENDED,
+    ROLES,
     Cell,
     OnEval,
     RunResult,
@@ -47,10 +50,13 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BUDGET",
+    "CONTRAST",
     "DATA_SIZE",
     "EXAMPLES",
     "OPTUNA_SAMPLERS",
     "OWN",
+    "RECOMMENDED",
+    "ROLES",
     "STAGES",
     "TUNABLE",
     "WITHOUT_SEED",

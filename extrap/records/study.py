@@ -34,6 +34,8 @@ OWN = "own"
 WHOLE = ("batch_size", BUDGET)
 """What of a recipe is trained as a whole number."""
 OPTUNA_SAMPLERS = ("tpe", "gp", "cmaes", "qmc")
+RECOMMENDED, CONTRAST = ROLES = ("recommended", "contrast")
+"""Roles of larger runs: at the recommended tuned values, or mistuned to show what that costs."""
 RESULT_STATUSES = ("complete", "diverged", "pruned")
 
 

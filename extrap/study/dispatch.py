@@ -209,6 +209,7 @@ class Training:
                 spec,
                 stage=stage.name,
                 fingerprint=fingerprint(spec, trainer.fingerprint),
+                roles=stage.roles,
                 require_lock=self._lock.check,
             )
         return Ledger(stage, trials, trainer, train, self._say)

@@ -305,7 +305,7 @@ def size_statuses(
         in_training = min(left - failed, n_running[size])
         status = SizeStatus(
             study=first.spec.name,
-            stage=first.role,
+            stage=first.name,
             size=dict(size),
             cells=of_size.complete + left,
             complete=of_size.complete,

@@ -93,6 +93,7 @@ class Stage:
         n_most: Cells of a sweep about best values, which status reports, if it grows as far as it
             may; 0 of any other stage.
         name: `"tune"` or `"check"`, as runs have it in their column `stage`.
+        roles: Cell → why it is trained, as `recommended` or `contrast`; stored with its run.
         seal: What is written down before its first cell is trained.
         notes: Sentences printed before it is trained.
     """
@@ -101,6 +102,7 @@ class Stage:
     wants: Wants | None
     n_most: int = 0
     name: str = "tune"
+    roles: Mapping[Cell, str] = field(default_factory=dict)
     seal: Seal | None = None
     notes: tuple[str, ...] = ()
 

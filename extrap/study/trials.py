@@ -33,6 +33,7 @@ from extrap.reading.optuna import (
     FINGERPRINT,
     GRADIENTS,
     RESULT,
+    ROLE,
     SCHEMA,
     SCHEMA_VERSION,
     SEED,
@@ -94,7 +95,7 @@ class Trials:
     """The trials of one stage of one study.
 
     A `StudyError` says that the study was made differently, or by a newer version.
-    `require_lock` is called before every write.
+    `require_lock` is called before every write; `roles` are stored with the runs of their cells.
 
     Attributes:
         results: Size → what its finished trials gave.
@@ -108,10 +109,11 @@ class Trials:
         *,
         stage: str,
         fingerprint: Mapping[str, Any],
+        roles: Mapping[Cell, str] | None = None,
         require_lock: Callable[[], None] = lambda: None,
     ) -> None:
         self._storage, self._spec, self._stage = storage, spec, stage
-        self._fingerprint = dict(fingerprint)
+        self._fingerprint, self._roles = dict(fingerprint), roles or {}
         self._conditions = spec.conditions()
         self.require_lock = require_lock
         self._studies: set[str] = set()
@@ -175,7 +177,7 @@ class Trials:
             state=TrialState.FAIL,
             params=dict(cell.tuned),
             distributions=self.distributions(cell),
-            user_attrs={**self._signature(cell.seed), FAILURE: why},
+            user_attrs={**self._signature(cell), FAILURE: why},
         )
         self.require_lock()
         study.add_trial(trial)
@@ -268,7 +270,7 @@ class Trials:
     def _trial(self, result: RunResult, began: datetime, asked: FrozenTrial | None) -> FrozenTrial:
         """A finished trial of a run."""
         is_pruned = result.status == "pruned"
-        attributes = {**self._signature(result.cell.seed), RESULT: _costs(result)}
+        attributes = {**self._signature(result.cell), RESULT: _costs(result)}
         if result.curve:
             attributes[CURVE] = result.curve
         if result.gradients:
@@ -287,8 +289,9 @@ class Trials:
         trial.datetime_start = began
         return trial
 
-    def _signature(self, seed: int) -> dict[str, Any]:
-        return {SEED: seed, CONDITIONS: self._conditions, OWNER: this_process()}
+    def _signature(self, cell: Cell) -> dict[str, Any]:
+        role = {ROLE: self._roles[cell]} if cell in self._roles else {}
+        return {SEED: cell.seed, **role, CONDITIONS: self._conditions, OWNER: this_process()}
 
     def distributions(self, cell: Cell) -> dict[str, BaseDistribution]:
         """The tuned ranges, widened to hold values beyond them."""

@@ -309,3 +309,14 @@ def test_rates_and_seeds_in_the_names_of_runs_are_read_where_no_column_tells_the
     assert "lr was read from the names of the runs" in said
     wrong = [name.replace("lr", "lr1") for name in names]
     assert read_runs(GRID.assign(name=wrong)).to_frame()["lr"].tolist() == GRID["lr"].tolist()
+
+
+def test_the_role_of_a_run_in_a_study_is_no_setting():
+    """A table of all runs of a study; a column `role` of anything else is asked for."""
+    roles = np.where(GRID.index % 2, "contrast", "recommended")
+    sweep_and_larger = GRID.assign(role=np.where(GRID["width"] == GRID["width"].max(), roles, ""))
+    runs = read_runs(sweep_and_larger)
+    assert read_sweep(sweep_and_larger, Request())[1] == read_sweep(GRID, Request())[1]
+    assert runs.data_hash() == read_runs(GRID).data_hash()
+    offered = choices_of(GRID.assign(role=np.where(GRID.index % 2, "teacher", "student")))
+    assert {"where": {"role": "teacher"}} in offered

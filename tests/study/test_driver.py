@@ -1,7 +1,11 @@
 import json
 import math
+import shutil
+import sqlite3
+from contextlib import closing
 from dataclasses import replace
 from datetime import datetime
+from itertools import compress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -90,16 +94,52 @@ def test_study_seals_its_forecast_and_then_judges_the_larger_runs(finished):
     assert datetime.fromisoformat(sealed["created"]).timestamp() <= began.timestamp() + 1
 
 
-def test_contrasts_of_an_earlier_forecast_are_known(finished):
-    """It recommended a fifth more, and had the smallest size's optimum one percent higher."""
-    made, verdicts = finished.result.forecast, finished.result.verdicts
-    earlier = [
-        replace(v, tuned={"lr": v.tuned["lr"] * (1.2 if i < 4 else 1.01)})
-        for i, v in enumerate(verdicts)
-    ]
-    wanted = {v.configuration for v in verdicts[2:]}
-    assert contrasts(SPEC, made, earlier) == contrasts(SPEC, made, verdicts) == wanted
-    assert contrasts(SPEC, made, earlier[:2]) == set()
+def large_of(finished):
+    """Verdicts and runs of the larger size, what is planned there, which rows are contrasts."""
+    result, runs = finished.result, finished.outcome.runs.of(SPEC, "check")
+    return result.verdicts, runs, target_cells(SPEC, result.forecast), [False] * 2 + [True] * 4
+
+
+def test_the_role_of_a_larger_run_is_stored_with_it(finished):
+    _, runs, planned, is_contrast = large_of(finished)
+    roles = ["contrast" if mistuned else "recommended" for mistuned in is_contrast]
+    assert list(planned.values()) == list(runs.to_frame()["role"]) == roles
+    table = pd.read_csv(finished.home / "reports" / "toy.runs.csv")
+    assert list(table.dropna(subset="role")["role"]) == roles
+    assert set(table.loc[table["role"].notna(), "stage"]) == {"check"}
+    assert set(finished.outcome.runs.of(SPEC).to_frame()).isdisjoint({"role"})
+
+
+def test_stored_roles_hold_whatever_is_planned_later(finished):
+    verdicts, runs, planned, is_contrast = large_of(finished)
+    mistuned = {v.configuration for v in compress(verdicts, is_contrast)}
+    assert contrasts(verdicts, runs, {}) == mistuned
+    assert contrasts(verdicts, runs, dict.fromkeys(planned, "contrast")) == mistuned
+    frame = runs.to_frame()
+    frame.loc[frame.index[2], "role"] = "recommended"  # by another forecast, with one seed more
+    mixed = replace(runs, _frame=frame)
+    assert contrasts(verdicts, mixed, {}) == {v.configuration for v in verdicts[4:]}
+
+
+@pytest.mark.parametrize("source", ["storage", "table"])
+def test_runs_stored_without_a_role_have_that_of_the_plan(finished, tmp_path, source):
+    url, table = f"sqlite:///{tmp_path}/study.db", None
+    shutil.copy(finished.home / "study.db", tmp_path)
+    with closing(sqlite3.connect(tmp_path / "study.db")) as connection:
+        removed = connection.execute("DELETE FROM trial_user_attributes WHERE key = 'role'")
+        assert removed.rowcount == 6
+        connection.commit()
+    if source == "table":
+        table = tmp_path / "old.csv"
+        new = pd.read_csv(finished.home / "reports" / "toy.runs.csv")
+        new.drop(columns="role").to_csv(table, index=False)
+    old = report(ForecastKind(SPEC, toy), storage=url, table=table, reports=tmp_path / "reports")
+    verdicts, runs, planned, is_contrast = large_of(Finished(tmp_path, old, [], []))
+    assert "role" not in runs.to_frame()
+    mistuned = {v.configuration for v in compress(verdicts, is_contrast)}
+    assert contrasts(verdicts, runs, planned) == mistuned
+    assert contrasts(verdicts, runs, {}) == set()
+    assert (old.page.status, old.page.ok) == ("on law", True)
 
 
 def test_table_may_be_parquet_and_has_the_conditions(finished, tmp_path):
@@ -142,7 +182,7 @@ def test_nothing_larger_is_trained_where_the_rate_is_refused(tmp_path):
     found = finish(tmp_path, ForecastKind(spec, noisy))
     made = found.result.forecast
     assert made.at(width=512).tuned["lr"].value is None
-    assert target_cells(spec, made) == ()
+    assert target_cells(spec, made) == {}
     assert {event.stage for event in found.events} == {"tune"}
     assert found.result.verdicts == ()
     assert any("trained at width 512" in line for line in found.lines)
@@ -158,10 +198,13 @@ def test_larger_runs_are_trained_at_the_recommended_values():
     point = made.at(width=1024)
     advised = point.recommended["lr"]
     assert advised < 0.97 * point.tuned["lr"].value
-    target = Target(size={"width": 1024}, factors=(1.0, 2.0), fixed=False)
+    target = Target(size={"width": 1024}, factors=(1.00001, 1.0, 2.0), fixed=False)
     cells = target_cells(replace(SPEC, targets=(target,)), made)
     rates = {dict(cell.tuned)["lr"] for cell in cells}
     assert rates == {as_handed_out("lr", advised), as_handed_out("lr", 2 * advised)}
+    roles = {dict(cell.tuned)["lr"]: role for cell, role in cells.items()}
+    assert roles[as_handed_out("lr", advised)] == "recommended"
+    assert roles[as_handed_out("lr", 2 * advised)] == "contrast"
     assert [as_handed_out("batch_size", b) for b in (5.4321987, 0.3)] == [5.0, 1.0]
     (plain, *_) = target_cells(replace(SPEC, targets=(target,)), by_hand())
     assert dict(plain.tuned)["lr"] == pytest.approx(0.0025, rel=0.01)

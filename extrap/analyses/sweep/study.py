@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import math
 import platform
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
 
 from extrap import registry
 from extrap.records import (
+    CONTRAST,
     OWN,
+    RECOMMENDED,
     Cell,
     Command,
     Point,
@@ -39,12 +40,9 @@ from extrap.study.trials import read_fingerprint
 
 if TYPE_CHECKING:  # a sweep begins to train without statistics
     from extrap.forecasting import Forecast
-    from extrap.records import Remedy
+    from extrap.records import Remedy, Runs
     from extrap.reporting.blocks import Page
     from extrap.reporting.study_page import About
-
-SAME = 1e-3
-"""Relative difference of two tuned values that are the same but for rounding."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,14 +96,15 @@ class ForecastKind(Kind):
         if self.cells:
             yield [Stage(spec=spec, wants=only(self.cells))]
         if spec.targets:
-            made = self._forecast(runs)
+            planned = self._planned(runs)
             yield [
                 Stage(
                     spec=spec,
-                    wants=only(target_cells(spec, made)),
+                    wants=only(planned),
                     name="check",
+                    roles=planned,
                     seal=self._seal(runs),
-                    notes=tuple(_untrained(spec, made)),
+                    notes=tuple(_untrained(spec, self._forecast(runs))),
                 )
             ]
 
@@ -128,6 +127,9 @@ class ForecastKind(Kind):
         from extrap.forecasting import forecast
 
         return runs.once("forecast", lambda: forecast(runs.of(self.study), level=self.study.level))
+
+    def _planned(self, runs: RunsByStage) -> dict[Cell, str]:
+        return runs.once("planned", lambda: target_cells(self.study, self._forecast(runs)))
 
     def _seal(self, runs: RunsByStage) -> Seal:
         return runs.once("seal", lambda: sealed_forecast(self.study, self._forecast(runs)))
@@ -175,7 +177,7 @@ class ForecastKind(Kind):
             question=about.question,
             origin=about.provenance,
             runs=large if len(large) else None,
-            contrasts=contrasts(self.study, result.forecast, result.verdicts),
+            contrasts=contrasts(result.verdicts, large, self._planned(runs)),
         )
 
     def closing(self, result: ForecastResult) -> list[str]:
@@ -191,90 +193,58 @@ def sealed_forecast(spec: StudySpec, made: Forecast) -> Seal:
     return Seal(what="forecast", file=file, document=sealed_document(made), spec=spec)
 
 
-def target_cells(spec: StudySpec, made: Forecast) -> tuple[Cell, ...]:
-    """The larger runs of a study: at multiples of the recommended values, and at the fixed ones.
+def target_cells(spec: StudySpec, made: Forecast) -> dict[Cell, str]:
+    """The larger runs of a study and the role of each.
 
-    The fixed values are those tuned at the smallest size, as one does who tunes only once. Where
-    a tuned value is unknown or refused, nothing is trained.
+    They are at multiples of the recommended values and at the fixed ones, those tuned at the
+    smallest size, as one does who tunes only once. Where a tuned value is unknown or refused,
+    nothing is trained.
     """
-    cells = []
+    cells: dict[Cell, str] = {}
     for target in spec.targets:
         if _unknown_values(made.at(**target.size)):
             continue
-        cells += [
-            Cell.of(target.size, tuned, seed)
-            for tuned in _target_values(spec, target, made)
-            for seed in spec.target_seeds
-        ]
-    return tuple(dict.fromkeys(cells))
+        for tuned, role in _target_values(spec, target, made):
+            cells |= {Cell.of(target.size, tuned, seed): role for seed in spec.target_seeds}
+    return cells
 
 
-def _target_values(spec: StudySpec, target: Target, made: Forecast) -> list[dict[str, float]]:
-    """The tuned values of the runs of a target: multiples of the recommended ones, fixed ones."""
+def _target_values(
+    spec: StudySpec, target: Target, made: Forecast
+) -> list[tuple[dict[str, float], str]]:
+    """The tuned values of the runs of a target, as they are handed out, and their role."""
     best = {n: v for n, v in made.at(**target.size).recommended.items() if v is not None}
-    settings = [{n: v * factor for n, v in best.items()} for factor in target.factors]
+    settings = [best, *({n: v * factor for n, v in best.items()} for factor in target.factors)]
     if target.fixed:
         settings.append(_smallest_optimum(made))
     flat = made.runs.to_frame().iloc[0]  # any of its values does where a column does not matter
-    return [{n: as_handed_out(n, tuned.get(n, flat[n])) for n in spec.tune} for tuned in settings]
+    recommended, *planned = [
+        {n: as_handed_out(n, tuned.get(n, flat[n])) for n in spec.tune} for tuned in settings
+    ]
+    return [(tuned, RECOMMENDED if tuned == recommended else CONTRAST) for tuned in planned]
 
 
-def contrasts(spec: StudySpec, made: Forecast, verdicts: Sequence[Verdict]) -> frozenset[int]:
-    """Configurations that a study mistuned on purpose: at its factors and fixed values.
+def contrasts(
+    verdicts: Sequence[Verdict], larger: Runs, planned: Mapping[Cell, str]
+) -> frozenset[int]:
+    """Configurations whose runs a study all mistuned on purpose.
 
-    Those at the recommended values are not among them. An earlier forecast of the study may have
-    recommended others: its factors show as ratios of runs at one size, its fixed values lie in
-    the interval of the optimum at the smallest size.
+    Args:
+        verdicts: One per larger run.
+        larger: The larger runs, with the roles that were stored with them.
+        planned: What is planned now, which says the role of runs that were stored without one.
     """
-    found = set()
-    for target in spec.targets:
-        here = [verdict for verdict in verdicts if dict(verdict.size) == dict(target.size)]
-        if not here:  # then its values may be unknown
-            continue
-        with_best = replace(target, factors=(1.0, *target.factors))
-        best, *others = _target_values(spec, with_best, made)
-        others += _earlier_values(target, here)
-        found |= {
-            verdict.configuration
-            for verdict in here
-            if not _is_at(verdict, best)
-            and (
-                any(_is_at(verdict, tuned) for tuned in others)
-                or (target.fixed and _is_smallest_optimum(verdict, made))
-            )
-        }
-    return frozenset(found)
-
-
-def _earlier_values(target: Target, here: Sequence[Verdict]) -> list[dict[str, float]]:
-    """Multiples of the values of a run at a target, if runs at all of its factors are there."""
-    found = []
-    for verdict in here:
-        known = {name: value for name, value in verdict.tuned.items() if value is not None}
-        multiples = [
-            {name: as_handed_out(name, factor * value) for name, value in known.items()}
-            for factor in target.factors
-            if factor != 1
-        ]
-        if len(known) == len(verdict.tuned) and all(
-            any(_is_at(other, tuned) for other in here) for tuned in multiples
-        ):
-            found += multiples
-    return found
-
-
-def _is_smallest_optimum(verdict: Verdict, made: Forecast) -> bool:
-    best = made.optima[0]
-    is_known = best.bracketed and bool(verdict.tuned)
-    return is_known and all(v in best.tuned[name].ci for name, v in verdict.tuned.items())
-
-
-def _is_at(verdict: Verdict, tuned: Mapping[str, float]) -> bool:
-    """Whether a run was made at these tuned values, as they were handed out."""
-    return all(
-        math.isclose(value or math.nan, tuned[name], rel_tol=SAME)
-        for name, value in verdict.tuned.items()
-    )
+    roles = {frozenset((*cell.size, *cell.tuned)): role for cell, role in planned.items()}
+    frame = larger.to_frame()
+    stored = frame["role"].fillna("") if "role" in frame else [""] * len(frame)
+    rows = frame[[*larger.sizes, *larger.tuned]].to_dict("records")
+    values = [frozenset(Cell.of(row, {}, 0).size) for row in rows]  # to as many digits as a cell
+    others = {
+        verdict.configuration
+        for verdict, role, row_values in zip(verdicts, stored, values, strict=True)
+        if (role or roles.get(row_values)) != CONTRAST
+    }
+    return frozenset(verdict.configuration for verdict in verdicts) - others
 
 
 def _untrained(spec: StudySpec, made: Forecast) -> list[str]:

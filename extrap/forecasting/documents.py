@@ -25,15 +25,15 @@ from extrap import __version__
 from extrap.errors import DataError, argument, first_line
 from extrap.files import require_file, write_text
 from extrap.fitting.one_thread import one_thread
+from extrap.fitting.reference_curves import ReferenceCurves
 from extrap.fitting.surface.draws import DrawnPart, SurfaceDraws
 from extrap.fitting.surface.optimum_law import CurvatureTest
 from extrap.fitting.surface.optimum_process import Spreads
 from extrap.fitting.surface.parameters import Margin
 from extrap.forecasting import Forecast, forecast
 from extrap.laws import LAWS
-from extrap.records import Fit, Point, Runs, Verdict, Verdicts
+from extrap.records import Fit, Point, Runs, Verdict, Verdicts, seals
 from extrap.records.codec import SCHEMA_VERSION, decode, encode, shape
-from extrap.records.seals import is_sealed_file, seal, verify
 
 logger = logging.getLogger(__name__)
 
@@ -207,33 +207,35 @@ def save_forecast(forecast: Forecast, path: str | Path) -> str:
 
 def sealed_document(forecast: Forecast) -> dict[str, Any]:
     """A forecast as it is saved: its fields by the codec, where it comes from, and the seal."""
-    return seal(
-        {
-            "kind": FORECAST,
-            "schema_version": FORECAST_SCHEMA,
-            "extrap_version": __version__,
-            "data_hash": forecast.runs.data_hash(),
-            **encode(forecast),
-            "notes": list(forecast.runs.notes),
-        }
-    )
+    return seals.seal(_unsealed(forecast))
+
+
+def _unsealed(forecast: Forecast) -> dict[str, Any]:
+    return {
+        "kind": FORECAST,
+        "schema_version": FORECAST_SCHEMA,
+        "extrap_version": __version__,
+        "data_hash": forecast.runs.data_hash(),
+        **encode(forecast),
+        "notes": list(forecast.runs.notes),
+    }
 
 
 def content_hash(forecast: Forecast) -> str:
     """SHA-256 over everything a forecast says; its time and the notes on reading are left out."""
-    return str(sealed_document(forecast)["content_hash"])
+    return seals.content_hash(_unsealed(forecast))
 
 
 def with_seal_of(forecast: Forecast, document: Mapping[str, Any]) -> Forecast:
-    """The forecast with the time of a sealed document, if that is one of this very forecast.
+    """The forecast with the time of its own sealed document, which has its content hash.
 
     Reference curves are no part of the content that decides: made again from a run table, which
     has none, a forecast takes over those of the document.
     """
-    if content_hash(forecast) != document["content_hash"]:
-        return forecast
-    sealed = _forecast(document)
-    return replace(forecast, created=sealed.created, curves=forecast.curves or sealed.curves)
+    curves, sealed = forecast.curves, document.get("curves")
+    if curves is None and sealed is not None:
+        curves = decode(ReferenceCurves, sealed)
+    return replace(forecast, created=document["created"], curves=curves)
 
 
 def load_forecast(path: str | Path) -> Forecast:
@@ -283,7 +285,7 @@ def as_forecast(source: Any, columns: Mapping[str, Any] | None = None) -> Foreca
         ValueError: Keywords for reading were given beside a forecast.
         DataError: As `load_forecast` or `extrap.forecast`.
     """
-    is_sealed = is_sealed_file(source)
+    is_sealed = seals.is_sealed_file(source)
     if columns and (is_sealed or isinstance(source, Forecast)):
         raise ValueError(
             f"{argument(next(iter(columns)))} says how runs are read, got a forecast, which has "
@@ -329,7 +331,7 @@ def read_sealed(path: Path, kind: str, *, version: int | None = SCHEMA_VERSION) 
                 "file, or make it again."
             )
     try:
-        verify(fields)
+        seals.verify(fields)
     except ValueError as error:
         raise DataError(f"the seal of {path} is broken: {error}.") from error
     return fields

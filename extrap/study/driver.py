@@ -271,7 +271,7 @@ def tune(
     stages = [sweep(spec)] if stage == "tune" and (extend is None or spec.is_sampled) else []
     if extend is not None:
         wants = extend if callable(extend) else only(read_cells(extend, spec))
-        stages.append(Stage(spec=spec, wants=wants, role=stage))
+        stages.append(Stage(spec=spec, wants=wants, name=stage))
     runs: list[Runs] = []
     with ExitStack() as stack:
         if progress:
